@@ -42,10 +42,11 @@
 
 /* ---- memory layout ---- */
 
-#define ONBEAT_ABI 4u
+#define ONBEAT_ABI 5u
 #define ONBEAT_SLOTS 4u
 #define ONBEAT_CYCLE_BYTES 56u
 #define ONBEAT_EVENT_BYTES 32u
+#define ONBEAT_ERROR_WORDS 8u /* words of the record of a device's errors */
 #define ONBEAT_GOAL_HEAD 3u /* words of a goal before its bits: process, time of creation, flags */
 #define ONBEAT_LAST_GOAL 1u /* flag: the commander has left */
 #define ONBEAT_MOST_JOINTS 256u
@@ -89,6 +90,7 @@ struct onbeat_header {
     uint64_t answered_at;           /* 232: when all frames of a cycle were last answered, CLOCK_MONOTONIC in ns; 0 before the first cycle */
     uint32_t link;                  /* 240: enum onbeat_link of the interface */
     uint32_t answering;             /* 244: number of devices that processed the last answered frame */
+    uint64_t link_errors_at;        /* 248 */
 };
 
 /* At `live_at`: words in a cache line each. */
@@ -200,7 +202,7 @@ struct onbeat_stats {
     struct onbeat_histogram timed[4];     /* by enum onbeat_timed */
 };
 
-ONBEAT_ASSERT(sizeof(struct onbeat_header) == 248 && offsetof(struct onbeat_header, answering) == 244, "header");
+ONBEAT_ASSERT(sizeof(struct onbeat_header) == 256 && offsetof(struct onbeat_header, link_errors_at) == 248, "header");
 ONBEAT_ASSERT(sizeof(struct onbeat_live) == 768 && offsetof(struct onbeat_live, answer) == 704, "live");
 ONBEAT_ASSERT(sizeof(struct onbeat_joint) == 48, "joint");
 ONBEAT_ASSERT(sizeof(struct onbeat_device) == 128, "device");
@@ -258,7 +260,8 @@ enum onbeat_event_kind {
     ONBEAT_EVENT_GOAL_BACK = 42,
     ONBEAT_EVENT_RESET_DONE = 43,
     ONBEAT_EVENT_RESET_REFUSED = 44,
-    ONBEAT_EVENT_COMMANDER_LOST = 45
+    ONBEAT_EVENT_COMMANDER_LOST = 45,
+    ONBEAT_EVENT_LINK_ERRORS = 46
 };
 
 /* Phase of the robot. */
@@ -790,6 +793,35 @@ static inline uint16_t onbeat_device_state(const struct onbeat_control *bus, uin
     if (status) *status = (uint16_t)(word >> 16);
     if (presence) *presence = (uint32_t)(word >> 32);
     return (uint16_t)word;
+}
+
+/* Errors that a port of a device has counted since the bus came up. A counter of 8 bits that is full makes a count a lower bound. */
+struct onbeat_port_errors {
+    uint16_t invalid_frames;   /* frames that arrived damaged: the error arose on the cable at this port */
+    uint16_t rx_errors;        /* receive errors of the physical layer */
+    uint16_t forwarded_errors; /* frames that another device had marked as damaged */
+    uint16_t lost_links;
+    unsigned at_least; /* bit i: count i of the above is a lower bound */
+};
+
+/* Returns the errors of a port, 0 to 3. Not 0 once they were read; the bus process reads them once a second. */
+static inline int onbeat_port_errors(const struct onbeat_control *bus, uint32_t device, uint32_t port, struct onbeat_port_errors *errors) {
+    memset(errors, 0, sizeof *errors);
+    if (device >= bus->device_count || port > 3) return 0;
+    uint64_t *record = (uint64_t *)(bus->base + bus->header->link_errors_at) + (size_t)device * ONBEAT_ERROR_WORDS;
+    if (__atomic_load_n(record + 5, __ATOMIC_ACQUIRE) == 0) return 0;
+    uint16_t counts[20]; /* in the order of registers 0x0300 to 0x0313 */
+    for (int word = 0; word < 5; word++) {
+        uint64_t four = onbeat_load(record + word);
+        memcpy(counts + 4 * word, &four, sizeof four);
+    }
+    const uint16_t of_port[4] = {counts[2 * port], counts[2 * port + 1], counts[8 + port], counts[16 + port]};
+    for (int i = 0; i < 4; i++) errors->at_least |= (unsigned)(of_port[i] >> 15) << i;
+    errors->invalid_frames = of_port[0] & 0x7FFFu;
+    errors->rx_errors = of_port[1] & 0x7FFFu;
+    errors->forwarded_errors = of_port[2] & 0x7FFFu;
+    errors->lost_links = of_port[3] & 0x7FFFu;
+    return 1;
 }
 
 /* Returns the link of the interface, enum onbeat_link; unknown while the bus process runs no cycles. */

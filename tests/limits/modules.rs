@@ -16,7 +16,7 @@ const ORDER: [(&str, &str); 23] = [
     ),
     (
         "crates/onbeat-ethercat/src/",
-        "al coe registers input setup sii esi carrier busy_wait wire event layout description step \
+        "al coe registers link_errors input setup sii esi carrier busy_wait wire event layout description step \
          event_words",
     ),
     (
@@ -28,7 +28,7 @@ const ORDER: [(&str, &str); 23] = [
     ),
     (
         "crates/onbeat-control/src/",
-        "error map process lock stats abi device_table device_state bus_condition sharing joint settings \
+        "error map process lock stats abi error_record device_table device_state bus_condition sharing joint settings \
          object image claim snapshot request requests value_place goals owner client bus_side create \
          ring_error ring_object ring_reader ring_writer",
     ),
@@ -38,7 +38,7 @@ const ORDER: [(&str, &str); 23] = [
     ),
     (
         "crates/onbeat/src/record/",
-        "series words tuning encoder boards events exclusion joint_steps moments motion robot seconds recording window figures \
+        "series words tuning encoder boards chain events exclusion joint_steps moments motion robot seconds recording window figures \
          histogram packets resolution distribution imported trend note writer_lock run_file past run_dir \
          run_writer second_maxima tally recorder",
     ),
@@ -61,7 +61,7 @@ const ORDER: [(&str, &str); 23] = [
     (
         "crates/onbeat/src/report/",
         "units table binomial statistics file_facts enough exclusions verdict events bootstrap normal \
-         modes extremes analyses cause_counts probe_figures packets answers boards import_notes cell motion remedies \
+         modes extremes analyses cause_counts probe_figures chain_cycles packets answers boards import_notes cell motion remedies \
          cell_figures ranking best effects causes sweep summary imported judged_run digest \
          comparable compare by_load compare_rows compare_tables conclusions probes spikes \
          closing sentences tables gate junit export page worth",
@@ -69,8 +69,8 @@ const ORDER: [(&str, &str); 23] = [
     ("crates/onbeat-robot/src/", "bus cycle_messages image_service motion probe session live_view"),
     (
         "crates/onbeat-robot/src/bus/",
-        "addresses register_query sdo sync0 config_record known_device identification recovery \
-         event_queue device acyclic error panic_guard cyclic sii_cache pump preop_setup bring_up \
+        "addresses link_error_readings register_query sdo sync0 config_record known_device identification recovery \
+         event_queue device acyclic link_error_reads error panic_guard cyclic sii_cache pump preop_setup bring_up \
          clock_sync position_scan register_transfer transfer diagnostics rate_limit no_answer options shutdown stale_inputs \
          main_device scan",
     ),

@@ -24,6 +24,7 @@ import { matrixSection } from './sections/matrix.ts';
 import { modesSection } from './sections/modes.ts';
 import { normalSection } from './sections/normal.ts';
 import { glossarySection, notesSection } from './sections/notes.ts';
+import { chainSection } from './sections/chain.ts';
 import { packetsSection } from './sections/packets.ts';
 import { robotSections } from './sections/robot.ts';
 import { picker } from './sections/picker.ts';
@@ -121,7 +122,7 @@ function show(unpacked: Unpacked): void {
   page.replaceChildren(
     verdictSection(report), contents.element,
     ...(report.summary.derived && report.summary.ladder.length === 0 ? [] : [ladderSection(report.summary.ladder)]),
-    ...[sweepSection(report.summary.sweep, report.summary.limit), secondsSection(report), packetsSection(report), eventsSection(report)].filter((part) => part !== null),
+    ...[sweepSection(report.summary.sweep, report.summary.limit), secondsSection(report), chainSection(report), packetsSection(report), eventsSection(report)].filter((part) => part !== null),
     bar.element, ...(robot?.elements ?? []), ...(compared ? [compared.element] : []), matrix.element,
     ...(report.kind === 'bench' && report.summary.sweep === undefined ? [effectsSection(report.summary.effects)] : []),
     causesSection(report),

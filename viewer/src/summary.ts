@@ -27,6 +27,8 @@ export interface CellSummary {
   derived?: string[];
   /** What became of packets; absent without any. */
   packets?: PacketAccount;
+  /** A chain through a bus in cycles, predicted and measured. */
+  chain?: ChainCycles;
   /** Spikes by main cause. */
   causes?: Record<string, CauseCount>;
   /** What decides which advice applies. */
@@ -35,6 +37,10 @@ export interface CellSummary {
   events?: { alarms: Record<string, number>; others: Record<string, number>; lost: number; left_out: number; incidents: string[]; listed: EventNote[] };
   /** What can be concluded beyond the figures. */
   conclusions?: Conclusions;
+}
+export interface ChainCycles {
+  sensor: string; actor: string; exchange: string; period_ns: Ns; device_delay_ns: Ns | null; predicted: [number, number] | null;
+  count: number; min: number; p50: number; p99: number; p99_supported: boolean; max: number;
 }
 export interface DevicePackets {
   address: string; scheduled: number; answered: number; late: number; lost: number; unsent: number; duplicates: number; reordered: number;

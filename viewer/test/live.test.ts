@@ -8,7 +8,7 @@ import { describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { History, Totals } from '../src/live/history.ts';
 import { positions, states } from '../src/charts/joint.ts';
-import { treeDevice, type DeviceFacts } from '../src/sections/topology.ts';
+import { treeDevices, type DeviceFacts, type TreeDevice } from '../src/sections/topology.ts';
 import type { Hello, JointList, LiveCycles } from '../src/live/stream.ts';
 import { CHROMIUM, launch, NO_CHROMIUM } from './browser.ts';
 import { NO_ONBEAT, ONBEAT, startRobot, type EchoedCycle } from './live.ts';
@@ -98,11 +98,12 @@ function ofRing(ring: ReadonlyMap<number, EchoedCycle>, what: 'target_rad' | 'ac
 
 test('a device of the tree shows its state, and what went wrong since the start', () => {
   const facts = (more: object): DeviceFacts => ({ al_state: 8, al_status_code: 0, joint_state: null, reason: null, lost: 0, fell_back: 0, other_alarms: 0, ...more });
-  const device = { name: 'left knee', kind: 'drive', after: 0 };
-  assert.deepEqual(treeDevice(device, facts({ joint_state: 'operation_enabled', reason: 'none' })), { ...device, tone: 'good', state: 'OP · enabled', counts: '' });
-  assert.deepEqual(treeDevice(device, facts({ al_state: null, lost: 2 })), { ...device, tone: 'bad', state: 'no answer', counts: 'lost 2×' });
-  assert.deepEqual(treeDevice(device, facts({ al_state: 4, al_status_code: 0x1b, fell_back: 1 })).state, 'SAFEOP 0x001b');
-  assert.equal(treeDevice(device, facts({ joint_state: 'fault', reason: 'drive_fault' })).state, 'OP · down: fault');
+  const device = { name: 'left knee', kind: 'drive', after: null };
+  const shown = (of: DeviceFacts): TreeDevice => treeDevices([{ ...device, port: null }], [of])[0]!;
+  assert.deepEqual(shown(facts({ joint_state: 'operation_enabled', reason: 'none' })), { ...device, tone: 'good', state: 'OP · enabled', counts: '' });
+  assert.deepEqual(shown(facts({ al_state: null, lost: 2 })), { ...device, tone: 'bad', state: 'no answer', counts: 'lost 2×' });
+  assert.deepEqual(shown(facts({ al_state: 4, al_status_code: 0x1b, fell_back: 1 })).state, 'SAFEOP 0x001b');
+  assert.equal(shown(facts({ joint_state: 'fault', reason: 'drive_fault' })).state, 'OP · down: fault');
 });
 
 describe('a robot in the browser', { skip: CHROMIUM === undefined ? NO_CHROMIUM : ONBEAT === undefined ? NO_ONBEAT : false }, () => {

@@ -6,6 +6,7 @@ import { positions } from '../src/charts/joint.ts';
 import { readText } from '../src/hlog.ts';
 import { jointSeries, jointWorsts } from '../src/robot.ts';
 import { jointRow } from '../src/sections/robot.ts';
+import { errorWords, type CountedErrors } from '../src/sections/topology.ts';
 import { CHROMIUM, launch, NO_CHROMIUM, pages, settled } from './browser.ts';
 import { filled } from './fixture.ts';
 import { DEVICES, ROBOT, STEPS, walking } from './walking.ts';
@@ -45,6 +46,13 @@ test('the worst of a joint is that of all its steps', () => {
   assert.deepEqual(jointRow(jointWorsts([], 1)[0]!, 0.2), ['', '–', '–', '–', '–']);
 });
 
+test('errors are named by port and by the device at the far end of its cable', () => {
+  const error = (counter: string, port: number | null): CountedErrors => ({ counter, port, count: 3, at_least: false });
+  const words = (place: number, ...errors: CountedErrors[]): string[] => errorWords(ROBOT.devices, place, errors);
+  assert.deepEqual(words(0, error('rx_errors', 0), error('invalid_frames', 2)), ['port 0 from MainDevice: 3 RX errors', 'port 2 to right knee: 3 invalid frames']);
+  assert.deepEqual(words(2, error('lost_links', 1), error('pdi_errors', null)), ['port 1: 3 lost links', '3 PDI errors']);
+});
+
 describe('a robot’s page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : false }, () => {
   let browser: Browser;
   let site: ReturnType<typeof pages>;
@@ -71,7 +79,7 @@ describe('a robot’s page in Chromium', { skip: CHROMIUM === undefined ? NO_CHR
     assert.match(await page.locator('#position h3').innerText(), /left knee/);
     assert.match(await page.locator('.joints tr', { hasText: 'left knee' }).innerText(), /enabled[\s\S]*0\.0012[\s\S]*0\.6 %/);
     assert.deepEqual(await page.locator('.tree .device b').allInnerTexts(), ['pelvis', 'left knee', 'left foot', 'right knee']);
-    assert.match(await page.locator('.tree .device', { hasText: 'left knee' }).innerText(), /OP · off[\s\S]*lost 1×, fell back 1×/);
+    assert.match(await page.locator('.tree .device', { hasText: 'left knee' }).innerText(), /OP · off[\s\S]*lost 1×, fell back 1×; port 0 from pelvis: 17 invalid frames; port 1 to left foot: ≥ 255 lost links/);
     assert.match(await page.locator('#bus .link').innerText(), /cycle 6,000.*working counter 11 of 11; 3 cycles without a complete reply, 1 late/);
 
     // Time that is chosen in a chart of the joints is chosen in all.

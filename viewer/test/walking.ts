@@ -17,7 +17,7 @@ export const ROBOT: Robot = {
 const device = (more: object): BusFacts['devices'][number] => ({ al_state: 8, al_status_code: 0, joint_state: null, reason: null, lost: 0, fell_back: 0, other_alarms: 0, ...more });
 export const DEVICES: BusFacts = {
   cycle: 6000, working_counter: 11, expected: 11, in_op: 4, lost: 3, late: 1, strange: 0, no_answer_ns: 0,
-  devices: [device({}), device({ joint_state: 'switch_on_disabled', reason: 'none', lost: 1, fell_back: 1 }), device({}), device({ joint_state: 'switch_on_disabled', reason: 'none' })],
+  devices: [device({}), device({ joint_state: 'switch_on_disabled', reason: 'none', lost: 1, fell_back: 1, errors: [{ counter: 'invalid_frames', port: 0, count: 17, at_least: false }, { counter: 'lost_links', port: 1, count: 255, at_least: true }] }), device({}), device({ joint_state: 'switch_on_disabled', reason: 'none' })],
 };
 
 /** Steps of 50 ms; the drives are enabled from step 20 on, and the 1,001st to 1,050th cycle are missing. */

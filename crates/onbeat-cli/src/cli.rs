@@ -210,10 +210,12 @@ pub(crate) struct BenchOptions {
     /// 98 is one below the maximum: 99 belongs to the kernel's migration and watchdog threads.
     #[arg(long, default_value_t = 98, value_parser = clap::value_parser!(u32).range(1..=99), value_name = "N")]
     pub(crate) priority: u32,
-    /// Put an EtherCAT bus or UDP round trips into the loop
+    /// Addition to the loop: EtherCAT bus, chain, or UDP round trips
     ///
-    /// bus: a moving robot, that of FILE, with real or simulated devices; rtt: a packet of 200 bytes
-    /// to each device of a network in each cycle, as `onbeat measure rtt` sends.
+    /// bus: a moving robot, that of FILE, with real or simulated devices; chain: from an input of a
+    /// simulated sensor through the motion controller to a drive, in cycles, as `onbeat measure chain
+    /// --with bus`; rtt: a packet of 200 bytes to each device of a network in each cycle, as `onbeat
+    /// measure rtt` sends.
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(crate) with: Option<With>,
     /// Devices of --with rtt: HOST[:PORT],... [default: in this machine]
@@ -222,7 +224,7 @@ pub(crate) struct BenchOptions {
     /// Number of devices of --with rtt, at consecutive ports
     #[arg(long, default_value_t = 1, value_name = "N", requires = "with")]
     pub(crate) devices: u64,
-    /// Robot file for --with bus (docs/robot.md) [default: humanoid]
+    /// Robot file for --with bus or chain (docs/robot.md) [default: humanoid]
     #[arg(value_name = "FILE", requires = "with")]
     #[arg(add = ArgValueCompleter::new(complete::robot_files))]
     pub(crate) file: Option<String>,
@@ -299,6 +301,7 @@ impl BusExchange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum With {
     Bus,
+    Chain,
     Rtt,
 }
 

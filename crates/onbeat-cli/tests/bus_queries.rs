@@ -13,10 +13,11 @@ use onbeat_control::{
 };
 use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
+use onbeat_ethercat::link_errors::{ErrorCount, ErrorCounter, LinkErrors};
 use onbeat_ethercat::step::BusCycle;
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn bus(name: &str) -> BusSide {
     let mut layout = Layout { name: "one joint".to_owned(), ..Layout::default() };
@@ -101,6 +102,34 @@ fn state_and_devices_are_printed_as_words_and_as_json() {
     assert!(devices.contains("left knee") && devices.contains("SAFEOP 0x001b"), "{devices}");
     assert!(devices.lines().all(|line| line.chars().count() <= 80), "{devices}");
     assert_eq!(json(&name, &["info"])[0]["inputs"]["bytes"], 6);
+}
+
+#[test]
+fn errors_of_the_links_are_printed_with_device_port_and_numbers() {
+    let name = name("errors");
+    let bus = bus(&name);
+    assert!(printed(&name, &["state"]).contains("error counters of 1 device not read yet"));
+    assert_eq!(json(&name, &["info"])[0]["link_errors"], Value::Null);
+
+    let mut errors = LinkErrors::default();
+    errors.set(ErrorCounter::ForwardedErrors(1), ErrorCount::exactly(3));
+    bus.set_link_errors(0, &errors);
+    assert!(printed(&name, &["state"]).contains("no errors on the links since the bus came up"));
+    assert_eq!(json(&name, &["state"])["link_errors"], json!({}), "it arose elsewhere");
+
+    errors.set(ErrorCounter::InvalidFrames(0), ErrorCount::exactly(17));
+    errors.set(ErrorCounter::LostLinks(1), ErrorCount::default().plus(255, true));
+    bus.set_link_errors(0, &errors);
+    let words = "left knee, port 0: 17 invalid frames; port 1: >= 255 lost links";
+    let state = printed(&name, &["state"]);
+    assert!(state.contains(&format!("errors since the bus came up: {words}")), "{state}");
+    let info = printed(&name, &["info"]).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(info.contains(&format!("Errors since the bus came up: {words}.")), "{info}");
+
+    let lost = json!({ "counter": "lost_links", "port": 1, "count": 255, "at_least": true });
+    let of_knee = &json(&name, &["info"])[0]["link_errors"];
+    assert_eq!((of_knee.as_array().unwrap().len(), &of_knee[2]), (3, &lost));
+    assert_eq!(json(&name, &["state"])["link_errors"]["left knee"], *of_knee);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use onbeat_ethercat::step::{BusCycle, RobotState};
 /// The bytes "ONBEATCI".
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ONBEATCI");
 /// Version of the layout; changes with every change of it.
-pub(super) const ABI: u32 = 4;
+pub(super) const ABI: u32 = 5;
 /// Number of slots of the image, of owner outputs, and of goals.
 pub(super) const SLOTS: usize = 4;
 /// Number of events kept.
@@ -31,6 +31,11 @@ const ROBOT_AT: usize = 48;
 /// Bytes of the record of a device, and of a value.
 pub(super) const DEVICE_BYTES: usize = 128;
 pub(super) const VALUE_BYTES: usize = 64;
+/// Words of the record of a device's errors: 20 counts of 16 bits, then 1 once they were
+/// read; a cache line.
+pub(super) const ERROR_WORDS: usize = 8;
+/// Word that is 1 once they were read.
+pub(super) const ERROR_IS_READ: usize = 5;
 /// Bytes of the record of a joint, and of a goal's head: process, time of creation, flags.
 pub(super) const JOINT_BYTES: usize = 48;
 pub(super) const GOAL_BYTES: usize = 24;
@@ -81,6 +86,7 @@ pub(super) struct ImageHeader {
     pub(super) link: AtomicU32,
     /// Number of devices that processed the last frame.
     pub(super) answering: AtomicU32,
+    pub(super) link_errors_at: AtomicU64,
 }
 
 /// A word in a cache line of its own.
@@ -151,9 +157,10 @@ pub(super) mod phase {
     pub(crate) const ABANDONED: u32 = 4;
 }
 
-// `include/onbeat_control.h` asserts the same; its header ends before the padding.
-const _: () =
-    assert!(size_of::<ImageHeader>() == 256 && std::mem::offset_of!(ImageHeader, answering) == 244);
+// `include/onbeat_control.h` asserts the same.
+const _: () = assert!(
+    size_of::<ImageHeader>() == 256 && std::mem::offset_of!(ImageHeader, link_errors_at) == 248
+);
 const _: () =
     assert!(size_of::<LiveWords>() == 768 && std::mem::offset_of!(LiveWords, answer) == 704);
 const _: () =
@@ -198,6 +205,7 @@ pub(super) struct ImageOffsets {
     pub(super) requests: usize,
     pub(super) joints: usize,
     pub(super) goals: usize,
+    pub(super) link_errors: usize,
     pub(super) total: usize,
     pub(super) image_slot_words: usize,
     pub(super) output_slot_words: usize,
@@ -230,6 +238,7 @@ impl ImageOffsets {
             requests: next(REQUESTS * size_of::<RequestRecord>()),
             joints: next(size.joints * JOINT_BYTES),
             goals: next(if size.joints > 0 { SLOTS * goal_slot_words * 8 } else { 0 }),
+            link_errors: next(size.devices * ERROR_WORDS * 8),
             total: next(0),
             image_slot_words,
             output_slot_words,
@@ -346,7 +355,7 @@ mod tests {
             joints: 48,
         });
         let mut all = offsets.published().to_vec();
-        all.extend([offsets.joints, offsets.goals, offsets.total]);
+        all.extend([offsets.joints, offsets.goals, offsets.link_errors, offsets.total]);
         assert!(all.windows(2).all(|pair| pair[0] < pair[1]));
         assert!(all.iter().all(|place| place.is_multiple_of(64)));
     }

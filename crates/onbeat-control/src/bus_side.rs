@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
+use onbeat_ethercat::link_errors::LinkErrors;
 use onbeat_ethercat::step::{BusCycle, RobotState};
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
@@ -15,6 +16,7 @@ use super::bus_condition::CableLink;
 use super::claim::{self, ClaimWords};
 use super::device_state::DeviceState;
 use super::error::ControlError;
+use super::error_record;
 use super::goals::GoalSide;
 use super::image::MappedImage;
 use super::process::Process;
@@ -193,6 +195,12 @@ impl BusSide {
         if let Some(word) = self.shared.states().get(device) {
             word.store(state.word(), Ordering::Release);
         }
+    }
+
+    /// Publishes the errors that a device has counted since the bus came up. A position outside the
+    /// layout is ignored.
+    pub fn set_link_errors(&self, device: usize, errors: &LinkErrors) {
+        error_record::store(self.shared.link_errors(), device, errors);
     }
 
     /// Records when all frames of a cycle were last answered. Clients count no device as in OP

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::{DeviceLayout, Layout};
+use onbeat_ethercat::link_errors::LinkErrors;
 use onbeat_ethercat::step::{BusCycle, RobotState};
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
@@ -15,6 +16,7 @@ use super::abi::{EVENT_BYTES, EVENTS};
 use super::bus_condition::{AlStates, CableLink};
 use super::device_state::{DeviceState, Presence};
 use super::error::ControlError;
+use super::error_record;
 use super::goals::Commander;
 use super::image::MappedImage;
 use super::joint::Joint;
@@ -38,6 +40,8 @@ pub struct DeviceInfo {
     pub layout: DeviceLayout,
     /// Present state.
     pub state: DeviceState,
+    /// Errors that it has counted since the bus came up; `None` if they were not read yet.
+    pub link_errors: Option<LinkErrors>,
 }
 
 /// Events from a given number on.
@@ -216,12 +220,17 @@ impl Client {
         self.shared.layout()
     }
 
-    /// Returns all devices in the order of the cable. During an outage, they are lost.
+    /// Returns all devices in the order of the cable. During an outage, they are lost; what
+    /// they counted stays.
     #[must_use]
     pub fn devices(&self) -> Vec<DeviceInfo> {
         let states = self.states(self.state().outage);
+        let errors = error_record::load(self.shared.link_errors());
         let devices = self.shared.layout().devices.into_iter();
-        devices.zip(states).map(|(layout, state)| DeviceInfo { layout, state }).collect()
+        devices
+            .zip(states.zip(errors))
+            .map(|(layout, (state, link_errors))| DeviceInfo { layout, state, link_errors })
+            .collect()
     }
 
     /// Returns the events from number `from` on; the first has number 1.

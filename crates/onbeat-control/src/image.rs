@@ -12,8 +12,8 @@ use onbeat_rt::latest::Latest;
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::abi::{
-    ABI, EVENT_BYTES, EVENTS, ImageHeader, ImageOffsets, ImageSize, JOINT_BYTES, LiveWords, MAGIC,
-    NAME_BYTES, REQUESTS, RequestRecord, SLOTS, state,
+    ABI, ERROR_WORDS, EVENT_BYTES, EVENTS, ImageHeader, ImageOffsets, ImageSize, JOINT_BYTES,
+    LiveWords, MAGIC, NAME_BYTES, REQUESTS, RequestRecord, SLOTS, state,
 };
 use super::device_table;
 use super::error::ControlError;
@@ -121,6 +121,7 @@ impl MappedImage {
         small.into_iter().for_each(|(word, value)| word.store(value, Ordering::Relaxed));
         header.joints_at.store(self.offsets.joints as u64, Ordering::Relaxed);
         header.goals_at.store(self.offsets.goals as u64, Ordering::Relaxed);
+        header.link_errors_at.store(self.offsets.link_errors as u64, Ordering::Relaxed);
         header.total_bytes.store(self.offsets.total as u64, Ordering::Relaxed);
         header.layout_hash.store(device_table::hash(&table, &layout.name), Ordering::Relaxed);
         header.generation.store(generation, Ordering::Relaxed);
@@ -273,6 +274,11 @@ impl MappedImage {
     /// Returns the device states, one word each.
     pub(super) fn states(&self) -> &[AtomicU64] {
         self.map.all(self.offsets.states, self.size.devices)
+    }
+
+    /// Returns the errors that the devices have counted, one record each.
+    pub(super) fn link_errors(&self) -> &[AtomicU64] {
+        self.map.all(self.offsets.link_errors, self.size.devices * ERROR_WORDS)
     }
 
     pub(super) fn requests(&self) -> &[RequestRecord] {

@@ -48,6 +48,7 @@ mod create;
 mod device_state;
 mod device_table;
 mod error;
+mod error_record;
 mod goals;
 mod image;
 mod joint;

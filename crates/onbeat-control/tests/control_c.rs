@@ -15,6 +15,7 @@ use onbeat_control::{
     SdoRequest, Sharing, Timed,
 };
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
+use onbeat_ethercat::link_errors::{ErrorCount, ErrorCounter, LinkErrors};
 use onbeat_ethercat::step::{BusCycle, RobotState};
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
@@ -254,6 +255,11 @@ fn the_header_finds_values_by_name_and_asks_for_registers_and_a_rescan() {
             );
         }
 
+        let mut errors = LinkErrors::default();
+        errors.set(ErrorCounter::InvalidFrames(1), ErrorCount::exactly(17));
+        errors.set(ErrorCounter::LostLinks(1), ErrorCount::default().plus(255, true));
+        bus.set_link_errors(0, &errors);
+
         let is_over = AtomicBool::new(false);
         let (printed, asked) = std::thread::scope(|threads| {
             let served = threads.spawn(|| serve_requests(&mut bus, &is_over));
@@ -269,6 +275,8 @@ fn the_header_finds_values_by_name_and_asks_for_registers_and_a_rescan() {
             unknown value -22, unknown device -14\n\
             set and read: -77, neighbours 0 0\n\
             joint at 2.000 rad\n\
+            errors of port 1: read 1, 17 invalid, 255 lost links, at least 8\n\
+            errors of another device: read 0\n\
             link 1, 3 answer, states c\n\
             read 0: 01 02 03 04\n\
             write 0, kept -24, beyond -23\n\

@@ -121,6 +121,10 @@ pub enum EventKind {
     /// The commander sent no valid goal for too long without releasing the joints; a safe stop
     /// follows.
     CommanderLost = 45,
+    /// An error counter of a device went up: `old` and `new` are the errors since the bus came up
+    /// ([`ErrorCount::to_word`](super::link_errors::ErrorCount::to_word)), `code` is the counter's
+    /// register address.
+    LinkErrors = 46,
 }
 
 /// Code of [`EventKind::NoAnswer`]: replies arrive after their cycle. Smaller codes are those of
@@ -139,7 +143,7 @@ pub fn no_answer_words(code: u32) -> String {
 
 impl EventKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 46] = [
         Self::BusUp,
         Self::BusDown,
         Self::BusRestarted,
@@ -185,6 +189,7 @@ impl EventKind {
         Self::ResetDone,
         Self::ResetRefused,
         Self::CommanderLost,
+        Self::LinkErrors,
     ];
 
     /// Returns the name in lower case, with spaces.

@@ -2,6 +2,7 @@
 
 use super::al;
 use super::event::{Event, EventKind, no_answer_words};
+use super::link_errors::{ErrorCount, ErrorCounter};
 use super::step::RobotState;
 
 /// Names of the phases of a robot, by number.
@@ -186,8 +187,23 @@ impl Event {
                 )
             }
 
+            EventKind::LinkErrors => self.of_errors(device),
+
             other => format!("{other:?} {old} {new} {code} {device}"),
         }
+    }
+
+    /// Sentence of an error counter that went up.
+    fn of_errors(&self, device: &str) -> String {
+        let before = ErrorCount::from_word(self.old);
+        let now = ErrorCount::from_word(self.new);
+        let more = now.count().saturating_sub(before.count());
+        let at_least = if now.is_at_least() { ">= " } else { "" };
+        let counter = ErrorCounter::from_register(self.code);
+        let port = counter.and_then(ErrorCounter::port);
+        let at = port.map_or_else(String::new, |port| format!(", port {port}"));
+        let words = counter.map_or("errors of an unknown counter", ErrorCounter::words);
+        format!("{device}{at}: {at_least}{more} {words}, {now} since the bus came up")
     }
 
     /// Sentences of devices that are not at the position in the file.
@@ -285,6 +301,32 @@ mod tests {
             assert!(!sentence.contains(&format!("{:?}", EventKind::ALL[at])), "{sentence}");
             assert!(!sentences[..at].contains(sentence), "{sentence}");
         }
+    }
+
+    #[test]
+    fn errors_of_a_link_name_device_port_and_numbers() {
+        let event = |old: ErrorCount, new: ErrorCount, code| Event {
+            at_ns: 0,
+            cycle: 1,
+            kind: EventKind::LinkErrors,
+            device: 3,
+            old: old.to_word(),
+            new: new.to_word(),
+            code,
+        };
+        let twelve = ErrorCount::exactly(12);
+        assert_eq!(
+            event(twelve, ErrorCount::exactly(17), 0x0300).sentence("left knee"),
+            "left knee, port 0: 5 invalid frames, 17 since the bus came up"
+        );
+        assert_eq!(
+            event(twelve, twelve.plus(243, true), 0x0312).sentence("left knee"),
+            "left knee, port 2: >= 243 lost links, >= 255 since the bus came up"
+        );
+        assert_eq!(
+            event(ErrorCount::default(), ErrorCount::exactly(1), 0x030c).sentence("left knee"),
+            "left knee: 1 processing unit errors, 1 since the bus came up"
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! | [`layout`] | expected devices and the positions of their values in the process image |
 //! | [`setup`] | configuration of devices on the way to OP: start-up values, SYNC0, watchdog |
 //! | [`registers`], [`al`] | register addresses of a SubDevice controller (ESC), AL states |
+//! | [`link_errors`] | error counters of ports and processing units |
 //! | [`coe`], [`esi`], [`sii`] | CoE objects, vendors' ESI files, EEPROMs (SII) |
 //! | [`step`], [`event`], [`event_words`] | the interface of a robot controller, events of a bus as records and as text |
 //! | [`wire`], [`carrier`] | transport of frames: the trait [`Wire`](wire::Wire), raw sockets, private veth pairs |
@@ -45,6 +46,7 @@ pub mod event;
 pub mod event_words;
 pub mod input;
 pub mod layout;
+pub mod link_errors;
 pub mod registers;
 pub mod setup;
 pub mod sii;

@@ -199,7 +199,7 @@ impl CycleService {
         for _ in 0..EVENTS_PER_CYCLE {
             let Some(event) = bus.next_event() else { break };
             if event.device != NO_DEVICE {
-                image.set_state(usize::from(event.device), state(bus, usize::from(event.device)));
+                publish_device(&image, bus, usize::from(event.device));
             }
 
             match event.kind {
@@ -216,7 +216,7 @@ impl CycleService {
         image.set_link(bus.link(), bus.answering());
         // Devices reach OP without an event of their own, so one device is checked per cycle.
         self.next = (self.next + 1) % bus.layout().devices.len().max(1);
-        image.set_state(self.next, state(bus, self.next));
+        publish_device(&image, bus, self.next);
         let counts = bus.counts();
         let before = std::mem::replace(&mut self.counted, counts);
         let differences = [
@@ -264,6 +264,14 @@ impl CycleService {
         {
             *ended = bus.ended_transfer();
         }
+    }
+}
+
+/// Publishes state and errors of a device.
+fn publish_device<W: Wire>(image: &BusSide, bus: &Bus<W>, device: usize) {
+    image.set_state(device, state(bus, device));
+    if let Some(errors) = bus.link_errors(device) {
+        image.set_link_errors(device, &errors);
     }
 }
 

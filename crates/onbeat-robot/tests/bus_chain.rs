@@ -5,8 +5,10 @@
 mod bus_world;
 
 use bus_world::{MS, OPTIONS, World, clock};
+use onbeat_ethercat::description::Description;
 use onbeat_ethercat::step::{BusCycle, Controller};
 use onbeat_robot::bus::{BusOptions, ExchangeMode};
+use onbeat_robot::probe::chain::predicted;
 use onbeat_rt::time::{Clock, Instant};
 
 const US: u64 = 1_000;
@@ -22,14 +24,18 @@ impl Controller for Mirror {
     }
 }
 
+/// A segment with one digital device, whose delay is this.
+fn contacts(delay_us: u64) -> String {
+    format!(
+        "[types.contacts]\nkind = \"digital\"\ndelay_us = {delay_us}\n[[devices]]\ntype = \"contacts\"\nname = \"contacts\"\n"
+    )
+}
+
 /// Returns the time from a change at the pins, `phase_ns` after a release, to the output that
 /// follows, in ns.
 fn reaction_ns(delay_us: u64, mode: ExchangeMode, phase_ns: u64) -> u64 {
-    let text = format!(
-        "[types.contacts]\nkind = \"digital\"\ndelay_us = {delay_us}\n[[devices]]\ntype = \"contacts\"\nname = \"contacts\"\n"
-    );
     let clock = clock();
-    let mut world = World::new(&text, &clock, BusOptions { mode, ..OPTIONS });
+    let mut world = World::new(&contacts(delay_us), &clock, BusOptions { mode, ..OPTIONS });
     world.until_up(&mut Mirror);
     (0..10).for_each(|_| _ = world.cycle(&mut Mirror));
 
@@ -78,6 +84,23 @@ fn assert_within((least, most): (f64, f64), predicted: f64) {
 }
 
 const SAME_CYCLE: ExchangeMode = ExchangeMode::SameCycle { reply_within_ns: MS / 2 };
+
+#[test]
+fn what_is_measured_of_a_quiet_segment_is_what_is_predicted() {
+    for (delay_us, mode) in [
+        (0, ExchangeMode::Pipelined),
+        (250, ExchangeMode::Pipelined),
+        (500, ExchangeMode::Pipelined),
+        (0, SAME_CYCLE),
+        (500, SAME_CYCLE),
+    ] {
+        let description = Description::from_toml(&contacts(delay_us)).unwrap();
+        let is_same_cycle = mode == SAME_CYCLE;
+        let chain = predicted(&description, ("contacts", "contacts"), is_same_cycle, MS).unwrap();
+        assert_eq!((chain.most_ns - chain.least_ns, chain.device_delay_ns), (MS, delay_us * US));
+        assert_within(reactions(delay_us, mode), chain.least_ns as f64 / MS as f64);
+    }
+}
 
 #[test]
 fn devices_of_half_a_cycle_react_in_three_to_four_cycles_as_in_the_paper() {

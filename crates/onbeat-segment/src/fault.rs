@@ -32,6 +32,12 @@ pub enum Fault {
     Truncate,
     /// One bit of a frame after its Ethernet header is flipped.
     Flip,
+    /// Frames are damaged on the cable to the device's port 0: that port counts them, the ports
+    /// behind it count forwarded errors, and the frames are lost.
+    Noise {
+        /// The device.
+        device: usize,
+    },
     /// Working counters are wrong, for one device or for all.
     CounterOff {
         /// `None`: every datagram that at least one device processed.
@@ -165,6 +171,7 @@ impl Fault {
             Self::Reorder => "reorder",
             Self::Truncate => "truncate",
             Self::Flip => "flip",
+            Self::Noise { .. } => "noise",
             Self::CounterOff { .. } => "counter-off",
             Self::Cut { .. } => "cut",
             Self::Swap { .. } => "swap",
@@ -187,7 +194,7 @@ impl Fault {
         }
     }
 
-    /// Returns whether the fault affects frames, not a device.
+    /// Returns whether the fault affects frames, not the state of a device.
     #[must_use]
     pub fn is_of_frames(&self) -> bool {
         matches!(
@@ -198,6 +205,7 @@ impl Fault {
                 | Self::Reorder
                 | Self::Truncate
                 | Self::Flip
+                | Self::Noise { .. }
         )
     }
 
@@ -220,7 +228,8 @@ impl Fault {
     pub fn device(&self) -> Option<usize> {
         match *self {
             Self::CounterOff { device, .. } => device,
-            Self::Cut { device }
+            Self::Noise { device }
+            | Self::Cut { device }
             | Self::Swap { device, .. }
             | Self::Unplug { device }
             | Self::PowerOff { device }

@@ -34,13 +34,14 @@ pub enum FaultError {
 }
 
 /// Kinds of faults: name, what is affected, and the values it uses.
-pub const FAULT_KINDS: [(&str, &str, &str); 25] = [
+pub const FAULT_KINDS: [(&str, &str, &str); 26] = [
     ("lose", "frames", "share"),
     ("late", "frames", "by (ns), share"),
     ("duplicate", "frames", "share"),
     ("reorder", "frames", "share"),
     ("truncate", "frames", "share"),
     ("flip", "frames", "share"),
+    ("noise", "frames on the cable to a device", "share"),
     ("counter-off", "a device, or all", "by"),
     ("cut", "the cable to a device", ""),
     ("swap", "a device and another", "with"),
@@ -88,6 +89,7 @@ pub(crate) fn to_fault(
 
     let of_device = |device: usize| {
         Some(match table.kind.as_str() {
+            "noise" => Fault::Noise { device },
             "cut" => Fault::Cut { device },
             "swap" => Fault::Swap { device, with: with? },
             "unplug" => Fault::Unplug { device },

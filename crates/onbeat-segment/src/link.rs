@@ -279,7 +279,9 @@ impl Link {
         self.advance(now);
         let effects = self.frame_effects(now);
         self.counts.sent += 1;
-        if effects.lost_before {
+        let is_destroyed =
+            effects.noisy_at.is_some_and(|device| self.segment.count_damaged_frame(nic, device));
+        if effects.lost_before || is_destroyed {
             self.counts.lost += 1;
             return;
         }
@@ -391,6 +393,7 @@ impl Link {
                 Fault::Duplicate => effects.twice = true,
                 Fault::Reorder => effects.held = true,
                 Fault::Truncate => effects.cut = true,
+                Fault::Noise { device } => effects.noisy_at = Some(device),
                 _ => effects.flipped = true,
             }
 
@@ -442,6 +445,8 @@ impl Link {
 struct FrameEffects {
     lost_before: bool,
     lost_behind: bool,
+    /// The device to whose port 0 the noisy cable leads.
+    noisy_at: Option<usize>,
     late_ns: u64,
     twice: bool,
     held: bool,

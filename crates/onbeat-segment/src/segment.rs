@@ -1,5 +1,6 @@
 //! A segment: devices connected by cables, and the frames that pass them.
 
+use onbeat_ethercat::link_errors::ErrorCounter;
 use onbeat_rt::time::Instant;
 
 use super::cable_positions::{CableEnd, SimulatedCable};
@@ -212,6 +213,27 @@ impl Segment {
         }
     }
 
+    /// Counts a frame that is damaged on the cable to port 0 of a device: an invalid frame and an RX
+    /// error there, and a forwarded error at each port that it passes afterwards. Returns whether a
+    /// frame from this interface passes that cable.
+    pub(crate) fn count_damaged_frame(&mut self, nic: Nic, device: usize) -> bool {
+        let route = &self.routes[usize::from(nic == Nic::Second)];
+        let at_ns = route.ports_ns[device][0];
+        if route.position[device].is_none() || at_ns == 0 {
+            return false;
+        }
+
+        self.devices[device].esc.count_error(ErrorCounter::InvalidFrames(0));
+        self.devices[device].esc.count_error(ErrorCounter::RxErrors(0));
+        for (behind, ports_ns) in self.devices.iter_mut().zip(&route.ports_ns) {
+            for (port, _) in (0..).zip(ports_ns).filter(|(_, passed_ns)| **passed_ns > at_ns) {
+                behind.esc.count_error(ErrorCounter::ForwardedErrors(port));
+            }
+        }
+
+        true
+    }
+
     /// Passes one datagram through the devices. Returns the bits of [`change`].
     fn pass(&mut self, datagram: &mut DatagramMut<'_>, direction: usize) -> u8 {
         let mut exchange = DatagramExchange {
@@ -272,9 +294,11 @@ impl Segment {
     pub(crate) fn rebuild(&mut self, bits: u8) {
         if bits & change::PORTS != 0 {
             let mut lost = Vec::new();
-            self.topology.update(&PortsOf(&self.devices), |device, port| lost.push((device, port)));
+            self.topology.update(&PortsOf(&self.devices), |device, port| {
+                lost.push((device, port as u8));
+            });
             for (device, port) in lost {
-                self.devices[device].esc.count_lost_link(port);
+                self.devices[device].esc.count_error(ErrorCounter::LostLinks(port));
             }
 
             for (number, device) in self.devices.iter_mut().enumerate() {

@@ -1,6 +1,6 @@
 // The bus of the live view: its devices as a tree, what was lost on the way, and the latest events.
 import { h, section } from '../dom.ts';
-import { busWords, topologyTree, treeDevice, type Tree } from '../sections/topology.ts';
+import { busWords, topologyTree, treeDevices, type Tree } from '../sections/topology.ts';
 import { count } from '../units.ts';
 import type { LiveEvent, LiveRobot, LiveState } from './stream.ts';
 
@@ -16,10 +16,10 @@ export class BusPart {
   private readonly missing = h('p', { class: 'muted' });
 
   constructor(private readonly robot: LiveRobot) {
-    this.tree = topologyTree(robot.devices.map((device) => treeDevice(device, undefined)));
+    this.tree = topologyTree(treeDevices(robot.devices, undefined));
     this.missing.hidden = true;
     this.element = h('div', {},
-      section('bus', 'Bus', 'Devices in the order of the cable; branches stand below the device they begin at. Counts are since the start of the run.', this.link, this.tree.element),
+      section('bus', 'Bus', 'Devices in the order of the cable; branches stand below the device they begin at. Counts are since the start of the run; an error that a port has counted arose on the cable at it.', this.link, this.tree.element),
       section('events', 'Events', null, this.list, this.missing));
     this.list.append(h('li', { class: 'muted' }, 'No events yet.'));
   }
@@ -28,7 +28,7 @@ export class BusPart {
     const { bus } = state;
     this.link.textContent = busWords(bus);
     this.link.classList.toggle('bad', bus.no_answer_ns > 0);
-    this.tree.show(this.robot.devices.map((device, i) => treeDevice(device, state.devices[i])));
+    this.tree.show(treeDevices(this.robot.devices, state.devices));
   }
 
   events({ left_out: leftOut, events }: { left_out: number; events: LiveEvent[] }): void {

@@ -6,7 +6,7 @@ import { onClock, type Cell, type Range } from '../model.ts';
 import { jointSeries, jointWorsts, type JointStep, type JointWorst, type Robot } from '../robot.ts';
 import type { Store } from '../state.ts';
 import { count, sec, type Sec } from '../units.ts';
-import { busWords, topologyTree, treeDevice } from './topology.ts';
+import { busWords, topologyTree, treeDevices } from './topology.ts';
 
 /** A cell with a robot that it recorded. */
 type RobotCell = Cell & { file: NonNullable<Cell['file']> & { robot: Robot } };
@@ -69,7 +69,7 @@ class RobotPart {
     this.elements = [
       section('joints', 'Joints', 'Lines: last cycle of each step; bands: all cycles of it, so that no extreme is left out.', pickers,
         h('div', { class: 'joint-charts' }, ...this.joints.charts.map(({ figure }) => figure)), table),
-      section('bus', 'Bus', 'Devices in the order of the cable; branches stand below the device they begin at.', this.bus),
+      section('bus', 'Bus', 'Devices in the order of the cable; branches stand below the device they begin at. An error that a port has counted arose on the cable at it.', this.bus),
     ];
     this.fill();
   }
@@ -89,7 +89,7 @@ class RobotPart {
     const order = this.rows.map((_, i) => i).sort((a, b) => error(b) - error(a));
     this.body.replaceChildren(...order.map((i) => this.rows[i]!));
 
-    const tree = topologyTree(robot.devices.map((device, i) => treeDevice(device, devices?.devices[i])));
+    const tree = topologyTree(treeDevices(robot.devices, devices?.devices));
     this.bus.replaceChildren(devices === null ? h('p', { class: 'link' }, 'States and counts of the devices were not recorded.')
       : h('p', { class: 'link' }, `In cycle ${count(devices.cycle)}, the last one seen: ${busWords(devices)}`), tree.element);
     this.redraw();

@@ -52,15 +52,46 @@ const JOINT_WORDS: Readonly<Record<string, string>> = {
 };
 const REASONS: Readonly<Record<string, string>> = { drive_fault: 'down: fault', left_operation: 'down: left OP', following_error: 'down: following', not_enabled: 'not enabled' };
 
+/** What an error counter of a device has counted since the bus came up; a counter of 8 bits that is full makes it a lower bound. */
+export interface CountedErrors { counter: string; port: number | null; count: number; at_least: boolean }
+
 /** What is known of a device at one instant. */
-export interface DeviceFacts { al_state: number | null; al_status_code: number; joint_state: string | null; reason: string | null; lost: number; fell_back: number; other_alarms: number }
+export interface DeviceFacts { errors?: CountedErrors[]; al_state: number | null; al_status_code: number; joint_state: string | null; reason: string | null; lost: number; fell_back: number; other_alarms: number }
 
 /** A joint's state in words: the reason for being down comes before the drive's state. */
 export const jointWords = ({ joint_state: state, reason }: DeviceFacts): string =>
   (reason !== null && REASONS[reason]) || (state === null ? '' : JOINT_WORDS[state] ?? state);
 
+/** A device and where its cable comes from. */
+interface CabledDevice { name: string; kind: string; after: number | null; port: number | null }
+
+const COUNTERS: Readonly<Record<string, string>> = {
+  invalid_frames: 'invalid frames', rx_errors: 'RX errors', lost_links: 'lost links', processing_unit_errors: 'processing unit errors', pdi_errors: 'PDI errors',
+};
+
+/** The device at the far end of a port's cable, in words. */
+function farEnd(devices: readonly CabledDevice[], place: number, port: number): string {
+  const { after } = devices[place]!;
+  if (port === 0) return after === null ? ' from MainDevice' : ` from ${devices[after]!.name}`;
+  const next = devices.find((device) => device.after === place && device.port === port);
+  return next === undefined ? '' : ` to ${next.name}`;
+}
+
+/** The errors of a device, port by port: an error that a port counts arose on the cable at it. */
+export function errorWords(devices: readonly CabledDevice[], place: number, errors: readonly CountedErrors[]): string[] {
+  const ports = [...new Set(errors.map(({ port }) => port))];
+  return ports.map((port) => {
+    const counts = errors.filter((error) => error.port === port).map(({ counter, count: n, at_least: atLeast }) => `${atLeast ? '≥ ' : ''}${count(n)} ${COUNTERS[counter] ?? counter}`);
+    return `${port === null ? '' : `port ${port}${farEnd(devices, place, port)}: `}${counts.join(', ')}`;
+  });
+}
+
+/** All devices of the tree with their states. */
+export const treeDevices = (devices: readonly CabledDevice[], facts: readonly DeviceFacts[] | undefined): TreeDevice[] => devices.map((_, place) => treeDevice(devices, place, facts?.[place]));
+
 /** A device of the tree with its state. Devices with `device_lost` events before now are marked. */
-export function treeDevice(device: { name: string; kind: string; after: number | null }, facts: DeviceFacts | undefined): TreeDevice {
+function treeDevice(devices: readonly CabledDevice[], place: number, facts: DeviceFacts | undefined): TreeDevice {
+  const device = devices[place]!;
   const shown = { name: device.name, kind: device.kind, after: device.after };
   if (facts === undefined) return { ...shown, state: '', tone: 'open', counts: '' };
   const { al_state: al, al_status_code: code, reason } = facts;
@@ -71,7 +102,7 @@ export function treeDevice(device: { name: string; kind: string; after: number |
   const counts = [[facts.lost, 'lost'], [facts.fell_back, 'fell back'], [facts.other_alarms, 'alarms']] as const;
   return {
     ...shown, tone, state: [state, joint].filter((word) => word !== '').join(' · '),
-    counts: counts.filter(([n]) => n > 0).map(([n, word]) => `${word} ${n}×`).join(', '),
+    counts: [counts.filter(([n]) => n > 0).map(([n, word]) => `${word} ${n}×`).join(', '), ...errorWords(devices, place, facts.errors ?? [])].filter((words) => words !== '').join('; '),
   };
 }
 

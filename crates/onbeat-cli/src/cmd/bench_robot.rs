@@ -28,6 +28,7 @@ pub(super) fn task(options: &BenchOptions) -> CellTask {
     match options.with {
         None => CellTask::Timer,
         Some(With::Bus) => described(options).map_or(CellTask::Timer, CellTask::Bus),
+        Some(With::Chain) => described(options).map_or(CellTask::Timer, CellTask::Chain),
         Some(With::Rtt) => CellTask::RoundTrip(round_trips(options)),
     }
 }
@@ -36,9 +37,9 @@ fn round_trips(options: &BenchOptions) -> RoundTripCell {
     RoundTripCell { to: options.to.clone(), devices: options.devices }
 }
 
-/// Returns the bus of a bench; `None` without `--with bus`.
+/// Returns the bus of a bench; `None` without `--with bus` or `chain`.
 pub(super) fn described(options: &BenchOptions) -> Option<BusCell> {
-    if options.with != Some(With::Bus) {
+    if !matches!(options.with, Some(With::Bus | With::Chain)) {
         return None;
     }
     Some(BusCell {
@@ -61,6 +62,9 @@ pub(super) fn parts(setting: &Setting, cell: &BusCell) -> Result<(Parts, Grant),
 pub(super) fn admitted(options: &BenchOptions) -> Result<Vec<String>, Failure> {
     if options.with == Some(With::Rtt) {
         return admitted_round_trips(options);
+    }
+    if options.with == Some(With::Chain) {
+        return admitted_chain(options);
     }
     let Some(cell) = described(options) else { return Ok(Vec::new()) };
     if options.to.is_some() {
@@ -130,6 +134,38 @@ fn admitted_round_trips(options: &BenchOptions) -> Result<Vec<String>, Failure> 
     }
     if looping.period != PERIOD_NS {
         option("period", format!("{}us", looping.period as f64 / 1e3));
+    }
+    if options.priority != PRIORITY {
+        option("priority", options.priority.to_string());
+    }
+    options.cpu.into_iter().for_each(|cpu| option("cpu", cpu.to_string()));
+    Ok(words)
+}
+
+/// Refuses options that a chain has no use for; returns the command that measures it alone, without
+/// tuning and load.
+fn admitted_chain(options: &BenchOptions) -> Result<Vec<String>, Failure> {
+    let of_others = [
+        (options.to.is_some(), "--to"),
+        (options.interface.is_some(), "--interface"),
+        (options.trajectory.is_some(), "--trajectory"),
+    ];
+    if let Some(&(_, option)) = of_others.iter().find(|(is_given, _)| *is_given) {
+        return Err(RobotFailure::NotWith { option, with: "chain" }.into());
+    }
+
+    let looping = &options.looping;
+    let us = |ns: u64| format!("{}us", ns as f64 / 1e3);
+    let mut words: Vec<String> =
+        ["onbeat", "measure", "chain", "--with", "bus"].map(str::to_owned).into();
+    let mut option = |name: &str, value: String| words.extend([format!("--{name}"), value]);
+    options.file.clone().into_iter().for_each(|file| option("devices", file));
+    if options.exchange == BusExchange::SameCycle {
+        option("exchange", options.exchange.word().to_owned());
+    }
+    options.device_delay.into_iter().for_each(|ns| option("device-delay", us(ns)));
+    if looping.period != PERIOD_NS {
+        option("period", us(looping.period));
     }
     if options.priority != PRIORITY {
         option("priority", options.priority.to_string());

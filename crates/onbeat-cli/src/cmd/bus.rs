@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use onbeat::report::table::{Column, Row, Table};
-use onbeat::report::units::count;
+use onbeat::report::units::{capital, count};
 use onbeat_control::{
     BusState, CableLink, Client, Counter, DeviceInfo as Device, EventBatch as Events, Outage,
     Presence, SdoAction, Snapshot, Stats, Timed,
@@ -15,6 +15,7 @@ use onbeat_ethercat::layout::DeviceLayout;
 use onbeat_ethercat::step::RobotState;
 use serde_json::{Map, Value, json};
 
+use super::bus_link_errors::{devices_with_errors, errors_json, errors_text};
 use super::bus_requests::{cable_text, register, rescan};
 use super::bus_scan::scan;
 use super::bus_values::{values, values_line};
@@ -77,7 +78,7 @@ fn state(named: &Named) -> Result<ExitVerdict, Failure> {
     let client = Client::open(&named.name)?;
     let state = client.state();
     if named.json {
-        print_json(&state_json(&state, &client.layout().devices))?;
+        print_json(&state_json(&state, &client))?;
         return Ok(ExitVerdict::Holds);
     }
 
@@ -119,6 +120,7 @@ fn state(named: &Named) -> Result<ExitVerdict, Failure> {
 
     for line in [
         format!("  {cycle}; {}", cable_text(state.link, state.answering)),
+        format!("  {}", errors_text(&client)),
         format!("  outputs belong to {owner}; joints are commanded by {commander}"),
         format!(
             "  process {}, sharing {}, {} events",
@@ -133,7 +135,8 @@ fn state(named: &Named) -> Result<ExitVerdict, Failure> {
     Ok(ExitVerdict::Holds)
 }
 
-fn state_json(state: &BusState, devices: &[DeviceLayout]) -> Value {
+fn state_json(state: &BusState, client: &Client) -> Value {
+    let devices = client.layout().devices;
     let process =
         |of: Option<&(u32, String)>| of.map(|(pid, name)| json!({ "pid": pid, "name": name }));
     let cycle = state.cycle.as_ref();
@@ -152,7 +155,10 @@ fn state_json(state: &BusState, devices: &[DeviceLayout]) -> Value {
             "answering": state.answering, "al_states": state.al_states.bits(),
             "working_counter": cycle.map(|cycle| cycle.working_counter),
             "expected_working_counter": cycle.map(|cycle| cycle.expected),
-            "robot": state.robot.map(|robot| robot_json(&robot, devices)),
+            "robot": state.robot.map(|robot| robot_json(&robot, &devices)),
+            "link_errors": devices_with_errors(client)
+                .map(|(name, errors)| (name, errors_json(&errors)))
+                .collect::<Map<String, Value>>(),
             "events": state.events, "layout_hash": format!("{:016x}", state.layout_hash),
     })
 }
@@ -184,7 +190,7 @@ fn info(named: &Named) -> Result<ExitVerdict, Failure> {
     }
 
     let row = |(place, device): (usize, &Device)| {
-        let Device { layout, state } = device;
+        let Device { layout, state, .. } = device;
         let status = if state.al_status == 0 {
             String::new()
         } else {
@@ -214,20 +220,21 @@ fn info(named: &Named) -> Result<ExitVerdict, Failure> {
         },
         columns: std::iter::once(Column::figures("")).chain(words).collect(),
         rows: devices.iter().enumerate().map(row).collect(),
-        ..Table::default()
+        legend: vec![format!("{}.", capital(&errors_text(&client)))],
     };
 
     say(Tone::Plain, table.to_text(columns()).trim_end());
     Ok(ExitVerdict::Holds)
 }
 
-fn device_json((place, Device { layout, state }): (usize, &Device)) -> Value {
+fn device_json((place, Device { layout, state, link_errors }): (usize, &Device)) -> Value {
     json!({
         "place": place, "name": layout.name, "alias": layout.alias, "vendor": layout.vendor, "product": layout.product,
         "revision": layout.revision, "al_state": state.al_state, "al_status": state.al_status,
         "presence": format!("{:?}", state.presence).to_lowercase(),
         "outputs": { "at": layout.outputs.start, "bytes": layout.outputs.len() },
         "inputs": { "at": layout.inputs.start, "bytes": layout.inputs.len() },
+        "link_errors": link_errors.as_ref().map(errors_json),
     })
 }
 

@@ -12,6 +12,7 @@ use onbeat::probe::Interruptions;
 use onbeat::probe::description::{Alone, OnGrid, Parts};
 use onbeat::probe::timer::Timer;
 use onbeat::record::NoFigures;
+use onbeat_robot::probe::chain;
 
 use super::{ExitVerdict, Failure, bench_robot};
 use crate::probes;
@@ -49,6 +50,12 @@ fn server(interruptions: Arc<Interruptions>) -> Result<CellServer, Failure> {
         CellTask::FreshMemory { pages } => fresh_memory::parts(start.setting.work_ns, *pages),
         CellTask::Bus(cell) => {
             let (parts, description) = bench_robot::parts(&start.setting, cell)?;
+            grants.push(description);
+            parts
+        }
+        CellTask::Chain(cell) => {
+            let (parts, description) = chain::parts_of_cell(&start.setting, cell)
+                .map_err(onbeat::probe::RunError::from)?;
             grants.push(description);
             parts
         }

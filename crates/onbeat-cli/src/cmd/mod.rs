@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 mod bench_robot;
 pub(crate) mod bus;
+mod bus_link_errors;
 mod bus_requests;
 mod bus_scan;
 mod bus_values;

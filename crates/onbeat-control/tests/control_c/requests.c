@@ -45,6 +45,10 @@ int main(int count, char **words) {
     size_t found = 8;
     if (count < 2 || onbeat_control_open(&bus, words[1]) != ONBEAT_OK || !exchanges_are_seen(&bus)) return 2;
     values(&bus);
+    struct onbeat_port_errors errors;
+    int is_read = onbeat_port_errors(&bus, 0, 1, &errors);
+    printf("errors of port 1: read %d, %u invalid, %u lost links, at least %x\n", is_read, (unsigned)errors.invalid_frames, (unsigned)errors.lost_links, errors.at_least);
+    printf("errors of another device: read %d\n", onbeat_port_errors(&bus, 1, 1, &errors));
     printf("link %d, %u answer, states %x\n", onbeat_link(&bus), (unsigned)onbeat_answering(&bus), (unsigned)onbeat_al_states(&bus));
 
     int result = onbeat_register_read(&bus, 1, 0x0300, bytes, sizeof bytes, TIMEOUT_MS);

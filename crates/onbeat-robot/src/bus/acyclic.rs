@@ -30,6 +30,8 @@ pub(super) enum QueryPurpose {
     MailSent,
     /// The user's access to registers.
     Register,
+    /// The error counters of this device.
+    LinkErrors(usize),
     /// A mail with a start-up value of this device.
     StartupMailSent(usize),
 }

@@ -6,6 +6,7 @@ use super::config_record::ConfigStep;
 use super::event_queue::EventWriter;
 use super::identification::{Identification, RejectReason};
 use super::known_device::KnownDevice;
+use super::link_error_readings::LinkErrorReadings;
 use super::recovery::Recovery;
 use super::sdo::SdoTransfer;
 use onbeat_ethercat::al::OP;
@@ -48,6 +49,9 @@ pub(super) struct BusDevice {
     pub(super) has_mail: bool,
     /// Counter of the last mail sent, 1 to 7.
     pub(super) mail_counter: u8,
+    pub(super) link_errors: LinkErrorReadings,
+    /// Its error counters are to be read once more.
+    pub(super) confirms_errors: bool,
 }
 
 /// Addresses and lengths of a device's mailboxes.
@@ -98,6 +102,8 @@ impl BusDevice {
             mailbox: MailboxLayout::in_script(&known.script),
             has_mail: false,
             mail_counter: known.last_mail_counter,
+            link_errors: LinkErrorReadings::default(),
+            confirms_errors: false,
             known,
         }
     }

@@ -13,6 +13,7 @@ use super::cyclic::{ACYCLIC, CycleReply, FrameClass, MAILBOX_FULL};
 use super::device::{BusDevice, DeviceStage};
 use super::event_queue::EventWriter;
 use super::known_device::KnownDevice;
+use super::link_error_reads::LinkErrorReads;
 use super::position_scan::{NO_ANSWER, PositionScan, UnknownDevice, identical_devices};
 use super::pump::emergency_of_mail;
 use super::recovery::{Recovery, RecoveryProgress};
@@ -21,6 +22,7 @@ use super::transfer::{BusTransfer, TransferKind};
 use onbeat_control::RequestFailure;
 use onbeat_ethercat::al::OP;
 use onbeat_ethercat::event::EventKind;
+use onbeat_ethercat::link_errors::LinkErrors;
 
 /// Number of cycles in which AL states are read after the last problem.
 const STATE_READ_CYCLES: u32 = 4;
@@ -69,15 +71,17 @@ pub(super) struct Diagnostics {
     transfer: Option<Box<BusTransfer>>,
     /// First device of the next start-up mails.
     mails_from: usize,
+    link_error_reads: LinkErrorReads,
 }
 
 impl Diagnostics {
     /// Creates the state of devices in SAFEOP, to be taken to OP. `reference` is the device with
-    /// the reference clock.
+    /// the reference clock; `period_ns` is the distance of cycles.
     pub(super) fn new(
         devices: Vec<KnownDevice>,
         reference: Option<usize>,
         addresses: BusAddresses,
+        period_ns: u64,
     ) -> Self {
         let count = devices.len();
         let mut devices: Vec<BusDevice> = devices.into_iter().map(BusDevice::new).collect();
@@ -108,6 +112,7 @@ impl Diagnostics {
             reads_mailboxes: false,
             transfer: None,
             mails_from: 0,
+            link_error_reads: LinkErrorReads::new(period_ns),
         }
     }
 
@@ -138,6 +143,12 @@ impl Diagnostics {
             .then_some((device.al_status, device.al_code))
     }
 
+    /// Returns the errors that a device has counted since the bus came up; `None` before its first
+    /// reading.
+    pub(super) fn link_errors(&self, device: usize) -> Option<LinkErrors> {
+        self.devices.get(device)?.link_errors.totals()
+    }
+
     /// Evaluates the replies of a cycle.
     pub(super) fn observe(&mut self, answer: &CycleReply, expected: u16) {
         if !answer.complete {
@@ -160,12 +171,17 @@ impl Diagnostics {
     }
 
     /// Returns whether an acyclic frame is needed.
-    fn has_queries(&self) -> bool {
+    fn has_queries(&self, cycle: u64) -> bool {
         self.state_read_cycles > 0
             || self.reads_clocks
             || self.reads_mailboxes
             || self.transfer.is_some()
             || !self.are_all_in_op()
+            || self.reads_link_errors(cycle)
+    }
+
+    fn reads_link_errors(&self, cycle: u64) -> bool {
+        self.was_up && self.link_error_reads.is_due(cycle)
     }
 
     fn are_all_in_op(&self) -> bool {
@@ -188,13 +204,14 @@ impl Diagnostics {
     /// Writes the acyclic frame, if one is needed.
     pub(super) fn frame(&mut self, cycle: u64) -> Option<&[u8]> {
         self.queries.clear();
-        if !self.has_queries() {
+        if !self.has_queries(cycle) {
             return None;
         }
 
         self.number = self.number.wrapping_add(1);
         self.check_fmmus_if_due(cycle);
         let reads_states = self.state_read_cycles > 0 || !self.are_all_in_op();
+        let reads_link_errors = self.reads_link_errors(cycle);
         let reference = self.reference_station();
         let mut writer = Writer::new(&mut self.buffer[..], ACYCLIC);
         let mut frame_writer = AcyclicFrame { writer: &mut writer, queries: &mut self.queries };
@@ -241,6 +258,9 @@ impl Diagnostics {
         self.state_read_cycles = self.state_read_cycles.saturating_sub(1);
         if self.reads_clocks {
             frame_writer.push_clock_reads(&self.devices);
+        }
+        if reads_link_errors {
+            self.link_error_reads.push(&mut frame_writer, &mut self.devices, cycle);
         }
 
         if writer.is_empty() {
@@ -348,6 +368,9 @@ impl Diagnostics {
                     }
                 }
                 QueryPurpose::Mail(place) => self.take_mail(place, own, events),
+                QueryPurpose::LinkErrors(place) => {
+                    self.link_error_reads.take((place, &mut self.devices[place]), own, events);
+                }
             }
         }
 

@@ -23,6 +23,7 @@ use onbeat_ethercat::al::{INIT, SAFEOP};
 use onbeat_ethercat::carrier::Trouble;
 use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::link_errors::LinkErrors;
 use onbeat_ethercat::wire::Wire;
 
 /// An EtherCAT segment whose devices exchange process data with a loop.
@@ -106,7 +107,7 @@ impl<W: Wire> Bus<W> {
 
         let no_answer = NoAnswerMonitor::since(wire.now());
         Ok(Self {
-            diagnostics: Diagnostics::new(devices, reference, addresses),
+            diagnostics: Diagnostics::new(devices, reference, addresses, options.period_ns),
             clock_sync: (options.follow_clock && reference.is_some()).then(ClockSync::default),
             stale_inputs: StaleInputs::new(&layout),
             inputs: vec![0; layout.input_bytes],
@@ -276,6 +277,13 @@ impl<W: Wire> Bus<W> {
     #[must_use]
     pub fn al_status(&self, device: usize) -> Option<(u8, u16)> {
         self.diagnostics.status(device).filter(|_| !self.no_answer.is_silent())
+    }
+
+    /// Returns the errors that the ports of a device have counted since the bus came up, read once a
+    /// second; `None` before the first reading.
+    #[must_use]
+    pub fn link_errors(&self, device: usize) -> Option<LinkErrors> {
+        self.diagnostics.link_errors(device)
     }
 
     /// Returns the inputs received last.

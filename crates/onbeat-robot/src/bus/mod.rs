@@ -27,6 +27,8 @@ mod error;
 mod event_queue;
 mod identification;
 mod known_device;
+mod link_error_readings;
+mod link_error_reads;
 mod main_device;
 mod no_answer;
 mod options;

@@ -1,7 +1,8 @@
 //! Alarms of each device since the start.
 
-use onbeat::record::DeviceNote;
+use onbeat::record::{CountedErrors, DeviceNote};
 use onbeat_ethercat::event::{Event, EventKind};
+use onbeat_ethercat::link_errors::{ErrorCount, ErrorCounter, LinkErrors};
 
 use super::view::{DeviceView, RobotView};
 use onbeat::record::DevicesNote;
@@ -15,6 +16,8 @@ pub struct DeviceAlarms {
     pub fell_back: u64,
     /// Emergencies, and other alarms.
     pub other: u64,
+    /// What its ports have counted, except forwarded errors.
+    pub errors: LinkErrors,
 }
 
 impl DeviceAlarms {
@@ -27,6 +30,11 @@ impl DeviceAlarms {
         match event.kind {
             EventKind::DeviceLost => self.lost += 1,
             EventKind::StateChanged | EventKind::StateRefused => self.fell_back += 1,
+            EventKind::LinkErrors => {
+                if let Some(counter) = ErrorCounter::from_register(event.code) {
+                    self.errors.set(counter, ErrorCount::from_word(event.new));
+                }
+            }
             _ => self.other += 1,
         }
     }
@@ -41,7 +49,18 @@ impl DeviceAlarms {
             lost: self.lost,
             fell_back: self.fell_back,
             other_alarms: self.other,
+            errors: self.errors.counted().map(counted_errors).collect(),
         }
+    }
+}
+
+/// Returns a counter that is not 0, for a run file.
+fn counted_errors((counter, count): (ErrorCounter, ErrorCount)) -> CountedErrors {
+    CountedErrors {
+        counter: counter.word().to_owned(),
+        port: counter.port(),
+        count: count.count(),
+        at_least: count.is_at_least(),
     }
 }
 
@@ -83,9 +102,13 @@ mod tests {
             (EventKind::StateChanged, 4, 8),
             (EventKind::DeviceFound, 0, 0),
             (EventKind::Emergency, 0, 1),
+            (EventKind::LinkErrors, 0, 3),
+            (EventKind::LinkErrors, 3, 5),
         ] {
-            alarms.add(&Event { at_ns: 1, cycle: 2, kind, device: 1, old, new, code: 0 });
+            alarms.add(&Event { at_ns: 1, cycle: 2, kind, device: 1, old, new, code: 0x0302 });
         }
-        assert_eq!(alarms, DeviceAlarms { lost: 2, fell_back: 1, other: 1 });
+        let mut errors = LinkErrors::default();
+        errors.set(ErrorCounter::InvalidFrames(1), ErrorCount::exactly(5));
+        assert_eq!(alarms, DeviceAlarms { lost: 2, fell_back: 1, other: 1, errors });
     }
 }

@@ -20,6 +20,7 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, Outcome, Plan, Producer, Sample, Task};
 
 use self::cell::CellRobot;
+pub(super) use self::cell::{CellWorld, given, parts_in};
 use self::options::{INTERFACE, SERVE, SHARING};
 use super::devices::{Environment, SimulatedDevices, Undisturbed, WireKind};
 use super::error::BusProbeError;

@@ -8,7 +8,9 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, Sample, Task};
 
 use super::bus;
+use super::prediction::Prediction;
 use super::reaction;
+pub use super::reaction::parts_of_cell;
 use onbeat::net::boards::{self, EdgeRoute};
 use onbeat::probe::Setting;
 use onbeat::probe::description::{
@@ -19,7 +21,8 @@ use onbeat::probe::ports::{
 };
 use onbeat::probe::read_write::{DELAY, STIMULUS};
 use onbeat::probe::timer::work;
-use onbeat::record::{Figures, Series};
+use onbeat::record::{Figures, PredictedChain, Series};
+use onbeat_ethercat::description;
 
 /// Maximum `SCHED_FIFO` priority.
 const HIGHEST_PRIORITY: u32 = 99;
@@ -81,6 +84,18 @@ const ONE_CLOCK: ProbeOption = ProbeOption {
     default: None,
     kind: OptionKind::Switch,
 };
+
+/// Predicts how long a chain takes from a sensor of a segment to an actor, on a bus without latency;
+/// `None` if SYNC0 or a vendor's file determines the cycles of the devices.
+#[must_use]
+pub fn predicted(
+    description: &description::Description,
+    (sensor, actor): (&str, &str),
+    is_same_cycle: bool,
+    period_ns: u64,
+) -> Option<PredictedChain> {
+    Prediction::new(description, (sensor, actor), is_same_cycle, period_ns).map(|it| it.note())
+}
 
 /// The chain probe.
 pub const CHAIN: Description = Description {

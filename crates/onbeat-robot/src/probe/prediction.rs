@@ -1,6 +1,7 @@
 //! Number of cycles of a reaction through a bus: predicted from the exchange mode and the devices,
 //! and measured.
 
+use onbeat::record::PredictedChain;
 use onbeat_ethercat::description::{Description, DeviceCycle};
 
 /// Tolerance of the prediction, in cycles: releases are late by a fraction of a cycle too.
@@ -52,6 +53,15 @@ impl Prediction {
         let cycles = through_the_loop + u64::from(sensor.has_processor);
         let least_ns = (cycles * period_ns + actor.delay_ns).saturating_sub(sensor.delay_ns);
         Self { least_ns, period_ns, is_same_cycle, delay_ns: sensor.delay_ns }
+    }
+
+    /// Returns it for a run file.
+    pub(super) fn note(&self) -> PredictedChain {
+        PredictedChain {
+            device_delay_ns: self.delay_ns,
+            least_ns: self.least_ns,
+            most_ns: self.least_ns + self.period_ns,
+        }
     }
 
     /// Returns minimum and maximum, in cycles.

@@ -16,14 +16,16 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use onbeat_rt::{Flow, Instant, Sample};
 
-use super::bus::{self, BusFigures};
+use super::bus::{self, BusFigures, CellWorld};
 use super::devices::Environment;
 use super::error::BusProbeError;
 use super::prediction::{Prediction, ReactionTimes};
-use crate::motion::{MotionController, Robot, Trajectory};
+use crate::motion::{DownReason, MotionController, Robot, RobotPhase, Trajectory};
+use onbeat::bench::cell_start::BusCell;
 use onbeat::probe::Setting;
-use onbeat::probe::description::{Companion, Given, Parts, ProbeError};
-use onbeat::record::{Figures, Recorder, Series};
+use onbeat::probe::description::{Alone, Companion, Given, Parts, ProbeError};
+use onbeat::record::{ChainNote, Figures, Note, Recorder, Series};
+use onbeat::thread::Grant;
 use onbeat_ethercat::al::OP;
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::layout::{DeviceKind, Layout};
@@ -45,6 +47,62 @@ const STEP_INCREMENTS: f64 = 16.0;
 
 /// Prepares a loop whose reactions are measured; `count` of them, 0 for no limit.
 pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts, ProbeError> {
+    let chain = chain(setting, given, count)?;
+    let mut parts = bus::open(setting, given, Some(chain.controller), chain.pins)?;
+    chain.counter.watch(&mut parts);
+    Ok(parts)
+}
+
+/// Prepares the loop of a bench's cell whose reactions are measured in each of its blocks, and
+/// returns it with a note on the bus.
+///
+/// # Errors
+/// [`ProbeError`] if the segment has no digital device, or the bus does not come up.
+pub fn parts_of_cell(setting: &Setting, wanted: &BusCell) -> Result<(Parts, Grant), ProbeError> {
+    let chain = chain(setting, &bus::given(wanted), 0)?;
+    chain.counter.in_block.store(false, Ordering::Relaxed);
+    let world = CellWorld { controller: chain.controller, environment: chain.pins, motion: None };
+    let (mut parts, note) = bus::parts_in(setting, wanted, world)?;
+    chain.counter.watch(&mut parts);
+    Ok((parts, note))
+}
+
+/// The parts of a chain that are not the bus.
+struct Chain {
+    controller: Box<dyn Controller + Send>,
+    pins: Pins,
+    counter: ChainCounter,
+}
+
+/// What counts the reactions of a chain.
+struct ChainCounter {
+    results: Receiver<Reaction>,
+    sentence: String,
+    note: ChainNote,
+    measured: ReactionTimes,
+    in_block: Arc<AtomicBool>,
+}
+
+impl ChainCounter {
+    /// Has the companion of a loop record the reactions too.
+    fn watch(self, parts: &mut Parts) {
+        let Self { results, sentence, note, measured, in_block } = self;
+        parts.figures = Box::new(ReactionFigures(BusFigures));
+        let inner = std::mem::replace(&mut parts.companion, Box::new(Alone));
+        parts.companion = Box::new(ReactionCounter {
+            inner,
+            results,
+            is_over: false,
+            sentence,
+            note: Some(note),
+            measured,
+            in_block,
+        });
+    }
+}
+
+/// Prepares sensor, controller and actor of a chain.
+fn chain(setting: &Setting, given: &Given, count: u64) -> Result<Chain, ProbeError> {
     let description = bus::described(given)?;
     let layout = Layout::from_description(&description).map_err(BusProbeError::from)?;
     let Some(sensor) = layout.devices.iter().position(|device| device.kind == DeviceKind::Digital)
@@ -88,29 +146,30 @@ pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts
         )
     };
 
+    let note = ChainNote {
+        sensor: sensor.clone(),
+        actor: actor.clone(),
+        exchange: if bus::is_same_cycle(given) { "same-cycle" } else { "pipelined" }.to_owned(),
+        predicted: prediction.as_ref().map(Prediction::note),
+    };
     let (sender, results) = channel();
+    let in_block = Arc::new(AtomicBool::new(true));
     let pins = Pins {
         sensor: (sensor, None),
         actor: (actor, None),
         is_drive: has_drive,
-        count,
+        // 0 is no limit.
+        count: if count == 0 { u64::MAX } else { count },
+        in_block: Arc::clone(&in_block),
         period_ns: setting.period_ns,
         state: PinState::Resting(None),
         level: 0,
         random: fastrand::Rng::new(),
         sender: Some(sender),
     };
-    let mut parts = bus::open(setting, given, Some(controller), pins)?;
     let measured = ReactionTimes::new(setting.period_ns, prediction);
-    parts.figures = Box::new(ReactionFigures(BusFigures));
-    parts.companion = Box::new(ReactionCounter {
-        inner: parts.companion,
-        results,
-        is_over: false,
-        sentence,
-        measured,
-    });
-    Ok(parts)
+    let counter = ChainCounter { results, sentence, note, measured, in_block };
+    Ok(Chain { controller, pins, counter })
 }
 
 /// Figures of the bus; reactions are reported by the pins.
@@ -194,6 +253,14 @@ impl Reflex {
 
 impl Controller for Reflex {
     fn step(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) {
+        let status = self.motion.status();
+        let is_down = status.joints().iter().any(|joint| joint.reason != DownReason::None);
+        let rests = is_down || status.phase == RobotPhase::AtRest;
+        // After a break, as between the blocks of a bench.
+        if rests && cycle.in_op == cycle.devices {
+            self.motion.resume();
+        }
+
         self.level.store(inputs[self.input] & 1 != 0, Ordering::Relaxed);
         self.motion.step(cycle, inputs, outputs);
     }
@@ -241,6 +308,8 @@ struct Pins {
     random: fastrand::Rng,
     /// `None` when all changes are done.
     sender: Option<Sender<Reaction>>,
+    /// Whether the loop runs a block; nothing is changed between blocks.
+    in_block: Arc<AtomicBool>,
 }
 
 impl Pins {
@@ -296,6 +365,11 @@ impl Environment for Pins {
         if self.sender.is_none() {
             return;
         }
+        if !self.in_block.load(Ordering::Relaxed) {
+            // A reaction that the end of a block cut off is not one.
+            self.state = PinState::Resting(None);
+            return;
+        }
 
         let segment = link.segment_mut();
         let find = |(name, place): &(String, Option<usize>)| place.or_else(|| segment.find(name));
@@ -329,7 +403,11 @@ struct ReactionCounter {
     results: Receiver<Reaction>,
     is_over: bool,
     sentence: String,
+    /// Written before the first reaction.
+    note: Option<ChainNote>,
     measured: ReactionTimes,
+    /// Whether the loop runs a block.
+    in_block: Arc<AtomicBool>,
 }
 
 impl Companion for ReactionCounter {
@@ -338,6 +416,11 @@ impl Companion for ReactionCounter {
     }
 
     fn look(&mut self, recorder: &mut Recorder) -> Flow {
+        self.in_block.store(true, Ordering::Relaxed);
+        if let Some(note) = self.note.take() {
+            // A run file that cannot be written ends the run by itself.
+            let _ = recorder.writer().note(&Note::Chain(Box::new(note)));
+        }
         loop {
             match self.results.try_recv() {
                 Ok(Reaction::Followed(ns)) => {
@@ -361,6 +444,7 @@ impl Companion for ReactionCounter {
     }
 
     fn after_block(&mut self, recorder: &mut Recorder) {
+        self.in_block.store(false, Ordering::Relaxed);
         self.inner.after_block(recorder);
     }
 

@@ -15,12 +15,13 @@ use super::eeprom::SiiEeprom;
 use super::fmmu::Fmmu;
 use super::registers::{
     AL_CONTROL, AL_STATUS, AL_STATUS_CODE, ALIAS, ALIAS_ENABLE, CHANNELS, DEVICE, DL_STATUS,
-    FILTER_DEPTH, LOOP_CONTROL, LOST_LINKS, MEMORY_END, MEMORY_START, PDI_CONFIGURATION,
-    PDI_CONTROL, RegisterAccess, SPEED_START, STATION, SYNC_ACTIVATION, SYNC_CYCLE, WATCHDOG_COUNT,
+    FILTER_DEPTH, LOOP_CONTROL, MEMORY_END, MEMORY_START, PDI_CONFIGURATION, PDI_CONTROL,
+    RegisterAccess, SPEED_START, STATION, SYNC_ACTIVATION, SYNC_CYCLE, WATCHDOG_COUNT,
     WATCHDOG_DIVIDER, WATCHDOG_STATUS, WATCHDOG_TIME, WITH_CLOCK, WITHOUT_CLOCK, long, word,
 };
 use super::sync_manager::SyncManager;
 pub(crate) use cyclic_register::CyclicRegister;
+use onbeat_ethercat::link_errors::ErrorCounter;
 
 /// Events for the firmware; bits of [`Esc::events`].
 pub(crate) mod event {
@@ -224,9 +225,9 @@ impl Esc {
         self.put_word(DL_STATUS, status);
     }
 
-    /// Counts a lost link at a port; the counter stops at 255.
-    pub(crate) fn count_lost_link(&mut self, port: usize) {
-        let counter = &mut self.memory[LOST_LINKS + port];
+    /// Counts an error; the counter stops at 255.
+    pub(crate) fn count_error(&mut self, counter: ErrorCounter) {
+        let counter = &mut self.memory[usize::from(counter.register())];
         *counter = counter.saturating_add(1);
     }
 

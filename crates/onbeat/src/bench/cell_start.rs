@@ -86,6 +86,8 @@ pub enum CellTask {
     /// Exchanges process data with the devices of an EtherCAT segment, and moves the robot on it.
     /// The process that serves the cell brings both.
     Bus(BusCell),
+    /// Has a drive of a simulated segment follow an input of a sensor, and measures how long that takes.
+    Chain(BusCell),
     /// Sends a packet to each device of a network, and takes the answers.
     RoundTrip(RoundTripCell),
     /// Works as [`CellTask::Timer`], and touches memory for the first time.

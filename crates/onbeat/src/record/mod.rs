@@ -23,6 +23,7 @@
 //! (that is [`crate::report`]).
 
 mod boards;
+mod chain;
 mod distribution;
 mod encoder;
 mod events;
@@ -54,6 +55,7 @@ mod words;
 mod writer_lock;
 
 pub use boards::{BoardAccount, ClockAccount, ClockReading, PtpAccount};
+pub use chain::{ChainNote, PredictedChain};
 pub use distribution::Distribution;
 pub use events::{EventNote, EventsLeftOut, MOST_OF_A_KIND};
 pub use exclusion::{Exclusion, ExclusionNote, Surrounding};
@@ -78,7 +80,7 @@ pub use past::{DroppedBlock, Past};
 pub use recorder::Recorder;
 pub use recording::{Progress, Recording, SpikeLimit, interval_ns_for};
 pub use resolution::{Beyond, Resolution};
-pub use robot::{DeviceNote, DevicesNote, RobotDevice, RobotJoint, RobotNote};
+pub use robot::{CountedErrors, DeviceNote, DevicesNote, RobotDevice, RobotJoint, RobotNote};
 pub use run_file::{Entry, RunFile, RunFileError};
 pub use run_writer::{RunWriter, WriteError};
 pub use seconds::{Second, Seconds};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::boards::BoardAccount;
+use super::chain::ChainNote;
 use super::events::{EventNote, EventsLeftOut};
 use super::exclusion::ExclusionNote;
 use super::imported::Import;
@@ -62,6 +63,8 @@ pub enum Note {
     Packets(Box<PacketAccount>),
     /// The edges between two boards so far, and their clocks.
     Boards(Box<BoardAccount>),
+    /// The chain through a bus that the run measures.
+    Chain(Box<ChainNote>),
     /// What a robot did in the block above.
     Motion(Box<MotionNote>),
     /// The robot of the run.
@@ -78,7 +81,7 @@ pub enum Note {
 
 impl Note {
     /// The kinds that this version knows.
-    pub const KINDS: [&str; 24] = [
+    pub const KINDS: [&str; 25] = [
         "run",
         "bench",
         "import",
@@ -97,6 +100,7 @@ impl Note {
         "resume",
         "packets",
         "boards",
+        "chain",
         "motion",
         "robot",
         "joints",

@@ -87,4 +87,21 @@ pub struct DeviceNote {
     pub fell_back: u64,
     /// Emergencies, and other alarms.
     pub other_alarms: u64,
+    /// What its error counters have counted, where that is not 0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<CountedErrors>,
+}
+
+/// What an error counter of a device has counted since the bus came up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CountedErrors {
+    /// `invalid_frames`, `rx_errors`, `lost_links`, `processing_unit_errors`, `pdi_errors`.
+    pub counter: String,
+    /// Its port, 0 to 3; `None` for the whole device.
+    pub port: Option<u8>,
+    /// Errors.
+    pub count: u16,
+    /// Whether there may have been more: the counter, of 8 bits, was full.
+    #[serde(default)]
+    pub at_least: bool,
 }

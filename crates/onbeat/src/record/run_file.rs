@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::Deserializer;
 
 use super::boards::BoardAccount;
+use super::chain::ChainNote;
 use super::distribution::Distribution;
 use super::events::{EventNote, EventsLeftOut};
 use super::exclusion::ExclusionNote;
@@ -140,6 +141,8 @@ pub struct RunFile {
     pub packets: Option<PacketAccount>,
     /// The edges between two boards; the last one counts.
     pub boards: Option<BoardAccount>,
+    /// The chain through a bus that the run measures.
+    pub chain: Option<ChainNote>,
     /// What a robot did, all blocks together.
     pub motion: Option<MotionNote>,
     /// The robot.
@@ -441,6 +444,7 @@ impl Parser<'_> {
             Note::EventsLeftOut(left_out) => run.events_left_out.add(&left_out),
             Note::Packets(packets) => run.packets = Some(*packets),
             Note::Boards(boards) => run.boards = Some(*boards),
+            Note::Chain(chain) => run.chain = Some(*chain),
             Note::Motion(motion) => {
                 run.motion = Some(run.motion.take().unwrap_or_default().and(&motion));
             }
@@ -562,6 +566,7 @@ impl RunFile {
             events_left_out: EventsLeftOut::default(),
             packets: None,
             boards: None,
+            chain: None,
             motion: None,
             robot: None,
             joints: Vec::new(),

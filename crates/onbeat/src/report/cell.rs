@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::analyses::Conclusions;
 use super::cause_counts::Causes;
+use super::chain_cycles::ChainCycles;
 use super::events::{AlarmVerdict, BusEvents};
 use super::probe_figures::BySecond;
 use super::statistics::Statistics;
@@ -82,6 +83,9 @@ pub struct CellSummary {
     /// What became of the edges between two boards; absent without a second board.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boards: Option<BoardAccount>,
+    /// The chain through a bus in cycles, predicted and measured; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<Box<ChainCycles>>,
     /// What the robot did; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub motion: Option<Box<MotionNote>>,

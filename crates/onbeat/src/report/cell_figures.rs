@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::cell::CellSummary;
+use super::chain_cycles::ChainCycles;
 use super::events::BusEvents;
 use super::file_facts::last_second;
 use super::probe_figures::{self, BySecond};
@@ -32,6 +33,7 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
     }
 
     let notes = notes(run, &series);
+    let chain = ChainCycles::from_run(run, &series);
     let counted = |number: u64| run.import.is_none().then_some(number);
     let mut summary = CellSummary {
         tuning: cell.tuning,
@@ -73,10 +75,13 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
             run.packets.as_ref().map(answers::sentences).unwrap_or_default(),
             boards::sentences(run, &series),
             probe_figures::derived(run, &series),
+            // A measurement has the same as a remark.
+            chain.iter().filter(|_| run.header.cell.is_some()).map(ChainCycles::sentence).collect(),
         ]
         .concat(),
         packets: run.packets.clone(),
         boards: run.boards.clone(),
+        chain: chain.map(Box::new),
         motion: run.motion.clone().map(Box::new),
         series,
         conclusions: None,

@@ -136,7 +136,8 @@ const fn rank(kind: EventKind) -> u8 {
         | EventKind::CommanderLost
         | EventKind::CommanderDied
         | EventKind::OwnerDied
-        | EventKind::Frozen => 1,
+        | EventKind::Frozen
+        | EventKind::LinkErrors => 1,
         _ => 2,
     }
 }

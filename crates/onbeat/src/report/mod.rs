@@ -26,6 +26,7 @@
 //! | [`summary`], [`imported`] | all of it as one object: of a bench or a run, of runs of other tools |
 //! | [`compare`], [`comparable`], `digest` | runs beside each other |
 //! | [`answers`] | when the answers of a cycle arrive, in which order, and what a plan predicts |
+//! | [`chain_cycles`] | a chain through a bus in cycles, predicted and measured |
 //! | [`packets`] | what became of packets, device by device |
 //! | [`worth`] | what one tuning is worth, from blocks with and without it in pairs |
 //!
@@ -70,6 +71,7 @@ mod cause_counts;
 pub mod causes;
 pub mod cell;
 mod cell_figures;
+pub mod chain_cycles;
 pub mod closing;
 pub mod comparable;
 pub mod compare;

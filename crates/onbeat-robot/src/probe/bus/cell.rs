@@ -18,7 +18,7 @@ use super::options::{DEVICE_DELAY, DEVICES, EXCHANGE, INTERFACE, SPIN};
 use super::{BusSetup, NoMotion, Rig, in_charge};
 use crate::bus::{Bus, BusError, Packets};
 use crate::motion::{MotionAccount, MotionController, RobotPhase, WindowRecorder};
-use crate::probe::devices::Undisturbed;
+use crate::probe::devices::{Environment, Undisturbed};
 use onbeat::bench::cell_start::BusCell;
 use onbeat::probe::Setting;
 use onbeat::probe::description::{Given, Parts, ProbeError, SettingValue};
@@ -112,9 +112,27 @@ pub fn parts_of_cell(
     wanted: &BusCell,
     motion: Option<CellMotion>,
 ) -> Result<(Parts, Grant), ProbeError> {
+    let world = CellWorld { controller: Box::new(NoMotion), environment: Undisturbed, motion };
+    parts_in(setting, wanted, world)
+}
+
+/// What moves the outputs of a cell, and what its devices meet from outside.
+pub(in crate::probe) struct CellWorld<E> {
+    /// In charge without `motion`.
+    pub(in crate::probe) controller: Box<dyn Controller + Send>,
+    pub(in crate::probe) environment: E,
+    pub(in crate::probe) motion: Option<CellMotion>,
+}
+
+/// As [`parts_of_cell`], with more of the world.
+pub(in crate::probe) fn parts_in(
+    setting: &Setting,
+    wanted: &BusCell,
+    world: CellWorld<impl Environment + 'static>,
+) -> Result<(Parts, Grant), ProbeError> {
     let setup = BusSetup::new(setting, &given(wanted))?;
-    let mut rig = Rig::bring_up(&setup, Box::new(NoMotion), Undisturbed)?;
-    let cell = CellRobot { motion, interface: wanted.interface.clone() };
+    let mut rig = Rig::bring_up(&setup, world.controller, world.environment)?;
+    let cell = CellRobot { motion: world.motion, interface: wanted.interface.clone() };
     if cell.interface.is_some() {
         park(&mut rig.bus)?;
     }
@@ -130,7 +148,7 @@ pub fn parts_of_cell(
 }
 
 /// The options of the bus probe that a cell has.
-fn given(wanted: &BusCell) -> Given {
+pub(in crate::probe) fn given(wanted: &BusCell) -> Given {
     let BusCell { file, interface, exchange, device_delay_ns, .. } = wanted;
     let mut given = vec![
         (DEVICES.name, SettingValue::Name(file.clone())),
