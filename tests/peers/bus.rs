@@ -137,18 +137,19 @@ fn compare(part: &mut Part, peer: &str, runs: &[Vec<Ran>]) {
 
 /// Round trips by AF_XDP beside the peer's, and beside those by the ring.
 fn compare_wires(part: &mut Part, peer: &str, runs: &[Vec<Ran>]) {
-    let of = |side: usize, figure: fn(&Ran) -> f64| runs[side].iter().map(figure).collect::<Vec<f64>>();
+    let of =
+        |side: usize, figure: fn(&Ran) -> f64| runs[side].iter().map(figure).collect::<Vec<f64>>();
     let median = |times: &[f64]| format_times(Spread::from_figures(times.iter().copied()));
     for (side, beside) in [(1, peer), (0, "the ring")] {
         for (what, figure) in
             [("p50", (|ran| ran.p50) as fn(&Ran) -> f64), ("p99", |ran: &Ran| ran.p99)]
         {
             let (ours, theirs) = (of(2, figure), of(side, figure));
-            let finding =
-                Finding::new(format!("round trip {what} by AF_XDP, beside {beside}"), median(&ours));
-            part.add(
-                finding.beside(median(&theirs)).with_ratio(Spread::of_ratios(&ours, &theirs)),
+            let finding = Finding::new(
+                format!("round trip {what} by AF_XDP, beside {beside}"),
+                median(&ours),
             );
+            part.add(finding.beside(median(&theirs)).with_ratio(Spread::of_ratios(&ours, &theirs)));
         }
     }
 }
@@ -341,8 +342,7 @@ fn result_json(up: Duration, frames: u64, mut round_trips_ns: Vec<u64>) -> Value
 
 fn with_onbeat(onbeat: &Path, cycles: u64, method: WireMethod) -> Result<Value, Failure> {
     let layout = Layout::from_toml(Segment::HUMANOID).map_err(|why| failed("layout", why))?;
-    let packets =
-        Packets::open_by(INTERFACE, method).map_err(|why| failed("interface", why))?;
+    let packets = Packets::open_by(INTERFACE, method).map_err(|why| failed("interface", why))?;
     if packets.is_fallback() {
         return Err(failed("AF_XDP", packets.words()));
     }

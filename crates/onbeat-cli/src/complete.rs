@@ -158,6 +158,7 @@ pub(crate) fn wires() -> Vec<CompletionCandidate> {
     words(&[
         ("ring", "a packet socket and its receive ring"),
         ("xdp", "AF_XDP, past the network stack; else ring"),
+        ("busy-poll", "AF_XDP that polls the card's queue; else xdp"),
     ])
 }
 

@@ -175,8 +175,12 @@ impl Packets {
 
     /// Returns the method by which frames pass.
     #[must_use]
-    pub const fn method(&self) -> WireMethod {
-        if self.socket.xdp.is_some() { WireMethod::Xdp } else { WireMethod::Ring }
+    pub fn method(&self) -> WireMethod {
+        match &self.socket.xdp {
+            Some(xdp) if xdp.is_polling() => WireMethod::BusyPoll,
+            Some(_) => WireMethod::Xdp,
+            None => WireMethod::Ring,
+        }
     }
 
     /// Returns whether another method was wanted.

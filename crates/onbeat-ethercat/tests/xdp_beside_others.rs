@@ -121,7 +121,7 @@ fn a_second_program_is_refused_with_a_reason_and_the_ring_is_used() {
     }
 
     ip("link add name o0 type veth peer name o1");
-    ["o0", "o1"].map(up);
+    ["o0", "o1"].into_iter().for_each(up);
     let Some(_first) = opened("o0") else { return };
     let second = Packets::new(Interface::open("o0").unwrap().by(WireMethod::Xdp));
     assert_eq!((second.method(), second.is_fallback()), (WireMethod::Ring, true));
@@ -133,13 +133,34 @@ fn a_second_program_is_refused_with_a_reason_and_the_ring_is_used() {
 }
 
 #[test]
+fn busy_polling_without_a_queue_to_poll_is_refused_with_a_reason_and_af_xdp_is_used() {
+    let (bus, devices) = match private_cable_by(WireMethod::BusyPoll) {
+        Ok(ends) => ends,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let mut packets = Packets::new(bus);
+    let words = packets.words();
+    match packets.method() {
+        WireMethod::Ring => println!("skipped: frames pass {words}"),
+        WireMethod::Xdp => assert!(words.contains(") without busy polling: "), "{words}"),
+        WireMethod::BusyPoll => assert!(words.ends_with(", busy polling)"), "{words}"),
+    }
+
+    devices.send(&frame(0x88a4, 1));
+    let until = packets.now().plus_ns(10 * SECOND_NS);
+    assert_eq!(packets.receive(&mut [0; 1515], until), Some(60));
+}
+
+#[test]
 fn several_receive_queues_are_refused_with_a_command() {
     if !enter_a_namespace() {
         return;
     }
 
-    ip("link add name o0 numrxqueues 2 numtxqueues 2 type veth peer name o1 numrxqueues 2 numtxqueues 2");
-    ["o0", "o1"].map(up);
+    ip(
+        "link add name o0 numrxqueues 2 numtxqueues 2 type veth peer name o1 numrxqueues 2 numtxqueues 2",
+    );
+    ["o0", "o1"].into_iter().for_each(up);
     let packets = Packets::open_by("o0", WireMethod::Xdp).unwrap();
     assert!(packets.words().contains("`ethtool -L o0 combined 1`"), "{}", packets.words());
 }
@@ -165,7 +186,7 @@ fn kill_9_leaves_no_program_attached() {
     }
 
     ip("link add name o0 type veth peer name o1");
-    ["o0", "o1"].map(up);
+    ["o0", "o1"].into_iter().for_each(up);
     let mut holder = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", HERE, "--nocapture"])
         .env(HOLDER, "1")

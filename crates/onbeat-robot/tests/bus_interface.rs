@@ -14,8 +14,8 @@ use onbeat_ethercat::event::{Event, EventKind, no_answer_words};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::Controller;
 use onbeat_robot::bus::{Bus, BusOptions, ExchangeMode, Packets};
-use onbeat_robot::probe::bus::NoMotion;
 use onbeat_robot::image_service::{self, CycleService, CycleTimes};
+use onbeat_robot::probe::bus::NoMotion;
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use onbeat_segment::Link;
@@ -224,7 +224,7 @@ fn until_up(bus: &mut Bus<Packets>) {
 #[test]
 fn six_devices_reach_op_by_each_wire_and_again_on_a_new_interface() {
     in_a_namespace(|| {
-        for method in WireMethod::ALL {
+        for method in [WireMethod::Ring, WireMethod::Xdp] {
             make_pair();
             let devices = Devices::start(Link::from_toml(SIX).unwrap());
             let packets = Packets::open_by("o0", method).unwrap().spinning_ns(0);

@@ -183,8 +183,8 @@ impl Interface {
     }
 
     /// Prepares the interface for a method, in its network namespace. Where the kernel or the driver
-    /// refuses it, frames pass the ring of the packet socket, and [`Interface::refusal`] has the
-    /// reason.
+    /// refuses busy polling, AF_XDP is used without it; where AF_XDP is refused, the ring of the
+    /// packet socket. [`Interface::refusal`] has the reason.
     #[must_use]
     pub fn by(mut self, method: WireMethod) -> Self {
         self.method = method;
@@ -198,7 +198,12 @@ impl Interface {
 
         let had_link = self.has_link();
         match XdpSocket::open(self.index, &self.name, self.file.as_fd()) {
-            Ok(socket) => self.xdp = Some(socket),
+            Ok(mut socket) => {
+                if method == WireMethod::BusyPoll {
+                    self.refusal = socket.poll_queue().err();
+                }
+                self.xdp = Some(socket);
+            }
             Err(why) => self.refusal = Some(why),
         }
 
@@ -238,7 +243,10 @@ impl Interface {
     pub(crate) fn words_with(&self, xdp: Option<&XdpSocket>) -> String {
         let of_socket = "the ring of a packet socket";
         match (xdp, &self.refusal) {
-            (Some(socket), _) => format!("AF_XDP ({})", socket.words()),
+            (Some(socket), None) => format!("AF_XDP ({})", socket.words()),
+            (Some(socket), Some(why)) => {
+                format!("AF_XDP ({}) without busy polling: {why}", socket.words())
+            }
             (None, Some(why)) => {
                 format!("{of_socket}, because AF_XDP cannot be used on {}: {why}", self.name)
             }

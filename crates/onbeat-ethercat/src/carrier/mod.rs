@@ -18,8 +18,8 @@ pub(crate) use link_watch::{LinkWatcher, PacketSocket};
 pub(crate) use packet_ring::PacketRing;
 pub use private_cable::{private_cable, private_cable_by};
 pub use wire_method::{UnknownWire, WireMethod};
-pub use xdp::{AttachMode, XdpError};
 pub(crate) use xdp::XdpSocket;
+pub use xdp::{AttachMode, XdpError};
 
 use std::io;
 

@@ -34,7 +34,9 @@ pub fn private_cable() -> Result<(Interface, Interface), CarrierError> {
 pub fn private_cable_by(method: WireMethod) -> Result<(Interface, Interface), CarrierError> {
     // A network namespace belongs to a thread. This thread ends when the sockets are open; other
     // threads keep their namespace.
-    let thread = thread::Builder::new().name("onbeat-cable".to_owned()).spawn(move || in_new_namespace(method));
+    let thread = thread::Builder::new()
+        .name("onbeat-cable".to_owned())
+        .spawn(move || in_new_namespace(method));
     let thread = thread.map_err(|source| failed("start the thread that creates", source))?;
     thread.join().unwrap_or_else(|_| Err(failed("create", io::Error::other("its thread panicked"))))
 }

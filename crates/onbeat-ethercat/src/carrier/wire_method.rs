@@ -18,11 +18,13 @@ pub enum WireMethod {
     Ring,
     /// An AF_XDP socket, past the kernel's network stack.
     Xdp,
+    /// An AF_XDP socket whose queue this process polls, instead of an interrupt.
+    BusyPoll,
 }
 
 impl WireMethod {
     /// All methods.
-    pub const ALL: [Self; 2] = [Self::Ring, Self::Xdp];
+    pub const ALL: [Self; 3] = [Self::Ring, Self::Xdp, Self::BusyPoll];
 
     /// Returns the name, as `--wire` takes it.
     #[must_use]
@@ -30,6 +32,7 @@ impl WireMethod {
         match self {
             Self::Ring => "ring",
             Self::Xdp => "xdp",
+            Self::BusyPoll => "busy-poll",
         }
     }
 }
@@ -51,5 +54,5 @@ impl FromStr for WireMethod {
 
 /// A text that does not name a method.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a wire; write ring or xdp")]
+#[error("`{0}` is not a wire; write ring, xdp or busy-poll")]
 pub struct UnknownWire(String);

@@ -43,6 +43,11 @@ pub enum XdpError {
         /// Name of the interface.
         name: String,
     },
+    /// The queue can be polled by its interrupt only.
+    #[error(
+        "the kernel gives this socket no queue to poll (NAPI id); sockets of cards with zero copy have one"
+    )]
+    NoQueueToPoll,
     /// Capabilities are missing.
     #[error(
         "{step}: not permitted. This needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF; start onbeat with sudo"

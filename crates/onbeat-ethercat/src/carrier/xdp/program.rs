@@ -150,8 +150,8 @@ fn link(program: &OwnedFd, index: u32, mode: AttachMode) -> io::Result<OwnedFd> 
 /// The instructions, as the kernel reads them.
 fn instructions(sockets: libc::c_int) -> [u64; 30] {
     use Code::{
-        AddNumber, Call, Exit, IfGreater, IfNotNumber, LoadShort, LoadWord, MapAddress,
-        Move, MoveNumber, StoreDouble, XorNumber,
+        AddNumber, Call, Exit, IfGreater, IfNotNumber, LoadShort, LoadWord, MapAddress, Move,
+        MoveNumber, StoreDouble, XorNumber,
     };
     [
         instruction(Move, 6, 1, 0, 0),

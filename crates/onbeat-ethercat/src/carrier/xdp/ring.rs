@@ -42,7 +42,14 @@ impl<T: Copy> XdpRing<T> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address chosen by the kernel, inside the socket's ring.
         let memory = unsafe {
-            mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED | MapFlags::POPULATE, socket, at)
+            mmap(
+                std::ptr::null_mut(),
+                bytes,
+                access,
+                MapFlags::SHARED | MapFlags::POPULATE,
+                socket,
+                at,
+            )
         }?;
         let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { memory, bytes, places, entries, own: 0, contents: PhantomData })

@@ -9,14 +9,22 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use onbeat_rt::sys::{Errno, Port};
 
+use super::XdpError;
 use super::frame_memory::{CHUNK, FrameMemory};
 use super::program::{AttachMode, XdpProgram};
 use super::queues::receive_queues;
 use super::ring::XdpRing;
-use super::XdpError;
 
 /// Entries of each ring: frames of several cycles. A power of two.
 const ENTRIES: u32 = 128;
+/// Values of the options for busy polling: time of a blocking call, in µs, and frames per poll.
+const POLL_US: libc::c_int = 20;
+const FRAMES_PER_POLL: libc::c_int = 64;
+/// Where the rings lie in the memory of a socket (`include/uapi/linux/if_xdp.h`).
+const RECEIVE_AT: u64 = 0;
+const TRANSMIT_AT: u64 = 0x8000_0000;
+const FILL_AT: u64 = 0x1_0000_0000;
+const COMPLETION_AT: u64 = 0x1_8000_0000;
 /// The only queue of the interface.
 const QUEUE: u32 = 0;
 /// `struct xdp_umem_reg` of the first kernels with AF_XDP, which all later ones accept.
@@ -28,17 +36,43 @@ struct MemoryRequest {
     headroom: u32,
 }
 
+/// The rings of a socket.
+#[derive(Debug)]
+struct XdpRings {
+    receive: XdpRing<libc::xdp_desc>,
+    transmit: XdpRing<libc::xdp_desc>,
+    fill: XdpRing<u64>,
+    completion: XdpRing<u64>,
+}
+
+impl XdpRings {
+    /// Maps the rings of a socket on which [`register`] has requested them.
+    fn map(socket: &OwnedFd) -> io::Result<Self> {
+        let places = ring_places(socket)?;
+        let at = socket.as_fd();
+        // SAFETY: the four rings were requested with ENTRIES entries; receive and transmit rings
+        // hold descriptors, the others addresses. The offsets are the kernel's.
+        unsafe {
+            Ok(Self {
+                receive: XdpRing::map(at, RECEIVE_AT, ENTRIES, places.rx)?,
+                transmit: XdpRing::map(at, TRANSMIT_AT, ENTRIES, places.tx)?,
+                fill: XdpRing::map(at, FILL_AT, ENTRIES, places.fr)?,
+                completion: XdpRing::map(at, COMPLETION_AT, ENTRIES, places.cr)?,
+            })
+        }
+    }
+}
+
 /// A socket that receives and sends frames of one interface. Fields are dropped in this order: the
 /// program first, the memory last.
 #[derive(Debug)]
 pub(crate) struct XdpSocket {
     program: XdpProgram,
-    receive: XdpRing<libc::xdp_desc>,
-    transmit: XdpRing<libc::xdp_desc>,
-    fill: XdpRing<u64>,
-    completion: XdpRing<u64>,
+    rings: XdpRings,
     socket: OwnedFd,
     is_zero_copy: bool,
+    /// This process polls the card's queue.
+    is_polling: bool,
     /// Free places for frames to be sent.
     free: Vec<u64>,
     memory: FrameMemory,
@@ -65,25 +99,10 @@ impl XdpSocket {
         let memory = FrameMemory::new(2 * ENTRIES as usize).map_err(failed("allocate frames"))?;
         let socket = open_socket().map_err(failed("open an AF_XDP socket"))?;
         register(&socket, &memory).map_err(failed("register memory of frames"))?;
-        let places = ring_places(&socket).map_err(failed("lay out the rings"))?;
-        // SAFETY: the four rings were requested with ENTRIES entries; receive and transmit rings
-        // hold descriptors, the others addresses. The offsets are the kernel's.
-        let (receive, transmit, fill, completion) = unsafe {
-            let at = socket.as_fd();
-            (
-                XdpRing::map(at, libc::XDP_PGOFF_RX_RING as u64, ENTRIES, places.rx),
-                XdpRing::map(at, libc::XDP_PGOFF_TX_RING as u64, ENTRIES, places.tx),
-                XdpRing::map(at, libc::XDP_UMEM_PGOFF_FILL_RING as u64, ENTRIES, places.fr),
-                XdpRing::map(at, libc::XDP_UMEM_PGOFF_COMPLETION_RING as u64, ENTRIES, places.cr),
-            )
-        };
-        let unmapped = failed("map the rings");
-        let (receive, transmit) = (receive.map_err(unmapped)?, transmit.map_err(unmapped)?);
-        let mut fill: XdpRing<u64> = fill.map_err(unmapped)?;
-        let completion = completion.map_err(unmapped)?;
+        let mut rings = XdpRings::map(&socket).map_err(failed("map the rings"))?;
         let place = |number: u32| u64::from(number) * CHUNK as u64;
         for number in 0..ENTRIES {
-            fill.put(place(number));
+            rings.fill.put(place(number));
         }
 
         let program = XdpProgram::attach(index, name)?;
@@ -97,16 +116,42 @@ impl XdpSocket {
         let free = (ENTRIES..2 * ENTRIES).map(place).collect();
         Ok(Self {
             program,
-            receive,
-            transmit,
-            fill,
-            completion,
+            rings,
             socket,
             is_zero_copy,
+            is_polling: false,
             free,
             memory,
             arrived_ns: None,
         })
+    }
+
+    /// Makes this process poll the card's queue in its system calls on the socket, instead of the
+    /// card's interrupt (`Documentation/networking/napi.rst`, "Busy polling").
+    ///
+    /// # Errors
+    /// [`XdpError::NoQueueToPoll`], or the refused option.
+    pub(in crate::carrier) fn poll_queue(&mut self) -> Result<(), XdpError> {
+        let failed = |source| XdpError::from_step("set busy polling of a socket", source);
+        let options = [
+            (libc::SO_PREFER_BUSY_POLL, 1),
+            (libc::SO_BUSY_POLL, POLL_US),
+            (libc::SO_BUSY_POLL_BUDGET, FRAMES_PER_POLL),
+        ];
+        for (option, value) in options {
+            set(&self.socket, libc::SOL_SOCKET, option, &value).map_err(failed)?;
+        }
+
+        let mut queue: libc::c_int = 0;
+        get(&self.socket, libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID, &mut queue)
+            .map_err(failed)?;
+        self.is_polling = queue != 0;
+        if self.is_polling { Ok(()) } else { Err(XdpError::NoQueueToPoll) }
+    }
+
+    /// Returns whether this process polls the card's queue.
+    pub(crate) const fn is_polling(&self) -> bool {
+        self.is_polling
     }
 
     /// Returns the file descriptor, for a loop that waits for frames during the lifetime of `self`.
@@ -117,15 +162,17 @@ impl XdpSocket {
     /// Returns where the program runs and whether frames are copied.
     pub(crate) fn words(&self) -> String {
         let copying = if self.is_zero_copy { "zero copy" } else { "copy mode" };
-        format!("{}, {copying}", self.program.mode.words())
+        let polling = if self.is_polling { ", busy polling" } else { "" };
+        format!("{}, {copying}{polling}", self.program.mode.words())
     }
 
     /// Copies the next received frame into `buffer`, truncated to its length. Returns the number of
     /// bytes copied.
     pub(crate) fn take(&mut self, buffer: &mut [u8]) -> Option<usize> {
-        let Some(frame) = self.receive.take() else {
-            if self.is_zero_copy && self.fill.needs_wakeup() {
-                // Any system call on the socket makes the driver take free places.
+        let Some(frame) = self.rings.receive.take() else {
+            if self.is_polling || (self.is_zero_copy && self.rings.fill.needs_wakeup()) {
+                // This call polls the card's queue, or makes the driver take free places; a frame
+                // that it brings is taken by the next call.
                 let _ = self.port().is_ready_within(0);
             }
             return None;
@@ -134,7 +181,7 @@ impl XdpSocket {
         let length = self.memory.read(frame.addr, frame.len, buffer);
         self.arrived_ns = self.memory.take_stamp(frame.addr);
         // There is always room: the places are as many as the ring's entries.
-        self.fill.put(frame.addr & !(CHUNK as u64 - 1));
+        self.rings.fill.put(frame.addr & !(CHUNK as u64 - 1));
         Some(length)
     }
 
@@ -148,7 +195,7 @@ impl XdpSocket {
     /// # Errors
     /// [`Errno`]; the frame is lost.
     pub(crate) fn send(&mut self, frame: &[u8]) -> Result<(), Errno> {
-        while let Some(place) = self.completion.take() {
+        while let Some(place) = self.rings.completion.take() {
             self.free.push(place);
         }
 
@@ -157,17 +204,17 @@ impl XdpSocket {
         }
 
         // A driver that still holds an old frame gets no newer one: set-points must not queue up.
-        let place = if self.transmit.is_consumed() { self.free.pop() } else { None };
+        let place = if self.rings.transmit.is_consumed() { self.free.pop() } else { None };
         let Some(addr) = place else {
             return self.wake_driver().and(Err(Errno(libc::EAGAIN)));
         };
 
         let len = self.memory.write(addr, frame);
-        self.transmit.put(libc::xdp_desc { addr, len, options: 0 });
+        self.rings.transmit.put(libc::xdp_desc { addr, len, options: 0 });
         let sent = self.wake_driver();
         // In copy mode the kernel reads the ring in this call only, so a refused frame is dropped
         // and not sent late.
-        if sent.is_err() && !self.is_zero_copy && self.transmit.take_back() {
+        if sent.is_err() && !self.is_zero_copy && self.rings.transmit.take_back() {
             self.free.push(addr);
         }
         sent
@@ -207,14 +254,14 @@ fn register(socket: &OwnedFd, memory: &FrameMemory) -> io::Result<()> {
         chunk: CHUNK as u32,
         headroom: 0,
     };
-    set(socket, libc::XDP_UMEM_REG, &request)?;
+    set(socket, libc::SOL_XDP, libc::XDP_UMEM_REG, &request)?;
     for ring in [
         libc::XDP_UMEM_FILL_RING,
         libc::XDP_UMEM_COMPLETION_RING,
         libc::XDP_RX_RING,
         libc::XDP_TX_RING,
     ] {
-        set(socket, ring, &ENTRIES)?;
+        set(socket, libc::SOL_XDP, ring, &ENTRIES)?;
     }
 
     Ok(())
@@ -223,13 +270,13 @@ fn register(socket: &OwnedFd, memory: &FrameMemory) -> io::Result<()> {
 fn ring_places(socket: &OwnedFd) -> io::Result<libc::xdp_mmap_offsets> {
     // SAFETY: all fields are numbers, for which zero is valid.
     let mut places: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
-    get(socket, libc::XDP_MMAP_OFFSETS, &mut places)?;
+    get(socket, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, &mut places)?;
     Ok(places)
 }
 
 fn options(socket: &OwnedFd) -> u32 {
     let mut options = 0_u32;
-    get(socket, libc::XDP_OPTIONS, &mut options).map_or(0, |()| options)
+    get(socket, libc::SOL_XDP, libc::XDP_OPTIONS, &mut options).map_or(0, |()| options)
 }
 
 fn bind(socket: &OwnedFd, index: u32, mode: AttachMode) -> io::Result<()> {
@@ -249,21 +296,24 @@ fn bind(socket: &OwnedFd, index: u32, mode: AttachMode) -> io::Result<()> {
     if bound == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
+fn set<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
     let length = size_of::<T>() as libc::socklen_t;
     let value = std::ptr::from_ref(value).cast();
     // SAFETY: `value` is of the length given and lives across the call.
-    let result =
-        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_XDP, option, value, length) };
+    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value, length) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn get<T>(socket: &OwnedFd, option: libc::c_int, value: &mut T) -> io::Result<()> {
+fn get<T>(
+    socket: &OwnedFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &mut T,
+) -> io::Result<()> {
     let mut length = size_of::<T>() as libc::socklen_t;
     let value = std::ptr::from_mut(value).cast();
     // SAFETY: `value` has the length given, and both live across the call.
-    let result = unsafe {
-        libc::getsockopt(socket.as_raw_fd(), libc::SOL_XDP, option, value, &raw mut length)
-    };
+    let result =
+        unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, value, &raw mut length) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

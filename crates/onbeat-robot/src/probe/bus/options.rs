@@ -58,11 +58,12 @@ pub(in crate::probe) const SPIN: ProbeOption = ProbeOption {
 pub(in crate::probe) const WIRE: ProbeOption = ProbeOption {
     name: "wire",
     help: "Transport of frames\n\
-           ring: a packet socket and its receive ring; xdp: AF_XDP, past the kernel's network stack, else ring. \
+           ring: a packet socket and its receive ring; xdp: AF_XDP, past the kernel's network stack, else ring; \
+           busy-poll: AF_XDP that polls the card's queue, else xdp. \
            Simulated devices are behind a veth pair in a private network namespace; for them also socket: in this \
            process, without privileges. interfaces: as ring; any: ring, or the socket where it is not permitted.",
     default: Some("any"),
-    kind: OptionKind::Word(&["any", "ring", "xdp", "interfaces", "socket"]),
+    kind: OptionKind::Word(&["any", "ring", "xdp", "busy-poll", "interfaces", "socket"]),
 };
 
 /// Returns the transport of frames, for the given interface or for simulated devices.
@@ -75,6 +76,7 @@ pub(super) fn wire_of(given: &Given) -> Result<WireKind, ProbeError> {
         Some("socket") => Ok(WireKind::Socket),
         Some("interfaces" | "ring") => Ok(WireKind::Interfaces(WireMethod::Ring)),
         Some("xdp") => Ok(WireKind::Interfaces(WireMethod::Xdp)),
+        Some("busy-poll") => Ok(WireKind::Interfaces(WireMethod::BusyPoll)),
         _ => Ok(WireKind::Any),
     }
 }
