@@ -75,7 +75,7 @@ const REASON_WITHIN: usize = 6;
 
 /// Files that may contain `unsafe`, with its purpose: what neither the standard library nor rustix
 /// offers safely.
-const UNSAFE_FILES: [(&str, &str); 39] = [
+const UNSAFE_FILES: [(&str, &str); 45] = [
     ("crates/onbeat-c/src/last_error.rs", "names of functions that C calls"),
     ("crates/onbeat-c/src/ring.rs", "pointers that C hands over"),
     ("crates/onbeat-c/src/run_loop.rs", "pointers that C hands over"),
@@ -103,6 +103,21 @@ const UNSAFE_FILES: [(&str, &str); 39] = [
         "crates/onbeat-ethercat/src/carrier/link_watch.rs",
         "state, MTU and number of an interface by ioctl",
     ),
+    (
+        "crates/onbeat-ethercat/src/carrier/xdp/program.rs",
+        "the bpf system call, which no library wraps plainly",
+    ),
+    (
+        "crates/onbeat-ethercat/src/carrier/xdp/frame_memory.rs",
+        "frames in memory that the kernel shares",
+    ),
+    ("crates/onbeat-ethercat/src/carrier/xdp/ring.rs", "entries in memory that the kernel shares"),
+    (
+        "crates/onbeat-ethercat/src/carrier/xdp/queues.rs",
+        "the number of an interface's queues by ioctl",
+    ),
+    ("crates/onbeat-ethercat/src/carrier/xdp/socket.rs", "options and address of an AF_XDP socket"),
+    ("crates/onbeat-ethercat/tests/xdp_beside_others.rs", "a network namespace of a thread's own"),
     ("crates/onbeat-control/src/abi.rs", "what may lie in shared memory"),
     ("crates/onbeat-control/src/lock.rs", "a mutex that processes share"),
     ("crates/onbeat-control/src/map.rs", "memory that processes share"),

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant as Wall};
 
 use ethercrab::{MainDevice, MainDeviceConfig, PduStorage, Timeouts};
 use onbeat::report::units::count;
+use onbeat_ethercat::carrier::WireMethod;
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
 use onbeat_robot::bus::{
@@ -33,6 +34,8 @@ use crate::turns::{self, Contestant, Spread, in_turns};
 
 /// The first word of a contestant's process.
 pub(crate) const ROLE: &str = "--bus-contestant";
+/// The contestant whose frames pass AF_XDP.
+const OVER_XDP: &str = "onbeat-xdp";
 const INTERFACE: &str = "ecat0";
 const MS: u64 = 1_000_000;
 const OPTIONS: Options =
@@ -84,9 +87,11 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
 
         let mut ours = contestant("onbeat");
         let mut theirs = contestant(peer);
-        let mut contestants: [Contestant<'_, Ran>; 2] = [&mut ours, &mut theirs];
+        let mut over_xdp = contestant(OVER_XDP);
+        let mut contestants: [Contestant<'_, Ran>; 3] = [&mut ours, &mut theirs, &mut over_xdp];
         let runs = in_turns(rounds, &mut contestants)?;
         compare(&mut part, peer, &runs);
+        compare_wires(&mut part, peer, &runs);
     }
 
     Ok(part)
@@ -128,6 +133,25 @@ fn compare(part: &mut Part, peer: &str, runs: &[Vec<Ran>]) {
         ("ethercrab", Some(ratio)) => finding.with_goal("≤ 1", ratio.median <= 1.0),
         _ => finding,
     });
+}
+
+/// Round trips by AF_XDP beside the peer's, and beside those by the ring.
+fn compare_wires(part: &mut Part, peer: &str, runs: &[Vec<Ran>]) {
+    let of =
+        |side: usize, figure: fn(&Ran) -> f64| runs[side].iter().map(figure).collect::<Vec<f64>>();
+    let median = |times: &[f64]| format_times(Spread::from_figures(times.iter().copied()));
+    for (side, beside) in [(1, peer), (0, "the ring")] {
+        for (what, figure) in
+            [("p50", (|ran| ran.p50) as fn(&Ran) -> f64), ("p99", |ran: &Ran| ran.p99)]
+        {
+            let (ours, theirs) = (of(2, figure), of(side, figure));
+            let finding = Finding::new(
+                format!("round trip {what} by AF_XDP, beside {beside}"),
+                median(&ours),
+            );
+            part.add(finding.beside(median(&theirs)).with_ratio(Spread::of_ratios(&ours, &theirs)));
+        }
+    }
 }
 
 // ---- in one process
@@ -258,7 +282,8 @@ pub(crate) fn child(name: &str, cycles: &str, onbeat: &Path) -> Result<(), Failu
     let result = if name == "ethercrab" {
         with_ethercrab(onbeat, cycles)
     } else {
-        with_onbeat(onbeat, cycles)
+        let method = if name == OVER_XDP { WireMethod::Xdp } else { WireMethod::Ring };
+        with_onbeat(onbeat, cycles, method)
     };
     let _ = segment.kill();
     let _ = segment.wait();
@@ -315,9 +340,12 @@ fn result_json(up: Duration, frames: u64, mut round_trips_ns: Vec<u64>) -> Value
     json!({ "seconds_to_op": up.as_secs_f64(), "frames": frames, "p50_us": at(0.5), "p99_us": at(0.99) })
 }
 
-fn with_onbeat(onbeat: &Path, cycles: u64) -> Result<Value, Failure> {
+fn with_onbeat(onbeat: &Path, cycles: u64, method: WireMethod) -> Result<Value, Failure> {
     let layout = Layout::from_toml(Segment::HUMANOID).map_err(|why| failed("layout", why))?;
-    let packets = Packets::open(INTERFACE).map_err(|why| failed("interface", why))?;
+    let packets = Packets::open_by(INTERFACE, method).map_err(|why| failed("interface", why))?;
+    if packets.is_fallback() {
+        return Err(failed("AF_XDP", packets.words()));
+    }
     let began = Wall::now();
     let mut bus = Bus::bring_up(packets, Some(&layout), OPTIONS, INTERFACE)
         .map_err(|why| failed("onbeat", why))?;

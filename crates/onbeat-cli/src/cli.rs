@@ -234,6 +234,13 @@ pub(crate) struct BenchOptions {
     #[arg(long, value_name = "NAME", requires = "with")]
     #[arg(add = ArgValueCandidates::new(complete::interfaces))]
     pub(crate) interface: Option<String>,
+    /// Transport of frames: ring, xdp or busy-poll [default: ring]
+    ///
+    /// ring: a packet socket and its receive ring; xdp: AF_XDP, past the kernel's network stack,
+    /// else ring; busy-poll: AF_XDP that polls the card's queue, else xdp.
+    #[arg(long, value_name = "WIRE", requires = "with")]
+    #[arg(add = ArgValueCandidates::new(complete::wires))]
+    pub(crate) wire: Option<onbeat_ethercat::carrier::WireMethod>,
     /// When replies are read: pipelined or same-cycle
     #[arg(long, value_enum, default_value_t = BusExchange::Pipelined, value_name = "MODE", requires = "with")]
     pub(crate) exchange: BusExchange,

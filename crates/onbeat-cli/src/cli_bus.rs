@@ -109,6 +109,13 @@ pub(crate) struct BusRunOptions {
     #[arg(long, value_name = "NAME")]
     #[arg(add = ArgValueCandidates::new(complete::interfaces))]
     pub(crate) interface: Option<String>,
+    /// Transport of frames: ring, xdp or busy-poll [default: ring]
+    ///
+    /// ring: a packet socket and its receive ring; xdp: AF_XDP, past the kernel's network stack,
+    /// else ring; busy-poll: AF_XDP that polls the card's queue, else xdp.
+    #[arg(long, value_name = "WIRE")]
+    #[arg(add = ArgValueCandidates::new(complete::wires))]
+    pub(crate) wire: Option<onbeat_ethercat::carrier::WireMethod>,
     /// Name of the process image
     #[arg(long, default_value = "onbeat", value_name = "NAME")]
     pub(crate) name: String,

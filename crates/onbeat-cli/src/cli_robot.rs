@@ -121,6 +121,13 @@ pub(crate) struct RobotRunOptions {
     #[arg(long, value_name = "NAME", conflicts_with = "simulate")]
     #[arg(add = ArgValueCandidates::new(complete::interfaces))]
     pub(crate) interface: Option<String>,
+    /// Transport of frames: ring, xdp or busy-poll [default: ring]
+    ///
+    /// ring: a packet socket and its receive ring; xdp: AF_XDP, past the kernel's network stack,
+    /// else ring; busy-poll: AF_XDP that polls the card's queue, else xdp.
+    #[arg(long, value_name = "WIRE", requires = "interface")]
+    #[arg(add = ArgValueCandidates::new(complete::wires))]
+    pub(crate) wire: Option<onbeat_ethercat::carrier::WireMethod>,
     /// Simulate the devices in this process (default without --interface)
     #[arg(long)]
     pub(crate) simulate: bool,

@@ -154,6 +154,14 @@ pub(crate) fn interfaces() -> Vec<CompletionCandidate> {
     names
 }
 
+pub(crate) fn wires() -> Vec<CompletionCandidate> {
+    words(&[
+        ("ring", "a packet socket and its receive ring"),
+        ("xdp", "AF_XDP, past the network stack; else ring"),
+        ("busy-poll", "AF_XDP that polls the card's queue; else xdp"),
+    ])
+}
+
 /// Robot and segment files, and the built-in one.
 pub(crate) fn robot_files(typed: &OsStr) -> Vec<CompletionCandidate> {
     let mut all = PathCompleter::file().complete(typed);

@@ -10,7 +10,7 @@
 //! | [`link_errors`] | error counters of ports and processing units |
 //! | [`coe`], [`esi`], [`sii`] | CoE objects, vendors' ESI files, EEPROMs (SII) |
 //! | [`step`], [`event`], [`event_words`] | the interface of a robot controller, events of a bus as records and as text |
-//! | [`wire`], [`carrier`] | transport of frames: the trait [`Wire`](wire::Wire), raw sockets, private veth pairs |
+//! | [`wire`], [`carrier`] | transport of frames: the trait [`Wire`](wire::Wire), raw and AF_XDP sockets, private veth pairs |
 //! | [`input`] | reading of files named by users |
 //!
 //! Terms are those of the ETG's standards: MainDevice, SubDevice, working counter, AL state. Absent

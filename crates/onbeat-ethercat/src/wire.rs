@@ -6,7 +6,8 @@ use onbeat_rt::time::{Clock, Instant};
 
 use crate::busy_wait::BusyWait;
 use crate::carrier::{
-    CarrierError, Interface, LinkWatcher, PacketRing, PacketSocket, Role, Trouble,
+    CarrierError, Interface, LinkWatcher, PacketRing, PacketSocket, Role, Trouble, WireMethod,
+    XdpSocket,
 };
 
 /// Ethernet header, which the MTU does not include: both addresses and the EtherType, in bytes.
@@ -95,10 +96,10 @@ impl<W: Wire> Wire for &mut W {
     }
 }
 
-/// A network interface, through a packet socket.
+/// A network interface, through a packet socket or AF_XDP.
 #[derive(Debug)]
 pub struct Packets {
-    /// Socket with its receive ring.
+    /// Socket with its receive rings.
     socket: PacketSocket,
     port: Port,
     busy_wait: BusyWait,
@@ -128,7 +129,16 @@ impl Packets {
     /// [`CarrierError`] when the interface does not exist, is down, has no link or is used by
     /// another MainDevice of onbeat, or when CAP_NET_RAW is missing.
     pub fn open(name: &str) -> Result<Self, CarrierError> {
-        let interface = Interface::open_as(name, Role::MainDevice)?;
+        Self::open_by(name, WireMethod::Ring)
+    }
+
+    /// Opens the named interface as [`Packets::open`] does, and exchanges frames by a method, or by
+    /// the ring where that is refused; [`Packets::words`] has the reason.
+    ///
+    /// # Errors
+    /// As [`Packets::open`].
+    pub fn open_by(name: &str, method: WireMethod) -> Result<Self, CarrierError> {
+        let interface = Interface::open_as(name, Role::MainDevice)?.by(method);
         let watcher = LinkWatcher::new(&interface)?;
         if let Some(trouble) = watcher.trouble() {
             return Err(CarrierError::Trouble { name: name.to_owned(), trouble });
@@ -146,7 +156,7 @@ impl Packets {
     #[must_use]
     pub fn new(interface: Interface) -> Self {
         let socket = PacketSocket::new(interface);
-        let port = socket.interface.port();
+        let port = socket.port();
         Self { socket, port, busy_wait: BusyWait::new(Self::SPIN_NS), watcher: None, refused: None }
     }
 
@@ -163,11 +173,35 @@ impl Packets {
         self.socket.interface.name()
     }
 
+    /// Returns the method by which frames pass.
+    #[must_use]
+    pub fn method(&self) -> WireMethod {
+        match &self.socket.xdp {
+            Some(xdp) if xdp.is_polling() => WireMethod::BusyPoll,
+            Some(_) => WireMethod::Xdp,
+            None => WireMethod::Ring,
+        }
+    }
+
+    /// Returns whether another method was wanted.
+    #[must_use]
+    pub const fn is_fallback(&self) -> bool {
+        self.socket.interface.refusal().is_some()
+    }
+
+    /// Returns how frames pass, as the end of a sentence, with the reason where another method was
+    /// wanted.
+    #[must_use]
+    pub fn words(&self) -> String {
+        self.socket.words()
+    }
+
     /// Takes a frame that has arrived.
     fn take(&mut self, buffer: &mut [u8]) -> Option<usize> {
-        match &mut self.socket.ring {
-            Some(ring) => ring.take(buffer),
-            None => self.port.read(buffer).ok(),
+        match (&mut self.socket.xdp, &mut self.socket.ring) {
+            (Some(xdp), _) => xdp.take(buffer),
+            (None, Some(ring)) => ring.take(buffer),
+            (None, None) => self.port.read(buffer).ok(),
         }
     }
 
@@ -189,11 +223,15 @@ impl Packets {
 impl Wire for Packets {
     fn send(&mut self, frame: &[u8]) {
         if self.watcher.as_ref().is_some_and(|watcher| watcher.exchange(&mut self.socket)) {
-            self.port = self.socket.interface.port();
+            self.port = self.socket.port();
         }
 
         // An interface that is down or full loses frames; the bus notices the missing replies.
-        let refused = self.port.write(frame).err().and_then(|errno| Trouble::from_errno(errno.0));
+        let sent = match &mut self.socket.xdp {
+            Some(xdp) => xdp.send(frame),
+            None => self.port.write(frame),
+        };
+        let refused = sent.err().and_then(|errno| Trouble::from_errno(errno.0));
         // A shorter frame that is sent does not clear the error of a frame that was too long.
         if refused.is_some() || self.refused.is_some_and(|(_, bytes)| frame.len() >= bytes) {
             self.refused = refused.map(|trouble| (trouble, frame.len()));
@@ -239,6 +277,10 @@ impl Wire for Packets {
     }
 
     fn received_at(&self, now: Instant) -> Instant {
+        if let Some(arrived_ns) = self.socket.xdp.as_ref().and_then(XdpSocket::arrived_ns) {
+            return now.min(Instant::from_ns(arrived_ns));
+        }
+
         let age_ns = self.socket.ring.as_ref().and_then(PacketRing::age_ns);
         age_ns.map_or(now, |age_ns| now.minus_ns(age_ns))
     }

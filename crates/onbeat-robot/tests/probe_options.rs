@@ -148,6 +148,7 @@ fn a_cell_with_the_bus_works_for_the_requested_time() {
         exchange: "pipelined".to_owned(),
         trajectory: None,
         device_delay_ns: None,
+        wire: None,
     };
     let (parts, _) = bus::parts_of_cell(&setting, &humanoid, None).unwrap();
     let (outcome, samples) = run(parts, &setting, 8);

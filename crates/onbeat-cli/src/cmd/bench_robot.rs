@@ -48,6 +48,7 @@ pub(super) fn described(options: &BenchOptions) -> Option<BusCell> {
         exchange: options.exchange.word().to_owned(),
         trajectory: options.trajectory.as_ref().map(TrajectoryWord::to_string),
         device_delay_ns: options.device_delay,
+        wire: options.wire.map(|wire| wire.name().to_owned()),
     })
 }
 
@@ -83,10 +84,14 @@ pub(super) fn admitted(options: &BenchOptions) -> Result<Vec<String>, Failure> {
         words.extend([word("robot"), word("run"), cell.file]);
         words.extend(cell.trajectory.into_iter().flat_map(|it| [word("--trajectory"), it]));
         words.extend((options.exchange == BusExchange::SameCycle).then(|| word("--same-cycle")));
-        words.extend(cell.interface.into_iter().flat_map(|it| [word("--interface"), it]));
+        if let Some(interface) = cell.interface {
+            words.extend([word("--interface"), interface]);
+            words.extend(cell.wire.into_iter().flat_map(|it| [word("--wire"), it]));
+        }
     } else {
         words.extend([word("bus"), word("run"), cell.file]);
         words.extend(cell.interface.into_iter().flat_map(|it| [word("--interface"), it]));
+        words.extend(cell.wire.into_iter().flat_map(|it| [word("--wire"), it]));
         words.extend([word("--"), word("--exchange"), cell.exchange]);
     }
 
@@ -118,6 +123,7 @@ fn admitted_round_trips(options: &BenchOptions) -> Result<Vec<String>, Failure> 
         (options.interface.is_some(), "--interface"),
         (options.trajectory.is_some(), "--trajectory"),
         (options.device_delay.is_some(), "--device-delay"),
+        (options.wire.is_some(), "--wire"),
     ];
     if let Some(&(_, option)) = of_bus.iter().find(|(is_given, _)| *is_given) {
         return Err(RobotFailure::NotWith { option, with: "rtt" }.into());

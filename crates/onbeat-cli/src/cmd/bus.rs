@@ -57,6 +57,7 @@ fn serve(options: &BusRunOptions) -> Result<ExitVerdict, Failure> {
 
     words
         .extend(options.interface.iter().flat_map(|name| ["--interface".to_owned(), name.clone()]));
+    words.extend(options.wire.iter().flat_map(|wire| ["--wire".to_owned(), wire.to_string()]));
     words.extend(options.more.iter().cloned());
 
     match Measure::from_words(&words) {

@@ -157,6 +157,7 @@ fn bench_options(options: &TuneMeasureOptions, sides: &Sides) -> BenchOptions {
         devices: 1,
         file: None,
         interface: None,
+        wire: None,
         exchange: BusExchange::Pipelined,
         trajectory: None,
         device_delay: None,

@@ -177,6 +177,7 @@ fn value(options: &BenchOptions, id: &str) -> Option<String> {
         "with" => format!("{:?}", options.with),
         "file" => format!("{:?}", options.file),
         "interface" => format!("{:?}", options.interface),
+        "wire" => format!("{:?}", options.wire),
         "exchange" => format!("{:?}", options.exchange),
         "trajectory" => format!("{:?}", options.trajectory),
         "device_delay" => format!("{:?}", options.device_delay),

@@ -9,6 +9,7 @@ use onbeat::bench::run_tuning::{RunTuning, TunedHost};
 use onbeat::probe::{self, Destination, Origin, Run};
 use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
 use onbeat::record::{Header, Series};
+use onbeat::thread::Grant;
 use onbeat_control::{BusSide, Image, ImageSettings};
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::input;
@@ -92,7 +93,7 @@ fn run_robot(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
     let ran = move_joints(
         options,
         &file,
-        Motion { controller, trajectory: typed, image, messages, live_view, tuning },
+        Motion { controller, trajectory: typed, image, messages, live_view, tuning, wire: None },
     );
     // The channel has ended with the run, whatever its outcome, and with it the log.
     let Some((path, gateway)) = log else { return ran };
@@ -111,7 +112,16 @@ fn move_joints(
     motion: Motion,
 ) -> Result<ExitVerdict, Failure> {
     match &options.interface {
-        Some(name) => run_on(Packets::open(name)?, name, options, file, motion),
+        Some(name) => {
+            let packets = Packets::open_by(name, options.wire.unwrap_or_default())?;
+            let over = Grant::given("wire", packets.words());
+            if packets.is_fallback() {
+                let words = format!("frames on {name} pass {}", packets.words());
+                advise(Tone::Careful, &wrapped(&words, columns()));
+            }
+
+            run_on(packets, name, options, file, Motion { wire: Some(over), ..motion })
+        }
         None => {
             let wire = InProcess::on_clock(Link::from_description(&file.description)?, Monotonic);
             run_on(wire, "the simulated segment", options, file, motion)
@@ -128,6 +138,8 @@ struct Motion {
     messages: Option<CycleMessages>,
     live_view: Option<LiveView>,
     tuning: Option<RunTuning>,
+    /// How frames pass.
+    wire: Option<Grant>,
 }
 
 fn word_of(options: &RobotRunOptions, joints: &Joints) -> Result<TrajectoryWord, RobotFailure> {
@@ -264,6 +276,7 @@ fn run_on<W: Wire + Send>(
 
     let mut setting = setting(&options.looping, thread, duration_ns);
     let mut header = header(options, origin);
+    header.grants.extend(motion.wire);
     if let (Some(tuning), Some(tuned)) = (&motion.tuning, &tuned) {
         setting = tuning.tuned(&setting);
         header.grants.extend_from_slice(tuned.grants());

@@ -1,4 +1,5 @@
-//! A raw socket on a network interface, a TAP device, or a socket pair in the process.
+//! A raw socket on a network interface with an AF_XDP socket where that is wanted, a TAP device, or
+//! a socket pair in the process.
 #![allow(unsafe_code)]
 
 use std::ffi::CString;
@@ -11,7 +12,7 @@ use rustix::io::Errno;
 
 use super::claim::Claim;
 use super::link_watch::LinkState;
-use super::{CarrierError, PacketRing, Role, User, claim};
+use super::{CarrierError, PacketRing, Role, User, WireMethod, XdpError, XdpSocket, claim};
 
 /// Options of packet sockets (`include/uapi/linux/if_packet.h`).
 const PACKET_AUXDATA: libc::c_int = 8;
@@ -21,6 +22,9 @@ const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 /// EtherType of EtherCAT, and of a VLAN tag (IEEE 802.1Q).
 const ETHERCAT: u16 = 0x88a4;
 const VLAN: u16 = 0x8100;
+/// A link lost by attaching a program comes back within seconds: polling interval and limit.
+const LINK_WAIT: std::time::Duration = std::time::Duration::from_millis(10);
+const MOST_LINK_WAITS: u32 = 600;
 /// Bytes of destination and source address, and of the VLAN tag that can follow them.
 const ADDRESSES: usize = 12;
 const TAG: usize = 4;
@@ -34,6 +38,10 @@ pub struct Interface {
     index: u32,
     /// Excludes other processes of onbeat in the same role.
     claim: Option<Claim>,
+    /// The wanted method, and why it is not used.
+    method: WireMethod,
+    refusal: Option<XdpError>,
+    xdp: Option<XdpSocket>,
 }
 
 impl Interface {
@@ -93,7 +101,7 @@ impl Interface {
             return Err(Self::refused("a raw socket on", name, "RAW"));
         }
 
-        let opened = Self { file, name: name.to_owned(), index, claim: None };
+        let opened = Self { index, ..Self::unclaimed(file, name.to_owned()) };
         opened.enable(PACKET_AUXDATA);
         Ok(opened)
     }
@@ -170,7 +178,85 @@ impl Interface {
     }
 
     fn unclaimed(file: OwnedFd, name: String) -> Self {
-        Self { file, name, index: 0, claim: None }
+        let method = WireMethod::default();
+        Self { file, name, index: 0, claim: None, method, refusal: None, xdp: None }
+    }
+
+    /// Prepares the interface for a method, in its network namespace. Where the kernel or the driver
+    /// refuses busy polling, AF_XDP is used without it; where AF_XDP is refused, the ring of the
+    /// packet socket. [`Interface::refusal`] has the reason.
+    #[must_use]
+    pub fn by(mut self, method: WireMethod) -> Self {
+        self.method = method;
+        if method == WireMethod::Ring {
+            return self;
+        }
+        if self.index == 0 {
+            self.refusal = Some(XdpError::NotAnInterface);
+            return self;
+        }
+
+        let had_link = self.has_link();
+        match XdpSocket::open(self.index, &self.name, self.file.as_fd()) {
+            Ok(mut socket) => {
+                if method == WireMethod::BusyPoll {
+                    self.refusal = socket.poll_queue().err();
+                }
+                self.xdp = Some(socket);
+            }
+            Err(why) => self.refusal = Some(why),
+        }
+
+        // Drivers of cards set up their queues again for a program, which takes the link.
+        let mut waits = 0;
+        while had_link && !self.has_link() && waits < MOST_LINK_WAITS {
+            std::thread::sleep(LINK_WAIT);
+            waits += 1;
+        }
+
+        self
+    }
+
+    fn has_link(&self) -> bool {
+        self.state().is_some_and(|state| state.trouble().is_none())
+    }
+
+    /// Returns the method that was wanted.
+    #[must_use]
+    pub const fn method(&self) -> WireMethod {
+        self.method
+    }
+
+    /// Returns why the wanted method is not used.
+    #[must_use]
+    pub const fn refusal(&self) -> Option<&XdpError> {
+        self.refusal.as_ref()
+    }
+
+    /// Returns how frames pass, as the end of a sentence.
+    #[must_use]
+    pub fn words(&self) -> String {
+        self.words_with(self.xdp.as_ref())
+    }
+
+    /// The same after [`Interface::take_xdp`].
+    pub(crate) fn words_with(&self, xdp: Option<&XdpSocket>) -> String {
+        let of_socket = "the ring of a packet socket";
+        match (xdp, &self.refusal) {
+            (Some(socket), None) => format!("AF_XDP ({})", socket.words()),
+            (Some(socket), Some(why)) => {
+                format!("AF_XDP ({}) without busy polling: {why}", socket.words())
+            }
+            (None, Some(why)) => {
+                format!("{of_socket}, because AF_XDP cannot be used on {}: {why}", self.name)
+            }
+            (None, None) => of_socket.to_owned(),
+        }
+    }
+
+    /// Takes the AF_XDP socket.
+    pub(crate) const fn take_xdp(&mut self) -> Option<XdpSocket> {
+        self.xdp.take()
     }
 
     /// Returns the index in the network namespace; 0 for a TAP device or a socket pair.

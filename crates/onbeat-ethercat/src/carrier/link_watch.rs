@@ -12,11 +12,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use onbeat_rt::sys::Port;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 
-use super::{CarrierError, Interface, PacketRing, Role};
+use super::{CarrierError, Interface, PacketRing, Role, WireMethod, XdpSocket};
 
 /// Stack size of the thread: a process that locks its memory locks all of it.
 const STACK_BYTES: usize = 128 * 1024;
@@ -82,18 +83,31 @@ impl Trouble {
     }
 }
 
-/// A packet socket and its receive ring.
+/// A packet socket and its receive ring, or the AF_XDP socket that takes its place.
 #[derive(Debug)]
 pub(crate) struct PacketSocket {
-    pub(crate) interface: Interface,
+    pub(crate) xdp: Option<XdpSocket>,
     pub(crate) ring: Option<PacketRing>,
+    pub(crate) interface: Interface,
 }
 
 impl PacketSocket {
-    pub(crate) fn new(interface: Interface) -> Self {
+    pub(crate) fn new(mut interface: Interface) -> Self {
         interface.prepare_for_loop();
-        let ring = interface.packet_ring();
-        Self { interface, ring }
+        let xdp = interface.take_xdp();
+        let ring = if xdp.is_none() { interface.packet_ring() } else { None };
+        Self { xdp, ring, interface }
+    }
+
+    /// Returns the file descriptor that frames are sent to and waited for, during the lifetime of
+    /// `self`.
+    pub(crate) fn port(&self) -> Port {
+        self.xdp.as_ref().map_or_else(|| self.interface.port(), XdpSocket::port)
+    }
+
+    /// Returns how frames pass, as the end of a sentence.
+    pub(crate) fn words(&self) -> String {
+        self.interface.words_with(self.xdp.as_ref())
     }
 }
 
@@ -129,6 +143,7 @@ impl LinkWatcher {
         let mut monitor = LinkMonitor {
             name: name.clone(),
             index: interface.index(),
+            method: interface.method(),
             changes,
             shared: Arc::clone(&shared),
         };
@@ -180,6 +195,7 @@ struct LinkMonitor {
     name: String,
     /// Interface index of the newest socket.
     index: u32,
+    method: WireMethod,
     changes: OwnedFd,
     shared: Arc<SharedLink>,
 }
@@ -221,7 +237,8 @@ impl LinkMonitor {
     }
 
     fn reopen(&mut self, index: u32) -> Result<(), CarrierError> {
-        let opened = PacketSocket::new(Interface::open_as(&self.name, Role::MainDevice)?);
+        let interface = Interface::open_as(&self.name, Role::MainDevice)?;
+        let opened = PacketSocket::new(interface.by(self.method));
         // A netlink message follows when it is up; it is reopened then.
         if opened.interface.was_down() {
             return Err(CarrierError::Trouble { name: self.name.clone(), trouble: Trouble::Down });

@@ -1,5 +1,5 @@
-//! Network interfaces that carry EtherCAT frames: raw sockets, TAP devices, and a veth pair in a
-//! private network namespace.
+//! Network interfaces that carry EtherCAT frames: raw sockets, AF_XDP sockets, TAP devices, and a
+//! veth pair in a private network namespace.
 //!
 //! Absent on purpose: a real-time priority, which the starter of the process sets.
 
@@ -8,13 +8,18 @@ mod interface;
 mod link_watch;
 mod packet_ring;
 mod private_cable;
+mod wire_method;
+mod xdp;
 
 pub use claim::{Role, User};
 pub use interface::Interface;
 pub use link_watch::Trouble;
 pub(crate) use link_watch::{LinkWatcher, PacketSocket};
 pub(crate) use packet_ring::PacketRing;
-pub use private_cable::private_cable;
+pub use private_cable::{private_cable, private_cable_by};
+pub use wire_method::{UnknownWire, WireMethod};
+pub(crate) use xdp::XdpSocket;
+pub use xdp::{AttachMode, XdpError};
 
 use std::io;
 

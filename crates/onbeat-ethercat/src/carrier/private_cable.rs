@@ -10,7 +10,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use super::{CarrierError, Interface};
+use super::{CarrierError, Interface, WireMethod};
 
 /// Names of the interfaces.
 const ENDS: [&str; 2] = ["bus", "devices"];
@@ -24,9 +24,19 @@ const MOST_POLLS: u32 = 500;
 /// [`CarrierError`] without CAP_SYS_ADMIN, without `ip` of iproute2, or when the kernel has no
 /// veth.
 pub fn private_cable() -> Result<(Interface, Interface), CarrierError> {
+    private_cable_by(WireMethod::Ring)
+}
+
+/// Creates a private cable whose first end, that of the MainDevice, is prepared for a method.
+///
+/// # Errors
+/// As [`private_cable`].
+pub fn private_cable_by(method: WireMethod) -> Result<(Interface, Interface), CarrierError> {
     // A network namespace belongs to a thread. This thread ends when the sockets are open; other
     // threads keep their namespace.
-    let thread = thread::Builder::new().name("onbeat-cable".to_owned()).spawn(in_new_namespace);
+    let thread = thread::Builder::new()
+        .name("onbeat-cable".to_owned())
+        .spawn(move || in_new_namespace(method));
     let thread = thread.map_err(|source| failed("start the thread that creates", source))?;
     thread.join().unwrap_or_else(|_| Err(failed("create", io::Error::other("its thread panicked"))))
 }
@@ -35,7 +45,7 @@ fn failed(what: &'static str, source: io::Error) -> CarrierError {
     CarrierError::System { what, name: "private cable".to_owned(), source }
 }
 
-fn in_new_namespace() -> Result<(Interface, Interface), CarrierError> {
+fn in_new_namespace(method: WireMethod) -> Result<(Interface, Interface), CarrierError> {
     // SAFETY: no memory is passed. The thread leaves only the shared network namespace, and no
     // socket of the process depends on it.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
@@ -62,7 +72,7 @@ fn in_new_namespace() -> Result<(Interface, Interface), CarrierError> {
         wait_until_up(end)?;
     }
 
-    Ok((Interface::open(bus)?, Interface::open(devices)?))
+    Ok((Interface::open(bus)?.by(method), Interface::open(devices)?))
 }
 
 fn wait_until_up(end: &str) -> Result<(), CarrierError> {

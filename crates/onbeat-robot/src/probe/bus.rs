@@ -21,7 +21,7 @@ use onbeat_rt::{Clock, Cycle, Flow, Outcome, Plan, Producer, Sample, Task};
 
 use self::cell::CellRobot;
 pub(super) use self::cell::{CellWorld, given, parts_in};
-use self::options::{INTERFACE, SERVE, SHARING};
+use self::options::{INTERFACE, SERVE, SHARING, wire_of};
 use super::devices::{Environment, SimulatedDevices, Undisturbed, WireKind};
 use super::error::BusProbeError;
 use super::event_channel::{EventReceiver, EventSender, event_channel};
@@ -140,12 +140,6 @@ impl BusSetup {
             ExchangeMode::Pipelined
         };
 
-        let cable = match given.word(WIRE.name) {
-            Some("interfaces") => WireKind::Interfaces,
-            Some("socket") => WireKind::Socket,
-            _ => WireKind::Any,
-        };
-
         let follow_clock = given.word(CLOCK.name) == Some("reference");
         if follow_clock && setting.wait.is_relative() {
             let why = "releases with --wait relative have no grid that could follow a clock";
@@ -155,7 +149,7 @@ impl BusSetup {
         Ok(Self {
             description,
             interface: given.name(INTERFACE.name).map(str::to_owned),
-            cable,
+            cable: wire_of(given)?,
             options: BusOptions { mode, period_ns: setting.period_ns, follow_clock },
             spin_ns: given.time_ns(SPIN.name),
             work_ns: setting.work_ns,
@@ -211,9 +205,11 @@ impl Rig {
         let (bus, devices, wire) = match &wanted.interface {
             Some(name) => {
                 let packets =
-                    Packets::open(name).map_err(BusError::from)?.spinning_ns(wanted.spin_ns);
+                    Packets::open_by(name, wanted.cable.method()).map_err(BusError::from)?;
+                let packets = packets.spinning_ns(wanted.spin_ns);
+                let over = packets.words();
                 let bus = Bus::bring_up(packets, Some(&layout), wanted.options, name)?;
-                (bus, None, format!("frames passed the network interface {name}"))
+                (bus, None, format!("frames passed the network interface {name} and {over}"))
             }
             None => {
                 // In one thread, bring-up is ten times faster; devices keep their configuration.

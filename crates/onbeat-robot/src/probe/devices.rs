@@ -13,7 +13,7 @@ use onbeat_rt::{Clock, Instant};
 use crate::bus::BusError;
 use onbeat::probe::description::ProbeError;
 use onbeat::thread::{ThreadRequest, stay_off_cpu};
-use onbeat_ethercat::carrier::{CarrierError, Interface, private_cable};
+use onbeat_ethercat::carrier::{CarrierError, Interface, WireMethod, private_cable_by};
 use onbeat_segment::{Link, Nic};
 
 /// Real-time priority of the devices' thread: below that of a loop, above that of a load.
@@ -56,10 +56,21 @@ pub struct SimulatedDevices {
 pub enum WireKind {
     /// Interfaces if permitted, otherwise a socket.
     Any,
-    /// Interfaces only.
-    Interfaces,
+    /// Interfaces only, with this method at the bus's end.
+    Interfaces(WireMethod),
     /// A socket in this process.
     Socket,
+}
+
+impl WireKind {
+    /// Returns the method at a network interface with real devices.
+    #[must_use]
+    pub fn method(self) -> WireMethod {
+        match self {
+            Self::Interfaces(method) => method,
+            Self::Any | Self::Socket => WireMethod::default(),
+        }
+    }
 }
 
 impl SimulatedDevices {
@@ -124,11 +135,12 @@ fn connect(cable: WireKind) -> Result<((Interface, Interface), String), ProbeErr
         return Ok((Interface::pair().map_err(wire)?, over_a_socket.to_owned()));
     }
 
-    match private_cable() {
-        Ok(ends) => Ok((
-            ends,
-            "frames passed two network interfaces (veth) in a private namespace".to_owned(),
-        )),
+    match private_cable_by(cable.method()) {
+        Ok(ends) => {
+            let over = ends.0.words();
+            let words = "frames passed two network interfaces (veth) in a private namespace";
+            Ok((ends, format!("{words} and {over}")))
+        }
         Err(why) if cable == WireKind::Any => {
             Ok((Interface::pair().map_err(wire)?, format!("{over_a_socket}: {why}")))
         }

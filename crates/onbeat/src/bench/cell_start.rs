@@ -111,6 +111,9 @@ pub struct BusCell {
     pub trajectory: Option<String>,
     /// Processing time of simulated devices in nanoseconds; `None` for the file's.
     pub device_delay_ns: Option<u64>,
+    /// Transport of frames, as of `onbeat measure bus --wire`; `None` for its default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<String>,
 }
 
 /// The start of a cell could not be read.
@@ -254,6 +257,7 @@ mod tests {
                 exchange: "same-cycle".to_owned(),
                 trajectory: None,
                 device_delay_ns: Some(500_000),
+                wire: Some("xdp".to_owned()),
             }),
             setting: Setting::new(250_000),
             timer_slack_ns: Some(1),

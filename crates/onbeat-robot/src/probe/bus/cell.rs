@@ -14,7 +14,7 @@ use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, Instant, OnOverrun, Plan, Slot, cycle, split};
 
-use super::options::{DEVICE_DELAY, DEVICES, EXCHANGE, INTERFACE, SPIN};
+use super::options::{DEVICE_DELAY, DEVICES, EXCHANGE, INTERFACE, SPIN, WIRE};
 use super::{BusSetup, NoMotion, Rig, in_charge};
 use crate::bus::{Bus, BusError, Packets};
 use crate::motion::{MotionAccount, MotionController, RobotPhase, WindowRecorder};
@@ -24,7 +24,7 @@ use onbeat::probe::Setting;
 use onbeat::probe::description::{Given, Parts, ProbeError, SettingValue};
 use onbeat::record::{Note, Recorder};
 use onbeat::thread::Grant;
-use onbeat_ethercat::carrier::Interface;
+use onbeat_ethercat::carrier::{Interface, WireMethod};
 use onbeat_ethercat::step::{BusCycle, Controller};
 
 /// Time in which all devices come back to OP, in ns: simulated ones, and real ones.
@@ -52,6 +52,8 @@ pub(super) struct CellRobot {
     pub(super) motion: Option<CellMotion>,
     /// The interface of real devices, closed between blocks.
     interface: Option<String>,
+    /// How its frames pass.
+    method: WireMethod,
 }
 
 impl CellRobot {
@@ -132,7 +134,8 @@ pub(in crate::probe) fn parts_in(
 ) -> Result<(Parts, Grant), ProbeError> {
     let setup = BusSetup::new(setting, &given(wanted))?;
     let mut rig = Rig::bring_up(&setup, world.controller, world.environment)?;
-    let cell = CellRobot { motion: world.motion, interface: wanted.interface.clone() };
+    let method = setup.cable.method();
+    let cell = CellRobot { motion: world.motion, interface: wanted.interface.clone(), method };
     if cell.interface.is_some() {
         park(&mut rig.bus)?;
     }
@@ -149,13 +152,14 @@ pub(in crate::probe) fn parts_in(
 
 /// The options of the bus probe that a cell has.
 pub(in crate::probe) fn given(wanted: &BusCell) -> Given {
-    let BusCell { file, interface, exchange, device_delay_ns, .. } = wanted;
+    let BusCell { file, interface, exchange, device_delay_ns, wire, .. } = wanted;
     let mut given = vec![
         (DEVICES.name, SettingValue::Name(file.clone())),
         (EXCHANGE.name, SettingValue::Word(exchange.clone())),
         (SPIN.name, SettingValue::Time(SPIN_NS)),
     ];
     given.extend(interface.clone().map(|name| (INTERFACE.name, SettingValue::Name(name))));
+    given.extend(wire.clone().map(|word| (WIRE.name, SettingValue::Word(word))));
     given.extend(device_delay_ns.map(|ns| (DEVICE_DELAY.name, SettingValue::Time(ns))));
     Given(given)
 }
@@ -170,8 +174,7 @@ fn park(bus: &mut Bus<Packets>) -> Result<(), ProbeError> {
 /// Opens the interface of real devices again. Where that fails, the cycles have no replies, which
 /// is reported.
 pub(super) fn reopen(bus: &mut Bus<Packets>, cell: Option<&CellRobot>) {
-    let opened =
-        cell.and_then(|cell| cell.interface.as_ref()).and_then(|name| Packets::open(name).ok());
+    let opened = cell.and_then(|cell| Packets::open_by(cell.interface.as_ref()?, cell.method).ok());
     if let Some(wire) = opened {
         *bus.wire_mut() = wire.spinning_ns(SPIN_NS);
     }

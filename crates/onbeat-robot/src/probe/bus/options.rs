@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use crate::probe::devices::WireKind;
 use crate::probe::error::BusProbeError;
 use onbeat::probe::description::{Given, OptionKind, ProbeError, ProbeOption};
+use onbeat_ethercat::carrier::WireMethod;
 use onbeat_segment::{Description, Segment};
 
 /// Device file.
@@ -52,15 +54,32 @@ pub(in crate::probe) const SPIN: ProbeOption = ProbeOption {
     kind: OptionKind::Time,
 };
 
-/// Connection to simulated devices.
+/// Transport of frames.
 pub(in crate::probe) const WIRE: ProbeOption = ProbeOption {
     name: "wire",
-    help: "Connection to simulated devices\n\
-           interfaces: veth in a private network namespace; socket: in this process, without privileges; any: the \
-           first that works.",
+    help: "Transport of frames\n\
+           ring: a packet socket and its receive ring; xdp: AF_XDP, past the kernel's network stack, else ring; \
+           busy-poll: AF_XDP that polls the card's queue, else xdp. \
+           Simulated devices are behind a veth pair in a private network namespace; for them also socket: in this \
+           process, without privileges. interfaces: as ring; any: ring, or the socket where it is not permitted.",
     default: Some("any"),
-    kind: OptionKind::Word(&["any", "interfaces", "socket"]),
+    kind: OptionKind::Word(&["any", "ring", "xdp", "busy-poll", "interfaces", "socket"]),
 };
+
+/// Returns the transport of frames, for the given interface or for simulated devices.
+pub(super) fn wire_of(given: &Given) -> Result<WireKind, ProbeError> {
+    match given.word(WIRE.name) {
+        Some("socket") if given.has(INTERFACE.name) => {
+            let why = "frames to real devices pass a network interface";
+            Err(ProbeError::NoMeaning { option: "--wire socket", why })
+        }
+        Some("socket") => Ok(WireKind::Socket),
+        Some("interfaces" | "ring") => Ok(WireKind::Interfaces(WireMethod::Ring)),
+        Some("xdp") => Ok(WireKind::Interfaces(WireMethod::Xdp)),
+        Some("busy-poll") => Ok(WireKind::Interfaces(WireMethod::BusyPoll)),
+        _ => Ok(WireKind::Any),
+    }
+}
 
 /// Clock that releases follow.
 pub(in crate::probe) const CLOCK: ProbeOption = ProbeOption {

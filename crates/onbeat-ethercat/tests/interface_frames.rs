@@ -2,8 +2,8 @@
 //! with the kernel.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
-use onbeat_ethercat::carrier::{Interface, private_cable};
-use onbeat_robot::bus::{Packets, Wire};
+use onbeat_ethercat::carrier::{Interface, WireMethod, private_cable_by};
+use onbeat_ethercat::wire::{Packets, Wire};
 use onbeat_rt::time::SECOND_NS;
 
 /// Capacity of the shared memory, in frames.
@@ -16,14 +16,25 @@ fn frame(number: usize, length: usize) -> Vec<u8> {
 }
 
 /// Creates both ends of a cable, or prints why it cannot.
-fn cable() -> Option<(Packets, Interface)> {
-    match private_cable() {
-        Ok((bus, devices)) => Some((Packets::new(bus), devices)),
+fn cable_by(method: WireMethod) -> Option<(Packets, Interface)> {
+    let (bus, devices) = match private_cable_by(method) {
+        Ok((bus, devices)) => (Packets::new(bus), devices),
         Err(why) => {
             println!("skipped: {why}");
-            None
+            return None;
         }
+    };
+
+    if bus.method() == method {
+        return Some((bus, devices));
     }
+
+    println!("skipped: frames pass {}", bus.words());
+    None
+}
+
+fn cable() -> Option<(Packets, Interface)> {
+    cable_by(WireMethod::Ring)
 }
 
 fn next(bus: &mut Packets) -> Option<Vec<u8>> {
@@ -50,6 +61,30 @@ fn whole_and_in_order(mut bus: Packets, devices: &Interface) {
 fn frames_arrive_complete_and_in_order_through_interfaces() {
     let Some((bus, devices)) = cable() else { return };
     whole_and_in_order(bus, &devices);
+}
+
+#[test]
+fn frames_arrive_complete_and_in_order_through_af_xdp() {
+    let Some((bus, devices)) = cable_by(WireMethod::Xdp) else { return };
+    assert!(bus.words().starts_with("AF_XDP ("), "{}", bus.words());
+    whole_and_in_order(bus, &devices);
+
+    let Some((bus, devices)) = cable_by(WireMethod::Xdp) else { return };
+    whole_and_in_order(bus.spinning_ns(0), &devices);
+}
+
+#[test]
+fn frames_sent_through_af_xdp_arrive_at_the_devices() {
+    let Some((mut bus, devices)) = cable_by(WireMethod::Xdp) else { return };
+    for number in 0..6 * SLOTS {
+        let sent = frame(number, 60 + (number * 7) % 1_400);
+        bus.send(&sent);
+        let mut buffer = [0; 1515];
+        let ends = std::slice::from_ref(&devices);
+        let taken = Interface::receive_from(ends, 0, &mut buffer, 5 * SECOND_NS).unwrap();
+        let (_, length) = taken.expect("it came");
+        assert_eq!(buffer[..length], sent, "frame {number}");
+    }
 }
 
 #[test]
@@ -86,35 +121,41 @@ fn a_late_loop_reads_the_oldest_frames_and_then_new_ones() {
 
 #[test]
 fn a_receive_after_its_deadline_does_not_wait() {
-    let Some((mut bus, _devices)) = cable() else { return };
-    let passed = bus.now();
-    assert_eq!(bus.receive(&mut [0; 1515], passed), None);
+    for method in WireMethod::ALL {
+        let Some((mut bus, _devices)) = cable_by(method) else { continue };
+        let passed = bus.now();
+        assert_eq!(bus.receive(&mut [0; 1515], passed), None);
+    }
 }
 
 #[test]
 fn a_frame_longer_than_the_buffer_is_truncated_and_the_next_is_complete() {
-    let Some((mut bus, devices)) = cable() else { return };
-    let long = frame(1, 900);
-    let short = frame(2, 64);
-    devices.send(&long);
-    devices.send(&short);
-    let mut small = [0; 100];
-    let until = bus.now().plus_ns(5 * SECOND_NS);
+    for method in WireMethod::ALL {
+        let Some((mut bus, devices)) = cable_by(method) else { continue };
+        let long = frame(1, 900);
+        let short = frame(2, 64);
+        devices.send(&long);
+        devices.send(&short);
+        let mut small = [0; 100];
+        let until = bus.now().plus_ns(5 * SECOND_NS);
 
-    assert_eq!(bus.receive(&mut small, until), Some(100));
-    assert_eq!(small, long[..100]);
-    assert_eq!(next(&mut bus), Some(short));
+        assert_eq!(bus.receive(&mut small, until), Some(100));
+        assert_eq!(small, long[..100]);
+        assert_eq!(next(&mut bus), Some(short));
+    }
 }
 
 #[test]
 fn the_time_of_reception_is_that_of_the_frame_and_not_of_the_read() {
     const UNREAD: std::time::Duration = std::time::Duration::from_millis(20);
-    let Some((mut bus, devices)) = cable() else { return };
-    devices.send(&frame(1, 100));
-    std::thread::sleep(UNREAD);
+    for method in WireMethod::ALL {
+        let Some((mut bus, devices)) = cable_by(method) else { continue };
+        devices.send(&frame(1, 100));
+        std::thread::sleep(UNREAD);
 
-    assert_eq!(next(&mut bus), Some(frame(1, 100)));
-    let now = bus.now();
-    let unread_ns = now.ns_since(bus.received_at(now));
-    assert!(unread_ns >= UNREAD.as_nanos() as u64, "{unread_ns} ns");
+        assert_eq!(next(&mut bus), Some(frame(1, 100)));
+        let now = bus.now();
+        let unread_ns = now.ns_since(bus.received_at(now));
+        assert!(unread_ns >= UNREAD.as_nanos() as u64, "{method}: {unread_ns} ns");
+    }
 }
