@@ -7,6 +7,7 @@
 //! | [`boards`] | two boards: an edge at the first becomes an output of the second |
 //! | [`clock_fit`] | the clock of another board, with a bound |
 //! | [`device`] | devices that answer: the other end of a round trip |
+//! | [`drop_counters`] | where this kernel dropped packets |
 //! | [`hand_over`] | from a thread that must not wait to one that may |
 //! | [`packet`] | the wire format: messages and their bytes |
 //! | [`plan`] | a model of the wire: round trips of a topology, predicted |
@@ -34,6 +35,7 @@ pub mod address;
 pub mod boards;
 pub mod clock_fit;
 pub mod device;
+pub mod drop_counters;
 pub mod hand_over;
 pub mod io_board;
 pub mod offset_lines;
