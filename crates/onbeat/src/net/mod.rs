@@ -9,6 +9,7 @@
 //! | [`device`] | devices that answer: the other end of a round trip |
 //! | [`drop_counters`] | where this kernel dropped packets |
 //! | [`hand_over`] | from a thread that must not wait to one that may |
+//! | [`kernel_device`] | devices whose echoes the kernel answers |
 //! | [`packet`] | the wire format: messages and their bytes |
 //! | [`plan`] | a model of the wire: round trips of a topology, predicted |
 //! | [`rtt`] | round trips to devices, every packet of the schedule accounted for |
@@ -38,6 +39,7 @@ pub mod device;
 pub mod drop_counters;
 pub mod hand_over;
 pub mod io_board;
+pub mod kernel_device;
 pub mod offset_lines;
 pub mod packet;
 pub mod plan;

@@ -205,6 +205,10 @@ pub struct PredictedDevice {
     pub name: String,
     /// Median from release to answer, in nanoseconds.
     pub response_p50_ns: u64,
+    /// Command and answer on every link between controller and device, in nanoseconds; absent in
+    /// files of versions that did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_wire_ns: Option<u64>,
     /// Place of its answer within a cycle, from 1; equal for answers at the same time.
     pub place: u64,
     /// Predicted losses per million packets, in full buffers.
