@@ -52,9 +52,10 @@ const MAY_NAME: [(&str, &[&str]); 25] = [
         &["onbeat_rt", "onbeat_ethercat", "onbeat_tune", "host", "thread", "cause"],
     ),
     ("crates/onbeat/src/probe", &["onbeat_rt", "host", "thread", "cause", "record", "inject"]),
+    // A device in the kernel is a program as those that watch the scheduler.
     (
         "crates/onbeat/src/net",
-        &["onbeat_rt", "onbeat_ethercat::input", "thread", "record", "probe"],
+        &["onbeat_rt", "onbeat_ethercat::input", "thread", "cause", "record", "probe"],
     ),
     ("crates/onbeat/src/control_loop", &["onbeat_rt", "thread", "record", "probe"]),
     (

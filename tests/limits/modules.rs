@@ -63,7 +63,7 @@ const ORDER: [(&str, &str); 23] = [
         "units table binomial statistics file_facts enough exclusions verdict events bootstrap normal \
          modes extremes analyses cause_counts probe_figures chain_cycles packets answers boards import_notes cell motion remedies \
          cell_figures ranking best effects causes sweep summary imported judged_run digest \
-         comparable compare by_load compare_rows compare_tables conclusions probes spikes \
+         comparable compare by_load compare_rows compare_round_trips compare_tables conclusions probes spikes \
          closing sentences tables gate junit export page worth",
     ),
     ("crates/onbeat-robot/src/", "bus cycle_messages image_service motion probe session live_view"),

@@ -3,7 +3,7 @@
 //!
 //! `cargo bench -p onbeat-cli --bench peers -- [PART...] [--quick]`, with parts `slots`, `wakeup`,
 //! `probes`, `causes`, `recording`, `day`, `report`, `import`, `sharing`, `messages`,
-//! `bus`; all of them when
+//! `bus`, `net`; all of them when
 //! none is named. `--quick` takes short runs, to see that everything works: its figures mean
 //! little.
 //!
@@ -24,6 +24,7 @@ mod failure;
 mod importing;
 mod latencies;
 mod messages;
+mod net;
 mod pages;
 mod probes;
 mod recording;
@@ -59,7 +60,7 @@ impl Length {
 
 type Measure = fn(Length) -> Result<Part, Failure>;
 
-const PARTS: [(&str, Measure); 11] = [
+const PARTS: [(&str, Measure); 12] = [
     ("slots", slots::run),
     ("wakeup", wakeup::run),
     ("probes", probes::run),
@@ -71,6 +72,7 @@ const PARTS: [(&str, Measure); 11] = [
     ("sharing", sharing::run),
     ("messages", messages::run),
     ("bus", bus::run),
+    ("net", net::run),
 ];
 
 fn main() -> ExitCode {

@@ -172,6 +172,12 @@ pub(crate) struct NetDeviceOptions {
     /// Such as 3=1000..2000: device 3 is silent from sequence number 1000 up to 1999.
     #[arg(long, value_parser = silence, value_name = "DEVICE=FROM..TO")]
     pub(crate) silent: Vec<Silence>,
+    /// Interface whose kernel answers the echoes, without a thread
+    ///
+    /// As a microcontroller answers: an eBPF program turns each request into its answer where the
+    /// frame lies. It goes away with this process.
+    #[arg(long, value_name = "INTERFACE")]
+    pub(crate) in_kernel: Option<String>,
     /// CPU for the devices [default: chosen by the scheduler]
     #[arg(long, value_name = "N")]
     pub(crate) cpu: Option<u32>,

@@ -154,3 +154,38 @@ fn a_robot_on_its_bus_runs_in_every_cell() {
         "{ladder:?}"
     );
 }
+
+#[test]
+fn round_trips_are_in_every_cell_and_no_packet_is_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let more = ["--with", "rtt", "--devices", "3", "--period", "5ms", "--for", "4s"];
+    let cells = ["--tunings", "none,S", "--loads", "idle", "--no-causes"];
+    let summary = bench(dir.path(), &[&more[..], &cells].concat());
+    let cells = summary["cells"].as_array().unwrap();
+
+    assert_eq!(cells.len(), 2);
+    for cell in cells.iter().filter(|cell| cell["permitted"] == true) {
+        let devices = cell["packets"]["devices"].as_array().unwrap();
+        assert_eq!(devices.len(), 3, "{cell}");
+        let mut scheduled = 0.0;
+        for device in devices {
+            let fates = ["answered", "late", "lost", "unsent"].map(|fate| number(&device[fate]));
+            assert_eq!(fates.iter().sum::<f64>(), number(&device["scheduled"]), "{device}");
+            scheduled += number(&device["scheduled"]);
+        }
+        assert_eq!(scheduled, 3.0 * number(&cell["slots"]), "{cell}");
+        assert_eq!(number(&cell["series"]["round_trip"]["count"]), scheduled, "{cell}");
+        check_series("round trips", &cell["series"]["round_trip"]);
+    }
+}
+
+#[test]
+fn round_trips_take_no_options_of_a_bus() {
+    let refused = Command::new(env!("CARGO_BIN_EXE_onbeat"))
+        .args(["bench", "--with", "rtt", "--trajectory", "sine"])
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("--trajectory") && said.contains("rtt"), "{said}");
+}

@@ -2,9 +2,11 @@
 //! namespace: an edge at the first becomes an output of the second.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -138,6 +140,69 @@ fn ptp4l_compares_the_clocks_beside_a_run_and_a_missing_transmitter_is_said() {
         let said = if is_locked { "neither clock was set" } else { "the clocks were not locked" };
         assert!(summary.to_string().contains(said), "{summary}");
     }
+}
+
+/// A board with `ptp4l` in a network namespace of its own; its first line says that it runs.
+fn board_beside_ptp4l(state: &Path) -> Group {
+    let words = "ip link set lo up; ip link add board type veth peer name other; ip link set other up; \
+                 ip link set board up; exec \"$0\" net board --ptp board --priority 0";
+    let mut command = Command::new("unshare");
+    command.args(["--net", "sh", "-c", words, env!("CARGO_BIN_EXE_onbeat")]).env("PATH", path());
+    command.env("ONBEAT_STATE_DIR", state).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut board =
+        Group(command.stderr(Stdio::piped()).process_group(0).spawn().expect("unshare"));
+
+    let errors = board.0.stderr.as_mut().expect("a pipe");
+    let mut line = String::new();
+    BufReader::new(errors).read_line(&mut line).unwrap();
+    assert!(line.contains("takes edges"), "{line}");
+    board
+}
+
+/// Processes whose command line names the socket of a board's `ptp4l`.
+fn daemons(pid: u32) -> Vec<String> {
+    let name = format!("onbeat-ptp-{pid}-");
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let words = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("cmdline")).ok();
+    let lines = processes.filter_map(words).map(|line| String::from_utf8_lossy(&line).into_owned());
+    lines.filter(|line| line.contains(&name)).collect()
+}
+
+/// Waits for something that the kernel does soon.
+fn soon(what: &str, holds: impl Fn() -> bool) {
+    for _ in 0..200 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("{what}");
+}
+
+#[test]
+fn a_killed_board_leaves_no_ptp4l_and_its_socket_ends_with_the_next_start() {
+    if !can_build() || !has_ptp4l() {
+        return;
+    }
+    let state = tempfile::tempdir().unwrap();
+    let mut killed = board_beside_ptp4l(state.path());
+    let pid = killed.0.id();
+    let sockets = || {
+        let entries = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+        let name = format!("onbeat-ptp-{pid}-");
+        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&name)).count()
+    };
+    assert_eq!(daemons(pid).len(), 1, "ptp4l runs");
+    soon("its socket", || sockets() == 1);
+
+    // Only onbeat itself.
+    killed.0.kill().unwrap();
+    killed.0.wait().unwrap();
+    soon("ptp4l ends with its starter", || daemons(pid).is_empty());
+
+    let next = board_beside_ptp4l(state.path());
+    assert_eq!(sockets(), 0, "removed at the next start");
+    drop(next);
 }
 
 /// The mean of a series of the only cell, in nanoseconds.

@@ -1,4 +1,5 @@
-//! Programs that are not onbeat at either end of a round trip: a plain client in Python, a plain echo.
+//! Programs that are not onbeat at either end of a round trip, or beside it: a plain client in Python, a
+//! plain echo, tshark on the packets of a run.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::net::UdpSocket;
@@ -115,4 +116,69 @@ fn a_plain_echo_answers_and_its_round_trips_are_whole() {
     assert_eq!(count("answered") + count("late") + count("unsent"), PACKETS, "{device}");
     let text = summary.to_string();
     assert!(text.contains("came back unchanged, from a plain echo"), "{text}");
+}
+
+/// A run in a network namespace of its own whose packets tshark captures and decodes. `$0` is onbeat,
+/// `$1` the dissector, `$2` the number of packets.
+const CAPTURED: &str = r#"
+ip link set lo up
+timeout 60 tshark -i lo -f 'udp port 7470' -c "$2" -l -X "lua_script:$1" -T fields \
+    -e onbeat.kind -e onbeat.device -e onbeat.sequence -e onbeat.session -e onbeat.length >"$3/decoded" 2>"$3/errors" &
+tshark=$!
+"$0" net device --for 60s 2>/dev/null &
+until grep -q 'Capturing on' "$3/errors" || ! kill -0 $tshark 2>/dev/null; do sleep 0.05; done
+"$0" measure rtt --to 127.0.0.1 --period 5ms --for 1s --size 123 --on-overrun catch-up=1000 --priority 0 --no-causes --json --out "$3/runs" >/dev/null
+wait $tshark
+kill %2
+"#;
+const CAPTURED_PACKETS: usize = 300;
+
+#[test]
+fn tshark_decodes_the_packets_of_a_run_as_they_pass() {
+    let can = |words: &[&str]| Command::new(words[0]).args(&words[1..]).output();
+    for words in [&["unshare", "--net", "ip", "link", "set", "lo", "up"][..], &["tshark", "-v"]] {
+        if !can(words).is_ok_and(|output| output.status.success()) {
+            println!("skipped: `{}` fails; it takes root, iproute2 and tshark", words.join(" "));
+            return;
+        }
+    }
+    let out = tempfile::tempdir().unwrap();
+    let dissector =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/wireshark/onbeat_net.lua");
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--pid", "--fork", "--kill-child", "bash", "-c", CAPTURED]);
+    command.arg(env!("CARGO_BIN_EXE_onbeat")).arg(dissector).arg(CAPTURED_PACKETS.to_string());
+    let run = command.arg(out.path()).env("ONBEAT_STATE_DIR", out.path().join("state"));
+    let run = run.output().expect("unshare");
+    let read = |name: &str| std::fs::read_to_string(out.path().join(name)).unwrap_or_default();
+    let errors = read("errors");
+    if errors.contains("permission") || errors.contains("no interfaces") {
+        return println!("skipped: tshark cannot capture here: {errors}");
+    }
+
+    let decoded = read("decoded");
+    let packets: Vec<Vec<u64>> = decoded
+        .lines()
+        .map(|line| line.split('\t').map(|field| field.parse().expect(line)).collect())
+        .collect();
+    assert_eq!(packets.len(), CAPTURED_PACKETS, "{errors}{run:?}");
+    let kinds = |kind: u64| packets.iter().filter(|packet| packet[0] == kind).count();
+    assert_eq!(kinds(1) + kinds(2), CAPTURED_PACKETS, "requests and answers: {decoded}");
+    // In the order of the wire: nothing is answered before it was asked.
+    let mut asked = std::collections::BTreeSet::new();
+    for packet in &packets {
+        let request = (packet[2], packet[3]);
+        let is_in_order =
+            if packet[0] == 1 { asked.insert(request) } else { asked.remove(&request) };
+        assert!(is_in_order, "{packet:?} in {decoded}");
+    }
+    assert!(kinds(2) > 0, "{decoded}");
+    assert!(packets.iter().all(|packet| packet[1] == 0 && packet[4] == 123), "{decoded}");
+    // The packets before the run have session 0, the others one number.
+    let mut sessions: Vec<u64> = packets.iter().map(|packet| packet[3]).collect();
+    sessions.dedup();
+    assert_eq!((sessions.len(), sessions[0]), (2, 0), "{sessions:?}");
+    let requests = packets.iter().filter(|packet| packet[0] == 1 && packet[3] != 0);
+    let numbers: Vec<u64> = requests.map(|packet| packet[2]).collect();
+    assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
 }

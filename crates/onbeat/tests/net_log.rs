@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use onbeat::net::address::AddressRange;
 use onbeat::net::run_log::assembly::{MOST_EARLY, RunAssembly};
@@ -173,6 +173,15 @@ fn options(out: &Path) -> LogServerOptions {
     }
 }
 
+/// Stops a server also when what is tried with it panics, so that nobody waits for it.
+struct StopAtEnd<'s>(&'s AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Runs `body` with a server's address; returns the server and the runs that it received.
 fn with_server(
     options: LogServerOptions,
@@ -185,11 +194,22 @@ fn with_server(
         let mut ended = |run| runs.push(run);
         let (server, stop) = (&server, &stop);
         let serving = threads.spawn(move || server.serve(stop, &mut ended));
-        body(server, server.address().expect("bound"));
-        stop.store(true, Ordering::Relaxed);
+        {
+            let _stop = StopAtEnd(stop);
+            body(server, server.address().expect("bound"));
+        }
         serving.join().expect("no panic").expect("served");
     });
     (server, runs)
+}
+
+/// Waits until something that only grows has reached a number.
+fn wait_until(mut reached: impl FnMut() -> u64, number: u64) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while reached() < number {
+        assert!(Instant::now() < until, "{} of {number} after a minute", reached());
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// A file with the header's five lines, short ones and one longer than many packets.
@@ -281,6 +301,77 @@ fn what_is_lost_on_the_way_is_counted_at_both_ends_and_said_in_the_file() {
     assert_eq!(kept.len() as u64, run.counts.lines);
     let mut rest = all.iter();
     assert!(kept.iter().all(|line| rest.any(|other| other == line)), "whole lines, in order");
+}
+
+#[test]
+fn the_socket_thread_does_not_wait_for_the_disk_and_counts_what_finds_no_room() {
+    const SENT: u64 = 8_000;
+    const MOST_UNREAD: u64 = 1_000;
+    let folder = tempfile::tempdir().unwrap();
+    let writer_pause = Duration::from_millis(1500);
+    let slow = LogServerOptions { writer_pause, ..options(folder.path()) };
+    let mut drops = None;
+    let (server, runs) = with_server(slow, |server, address| {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let line = [b"x".repeat(99), b"\n".to_vec()].concat();
+        for number in 0..SENT {
+            let mut message = Vec::new();
+            part(number, number, true, &line).write(&mut message);
+            socket.send_to(&message, address).unwrap();
+            // What the kernel has no room for is another account.
+            let unread = || (number + 1) - server.counts().received.load(Ordering::Relaxed);
+            while unread() > MOST_UNREAD && server.kernel_drops() == Some(0) {
+                thread::yield_now();
+            }
+        }
+        // The socket is empty before the server is stopped.
+        let taken = || {
+            drops = server.kernel_drops();
+            server.counts().received.load(Ordering::Relaxed) + drops.unwrap_or(0)
+        };
+        wait_until(taken, SENT);
+    });
+
+    let drops = drops.unwrap_or(0);
+    let [received, without_room] = [&server.counts().received, &server.counts().without_room]
+        .map(|count| count.load(Ordering::Relaxed));
+    assert_eq!(received + drops, SENT, "all were taken while the writer slept");
+    let [run] = &runs[..] else { panic!("{runs:?}") };
+    assert_eq!(run.counts.parts, received - without_room);
+    assert_eq!(run.counts.lines, run.counts.parts);
+    println!("{without_room} of {SENT} datagrams without room, {drops} dropped by the kernel");
+}
+
+#[test]
+fn a_run_that_cannot_be_written_is_reported_once_and_others_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    fs::create_dir_all(&out).unwrap();
+    // Where the run's directory would be is a file.
+    fs::write(out.join("2026-11-23T12-00-00-00000007"), "in the way").unwrap();
+    let (server, runs) = with_server(options(&out), |server, address| {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for number in 0..50 {
+            for session in [7, 8] {
+                let mut message = Vec::new();
+                let mut part = LogPart { session, ..part(number, number, true, b"line\n") };
+                part.is_last = number == 49;
+                part.write(&mut message);
+                socket.send_to(&message, address).unwrap();
+            }
+            wait_until(|| server.counts().received.load(Ordering::Relaxed), 2 * (number + 1));
+        }
+    });
+
+    assert_eq!(server.counts().received.load(Ordering::Relaxed), 100);
+    let failed: Vec<_> = runs.iter().filter(|run| run.failed.is_some()).collect();
+    let [one] = failed[..] else { panic!("{runs:?}") };
+    assert!(one.path.starts_with(out.join("2026-11-23T12-00-00-00000007")), "{one:?}");
+    let [whole] = runs.iter().filter(|run| run.failed.is_none()).collect::<Vec<_>>()[..] else {
+        panic!("{runs:?}")
+    };
+    assert!(whole.is_complete && whole.counts.lost_parts == 0, "{whole:?}");
+    assert_eq!(fs::read_to_string(&whole.path).unwrap(), "line\n".repeat(50));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use onbeat::report::compare::{Compared, Comparison, Digest, SHARES};
 use onbeat::report::compare_rows::{self, SeriesChoice, SeriesRows};
 use onbeat::report::statistics::Share;
 use onbeat::report::verdict::Limit;
-use onbeat::report::{JudgedRun, Overall, Summary, compare_tables};
+use onbeat::report::{JudgedRun, Overall, Summary, compare_round_trips, compare_tables};
 use serde::Serialize;
 
 use super::failure::CompareFailure;
@@ -117,6 +117,7 @@ fn print(comparison: &Comparison, digests: &[Digest], options: &CompareOptions) 
         compare_tables::causes(comparison, compared).iter().for_each(show::table);
     }
 
+    compare_round_trips::table(digests, letters()).iter().for_each(show::table);
     compare_tables::differences(comparison).iter().for_each(show::table);
     for sentence in &comparison.sentences {
         say(Tone::Head, &wrapped(sentence, columns()));

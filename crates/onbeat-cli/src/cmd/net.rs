@@ -9,6 +9,7 @@ use onbeat::net::address::AddressRange;
 use onbeat::net::boards::output_board::BoardError;
 use onbeat::net::boards::ptp::PtpError;
 use onbeat::net::device::{DeviceCounts, DeviceError, DeviceOptions, Devices};
+use onbeat::net::kernel_device::{KernelDeviceError, KernelDevices};
 use onbeat::net::plan::NetPlanError;
 use onbeat::net::run_log::{LogServerError, LogShipError};
 use onbeat::probe::Interruptions;
@@ -29,6 +30,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub(crate) enum NetFailure {
     #[error(transparent)]
     Device(#[from] DeviceError),
+    #[error(transparent)]
+    KernelDevice(KernelDeviceError),
     #[error(transparent)]
     Plan(#[from] NetPlanError),
     #[error(transparent)]
@@ -88,13 +91,17 @@ fn answer(options: &NetDeviceOptions) -> Result<ExitVerdict, Failure> {
     } else {
         options.allow.clone()
     };
-    let devices = Devices::open(&DeviceOptions {
+    let of_devices = DeviceOptions {
         bind: options.bind,
         first_port: options.port,
         count: options.count,
         allow: allow.clone(),
         silences: options.silent.clone(),
-    })?;
+    };
+    let devices = Devices::open(&of_devices)?;
+    let in_kernel = options.in_kernel.as_deref();
+    let in_kernel = in_kernel.map(|interface| KernelDevices::attach(&of_devices, interface));
+    let in_kernel = in_kernel.transpose().map_err(NetFailure::KernelDevice)?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     advise(Tone::Plain, &greeting(options, &allow));
 
@@ -113,7 +120,8 @@ fn answer(options: &NetDeviceOptions) -> Result<ExitVerdict, Failure> {
     end_in_time(&interruptions, options.duration);
     devices.serve(&interruptions.stop)?;
 
-    advise(Tone::Plain, &outcome(devices.counts()));
+    let by_kernel = in_kernel.as_ref().map(KernelDevices::answered);
+    advise(Tone::Plain, &outcome(devices.counts(), by_kernel));
     Ok(ExitVerdict::Holds)
 }
 
@@ -128,10 +136,12 @@ fn greeting(options: &NetDeviceOptions, allow: &[AddressRange]) -> String {
         ),
     };
     let allow = allow.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    format!("{ports}; allowed: {allow}; Ctrl-C ends")
+    let by = options.in_kernel.as_ref();
+    let by = by.map_or_else(String::new, |name| format!("; the kernel answers echoes at {name}"));
+    format!("{ports}{by}; allowed: {allow}; Ctrl-C ends")
 }
 
-fn outcome(counts: &DeviceCounts) -> String {
+fn outcome(counts: &DeviceCounts, by_kernel: Option<u64>) -> String {
     let read = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
     let others = [
         (read(&counts.silent), "left unanswered by --silent"),
@@ -141,7 +151,14 @@ fn outcome(counts: &DeviceCounts) -> String {
     ];
     let others = others.iter().filter(|(count, _)| *count > 0);
     let others: String = others.map(|(count, what)| format!("; {count} {what}")).collect();
-    format!("{} packets answered{others}", read(&counts.answered))
+    let answered = read(&counts.answered);
+    by_kernel.map_or_else(
+        || format!("{answered} packets answered{others}"),
+        |kernel| {
+            let all = answered + kernel;
+            format!("{all} packets answered, {kernel} of them by the kernel{others}")
+        },
+    )
 }
 
 /// Stops devices or a board at the end of `--for`.

@@ -8,7 +8,8 @@ pub(crate) const R0: Register = Register(0);
 pub(crate) const R1: Register = Register(1);
 pub(crate) const R2: Register = Register(2);
 pub(crate) const R3: Register = Register(3);
-pub(super) const R4: Register = Register(4);
+pub(crate) const R4: Register = Register(4);
+pub(crate) const R5: Register = Register(5);
 pub(crate) const R6: Register = Register(6);
 pub(crate) const R7: Register = Register(7);
 pub(crate) const R8: Register = Register(8);
@@ -29,6 +30,8 @@ pub(crate) enum KernelCall {
 /// Width of a load or store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
+    Byte,
+    Half,
     Word,
     Double,
 }
@@ -37,6 +40,8 @@ impl Width {
     const fn bits(self) -> u8 {
         match self {
             Self::Word => 0x00,
+            Self::Half => 0x08,
+            Self::Byte => 0x10,
             Self::Double => 0x18,
         }
     }
@@ -74,6 +79,12 @@ impl Assembler {
         self.emit(0xb7, (to, R0), 0, immediate);
     }
 
+    /// Sets all 64 bits (two instructions).
+    pub(crate) fn set_double(&mut self, to: Register, immediate: u64) {
+        self.emit(0x18, (to, R0), 0, immediate as i32);
+        self.emit(0, (R0, R0), 0, (immediate >> 32) as i32);
+    }
+
     pub(crate) fn copy(&mut self, to: Register, from: Register) {
         self.emit(0xbf, (to, from), 0, 0);
     }
@@ -90,8 +101,14 @@ impl Assembler {
         self.emit(0x4f, (to, from), 0, 0);
     }
 
-    pub(super) fn subtract(&mut self, from: Register, what: Register) {
+    pub(crate) fn subtract(&mut self, from: Register, what: Register) {
         self.emit(0x1f, (from, what), 0, 0);
+    }
+
+    /// Converts the low 16 bits between the network's byte order and this machine's, and clears the
+    /// others.
+    pub(crate) fn from_network(&mut self, register: Register) {
+        self.emit(0xdc, (register, R0), 0, 16);
     }
 
     pub(super) fn shift_left(&mut self, to: Register, immediate: i32) {
@@ -100,7 +117,7 @@ impl Assembler {
 
     /// Atomically adds `register` to the double word at `at`; `register` receives the previous
     /// value.
-    pub(super) fn fetch_add(&mut self, at: Register, register: Register) {
+    pub(crate) fn fetch_add(&mut self, at: Register, register: Register) {
         self.emit(0xdb, (at, register), 0, 0x01);
     }
 
@@ -113,7 +130,11 @@ impl Assembler {
     }
 
     pub(crate) fn store_zero(&mut self, width: Width, to: Register, offset: i16) {
-        self.emit(0x62 | width.bits(), (to, R0), offset, 0);
+        self.store_number(width, to, offset, 0);
+    }
+
+    pub(crate) fn store_number(&mut self, width: Width, to: Register, offset: i16, number: i32) {
+        self.emit(0x62 | width.bits(), (to, R0), offset, number);
     }
 
     pub(crate) fn call(&mut self, helper: KernelCall) {
@@ -152,7 +173,7 @@ impl Assembler {
     }
 
     /// Compares all 64 bits as unsigned numbers.
-    pub(super) fn jump_if_at_most(
+    pub(crate) fn jump_if_at_most(
         &mut self,
         register: Register,
         immediate: i32,
@@ -162,8 +183,20 @@ impl Assembler {
         self.emit(0xb5, (register, R0), 0, immediate);
     }
 
+    /// Compares the low 32 bits.
+    pub(crate) fn jump_if_word(&mut self, register: Register, word: u32, place: JumpTarget) {
+        self.jumps.push((self.code.len(), place));
+        self.emit(0x16, (register, R0), 0, word.cast_signed());
+    }
+
+    /// Compares the low 32 bits.
+    pub(crate) fn jump_if_word_not(&mut self, register: Register, word: u32, place: JumpTarget) {
+        self.jumps.push((self.code.len(), place));
+        self.emit(0x56, (register, R0), 0, word.cast_signed());
+    }
+
     /// Compares all 64 bits.
-    pub(super) fn jump_if_different(&mut self, a: Register, b: Register, place: JumpTarget) {
+    pub(crate) fn jump_if_different(&mut self, a: Register, b: Register, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
         self.emit(0x5d, (a, b), 0, 0);
     }
@@ -180,7 +213,11 @@ impl Assembler {
     }
 
     pub(crate) fn exit(&mut self) {
-        self.set(R0, 0);
+        self.exit_with(0);
+    }
+
+    pub(crate) fn exit_with(&mut self, answer: i32) {
+        self.set(R0, answer);
         self.emit(0x95, (R0, R0), 0, 0);
     }
 

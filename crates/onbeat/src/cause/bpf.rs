@@ -15,9 +15,16 @@ const MAP_UPDATE: libc::c_int = 2;
 const PROG_LOAD: libc::c_int = 5;
 const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 const MAP_LOOKUP_BATCH: libc::c_int = 24;
+const LINK_CREATE: libc::c_int = 28;
 const ARRAY: u32 = 2;
 const RAW_TRACEPOINT: u32 = 17;
 const TRACING: u32 = 26;
+const XDP: u32 = 6;
+/// `BPF_XDP`.
+const XDP_ATTACHMENT: u32 = 37;
+/// `XDP_FLAGS_SKB_MODE` and `XDP_FLAGS_DRV_MODE`.
+const IN_STACK: u32 = 1 << 1;
+const IN_DRIVER: u32 = 1 << 2;
 /// `BPF_TRACE_RAW_TP`: a trace point with the kernel's types.
 const TYPED_TRACEPOINT: u32 = 23;
 /// `BPF_F_MMAPABLE`.
@@ -200,9 +207,12 @@ pub(crate) enum AttachPoint<'n> {
     /// A trace point with the kernel's types, by the number of its type
     /// ([`super::btf::Btf::trace_point`]).
     Typed(u32),
+    /// The frames that arrive at the interface with this index of the caller's network namespace.
+    Frames { interface: u32, in_driver: bool },
 }
 
-/// A program attached to a trace point; dropping it detaches the program.
+/// A program attached to a trace point or an interface; dropping it, or the end of the process,
+/// detaches the program.
 #[derive(Debug)]
 pub(crate) struct AttachedProgram {
     _program: OwnedFd,
@@ -220,19 +230,32 @@ impl AttachedProgram {
             .word(4, code.len() as u32)
             .double(8, code.as_ptr() as u64)
             .double(16, LICENSE.as_ptr() as u64);
-        let (attributes, name) = match at {
-            AttachPoint::Raw(name) => (attributes.word(0, RAW_TRACEPOINT), name.as_ptr() as u64),
+        let attributes = match at {
+            AttachPoint::Raw(_) => attributes.word(0, RAW_TRACEPOINT),
             AttachPoint::Typed(number) => {
-                (attributes.word(0, TRACING).word(68, TYPED_TRACEPOINT).word(108, number), 0)
+                attributes.word(0, TRACING).word(68, TYPED_TRACEPOINT).word(108, number)
             }
+            AttachPoint::Frames { .. } => attributes.word(0, XDP),
         };
 
         // SAFETY: `code` has the announced number of instructions, and the licence ends with a NUL;
         // both live across the call.
         let program = descriptor(unsafe { bpf(PROG_LOAD, &mut { attributes }) }?);
-        let attributes = BpfAttributes::new().double(0, name).word(8, program.as_raw_fd() as u32);
+        let number = program.as_raw_fd() as u32;
+        let (command, attributes) = match at {
+            AttachPoint::Frames { interface, in_driver } => {
+                let flags = if in_driver { IN_DRIVER } else { IN_STACK };
+                let attributes = BpfAttributes::new().word(0, number).word(4, interface);
+                (LINK_CREATE, attributes.word(8, XDP_ATTACHMENT).word(12, flags))
+            }
+            AttachPoint::Raw(name) => {
+                let attributes = BpfAttributes::new().double(0, name.as_ptr() as u64);
+                (RAW_TRACEPOINT_OPEN, attributes.word(8, number))
+            }
+            AttachPoint::Typed(_) => (RAW_TRACEPOINT_OPEN, BpfAttributes::new().word(8, number)),
+        };
         // SAFETY: the name, where there is one, ends with a NUL and lives across the call.
-        let link = descriptor(unsafe { bpf(RAW_TRACEPOINT_OPEN, &mut { attributes }) }?);
+        let link = descriptor(unsafe { bpf(command, &mut { attributes }) }?);
         Ok(Self { _program: program, _link: link })
     }
 }

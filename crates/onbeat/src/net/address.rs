@@ -38,6 +38,14 @@ impl AddressRange {
     /// All IPv4 addresses: for a network that nobody else reaches.
     pub const ANY_IPV4: Self = Self { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), bits: 0 };
 
+    /// Returns the first address and the mask of a range of IPv4 addresses.
+    #[must_use]
+    pub fn ipv4(self) -> Option<(Ipv4Addr, Ipv4Addr)> {
+        let IpAddr::V4(address) = self.address else { return None };
+        let mask = u32::MAX.checked_shl(32 - u32::from(self.bits)).unwrap_or(0);
+        Some((Ipv4Addr::from_bits(address.to_bits() & mask), Ipv4Addr::from_bits(mask)))
+    }
+
     /// Returns whether an address is in the range. An IPv4 address written as IPv6 counts as IPv4.
     #[must_use]
     pub fn contains(self, address: IpAddr) -> bool {

@@ -7,7 +7,9 @@
 //! | [`boards`] | two boards: an edge at the first becomes an output of the second |
 //! | [`clock_fit`] | the clock of another board, with a bound |
 //! | [`device`] | devices that answer: the other end of a round trip |
+//! | [`drop_counters`] | where this kernel dropped packets |
 //! | [`hand_over`] | from a thread that must not wait to one that may |
+//! | [`kernel_device`] | devices whose echoes the kernel answers |
 //! | [`packet`] | the wire format: messages and their bytes |
 //! | [`plan`] | a model of the wire: round trips of a topology, predicted |
 //! | [`rtt`] | round trips to devices, every packet of the schedule accounted for |
@@ -34,8 +36,10 @@ pub mod address;
 pub mod boards;
 pub mod clock_fit;
 pub mod device;
+pub mod drop_counters;
 pub mod hand_over;
 pub mod io_board;
+pub mod kernel_device;
 pub mod offset_lines;
 pub mod packet;
 pub mod plan;

@@ -73,8 +73,8 @@ pub use note::{
     Stall, StepNote, SweepNote, Timing,
 };
 pub use packets::{
-    AnswerTimes, AnsweredCycle, CycleAnswers, CycleTally, DevicePackets, PacketAccount,
-    PredictedAnswers, PredictedDevice, RoundTripTally,
+    AnswerTimes, AnsweredCycle, CycleAnswers, CycleTally, DevicePackets, InterfaceDrops,
+    KernelDrops, PacketAccount, PredictedAnswers, PredictedDevice, RoundTripTally,
 };
 pub use past::{DroppedBlock, Past};
 pub use recorder::Recorder;

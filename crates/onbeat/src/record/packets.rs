@@ -25,9 +25,73 @@ pub struct PacketAccount {
     /// The answers cycle by cycle; absent with a single device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycles: Option<CycleAnswers>,
+    /// What this kernel dropped meanwhile; absent where it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drops: Option<KernelDrops>,
     /// What a plan predicts for this run; absent without a plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted: Option<PredictedAnswers>,
+}
+
+/// Packets that a kernel dropped, by place. Those at the own socket are of this run alone; the other
+/// counters are of all traffic of the network namespace, and the backlog's of the whole machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelDrops {
+    /// Because the receive buffer of the run's own socket was full.
+    pub socket: u64,
+    /// Because those of other UDP sockets were full, as of devices on the same machine.
+    #[serde(default)]
+    pub other_sockets: u64,
+    /// Because no program had opened the UDP port.
+    #[serde(default)]
+    pub closed_ports: u64,
+    /// Because the backlog of a CPU was full (`net.core.netdev_max_backlog`).
+    #[serde(default)]
+    pub backlog: u64,
+    /// At interfaces.
+    #[serde(default)]
+    pub interfaces: Vec<InterfaceDrops>,
+}
+
+/// Packets dropped at an interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterfaceDrops {
+    /// Its name.
+    pub name: String,
+    /// By its queue discipline.
+    #[serde(default)]
+    pub queue: u64,
+    /// In its driver on the way out, with errors.
+    #[serde(default)]
+    pub transmit: u64,
+    /// On the way in, with errors.
+    #[serde(default)]
+    pub receive: u64,
+}
+
+impl KernelDrops {
+    /// Returns what was dropped since an earlier reading. An interface that was not there before
+    /// counts from 0.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let interface = |now: &InterfaceDrops| {
+            let then = before.interfaces.iter().find(|one| one.name == now.name);
+            let then = then.cloned().unwrap_or_default();
+            InterfaceDrops {
+                name: now.name.clone(),
+                queue: now.queue.saturating_sub(then.queue),
+                transmit: now.transmit.saturating_sub(then.transmit),
+                receive: now.receive.saturating_sub(then.receive),
+            }
+        };
+        Self {
+            socket: self.socket.saturating_sub(before.socket),
+            other_sockets: self.other_sockets.saturating_sub(before.other_sockets),
+            closed_ports: self.closed_ports.saturating_sub(before.closed_ports),
+            backlog: self.backlog.saturating_sub(before.backlog),
+            interfaces: self.interfaces.iter().map(interface).collect(),
+        }
+    }
 }
 
 /// The packets of one device: scheduled = answered + late + lost + unsent.
@@ -141,6 +205,10 @@ pub struct PredictedDevice {
     pub name: String,
     /// Median from release to answer, in nanoseconds.
     pub response_p50_ns: u64,
+    /// Command and answer on every link between controller and device, in nanoseconds; absent in
+    /// files of versions that did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_wire_ns: Option<u64>,
     /// Place of its answer within a cycle, from 1; equal for answers at the same time.
     pub place: u64,
     /// Predicted losses per million packets, in full buffers.

@@ -219,6 +219,7 @@ mod tests {
         let device = |place| PredictedDevice {
             name: format!("board-{place}"),
             response_p50_ns: 60_000 + 10_000 * place,
+            on_wire_ns: None,
             place,
             lost_ppm: 0,
         };

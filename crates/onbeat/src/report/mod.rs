@@ -37,7 +37,7 @@
 //! | [`units`] | figures as people read them |
 //! | [`closing`] | the closing lines of a terminal |
 //! | [`causes`], [`conclusions`], [`spikes`], `sentences` | the sentences |
-//! | [`tables`], [`table`], [`by_load`], [`probes`], [`compare_rows`], [`compare_tables`] | the tables |
+//! | [`tables`], [`table`], [`by_load`], [`probes`], [`compare_rows`], [`compare_round_trips`], [`compare_tables`] | the tables |
 //! | [`gate`], [`junit`] | whether a run passes, for machines |
 //! | [`export`] | runs for other programs |
 //! | [`mod@page`] | all of it as one HTML file |
@@ -75,6 +75,7 @@ pub mod chain_cycles;
 pub mod closing;
 pub mod comparable;
 pub mod compare;
+pub mod compare_round_trips;
 pub mod compare_rows;
 pub mod compare_tables;
 pub mod conclusions;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::statistics::Statistics;
 use super::table::{Column, Row, Table};
 use super::units::{Letters, count, time, time_ns};
-use crate::record::{DevicePackets, PacketAccount, RunFile, Series};
+use crate::record::{DevicePackets, InterfaceDrops, PacketAccount, RunFile, Series};
 
 /// Devices of a table; the others are summed up in its last row.
 const MOST_ROWS: usize = 40;
@@ -19,7 +19,58 @@ const PARTS: [Series; 4] =
 #[must_use]
 pub fn sentences(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
     let Some(account) = &run.packets else { return Vec::new() };
-    [Some(fates(account)), parts(series), sender(series)].into_iter().flatten().collect()
+    let all = [Some(fates(account)), places(account), parts(series), sender(series)];
+    all.into_iter().flatten().collect()
+}
+
+/// Where lost packets were dropped, as far as the kernel of this machine counts it.
+fn places(account: &PacketAccount) -> Option<String> {
+    let lost = sum(&account.devices).lost;
+    let drops = account.drops.as_ref()?;
+    if lost == 0 {
+        return None;
+    }
+
+    let of_sockets = [
+        (drops.socket, "in the receive buffer of the run's socket".to_owned()),
+        (drops.other_sockets, "in receive buffers of other sockets".to_owned()),
+        (drops.closed_ports, "at ports that no program had open".to_owned()),
+        (drops.backlog, "in the backlog of a CPU".to_owned()),
+    ];
+    let of_interface = |at: &InterfaceDrops| {
+        [
+            (at.queue, format!("in the queue discipline of {}", at.name)),
+            (at.transmit, format!("on the way out of {}", at.name)),
+            (at.receive, format!("on the way in at {}", at.name)),
+        ]
+    };
+    let found: Vec<(u64, String)> = of_sockets
+        .into_iter()
+        .chain(drops.interfaces.iter().flat_map(of_interface))
+        .filter(|(n, _)| *n > 0)
+        .collect();
+
+    let here: u64 = found.iter().map(|(n, _)| n).sum();
+    if here == 0 {
+        return Some(format!(
+            "none of the {} lost packets was dropped by this machine's kernel: look at the link, the switches and the devices",
+            count(lost)
+        ));
+    }
+    let words: Vec<String> =
+        found.into_iter().map(|(n, place)| format!("{} {place}", count(n))).collect();
+    let rest = match lost.checked_sub(here) {
+        None => "; these counters include other traffic".to_owned(),
+        Some(0) => String::new(),
+        Some(rest) => {
+            format!("; the other {} on the link, at a switch or at a device", count(rest))
+        }
+    };
+    Some(format!(
+        "where {} packets were lost: this machine's kernel dropped {}{rest}",
+        count(lost),
+        words.join(", ")
+    ))
 }
 
 fn fates(account: &PacketAccount) -> String {
@@ -183,6 +234,7 @@ fn sum(devices: &[DevicePackets]) -> DevicePackets {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::KernelDrops;
 
     fn account(devices: usize) -> PacketAccount {
         let device = |number: usize| DevicePackets {
@@ -212,6 +264,26 @@ mod tests {
             fates(&account(2)),
             "2,000 packets of 200 bytes to 2 devices: 1,992 answered in time, 2 late, 4 lost, 2 not sent; 6 duplicates"
         );
+    }
+
+    #[test]
+    fn lost_packets_are_located_as_far_as_the_kernel_counts_them() {
+        let with = |socket, queue| {
+            let eth0 = InterfaceDrops { name: "eth0".to_owned(), queue, ..Default::default() };
+            let drops = KernelDrops { socket, interfaces: vec![eth0], ..KernelDrops::default() };
+            places(&PacketAccount { drops: Some(drops), ..account(2) }).expect("4 are lost")
+        };
+        assert_eq!(
+            with(0, 0),
+            "none of the 4 lost packets was dropped by this machine's kernel: look at the link, the switches and the devices"
+        );
+        assert_eq!(
+            with(2, 1),
+            "where 4 packets were lost: this machine's kernel dropped 2 in the receive buffer of the run's socket, 1 in the queue discipline of eth0; the other 1 on the link, at a switch or at a device"
+        );
+        assert!(with(4, 0).ends_with("socket"), "{}", with(4, 0));
+        assert!(with(0, 9).ends_with("; these counters include other traffic"));
+        assert_eq!(places(&account(2)), None, "the kernel does not say");
     }
 
     #[test]

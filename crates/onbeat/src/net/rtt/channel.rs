@@ -7,8 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::net::hand_over::{HandOverReceiver, HandOverSender, hand_over};
 
-/// Room of each side; beyond it packets are in no series, and counted.
-const ROOM: usize = 65_536;
+/// Room of each side in fates, which are 80 bytes; beyond it packets are in no series, and counted.
+const LEAST_ROOM: usize = 2_048;
+const MOST_ROOM: usize = 65_536;
+/// How long the recorder may be busy without a packet being left out, where the most allows it.
+const ROOM_SECONDS: u64 = 2;
 
 /// One packet, or as many with the same fate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,10 +85,13 @@ pub(super) struct FateReceiver {
     pub(super) counters: Arc<SocketCounters>,
 }
 
-pub(super) fn fate_channel(devices: usize) -> (FateSender, FateReceiver) {
+/// Makes a channel whose room follows the rate: memory is locked, so that room is resident.
+pub(super) fn fate_channel(devices: usize, per_second: u64) -> (FateSender, FateReceiver) {
+    let room = usize::try_from(per_second.saturating_mul(ROOM_SECONDS)).unwrap_or(MOST_ROOM);
+    let room = room.clamp(LEAST_ROOM, MOST_ROOM);
     let devices = (0..devices).map(|_| DeviceCounters::default()).collect();
     let counters = Arc::new(SocketCounters { devices, ..SocketCounters::default() });
-    let (sender, receiver) = hand_over(ROOM);
+    let (sender, receiver) = hand_over(room);
     (
         FateSender { queue: sender, counters: counters.clone() },
         FateReceiver { queue: receiver, counters },
@@ -127,11 +133,13 @@ mod tests {
 
     #[test]
     fn packets_beyond_the_room_are_counted() {
-        let (mut sender, mut receiver) = fate_channel(3);
-        (0..ROOM + 2).for_each(|_| sender.put(FATE));
-        sender.put(PacketFate { device: None, ..FATE });
-        assert_eq!(sender.counters.unrecorded.load(Ordering::Relaxed), 2 + 3);
-        assert!(sender.flush());
-        assert_eq!(receiver.take().len(), ROOM);
+        for (per_second, room) in [(0, 2_048), (30_000, 60_000), (u64::MAX, 65_536)] {
+            let (mut sender, mut receiver) = fate_channel(3, per_second);
+            (0..room + 2).for_each(|_| sender.put(FATE));
+            sender.put(PacketFate { device: None, ..FATE });
+            assert_eq!(sender.counters.unrecorded.load(Ordering::Relaxed), 2 + 3);
+            assert!(sender.flush());
+            assert_eq!(receiver.take().len(), room);
+        }
     }
 }

@@ -12,12 +12,13 @@ use onbeat_rt::Flow;
 use super::RttError;
 use super::channel::{DeviceCounters, FateReceiver, PacketFate};
 use crate::net::device::Devices;
+use crate::net::drop_counters::drop_counters;
 use crate::net::packet::{self, PacketKind, WireHeader};
 use crate::probe::ProbeError;
 use crate::probe::description::Companion;
 use crate::record::{
-    CycleTally, DevicePackets, Note, PacketAccount, PredictedAnswers, Recorder, RoundTripTally,
-    Series,
+    CycleTally, DevicePackets, KernelDrops, Note, PacketAccount, PredictedAnswers, Recorder,
+    RoundTripTally, Series,
 };
 use crate::thread::{ThreadRequest, stay_off_cpu};
 
@@ -84,6 +85,8 @@ pub(super) struct RoundTripCompanion {
     pub(super) cycles: Option<CycleTally>,
     /// What a plan predicts; `None` without one.
     pub(super) predicted: Option<PredictedAnswers>,
+    /// What the kernel had dropped when the run began; `None` before, and where it does not say.
+    pub(super) dropped_before: Option<KernelDrops>,
     /// Remarks from the set-up.
     pub(super) remarks: Vec<String>,
     pub(super) _devices: Option<OwnDevices>,
@@ -133,6 +136,11 @@ impl RoundTripCompanion {
         Ok(silent.into_iter().map(|(_, address)| address).collect())
     }
 
+    /// What the kernel dropped during this run.
+    fn drops(&self) -> Option<KernelDrops> {
+        Some(drop_counters(&self.socket)?.since(self.dropped_before.as_ref()?))
+    }
+
     fn account(&self) -> PacketAccount {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counters = &self.fates.counters;
@@ -161,6 +169,7 @@ impl RoundTripCompanion {
             unrecorded: read(&counters.unrecorded),
             devices: counters.devices.iter().enumerate().map(device).collect(),
             cycles: self.cycles.as_ref().map(CycleTally::cycles),
+            drops: self.drops(),
             predicted: self.predicted.clone(),
         }
     }
@@ -202,6 +211,7 @@ impl Companion for RoundTripCompanion {
         let remark =
             |address| format!("{address} did not answer before the run; its packets count as lost");
         self.remarks.extend(silent.into_iter().map(remark));
+        self.dropped_before = drop_counters(&self.socket);
         Ok(())
     }
 

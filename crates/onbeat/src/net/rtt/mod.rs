@@ -252,7 +252,7 @@ fn open(setting: &mut Setting, given: &Given) -> Result<Parts, RttError> {
     };
 
     let (socket, stamps) = open_socket(&plan, targets[0].is_ipv4(), &mut remarks)?;
-    let (sender, receiver) = fate_channel(targets.len());
+    let (sender, receiver) = fate_channel(targets.len(), plan.per_second);
     let packets = PacketForm { stamps, ..plan.packets };
     let cold_socket = socket.try_clone().map_err(RttError::Socket)?;
     let task = RoundTripTask::new(socket, &targets, plan.schedule, packets, sender);
@@ -263,6 +263,7 @@ fn open(setting: &mut Setting, given: &Given) -> Result<Parts, RttError> {
     let companion = RoundTripCompanion {
         socket: cold_socket,
         tally: RoundTripTally::new(targets.len()),
+        dropped_before: None,
         cycles: (targets.len() > 1).then(|| CycleTally::new(targets.len())),
         predicted: plan.predicted,
         targets,
@@ -283,6 +284,8 @@ fn open(setting: &mut Setting, given: &Given) -> Result<Parts, RttError> {
 struct RunPlan {
     targets: Option<Vec<SocketAddr>>,
     devices: u64,
+    /// Packets, of all devices together.
+    per_second: u64,
     schedule: PacketSchedule,
     packets: PacketForm,
     dscp: u8,
@@ -324,7 +327,7 @@ impl RunPlan {
         let packets = PacketForm { bytes: size as usize, window, session, stamps };
         let predicted = predicted(given.name(PLAN.name), devices, size, setting.period_ns)?;
         let schedule = schedule(setting, given, window);
-        Ok(Self { targets, devices, schedule, packets, dscp, predicted })
+        Ok(Self { targets, devices, per_second, schedule, packets, dscp, predicted })
     }
 }
 

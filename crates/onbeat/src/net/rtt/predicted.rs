@@ -42,6 +42,7 @@ fn answers(path: &str, prediction: &NetPrediction) -> PredictedAnswers {
         PredictedDevice {
             name: device.name.clone(),
             response_p50_ns: ns(device.round_trip.p50_us),
+            on_wire_ns: Some(ns(device.on_wire_us)),
             place: 1 + prediction.devices.iter().filter(earlier).count() as u64,
             lost_ppm: device.lost * 1_000_000 / prediction.cycles.max(1),
         }

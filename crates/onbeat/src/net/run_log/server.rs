@@ -188,9 +188,8 @@ impl LogServer {
             }
             sender.flush();
         }
-        // The writer takes what is left, and ends with this thread.
-        let until = Instant::now() + GIVE_UP_AFTER;
-        while !sender.flush() && Instant::now() < until {
+        // The writer takes what is left, however slow its disk is: it ends after this thread.
+        while !sender.flush() {
             thread::sleep(WRITE_EVERY);
         }
     }
@@ -253,7 +252,8 @@ impl LogServer {
             }
 
             writer.give_up_old();
-            writer.close(|run| run.assembly.is_over() || run.failed.is_some(), ended);
+            writer.report_failed(ended);
+            writer.close(|run| run.assembly.is_over(), ended);
             if was_over && is_empty {
                 return writer.close(|_| true, ended);
             }
@@ -304,6 +304,8 @@ struct OpenRun {
     assembly: RunAssembly,
     latest: Instant,
     failed: Option<String>,
+    /// Whether a failed one was reported; what still comes of it is counted and not written.
+    is_reported: bool,
 }
 
 /// The files of all runs that are received. Lines are appended whole, with one system call.
@@ -338,16 +340,22 @@ impl ShippedRunWriter<'_> {
         }
     }
 
+    /// Reports each run that cannot be written, once and at once. It stays open, so that its later
+    /// parts do not begin another one.
+    fn report_failed(&mut self, ended: &mut dyn FnMut(ShippedRun)) {
+        let failed = self.runs.values_mut().filter(|run| run.failed.is_some() && !run.is_reported);
+        for run in failed {
+            run.is_reported = true;
+            ended(run.shipped());
+        }
+    }
+
     fn close(&mut self, which: impl Fn(&OpenRun) -> bool, ended: &mut dyn FnMut(ShippedRun)) {
         for (_, mut run) in self.runs.extract_if(|_, run| which(run)) {
             run.append(RunAssembly::give_up);
-            ended(ShippedRun {
-                from: run.from,
-                path: run.path,
-                counts: run.assembly.counts(),
-                is_complete: run.assembly.is_over(),
-                failed: run.failed,
-            });
+            if !run.is_reported {
+                ended(run.shipped());
+            }
         }
     }
 }
@@ -363,6 +371,17 @@ impl OpenRun {
             assembly: RunAssembly::default(),
             latest: Instant::now(),
             failed: None,
+            is_reported: false,
+        }
+    }
+
+    fn shipped(&self) -> ShippedRun {
+        ShippedRun {
+            from: self.from,
+            path: self.path.clone(),
+            counts: self.assembly.counts(),
+            is_complete: self.assembly.is_over(),
+            failed: self.failed.clone(),
         }
     }
 
