@@ -107,7 +107,7 @@ impl Assembler {
 
     /// Converts the low 16 bits between the network's byte order and this machine's, and clears the
     /// others.
-    pub(crate) fn from_network(&mut self, register: Register) {
+    pub(crate) fn read_network_order(&mut self, register: Register) {
         self.emit(0xdc, (register, R0), 0, 16);
     }
 

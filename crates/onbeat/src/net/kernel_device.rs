@@ -202,7 +202,7 @@ impl EchoProgram<'_> {
         let last = first + i32::from(self.options.count) - 1;
         let is_ours = code.new_target();
         code.load(Width::Half, R9, R7, PORT_TO);
-        code.from_network(R9);
+        code.read_network_order(R9);
         code.jump_if_at_most(R9, first - 1, pass);
         code.jump_if_at_most(R9, last, is_ours);
         code.jump(pass);
@@ -218,7 +218,7 @@ impl EchoProgram<'_> {
         code.load(Width::Byte, R2, R7, MESSAGE_KIND);
         code.jump_if_not(R2, PacketKind::EchoRequest as i32, pass);
         code.load(Width::Half, R2, R7, UDP_LENGTH);
-        code.from_network(R2);
+        code.read_network_order(R2);
         code.add(R2, -UDP_HEADER);
         code.load(Width::Half, R3, R7, STATED_LENGTH);
         code.jump_if_different(R2, R3, pass);
