@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 /// Returns the devices whose ports have counted errors that arose there, with their names.
 pub(super) fn devices_with_errors(client: &Client) -> impl Iterator<Item = (String, LinkErrors)> {
     let has_errors = |errors: &LinkErrors| errors.counted().any(|(counter, _)| counter.is_origin());
-    let errors =
-        move |device: DeviceInfo| Some((device.layout.name, device.link_errors.filter(has_errors)?));
+    let errors = move |device: DeviceInfo| {
+        Some((device.layout.name, device.link_errors.filter(has_errors)?))
+    };
     client.devices().into_iter().filter_map(errors)
 }
 
