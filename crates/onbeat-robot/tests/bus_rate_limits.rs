@@ -213,11 +213,14 @@ fn another_main_device_on_the_interface_is_named_and_its_frames_counted() {
     let clock = clock();
     let mut run = Run::new(&clock);
     run.bus.wire_mut().frame = Some(of_another());
+    let before = run.bus.counts().sent;
     assert_eq!(run.cycles(3_000), 3_000, "the bus continues");
+    let sent = run.bus.counts().sent - before;
     run.bus.wire_mut().frame = None;
     run.cycles(10);
 
-    assert_eq!((run.bus.counts().foreign, run.bus.counts().unknown), (3_000, 0));
+    assert!((3_000..3_100).contains(&sent), "a frame per cycle, and reads of error counters");
+    assert_eq!((run.bus.counts().foreign, run.bus.counts().unknown), (sent, 0));
     let reported = codes(&run.events, EventKind::ForeignFrames);
     assert_eq!(reported, [1, 1_000, 2_000, 3_000]);
     assert_eq!(run.events.len(), reported.len(), "{:?}", run.events);

@@ -32,11 +32,11 @@ fn all_59_devices_get_to_op_and_count_in_each_of_ten_thousand_cycles_with_one_fr
     }
 
     let after = world.bus.counts();
-    assert_eq!(
-        (after.sent - before.sent, after.answered - before.answered),
-        (10_000, 10_000),
-        "a frame each"
-    );
+    assert_eq!(after.answered - before.answered, 10_000);
+    // Eleven rounds at most begin in ten seconds.
+    let reads_of_errors = 11 * 59_u64.div_ceil(8);
+    let sent = after.sent - before.sent;
+    assert!((10_000..=10_000 + reads_of_errors).contains(&sent), "a frame each, and {sent}");
     assert_eq!((after.late, after.unknown, world.events.len()), (0, 0, 1), "no event");
     assert_eq!(world.bus.size().0, 1);
     assert!(world.bus.size().1 <= 1_150, "{} bytes", world.bus.size().1);

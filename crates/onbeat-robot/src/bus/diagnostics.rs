@@ -46,6 +46,8 @@ pub(super) struct Diagnostics {
     length: usize,
     queries: Vec<AcyclicQuery>,
     number: u16,
+    /// Number of the last answered acyclic frame.
+    answered_number: Option<u16>,
     /// Number of cycles for which AL states are still read.
     state_read_cycles: u32,
     reads_clocks: bool,
@@ -97,6 +99,7 @@ impl Diagnostics {
             length: 0,
             queries: Vec::with_capacity(MAX_QUERIES),
             number: 0,
+            answered_number: None,
             state_read_cycles: STATE_READ_CYCLES,
             reads_clocks: false,
             counted: count as u16,
@@ -307,6 +310,7 @@ impl Diagnostics {
         let is_the_last = self.length > 0 && frame::is_reply_to(reply, &self.buffer[..self.length]);
         match age {
             0 if is_the_last => FrameClass::Duplicate,
+            _ if self.answered_number == Some(frame::number_of(reply)) => FrameClass::Duplicate,
             1..=MOST_AGE => FrameClass::Late,
             _ => FrameClass::Unknown,
         }
@@ -318,6 +322,7 @@ impl Diagnostics {
             return false;
         }
 
+        self.answered_number = Some(frame::number_of(reply));
         let queries = std::mem::take(&mut self.queries);
         for (number, query) in queries.iter().enumerate() {
             let own = query.reply(reply);
