@@ -33,7 +33,7 @@ until grep -q answer "$2/device" || ! kill -0 $device; do sleep 0.02; done
 if [ "$1" = queue ]; then
     tc qdisc add dev near root tbf rate 1mbit burst 600 limit 1200 || exit 77
 fi
-"$0" measure rtt --to 10.79.0.2 --devices 20 --period 20ms --lost-after 200ms --for 3s --priority 0 --no-causes \
+"$0" measure rtt --to 10.79.0.2 --devices 20 --period 20ms --lost-after 1s --for 3s --priority 0 --no-causes \
     --on-overrun catch-up=1000 \
     --json --out "$2" || exit
 [ "$1" = kernel ] || exit 0
@@ -82,24 +82,34 @@ fn run_in(dir: &Path, which: &str) -> Option<(Value, String)> {
     Some((summary["cells"][0]["packets"].clone(), said))
 }
 
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is a number"))
+}
+
+/// Packets whose answer never came: those of a device that a busy machine delays come after they
+/// were given up.
+fn unanswered(packets: &Value) -> u64 {
+    sum(packets, "lost") - sum(packets, "strays")
+}
+
 fn sum(packets: &Value, fate: &str) -> u64 {
-    packets["devices"].as_array().unwrap().iter().map(|one| one[fate].as_u64().unwrap()).sum()
+    packets["devices"].as_array().unwrap().iter().map(|one| number(&one[fate])).sum()
 }
 
 fn interface(packets: &Value, name: &str, counter: &str) -> u64 {
     let all = packets["drops"]["interfaces"].as_array().unwrap();
     let own = all.iter().find(|one| one["name"] == name).unwrap_or_else(|| panic!("{packets}"));
-    own[counter].as_u64().unwrap()
+    number(&own[counter])
 }
 
 #[test]
 fn packets_that_a_queue_of_this_machine_drops_are_located_in_it() {
     let Some((packets, said)) = run("queue") else { return };
-    let [lost, refused] = ["lost", "refused"].map(|fate| sum(&packets, fate));
-    assert!(lost + refused > 0, "half of {DEVICES} packets a cycle have no room: {packets}");
-    assert_eq!(interface(&packets, "near", "queue"), lost + refused, "{packets}");
+    let [unanswered, refused] = [unanswered(&packets), sum(&packets, "refused")];
+    assert!(unanswered + refused > 0, "half of {DEVICES} packets a cycle have no room: {packets}");
+    assert_eq!(interface(&packets, "near", "queue"), unanswered + refused, "{packets}");
     assert_eq!(packets["drops"]["socket"], 0, "{packets}");
-    if lost > 0 {
+    if unanswered > 0 {
         assert!(said.contains("in the queue discipline of near"), "{said}");
     }
 }
@@ -107,13 +117,12 @@ fn packets_that_a_queue_of_this_machine_drops_are_located_in_it() {
 #[test]
 fn packets_that_a_device_leaves_unanswered_were_not_dropped_here() {
     let Some((packets, said)) = run("silence") else { return };
-    assert_eq!(packets["devices"][3]["lost"], 20, "{packets}");
-    assert_eq!(sum(&packets, "lost"), 20, "{packets}");
+    assert!(number(&packets["devices"][3]["lost"]) >= 20, "{packets}");
+    assert_eq!(unanswered(&packets), 20, "{packets}");
     assert_eq!(interface(&packets, "near", "queue"), 0, "{packets}");
-    assert!(
-        said.contains("none of the 20 lost packets was dropped by this machine's kernel"),
-        "{said}"
-    );
+    let lost = sum(&packets, "lost");
+    let sentence = format!("none of the {lost} lost packets was dropped by this machine's kernel");
+    assert!(said.contains(&sentence), "{said}");
 }
 
 #[test]
@@ -121,9 +130,8 @@ fn the_kernel_answers_as_a_device_and_leaves_the_rest_to_the_sockets() {
     let dir = tempfile::tempdir().unwrap();
     let Some((packets, said)) = run_in(dir.path(), "kernel") else { return };
     // The silence is the sockets' own.
-    assert_eq!(packets["devices"][3]["lost"], 20, "{packets}");
-    assert_eq!(sum(&packets, "lost"), 20, "{packets}");
-    assert_eq!(sum(&packets, "duplicates") + sum(&packets, "strays"), 0, "{packets}");
+    assert!(number(&packets["devices"][3]["lost"]) >= 20, "{packets}");
+    assert_eq!((unanswered(&packets), sum(&packets, "duplicates")), (20, 0), "{packets}");
 
     // The packets before the run are answered too.
     let outcome = std::fs::read_to_string(dir.path().join("outcome")).unwrap();
@@ -131,7 +139,7 @@ fn the_kernel_answers_as_a_device_and_leaves_the_rest_to_the_sockets() {
         outcome.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect();
     let [answered, by_kernel, silent] = numbers[..] else { panic!("{outcome}") };
     assert_eq!((answered, silent), (by_kernel, 20), "no thread answered: {outcome}");
-    let of_run = sum(&packets, "answered") + sum(&packets, "late");
+    let of_run = ["answered", "late", "strays"].iter().map(|fate| sum(&packets, fate)).sum::<u64>();
     assert!((of_run..=of_run + 3 * DEVICES).contains(&by_kernel), "{outcome}{packets}");
     let device_time = said.find("device ").map(|at| &said[at..at + 20]);
     assert!(device_time.is_some(), "the parts of a round trip: {said}");
