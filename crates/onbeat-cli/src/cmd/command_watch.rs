@@ -21,7 +21,9 @@ const FAULT: u64 = 0x08;
 pub(super) struct CommandWatch {
     /// Number of the goal that was followed last, or of that of an earlier commander.
     followed: Option<u64>,
+    /// Since when no goal was followed, and since when a commanded joint has no power.
     silent_since: Option<Instant>,
+    unpowered_since: Option<Instant>,
     /// The reason that was reported last; empty while the robot follows.
     reported: String,
 }
@@ -29,12 +31,12 @@ pub(super) struct CommandWatch {
 impl CommandWatch {
     pub(super) fn new(commander: &Commander) -> Self {
         let followed = commander.answer().map(|(number, _)| number);
-        Self { followed, silent_since: None, reported: String::new() }
+        Self { followed, silent_since: None, unpowered_since: None, reported: String::new() }
     }
 
     /// Forgets the time in which nothing was commanded.
     pub(super) fn pause(&mut self) {
-        self.silent_since = None;
+        (self.silent_since, self.unpowered_since) = (None, None);
     }
 
     /// Looks after a goal was given for these joints; returns a reason that is new, or an empty text once the robot follows.
@@ -44,29 +46,38 @@ impl CommandWatch {
         client: &mut Client,
         commanded: &[String],
     ) -> Option<String> {
-        let followed = match commander.answer() {
-            Some((number, GoalAnswer::Taken)) => Some(number),
-            _ => self.followed,
-        };
-        let is_silent = followed == self.followed;
-        self.followed = followed;
-        if !is_silent {
-            self.silent_since = None;
-        }
-        let since = *self.silent_since.get_or_insert_with(Instant::now);
-        if is_silent && since.elapsed() < SILENT {
-            return None;
+        let answer = commander.answer();
+        let taken = answer.filter(|(_, answer)| *answer == GoalAnswer::Taken);
+        let new = taken.map(|(number, _)| number).filter(|number| self.followed != Some(*number));
+        if new.is_none() {
+            let since = *self.silent_since.get_or_insert_with(Instant::now);
+            let is_long = since.elapsed() >= SILENT;
+            return if is_long { self.report(standstill(&client.state(), answer)) } else { None };
         }
 
-        let why = match is_silent {
-            true => standstill(&client.state(), commander.answer()),
-            false => without_power(client, commanded),
-        };
-        (why != self.reported).then(|| {
+        (self.followed, self.silent_since) = (new, None);
+        let why = without_power(client, commanded);
+        if why.is_empty() {
+            self.unpowered_since = None;
+            return self.report(why);
+        }
+        // Drives that are being enabled have no power for a moment.
+        let since = *self.unpowered_since.get_or_insert_with(Instant::now);
+        if since.elapsed() >= SILENT { self.report(why) } else { None }
+    }
+
+    /// Returns the reason if it differs from the last one in more than its numbers.
+    fn report(&mut self, why: String) -> Option<String> {
+        let is_new = without_digits(&why) != without_digits(&self.reported);
+        is_new.then(|| {
             self.reported.clone_from(&why);
             why
         })
     }
+}
+
+fn without_digits(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_ascii_digit()).collect()
 }
 
 /// Returns why a robot follows nothing.
