@@ -106,7 +106,7 @@ impl XdpProgram {
     /// Redirects frames of EtherCAT that arrive at a queue to a socket.
     pub(super) fn redirect(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), XdpError> {
         let value = socket.as_raw_fd();
-        let attributes = BpfAttributes::new()
+        let attributes = XdpAttributes::new()
             .word(0, self.sockets.as_raw_fd().cast_unsigned())
             .double(8, std::ptr::from_ref(&queue) as u64)
             .double(16, std::ptr::from_ref(&value) as u64);
@@ -119,7 +119,7 @@ impl XdpProgram {
 
 fn socket_map() -> io::Result<OwnedFd> {
     let attributes =
-        BpfAttributes::new().word(0, SOCKET_MAP).word(4, 4).word(8, 4).word(12, QUEUES);
+        XdpAttributes::new().word(0, SOCKET_MAP).word(4, 4).word(8, 4).word(12, QUEUES);
     // SAFETY: no addresses in these attributes.
     unsafe { bpf(MAP_CREATE, attributes) }.map(descriptor)
 }
@@ -127,7 +127,7 @@ fn socket_map() -> io::Result<OwnedFd> {
 fn load(sockets: &OwnedFd) -> io::Result<OwnedFd> {
     let program = instructions(sockets.as_raw_fd());
     let license = c"Dual MIT/GPL";
-    let attributes = BpfAttributes::new()
+    let attributes = XdpAttributes::new()
         .word(0, XDP_PROGRAM)
         .word(4, program.len() as u32)
         .double(8, program.as_ptr() as u64)
@@ -138,7 +138,7 @@ fn load(sockets: &OwnedFd) -> io::Result<OwnedFd> {
 }
 
 fn link(program: &OwnedFd, index: u32, mode: AttachMode) -> io::Result<OwnedFd> {
-    let attributes = BpfAttributes::new()
+    let attributes = XdpAttributes::new()
         .word(0, program.as_raw_fd().cast_unsigned())
         .word(4, index)
         .word(8, XDP_ATTACHMENT)
@@ -219,9 +219,9 @@ const fn instruction(code: Code, to: u8, from: u8, offset: i16, number: i32) -> 
 }
 
 /// `union bpf_attr`, as far as it is used here.
-struct BpfAttributes([u64; 16]);
+struct XdpAttributes([u64; 16]);
 
-impl BpfAttributes {
+impl XdpAttributes {
     const fn new() -> Self {
         Self([0; 16])
     }
@@ -243,8 +243,8 @@ impl BpfAttributes {
 /// # Safety
 /// Addresses inside `attributes` must point to memory as large as the command reads, for the call's
 /// duration.
-unsafe fn bpf(command: libc::c_int, mut attributes: BpfAttributes) -> io::Result<libc::c_int> {
-    let size = size_of::<BpfAttributes>();
+unsafe fn bpf(command: libc::c_int, mut attributes: XdpAttributes) -> io::Result<libc::c_int> {
+    let size = size_of::<XdpAttributes>();
     // SAFETY: the attributes are valid for `size` bytes; the caller guarantees the addresses in
     // them.
     let answer = unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut attributes, size) };
