@@ -158,7 +158,7 @@ fn chain(setting: &Setting, given: &Given, count: u64) -> Result<Chain, ProbeErr
         sensor: (sensor, None),
         actor: (actor, None),
         is_drive: has_drive,
-        // 0 is no limit.
+        // 0 means without limit.
         count: if count == 0 { u64::MAX } else { count },
         in_block: Arc::clone(&in_block),
         period_ns: setting.period_ns,

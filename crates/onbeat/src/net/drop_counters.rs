@@ -154,7 +154,7 @@ struct QdiscDump {
 
 impl QdiscDump {
     fn parse(mut bytes: &[u8]) -> Self {
-        let mut dump = Self::default();
+        let mut dump = Self { is_last: bytes.is_empty(), ..Self::default() };
         while let Some(message) = framed(bytes, MESSAGE_HEADER_BYTES, |head| u32_at(head, 0)) {
             match u16_at(message, 4) {
                 Some(number::NEW_QDISC) => dump.drops.extend(outermost(message)),
@@ -163,8 +163,8 @@ impl QdiscDump {
             }
             bytes = bytes.get(message.len().next_multiple_of(4)..).unwrap_or_default();
         }
-        // Something that is no message would be waited for without end.
-        dump.is_last |= dump.drops.is_empty();
+        // Bytes that are not a message end the dump, which would else be waited for without end.
+        dump.is_last |= !bytes.is_empty();
         dump
     }
 }

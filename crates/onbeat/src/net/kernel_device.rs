@@ -59,7 +59,7 @@ pub enum KernelDeviceError {
         /// The interface.
         interface: String,
     },
-    /// There is no such interface.
+    /// No interface of this name exists.
     #[error("no interface {interface} here: {source}; `ip link` lists them")]
     Interface {
         /// As typed.
