@@ -22,7 +22,7 @@ fn bench(dir: &Path, words: &[&str]) -> Output {
 #[test]
 fn a_chain_of_devices_of_half_a_cycle_is_predicted_at_the_papers_three_to_four() {
     let dir = tempfile::tempdir().unwrap();
-    let half = ["--period", "2ms", "--device-delay", "1ms", "--tunings", "none", "--for", "3s"];
+    let half = ["--period", "2ms", "--device-delay", "1ms", "--tunings", "none", "--for", "4s"];
     let output = bench(dir.path(), &[&half[..], &["--json"]].concat());
     let complaint = String::from_utf8_lossy(&output.stderr);
     let summary: Value = serde_json::from_slice(&output.stdout).expect(&complaint);
