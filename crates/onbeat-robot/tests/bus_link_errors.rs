@@ -64,8 +64,8 @@ fn the_devices_behind_a_noisy_cable_count_forwarded_errors_without_an_event() {
     let mut world = World::new(TWO, &clock, OPTIONS);
     world.until_up(&mut Idle);
     world.cycles(20);
-    // One frame, of the three devices' line in front of the second drive.
-    world.inject(Fault::Noise { device: 0 }, Some(MS), 1.0);
+    // On the first cable: the two drives are a line.
+    world.inject(Fault::Noise { device: 0 }, Some(5 * MS), 1.0);
     world.cycles(2 * SECOND);
 
     let at = |device: usize, counter| world.bus.link_errors(device).unwrap().of(counter).count();

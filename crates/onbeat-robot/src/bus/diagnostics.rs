@@ -206,6 +206,8 @@ impl Diagnostics {
 
     /// Writes the acyclic frame, if one is needed.
     pub(super) fn frame(&mut self, cycle: u64) -> Option<&[u8]> {
+        let is_answered = self.queries.is_empty();
+        self.answered_number = is_answered.then_some(self.number).or(self.answered_number);
         self.queries.clear();
         if !self.has_queries(cycle) {
             return None;
@@ -322,7 +324,6 @@ impl Diagnostics {
             return false;
         }
 
-        self.answered_number = Some(frame::number_of(reply));
         let queries = std::mem::take(&mut self.queries);
         for (number, query) in queries.iter().enumerate() {
             let own = query.reply(reply);
@@ -532,7 +533,6 @@ impl Diagnostics {
         if is_off && !device.clock_was_off && self.was_up {
             events.write(EventKind::ClockUnlocked, Some(place), (0, 0), difference);
         }
-
         device.clock_was_off = is_off;
     }
 

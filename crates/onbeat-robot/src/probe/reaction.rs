@@ -45,7 +45,7 @@ const MOST_PERIODS: u64 = 1_000;
 /// Step of the set-point, in increments of the drive.
 const STEP_INCREMENTS: f64 = 16.0;
 
-/// Prepares a loop whose reactions are measured; `count` of them, 0 for no limit.
+/// Prepares a loop whose reactions are measured; `count` of them, 0: without a limit.
 pub(super) fn open(setting: &Setting, given: &Given, count: u64) -> Result<Parts, ProbeError> {
     let chain = chain(setting, given, count)?;
     let mut parts = bus::open(setting, given, Some(chain.controller), chain.pins)?;
@@ -158,7 +158,7 @@ fn chain(setting: &Setting, given: &Given, count: u64) -> Result<Chain, ProbeErr
         sensor: (sensor, None),
         actor: (actor, None),
         is_drive: has_drive,
-        // 0 means without limit.
+        // 0: without a limit.
         count: if count == 0 { u64::MAX } else { count },
         in_block: Arc::clone(&in_block),
         period_ns: setting.period_ns,
