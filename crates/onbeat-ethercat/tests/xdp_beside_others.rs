@@ -35,6 +35,13 @@ fn up(name: &str) {
     ip(&format!("link set {name} up"));
 }
 
+/// Waits for the link of `o0`.
+fn wait_for_link() {
+    while !ip("-o link show o0").contains("state UP") {
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// Opens the interface by AF_XDP, or prints why that is not possible.
 fn opened(name: &str) -> Option<Packets> {
     let packets = Packets::open_by(name, WireMethod::Xdp).unwrap();
@@ -91,9 +98,7 @@ fn frames_of_ethercat_are_taken_and_ip_goes_on_as_before() {
     };
     in_far("addr add 10.77.0.2/24 dev o1");
     in_far("link set o1 up");
-    while !ip("-o link show o0").contains("state UP") {
-        thread::sleep(Duration::from_millis(2));
-    }
+    wait_for_link();
 
     let Some(mut packets) = opened("o0") else { return };
     to_far.send(()).unwrap();
@@ -122,6 +127,7 @@ fn a_second_program_is_refused_with_a_reason_and_the_ring_is_used() {
 
     ip("link add name o0 type veth peer name o1");
     ["o0", "o1"].into_iter().for_each(up);
+    wait_for_link();
     let Some(_first) = opened("o0") else { return };
     let second = Packets::new(Interface::open("o0").unwrap().by(WireMethod::Xdp));
     assert_eq!((second.method(), second.is_fallback()), (WireMethod::Ring, true));
@@ -161,6 +167,7 @@ fn several_receive_queues_are_refused_with_a_command() {
         "link add name o0 numrxqueues 2 numtxqueues 2 type veth peer name o1 numrxqueues 2 numtxqueues 2",
     );
     ["o0", "o1"].into_iter().for_each(up);
+    wait_for_link();
     let packets = Packets::open_by("o0", WireMethod::Xdp).unwrap();
     assert!(packets.words().contains("`ethtool -L o0 combined 1`"), "{}", packets.words());
 }
@@ -187,6 +194,7 @@ fn kill_9_leaves_no_program_attached() {
 
     ip("link add name o0 type veth peer name o1");
     ["o0", "o1"].into_iter().for_each(up);
+    wait_for_link();
     let mut holder = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", HERE, "--nocapture"])
         .env(HOLDER, "1")
