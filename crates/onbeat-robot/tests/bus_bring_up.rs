@@ -7,7 +7,9 @@ mod bus_world;
 use bus_world::{Idle, OPTIONS, VirtualClock, World, clock};
 use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::Layout;
-use onbeat_robot::bus::{Bus, BusError, InProcess};
+use onbeat_robot::bus::{Bus, BusError, BusOptions, ExchangeMode, InProcess, Wire};
+use onbeat_rt::frame::purpose_of;
+use onbeat_rt::time::{Clock, Instant};
 use onbeat_segment::Link;
 
 const DEVICES: usize = 20;
@@ -84,7 +86,7 @@ fn a_device_that_refuses_preop_is_named_with_its_code() {
 #[test]
 fn slow_devices_are_awaited_together() {
     let clock = clock();
-    let began = onbeat_rt::time::Clock::now(&clock);
+    let began = clock.now();
     let slow: String = (0..DEVICES)
         .map(|place| {
             let words = format!("device = \"device {place}\"\nby = 50000000\n{FOR_EVER}");
@@ -138,4 +140,69 @@ fn an_emergency_at_any_time_is_an_event_and_does_not_change_the_mapping() {
     // Before its mailbox is configured, the device has no way to say so.
     println!("{seen} of 80 arrived");
     assert!(seen > 0, "some came during bring-up");
+}
+
+/// A wire on which replies to the frames between cycles arrive when the inputs of their cycle are
+/// there already, as on a network.
+struct BehindTheCycle<'c> {
+    inner: InProcess<&'c VirtualClock>,
+    /// From the first cycle on.
+    is_running: bool,
+    kept: Vec<Vec<u8>>,
+    arrived: Vec<Vec<u8>>,
+}
+
+/// Purposes of frames of a cycle are below this value.
+const BETWEEN_CYCLES: u8 = 0x80;
+
+impl Wire for BehindTheCycle<'_> {
+    fn send(&mut self, frame: &[u8]) {
+        self.arrived.append(&mut self.kept);
+        self.inner.send(frame);
+    }
+
+    fn receive(&mut self, buffer: &mut [u8], until: Instant) -> Option<usize> {
+        while let Some(length) = self.inner.receive(buffer, until) {
+            if !self.is_running || purpose_of(&buffer[..length]) != Some(BETWEEN_CYCLES) {
+                return Some(length);
+            }
+            self.kept.push(buffer[..length].to_vec());
+        }
+
+        let arrived = self.arrived.pop()?;
+        buffer[..arrived.len()].copy_from_slice(&arrived);
+        Some(arrived.len())
+    }
+
+    fn now(&self) -> Instant {
+        self.inner.now()
+    }
+
+    fn rest(&mut self) {
+        self.inner.rest();
+    }
+}
+
+#[test]
+fn a_reply_behind_the_inputs_of_its_cycle_is_taken_in_the_next_one() {
+    let clock = clock();
+    let text = mixed("");
+    let layout = Layout::from_toml(&text).unwrap();
+    let inner = InProcess::on_virtual_clock(Link::from_toml(&text).unwrap(), &clock);
+    let wire = BehindTheCycle { inner, is_running: false, kept: Vec::new(), arrived: Vec::new() };
+    let mode = ExchangeMode::SameCycle { reply_within_ns: bus_world::MS / 2 };
+    let options = BusOptions { mode, ..OPTIONS };
+    let mut bus = Bus::bring_up(wire, Some(&layout), options, "the segment").unwrap();
+    bus.wire_mut().is_running = true;
+
+    let mut next = clock.now();
+    for _ in 0..100 {
+        next = next.plus_ns(bus_world::MS);
+        let _ = clock.sleep_until(next);
+        bus.cycle(next, bus_world::MS, &mut Idle);
+    }
+
+    assert!(bus.is_up());
+    assert_eq!((bus.counts().late, bus.counts().unknown), (0, 0));
+    assert!(bus.counts().sent > 100, "frames between cycles were sent");
 }
