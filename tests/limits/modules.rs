@@ -69,8 +69,9 @@ const ORDER: [(&str, &str); 23] = [
     ("crates/onbeat-robot/src/", "bus cycle_messages image_service motion probe session live_view"),
     (
         "crates/onbeat-robot/src/bus/",
-        "addresses link_error_readings register_query sdo sync0 config_record known_device identification recovery \
-         event_queue device acyclic link_error_reads error panic_guard cyclic sii_cache pump preop_setup bring_up \
+        "addresses link_error_readings register_query sdo sync0 datagram_view config_record mailbox_layout known_device \
+         identification recovery event_queue emergency device acyclic link_error_reads error panic_guard cyclic single_datagram \
+         sii_cache frame_exchange lock_step pump preop_setup bring_up \
          clock_sync position_scan register_transfer transfer diagnostics rate_limit no_answer options shutdown stale_inputs \
          main_device scan",
     ),

@@ -351,8 +351,9 @@ fn with_onbeat(onbeat: &Path, cycles: u64, method: WireMethod) -> Result<Value, 
         .map_err(|why| failed("onbeat", why))?;
     let mut release = Monotonic.now();
     while !bus.is_up() {
+        release = release.plus_ns(MS).max(Monotonic.now());
+        let _ = Monotonic.sleep_until(release);
         bus.cycle(release, MS, &mut Still);
-        release = Monotonic.now();
     }
 
     let up = began.elapsed();

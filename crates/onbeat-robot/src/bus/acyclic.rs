@@ -2,7 +2,8 @@
 
 use onbeat_rt::frame::{Command, LONGEST, Writer, register, working_counter};
 
-use super::device::{BusDevice, DeviceStage, MailboxLayout};
+use super::device::{BusDevice, DeviceStage};
+use super::mailbox_layout::MailboxLayout;
 use super::register_query::QueryReply;
 use super::sdo::{MailboxStep, SdoTransfer};
 use onbeat_control::RequestFailure;

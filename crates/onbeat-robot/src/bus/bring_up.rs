@@ -142,7 +142,7 @@ fn bring_up<W: Wire>(
             Ok(BroughtUp {
                 devices,
                 events: std::mem::take(&mut pump.events),
-                frames: pump.frames,
+                frames: pump.exchange.frames,
                 addresses,
             })
         })
@@ -183,7 +183,7 @@ fn with_main_device<W: Wire, T>(
     let begun = main_device.init_single_group::<MOST_DEVICES, MOST_PROCESS_DATA>(|| now_ns.get());
     let group = match pump.run(begun, set_time) {
         // The first frame counts the devices.
-        Err(BusError::NoAnswer(_)) if pump.frames <= 20 => {
+        Err(BusError::NoAnswer(_)) if pump.exchange.frames <= 20 => {
             return Err(BusError::NoDevices(on.to_owned()));
         }
         other => other?,
@@ -284,11 +284,12 @@ fn configure<W: Wire>(
     });
 
     let known: Vec<(KnownDevice, usize)> = known.collect();
-    let mut preparation = PreopSetup::new(&mut *pump.wire, known);
+    let mut preparation = PreopSetup::new(&mut *pump.exchange.wire, known);
     let result = preparation.run(layout, reference(devices));
-    pump.frames += preparation.frames;
+    pump.exchange.frames += preparation.frames;
     pump.events.append(&mut preparation.events);
     for known in preparation.into_known() {
+        pump.config_record.set_mail_counter(known.station, known.last_mail_counter);
         pump.config_record.insert(known.station, known.script.into_vec());
     }
 

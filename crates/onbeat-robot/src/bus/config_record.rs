@@ -7,6 +7,7 @@
 use onbeat_rt::frame::{Command, word};
 
 use super::addresses::{FMMU, FMMU_BYTES};
+use super::datagram_view::datagrams;
 use super::register_query::RegisterQuery;
 use super::sdo::SdoTransfer;
 use super::sync0::Sync0Timing;
@@ -15,9 +16,6 @@ use onbeat_ethercat::setup::ObjectValue;
 
 /// Maximum length of a recorded write, in bytes: an FMMU, or eight SyncManagers.
 const LONGEST: usize = 64;
-
-/// Start of the mailbox memory.
-const MAILBOXES: u16 = 0x1000;
 
 /// Returns whether a write to this register belongs to a device's configuration.
 fn is_kept(register: u16) -> bool {
@@ -110,7 +108,7 @@ pub(super) struct ConfigRecord {
 }
 
 impl ConfigRecord {
-    /// Records the configuration writes in a frame being sent.
+    /// Records the configuration writes in a frame of ethercrab.
     pub(super) fn record(&mut self, frame: &[u8]) {
         for datagram in datagrams(frame) {
             let station = word(datagram.header, 2);
@@ -122,14 +120,12 @@ impl ConfigRecord {
                 let written = RegisterWrite { register, bytes: datagram.data.into() };
                 self.of_station.entry(station).or_default().push(ConfigStep::Register(written));
             }
-
-            if datagram.header[0] == Command::Fpwr as u8
-                && register >= MAILBOXES
-                && datagram.data.len() > 5
-            {
-                self.mails.insert(station, datagram.data[5] >> 4 & 7);
-            }
         }
+    }
+
+    /// Returns the steps of the device at this station address.
+    pub(super) fn steps(&self, station: u16) -> &[ConfigStep] {
+        self.of_station.get(&station).map_or(&[], Vec::as_slice)
     }
 
     /// Removes and returns the steps of the device at this station address.
@@ -142,35 +138,14 @@ impl ConfigRecord {
         self.of_station.insert(station, script);
     }
 
+    /// Stores the counter of the last mail to this station address.
+    pub(super) fn set_mail_counter(&mut self, station: u16, counter: u8) {
+        self.mails.insert(station, counter);
+    }
+
     /// Returns the counter of the last mail to this station address, 0 if none. A device ignores a
     /// second mail with the same counter.
     pub(super) fn last_mail_counter(&self, station: u16) -> u8 {
         self.mails.get(&station).copied().unwrap_or(0)
     }
-}
-
-/// A datagram of a frame.
-pub(super) struct DatagramView<'f> {
-    pub(super) header: &'f [u8],
-    pub(super) data: &'f [u8],
-    pub(super) counter: u16,
-}
-
-/// Returns the complete datagrams of an Ethernet frame.
-pub(super) fn datagrams(frame: &[u8]) -> impl Iterator<Item = DatagramView<'_>> {
-    let mut rest = frame.get(16..).unwrap_or_default();
-    let mut more = true;
-    std::iter::from_fn(move || {
-        if !more || rest.len() < 12 {
-            return None;
-        }
-
-        let (header, behind) = rest.split_at(10);
-        let length = usize::from(word(header, 6) & 0x07ff);
-        let data = behind.get(..length)?;
-        let counter = behind.get(length..length + 2)?;
-        more = word(header, 6) & 0x8000 != 0;
-        rest = &behind[length + 2..];
-        Some(DatagramView { header, data, counter: word(counter, 0) })
-    })
 }

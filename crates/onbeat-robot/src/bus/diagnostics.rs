@@ -11,11 +11,11 @@ use super::acyclic::{AcyclicFrame, AcyclicQuery, MAX_QUERIES, QueryPurpose};
 use super::addresses::BusAddresses;
 use super::cyclic::{ACYCLIC, CycleReply, FrameClass, MAILBOX_FULL};
 use super::device::{BusDevice, DeviceStage};
+use super::emergency::ReceivedEmergency;
 use super::event_queue::EventWriter;
 use super::known_device::KnownDevice;
 use super::link_error_reads::LinkErrorReads;
 use super::position_scan::{NO_ANSWER, PositionScan, UnknownDevice, identical_devices};
-use super::pump::emergency_of_mail;
 use super::recovery::{Recovery, RecoveryProgress};
 use super::register_query::QueryReply;
 use super::transfer::{BusTransfer, TransferKind};
@@ -542,12 +542,12 @@ impl Diagnostics {
         QueryReply { data: mail, counter }: QueryReply<'_>,
         events: &mut EventWriter<'_>,
     ) {
-        let emergency = if counter > 0 { emergency_of_mail(mail) } else { None };
-        if let Some((code, register)) = emergency {
-            events.write(EventKind::Emergency, Some(place), (0, register), u32::from(code));
-        }
         if counter == 0 {
             return;
+        }
+        if let Some(emergency) = ReceivedEmergency::of_mail(place as u16, mail) {
+            let register = u16::from(emergency.register);
+            events.write(EventKind::Emergency, Some(place), (0, register), emergency.code.into());
         }
 
         if let Some(transfer) = self.devices[place].startup_transfer() {

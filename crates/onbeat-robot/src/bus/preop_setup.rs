@@ -8,13 +8,13 @@ use super::acyclic::{AcyclicFrame, AcyclicQuery, MAX_QUERIES, QueryPurpose};
 use super::config_record::ConfigStep;
 use super::cyclic::ACYCLIC;
 use super::device::{BusDevice, DeviceStage};
+use super::emergency::ReceivedEmergency;
 use super::error::BusError;
 use super::known_device::KnownDevice;
-use super::pump::emergency_of_mail;
 use super::recovery::{Recovery, RecoveryProgress};
 use super::register_query::QueryReply;
 use super::sync0::Sync0Timing;
-use onbeat_ethercat::event::{Event, EventKind};
+use onbeat_ethercat::event::Event;
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::registers::{SYSTEM_TIME, WATCHDOG_DIVIDER, WATCHDOG_TIME};
 use onbeat_ethercat::wire::Wire;
@@ -85,7 +85,9 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
 
     /// Returns the devices.
     pub(super) fn into_known(self) -> impl Iterator<Item = KnownDevice> {
-        self.devices.into_iter().map(|device| device.known)
+        self.devices
+            .into_iter()
+            .map(|device| KnownDevice { last_mail_counter: device.mail_counter, ..device.known })
     }
 
     /// Configures all devices. `reference` is the station address of the reference clock,
@@ -129,13 +131,6 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
         }
 
         let mut frame_writer = AcyclicFrame { writer: &mut writer, queries: &mut self.queries };
-        for device in &mut self.devices {
-            // ethercrab continues with counter 1, and a device ignores a second mail with the same
-            // counter.
-            device.mail_counter =
-                if matches!(device.mail_counter, 0 | 7) { 1 } else { device.mail_counter };
-        }
-
         frame_writer.push_startup_mails(&mut self.devices, &mut self.mails_from, self.cycle);
         for (place, device) in self.devices.iter().enumerate() {
             frame_writer.push_recovery(place, device, reference);
@@ -208,17 +203,9 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
     }
 
     fn take_mail(&mut self, place: usize, mail: &[u8]) {
-        if let Some((code, register)) = emergency_of_mail(mail) {
-            self.events.push(Event {
-                at_ns: self.wire.now().as_ns(),
-                cycle: 0,
-                kind: EventKind::Emergency,
-                device: place as u16,
-                old: 0,
-                new: register,
-                code: u32::from(code),
-            });
-        }
+        let at_ns = self.wire.now().as_ns();
+        let emergency = ReceivedEmergency::of_mail(place as u16, mail);
+        self.events.extend(emergency.map(|emergency| emergency.event(at_ns)));
         if let Some(transfer) = self.devices[place].startup_transfer() {
             transfer.answer(mail, self.cycle);
         }

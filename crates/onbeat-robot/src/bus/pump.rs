@@ -3,27 +3,32 @@
 //!
 //! The pump hides from ethercrab what would end a bring-up: lost frames are sent again, late and
 //! damaged frames are dropped, and an emergency becomes an event, after which the mailbox is read
-//! again. EEPROM reads go through [`super::sii_cache`].
+//! again. EEPROM reads go through [`super::sii_cache`], and what all devices take part in through
+//! [`super::lock_step`].
 
 use std::future::Future;
 use std::task::{Context, Poll, Waker};
 
 use ethercrab::{PduRx, PduTx};
-use onbeat_rt::frame::{self, Command, LONGEST, Writer, word};
+use onbeat_rt::frame::{Command, LONGEST, Writer, word};
 use onbeat_rt::time::Instant;
 
 use super::addresses::{self, BusAddresses};
-use super::config_record::{ConfigRecord, datagrams};
+use super::config_record::ConfigRecord;
 use super::cyclic::ACYCLIC;
+use super::datagram_view::datagrams;
+use super::emergency::ReceivedEmergency;
 use super::error::BusError;
+use super::frame_exchange::{FrameExchange, MOST_TRIES, REPLY_WITHIN_NS};
+use super::lock_step::{
+    LockStep, LockStepAction, MappedDevice, MappingReads, OutOfStep, UntakenWrite,
+};
+use super::mailbox_layout::MailboxLayout;
 use super::sii_cache::{FrameAction, SiiCache};
-use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
+use super::single_datagram::{DATA, SingleDatagram};
+use onbeat_ethercat::event::{Event, NO_DEVICE};
 use onbeat_ethercat::wire::Wire;
 
-/// Time after which a frame is sent again, in ns.
-const REPLY_WITHIN_NS: u64 = 5_000_000;
-/// Maximum number of attempts.
-const MOST_TRIES: u32 = 20;
 /// Time after which a mailbox that held an emergency is read again, in ns.
 const AGAIN_AFTER_NS: u64 = 200_000;
 /// Maximum number of such reads.
@@ -48,16 +53,15 @@ struct InFlight {
 }
 
 pub(super) struct Pump<'w, 's, W> {
-    pub(super) wire: &'w mut W,
+    pub(super) exchange: FrameExchange<'w, W>,
     tx: PduTx<'s>,
     rx: PduRx<'s>,
     in_flight: Vec<InFlight>,
     pub(super) config_record: ConfigRecord,
     sii_cache: SiiCache,
+    lock_step: LockStep,
     pub(super) addresses: BusAddresses,
     pub(super) events: Vec<Event>,
-    pub(super) frames: u64,
-    pub(super) again: u64,
 }
 
 impl<'w, 's, W: Wire> Pump<'w, 's, W> {
@@ -65,16 +69,15 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
         let addresses = BusAddresses::from_time_ns(wire.now().as_ns());
 
         Self {
-            wire,
+            exchange: FrameExchange::new(wire),
             tx,
             rx,
             in_flight: Vec::new(),
             config_record: ConfigRecord::default(),
             sii_cache: SiiCache::default(),
+            lock_step: LockStep::default(),
             addresses,
             events: Vec::new(),
-            frames: 0,
-            again: 0,
         }
     }
 
@@ -90,14 +93,20 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
         let mut context = Context::from_waker(Waker::noop());
         let mut idle = 0;
         loop {
-            set_time(self.wire.now().as_ns());
+            set_time(self.exchange.wire.now().as_ns());
             if let Poll::Ready(done) = future.as_mut().poll(&mut context) {
                 self.in_flight.clear();
-                return done.map_err(|error| self.failed(&format!("{error}")));
+                let done = done.map_err(|error| self.failed(&format!("{error}")))?;
+                self.settle()?;
+                return Ok(done);
             }
 
             let sent = self.send_all()?;
             if self.in_flight.is_empty() {
+                if !sent {
+                    // Whatever ethercrab is waiting for may depend on it.
+                    self.settle()?;
+                }
                 idle += u32::from(!sent);
                 if idle > MOST_IDLE {
                     return Err(self.failed("it is waiting without a frame in flight"));
@@ -111,7 +120,11 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
     }
 
     fn failed(&self, what: &str) -> BusError {
-        BusError::Library { what: what.to_owned(), frames: self.frames, again: self.again }
+        BusError::Library {
+            what: what.to_owned(),
+            frames: self.exchange.frames,
+            again: self.exchange.again,
+        }
     }
 
     fn send_all(&mut self) -> Result<bool, BusError> {
@@ -126,11 +139,12 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
             });
 
             self.addresses.rewrite_frame(&mut bytes[..length]);
-            if taken.is_ok() && !self.answer_from_cache(&mut bytes[..length])? {
-                self.config_record.record(&bytes[..length]);
-                self.wire.send(&bytes[..length]);
-                self.frames += 1;
-                let until = self.wire.now().plus_ns(REPLY_WITHIN_NS);
+            if taken.is_ok() && !self.answer(&mut bytes[..length])? {
+                self.settle()?;
+                self.number_mail(&mut bytes[..length]);
+                self.exchange.wire.send(&bytes[..length]);
+                self.exchange.frames += 1;
+                let until = self.exchange.wire.now().plus_ns(REPLY_WITHIN_NS);
                 self.in_flight.push(InFlight { bytes, length, until, tries: 1, took_mail: false });
             }
 
@@ -140,19 +154,106 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
         Ok(any)
     }
 
-    /// Answers an EEPROM read from the cache. Returns whether it did.
+    /// Answers a frame of ethercrab without sending it. Returns whether it did.
+    fn answer(&mut self, frame: &mut [u8]) -> Result<bool, BusError> {
+        let is_answered = self.answer_from_cache(frame)? || self.answer_in_step(frame)?;
+        if is_answered {
+            let _ = self.rx.receive_frame(frame);
+        }
+
+        Ok(is_answered)
+    }
+
+    /// Answers an EEPROM read from the cache.
     fn answer_from_cache(&mut self, frame: &mut [u8]) -> Result<bool, BusError> {
         let mut action = self.sii_cache.intercept(frame);
         if let FrameAction::Fetch(word_address) = action {
+            self.settle()?;
             self.fetch(word_address)?;
             action = self.sii_cache.intercept(frame);
         }
 
-        if action == FrameAction::Answered {
-            let _ = self.rx.receive_frame(frame);
+        Ok(action == FrameAction::Answered)
+    }
+
+    /// Answers a frame that all devices take part in.
+    fn answer_in_step(&mut self, frame: &mut [u8]) -> Result<bool, BusError> {
+        self.config_record.record(frame);
+        let mut action = self.lock_step.intercept(frame);
+        match action {
+            LockStepAction::ReadAhead(station, range) => {
+                self.settle()?;
+                self.lock_step.read_ahead(station, range, &mut self.exchange)?;
+                action = self.lock_step.intercept(frame);
+            }
+            LockStepAction::ReadMappings => {
+                self.settle()?;
+                self.read_mappings()?;
+                action = self.lock_step.intercept(frame);
+            }
+            LockStepAction::Send | LockStepAction::Answered => {}
         }
 
-        Ok(action == FrameAction::Answered)
+        Ok(action == LockStepAction::Answered)
+    }
+
+    /// Numbers a mail of ethercrab after the last mail to its device, which ethercrab may not know.
+    fn number_mail(&mut self, frame: &mut [u8]) {
+        /// Counter of a mail, in its upper bits.
+        const COUNTER: usize = DATA + 5;
+        let Some(write) = SingleDatagram::in_frame(frame) else { return };
+        let mailbox = MailboxLayout::in_script(self.config_record.steps(write.station));
+        let is_mail = write.command == Command::Fpwr as u8
+            && mailbox.is_some_and(|mailbox| mailbox.to == write.register);
+        if is_mail {
+            let counter = self.config_record.last_mail_counter(write.station) % 7 + 1;
+            frame[COUNTER] = frame[COUNTER] & 0x0f | counter << 4;
+            self.config_record.set_mail_counter(write.station, counter);
+        }
+    }
+
+    /// Sends what is queued, and waits for the states that were requested.
+    fn settle(&mut self) -> Result<(), BusError> {
+        let Some(why) = self.lock_step.settle(&mut self.exchange)? else { return Ok(()) };
+        let name = |station| match self.addresses.place_of(station) {
+            Some(place) => format!("the SubDevice at place {place}"),
+            None => format!("the SubDevice with station address {station:#06x}"),
+        };
+
+        Err(self.failed(&match why {
+            OutOfStep::Untaken(UntakenWrite { station, register }) => {
+                format!("{} did not take a write to register {register:#06x}", name(station))
+            }
+            OutOfStep::Refused(station, code) => {
+                format!("{} refuses PREOP, AL status code {code:#06x}", name(station))
+            }
+            OutOfStep::Late(station, status) => {
+                format!("{} does not reach PREOP, AL status {status:#06x}", name(station))
+            }
+        }))
+    }
+
+    /// Reads the mappings of all devices with CoE.
+    fn read_mappings(&mut self) -> Result<(), BusError> {
+        let stations = self.lock_step.stations().iter().copied().zip(0..);
+        let with_coe = stations.filter(|(station, _)| self.sii_cache.supports_coe(*station));
+        let devices = with_coe.filter_map(|(station, place)| {
+            let mailbox = MailboxLayout::in_script(self.config_record.steps(station))?;
+            let mail_counter = self.config_record.last_mail_counter(station);
+            Some(MappedDevice { place, station, mailbox, mail_counter })
+        });
+
+        let mut reads = MappingReads::new(devices.collect());
+        reads.run(&mut self.exchange)?;
+        let at_ns = self.exchange.wire.now().as_ns();
+        let emergencies = reads.emergencies.iter();
+        self.events.extend(emergencies.map(|emergency| emergency.event(at_ns)));
+        for (station, counter) in reads.mail_counters() {
+            self.config_record.set_mail_counter(station, counter);
+        }
+
+        self.lock_step.keep_mappings(reads);
+        Ok(())
     }
 
     /// Fetches a word from all EEPROMs.
@@ -160,19 +261,19 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
         let mut frame = Box::new([0; LONGEST]);
         let mut reply = Box::new([0; LONGEST + 1]);
         let length = SiiCache::request(word_address, &mut frame[..]);
-        self.exchange(&mut frame[..length], &mut reply[..])?;
+        self.exchange.exchange(&mut frame[..length], &mut reply[..])?;
         let mut waiting = self.sii_cache.stations();
-        let until = self.wire.now().plus_ns(READ_WITHIN_NS);
+        let until = self.exchange.wire.now().plus_ns(READ_WITHIN_NS);
         for _ in 0..MOST_LOOKS {
             let mut rest = std::mem::take(&mut waiting);
             while !rest.is_empty() {
                 let (count, length) = SiiCache::fetch_frame(&rest, &mut frame[..]);
-                let came = self.exchange(&mut frame[..length], &mut reply[..])?;
+                let came = self.exchange.exchange(&mut frame[..length], &mut reply[..])?;
                 self.sii_cache.take(word_address, &reply[..came], &mut waiting);
                 rest.drain(..count);
             }
 
-            if waiting.is_empty() || self.wire.now() >= until {
+            if waiting.is_empty() || self.exchange.wire.now() >= until {
                 break;
             }
         }
@@ -196,44 +297,22 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
             }
 
             let length = writer.finish();
-            let came = self.exchange(&mut frame[..length], &mut reply[..])?;
+            let came = self.exchange.exchange(&mut frame[..length], &mut reply[..])?;
             stations.extend(datagrams(&reply[..came]).map(|datagram| word(datagram.data, 0)));
         }
 
         Ok(stations)
     }
 
-    /// Sends a frame and waits for its reply; returns the reply's length.
-    fn exchange(&mut self, frame: &mut [u8], reply: &mut [u8]) -> Result<usize, BusError> {
-        for tries in 0..MOST_TRIES {
-            frame::number(frame, self.frames as u16);
-            self.wire.send(frame);
-            self.frames += 1;
-            self.again += u64::from(tries > 0);
-            let until = self.wire.now().plus_ns(REPLY_WITHIN_NS);
-            while let Some(length) = self.wire.receive(reply, until) {
-                self.wire.rest();
-                if frame::purpose_of(reply).is_some() && frame::is_reply_to(&reply[..length], frame)
-                {
-                    return Ok(length);
-                }
-                self.take(&reply[..length.min(LONGEST)]);
-            }
-
-            self.wire.rest();
-        }
-        Err(BusError::NoAnswer(MOST_TRIES))
-    }
-
     fn receive_one(&mut self) -> Result<(), BusError> {
         let until = self.in_flight.iter().map(|frame| frame.until).min().unwrap_or_default();
         let mut buffer = [0; LONGEST + 1];
-        match self.wire.receive(&mut buffer, until) {
+        match self.exchange.wire.receive(&mut buffer, until) {
             Some(length) => self.take(&buffer[..length.min(LONGEST)]),
             None => self.resend_overdue()?,
         }
 
-        self.wire.rest();
+        self.exchange.wire.rest();
         Ok(())
     }
 
@@ -249,16 +328,9 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
 
         if (emergency.is_some() || empty) && sent.tries < MOST_AGAIN {
             sent.took_mail = true;
-            sent.until = self.wire.now().plus_ns(AGAIN_AFTER_NS);
-            self.events.extend(emergency.map(|(device, code, register)| Event {
-                at_ns: self.wire.now().as_ns(),
-                cycle: 0,
-                kind: EventKind::Emergency,
-                device,
-                old: 0,
-                new: register,
-                code: u32::from(code),
-            }));
+            let now = self.exchange.wire.now();
+            sent.until = now.plus_ns(AGAIN_AFTER_NS);
+            self.events.extend(emergency.map(|emergency| emergency.event(now.as_ns())));
             return;
         }
 
@@ -269,7 +341,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
 
     /// Sends overdue frames again.
     fn resend_overdue(&mut self) -> Result<(), BusError> {
-        let now = self.wire.now();
+        let now = self.exchange.wire.now();
         for sent in self.in_flight.iter_mut().filter(|sent| sent.until <= now) {
             let most = if sent.took_mail { MOST_AGAIN } else { MOST_TRIES };
             if sent.tries >= most {
@@ -279,9 +351,9 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
             sent.tries += 1;
             let wait_ns = if sent.took_mail { AGAIN_AFTER_NS } else { REPLY_WITHIN_NS };
             sent.until = now.plus_ns(wait_ns);
-            self.wire.send(&sent.bytes[..sent.length]);
-            self.again += 1;
-            self.frames += 1;
+            self.exchange.wire.send(&sent.bytes[..sent.length]);
+            self.exchange.again += 1;
+            self.exchange.frames += 1;
         }
 
         Ok(())
@@ -305,8 +377,8 @@ fn is_reply(reply: &[u8], sent: &[u8]) -> bool {
     shape(reply) == shape(sent)
 }
 
-/// Returns an emergency in a reply: device, error code, error register (ETG.1000.6, 5.6.4).
-fn emergency_in(reply: &[u8], addresses: &BusAddresses) -> Option<(u16, u16, u16)> {
+/// Returns an emergency in a reply.
+fn emergency_in(reply: &[u8], addresses: &BusAddresses) -> Option<ReceivedEmergency> {
     datagrams(reply).find_map(|datagram| {
         let is_mail =
             datagram.header[0] == Command::Fprd as u8 && word(datagram.header, 4) >= MEMORY;
@@ -314,15 +386,7 @@ fn emergency_in(reply: &[u8], addresses: &BusAddresses) -> Option<(u16, u16, u16
             return None;
         }
 
-        emergency_of_mail(datagram.data).map(|(code, register)| {
-            let place = addresses.place_of(word(datagram.header, 2));
-            (place.unwrap_or(NO_DEVICE), code, register)
-        })
+        let place = addresses.place_of(word(datagram.header, 2));
+        ReceivedEmergency::of_mail(place.unwrap_or(NO_DEVICE), datagram.data)
     })
-}
-
-/// Returns error code and register if a mail is an emergency.
-pub(super) fn emergency_of_mail(mail: &[u8]) -> Option<(u16, u16)> {
-    let is_coe = mail.len() >= 16 && mail[5] & 0x0f == 3;
-    (is_coe && word(mail, 6) >> 12 == 1).then(|| (word(mail, 8), u16::from(mail[10])))
 }

@@ -14,7 +14,8 @@ use std::collections::BTreeMap;
 use onbeat_ethercat::registers::{SII_CONTROL, SII_DATA, STATION};
 use onbeat_rt::frame::{Command, Writer, register, word};
 
-use super::config_record::datagrams;
+use super::datagram_view::datagrams;
+use super::single_datagram::{DATA, SingleDatagram};
 
 /// Bytes of control, address and data of a read (ETG.1000.4, 6.4).
 const WHOLE: usize = 14;
@@ -27,10 +28,6 @@ const ERRORS: u16 = 0x7800;
 const BUSY: u16 = 0x8000;
 /// Source address of these frames.
 const PURPOSE: u8 = 0x40;
-/// Byte and bit of the frame that a device sets.
-const PASSED_ON: (usize, u8) = (6, 0x02);
-/// Offset of the first datagram's data.
-const DATA: usize = 26;
 
 /// Action for a frame that ethercrab sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,9 +68,10 @@ pub(super) struct SiiCache {
 impl SiiCache {
     /// Decides what happens to a frame that ethercrab sends.
     pub(super) fn intercept(&mut self, frame: &mut [u8]) -> FrameAction {
-        let Some((command, station, at, length)) = only_datagram(frame) else {
+        let Some(datagram) = SingleDatagram::in_frame(frame) else {
             return FrameAction::Send;
         };
+        let SingleDatagram { command, station, register: at, length } = datagram;
         if command == Command::Apwr as u8 && at == STATION && length >= 2 {
             self.stations.push(word(frame, DATA));
         }
@@ -84,51 +82,44 @@ impl SiiCache {
         {
             self.word_address.remove(&station);
             if at == SII_CONTROL && length == 6 && word(frame, DATA) == READ {
-                return self.read_request(station, word(frame, DATA + 2), frame);
+                return self.read_request(datagram, frame);
             }
             // The EEPROM is written or reset.
             self.chunks.retain(|(of, _), _| *of != station);
         }
 
         if command == Command::Fprd as u8 {
-            self.reply_from_cache(station, at, length, frame)
+            self.reply_from_cache(datagram, frame)
         } else {
             FrameAction::Send
         }
     }
 
     /// Answers a read of the last requested word.
-    fn reply_from_cache(
-        &self,
-        station: u16,
-        at: u16,
-        length: usize,
-        frame: &mut [u8],
-    ) -> FrameAction {
+    fn reply_from_cache(&self, read: SingleDatagram, frame: &mut [u8]) -> FrameAction {
         let Some(chunk) = self
             .word_address
-            .get(&station)
-            .and_then(|word_address| self.chunks.get(&(station, *word_address)))
+            .get(&read.station)
+            .and_then(|word_address| self.chunks.get(&(read.station, *word_address)))
         else {
             return FrameAction::Send;
         };
-        match at {
-            SII_CONTROL if length == 2 => {
-                frame[DATA..DATA + 2].copy_from_slice(&chunk.status.to_le_bytes());
-            }
-            SII_DATA if length <= chunk.length() => {
-                frame[DATA..DATA + length].copy_from_slice(&chunk.data[..length]);
-            }
+        match read.register {
+            SII_CONTROL if read.length == 2 => read.answer(frame, &chunk.status.to_le_bytes(), 1),
+            SII_DATA if read.length <= chunk.length() => read.answer(frame, &chunk.data, 1),
             _ => return FrameAction::Send,
         }
 
-        answered(frame, length)
+        FrameAction::Answered
     }
 
-    fn read_request(&mut self, station: u16, word_address: u16, frame: &mut [u8]) -> FrameAction {
+    fn read_request(&mut self, request: SingleDatagram, frame: &mut [u8]) -> FrameAction {
+        let station = request.station;
+        let word_address = word(frame, DATA + 2);
         if self.chunks.contains_key(&(station, word_address)) {
             self.word_address.insert(station, word_address);
-            return answered(frame, 6);
+            request.accept(frame, 1);
+            return FrameAction::Answered;
         }
 
         if self.fetched.contains(&word_address) || !self.stations.contains(&station) {
@@ -137,6 +128,15 @@ impl SiiCache {
 
         self.fetched.push(word_address);
         FrameAction::Fetch(word_address)
+    }
+
+    /// Returns whether the EEPROM of this device lists the mailbox protocol CoE, as far as it was
+    /// read (ETG.1000.6, 5.4: mailbox protocols, bit 2).
+    pub(super) fn supports_coe(&self, station: u16) -> bool {
+        const PROTOCOLS: u16 = 0x1c;
+        const COE: u8 = 0x04;
+        let chunk = self.chunks.get(&(station, PROTOCOLS));
+        chunk.is_some_and(|chunk| chunk.data[0] & COE != 0)
     }
 
     /// Writes the frame that requests a word from all devices into `buffer`; returns its length.
@@ -184,28 +184,6 @@ impl SiiCache {
             }
         }
     }
-}
-
-/// Returns command, address, register and length of the datagram in a frame with exactly one.
-fn only_datagram(frame: &[u8]) -> Option<(u8, u16, u16, usize)> {
-    let mut all = datagrams(frame);
-    let datagram = all.next()?;
-    all.next().is_none().then(|| {
-        (
-            datagram.header[0],
-            word(datagram.header, 2),
-            word(datagram.header, 4),
-            datagram.data.len(),
-        )
-    })
-}
-
-/// Turns a frame with `length` bytes of data into the reply of one device.
-fn answered(frame: &mut [u8], length: usize) -> FrameAction {
-    frame[PASSED_ON.0] |= PASSED_ON.1;
-    let counter = DATA + length;
-    frame[counter..counter + 2].copy_from_slice(&1u16.to_le_bytes());
-    FrameAction::Answered
 }
 
 #[cfg(test)]

@@ -187,8 +187,10 @@ impl Controller for Marking {
 pub struct SetPoints {
     /// By device of the segment: its position in the file.
     owner: Vec<Option<usize>>,
-    /// Positions of each device since it was connected, as bits.
+    /// Positions of each device since it was connected, as bits. Off the cable a device takes
+    /// nothing, and those before still count: a set-point that it took may be seen only now.
     stood: Vec<u64>,
+    is_connected: Vec<bool>,
     drives: Vec<usize>,
     /// Set-points applied by the wrong device: device, and intended position.
     pub astray: Vec<(usize, usize)>,
@@ -204,7 +206,9 @@ impl SetPoints {
             .filter(|&device| segment.value(device, 0x607a, 0).is_some())
             .collect();
         let owner = (0..segment.len()).map(|device| place(name(device))).collect();
-        Self { owner, stood: vec![0; segment.len()], drives, astray: Vec::new(), taken: 0 }
+        let stood = vec![0; segment.len()];
+        let is_connected = vec![false; segment.len()];
+        Self { owner, stood, is_connected, drives, astray: Vec::new(), taken: 0 }
     }
 
     /// Identifies indistinguishable devices by their present positions.
@@ -219,10 +223,14 @@ impl SetPoints {
     fn look_at_cable(&mut self, segment: &Segment) {
         let order = segment.order_on_cable();
         for device in 0..self.stood.len() {
-            match order.iter().position(|other| *other == device) {
-                Some(place) => self.stood[device] |= 1 << place,
-                None => self.stood[device] = 0,
+            let place = order.iter().position(|other| *other == device);
+            let was_connected = std::mem::replace(&mut self.is_connected[device], place.is_some());
+            let Some(place) = place else { continue };
+            if !was_connected {
+                self.stood[device] = 0;
             }
+
+            self.stood[device] |= 1 << place;
         }
     }
 

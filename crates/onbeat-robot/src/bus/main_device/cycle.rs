@@ -72,6 +72,7 @@ impl<W: Wire> Bus<W> {
             wire.send(frame);
         });
 
+        self.take_acyclic_reply();
         // Recovery may have assigned another station address.
         if let Some(station) = self.diagnostics.reference_station() {
             self.exchange.set_clock(station);
@@ -79,6 +80,17 @@ impl<W: Wire> Bus<W> {
         if let Some(frame) = self.diagnostics.frame(self.counts.cycles) {
             self.counts.sent += 1;
             self.wire.send(frame);
+        }
+    }
+
+    /// Takes the reply to the acyclic frame of the previous cycle, if it arrived after that cycle
+    /// had its inputs: no reply is expected any more once the next acyclic frame is built.
+    fn take_acyclic_reply(&mut self) {
+        while self.diagnostics.awaits_reply() {
+            let Some(length) = self.wire.receive(&mut self.buffer[..], Instant::default()) else {
+                break;
+            };
+            self.take(length.min(LONGEST));
         }
     }
 

@@ -1,0 +1,41 @@
+//! Emergencies: mails that a device sends unasked (ETG.1000.6, 5.6.4).
+
+use onbeat_ethercat::event::{Event, EventKind};
+use onbeat_rt::frame::word;
+
+/// CoE type in the mailbox header, and service of an emergency.
+const COE: u8 = 3;
+const EMERGENCY: u16 = 1;
+
+/// An emergency of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ReceivedEmergency {
+    /// Position of the device.
+    device: u16,
+    /// Error code.
+    pub(super) code: u16,
+    /// Error register.
+    pub(super) register: u8,
+}
+
+impl ReceivedEmergency {
+    /// Returns the emergency in a mail of the device at this position.
+    pub(super) fn of_mail(device: u16, mail: &[u8]) -> Option<Self> {
+        let is_emergency =
+            mail.len() >= 16 && mail[5] & 0x0f == COE && word(mail, 6) >> 12 == EMERGENCY;
+        is_emergency.then(|| Self { device, code: word(mail, 8), register: mail[10] })
+    }
+
+    /// Returns its event before the first cycle.
+    pub(super) fn event(self, at_ns: u64) -> Event {
+        Event {
+            at_ns,
+            cycle: 0,
+            kind: EventKind::Emergency,
+            device: self.device,
+            old: 0,
+            new: u16::from(self.register),
+            code: u32::from(self.code),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Reads the mappings of all devices at once: each device has one mail on its way.
+//!
+//! ```text
+//! 0x1C12:0, 0x1C13:0 ──▶ PDOs assigned: 0x1C12:1.. ──▶ entries of each PDO: 0x1600:0, 0x1600:1..
+//! ```
+//!
+//! The objects are those of ETG.1000.6, 5.6.7.4 (assignment) and 5.6.7.3 (mapping). A device that
+//! does not answer in time, or not in one mail, is left to ethercrab from there on.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use onbeat_control::{SdoAction, SdoRequest};
+use onbeat_ethercat::wire::Wire;
+use onbeat_rt::frame::{Command, LONGEST, Writer, register};
+
+use super::PURPOSE;
+use super::mapping_mails::{DeviceMails, MappingMails, ObjectAddress};
+use crate::bus::datagram_view::datagrams;
+use crate::bus::emergency::ReceivedEmergency;
+use crate::bus::error::BusError;
+use crate::bus::frame_exchange::FrameExchange;
+use crate::bus::mailbox_layout::MailboxLayout;
+use crate::bus::sdo::{MailboxStep, SdoTransfer};
+
+/// Assigned PDOs of the SyncManagers of outputs and inputs.
+const ASSIGNMENTS: [u16; 2] = [0x1c12, 0x1c13];
+/// Interval between frames while no device has anything to say.
+const PAUSE: Duration = Duration::from_micros(200);
+/// Time for the response to a mail, after which it is sent again, in ns.
+const RESPONSE_WITHIN_NS: u64 = 50_000_000;
+/// Maximum number of times a mail is sent.
+const MOST_TRIES: u32 = 3;
+
+/// A device whose mapping is read.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::bus) struct MappedDevice {
+    /// Position on the cable.
+    pub(in crate::bus) place: u16,
+    /// Station address.
+    pub(in crate::bus) station: u16,
+    pub(in crate::bus) mailbox: MailboxLayout,
+    /// Counter of the last mail sent to it.
+    pub(in crate::bus) mail_counter: u8,
+}
+
+/// The mapping of one device being read.
+#[derive(Debug)]
+struct MappingRead {
+    device: MappedDevice,
+    /// Objects to read next.
+    objects: VecDeque<ObjectAddress>,
+    /// The object being read.
+    transfer: Option<SdoTransfer>,
+    tries: u32,
+    sent_at_ns: u64,
+    mails: BTreeMap<ObjectAddress, Box<[u8]>>,
+}
+
+/// The mappings of all devices being read.
+#[derive(Debug)]
+pub(in crate::bus) struct MappingReads {
+    reads: Vec<MappingRead>,
+    /// Emergencies that arrived.
+    pub(in crate::bus) emergencies: Vec<ReceivedEmergency>,
+}
+
+/// A part of a frame: the number of the read, and what is done.
+type Turn = (usize, MailboxStep);
+
+impl MappingReads {
+    pub(in crate::bus) fn new(devices: Vec<MappedDevice>) -> Self {
+        let reads = devices.into_iter().map(MappingRead::new).collect();
+        Self { reads, emergencies: Vec::new() }
+    }
+
+    /// Reads until no device has an object left.
+    pub(in crate::bus) fn run<W: Wire>(
+        &mut self,
+        exchange: &mut FrameExchange<'_, W>,
+    ) -> Result<(), BusError> {
+        let mut frame = Box::new([0; LONGEST]);
+        let mut reply = Box::new([0; LONGEST + 1]);
+        loop {
+            let now_ns = exchange.wire.now().as_ns();
+            let mut rest: VecDeque<usize> = (0..self.reads.len())
+                .filter(|number| self.reads[*number].begin_next(now_ns))
+                .collect();
+            if rest.is_empty() {
+                return Ok(());
+            }
+
+            let mut progress = false;
+            while !rest.is_empty() {
+                let (turns, length) = self.write(&mut rest, &mut frame[..]);
+                let came = exchange.exchange(&mut frame[..length], &mut reply[..])?;
+                let now_ns = exchange.wire.now().as_ns();
+                for ((number, step), datagram) in turns.into_iter().zip(datagrams(&reply[..came])) {
+                    progress |= datagram.counter != 0;
+                    if datagram.counter != 0 {
+                        self.take(number, step, datagram.data, now_ns);
+                    }
+                }
+            }
+
+            if !progress {
+                exchange.wait(PAUSE);
+            }
+        }
+    }
+
+    /// Writes a frame with the next steps of the first reads in `rest`, and removes these.
+    fn write(&mut self, rest: &mut VecDeque<usize>, buffer: &mut [u8]) -> (Vec<Turn>, usize) {
+        let mut writer = Writer::new(buffer, PURPOSE);
+        let mut turns = Vec::new();
+        while let Some(number) = rest.front().copied() {
+            let Some(step) = self.reads[number].write(&mut writer) else { break };
+            turns.push((number, step));
+            rest.pop_front();
+        }
+
+        let length = writer.finish();
+        (turns, length)
+    }
+
+    fn take(&mut self, number: usize, step: MailboxStep, data: &[u8], now_ns: u64) {
+        let read = &mut self.reads[number];
+        if step == MailboxStep::Send {
+            read.was_sent(now_ns);
+        } else if let Some(emergency) = ReceivedEmergency::of_mail(read.device.place, data) {
+            self.emergencies.push(emergency);
+        } else {
+            read.answer(data);
+        }
+    }
+
+    /// Returns station address and counter of the last mail of each device.
+    pub(in crate::bus) fn mail_counters(&self) -> impl Iterator<Item = (u16, u8)> {
+        self.reads.iter().map(|read| (read.device.station, read.device.mail_counter))
+    }
+
+    pub(super) fn into_mails(self) -> MappingMails {
+        let of_station = self
+            .reads
+            .into_iter()
+            .map(|read| (read.device.station, DeviceMails::new(read.device.mailbox, read.mails)));
+        MappingMails::new(of_station.collect())
+    }
+}
+
+impl MappingRead {
+    fn new(device: MappedDevice) -> Self {
+        let objects = ASSIGNMENTS.map(|index| (index, 0)).into();
+        let mails = BTreeMap::new();
+        Self { device, objects, transfer: None, tries: 0, sent_at_ns: 0, mails }
+    }
+
+    /// Begins the next object if none is being read, or sends the request again when its response
+    /// is overdue. Returns whether anything is left to do.
+    fn begin_next(&mut self, now_ns: u64) -> bool {
+        let is_overdue =
+            self.transfer.is_some() && now_ns.saturating_sub(self.sent_at_ns) > RESPONSE_WITHIN_NS;
+        if is_overdue && self.tries == MOST_TRIES {
+            self.transfer = None;
+            self.objects.clear();
+        } else if is_overdue {
+            let object = self.transfer.as_ref().map(SdoTransfer::object);
+            self.transfer = object.map(|object| self.upload(object));
+            self.tries += 1;
+            self.sent_at_ns = now_ns;
+        }
+
+        if self.transfer.is_none()
+            && let Some(object) = self.objects.pop_front()
+        {
+            self.transfer = Some(self.upload(object));
+            self.tries = 1;
+            self.sent_at_ns = now_ns;
+        }
+
+        self.transfer.is_some()
+    }
+
+    fn upload(&self, (index, entry): ObjectAddress) -> SdoTransfer {
+        SdoTransfer::new(SdoRequest {
+            device: self.device.place,
+            index,
+            entry,
+            complete: false,
+            action: SdoAction::Read,
+        })
+    }
+
+    /// Appends the next step; `None` when it does not fit.
+    fn write(&mut self, writer: &mut Writer<'_>) -> Option<MailboxStep> {
+        let mailbox = self.device.mailbox;
+        let transfer = self.transfer.as_mut()?;
+        let step = transfer.next_step();
+        if step == MailboxStep::Receive {
+            let address = register(self.device.station, mailbox.from);
+            writer.push(Command::Fprd, address, usize::from(mailbox.bytes))?;
+            return Some(step);
+        }
+
+        let length = usize::from(mailbox.to_bytes);
+        let address = register(self.device.station, mailbox.to);
+        let at = writer.push(Command::Fpwr, address, length)?;
+        // A device ignores a mail with the counter of the one before. One that was not taken, as
+        // the mailbox is full, is written again with the same.
+        let counter = self.device.mail_counter % 7 + 1;
+        transfer.write(writer.data_mut(at, length), counter);
+        Some(step)
+    }
+
+    fn was_sent(&mut self, now_ns: u64) {
+        self.device.mail_counter = self.device.mail_counter % 7 + 1;
+        self.sent_at_ns = now_ns;
+        if let Some(transfer) = &mut self.transfer {
+            transfer.was_sent();
+        }
+    }
+
+    fn answer(&mut self, mail: &[u8]) {
+        let Some(transfer) = &mut self.transfer else { return };
+        if !transfer.answer(mail, 0) {
+            return;
+        }
+
+        let object = transfer.object();
+        let outcome = transfer.outcome();
+        self.transfer = None;
+        match outcome {
+            Some(Ok(value)) => {
+                self.mails.insert(object, mail.into());
+                self.objects.extend(objects_after(object, &value));
+            }
+            // The device has no such object: ethercrab reads the same mail.
+            Some(Err(_)) => {
+                self.mails.insert(object, mail.into());
+            }
+            // A value in several mails: an assignment or a mapping has none.
+            None => self.objects.clear(),
+        }
+    }
+}
+
+/// Returns the objects to read after this value of a mapping.
+fn objects_after((index, entry): ObjectAddress, value: &[u8]) -> Vec<ObjectAddress> {
+    let is_assignment = ASSIGNMENTS.contains(&index);
+    match (value, entry) {
+        ([count, ..], 0) => (1..=*count).map(|entry| (index, entry)).collect(),
+        ([low, high, ..], 1..) if is_assignment => vec![(u16::from_le_bytes([*low, *high]), 0)],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_assignment_leads_to_its_pdos_and_these_to_their_entries() {
+        assert_eq!(objects_after((0x1c12, 0), &[2]), [(0x1c12, 1), (0x1c12, 2)]);
+        assert_eq!(objects_after((0x1c12, 2), &[0x02, 0x16]), [(0x1602, 0)]);
+        assert_eq!(objects_after((0x1602, 0), &[1]), [(0x1602, 1)]);
+        assert_eq!(objects_after((0x1602, 1), &[16, 0, 0x40, 0x60]), []);
+        assert_eq!(objects_after((0x1c13, 0), &[0]), [], "nothing is assigned");
+        assert_eq!(objects_after((0x1c13, 0), &[]), [], "an empty value");
+    }
+}

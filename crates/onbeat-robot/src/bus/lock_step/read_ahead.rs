@@ -1,0 +1,111 @@
+//! Registers that ethercrab reads from one device after the other, read from all at once.
+//!
+//! Each value answers one read. A write that may change it removes it.
+
+use std::collections::BTreeMap;
+
+use onbeat_ethercat::registers::{
+    AL_CONTROL, AL_STATUS, ALIAS, DEVICE, DL_STATUS, PORT_TIMES, RECEIVE_TIME,
+};
+use onbeat_rt::frame::{Command, Writer, register, word};
+
+use super::PURPOSE;
+use crate::bus::addresses::{FMMU, FMMU_BYTES};
+use crate::bus::datagram_view::datagrams;
+use crate::bus::single_datagram::SingleDatagram;
+
+/// Features of the controller, behind its type and revision.
+const FEATURES: u16 = DEVICE + 8;
+
+/// A register of all devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::bus) struct RegisterRange {
+    pub(in crate::bus) register: u16,
+    /// In bytes.
+    pub(in crate::bus) length: usize,
+}
+
+/// What a device returned.
+#[derive(Clone, Debug)]
+struct ReadValue {
+    data: Box<[u8]>,
+    /// Working counter.
+    counter: u16,
+}
+
+/// Values read ahead, by station address and register.
+#[derive(Debug, Default)]
+pub(super) struct ReadAhead {
+    values: BTreeMap<(u16, RegisterRange), ReadValue>,
+}
+
+impl ReadAhead {
+    /// Returns the register that a datagram reads, if ethercrab reads it from each device.
+    pub(super) fn range(read: SingleDatagram) -> Option<RegisterRange> {
+        let SingleDatagram { register, length, .. } = read;
+        let is_of_each = matches!(
+            register,
+            FEATURES | ALIAS | DL_STATUS | AL_STATUS | PORT_TIMES | RECEIVE_TIME
+        ) || FMMU.contains(&register) && length == FMMU_BYTES;
+        (is_of_each && length <= FMMU_BYTES).then_some(RegisterRange { register, length })
+    }
+
+    /// Turns a frame that reads this register into its reply, if the value was read ahead.
+    pub(super) fn answer(
+        &mut self,
+        read: SingleDatagram,
+        range: RegisterRange,
+        frame: &mut [u8],
+    ) -> bool {
+        let Some(value) = self.values.remove(&(read.station, range)) else { return false };
+        read.answer(frame, &value.data, value.counter);
+        true
+    }
+
+    /// Removes what a write to one device, or to all, may change.
+    pub(super) fn invalidate(&mut self, command: Command, write: SingleDatagram) {
+        if command != Command::Fpwr {
+            return self.values.clear();
+        }
+
+        let first = usize::from(write.register);
+        let end = first + write.length;
+        self.values.retain(|(station, range), _| {
+            let begin = usize::from(range.register);
+            let is_overwritten = begin < end && first < begin + range.length;
+            let is_state = range.register == AL_STATUS && write.register == AL_CONTROL;
+            *station != write.station || !(is_overwritten || is_state)
+        });
+    }
+
+    /// Returns the devices from `first` on whose value is not there, in their order.
+    pub(super) fn missing(&self, stations: &[u16], first: u16, range: RegisterRange) -> Vec<u16> {
+        let rest = stations.iter().copied().skip_while(|station| *station != first);
+        rest.filter(|station| !self.values.contains_key(&(*station, range))).collect()
+    }
+
+    /// Writes a frame that reads the register of the first of these devices; returns their number
+    /// and the frame's length.
+    pub(super) fn frame(
+        stations: &[u16],
+        range: RegisterRange,
+        buffer: &mut [u8],
+    ) -> (usize, usize) {
+        let mut writer = Writer::new(buffer, PURPOSE);
+        let fit = stations.iter().take_while(|station| {
+            let address = register(**station, range.register);
+            writer.push(Command::Fprd, address, range.length).is_some()
+        });
+        let count = fit.count();
+        (count, writer.finish())
+    }
+
+    /// Stores the values in the reply to such a frame.
+    pub(super) fn take(&mut self, range: RegisterRange, reply: &[u8]) {
+        for datagram in datagrams(reply) {
+            let station = word(datagram.header, 2);
+            let value = ReadValue { data: datagram.data.into(), counter: datagram.counter };
+            self.values.insert((station, range), value);
+        }
+    }
+}
