@@ -34,6 +34,7 @@ mod slots;
 mod table;
 mod timer;
 mod turns;
+mod view;
 mod wakeup;
 
 use std::process::ExitCode;
@@ -60,7 +61,7 @@ impl Length {
 
 type Measure = fn(Length) -> Result<Part, Failure>;
 
-const PARTS: [(&str, Measure); 12] = [
+const PARTS: [(&str, Measure); 13] = [
     ("slots", slots::run),
     ("wakeup", wakeup::run),
     ("probes", probes::run),
@@ -73,6 +74,7 @@ const PARTS: [(&str, Measure); 12] = [
     ("messages", messages::run),
     ("bus", bus::run),
     ("net", net::run),
+    ("view", view::run),
 ];
 
 fn main() -> ExitCode {

@@ -18,7 +18,7 @@ mod write_queue;
 
 use std::time::Duration;
 
-use onbeat_ethercat::al::{ERROR, PREOP};
+use onbeat_ethercat::al::{ERROR, PREOP, STATE};
 use onbeat_ethercat::registers::{
     AL_CONTROL, AL_STATUS, PROCESS_MEMORY, SII_CONTROL, SII_DATA, STATION,
 };
@@ -165,6 +165,10 @@ impl LockStep {
         &mut self,
         exchange: &mut FrameExchange<'_, W>,
     ) -> Result<Option<OutOfStep>, BusError> {
+        if self.writes.is_empty() {
+            return Ok(None);
+        }
+
         let mut frame = Box::new([0; LONGEST]);
         let mut reply = Box::new([0; LONGEST + 1]);
         while !self.writes.is_empty() {
@@ -225,7 +229,7 @@ impl LockStep {
                 if datagram.counter != 0 && status & u16::from(ERROR) != 0 {
                     let code = word(datagram.data, 4);
                     refused.get_or_insert(OutOfStep::Refused(*station, code));
-                } else if datagram.counter == 0 || status != u16::from(PREOP) {
+                } else if datagram.counter == 0 || status & u16::from(STATE) != u16::from(PREOP) {
                     missing.get_or_insert(OutOfStep::Late(*station, status));
                 }
             }
