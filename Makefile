@@ -9,7 +9,7 @@ BESIDE := target/beside
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help install vm-onbeat dist test-dist test-python test-interop test-interop-java load-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace test-vm-net test-vm-clocks causes-vm fuzz inject-live causes worth outside test-view bench test build setup-bench setup-test lint format clippy doc packages unit build-tests loom viewer generated bless peers clean
+.PHONY: help install vm-onbeat dist test-dist test-python test-interop test-interop-java load-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace test-vm-net test-vm-clocks causes-vm fuzz inject-live causes worth outside test-view bench test build setup-bench setup-test setup-peers lint format clippy doc packages unit build-tests loom viewer generated bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -25,6 +25,9 @@ setup-bench:
 
 setup-test:
 	@sh scripts/setup.sh test
+
+setup-peers:
+	@sh scripts/setup.sh peers
 
 # One build serves the tests, `repair` and `generate`. Many tests wait for a loop, and leave the CPUs idle to what only compiles or
 # computes: it runs beside them, where they leave it time, and in a directory of its own, because cargo lets one build into each.
@@ -119,7 +122,7 @@ test-interop-java: setup-test ## ROS 2 names with IHMC's Java on Fast-DDS as the
 load-speed: setup-test ## onbeat.load on a log of a million messages, in Python and Octave, beside the package mcap (a minute)
 	sh tests/interop/load_speed.sh
 
-peers: setup-test build ## ratios beside other tools, in runs taken in turns (needs a quiet machine)
+peers: setup-peers build ## ratios beside other tools, in runs taken in turns (needs a quiet machine)
 	ONBEAT=$(abspath $(ONBEAT)) $(CARGO) bench --locked -p onbeat-cli --bench peers --features peer-on-io-uring -- $(ARGS)
 
 inject-live: ## every fault of the injector takes place as logged (needs a quiet machine)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the missing Debian packages of a command when permitted; otherwise prints their names.
-# usage: setup.sh bench|test|kernels|dist
+# usage: setup.sh bench|test|peers|kernels|dist
 set -eu
 
 # program or command that tests for it:package:purpose
@@ -22,6 +22,8 @@ npm:npm:the page
 trace-cmd:trace-cmd:reading trace.dat files
 chromium:chromium:looking at the page
 python3 -c 'import ensurepip':python3-venv:reading spikes and exports with Python"
+peers_wants="$test_wants
+sockperf:sockperf:round trips beside another tool"
 # busybox must be static: it is the first program of the guests
 kernels_wants="$bench_wants
 qemu-system-x86_64:qemu-system-x86:the guests
@@ -35,9 +37,10 @@ mmdebstrap:mmdebstrap:a bare root of another Debian release"
 case "${1:-}" in
     bench) wants=$bench_wants ;;
     test) wants=$test_wants ;;
+    peers) wants=$peers_wants ;;
     kernels) wants=$kernels_wants ;;
     dist) wants=$dist_wants ;;
-    *) echo "usage: $0 bench|test|kernels|dist" >&2; exit 2 ;;
+    *) echo "usage: $0 bench|test|peers|kernels|dist" >&2; exit 2 ;;
 esac
 
 if ! command -v cargo >/dev/null 2>&1; then
