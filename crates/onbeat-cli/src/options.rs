@@ -40,8 +40,8 @@ pub(crate) struct LoopArguments {
     pub(crate) phase: Phase,
     /// Spike threshold [default: 10 times the median wake-up latency, at least 50us]
     ///
-    /// A cycle counts by its lateness: late start, plus work beyond the plan. The median is that of
-    /// the interval.
+    /// A cycle counts by its lateness: late start, plus execution time beyond --work. The median of
+    /// this excess is added to the default. Medians are those of the interval before.
     #[arg(long, value_parser = time_ns, value_name = "TIME")]
     pub(crate) spikes_over: Option<u64>,
     /// Limit C-states by exit latency, machine-wide, during the run

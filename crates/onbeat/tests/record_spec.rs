@@ -178,6 +178,21 @@ fn only_the_ten_worst_spikes_of_an_interval_are_kept_and_the_rest_are_counted() 
 }
 
 #[test]
+fn what_cycles_usually_take_beyond_the_planned_work_is_not_a_spike() {
+    in_a_file(|path| {
+        let execution_time_ns = |k| if k % 100 == 99 { MS } else { 400_000 };
+        let cycle = |k| Sample { execution_time_ns: execution_time_ns(k), ..sample(k, 0, 10_000) };
+        let samples: Vec<Sample> = (0..2_000).map(cycle).collect();
+        record(path, &samples, &outcome(2_000, 2_000, 0), 0);
+        let run = RunFile::read(path).unwrap();
+
+        let spikes: Vec<u64> = run.intervals.iter().map(|interval| interval.spikes).collect();
+        assert_eq!(spikes, [1 + 10, 10], "the first cycle has none before it to compare with");
+        assert!(run.spikes.iter().all(|spike| spike.index % 100 == 99));
+    });
+}
+
+#[test]
 fn long_runs_have_few_histograms_and_every_seconds_maximum() {
     assert_eq!(interval_ns_for(60 * SECOND_NS), SECOND_NS);
     assert_eq!(interval_ns_for(3_600 * SECOND_NS), 12 * SECOND_NS);

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 /// beyond the planned work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SpikeLimit {
-    /// The larger of 50 µs and ten times the interval's median.
+    /// The larger of 50 µs and ten times the interval's median wake-up latency, plus the median of
+    /// the execution time beyond the planned work.
     TenTimesMedian,
     /// Nanoseconds.
     Above(u64),

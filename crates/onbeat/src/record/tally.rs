@@ -294,19 +294,29 @@ impl IntervalTally {
     fn spike_limit_ns(&self) -> u64 {
         match self.spike_limit {
             SpikeLimit::Above(ns) => ns,
-            SpikeLimit::TenTimesMedian => (self.median_wakeup_ns() * 10).max(LEAST_SPIKE_NS),
+            SpikeLimit::TenTimesMedian => {
+                (self.median_wakeup_ns() * 10).max(LEAST_SPIKE_NS) + self.median_excess_ns()
+            }
         }
+    }
+
+    /// The median of what cycles take beyond the planned work. A cycle that waits for answers, or
+    /// whose controller is slow, has it in each release, which is not a spike.
+    fn median_excess_ns(&self) -> u64 {
+        self.counts_of(Series::ExecutionTime)
+            .filter(|counts| !counts.is_empty())
+            .map_or(0, |counts| counts.value_at_quantile(0.5).saturating_sub(self.work_ns))
+    }
+
+    fn counts_of(&self, series: Series) -> Option<&IntervalCounts> {
+        self.counted.iter().find(|counted| counted.series == series).map(|found| &found.counts)
     }
 
     /// The median of served releases. Skipped ones are left out: an outage must not raise the limit
     /// that is applied to it.
     fn median_wakeup_ns(&self) -> u64 {
-        let counts_of = |series| {
-            self.counted.iter().find(|counted| counted.series == series).map(|c| &c.counts)
-        };
-        let Some((all, skipped)) =
-            counts_of(Series::ReleaseLatency).zip(counts_of(Series::SkippedLatency))
-        else {
+        let all = self.counts_of(Series::ReleaseLatency);
+        let Some((all, skipped)) = all.zip(self.counts_of(Series::SkippedLatency)) else {
             return 0;
         };
         if skipped.is_empty() {
