@@ -50,7 +50,7 @@ def main():
             found = max(found, bus.config_init())
         bus.close()
 
-        # The second MainDevice has ended; the robot reacts from here on. What it would bring back to OP in spite of its judgement, it
+        # The second MainDevice has ended. What it would bring back to OP in spite of its judgement, it
         # would within a second.
         until("judged", lambda: "it may have changed places" in Path("said").read_text())
         time.sleep(1)

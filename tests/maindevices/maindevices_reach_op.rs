@@ -127,10 +127,12 @@ fn a_robot_beside_another_main_device(python: &Path) {
     let said = result["said"].as_str().unwrap();
 
     assert_eq!(result["found"], 6, "{said}");
-    assert_eq!(
-        result["states"],
-        Value::from(vec![1; 6]),
-        "none returns to OP, because their positions are not proven: {said}"
+    // In INIT by the robot, or in PREOP where the other MainDevice was not done when the robot judged.
+    let states: Vec<u64> =
+        result["states"].as_array().unwrap().iter().filter_map(Value::as_u64).collect();
+    assert!(
+        states.len() == 6 && states.iter().all(|state| [1, 2].contains(state)),
+        "none returns to OP, because their positions are not proven: {states:?} {said}"
     );
     for sentence in [
         ": another MainDevice uses the same interface, 1 of its frames so far; end one of the two",

@@ -183,8 +183,8 @@ fn drives_exchanged_behind_a_restarted_segment_stop_the_robot_and_say_why_live()
     let status = robot.0.wait().unwrap();
     let said = room.said("robot");
     for sentence in [
-        "hip: another device is in its place, with product 0x2222; it is kept in INIT and gets no set-points; put hip back",
-        "knee: another device is in its place, with product 0x1003; it is kept in INIT and gets no set-points; put knee back",
+        "hip: another device is in its place, with product 0x2222; it was put into INIT and gets no set-points; put hip back",
+        "knee: another device is in its place, with product 0x1003; it was put into INIT and gets no set-points; put knee back",
     ] {
         assert_eq!(said.matches(sentence).count(), 1, "{said}");
     }

@@ -24,7 +24,7 @@ pub enum EventKind {
     DeviceFound = 5,
     /// A lost device is in OP again; `code` is the time since it was lost, in µs.
     DeviceBack = 6,
-    /// Another device is at the position of this one and is kept in INIT: `new` is what differs (1
+    /// Another device is at the position of this one and was put into INIT: `new` is what differs (1
     /// vendor, 2 product, 3 revision, 4 serial number, 5 alias), `code` is the value of the other
     /// device.
     WrongDevice = 7,
@@ -76,7 +76,7 @@ pub enum EventKind {
     /// The commander died; `code` is its process id.
     CommanderDied = 28,
     /// A device cannot be distinguished from identical ones, and they do not prove its position; it
-    /// is kept in INIT. `code` is the number of identical devices that are not in OP, itself
+    /// was put into INIT. `code` is the number of identical devices that are not in OP, itself
     /// included.
     PlaceInDoubt = 29,
     /// A device on the cable is not in the file; it is not configured. `new` is its position on the

@@ -215,12 +215,12 @@ impl Event {
                 let differs =
                     differs.get(usize::from(new).wrapping_sub(1)).copied().unwrap_or("identity");
                 format!(
-                    "{device}: another device is in its place, with {differs} {code:#x}; it is kept in INIT and gets no set-points; put \
+                    "{device}: another device is in its place, with {differs} {code:#x}; it was put into INIT and gets no set-points; put \
                      {device} back"
                 )
             }
             EventKind::PlaceInDoubt => format!(
-                "{device}: it may have changed places with one like it, of which {code} are out; it is kept in INIT and gets no set-points; \
+                "{device}: it may have changed places with one like it, of which {code} are out; it was put into INIT and gets no set-points; \
                  check the cables and restart the bus, or give the devices aliases"
             ),
             _ => format!(
