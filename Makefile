@@ -141,7 +141,7 @@ causes-vm: ## the same in a PREEMPT_RT guest in virtual time, twice, at least 95
 	sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | xargs strip -o target/vm/causes
 	ONBEAT=$(abspath target/vm/causes) ONBEAT_CAUSES=$(abspath target/vm/causes) ONBEAT_CAUSES_ARGS="$(CAUSES_IN_GUEST)" \
 	ONBEAT_VM_WORK=$(abspath target/vm) ONBEAT_VM_DOWNLOAD=1 \
-	$(CARGO) test --locked -p onbeat-lab --test planted_causes -- --nocapture
+	$(CARGO) test --locked --workspace --test planted_causes -- --nocapture
 
 worth: build ## what four settings of a loop are worth here, and a placebo (needs a quiet machine, ten minutes)
 	python3 tests/worth/run.py --onbeat $(ONBEAT) $(ARGS)
@@ -154,9 +154,9 @@ test-kernels: ## the main job on Debian's kernels, in guests under QEMU's softwa
 	$(CARGO) rustc --release --locked -p onbeat-cli --bin onbeat -- -C target-feature=+crt-static
 	python3 tests/kernels/run.py --onbeat $(ONBEAT) --work target/kernels $(KERNELS)
 
-# One guest at a time: in virtual time each keeps a CPU of the host busy.
+# One guest at a time: in virtual time each keeps a CPU of the host busy. With --workspace, crates have the features that `make test` builds.
 VM_TEST = ONBEAT=$(abspath target/vm/onbeat) ONBEAT_VM_WORK=$(abspath target/vm) ONBEAT_VM_DOWNLOAD=1 \
-	$(CARGO) test --locked -p onbeat-lab $(1) -- --nocapture --test-threads=1
+	$(CARGO) test --locked --workspace $(1) -- --nocapture --test-threads=1
 
 vm-onbeat:
 	@sh scripts/setup.sh kernels

@@ -4,7 +4,6 @@
 use std::cell::{Cell, RefCell};
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
 use onbeat::record::{Account, Recorder, RunFile, RunWriter, Series, WriteError};
@@ -17,6 +16,7 @@ use onbeat_rt::{
 use serde::{Deserialize, Serialize};
 
 use crate::Length;
+use crate::alone::{in_a_child, resident_kib};
 use crate::failure::{Failure, even};
 use crate::latencies::{self, Latencies, PERIOD_NS};
 use crate::table::{Finding, Part};
@@ -49,7 +49,8 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     let dir = tempfile::tempdir().map_err(Failure::system("make a directory"))?;
     let path = dir.path().join("day.onbeat.hlog");
     eprintln!("day: {hours} hours of virtual time");
-    let report = in_a_child(&path, hours)?;
+    let words = hours.to_string();
+    let report: ChildReport = in_a_child(ROLE, &[path.as_os_str(), words.as_ref()])?;
     audit(&RunFile::read(&path)?, &report, hours)?;
     let mib = |bytes: u64| format!("{:.2} MiB", bytes as f64 / 1024.0 / 1024.0);
     let grown = report.end_kib.saturating_sub(report.first_minute_kib);
@@ -110,29 +111,6 @@ fn composition(path: &Path) -> Result<String, Failure> {
         kinds[1],
         kinds[2]
     ))
-}
-
-fn in_a_child(path: &Path, hours: u64) -> Result<ChildReport, Failure> {
-    let myself =
-        std::env::current_exe().map_err(Failure::system("find out where this program is"))?;
-    let program = format!("{} {ROLE}", myself.display());
-    let mut child = Command::new(myself);
-    child.arg(ROLE).arg(path).arg(hours.to_string()).stderr(Stdio::inherit());
-    // The allocator keeps what is freed, as in a run with locked memory. Otherwise what the
-    // compressor gives back after each interval and takes again at the next one counts as growth.
-    child.env("MALLOC_TRIM_THRESHOLD_", "-1").env("MALLOC_MMAP_MAX_", "0");
-    let started = child.output();
-    let ended = started.map_err(|source| Failure::Start { program: program.clone(), source })?;
-
-    if !ended.status.success() {
-        return Err(Failure::Ended { program, status: ended.status, said: "see above".to_owned() });
-    }
-
-    serde_json::from_slice(&ended.stdout).map_err(|why| Failure::Unreadable {
-        path: path.to_owned(),
-        program: "the child",
-        why: why.to_string(),
-    })
 }
 
 /// Checks that the order to the child, its report and the run file agree.
@@ -263,17 +241,4 @@ impl<L> Day<'_, L> {
         }
         Ok(())
     }
-}
-
-/// Resident memory of this process in KiB. `smaps_rollup` counts pages one by one, where `VmRSS` of
-/// kernels before 6.17 is off by what each CPU has not yet reported.
-fn resident_kib() -> u64 {
-    let counted =
-        fs::read_to_string("/proc/self/smaps_rollup").ok().and_then(|text| field(&text, "Rss:"));
-    counted.or_else(|| field(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")).unwrap_or(0)
-}
-
-fn field(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    line.split_whitespace().next()?.parse().ok()
 }

@@ -2,10 +2,9 @@
 //! peers` runs it.
 //!
 //! `cargo bench -p onbeat-cli --bench peers -- [PART...] [--quick]`, with parts `slots`, `wakeup`,
-//! `probes`, `causes`, `recording`, `day`, `report`, `import`, `sharing`, `messages`,
-//! `bus`, `net`; all of them when
-//! none is named. `--quick` takes short runs, to see that everything works: its figures mean
-//! little.
+//! `probes`, `causes`, `recording`, `day`, `report`, `import`, `sharing`, `messages`, `bus`, `net`,
+//! `packets`, `view`; all of them when none is named. `--quick` takes short runs, to see that
+//! everything works: its figures mean little.
 //!
 //! A time on a shared machine says more of the hour than of the program, so contestants take turns
 //! and each turn gives one ratio; the median of the ratios stands in the table with the smallest
@@ -16,6 +15,7 @@
 // What it measures is printed, and nothing is linked against it.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod alone;
 mod bus;
 mod causes;
 mod cyclictest;
@@ -25,6 +25,7 @@ mod importing;
 mod latencies;
 mod messages;
 mod net;
+mod packets;
 mod pages;
 mod probes;
 mod recording;
@@ -61,7 +62,7 @@ impl Length {
 
 type Measure = fn(Length) -> Result<Part, Failure>;
 
-const PARTS: [(&str, Measure); 13] = [
+const PARTS: [(&str, Measure); 14] = [
     ("slots", slots::run),
     ("wakeup", wakeup::run),
     ("probes", probes::run),
@@ -74,6 +75,7 @@ const PARTS: [(&str, Measure); 13] = [
     ("messages", messages::run),
     ("bus", bus::run),
     ("net", net::run),
+    ("packets", packets::run),
     ("view", view::run),
 ];
 
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let done = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [day::ROLE, path, hours] => day::child(path.as_ref(), hours),
+        [packets::ROLE, path, cycles] => packets::child(path.as_ref(), cycles),
         [bus::ROLE, name, cycles, onbeat] => bus::child(name, cycles, onbeat.as_ref()),
         _ if words.iter().any(|word| word == "--bench") => all(&words),
         // `cargo test --all-targets` starts it too, and wants no minutes of measuring.

@@ -20,6 +20,7 @@ export const SERIES: readonly SeriesWord[] = [
   { tag: 'packet_response', name: 'Release to answer', short: 'release–answer', meaning: 'From the release that a packet belongs to, to its answer.' },
   { tag: 'send_path', name: 'Sender’s stack', short: 'send', meaning: 'Of a round trip: from the program to the kernel’s stamp of the sending.' },
   { tag: 'network_time', name: 'Network', short: 'network', meaning: 'Of a round trip: between the kernel’s stamps of sending and receipt, without the device’s own time.' },
+  { tag: 'wire_time', name: 'Wire', short: 'wire', meaning: 'Of the network: between the network card’s stamps of sending and receipt, without the device’s own time.' },
   { tag: 'device_time', name: 'Device', short: 'device', meaning: 'Of a round trip: from receipt to answer, by the device’s clock.' },
   { tag: 'receive_path', name: 'Receiver’s stack', short: 'receive', meaning: 'Of a round trip: from the kernel’s stamp of the receipt to the program.' },
   { tag: 'network_latency', name: 'Board to board', short: 'board–board', meaning: 'From the end of the first board’s delay until the second board’s program has the edge.' },

@@ -1,7 +1,8 @@
-//! UDP packets with the kernel's time stamps, on a prepared socket.
+//! UDP packets with the time stamps of kernel and network card, on a prepared socket.
 //!
 //! The kernel stamps by `CLOCK_REALTIME`; [`wall_offset_ns`] is its distance from the loop's clock,
-//! read beside the stamps and used for nothing else.
+//! read beside the stamps and used for nothing else. A card stamps by a clock of its own, whose
+//! readings are compared with one another only.
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::{mem, ptr};
@@ -14,6 +15,12 @@ use crate::time::Clock;
 const SOFTWARE_STAMPS: libc::c_uint = libc::SOF_TIMESTAMPING_TX_SOFTWARE
     | libc::SOF_TIMESTAMPING_RX_SOFTWARE
     | libc::SOF_TIMESTAMPING_SOFTWARE;
+/// Stamps of the card besides, where its time stamping is enabled (`hwstamp_ctl`, `ptp4l`). A packet
+/// that is sent has its two stamps in two messages; since Linux 4.13.
+const CARD_STAMPS: libc::c_uint = libc::SOF_TIMESTAMPING_TX_HARDWARE
+    | libc::SOF_TIMESTAMPING_RX_HARDWARE
+    | libc::SOF_TIMESTAMPING_RAW_HARDWARE
+    | libc::SOF_TIMESTAMPING_OPT_TX_SWHW;
 
 /// A prepared UDP socket. Its owner keeps it open as long as the loop runs. No call waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +42,8 @@ pub struct Datagram {
     pub from: Option<SocketAddr>,
     /// The kernel's stamp, by `CLOCK_REALTIME`, in nanoseconds.
     pub stamp_ns: Option<u64>,
+    /// The network card's stamp, by its own clock, in nanoseconds.
+    pub card_stamp_ns: Option<u64>,
 }
 
 impl DatagramPort {
@@ -44,12 +53,16 @@ impl DatagramPort {
         Self(descriptor)
     }
 
-    /// Requests the kernel's time stamps of packets in both directions.
+    /// Requests time stamps of packets in both directions: the kernel's, and the network card's where
+    /// its time stamping is enabled. No setting of the card is changed.
     ///
     /// # Errors
     /// [`Errno`].
     pub fn request_stamps(self) -> Result<(), Errno> {
-        let flags = SOFTWARE_STAMPS;
+        self.set_stamps(SOFTWARE_STAMPS | CARD_STAMPS).or_else(|_| self.set_stamps(SOFTWARE_STAMPS))
+    }
+
+    fn set_stamps(self, flags: libc::c_uint) -> Result<(), Errno> {
         // SAFETY: the option takes an int, which lives across the call.
         let answer = unsafe {
             libc::setsockopt(
@@ -90,8 +103,8 @@ impl DatagramPort {
         self.take(into, libc::MSG_DONTWAIT | libc::MSG_TRUNC)
     }
 
-    /// Returns a packet that was sent, with the stamp of its sending: its frame as the driver took
-    /// it, ending in the bytes that were sent. `None` once all were returned.
+    /// Returns a packet that was sent, with a stamp of its sending, the kernel's or the card's: its
+    /// frame as the driver took it, ending in the bytes that were sent. `None` once all were returned.
     ///
     /// # Errors
     /// [`Errno`].
@@ -119,7 +132,8 @@ impl DatagramPort {
         match usize::try_from(length) {
             Ok(length) => {
                 let from = address(&from);
-                Ok(Some(Datagram { length, from, stamp_ns: stamp_ns(&message) }))
+                let [stamp_ns, card_stamp_ns] = stamps(&message);
+                Ok(Some(Datagram { length, from, stamp_ns, card_stamp_ns }))
             }
             Err(_) => match errno() {
                 Errno(libc::EAGAIN | libc::EINTR) => Ok(None),
@@ -190,8 +204,9 @@ fn address(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
     }
 }
 
-/// The software stamp: the first of the three that the kernel gives.
-fn stamp_ns(message: &libc::msghdr) -> Option<u64> {
+/// The kernel's stamp and the card's: the first and the last of three; the second is no longer used
+/// (Documentation/networking/timestamping.rst).
+fn stamps(message: &libc::msghdr) -> [Option<u64>; 2] {
     // SAFETY: the kernel has just filled `message`, whose control data are still there.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
     while !header.is_null() {
@@ -199,15 +214,15 @@ fn stamp_ns(message: &libc::msghdr) -> Option<u64> {
         let (level, kind) = unsafe { ((*header).cmsg_level, (*header).cmsg_type) };
         if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPING {
             // SAFETY: behind a header of this kind stand three timespecs; they need not be aligned.
-            let at: libc::timespec =
-                unsafe { libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned() };
-            return Some(as_ns(&at)).filter(|ns| *ns > 0);
+            let three: [libc::timespec; 3] =
+                unsafe { libc::CMSG_DATA(header).cast::<[libc::timespec; 3]>().read_unaligned() };
+            return [&three[0], &three[2]].map(|at| Some(as_ns(at)).filter(|ns| *ns > 0));
         }
 
         // SAFETY: as above.
         header = unsafe { libc::CMSG_NXTHDR(message, header) };
     }
-    None
+    [None, None]
 }
 
 /// Returns `CLOCK_REALTIME − CLOCK_MONOTONIC`, in nanoseconds, to within half the time that reading
@@ -221,4 +236,48 @@ pub fn wall_offset_ns() -> i64 {
     let after = Monotonic.now();
     let middle_ns = before.as_ns() + after.ns_since(before) / 2;
     as_ns(&wall).wrapping_sub(middle_ns).cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The stamps of control data as the kernel writes them: a time stamp of another kind first.
+    fn stamps_of(three: [libc::timespec; 3]) -> [Option<u64>; 2] {
+        let mut control = [0_u64; 32];
+        // SAFETY: all-zero is a valid msghdr.
+        let mut message: libc::msghdr = unsafe { mem::zeroed() };
+        message.msg_control = control.as_mut_ptr().cast();
+        let mut length = 0;
+        // SAFETY: both headers and their data fit the control data, which are aligned for them.
+        unsafe {
+            let first: *mut libc::cmsghdr = control.as_mut_ptr().cast();
+            (*first).cmsg_level = libc::SOL_SOCKET;
+            (*first).cmsg_type = libc::SCM_TIMESTAMPNS;
+            (*first).cmsg_len = libc::CMSG_LEN(size_of::<libc::timespec>() as u32) as _;
+            length += libc::CMSG_SPACE(size_of::<libc::timespec>() as u32);
+            let second: *mut libc::cmsghdr = first.cast::<u8>().add(length as usize).cast();
+            (*second).cmsg_level = libc::SOL_SOCKET;
+            (*second).cmsg_type = libc::SCM_TIMESTAMPING;
+            (*second).cmsg_len = libc::CMSG_LEN(size_of_val(&three) as u32) as _;
+            libc::CMSG_DATA(second).cast::<[libc::timespec; 3]>().write_unaligned(three);
+            length += libc::CMSG_SPACE(size_of_val(&three) as u32);
+        }
+        message.msg_controllen = length as _;
+        stamps(&message)
+    }
+
+    fn at(seconds: i64, ns: i64) -> libc::timespec {
+        libc::timespec { tv_sec: seconds, tv_nsec: ns }
+    }
+
+    #[test]
+    fn the_first_stamp_is_the_kernels_and_the_last_the_cards() {
+        let none = at(0, 0);
+        assert_eq!(stamps_of([at(2, 5), none, none]), [Some(2_000_000_005), None]);
+        assert_eq!(stamps_of([none, none, at(7, 1)]), [None, Some(7_000_000_001)]);
+        let both = stamps_of([at(2, 5), none, at(7, 1)]);
+        assert_eq!(both, [Some(2_000_000_005), Some(7_000_000_001)]);
+        assert_eq!(stamps_of([none; 3]), [None, None]);
+    }
 }

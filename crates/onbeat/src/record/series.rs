@@ -61,6 +61,9 @@ pub enum Series {
     /// Of a round trip: between the kernel's stamps of sending and receipt, without
     /// [`Self::DeviceTime`].
     NetworkTime,
+    /// Of [`Self::NetworkTime`]: between the network card's stamps of sending and receipt, without
+    /// [`Self::DeviceTime`]. The rest is the driver's and the card's.
+    WireTime,
     /// Of a round trip: from receipt to answer, by the device's clock.
     DeviceTime,
     /// Of a round trip: from the kernel's stamp of the receipt to the program.
@@ -85,7 +88,7 @@ impl Series {
     ];
 
     /// All of them: those of a cycle, then those of imported runs and of single probes.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::ReleaseLatency,
         Self::WakeupLatency,
         Self::ObservedPeriod,
@@ -109,6 +112,7 @@ impl Series {
         Self::PacketResponse,
         Self::SendPath,
         Self::NetworkTime,
+        Self::WireTime,
         Self::DeviceTime,
         Self::ReceivePath,
         Self::NetworkLatency,
@@ -143,6 +147,7 @@ impl Series {
             Self::PacketResponse => "packet_response",
             Self::SendPath => "send_path",
             Self::NetworkTime => "network_time",
+            Self::WireTime => "wire_time",
             Self::DeviceTime => "device_time",
             Self::ReceivePath => "receive_path",
             Self::NetworkLatency => "network_latency",
@@ -183,6 +188,7 @@ impl Series {
             Self::PacketResponse => "release to answer",
             Self::SendPath => "sender's stack",
             Self::NetworkTime => "network",
+            Self::WireTime => "wire",
             Self::DeviceTime => "device",
             Self::ReceivePath => "receiver's stack",
             Self::NetworkLatency => "board to board",

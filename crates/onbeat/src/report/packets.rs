@@ -120,8 +120,15 @@ fn parts(series: &BTreeMap<Series, Statistics>) -> Option<String> {
             format!("{} {}", part.words(), time(figures.mean_ns, Letters::Ascii))
         })
         .collect();
+    let wire = series.get(&Series::WireTime).map_or_else(String::new, |wire| {
+        format!(
+            "; between the card's stamps of {}, without the device: {}",
+            count(wire.count),
+            time(wire.mean_ns, Letters::Ascii)
+        )
+    });
     Some(format!(
-        "mean round trip {} of {} with the kernel's stamps: {}",
+        "mean round trip {} of {} with the kernel's stamps: {}{wire}",
         time(whole_ns, Letters::Ascii),
         count(means[0].count),
         words.join(", ")

@@ -2,12 +2,13 @@
 //!
 //! Counters are exact also when the queue is full.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::net::hand_over::{HandOverReceiver, HandOverSender, hand_over};
 
-/// Room of each side in fates, which are 80 bytes; beyond it packets are in no series, and counted.
+/// Room of each side in fates, which are 88 bytes; beyond it packets are in no series, and counted.
 const LEAST_ROOM: usize = 2_048;
 const MOST_ROOM: usize = 65_536;
 /// How long the recorder may be busy without a packet being left out, where the most allows it.
@@ -28,7 +29,7 @@ pub(super) struct PacketFate {
     pub(super) parts: Option<RoundTripParts>,
 }
 
-/// Parts of a round trip, which sum to it.
+/// Parts of a round trip; the first four sum to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RoundTripParts {
     /// From the program's call to the kernel's stamp of the sending.
@@ -39,6 +40,8 @@ pub(super) struct RoundTripParts {
     pub(super) device_ns: u64,
     /// From the kernel's stamp of the receipt to the program.
     pub(super) receive_ns: u64,
+    /// Of `network_ns`, between the card's stamps; none without both.
+    pub(super) wire_ns: Option<NonZeroU64>,
 }
 
 /// Counters of a device: written by the loop, read by the recorder.

@@ -197,6 +197,9 @@ fn count_one(recorder: &mut Recorder, fate: &PacketFate) {
         recorder.count(Series::NetworkTime, parts.network_ns);
         recorder.count(Series::DeviceTime, parts.device_ns);
         recorder.count(Series::ReceivePath, parts.receive_ns);
+        if let Some(wire_ns) = parts.wire_ns {
+            recorder.count(Series::WireTime, wire_ns.get());
+        }
     }
 }
 

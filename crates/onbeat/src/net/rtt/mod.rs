@@ -401,6 +401,7 @@ impl Figures for PacketFigures {
             Series::PacketResponse,
             Series::SendPath,
             Series::NetworkTime,
+            Series::WireTime,
             Series::DeviceTime,
             Series::ReceivePath,
         ]

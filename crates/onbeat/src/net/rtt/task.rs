@@ -1,6 +1,7 @@
 //! The loop of a round trip: send on the release, take the answers until all are there.
 
 use std::net::{SocketAddr, UdpSocket};
+use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicBool;
 
@@ -208,13 +209,13 @@ impl RoundTripTask {
         for _ in 0..MOST_TAKEN {
             let Ok(Some(sent)) = self.port.sent(&mut self.received[..]) else { return };
             let bytes = self.message.len();
-            let Some(stamp_ns) = sent.stamp_ns else { continue };
             // The frame as the driver took it ends in the message.
             let Some(start) = sent.length.checked_sub(bytes) else { continue };
             if let Some(Ok((header, _))) = self.received.get(start..sent.length).map(packet::decode)
                 && header.session == self.session
             {
-                self.tracker.stamp(usize::from(header.device), header.sequence, stamp_ns);
+                let device = usize::from(header.device);
+                self.tracker.stamp(device, header.sequence, sent.stamp_ns, sent.card_stamp_ns);
             }
         }
     }
@@ -241,7 +242,7 @@ impl RoundTripTask {
                 }
                 self.count_answer(device, packet, (now, reordered));
                 add(&self.fates.counters.unchanged, u64::from(is_unchanged));
-                let parts = self.parts(&header, packet, datagram.stamp_ns, now);
+                let parts = self.parts(&header, packet, datagram, now);
                 self.fates.put(PacketFate {
                     device: Some(header.device),
                     answered_cycle: Some(header.sequence),
@@ -268,7 +269,7 @@ impl RoundTripTask {
         &self,
         header: &WireHeader,
         packet: SentPacket,
-        received_stamp_ns: Option<u64>,
+        received: Datagram,
         now: Instant,
     ) -> Option<RoundTripParts> {
         // A plain echo states no time of its own, which would count as the network's.
@@ -280,9 +281,10 @@ impl RoundTripTask {
         split(&Stamps {
             sent_ns: packet.sent_ns,
             left_ns: on_loops_clock(packet.stamp_ns)?,
-            arrived_ns: on_loops_clock(received_stamp_ns?)?,
+            arrived_ns: on_loops_clock(received.stamp_ns?)?,
             taken_ns: now.as_ns(),
             device_ns: header.answered_ns.checked_sub(header.received_ns)?,
+            card_ns: received.card_stamp_ns.map(|at| at.wrapping_sub(packet.card_stamp_ns)),
         })
     }
 
@@ -344,25 +346,31 @@ pub(super) struct PacketForm {
     pub(super) stamps: bool,
 }
 
-/// The instants of a round trip by one clock, and the device's own time.
+/// The instants of a round trip by one clock, the device's own time, and the time between the card's
+/// stamps by its clock.
 struct Stamps {
     sent_ns: u64,
     left_ns: u64,
     arrived_ns: u64,
     taken_ns: u64,
     device_ns: u64,
+    card_ns: Option<u64>,
 }
 
 fn split(stamps: &Stamps) -> Option<RoundTripParts> {
-    let Stamps { sent_ns, left_ns, arrived_ns, taken_ns, device_ns } = *stamps;
+    let Stamps { sent_ns, left_ns, arrived_ns, taken_ns, device_ns, card_ns } = *stamps;
     // Two clocks are read one after the other; a stamp may appear that much too early.
     let left_ns = left_ns.max(sent_ns);
     let arrived_ns = arrived_ns.min(taken_ns);
+    // Also what a card's clock that was set in between, or a stamp that is missing, makes of it.
+    let card_ns = card_ns.filter(|between_ns| *between_ns <= taken_ns - sent_ns);
+    let wire_ns = card_ns.and_then(|between_ns| between_ns.checked_sub(device_ns));
     Some(RoundTripParts {
         send_ns: left_ns - sent_ns,
         network_ns: arrived_ns.checked_sub(left_ns)?.checked_sub(device_ns)?,
         device_ns,
         receive_ns: taken_ns - arrived_ns,
+        wire_ns: wire_ns.and_then(NonZeroU64::new),
     })
 }
 
@@ -385,26 +393,49 @@ impl Body for RoundTripBody {
 mod tests {
     use super::*;
 
+    const GOOD: Stamps = Stamps {
+        sent_ns: 100,
+        left_ns: 130,
+        arrived_ns: 200,
+        taken_ns: 260,
+        device_ns: 50,
+        card_ns: None,
+    };
+
     #[test]
     fn the_parts_sum_to_the_round_trip() {
-        let stamps =
-            Stamps { sent_ns: 100, left_ns: 130, arrived_ns: 200, taken_ns: 260, device_ns: 50 };
-        let parts = split(&stamps).expect("in order");
+        let parts = split(&GOOD).expect("in order");
         assert_eq!(
             parts,
-            RoundTripParts { send_ns: 30, network_ns: 20, device_ns: 50, receive_ns: 60 }
+            RoundTripParts {
+                send_ns: 30,
+                network_ns: 20,
+                device_ns: 50,
+                receive_ns: 60,
+                wire_ns: None
+            }
         );
-        let RoundTripParts { send_ns, network_ns, device_ns, receive_ns } = parts;
+        let RoundTripParts { send_ns, network_ns, device_ns, receive_ns, .. } = parts;
         assert_eq!(send_ns + network_ns + device_ns + receive_ns, 160);
     }
 
     #[test]
     fn a_clock_that_was_set_or_a_device_that_claims_too_much_has_no_parts() {
-        let good =
-            Stamps { sent_ns: 100, left_ns: 130, arrived_ns: 200, taken_ns: 260, device_ns: 50 };
-        assert_eq!(split(&Stamps { device_ns: 71, ..good }), None);
-        assert_eq!(split(&Stamps { left_ns: 900, ..good }), None);
-        let early = split(&Stamps { left_ns: 90, ..good }).expect("the clocks' readings");
+        assert_eq!(split(&Stamps { device_ns: 71, ..GOOD }), None);
+        assert_eq!(split(&Stamps { left_ns: 900, ..GOOD }), None);
+        let early = split(&Stamps { left_ns: 90, ..GOOD }).expect("the clocks' readings");
         assert_eq!((early.send_ns, early.network_ns), (0, 50));
+    }
+
+    #[test]
+    fn between_the_stamps_of_a_card_is_the_wire_without_the_device_and_never_more_than_there_was() {
+        let wire_ns = |card_ns: u64| {
+            let parts = split(&Stamps { card_ns: Some(card_ns), ..GOOD }).expect("in order");
+            parts.wire_ns.map(NonZeroU64::get)
+        };
+        assert_eq!(wire_ns(64), Some(14));
+        assert_eq!(wire_ns(49), None, "less than the device took");
+        assert_eq!(wire_ns(161), None, "more than the round trip: the card's clock was set");
+        assert_eq!(wire_ns(u64::MAX - 5), None);
     }
 }

@@ -12,6 +12,8 @@ struct PacketSlot {
     sent_ns: u64,
     /// The kernel's stamp of its sending, by the wall clock; 0 for none.
     stamp_ns: u64,
+    /// The card's stamp of its sending, by its own clock; 0 for none.
+    card_stamp_ns: u64,
     fate: Fate,
 }
 
@@ -23,8 +25,23 @@ enum Fate {
 }
 
 impl PacketSlot {
-    const EMPTY: Self =
-        Self { sequence: u64::MAX, release_ns: 0, sent_ns: 0, stamp_ns: 0, fate: Fate::Empty };
+    const EMPTY: Self = Self {
+        sequence: u64::MAX,
+        release_ns: 0,
+        sent_ns: 0,
+        stamp_ns: 0,
+        card_stamp_ns: 0,
+        fate: Fate::Empty,
+    };
+
+    const fn sent(&self) -> SentPacket {
+        SentPacket {
+            release_ns: self.release_ns,
+            sent_ns: self.sent_ns,
+            stamp_ns: self.stamp_ns,
+            card_stamp_ns: self.card_stamp_ns,
+        }
+    }
 }
 
 /// A packet as it was sent.
@@ -36,6 +53,8 @@ pub struct SentPacket {
     pub sent_ns: u64,
     /// The kernel's stamp of its sending, by the wall clock; 0 for none.
     pub stamp_ns: u64,
+    /// The network card's stamp of its sending, by the card's clock; 0 for none.
+    pub card_stamp_ns: u64,
 }
 
 /// What an answer is.
@@ -99,18 +118,19 @@ impl Tracker {
             return None;
         }
         self.outstanding -= 1;
-        Some(SentPacket {
-            release_ns: old.release_ns,
-            sent_ns: old.sent_ns,
-            stamp_ns: old.stamp_ns,
-        })
+        Some(old.sent())
     }
 
     /// Enters a packet just before it is sent. What had its place must have been given up.
     pub fn sends(&mut self, device: usize, sequence: u64, release_ns: u64, sent_ns: u64) {
         let place = self.place(device, sequence);
-        self.slots[place] =
-            PacketSlot { sequence, release_ns, sent_ns, stamp_ns: 0, fate: Fate::Outstanding };
+        self.slots[place] = PacketSlot {
+            sequence,
+            release_ns,
+            sent_ns,
+            fate: Fate::Outstanding,
+            ..PacketSlot::EMPTY
+        };
         self.outstanding += 1;
     }
 
@@ -123,13 +143,20 @@ impl Tracker {
         self.slots[place] = PacketSlot::EMPTY;
     }
 
-    /// Enters the kernel's stamp of a packet's sending.
-    pub fn stamp(&mut self, device: usize, sequence: u64, stamp_ns: u64) {
+    /// Enters a stamp of a packet's sending: the kernel's, the card's, or both.
+    pub fn stamp(
+        &mut self,
+        device: usize,
+        sequence: u64,
+        kernel_ns: Option<u64>,
+        card_ns: Option<u64>,
+    ) {
         if device < self.next.len() {
             let place = self.place(device, sequence);
             let slot = &mut self.slots[place];
             if slot.sequence == sequence {
-                slot.stamp_ns = stamp_ns;
+                slot.stamp_ns = kernel_ns.unwrap_or(slot.stamp_ns);
+                slot.card_stamp_ns = card_ns.unwrap_or(slot.card_stamp_ns);
             }
         }
     }
@@ -142,11 +169,7 @@ impl Tracker {
             Fate::Answered if slot.sequence == sequence => Answer::Duplicate,
             Fate::Outstanding if slot.sequence == sequence => {
                 slot.fate = Fate::Answered;
-                let packet = SentPacket {
-                    release_ns: slot.release_ns,
-                    sent_ns: slot.sent_ns,
-                    stamp_ns: slot.stamp_ns,
-                };
+                let packet = slot.sent();
                 self.outstanding -= 1;
                 let next = &mut self.next[device];
                 let reordered = sequence < *next;
@@ -161,8 +184,7 @@ impl Tracker {
     pub fn give_up_all(&mut self, mut lost: impl FnMut(usize, SentPacket)) {
         for (place, slot) in self.slots.iter_mut().enumerate() {
             if slot.fate == Fate::Outstanding {
-                let PacketSlot { release_ns, sent_ns, stamp_ns, .. } = *slot;
-                lost(place / self.window as usize, SentPacket { release_ns, sent_ns, stamp_ns });
+                lost(place / self.window as usize, slot.sent());
                 *slot = PacketSlot::EMPTY;
             }
         }
@@ -188,7 +210,7 @@ mod tests {
     fn a_packet_is_answered_once_and_every_further_answer_is_counted_apart() {
         let mut tracker = Tracker::new(1, 4);
         (0..3).for_each(|sequence| assert_eq!(send(&mut tracker, sequence), None));
-        let packet = SentPacket { release_ns: 1000, sent_ns: 1007, stamp_ns: 0 };
+        let packet = SentPacket { release_ns: 1000, sent_ns: 1007, stamp_ns: 0, card_stamp_ns: 0 };
         assert_eq!(tracker.answers(0, 1), Answer::First { packet, reordered: false });
         assert_eq!(tracker.answers(0, 1), Answer::Duplicate);
         assert!(matches!(tracker.answers(0, 0), Answer::First { reordered: true, .. }));
@@ -219,6 +241,21 @@ mod tests {
         tracker.sends(1, 9, 0, 0);
         tracker.takes_back(1, 9);
         assert_eq!((tracker.outstanding(), tracker.answers(1, 9)), (0, Answer::Stray));
-        tracker.stamp(7, 0, 1);
+        tracker.stamp(7, 0, Some(1), None);
+    }
+
+    #[test]
+    fn the_two_stamps_of_a_packet_come_in_any_order() {
+        let mut tracker = Tracker::new(1, 4);
+        tracker.sends(0, 2, 0, 7);
+        tracker.stamp(0, 2, None, Some(50));
+        tracker.stamp(0, 2, Some(9), None);
+        tracker.stamp(0, 1, Some(1), Some(1));
+        let packet = SentPacket { release_ns: 0, sent_ns: 7, stamp_ns: 9, card_stamp_ns: 50 };
+        assert_eq!(tracker.answers(0, 2), Answer::First { packet, reordered: false });
+        // The next packet at this place begins without stamps.
+        tracker.sends(0, 6, 1, 8);
+        let packet = SentPacket { release_ns: 1, sent_ns: 8, stamp_ns: 0, card_stamp_ns: 0 };
+        assert_eq!(tracker.answers(0, 6), Answer::First { packet, reordered: false });
     }
 }
