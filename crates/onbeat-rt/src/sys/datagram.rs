@@ -204,7 +204,7 @@ fn address(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
     }
 }
 
-/// The kernel's stamp and the card's: the first and the last of three; the second is no longer used
+/// The kernel's stamp and the card's: the first and the last of three; the second is unused
 /// (Documentation/networking/timestamping.rst).
 fn stamps(message: &libc::msghdr) -> [Option<u64>; 2] {
     // SAFETY: the kernel has just filled `message`, whose control data are still there.
