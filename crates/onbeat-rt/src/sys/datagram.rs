@@ -248,6 +248,7 @@ mod tests {
         // SAFETY: all-zero is a valid msghdr.
         let mut message: libc::msghdr = unsafe { mem::zeroed() };
         message.msg_control = control.as_mut_ptr().cast();
+
         let mut length = 0;
         // SAFETY: both headers and their data fit the control data, which are aligned for them.
         unsafe {
@@ -256,6 +257,7 @@ mod tests {
             (*first).cmsg_type = libc::SCM_TIMESTAMPNS;
             (*first).cmsg_len = libc::CMSG_LEN(size_of::<libc::timespec>() as u32) as _;
             length += libc::CMSG_SPACE(size_of::<libc::timespec>() as u32);
+
             let second: *mut libc::cmsghdr = first.cast::<u8>().add(length as usize).cast();
             (*second).cmsg_level = libc::SOL_SOCKET;
             (*second).cmsg_type = libc::SCM_TIMESTAMPING;
