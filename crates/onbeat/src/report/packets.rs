@@ -127,6 +127,7 @@ fn parts(series: &BTreeMap<Series, Statistics>) -> Option<String> {
             time(wire.mean_ns, Letters::Ascii)
         )
     });
+
     Some(format!(
         "mean round trip {} of {} with the kernel's stamps: {}{wire}",
         time(whole_ns, Letters::Ascii),
