@@ -5,7 +5,7 @@
 mod control_world;
 
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use control_world::{
@@ -17,7 +17,7 @@ use onbeat_control::{
 };
 use onbeat_ethercat::event::EventKind;
 
-/// One test leaves an image behind for a moment, another one removes all of those.
+/// Held by a test that kills a bus or removes what killed ones left, of any name.
 static LEFT_BEHIND: Mutex<()> = Mutex::new(());
 const LONG: Duration = Duration::from_secs(600);
 
@@ -55,13 +55,22 @@ fn in_another_process() {
     }
 }
 
+fn alone() -> MutexGuard<'static, ()> {
+    LEFT_BEHIND.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The names of what was removed. The guard: no other test is between a death and the next bus.
+fn removed(_alone: &MutexGuard<'_, ()>) -> Vec<String> {
+    remove_leftovers()
+}
+
 fn object(name: &str) -> bool {
     Path::new(&format!("/dev/shm/onbeat-{name}")).exists()
 }
 
 #[test]
 fn readers_of_a_killed_bus_get_an_error_and_the_next_bus_takes_over_the_name() {
-    let _alone = LEFT_BEHIND.lock();
+    let _alone = alone();
     let name = unique_name();
     let mut other = Other::with(&format!("bus {name}"));
     let pid = other.pid();
@@ -96,28 +105,30 @@ fn readers_of_a_killed_bus_get_an_error_and_the_next_bus_takes_over_the_name() {
 
 #[test]
 fn the_image_of_a_killed_bus_is_removed_on_request() {
-    let _alone = LEFT_BEHIND.lock();
+    let alone = alone();
     let name = unique_name();
     let mut other = Other::with(&format!("bus {name}"));
     assert_eq!(other.next_line(), "runs");
-    assert!(!remove_leftovers().contains(&name));
+    assert!(!removed(&alone).contains(&name));
     other.kill();
 
-    assert!(remove_leftovers().contains(&name) && !object(&name));
+    assert!(removed(&alone).contains(&name) && !object(&name));
 }
 
 #[test]
 fn an_incomplete_object_is_taken_over() {
+    let alone = alone();
     let name = unique_name();
     std::fs::write(format!("/dev/shm/onbeat-{name}"), [0; 64]).unwrap();
     assert!(matches!(Client::open(&name), Err(ControlError::NotReady { .. })));
-    assert!(!remove_leftovers().contains(&name), "what is not known to be an image is not removed");
+    assert!(!removed(&alone).contains(&name), "what is not known to be an image is not removed");
     drop(Image::create(&name, &layout(), Sharing::WaitFree).unwrap());
     assert!(!object(&name));
 }
 
 #[test]
 fn a_file_that_is_not_an_image_is_left_alone() {
+    let alone = alone();
     let name = unique_name();
     let path = format!("/dev/shm/onbeat-{name}");
     std::fs::write(&path, b"somebody else's").unwrap();
@@ -129,7 +140,7 @@ fn a_file_that_is_not_an_image_is_left_alone() {
             "cannot take over {path}: it is not an image of a bus; remove it, or use another --name"
         )
     );
-    assert!(!remove_leftovers().contains(&name));
+    assert!(!removed(&alone).contains(&name));
     assert_eq!(std::fs::read(&path).unwrap(), b"somebody else's");
     std::fs::remove_file(&path).unwrap();
 }

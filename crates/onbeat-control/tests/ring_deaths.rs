@@ -4,7 +4,7 @@
 mod control_world;
 
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use control_world::{Other, role, tell, unique_name, until};
 use onbeat_control::{
@@ -12,7 +12,7 @@ use onbeat_control::{
     remove_leftovers,
 };
 
-/// One test removes what killed writers left, another one leaves something for a moment.
+/// Held by a test that kills writers or removes what killed ones left, of any name.
 static LEFT_BEHIND: Mutex<()> = Mutex::new(());
 const RECORD_BYTES: usize = 200;
 
@@ -24,6 +24,15 @@ fn settings(records: usize) -> RingSettings {
     };
     let description = "{\"of\":\"a test\"}".to_owned();
     RingSettings { records, record_bytes: RECORD_BYTES, record_type, description }
+}
+
+fn alone() -> MutexGuard<'static, ()> {
+    LEFT_BEHIND.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The names of what was removed. The guard: no other test is between a death and the next writer.
+fn removed(_alone: &MutexGuard<'_, ()>) -> Vec<String> {
+    remove_leftovers()
 }
 
 /// A payload whose length and bytes follow from its number: a torn record does not pass.
@@ -78,7 +87,7 @@ fn in_another_process() {
 /// The writer runs without pause, so each kill hits another instruction of a publication.
 #[test]
 fn a_hundred_writers_killed_at_any_instruction_leave_no_torn_record_and_no_object() {
-    let _alone = LEFT_BEHIND.lock();
+    let alone = alone();
     let name = unique_name();
     let channel = Channel::new(&name, "pattern").unwrap();
     let mut received = 0;
@@ -102,7 +111,7 @@ fn a_hundred_writers_killed_at_any_instruction_leave_no_torn_record_and_no_objec
     }
 
     assert!(received > 0 && channels().contains(&channel));
-    assert!(remove_leftovers().contains(&channel.to_string()));
+    assert!(removed(&alone).contains(&channel.to_string()));
     assert!(!channels().contains(&channel));
 }
 
@@ -129,7 +138,7 @@ fn a_reader_killed_at_any_instruction_does_not_affect_the_writer() {
 
 #[test]
 fn a_second_writer_is_refused_and_the_next_one_replaces_the_ring() {
-    let _alone = LEFT_BEHIND.lock();
+    let _alone = alone();
     let name = unique_name();
     let channel = Channel::new(&name, "pattern").unwrap();
     let mut first = Other::with(&format!("write {name}"));
@@ -164,6 +173,7 @@ fn a_reader_learns_what_the_channel_carries() {
 
 #[test]
 fn rings_that_cannot_exist_and_objects_that_are_none_are_refused() {
+    let alone = alone();
     let channel = Channel::new(&unique_name(), "pattern").unwrap();
     for records in [0, 1, 3, 1 << 30] {
         let wrong = RingWriter::create(&channel, &settings(records));
@@ -175,6 +185,6 @@ fn rings_that_cannot_exist_and_objects_that_are_none_are_refused() {
     let wrong = RingReader::open(&channel, Start::Oldest);
     assert!(matches!(wrong, Err(RingError::NotARing { .. })));
     assert!(RingWriter::create(&channel, &settings(8)).is_err());
-    assert!(!remove_leftovers().contains(&channel.to_string()) && Path::new(&path).exists());
+    assert!(!removed(&alone).contains(&channel.to_string()) && Path::new(&path).exists());
     std::fs::remove_file(path).unwrap();
 }
