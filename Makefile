@@ -33,7 +33,8 @@ setup-peers:
 # computes: it runs beside them, where they leave it time, and in a directory of its own, because cargo lets one build into each.
 test: setup-test format build-tests ## all tests, with everything they need
 	@mkdir -p $(BESIDE)
-	@CARGO_TARGET_DIR=$(abspath $(BESIDE)) nice -n 19 $(MAKE) clippy outside loom doc packages >$(BESIDE)/log 2>&1 & \
+	@CARGO_TARGET_DIR=$(abspath $(BESIDE)) setsid sh scripts/give-way.sh $(MAKE) clippy outside loom doc packages >$(BESIDE)/log 2>&1 & \
+	trap "kill -- -$$!" INT TERM; \
 	$(MAKE) unit generated viewer; tests=$$?; \
 	wait $$!; beside=$$?; cat $(BESIDE)/log; [ $$tests = 0 ] && [ $$beside = 0 ]
 	@echo "all tests passed"

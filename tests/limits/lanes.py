@@ -59,20 +59,11 @@ class TestBinary:
         package, _, target = self.name.partition(" ")
         return target in group.get(package, "").split()
 
-    def run(self):
-        """Exit status and output of one run, started as `cargo test` starts it, out of reach of the terminal's Ctrl-C."""
+    def run(self, gives_way=True):
+        """Exit status and output of one run, started as `cargo test` starts it. A pure binary gives way to the others, unless it
+        must not: beside stress-ng it would not end."""
         environment = dict(os.environ, CARGO_MANIFEST_DIR=self.package, RUST_TEST_THREADS=TEST_THREADS)
-        niceness = "19" if self.is_of(PURE) else "0"
-        run = subprocess.Popen(
-            ["nice", "-n", niceness, self.executable],
-            cwd=self.package,
-            env=environment,
-            start_new_session=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
+        run = start([self.executable], self.package, environment, lowest=gives_way and self.is_of(PURE))
         try:
             output, _ = run.communicate(timeout=LIMIT_S)
             return run.returncode, output
@@ -80,6 +71,21 @@ class TestBinary:
             os.killpg(run.pid, signal.SIGKILL)
             output, _ = run.communicate()
             return None, f"{output}\nno end after {LIMIT_S} s\n"
+
+
+def start(command, directory, environment=None, lowest=False):
+    """Starts a command in a session of its own, out of reach of the terminal's Ctrl-C, with its output in a pipe."""
+    words = ["sh", str(REPOSITORY / "scripts/give-way.sh")] if lowest else []
+    return subprocess.Popen(
+        words + command,
+        cwd=directory,
+        env=environment,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
 
 
 def built():

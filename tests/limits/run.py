@@ -7,7 +7,6 @@ With names, only binaries whose name contains one of them. The output of each is
 those that failed. Exit status 1 when one has.
 """
 
-import subprocess
 import sys
 import threading
 import time
@@ -48,9 +47,10 @@ def main():
 
 def run_examples(print_end):
     started = time.time()
-    command = ["nice", "-n", "19", "cargo", "test", "--locked", "--workspace", "--doc", "--no-fail-fast"]
-    run = subprocess.run(command, cwd=lanes.REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-    print_end("examples of the documentation", run.returncode == 0, time.time() - started, run.stdout)
+    command = ["cargo", "test", "--locked", "--workspace", "--doc", "--no-fail-fast"]
+    run = lanes.start(command, lanes.REPOSITORY, lowest=True)
+    output, _ = run.communicate()
+    print_end("examples of the documentation", run.returncode == 0, time.time() - started, output)
 
 
 if __name__ == "__main__":
