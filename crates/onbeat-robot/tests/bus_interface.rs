@@ -3,8 +3,8 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, unsafe_code)]
 
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -48,7 +48,12 @@ fn in_a_namespace(work: impl FnOnce() + Send + 'static) {
     done.join().unwrap();
 }
 
+/// A child holds copies of all descriptors until its execve: no test starts one while another
+/// checks what a descriptor was the last to hold.
+static CHILDREN: RwLock<()> = RwLock::new(());
+
 fn ip(words: &str) -> Result<String, String> {
+    let _child = CHILDREN.read().unwrap_or_else(PoisonError::into_inner);
     let done = Command::new("ip").args(words.split(' ')).output().map_err(|why| why.to_string())?;
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     if done.status.success() { Ok(said(&done.stdout)) } else { Err(said(&done.stderr)) }
@@ -245,7 +250,7 @@ fn six_devices_reach_op_by_each_wire_and_again_on_a_new_interface() {
             let devices = Devices::start(link);
             // The interface that was there is gone, so a reply came through the new one.
             until_up(&mut bus);
-            assert_eq!(bus.wire().method(), used, "on the new interface too");
+            assert_eq!(bus.wire().method(), used, "on the new one too: {}", bus.wire().words());
             drop(bus);
             devices.end();
             ip("link del o0").unwrap();
@@ -274,12 +279,14 @@ fn an_interface_is_opened_by_one_main_device_and_only_if_it_can_send() {
             Interface::open("o0").unwrap().user(Role::MainDevice).map(|user| user.pid),
             Some(own)
         );
+        let no_child = CHILDREN.write().unwrap_or_else(PoisonError::into_inner);
         drop(first);
         assert_eq!(
             Interface::open("o0").unwrap().user(Role::MainDevice),
             None,
             "free with the socket"
         );
+        drop(no_child);
 
         ip("link set o0-seg down").unwrap();
         let refused = loop {

@@ -11,6 +11,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use onbeat_rt::sys::Port;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -21,6 +22,8 @@ use super::{CarrierError, Interface, PacketRing, Role, WireMethod, XdpSocket};
 
 /// Stack size of the thread: a process that locks its memory locks all of it.
 const STACK_BYTES: usize = 128 * 1024;
+/// How long a claim may outlive its owner.
+const FREE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Why an interface cannot send frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,6 +227,8 @@ impl LinkMonitor {
         let now = LinkState::query(self.changes.as_fd().as_raw_fd(), &self.name);
         let trouble = match now {
             None => Some(Trouble::Gone),
+            // The old interface is gone, and a netlink message follows when the new one is up.
+            Some(state) if state.index != self.index && !state.is_up => Some(Trouble::Gone),
             Some(state) if state.index != self.index => match self.reopen(state.index) {
                 Ok(()) => state.trouble(),
                 Err(CarrierError::InUse { .. }) => Some(Trouble::Taken),
@@ -236,10 +241,24 @@ impl LinkMonitor {
         self.shared.trouble.store(trouble.map_or(0, |trouble| trouble as u32), Ordering::Relaxed);
     }
 
+    /// Opens and claims the interface. A claim that this process has just given up may be held for
+    /// a moment by a child that it has just started.
+    fn open_when_free(&self) -> Result<Interface, CarrierError> {
+        let since = Instant::now();
+        loop {
+            match Interface::open_as(&self.name, Role::MainDevice) {
+                Err(CarrierError::InUse { .. }) if since.elapsed() < FREE_WITHIN => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                opened => return opened,
+            }
+        }
+    }
+
     fn reopen(&mut self, index: u32) -> Result<(), CarrierError> {
-        let interface = Interface::open_as(&self.name, Role::MainDevice)?;
+        let interface = self.open_when_free()?;
         let opened = PacketSocket::new(interface.by(self.method));
-        // A netlink message follows when it is up; it is reopened then.
+        // It went up meanwhile: the netlink message of it follows, and it is reopened then.
         if opened.interface.was_down() {
             return Err(CarrierError::Trouble { name: self.name.clone(), trouble: Trouble::Down });
         }

@@ -29,6 +29,8 @@ const IN_DRIVER: u32 = 1 << 2;
 const TYPED_TRACEPOINT: u32 = 23;
 /// `BPF_F_MMAPABLE`.
 const MAPPABLE: u32 = 1 << 10;
+/// How often a program is given to the verifier, as in `tools/lib/bpf/bpf.c`.
+const LOAD_ATTEMPTS: usize = 5;
 
 /// Attributes of a bpf(2) command: a union of which the kernel reads the part that the command
 /// needs. Larger than any command used here needs, and zero-filled.
@@ -211,6 +213,23 @@ pub(crate) enum AttachPoint<'n> {
     Frames { interface: u32, in_driver: bool },
 }
 
+/// Gives a program to the verifier, which ends with EAGAIN when a signal arrives meanwhile.
+///
+/// # Safety
+/// The addresses in `attributes` must be valid for the call's duration.
+unsafe fn load(attributes: &mut BpfAttributes) -> io::Result<OwnedFd> {
+    let mut attempts = 1;
+    loop {
+        // SAFETY: the caller guarantees the addresses.
+        match unsafe { bpf(PROG_LOAD, attributes) } {
+            Err(why) if why.kind() == io::ErrorKind::WouldBlock && attempts < LOAD_ATTEMPTS => {
+                attempts += 1;
+            }
+            loaded => return loaded.map(descriptor),
+        }
+    }
+}
+
 /// A program attached to a trace point or an interface; dropping it, or the end of the process,
 /// detaches the program.
 #[derive(Debug)]
@@ -240,7 +259,7 @@ impl AttachedProgram {
 
         // SAFETY: `code` has the announced number of instructions, and the licence ends with a NUL;
         // both live across the call.
-        let program = descriptor(unsafe { bpf(PROG_LOAD, &mut { attributes }) }?);
+        let program = unsafe { load(&mut { attributes }) }?;
         let number = program.as_raw_fd() as u32;
         let (command, attributes) = match at {
             AttachPoint::Frames { interface, in_driver } => {

@@ -18,6 +18,11 @@ pub use program::AttachMode;
 pub(crate) use socket::XdpSocket;
 
 use std::io;
+use std::time::{Duration, Instant};
+
+/// How long program and queue of a closed socket may be in use: the kernel frees them in a worker,
+/// and a child that was just started holds copies of all descriptors until its execve.
+const FREE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Why frames of an interface do not pass through AF_XDP.
 #[derive(Debug, thiserror::Error)]
@@ -72,6 +77,19 @@ impl XdpError {
         match source.kind() {
             io::ErrorKind::PermissionDenied => Self::NotPermitted { step },
             _ => Self::Refused { step, source },
+        }
+    }
+}
+
+/// Repeats a step while a program or a queue that was just closed is in use.
+fn when_free<T>(mut step: impl FnMut() -> Result<T, XdpError>) -> Result<T, XdpError> {
+    let since = Instant::now();
+    loop {
+        match step() {
+            Err(XdpError::Busy { .. }) if since.elapsed() < FREE_WITHIN => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            done => return done,
         }
     }
 }

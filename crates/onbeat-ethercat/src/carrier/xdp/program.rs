@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use super::XdpError;
+use super::{XdpError, when_free};
 
 /// Commands, types and flags of bpf(2) (`include/uapi/linux/bpf.h`).
 const MAP_CREATE: libc::c_int = 0;
@@ -19,6 +19,8 @@ const XDP_PROGRAM: u32 = 6;
 const XDP_ATTACHMENT: u32 = 37;
 /// Highest number of a receive queue, plus one.
 const QUEUES: u32 = 64;
+/// How often a program is given to the verifier, as in `tools/lib/bpf/bpf.c`.
+const LOAD_ATTEMPTS: usize = 5;
 
 /// Helper functions that a program calls.
 const KTIME_GET_NS: i32 = 5;
@@ -86,21 +88,8 @@ impl XdpProgram {
         let failed = |step| move |source| XdpError::from_step(step, source);
         let sockets = socket_map().map_err(failed("create a map of sockets"))?;
         let program = load(&sockets).map_err(failed("load an XDP program"))?;
-        let mut attached = link(&program, index, AttachMode::Driver);
-        let mut mode = AttachMode::Driver;
-        let is_busy = |error: &io::Error| error.raw_os_error() == Some(libc::EBUSY);
-        if attached.as_ref().is_err_and(|error| !is_busy(error)) {
-            attached = link(&program, index, AttachMode::Generic);
-            mode = AttachMode::Generic;
-        }
-
-        match attached {
-            Ok(link) => Ok(Self { sockets, mode, _program: program, _link: link }),
-            Err(error) if is_busy(&error) || error.raw_os_error() == Some(libc::EEXIST) => {
-                Err(XdpError::Busy { what: "XDP program", name: name.to_owned() })
-            }
-            Err(error) => Err(XdpError::from_step("attach an XDP program", error)),
-        }
+        let (link, mode) = when_free(|| link_in_any_mode(&program, index, name))?;
+        Ok(Self { sockets, mode, _program: program, _link: link })
     }
 
     /// Redirects frames of EtherCAT that arrive at a queue to a socket.
@@ -114,6 +103,28 @@ impl XdpProgram {
         unsafe { bpf(MAP_UPDATE, attributes) }
             .map(|_| ())
             .map_err(|source| XdpError::from_step("redirect frames to a socket", source))
+    }
+}
+
+fn link_in_any_mode(
+    program: &OwnedFd,
+    index: u32,
+    name: &str,
+) -> Result<(OwnedFd, AttachMode), XdpError> {
+    let is_busy = |error: &io::Error| error.raw_os_error() == Some(libc::EBUSY);
+    let mut mode = AttachMode::Driver;
+    let mut linked = link(program, index, mode);
+    if linked.as_ref().is_err_and(|error| !is_busy(error)) {
+        mode = AttachMode::Generic;
+        linked = link(program, index, mode);
+    }
+
+    match linked {
+        Ok(link) => Ok((link, mode)),
+        Err(error) if is_busy(&error) || error.raw_os_error() == Some(libc::EEXIST) => {
+            Err(XdpError::Busy { what: "XDP program", name: name.to_owned() })
+        }
+        Err(error) => Err(XdpError::from_step("attach an XDP program", error)),
     }
 }
 
@@ -132,9 +143,18 @@ fn load(sockets: &OwnedFd) -> io::Result<OwnedFd> {
         .word(4, program.len() as u32)
         .double(8, program.as_ptr() as u64)
         .double(16, license.as_ptr() as u64);
-    // SAFETY: the program has the given number of instructions, the license ends with a zero byte,
-    // and both live across the call.
-    unsafe { bpf(PROGRAM_LOAD, attributes) }.map(descriptor)
+    let mut attempts = 1;
+    loop {
+        // SAFETY: the program has the given number of instructions, the license ends with a zero
+        // byte, and both live across the call.
+        match unsafe { bpf(PROGRAM_LOAD, attributes) } {
+            // A signal that arrives meanwhile ends the verifier.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && attempts < LOAD_ATTEMPTS => {
+                attempts += 1;
+            }
+            loaded => return loaded.map(descriptor),
+        }
+    }
 }
 
 fn link(program: &OwnedFd, index: u32, mode: AttachMode) -> io::Result<OwnedFd> {
@@ -219,6 +239,7 @@ const fn instruction(code: Code, to: u8, from: u8, offset: i16, number: i32) -> 
 }
 
 /// `union bpf_attr`, as far as it is used here.
+#[derive(Clone, Copy)]
 struct XdpAttributes([u64; 16]);
 
 impl XdpAttributes {

@@ -9,11 +9,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use onbeat_rt::sys::{Errno, Port};
 
-use super::XdpError;
 use super::frame_memory::{CHUNK, FrameMemory};
 use super::program::{AttachMode, XdpProgram};
 use super::queues::receive_queues;
 use super::ring::XdpRing;
+use super::{XdpError, when_free};
 
 /// Entries of each ring: frames of several cycles. A power of two.
 const ENTRIES: u32 = 128;
@@ -106,9 +106,13 @@ impl XdpSocket {
         }
 
         let program = XdpProgram::attach(index, name)?;
-        bind(&socket, index, program.mode).map_err(|source| match source.raw_os_error() {
-            Some(libc::EBUSY) => XdpError::Busy { what: "receive queue", name: name.to_owned() },
-            _ => XdpError::from_step("bind an AF_XDP socket", source),
+        when_free(|| {
+            bind(&socket, index, program.mode).map_err(|source| match source.raw_os_error() {
+                Some(libc::EBUSY) => {
+                    XdpError::Busy { what: "receive queue", name: name.to_owned() }
+                }
+                _ => XdpError::from_step("bind an AF_XDP socket", source),
+            })
         })?;
         program.redirect(QUEUE, socket.as_fd())?;
 
