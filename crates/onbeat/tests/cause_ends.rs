@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use onbeat::cause::{FlightRecorder, FlightSetting, PathSource, Tracefs};
 
@@ -53,6 +54,26 @@ fn a_recorder_that_is_closed_leaves_no_instance() {
     let name = recorder.instance_name();
     assert!(instances().contains(&name));
     recorder.close();
+    assert!(!instances().contains(&name));
+}
+
+/// A child that has just been started holds such copies until its execve.
+#[test]
+fn an_instance_whose_files_are_open_for_a_moment_more_is_removed() {
+    if skipped() {
+        return;
+    }
+
+    let recorder = FlightRecorder::open(&SMALL).unwrap();
+    let name = recorder.instance_name();
+    let file = format!("instances/{name}/per_cpu/cpu0/trace_pipe_raw");
+    let copy = std::fs::File::open(Tracefs::open().unwrap().path(&file)).unwrap();
+    let other = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        drop(copy);
+    });
+    recorder.close();
+    other.join().unwrap();
     assert!(!instances().contains(&name));
 }
 

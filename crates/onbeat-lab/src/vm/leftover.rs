@@ -16,8 +16,10 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use super::VmError;
 use super::work_directory::new_directory;
 
-/// How long a killed process may take to end, in seconds.
-const END_WITHIN_S: i64 = 10;
+/// How long a killed process may take to end.
+const END_WITHIN: Duration = Duration::from_secs(10);
+/// How long to wait before the arguments of a process that has none are read again.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// How long a lock may outlive its process: a child that was not yet QEMU shares it until it ends.
 const LOCK_OUTLIVES: Duration = Duration::from_secs(1);
 
@@ -143,20 +145,33 @@ fn end_process(pid: Pid, directory: &Path) -> io::Result<bool> {
     }
     // From here on the number stands for this process, whatever becomes of it.
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return Ok(false) };
-    if !runs_in(pid, directory) {
+    let Some(arguments) = arguments_in(&process, || arguments(pid))? else { return Ok(false) };
+    if !runs_in(pid, directory) || !names_guest(&arguments, directory) {
         return Ok(false);
     }
 
-    let arguments = arguments(pid);
-    if arguments.is_empty() {
-        // It has given up its memory and not yet its directory, after the signal that the end of
-        // its starter has sent.
-        return ends(&process).map(|()| false);
-    }
-    if !names_guest(&arguments, directory) {
-        return Ok(false);
-    }
     kill(&process).map(|()| true)
+}
+
+/// The arguments of a process, or `None` when it has ended. While there are none, it either ends,
+/// having given up its memory and not yet its directory, or is within execve.
+fn arguments_in(
+    process: &OwnedFd,
+    mut read: impl FnMut() -> Vec<u8>,
+) -> io::Result<Option<Vec<u8>>> {
+    let since = Instant::now();
+    loop {
+        let arguments = read();
+        if !arguments.is_empty() {
+            return Ok(Some(arguments));
+        }
+        if ends_within(process, LOOK_AGAIN)? {
+            return Ok(None);
+        }
+        if since.elapsed() > END_WITHIN {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
 }
 
 fn runs_in(pid: Pid, directory: &Path) -> bool {
@@ -180,17 +195,16 @@ fn kill(process: &OwnedFd) -> io::Result<()> {
         Err(error) => return Err(error.into()),
     }
 
-    ends(process)
+    let has_ended = ends_within(process, END_WITHIN)?;
+    if has_ended { Ok(()) } else { Err(io::ErrorKind::TimedOut.into()) }
 }
 
-/// Waits for the end of a process.
-fn ends(process: &OwnedFd) -> io::Result<()> {
-    let limit = Timespec { tv_sec: END_WITHIN_S, tv_nsec: 0 };
+/// Waits for the end of a process; returns whether it has ended.
+fn ends_within(process: &OwnedFd, limit: Duration) -> io::Result<bool> {
+    let limit =
+        Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
     let mut ends = [PollFd::new(process, PollFlags::IN)];
-    match poll(&mut ends, Some(&limit))? {
-        0 => Err(io::ErrorKind::TimedOut.into()),
-        _ => Ok(()),
-    }
+    Ok(poll(&mut ends, Some(&limit))? > 0)
 }
 
 #[cfg(test)]
@@ -247,9 +261,30 @@ mod tests {
 
         let path = directory.path().to_owned();
         drop(directory);
-        let ended = end_guests(guests.path()).expect("an end");
+        // A child that another test has just started holds a copy of the lock until the kernel
+        // closes its files in execve, which is after the start has returned here.
+        let since = Instant::now();
+        let mut ended = Vec::new();
+        while ended.is_empty() && since.elapsed() < END_WITHIN {
+            ended = end_guests(guests.path()).expect("an end");
+        }
         assert_eq!(ended, [EndedGuest { directory: path.clone(), processes: Vec::new() }]);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_process_within_execve_is_judged_by_its_next_arguments() {
+        let (_guests, directory) = guest_directory();
+        let mut child = stand_in(&directory, "guest=something-else");
+        let pid = Pid::from_raw(child.id().cast_signed()).expect("a number");
+        let process = pidfd_open(pid, PidfdFlags::empty()).expect("a descriptor");
+        let mut reads = [vec![], vec![], b"sh\0".to_vec()].into_iter();
+
+        let found = arguments_in(&process, || reads.next().expect("no further read"));
+        assert_eq!(found.expect("arguments"), Some(b"sh\0".to_vec()));
+        drop(child.stdin.take());
+        child.wait().expect("its status");
+        assert_eq!(arguments_in(&process, Vec::new).expect("an end"), None);
     }
 
     #[test]

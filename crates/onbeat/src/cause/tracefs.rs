@@ -11,6 +11,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
@@ -95,6 +96,8 @@ pub struct Tracefs {
 
 /// Prefix of the names of onbeat's instances.
 const PREFIX: &str = "onbeat-";
+/// How long to wait for others to close the files of an instance.
+const CLOSED_WITHIN: Duration = Duration::from_secs(1);
 
 /// The initial PID namespace (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
@@ -225,13 +228,31 @@ impl Instance {
         let _ = self.write("tracing_on", "0");
         fs::remove_dir(&self.path)
     }
+
+    /// Removes it when no process has a file of it open any more. A child that this process has
+    /// just started holds copies of all descriptors until its execve.
+    fn remove_when_closed(&self) -> io::Result<()> {
+        let since = Instant::now();
+        loop {
+            match self.remove() {
+                Err(why) if is_busy(&why) && since.elapsed() < CLOSED_WITHIN => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                removed => return removed,
+            }
+        }
+    }
 }
 
 impl Drop for Instance {
     fn drop(&mut self) {
         // If it cannot be removed now, the next start removes it.
-        let _ = self.remove();
+        let _ = self.remove_when_closed();
     }
+}
+
+fn is_busy(why: &io::Error) -> bool {
+    why.kind() == io::ErrorKind::ResourceBusy
 }
 
 /// Whether `name` is `onbeat-PID-START-COUNT` and this process no longer exists.
