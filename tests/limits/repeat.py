@@ -37,7 +37,7 @@ FAILED_OUTPUT = REPOSITORY / "target/repeat"
 FETCHED = """target/clients-venv target/exports-venv target/interop-venv target/maindevices-venv target/messages-venv target/tmp
     tests/java/target""".split()
 # What `cargo test` builds beside the test binaries.
-BUILT_BESIDE = """target/debug/onbeat target/debug/examples/level_foot target/debug/deps/libonbeat_c.a
+BUILT_BESIDE = """target/debug/onbeat target/debug/onbeat-gateway target/debug/examples/level_foot target/debug/deps/libonbeat_c.a
     target/debug/deps/libonbeat_c.so""".split()
 
 
