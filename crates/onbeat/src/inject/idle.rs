@@ -128,6 +128,8 @@ mod tests {
     use super::*;
     use crate::inject::{Fault, InjectionTarget, ReleaseGrid};
     use onbeat_rt::Instant;
+    use std::sync::mpsc::RecvTimeoutError;
+    use std::time::Duration;
 
     fn machine(states: &[(&str, u64, u64)]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
@@ -186,14 +188,23 @@ mod tests {
         let aim = plan.aim(Monotonic.now());
 
         assert_eq!(idle.disturb(&plan, &aim), None);
-        let usage = dir.path().join("cpu3/cpuidle/state2/usage");
+        // The counter moves all the time: whenever it is first read, it has moved at the release.
+        let state = dir.path().join("cpu3/cpuidle/state2");
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let mover = std::thread::spawn(move || {
-            sleep_until(Monotonic.now().plus_ns(3_000_000));
-            fs::write(usage, "42\n").unwrap();
+            for usage in 42.. {
+                fs::write(state.join("next"), format!("{usage}\n")).unwrap();
+                fs::rename(state.join("next"), state.join("usage")).unwrap();
+                if stopped.recv_timeout(Duration::from_millis(1)) != Err(RecvTimeoutError::Timeout)
+                {
+                    return;
+                }
+            }
         });
 
         let aim = plan.aim(Monotonic.now().plus_ns(200_000_000));
         let done = idle.disturb(&plan, &aim).unwrap();
+        drop(stop);
         mover.join().unwrap();
         assert_eq!((done.at, done.ns, done.figures), (aim.wake_up, 133_000, [2, 133_000]));
     }
