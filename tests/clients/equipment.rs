@@ -215,12 +215,19 @@ impl Robot {
         Self::new(file.to_str().unwrap(), &options)
     }
 
-    /// The humanoid at this period and priority, moved by commands; no late cycle stops it, only the loss of its commander does.
+    /// The humanoid at this period and priority, moved by commands. No late cycle stops it, neither by its ladder nor by the
+    /// watchdogs of its drives; only the loss of its commander does.
     pub(crate) fn humanoid(period: &str, priority: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("humanoid.toml");
         let ladder = "[robot.ladder]\ndegrade_at = 1000000\nstop_at = 1000000\n";
-        let text = format!("{}\n{ladder}[robot.goal]\nlost_ms = 4000\n", Description::HUMANOID);
+        let patient = [("[segment]", "watchdog_ms = 6000"), ("[robot]", "following_ms = 60000")];
+        let text =
+            patient.iter().fold(Description::HUMANOID.to_owned(), |text, (table, setting)| {
+                assert!(text.contains(&format!("{table}\n")), "{table}");
+                text.replacen(&format!("{table}\n"), &format!("{table}\n{setting}\n"), 1)
+            });
+        let text = format!("{text}\n{ladder}[robot.goal]\nlost_ms = 4000\n");
         std::fs::write(&file, text).unwrap();
         let options = ["--trajectory", "commander", "--period", period, "--for", "10m"];
         let options = [&options[..], &["--priority", priority]].concat();
