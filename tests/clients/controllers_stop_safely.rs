@@ -203,7 +203,7 @@ impl Drop for Running {
 }
 
 fn stops_safely(controller: Controller) {
-    let robot = Robot::humanoid("2ms", "0");
+    let robot = Robot::humanoid("5ms", "0");
     let mut cycles = RobotCycles::open(&robot);
     let Controller { mut command, last } = controller;
     command.args([&robot.name, "600"]).args(last).stdin(Stdio::null());
