@@ -182,6 +182,7 @@ fn robot_cycle(at_ns: u64, message: &Value) -> RobotCycle {
             .collect(),
         other => panic!("{name}: {other:?}"),
     };
+
     RobotCycle {
         at_ns,
         phase: number("robot_phase"),

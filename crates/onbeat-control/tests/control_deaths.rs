@@ -26,6 +26,7 @@ fn in_another_process() {
     let Some(words) = role() else {
         return assert!(std::env::args().count() > 0, "a role for others");
     };
+
     match words[0].as_str() {
         "bus" => {
             let mut bus = Image::create(&words[1], &layout(), Sharing::WaitFree).unwrap();

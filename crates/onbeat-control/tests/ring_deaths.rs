@@ -63,6 +63,7 @@ fn in_another_process() {
         return assert!(std::env::args().count() > 0, "a role for others");
     };
     let channel = Channel::new(&words[1], "pattern").unwrap();
+
     match words[0].as_str() {
         "write" => {
             let mut writer = RingWriter::create(&channel, &settings(64)).unwrap();

@@ -143,6 +143,7 @@ fn load(sockets: &OwnedFd) -> io::Result<OwnedFd> {
         .word(4, program.len() as u32)
         .double(8, program.as_ptr() as u64)
         .double(16, license.as_ptr() as u64);
+
     let mut attempts = 1;
     loop {
         // SAFETY: the program has the given number of instructions, the license ends with a zero
