@@ -4,9 +4,10 @@
 
 mod control_world;
 
+use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use control_world::{
     ALL, BYTES, Other, client, cycle, exchange, layout, number_of, pattern, role, tell, unique_name,
@@ -220,7 +221,13 @@ fn an_inconsistent_image_is_refused() {
     assert!(Client::open(&name).is_ok());
 }
 
-/// `times` reads by two threads and a process, while the bus publishes without a pause.
+/// Publications without a pause: more than an image has slots, so readers are overtaken.
+const BURST: u64 = 64;
+/// Shortest pause after a burst. Where a reader takes longer for its copy than the bus for all
+/// slots, no read would succeed without pauses; no real bus publishes without them.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(10);
+
+/// `times` reads by two threads and a process, while the bus publishes in bursts.
 fn nothing_is_torn(sharing: Sharing, times: u64) {
     let name = unique_name();
     let mut bus = Image::create(&name, &layout(), sharing).unwrap();
@@ -232,10 +239,16 @@ fn nothing_is_torn(sharing: Sharing, times: u64) {
     let is_over = AtomicBool::new(false);
     let (different, of_process) = thread::scope(|threads| {
         let writer = threads.spawn(|| {
-            for number in 2.. {
-                publish(&mut bus, number);
-                if is_over.load(Ordering::Relaxed) {
-                    return;
+            let mut numbers = 2..;
+            while !is_over.load(Ordering::Relaxed) {
+                let began = Instant::now();
+                numbers.by_ref().take(BURST as usize).for_each(|number| publish(&mut bus, number));
+
+                // As long as the burst, whatever it took here.
+                let published = Instant::now();
+                let pause = (published - began).max(SHORTEST_PAUSE);
+                while published.elapsed() < pause {
+                    spin_loop();
                 }
             }
         });
