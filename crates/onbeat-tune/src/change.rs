@@ -426,7 +426,7 @@ impl Key {
                 }
                 present(host.read(&format!("/proc/irq/{number}/smp_affinity_list")))
             }
-            Self::Affinity { task, .. } if !tasks::is_alive(host, *task) => Ok(None),
+            Self::Affinity { task, .. } if !tasks::is_movable(host, *task) => Ok(None),
             Self::Affinity { task, .. } => {
                 present(tasks::affinity(host, task.tid).map(|cpus| cpus.to_string()))
             }

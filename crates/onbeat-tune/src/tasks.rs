@@ -83,6 +83,12 @@ pub fn is_alive(host: &dyn HostFiles, id: TaskId) -> bool {
     task(host, id.tid).is_some_and(|now| now.id == id)
 }
 
+/// Whether this task is still running and its CPUs can be set: the kernel makes a worker before it
+/// binds it, and one that was found in between has the CPUs it was made for since.
+pub(super) fn is_movable(host: &dyn HostFiles, id: TaskId) -> bool {
+    task(host, id.tid).is_some_and(|now| now.id == id && !now.is_bound())
+}
+
 /// All tasks by number, without those that end during the call.
 ///
 /// # Errors

@@ -15,7 +15,7 @@ use onbeat_tune::{
     ChangeOutcome, HostFiles, Intent, Journal, Key, Purpose, Repaired, TuneError, UndoMode, repair,
 };
 use rustix::fs::Mode;
-use tune_fake::{Cgroups, Fake, OWN, World, directory_in_memory};
+use tune_fake::{BOUND, Cgroups, Fake, OWN, World, directory_in_memory};
 
 const DEFAULT: &str = "/proc/irq/default_smp_affinity";
 const WORK: &str = "/sys/devices/virtual/workqueue/cpumask";
@@ -287,6 +287,20 @@ fn a_task_whose_number_is_reused_is_not_touched() {
     let repaired = repair(directory.path(), &host).unwrap();
 
     assert_eq!(host.mask(100), "0-2");
+    let Ending::Undone(undone) = &repaired[0].ending else { panic!("{repaired:?}") };
+    assert_eq!((undone[0].outcome.clone(), journals(directory.path())), (ChangeOutcome::Gone, 0));
+}
+
+/// A worker of the kernel's is bound after it was made, and may have been found in between.
+#[test]
+fn a_thread_that_the_kernel_has_bound_since_is_not_touched() {
+    let host = host();
+    let directory = directory_in_memory();
+    left_behind(directory.path(), &host, &[affinity(16, 116, "0-7", "0-2")]);
+    host.world.borrow_mut().tasks.get_mut(&16).unwrap().flags = BOUND;
+    let repaired = repair(directory.path(), &host).unwrap();
+
+    assert_eq!(host.mask(16), "0-2");
     let Ending::Undone(undone) = &repaired[0].ending else { panic!("{repaired:?}") };
     assert_eq!((undone[0].outcome.clone(), journals(directory.path())), (ChangeOutcome::Gone, 0));
 }
