@@ -12,6 +12,8 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use live_machine::plans::{self, LivePlans};
 use live_machine::stage::{Actor, Stage, act};
@@ -19,7 +21,7 @@ use live_machine::state::Captured;
 use onbeat_tune::apply::{ApplyRequest, OnRefusal, OwnerRule, StepOutcome, apply, status, undo};
 use onbeat_tune::catalogue::LoopSetup;
 use onbeat_tune::plan::Plan;
-use onbeat_tune::{HostFiles, LiveHost, Repaired, Scope, UndoMode};
+use onbeat_tune::{HostFiles, LiveHost, Repaired, Scope, TuneError, UndoMode};
 
 const NAME: &str = "after_apply_kill_and_undo_no_setting_of_this_machine_differs_live";
 /// What a process of this test is: `test`, `apply`, `loop` or `guest`. Without it: their starter.
@@ -27,6 +29,8 @@ const ROLE: &str = "ONBEAT_APPLY_ROLE";
 /// The directory with the plans, in which the process that applies them puts its journals.
 const DIRECTORY: &str = "ONBEAT_APPLY_DIRECTORY";
 const ROUNDS: &str = "ONBEAT_APPLY_ROUNDS";
+/// The file that says, in that directory, that all plans are applied.
+const APPLIED: &str = "applied";
 /// Mounts where some tunings are, for this process and its children alone.
 const MOUNTS: &str = "mount -t debugfs none /sys/kernel/debug; \
                       mount -t tracefs none /sys/kernel/tracing; exec \"$@\"";
@@ -77,8 +81,9 @@ fn apply_everything(directory: &Path) {
         }
     }
 
+    fs::write(directory.join(APPLIED), "").unwrap();
     println!("all applied");
-    std::thread::park();
+    thread::park();
 }
 
 /// The reason why this machine cannot be changed by a test.
@@ -147,7 +152,8 @@ struct Outcome {
 }
 
 /// Applies the plans in another process, kills it when its journals have `kill_at` lines or when all
-/// is applied, and undoes from this process.
+/// is applied, and undoes from this process. Threads come and go, so that the lines may be fewer
+/// than in an earlier round.
 fn one_round(live: &LivePlans, setup: &LoopSetup, kill_at: usize) -> Outcome {
     // A failure leaves it, because the journals in it are needed for the undo.
     let directory = tempfile::tempdir().unwrap().keep();
@@ -163,8 +169,10 @@ fn one_round(live: &LivePlans, setup: &LoopSetup, kill_at: usize) -> Outcome {
     let ids = if kill_at == usize::MAX {
         changed_ids(&mut child.0)
     } else {
-        while lines_of(&journals) < kill_at && child.0.try_wait().unwrap().is_none() {
-            std::thread::yield_now();
+        let applied = directory.join(APPLIED);
+        let is_over = |child: &mut Child| applied.exists() || child.try_wait().unwrap().is_some();
+        while lines_of(&journals) < kill_at && !is_over(&mut child.0) {
+            thread::yield_now();
         }
         BTreeSet::new()
     };
@@ -173,7 +181,7 @@ fn one_round(live: &LivePlans, setup: &LoopSetup, kill_at: usize) -> Outcome {
 
     let lines = lines_of(&journals);
     let host = LiveHost::new();
-    let undone = undo(&host, &journals, UndoMode::Careful).unwrap();
+    let undone = undo_after_kill(&host, &journals);
     let is_settled = undone.iter().all(Repaired::is_settled);
     assert!(is_settled, "the journals are in {}: {undone:#?}", journals.display());
     assert_eq!(status(&host, &journals).unwrap(), []);
@@ -182,6 +190,20 @@ fn one_round(live: &LivePlans, setup: &LoopSetup, kill_at: usize) -> Outcome {
 
     let differs = before.differences(&Captured::of_machine(setup, own_pid()));
     Outcome { lines, values: before.settings.len(), ids, differs }
+}
+
+/// Undoes what the killed process has left. A program that it was just starting shares its lock until
+/// it executes, which is awaited.
+fn undo_after_kill(host: &LiveHost, journals: &Path) -> Vec<Repaired> {
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        match undo(host, journals, UndoMode::Careful) {
+            Err(TuneError::Busy(_)) if Instant::now() < until => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            undone => return undone.unwrap(),
+        }
+    }
 }
 
 /// The ids that the other process has changed, when it has applied all plans.

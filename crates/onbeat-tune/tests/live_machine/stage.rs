@@ -5,6 +5,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Barrier};
 use std::thread;
 
 use onbeat_tune::catalogue::LoopSetup;
@@ -73,9 +74,17 @@ impl Drop for Stage {
 /// What the process of a role does: waits for its end, with the threads of the role.
 pub fn act(role: &str) {
     let names = if role == "guest" { &GUEST_THREADS[..] } else { &[] };
+    // A thread names itself when it starts.
+    let named = Arc::new(Barrier::new(names.len() + 1));
     for name in names {
-        thread::Builder::new().name((*name).to_owned()).spawn(thread::park).unwrap();
+        let named = Arc::clone(&named);
+        let wait = move || {
+            named.wait();
+            thread::park();
+        };
+        thread::Builder::new().name((*name).to_owned()).spawn(wait).unwrap();
     }
+    named.wait();
     println!("ready");
     thread::park();
 }

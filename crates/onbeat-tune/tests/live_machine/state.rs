@@ -32,8 +32,9 @@ const SETTINGS: [&str; 12] = [
 /// The same, one level below each entry of a directory.
 const SETTINGS_OF_EACH: [(&str, &str); 3] =
     [("/sys/module", "parameters"), ("/sys/class/net", "queues"), ("/sys/block", "queue")];
-/// Directories with values that the kernel itself changes, and files that list tasks.
-const NOT_SETTINGS: [&str; 9] = [
+/// Ends of paths: directories and files with values that the kernel itself changes, and files that
+/// list tasks.
+const NOT_SETTINGS: [&str; 14] = [
     "ns_last_pid",
     "random",
     "pty",
@@ -43,6 +44,13 @@ const NOT_SETTINGS: [&str; 9] = [
     "cgroup.procs",
     "cgroup.threads",
     "memory",
+    "memory.peak",
+    "memory.swap.peak",
+    "cpuacct.usage",
+    // It follows the traffic.
+    "byte_queue_limits/limit",
+    // It follows the longest search for a task to run.
+    "max_newidle_lb_cost",
 ];
 const TASK_SETTINGS: [TaskSetting; 7] = [
     TaskSetting::Scheduling,
@@ -150,10 +158,9 @@ fn add_files(state: &mut State) {
 
 /// Adds a file, or all files below a directory. Links are not followed.
 fn add_below(path: &Path, state: &mut State) {
-    let name = path.file_name().unwrap_or_default();
     let Ok(metadata) = fs::symlink_metadata(path) else { return };
     let is_statistic = path.extension().is_some_and(|extension| extension == "pressure");
-    if is_statistic || NOT_SETTINGS.iter().any(|known| name == *known) {
+    if is_statistic || NOT_SETTINGS.iter().any(|known| path.ends_with(known)) {
         return;
     }
 
