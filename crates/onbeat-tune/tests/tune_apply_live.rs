@@ -192,8 +192,8 @@ fn one_round(live: &LivePlans, setup: &LoopSetup, kill_at: usize) -> Outcome {
     Outcome { lines, values: before.settings.len(), ids, differs }
 }
 
-/// Undoes what the killed process has left. A program that it was just starting shares its lock until
-/// it executes, which is awaited.
+/// Undoes what the killed process has left. A program that it was just starting shares its lock
+/// until execve, which is awaited.
 fn undo_after_kill(host: &LiveHost, journals: &Path) -> Vec<Repaired> {
     let until = Instant::now() + Duration::from_secs(30);
     loop {

@@ -105,6 +105,10 @@ impl CapturedFiles {
 
         match self.entries.get(path) {
             Some(CapturedEntry::Directory(Some(names))) => Ok(names.iter().cloned().collect()),
+            // Gone since something in it was read, as the directory of a process that has ended.
+            Some(CapturedEntry::Directory(None)) if self.manifest.absent.contains(path) => {
+                Err(io::ErrorKind::NotFound.into())
+            }
             Some(CapturedEntry::Directory(None)) => {
                 Err(io::Error::other("the capture does not hold its names"))
             }
@@ -145,5 +149,26 @@ impl CapturedFiles {
                 Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_ends_during_a_capture_has_no_threads_in_it() {
+        let mut manifest = CaptureManifest::default();
+        manifest.absent.insert("/proc/7/task".to_owned());
+        let mut files = CapturedFiles::new(manifest);
+        let file = || CapturedEntry::File(b"7 (sh) S".as_slice().into());
+        for pid in [7, 8] {
+            files.add(&format!("/proc/{pid}/task/{pid}/stat"), file());
+        }
+
+        let of_ended = files.names("/proc/7/task").expect_err("it has ended");
+        assert_eq!(of_ended.kind(), io::ErrorKind::NotFound);
+        let of_other = files.names("/proc/8/task").expect_err("nothing has listed it");
+        assert_eq!(of_other.kind(), io::ErrorKind::Other);
     }
 }
