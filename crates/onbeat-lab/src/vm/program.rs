@@ -92,11 +92,30 @@ mod tests {
         (directory, path)
     }
 
+    /// Starts a program that was just written. A process that another test is starting meanwhile
+    /// has a copy of the descriptor that was open for writing, until execve closes it: the file is
+    /// busy.
+    #[cfg(target_arch = "x86_64")]
+    fn started(path: &std::path::Path) -> std::process::Child {
+        let since = std::time::Instant::now();
+        loop {
+            match Command::new(path).spawn() {
+                Err(error)
+                    if error.kind() == std::io::ErrorKind::ExecutableFileBusy
+                        && since.elapsed() < std::time::Duration::from_secs(30) =>
+                {
+                    std::thread::yield_now();
+                }
+                started => return started.expect("a program"),
+            }
+        }
+    }
+
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn the_spinning_program_is_in_the_idle_class() {
         let (_directory, path) = written("spin", &spin());
-        let mut child = Command::new(&path).spawn().expect("a program");
+        let mut child = started(&path);
         let policy = || {
             let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("stat");
             let behind = stat.rsplit_once(") ").expect("a name").1.to_owned();
