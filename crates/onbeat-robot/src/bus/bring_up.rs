@@ -169,10 +169,13 @@ fn with_main_device<W: Wire, T>(
         return Err(BusError::Panicked("its frame storage is in use".to_owned()));
     };
     check_thread_start().map_err(BusError::Thread)?;
-    // The pump handles lost frames; these timeouts are for devices that never become ready.
+    // The pump handles lost frames; these timeouts are for devices that never become ready. They are
+    // of real time, in which a busy machine may stop this thread, and ethercrab looks at the time
+    // before it looks at a reply.
     let timeouts = Timeouts {
         pdu: Duration::from_secs(10),
         eeprom: Duration::from_secs(2),
+        mailbox_echo: Duration::from_secs(2),
         ..Timeouts::default()
     };
     let config = MainDeviceConfig { dc_static_sync_iterations: 0, ..MainDeviceConfig::default() };
