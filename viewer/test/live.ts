@@ -22,9 +22,14 @@ const ended = (child: ChildProcess): Promise<void> => new Promise((done) => { if
 export async function startRobot(name: string, echoes: boolean, ...more: string[]): Promise<Robot> {
   const folder = mkdtempSync(join(tmpdir(), 'onbeat-live-'));
   const env = { ...process.env, ONBEAT_STATE_DIR: folder };
-  // A loop beside a browser misses cycles, which must not stop the robot here.
+  // A loop beside a browser misses cycles, which must not stop the robot here: neither by its ladder nor by the watchdogs of its drives.
   const file = join(folder, 'patient.toml');
-  const humanoid = readFileSync(join(root, '../crates/onbeat-ethercat/src/description/humanoid.toml'), 'utf8');
+  const patient = { '[segment]': 'watchdog_ms = 6000', '[robot]': 'following_ms = 60000' };
+  let humanoid = readFileSync(join(root, '../crates/onbeat-ethercat/src/description/humanoid.toml'), 'utf8');
+  for (const [table, setting] of Object.entries(patient)) {
+    if (!humanoid.includes(`${table}\n`)) throw new Error(`no ${table} in the humanoid`);
+    humanoid = humanoid.replace(`${table}\n`, `${table}\n${setting}\n`);
+  }
   writeFileSync(file, `${humanoid}\n[robot.ladder]\ndegrade_at = 50000\nstop_at = 100000\n`);
   const args = ['robot', 'run', file, '--trajectory', 'gait', '--name', name, '--view', '--no-causes', '--out', join(folder, 'runs'), ...more];
   const robot = spawn(ONBEAT!, args, { env, stdio: ['ignore', 'ignore', 'pipe'] });

@@ -59,6 +59,13 @@ fn ip(words: &str) -> Result<String, String> {
     if done.status.success() { Ok(said(&done.stdout)) } else { Err(said(&done.stderr)) }
 }
 
+/// Waits until an interface has its link: the kernel reports it with a delay.
+fn await_link(name: &str) {
+    while !ip(&format!("-o link show {name}")).unwrap().contains("state UP") {
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// Creates a pair of interfaces and waits for its link.
 fn make_pair() {
     ip("link add name o0 type veth peer name o0-seg").unwrap();
@@ -66,9 +73,7 @@ fn make_pair() {
         ip(&format!("link set {end} up")).unwrap();
     }
 
-    while !ip("-o link show o0").unwrap().contains("state UP") {
-        thread::sleep(Duration::from_millis(2));
-    }
+    await_link("o0");
 }
 
 /// Devices that answer on `o0-seg`.
@@ -200,12 +205,13 @@ fn trouble_of_an_interface_is_named_and_the_bus_recovers_after_it() {
         devices = Devices::start(link);
         run.until("all are back", |run| run.bus.is_up());
 
-        assert_eq!(
-            run.events.iter().filter(|event| event.kind == EventKind::NoAnswer).count(),
-            1,
-            "{:?}",
-            run.events
-        );
+        // On its way, the interface is down before it is gone, and has no link before the other end
+        // is up: a busy machine may stop the thread that watches it there.
+        let on_the_way = [Trouble::Down as u32, Trouble::NoLink as u32];
+        let no_answers = run.events.iter().filter(|event| event.kind == EventKind::NoAnswer);
+        let reasons: Vec<u32> =
+            no_answers.map(|event| event.code).filter(|code| !on_the_way.contains(code)).collect();
+        assert_eq!(reasons, [Trouble::Gone as u32], "{:?}", run.events);
         drop(run);
         devices.end();
     });
@@ -289,6 +295,8 @@ fn an_interface_is_opened_by_one_main_device_and_only_if_it_can_send() {
         drop(no_child);
 
         ip("link set o0-seg down").unwrap();
+        // A child would keep the interface in use after an attempt.
+        let no_child = CHILDREN.write().unwrap_or_else(PoisonError::into_inner);
         let refused = loop {
             match Packets::open("o0") {
                 // The kernel updates the carrier with a delay.
@@ -296,6 +304,7 @@ fn an_interface_is_opened_by_one_main_device_and_only_if_it_can_send() {
                 Err(why) => break why,
             }
         };
+        drop(no_child);
 
         assert_eq!(
             refused.to_string(),
@@ -344,6 +353,7 @@ fn devices_answer_on_a_vlan_with_the_tag_that_came() {
         }
 
         ip("link set o0.5 up").unwrap();
+        await_link("o0.5");
         let devices = Devices::start(Link::from_toml(FILE).unwrap());
         let layout = Layout::from_toml(FILE).unwrap();
         let options =

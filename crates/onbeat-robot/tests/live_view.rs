@@ -5,6 +5,7 @@
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,8 @@ const PERIOD_NS: u64 = 1_000_000;
 const PAGE: &str = "<!doctype html><title>the page</title>";
 /// Joint that the tests look at.
 const KNEE: usize = 7;
+/// For the view, which a busy machine may keep waiting.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A robot whose cycles the test publishes itself, and its view.
 struct Shown {
@@ -165,20 +168,18 @@ fn every_cycle_since_the_start_is_in_the_events_of_a_browser() {
     let mut last = hello["total"]["last"].as_u64().unwrap();
     let mut cycles = hello["total"]["cycles"].as_u64().unwrap();
 
+    // It reads all the while: where the rounds take long, their events are more than a socket
+    // holds, and at its end the view does not wait for a browser.
+    let reading = std::thread::spawn(move || cycles_until_end(events, |_| ()));
     for round in 0..20 {
         (0..50).for_each(|_| shown.publish(0.25, 1_000 + round));
         sleep(Duration::from_millis(5));
     }
     let account = shown.view.finish();
-    while let Some((name, event)) = next_event(&mut events) {
-        if name == "cycles" {
-            assert_eq!(event["first"], last + 1, "no cycle is left out");
-            last = event["last"].as_u64().unwrap();
-            cycles += event["cycles"].as_u64().unwrap();
-        }
-        if name == "end" {
-            break;
-        }
+    for event in reading.join().unwrap() {
+        assert_eq!(event["first"], last + 1, "no cycle is left out");
+        last = event["last"].as_u64().unwrap();
+        cycles += event["cycles"].as_u64().unwrap();
     }
     assert_eq!((last, cycles, account.lost), (1_100, 1_100, 0));
 }
@@ -208,12 +209,15 @@ fn one_browser_more_than_are_served_is_refused_until_another_leaves() {
     }
 }
 
-/// Reads events of cycles until the run ends.
-fn cycles_until_end(mut events: BufReader<TcpStream>) -> Vec<Value> {
+/// Reads events of cycles until the run ends; `on_event` gets the last cycle of each.
+fn cycles_until_end(mut events: BufReader<TcpStream>, mut on_event: impl FnMut(u64)) -> Vec<Value> {
     let mut cycles = Vec::new();
     while let Some((name, event)) = next_event(&mut events) {
         match name.as_str() {
-            "cycles" => cycles.push(event),
+            "cycles" => {
+                on_event(event["last"].as_u64().unwrap());
+                cycles.push(event);
+            }
             "end" => break,
             _ => {}
         }
@@ -227,8 +231,14 @@ fn median(mut durations: Vec<Duration>) -> Duration {
 }
 
 /// Publishes 25 cycles as often as this, with the knee at `actual_rad` in the last one, and returns
-/// what publishing took.
-fn publish_rounds(shown: &mut Shown, rounds: usize, actual_rad: f64) -> Vec<Duration> {
+/// what publishing took. A browser that reads has `seen` each round before the next, so each is an
+/// event at least, however slow the view is.
+fn publish_rounds(
+    shown: &mut Shown,
+    seen: &Receiver<u64>,
+    rounds: usize,
+    actual_rad: f64,
+) -> Vec<Duration> {
     let mut took = Vec::new();
     for round in 1..=rounds {
         for cycle in 1..=25 {
@@ -237,7 +247,9 @@ fn publish_rounds(shown: &mut Shown, rounds: usize, actual_rad: f64) -> Vec<Dura
             shown.publish(if is_last { actual_rad } else { 0.25 }, 1_000);
             took.push(began.elapsed());
         }
-        sleep(Duration::from_millis(15));
+
+        let last = shown.next - 1;
+        while seen.recv_timeout(PATIENCE).expect("the view shows what is published") < last {}
     }
     took
 }
@@ -247,23 +259,29 @@ fn a_browser_that_stops_reading_gets_longer_events_and_slows_nobody() {
     let mut shown = Shown::open("stalled", 0).unwrap();
     let mut reading = shown.follow(None);
     let mut stalled = shown.follow(Some(4_096));
-    stalled.get_ref().set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stalled.get_ref().set_read_timeout(Some(PATIENCE)).unwrap();
     shown.publish(0.25, 1_000);
     for events in [&mut reading, &mut stalled] {
         assert_eq!(next_event(events).unwrap().0, "hello");
     }
-    let reading = std::thread::spawn(move || cycles_until_end(reading));
+    let (on_event, seen) = channel();
+    let reading = std::thread::spawn(move || {
+        cycles_until_end(reading, |last| {
+            let _ = on_event.send(last);
+        })
+    });
 
-    // Nobody reads what is sent to the stalled one; then an extreme value, then it reads again.
-    let before = publish_rounds(&mut shown, 20, 0.25);
-    let meanwhile = publish_rounds(&mut shown, 110, 9.5);
+    // Nobody reads what is sent to the stalled one: sixty events are more than a socket holds.
+    // Then an extreme value, then it reads again.
+    let before = publish_rounds(&mut shown, &seen, 20, 0.25);
+    let meanwhile = publish_rounds(&mut shown, &seen, 40, 9.5);
     let mut late = Vec::new();
     while late.iter().all(|event: &Value| event["merged"] == 0) {
         let (name, event) = next_event(&mut stalled).unwrap();
         late.extend((name == "cycles").then_some(event));
     }
-    let stalled = std::thread::spawn(move || cycles_until_end(stalled));
-    publish_rounds(&mut shown, 5, 0.25);
+    let stalled = std::thread::spawn(move || cycles_until_end(stalled, |_| ()));
+    publish_rounds(&mut shown, &seen, 5, 0.25);
     let last = shown.next - 1;
     let account = shown.view.finish();
     let reading = reading.join().unwrap();

@@ -80,9 +80,17 @@ impl Cable<'_> {
 fn main() -> Result<(), Box<dyn Error>> {
     static STORAGE: PduStorage<64, { PduStorage::element_size(1400) }> = PduStorage::new();
     let (mut tx, mut rx, pdu_loop) = STORAGE.try_split().map_err(|()| "the storage is split once")?;
-    // Real time, in which a loaded machine may pause; the clock of the segment does not wait.
-    let timeout = Duration::from_secs(5);
-    let timeouts = Timeouts { pdu: timeout, eeprom: timeout, ..Timeouts::default() };
+    // Real time, in which a loaded machine may pause; the clock of the segment does not wait. All of them: ethercrab looks at the
+    // time before it looks at a reply.
+    let timeout = Duration::from_secs(60);
+    let timeouts = Timeouts {
+        state_transition: timeout,
+        pdu: timeout,
+        eeprom: timeout,
+        mailbox_echo: timeout,
+        mailbox_response: timeout,
+        ..Timeouts::default()
+    };
     let config = MainDeviceConfig { dc_static_sync_iterations: 0, ..MainDeviceConfig::default() };
     let main_device = MainDevice::new(pdu_loop, timeouts, config);
 

@@ -10,6 +10,7 @@ use ethercrab::{DefaultLock, MainDevice, MainDeviceConfig, PduStorage, SubDevice
 use super::addresses::{BusAddresses, MOST_DEVICES};
 use super::config_record::{ConfigRecord, ConfigStep, FmmuMark};
 use super::error::BusError;
+use super::frame_exchange::MOST_TRIES;
 use super::known_device::KnownDevice;
 use super::panic_guard::catch_panic;
 use super::preop_setup::{PreopSetup, before_mapping, before_safeop};
@@ -169,10 +170,13 @@ fn with_main_device<W: Wire, T>(
         return Err(BusError::Panicked("its frame storage is in use".to_owned()));
     };
     check_thread_start().map_err(BusError::Thread)?;
-    // The pump handles lost frames; these timeouts are for devices that never become ready.
+    // The pump handles lost frames; these timeouts are for devices that never become ready. They are
+    // of real time, in which a busy machine may stop this thread, and ethercrab looks at the time
+    // before it looks at a reply.
     let timeouts = Timeouts {
         pdu: Duration::from_secs(10),
         eeprom: Duration::from_secs(2),
+        mailbox_echo: Duration::from_secs(2),
         ..Timeouts::default()
     };
     let config = MainDeviceConfig { dc_static_sync_iterations: 0, ..MainDeviceConfig::default() };
@@ -183,7 +187,7 @@ fn with_main_device<W: Wire, T>(
     let begun = main_device.init_single_group::<MOST_DEVICES, MOST_PROCESS_DATA>(|| now_ns.get());
     let group = match pump.run(begun, set_time) {
         // The first frame counts the devices.
-        Err(BusError::NoAnswer(_)) if pump.exchange.frames <= 20 => {
+        Err(BusError::NoAnswer(_)) if pump.exchange.frames <= u64::from(MOST_TRIES) => {
             return Err(BusError::NoDevices(on.to_owned()));
         }
         other => other?,

@@ -9,8 +9,9 @@ use onbeat_ethercat::wire::Wire;
 
 /// Time after which a frame is sent again, in ns.
 pub(super) const REPLY_WITHIN_NS: u64 = 5_000_000;
-/// Maximum number of attempts.
-pub(super) const MOST_TRIES: u32 = 20;
+/// Maximum number of attempts: a second in all, for which a busy machine may stop devices that are
+/// simulated.
+pub(super) const MOST_TRIES: u32 = 200;
 
 /// A wire during bring-up, and the number of frames sent on it.
 #[derive(Debug)]

@@ -21,8 +21,8 @@ use onbeat_ethercat::wire::Wire;
 
 /// Interval between frames, in ns.
 const EVERY_NS: u64 = 1_000_000;
-/// Maximum number of consecutive lost frames.
-const MOST_LOST: u32 = 100;
+/// Maximum number of consecutive lost frames: a second in all, as before PREOP.
+const MOST_LOST: u32 = 1_000;
 /// Watchdog divider after power-on: units of (2498 + 2) · 40 ns.
 const DIVIDER: u16 = 2_498;
 const UNIT_NS: u64 = 100_000;

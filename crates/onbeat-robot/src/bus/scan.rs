@@ -11,14 +11,12 @@ use onbeat_rt::time::Instant;
 use super::addresses::MOST_DEVICES;
 use super::cyclic::SCAN;
 use super::error::{BusError, LISTEN_NS, RunningBus};
+use super::frame_exchange::{MOST_TRIES, REPLY_WITHIN_NS};
 use onbeat_ethercat::carrier::CarrierError;
 use onbeat_ethercat::registers::{AL_STATUS, SII_CONTROL, SII_OWNER, STATION};
 use onbeat_ethercat::sii::Sii;
 use onbeat_ethercat::wire::Wire;
 
-/// Timeout of a frame, and maximum number of attempts.
-const REPLY_WITHIN_NS: u64 = 5_000_000;
-const MOST_TRIES: u32 = 20;
 /// Maximum number of polls of a busy EEPROM.
 const MOST_LOOKS: u32 = 1_000;
 /// Maximum number of EEPROM bytes to read; name and identity are at its beginning.

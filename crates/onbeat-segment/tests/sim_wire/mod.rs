@@ -66,8 +66,17 @@ impl<'s> Wire<'s> {
 }
 
 pub fn timeouts() -> Timeouts {
-    // Real time, in which a loaded machine may pause; the virtual clock does not wait.
-    Timeouts { pdu: Duration::from_secs(5), eeprom: Duration::from_secs(5), ..Timeouts::default() }
+    // Real time, in which a loaded machine may pause; the virtual clock does not wait. All of them:
+    // ethercrab looks at the time before it looks at a reply.
+    let patience = Duration::from_secs(60);
+    Timeouts {
+        state_transition: patience,
+        pdu: patience,
+        eeprom: patience,
+        mailbox_echo: patience,
+        mailbox_response: patience,
+        ..Timeouts::default()
+    }
 }
 
 /// Returns both ends of ethercrab's storage and its MainDevice.
