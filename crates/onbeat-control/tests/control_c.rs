@@ -129,8 +129,8 @@ const SAME: [(&str, &str, &str); 40] = [
     ("stats", "quantile_ns", "onbeat_quantile"),
 ];
 
-/// Of no use to an application: a slow reader, for measurements.
-const RUST_ALONE: [(&str, &str); 1] = [("client", "read_slowly")];
+/// Of no use to an application: slow readers, for measurements and tests.
+const RUST_ALONE: [(&str, &str); 2] = [("client", "read_slowly"), ("client", "read_while")];
 
 #[test]
 fn what_the_rust_client_can_the_header_can() {
