@@ -204,8 +204,8 @@ impl Client {
         Ok(())
     }
 
-    /// Reads like [`Client::read`], then calls `stays` until it returns false. With a lock, it is held
-    /// meanwhile.
+    /// Reads like [`Client::read`], then calls `stays` until it returns false. With a lock, it is
+    /// held meanwhile.
     ///
     /// # Errors
     /// As [`Client::read`].
