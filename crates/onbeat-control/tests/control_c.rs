@@ -192,7 +192,7 @@ fn serve_requests(bus: &mut BusSide, is_over: &AtomicBool) -> Vec<BusRequest> {
         let mut inputs = vec![0; BYTES];
         // The actual position of the right knee is behind the statusword.
         inputs[BYTES / 2 + 2..][..4].copy_from_slice(&(-1500_i32).to_le_bytes());
-        // A minute ahead: the program must not take a stall of this thread for an outage of the bus.
+        // A minute ahead: a stall of this thread must not look like an outage of the bus.
         let ahead = Monotonic.now().plus_ns(60 * SECOND_NS).as_ns();
         let cycle = BusCycle { release_ns: ahead, fresh: number % 2 == 0, ..cycle(number) };
         let mut outputs = vec![0; BYTES];

@@ -31,7 +31,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_micros(10);
 const LONG_PAUSE_EVERY: u64 = 16;
 const LONG_PAUSE: Duration = Duration::from_micros(200);
 
-/// The time in it differs from that of a killed process with the same id, whose objects may be left.
+/// With the time: a killed process with the same id may have left objects.
 pub fn unique_name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let next = NEXT.fetch_add(1, Ordering::Relaxed);
