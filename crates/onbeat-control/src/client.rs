@@ -204,6 +204,25 @@ impl Client {
         Ok(())
     }
 
+    /// Reads like [`Client::read`], then calls `stays` until it returns false. With a lock, it is
+    /// held meanwhile.
+    ///
+    /// # Errors
+    /// As [`Client::read`].
+    pub fn read_while(
+        &mut self,
+        into: &mut Snapshot,
+        mut stays: impl FnMut() -> bool,
+    ) -> Result<(), ControlError> {
+        let _held = self.shared.hold();
+        self.waiter.read_within(&self.shared, into)?;
+        while stays() {
+            std::hint::spin_loop();
+        }
+
+        Ok(())
+    }
+
     /// Waits up to `timeout` for a cycle newer than the last one read. Returns whether there is
     /// one.
     ///

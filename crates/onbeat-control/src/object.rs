@@ -140,7 +140,9 @@ fn retire(path: &Path) -> io::Result<Option<u64>> {
     let map = header_of(&file).ok();
     let header = map.as_ref().and_then(|map| map.one::<ImageHeader>(0));
     if let Some(header) = header {
-        header.state.store(state::REPLACED, Ordering::Release);
+        // A bus that has ended in order since the file was opened has informed its readers.
+        let (order, read) = (Ordering::Release, Ordering::Relaxed);
+        let _ = header.state.compare_exchange(state::RUNNING, state::REPLACED, order, read);
     }
     if is_at(&file, path) {
         fs::remove_file(path)?;

@@ -245,7 +245,9 @@ fn retire(path: &Path, left: u64) -> io::Result<Option<u64>> {
         }
         generation = load(word::GENERATION);
         if let Some(state) = word_at(&map, word::STATE) {
-            state.store(left, Ordering::Release);
+            // A writer that has ended in order since the file was opened has informed its readers.
+            let _ =
+                state.compare_exchange(state::RUNNING, left, Ordering::Release, Ordering::Relaxed);
         }
     }
 

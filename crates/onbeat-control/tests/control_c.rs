@@ -6,9 +6,9 @@ mod control_world;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use control_world::{BYTES, cycle, exchange, layout, pattern, unique_name};
+use control_world::{BYTES, cycle, exchange, in_bursts, layout, pattern, unique_name};
 use onbeat_control::{
     BusRequest, BusSide, CableLink, CablePosition, Client, DeviceState, GoalAnswer, Image,
     ImageSettings, Joint, Presence, RegisterAction, RegisterRequest, RequestFailure, SdoAction,
@@ -19,6 +19,7 @@ use onbeat_ethercat::link_errors::{ErrorCount, ErrorCounter, LinkErrors};
 use onbeat_ethercat::step::{BusCycle, RobotState};
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
+use onbeat_rt::time::SECOND_NS;
 
 /// Languages supported by the header, each with its compiler flags (all warnings are errors) and
 /// the Debian package of the compiler.
@@ -128,8 +129,8 @@ const SAME: [(&str, &str, &str); 40] = [
     ("stats", "quantile_ns", "onbeat_quantile"),
 ];
 
-/// Of no use to an application: a slow reader, for measurements.
-const RUST_ALONE: [(&str, &str); 1] = [("client", "read_slowly")];
+/// Of no use to an application: slow readers, for measurements and tests.
+const RUST_ALONE: [(&str, &str); 2] = [("client", "read_slowly"), ("client", "read_while")];
 
 #[test]
 fn what_the_rust_client_can_the_header_can() {
@@ -191,11 +192,12 @@ fn serve_requests(bus: &mut BusSide, is_over: &AtomicBool) -> Vec<BusRequest> {
         let mut inputs = vec![0; BYTES];
         // The actual position of the right knee is behind the statusword.
         inputs[BYTES / 2 + 2..][..4].copy_from_slice(&(-1500_i32).to_le_bytes());
-        let now = Monotonic.now().as_ns();
-        let cycle = BusCycle { release_ns: now, fresh: number % 2 == 0, ..cycle(number) };
+        // A minute ahead: a stall of this thread must not look like an outage of the bus.
+        let ahead = Monotonic.now().plus_ns(60 * SECOND_NS).as_ns();
+        let cycle = BusCycle { release_ns: ahead, fresh: number % 2 == 0, ..cycle(number) };
         let mut outputs = vec![0; BYTES];
         bus.exchange(&cycle, &inputs, &mut outputs);
-        bus.answered(now);
+        bus.answered(ahead);
         bus.set_link(CableLink::Up, 3);
 
         if let Some(job) = cold.take_request() {
@@ -424,17 +426,21 @@ fn reads_and_owns(program: &Path) {
     assert_eq!(line(), first);
     assert!(line().ends_with("state 0x2001b0008"));
     let is_read = AtomicBool::new(false);
+    let published = AtomicU64::new(1);
     std::thread::scope(|threads| {
         threads.spawn(|| {
-            let mut number = 1;
-            while !is_read.load(Ordering::Relaxed) {
-                number += 1;
+            let numbers = (2..).take_while(|_| !is_read.load(Ordering::Relaxed));
+            in_bursts(numbers, |number| {
                 bus.publish(&cycle(number), &pattern(number), &pattern(0));
-            }
+                published.store(number, Ordering::Relaxed);
+            });
         });
 
+        control_world::until("the bus publishes", || published.load(Ordering::Relaxed) > 100);
+        let asked = child.stdin.as_mut().unwrap().write_all(b"\n");
         let output = line();
         is_read.store(true, Ordering::Relaxed);
+        assert!(asked.is_ok());
         assert_eq!(output, "torn 0, working counter 6 of 6");
     });
 

@@ -5,6 +5,7 @@
 mod control_world;
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -39,7 +40,14 @@ fn in_another_process() {
             let mut seen = client.snapshot();
             client.read(&mut seen).unwrap();
             tell("reads");
-            client.read_slowly(&mut seen, LONG).unwrap();
+            let mut has_begun = false;
+            let stays = client.read_while(&mut seen, || {
+                if !std::mem::replace(&mut has_begun, true) {
+                    tell("stays");
+                }
+                true
+            });
+            stays.unwrap();
         }
         "ask" => {
             let request = SdoRequest {
@@ -161,10 +169,13 @@ fn a_reader_killed_while_reading_costs_others_only_time() {
             let pid = other.pid();
             assert_eq!(other.next_line(), "reads");
             if has_lock {
+                let (begun, done) = (AtomicU64::new(0), AtomicU64::new(0));
                 std::thread::scope(|threads| {
                     let writing = threads.spawn(|| {
-                        for number in 0..u64::MAX {
+                        for number in 1..u64::MAX {
+                            begun.store(number, Ordering::Release);
                             exchange(&mut bus, number);
+                            done.store(number, Ordering::Release);
                             let events = reader.events(1);
                             if events.events.last().is_some_and(|(_, event)| event.code == pid) {
                                 return events;
@@ -173,14 +184,18 @@ fn a_reader_killed_while_reading_costs_others_only_time() {
                         unreachable!("the reader's death is reported before")
                     });
 
-                    // The longer the reader lives, the more cycles have passed; then the bus waits
-                    // for it.
-                    std::thread::sleep(Duration::from_millis(30));
+                    // Cycles pass until the reader has the lock; then the bus waits for it.
+                    let said = other.next_line();
+                    until("the bus waits", || {
+                        begun.load(Ordering::Acquire) > done.load(Ordering::Acquire)
+                    });
                     other.kill();
+                    assert_eq!(said, "stays");
                     let events = writing.join().unwrap();
                     assert_eq!(kinds(&events), vec![EventKind::ReaderDied; round]);
                 });
             } else {
+                assert_eq!(other.next_line(), "stays");
                 (1..100).for_each(|number| _ = exchange(&mut bus, number));
                 other.kill();
                 assert_eq!(reader.events(1).events, []);

@@ -5,7 +5,7 @@
 mod control_world;
 
 use control_world::{
-    BYTES, Other, client, cycle, kinds, layout, pattern, role, tell, unique_name, until,
+    BYTES, Other, client, cycle, in_bursts, kinds, layout, pattern, role, tell, unique_name, until,
 };
 use onbeat_control::{
     BusSide, Client, Commander, ControlError, GoalAnswer, GoalSide, Image, ImageSettings, Joint,
@@ -22,11 +22,11 @@ fn in_another_process() {
     };
     let client = client(&words[1]);
     match words[0].as_str() {
-        // Gives different goals without a pause, so a kill hits it while it writes.
+        // Gives different goals for half of the time, so some kills hit it while it writes.
         "command" => {
             let mut commander = client.command().unwrap();
             tell("commands");
-            (1..u64::MAX).for_each(|number| give(&mut commander, number as f64));
+            in_bursts(1..u64::MAX, |number| give(&mut commander, number as f64));
         }
         "try" => match client.command() {
             Err(ControlError::Commanded { pid, process, .. }) => {

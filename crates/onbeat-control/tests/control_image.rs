@@ -4,13 +4,13 @@
 
 mod control_world;
 
-use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use control_world::{
-    ALL, BYTES, Other, client, cycle, exchange, layout, number_of, pattern, role, tell, unique_name,
+    ALL, BYTES, Other, client, cycle, exchange, in_bursts, layout, number_of, pattern, role, tell,
+    unique_name,
 };
 use onbeat_control::{
     BusSide, Client, ControlError, DeviceState, Image, ImageSettings, Presence, Sharing, Waking,
@@ -221,12 +221,6 @@ fn an_inconsistent_image_is_refused() {
     assert!(Client::open(&name).is_ok());
 }
 
-/// Publications without a pause: more than an image has slots, so readers are overtaken.
-const BURST: u64 = 64;
-/// Shortest pause after a burst. Where a reader takes longer for its copy than the bus for all
-/// slots, no read would succeed without pauses; no real bus publishes without them.
-const SHORTEST_PAUSE: Duration = Duration::from_micros(10);
-
 /// `times` reads by two threads and a process, while the bus publishes in bursts.
 fn nothing_is_torn(sharing: Sharing, times: u64) {
     let name = unique_name();
@@ -239,18 +233,8 @@ fn nothing_is_torn(sharing: Sharing, times: u64) {
     let is_over = AtomicBool::new(false);
     let (different, of_process) = thread::scope(|threads| {
         let writer = threads.spawn(|| {
-            let mut numbers = 2..;
-            while !is_over.load(Ordering::Relaxed) {
-                let began = Instant::now();
-                numbers.by_ref().take(BURST as usize).for_each(|number| publish(&mut bus, number));
-
-                // As long as the burst, whatever it took here.
-                let published = Instant::now();
-                let pause = (published - began).max(SHORTEST_PAUSE);
-                while published.elapsed() < pause {
-                    spin_loop();
-                }
-            }
+            let numbers = (2..).take_while(|_| !is_over.load(Ordering::Relaxed));
+            in_bursts(numbers, |number| publish(&mut bus, number));
         });
 
         let readers: Vec<_> =

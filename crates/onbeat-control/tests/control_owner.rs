@@ -6,8 +6,8 @@ mod control_world;
 use std::time::Duration;
 
 use control_world::{
-    ALL, BYTES, Other, PATIENCE, client, exchange, kinds, layout, number_of, pattern, role, tell,
-    unique_name, until,
+    ALL, BYTES, Other, PATIENCE, client, exchange, in_bursts, kinds, layout, number_of, pattern,
+    role, tell, unique_name, until,
 };
 use onbeat_control::{BusSide, Client, ControlError, Counter, Image, ImageSettings, Sharing};
 use onbeat_ethercat::event::EventKind;
@@ -20,11 +20,11 @@ fn in_another_process() {
     };
     let client = client(&words[1]);
     match words[0].as_str() {
-        // Writes different patterns without a pause, so a kill hits it while it writes.
+        // Writes different patterns for half of the time, so some kills hit it while it writes.
         "own" => {
             let mut owner = client.claim().unwrap();
             tell("owns");
-            (1..u64::MAX).for_each(|number| owner.write(&pattern(number)).unwrap());
+            in_bursts(1..u64::MAX, |number| owner.write(&pattern(number)).unwrap());
         }
         "claim" => match client.claim() {
             Err(ControlError::Owned { pid, process, .. }) => {

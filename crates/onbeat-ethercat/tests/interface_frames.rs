@@ -8,6 +8,7 @@ use onbeat_rt::time::SECOND_NS;
 
 /// Capacity of the shared memory, in frames.
 const SLOTS: usize = 64;
+const PATIENCE_NS: u64 = 60 * SECOND_NS;
 
 fn frame(number: usize, length: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..length).map(|at| (at * 7 + number * 13) as u8).collect();
@@ -39,7 +40,7 @@ fn cable() -> Option<(Packets, Interface)> {
 
 fn next(bus: &mut Packets) -> Option<Vec<u8>> {
     let mut buffer = [0; 1515];
-    let until = bus.now().plus_ns(5 * SECOND_NS);
+    let until = bus.now().plus_ns(PATIENCE_NS);
     bus.receive(&mut buffer, until).map(|length| buffer[..length].to_vec())
 }
 
@@ -81,7 +82,7 @@ fn frames_sent_through_af_xdp_arrive_at_the_devices() {
         bus.send(&sent);
         let mut buffer = [0; 1515];
         let ends = std::slice::from_ref(&devices);
-        let taken = Interface::receive_from(ends, 0, &mut buffer, 5 * SECOND_NS).unwrap();
+        let taken = Interface::receive_from(ends, 0, &mut buffer, PATIENCE_NS).unwrap();
         let (_, length) = taken.expect("it came");
         assert_eq!(buffer[..length], sent, "frame {number}");
     }
@@ -137,7 +138,7 @@ fn a_frame_longer_than_the_buffer_is_truncated_and_the_next_is_complete() {
         devices.send(&long);
         devices.send(&short);
         let mut small = [0; 100];
-        let until = bus.now().plus_ns(5 * SECOND_NS);
+        let until = bus.now().plus_ns(PATIENCE_NS);
 
         assert_eq!(bus.receive(&mut small, until), Some(100));
         assert_eq!(small, long[..100]);
@@ -150,12 +151,19 @@ fn the_time_of_reception_is_that_of_the_frame_and_not_of_the_read() {
     const UNREAD: std::time::Duration = std::time::Duration::from_millis(20);
     for method in WireMethod::ALL {
         let Some((mut bus, devices)) = cable_by(method) else { continue };
+        let sent_at = bus.now();
         devices.send(&frame(1, 100));
         std::thread::sleep(UNREAD);
 
         assert_eq!(next(&mut bus), Some(frame(1, 100)));
         let now = bus.now();
         let unread_ns = now.ns_since(bus.received_at(now));
+        // A frame of the ring that seems older than a second counts as received now: its stamp is
+        // of the wall clock, which may have been set.
+        if bus.now().ns_since(sent_at) >= SECOND_NS {
+            println!("skipped: {method}: this process was stopped for a second");
+            continue;
+        }
         assert!(unread_ns >= UNREAD.as_nanos() as u64, "{method}: {unread_ns} ns");
     }
 }

@@ -300,10 +300,13 @@ mod tests {
 
     #[test]
     fn readers_in_other_threads_get_whole_values_or_none() {
+        const BURST: u32 = 64;
         let newest = AtomicU64::new(0);
         let words = words(4 * 17);
         let latest = Latest::over(&newest, &words, 4).unwrap();
+        let read = AtomicU64::new(0);
         std::thread::scope(|threads| {
+            let read = &read;
             let readers: Vec<_> = (0..2)
                 .map(|_| {
                     threads.spawn(move || {
@@ -313,15 +316,26 @@ mod tests {
                             if latest.read(latest.newest(), &mut [&mut value]) {
                                 assert!(value.iter().all(|byte| *byte == value[0]), "{value:?}");
                                 whole += 1;
+                                read.fetch_add(1, Ordering::Relaxed);
                             }
                         }
                     })
                 })
                 .collect();
+
+            let is_read = || readers.iter().any(|reader| !reader.is_finished());
             let mut byte = 0_u8;
-            while readers.iter().any(|reader| !reader.is_finished()) {
-                byte = byte.wrapping_add(1);
-                latest.publish(&[&[byte; 128]]);
+            while is_read() {
+                let before = read.load(Ordering::Relaxed);
+                for _ in 0..BURST {
+                    byte = byte.wrapping_add(1);
+                    latest.publish(&[&[byte; 128]]);
+                }
+
+                // Where a copy takes longer than publications to all slots, it succeeds in a pause.
+                while read.load(Ordering::Relaxed) == before && is_read() {
+                    std::thread::yield_now();
+                }
             }
         });
     }

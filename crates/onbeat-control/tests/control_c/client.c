@@ -10,18 +10,18 @@
 
 /* Goals are repeated long before they are too old. */
 static const uint64_t GIVE_EVERY_NS = 10000000;
+/* A drive may take seconds for an object, and a busy machine for its answer. */
+static const uint32_t OBJECT_TIMEOUT_MS = 30000;
 
 static int fail(const char *what, int result) {
     fprintf(stderr, "%s: result %d of enum onbeat_result\n", what, result);
     return 2;
 }
 
-/* Prints new events; returns whether the robot enters the safe stop. */
-static int print_events(struct onbeat_control *bus, uint64_t *next) {
+static void print_events(struct onbeat_control *bus, uint64_t *next) {
     static const char *const WHY[] = {"", "missed cycles", "a joint is down", "the commander is lost"};
     struct onbeat_event event;
     uint64_t missed = 0;
-    int is_stopped = 0;
     while (onbeat_control_event(bus, next, &event, &missed) == 1) {
         const char *device = event.device < bus->device_count ? bus->devices[event.device].name : "none";
         switch (event.kind) {
@@ -33,14 +33,12 @@ static int print_events(struct onbeat_control *bus, uint64_t *next) {
             break;
         case ONBEAT_EVENT_SAFE_STOP:
             printf("safe stop in cycle %llu: %s, joint %s\n", (unsigned long long)event.cycle, event.new_value < 4 ? WHY[event.new_value] : "?", device);
-            is_stopped = 1;
             break;
         default:
             break;
         }
     }
     if (missed) printf("%llu events missed\n", (unsigned long long)missed);
-    return is_stopped;
 }
 
 int main(int count, char **words) {
@@ -55,7 +53,7 @@ int main(int count, char **words) {
 
     uint32_t vendor = 0, abort_code = 0;
     size_t bytes = sizeof vendor;
-    result = onbeat_sdo_read(&bus, (uint16_t)bus.joints[joint].device, 0x1018, 1, &vendor, &bytes, 1000, &abort_code);
+    result = onbeat_sdo_read(&bus, (uint16_t)bus.joints[joint].device, 0x1018, 1, &vendor, &bytes, OBJECT_TIMEOUT_MS, &abort_code);
     if (result == ONBEAT_OK) printf("vendor 0x%08x\n", (unsigned)vendor);
     else printf("vendor: result %d, abort code 0x%08x\n", result, (unsigned)abort_code);
 
@@ -72,8 +70,9 @@ int main(int count, char **words) {
         if (result == 0) continue;
         result = onbeat_control_read(&bus, &cycle, NULL, NULL);
         if (result != ONBEAT_OK) break;
-        /* Either of them is sufficient: the state is part of each cycle, the event names the joint. */
-        is_stopped = print_events(&bus, &next) || (cycle.has_robot && cycle.rung == ONBEAT_SAFE_STOP);
+        /* The state is part of each cycle, and stays; the event comes before the first such cycle, and names the joint. */
+        is_stopped = cycle.has_robot && cycle.rung == ONBEAT_SAFE_STOP;
+        print_events(&bus, &next);
         if (cycle.release_ns - given_ns >= GIVE_EVERY_NS) {
             given_ns = cycle.release_ns;
             result = onbeat_commander_give(&bus, which, rad, NULL);

@@ -18,6 +18,9 @@ int main(int count, char **words) {
                device->kind, device->alias, device->inputs_at, device->inputs_bytes, value->index, value->entry, value->bits,
                value->bit_at, device->travel[0], device->travel[1], (unsigned long long)onbeat_load(&bus.states[i]));
     }
+    /* The readings begin when the bus publishes. */
+    fflush(stdout);
+    getchar();
 
     uint8_t *inputs = (uint8_t *)malloc(bus.input_bytes), *outputs = (uint8_t *)malloc(bus.output_bytes);
     struct onbeat_cycle cycle;

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define TIMEOUT_MS 10000
+#define TIMEOUT_MS 60000
 
 static uint8_t inputs[4096], outputs[4096];
 

@@ -2,6 +2,7 @@
 //! a role.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
 
+use std::hint::spin_loop;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,16 +12,30 @@ use onbeat_control::{BusSide, Client, EventBatch, Sharing};
 use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
 use onbeat_ethercat::step::BusCycle;
+use onbeat_rt::Clock;
+use onbeat_rt::sys::Monotonic;
 
 /// The paper's size: 656 bytes of inputs, 656 bytes of outputs.
 pub const BYTES: usize = 656;
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 const ROLE: &str = "ONBEAT_TEST_ROLE";
 
+/// Publications without a pause: more than there are slots, so readers are overtaken.
+const BURST: usize = 64;
+/// Shortest pause after a burst. Where a reader takes longer for its copy than a publisher for all
+/// slots, no read would succeed without pauses; no bus and no owner publishes without them.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(10);
+/// One pause in this number of bursts is longer than the slowest copy. A reader that is overtaken
+/// 1,000 times has met at least 46 bursts: each time, three publications or more.
+const LONG_PAUSE_EVERY: u64 = 16;
+const LONG_PAUSE: Duration = Duration::from_micros(200);
+
+/// With the time: a killed process with the same id may have left objects.
 pub fn unique_name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    format!("test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("test-{}-{}-{next}", std::process::id(), Monotonic.now().as_ns())
 }
 
 pub fn layout() -> Layout {
@@ -89,6 +104,26 @@ pub fn exchange(bus: &mut BusSide, number: u64) -> Vec<u8> {
     let mut outputs = vec![0xAA; BYTES];
     bus.exchange(&cycle(number), &pattern(number), &mut outputs);
     outputs
+}
+
+/// Publishes these numbers in bursts; see [`SHORTEST_PAUSE`].
+pub fn in_bursts(numbers: impl Iterator<Item = u64>, mut publish: impl FnMut(u64)) {
+    let mut numbers = numbers.peekable();
+    let mut bursts = 0_u64;
+    while numbers.peek().is_some() {
+        let began = Instant::now();
+        numbers.by_ref().take(BURST).for_each(&mut publish);
+        bursts += 1;
+
+        // As long as the burst, whatever it took here.
+        let published = Instant::now();
+        let is_long = bursts.is_multiple_of(LONG_PAUSE_EVERY);
+        let shortest = if is_long { LONG_PAUSE } else { SHORTEST_PAUSE };
+        let pause = (published - began).max(shortest);
+        while published.elapsed() < pause {
+            spin_loop();
+        }
+    }
 }
 
 pub fn kinds(events: &EventBatch) -> Vec<EventKind> {

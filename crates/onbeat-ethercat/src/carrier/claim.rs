@@ -130,8 +130,8 @@ fn listener_of(socket: BorrowedFd<'_>) -> u32 {
 mod tests {
     use super::*;
 
-    /// No interface has such an index.
-    const NO_INTERFACE: u32 = 0xffff_0001;
+    /// No interface has such an index; with the greatest process id (2^22), it is still a number.
+    const NO_INTERFACE: u32 = 0xf000_0001;
 
     #[test]
     fn an_interface_has_one_user_per_role_and_a_second_one_gets_the_process_of_the_first() {
