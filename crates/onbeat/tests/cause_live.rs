@@ -24,8 +24,8 @@ use rustix::pty;
 const MS: u64 = 1_000_000;
 const FIFO: u32 = 60;
 
-/// Keeps the tests apart: their loops have one priority on one CPU, where the plant of one would delay
-/// the others.
+/// Keeps the tests apart: their loops have one priority on one CPU, where the plant of one would
+/// delay the others.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

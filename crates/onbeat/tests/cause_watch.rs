@@ -205,8 +205,8 @@ fn missing_in(
 #[test]
 fn bpf_records_everything_that_tracefs_does() {
     let Some([mut bpf, mut tracefs]) = both_sources() else { return };
-    // For a time, not for a number of sleeps: on a busy machine each takes several milliseconds, and
-    // the buffers hold few seconds.
+    // For a time, not for a number of sleeps: on a busy machine each takes several milliseconds,
+    // and the buffers hold few seconds.
     let (from, since) = (Monotonic.now(), Wall::now());
     while since.elapsed() < Duration::from_millis(500) {
         thread::sleep(Duration::from_millis(1));

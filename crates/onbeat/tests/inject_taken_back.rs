@@ -105,8 +105,8 @@ fn kill(pid: i32) {
     signal(pid, Signal::KILL);
 }
 
-/// Halts an actor that holds its target, so that it holds it for as long as this test needs; `false`
-/// if it did not hold it at that moment.
+/// Halts an actor that holds its target, so that it holds it for as long as this test needs;
+/// `false` if it did not hold it at that moment.
 fn halted(actor: i32, holds: impl Fn() -> bool) -> bool {
     if !holds() {
         return false;

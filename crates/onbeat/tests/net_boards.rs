@@ -20,8 +20,8 @@ use onbeat::record::{BoardAccount, RunFile, Series};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, OnOverrun};
 
-/// More than two seconds of them: each second of exchanges has a fit of its own, and the first may be
-/// sent late.
+/// More than two seconds of them: each second of exchanges has a fit of its own, and the first may
+/// be sent late.
 const EDGES: u64 = 700;
 const LAST: u64 = EDGES - 1;
 const PERIOD_NS: u64 = 3_000_000;

@@ -252,8 +252,8 @@ fn a_growing_run_file_arrives_byte_by_byte() {
     assert_eq!(server.counts().invalid.load(Ordering::Relaxed), 0);
 }
 
-/// Passes datagrams on to the server, but for parts of these numbers, and receipts back, however late
-/// they come.
+/// Passes datagrams on to the server, but for parts of these numbers, and receipts back, however
+/// late they come.
 fn lossy(front: &UdpSocket, server: SocketAddr, lost: &[u64], stop: &AtomicBool) {
     let back = UdpSocket::bind("127.0.0.1:0").unwrap();
     back.connect(server).unwrap();

@@ -250,8 +250,8 @@ impl FreshPages {
         }
     }
 
-    /// Writes to one page after the other until `until`, at least to one if there is one; returns the
-    /// last clock reading and the number of pages.
+    /// Writes to one page after the other until `until`, at least to one if there is one; returns
+    /// the last clock reading and the number of pages.
     fn touch_until(&mut self, until: Instant) -> (Instant, u64) {
         let end = (self.next + self.each_bytes).min(self.bytes);
         let mut touched = 0;

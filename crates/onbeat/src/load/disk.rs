@@ -327,7 +327,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let disk = Arc::new(DiskLoad::open(directory.path(), SOME).unwrap());
         let watched = disk.clone();
-        let (mut looks, mut seen) = (0, 0);
+        let (mut looks, mut seen) = (0, 0_u64);
         let (did, words) = try_out(disk, |did| {
             looks += 1;
             seen = seen.max(watched.store.metadata().unwrap().len());

@@ -231,7 +231,8 @@ impl RoundTripTask {
         let is_of_device =
             self.targets.get(device).is_some_and(|(address, _)| Some(*address) == datagram.from);
         let is_echo = is_unchanged || header.kind == PacketKind::EchoAnswer;
-        if !(is_echo && is_of_device && header.session == self.session) {
+        let is_ours = is_echo && is_of_device && header.session == self.session;
+        if !is_ours {
             // A device that was slow to answer before the run still does.
             let is_earlier = is_of_device && header.session == BEFORE_RUN;
             return add(&self.fates.counters.foreign, u64::from(!is_earlier));

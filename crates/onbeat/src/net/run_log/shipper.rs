@@ -274,8 +274,8 @@ impl Sending {
         receipt
     }
 
-    /// Returns the receipt that counts most copies of a part: a slow server answers each of them, and
-    /// when the first answer comes the others are on their way, not lost.
+    /// Returns the receipt that counts most copies of a part: a slow server answers each of them,
+    /// and when the first answer comes the others are on their way, not lost.
     fn latest_receipt(&self, first: LogReceipt, copies: u32) -> LogReceipt {
         let mut latest = first;
         for _ in 1..copies {
