@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use onbeat::cause::{FlightRecorder, FlightSetting, PathSource, Tracefs};
@@ -17,6 +18,13 @@ const SMALL: FlightSetting = FlightSetting {
 };
 /// Set for the child process of the test below.
 const HOLD: &str = "ONBEAT_TEST_HOLD";
+
+/// Keeps the tests apart: each start removes leftovers, and while one test has a file of a leftover
+/// open to do so, another test's start cannot remove it.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn instances() -> Vec<String> {
     Tracefs::open().unwrap().instances().unwrap()
@@ -46,6 +54,7 @@ fn hold() -> ! {
 
 #[test]
 fn a_recorder_that_is_closed_leaves_no_instance() {
+    let _alone = alone();
     if skipped() {
         return;
     }
@@ -60,6 +69,7 @@ fn a_recorder_that_is_closed_leaves_no_instance() {
 /// A child that has just been started holds such copies until its execve.
 #[test]
 fn an_instance_whose_files_are_open_for_a_moment_more_is_removed() {
+    let _alone = alone();
     if skipped() {
         return;
     }
@@ -82,6 +92,8 @@ fn the_instance_of_a_killed_process_is_removed_by_the_next_start() {
     if std::env::var_os(HOLD).is_some() {
         hold();
     }
+
+    let _alone = alone();
     if skipped() {
         return;
     }
@@ -106,12 +118,14 @@ fn the_instance_of_a_killed_process_is_removed_by_the_next_start() {
 
 #[test]
 fn instances_of_others_are_left_alone() {
+    let _alone = alone();
     if skipped() {
         return;
     }
 
     let tracefs = Tracefs::open().unwrap();
-    let foreign = tracefs.path("instances/not-of-onbeat");
+    // A name of this process alone: a killed run may have left its own.
+    let foreign = tracefs.path(&format!("instances/not-of-onbeat-{}", std::process::id()));
     std::fs::create_dir(&foreign).unwrap();
     tracefs.remove_leftovers().unwrap();
     assert!(foreign.exists());

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant as Wall};
 
 use onbeat::cause::counters::{CounterReading, CounterSource, ReadingTrigger};
 use onbeat::cause::event::{KernelEvent, LostEvents, ThreadState, TraceEvent, Vector};
@@ -205,8 +205,12 @@ fn missing_in(
 #[test]
 fn bpf_records_everything_that_tracefs_does() {
     let Some([mut bpf, mut tracefs]) = both_sources() else { return };
-    let from = Monotonic.now();
-    (0..500).for_each(|_| thread::sleep(Duration::from_millis(1)));
+    // For a time, not for a number of sleeps: on a busy machine each takes several milliseconds,
+    // and the buffers hold few seconds.
+    let (from, since) = (Monotonic.now(), Wall::now());
+    while since.elapsed() < Duration::from_millis(500) {
+        thread::sleep(Duration::from_millis(1));
+    }
     let to = Monotonic.now();
     // The last events of the window are readable when a later event exists.
     thread::sleep(Duration::from_millis(10));
@@ -271,6 +275,9 @@ fn an_overwritten_ring_reports_a_gap() {
         return println!("skipped: {why}");
     }
 
+    // On one CPU, which has one ring.
+    let cpu = onbeat::host::online_cpus().last().copied();
+    let _ = ThreadRequest { cpu, ..ThreadRequest::default() }.prepare_thread();
     let from = Monotonic.now();
     // A ring of 8 KiB holds 256 records; each sleep writes about ten.
     (0..200).for_each(|_| thread::sleep(Duration::from_micros(500)));

@@ -23,7 +23,7 @@ use rustix::process::{Pid, Signal, kill_process};
 const MS: u64 = 1_000_000;
 const FOR_NS: u64 = 100 * MS;
 const ROLE: &str = "ONBEAT_TEST_ROBOT";
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Blocks the first thread, which waits for a child that never ends: it cannot even stop until the
 /// process is killed.

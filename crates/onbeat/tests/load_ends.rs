@@ -7,7 +7,9 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use load_carrier::{alone, carrier, members, processes, run_for, starter, until, with_word};
+use load_carrier::{
+    alone, carrier, members, processes, run_for, sleep_word, starter, until, with_word,
+};
 use onbeat::load::{LoadStopReason, RunningLoad, kill_session, session_identity};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -26,19 +28,22 @@ fn identity_in(directory: &Path) -> (i32, u64) {
 fn when_the_starter_is_killed_nothing_is_left_without_a_cleanup() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
-    let mut starter =
-        starter("sched=1+run:sleep 4711 & setsid sleep 4711 & sleep 4711", directory.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+    let word = sleep_word(4711);
+    let mut starter = starter(
+        &format!("sched=1+run:sleep {word} & setsid sleep {word} & sleep {word}"),
+        directory.path(),
+    )
+    .stdin(Stdio::null())
+    .stdout(Stdio::null())
+    .spawn()
+    .unwrap();
     let (sid, start_ticks) = identity_in(directory.path());
 
     assert_eq!(session_identity(sid), Some((sid, start_ticks)));
-    until("the programs run", || with_word("4711").len() >= 3);
+    until("the programs run", || with_word(&word).len() >= 3);
     starter.kill().unwrap();
     starter.wait().unwrap();
-    until("the session is empty", || members(sid).is_empty() && with_word("4711").is_empty());
+    until("the session is empty", || members(sid).is_empty() && with_word(&word).is_empty());
 
     assert_eq!(kill_session(sid, start_ticks), 0, "nothing is left to clean up");
 }
@@ -47,19 +52,20 @@ fn when_the_starter_is_killed_nothing_is_left_without_a_cleanup() {
 fn when_the_carrier_is_killed_a_later_start_kills_what_it_left() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
-    let load = "sched=1+run:sleep 4712 & sleep 4712 & sleep 4712; true";
+    let word = sleep_word(4712);
+    let load = &format!("sched=1+run:sleep {word} & sleep {word} & sleep {word}; true");
     let running = RunningLoad::start(carrier(load, directory.path())).unwrap();
     let (sid, start_ticks) = running.identity().unwrap();
-    until("the programs run", || with_word("4712").len() == 3);
+    until("the programs run", || with_word(&word).len() == 3);
     signal(sid, Signal::KILL);
     until("its child is gone with it", || {
-        members(sid).iter().all(|pid| with_word("4712").contains(pid))
+        members(sid).iter().all(|pid| with_word(&word).contains(pid))
     });
 
-    assert_eq!(with_word("4712").len(), 3, "grandchildren outlive it");
+    assert_eq!(with_word(&word).len(), 3, "grandchildren outlive it");
     assert_eq!(kill_session(sid, start_ticks + 1), 0, "a session of another start is not touched");
     assert_eq!(kill_session(sid, start_ticks), 3);
-    assert!(members(sid).is_empty() && with_word("4712").is_empty());
+    assert!(members(sid).is_empty() && with_word(&word).is_empty());
     assert_eq!(kill_session(sid, start_ticks), 0);
     assert!(running.stop().is_err(), "a load without a report is an error");
 }
@@ -68,45 +74,49 @@ fn when_the_carrier_is_killed_a_later_start_kills_what_it_left() {
 fn a_living_session_with_the_same_number_and_another_start_is_not_touched() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
-    let running = RunningLoad::start(carrier("run:sleep 4713", directory.path())).unwrap();
+    let word = sleep_word(4713);
+    let running =
+        RunningLoad::start(carrier(&format!("run:sleep {word}"), directory.path())).unwrap();
     let (sid, start_ticks) = running.identity().unwrap();
-    until("the program runs", || !with_word("4713").is_empty());
+    until("the program runs", || !with_word(&word).is_empty());
 
     assert_eq!((kill_session(sid, start_ticks - 1), kill_session(sid, start_ticks + 1)), (0, 0));
-    assert!(!with_word("4713").is_empty());
+    assert!(!with_word(&word).is_empty());
     let (report, _) = running.stop().unwrap();
     assert_eq!(report.survivors, 0);
-    assert!(with_word("4713").is_empty());
+    assert!(with_word(&word).is_empty());
 }
 
 #[test]
 fn a_process_that_left_the_session_is_ended_too() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
+    let word = sleep_word(4714);
     let running = RunningLoad::start(carrier(
-        "run:setsid sh -c 'sleep 4714 & sleep 4714' & true",
+        &format!("run:setsid sh -c 'sleep {word} & sleep {word}' & true"),
         directory.path(),
     ))
     .unwrap();
-    until("the programs run", || with_word("4714").len() >= 2);
+    until("the programs run", || with_word(&word).len() >= 2);
     running.stop().unwrap();
 
-    assert!(with_word("4714").is_empty());
+    assert!(with_word(&word).is_empty());
 }
 
 #[test]
 fn a_program_that_ignores_the_request_is_ended_by_force() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
+    let word = sleep_word(4715);
     let running = RunningLoad::start(carrier(
-        "run:trap '' TERM INT; sleep 4715; sleep 4715",
+        &format!("run:trap '' TERM INT; sleep {word}; sleep {word}"),
         directory.path(),
     ))
     .unwrap();
-    until("the program runs", || !with_word("4715").is_empty());
+    until("the program runs", || !with_word(&word).is_empty());
     let (report, _) = running.stop().unwrap();
     assert!(
-        report.parts[0].alive && report.survivors == 0 && with_word("4715").is_empty(),
+        report.parts[0].alive && report.survivors == 0 && with_word(&word).is_empty(),
         "{report:?}"
     );
 }
@@ -115,10 +125,13 @@ fn a_program_that_ignores_the_request_is_ended_by_force() {
 fn a_signal_ends_a_load_gracefully() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
-    let running = RunningLoad::start(carrier("run:sleep 4716", directory.path())).unwrap();
+    let word = sleep_word(4716);
+    let running =
+        RunningLoad::start(carrier(&format!("run:sleep {word}"), directory.path())).unwrap();
+    until("the program runs", || !with_word(&word).is_empty());
     signal(running.identity().unwrap().0, Signal::TERM);
-    until("the program is gone", || with_word("4716").is_empty());
-    std::thread::sleep(Duration::from_millis(100));
+    // The load ends it when it has seen the signal, not before.
+    until("the program is gone", || with_word(&word).is_empty());
     let (report, _) = running.stop().unwrap();
 
     assert_eq!(report.why, LoadStopReason::Signal);
@@ -128,16 +141,19 @@ fn a_signal_ends_a_load_gracefully() {
 fn dropping_a_running_load_ends_it() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
-    let running = RunningLoad::start(carrier("run:sleep 4717", directory.path())).unwrap();
-    until("the program runs", || !with_word("4717").is_empty());
+    let word = sleep_word(4717);
+    let running =
+        RunningLoad::start(carrier(&format!("run:sleep {word}"), directory.path())).unwrap();
+    until("the program runs", || !with_word(&word).is_empty());
     drop(running);
-    assert!(with_word("4717").is_empty());
+    assert!(with_word(&word).is_empty());
 }
 
 #[test]
 fn a_load_is_ordinary_regardless_of_its_starters_privileges() {
     let _alone = alone();
     let directory = tempfile::tempdir().unwrap();
+    let word = sleep_word(4718);
     let path = directory.path().to_owned();
     let (everywhere, here) = std::thread::spawn(move || {
         let everywhere = rustix::thread::sched_getaffinity(None).unwrap();
@@ -146,9 +162,9 @@ fn a_load_is_ordinary_regardless_of_its_starters_privileges() {
         one.set(first);
         rustix::thread::sched_setaffinity(None, &one).unwrap();
         real_time();
-        let running = RunningLoad::start(carrier("run:sleep 4718", &path)).unwrap();
-        until("the program runs", || !with_word("4718").is_empty());
-        let pid = with_word("4718")[0];
+        let running = RunningLoad::start(carrier(&format!("run:sleep {word}"), &path)).unwrap();
+        until("the program runs", || !with_word(&word).is_empty());
+        let pid = with_word(&word)[0];
         let here = rustix::thread::sched_getaffinity(Pid::from_raw(pid)).unwrap();
         let fields = processes().find(|process| process.0 == pid).unwrap().1;
 

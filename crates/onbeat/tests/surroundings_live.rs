@@ -1,17 +1,21 @@
 //! A change around a run, reported by a simulated source: no clock is set and no CPU taken away.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use onbeat::probe::description::OnGrid;
 use onbeat::probe::surroundings::{SurroundingsReading, of_this_machine};
-use onbeat::probe::timer::Timer;
 use onbeat::probe::{self, BlockPlan, Destination, Interruptions, Run, Setting};
 use onbeat::record::{RunFile, Series, Surrounding};
-use onbeat_rt::Clock;
 use onbeat_rt::cycle::Phase;
 use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Cycle, Flow};
 
 const MS: u64 = 1_000_000;
-const RELEASES: u64 = 600;
+/// The cycle after which the clock is set, and the looks after that until the loop ends.
+const SET_AFTER: u64 = 200;
+const LOOKS: u64 = 15;
 
 fn setting() -> Setting {
     Setting { phase: Phase::At(0), ..Setting::new(MS) }
@@ -24,15 +28,23 @@ fn cycles_under_way_while_the_clock_is_set_are_excluded_and_counted() {
     let header = probe::header(&["onbeat".into()], "timer", &[Series::ReleaseLatency], 0.0);
     let mut run =
         Run::open(Destination { path: &path, header, origin: Monotonic.now() }, setting()).unwrap();
-    let (mut machine, mut looks) = (of_this_machine(), 0);
+    // Loop and looks wait for each other, however long one of them gets no CPU.
+    let (cycle, looks) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (mut machine, reached, looked) = (of_this_machine(), cycle.clone(), looks.clone());
     run.surround(Box::new(move || {
-        looks += 1;
         let now = machine();
-        let set_ns = if looks > 10 { 3_600_000_000_000 } else { 0 };
+        let is_set = reached.load(Ordering::Relaxed) >= SET_AFTER;
+        looked.fetch_add(u64::from(is_set), Ordering::Relaxed);
+        let set_ns = if is_set { 3_600_000_000_000 } else { 0 };
         SurroundingsReading { wall_ns: now.wall_ns + set_ns, ..now }
     }));
-    let block = BlockPlan { index: 0, load: "idle", releases: RELEASES };
-    let mut task = OnGrid { task: Timer { work_ns: 0 }, has_ports: false };
+
+    let until_looked_at = |now: &Cycle| {
+        cycle.store(now.index, Ordering::Relaxed);
+        if looks.load(Ordering::Relaxed) < LOOKS { Flow::Continue } else { Flow::Stop }
+    };
+    let block = BlockPlan { index: 0, load: "idle", releases: u64::MAX };
+    let mut task = OnGrid { task: until_looked_at, has_ports: false };
     run.begin_body(&mut task).block(&block, &Interruptions::default(), &mut |_| {}).unwrap();
     let account = run.close().unwrap();
     let file = RunFile::read(&path).unwrap();
@@ -49,6 +61,7 @@ fn cycles_under_way_while_the_clock_is_set_are_excluded_and_counted() {
     );
     let kept = file.moments(Series::WakeupLatency).n + file.moments(Series::SkippedLatency).n;
 
-    assert_eq!(kept + account.excluded + account.warmup + account.lost, RELEASES);
+    assert_eq!(kept + account.excluded + account.warmup + account.lost, account.slots);
+    assert!(account.slots > SET_AFTER);
     assert_eq!(account.slots, account.cycles + account.skipped + account.lost);
 }

@@ -96,8 +96,9 @@ pub struct Tracefs {
 
 /// Prefix of the names of onbeat's instances.
 const PREFIX: &str = "onbeat-";
-/// How long to wait for others to close the files of an instance.
-const CLOSED_WITHIN: Duration = Duration::from_secs(1);
+/// How long to wait for others to close the files of an instance: longer than a child waits for a
+/// CPU on a busy machine.
+const CLOSED_WITHIN: Duration = Duration::from_secs(10);
 
 /// The initial PID namespace (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";

@@ -250,22 +250,21 @@ impl FreshPages {
         }
     }
 
-    /// Writes to one page after the other until `until`; returns the last clock reading and the
-    /// number of pages.
+    /// Writes to one page after the other until `until`, at least to one if there is one; returns
+    /// the last clock reading and the number of pages.
     fn touch_until(&mut self, until: Instant) -> (Instant, u64) {
         let end = (self.next + self.each_bytes).min(self.bytes);
         let mut touched = 0;
         let mut now = Monotonic.now();
         for offset in (self.next..end).step_by(page_size()) {
-            if now >= until {
-                break;
-            }
-
             // SAFETY: `offset` is below `bytes`, so the byte is in the mapping, which only this
             // value knows.
             unsafe { self.start.add(offset).write_volatile(1) };
             touched += 1;
             now = Monotonic.now();
+            if now >= until {
+                break;
+            }
         }
 
         self.next = end;

@@ -154,17 +154,24 @@ impl RunningThreads {
     }
 }
 
-/// Runs a part for `time`, for the tests of the parts.
+/// Runs a part until it has done enough, or for a minute, for the tests of the parts. Returns its
+/// counts when its threads have ended.
 #[cfg(test)]
-pub(super) fn try_out(part: Arc<dyn BuiltIn>, time: Duration) -> (PartWork, Vec<ThreadMessage>) {
+pub(super) fn try_out(
+    part: Arc<dyn BuiltIn>,
+    mut is_enough: impl FnMut(&PartWork) -> bool,
+) -> (PartWork, Vec<ThreadMessage>) {
+    const PATIENCE: Duration = Duration::from_secs(60);
     let (messages, received) = std::sync::mpsc::channel();
     let started = std::time::Instant::now();
     let mut threads = RunningThreads::start(part, 0, &messages);
-    std::thread::sleep(time);
-    let did = threads.part.did(started.elapsed());
+    while !is_enough(&threads.part.did(started.elapsed())) && started.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(4));
+    }
+
     threads.end();
     threads.join();
+    let did = threads.part.did(started.elapsed());
     drop(messages);
-
     (did, received.into_iter().map(|(_, word)| word).collect())
 }

@@ -112,13 +112,21 @@ mod tests {
     use super::*;
     use crate::load::builtin::try_out;
     use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+    use std::time::Instant;
 
-    fn reached(percent: u8) -> f64 {
+    const LEAST_TIME: Duration = Duration::from_millis(200);
+
+    fn on_one_cpu(percent: u8) -> Arc<CpuLoad> {
         let mut cpu = CpuLoad::new(percent);
         cpu.cpus.truncate(1);
-        match try_out(Arc::new(cpu), Duration::from_millis(200)).0 {
+        Arc::new(cpu)
+    }
+
+    fn share(cpu: &CpuLoad, elapsed: Duration) -> f64 {
+        match cpu.did(elapsed) {
             PartWork::Cpu { cpus: 1, reached_share, wanted_share } => {
-                assert!((wanted_share - f64::from(percent) / 100.0).abs() < 1e-9);
+                assert!((wanted_share - f64::from(cpu.percent) / 100.0).abs() < 1e-9);
                 reached_share
             }
             other => panic!("{other:?}"),
@@ -127,16 +135,22 @@ mod tests {
 
     #[test]
     fn a_larger_share_keeps_the_cpu_busier() {
-        // At the same time, so that both compete with the same other work; repeated if the machine
-        // had no time at all.
-        let pairs: Vec<(f64, f64)> = (0..5)
-            .map(|_| {
-                let little = std::thread::spawn(|| reached(15));
-                let much = reached(80);
-                (little.join().unwrap(), much)
-            })
-            .scan(false, |done, pair| (!std::mem::replace(done, pair.0 < pair.1)).then_some(pair))
-            .collect();
-        assert!(pairs.iter().any(|(little, much)| 0.0 < *little && little < much), "{pairs:?}");
+        // At the same time, so that both compete with the same other work, and until the machine
+        // had time for both.
+        let [little, much] = [15, 80].map(on_one_cpu);
+        let is_over = AtomicBool::new(false);
+        let started = Instant::now();
+        let mut shares = (0.0, 0.0);
+        std::thread::scope(|threads| {
+            threads.spawn(|| try_out(little.clone(), |_| is_over.load(Ordering::Relaxed)));
+            try_out(much.clone(), |_| {
+                let elapsed = started.elapsed();
+                shares = (share(&little, elapsed), share(&much, elapsed));
+                elapsed >= LEAST_TIME && 0.0 < shares.0 && shares.0 < shares.1
+            });
+            is_over.store(true, Ordering::Relaxed);
+        });
+
+        assert!(0.0 < shares.0 && shares.0 < shares.1, "{shares:?}");
     }
 }

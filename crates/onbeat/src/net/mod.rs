@@ -49,5 +49,10 @@ pub mod socket_drops;
 
 use crate::probe::Description;
 
+/// Held by unit tests that count each packet on the loopback, and by one that floods it: the kernel
+/// drops what exceeds the backlog of a CPU, whosever it is.
+#[cfg(test)]
+pub(crate) static LOOPBACK: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 /// The probes with a network.
 pub const PROBES: [&Description; 1] = [&rtt::RTT];

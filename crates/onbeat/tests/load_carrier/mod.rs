@@ -77,7 +77,8 @@ fn the_process_that_starts_a_carrier() {
     let (sid, start_ticks) = running.identity().unwrap();
     std::fs::write(directory.join("writing"), format!("{sid} {start_ticks}")).unwrap();
     std::fs::rename(directory.join("writing"), directory.join("identity")).unwrap();
-    std::thread::sleep(Duration::from_secs(60));
+    // Longer than the other test waits for anything.
+    std::thread::sleep(Duration::from_secs(300));
 
     assert!(running.identity().is_some());
 }
@@ -133,6 +134,12 @@ pub(crate) fn processes() -> impl Iterator<Item = (i32, Vec<String>)> {
     })
 }
 
+/// Returns a time for `sleep`, in seconds, that no process but this one's descendants has on its
+/// command line: a killed run of this program leaves its own.
+pub(crate) fn sleep_word(seconds: u32) -> String {
+    format!("{seconds}.{}", std::process::id())
+}
+
 /// Returns the processes with this word on their command line.
 pub(crate) fn with_word(word: &str) -> Vec<i32> {
     let has = |pid: &i32| {
@@ -142,11 +149,11 @@ pub(crate) fn with_word(word: &str) -> Vec<i32> {
     processes().map(|process| process.0).filter(has).collect()
 }
 
-/// Waits until a condition holds, at most ten seconds.
+/// Waits until a condition holds, at most a minute.
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + Duration::from_secs(60);
     while !holds() {
-        assert!(Instant::now() < end, "waited ten seconds for this: {what}");
+        assert!(Instant::now() < end, "waited a minute for this: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

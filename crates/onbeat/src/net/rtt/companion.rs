@@ -11,6 +11,7 @@ use onbeat_rt::Flow;
 
 use super::RttError;
 use super::channel::{DeviceCounters, FateReceiver, PacketFate};
+use super::task::BEFORE_RUN;
 use crate::net::device::Devices;
 use crate::net::drop_counters::drop_counters;
 use crate::net::packet::{self, PacketKind, WireHeader};
@@ -23,7 +24,7 @@ use crate::record::{
 use crate::thread::{ThreadRequest, stay_off_cpu};
 
 /// Packets that try to reach a device before the run, and how long each round of them waits.
-const TRIES: u64 = 3;
+const TRIES: u64 = 5;
 const ANSWER_WITHIN: Duration = Duration::from_millis(200);
 /// Real-time priority of devices of our own, where the loop has one.
 const DEVICE_PRIORITY: u32 = 50;
@@ -175,7 +176,7 @@ impl RoundTripCompanion {
     }
 }
 
-/// A packet of no run: session 0.
+/// A packet of no run.
 fn knocking(device: usize, sequence: u64) -> WireHeader {
     WireHeader {
         kind: PacketKind::EchoRequest,
@@ -184,7 +185,7 @@ fn knocking(device: usize, sequence: u64) -> WireHeader {
         sent_ns: 0,
         received_ns: 0,
         answered_ns: 0,
-        session: 0,
+        session: BEFORE_RUN,
         lifetime_us: 0,
     }
 }

@@ -228,11 +228,14 @@ impl RoundTripTask {
         let device = usize::from(header.device);
         // A plain echo returns the request itself.
         let is_unchanged = header.kind == PacketKind::EchoRequest;
-        let is_ours = (is_unchanged || header.kind == PacketKind::EchoAnswer)
-            && header.session == self.session
-            && self.targets.get(device).is_some_and(|(address, _)| Some(*address) == datagram.from);
+        let is_of_device =
+            self.targets.get(device).is_some_and(|(address, _)| Some(*address) == datagram.from);
+        let is_echo = is_unchanged || header.kind == PacketKind::EchoAnswer;
+        let is_ours = is_echo && is_of_device && header.session == self.session;
         if !is_ours {
-            return add(&self.fates.counters.foreign, 1);
+            // A device that was slow to answer before the run still does.
+            let is_earlier = is_of_device && header.session == BEFORE_RUN;
+            return add(&self.fates.counters.foreign, u64::from(!is_earlier));
         }
 
         match self.tracker.answers(device, header.sequence) {
@@ -333,6 +336,9 @@ impl Task for RoundTripTask {
         Flow::Continue
     }
 }
+
+/// Session of the packets before a run; those of runs are greater.
+pub(super) const BEFORE_RUN: u32 = 0;
 
 /// The packets of a run.
 #[derive(Clone, Copy, Debug)]

@@ -261,15 +261,30 @@ impl Sending {
     fn confirmed(&mut self, bytes: &[u8], begins_line: bool, is_last: bool) -> Option<LogReceipt> {
         self.write(bytes, begins_line, is_last, true);
         let mut receipt = None;
-        for _ in 0..TRIES {
+        let mut copies = 0;
+        while receipt.is_none() && copies < TRIES {
             self.send();
+            copies += 1;
             receipt = self.receipt_within(RECEIPT_WITHIN);
-            if receipt.is_some() {
-                break;
-            }
+        }
+        if is_last {
+            receipt = receipt.map(|first| self.latest_receipt(first, copies));
         }
         self.number += 1;
         receipt
+    }
+
+    /// Returns the receipt that counts most copies of a part: a slow server answers each of them,
+    /// and when the first answer comes the others are on their way, not lost.
+    fn latest_receipt(&self, first: LogReceipt, copies: u32) -> LogReceipt {
+        let mut latest = first;
+        for _ in 1..copies {
+            let Some(next) = self.receipt_within(RECEIPT_WITHIN * TRIES) else { break };
+            if next.received > latest.received {
+                latest = next;
+            }
+        }
+        latest
     }
 
     fn receipt_within(&self, within: Duration) -> Option<LogReceipt> {

@@ -230,7 +230,9 @@ mod tests {
         }
 
         drop(write);
-        assert_eq!(input.next(), Arrival::Over);
+        // A child that another test has just started holds a copy of it until its execve.
+        let mut arrivals = std::iter::repeat_with(|| input.next()).take(300);
+        assert_eq!(arrivals.find(|arrival| *arrival != Arrival::Nothing), Some(Arrival::Over));
     }
 
     #[test]
