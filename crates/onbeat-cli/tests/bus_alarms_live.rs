@@ -8,10 +8,11 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 /// The left knee loses its power and stays without it: however the machine treats the loop, it sees
-/// that.
+/// that. The watchdog is wide, so that nothing else happens to a device when the loop is held up.
 const TWO: &str = r#"
 [segment]
 name = "two joints"
+watchdog_ms = 6000
 [types.joint]
 kind = "drive"
 [[devices]]

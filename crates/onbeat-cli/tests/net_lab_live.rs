@@ -172,9 +172,10 @@ fn keepers(namespaces: &BTreeSet<PathBuf>) -> Vec<String> {
         .collect()
 }
 
-/// Waits for something that comes soon, as kernels collect the dead.
+/// Waits for something that comes soon, as kernels collect the dead. A laboratory of another test
+/// may be given the numbers of namespaces that are gone, and has them until it ends itself.
 fn soon(what: &str, holds: impl Fn() -> Vec<String>) {
-    for _ in 0..200 {
+    for _ in 0..1_200 {
         if holds().is_empty() {
             return;
         }

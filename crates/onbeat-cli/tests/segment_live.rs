@@ -47,9 +47,9 @@ fn ask(state: &Path, words: &[&str]) -> Output {
     onbeat(state).arg("segment").args(words).output().unwrap()
 }
 
-/// Asks until the segment has started.
+/// Asks until the segment has started, for a minute: a loaded machine may stop for seconds.
 fn wait_for(state: &Path) -> String {
-    for _ in 0..300 {
+    for _ in 0..3_000 {
         let output = ask(state, &["status"]);
         if output.status.success() {
             return String::from_utf8(output.stdout).unwrap();

@@ -141,8 +141,12 @@ fn retire(path: &Path) -> io::Result<Option<u64>> {
     let header = map.as_ref().and_then(|map| map.one::<ImageHeader>(0));
     if let Some(header) = header {
         // A bus that has ended in order since the file was opened has informed its readers.
-        let (order, read) = (Ordering::Release, Ordering::Relaxed);
-        let _ = header.state.compare_exchange(state::RUNNING, state::REPLACED, order, read);
+        let _ = header.state.compare_exchange(
+            state::RUNNING,
+            state::REPLACED,
+            Ordering::Release,
+            Ordering::Relaxed,
+        );
     }
     if is_at(&file, path) {
         fs::remove_file(path)?;

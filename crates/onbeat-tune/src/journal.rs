@@ -164,7 +164,7 @@ impl Journal {
         private::make_directory(directory)?;
         let owner = tasks::task(host, host.own_pid()).map(|own| own.id);
         let owner = owner.ok_or(TuneError::NoSuchTask { tid: host.own_pid() })?;
-        let lock = DirectoryLock::take(directory, owner.tid, &purpose.what)?;
+        let lock = DirectoryLock::take(directory, host, &purpose.what)?;
         let head = JournalHead {
             onbeat_journal: 1,
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -118,7 +118,7 @@ pub fn undo_one(
 ) -> Result<Option<Repaired>, TuneError> {
     let Some(directory) = path.parent().filter(|_| path.exists()) else { return Ok(None) };
     private::check_directory(directory)?;
-    let _lock = DirectoryLock::take(directory, host.own_pid(), "undo")?;
+    let _lock = DirectoryLock::take(directory, host, "undo")?;
     let boot_id = journal::boot_id(host)?;
     settle(path, host, &boot_id, (JournalSelection::DeadAndKept, mode))
 }
@@ -134,7 +134,7 @@ fn take_up(
     }
 
     private::check_directory(directory)?;
-    let _lock = DirectoryLock::take(directory, host.own_pid(), "undo")?;
+    let _lock = DirectoryLock::take(directory, host, "undo")?;
     let listed = journal::list(directory)?;
     for leftover in &listed.leftovers {
         fs::remove_file(leftover).map_err(|source| journal_error("remove", leftover, source))?;

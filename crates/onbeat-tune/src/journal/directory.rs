@@ -6,6 +6,8 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
@@ -21,6 +23,10 @@ const LOCK: &str = "lock";
 const OPEN: &str = "journal";
 const CLOSED: &str = "closed";
 pub(super) const NEW: &str = "new";
+/// How long a lock is awaited whose holder is dead: a child that it was just starting shares the
+/// lock until it executes its program.
+const LEFT_LOCKED: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The journal's directory by default: `/var/lib/onbeat/journal` for root, else below the state
 /// directory.
@@ -52,18 +58,29 @@ impl Drop for DirectoryLock {
 }
 
 impl DirectoryLock {
-    pub(crate) fn take(directory: &Path, pid: i32, what: &str) -> Result<Self, TuneError> {
+    pub(crate) fn take(
+        directory: &Path,
+        host: &dyn HostFiles,
+        what: &str,
+    ) -> Result<Self, TuneError> {
         let path = directory.join(LOCK);
         let error = |source| journal_error("lock", &path, source);
         let mut file =
             private::open(&path, OpenOptions::new().write(true).create(true).truncate(false))
                 .map_err(error)?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(TuneError::Busy(holder(directory, &path))),
-            Err(errno) => return Err(error(errno.into())),
+        let until = Instant::now() + LEFT_LOCKED;
+        while let Err(errno) = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            if errno != Errno::WOULDBLOCK {
+                return Err(error(errno.into()));
+            }
+            let first = holder(directory, &path);
+            if tasks::task(host, first.pid).is_some() || Instant::now() >= until {
+                return Err(TuneError::Busy(first));
+            }
+            thread::sleep(LOOK_EVERY);
         }
 
+        let pid = host.own_pid();
         file.set_len(0).and_then(|()| writeln!(file, "{pid} {what}")).map_err(error)?;
         Ok(Self(file))
     }
