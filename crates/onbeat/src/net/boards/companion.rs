@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 const TRIES: u64 = 5;
 const ANSWER_WITHIN: Duration = Duration::from_millis(200);
 /// How long the run waits for the first reading of `ptp4l`, which finds its time transmitter within seconds.
-const PTP_WITHIN: Duration = Duration::from_secs(6);
+const PTP_WITHIN: Duration = Duration::from_secs(10);
 
 /// Counts reports, and writes the account of both boards.
 pub(super) struct EdgeTripCompanion {

@@ -21,6 +21,10 @@ use crate::record::PtpAccount;
 const FRESH: Duration = Duration::from_secs(3);
 /// Beginning of the names of its sockets for management, before the number of our process.
 const SOCKET: &str = "onbeat-ptp-";
+/// Announcements, four a second, that a transmitter awaits before it begins: two, to begin soon. And
+/// that a receiver may miss: a busy machine may hold up either end for a second.
+const AWAITED: &str = "2";
+const MISSED: &str = "6";
 /// Its option "masterOnly".
 const TRANSMITTER_ONLY: &str = "--masterOnly";
 /// How often a waiting caller looks for the first reading.
@@ -165,7 +169,11 @@ fn command(interface: &str, role: PtpRole) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "TERM", "ptp4l", "-i", interface, "-S", "-m", "-q"]);
     command.args(["--logSyncInterval", "-3", "--logMinDelayReqInterval", "-3"]);
-    command.args(["--logAnnounceInterval", "-2", "--announceReceiptTimeout", "2"]);
+    command.args(["--logAnnounceInterval", "-2", "--announceReceiptTimeout"]);
+    command.arg(match role {
+        PtpRole::Transmitter => AWAITED,
+        PtpRole::Receiver => MISSED,
+    });
     command.args(["--free_running", "1", "--summary_interval", "-4", "--freq_est_interval", "0"]);
     match role {
         PtpRole::Transmitter => command.args([TRANSMITTER_ONLY, "1"]),
