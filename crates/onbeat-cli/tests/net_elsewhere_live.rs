@@ -82,10 +82,11 @@ fn a_plain_client_in_python_measures_a_device() {
     drop(device);
 }
 
-/// A UDP echo that knows no format.
+/// A UDP echo that knows no format. All packets of a run have room while it stands still.
 const ECHO: &str = "\
 import socket, sys
 plug = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+plug.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
 plug.bind(('127.0.0.1', int(sys.argv[1])))
 while True:
     plug.sendto(*plug.recvfrom(2048))
@@ -126,7 +127,12 @@ timeout 60 tshark -i lo -f 'udp port 7470' -c "$2" -l -X "lua_script:$1" -T fiel
     -e onbeat.kind -e onbeat.device -e onbeat.sequence -e onbeat.session -e onbeat.length >"$3/decoded" 2>"$3/errors" &
 tshark=$!
 "$0" net device --for 60s 2>/dev/null &
-until grep -q 'Capturing on' "$3/errors" || ! kill -0 $tshark 2>/dev/null; do sleep 0.05; done
+# It says "Capturing on" before it listens, and this when it does; an older one says nothing then.
+looks=0
+until grep -q 'Capture started' "$3/errors" || ! kill -0 $tshark 2>/dev/null || [ $looks -ge 300 ]; do
+    sleep 0.05
+    looks=$((looks + 1))
+done
 "$0" measure rtt --to 127.0.0.1 --period 5ms --for 1s --size 123 --on-overrun catch-up=1000 --priority 0 --no-causes --json --out "$3/runs" >/dev/null
 wait $tshark
 kill %2

@@ -49,7 +49,7 @@ device=$!
 until grep -q answers "$2/device" || ! kill -0 $device; do sleep 0.02; done
 kill -KILL $device
 wait $device
-for n in 1 2 3 4 5 6 7 8 9 10; do $far ip -details link show far | grep -q xdp || exit 0; sleep 0.1; done
+for n in $(seq 300); do $far ip -details link show far | grep -q xdp || exit 0; sleep 0.1; done
 exit 81
 "#;
 
