@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -16,6 +17,8 @@ use serde_json::Value;
 const AMPLITUDE_RAD: f64 = 0.05;
 /// The soft start and two turns of the sine, in cycles of 1 ms.
 const FULL_MOTION_CYCLES: u64 = 800;
+/// Trajectory time of the last run: the soft start and almost three turns of the sine, in s.
+const MOVED_S: f64 = 1.0;
 
 /// Six drives of a vendor's file. Stalls of this machine must not stop them: the watchdog and the
 /// ladder are wide.
@@ -111,30 +114,55 @@ fn policy_and_priority(task: &Path) -> [u32; 2] {
     [fields[38], fields[37]].map(|field| field.parse().unwrap())
 }
 
-/// The kernel's own words for what a tuning makes of the loop.
+/// The kernel's own words for what a tuning makes of the loop. A thread has its name before it takes
+/// its CPU, and last its priority.
 fn assert_tuned(task: &Path, tuning: &str) {
     let fifo = u32::from(tuning.contains('P'));
-    assert_eq!(policy_and_priority(task), [fifo, 98 * fifo], "{tuning}");
+    let wanted = [fifo, 98 * fifo];
+    for _ in 0..600 {
+        if policy_and_priority(task) == wanted {
+            break;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(policy_and_priority(task), wanted, "{tuning}");
     let locked = status(task, "VmLck");
     assert_eq!(tuning.contains('M'), !locked.starts_with("0 "), "{tuning}: {locked}");
     let cpus = status(task, "Cpus_allowed_list");
     assert_eq!(tuning.contains('C'), cpus.parse::<u32>().is_ok(), "{tuning}: {cpus}");
 }
 
+/// What a robot prints until its trajectory has come this far; everything, if it ends before.
+fn said_until_moved(out: &mut impl BufRead) -> String {
+    let has_moved = |line: &str| {
+        let time_s = line.split_once(" s  ").and_then(|(time, _)| time.parse::<f64>().ok());
+        time_s.is_some_and(|time_s| time_s >= MOVED_S)
+    };
+    let mut said = String::new();
+    loop {
+        let mut line = String::new();
+        if out.read_line(&mut line).unwrap() == 0 || has_moved(&line) {
+            return said + &line;
+        }
+        said += &line;
+    }
+}
+
 /// Runs the line that a bench printed, for as long as the robot needs to move, and returns the run.
 fn run_line(dir: &Path, line: &str, tuning: &str) -> RunFile {
     let mut command = onbeat_in(dir, "sh");
     command.args(["-c", &format!("exec {line}")]).stdin(Stdio::null()).stdout(Stdio::piped());
-    let robot = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut robot = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(robot.stdout.take().unwrap());
     assert_tuned(&loop_thread(&robot), tuning);
-    thread::sleep(Duration::from_secs(2));
+    let mut said = said_until_moved(&mut out);
     kill_process(Pid::from_child(&robot), Signal::INT).unwrap();
+    out.read_to_string(&mut said).unwrap();
     let output = robot.wait_with_output().unwrap();
 
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         output.status.code().is_some_and(|code| code != 2 || said.contains("INCONCLUSIVE")),
-        "{output:?}"
+        "{said}{output:?}"
     );
     assert!(said.contains("worst following error"), "{said}");
     let path = dir.join("onbeat-runs/latest/robot.onbeat.hlog");
