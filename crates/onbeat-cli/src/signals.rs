@@ -37,8 +37,9 @@ pub(crate) enum SignalError {
 const REFUSED: &str = "SIGUSR1 prints the summary so far in `onbeat measure` only; this command continues, and `onbeat report` reads its run files";
 
 const LEFT_CHANGED: &str = "ended at once; the changes to this machine stay on record: `onbeat repair` undoes them, and so does the next bench";
-/// Time limit for the last message: a blocked terminal must not keep the process from ending.
-const TO_SAY: Duration = Duration::from_millis(200);
+/// Time limit for the last message: a blocked terminal must not keep the process from ending, and a
+/// busy machine may let the thread that says it wait.
+const TO_SAY: Duration = Duration::from_secs(2);
 
 /// Starts a thread that watches signals. The first stop signal ends the run in order; a second one
 /// ends the process at once, with a message when changes are left, which the next start undoes.
