@@ -114,8 +114,8 @@ fn policy_and_priority(task: &Path) -> [u32; 2] {
     [fields[38], fields[37]].map(|field| field.parse().unwrap())
 }
 
-/// The kernel's own words for what a tuning makes of the loop. A thread has its name before it takes
-/// its CPU, and last its priority.
+/// The kernel's own words for what a tuning makes of the loop. A thread has its name before it
+/// takes its CPU, and last its priority.
 fn assert_tuned(task: &Path, tuning: &str) {
     let fifo = u32::from(tuning.contains('P'));
     let wanted = [fifo, 98 * fifo];

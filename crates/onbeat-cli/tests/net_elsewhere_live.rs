@@ -129,7 +129,8 @@ tshark=$!
 "$0" net device --for 60s 2>/dev/null &
 # It says "Capturing on" before it listens, and this when it does; an older one says nothing then.
 looks=0
-until grep -q 'Capture started' "$3/errors" || ! kill -0 $tshark 2>/dev/null || [ $looks -ge 300 ]; do
+until grep -q 'Capture started' "$3/errors" || [ $looks -ge 300 ]; do
+    kill -0 $tshark 2>/dev/null || break
     sleep 0.05
     looks=$((looks + 1))
 done

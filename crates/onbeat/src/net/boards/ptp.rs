@@ -21,9 +21,9 @@ use crate::record::PtpAccount;
 const FRESH: Duration = Duration::from_secs(3);
 /// Beginning of the names of its sockets for management, before the number of our process.
 const SOCKET: &str = "onbeat-ptp-";
-/// Announcements, four a second, that a transmitter awaits before it begins: two, to begin soon. And
-/// that a receiver may miss: a busy machine may hold up either end for a second.
+/// Announcements, four a second, that a transmitter awaits before it begins.
 const AWAITED: &str = "2";
+/// Those that a receiver may miss: a busy machine may hold up either end for a second.
 const MISSED: &str = "6";
 /// Its option "masterOnly".
 const TRANSMITTER_ONLY: &str = "--masterOnly";
