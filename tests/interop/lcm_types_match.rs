@@ -101,6 +101,9 @@ fn they_travel(python: &Python) {
     all.chunks(50).for_each(|batch| way.exchange(batch));
     // What is not of the type is counted, and not sent.
     way.publish(&[0, 1, 0, 0, 7]);
+    // Once the next one is back, the sender has looked at it: it ends without what is still pending.
+    way.exchange(&all[..1]);
+
     let Way { writer, echo, .. } = way;
     drop(writer);
     let end = echo.end();

@@ -17,6 +17,8 @@ use way::{Network, Way, equip};
 
 /// Messages on the way at a time: they fit into the kernel's smallest receive buffer, so none is lost.
 const BATCH: usize = 50;
+/// How long the last message is awaited before another one is sent.
+const MARK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let tests = [
@@ -63,6 +65,29 @@ fn long_messages_come_back(python: &Python) {
     }
 }
 
+/// Publishes a last message, which shows that those before it are missing, and waits for it. It is lost
+/// itself where a buffer is still full: then another one is the last.
+fn await_last(way: &mut Way) {
+    let began = Instant::now();
+    let mut marked = began;
+    let mut mark = 0;
+    loop {
+        match way.reader.next() {
+            Reading::Record { bytes, .. } if mark > 0 && bytes == [2, mark] => return,
+            Reading::Record { .. } | Reading::Lost(_) => {}
+            Reading::Nothing if mark > 0 && marked.elapsed() < MARK_AGAIN_AFTER => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Reading::Nothing => {
+                mark += 1;
+                way.publish(&[2, mark]);
+                marked = Instant::now();
+            }
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "the last message does not come");
+    }
+}
+
 /// Until the receiver continues, its buffer overflows; every message is received or counted.
 fn losses_are_counted(python: &Python) {
     let mut way = Way::new(python, Network::Lcm, "lost", 1 << 14);
@@ -76,25 +101,10 @@ fn losses_are_counted(python: &Python) {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    std::thread::sleep(Duration::from_millis(500));
+    way::await_drops(&receiver);
     signal("-CONT");
 
-    // A last message shows that those before it are missing.
-    let began = Instant::now();
-    let mut marked = false;
-    loop {
-        match way.reader.next() {
-            Reading::Record { bytes, .. } if bytes == [2] => break,
-            Reading::Record { .. } | Reading::Lost(_) => {}
-            Reading::Nothing if marked => std::thread::sleep(Duration::from_millis(1)),
-            Reading::Nothing => {
-                std::thread::sleep(Duration::from_millis(200));
-                way.publish(&[2]);
-                marked = true;
-            }
-        }
-        assert!(began.elapsed() < Duration::from_secs(60), "the last message does not come");
-    }
+    await_last(&mut way);
     let end = way.echo.end();
     let number = |of: &Value| of.as_u64().unwrap();
     let received = number(&end[0]["received"]);

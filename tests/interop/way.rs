@@ -3,6 +3,7 @@
 #![allow(dead_code)] // No test uses all of it.
 
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -66,6 +67,27 @@ pub(crate) struct Carried {
     pub(crate) schema: String,
     /// Texts of `.lcm` files: the network has LCM's own encoding.
     pub(crate) lcm: Vec<String>,
+}
+
+/// Waits until the kernel has dropped a datagram for a process: one of its sockets is full.
+pub(crate) fn await_drops(pid: &str) {
+    let began = Instant::now();
+    let opened = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let links: Vec<PathBuf> =
+        opened.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok()).collect();
+    let is_own = |inode: &str| links.contains(&PathBuf::from(format!("socket:[{inode}]")));
+
+    loop {
+        // The inode is the tenth word of a line, the number of drops the last one.
+        let sockets = std::fs::read_to_string(format!("/proc/{pid}/net/udp")).unwrap();
+        let lines = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let mut own = lines.filter(|words| words.get(9).is_some_and(|&inode| is_own(inode)));
+        if own.any(|words| words.last().is_some_and(|drops| *drops != "0")) {
+            return;
+        }
+        assert!(began.elapsed() < BACK_WITHIN, "nothing is dropped: {sockets}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Python, and the right to make a network namespace.
