@@ -68,6 +68,7 @@ fn run_in(dir: &Path, which: &str) -> Option<(Value, String)> {
         println!("skipped: unshare cannot be run");
         return None;
     };
+
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     let Ok(summary) = serde_json::from_str::<Value>(&said) else {
@@ -78,6 +79,7 @@ fn run_in(dir: &Path, which: &str) -> Option<(Value, String)> {
         println!("skipped: no network namespaces or no queue discipline tbf here: {errors}");
         return None;
     };
+
     assert!(output.status.success(), "{}: {errors}", output.status);
     Some((summary["cells"][0]["packets"].clone(), said))
 }

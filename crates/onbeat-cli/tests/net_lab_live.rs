@@ -137,6 +137,7 @@ fn every_shape_of_a_plan_is_reachable() {
         "[[switches]]\nname = \"s\"\ncount = 3\nlink = \"1G\"\n[[devices]]\nname = \"d\"\ncount = 6\nto = \"s\"\nlink = \"1G\"\n",
         "[[devices]]\nname = \"alone\"\ncount = 6\nlink = \"1G\"\n",
     ];
+
     for shape in shapes {
         let out = tempfile::tempdir().unwrap();
         let plan = out.path().join("plan.toml");
@@ -144,6 +145,7 @@ fn every_shape_of_a_plan_is_reachable() {
         let words =
             ["--periods", "10ms", "--for", "300ms", "--", "--no-causes", "--lost-after", "10s"];
         let output = ran(lab(out.path(), &[]).arg(&plan).args(words));
+
         let account = &accounts(&output)[0];
         let devices = account["devices"].as_array().expect("devices");
         assert_eq!(devices.len(), 6, "{shape}");

@@ -21,6 +21,7 @@ fn in_another_process() {
         return assert!(std::env::args().count() > 0, "a role for others");
     };
     let client = client(&words[1]);
+
     match words[0].as_str() {
         // Gives different goals for half of the time, so some kills hit it while it writes.
         "command" => {

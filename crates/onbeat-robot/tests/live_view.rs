@@ -55,6 +55,7 @@ impl Shown {
         };
         let joints = (0..48).map(|place| if place == KNEE { joint } else { other });
         self.cycles.set_robot(None, joints);
+
         let cycle = BusCycle {
             cycle: self.next,
             release_ns: self.next * PERIOD_NS,
@@ -191,8 +192,10 @@ fn one_browser_more_than_are_served_is_refused_until_another_leaves() {
     for events in &mut following {
         assert_eq!(next_event(events).unwrap().0, "hello");
     }
+
     let refused = shown.ask("GET /events HTTP/1.1\nHost: localhost:PORT\n\n");
     assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+
     // A place is free again when a browser leaves; the view notices at its next look.
     drop(following.pop());
     let mut attempts = 0;

@@ -99,6 +99,7 @@ fn interface_counters(dev: &str) -> BTreeMap<String, InterfaceDrops> {
         else {
             return None;
         };
+
         let counters = InterfaceDrops {
             receive: receive_errors + receive_drops,
             transmit: errors + drops,
@@ -106,6 +107,7 @@ fn interface_counters(dev: &str) -> BTreeMap<String, InterfaceDrops> {
         };
         Some((name.trim().to_owned(), counters))
     };
+
     dev.lines().filter_map(interface).collect()
 }
 

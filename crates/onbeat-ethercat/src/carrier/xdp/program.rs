@@ -174,6 +174,7 @@ fn instructions(sockets: libc::c_int) -> [u64; 30] {
         AddNumber, Call, Exit, IfGreater, IfNotNumber, LoadShort, LoadWord, MapAddress, Move,
         MoveNumber, StoreDouble, XorNumber,
     };
+
     [
         instruction(Move, 6, 1, 0, 0),
         // A frame with an EtherType of EtherCAT, else pass.

@@ -159,10 +159,12 @@ impl RoundTripCompanion {
                 strays: read(&of.strays),
                 ..DevicePackets::default()
             };
+
             self.tally.fill(number, &mut packets);
             self.cycles.iter().for_each(|cycles| cycles.fill(number, &mut packets));
             packets
         };
+
         PacketAccount {
             payload: self.payload as u64,
             lost_after_ns: self.lost_after_ns,
