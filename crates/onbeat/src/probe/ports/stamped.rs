@@ -13,16 +13,20 @@ use onbeat_rt::{Clock, Instant};
 /// Oldest valid stamp: for an older one, the wall clock, by which the kernel stamps, was set in the
 /// meantime.
 const LONGEST_BACK: Duration = Duration::from_secs(10);
-/// How often it is tried whether the kernel stamps, and how long each datagram waits for its
-/// reading.
-const TRIES: u32 = 200;
+/// How long the kernel may take to switch its stamps on: a kernel thread of ordinary priority does
+/// it, which waits while real-time threads have its CPU.
+const SWITCHED_ON_WITHIN: Duration = Duration::from_secs(10);
+/// How long each datagram of the trial waits for its reading.
 const PAUSE: Duration = Duration::from_millis(2);
+/// A stamp that was earlier than its reading by this is no instant of the reading.
+const OLD: Duration = Duration::from_millis(1);
 
 /// Requests the kernel's time stamps for what a socket receives (`SO_TIMESTAMPNS`, socket(7)), and
 /// returns whether they are there.
 ///
 /// The kernel switches its stamps on some time after it was asked, and until then gives the instant
-/// of the reading instead. So datagrams are sent here until one is older than its reading.
+/// of the reading instead. So datagrams are sent here until one is older than its reading. None of
+/// them is left behind: a later reader would take it for an edge.
 pub(super) fn enable(socket: &UdpSocket) -> bool {
     let on: libc::c_int = 1;
     let length = size_of::<libc::c_int>() as libc::socklen_t;
@@ -38,19 +42,34 @@ pub(super) fn enable(socket: &UdpSocket) -> bool {
         )
     };
 
-    let stamps = answer == 0 && (0..TRIES).any(|_| stamps_when_it_comes(socket).unwrap_or(false));
-    while receive(socket.as_fd()).is_some() {}
-    stamps
+    answer == 0 && becomes_stamped(socket).unwrap_or(false)
 }
 
-fn stamps_when_it_comes(socket: &UdpSocket) -> io::Result<bool> {
+fn becomes_stamped(socket: &UdpSocket) -> io::Result<bool> {
     let address = socket.local_addr()?;
     let any: SocketAddr =
         if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
-    UdpSocket::bind(any)?.send_to(&[0], address)?;
-    thread::sleep(PAUSE);
-    let stamp = receive(socket.as_fd()).and_then(|(_, at)| at);
-    Ok(stamp.is_some_and(|at| Monotonic.now().ns_since(at) >= PAUSE.as_nanos() as u64))
+    let sender = UdpSocket::bind(any)?;
+
+    let end = Monotonic.now().plus_ns(SWITCHED_ON_WITHIN.as_nanos() as u64);
+    let mut is_stamped = false;
+    let mut under_way: u32 = 0;
+    while (!is_stamped || under_way > 0) && Monotonic.now() < end {
+        // One at a time: a datagram can wait for the softirq that delivers it.
+        if under_way == 0 {
+            sender.send_to(&[0], address)?;
+            under_way = 1;
+        }
+
+        thread::sleep(PAUSE);
+        let read_at = Monotonic.now();
+        while let Some((_, at)) = receive(socket.as_fd()) {
+            under_way = under_way.saturating_sub(1);
+            is_stamped |= at.is_some_and(|at| read_at.ns_since(at) >= OLD.as_nanos() as u64);
+        }
+    }
+
+    Ok(is_stamped)
 }
 
 /// Takes a datagram of one byte, with the instant at which the kernel received it; `None` when
