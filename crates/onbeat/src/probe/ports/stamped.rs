@@ -18,7 +18,7 @@ const LONGEST_BACK: Duration = Duration::from_secs(10);
 const SWITCHED_ON_WITHIN: Duration = Duration::from_secs(10);
 /// How long each datagram of the trial waits for its reading.
 const PAUSE: Duration = Duration::from_millis(2);
-/// A stamp that was earlier than its reading by this is no instant of the reading.
+/// A stamp earlier than its reading by this much was taken before it.
 const OLD: Duration = Duration::from_millis(1);
 
 /// Requests the kernel's time stamps for what a socket receives (`SO_TIMESTAMPNS`, socket(7)), and
