@@ -39,7 +39,9 @@ impl Robot {
         let name = format!("test-led-{}", std::process::id());
         let mut command =
             onbeat(&["robot", "run", "humanoid", "--trajectory", "commander", "--name", &name]);
-        command.args(["--no-causes", "--period", "5ms", "--json", "--out"]).arg(dir.join("runs"));
+        command
+            .args(["--no-causes", "--priority", "0", "--period", "5ms", "--json", "--out"])
+            .arg(dir.join("runs"));
         command
             .env("ONBEAT_STATE_DIR", dir.join("state"))
             .stdout(Stdio::piped())
