@@ -71,6 +71,7 @@ fn await_last(way: &mut Way) {
     let began = Instant::now();
     let mut marked = began;
     let mut mark = 0;
+
     loop {
         match way.reader.next() {
             Reading::Record { bytes, .. } if mark > 0 && bytes == [2, mark] => return,
@@ -84,6 +85,7 @@ fn await_last(way: &mut Way) {
                 marked = Instant::now();
             }
         }
+
         assert!(began.elapsed() < Duration::from_secs(60), "the last message does not come");
     }
 }

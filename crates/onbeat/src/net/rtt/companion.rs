@@ -238,24 +238,28 @@ impl Companion for RoundTripCompanion {
         let mut remarks = std::mem::take(&mut self.remarks);
         let account = self.account();
         let sum = |pick: fn(&DevicePackets) -> u64| account.devices.iter().map(pick).sum::<u64>();
+
         let refused = sum(|device| device.refused);
         if refused > 0 {
             let number = self.fates.counters.refusal.load(Ordering::Relaxed) as i32;
             let why = io::Error::from_raw_os_error(number);
             remarks.push(format!("the system refused to send {refused} packets, last with: {why}"));
         }
+
         let unchanged = self.fates.counters.unchanged.load(Ordering::Relaxed);
         if unchanged > 0 {
             remarks.push(format!(
                 "{unchanged} packets came back unchanged, from a plain echo that states no times; their round trips are not split"
             ));
         }
+
         if account.unrecorded > 0 {
             remarks.push(format!(
                 "{} packets are in the account of the devices and in no series: the queue to the recorder was full",
                 account.unrecorded
             ));
         }
+
         remarks
     }
 }
