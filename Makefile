@@ -98,8 +98,8 @@ dist: ## a static binary and a Debian package, in target/dist
 # In which Debian releases: make test-dist RELEASES="bullseye trixie".
 RELEASES ?= trixie
 
-test-dist: dist ## the package in a bare root of another Debian release: install, bench, uninstall
-	sh scripts/test-dist.sh $(RELEASES)
+test-dist: dist ## cargo install, and the package in a bare root of another Debian release: install, bench, uninstall
+	CARGO="$(CARGO)" sh scripts/test-dist.sh $(RELEASES)
 
 test-python: setup-test ## `pip install ./python` in a clean virtual environment, and a bench from Python (minutes)
 	ONBEAT_TEST_PIP=1 $(CARGO) test --locked -p onbeat-cli --test python_installs

@@ -1,10 +1,17 @@
 #!/bin/sh
-# Tries what `make dist` made in a bare root of another Debian release: install, bench to a verdict, uninstall, nothing left.
+# Tries `cargo install --path`, and what `make dist` made in a bare root of another Debian release: install, bench to a verdict,
+# uninstall, nothing left.
 # usage: test-dist.sh [release]...; trixie unless given
 set -eu
 
 dist=target/dist
 [ $# -gt 0 ] || set -- trixie
+
+# `cargo install --path`, with what `make build` has built.
+installed=$(mktemp -d)
+"${CARGO:-cargo}" install --quiet --locked --path crates/onbeat-cli --target-dir target --root "$installed"
+"$installed/bin/onbeat" --version
+rm -rf "$installed"
 
 skip() {
     echo "skipped: $1"

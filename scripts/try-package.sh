@@ -30,6 +30,9 @@ files >/try/before
 
 tar -xzf ./*.tar.gz
 ./onbeat-*-linux/onbeat --version
+for file in share/man/onbeat-bench.1 share/completions/onbeat.bash share/completions/_onbeat share/completions/onbeat.fish; do
+    [ -s ./onbeat-*-linux/$file ] || fail "the archive has no $file"
+done
 verdict ./onbeat-*-linux/onbeat
 rm -rf /var/lib/onbeat
 

@@ -112,7 +112,7 @@ def main():
     print("|---|---|---|--:|--:|---|")
     for advice, kinds, without, with_it in BENCH:
         pairs = [(count(bench[without], kinds), count(bench[with_it], kinds)) for bench in benches if without in bench and with_it in bench]
-        print(row(advice, kinds, pairs, f"{without}, {with_it} under paper") if pairs else f"| `{advice}` | not permitted here |")
+        print(row(advice, kinds, pairs, f"{without}, {with_it} under the 2009 stress mix (`paper`)") if pairs else f"| `{advice}` | not permitted here |")
     for place, (advice, kinds, without, with_it) in enumerate(PROBES):
         pairs = [(count(ran[place][0], kinds), count(ran[place][1], kinds)) for ran in probes]
         print(row(advice, kinds, pairs, f"`measure {' '.join(without)}`, `{' '.join(with_it[1:])}`"))

@@ -69,7 +69,7 @@ fn same_bytes(python: &Python) {
     for of in types.names() {
         let messages = random_messages::encoded(&types, of, random_messages::count());
         let mut way = way_for(python, &types, of, "random");
-        // A message without fields has one value only: then nothing tells the mark from a hello.
+        // A message without fields has one value only: then nothing distinguishes the mark from a hello.
         way.connect(&messages[0], &messages[1]);
         for batch in messages.chunks(BATCH) {
             way.exchange(batch);

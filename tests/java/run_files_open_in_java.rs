@@ -440,7 +440,7 @@ fn same_counts(tag: &Tag, run: &RunFile, series: Series) {
     }
 }
 
-/// Java tells time stamps in whole milliseconds, rounded down.
+/// Java reports time stamps in whole milliseconds, rounded down.
 fn same_times(tag: &Tag, run: &RunFile, series: Series) {
     let start_s = run.header.started_unix_s;
     assert!((tag.start_time_s - start_s).abs() < 0.001, "{} is not {start_s}", tag.start_time_s);
@@ -460,7 +460,7 @@ fn same_times(tag: &Tag, run: &RunFile, series: Series) {
     }
 }
 
-/// Largest and smallest value as HdrHistogram tells them: the end of the last bucket, the beginning
+/// Largest and smallest value as HdrHistogram reports them: the end of the last bucket, the beginning
 /// of the first.
 fn extremes(counts: &Distribution) -> (u64, u64) {
     (counts.buckets().last().unwrap().high_ns(), counts.buckets()[0].low_ns)

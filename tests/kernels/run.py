@@ -22,7 +22,7 @@ SERIES = {"6.1": r"6\.1\.[0-9]+-[0-9]+", "6.12": r"6\.12\.[0-9]+\+deb[0-9]+", "n
 FLAVOURS = {"cloud": "cloud-amd64", "stock": "amd64", "rt": "rt-amd64"}
 # Suites that hold newer kernels than the host's own sources do; taken from the host's own mirror.
 NEWER_SUITES = ["trixie-backports", "sid"]
-# The HPET tells the host's time. On a busy host the kernel may take the TSC for many times slower than it is.
+# The HPET shows the host's time. On a busy host the kernel may take the TSC for many times slower than it is.
 COMMAND_LINE = "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check tsc=unstable"
 TOOLS = ["hackbench", "ping"]
 

@@ -61,10 +61,11 @@ class TestBinary:
         return target in group.get(package, "").split()
 
     def run(self, gives_way=True):
-        """Exit status and output of one run, started as `cargo test` starts it. A pure binary gives way to the others, unless it
+        """Exit status and output of one run, started as `cargo test` starts it, with the output of tests that pass: a skipped one has
+        printed its reason there. A pure binary gives way to the others, unless it
         must not: beside stress-ng it would not end."""
         environment = dict(os.environ, CARGO_MANIFEST_DIR=self.package, RUST_TEST_THREADS=TEST_THREADS)
-        run = start([self.executable], self.package, environment, lowest=gives_way and self.is_of(PURE))
+        run = start([self.executable, "--show-output"], self.package, environment, lowest=gives_way and self.is_of(PURE))
         try:
             output, _ = run.communicate(timeout=LIMIT_S)
             return run.returncode, output

@@ -5,7 +5,7 @@ use crate::source::{Source, code_without_tests, paths};
 use crate::{catches, holds, rust_below};
 
 /// Folder, and its modules from the innermost on. A module with files of its own counts as one.
-const ORDER: [(&str, &str); 23] = [
+const ORDER: [(&str, &str); 25] = [
     ("crates/onbeat-rt/src/", "frame latest broadcast ring time sample sys wait cycle edge_loop"),
     (
         "crates/onbeat-tune/src/",
@@ -38,7 +38,7 @@ const ORDER: [(&str, &str); 23] = [
     ),
     (
         "crates/onbeat/src/record/",
-        "series words tuning encoder boards chain events exclusion joint_steps moments motion robot seconds recording window figures \
+        "series words tuning timing encoder boards chain events exclusion joint_steps moments motion robot seconds recording window figures \
          histogram packets resolution distribution imported trend note writer_lock run_file past run_dir \
          run_writer second_maxima tally recorder",
     ),
@@ -65,6 +65,12 @@ const ORDER: [(&str, &str); 23] = [
          cell_figures ranking best effects causes sweep summary imported judged_run digest \
          comparable compare by_load compare_rows compare_round_trips compare_tables conclusions probes spikes \
          closing sentences tables gate junit export page worth",
+    ),
+    (
+        "crates/onbeat/src/cause/",
+        "kind advice assembler bpf btf counters facts event format page decode path_offsets path_record path_stack \
+         path_program thread_names path tracefs window flight syscalls timeline judge settle classify ftrace keep \
+         quota meter symbols explainer path_reading protobuf perfetto trace_dat waits",
     ),
     ("crates/onbeat-robot/src/", "bus cycle_messages image_service motion probe session live_view"),
     (
@@ -102,6 +108,17 @@ const ORDER: [(&str, &str); 23] = [
         "crates/onbeat-cli/src/",
         "units complete options probes cli_bus cli_files cli_measure cli_message cli_robot \
          cli_segment cli_tune_measure cli_tune cli_vm_study cli_vm cli_net cli completion help_limits term state signals cmd",
+    ),
+    // `mod` is the front page: what commands share.
+    (
+        "crates/onbeat-cli/src/cmd/",
+        "failure mod carrier load bus_words gateway message_files whole runs show log robot_goal robot_view \
+         host_settings run_tuning robot bench_robot so_far findings queue resume_bench bench bus_link_errors \
+         byte_words bus_requests bus_scan bus_values life open_probe resume seconds loads net_end net_log \
+         measure bus cell command_watch run_clock compare export_formats spike export gate generate import \
+         inject lint_report measure_tuning message_command transport message net_board vm_stock vm_lab \
+         net_boards net_lab net_plan net tune repair report segment_orders segment vm_lint vm_list vm_replay \
+         vm_run vm_study vm_threads vm_trace vm",
     ),
     (
         "crates/onbeat-cli/src/cmd/findings/",
@@ -164,7 +181,7 @@ fn named_too_early(sources: &[Source], (folder, order): (&str, &str)) -> Vec<Str
             let named = resolved(path, &module);
             let Some(inside) = named.strip_prefix(&front[..]) else { continue };
             let first = inside.first().copied().unwrap_or("*");
-            match place(first) {
+            match place(first).or_else(|| place("mod")) {
                 Some(there) if there <= own_place => {}
                 Some(_) => {
                     found.push(source.at(*line, &format!("{own} may not name {first}, after it")));
@@ -201,6 +218,9 @@ fn a_module_that_names_a_later_one_is_found() {
     catches(check, wait, "use super::*;\n", 1, "#[cfg(test)]\nmod tests {\n    use super::*;\n}\n");
     let new = "crates/onbeat-rt/src/new.rs";
     assert_eq!(check(&[Source::planted(new, "")]).len(), 1, "a module without a place");
+
+    let failure = "crates/onbeat-cli/src/cmd/failure.rs";
+    catches(check, failure, "use super::ExitVerdict;\n", 1, "use crate::signals::SignalError;\n");
 
     let below = "crates/onbeat-segment/src/device/drive.rs";
     catches(

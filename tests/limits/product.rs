@@ -1,6 +1,7 @@
 //! The product as others meet it: what the library depends on, front pages, the README.
 
 use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
 
 use super::source::Source;
 use super::{catches, holds, tracked};
@@ -139,4 +140,178 @@ fn the_readme_has_at_most_130_lines() {
 #[test]
 fn a_readme_of_131_lines_is_found() {
     catches(long_readme, "README.md", &"line\n".repeat(131), 131, &"line\n".repeat(130));
+}
+
+/// Lines of a program that shows how little a loop needs.
+const PROGRAM_LINES: usize = 15;
+
+/// The first block of Rust code: the line of its fence, and its lines.
+fn rust_block(source: &Source) -> Option<(usize, Vec<&str>)> {
+    let (fence, _) = source.lines().find(|(_, line)| line.starts_with("```rust"))?;
+    let lines = source.text.lines().skip(fence).take_while(|line| !line.starts_with("```"));
+    Some((fence, lines.collect()))
+}
+
+fn long_program_in_the_readme(sources: &[Source]) -> Vec<String> {
+    let readme = sources.iter().filter(|source| source.path == "README.md");
+    readme
+        .filter_map(|source| {
+            let (fence, lines) = rust_block(source)?;
+            let what = format!("a program of {} lines, of {PROGRAM_LINES}", lines.len());
+            (lines.len() > PROGRAM_LINES).then(|| source.at(fence, &what))
+        })
+        .collect()
+}
+
+#[test]
+fn the_program_of_the_readme_has_at_most_15_lines() {
+    holds(long_program_in_the_readme);
+    let sources = tracked();
+    let readme = sources.iter().find(|source| source.path == "README.md").expect("it is tracked");
+    assert!(rust_block(readme).is_some_and(|(_, lines)| lines.len() > 5));
+}
+
+#[test]
+fn a_program_of_16_lines_is_found() {
+    let program = |lines: usize| format!("# onbeat\n```rust\n{}```\n", "f();\n".repeat(lines));
+    catches(long_program_in_the_readme, "README.md", &program(16), 2, &program(15));
+}
+
+// ---- links
+
+/// The targets of links and pictures in a line of a document, without their place in the page.
+fn targets(line: &str) -> impl Iterator<Item = &str> {
+    let behind = line.split("](").skip(1);
+    let targets = behind.filter_map(|rest| rest.split([')', '#', ' ']).next());
+    targets.filter(|target| !target.is_empty() && !target.contains("://"))
+}
+
+/// A path from the root of the repository, without `..`.
+fn joined(folder: &Path, target: &str) -> PathBuf {
+    let mut path = PathBuf::new();
+    for part in folder.join(target).components() {
+        match part {
+            Component::ParentDir => _ = path.pop(),
+            Component::CurDir => {}
+            part => path.push(part),
+        }
+    }
+
+    path
+}
+
+/// Links and pictures of documents that lead nowhere.
+fn dead_links(sources: &[Source]) -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut found = Vec::new();
+    for source in sources.iter().filter(|source| source.has_extension(&["md"])) {
+        let folder = Path::new(&source.path).parent().unwrap_or(Path::new(""));
+        let mut in_code = false;
+        for (number, line) in source.lines() {
+            if line.starts_with("```") {
+                in_code = !in_code;
+            }
+
+            let dead = targets(line).filter(|target| !root.join(joined(folder, target)).exists());
+            if !in_code {
+                found.extend(dead.map(|target| source.at(number, &format!("no file {target}"))));
+            }
+        }
+    }
+
+    found
+}
+
+#[test]
+fn links_and_pictures_of_documents_lead_to_files() {
+    holds(dead_links);
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_found() {
+    let right = "[ratios](../peers.md#net), [page](https://example.org/x.md)\n```\n[x](y)\n```\n";
+    catches(dead_links, "docs/guide/net.md", "![view](../absent.png)\n", 1, right);
+}
+
+// ---- programs of documents
+
+/// Documents whose first program is a part of an example that is built, and that example.
+const EXAMPLES: [(&str, &str); 1] =
+    [("docs/guide/own-loop.md", "crates/onbeat/examples/own_loop.rs")];
+
+/// Lines of such a program that its example has not.
+fn untried_lines(sources: &[Source]) -> Vec<String> {
+    let all = tracked();
+    let mut found = Vec::new();
+    for (document, example) in EXAMPLES {
+        let built = all.iter().find(|source| source.path == example);
+        let has = |line: &str| built.is_some_and(|built| built.text.contains(line.trim()));
+        for source in sources.iter().filter(|source| source.path == document) {
+            let (fence, lines) = rust_block(source).unwrap_or_default();
+            let untried = (fence + 1..).zip(lines).filter(|(_, line)| !has(line));
+            let what = format!("not a line of {example}");
+            found.extend(untried.map(|(number, _)| source.at(number, &what)));
+        }
+    }
+
+    found
+}
+
+#[test]
+fn programs_of_documents_are_parts_of_examples() {
+    holds(untried_lines);
+    for (document, _) in EXAMPLES {
+        let sources = tracked();
+        let source = sources.iter().find(|source| source.path == document).expect("it is tracked");
+        assert!(rust_block(source).is_some(), "{document} has no program");
+    }
+}
+
+#[test]
+fn a_program_that_no_example_has_is_found() {
+    let document = "docs/guide/own-loop.md";
+    let wrong = "```rust\nuse onbeat::{Loop, Period};\nLoop::new_at(5);\n```\n";
+    catches(untried_lines, document, wrong, 3, "```rust\nuse onbeat::{Loop, Period};\n```\n");
+}
+
+// ---- fuzz targets
+
+/// Seconds that continuous integration gives to each fuzz target.
+const FUZZ: &str = "make fuzz FUZZ_SECONDS=10";
+
+/// Fuzz targets that are not built, and a continuous integration that runs none.
+fn fuzz_targets_left_out(sources: &[Source]) -> Vec<String> {
+    let all = tracked();
+    let manifest = all.iter().find(|source| source.path == "fuzz/Cargo.toml");
+    let mut found = Vec::new();
+    for source in sources {
+        let target = source.path.strip_prefix("fuzz/");
+        let is_target = target.filter(|path| path.starts_with("fuzz_targets/"));
+        let is_built = |path: &&str| {
+            manifest.is_some_and(|manifest| manifest.text.contains(&format!("path = \"{path}\"")))
+        };
+        if is_target.is_some_and(|path| source.has_extension(&["rs"]) && !is_built(&path)) {
+            found.push(source.at(1, "not a target of fuzz/Cargo.toml"));
+        }
+
+        if source.path == ".ci/run" && !source.text.lines().any(|line| line == FUZZ) {
+            found.push(source.at(1, &format!("no `{FUZZ}`")));
+        }
+    }
+
+    found
+}
+
+#[test]
+fn every_fuzz_target_runs_in_continuous_integration() {
+    holds(fuzz_targets_left_out);
+    let sources = tracked();
+    assert!(sources.iter().any(|source| source.path.starts_with("fuzz/fuzz_targets/")));
+}
+
+#[test]
+fn a_fuzz_target_that_is_left_out_is_found() {
+    let check = fuzz_targets_left_out;
+    assert_eq!(check(&[Source::planted("fuzz/fuzz_targets/absent.rs", "")]).len(), 1);
+    catches(check, ".ci/run", "make test\n", 1, "make test\nmake fuzz FUZZ_SECONDS=10\n");
 }

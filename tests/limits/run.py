@@ -4,9 +4,10 @@
     python3 tests/limits/run.py [NAME ...]
 
 With names, only binaries whose name contains one of them. The output of each is printed when it has ended; the last lines name
-those that failed. Exit status 1 when one has.
+the tests that were skipped, with their reasons, and the binaries that failed. Exit status 1 when one has.
 """
 
+import re
 import sys
 import threading
 import time
@@ -18,11 +19,14 @@ def main():
     words = sys.argv[1:]
     tests = [test for test in lanes.built() if not words or any(word in test.name for word in words)]
     failed = []
+    skipped = []
     printing = threading.Lock()
 
     def print_end(name, passed, seconds, output):
         with printing:
-            print(f"\n     Running {name}, {seconds:.1f} s{'' if passed else ': FAILED'}\n{output.rstrip()}", flush=True)
+            shown = without_successes(output) if passed else output
+            print(f"\n     Running {name}, {seconds:.1f} s{'' if passed else ': FAILED'}\n{shown.rstrip()}", flush=True)
+            skipped.extend(f"{name}, {skip}" for skip in skips(output))
             if not passed:
                 failed.append(name)
 
@@ -38,11 +42,33 @@ def main():
     if not words:
         documented.join()
 
+    print(f"\nskipped here: {len(skipped)}")
+    for skip in sorted(skipped):
+        print(f"  {skip}")
     count = len(tests) + (not words)
     print(f"\ntest binaries: {count - len(failed)} passed, {len(failed)} failed")
     for name in sorted(failed):
         print(f"  FAILED {name}")
     sys.exit(1 if failed else 0)
+
+
+def without_successes(output):
+    """The output without what tests that pass have printed, such as the panics that they provoke."""
+    return re.sub(r"^successes:\n.*?(?=^test result: )", "", output, flags=re.DOTALL | re.MULTILINE)
+
+
+def skips(output):
+    """Tests that were skipped, whole or in part, with their reasons: lines of their output that begin with "skipped"."""
+    found = []
+    test = ""
+    for line in output.splitlines():
+        if head := re.fullmatch(r"---- (\S+) stdout ----", line):
+            test = f"{head[1]}: "
+        elif line.startswith(("skipped: ", "skipped in part: ")):
+            found.append(test + line)
+        elif line == "successes:":
+            test = ""
+    return found
 
 
 def run_examples(print_end):

@@ -31,7 +31,7 @@ const MINUTE_NS: u64 = 60_000_000_000;
 const RING: usize = 4096;
 const DRAIN_EVERY: u64 = 2048;
 
-/// What the child tells.
+/// What the child reports.
 #[derive(Debug, Serialize, Deserialize)]
 struct ChildReport {
     seconds: f64,

@@ -19,7 +19,7 @@ use crate::turns::{self, Contestant, Spread, in_turns, quantile};
 use crate::wakeup::watch;
 
 const QUANTILES: [(f64, &str); 3] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99")];
-/// What the loop on the JVM tells apart at its smallest: two digits from 20 µs on.
+/// The smallest difference that the loop on the JVM records: two digits from 20 µs on.
 const JVM_RESOLUTION_NS: f64 = 20_000.0;
 const LATENCY_PERIOD_US: u64 = 100;
 

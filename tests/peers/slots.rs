@@ -62,7 +62,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
 
     part.remark(
         "Due are the periods that passed between the first release and the end; onbeat's account is of slots (cycles and \
-         skipped releases), cyclictest's is of cycles, which is all it tells: what it passed over is in no figure of it.",
+         skipped releases), cyclictest's is of cycles, which is all it reports: what it passed over is in no figure of it.",
     );
     if !peer {
         part.remark("cyclictest is not installed (package rt-tests).");

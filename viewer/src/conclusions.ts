@@ -4,7 +4,7 @@ import type { Ns } from './units.ts';
 export interface PhasePlot { p50_ns: (Ns | null)[]; p90_ns: (Ns | null)[]; max_ns: (Ns | null)[] }
 export interface Mode {
   period_s: number; period_cycles: number; size_ns: Ns; lifts: 'most' | 'some' | 'single'; duration_s: number; share: number;
-  seen: number; periods: number; first_s: number; tied: 'time' | 'cycles' | 'cannot_tell'; phase: PhasePlot; sentence: string;
+  seen: number; periods: number; first_s: number; tied: 'time' | 'cycles' | 'undecided'; phase: PhasePlot; sentence: string;
 }
 export interface Modes { step_s: number; steps: number; shortest_s: number; longest_s: number; found: Mode[]; sentence: string }
 export interface Normal {

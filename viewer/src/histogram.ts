@@ -2,7 +2,7 @@
 import { base64Bytes, inflateZlib } from './packed.ts';
 import { ns, type Ns } from './units.ts';
 
-// The fifth nibble tells the word size and, in V2, that counts are ZigZag LEB128; writers put 1 there, some 0.
+// The fifth nibble holds the word size and, in V2, that counts are ZigZag LEB128; writers put 1 there, some 0.
 const WORD_SIZE = 0xf0;
 const COOKIE_V2_DEFLATED = 0x1c849304;
 const COOKIE_V2 = 0x1c849303;

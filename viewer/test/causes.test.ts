@@ -120,7 +120,7 @@ test('the summary’s counts are shown; without them the recording’s', () => {
   assert.deepEqual(bare.map(({ name, counts }) => [name, Object.values(counts).reduce((n, { spikes }) => n + spikes, 0)]), cells.map(({ name, spikes }) => [name, spikes]));
 });
 
-test('a recording without a summary still tells its causes, and one without causes tells none', () => {
+test('a recording without a summary still shows its causes, and one without causes shows none', () => {
   const options = { tuning: 'none', load: 'paper', interval: 1, start: 1e9, dice: 3, cell: true, tags: ['wakeup_latency'], blocks: [{ t: 0, seconds: 4, load: 'paper' }] };
   const [watched] = explained(read(runFile({ ...options, causes: true }).text).cells);
   assert.ok(watched!.analysed > 10 && watched!.analysed === watched!.spikes);
@@ -130,7 +130,7 @@ test('a recording without a summary still tells its causes, and one without caus
   assert.deepEqual(explained(read(bench(2, 3, false)).cells), []);
 });
 
-test('a spike known twice keeps its causes, whichever of the two tells them', () => {
+test('a spike known twice keeps its causes, whichever of the two has them', () => {
   const report = read(bench(2, 3));
   const cell = report.cells[0]!;
   const known = [cause('smi', 5)];

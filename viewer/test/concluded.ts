@@ -9,11 +9,11 @@ const latency = (us: number): ReturnType<typeof ns> => ns(Math.round(us * US));
 const modes: Conclusions['modes'] = {
   step_s: 1, steps: 3600, shortest_s: 0.002, longest_s: 900, sentence: '2 disturbances come back at their time.',
   found: [
-    { period_s: 318, period_cycles: 318_000, size_ns: latency(4), lifts: 'most', duration_s: 15, share: 0.047, seen: 11, periods: 11, first_s: 12, tied: 'cannot_tell',
-      sentence: '+3.99 us for 15.0 s every 5 min 18 s, in 11 of 11 periods, 4.7 % of all samples; time or cycle count, this run cannot tell',
+    { period_s: 318, period_cycles: 318_000, size_ns: latency(4), lifts: 'most', duration_s: 15, share: 0.047, seen: 11, periods: 11, first_s: 12, tied: 'undecided',
+      sentence: '+3.99 us for 15.0 s every 5 min 18 s, in 11 of 11 periods, 4.7 % of all samples; this run does not show whether it is periodic in time or in cycles',
       phase: { p50_ns: Array.from({ length: 159 }, (_, i) => latency((i >= 16 && i < 24 ? 29 : 25) + ((i * 7) % 5) / 20)), p90_ns: Array.from({ length: 159 }, (_, i) => latency((i >= 16 && i < 24 ? 37 : 33) + ((i * 5) % 7) / 10)), max_ns: Array.from({ length: 159 }, (_, i) => latency(80 + ((i * 11) % 23)) ) } },
     { period_s: 5, period_cycles: 5000, size_ns: latency(185), lifts: 'single', duration_s: 1, share: 0.0002, seen: 712, periods: 720, first_s: 1.5, tied: 'time',
-      sentence: '+185 us in single cycles every 5.0 s, in 712 of 720 periods, at least 0.02 % of all samples; it keeps time, whatever the loop does',
+      sentence: '+185 us in single cycles every 5.0 s, in 712 of 720 periods, at least 0.02 % of all samples; periodic in time, independent of the loop',
       phase: { p50_ns: Array.from({ length: 20 }, (_, i) => (i % 4 === 2 ? latency(25) : null)), p90_ns: [], max_ns: [null, latency(210), null, latency(71), null, latency(70), null, latency(73), null, latency(69)] } },
   ],
 };

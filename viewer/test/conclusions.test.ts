@@ -38,7 +38,7 @@ describe('conclusions in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM
     await page.goto(site.url('found.html'));
     await page.waitForSelector('#modes svg.small-plot');
     assert.equal(await page.locator('#modes svg.small-plot').count(), 2);
-    assert.match(await page.locator('#modes').innerText(), /15\.0\s+s every 5\s+min 18\s+s[\s\S]+it keeps time/);
+    assert.match(await page.locator('#modes').innerText(), /15\.0\s+s every 5\s+min 18\s+s[\s\S]+periodic in time/);
     assert.equal(await page.locator('#modes .vh table').count(), 2);
     assert.ok(await page.locator('#normal .bin').count() > 20 && (await page.locator('#normal path.bell').getAttribute('d'))!.length > 50);
     assert.match(await page.locator('#normal .list tbody').innerText(), /3,600,000[\s\S]+27\.6[\s\S]+5\.03/);

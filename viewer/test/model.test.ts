@@ -182,7 +182,7 @@ test('times are written with the unit and the digits that read well', () => {
   assert.deepEqual([usCell(ns(1_004_300), false), usCell(ns(1_002_110), true), usCell(ns(346_148_000), false)], ['1,004.3', '1,002.11', '346,148']);
   assert.deepEqual([9.5, 60, 725, 3600, 12_000].map((s) => duration(sec(s))), ['9.5 s', '1 min', '12 min 05 s', '1 h', '3 h 20 min']);
   assert.equal(held('within 100 µs at 99.9 % of 5 sheep'), 'within 100\u00a0µs at 99.9\u00a0% of 5 sheep');
-  assert.equal(held('tell us: 97.8 us, or 5 us.'), 'tell us: 97.8\u00a0µs, or 5\u00a0µs.');
+  assert.equal(held('ask us: 97.8 us, or 5 us.'), 'ask us: 97.8\u00a0µs, or 5\u00a0µs.');
 });
 
 test('axes stop at round values', () => {

@@ -287,7 +287,7 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
 
   test('causes stand by cell, by number or by lateness, with a table and advice', async () => {
     await opened('bench.html', {}, async (page) => {
-      assert.match(await page.locator('#causes').innerText(), /Under idle, 62 spikes[\s\S]+causes account for [\d.]+\s% of their lateness[\s\S]+keep other threads off this CPU/);
+      assert.match(await page.locator('#causes').innerText(), /With no added load, 62 spikes[\s\S]+causes account for [\d.]+\s% of their lateness[\s\S]+keep other threads off this CPU/);
       const rows = await page.locator('#causes .cause-row').count();
       assert.ok(rows > 3);
       assert.equal(await page.locator('#causes .vh table tbody tr').count(), rows);

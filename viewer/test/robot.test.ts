@@ -82,6 +82,13 @@ describe('a robot’s page in Chromium', { skip: CHROMIUM === undefined ? NO_CHR
     assert.match(await page.locator('.tree .device', { hasText: 'left knee' }).innerText(), /OP · off[\s\S]*lost 1×, fell back 1×; port 0 from pelvis: 17 invalid frames; port 1 to left foot: ≥ 255 lost links/);
     assert.match(await page.locator('#bus .link').innerText(), /cycle 6,000.*working counter 11 of 11; 3 cycles without a complete reply, 1 late/);
 
+    for (const chart of ['position', 'torque']) {
+      const [download] = await Promise.all([page.waitForEvent('download'), page.locator(`#${chart} .zoom button`, { hasText: 'PNG' }).click()]);
+      const picture = readFileSync(await download.path());
+      assert.equal(picture.subarray(1, 4).toString(), 'PNG');
+      assert.ok(picture.readUInt32BE(16) > 500 && picture.length > 3000, `${chart}: ${picture.length} bytes`);
+    }
+
     // Time that is chosen in a chart of the joints is chosen in all.
     await page.locator('#torque .zoom button', { hasText: '+' }).click();
     assert.match(await page.locator('.bar .range').innerText(), / to /);

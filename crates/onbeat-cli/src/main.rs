@@ -63,7 +63,7 @@ fn ended(ran: Result<ExitVerdict, Failure>) -> ExitCode {
     match ran.and_then(|verdict| arrived.map(|()| verdict)) {
         Ok(ExitVerdict::Holds) => ExitCode::SUCCESS,
         Ok(ExitVerdict::Broken) => ExitCode::from(1),
-        Ok(ExitVerdict::CannotTell) => ExitCode::from(2),
+        Ok(ExitVerdict::Undecided) => ExitCode::from(2),
         Err(failure) => {
             term::say_error(&failure.to_string());
             ExitCode::from(2)

@@ -89,7 +89,7 @@ fn eighteen_cells_with_every_figure_and_every_slot() {
         );
         if cell["permitted"] == false {
             println!(
-                "not permitted here: {} under {}: {}",
+                "not permitted here: {}/{}: {}",
                 cell["tuning"], cell["load"], cell["why_not"]
             );
             assert!(cell["why_not"].as_str().is_some_and(|why| !why.is_empty()));

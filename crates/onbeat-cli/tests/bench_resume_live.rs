@@ -139,10 +139,7 @@ fn the_bench_is_whole(dir: &Path, summary: &Value) {
     assert!((1..=KILLS as usize + 1).contains(&bench.resumes.len()), "{:?}", bench.resumes);
     let refused = &bench.bench.as_ref().unwrap().not_permitted;
     for cell in refused {
-        println!(
-            "not permitted here: {} under {}: {}",
-            cell.cell.tuning, cell.cell.load, cell.why_not
-        );
+        println!("not permitted here: {}/{}: {}", cell.cell.tuning, cell.cell.load, cell.why_not);
     }
 
     let is_permitted = |cell: &Cell| refused.iter().all(|refused| refused.cell != *cell);

@@ -116,7 +116,7 @@ impl Place {
 /// What is dropped last: by then its bus is killed.
 impl Drop for Place {
     fn drop(&mut self) {
-        // Of a bus that was killed, the next onbeat would tell that it has removed it, and so would
+        // Of a bus that was killed, the next onbeat would report that it has removed it, and so would
         // one of another test binary that reads all that onbeat prints.
         for object in [format!("onbeat-{}", self.name), format!("onbeat:{}:cycle", self.name)] {
             let _ = fs::remove_file(Path::new("/dev/shm").join(object));

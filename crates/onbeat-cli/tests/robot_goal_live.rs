@@ -161,7 +161,7 @@ impl Drop for Robot {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // Of a robot that was killed, the next onbeat would tell that it has removed it.
+        // Of a robot that was killed, the next onbeat would report that it has removed it.
         let _ = std::fs::remove_file(format!("/dev/shm/onbeat-{}", self.name));
     }
 }

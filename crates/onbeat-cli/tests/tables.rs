@@ -57,6 +57,9 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// The narrowest terminal that prose is folded for.
+const NARROW: usize = 40;
+
 fn printed(words: &[&str], runs: &Path) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
     command.args(["--color", "never"]).args(words).current_dir(runs).stdin(Stdio::null());
@@ -104,4 +107,27 @@ fn tables_fit_the_terminal() {
         let wide: Vec<&str> = table.lines().filter(|line| line.chars().count() > COLUMNS).collect();
         assert!(wide.is_empty(), "{name}:\n{}", wide.join("\n"));
     }
+}
+
+#[test]
+fn prose_fits_a_narrow_terminal() {
+    let runs = copies();
+    let run = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
+        command.args(["--color", "never"]).args(words).current_dir(runs.path());
+        command.env("COLUMNS", NARROW.to_string()).env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
+        command.output().unwrap()
+    };
+
+    // A gate prints sentences alone; a report begins with its verdict, down to a blank line.
+    let gate = String::from_utf8(run(TABLES[9].1).stdout).unwrap();
+    let report = String::from_utf8(run(&["report", "bench", "--limit", "1ms"]).stdout).unwrap();
+    let verdict = report.split("\n\n").next().unwrap();
+    assert!(
+        gate.starts_with("PASS: after, S") && verdict.starts_with("verdict "),
+        "{gate}{verdict}"
+    );
+    let lines = gate.lines().chain(verdict.lines());
+    let wide: Vec<&str> = lines.filter(|line| line.chars().count() > NARROW).collect();
+    assert!(wide.is_empty(), "{}", wide.join("\n"));
 }

@@ -145,10 +145,8 @@ impl BusSide {
     /// # Panics
     /// As [`BusSide::exchange`].
     pub fn publish(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &[u8]) {
-        const KINDS: [EventKind; 3] =
-            [EventKind::CommanderTaken, EventKind::CommanderLeft, EventKind::CommanderDied];
         let place = claim::commander(&self.shared);
-        self.commander = report_change(&self.shared, cycle, (self.commander, place), KINDS);
+        self.commander = report_change(&self.shared, cycle, place, self.commander, OF_COMMANDER);
         let held = self.shared.hold();
         publish(&self.shared, cycle_bytes(cycle, self.robot), inputs, outputs);
         drop(held);
@@ -249,9 +247,7 @@ impl Drop for BusSide {
 impl OwnerOutputs {
     /// Reads the owner and its outputs.
     fn take(&mut self, shared: &MappedImage, cycle: &BusCycle) -> OutputsFrom {
-        const KINDS: [EventKind; 3] =
-            [EventKind::OwnerTaken, EventKind::OwnerLeft, EventKind::OwnerDied];
-        let owner = report_change(shared, cycle, (self.owner, claim::owner(shared)), KINDS);
+        let owner = report_change(shared, cycle, claim::owner(shared), self.owner, OF_OWNER);
         if owner != self.owner {
             (self.owner, self.is_stale_reported) = (owner, false);
         }
@@ -290,13 +286,33 @@ impl OwnerOutputs {
     }
 }
 
-/// Returns the present holder of a role; reports with these event kinds that it was taken, left, or
-/// lost by death since `before`.
+/// The kinds of event by which a role changes hands.
+#[derive(Clone, Copy, Debug)]
+struct RoleEvents {
+    taken: EventKind,
+    left: EventKind,
+    died: EventKind,
+}
+
+const OF_COMMANDER: RoleEvents = RoleEvents {
+    taken: EventKind::CommanderTaken,
+    left: EventKind::CommanderLeft,
+    died: EventKind::CommanderDied,
+};
+const OF_OWNER: RoleEvents = RoleEvents {
+    taken: EventKind::OwnerTaken,
+    left: EventKind::OwnerLeft,
+    died: EventKind::OwnerDied,
+};
+
+/// Returns the present holder of a role; reports that it was taken, left, or lost by death since
+/// `before`.
 fn report_change(
     shared: &MappedImage,
     cycle: &BusCycle,
-    (before, place): (u64, ClaimWords<'_>),
-    [taken, left, died]: [EventKind; 3],
+    place: ClaimWords<'_>,
+    before: u64,
+    events: RoleEvents,
 ) -> u64 {
     let now = place.holder.load(Ordering::Acquire);
     if now == before {
@@ -305,11 +321,11 @@ fn report_change(
 
     if let Some(gone) = Process::from_word(before) {
         let has_left = place.left.load(Ordering::Acquire) == before;
-        push(shared, &event(cycle, if has_left { left } else { died }, gone.pid()));
+        push(shared, &event(cycle, if has_left { events.left } else { events.died }, gone.pid()));
     }
 
     if let Some(new) = Process::from_word(now) {
-        push(shared, &event(cycle, taken, new.pid()));
+        push(shared, &event(cycle, events.taken, new.pid()));
     }
 
     now

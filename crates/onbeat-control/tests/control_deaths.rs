@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use control_world::{
-    Other, client, cycle, exchange, kinds, layout, number_of, pattern, role, tell, unique_name,
-    until,
+    Other, client, cycle, exchange, kinds, layout, number_of, pattern, print_line, role,
+    unique_name, until,
 };
 use onbeat_control::{
     Client, ControlError, Image, SdoAction, SdoRequest, Sharing, remove_leftovers,
@@ -32,18 +32,18 @@ fn in_another_process() {
         "bus" => {
             let mut bus = Image::create(&words[1], &layout(), Sharing::WaitFree).unwrap();
             bus.publish(&cycle(1), &pattern(1), &pattern(1));
-            tell("runs");
+            print_line("runs");
             std::thread::sleep(LONG);
         }
         "stay" => {
             let mut client = client(&words[1]);
             let mut seen = client.snapshot();
             client.read(&mut seen).unwrap();
-            tell("reads");
+            print_line("reads");
             let mut has_begun = false;
             let stays = client.read_while(&mut seen, || {
                 if !std::mem::replace(&mut has_begun, true) {
-                    tell("stays");
+                    print_line("stays");
                 }
                 true
             });
@@ -57,7 +57,7 @@ fn in_another_process() {
                 complete: false,
                 action: SdoAction::Read,
             };
-            tell("asks");
+            print_line("asks");
             _ = client(&words[1]).request(&request, LONG);
         }
         other => panic!("unknown role {other}"),

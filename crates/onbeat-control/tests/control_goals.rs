@@ -5,7 +5,8 @@
 mod control_world;
 
 use control_world::{
-    BYTES, Other, client, cycle, in_bursts, kinds, layout, pattern, role, tell, unique_name, until,
+    BYTES, Other, client, cycle, in_bursts, kinds, layout, pattern, print_line, role, unique_name,
+    until,
 };
 use onbeat_control::{
     BusSide, Client, Commander, ControlError, GoalAnswer, GoalSide, Image, ImageSettings, Joint,
@@ -26,14 +27,14 @@ fn in_another_process() {
         // Gives different goals for half of the time, so some kills hit it while it writes.
         "command" => {
             let mut commander = client.command().unwrap();
-            tell("commands");
+            print_line("commands");
             in_bursts(1..u64::MAX, |number| give(&mut commander, number as f64));
         }
         "try" => match client.command() {
             Err(ControlError::Commanded { pid, process, .. }) => {
-                tell(&format!("commanded by {pid} {process}"));
+                print_line(&format!("commanded by {pid} {process}"));
             }
-            other => tell(&format!("{:?}", other.is_ok())),
+            other => print_line(&format!("{:?}", other.is_ok())),
         },
         other => panic!("unknown role {other}"),
     }

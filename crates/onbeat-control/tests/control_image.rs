@@ -9,8 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use control_world::{
-    ALL, BYTES, Other, client, cycle, exchange, in_bursts, layout, number_of, pattern, role, tell,
-    unique_name,
+    ALL, BYTES, Other, client, cycle, exchange, in_bursts, layout, number_of, pattern, print_line,
+    role, unique_name,
 };
 use onbeat_control::{
     BusSide, Client, ControlError, DeviceState, Image, ImageSettings, Presence, Sharing, Waking,
@@ -63,10 +63,10 @@ fn in_another_process() {
         return assert!(std::env::args().count() > 0, "a role for others");
     };
     match words[0].as_str() {
-        "read" => tell(&read(&mut client(&words[1]), words[2].parse().unwrap()).to_string()),
+        "read" => print_line(&read(&mut client(&words[1]), words[2].parse().unwrap()).to_string()),
         "create" => match Image::create(&words[1], &layout(), Sharing::WaitFree) {
-            Err(ControlError::Taken { pid, .. }) => tell(&format!("taken by {pid}")),
-            other => tell(&format!("{other:?}")),
+            Err(ControlError::Taken { pid, .. }) => print_line(&format!("taken by {pid}")),
+            other => print_line(&format!("{other:?}")),
         },
         other => panic!("unknown role {other}"),
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use control_world::{
     ALL, BYTES, Other, PATIENCE, client, exchange, in_bursts, kinds, layout, number_of, pattern,
-    role, tell, unique_name, until,
+    print_line, role, unique_name, until,
 };
 use onbeat_control::{BusSide, Client, ControlError, Counter, Image, ImageSettings, Sharing};
 use onbeat_ethercat::event::EventKind;
@@ -24,14 +24,14 @@ fn in_another_process() {
         // Writes different patterns for half of the time, so some kills hit it while it writes.
         "own" => {
             let mut owner = client.claim().unwrap();
-            tell("owns");
+            print_line("owns");
             in_bursts(1..u64::MAX, |number| owner.write(&pattern(number)).unwrap());
         }
         "claim" => match client.claim() {
             Err(ControlError::Owned { pid, process, .. }) => {
-                tell(&format!("owned by {pid} {process}"));
+                print_line(&format!("owned by {pid} {process}"));
             }
-            other => tell(&format!("{:?}", other.is_ok())),
+            other => print_line(&format!("{:?}", other.is_ok())),
         },
         other => panic!("unknown role {other}"),
     }

@@ -6,7 +6,7 @@ mod control_world;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use control_world::{Other, role, tell, unique_name, until};
+use control_world::{Other, print_line, role, unique_name, until};
 use onbeat_control::{
     Channel, Reading, RecordType, RingError, RingReader, RingSettings, RingWriter, Start, channels,
     remove_leftovers,
@@ -76,13 +76,13 @@ fn in_another_process() {
             for number in 1.. {
                 writer.publish(number * 10, &payload(number));
                 if number == 100 {
-                    tell("writes");
+                    print_line("writes");
                 }
             }
         }
         "read" => {
             let mut reader = RingReader::open(&channel, Start::Newest).unwrap();
-            tell("reads");
+            print_line("reads");
             loop {
                 drain(&mut reader);
             }

@@ -214,6 +214,40 @@ impl EventKind {
     }
 }
 
+/// The numbers of an event; what they mean depends on its kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventValues {
+    /// Value before.
+    pub old: u16,
+    /// Value after.
+    pub new: u16,
+    /// Further number.
+    pub code: u32,
+}
+
+impl EventValues {
+    /// For a kind without numbers.
+    pub const NONE: Self = Self { old: 0, new: 0, code: 0 };
+
+    /// For a kind with one number.
+    #[must_use]
+    pub const fn from_code(code: u32) -> Self {
+        Self { code, ..Self::NONE }
+    }
+
+    /// For a kind with a value before and a value after.
+    #[must_use]
+    pub const fn from_change(old: u16, new: u16) -> Self {
+        Self { old, new, ..Self::NONE }
+    }
+
+    /// With a further number.
+    #[must_use]
+    pub const fn with_code(self, code: u32) -> Self {
+        Self { code, ..self }
+    }
+}
+
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(C)]

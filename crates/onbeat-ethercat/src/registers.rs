@@ -50,6 +50,14 @@ pub const WATCHDOG_COUNT: u16 = 0x0442;
 pub const SII_OWNER: u16 = 0x0500;
 /// SII control and status.
 pub const SII_CONTROL: u16 = 0x0502;
+/// Command in the SII control: read.
+pub const SII_READ: u16 = 0x0100;
+/// Bit of the SII status: a read returns eight bytes; four otherwise.
+pub const SII_READS_EIGHT: u16 = 0x0040;
+/// Bit of the SII status: the command was refused.
+pub const SII_REFUSED: u16 = 0x2000;
+/// Bit of the SII status: the interface is busy.
+pub const SII_BUSY: u16 = 0x8000;
 /// SII word address.
 pub const SII_ADDRESS: u16 = 0x0504;
 /// SII data, eight bytes.

@@ -51,7 +51,7 @@ pub struct LcmSender {
 }
 
 impl LcmSender {
-    /// Opens a socket with a port of its own: LCM tells senders apart by it.
+    /// Opens a socket with a port of its own: LCM distinguishes senders by it.
     ///
     /// # Errors
     /// [`GatewayError::Network`].

@@ -1,6 +1,6 @@
 //! The parts of a device, from a type table or an ESI file.
 
-use super::coe::{DataType, Dictionary, access};
+use super::coe::{DataType, Dictionary, EntryFormat, access};
 use super::device::Model;
 use super::eeprom::SiiEeprom;
 use super::esc::{Esc, EscSettings};
@@ -104,7 +104,7 @@ pub(crate) fn common_objects(
     let version = env!("CARGO_PKG_VERSION");
     let mut value = |index, title, kind, bytes: &[u8]| {
         if !objects.has(index) {
-            objects.value(index, title, (kind, access::READ), bytes);
+            objects.value(index, title, EntryFormat::new(kind, access::READ), bytes);
         }
     };
 

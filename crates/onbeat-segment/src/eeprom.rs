@@ -1,20 +1,18 @@
 //! The EEPROM with the SubDevice information (SII), and its register interface.
 
 use super::registers::{SII_ADDRESS, SII_CONTROL, SII_DATA, long, word};
+use onbeat_ethercat::registers::{SII_BUSY, SII_READS_EIGHT, SII_REFUSED};
 use onbeat_ethercat::sii::checksum;
 
 /// Bits of the control and status word.
 const WRITE_ENABLE: u16 = 0x0001;
-const READS_EIGHT: u16 = 0x0040;
 const TWO_ADDRESS_BYTES: u16 = 0x0080;
 /// Chips of up to 16 kbit have one-byte addresses (ETG.1000.4, register 0x0502).
 const LARGEST_ONE_BYTE_ADDRESSED: usize = 2_048;
 const COMMAND: u16 = 0x0700;
 pub(crate) const CHECKSUM_ERROR: u16 = 0x0800;
 pub(crate) const NOT_LOADED: u16 = 0x1000;
-const COMMAND_ERROR: u16 = 0x2000;
 const WRITE_ENABLE_ERROR: u16 = 0x4000;
-pub(crate) const BUSY: u16 = 0x8000;
 
 /// What the device must do after an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,16 +74,16 @@ impl SiiEeprom {
 
     /// Returns the control and status word at `now_ns`.
     pub(crate) fn status(&self, now_ns: u64) -> u16 {
-        let busy = if self.stuck || now_ns < self.busy_until_ns { BUSY } else { 0 };
+        let busy = if self.stuck || now_ns < self.busy_until_ns { SII_BUSY } else { 0 };
         let address =
             if self.bytes.len() > LARGEST_ONE_BYTE_ADDRESSED { TWO_ADDRESS_BYTES } else { 0 };
-        READS_EIGHT | address | self.errors | busy
+        SII_READS_EIGHT | address | self.errors | busy
     }
 
     /// Executes the command that was written to `registers` at `now_ns`.
     pub(crate) fn command(&mut self, registers: &mut [u8], now_ns: u64) -> CommandEffect {
         let control = word(registers, SII_CONTROL);
-        if self.status(now_ns) & BUSY != 0 || control & COMMAND == 0 {
+        if self.status(now_ns) & SII_BUSY != 0 || control & COMMAND == 0 {
             self.errors &=
                 if control & COMMAND == 0 { CHECKSUM_ERROR | NOT_LOADED } else { 0xffff };
             return CommandEffect::Nothing;
@@ -99,7 +97,7 @@ impl SiiEeprom {
             2 if control & WRITE_ENABLE == 0 => self.errors |= WRITE_ENABLE_ERROR,
             2 => self.write(address, [registers[SII_DATA], registers[SII_DATA + 1]]),
             4 => return CommandEffect::Reload,
-            _ => self.errors |= COMMAND_ERROR,
+            _ => self.errors |= SII_REFUSED,
         }
 
         CommandEffect::Nothing
@@ -109,7 +107,7 @@ impl SiiEeprom {
         let at = usize::try_from(word_address).unwrap_or(usize::MAX).saturating_mul(2);
         match self.bytes.get_mut(at..at.saturating_add(2)) {
             Some(word) => word.copy_from_slice(&value),
-            None => self.errors |= COMMAND_ERROR,
+            None => self.errors |= SII_REFUSED,
         }
     }
 }
@@ -144,8 +142,8 @@ mod tests {
         let mut eeprom = image();
         let (_, data) = run_command(&mut eeprom, 0x0100, 8, 0, 1_000);
         assert_eq!(data, [16, 17, 18, 19, 20, 21, 22, 23]);
-        assert_ne!(eeprom.status(1_499) & BUSY, 0);
-        assert_eq!(eeprom.status(1_500) & BUSY, 0);
+        assert_ne!(eeprom.status(1_499) & SII_BUSY, 0);
+        assert_eq!(eeprom.status(1_500) & SII_BUSY, 0);
     }
 
     #[test]

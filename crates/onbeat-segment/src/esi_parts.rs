@@ -6,7 +6,7 @@ use onbeat_ethercat::esi::{
     Behaviour, EsiDevice, EsiError, EsiObject, EsiValue, Pdo, PdoEntry, values,
 };
 
-use crate::coe::{DataType, Dictionary, access, details};
+use crate::coe::{DataType, Dictionary, EntryFormat, access, details};
 use crate::device::{Drive, DriveSettings, Io, Model};
 use crate::device_parts::{DeviceParts, common_objects};
 use crate::firmware::{Mailboxes, ProcessDataArea};
@@ -256,7 +256,7 @@ fn add_object(objects: &mut Dictionary, index: u16, plan: &EsiObject) {
     objects.object(index, &plan.name);
     let highest = plan.values.keys().last().copied().unwrap_or(0);
     if highest > 0 && !plan.values.contains_key(&0) {
-        objects.entry_at(0, "Entries", (DataType::U8, access::READ), &[highest]);
+        objects.entry_at(0, "Entries", EntryFormat::new(DataType::U8, access::READ), &[highest]);
     }
 
     for (&subindex, value) in &plan.values {
@@ -265,6 +265,6 @@ fn add_object(objects: &mut Dictionary, index: u16, plan: &EsiObject) {
         } else {
             value.value.clone()
         };
-        objects.entry_at(subindex, &value.name, (value.kind, value.access), &bytes);
+        objects.entry_at(subindex, &value.name, EntryFormat::new(value.kind, value.access), &bytes);
     }
 }

@@ -156,7 +156,7 @@ impl Firmware {
     /// Runs what is due at `now_ns`. Returns the time at which it must run next, in ns.
     pub(crate) fn run(&mut self, esc: &mut Esc, now_ns: u64) -> u64 {
         let events = esc.events;
-        if events & event::RESET != 0 {
+        if events & event::RESET_WRITTEN != 0 {
             self.power_on(esc, now_ns);
         }
         if events & event::STATE != 0 {

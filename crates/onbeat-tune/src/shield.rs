@@ -14,6 +14,7 @@
 mod report;
 
 pub use super::context::{Free, Scope};
+pub use super::shield_v2::CpusetPartition;
 pub use report::{Mechanism, Report, UnmovedTask};
 
 use rustix::io::Errno;

@@ -14,6 +14,8 @@
 //! The fair server of a CPU cannot be changed while it is in a partition (EBUSY), unless
 //! `sched_rt_runtime_us` is -1 (`plan/partition.rs`).
 
+use std::fmt;
+
 use super::affinity::Affinities;
 use super::change::{CgroupVersion, Hierarchy, Intent, Key, Kind};
 use super::context::{ShieldContext, TaskRole, ToggledSettings};
@@ -25,14 +27,40 @@ const ID: &str = "shield.cpuset_v2";
 /// Kinds of partition, preferred one first: `isolated` also has no load balancing.
 const PARTITIONS: [&str; 2] = ["isolated", "root"];
 
+/// The partition of the loop's group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CpusetPartition {
+    /// None was asked for.
+    Unused,
+    /// The kernel made one.
+    Made {
+        /// Its kind: `isolated` or `root`.
+        kind: &'static str,
+    },
+    /// There is none.
+    Refused {
+        /// Why.
+        why: String,
+    },
+}
+
+impl fmt::Display for CpusetPartition {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unused => Ok(()),
+            Self::Made { kind } => write!(out, "{kind} partition"),
+            Self::Refused { why } => write!(out, "no partition: {why}"),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct ShieldV2 {
     hierarchy: Hierarchy,
     group: String,
     others: ToggledSettings,
     partition: ToggledSettings,
-    /// The kind of partition, or the reason for having none.
-    pub(super) partition_note: String,
+    pub(super) partition_result: CpusetPartition,
     pub(super) moved: usize,
     pub(super) notes: Vec<String>,
 }
@@ -58,7 +86,7 @@ impl ShieldV2 {
             group,
             others: ToggledSettings::default(),
             partition: ToggledSettings::default(),
-            partition_note: String::new(),
+            partition_result: CpusetPartition::Unused,
             moved: 0,
             notes: Vec::new(),
         };
@@ -129,8 +157,8 @@ impl ShieldV2 {
         if context.selection.is_of_whole_processes() {
             self.raise_partition(context)
         } else {
-            self.partition_note =
-                "no partition: the loop's process has other threads too".to_owned();
+            let why = "the loop's process has other threads too".to_owned();
+            self.partition_result = CpusetPartition::Refused { why };
             Ok(())
         }
     }
@@ -161,7 +189,8 @@ impl ShieldV2 {
         context.write(&format!("{}/cpuset.cpus", self.group), &context.cpus.rt.to_string())?;
         let path = format!("{}/cpuset.cpus.partition", self.group);
         let Ok(old) = context.host.read(&path) else {
-            self.partition_note = "no partition: not supported by this kernel".to_owned();
+            let why = "not supported by this kernel".to_owned();
+            self.partition_result = CpusetPartition::Refused { why };
             return Ok(());
         };
 
@@ -178,7 +207,7 @@ impl ShieldV2 {
             let now = context.host.read(&path).unwrap_or_default();
             match written {
                 Ok(()) if now.trim() == kind => {
-                    self.partition_note = format!("{kind} partition");
+                    self.partition_result = CpusetPartition::Made { kind };
                     return Ok(());
                 }
                 Ok(()) => notes.push(now.trim().to_owned()),
@@ -187,7 +216,7 @@ impl ShieldV2 {
         }
 
         self.partition.back(context)?;
-        self.partition_note = format!("no partition: {}", notes.join("; "));
+        self.partition_result = CpusetPartition::Refused { why: notes.join("; ") };
         Ok(())
     }
 

@@ -180,7 +180,10 @@ fn a_loop_of_a_whole_process_gets_the_partition_the_kernel_agrees_to() {
     ] {
         let host = Fake::new(World::new(Cgroups::V2).with(|world| world.partitions = partitions));
         let report = raised(&host, &[Free::Process(OWN)]);
-        assert_eq!((report.mechanism, report.partition.as_str()), (Mechanism::CpusetV2, note));
+        assert_eq!(
+            (report.mechanism, report.partition.to_string().as_str()),
+            (Mechanism::CpusetV2, note)
+        );
         assert_eq!(host.mask(LOOP), "3");
     }
 }

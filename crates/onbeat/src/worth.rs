@@ -12,6 +12,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
+use crate::report::units::under;
 use crate::report::worth::Worth;
 
 /// The schema of the file.
@@ -72,7 +73,7 @@ impl RememberedWorth {
     #[must_use]
     pub fn in_words(&self) -> String {
         let day = day(self.measured_unix_s);
-        format!("{} under {}, measured {day}", self.worth.in_short(), self.load)
+        format!("{} {}, measured {day}", self.worth.in_short(), under(&self.load))
     }
 
     /// Whether both answer the same question.

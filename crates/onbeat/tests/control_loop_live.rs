@@ -90,6 +90,18 @@ fn a_loop_without_an_end_stops_on_request() {
 }
 
 #[test]
+fn a_loop_that_was_given_a_cpu_runs_there_alone() {
+    let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+    let cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+    let cpu = cpus.max().unwrap();
+
+    let mut seen = Vec::new();
+    let own = Loop::new(Period::from_hz(1000)).cpu(cpu as u32).releases(20);
+    own.run(|_| seen.push(rustix::thread::sched_getcpu())).unwrap();
+    assert!(!seen.is_empty() && seen.iter().all(|there| *there == cpu), "CPU {cpu}: {seen:?}");
+}
+
+#[test]
 fn a_panic_of_the_closure_ends_the_loop_in_one_sentence() {
     let why = onbeat::run(Period::from_hz(1000), |cycle| assert!(cycle.index < 5)).unwrap_err();
     assert!(matches!(why, LoopError::Panicked), "{why}");

@@ -1,4 +1,4 @@
-//! Files of other tools as run files: what they tell is kept, what they do not tell is said.
+//! Files of other tools as run files: what they hold is kept, what they do not hold is said.
 #![allow(clippy::print_stdout, missing_docs, clippy::unwrap_used)]
 
 use std::io::Cursor;
@@ -217,7 +217,7 @@ fn what_the_installed_stress_ng_records_is_imported_with_its_own_figures() {
 }
 
 #[test]
-fn rtla_tells_three_latencies_per_cpu() {
+fn rtla_records_three_latencies_per_cpu() {
     let runs = runs("rtla-timerlat.txt", &SourceOptions::default());
     assert_eq!(runs.len(), 2);
     let of = cell(&runs[0]);

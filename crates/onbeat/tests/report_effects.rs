@@ -161,7 +161,7 @@ fn few_samples_are_compared_by_a_percentile_that_they_support() {
     assert_eq!(of(10_000, Share::P99).as_deref(), Some("p99 release latency"));
     assert_eq!(of(10_000, Share::P99_9).as_deref(), Some("p99.9 release latency"));
     assert_eq!(of(100, Share::P99_9).as_deref(), Some("p90 release latency"));
-    assert_eq!(of(1, Share::P99_9), None, "five samples tell nothing");
+    assert_eq!(of(1, Share::P99_9), None, "five samples decide nothing");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn a_cell_of_one_long_block_is_taken_apart_into_its_intervals() {
         file.entries.truncate(3);
     }
 
-    assert_eq!(effects_of(&files), [], "three stretches do not tell how much they differ");
+    assert_eq!(effects_of(&files), [], "three stretches do not show how much they differ");
 }
 
 #[test]

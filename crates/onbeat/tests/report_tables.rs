@@ -227,7 +227,7 @@ fn the_limit_s_table_says_the_outcome_in_words() {
 }
 
 #[test]
-fn the_ladder_tells_what_was_not_granted_and_what_would_grant_it() {
+fn the_ladder_lists_what_was_not_granted_and_what_would_grant_it() {
     let grant = |what: &str, granted: bool| {
         Grant {
         what: what.to_owned(),

@@ -156,7 +156,7 @@ fn a_limit_is_broken_when_chance_cannot_explain_how_many_are_over() {
 }
 
 #[test]
-fn a_limit_for_all_releases_is_broken_by_one_and_tells_what_the_run_can_support() {
+fn a_limit_for_all_releases_is_broken_by_one_and_reports_what_the_run_can_support() {
     let verdict = judge(&run_with_over("P", "paper", 60_000, 1), limit(100.0));
     assert_eq!(verdict.outcome, Outcome::Fail);
     assert_eq!(verdict.sentence, "1 of 60,000 releases is over 100 us (none allowed)");

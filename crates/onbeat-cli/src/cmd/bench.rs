@@ -25,16 +25,12 @@ use onbeat_tune::catalogue::LoopSetup;
 use super::carrier::carrier_of;
 use super::resume_bench::{self, FoundBench};
 use super::{
-    ExitVerdict, Failure, ThreadChoice, bench_robot, check_cpu, findings, host_settings, limit,
+    ExitVerdict, Failure, WITHOUT_TUNING, bench_robot, check_cpu, findings, host_settings, limit,
     load, most_alarms, queue, repair_first, runs, setting, show, typed, verdict,
 };
 use crate::cli::{BenchOptions, Order, With};
 use crate::signals::{self, OnUsr1};
 use crate::term::{ProgressLine, Tone, advise, wrapped};
-
-/// The loop of a cell before its tuning.
-pub(super) const WITHOUT_TUNING: ThreadChoice =
-    ThreadChoice { cpu: None, priority: 0, lock_memory: false, wait: Wait::Sleep, causes: false };
 
 pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
     let plan = admitted(options)?;
@@ -42,13 +38,13 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
     let is_quiet = options.quiet || options.output.json;
     let dir = loop {
         if options.wait && !queue::until_free(&plan.journal, is_quiet, &interruptions) {
-            return Ok(ExitVerdict::CannotTell);
+            return Ok(ExitVerdict::Undecided);
         }
         match measured(options, &plan, &interruptions) {
             // Another bench began in between.
             Err(Failure::Occupied(_)) if options.wait => {
                 if !queue::pause(&interruptions) {
-                    return Ok(ExitVerdict::CannotTell);
+                    return Ok(ExitVerdict::Undecided);
                 }
             }
             measured => break measured?,
@@ -314,14 +310,44 @@ impl BenchView {
     }
 
     fn line(&self, cell: &Cell) {
-        let letters = show::letters();
-        let worst = time_ns(self.worst_ns, letters);
-        let words =
-            format!("{:4} {:5}  worst {worst}  misses {}", cell.tuning, cell.load, self.misses);
-        self.progress.show(self.elapsed_s, &words);
+        self.progress.show(self.elapsed_s, &self.words(cell));
+    }
+
+    /// The cell that runs, and what was worst so far in all of them.
+    fn words(&self, cell: &Cell) -> String {
+        let worst = time_ns(self.worst_ns, show::letters());
+        format!("{:4} {:5}  worst {worst}  misses {}", cell.tuning, cell.load, self.misses)
     }
 
     fn finish(&self) {
         self.progress.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_progress_line_has_the_worst_of_all_cells_so_far() {
+        let mut view = BenchView {
+            progress: ProgressLine::new(60.0, true),
+            quiet: true,
+            period_ns: 1_000_000,
+            limit_at: None,
+            worst_ns: 0,
+            misses: 0,
+            elapsed_s: 0.0,
+            per_cell: BTreeMap::new(),
+        };
+        let cell = |tuning: &str| Cell { tuning: tuning.to_owned(), load: "idle".to_owned() };
+        for (tuning, worst_ns, deadline_misses) in [("none", 412_000, 3), ("PMC", 18_000, 1)] {
+            let progress =
+                record::Progress { worst_ns, deadline_misses, ..record::Progress::default() };
+            view.show(BenchEvent::Block { cell: cell(tuning), progress });
+        }
+
+        let worst = time_ns(412_000, show::letters());
+        assert_eq!(view.words(&cell("PMC")), format!("PMC  idle   worst {worst}  misses 4"));
     }
 }

@@ -19,7 +19,8 @@ use super::bus_link_errors::{devices_with_errors, errors_json, errors_text};
 use super::bus_requests::{cable_text, register, rescan};
 use super::bus_scan::scan;
 use super::bus_values::{values, values_line};
-use super::bus_words::{al_words, print_json};
+use super::bus_words::{al_words, place_of, print_json};
+use super::byte_words::{hex_and_text, hex_of, number};
 use super::failure::BusFailure;
 use super::{ExitVerdict, Failure};
 use crate::cli_bus::{
@@ -291,12 +292,6 @@ fn watch(options: &WatchOptions) -> Result<ExitVerdict, Failure> {
     Ok(ExitVerdict::Holds)
 }
 
-pub(super) fn place_of(devices: &[DeviceLayout], wanted: &str) -> Result<usize, BusFailure> {
-    let named = devices.iter().position(|device| device.name == wanted);
-    let numbered = || wanted.parse().ok().filter(|place| *place < devices.len());
-    named.or_else(numbered).ok_or_else(|| BusFailure::NoDevice { device: wanted.to_owned() })
-}
-
 fn values_json(device: &DeviceLayout, seen: &Snapshot) -> (String, Value) {
     let all: Map<String, Value> =
         values(device, seen).map(|(key, _, bits)| (key, bits.into())).collect();
@@ -435,33 +430,4 @@ fn sdo(options: &SdoOptions, action: SdoAction) -> Result<ExitVerdict, Failure> 
     }
 
     Ok(ExitVerdict::Holds)
-}
-
-/// Formats bytes in hexadecimal.
-pub(super) fn hex_of(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-pub(super) fn number(bytes: &[u8]) -> Option<u64> {
-    let mut whole = [0; 8];
-    whole.get_mut(..bytes.len())?.copy_from_slice(bytes);
-    Some(u64::from_le_bytes(whole))
-}
-
-/// Formats bytes as a number, also signed where that differs, or as text, or as bytes.
-pub(super) fn hex_and_text(bytes: &[u8], hex: &str) -> String {
-    match (bytes.len(), number(bytes)) {
-        (1 | 2 | 4 | 8, Some(unsigned)) => {
-            let unused = 64 - 8 * bytes.len() as u32;
-            let signed = (unsigned << unused).cast_signed() >> unused;
-            let minus = if signed < 0 { format!(" ({signed})") } else { String::new() };
-            format!("{unsigned}{minus} 0x{unsigned:x}")
-        }
-        _ => match std::str::from_utf8(bytes) {
-            Ok(text) if !text.is_empty() && !text.chars().any(char::is_control) => {
-                format!("\"{text}\" {hex}")
-            }
-            _ => hex.to_owned(),
-        },
-    }
 }

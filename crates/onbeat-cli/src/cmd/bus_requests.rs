@@ -8,8 +8,8 @@ use onbeat_control::{
 use onbeat_ethercat::layout::DeviceLayout;
 use serde_json::json;
 
-use super::bus::{hex_and_text, hex_of, number, place_of};
-use super::bus_words::print_json;
+use super::bus_words::{place_of, print_json};
+use super::byte_words::{hex_and_text, hex_of, number};
 use super::failure::BusFailure;
 use super::{ExitVerdict, Failure};
 use crate::cli_bus::{RegisterCommand, RegisterOptions, RequestOptions, RescanOptions};

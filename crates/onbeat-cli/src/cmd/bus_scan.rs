@@ -2,6 +2,7 @@
 
 use onbeat::report::table::{Column, Row, Table};
 use onbeat_control::{Client, names};
+use onbeat_ethercat::al;
 use onbeat_ethercat::carrier::{Interface, Role, User};
 use onbeat_robot::bus::{
     BusError, DeviceIdentity as Identity, InProcess, Packets, RunningBus, ScannedDevice,
@@ -19,9 +20,6 @@ use crate::term::{Tone, advise, columns, say, wrapped};
 
 /// The word for the devices that need no interface.
 const SIMULATED: &str = "simulated";
-
-/// Error bit of an AL state.
-const ERROR: u8 = 0x10;
 
 pub(super) fn scan(options: &ScanOptions) -> Result<ExitVerdict, Failure> {
     let devices = if options.interface == SIMULATED {
@@ -101,13 +99,13 @@ fn as_json((place, device): (usize, &ScannedDevice)) -> Value {
     json!({
         "place": place, "name": of.map(|of| &of.name), "alias": device.alias, "vendor": of.map(|of| of.vendor),
         "product": of.map(|of| of.product), "revision": of.map(|of| of.revision), "serial": of.and_then(|of| of.serial),
-        "station": device.station, "al_state": device.al_state & !ERROR, "al_error": device.al_state & ERROR != 0,
+        "station": device.station, "al_state": device.al_state & !al::ERROR, "al_error": device.al_state & al::ERROR != 0,
         "distributed_clock": device.has_clock,
     })
 }
 
 fn row((place, device): (usize, &ScannedDevice)) -> Row {
-    let error = if device.al_state & ERROR == 0 { "" } else { " error" };
+    let error = if device.al_state & al::ERROR == 0 { "" } else { " error" };
     let of = |words: &dyn Fn(&Identity) -> String| {
         device.identity.as_ref().map_or_else(|| "-".to_owned(), words)
     };
@@ -118,7 +116,7 @@ fn row((place, device): (usize, &ScannedDevice)) -> Row {
         of(&|of| format!("{:x}", of.revision)),
         of(&|of| of.serial.map_or_else(|| "-".to_owned(), |serial| serial.to_string())),
         device.alias.to_string(),
-        format!("{}{error}", al_words(u16::from(device.al_state & !ERROR))),
+        format!("{}{error}", al_words(u16::from(device.al_state & !al::ERROR))),
         if device.has_clock { "yes" } else { "no" }.to_owned(),
     ];
 

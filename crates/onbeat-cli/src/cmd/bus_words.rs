@@ -1,9 +1,11 @@
 //! What `onbeat bus` and `onbeat bus scan` print alike.
 
 use onbeat_ethercat::al;
+use onbeat_ethercat::layout::DeviceLayout;
 use serde_json::Value;
 
 use super::Failure;
+use super::failure::BusFailure;
 use crate::term::{Tone, say};
 
 pub(super) fn print_json(value: &Value) -> Result<(), Failure> {
@@ -17,4 +19,11 @@ pub(super) fn al_words(state: u16) -> String {
         (_, Some(name)) => name.to_owned(),
         (other, None) => format!("0x{other:x}"),
     }
+}
+
+/// Returns the position of a device that is named by its name or its position.
+pub(super) fn place_of(devices: &[DeviceLayout], wanted: &str) -> Result<usize, BusFailure> {
+    let named = devices.iter().position(|device| device.name == wanted);
+    let numbered = || wanted.parse().ok().filter(|place| *place < devices.len());
+    named.or_else(numbered).ok_or_else(|| BusFailure::NoDevice { device: wanted.to_owned() })
 }

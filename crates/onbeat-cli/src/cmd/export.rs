@@ -5,7 +5,7 @@ use std::path::Path;
 use onbeat::record::run_dir::{check_not_own_file, read_cells};
 use onbeat::report::spikes;
 
-use super::spike::pasted;
+use super::failure::pasted;
 use super::{ExitVerdict, Failure, export_formats, show, spike, whole};
 use crate::cli::ExportOptions;
 use crate::term::{Tone, advise, say};

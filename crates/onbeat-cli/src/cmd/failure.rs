@@ -1,15 +1,22 @@
 //! Why a command could not run. What only one command can meet is an enum of its own.
 
 mod bus;
+mod clock;
 mod compare;
+mod gateway;
 mod import;
 mod loads;
 mod measure_tuning;
+mod message;
+mod net;
 mod robot;
 mod robot_goal;
 mod segment;
 mod segment_orders;
+mod spike;
+mod study;
 mod tune;
+mod vm;
 
 use std::io;
 use std::path::PathBuf;
@@ -28,19 +35,25 @@ use onbeat::record::run_dir::RunDirError;
 use onbeat::report::page::PageError;
 use onbeat_tune::TuneError;
 
-use super::spike::NoSpike;
 use crate::signals::SignalError;
 
 pub(crate) use bus::BusFailure;
+pub(crate) use clock::ClockFailure;
 pub(crate) use compare::CompareFailure;
+pub(crate) use gateway::{GatewayFailure, PROGRAM};
 pub(crate) use import::ImportFailure;
 pub(crate) use loads::LoadsFailure;
 pub(crate) use measure_tuning::MeasureTuningFailure;
+pub(crate) use message::MessageFailure;
+pub(crate) use net::NetFailure;
 pub(crate) use robot::RobotFailure;
 pub(crate) use robot_goal::GoalFailure;
 pub(crate) use segment::SegmentFailure;
 pub(crate) use segment_orders::SegmentOrderFailure;
+pub(crate) use spike::{NoSpike, pasted};
+pub(crate) use study::StudyFailure;
 pub(crate) use tune::TuneFailure;
+pub(crate) use vm::VmFailure;
 
 /// Why a command could not run: one sentence, exit status 2.
 #[derive(Debug, thiserror::Error)]
@@ -116,11 +129,11 @@ pub(crate) enum Failure {
     #[error(transparent)]
     TuneCommand(#[from] TuneFailure),
     #[error(transparent)]
-    Vm(#[from] super::vm::VmFailure),
+    Vm(#[from] VmFailure),
     #[error(transparent)]
-    RunClock(#[from] super::run_clock::ClockFailure),
+    RunClock(#[from] ClockFailure),
     #[error(transparent)]
-    Study(#[from] super::vm_study::StudyFailure),
+    Study(#[from] StudyFailure),
     #[error(transparent)]
     Place(#[from] onbeat_lab::vm::PlaceError),
     #[error(transparent)]
@@ -134,9 +147,9 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Ring(#[from] onbeat_control::RingError),
     #[error(transparent)]
-    Message(#[from] super::message::MessageFailure),
+    Message(#[from] MessageFailure),
     #[error(transparent)]
-    Gateway(#[from] super::gateway::GatewayFailure),
+    Gateway(#[from] GatewayFailure),
     #[error(transparent)]
     Bus(#[from] BusFailure),
     #[error(transparent)]
@@ -170,7 +183,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Loads(#[from] LoadsFailure),
     #[error(transparent)]
-    Net(#[from] super::net::NetFailure),
+    Net(#[from] NetFailure),
     #[error(transparent)]
     Import(#[from] ImportFailure),
 }

@@ -13,6 +13,7 @@ use onbeat::report::gate::{
 };
 use onbeat::report::junit::junit;
 use onbeat::report::statistics::Share;
+use onbeat::report::units::cell_name;
 use onbeat::report::{CellSummary, Outcome};
 use onbeat_ethercat::input;
 
@@ -154,7 +155,7 @@ fn cut_off(run: &Digest, cells: &[&CellSummary]) -> Vec<Check> {
     let cut = cells.iter().filter(|cell| cell.permitted && cell.file.is_some() && !cell.complete);
     let check = |cell: &&CellSummary| Check {
         name: "the run went to its end".to_owned(),
-        of: format!("{}, {} under {}", run.name, cell.tuning, cell.load),
+        of: format!("{}, {}", run.name, cell_name(&cell.tuning, &cell.load)),
         outcome: Outcome::Inconclusive,
         sentence: "the run file was cut off before its closing line".to_owned(),
     };
@@ -163,7 +164,7 @@ fn cut_off(run: &Digest, cells: &[&CellSummary]) -> Vec<Check> {
 }
 
 fn cells_of(run: &Digest) -> String {
-    let names = run.summary.cells.iter().map(|cell| format!("{} under {}", cell.tuning, cell.load));
+    let names = run.summary.cells.iter().map(|cell| cell_name(&cell.tuning, &cell.load));
     names.collect::<Vec<_>>().join(", ")
 }
 

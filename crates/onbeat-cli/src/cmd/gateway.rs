@@ -1,7 +1,7 @@
 //! `onbeat-gateway`, which passes records on: a program and a process of its own, so that the loop
 //! does not notice, and this program stays small.
 
-use std::io::{self, BufRead, BufReader};
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -13,28 +13,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::Failure;
+use super::failure::{GatewayFailure, PROGRAM};
 
-/// The program.
-const PROGRAM: &str = "onbeat-gateway";
 /// Interval between two looks at Ctrl-C and at the end of the gateway.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// Why records cannot be passed on.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum GatewayFailure {
-    #[error(
-        "the program {PROGRAM} is not installed, which this command starts; it belongs beside {beside}, and `make install` puts both there"
-    )]
-    NotInstalled { beside: PathBuf },
-    #[error("cannot start {program}: {source}")]
-    Start { program: PathBuf, source: io::Error },
-    #[error("{0}")]
-    Refused(String),
-    #[error(
-        "{PROGRAM} has ended ({status}) without an account; a log can be read up to its last second"
-    )]
-    Died { status: String },
-}
 
 /// A gateway that carries out an order.
 #[derive(Debug)]

@@ -15,6 +15,7 @@ use onbeat::probe::ports::PortAddress;
 use onbeat::probe::{Given, Interruptions, Setting, SettingValue};
 use onbeat::record::run_dir::{BENCH_FILE, NewRunDir, take_up};
 use onbeat::record::{Recorder, SweepNote};
+use onbeat::report::units::under;
 
 use super::carrier::carrier_of;
 use super::failure::LoadsFailure;
@@ -114,7 +115,7 @@ impl TurnsView<'_> {
         let name = load.to_string();
         let mut lines = self.lines.since(recorder);
         if !lines.is_empty() && self.under != name {
-            lines.insert(0, format!("under {name}"));
+            lines.insert(0, under(&name));
             self.under.clone_from(&name);
         }
 

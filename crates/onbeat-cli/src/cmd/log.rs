@@ -6,8 +6,9 @@ use onbeat::report::units::{count, listed, spoken, time_ns};
 use serde_json::{Value, json};
 
 use super::bus_words::print_json;
+use super::failure::MessageFailure;
 use super::gateway::Gateway;
-use super::message::{MessageFailure, only_lcm_texts};
+use super::message_files::only_lcm_texts;
 use super::{ExitVerdict, Failure, show};
 use crate::cli_message::{From, LogCompression, PlayOptions, RecordOptions};
 use crate::signals::{self, OnUsr1};

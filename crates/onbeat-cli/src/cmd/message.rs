@@ -1,6 +1,5 @@
 //! `onbeat message`: records that robots and buses publish on rings in shared memory.
 
-use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -8,11 +7,13 @@ use std::time::{Duration, Instant};
 use onbeat::report::table::{Column, Row, Table};
 use onbeat::report::units::count;
 use onbeat_control::{Reading, RingError, RingReader, Start, channels};
-use onbeat_ethercat::input;
-use onbeat_message::{LcmTypes, MessageError, TypeSet, Value, generate, own};
+use onbeat_message::{TypeSet, Value, generate, own};
 use serde_json::{Map, Value as Json, json};
 
 use super::bus_words::print_json;
+use super::byte_words::hex_of;
+use super::failure::MessageFailure;
+use super::message_files::add_files;
 use super::{ExitVerdict, Failure};
 use crate::cli_message::{
     EchoOptions, From, GenerateCodecOptions, Language, ListOptions, Message, TypeOptions,
@@ -23,27 +24,6 @@ use crate::term::{Tone, advise, columns, is_read, put, say};
 /// Interval between two looks at an empty ring, and between two checks of its writer.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 const CHECK_EVERY: Duration = Duration::from_millis(100);
-
-/// Why messages cannot be read or types not be used.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum MessageFailure {
-    #[error("{channel}: {source}")]
-    Type { channel: String, source: MessageError },
-    #[error("{type_name} has no field \"{field}\"; it has {fields}")]
-    NoField { type_name: String, field: String, fields: String },
-    #[error(
-        "{path} is not named after a type; name it PACKAGE/msg/Name.msg, as the definitions of ROS 2 are"
-    )]
-    FileName { path: PathBuf },
-    #[error("{path} is not a definition of LCM, whose files end in .lcm; without one, CDR is sent")]
-    NotLcm { path: PathBuf },
-    #[error(
-        "--remote is the name of one channel, and {channels} are given; play each by a command of its own"
-    )]
-    ManyRemotes { channels: usize },
-    #[error("{0}")]
-    Definition(#[from] MessageError),
-}
 
 pub(crate) fn run(command: &Message) -> Result<ExitVerdict, Failure> {
     match command {
@@ -109,14 +89,10 @@ fn listed_json(reader: &RingReader) -> Json {
     let record_type = reader.record_type();
     json!({
         "channel": reader.channel().to_string(), "type": record_type.name,
-        "hash": format!("RIHS01_{}", hex(&record_type.hash)),
+        "hash": format!("RIHS01_{}", hex_of(&record_type.hash)),
         "writer": { "pid": pid, "name": process, "alive": reader.check_alive().is_ok() },
         "generation": reader.generation(), "records": reader.newest(), "kept": reader.records(),
     })
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The types of a channel, from the text in its ring.
@@ -228,7 +204,7 @@ impl Echo<'_> {
 fn print_type(options: &TypeOptions) -> Result<ExitVerdict, Failure> {
     let reader = RingReader::open(&options.channel, Start::Newest)?;
     let record_type = reader.record_type();
-    say(Tone::Plain, &format!("# {} RIHS01_{}", record_type.name, hex(&record_type.hash)));
+    say(Tone::Plain, &format!("# {} RIHS01_{}", record_type.name, hex_of(&record_type.hash)));
     say(Tone::Plain, record_type.schema.trim_end());
     Ok(ExitVerdict::Holds)
 }
@@ -249,52 +225,4 @@ fn generate_codec(options: &GenerateCodecOptions) -> Result<ExitVerdict, Failure
     let code = code.map_err(MessageFailure::from)?;
     put(|out| out.write_all(code.as_bytes()));
     Ok(ExitVerdict::Holds)
-}
-
-/// Adds the definitions in these files.
-pub(super) fn add_files(types: &mut TypeSet, files: &[PathBuf]) -> Result<(), Failure> {
-    let mut of_lcm = LcmTypes::default();
-    for path in files {
-        let text = definition(path)?;
-        let added = match is_lcm(path) {
-            true => of_lcm.add(&path.display().to_string(), &text),
-            false => types.add(&type_of(path)?, &text),
-        };
-        added.map_err(MessageFailure::from)?;
-    }
-    Ok(of_lcm.add_to(types).map_err(MessageFailure::from)?)
-}
-
-/// Returns the texts of those files that are in LCM's language.
-pub(super) fn lcm_texts(files: &[PathBuf]) -> Result<Vec<String>, Failure> {
-    files.iter().filter(|path| is_lcm(path)).map(|path| definition(path)).collect()
-}
-
-/// Returns the texts of files that are all in LCM's language.
-pub(super) fn only_lcm_texts(files: &[PathBuf]) -> Result<Vec<String>, Failure> {
-    match files.iter().find(|path| !is_lcm(path)) {
-        Some(path) => Err(MessageFailure::NotLcm { path: path.clone() }.into()),
-        None => lcm_texts(files),
-    }
-}
-
-/// Returns whether a file is in LCM's language.
-fn is_lcm(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "lcm")
-}
-
-fn definition(path: &Path) -> Result<String, Failure> {
-    let failed = |source| Failure::File { what: "read", path: path.to_owned(), source };
-    input::text(path, input::MOST_BYTES_BY_HAND).map_err(failed)
-}
-
-/// Returns the type that a file is named after: `.../PACKAGE/msg/Name.msg`.
-fn type_of(path: &Path) -> Result<String, MessageFailure> {
-    let named = || {
-        let name = path.file_name()?.to_str()?.strip_suffix(".msg")?;
-        let folder = path.parent()?;
-        let package = if folder.ends_with("msg") { folder.parent()? } else { folder };
-        Some(format!("{}/msg/{name}", package.file_name()?.to_str()?))
-    };
-    named().ok_or_else(|| MessageFailure::FileName { path: path.to_owned() })
 }

@@ -8,6 +8,7 @@ mod bus_requests;
 mod bus_scan;
 mod bus_values;
 mod bus_words;
+mod byte_words;
 mod carrier;
 pub(crate) mod cell;
 mod command_watch;
@@ -31,9 +32,11 @@ pub(crate) mod measure;
 mod measure_tuning;
 pub(crate) mod message;
 mod message_command;
+mod message_files;
 pub(crate) mod net;
 mod net_board;
 mod net_boards;
+mod net_end;
 mod net_lab;
 mod net_log;
 mod net_plan;
@@ -63,6 +66,7 @@ mod vm_lint;
 mod vm_list;
 mod vm_replay;
 mod vm_run;
+mod vm_stock;
 mod vm_study;
 mod vm_threads;
 mod vm_trace;
@@ -84,7 +88,7 @@ use crate::options::{LimitOn, LimitOptions, LoopArguments};
 pub(crate) enum ExitVerdict {
     Holds,
     Broken,
-    CannotTell,
+    Undecided,
 }
 
 /// Returns the verdict of a judged limit; a run without a limit passes.
@@ -92,7 +96,16 @@ pub(crate) fn verdict(outcome: Option<Outcome>) -> ExitVerdict {
     match outcome.map_or(0, Outcome::exit_status) {
         0 => ExitVerdict::Holds,
         1 => ExitVerdict::Broken,
-        _ => ExitVerdict::CannotTell,
+        _ => ExitVerdict::Undecided,
+    }
+}
+
+/// The verdict of several runs: FAIL if one failed, INCONCLUSIVE if one was.
+pub(crate) const fn worse(one: ExitVerdict, other: ExitVerdict) -> ExitVerdict {
+    match (one, other) {
+        (ExitVerdict::Broken, _) | (_, ExitVerdict::Broken) => ExitVerdict::Broken,
+        (ExitVerdict::Undecided, _) | (_, ExitVerdict::Undecided) => ExitVerdict::Undecided,
+        (ExitVerdict::Holds, ExitVerdict::Holds) => ExitVerdict::Holds,
     }
 }
 
@@ -149,6 +162,10 @@ pub(crate) struct ThreadChoice {
     pub(crate) wait: Wait,
     pub(crate) causes: bool,
 }
+
+/// The loop of a cell before its tuning.
+pub(crate) const WITHOUT_TUNING: ThreadChoice =
+    ThreadChoice { cpu: None, priority: 0, lock_memory: false, wait: Wait::Sleep, causes: false };
 
 pub(crate) fn setting(options: &LoopArguments, thread: ThreadChoice, duration_ns: u64) -> Setting {
     let dma_latency_us = options.dma_latency.map(|ns| i32::try_from(ns / 1000).unwrap_or(i32::MAX));

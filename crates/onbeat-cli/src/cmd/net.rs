@@ -1,78 +1,18 @@
 //! `onbeat net`: predictions of a network, a laboratory of namespaces, and devices that answer.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use onbeat::net::address::AddressRange;
-use onbeat::net::boards::output_board::BoardError;
-use onbeat::net::boards::ptp::PtpError;
-use onbeat::net::device::{DeviceCounts, DeviceError, DeviceOptions, Devices};
-use onbeat::net::kernel_device::{KernelDeviceError, KernelDevices};
-use onbeat::net::plan::NetPlanError;
-use onbeat::net::run_log::{LogServerError, LogShipError};
-use onbeat::probe::Interruptions;
+use onbeat::net::device::{DeviceCounts, DeviceOptions, Devices};
+use onbeat::net::kernel_device::KernelDevices;
 use onbeat::thread::ThreadRequest;
-use onbeat_lab::net::NetworkLabError;
-use onbeat_lab::vm::MatrixError;
 
+use super::failure::NetFailure;
+use super::net_end::end_in_time;
 use super::{ExitVerdict, Failure, check_cpu, net_board, net_lab, net_log, net_plan};
 use crate::cli_net::{Net, NetDeviceOptions};
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, wrapped};
-
-/// How often the end of `--for` is looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// Why a command of `onbeat net` could not run.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NetFailure {
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    #[error(transparent)]
-    KernelDevice(KernelDeviceError),
-    #[error(transparent)]
-    Plan(#[from] NetPlanError),
-    #[error(transparent)]
-    Board(#[from] BoardError),
-    #[error(transparent)]
-    Ptp(#[from] PtpError),
-    #[error(transparent)]
-    LogServer(#[from] LogServerError),
-    #[error(transparent)]
-    LogShip(#[from] LogShipError),
-    #[error(transparent)]
-    Lab(#[from] NetworkLabError),
-    #[error("--kernels or --loads: {0}")]
-    Matrix(Box<MatrixError>),
-    #[error("behind the two dashes stand options of `onbeat measure rtt`: {0}")]
-    Words(String),
-}
-
-impl From<NetworkLabError> for Failure {
-    fn from(why: NetworkLabError) -> Self {
-        Self::Net(why.into())
-    }
-}
-
-impl From<BoardError> for Failure {
-    fn from(why: BoardError) -> Self {
-        Self::Net(why.into())
-    }
-}
-
-impl From<DeviceError> for Failure {
-    fn from(why: DeviceError) -> Self {
-        Self::Net(why.into())
-    }
-}
-
-impl From<NetPlanError> for Failure {
-    fn from(why: NetPlanError) -> Self {
-        Self::Net(why.into())
-    }
-}
 
 pub(crate) fn run(command: &Net) -> Result<ExitVerdict, Failure> {
     match command {
@@ -159,19 +99,4 @@ fn outcome(counts: &DeviceCounts, by_kernel: Option<u64>) -> String {
             format!("{all} packets answered, {kernel} of them by the kernel{others}")
         },
     )
-}
-
-/// Stops devices or a board at the end of `--for`.
-pub(super) fn end_in_time(interruptions: &Arc<Interruptions>, duration_ns: u64) {
-    if duration_ns == 0 {
-        return;
-    }
-    let until = Instant::now() + Duration::from_nanos(duration_ns);
-    let interruptions = Arc::clone(interruptions);
-    thread::spawn(move || {
-        while Instant::now() < until && !interruptions.stop.load(Ordering::Relaxed) {
-            thread::sleep(LOOK_EVERY);
-        }
-        interruptions.stop.store(true, Ordering::Relaxed);
-    });
 }

@@ -8,7 +8,8 @@ use onbeat::net::boards::output_board::{BoardCounts, BoardOptions, OutputBoard};
 use onbeat::net::boards::ptp::{PtpMonitor, PtpRole};
 use onbeat::thread::ThreadRequest;
 
-use super::net::{NetFailure, end_in_time};
+use super::failure::NetFailure;
+use super::net_end::end_in_time;
 use super::{ExitVerdict, Failure, check_cpu};
 use crate::cli_net::NetBoardOptions;
 use crate::signals::{self, OnUsr1};

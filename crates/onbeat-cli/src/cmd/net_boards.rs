@@ -15,11 +15,10 @@ use onbeat_lab::vm::{
 use serde_json::{Value, json};
 
 use super::bus_words::print_json;
-use super::net::NetFailure;
-use super::net_lab::worse;
-use super::vm::Stock;
+use super::failure::NetFailure;
 use super::vm_lab::{LabLines, NICENESS, boots, conclude, say_table};
-use super::{ExitVerdict, Failure};
+use super::vm_stock::Stock;
+use super::{ExitVerdict, Failure, worse};
 use crate::cli_net::NetLabOptions;
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, say};

@@ -6,8 +6,8 @@ use onbeat::net::device::DeviceCounts;
 use onbeat::net::plan::Network;
 use onbeat_lab::net::{LinkRates, NetworkLab, forty_devices};
 
-use super::net::NetFailure;
-use super::{ExitVerdict, Failure, check_cpu, measure, net_boards};
+use super::failure::NetFailure;
+use super::{ExitVerdict, Failure, check_cpu, measure, net_boards, worse};
 use crate::cli_measure::Measure;
 use crate::cli_net::NetLabOptions;
 use crate::signals::{self, OnUsr1};
@@ -132,14 +132,5 @@ fn measure_of(words: &[String]) -> Result<Option<Measure>, Failure> {
             let first = why.lines().next().unwrap_or_default().trim_start_matches("error: ");
             Err(NetFailure::Words(first.to_owned()).into())
         }
-    }
-}
-
-/// The verdict of several runs: FAIL if one failed, INCONCLUSIVE if one was.
-pub(super) const fn worse(one: ExitVerdict, other: ExitVerdict) -> ExitVerdict {
-    match (one, other) {
-        (ExitVerdict::Broken, _) | (_, ExitVerdict::Broken) => ExitVerdict::Broken,
-        (ExitVerdict::CannotTell, _) | (_, ExitVerdict::CannotTell) => ExitVerdict::CannotTell,
-        (ExitVerdict::Holds, ExitVerdict::Holds) => ExitVerdict::Holds,
     }
 }

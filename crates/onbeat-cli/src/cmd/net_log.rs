@@ -7,7 +7,8 @@ use std::time::Duration;
 use onbeat::net::address::AddressRange;
 use onbeat::net::run_log::{LogServer, LogServerOptions, LogShipment, LogShipper, ShippedRun};
 
-use super::net::{NetFailure, end_in_time};
+use super::failure::NetFailure;
+use super::net_end::end_in_time;
 use super::{ExitVerdict, Failure};
 use crate::cli_measure::MeasureOptions;
 use crate::cli_net::NetLogOptions;

@@ -8,6 +8,7 @@ use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches};
 use onbeat::bench::conduct::UnfinishedBench;
 use onbeat::bench::schedule::Schedule;
 use onbeat::record::run_dir::{BENCH_FILE, runs_of_command};
+use onbeat::report::units::cell_name;
 
 use super::{Failure, runs};
 use crate::cli::{BenchOptions, Cli};
@@ -62,7 +63,7 @@ pub(crate) fn words(found: &FoundBench, rest: &Schedule) -> String {
     let dropped: Vec<String> = found
         .unfinished
         .dropped()
-        .map(|cell| format!("{} under {}", cell.tuning, cell.load))
+        .map(|cell| cell_name(&cell.tuning.to_string(), &cell.load.to_string()))
         .collect();
     let again = if dropped.is_empty() {
         String::new()

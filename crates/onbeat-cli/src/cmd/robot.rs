@@ -372,7 +372,7 @@ fn conclude(
     outcome: &SessionOutcome,
 ) -> Result<ExitVerdict, Failure> {
     let reported = runs::reported(path, None, None)?;
-    let Some(view) = &outcome.view else { return Ok(ExitVerdict::CannotTell) };
+    let Some(view) = &outcome.view else { return Ok(ExitVerdict::Undecided) };
 
     if options.output.json {
         let all = json!({ "schema": "onbeat.robot/1", "robot": view, "run": reported.summary });

@@ -6,7 +6,7 @@ use std::path::Path;
 use onbeat::record::Series;
 use onbeat::report::closing::{self, ClosingLine};
 use onbeat::report::table::Table;
-use onbeat::report::units::Letters;
+use onbeat::report::units::{Letters, under};
 use onbeat::report::{
     Outcome, Summary, answers, bench_sentences, by_load, cautions, imported, packets, probes,
     spikes, sweep, tables,
@@ -157,7 +157,7 @@ fn by_loads(summary: &Summary) {
     for cell in &summary.cells {
         let seconds = probes::by_second(cell, letters());
         seconds.into_iter().for_each(|of| {
-            table(&Table { title: format!("{}, under {}", of.title, cell.load), ..of });
+            table(&Table { title: format!("{}, {}", of.title, under(&cell.load)), ..of });
         });
     }
 

@@ -6,9 +6,11 @@ use onbeat_message::{TypeSet, own};
 use serde_json::json;
 
 use super::bus_words::print_json;
+use super::byte_words::hex_of;
+use super::failure::MessageFailure;
 use super::gateway::Gateway;
 use super::log::of_channels;
-use super::message::{MessageFailure, add_files, hex, lcm_texts, only_lcm_texts};
+use super::message_files::{add_files, lcm_texts, only_lcm_texts};
 use super::{ExitVerdict, Failure};
 use crate::cli_message::{ReceiveOptions, SendOptions};
 use crate::signals::{self, OnUsr1};
@@ -85,5 +87,5 @@ fn record_type(options: &ReceiveOptions) -> Result<(String, String, String), Fai
     add_files(&mut types, &options.file)?;
     let text = types.text(name).map_err(MessageFailure::from)?;
     let hash = types.hash(name).map_err(MessageFailure::from)?;
-    Ok((name.clone(), text, hex(&hash)))
+    Ok((name.clone(), text, hex_of(&hash)))
 }

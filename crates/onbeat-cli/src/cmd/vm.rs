@@ -1,53 +1,12 @@
 //! `onbeat vm`: guests of a laboratory, by the commands of `cli_vm`.
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
-
-use onbeat_lab::joined::JoinError;
-use onbeat_lab::vm::{
-    BootImage, CANARY_LIMIT, GuestWiring, Initramfs, Kernel, MatrixError, PackageSource, Real,
-    VmError, WorkDirectory, choose_accelerator,
-};
-
+use super::vm_stock::Stock;
 use super::{
     ExitVerdict, Failure, vm_lab, vm_lint, vm_list, vm_replay, vm_run, vm_study, vm_threads,
     vm_trace,
 };
-use crate::cli_vm::{KernelOptions, StockOptions, Vm, VmBuildOptions};
-use crate::term::{Tone, advise, say};
-
-/// Why a command of `onbeat vm` could not run.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum VmFailure {
-    #[error(transparent)]
-    Vm(#[from] VmError),
-    #[error(transparent)]
-    Joined(#[from] JoinError),
-    #[error(
-        "{word} is not traced: the job is a measurement, such as `-- measure latency --for 10s`"
-    )]
-    NotAMeasurement { word: String },
-    #[error("{path}: {source}")]
-    Matrix { path: PathBuf, source: MatrixError },
-    #[error("{path}: only experiments with clock = \"virtual\" run again in the same way")]
-    ReplayOfOtherClock { path: PathBuf },
-    #[error(
-        "--modules names the modules of a kernel image, and {kernel} is a package, which brings its own"
-    )]
-    ModulesOfPackage { kernel: String },
-}
-
-impl From<JoinError> for Failure {
-    fn from(error: JoinError) -> Self {
-        Self::Vm(error.into())
-    }
-}
-
-impl From<VmError> for Failure {
-    fn from(error: VmError) -> Self {
-        Self::Vm(error.into())
-    }
-}
+use crate::cli_vm::{Vm, VmBuildOptions};
+use crate::term::{Tone, say};
 
 pub(crate) fn run(command: &Vm) -> Result<ExitVerdict, Failure> {
     match command {
@@ -63,96 +22,6 @@ pub(crate) fn run(command: &Vm) -> Result<ExitVerdict, Failure> {
         Vm::Pin(options) => vm_threads::pin(options),
         Vm::Answer(options) => vm_study::answer(options),
     }
-}
-
-/// A work directory, and what guests are made of.
-pub(super) struct Stock {
-    pub(super) work: WorkDirectory,
-    pub(super) source: PackageSource,
-    onbeat: PathBuf,
-    busybox: PathBuf,
-}
-
-impl Stock {
-    /// Opens the work directory and advises of guests that were left there.
-    pub(super) fn open(options: &StockOptions) -> Result<Self, Failure> {
-        let path = options.work.clone().unwrap_or_else(default_work_directory);
-        let work = WorkDirectory::open(&path)?;
-        for ended in work.ended_guests().iter().filter(|ended| !ended.processes.is_empty()) {
-            let sentence = format!(
-                "ended a guest left by an interrupted onbeat (process {})",
-                ended.processes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-            );
-            advise(Tone::Careful, &sentence);
-        }
-
-        let packages = options.packages.clone().unwrap_or_else(|| work.path().join("packages"));
-        let source = if options.download {
-            PackageSource::Download
-        } else {
-            PackageSource::Directory(packages)
-        };
-        let myself = || std::env::current_exe().map_err(Failure::Myself);
-        let onbeat = options.onbeat.clone().map_or_else(myself, Ok)?;
-        Ok(Self { work, source, onbeat, busybox: options.busybox.clone() })
-    }
-
-    /// Returns the boot image of a kernel with onbeat in it, built on first use.
-    pub(super) fn boot(&self, kernel: &Kernel, wiring: GuestWiring) -> Result<BootImage, Failure> {
-        let mut initramfs = self.initramfs(kernel)?;
-        initramfs.wire(wiring, kernel, &self.work, &self.source)?;
-        Ok(initramfs.build(&self.work)?)
-    }
-
-    /// Returns the boot image of a kernel of the command line, with the modules that it names.
-    pub(super) fn boot_with(
-        &self,
-        kernel: &Kernel,
-        options: &KernelOptions,
-    ) -> Result<BootImage, Failure> {
-        let mut initramfs = self.initramfs(kernel)?;
-        for module in &options.module {
-            initramfs.module(module);
-        }
-        let wiring = if options.gpio { GuestWiring::Gpio } else { GuestWiring::None };
-        initramfs.wire(wiring, kernel, &self.work, &self.source)?;
-        Ok(initramfs.build(&self.work)?)
-    }
-
-    fn initramfs<'k>(&self, kernel: &'k Kernel) -> Result<Initramfs<'k>, Failure> {
-        let mut initramfs = Initramfs::new(kernel, &self.busybox)?;
-        initramfs.program("bin/onbeat", &self.onbeat)?;
-        Ok(initramfs)
-    }
-
-    /// Returns a boot image without onbeat, for a canary guest.
-    pub(super) fn canary(&self, kernel: &Kernel) -> Result<BootImage, Failure> {
-        Ok(Initramfs::new(kernel, &self.busybox)?.build(&self.work)?)
-    }
-
-    /// Returns the kernel of a command line: an image where the word is a path, else a package.
-    pub(super) fn kernel(&self, options: &KernelOptions) -> Result<Kernel, Failure> {
-        let KernelOptions { kernel, modules, .. } = options;
-        if kernel.contains('/') {
-            return Ok(Kernel::from_image(&self.work, Path::new(kernel), modules.as_deref())?);
-        }
-        if modules.is_some() {
-            return Err(VmFailure::ModulesOfPackage { kernel: kernel.clone() }.into());
-        }
-        Ok(Kernel::from_package(&self.work, kernel, &self.source)?)
-    }
-
-    /// Returns the real clock after a guest has run under KVM.
-    pub(super) fn real_clock(&self, boot: &BootImage, stop: &AtomicBool) -> Result<Real, Failure> {
-        Ok(choose_accelerator(&self.work, boot, CANARY_LIMIT, stop)?.real()?)
-    }
-}
-
-/// The user's cache directory, or the one for temporary files.
-fn default_work_directory() -> PathBuf {
-    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
-    cache.unwrap_or_else(std::env::temp_dir).join("onbeat/vm")
 }
 
 fn build(options: &VmBuildOptions) -> Result<ExitVerdict, Failure> {

@@ -14,7 +14,8 @@ use onbeat_lab::vm::{
 use serde_json::{Value, json};
 
 use super::bus_words::print_json;
-use super::vm::{Stock, VmFailure};
+use super::failure::VmFailure;
+use super::vm_stock::Stock;
 use super::{ExitVerdict, Failure};
 use crate::cli_vm::VmLabOptions;
 use crate::signals::{self, OnUsr1};
@@ -212,7 +213,7 @@ pub(super) fn conclude<C: VmClock>(
     if differing > 0 {
         ExitVerdict::Broken
     } else if results.missing > 0 || !results.failed.is_empty() {
-        ExitVerdict::CannotTell
+        ExitVerdict::Undecided
     } else {
         ExitVerdict::Holds
     }

@@ -10,7 +10,7 @@ use onbeat_lab::vm::{
 use serde_json::{Value, json};
 
 use super::bus_words::print_json;
-use super::vm::Stock;
+use super::vm_stock::Stock;
 use super::{ExitVerdict, Failure};
 use crate::cli_vm::VmListOptions;
 use crate::signals::{self, OnUsr1};

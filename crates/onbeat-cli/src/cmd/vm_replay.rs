@@ -8,8 +8,9 @@ use onbeat_lab::vm::{
 use serde_json::{Value, json};
 
 use super::bus_words::print_json;
-use super::vm::{Stock, VmFailure};
+use super::failure::VmFailure;
 use super::vm_lab::{NICENESS, boots, default_out};
+use super::vm_stock::Stock;
 use super::{ExitVerdict, Failure};
 use crate::cli_vm::VmReplayOptions;
 use crate::signals::{self, OnUsr1};

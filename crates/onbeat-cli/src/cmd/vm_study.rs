@@ -13,14 +13,15 @@ use onbeat::report::Table;
 use onbeat_lab::joined;
 use onbeat_lab::study::{
     self, BootState, LEAST_RUNS, Measured, RowSlot, StudyClock, StudyError, StudyEvent, StudyFile,
-    StudyFileError, StudyRequest, StudyResults, StudySide,
+    StudyRequest, StudyResults, StudySide,
 };
 use onbeat_lab::vm::{
     Accelerator, BootImage, CANARY_LIMIT, Free, GuestWiring, Virtual, VmClock, choose_accelerator,
 };
 use onbeat_tune::{HostFiles, LiveHost};
 
-use super::vm::Stock;
+use super::failure::StudyFailure;
+use super::vm_stock::Stock;
 use super::{ExitVerdict, Failure, repair_first, typed};
 use crate::cli_vm::{KernelOptions, StockOptions};
 use crate::cli_vm_study::{VmAnswerOptions, VmStudyOptions};
@@ -31,23 +32,6 @@ use crate::term::{Tone, advise, columns, say, wrapped};
 /// Names of the reports in the directory of a study.
 const REPORT: &str = "report.md";
 const PAGE: &str = "page";
-
-/// Why a study could not run.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum StudyFailure {
-    #[error("{path}: {source}")]
-    File { path: PathBuf, source: StudyFileError },
-    #[error(transparent)]
-    Study(#[from] StudyError),
-    #[error("cannot answer on port {port}: {source}")]
-    Answer { port: String, source: io::Error },
-}
-
-impl From<StudyError> for Failure {
-    fn from(error: StudyError) -> Self {
-        Self::Study(error.into())
-    }
-}
 
 pub(super) fn run(options: &VmStudyOptions, stock: &StockOptions) -> Result<ExitVerdict, Failure> {
     let study = asked(options)?;
@@ -345,7 +329,7 @@ fn conclude(results: &StudyResults, out: &Path, stopped: bool) -> ExitVerdict {
     advise(Tone::Faint, &format!("report   {}", out.join(REPORT).display()));
 
     let is_whole = results.missing == 0 && results.waiting == 0 && results.failed.is_empty();
-    if is_whole { ExitVerdict::Holds } else { ExitVerdict::CannotTell }
+    if is_whole { ExitVerdict::Holds } else { ExitVerdict::Undecided }
 }
 
 /// Answers commands of a study, or exchanges of clocks, until the other side ends.

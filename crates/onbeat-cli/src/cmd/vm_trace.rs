@@ -13,9 +13,10 @@ use onbeat_tune::{HostFiles, LiveHost};
 use serde_json::{Value, json};
 
 use super::bus_words::print_json;
+use super::failure::VmFailure;
 use super::show::letters;
-use super::vm::{Stock, VmFailure};
 use super::vm_run::new_directory;
+use super::vm_stock::Stock;
 use super::{ExitVerdict, Failure, check_cpu, repair_first, typed};
 use crate::cli_vm::{TraceClock, VmTraceOptions};
 use crate::signals::{self, OnUsr1};

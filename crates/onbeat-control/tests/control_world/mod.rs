@@ -146,7 +146,7 @@ pub fn role() -> Option<Vec<String>> {
     std::env::var(ROLE).ok().map(|words| words.split(' ').map(str::to_owned).collect())
 }
 
-pub fn tell(line: &str) {
+pub fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "\n> {line}").unwrap();
     out.flush().unwrap();

@@ -8,13 +8,14 @@ use super::element::Element;
 use super::objects::{EsiObject, objects};
 use super::types::{from_length, kind};
 use crate::coe::{DataType, details};
+use crate::registers;
 
 /// Number of SyncManagers of a simulated controller.
 const MOST_SYNC_MANAGERS: usize = 8;
 /// One past the last byte of a controller's memory.
-const MEMORY_END: u32 = 0x3000;
+const MEMORY_END: u32 = registers::MEMORY_END as u32;
 /// First address of memory; digital outputs of simple devices are below the usual 0x1000.
-const MEMORY_START: u32 = 0x0f00;
+const MEMORY_START: u32 = registers::MEMORY_START as u32;
 /// Valid mailbox sizes, in bytes.
 const MAILBOX: std::ops::RangeInclusive<u32> = 32..=1486;
 /// Most entries of all PDOs of one direction.

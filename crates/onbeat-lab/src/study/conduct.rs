@@ -121,8 +121,8 @@ pub fn conduct<C: VmClock>(
     });
 
     let StudyRequest { study, work, boot: image, onbeat, .. } = *request;
-    let bench = StudyBench { study, onbeat, work, boot: image, own: &own, stop };
-    let measured = measure_all(&bench, &clock, &mut queue, (&store, &mut host), report);
+    let bench = StudyBench { study, onbeat, work, boot: image, own: &own, store: &store, stop };
+    let measured = measure_all(&bench, &clock, &mut queue, &mut host, report);
     let closed = host.close();
     measured.and(closed)?;
 
@@ -168,7 +168,7 @@ impl Queue {
                 for (load, side) in cells(request.study, rows, row) {
                     let slot =
                         RowSlot { row: row.name.clone(), side, load: load.name.clone(), run };
-                    let key = key(request, row, load, (side, clock, &version));
+                    let key = key(request, row, load, side, GuestMachine { clock, qemu: &version });
                     match store.find(&slot, &key)? {
                         Some(measured) => this.stored.push(measured),
                         None if !is_of_this_boot => this.waiting += 1,
@@ -201,12 +201,22 @@ fn cells<'s>(
         .filter(move |(_, side)| is_own || *side == StudySide::Inside)
 }
 
+/// What a guest runs on.
+#[derive(Clone, Copy)]
+struct GuestMachine<'m> {
+    /// The name of its clock.
+    clock: &'m str,
+    /// The version of QEMU.
+    qemu: &'m str,
+}
+
 /// Everything that decides a result.
 fn key(
     request: &StudyRequest<'_>,
     row: &StudyRow,
     load: &StudyLoad,
-    (side, clock, qemu): (StudySide, &str, &str),
+    side: StudySide,
+    machine: GuestMachine<'_>,
 ) -> String {
     let StudyFile { duration, period, priority, commands, .. } = request.study;
     let measured =
@@ -215,6 +225,7 @@ fn key(
         StudySide::Outside => String::new(),
         StudySide::Inside => {
             let StudyFile { cpus, memory_mib, guest_arguments, .. } = request.study;
+            let GuestMachine { clock, qemu } = machine;
             let image = request.boot.initramfs.file_name();
             format!(
                 "{clock} {qemu} {} {image:?} {cpus} {memory_mib} {guest_arguments:?}",
@@ -230,7 +241,7 @@ fn measure_all<C: VmClock>(
     bench: &StudyBench<'_>,
     clock: &impl Fn(u32) -> C,
     queue: &mut Queue,
-    (store, host): (&StudyStore, &mut StudyHost),
+    host: &mut StudyHost,
     report: &mut dyn FnMut(StudyEvent<'_>),
 ) -> Result<(), StudyError> {
     let due = queue.due.clone();
@@ -256,7 +267,8 @@ fn measure_all<C: VmClock>(
             };
             let kept = outcome.and_then(|outcome| {
                 let name = if one.slot.side == StudySide::Outside { "real" } else { C::NAME };
-                keep(store, one, (outcome, name), (&made.refused, begun))
+                let stage = EndedStage { outcome, clock: name, refused: &made.refused, begun };
+                keep(bench.store, one, stage)
             });
             match kept {
                 Ok(measured) => {
@@ -305,12 +317,18 @@ fn of_host<'i>(ids: &[&'i str]) -> Vec<&'i str> {
     ids.iter().filter(|id| super::MachineSetting::from_id(id).is_none()).copied().collect()
 }
 
-fn keep(
-    store: &StudyStore,
-    one: &Due,
-    (outcome, clock): (StageOutcome, &str),
-    (refused, begun): (&[String], Instant),
-) -> Result<Measured, StudyError> {
+/// A measurement that has just ended.
+struct EndedStage<'s> {
+    outcome: StageOutcome,
+    /// The name of the clock it was measured by.
+    clock: &'s str,
+    /// Settings that the kernel refused.
+    refused: &'s [String],
+    begun: Instant,
+}
+
+fn keep(store: &StudyStore, one: &Due, stage: EndedStage<'_>) -> Result<Measured, StudyError> {
+    let EndedStage { outcome, clock, refused, begun } = stage;
     let names: Vec<PathBuf> = (0..outcome.files.len()).map(|nth| one.slot.run_file(nth)).collect();
     let measured = Measured {
         key: one.key.clone(),

@@ -17,7 +17,7 @@ use super::application::{self, ApplicationRoundTrips};
 use super::file::{StudyFile, StudyLoad};
 use super::host::StudyHost;
 use super::setting::{MachineSetting, housekeeping};
-use super::store::{Answers, SeenThread};
+use super::store::{Answers, SeenThread, StudyStore};
 use crate::vm::error::reason_line;
 use crate::vm::{
     BootImage, Guest, GuestMemory, GuestResult, Job, LatencyTest, RealTimeMachine, ThreadPlan,
@@ -40,6 +40,7 @@ pub(super) struct StudyBench<'b> {
     pub(super) boot: &'b BootImage,
     /// Host CPUs of the guest.
     pub(super) own: &'b CpuList,
+    pub(super) store: &'b StudyStore,
     pub(super) stop: &'b AtomicBool,
 }
 

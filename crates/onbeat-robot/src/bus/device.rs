@@ -8,7 +8,7 @@ use super::mailbox_layout::MailboxLayout;
 use super::recovery::Recovery;
 use super::sdo::SdoTransfer;
 use onbeat_ethercat::al::OP;
-use onbeat_ethercat::event::EventKind;
+use onbeat_ethercat::event::{EventKind, EventValues};
 
 /// Stage of a device.
 #[derive(Clone, Debug)]
@@ -87,7 +87,11 @@ impl BusDevice {
         self.stage = DeviceStage::NoAnswer;
         self.found = false;
         if self.lost.is_none() {
-            events.write(EventKind::DeviceLost, Some(place), (u16::from(self.al_status), 0), 0);
+            events.write(
+                EventKind::DeviceLost,
+                Some(place),
+                EventValues { old: u16::from(self.al_status), ..EventValues::NONE },
+            );
         }
 
         self.lost.get_or_insert(events.cycle);
@@ -97,7 +101,7 @@ impl BusDevice {
 
     pub(super) fn mark_found(&mut self, place: usize, events: &mut EventWriter<'_>) {
         if !self.found && self.lost.is_some() {
-            events.write(EventKind::DeviceFound, Some(place), (0, 0), 0);
+            events.write(EventKind::DeviceFound, Some(place), EventValues::NONE);
         }
         self.found = true;
         self.unanswered = 0;
@@ -126,10 +130,18 @@ impl BusDevice {
         }
         match why {
             RejectReason::Other(what, value) => {
-                events.write(EventKind::WrongDevice, Some(place), (0, what), value);
+                events.write(
+                    EventKind::WrongDevice,
+                    Some(place),
+                    EventValues::from_change(0, what).with_code(value),
+                );
             }
             RejectReason::InDoubt => {
-                events.write(EventKind::PlaceInDoubt, Some(place), (0, 0), missing as u32);
+                events.write(
+                    EventKind::PlaceInDoubt,
+                    Some(place),
+                    EventValues::from_code(missing as u32),
+                );
             }
         }
     }
@@ -141,8 +153,7 @@ impl BusDevice {
             events.write(
                 EventKind::StateChanged,
                 Some(place),
-                (u16::from(fell_to), u16::from(OP)),
-                0,
+                EventValues::from_change(u16::from(fell_to), u16::from(OP)),
             );
         }
 
@@ -151,8 +162,8 @@ impl BusDevice {
             events.write(
                 EventKind::DeviceBack,
                 Some(place),
-                (0, u16::from(OP)),
-                u32::try_from(gone_us).unwrap_or(u32::MAX),
+                EventValues::from_change(0, u16::from(OP))
+                    .with_code(u32::try_from(gone_us).unwrap_or(u32::MAX)),
             );
         }
     }

@@ -21,7 +21,7 @@ use super::register_query::QueryReply;
 use super::transfer::{BusTransfer, TransferKind};
 use onbeat_control::RequestFailure;
 use onbeat_ethercat::al::OP;
-use onbeat_ethercat::event::EventKind;
+use onbeat_ethercat::event::{EventKind, EventValues};
 use onbeat_ethercat::link_errors::LinkErrors;
 
 /// Number of cycles in which AL states are read after the last problem.
@@ -417,7 +417,7 @@ impl Diagnostics {
     fn report_bus_up(&mut self, events: &mut EventWriter<'_>) {
         if !self.was_up && self.in_op() == self.devices.len() {
             self.was_up = true;
-            events.write(EventKind::BusUp, None, (0, 0), self.devices.len() as u32);
+            events.write(EventKind::BusUp, None, EventValues::from_code(self.devices.len() as u32));
         }
     }
 
@@ -458,13 +458,9 @@ impl Diagnostics {
                 ));
             }
             DeviceStage::InOp if status != OP => {
-                let states = (u16::from(before), u16::from(status));
-                events.write(
-                    EventKind::StateChanged,
-                    Some(place),
-                    states,
-                    u32::from(device.al_code),
-                );
+                let change = EventValues::from_change(before.into(), status.into());
+                let values = change.with_code(device.al_code.into());
+                events.write(EventKind::StateChanged, Some(place), values);
                 device.fell_to_state = Some(status & 0x0f);
                 device.stage = DeviceStage::Recovering(Recovery::in_state(
                     &device.known,
@@ -503,18 +499,15 @@ impl Diagnostics {
                 device.stage = DeviceStage::Paused(events.cycle + PAUSE_CYCLES);
             }
             RecoveryProgress::StateRefused(state, code) => {
-                events.write(
-                    EventKind::StateRefused,
-                    Some(place),
-                    (0, u16::from(state)),
-                    u32::from(code),
-                );
+                let values = EventValues::from_change(0, u16::from(state)).with_code(code.into());
+                events.write(EventKind::StateRefused, Some(place), values);
                 device.stage = DeviceStage::Paused(events.cycle + PAUSE_CYCLES);
             }
             RecoveryProgress::SdoRefused(line, failure) => {
                 let (index, entry) = device.known.object(line);
                 let code = if let RequestFailure::Abort(code) = failure { code } else { 0 };
-                events.write(EventKind::SdoRefused, Some(place), (index, u16::from(entry)), code);
+                let values = EventValues::from_change(index, entry.into()).with_code(code);
+                events.write(EventKind::SdoRefused, Some(place), values);
                 device.stage = DeviceStage::Paused(events.cycle + PAUSE_CYCLES);
             }
             RecoveryProgress::NoAnswer => device.mark_lost(place, events),
@@ -531,7 +524,7 @@ impl Diagnostics {
         let difference = u32::from_le_bytes([data[0], data[1], data[2], data[3] & 0x7f]);
         let is_off = counter > 0 && difference > APART_NS;
         if is_off && !device.clock_was_off && self.was_up {
-            events.write(EventKind::ClockUnlocked, Some(place), (0, 0), difference);
+            events.write(EventKind::ClockUnlocked, Some(place), EventValues::from_code(difference));
         }
         device.clock_was_off = is_off;
     }
@@ -546,8 +539,9 @@ impl Diagnostics {
             return;
         }
         if let Some(emergency) = ReceivedEmergency::of_mail(place as u16, mail) {
-            let register = u16::from(emergency.register);
-            events.write(EventKind::Emergency, Some(place), (0, register), emergency.code.into());
+            let register = EventValues::from_change(0, u16::from(emergency.register));
+            let values = register.with_code(emergency.code.into());
+            events.write(EventKind::Emergency, Some(place), values);
         }
 
         if let Some(transfer) = self.devices[place].startup_transfer() {
@@ -592,7 +586,8 @@ impl Diagnostics {
         }
 
         if let Some(position) = surplus.filter(|_| !self.surplus_reported) {
-            events.write(EventKind::SurplusDevice, None, (0, position), u32::from(self.counted));
+            let values = EventValues::from_change(0, position).with_code(self.counted.into());
+            events.write(EventKind::SurplusDevice, None, values);
         }
 
         self.surplus_reported = surplus.is_some();

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
+use onbeat_ethercat::event::{Event, EventKind, EventValues, NO_DEVICE};
 use onbeat_rt::time::Instant;
 
 /// Capacity. A further event drops the oldest, which is counted.
@@ -49,13 +49,8 @@ pub(super) struct EventWriter<'n> {
 }
 
 impl EventWriter<'_> {
-    pub(super) fn write(
-        &mut self,
-        kind: EventKind,
-        device: Option<usize>,
-        (old, new): (u16, u16),
-        code: u32,
-    ) {
+    pub(super) fn write(&mut self, kind: EventKind, device: Option<usize>, values: EventValues) {
+        let EventValues { old, new, code } = values;
         let device = device.and_then(|device| u16::try_from(device).ok()).unwrap_or(NO_DEVICE);
         self.queue.push(Event {
             at_ns: self.at_ns,

@@ -16,7 +16,7 @@
 
 use onbeat_ethercat::al::{ERROR, INIT};
 use onbeat_ethercat::registers::{
-    AL_CONTROL, AL_STATUS, ALIAS, SII_CONTROL, SII_DATA, SII_OWNER, STATION,
+    AL_CONTROL, AL_STATUS, ALIAS, SII_BUSY, SII_CONTROL, SII_DATA, SII_OWNER, SII_READ, STATION,
 };
 use onbeat_rt::frame::{Command, position, register, word};
 
@@ -25,9 +25,6 @@ use super::register_query::{QueryReply, RegisterQuery};
 
 /// EEPROM words of vendor, product, revision and serial number.
 const IDENTITY: [u16; 4] = [0x0008, 0x000a, 0x000c, 0x000e];
-/// SII control: read command; SII status: busy.
-const SII_READ: u16 = 0x0100;
-const SII_BUSY: u16 = 0x8000;
 /// Maximum number of cycles for an EEPROM read.
 const EEPROM_TIMEOUT_CYCLES: u64 = 50;
 /// Maximum number of cycles for the proof of its position, enough for devices recovered

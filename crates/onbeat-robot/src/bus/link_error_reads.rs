@@ -1,6 +1,6 @@
 //! When the error counters of the devices are read: once a second, a few devices in a frame.
 
-use onbeat_ethercat::event::EventKind;
+use onbeat_ethercat::event::{EventKind, EventValues};
 use onbeat_ethercat::link_errors::ERROR_BYTES;
 use onbeat_ethercat::registers::RX_ERRORS;
 use onbeat_rt::frame::{Command, register};
@@ -57,8 +57,8 @@ impl LinkErrorReads {
 
         device.confirms_errors = device.link_errors.take(data, |error_counter, before, now| {
             let code = u32::from(error_counter.register());
-            let counts = (before.to_word(), now.to_word());
-            events.write(EventKind::LinkErrors, Some(place), counts, code);
+            let values = EventValues { old: before.to_word(), new: now.to_word(), code };
+            events.write(EventKind::LinkErrors, Some(place), values);
         });
         self.confirms |= device.confirms_errors;
     }

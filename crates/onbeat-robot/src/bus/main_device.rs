@@ -21,7 +21,7 @@ use super::transfer::BusTransfer;
 use onbeat_control::CableLink;
 use onbeat_ethercat::al::{INIT, SAFEOP};
 use onbeat_ethercat::carrier::Trouble;
-use onbeat_ethercat::event::{Event, EventKind};
+use onbeat_ethercat::event::{Event, EventKind, EventValues};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::link_errors::LinkErrors;
 use onbeat_ethercat::wire::Wire;
@@ -166,7 +166,7 @@ impl<W: Wire> Bus<W> {
         }
 
         let mut events = self.events.writer(self.counts.cycles, self.wire.now());
-        events.write(EventKind::BusDown, None, (0, 0), 0);
+        events.write(EventKind::BusDown, None, EventValues::NONE);
     }
 
     /// Returns the shift of the next releases that follows the reference clock, in ns; positive is

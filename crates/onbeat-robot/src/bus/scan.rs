@@ -13,7 +13,9 @@ use super::cyclic::SCAN;
 use super::error::{BusError, LISTEN_NS, RunningBus};
 use super::frame_exchange::{MOST_TRIES, REPLY_WITHIN_NS};
 use onbeat_ethercat::carrier::CarrierError;
-use onbeat_ethercat::registers::{AL_STATUS, SII_CONTROL, SII_OWNER, STATION};
+use onbeat_ethercat::registers::{
+    AL_STATUS, SII_BUSY, SII_CONTROL, SII_OWNER, SII_READ, SII_READS_EIGHT, SII_REFUSED, STATION,
+};
 use onbeat_ethercat::sii::Sii;
 use onbeat_ethercat::wire::Wire;
 
@@ -26,11 +28,6 @@ const MOST_EEPROM: usize = 4_096;
 const FEATURES: u16 = 0x0008;
 /// Bytes of SII control, address and data.
 const SII_BYTES: usize = 14;
-/// SII control and status bits.
-const READ: [u8; 2] = [0x00, 0x01];
-const EIGHT_BYTES: u16 = 0x0040;
-const REFUSED: u16 = 0x2000;
-const BUSY: u16 = 0x8000;
 /// Bytes of the fixed part, and types of categories.
 const FIXED: usize = 0x80;
 const STRINGS: u16 = 10;
@@ -244,9 +241,10 @@ impl<W: Wire> Scan<'_, W> {
 
     /// Reads the next four or eight bytes of each EEPROM.
     fn read_next(&mut self, some: &mut [SiiReader]) -> Result<(), BusError> {
+        let [first, second] = SII_READ.to_le_bytes();
         let wanted = |eeprom: &SiiReader| {
             let [low, high] = (eeprom.bytes.len() as u16 / 2).to_le_bytes();
-            [READ[0], READ[1], low, high, 0, 0]
+            [first, second, low, high, 0, 0]
         };
 
         let requests: Vec<[u8; 6]> = some.iter().map(wanted).collect();
@@ -267,9 +265,9 @@ impl<W: Wire> Scan<'_, W> {
             let mut busy = Vec::new();
             for (&number, at) in waiting.iter().zip(placed) {
                 match self.answer(at, SII_BYTES).map(|data| (word(data, 0), &data[6..])) {
-                    Some((status, _)) if status & BUSY != 0 => busy.push(number),
-                    Some((status, data)) if status & REFUSED == 0 => {
-                        let length = if status & EIGHT_BYTES != 0 { 8 } else { 4 };
+                    Some((status, _)) if status & SII_BUSY != 0 => busy.push(number),
+                    Some((status, data)) if status & SII_REFUSED == 0 => {
+                        let length = if status & SII_READS_EIGHT != 0 { 8 } else { 4 };
                         some[number].bytes.extend_from_slice(&data[..length]);
                     }
                     _ => some[number].give_up(),

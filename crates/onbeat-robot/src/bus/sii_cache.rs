@@ -11,7 +11,9 @@
 
 use std::collections::BTreeMap;
 
-use onbeat_ethercat::registers::{SII_CONTROL, SII_DATA, STATION};
+use onbeat_ethercat::registers::{
+    SII_BUSY, SII_CONTROL, SII_DATA, SII_READ, SII_READS_EIGHT, STATION,
+};
 use onbeat_rt::frame::{Command, Writer, register, word};
 
 use super::datagram_view::datagrams;
@@ -19,13 +21,8 @@ use super::single_datagram::{DATA, SingleDatagram};
 
 /// Bytes of control, address and data of a read (ETG.1000.4, 6.4).
 const WHOLE: usize = 14;
-/// Read command in the control word.
-const READ: u16 = 0x0100;
-/// Status bit: eight bytes per read; four otherwise.
-const EIGHT_BYTES: u16 = 0x0040;
 /// Status bits: checksum, device information, acknowledge and write enable errors.
 const ERRORS: u16 = 0x7800;
-const BUSY: u16 = 0x8000;
 /// Source address of these frames.
 const PURPOSE: u8 = 0x40;
 
@@ -49,7 +46,7 @@ struct SiiChunk {
 
 impl SiiChunk {
     fn length(self) -> usize {
-        if self.status & EIGHT_BYTES != 0 { 8 } else { 4 }
+        if self.status & SII_READS_EIGHT != 0 { 8 } else { 4 }
     }
 }
 
@@ -81,7 +78,7 @@ impl SiiCache {
             && usize::from(at) + length > usize::from(SII_CONTROL)
         {
             self.word_address.remove(&station);
-            if at == SII_CONTROL && length == 6 && word(frame, DATA) == READ {
+            if at == SII_CONTROL && length == 6 && word(frame, DATA) == SII_READ {
                 return self.read_request(datagram, frame);
             }
             // The EEPROM is written or reset.
@@ -143,7 +140,7 @@ impl SiiCache {
     pub(super) fn request(word_address: u16, buffer: &mut [u8]) -> usize {
         let mut writer = Writer::new(buffer, PURPOSE);
         let [low, high] = word_address.to_le_bytes();
-        let [first, second] = READ.to_le_bytes();
+        let [first, second] = SII_READ.to_le_bytes();
         writer.push_data(Command::Bwr, register(0, SII_CONTROL), &[first, second, low, high, 0, 0]);
         writer.finish()
     }
@@ -175,7 +172,7 @@ impl SiiCache {
             let station = word(datagram.header, 2);
             let status = word(datagram.data, 0);
             let came = datagram.counter == 1;
-            if came && status & BUSY != 0 {
+            if came && status & SII_BUSY != 0 {
                 waiting.push(station);
             } else if came && status & ERRORS == 0 && word(datagram.data, 2) == word_address {
                 let mut data = [0; 8];
@@ -251,7 +248,7 @@ mod tests {
         let mut waiting = Vec::new();
         cache.take(
             8,
-            &reply(8, &[(FIRST, EIGHT_BYTES, 0x11), (SECOND, EIGHT_BYTES, 0x22)]),
+            &reply(8, &[(FIRST, SII_READS_EIGHT, 0x11), (SECOND, SII_READS_EIGHT, 0x22)]),
             &mut waiting,
         );
 
@@ -260,7 +257,7 @@ mod tests {
             assert_eq!(cache.intercept(&mut read(station, 8)), FrameAction::Answered);
             let mut status = frame(Command::Fprd, register(station, SII_CONTROL), &[0; 2]);
             assert_eq!(cache.intercept(&mut status), FrameAction::Answered);
-            assert_eq!(data_of(&status), (EIGHT_BYTES.to_le_bytes().to_vec(), 1));
+            assert_eq!(data_of(&status), (SII_READS_EIGHT.to_le_bytes().to_vec(), 1));
             let mut data = frame(Command::Fprd, register(station, SII_DATA), &[0; 8]);
 
             assert_eq!(cache.intercept(&mut data), FrameAction::Answered);
@@ -274,7 +271,7 @@ mod tests {
         let mut cache = two();
         assert_eq!(cache.intercept(&mut read(FIRST, 8)), FrameAction::Fetch(8));
         let mut waiting = Vec::new();
-        cache.take(8, &reply(8, &[(FIRST, BUSY, 0), (SECOND, 0x0800, 0x22)]), &mut waiting);
+        cache.take(8, &reply(8, &[(FIRST, SII_BUSY, 0), (SECOND, 0x0800, 0x22)]), &mut waiting);
 
         assert_eq!(waiting, [FIRST]);
         cache.take(8, &reply(8, &[(FIRST, 0, 0x11)]), &mut Vec::new());

@@ -2,7 +2,7 @@
 
 mod resume;
 
-use onbeat_ethercat::event::{Event, NO_DEVICE};
+use onbeat_ethercat::event::{Event, EventValues, NO_DEVICE};
 use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
 
 use super::event::{NO_JOINT, RobotEvent, RobotEventKind, RobotEvents};
@@ -191,8 +191,7 @@ impl MotionController {
             self.events.add(
                 RobotEventKind::RungChanged,
                 NO_JOINT,
-                (old as u16, new as u16),
-                misses,
+                EventValues::from_change(old as u16, new as u16).with_code(misses),
             );
             return;
         }
@@ -204,8 +203,7 @@ impl MotionController {
         self.events.add(
             RobotEventKind::SafeStop,
             joint,
-            (old as u16, why as u16),
-            of_joint.unwrap_or(misses),
+            EventValues::from_change(old as u16, why as u16).with_code(of_joint.unwrap_or(misses)),
         );
     }
 
@@ -217,7 +215,11 @@ impl MotionController {
 
     fn enter(&mut self, phase: RobotPhase) {
         let old = std::mem::replace(&mut self.status.phase, phase);
-        self.events.add(RobotEventKind::PhaseChanged, NO_JOINT, (old as u16, phase as u16), 0);
+        self.events.add(
+            RobotEventKind::PhaseChanged,
+            NO_JOINT,
+            EventValues::from_change(old as u16, phase as u16),
+        );
     }
 
     /// Evaluates the inputs of each joint, if they are new.
@@ -237,7 +239,7 @@ impl MotionController {
             if was_enabling && joint.stage == JointStage::Enabled {
                 self.wanted[number] = joint.set_point.position();
                 if self.status.phase == RobotPhase::Running {
-                    self.events.add(RobotEventKind::JointBack, number as u16, (0, 0), 0);
+                    self.events.add(RobotEventKind::JointBack, number as u16, EventValues::NONE);
                 }
             }
 
@@ -262,8 +264,7 @@ impl MotionController {
         self.events.add(
             RobotEventKind::JointDown,
             number as u16,
-            (0, status.statusword),
-            why as u32,
+            EventValues::from_change(0, status.statusword).with_code(why as u32),
         );
         if self.settings.on_fault == OnFault::Robot {
             self.stop_safely(SafeStopReason::JointDown, number as u16);
@@ -285,7 +286,11 @@ impl MotionController {
         };
 
         if !done {
-            self.events.add(RobotEventKind::ResetRefused, NO_JOINT, (0, 0), self.ladder.misses());
+            self.events.add(
+                RobotEventKind::ResetRefused,
+                NO_JOINT,
+                EventValues::from_code(self.ladder.misses()),
+            );
             return;
         }
 
@@ -296,7 +301,7 @@ impl MotionController {
             }
         }
 
-        self.events.add(RobotEventKind::ResetDone, NO_JOINT, (0, 0), 0);
+        self.events.add(RobotEventKind::ResetDone, NO_JOINT, EventValues::NONE);
         self.report_rung(SafeStopReason::None, NO_JOINT);
         if is_whole {
             self.enter(RobotPhase::Enabling);
@@ -502,21 +507,29 @@ impl MotionController {
             }
             GoalOutcome::TooOld => true,
             GoalOutcome::Lost => {
-                self.events.add(RobotEventKind::CommanderLost, NO_JOINT, (0, 0), 0);
+                self.events.add(RobotEventKind::CommanderLost, NO_JOINT, EventValues::NONE);
                 self.stop_safely(SafeStopReason::CommanderLost, NO_JOINT);
                 true
             }
             GoalOutcome::Refused => {
                 self.status.counts.goals_refused += 1;
                 let count = u32::try_from(self.status.counts.goals_refused).unwrap_or(u32::MAX);
-                self.events.add(RobotEventKind::GoalRefused, NO_JOINT, (0, 0), count);
+                self.events.add(
+                    RobotEventKind::GoalRefused,
+                    NO_JOINT,
+                    EventValues::from_code(count),
+                );
                 return;
             }
         };
 
         match (self.goal_is_old, is_old) {
-            (Some(false), true) => self.events.add(RobotEventKind::GoalOld, NO_JOINT, (0, 0), 0),
-            (Some(true), false) => self.events.add(RobotEventKind::GoalBack, NO_JOINT, (0, 0), 0),
+            (Some(false), true) => {
+                self.events.add(RobotEventKind::GoalOld, NO_JOINT, EventValues::NONE);
+            }
+            (Some(true), false) => {
+                self.events.add(RobotEventKind::GoalBack, NO_JOINT, EventValues::NONE);
+            }
             _ => {}
         }
 

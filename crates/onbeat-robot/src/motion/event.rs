@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
+use onbeat_ethercat::event::{Event, EventKind, EventValues, NO_DEVICE};
 
 /// Value of [`RobotEvent::joint`] for events of no joint.
 pub const NO_JOINT: u16 = u16::MAX;
@@ -110,13 +110,8 @@ impl RobotEvents {
         Self { waiting: VecDeque::with_capacity(ROOM), lost: 0, at_ns: 0, cycle: 0 }
     }
 
-    pub(crate) fn add(
-        &mut self,
-        kind: RobotEventKind,
-        joint: u16,
-        (old, new): (u16, u16),
-        code: u32,
-    ) {
+    pub(crate) fn add(&mut self, kind: RobotEventKind, joint: u16, values: EventValues) {
+        let EventValues { old, new, code } = values;
         if self.waiting.len() == ROOM {
             self.lost += 1;
             return;

@@ -18,6 +18,19 @@ impl ValueSlot {
     }
 }
 
+/// Type of an entry, and how it may be accessed (bits of [`access`](super::access)).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EntryFormat {
+    kind: DataType,
+    access: u16,
+}
+
+impl EntryFormat {
+    pub(crate) const fn new(kind: DataType, access: u16) -> Self {
+        Self { kind, access }
+    }
+}
+
 /// One entry of an object.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectEntry {
@@ -72,9 +85,10 @@ impl Dictionary {
         &mut self,
         index: u16,
         name: &str,
-        (kind, access): (DataType, u16),
+        format: EntryFormat,
         value: &[u8],
     ) -> ValueSlot {
+        let EntryFormat { kind, access } = format;
         self.object(index, name);
         self.entry(name, kind, access, value)
     }
@@ -95,7 +109,7 @@ impl Dictionary {
         value: &[u8],
     ) -> ValueSlot {
         let subindex = self.objects.last().map_or(0, |object| object.entries as u8);
-        self.entry_at(subindex, name, (kind, access), value)
+        self.entry_at(subindex, name, EntryFormat::new(kind, access), value)
     }
 
     /// Adds an entry with a subindex above those of the previous entries to the object begun last.
@@ -103,9 +117,10 @@ impl Dictionary {
         &mut self,
         subindex: u8,
         name: &str,
-        (kind, access): (DataType, u16),
+        format: EntryFormat,
         value: &[u8],
     ) -> ValueSlot {
+        let EntryFormat { kind, access } = format;
         let slot = ValueSlot(self.values.len() as u32);
         let bytes = kind.bytes();
         self.values.extend(value.iter().copied().chain(std::iter::repeat(0)).take(bytes));
@@ -236,7 +251,12 @@ mod tests {
     #[test]
     fn entries_are_found_by_index_and_subindex() {
         let mut dictionary = Dictionary::default();
-        dictionary.value(0x6040, "Controlword", (DataType::U16, access::BOTH), &[6, 0]);
+        dictionary.value(
+            0x6040,
+            "Controlword",
+            EntryFormat::new(DataType::U16, access::BOTH),
+            &[6, 0],
+        );
         dictionary.object(0x1018, "Identity");
         dictionary.entry("Entries", DataType::U8, access::READ, &[1]);
         let vendor = dictionary.entry("Vendor", DataType::U32, access::READ, &7u32.to_le_bytes());
@@ -253,11 +273,11 @@ mod tests {
         let mut dictionary = Dictionary::default();
         dictionary.object(0x6000, "Inputs");
         dictionary.entry("Entries", DataType::U8, access::READ, &[17]);
-        dictionary.entry_at(1, "First", (DataType::Bool, access::READ), &[1]);
+        dictionary.entry_at(1, "First", EntryFormat::new(DataType::Bool, access::READ), &[1]);
         dictionary.entry_at(
             17,
             "Last",
-            (DataType::Other { number: 0x11, bits: 64 }, access::READ),
+            EntryFormat::new(DataType::Other { number: 0x11, bits: 64 }, access::READ),
             &[7],
         );
         dictionary.sort();

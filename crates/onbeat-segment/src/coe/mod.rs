@@ -6,6 +6,6 @@ mod dictionary;
 mod information;
 mod server;
 
-pub(crate) use dictionary::{Dictionary, ObjectEntry, ValueSlot};
+pub(crate) use dictionary::{Dictionary, EntryFormat, ObjectEntry, ValueSlot};
 pub(crate) use onbeat_ethercat::coe::{DataType, abort, access, details};
 pub(crate) use server::{SdoOutcome, SdoServer};

@@ -1,6 +1,7 @@
 //! SDO server: expedited, normal and segmented transfers of single entries, and complete access.
 
 use super::{Dictionary, ObjectEntry, abort, access, details, information};
+use onbeat_ethercat::al;
 
 /// Command specifiers of requests and replies.
 const DOWNLOAD_SEGMENT: u8 = 0;
@@ -15,10 +16,6 @@ const SDO_RESPONSE: u16 = 3;
 const SDO_INFORMATION: u16 = 8;
 /// Largest object that can be transferred, in bytes.
 const LARGEST_OBJECT: usize = 4096;
-
-/// AL states that access rights distinguish; other states count as OP.
-const PREOP: u8 = 2;
-const SAFEOP: u8 = 4;
 
 /// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -410,8 +407,8 @@ fn check_access(entry: &ObjectEntry, right: u16, state: u8, never: u32) -> Resul
     let granted = entry.access & right;
     let lowest = right & right.wrapping_neg();
     let now = match state {
-        PREOP => lowest,
-        SAFEOP => lowest << 1,
+        al::PREOP => lowest,
+        al::SAFEOP => lowest << 1,
         _ => lowest << 2,
     };
 

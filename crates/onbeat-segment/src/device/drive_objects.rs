@@ -1,7 +1,7 @@
 //! The objects of a drive (CiA 402).
 
 use super::drive_settings::{DriveSettings, mode};
-use crate::coe::{DataType, Dictionary, ValueSlot, access};
+use crate::coe::{DataType, Dictionary, EntryFormat, ValueSlot, access};
 
 /// Slots of the objects in the dictionary.
 #[derive(Clone, Copy, Debug)]
@@ -48,12 +48,13 @@ impl DriveObjects {
         use DataType::{I8, I16, I32, U8, U16, U32};
 
         let turn = settings.motor.increments;
-        let error_register = objects.value(0x1001, "Error register", (U8, INPUT), &[]);
+        let error_register =
+            objects.value(0x1001, "Error register", EntryFormat::new(U8, INPUT), &[]);
         let (position_limits, homing_velocities) = add_pairs(objects, settings.travel, turn);
         add_passive_objects(objects, turn);
 
         let mut add = |index, name, kind, access, value: i64| {
-            objects.value(index, name, (kind, access), &value.to_le_bytes())
+            objects.value(index, name, EntryFormat::new(kind, access), &value.to_le_bytes())
         };
         let turn = i64::from(turn);
         let mode = i64::from(settings.mode);
@@ -133,14 +134,14 @@ fn add_passive_objects(objects: &mut Dictionary, turn: u32) {
     objects.value(
         0x6502,
         "Supported drive modes",
-        (DataType::U32, access::READ),
+        EntryFormat::new(DataType::U32, access::READ),
         &mode::SUPPORTED.to_le_bytes(),
     );
-    objects.value(0x60fd, "Digital inputs", (DataType::U32, INPUT), &[]);
+    objects.value(0x60fd, "Digital inputs", EntryFormat::new(DataType::U32, INPUT), &[]);
     objects.value(
         0x609a,
         "Homing acceleration",
-        (DataType::U32, access::BOTH),
+        EntryFormat::new(DataType::U32, access::BOTH),
         &(10 * turn).to_le_bytes(),
     );
     objects.object(0x60c2, "Interpolation time period");

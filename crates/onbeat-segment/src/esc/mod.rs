@@ -38,7 +38,7 @@ pub(crate) mod event {
     /// The MainDevice requests the last mail again.
     pub(crate) const REPEAT: u8 = 32;
     /// The reset sequence was written.
-    pub(crate) const RESET: u8 = 64;
+    pub(crate) const RESET_WRITTEN: u8 = 64;
     /// SYNC pulses were activated or deactivated.
     pub(crate) const SYNC: u8 = 128;
 }

@@ -169,7 +169,7 @@ impl Esc {
             (_, b'R') => 1,
             (1, b'E') => 2,
             (2, b'S') => {
-                self.events |= event::RESET;
+                self.events |= event::RESET_WRITTEN;
                 0
             }
             _ => 0,

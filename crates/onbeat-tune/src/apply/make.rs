@@ -11,7 +11,7 @@ use crate::change::{Intent, Key, UndoMode};
 use crate::host_files::HostFiles;
 use crate::journal::{ChangeId, Journal};
 use crate::plan::{PlanStep, StepTarget};
-use crate::shield::{Free, Shield, ShieldRequest};
+use crate::shield::{CpusetPartition, Free, Shield, ShieldRequest};
 use crate::tasks;
 
 /// A step that could not be made.
@@ -280,8 +280,9 @@ impl<'a> StepMaker<'a> {
             .and_then(|mut shield| shield.raise(host, self.journal));
         let report = raised.map_err(|error| error.to_string())?;
         let left = report.left.iter().map(|left| format!("{}: {}", left.comm, left.reason));
-        let no_partition = Some(&report.partition).filter(|note| note.starts_with("no partition"));
-        let less = no_partition.into_iter().chain(&report.notes).cloned();
+        let is_refused = matches!(report.partition, CpusetPartition::Refused { .. });
+        let no_partition = is_refused.then(|| report.partition.to_string());
+        let less = no_partition.into_iter().chain(report.notes);
         let refused = left.chain(less).collect();
         Ok(StepOutcome::Changed {
             settings: report.tasks_moved + report.tasks_held + report.irqs_moved,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Placement, Shield};
+use super::{CpusetPartition, Placement, Shield};
 use crate::context::{TaskRole, all_tasks};
 use crate::cpu_list::CpuList;
 use crate::error::TuneError;
@@ -53,8 +53,8 @@ pub struct Report {
     pub hk: CpuList,
     /// How tasks are kept off.
     pub mechanism: Mechanism,
-    /// The kind of partition, or the reason for having none; empty outside cgroup v2.
-    pub partition: String,
+    /// The partition of the shielded CPUs.
+    pub partition: CpusetPartition,
     /// Tasks moved to another cgroup, since the shield was prepared.
     pub tasks_moved: usize,
     /// Tasks pinned by their affinity mask now.
@@ -84,7 +84,7 @@ impl Shield {
             rt: self.base.cpus.rt.clone(),
             hk: self.base.cpus.hk.clone(),
             mechanism: self.mechanism(),
-            partition: String::new(),
+            partition: CpusetPartition::Unused,
             tasks_moved: 0,
             tasks_held: self.affinities.len(),
             bound: Vec::new(),
@@ -102,7 +102,7 @@ impl Shield {
             }
             Placement::V2(v2) => {
                 report.tasks_moved = v2.moved;
-                report.partition.clone_from(&v2.partition_note);
+                report.partition.clone_from(&v2.partition_result);
                 report.notes.extend(v2.notes.iter().cloned());
             }
             Placement::AffinityOnly { note } => report.notes.extend(note.clone()),
@@ -167,10 +167,9 @@ impl Report {
             "CPU {} is shielded by {}{}: {} tasks moved, {} pinned by their affinity mask, {} interrupts moved to CPU {}",
             self.rt,
             self.mechanism,
-            if self.partition.is_empty() {
-                String::new()
-            } else {
-                format!(" ({})", self.partition)
+            match &self.partition {
+                CpusetPartition::Unused => String::new(),
+                partition => format!(" ({partition})"),
             },
             self.tasks_moved,
             self.tasks_held,

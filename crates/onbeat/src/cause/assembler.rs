@@ -51,6 +51,20 @@ impl Width {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct JumpTarget(usize);
 
+/// The fields of an instruction.
+#[derive(Clone, Copy, Debug)]
+struct Instruction {
+    operation: u8,
+    to: Register,
+    from: Register,
+    offset: i16,
+    immediate: i32,
+}
+
+impl Instruction {
+    const ZERO: Self = Self { operation: 0, to: R0, from: R0, offset: 0, immediate: 0 };
+}
+
 /// A program under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Assembler {
@@ -60,13 +74,8 @@ pub(crate) struct Assembler {
 }
 
 impl Assembler {
-    fn emit(
-        &mut self,
-        operation: u8,
-        (to, from): (Register, Register),
-        offset: i16,
-        immediate: i32,
-    ) {
+    fn emit(&mut self, instruction: Instruction) {
+        let Instruction { operation, to, from, offset, immediate } = instruction;
         let registers =
             if cfg!(target_endian = "little") { from.0 << 4 | to.0 } else { to.0 << 4 | from.0 };
         let mut bytes = [operation, registers, 0, 0, 0, 0, 0, 0];
@@ -76,57 +85,89 @@ impl Assembler {
     }
 
     pub(crate) fn set(&mut self, to: Register, immediate: i32) {
-        self.emit(0xb7, (to, R0), 0, immediate);
+        self.emit(Instruction { operation: 0xb7, to, immediate, ..Instruction::ZERO });
     }
 
     /// Sets all 64 bits (two instructions).
     pub(crate) fn set_double(&mut self, to: Register, immediate: u64) {
-        self.emit(0x18, (to, R0), 0, immediate as i32);
-        self.emit(0, (R0, R0), 0, (immediate >> 32) as i32);
+        self.emit(Instruction {
+            operation: 0x18,
+            to,
+            immediate: immediate as i32,
+            ..Instruction::ZERO
+        });
+        self.emit(Instruction {
+            operation: 0,
+            immediate: (immediate >> 32) as i32,
+            ..Instruction::ZERO
+        });
     }
 
     pub(crate) fn copy(&mut self, to: Register, from: Register) {
-        self.emit(0xbf, (to, from), 0, 0);
+        self.emit(Instruction { operation: 0xbf, to, from, ..Instruction::ZERO });
     }
 
     pub(crate) fn add(&mut self, to: Register, immediate: i32) {
-        self.emit(0x07, (to, R0), 0, immediate);
+        self.emit(Instruction { operation: 0x07, to, immediate, ..Instruction::ZERO });
     }
 
     pub(crate) fn and(&mut self, to: Register, immediate: i32) {
-        self.emit(0x57, (to, R0), 0, immediate);
+        self.emit(Instruction { operation: 0x57, to, immediate, ..Instruction::ZERO });
     }
 
     pub(super) fn or(&mut self, to: Register, from: Register) {
-        self.emit(0x4f, (to, from), 0, 0);
+        self.emit(Instruction { operation: 0x4f, to, from, ..Instruction::ZERO });
     }
 
     pub(crate) fn subtract(&mut self, from: Register, what: Register) {
-        self.emit(0x1f, (from, what), 0, 0);
+        self.emit(Instruction { operation: 0x1f, to: from, from: what, ..Instruction::ZERO });
     }
 
     /// Converts the low 16 bits between the network's byte order and this machine's, and clears the
     /// others.
     pub(crate) fn read_network_order(&mut self, register: Register) {
-        self.emit(0xdc, (register, R0), 0, 16);
+        self.emit(Instruction {
+            operation: 0xdc,
+            to: register,
+            immediate: 16,
+            ..Instruction::ZERO
+        });
     }
 
     pub(super) fn shift_left(&mut self, to: Register, immediate: i32) {
-        self.emit(0x67, (to, R0), 0, immediate);
+        self.emit(Instruction { operation: 0x67, to, immediate, ..Instruction::ZERO });
     }
 
     /// Atomically adds `register` to the double word at `at`; `register` receives the previous
     /// value.
     pub(crate) fn fetch_add(&mut self, at: Register, register: Register) {
-        self.emit(0xdb, (at, register), 0, 0x01);
+        self.emit(Instruction {
+            operation: 0xdb,
+            to: at,
+            from: register,
+            immediate: 0x01,
+            ..Instruction::ZERO
+        });
     }
 
     pub(crate) fn load(&mut self, width: Width, to: Register, from: Register, offset: i16) {
-        self.emit(0x61 | width.bits(), (to, from), offset, 0);
+        self.emit(Instruction {
+            operation: 0x61 | width.bits(),
+            to,
+            from,
+            offset,
+            ..Instruction::ZERO
+        });
     }
 
     pub(crate) fn store(&mut self, width: Width, to: Register, offset: i16, from: Register) {
-        self.emit(0x63 | width.bits(), (to, from), offset, 0);
+        self.emit(Instruction {
+            operation: 0x63 | width.bits(),
+            to,
+            from,
+            offset,
+            ..Instruction::ZERO
+        });
     }
 
     pub(crate) fn store_zero(&mut self, width: Width, to: Register, offset: i16) {
@@ -134,17 +175,29 @@ impl Assembler {
     }
 
     pub(crate) fn store_number(&mut self, width: Width, to: Register, offset: i16, number: i32) {
-        self.emit(0x62 | width.bits(), (to, R0), offset, number);
+        self.emit(Instruction {
+            operation: 0x62 | width.bits(),
+            to,
+            offset,
+            immediate: number,
+            ..Instruction::ZERO
+        });
     }
 
     pub(crate) fn call(&mut self, helper: KernelCall) {
-        self.emit(0x85, (R0, R0), 0, helper as i32);
+        self.emit(Instruction { operation: 0x85, immediate: helper as i32, ..Instruction::ZERO });
     }
 
     /// Loads the address of a map by its descriptor (two instructions).
     pub(crate) fn map(&mut self, to: Register, descriptor: i32) {
-        self.emit(0x18, (to, Register(1)), 0, descriptor);
-        self.emit(0, (R0, R0), 0, 0);
+        self.emit(Instruction {
+            operation: 0x18,
+            to,
+            from: Register(1),
+            immediate: descriptor,
+            ..Instruction::ZERO
+        });
+        self.emit(Instruction { operation: 0, ..Instruction::ZERO });
     }
 
     pub(crate) fn new_target(&mut self) -> JumpTarget {
@@ -158,18 +211,18 @@ impl Assembler {
 
     pub(crate) fn jump_if_zero(&mut self, register: Register, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
-        self.emit(0x15, (register, R0), 0, 0);
+        self.emit(Instruction { operation: 0x15, to: register, ..Instruction::ZERO });
     }
 
     pub(crate) fn jump_if_not(&mut self, register: Register, immediate: i32, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
-        self.emit(0x55, (register, R0), 0, immediate);
+        self.emit(Instruction { operation: 0x55, to: register, immediate, ..Instruction::ZERO });
     }
 
     /// Compares all 64 bits as unsigned numbers.
     pub(crate) fn jump_if_less(&mut self, a: Register, b: Register, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
-        self.emit(0xad, (a, b), 0, 0);
+        self.emit(Instruction { operation: 0xad, to: a, from: b, ..Instruction::ZERO });
     }
 
     /// Compares all 64 bits as unsigned numbers.
@@ -180,36 +233,46 @@ impl Assembler {
         place: JumpTarget,
     ) {
         self.jumps.push((self.code.len(), place));
-        self.emit(0xb5, (register, R0), 0, immediate);
+        self.emit(Instruction { operation: 0xb5, to: register, immediate, ..Instruction::ZERO });
     }
 
     /// Compares the low 32 bits.
     pub(crate) fn jump_if_word(&mut self, register: Register, word: u32, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
-        self.emit(0x16, (register, R0), 0, word.cast_signed());
+        self.emit(Instruction {
+            operation: 0x16,
+            to: register,
+            immediate: word.cast_signed(),
+            ..Instruction::ZERO
+        });
     }
 
     /// Compares the low 32 bits.
     pub(crate) fn jump_if_word_not(&mut self, register: Register, word: u32, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
-        self.emit(0x56, (register, R0), 0, word.cast_signed());
+        self.emit(Instruction {
+            operation: 0x56,
+            to: register,
+            immediate: word.cast_signed(),
+            ..Instruction::ZERO
+        });
     }
 
     /// Compares all 64 bits.
     pub(crate) fn jump_if_different(&mut self, a: Register, b: Register, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
-        self.emit(0x5d, (a, b), 0, 0);
+        self.emit(Instruction { operation: 0x5d, to: a, from: b, ..Instruction::ZERO });
     }
 
     /// Compares the low 32 bits.
     pub(crate) fn jump_if_equal(&mut self, a: Register, b: Register, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
-        self.emit(0x1e, (a, b), 0, 0);
+        self.emit(Instruction { operation: 0x1e, to: a, from: b, ..Instruction::ZERO });
     }
 
     pub(crate) fn jump(&mut self, place: JumpTarget) {
         self.jumps.push((self.code.len(), place));
-        self.emit(0x05, (R0, R0), 0, 0);
+        self.emit(Instruction { operation: 0x05, ..Instruction::ZERO });
     }
 
     pub(crate) fn exit(&mut self) {
@@ -218,7 +281,7 @@ impl Assembler {
 
     pub(crate) fn exit_with(&mut self, answer: i32) {
         self.set(R0, answer);
-        self.emit(0x95, (R0, R0), 0, 0);
+        self.emit(Instruction { operation: 0x95, ..Instruction::ZERO });
     }
 
     /// Returns the instructions with all jumps resolved. A jump to an unbound target falls through

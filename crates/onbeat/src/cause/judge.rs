@@ -5,6 +5,9 @@
 
 mod judgement;
 mod kernel_code;
+mod scheduler_rules;
+mod thread_mode;
+mod timer_thread;
 
 pub(super) use judgement::{
     Attribution, Judgement, Piece, frozen, named, syscall_name, thread_culprit,
@@ -17,11 +20,11 @@ use super::event::{KernelEvent, Thread, TraceEvent};
 use super::facts::{ExpectedActivity, SpikeFacts, SpikePart};
 use super::flight::SHALLOW_NS;
 use super::kind::{CauseKind, Culprit};
-use super::mode::ThreadMode;
-use super::scheduler_rules::SchedulerHold;
 use super::timeline::{CpuActivity, LoopSpan, LoopState, Slice, Timeline, loop_spans};
-use super::timer_thread::TimerThread;
 use super::window::Window;
+use scheduler_rules::SchedulerHold;
+use thread_mode::ThreadMode;
+use timer_thread::TimerThread;
 
 /// Maximum length of an undisturbed step of the wake-up, in nanoseconds: interrupt entry, switch,
 /// return to user space. On virtual machines 1 to 12 µs were measured.

@@ -73,6 +73,20 @@ pub fn write(
     trace.packets.finish()
 }
 
+/// What a slice of a track shows.
+struct TrackSlice<'s> {
+    category: &'s str,
+    name: &'s str,
+    annotations: &'s [(&'s str, &'s str)],
+}
+
+impl<'s> TrackSlice<'s> {
+    /// A step of the loop.
+    const fn in_loop(name: &'s str) -> Self {
+        Self { category: "loop", name, annotations: &[] }
+    }
+}
+
 #[derive(Default)]
 struct Trace {
     packets: ProtobufMessage,
@@ -95,19 +109,14 @@ impl Trace {
         );
     }
 
-    fn begin(
-        &mut self,
-        track: u64,
-        at: Instant,
-        (category, name): (&str, &str),
-        annotations: &[(&str, &str)],
-    ) {
+    fn begin(&mut self, track: u64, at: Instant, slice: &TrackSlice<'_>) {
+        let TrackSlice { category, name, annotations } = slice;
         let mut event = ProtobufMessage::new()
             .number(TYPE, BEGIN)
             .number(TRACK, track)
             .text(CATEGORY, category)
             .text(NAME, name);
-        for (key, value) in annotations {
+        for (key, value) in *annotations {
             event = event.message(ANNOTATION, &ProtobufMessage::new().text(10, key).text(6, value));
         }
         self.event(at, &event);
@@ -148,7 +157,11 @@ impl Trace {
             }
 
             if let Some((category, name)) = interrupt(&event.what, window) {
-                self.begin(track, event.at, (category, &name), &[]);
+                self.begin(
+                    track,
+                    event.at,
+                    &TrackSlice { category, name: &name, annotations: &[] },
+                );
                 open.push(event.what);
             } else if let Some(place) = open.iter().rposition(|begun| ends(begun, &event.what)) {
                 for _ in place..open.len() {
@@ -183,17 +196,20 @@ impl Trace {
             self.event(at, &mark);
         }
 
-        self.begin(LOOP, facts.expiry.min(facts.start), ("loop", "wake-up"), &[]);
+        self.begin(LOOP, facts.expiry.min(facts.start), &TrackSlice::in_loop("wake-up"));
         self.end(LOOP, facts.start);
-        self.begin(LOOP, facts.start, ("loop", "cycle"), &[]);
+        self.begin(LOOP, facts.start, &TrackSlice::in_loop("cycle"));
         self.end(LOOP, facts.end);
         let in_work = explanation.lateness_ns > facts.start.ns_since(facts.expiry);
         let to = if in_work { facts.end } else { facts.start };
         self.begin(
             WHY,
             facts.expiry.min(facts.start),
-            ("cause", &format!("{late_us:.1} us late: {why}")),
-            &evidence,
+            &TrackSlice {
+                category: "cause",
+                name: &format!("{late_us:.1} us late: {why}"),
+                annotations: &evidence,
+            },
         );
         self.end(WHY, to);
     }
@@ -209,8 +225,11 @@ impl Trace {
                 self.begin(
                     CULPRIT,
                     slice.from,
-                    ("culprit", &main.words()),
-                    &[("evidence", &main.evidence)],
+                    &TrackSlice {
+                        category: "culprit",
+                        name: &main.words(),
+                        annotations: &[("evidence", &main.evidence)],
+                    },
                 );
                 self.end(CULPRIT, slice.to);
             }

@@ -1,12 +1,13 @@
 //! A time range of the flight recorder.
 
+mod missing_switches;
+
 use std::collections::BTreeMap;
 
 use onbeat_rt::Instant;
 
 use super::counters::CounterReading;
 use super::event::{KernelEvent, LostEvents, Thread, TraceEvent};
-use super::missing_switches;
 use super::path_stack::KernelStack;
 
 /// Events of one CPU in a window.

@@ -2,7 +2,7 @@
 //! or blanks part.
 //!
 //! A first line that holds no numbers names the columns, and may name their units: `latency_us`,
-//! `time (s)`. How many decimals are written tells how finely the source counted.
+//! `time (s)`. The number of decimals shows how finely the source counted.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read, Seek, SeekFrom};
@@ -158,7 +158,7 @@ struct Columns {
 /// One line.
 struct CsvSample {
     ns: u64,
-    /// Smallest step that its digits can tell, in units.
+    /// Smallest step that its digits can show, in units.
     decimals: u32,
     t_s: Option<f64>,
 }
@@ -240,7 +240,7 @@ impl Columns {
     }
 }
 
-/// The series that a column's name tells: `wakeup_latency_ns`.
+/// The series that a column's name stands for: `wakeup_latency_ns`.
 fn series_in(name: &str) -> Option<Series> {
     let name = name.to_ascii_lowercase();
     Series::ALL.into_iter().find(|series| {

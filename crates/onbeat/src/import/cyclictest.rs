@@ -2,7 +2,7 @@
 //!
 //! Rows of a latency and its count per thread; with `-H` a last column adds the threads up. Lines
 //! with `#` follow: totals, extremes, and how many samples lie beyond the last row. The text does
-//! not tell its unit.
+//! not state its unit.
 
 use super::rt_tests::{Overflow, missing};
 use super::stream::{SourceFigures, Stream, StreamPart};

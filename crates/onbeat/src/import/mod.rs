@@ -14,7 +14,7 @@
 //! | [`csv`] | one value per line, with or without its time |
 //! | [`stream`] | what all of them become, and its run file |
 //!
-//! A histogram does not tell when its samples were taken, nor in which order, nor how long those
+//! A histogram does not record when its samples were taken, nor in which order, nor how long those
 //! were that lie beyond its end. Nothing of this is made up: the run file keeps the source's cells
 //! ([`crate::record::Resolution`]) and says in sentences what is missing
 //! ([`crate::record::Import`]).

@@ -3,7 +3,7 @@
 //!
 //! A decoder of its own, for speed: only filled buckets are visited, and nothing is allocated per
 //! histogram. Layout as in HdrHistogram's `AbstractHistogram.java` (public domain): a cookie whose
-//! lowest byte tells the version, a header of 40 bytes (32 in V0), then counts of 2, 4 or 8 bytes
+//! lowest byte holds the version, a header of 40 bytes (32 in V0), then counts of 2, 4 or 8 bytes
 //! (V0, V1), or ZigZag LEB128 with negative numbers for runs of zeros (V2).
 
 use base64::Engine;
@@ -16,7 +16,7 @@ use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 
 use crate::record::{Bucket, Resolution};
 
-/// What a cookie's upper bits are, and where V2 and V1 tell the width of a word.
+/// What a cookie's upper bits are, and where V2 and V1 hold the width of a word.
 const COOKIE: u32 = 0x1c84_9300;
 const WORD_BITS: u32 = 0xf0;
 const DOUBLE_COOKIES: [u32; 2] = [0x0c72_124e, 0x0c72_124f];

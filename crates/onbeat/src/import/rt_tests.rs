@@ -229,7 +229,7 @@ fn period_ns(options: &CommandLine, thread: u32) -> Option<u64> {
     interval_us.checked_add(apart_us.checked_mul(u64::from(thread))?)?.checked_mul(1_000)
 }
 
-/// What cyclictest's histograms do not tell.
+/// What cyclictest's histograms do not record.
 pub(super) fn missing(resolution: &Resolution, has_maximum: bool) -> Vec<String> {
     let mut missing = vec![
         "order and times of the samples: no figures over time and no intervals".to_owned(),

@@ -21,7 +21,7 @@ pub struct Stream {
     pub label: String,
     /// The format it was read as.
     pub format: Option<Format>,
-    /// The command that recorded it, as far as the source tells.
+    /// The command that recorded it, as far as the source records it.
     pub command: Vec<String>,
     /// What the source records of the machine.
     pub host: Host,
@@ -117,7 +117,7 @@ pub struct StreamPart {
     pub length: f64,
     /// Samples per value that stands for a cell, in nanoseconds.
     pub cells: BTreeMap<u64, u64>,
-    /// Count, extremes, mean and spread as the source tells them.
+    /// Count, extremes, mean and spread as the source reports them.
     pub moments: Option<Moments>,
     /// Seconds per value and the largest values, where the source had shorter intervals than the
     /// run file keeps.
@@ -125,7 +125,7 @@ pub struct StreamPart {
 }
 
 impl StreamPart {
-    /// A part without times: all that a histogram tells.
+    /// A part without times: all that a histogram holds.
     #[must_use]
     pub const fn untimed(series: Series, length: f64) -> Self {
         Self { series, t: 0.0, length, cells: BTreeMap::new(), moments: None, maxima: None }
@@ -146,7 +146,7 @@ impl StreamPart {
         self.cells.values().fold(0, |all, n| all.saturating_add(*n))
     }
 
-    /// The moments of these cells around a mean that the source tells: extremes are the source's
+    /// The moments of these cells around a mean that the source reports: extremes are the source's
     /// own, the spread is that of the cells' middles.
     #[must_use]
     pub fn moments_around(&self, resolution: &Resolution, source: SourceFigures) -> Moments {
@@ -163,7 +163,7 @@ impl StreamPart {
     }
 }
 
-/// Figures that a source tells beside its histogram, in nanoseconds.
+/// Figures that a source reports beside its histogram, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SourceFigures {
     /// Smallest.

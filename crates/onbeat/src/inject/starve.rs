@@ -87,7 +87,7 @@ impl Disturb for ThrottleDisturber {
 
         let Some(cpu) = other_cpu(plan.target.cpu) else {
             return Err(plan.impossible(
-                "it takes a second CPU to tell it from the fair server (taskset, cpuset)",
+                "it takes a second CPU to distinguish it from the fair server (taskset, cpuset)",
             ));
         };
         self.period_ns =

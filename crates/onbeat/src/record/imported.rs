@@ -17,7 +17,7 @@ pub struct Import {
     pub file: String,
     /// Which part of the source: a thread, a CPU, a tag; empty when it has one part only.
     pub stream: String,
-    /// The period of the loop that was measured, when the source or its user tells.
+    /// The period of the loop that was measured, when the source or its user states it.
     pub period_ns: Option<u64>,
     /// The cells of each series.
     pub resolution: BTreeMap<Series, Resolution>,

@@ -48,6 +48,7 @@ mod second_maxima;
 mod seconds;
 mod series;
 mod tally;
+mod timing;
 mod trend;
 mod tuning;
 mod window;
@@ -70,7 +71,7 @@ pub use motion::{JointMotion, MotionNote};
 pub use note::{
     Account, Bench, Block, CauseCount, Cell, CellNotPermitted, CulpritCount, EndReason,
     FindingNote, Header, Interval, LimitNote, LoadEvent, Maxima, Note, Remark, Resume, SpikeNote,
-    Stall, StepNote, SweepNote, Timing,
+    Stall, StepNote, SweepNote,
 };
 pub use packets::{
     AnswerTimes, AnsweredCycle, CycleAnswers, CycleTally, DevicePackets, InterfaceDrops,
@@ -86,6 +87,7 @@ pub use run_writer::{RunWriter, WriteError};
 pub use seconds::{Second, Seconds};
 pub use series::Series;
 pub use tally::Why;
+pub use timing::{Timing, WaitKind};
 pub use trend::{StepFigures, Trend, TrendStep};
 pub use tuning::{Tuning, TuningError};
 pub use window::{WindowFate, WindowNote};

@@ -16,6 +16,7 @@ use super::packets::PacketAccount;
 use super::robot::{DevicesNote, RobotNote};
 use super::seconds::Seconds;
 use super::series::Series;
+use super::timing::{Timing, is_zero};
 use super::trend::Trend;
 use super::tuning::Tuning;
 use super::window::{WindowFate, WindowNote};
@@ -180,12 +181,11 @@ impl Header {
         let has = |privilege| {
             self.grants.iter().any(|grant| grant.granted && grant.privilege() == Some(privilege))
         };
-        let is_spin = |timing: &Timing| !["sleep", "relative"].contains(&timing.wait.as_str());
         Tuning {
             priority: has(Privilege::RealTimePriority),
             memory: has(Privilege::LockedMemory),
             shield: has(Privilege::CpuShield),
-            spin: self.timing.as_ref().is_some_and(is_spin),
+            spin: self.timing.as_ref().is_some_and(|timing| timing.wait_kind().spins()),
         }
     }
 
@@ -213,32 +213,6 @@ impl Cell {
         };
         format!("{}-{}.onbeat.hlog", tame(&self.tuning), tame(&self.load))
     }
-}
-
-/// How the loop was timed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Timing {
-    /// T.
-    pub period_ns: u64,
-    /// `r_0 mod T` of the first block.
-    pub phase_ns: u64,
-    /// D.
-    pub deadline_ns: u64,
-    /// Planned work per cycle.
-    pub work_ns: u64,
-    /// The wait, as typed: `sleep`, `spin=50us`, `adaptive=300us`, `relative`,
-    /// `relative-spin=50us`.
-    pub wait: String,
-    /// The overrun policy, as typed: `skip`, `catch-up=3`, `stop`.
-    pub on_overrun: String,
-    /// The CPU the loop was bound to.
-    pub cpu: Option<u32>,
-    /// FIFO priority; 0 for an ordinary thread.
-    pub priority: u32,
-    /// From taking an edge up to the release of its answer, in nanoseconds, where edges are
-    /// answered.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub delay_ns: u64,
 }
 
 /// A stretch of the loop without a break.
@@ -375,7 +349,7 @@ pub struct Maxima {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SpikeNote {
     /// Its number in its run file, from 1 in the order of time. Not in the file, where its place
-    /// tells it.
+    /// records it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub number: u64,
     /// Its release, in seconds since the file's start.
@@ -399,11 +373,6 @@ pub struct SpikeNote {
     /// Whether what the CPUs did around it is in the file; `None` without an analysis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<WindowFate>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes references.
-const fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// Stops of the loop by the scheduler's policy or by a signal, not by latency of the machine.

@@ -88,7 +88,7 @@ impl Sums {
 }
 
 impl Account {
-    /// Counts what an interval of a part tells that was killed before its closing line.
+    /// Counts what an interval of a part records that was killed before its closing line.
     pub(super) const fn add_interval(&mut self, interval: &Interval) {
         let cycles = interval.cycles
             + interval.warmup

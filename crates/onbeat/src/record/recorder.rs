@@ -133,7 +133,7 @@ impl Recorder {
         self.seconds.iter_mut().flat_map(SecondTally::fresh)
     }
 
-    /// Counts a figure that no sample tells, in the interval that is being counted; none while a
+    /// Counts a figure that is in no sample, in the interval that is being counted; none while a
     /// stretch is left out.
     pub fn count(&mut self, series: Series, ns: u64) {
         if self.excluded.is_empty() {

@@ -37,7 +37,7 @@ pub struct Resolution {
     pub beyond: Option<Beyond>,
 }
 
-/// Samples that a source counted without telling how large each was.
+/// Samples that a source counted without recording how large each was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Beyond {
     /// None of them is smaller, in nanoseconds.
@@ -100,7 +100,7 @@ impl Resolution {
     }
 
     /// What stands for a cell in a histogram line: its middle, or the largest value where the cell
-    /// is an open end, so that a reader who does not know of cells tells too much rather than too
+    /// is an open end, so that a reader who does not know of cells reports too much rather than too
     /// little.
     #[must_use]
     pub fn representative_ns(&self, ns: u64) -> u64 {

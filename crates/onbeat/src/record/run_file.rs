@@ -275,7 +275,7 @@ impl RunFile {
     }
 
     /// Wake-up latency is what is left of release latency without the skipped releases. Files of
-    /// imported runs know no releases, and tell wake-up latency itself.
+    /// imported runs know no releases, and record wake-up latency itself.
     fn derive_latencies(&mut self) {
         if self.import.is_some() {
             return;

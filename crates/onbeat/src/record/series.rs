@@ -35,7 +35,7 @@ pub enum Series {
     /// Time between two readings of the clock by a loop that does nothing else; in imported runs
     /// only.
     Gap,
-    /// Values of which the source does not tell what they are; in imported runs only.
+    /// Values whose meaning the source does not state; in imported runs only.
     Recorded,
     /// From the end of one write to an output to the end of the next.
     WriteInterval,

@@ -40,7 +40,7 @@ pub struct Trend {
     pub t: f64,
     /// Seconds from step to step.
     pub every: f64,
-    /// Cycles of the run that had been served when it starts, lost ones among them: what tells time
+    /// Cycles of the run that had been served when it starts, lost ones among them: what shows time
     /// from cycle count where releases were skipped.
     pub cycles: u64,
     /// Which series.

@@ -8,7 +8,7 @@
 use super::statistics::Share;
 use crate::record::{Distribution, RunFile, Series};
 
-/// Fewer stretches than this tell nothing about how much they differ.
+/// From fewer stretches than this, how much they differ cannot be estimated.
 pub(super) const LEAST_STRETCHES: usize = 4;
 /// More stretches than this are put together with their neighbours.
 const MOST_STRETCHES: usize = 64;

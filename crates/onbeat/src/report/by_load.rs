@@ -10,7 +10,7 @@ use crate::record::Series;
 
 const NO_FIGURE: &str = "-";
 
-/// Whether loads are what a summary tells apart: one tuning, several of them.
+/// Whether loads are what a summary distinguishes: one tuning, several of them.
 #[must_use]
 pub fn is_by_load(summary: &Summary) -> bool {
     summary.sweep.is_none()

@@ -111,7 +111,7 @@ pub(super) fn load_notes<'e>(
     })
 }
 
-/// Slots, as the closing line tells them, or as far as the intervals go.
+/// Slots, as the closing line reports them, or as far as the intervals go.
 struct SlotCounts {
     slots: u64,
     cycles: u64,

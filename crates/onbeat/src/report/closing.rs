@@ -60,7 +60,7 @@ fn events(summary: &Summary) -> Option<ClosingLine> {
     };
 
     let of = if summary.cells.len() > 1 {
-        format!(" with {} under {}", cell.tuning, cell.load)
+        format!(" in cell {}/{}", cell.tuning, cell.load)
     } else {
         String::new()
     };

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::cell::CellSummary;
 use super::comparable;
-use super::units::{Letters, time_ns};
+use super::units::{Letters, cell_name, time_ns};
 use crate::record::Series;
 
 pub use super::digest::{Compared, Digest, Ratio, RunFigures, SHARES};
@@ -24,7 +24,7 @@ pub const COMPARE_SCHEMA: &str = "onbeat.compare/1";
 pub struct Difference {
     /// What it is.
     pub fact: String,
-    /// Its value in each run; `None` where the run does not tell.
+    /// Its value in each run; `None` where the run does not record it.
     pub values: Vec<Option<String>>,
 }
 
@@ -199,7 +199,7 @@ fn compared(runs: &[Digest], wanted: &Key, series: Series) -> Compared {
 
     let cell = match (wanted.0.as_str(), wanted.1.as_str()) {
         (tuning, "" | super::imported::UNKNOWN) => tuning.to_owned(),
-        (tuning, load) => format!("{tuning} under {load}"),
+        (tuning, load) => cell_name(tuning, load),
     };
 
     Compared { cell, series, runs: figures.collect() }

@@ -9,7 +9,7 @@ use super::modes;
 use super::normal::exceeded_once_in;
 use super::summary::Summary;
 use super::table::{Column, Entry, Row, Table};
-use super::units::{Letters, count, three_digits, time};
+use super::units::{Letters, cell_name, count, three_digits, time};
 use crate::record::{RunFile, Series};
 
 pub use super::analyses::{Conclusions, OfSeries, of_run};
@@ -42,7 +42,7 @@ pub type Section = (&'static str, Vec<String>);
 pub fn sections(summary: &Summary) -> Vec<Section> {
     let many = summary.cells.len() > 1;
     let named = |sentence: String, cell: &CellSummary| {
-        if many { format!("{} under {}: {sentence}", cell.tuning, cell.load) } else { sentence }
+        if many { format!("{}: {sentence}", cell_name(&cell.tuning, &cell.load)) } else { sentence }
     };
     let cells: Vec<_> = summary
         .cells

@@ -53,7 +53,7 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Of a run's summary and the files it was made from. `place` tells runs apart that are
+    /// Of a run's summary and the files it was made from. `place` distinguishes runs that are
     /// compared with each other; percentiles in `shares` get intervals.
     #[must_use]
     pub fn new(
@@ -247,7 +247,7 @@ pub struct RunFigures {
 /// One series in one cell, run by run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compared {
-    /// `PMCS under paper`; empty where each run has one cell.
+    /// `PMCS with no added load`; empty where each run has one cell.
     pub cell: String,
     /// Which series.
     pub series: Series,

@@ -8,7 +8,7 @@ use super::compare::{Digest, Ratio};
 use super::events::{self, AlarmVerdict};
 use super::statistics::Share;
 use super::summary::Summary;
-use super::units::ratio;
+use super::units::{cell_name, ratio};
 use super::verdict::{Limit, Outcome, limit_in_words};
 use crate::record::Series;
 
@@ -20,7 +20,7 @@ pub const GATE_SCHEMA: &str = "onbeat.gate/1";
 pub struct Check {
     /// `99.99 % of releases within 100 us`.
     pub name: String,
-    /// The run and its cell: `nightly, PMCS under paper`.
+    /// The run and its cell: `nightly, PMCS with no added load`.
     pub of: String,
     /// The verdict.
     pub outcome: Outcome,
@@ -152,7 +152,7 @@ pub fn baseline_checks(
     cells.iter().map(of).collect()
 }
 
-/// Another tool's run tells served releases only, and what is held against it must be the same.
+/// Another tool's run reports served releases only, and what is held against it must be the same.
 fn in_common(series: Series, cells: [&CellSummary; 2]) -> Series {
     let is_imported = cells.iter().any(|cell| cell.import.is_some());
     if series == Series::ReleaseLatency && is_imported { Series::WakeupLatency } else { series }
@@ -192,6 +192,6 @@ fn name_of(run: &Digest, cell: &CellSummary) -> String {
 fn name(run: &str, cell: &CellSummary) -> String {
     match cell.load.as_str() {
         super::imported::UNKNOWN => format!("{run}, {}", cell.tuning),
-        load => format!("{run}, {} under {load}", cell.tuning),
+        load => format!("{run}, {}", cell_name(&cell.tuning, load)),
     }
 }

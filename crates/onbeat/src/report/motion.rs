@@ -47,7 +47,7 @@ pub(super) fn closing(cells: &[CellSummary]) -> Option<String> {
         } else {
             format!("{} safe stops", count(stops))
         };
-        format!("; {stops}, most with {} under {}", cell.tuning, cell.load)
+        format!("; {stops}, most in cell {}/{}", cell.tuning, cell.load)
     });
     Some(done + &stopped.unwrap_or_default())
 }
@@ -125,9 +125,7 @@ mod tests {
         let cells = [cell("none", walked(3, 0.5)), cell("PMC", walked(0, 1.0))];
         assert_eq!(
             closing(&cells).as_deref(),
-            Some(
-                "gait at full amplitude in 1 of 2 cells; 3 safe stops, most with none under paper"
-            )
+            Some("gait at full amplitude in 1 of 2 cells; 3 safe stops, most in cell none/paper")
         );
         assert_eq!(closing(&[]), None);
         assert!(sentence(&walked(0, 0.5)).contains("at 50 % of its amplitude"));

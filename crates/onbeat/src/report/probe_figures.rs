@@ -69,7 +69,7 @@ fn spread(rows: &[Second], figure: impl Fn(&Second) -> f64) -> (f64, f64) {
 /// The average interval of a loop without a grid, and that minus the sleep, as both papers report
 /// it.
 fn relative_sleep(timing: &Timing, series: &BTreeMap<Series, Statistics>) -> Option<String> {
-    if !timing.wait.starts_with("relative") {
+    if !timing.wait_kind().is_relative() {
         return None;
     }
 

@@ -2,7 +2,7 @@
 
 use super::cell::CellSummary;
 use super::summary::Summary;
-use super::units::listed;
+use super::units::{cell_name, listed};
 use super::{closing, effects, spikes};
 use crate::record::RunOrder;
 
@@ -38,7 +38,7 @@ pub fn cautions(summary: &Summary) -> Vec<String> {
             .cells
             .iter()
             .filter(|cell| is(cell))
-            .map(|cell| format!("{} under {}", cell.tuning, cell.load))
+            .map(|cell| cell_name(&cell.tuning, &cell.load))
             .collect()
     };
 

@@ -192,7 +192,11 @@ impl Summary {
         let sentence =
             worst.map_or("no cell was run".to_owned(), |(cell, alarms)| match self.cells.len() {
                 1 => alarms.sentence.clone(),
-                _ => format!("{} under {}: {}", cell.tuning, cell.load, alarms.sentence),
+                _ => format!(
+                    "{}: {}",
+                    super::units::cell_name(&cell.tuning, &cell.load),
+                    alarms.sentence
+                ),
             });
 
         let Overall { outcome: of_limit, sentence: of_samples, .. } = &mut self.verdict;

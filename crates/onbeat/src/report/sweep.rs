@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(
             once_each(&old)[0].reached_percent,
             Some(9.0),
-            "files that do not tell: the later one"
+            "files without it: the later one"
         );
     }
 

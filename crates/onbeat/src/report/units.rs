@@ -151,6 +151,12 @@ pub fn under(load: &str) -> String {
     }
 }
 
+/// A cell by its tuning and load: `PMCS with no added load`.
+#[must_use]
+pub fn cell_name(tuning: &str, load: &str) -> String {
+    format!("{tuning} {}", under(load))
+}
+
 /// Words in a row: `a`, `a and b`, `a, b and c`.
 #[must_use]
 pub fn listed(words: &[String]) -> String {

@@ -1,4 +1,4 @@
-//! Whether a limit held, as far as the samples can tell.
+//! Whether a limit held, as far as the samples can show.
 
 use std::collections::BTreeMap;
 
@@ -116,7 +116,7 @@ pub(super) fn on_all_releases(run: &RunFile, limit: Limit) -> Limit {
     let is_known = run.import.is_none();
     match limit.on {
         Series::WakeupLatency if is_known => Limit { on: Series::ReleaseLatency, ..limit },
-        // Another tool's run tells served releases only; its report says so beside the figure.
+        // Another tool's run reports served releases only; its report says so beside the figure.
         Series::ReleaseLatency if !is_known => Limit { on: Series::WakeupLatency, ..limit },
         _ => limit,
     }

@@ -39,7 +39,7 @@ pub(super) fn run(options: TuneUndoOptions) -> Result<ExitVerdict, Failure> {
     } else {
         print(&repaired);
     }
-    Ok(if is_settled { ExitVerdict::Holds } else { ExitVerdict::CannotTell })
+    Ok(if is_settled { ExitVerdict::Holds } else { ExitVerdict::Undecided })
 }
 
 fn print(repaired: &[Repaired]) {

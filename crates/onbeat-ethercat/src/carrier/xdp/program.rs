@@ -41,7 +41,7 @@ const ETHERTYPE_AT: i16 = 12;
 const ETHERNET_HEADER: i32 = 14;
 
 /// Bytes of the stamp before a frame: the instant on `CLOCK_MONOTONIC` in ns, and its complement,
-/// which tells a stamp from other bytes.
+/// which distinguishes a stamp from other bytes.
 pub(super) const STAMP_BYTES: usize = 16;
 
 /// Where an interface runs the program.

@@ -11,7 +11,7 @@ use crate::bus::cyclic::{CycleReply, FrameClass};
 use crate::bus::no_answer::Change;
 use crate::bus::options::ExchangeMode;
 use crate::bus::rate_limit::EventRateLimit;
-use onbeat_ethercat::event::EventKind;
+use onbeat_ethercat::event::{EventKind, EventValues};
 use onbeat_ethercat::step::{BusCycle, Controller};
 use onbeat_ethercat::wire::Wire;
 
@@ -141,8 +141,7 @@ impl<W: Wire> Bus<W> {
             events.write(
                 kind,
                 None,
-                (0, 0),
-                if kind == EventKind::ForeignFrames { all } else { in_row },
+                EventValues::from_code(if kind == EventKind::ForeignFrames { all } else { in_row }),
             );
         }
     }
@@ -162,7 +161,7 @@ impl<W: Wire> Bus<W> {
             let Self { stale_inputs, layout, inputs, events, counts, .. } = self;
             let mut events = events.writer(counts.cycles, release);
             stale_inputs.update(layout, inputs, |place| {
-                events.write(EventKind::Frozen, Some(place), (0, 0), 0);
+                events.write(EventKind::Frozen, Some(place), EventValues::NONE);
             });
         }
         BusCycle {
@@ -186,18 +185,18 @@ impl<W: Wire> Bus<W> {
 
         if !answer.complete {
             if let Some(in_row) = self.rate_limits.lost.record(events.cycle) {
-                events.write(EventKind::FrameLost, None, (0, 0), in_row);
+                events.write(EventKind::FrameLost, None, EventValues::from_code(in_row));
             }
             let is_late = self.rate_limits.late.occurred_within(LATE_FOR, events.cycle);
             if let Some(Change::NoAnswer(code)) =
                 self.no_answer.on_missed_cycle(events.cycle, self.wire.trouble(), is_late)
             {
-                events.write(EventKind::NoAnswer, None, (0, 0), code);
+                events.write(EventKind::NoAnswer, None, EventValues::from_code(code));
             }
             return;
         }
         if let Some(Change::AnswerBack(ms)) = self.no_answer.on_reply(self.wire.now()) {
-            events.write(EventKind::AnswerBack, None, (0, 0), ms);
+            events.write(EventKind::AnswerBack, None, EventValues::from_code(ms));
         }
         self.counts.answered += 1;
         if right {
@@ -205,8 +204,7 @@ impl<W: Wire> Bus<W> {
                 events.write(
                     EventKind::WorkingCounterBack,
                     None,
-                    (expected, answer.working_counter),
-                    self.off,
+                    EventValues::from_change(expected, answer.working_counter).with_code(self.off),
                 );
             }
             self.off = 0;
@@ -218,7 +216,11 @@ impl<W: Wire> Bus<W> {
         // During bring-up, devices that are not in OP do not count.
         if self.off == 1 && self.diagnostics.was_up() && self.rate_limits.off.allow(events.cycle) {
             self.off_reported = true;
-            events.write(EventKind::WorkingCounterOff, None, (expected, answer.working_counter), 0);
+            events.write(
+                EventKind::WorkingCounterOff,
+                None,
+                EventValues::from_change(expected, answer.working_counter),
+            );
         }
     }
 
@@ -241,6 +243,6 @@ impl<W: Wire> Bus<W> {
         };
 
         let mut events = self.events.writer(self.counts.cycles, self.release);
-        events.write(kind, None, (0, 0), u32::try_from(code).unwrap_or(u32::MAX));
+        events.write(kind, None, EventValues::from_code(u32::try_from(code).unwrap_or(u32::MAX)));
     }
 }

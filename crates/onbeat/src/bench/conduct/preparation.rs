@@ -210,7 +210,7 @@ impl BenchConductor<'_> {
     fn refuse(&self, slot: &mut CellSlot, why: String) -> Result<(), BenchError> {
         if let Some(resumed) = &self.resumed {
             let CellSlot { cell: Cell { tuning, load }, .. } = slot;
-            let difference = format!("cell {tuning} under {load} was permitted and is not ({why})");
+            let difference = format!("cell {tuning}/{load} was permitted and is not ({why})");
             return Err(resumed.measured.other_run(vec![difference]).into());
         }
 

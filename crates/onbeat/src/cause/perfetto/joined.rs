@@ -4,7 +4,7 @@
 //! are on tracks of their own, because both number theirs from 0; a track of the virtual CPU says
 //! whether it ran, was kept off its CPU, or was halted.
 
-use super::{SYSTEM_INFO, Trace};
+use super::{SYSTEM_INFO, Trace, TrackSlice};
 use crate::cause::event::{KernelEvent, TraceEvent};
 use crate::cause::facts::SpikeFacts;
 use crate::cause::kind::{Cause, Explanation};
@@ -83,7 +83,11 @@ impl Trace {
                 LoopState::Unknown => continue,
             };
             if span.from < span.to {
-                self.begin(VCPU, span.from, ("vcpu", name), &[]);
+                self.begin(
+                    VCPU,
+                    span.from,
+                    &TrackSlice { category: "vcpu", name, annotations: &[] },
+                );
                 self.end(VCPU, span.to);
             }
         }
@@ -92,9 +96,9 @@ impl Trace {
     fn guest_spike(&mut self, spike: &GuestSpike<'_>) {
         let facts = spike.facts;
         let from = facts.expiry.min(facts.start);
-        self.begin(GUEST_LOOP, from, ("loop", "wake-up"), &[]);
+        self.begin(GUEST_LOOP, from, &TrackSlice::in_loop("wake-up"));
         self.end(GUEST_LOOP, facts.start);
-        self.begin(GUEST_LOOP, facts.start, ("loop", "cycle"), &[]);
+        self.begin(GUEST_LOOP, facts.start, &TrackSlice::in_loop("cycle"));
         self.end(GUEST_LOOP, facts.end);
         for (track, explanation) in [(BY_GUEST, spike.guest), (BY_HOST, spike.host)] {
             let Some(main) = explanation.main() else { continue };
@@ -102,7 +106,11 @@ impl Trace {
             let all: Vec<(String, String)> = explanation.causes.iter().map(evidence).collect();
             let all: Vec<(&str, &str)> =
                 all.iter().map(|(words, evidence)| (words.as_str(), evidence.as_str())).collect();
-            self.begin(track, from, ("cause", &main.words()), &all);
+            self.begin(
+                track,
+                from,
+                &TrackSlice { category: "cause", name: &main.words(), annotations: &all },
+            );
             self.end(track, facts.start);
         }
     }
@@ -134,7 +142,11 @@ impl Trace {
             }
             runs = !next.is_idle();
             if runs {
-                self.begin(track, event.at, ("thread", &next.to_string()), &[]);
+                self.begin(
+                    track,
+                    event.at,
+                    &TrackSlice { category: "thread", name: &next.to_string(), annotations: &[] },
+                );
             }
         }
         if runs {

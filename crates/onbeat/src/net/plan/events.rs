@@ -28,6 +28,13 @@ pub(super) enum Class {
     Background(u32),
 }
 
+/// A switch on a frame's way, and the node before it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hop {
+    pub(super) switch: NodeId,
+    pub(super) from: NodeId,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NetEvent {
     /// The controller begins a cycle.
@@ -35,7 +42,7 @@ pub(super) enum NetEvent {
     /// A source of background traffic sends.
     Background(u32),
     /// A switch has read enough of a frame to forward it; `full_ps` is its last bit.
-    Forward { switch: NodeId, from: NodeId, frame: PlannedFrame, full_ps: u64 },
+    Forward { hop: Hop, frame: PlannedFrame, full_ps: u64 },
     /// A frame joins the queue of a port.
     Queue { port: PortId, frame: PlannedFrame },
     /// A port with a queue can send again.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::events::{Agenda, Class, NetEvent, PlannedFrame};
+use super::events::{Agenda, Class, Hop, NetEvent, PlannedFrame};
 use super::file::{Arrivals, Forwarding, NetPlanError, Network, Send, us_as_ps};
 use super::frame::{CUT_THROUGH, GAP};
 use super::prediction::{MeasuredRoundTrips, NetPrediction};
@@ -134,8 +134,8 @@ impl<'n> Simulation<'n> {
             match event {
                 NetEvent::Cycle(cycle) => self.begin_cycle(now, cycle),
                 NetEvent::Background(source) => self.send_background(now, source),
-                NetEvent::Forward { switch, from, frame, full_ps } => {
-                    self.forward(now, (switch, from), frame, full_ps);
+                NetEvent::Forward { hop, frame, full_ps } => {
+                    self.forward(now, hop, frame, full_ps);
                 }
                 NetEvent::Queue { port, frame } => self.send(now, port, frame),
                 NetEvent::Free(port) => self.send_next(now, port),
@@ -206,13 +206,8 @@ impl<'n> Simulation<'n> {
     }
 
     /// A switch sends a frame on; `full_ps` is when its last bit arrives here.
-    fn forward(
-        &mut self,
-        now: u64,
-        (switch, from): (NodeId, NodeId),
-        frame: PlannedFrame,
-        full_ps: u64,
-    ) {
+    fn forward(&mut self, now: u64, hop: Hop, frame: PlannedFrame, full_ps: u64) {
+        let Hop { switch, from } = hop;
         if frame.class != Class::Broadcast {
             if let Some(port) = self.routes[switch][self.target(frame)] {
                 self.pass_on(now, port, frame, full_ps);
@@ -313,8 +308,11 @@ impl<'n> Simulation<'n> {
                     Forwarding::StoreAndForward => full_ps,
                     Forwarding::CutThrough => now + CUT_THROUGH * wiring.byte_ps,
                 };
-                let event =
-                    NetEvent::Forward { switch: wiring.to, from: wiring.from, frame, full_ps };
+                let event = NetEvent::Forward {
+                    hop: Hop { switch: wiring.to, from: wiring.from },
+                    frame,
+                    full_ps,
+                };
                 self.agenda.add(read_ps + overhead_ps, event);
             }
             NodeRole::Controller | NodeRole::Host => {}

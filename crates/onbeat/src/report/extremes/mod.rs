@@ -263,7 +263,7 @@ pub fn estimate(stretches: &BlockMaxima, mission_s: f64) -> Result<Estimate, NoE
 
         match at_threshold(stretches, stretches.above(peaks / n as f64), mission_s) {
             Ok(estimate) => return Ok(Estimate { passed_over: tried, ..estimate }),
-            Err(refusal) => why_not = Some(more_telling(why_not, refusal)),
+            Err(refusal) => why_not = Some(more_specific(why_not, refusal)),
         }
 
         tried += 1;
@@ -279,7 +279,7 @@ pub fn estimate(stretches: &BlockMaxima, mission_s: f64) -> Result<Estimate, NoE
 }
 
 /// Of two reasons the one that says more; of two misfits the smaller.
-fn more_telling(before: Option<NoEstimate>, now: NoEstimate) -> NoEstimate {
+fn more_specific(before: Option<NoEstimate>, now: NoEstimate) -> NoEstimate {
     match (before, now) {
         (Some(before @ NoEstimate::StandApart { .. }), _) => before,
         (

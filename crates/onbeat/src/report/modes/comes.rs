@@ -18,7 +18,7 @@ const LEAST_SEEN: f64 = 0.5;
 const LEAST_SHARE: f64 = 0.3;
 /// And the largest value of this share of the steps.
 const LEAST_IN_STEPS: f64 = 0.25;
-/// A part of the period that chance fills more often than this tells nothing: small differences of
+/// A part of the period that chance fills more often than this shows nothing: small differences of
 /// what was measured would.
 const MOST_COVERED: f64 = 0.15;
 /// The narrowest part of a period that is tried, in units, and by how much parts grow.

@@ -15,7 +15,7 @@ const CONTROLS: usize = 12;
 const WIDER: f64 = 1.3;
 /// Series and levels that are searched: each is one more chance of a false alarm.
 const SEARCHES: f64 = 17.0;
-/// Shares of a size at which "there" begins; the one that tells best is taken.
+/// Shares of a size at which "there" begins; the one that separates best is taken.
 const HEIGHTS: [f64; 3] = [0.5, 0.7, 0.85];
 
 /// Which figure of the steps a mode lifts.

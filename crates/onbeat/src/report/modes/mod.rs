@@ -253,7 +253,7 @@ fn on_axis(recorded: &Recorded, axis: Axis, release: Release) -> Vec<Mode> {
 }
 
 /// Whether a mode of levels is what a faster one than two steps looks like when it is seen once per
-/// step: figures of steps tell its frequency, and multiples of that, only up to whole multiples of
+/// step: figures of steps show its frequency, and multiples of that, only up to whole multiples of
 /// one per step.
 fn is_seen_in_steps(mode: &Mode, fast: &Mode, step_s: f64) -> bool {
     if fast.period_s >= 2.0 * step_s {
@@ -299,7 +299,7 @@ fn of_found(grid: &TrendGrid, found: &LevelMode, release: Release) -> Mode {
         seen: found.seen.seen,
         periods: found.seen.periods,
         first_s: grid.from_s + found.seen.first * grid.step_s,
-        tied: Tied::CannotTell,
+        tied: Tied::Undecided,
         phase: phase_plot(grid, found.stretch),
         sentence: String::new(),
     };
@@ -335,7 +335,7 @@ fn of_single(grid: &TrendGrid, single: &Single, release: Release) -> Mode {
         seen: single.seen,
         periods: single.periods,
         first_s: grid.from_s + single.first_s,
-        tied: Tied::CannotTell,
+        tied: Tied::Undecided,
         phase: if is_slow { phase_plot(grid, stretch) } else { fast_plot(grid, comes) },
         sentence: String::new(),
     };

@@ -126,7 +126,7 @@ impl Trends {
     fn from_run(run: &RunFile, series: Series) -> Option<Self> {
         let notes: Vec<&Trend> = run.trends.iter().filter(|note| note.series == series).collect();
         let every_s = notes.first()?.every;
-        // A source that was imported tells no cycles.
+        // An imported source reports no cycles.
         let period_s = run.header.timing.as_ref().map(|timing| timing.period_ns as f64 / 1e9);
         let mut placed = Vec::new();
         for (i, note) in notes

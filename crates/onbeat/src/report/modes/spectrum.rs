@@ -18,7 +18,7 @@ const LONGEST: f64 = 2.2;
 /// The lowest frequency that has this part of the largest power is examined as well: a mode of
 /// single cycles has as much power at all multiples of its frequency.
 const AS_HIGH: f64 = 0.5;
-/// Pairs of instants that tell the period more exactly, at most.
+/// Pairs of instants that refine the period, at most.
 const MOST_PAIRS: usize = 8192;
 
 /// Periods worth a closer look, in seconds.

@@ -21,9 +21,9 @@ pub enum Tied {
     Time,
     /// The cycles that the loop has served.
     Cycles,
-    /// The run does not tell: its cycles were as even as time.
+    /// Cannot be decided: the cycles of the run were as even as time.
     #[default]
-    CannotTell,
+    Undecided,
 }
 
 /// Modes found on both axes of one run, each kept where it is clearer. `parted_s` is by how much

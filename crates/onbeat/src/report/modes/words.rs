@@ -30,10 +30,10 @@ pub(super) fn of(mode: &Mode, step_s: f64) -> String {
     let tied = match mode.tied {
         Tied::Time => "; periodic in time, independent of the loop",
         Tied::Cycles => "; periodic in loop cycles",
-        Tied::CannotTell if mode.period_cycles > 0.0 => {
+        Tied::Undecided if mode.period_cycles > 0.0 => {
             "; this run does not show whether it is periodic in time or in cycles"
         }
-        Tied::CannotTell => "",
+        Tied::Undecided => "",
     };
 
     format!("{what}, in {} of {} {noun}, {share}{tied}", count(mode.seen), count(mode.periods))

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use onbeat_rt::Instant;
 
-use super::event::{KernelEvent, Thread, ThreadState, TraceEvent};
-use super::window::CpuWindow;
+use super::CpuWindow;
+use crate::cause::event::{KernelEvent, Thread, ThreadState, TraceEvent};
 
 /// Returns all threads in the events of a window.
 pub(super) fn threads_of<'e>(

@@ -1,9 +1,9 @@
 //! Determines where a thread was while the loop waited: in a system call, in user code, or in the
 //! kernel as a kernel thread.
 
-use super::event::{KernelEvent, Thread, TraceEvent, Vector};
-use super::judge::{Judge, ORDINARY_STEP_NS};
-use super::timeline::{CpuActivity, LoopSpan};
+use super::{Judge, ORDINARY_STEP_NS};
+use crate::cause::event::{KernelEvent, Thread, TraceEvent, Vector};
+use crate::cause::timeline::{CpuActivity, LoopSpan};
 use onbeat_rt::Instant;
 
 /// Where a thread was executing.

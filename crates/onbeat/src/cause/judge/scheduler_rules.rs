@@ -3,10 +3,10 @@
 
 use onbeat_rt::Instant;
 
-use super::event::{KernelEvent, Thread};
-use super::judge::{Judge, ORDINARY_STEP_NS};
-use super::kind::CauseKind;
-use super::timeline::{CpuActivity, LoopSpan};
+use super::{Judge, ORDINARY_STEP_NS};
+use crate::cause::event::{KernelEvent, Thread};
+use crate::cause::kind::CauseKind;
+use crate::cause::timeline::{CpuActivity, LoopSpan};
 
 /// A timer function that ends a hold runs at most this time before the loop does, in nanoseconds.
 const RESUMED_WITHIN_NS: u64 = 300_000;

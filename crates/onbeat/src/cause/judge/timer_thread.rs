@@ -10,17 +10,17 @@
 
 use onbeat_rt::Instant;
 
-use super::event::{KernelEvent, Softirq, Thread, Vector};
-use super::judge::{Judge, Judgement, ORDINARY_STEP_NS, thread_culprit};
-use super::kind::CauseKind;
-use super::mode::ThreadMode;
-use super::timeline::{CpuActivity, LoopSpan, LoopState, Slice, loop_spans};
+use super::thread_mode::ThreadMode;
+use super::{Judge, Judgement, ORDINARY_STEP_NS, thread_culprit};
+use crate::cause::event::{KernelEvent, Softirq, Thread, Vector};
+use crate::cause::kind::CauseKind;
+use crate::cause::timeline::{CpuActivity, LoopSpan, LoopState, Slice, loop_spans};
 
 /// The softirq in which such timers expire.
 const HRTIMER: Softirq = Softirq(8);
 
 /// The thread in which the loop's timer expired, from the interrupt of that timer on.
-pub(super) struct TimerThread {
+pub(in crate::cause) struct TimerThread {
     pub(super) thread: Thread,
     /// Entry of the interrupt that woke it.
     pub(super) interrupt: Instant,
@@ -112,7 +112,7 @@ impl Judge<'_> {
 
     /// Whether the timer's function has not woken the loop yet, because its thread was kept off the
     /// CPU: the thread does so itself in the end, in the same softirq.
-    pub(super) fn expires_still(&self, fired: Instant, span: &LoopSpan) -> bool {
+    pub(in crate::cause) fn expires_still(&self, fired: Instant, span: &LoopSpan) -> bool {
         let Some(timers) = &self.timer_thread else { return false };
         let until_woken = self.events.iter().filter(|event| {
             event.tid == timers.thread.tid && event.at >= fired && event.at <= span.to

@@ -1,0 +1,26 @@
+//! Why messages cannot be read or types not be used.
+
+use std::path::PathBuf;
+
+use onbeat_message::MessageError;
+
+/// Why messages cannot be read or types not be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MessageFailure {
+    #[error("{channel}: {source}")]
+    Type { channel: String, source: MessageError },
+    #[error("{type_name} has no field \"{field}\"; it has {fields}")]
+    NoField { type_name: String, field: String, fields: String },
+    #[error(
+        "{path} is not named after a type; name it PACKAGE/msg/Name.msg, as the definitions of ROS 2 are"
+    )]
+    FileName { path: PathBuf },
+    #[error("{path} is not a definition of LCM, whose files end in .lcm; without one, CDR is sent")]
+    NotLcm { path: PathBuf },
+    #[error(
+        "--remote is the name of one channel, and {channels} are given; play each by a command of its own"
+    )]
+    ManyRemotes { channels: usize },
+    #[error("{0}")]
+    Definition(#[from] MessageError),
+}

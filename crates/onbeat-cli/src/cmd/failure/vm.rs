@@ -1,0 +1,41 @@
+//! Why a command of `onbeat vm` could not run.
+
+use std::path::PathBuf;
+
+use onbeat_lab::joined::JoinError;
+use onbeat_lab::vm::{MatrixError, VmError};
+
+use super::Failure;
+
+/// Why a command of `onbeat vm` could not run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum VmFailure {
+    #[error(transparent)]
+    Vm(#[from] VmError),
+    #[error(transparent)]
+    Joined(#[from] JoinError),
+    #[error(
+        "{word} is not traced: the job is a measurement, such as `-- measure latency --for 10s`"
+    )]
+    NotAMeasurement { word: String },
+    #[error("{path}: {source}")]
+    Matrix { path: PathBuf, source: MatrixError },
+    #[error("{path}: only experiments with clock = \"virtual\" run again in the same way")]
+    ReplayOfOtherClock { path: PathBuf },
+    #[error(
+        "--modules names the modules of a kernel image, and {kernel} is a package, which brings its own"
+    )]
+    ModulesOfPackage { kernel: String },
+}
+
+impl From<JoinError> for Failure {
+    fn from(error: JoinError) -> Self {
+        Self::Vm(error.into())
+    }
+}
+
+impl From<VmError> for Failure {
+    fn from(error: VmError) -> Self {
+        Self::Vm(error.into())
+    }
+}
