@@ -17,6 +17,8 @@ use equipment::{
 use libtest_mimic::Arguments;
 use onbeat_control::{Reading, RingReader, Start};
 use onbeat_message::{TypeSet, Value};
+use onbeat_rt::Clock;
+use onbeat_rt::sys::Monotonic;
 
 const COMMANDED: &str = "left ankle pitch";
 /// Position in rad that a controller moves through before it is killed: its tilt is ±0.15 rad.
@@ -26,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Least time from the last change of a target to the safe stop, of the 4 s after which the robot
 /// takes its commander for lost.
 const HELD_NS: u64 = 2_000_000_000;
+/// Without a reply for longer, the devices count as not answering (`onbeat_no_answer_for`).
+const NO_ANSWER_NS: u64 = 110_000_000;
 /// Phase of a robot that runs, and the reason of a safe stop: the commander is lost.
 const RUNNING: u64 = 2;
 const BY_COMMANDER: u64 = 3;
@@ -203,17 +207,46 @@ impl Drop for Running {
     }
 }
 
+/// The same command once more.
+fn copied(command: &Command) -> Command {
+    let mut copy = Command::new(command.get_program());
+    copy.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => copy.env(name, value),
+            None => copy.env_remove(name),
+        };
+    }
+    copy
+}
+
 fn stops_safely(controller: Controller) {
+    while !is_seen_to_stop(&controller) {}
+}
+
+/// `false` where the machine kept the robot from its cycles for so long that the controller,
+/// rightly, ended before its motion was seen.
+fn is_seen_to_stop(controller: &Controller) -> bool {
     let robot = Robot::humanoid("5ms", "0");
     let mut cycles = RobotCycles::open(&robot);
-    let Controller { mut command, last } = controller;
-    command.args([&robot.name, "600"]).args(last).stdin(Stdio::null());
+    let mut command = copied(&controller.command);
+    command.args([&robot.name, "600"]).args(&controller.last).stdin(Stdio::null());
+    let begun_ns = Monotonic.now().as_ns();
     let mut running = Running(command.spawn().unwrap());
 
     let commanded = cycles.commanded;
     let (mut low, mut high) = (f64::MAX, f64::MIN);
     let mut first: Option<Vec<f64>> = None;
-    cycles.watch(&robot, "a foot that tilts", |cycle| {
+    let (mut last_ns, mut longest_ns) = (None, 0);
+    let mut has_ended = false;
+    cycles.watch(&robot, "a foot that tilts, or a gap that ends its controller", |cycle| {
+        let gap_ns = cycle.at_ns - last_ns.replace(cycle.at_ns).unwrap_or(cycle.at_ns);
+        longest_ns = longest_ns.max(if cycle.at_ns > begun_ns { gap_ns } else { 0 });
+        has_ended = has_ended || running.0.try_wait().unwrap().is_some();
+        if has_ended {
+            return longest_ns > NO_ANSWER_NS;
+        }
+
         if cycle.phase != RUNNING {
             return false;
         }
@@ -228,6 +261,10 @@ fn stops_safely(controller: Controller) {
         high = high.max(cycle.actuals[commanded]);
         high - low > TRAVEL_RAD
     });
+    if has_ended {
+        println!("the robot ran no cycle for {} ms: once more", longest_ns / 1_000_000);
+        return false;
+    }
     assert!(running.0.try_wait().unwrap().is_none(), "the controller has ended");
     running.0.kill().unwrap();
 
@@ -244,4 +281,5 @@ fn stops_safely(controller: Controller) {
         }
         false
     });
+    true
 }
