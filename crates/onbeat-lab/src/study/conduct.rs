@@ -342,6 +342,7 @@ fn keep(store: &StudyStore, one: &Due, stage: EndedStage<'_>) -> Result<Measured
         threads: outcome.threads,
         elapsed_s: begun.elapsed().as_secs_f64(),
     };
+
     store.keep(&measured, |directory| {
         for (name, content) in names.iter().zip(&outcome.files) {
             let path = directory.join(name);

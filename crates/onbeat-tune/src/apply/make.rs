@@ -279,6 +279,7 @@ impl<'a> StepMaker<'a> {
         let raised = Shield::prepare_as(host, self.journal, &request)
             .and_then(|mut shield| shield.raise(host, self.journal));
         let report = raised.map_err(|error| error.to_string())?;
+
         let left = report.left.iter().map(|left| format!("{}: {}", left.comm, left.reason));
         let is_refused = matches!(report.partition, CpusetPartition::Refused { .. });
         let no_partition = is_refused.then(|| report.partition.to_string());

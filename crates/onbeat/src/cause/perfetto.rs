@@ -218,9 +218,11 @@ impl Trace {
     fn culprit(&mut self, main: &Cause, facts: &SpikeFacts, window: &Window) {
         let Some(tid) = main.culprit.as_ref().and_then(|culprit| culprit.tid) else { return };
         let timeline = Timeline::new(window);
+
         for cpu in &window.cpus {
             let slices = timeline.between(Some(cpu.cpu), facts.expiry.min(facts.start), facts.end);
             let its = |doing: &CpuActivity| matches!(doing, CpuActivity::Thread(thread) if thread.tid == tid);
+
             for slice in slices.iter().filter(|slice| its(&slice.doing)) {
                 self.begin(
                     CULPRIT,
