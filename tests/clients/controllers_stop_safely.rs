@@ -2,7 +2,7 @@
 //! killed, the robot holds, and then stops safely.
 //!
 //! A controller whose language is missing is counted as ignored, with the reason in its line.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "equipment.rs"]
 mod equipment;
@@ -35,6 +35,7 @@ const RUNNING: u64 = 2;
 const BY_COMMANDER: u64 = 3;
 
 fn main() -> ExitCode {
+    let stops_safely = |controller: Controller| while !is_seen_to_stop(&controller) {};
     let tests = [
         trial("a_controller_in_c_from_header_and_pkg_config", c, stops_safely),
         trial("a_controller_in_rust", rust, stops_safely),
@@ -218,10 +219,6 @@ fn copied(command: &Command) -> Command {
         };
     }
     copy
-}
-
-fn stops_safely(controller: Controller) {
-    while !is_seen_to_stop(&controller) {}
 }
 
 /// `false` where the machine kept the robot from its cycles for so long that the controller,

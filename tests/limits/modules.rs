@@ -5,7 +5,7 @@ use crate::source::{Source, code_without_tests, paths};
 use crate::{catches, holds, rust_below};
 
 /// Folder, and its modules from the innermost on. A module with files of its own counts as one.
-const ORDER: [(&str, &str); 25] = [
+const ORDER: [(&str, &str); 32] = [
     ("crates/onbeat-rt/src/", "frame latest broadcast ring time sample sys wait cycle edge_loop"),
     (
         "crates/onbeat-tune/src/",
@@ -35,6 +35,10 @@ const ORDER: [(&str, &str); 25] = [
     (
         "crates/onbeat-message/src/",
         "error definition hash value cdr type_set own lcm_words lcm lcm_codec generate",
+    ),
+    (
+        "crates/onbeat/src/",
+        "host thread cause load inject record probe net bench control_loop import report worth",
     ),
     (
         "crates/onbeat/src/record/",
@@ -72,6 +76,20 @@ const ORDER: [(&str, &str); 25] = [
          path_program thread_names path tracefs window flight syscalls timeline judge settle classify ftrace keep \
          quota meter symbols explainer path_reading protobuf perfetto trace_dat waits",
     ),
+    (
+        "crates/onbeat/src/inject/",
+        "fault error log plan actor cgroups descriptor_limit disturb_cycle file_locks find hog idle wait_companion \
+         in_loop_waits interrupts in_kernel in_loop_files kernel_lock in_loop irq_thread outside poll_section softirq starve",
+    ),
+    (
+        "crates/onbeat/src/import/",
+        "format error stream csv date rt_tests cyclictest payload hlog detect hgrm rtla stress_ng",
+    ),
+    (
+        "crates/onbeat/src/net/",
+        "packet actuator address offset_lines clock_fit io_board device socket_drops drop_counters hand_over plan rtt \
+         boards kernel_device run_log",
+    ),
     ("crates/onbeat-robot/src/", "bus cycle_messages image_service motion probe session live_view"),
     (
         "crates/onbeat-robot/src/bus/",
@@ -94,6 +112,12 @@ const ORDER: [(&str, &str); 25] = [
         "crates/onbeat-robot/src/live_view/",
         "error cycle_record sparse_counts cycle_window robot_facts view_request \
          browser_connection view_server",
+    ),
+    ("crates/onbeat-lab/src/", "toml_file vm joined net study"),
+    ("crates/onbeat-lab/src/net/", "board_tests error netlink cabling namespace lab"),
+    (
+        "crates/onbeat-lab/src/study/",
+        "error setting row store application file baseline host measure conduct tables",
     ),
     ("crates/onbeat-lab/src/joined/", "page exchange relation vcpu error spike session pair"),
     ("crates/onbeat-c/src/", "last_error ring run_loop"),

@@ -249,3 +249,20 @@ fn conclusions(summary: &Summary, verbose: bool) {
 
     say(Tone::Plain, "");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdict_remedy_tuning_and_cause_stand_above_the_tables_in_this_order() {
+        let line = |label| ClosingLine { label, text: format!("text of {label}"), outcome: None };
+        let lines = ["effect", "cause", "best", "tunings", "worth", "remedy", "verdict"].map(line);
+
+        let (first, last) = split(Vec::from(lines));
+        let labels =
+            |lines: &[ClosingLine]| lines.iter().map(|line| line.label).collect::<Vec<_>>();
+        assert_eq!(labels(&first), ["verdict", "remedy", "tunings", "worth", "best", "cause"]);
+        assert_eq!(labels(&last), ["effect"]);
+    }
+}

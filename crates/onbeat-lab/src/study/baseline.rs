@@ -4,7 +4,7 @@ use onbeat_tune::CpuList;
 use onbeat_tune::catalogue::{CheckVerdict, Finding, HostTree, LoopSetup, check};
 use onbeat_tune::plan::{CpuChoice, PlanRequest, plan};
 
-use super::StudyError;
+use super::error::StudyError;
 use super::file::StudyFile;
 use super::row::Stage;
 use super::setting::{FIRMWARE, MachineSetting, SettingState, StageSetting, resolve};

@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use onbeat_tune::{CpuList, LiveHost, TuneError};
 
-use super::StudyError;
 use super::baseline::{baseline, loop_setup};
+use super::error::StudyError;
 use super::file::{StudyFile, StudyLoad};
 use super::host::{BootState, StudyHost, boot_state};
 use super::measure::{StageOutcome, StudyBench};
 use super::row::{Rows, StudyRow};
+use super::setting::MachineSetting;
 use super::store::{Measured, RowSlot, StudyBaseline, StudySide, StudyStore, key_of};
 use crate::vm::{BootImage, VmClock, VmError, WorkDirectory, qemu_version};
 
@@ -314,7 +315,7 @@ const fn is_of_measurement(error: &StudyError) -> bool {
 
 /// The ids that the host's own settings are made by now.
 fn of_host<'i>(ids: &[&'i str]) -> Vec<&'i str> {
-    ids.iter().filter(|id| super::MachineSetting::from_id(id).is_none()).copied().collect()
+    ids.iter().filter(|id| MachineSetting::from_id(id).is_none()).copied().collect()
 }
 
 /// A measurement that has just ended.

@@ -9,7 +9,7 @@ use onbeat_tune::journal::ChangeId;
 use onbeat_tune::shield::Scope;
 use onbeat_tune::{HostFiles, Journal, LiveHost, Purpose, UndoMode};
 
-use super::StudyError;
+use super::error::StudyError;
 use super::row::Stage;
 use super::setting::{Means, is_of_host, planned};
 

@@ -12,8 +12,8 @@ use onbeat::report::Summary;
 use onbeat_tune::CpuList;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::StudyError;
 use super::application::{self, ApplicationRoundTrips};
+use super::error::StudyError;
 use super::file::{StudyFile, StudyLoad};
 use super::host::StudyHost;
 use super::setting::{MachineSetting, housekeeping};

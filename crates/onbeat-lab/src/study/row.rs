@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::setting::{Means, StageSetting};
+use super::setting::{MachineSetting, Means, StageSetting};
 
 /// A stage with its settings on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -156,7 +156,7 @@ impl Rows {
     #[must_use]
     pub fn outside(&self, row: &StudyRow) -> &str {
         let of_host = |row: &StudyRow| -> BTreeSet<String> {
-            let host = |id: &&String| super::MachineSetting::from_id(id).is_none();
+            let host = |id: &&String| MachineSetting::from_id(id).is_none();
             row.settings.iter().filter(host).cloned().collect()
         };
         let own = of_host(row);
@@ -173,7 +173,7 @@ fn name_of(stages: &[&Stage]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::setting::{MachineSetting, SettingState};
+    use super::super::setting::SettingState;
     use super::*;
 
     fn setting(id: &str, means: Means) -> StageSetting {

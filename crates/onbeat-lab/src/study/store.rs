@@ -9,7 +9,7 @@ use onbeat::record::{Distribution, Moments, RunFile, Series};
 use onbeat::report::Statistics;
 use serde::{Deserialize, Serialize};
 
-use super::StudyError;
+use super::error::StudyError;
 use super::setting::StageSetting;
 use crate::vm::work_directory::{create_whole_in, hex_digest, remove_partial};
 

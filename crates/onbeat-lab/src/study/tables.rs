@@ -5,8 +5,8 @@ use onbeat::report::Statistics;
 use onbeat::report::statistics::Share;
 use onbeat::report::table::{Column, Entry, Mark, Row, Table};
 
-use super::StudyError;
 use super::conduct::StudyResults;
+use super::error::StudyError;
 use super::file::LEAST_RUNS;
 use super::row::StageLadder;
 use super::setting::SettingState;

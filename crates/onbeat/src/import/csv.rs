@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read, Seek, SeekFrom};
 
+use super::error::Error;
+use super::format::{Format, SourceOptions, to_ns};
 use super::stream::{Stream, StreamPart, TrendSteps};
-use super::{Error, Format, SourceOptions, to_ns};
 use crate::record::{Moments, Resolution, Series, StepFigures, interval_ns_for};
 
 const FORMAT: Format = Format::Csv;

@@ -4,9 +4,10 @@
 //! with `#` follow: totals, extremes, and how many samples lie beyond the last row. The text does
 //! not state its unit.
 
+use super::error::Error;
+use super::format::{Format, SourceOptions, to_ns};
 use super::rt_tests::{Overflow, missing};
 use super::stream::{SourceFigures, Stream, StreamPart};
-use super::{Error, Format, SourceOptions};
 use crate::record::{Resolution, Series};
 
 const FORMAT: Format = Format::Cyclictest;
@@ -38,7 +39,7 @@ pub fn read(text: &str, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
         return Err(Error::NoHistogram { format: FORMAT, lines: text.lines().count(), advice });
     };
     let threads = parsed.threads_of(first.len());
-    let step_ns = match asked.unit_ns.map_or(Some(1_000), |unit_ns| super::to_ns(1.0, unit_ns)) {
+    let step_ns = match asked.unit_ns.map_or(Some(1_000), |unit_ns| to_ns(1.0, unit_ns)) {
         Some(step_ns) if step_ns > 0 => step_ns,
         _ => return Err(Error::line(FORMAT, parsed.rows[0].0, "a unit below a nanosecond")),
     };

@@ -4,8 +4,9 @@
 //! are known to be between their values and no more: the rows' values become the uneven cells of
 //! the run.
 
+use super::error::Error;
+use super::format::{Format, SourceOptions, to_ns};
 use super::stream::{Stream, StreamPart};
-use super::{Error, Format, SourceOptions};
 use crate::record::{Moments, Resolution, Series};
 
 const FORMAT: Format = Format::Hgrm;
@@ -52,7 +53,7 @@ pub fn read(text: &str, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
 
     if let (Some(mean), Some(sd)) = (all.mean, all.sd) {
         let n = part.samples();
-        let max_ns = all.max.and_then(|max| super::to_ns(max, unit_ns)).unwrap_or(last_ns);
+        let max_ns = all.max.and_then(|max| to_ns(max, unit_ns)).unwrap_or(last_ns);
         let sd_ns = sd * unit_ns;
         part.moments = Some(Moments {
             n,
@@ -92,7 +93,7 @@ impl PercentileText {
         let decimals = first
             .split_once('.')
             .map_or(0, |(_, digits)| i32::try_from(digits.len().min(12)).unwrap_or(0));
-        let ns = super::to_ns(value + 0.5 * 10_f64.powi(-decimals), unit_ns).ok_or_else(|| {
+        let ns = to_ns(value + 0.5 * 10_f64.powi(-decimals), unit_ns).ok_or_else(|| {
             Error::line(
                 FORMAT,
                 number,

@@ -38,6 +38,9 @@
 pub mod csv;
 pub mod cyclictest;
 pub mod date;
+mod detect;
+mod error;
+mod format;
 pub mod hgrm;
 pub mod hlog;
 pub mod payload;
@@ -46,196 +49,16 @@ pub mod rtla;
 pub mod stream;
 pub mod stress_ng;
 
-use std::io::{self, BufRead, Read, Seek, SeekFrom};
+use std::io::{BufRead, Read, Seek, SeekFrom};
 
-use crate::record::Series;
+use error::LARGEST;
 
+pub use error::Error;
+pub use format::{Format, SourceOptions};
 pub use stream::{Stream, StreamPart, TrendSteps, write};
 
-/// Formats that are read whole are not read beyond this many bytes.
-const LARGEST: u64 = 64 * 1024 * 1024;
 /// How much of a file shows what it is.
 const SHOWN: u64 = 64 * 1024;
-
-/// A format that can be imported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// `cyclictest --json`, with a histogram (`-h`).
-    CyclictestJson,
-    /// Histogram text of cyclictest: `-h`, `-H`, `--histfile`.
-    Cyclictest,
-    /// `oslat --json`.
-    OslatJson,
-    /// Text of `rtla timerlat hist` and `rtla osnoise hist`.
-    Rtla,
-    /// The log of `stress-ng --cyclic --cyclic-dist`.
-    StressNg,
-    /// An HdrHistogram interval log.
-    Hlog,
-    /// HdrHistogram's percentile text.
-    Hgrm,
-    /// One value per line, with or without its time.
-    Csv,
-}
-
-impl Format {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::CyclictestJson,
-        Self::Cyclictest,
-        Self::OslatJson,
-        Self::Rtla,
-        Self::StressNg,
-        Self::Hlog,
-        Self::Hgrm,
-        Self::Csv,
-    ];
-
-    /// The name on the command line.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::CyclictestJson => "cyclictest-json",
-            Self::Cyclictest => "cyclictest",
-            Self::OslatJson => "oslat-json",
-            Self::Rtla => "rtla",
-            Self::StressNg => "stress-ng",
-            Self::Hlog => "hlog",
-            Self::Hgrm => "hgrm",
-            Self::Csv => "csv",
-        }
-    }
-
-    /// The program that writes it; the run file's `probe`.
-    #[must_use]
-    pub const fn tool(self) -> &'static str {
-        match self {
-            Self::CyclictestJson | Self::Cyclictest => "cyclictest",
-            Self::OslatJson => "oslat",
-            Self::Rtla => "rtla",
-            Self::StressNg => "stress-ng",
-            Self::Hlog | Self::Hgrm => "HdrHistogram",
-            Self::Csv => "CSV",
-        }
-    }
-
-    /// The format of a file by its beginning; `None` when it looks like none of them.
-    #[must_use]
-    pub fn detect(beginning: &str) -> Option<Self> {
-        let has = |text: &str| beginning.contains(text);
-        let first = || {
-            beginning.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'))
-        };
-        if beginning.trim_start().starts_with('{') {
-            let of_oslat =
-                has("\"freq\"") || has("\"cmdline:\": \"oslat") || has("\"cmdline\": \"oslat");
-            return Some(if of_oslat { Self::OslatJson } else { Self::CyclictestJson });
-        }
-
-        if has("#[Histogram log format")
-            || has("\"StartTimestamp\"")
-            || first().is_some_and(hlog::is_interval_line)
-        {
-            return Some(Self::Hlog);
-        }
-        if has("RTLA timerlat histogram") || has("RTLA osnoise histogram") {
-            return Some(Self::Rtla);
-        }
-        if has("stress-ng: ") || has("stress-ng-version") {
-            return Some(Self::StressNg);
-        }
-
-        if has("1/(1-Percentile)") {
-            return Some(Self::Hgrm);
-        }
-        if has("# Histogram") || has("# Min Latencies:") {
-            return Some(Self::Cyclictest);
-        }
-
-        first().is_some_and(csv::is_samples).then_some(Self::Csv)
-    }
-}
-
-/// The options of an import.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct SourceOptions {
-    /// The format, when its content is not to decide.
-    pub format: Option<Format>,
-    /// Nanoseconds per unit of the values, where the file does not say.
-    pub unit_ns: Option<f64>,
-    /// What the values are, where the file does not say.
-    pub series: Option<Series>,
-    /// The loop's period, where the file does not say.
-    pub period_ns: Option<u64>,
-    /// The column of values in a CSV file: its name, or its number from 1.
-    pub column: Option<String>,
-}
-
-/// A file cannot be imported.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The file cannot be read.
-    #[error("{0}")]
-    Read(#[from] io::Error),
-    /// Its content fits no format.
-    #[error(
-        "line {line} is `{begins}`, which fits no known format; name it with --from: {}",
-        words()
-    )]
-    Unknown {
-        /// The first line that is not a comment, from 1.
-        line: usize,
-        /// What it begins with.
-        begins: String,
-    },
-    /// It is a run file.
-    #[error("it is an onbeat run file already; report, compare, gate and export take it as it is")]
-    RunFile,
-    /// A line is not valid.
-    #[error("read as {}, line {line}: {reason}", format.word())]
-    Line {
-        /// The format it was read as.
-        format: Format,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// It holds no histogram.
-    #[error("read as {}, {lines} lines hold no histogram: {advice}", format.word())]
-    NoHistogram {
-        /// The format it was read as.
-        format: Format,
-        /// How many lines it has.
-        lines: usize,
-        /// How to get one.
-        advice: &'static str,
-    },
-    /// Its values have no unit.
-    #[error("read as {}, line {line}: the values have no unit; name it with --unit ns, us, ms or s", format.word())]
-    NoUnit {
-        /// The format it was read as.
-        format: Format,
-        /// The first line with a value, from 1.
-        line: usize,
-    },
-    /// It is too long to be read whole.
-    #[error("it is longer than {} MiB, the limit for {} files", LARGEST / 1024 / 1024, format.word())]
-    TooLong {
-        /// The format it was to be read as.
-        format: Format,
-    },
-}
-
-fn words() -> String {
-    Format::ALL.map(Format::word).join(", ")
-}
-
-impl Error {
-    pub(crate) fn line(format: Format, line: usize, reason: impl Into<String>) -> Self {
-        Self::Line { format, line, reason: reason.into() }
-    }
-}
 
 /// Reads a file into its streams.
 ///
@@ -296,39 +119,4 @@ fn whole(file: &mut impl BufRead, format: Format) -> Result<String, Error> {
         let line = why.as_bytes()[..good].iter().filter(|&&byte| byte == b'\n').count() + 1;
         Error::line(format, line, "not UTF-8 text")
     })
-}
-
-/// A number in units, as whole nanoseconds, rounded to the nearest; `None` when it is below 0 or
-/// beyond 10,000 hours.
-pub(crate) fn to_ns(value: f64, unit_ns: f64) -> Option<u64> {
-    let ns = (value * unit_ns).round();
-    (0.0..=3.6e16).contains(&ns).then_some(ns as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn formats_are_detected_from_their_content() {
-        let cases = [
-            ("{\n  \"cmdline:\": \"cyclictest -D 2\",", Some(Format::CyclictestJson)),
-            ("{ \"cmdline:\": \"oslat -D 2\" }", Some(Format::OslatJson)),
-            (
-                "# /dev/cpu_dma_latency set to 0us\n# Histogram\n000000 000001",
-                Some(Format::Cyclictest),
-            ),
-            ("# RTLA timerlat histogram\nIndex IRQ-000", Some(Format::Rtla)),
-            ("stress-ng: info:  [1] cyclic: sched", Some(Format::StressNg)),
-            ("#[Histogram log format version 1.2]\n", Some(Format::Hlog)),
-            ("0.127,1.007,2.769,HISTFAAAAEV42pNp\n", Some(Format::Hlog)),
-            ("       Value     Percentile TotalCount 1/(1-Percentile)\n", Some(Format::Hgrm)),
-            ("time_s,latency_us\n0.1,20\n", Some(Format::Csv)),
-            ("17\n18\n", Some(Format::Csv)),
-            ("Dear reader, this is a letter.\n", None),
-        ];
-        for (text, format) in cases {
-            assert_eq!(Format::detect(text), format, "{text}");
-        }
-    }
 }

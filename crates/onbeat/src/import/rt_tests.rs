@@ -9,8 +9,10 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::date;
+use super::error::Error;
+use super::format::{Format, SourceOptions};
 use super::stream::{SourceFigures, Stream, StreamPart};
-use super::{Error, Format, SourceOptions, date};
 use crate::host::Host;
 use crate::record::{Beyond, Resolution, Series};
 

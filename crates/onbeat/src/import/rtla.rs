@@ -5,8 +5,9 @@
 //! `over:`, `count:`, `min:`, `avg:`, `max:`. How wide a bucket is shows in the distance of the
 //! rows; rows of zeros may be left out.
 
+use super::error::Error;
+use super::format::{self, Format};
 use super::stream::{SourceFigures, Stream, StreamPart};
-use super::{Error, Format};
 use crate::record::{Beyond, Resolution, Series};
 
 const FORMAT: Format = Format::Rtla;
@@ -177,7 +178,7 @@ impl RtlaText {
         });
         let over = figure(&self.over).unwrap_or(0.0) as u64;
         let at =
-            |units: f64| super::to_ns(units, self.step_of_unit_ns as f64).unwrap_or(u64::MAX / 4);
+            |units: f64| format::to_ns(units, self.step_of_unit_ns as f64).unwrap_or(u64::MAX / 4);
         let to_ns = figure(&self.max)
             .map_or(end, |max| at(max).saturating_add(self.step_of_unit_ns - 1))
             .max(end);

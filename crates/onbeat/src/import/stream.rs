@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::Format;
+use super::format::Format;
 use crate::host::Host;
 use crate::record::{
     Cell, Header, Import, Interval, LONGEST_NS, Maxima, Moments, Note, Resolution, RunWriter,

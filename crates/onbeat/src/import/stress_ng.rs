@@ -4,8 +4,9 @@
 //! `--cyclic-dist` there are nine percentiles and no counts, and the YAML of `--metrics` holds work
 //! done, not latency: neither can be imported.
 
+use super::error::Error;
+use super::format::Format;
 use super::stream::{Stream, StreamPart};
-use super::{Error, Format};
 use crate::host::Host;
 use crate::record::{Beyond, Moments, Resolution, Series};
 

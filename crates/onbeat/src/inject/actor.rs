@@ -11,9 +11,10 @@ use onbeat_rt::{Clock, Instant};
 use rustix::thread::sched_getaffinity;
 use rustix::time::{ClockId, clock_gettime};
 
+use super::error::Error;
+use super::fault::Fault;
 use super::log::{DisturbanceRecord, Dose, LogBuffer};
 use super::plan::{AimedRelease, InjectionPlan};
-use super::{Error, Fault};
 use crate::thread::{Grant, ThreadRequest};
 
 /// A way to disturb a loop. All methods are called in the injector's thread.

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
-use super::Error;
 use super::actor::{Disturb, other_cpu, shortest_ns, sleep_until};
+use super::error::Error;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
 use crate::thread::ThreadRequest;

@@ -12,8 +12,8 @@ use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::Error;
 use super::actor::{Disturb, DisturbanceTimer, below_the_loop, busy_until, shortest_ns};
+use super::error::Error;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
 use crate::thread::ThreadRequest;

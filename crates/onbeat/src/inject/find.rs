@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Error, Fault, InjectionTarget};
+use super::error::Error;
+use super::fault::Fault;
+use super::plan::InjectionTarget;
 use crate::host::cpu_list;
 
 /// Name of the loop's thread in onbeat.

@@ -16,9 +16,10 @@ use onbeat_rt::sys::Monotonic;
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
 use super::actor::{Disturb, apply_request, below_the_loop, busy_until, thread_cpu_ns};
+use super::error::Error;
+use super::fault::Fault;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
-use super::{Error, Fault};
 use crate::host::online_cpus;
 use crate::thread::{ThreadRequest, Usage, run_by_deadline};
 

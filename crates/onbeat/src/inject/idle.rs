@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 
-use super::Error;
 use super::actor::{Disturb, other_cpu, sleep_until};
+use super::error::Error;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
 use crate::thread::ThreadRequest;

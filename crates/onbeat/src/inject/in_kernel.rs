@@ -26,11 +26,13 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::gettid;
 
 use super::actor::{Disturb, below_the_loop, busy_until, other_cpu, shortest_ns, sleep_until};
-use super::in_loop_waits::{WaitCompanion, off_the_loops_cpu, signal, wait};
+use super::error::Error;
+use super::fault::Fault;
+use super::in_loop_waits::{signal, wait};
 use super::interrupts::Receiver;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
-use super::{Error, Fault};
+use super::wait_companion::{WaitCompanion, off_the_loops_cpu};
 use crate::cause::assembler::{
     Assembler, FRAME, KernelCall, R0, R1, R2, R3, R6, R7, R8, R9, Width,
 };

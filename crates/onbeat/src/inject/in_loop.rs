@@ -14,12 +14,14 @@ use rustix::mm::{
 use rustix::param::page_size;
 
 use super::actor::busy_until;
+use super::disturb_cycle::DisturbCycle;
+use super::error::Error;
+use super::fault::Fault;
 use super::in_loop_files::{DiskWait, MappedFile};
 use super::in_loop_waits::{LockWait, ReplyWait, SleepInWork};
 use super::kernel_lock::KernelLockWait;
 use super::log::{DisturbanceRecord, Dose, Injected, LogBuffer};
 use super::plan::InjectionPlan;
-use super::{Error, Fault};
 use crate::thread::run_delay_ns;
 
 /// Maximum memory for page faults, in bytes.
@@ -29,13 +31,6 @@ const MOST_BYTES: usize = 256 << 20;
 const FAULT_NS: u64 = 250;
 /// Minimum number of pages for an injection.
 const LEAST_PAGES: usize = 16;
-
-/// A way to disturb a cycle from inside the loop.
-pub(super) trait DisturbCycle: Send + std::fmt::Debug {
-    /// Disturbs the cycle for `for_ns` nanoseconds; `None` if it was not possible. Called in the
-    /// loop's thread: makes no system call beyond the fault itself.
-    fn disturb(&mut self, cycle: &Cycle, for_ns: u64) -> Option<DisturbanceRecord>;
-}
 
 /// A task with injected faults: some of its cycles are disturbed.
 ///

@@ -19,11 +19,11 @@ use rustix::mm::{
 };
 use rustix::param::page_size;
 
-use super::Error;
-use super::in_loop::DisturbCycle;
-use super::in_loop_waits::{WaitCompanion, off_the_loops_cpu};
+use super::disturb_cycle::DisturbCycle;
+use super::error::Error;
 use super::log::DisturbanceRecord;
 use super::plan::InjectionPlan;
+use super::wait_companion::{WaitCompanion, off_the_loops_cpu};
 use crate::thread::{ThreadRequest, Usage};
 
 /// Maximum number of bytes of one write, and number of pages of a mapped file.

@@ -7,18 +7,19 @@
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Instant};
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::Error;
-use super::actor::{apply_request, busy_until, other_cpu, sleep_until, thread_cpu_ns};
-use super::in_loop::DisturbCycle;
+use super::actor::{busy_until, sleep_until, thread_cpu_ns};
+use super::disturb_cycle::DisturbCycle;
+use super::error::Error;
 use super::log::DisturbanceRecord;
 use super::plan::InjectionPlan;
+use super::wait_companion::{WaitCompanion, above_the_loop, off_the_loops_cpu};
 use crate::thread::ThreadRequest;
 
 /// Interval at which a companion checks whether the loop has got the lock.
@@ -26,69 +27,6 @@ const LOOK: Duration = Duration::from_micros(200);
 /// Maximum time to wait for a companion before the loop starts. In this time an ordinary thread
 /// gets the CPU even beside a busy real-time thread.
 const READY_WITHIN: Duration = Duration::from_secs(5);
-
-/// A thread on another CPU than the loop's, if there is one, that ends when it is dropped.
-#[derive(Debug)]
-pub(super) struct WaitCompanion {
-    over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl WaitCompanion {
-    pub(super) fn start(
-        wanted: ThreadRequest,
-        body: impl FnOnce(&AtomicBool) + Send + 'static,
-    ) -> Result<Self, Error> {
-        let over = Arc::new(AtomicBool::new(false));
-        let is_over = over.clone();
-        let body = move || {
-            apply_request(wanted);
-            body(&is_over);
-        };
-
-        let thread = thread::Builder::new()
-            .name("onbeat-inject".to_owned())
-            .spawn(body)
-            .map_err(Error::Thread)?;
-        Ok(Self { over, thread: Some(thread) })
-    }
-
-    /// Asks the thread to end at its next check.
-    pub(super) fn end(&self) {
-        self.over.store(true, Ordering::SeqCst);
-    }
-
-    /// Wakes the thread.
-    pub(super) fn wake(&self) {
-        if let Some(thread) = &self.thread {
-            thread.thread().unpark();
-        }
-    }
-}
-
-impl Drop for WaitCompanion {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::SeqCst);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            // A panic is a bug; what was logged before is still valid.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// Returns the request for a thread that must react quickly: a priority above the loop's, if
-/// granted.
-fn above_the_loop(plan: &InjectionPlan) -> ThreadRequest {
-    ThreadRequest { fifo: Some((plan.target.priority + 1).min(98)), ..off_the_loops_cpu(plan) }
-}
-
-pub(super) fn off_the_loops_cpu(plan: &InjectionPlan) -> ThreadRequest {
-    ThreadRequest {
-        cpu: other_cpu(plan.target.cpu).or(Some(plan.target.cpu)),
-        ..ThreadRequest::default()
-    }
-}
 
 /// State shared by the loop and the lock's holder.
 #[derive(Debug, Default)]
@@ -183,7 +121,7 @@ impl LockWait {
         let wanted = above_the_loop(plan);
         let wanted = ThreadRequest { fifo: wanted.fifo.map(|fifo| fifo.max(2)), ..wanted };
         let keeper = WaitCompanion::start(wanted, move |over| keep_off(over, &kept))?;
-        let called = keeper.thread.as_ref().map(|thread| thread.thread().clone());
+        let called = keeper.thread().cloned();
         let body = move |over: &AtomicBool| {
             held.hold(over, |shared| {
                 shared.kept_off_ns.store(0, Ordering::SeqCst);

@@ -21,11 +21,11 @@ use rustix::time::{
     timerfd_settime,
 };
 
-use super::Error;
 use super::actor::{
     Disturb, DisturbanceTimer, apply_request, below_the_loop, busy_until, other_cpu, sleep_until,
 };
 use super::descriptor_limit::RaisedDescriptorLimit;
+use super::error::Error;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
 use crate::thread::ThreadRequest;

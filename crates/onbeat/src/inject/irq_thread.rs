@@ -16,8 +16,8 @@ use onbeat_ethercat::carrier::Interface;
 use rustix::process::Pid;
 use rustix::thread::sched_getaffinity;
 
-use super::Error;
 use super::actor::{Disturb, DisturbanceTimer, below_the_loop, busy_until};
+use super::error::Error;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
 use crate::thread::ThreadRequest;

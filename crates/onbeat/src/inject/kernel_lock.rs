@@ -14,13 +14,13 @@ use std::thread;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Instant};
 
-use super::Error;
 use super::actor::{below_the_loop, busy_until, sleep_until};
+use super::disturb_cycle::DisturbCycle;
+use super::error::Error;
 use super::file_locks::FileLocks;
-use super::in_loop::DisturbCycle;
-use super::in_loop_waits::WaitCompanion;
 use super::log::DisturbanceRecord;
 use super::plan::InjectionPlan;
+use super::wait_companion::WaitCompanion;
 use crate::host::is_preempt_rt;
 
 /// Time from the holder's wake-up to the loop's release, in nanoseconds.

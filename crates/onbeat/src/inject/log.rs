@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use onbeat_rt::Instant;
 use serde::{Deserialize, Serialize};
 
-use super::Fault;
+use super::fault::Fault;
 
 /// An injection that took place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ impl Injected {
 }
 
 mod instant {
-    use super::Instant;
+    use onbeat_rt::Instant;
     use serde::{Deserialize, Deserializer, Serializer};
 
     // serde hands over a reference.

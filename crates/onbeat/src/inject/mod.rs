@@ -43,6 +43,8 @@
 mod actor;
 mod cgroups;
 mod descriptor_limit;
+mod disturb_cycle;
+mod error;
 mod fault;
 mod file_locks;
 mod find;
@@ -61,6 +63,7 @@ mod plan;
 mod poll_section;
 mod softirq;
 mod starve;
+mod wait_companion;
 
 use std::sync::Arc;
 
@@ -68,70 +71,13 @@ use actor::{Actor, Disturb};
 use log::{Dose, LogBuffer};
 use outside::Outside;
 
-use crate::host::{Foreign, foreign, user_name};
+use crate::host::{Foreign, foreign};
 
+pub use error::{Error, InjectionPlanError};
 pub use fault::{Fault, FaultOrigin, Loops, UnknownFault};
 pub use in_loop::{InLoop, LoopLog};
 pub use log::{Detail, Injected};
-pub use plan::{InjectionPlan, InjectionPlanError, InjectionTarget, ReleaseGrid};
-
-/// A fault could not be injected.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The plan is not valid.
-    #[error(transparent)]
-    Plan(#[from] InjectionPlanError),
-    /// The fault is not possible on this machine, or for this loop.
-    #[error("{fault} is not possible here: {reason}")]
-    NotPossible {
-        /// The fault.
-        fault: Fault,
-        /// The reason, with the numbers and what would change it.
-        reason: String,
-    },
-    /// The loop's process belongs to another user, or the kernel refuses access to it.
-    #[error(
-        "{fault} to process {pid} is not permitted: it belongs to {}, and this is {}; run as that user, or with sudo",
-        user_name(*.owner),
-        user_name(*.user)
-    )]
-    NotPermitted {
-        /// The fault.
-        fault: Fault,
-        /// The process.
-        pid: i32,
-        /// Owner of the process.
-        owner: u32,
-        /// Real user of this process.
-        user: u32,
-    },
-    /// The fault belongs into the loop but was requested outside it, or the other way round.
-    #[error("{fault} is made {}", origin_words(.fault.origin()))]
-    Elsewhere {
-        /// The fault.
-        fault: Fault,
-    },
-    /// A thread could not be started.
-    #[error("cannot start a thread: {0}; the limit of threads (ulimit -u) may be reached")]
-    Thread(std::io::Error),
-    /// A process could not be started.
-    #[error("cannot start a process: {0}; the limit of processes (ulimit -u) may be reached")]
-    Process(std::io::Error),
-    /// A thread panicked, which is a bug.
-    #[error(
-        "a thread of the injector panicked; this is a bug in onbeat, please report it with the command you typed"
-    )]
-    Panicked,
-}
-
-const fn origin_words(place: FaultOrigin) -> &'static str {
-    match place {
-        FaultOrigin::OutsideLoop => {
-            "by threads outside the loop (Injector), not by the loop itself"
-        }
-        FaultOrigin::InLoop => "by the loop itself (InLoop), not by threads outside it",
-    }
-}
+pub use plan::{InjectionPlan, InjectionTarget, ReleaseGrid};
 
 /// The log of an injector.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -37,9 +37,10 @@ use rustix::thread::{
 };
 
 use super::actor::{apply_request, other_cpu};
+use super::error::Error;
+use super::fault::Fault;
 use super::log::{DisturbanceRecord, Dose, LogBuffer};
 use super::plan::{AimedRelease, InjectionPlan};
-use super::{Error, Fault};
 use crate::thread::ThreadRequest;
 
 /// Time from set-up to the first injection, in nanoseconds.

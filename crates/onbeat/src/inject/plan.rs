@@ -2,7 +2,8 @@
 
 use onbeat_rt::Instant;
 
-use super::{Error, Fault};
+use super::error::{Error, InjectionPlanError};
+use super::fault::Fault;
 
 /// The release grid of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,58 +61,6 @@ pub struct InjectionPlan {
     pub target: InjectionTarget,
     /// Its releases.
     pub grid: ReleaseGrid,
-}
-
-/// The plan is not valid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InjectionPlanError {
-    /// The period is 0.
-    #[error("the loop's period is 0; give the period it runs with, such as 1ms")]
-    NoPeriod,
-    /// The plan would not inject anything.
-    #[error(
-        "{fault}: {count} injections of {for_ns} ns do nothing; ask for at least one of at least 1 ns"
-    )]
-    Nothing {
-        /// The fault.
-        fault: Fault,
-        /// Requested number of injections.
-        count: usize,
-        /// Requested length, in nanoseconds.
-        for_ns: u64,
-    },
-    /// The injections are too close: spikes would overlap, or the kernel's rule has no time to act.
-    #[error(
-        "{fault}: {every_ns} ns from one injection to the next is too short; it takes at least {least_ns} ns"
-    )]
-    TooClose {
-        /// The fault.
-        fault: Fault,
-        /// Requested distance, in nanoseconds.
-        every_ns: u64,
-        /// Minimum distance, in nanoseconds.
-        least_ns: u64,
-    },
-    /// An injection is longer than the limit of its fault.
-    #[error("{fault}: {for_ns} ns is too long; one injection may last {longest_ns} ns")]
-    TooLong {
-        /// The fault.
-        fault: Fault,
-        /// Requested length, in nanoseconds.
-        for_ns: u64,
-        /// Maximum length, in nanoseconds.
-        longest_ns: u64,
-    },
-    /// More injections than a log holds.
-    #[error(
-        "{count} injections are too many; a plan holds {most}: run several one after the other"
-    )]
-    TooMany {
-        /// Requested number of injections.
-        count: usize,
-        /// Maximum number.
-        most: usize,
-    },
 }
 
 /// Maximum number of injections of a plan: the capacity of a log, at 56 bytes each.

@@ -14,9 +14,9 @@ use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use super::Error;
 use super::actor::{Disturb, DisturbanceTimer, below_the_loop, busy_until, shortest_ns};
 use super::descriptor_limit::RaisedDescriptorLimit;
+use super::error::Error;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
 use crate::thread::ThreadRequest;

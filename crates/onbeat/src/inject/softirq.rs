@@ -14,8 +14,8 @@ use rustix::net::sockopt::{
 };
 use rustix::net::{AddressFamily, SendFlags, SocketType, bind, getsockname, sendto, socket};
 
-use super::Error;
 use super::actor::{Disturb, DisturbanceTimer, below_the_loop, busy_until, shortest_ns};
+use super::error::Error;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
 use crate::thread::ThreadRequest;

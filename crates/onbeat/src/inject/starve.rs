@@ -23,9 +23,10 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
 use super::actor::{Disturb, apply_request, other_cpu, thread_cpu_ns};
+use super::error::Error;
+use super::fault::Fault;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
-use super::{Error, Fault};
 use crate::host;
 use crate::thread::ThreadRequest;
 
