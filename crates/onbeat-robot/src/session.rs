@@ -279,6 +279,9 @@ impl<'r, W: Wire + Send> Session<'r, W> {
             load.stop(run.recorder(), &mut |words| observer.load(&words));
         }
         follower.look(run.recorder(), observer);
+        if let Some(end) = body.task.snapshot() {
+            follower.show_end(&end, run.recorder(), observer);
+        }
         let motion = body.task.take_note().unwrap_or_default();
         follower.windows.end_block(run.recorder());
         follower.note_devices(run.recorder());
@@ -376,12 +379,35 @@ impl<'s> SessionFollower<'s> {
         let lost = self.robot_events.lost() + self.bus_events.lost();
         recorder.lose_events(lost - std::mem::replace(&mut self.events_lost, lost));
         let Some(seen) = std::iter::from_fn(|| self.seen.pop()).last() else { return };
-        self.was_down |= seen.status.joints().iter().any(|joint| joint.reason != DownReason::None);
-        let view = self.view_of(&seen, recorder);
-        observer.view(&view);
-        self.view = Some(view);
+        self.show(&seen, recorder, observer);
         if Monotonic.now().ns_since(self.noted) >= DEVICES_EVERY_NS {
             self.note_devices(recorder);
+        }
+    }
+
+    fn show(
+        &mut self,
+        seen: &RobotSnapshot,
+        recorder: &Recorder,
+        observer: &mut dyn SessionObserver,
+    ) {
+        self.was_down |= seen.status.joints().iter().any(|joint| joint.reason != DownReason::None);
+        let view = self.view_of(seen, recorder);
+        observer.view(&view);
+        self.view = Some(view);
+    }
+
+    /// Shows the end, unless it was the last view: the ring does not take it while it is full of
+    /// views that nobody had time to read.
+    fn show_end(
+        &mut self,
+        end: &RobotSnapshot,
+        recorder: &Recorder,
+        observer: &mut dyn SessionObserver,
+    ) {
+        let is_shown = |view: &RobotView| view.counts.cycles == end.status.counts.cycles;
+        if !self.view.as_ref().is_some_and(is_shown) {
+            self.show(end, recorder, observer);
         }
     }
 

@@ -27,6 +27,8 @@ const LAST: u64 = EDGES - 1;
 const PERIOD_NS: u64 = 3_000_000;
 const DELAY_NS: u64 = 200_000;
 const LOST_AFTER_NS: u64 = 1_000_000_000;
+/// Edges at which a clock that is set goes forward and back.
+const SET_EDGES: u64 = 20;
 
 /// The second board's clock.
 #[derive(Clone, Copy)]
@@ -35,7 +37,8 @@ struct OtherClock {
     begun_ns: u64,
     ahead_ns: i64,
     drift: f64,
-    /// From this edge on the clock is ahead by ten seconds more.
+    /// From this edge on the clock is ahead by ten seconds more. At first ([`SET_EDGES`]) it is set
+    /// at each edge, so that one fit sees both, wherever a busy machine lets one fit end.
     is_set_at: u64,
 }
 
@@ -45,7 +48,9 @@ impl OtherClock {
     }
 
     fn at(self, own_ns: u64, edge: u64) -> u64 {
-        let set_ns = if edge >= self.is_set_at { 10_000_000_000 } else { 0 };
+        let is_set = edge >= self.is_set_at
+            && (edge.is_multiple_of(2) || edge >= self.is_set_at.saturating_add(SET_EDGES));
+        let set_ns = if is_set { 10_000_000_000 } else { 0 };
         own_ns.wrapping_add_signed(self.ahead_ns(own_ns) + set_ns)
     }
 }
@@ -57,6 +62,8 @@ type Copies = fn(u64) -> usize;
 struct TrueTimes {
     /// From each edge to its output.
     ways_ns: Vec<u64>,
+    /// From the taking of edges to their outputs, all together.
+    held_ns: u64,
     /// When the last report was sent.
     last_ns: u64,
     /// When the run was over: all reports had come back.
@@ -66,7 +73,7 @@ struct TrueTimes {
 /// Answers edges until `stop`.
 fn play(socket: &UdpSocket, clock: OtherClock, copies: Copies, stop: &AtomicBool) -> TrueTimes {
     let now_ns = || Monotonic.now().as_ns();
-    let mut truth = TrueTimes { ways_ns: Vec::new(), last_ns: 0, ended_ns: 0 };
+    let mut truth = TrueTimes { ways_ns: Vec::new(), held_ns: 0, last_ns: 0, ended_ns: 0 };
     let mut message = [0; 2048];
     while !stop.load(Ordering::Relaxed) {
         let Ok((length, from)) = socket.recv_from(&mut message) else { continue };
@@ -82,6 +89,7 @@ fn play(socket: &UdpSocket, clock: OtherClock, copies: Copies, stop: &AtomicBool
             }
             let written_ns = now_ns();
             truth.ways_ns.push(written_ns - command.edge_ns);
+            truth.held_ns += written_ns - taken_ns;
             let report = EdgeReport {
                 edge: command,
                 state: 0,
@@ -169,7 +177,7 @@ fn the_stated_bound_holds_for_clocks_of_known_offset_and_drift() {
         let ways_ns = &played.ways_ns;
         let fit = account.clock.as_ref().expect("a fit");
 
-        assert!(fit.fits >= 2 && account.unfitted == 0, "{account:?}");
+        assert!(fit.fits >= 1 && account.unfitted == 0, "{account:?}");
         // The offset is that at the last answer's return, between its sending and the run's end.
         let return_ns = played.ended_ns.saturating_sub(played.last_ns);
         let on_the_way_ns = (drift.abs() * return_ns as f64).ceil() as u64;
@@ -186,16 +194,16 @@ fn the_stated_bound_holds_for_clocks_of_known_offset_and_drift() {
         assert!(within(found.min_ns as f64, *least as f64), "{found:?} {least}");
         assert!(within(found.max_ns as f64, *most as f64), "{found:?} {most}");
 
-        // t_rwn = t_r + t_n + t_w, of the same edges.
+        // t_rwn = t_r + t_n + t_w, of the same edges. The time for which the other board holds an
+        // edge is taken by its own clock; a busy machine makes it longer than the planned delay.
         let sum_ns: f64 = [Series::ReadLatency, Series::NetworkLatency, Series::OutputLatency]
             .map(|one| file.moments(one).mean_ns)
             .iter()
             .sum();
         let whole_ns = found.mean_ns - 2.0 * DELAY_NS as f64;
-        assert!(
-            (whole_ns - sum_ns).abs() <= 2.0 + 1e-3 * 2.0 * DELAY_NS as f64,
-            "{whole_ns} {sum_ns}"
-        );
+        let held_ns = played.held_ns as f64 / ways_ns.len() as f64;
+        let by_drift_ns = 1e-3 * held_ns.max(2.0 * DELAY_NS as f64);
+        assert!((whole_ns - sum_ns).abs() <= 2.0 + by_drift_ns, "{whole_ns} {sum_ns} {held_ns}");
     }
 }
 
@@ -217,10 +225,11 @@ fn lost_and_repeated_reports_are_counted_exactly_and_the_lost_are_in_the_series(
 
 #[test]
 fn a_clock_that_is_set_in_the_middle_has_no_one_way_figures_there() {
-    // Within the first second of edges, and no later than a second before their end.
+    // In the middle: a fit is of the edges sent in a second or so.
     let set = OtherClock { is_set_at: 280, ..clock(5_000_000, 20e-6) };
     let (file, account, played) = run(set, |_| 1);
-    assert!(account.unfitted > 0 && account.unfitted < EDGES, "{account:?}");
+    assert!(account.unfitted > 0, "{account:?}");
+    assert_eq!(account.clock.is_some(), account.unfitted < EDGES, "{account:?}");
     let one_way = file.distribution(Series::NetworkLatency).count();
     assert_eq!(one_way + account.unfitted, EDGES, "each edge has figures or is said to have none");
     assert_eq!(file.distribution(Series::Chain).count(), EDGES);

@@ -127,6 +127,8 @@ pub struct RobotTask<'r, W> {
     show_every: u64,
     until_shown: u64,
     round_trips: RoundTrips,
+    /// The last cycle.
+    last: Option<BusCycle>,
     work_ns: u64,
     serving: Option<CycleService>,
 }
@@ -151,6 +153,7 @@ impl<'r, W: Wire> RobotTask<'r, W> {
             show_every,
             until_shown: 1,
             round_trips: RoundTrips::default(),
+            last: None,
             work_ns: 0,
             serving: None,
         }
@@ -182,12 +185,38 @@ impl<'r, W: Wire> RobotTask<'r, W> {
         self.account.as_mut().map(MotionAccount::take_note)
     }
 
+    /// Returns the state of bus and robot after the last cycle; `None` before the first one. After
+    /// the loop has ended, this is its final state, which a full ring may not have taken.
+    #[must_use]
+    pub fn snapshot(&self) -> Option<RobotSnapshot> {
+        self.last.map(|cycle| self.snapshot_of(&cycle))
+    }
+
+    fn snapshot_of(&self, cycle: &BusCycle) -> RobotSnapshot {
+        let mut snapshot = RobotSnapshot {
+            cycle: *cycle,
+            status: *self.controller.status(),
+            round_trips: self.round_trips,
+            bus: self.bus.counts(),
+            no_answer_ns: self.bus.silent_ns().unwrap_or_default(),
+            ..RobotSnapshot::default()
+        };
+
+        let devices = usize::from(cycle.devices).min(MOST_DEVICES);
+        for (place, entry) in snapshot.al_status[..devices].iter_mut().enumerate() {
+            *entry = self.bus.al_status(place).map_or((0, 0), |(state, code)| (state & 0x0f, code));
+        }
+
+        snapshot
+    }
+
     /// Returns the bus, after the loop has ended.
     pub fn into_bus(self) -> Bus<W> {
         self.bus
     }
 
     fn publish(&mut self, cycle: &BusCycle, times: CycleTimes) {
+        self.last = Some(*cycle);
         if cycle.round_trip_ns > 0 {
             self.round_trips.count += 1;
             self.round_trips.sum_ns += u64::from(cycle.round_trip_ns);
@@ -223,21 +252,7 @@ impl<'r, W: Wire> RobotTask<'r, W> {
         self.until_shown -= 1;
         if self.until_shown == 0 || self.controller.status().phase == RobotPhase::AtRest {
             self.until_shown = self.show_every;
-            let mut snapshot = RobotSnapshot {
-                cycle: *cycle,
-                status: *self.controller.status(),
-                round_trips: self.round_trips,
-                bus: self.bus.counts(),
-                no_answer_ns: self.bus.silent_ns().unwrap_or_default(),
-                ..RobotSnapshot::default()
-            };
-
-            let devices = usize::from(cycle.devices).min(MOST_DEVICES);
-            for (place, entry) in snapshot.al_status[..devices].iter_mut().enumerate() {
-                *entry =
-                    self.bus.al_status(place).map_or((0, 0), |(state, code)| (state & 0x0f, code));
-            }
-
+            let snapshot = self.snapshot_of(cycle);
             self.outlets.seen.push(snapshot);
         }
     }
