@@ -75,21 +75,25 @@ fn play(socket: &UdpSocket, clock: OtherClock, copies: Copies, stop: &AtomicBool
     let now_ns = || Monotonic.now().as_ns();
     let mut truth = TrueTimes { ways_ns: Vec::new(), held_ns: 0, last_ns: 0, ended_ns: 0 };
     let mut message = [0; 2048];
+
     while !stop.load(Ordering::Relaxed) {
         let Ok((length, from)) = socket.recv_from(&mut message) else { continue };
         let taken_ns = now_ns();
         let (request, body) = packet::decode(&message[..length]).expect("a message");
         let edge = request.sequence;
         let mut answer = message[..length].to_vec();
+
         let times = if let PacketBody::EdgeCommand(command) = body {
             // Not by a sleep: on a busy machine one lasts longer than a period, and edges would
             // wait for it until no more find room.
             while now_ns() < taken_ns + u64::from(command.delay_ns) {
                 std::hint::spin_loop();
             }
+
             let written_ns = now_ns();
             truth.ways_ns.push(written_ns - command.edge_ns);
             truth.held_ns += written_ns - taken_ns;
+
             let report = EdgeReport {
                 edge: command,
                 state: 0,
@@ -103,6 +107,7 @@ fn play(socket: &UdpSocket, clock: OtherClock, copies: Copies, stop: &AtomicBool
             assert_eq!(request.kind, PacketKind::EchoRequest);
             1
         };
+
         let header = WireHeader {
             kind: request.kind.answer().expect("a request"),
             received_ns: clock.at(taken_ns, edge),
@@ -133,6 +138,7 @@ fn measure(board: SocketAddr, path: &Path) {
         ptp: None,
         one_clock: false,
     };
+
     let mut parts = boards::open(&mut setting, &route).expect("opened");
     let origin = Origin::now();
     let header = probe::header(&["test".to_owned()], "chain", &[Series::Chain], origin.unix_s);
