@@ -155,8 +155,44 @@ fn stress_ngs_distribution_keeps_its_twenty_microseconds() {
     );
 }
 
+/// A log whose table ends before the two largest of its ten samples.
+const TABLE_THAT_ENDS_EARLY: &str = "\
+stress-ng: info:  [9] cyclic: sched SCHED_RR: 100000 ns delay, 10 samples
+stress-ng: info:  [9] cyclic:   mean: 2000.00 ns, mode: 20730 ns
+stress-ng: info:  [9] cyclic:   min: 9714 ns, max: 18066010 ns, std.dev. 443.71
+stress-ng: info:  [9] cyclic: latency distribution (20000 ns intervals):
+stress-ng: info:  [9] cyclic: (for the first 2 buckets of 904)
+stress-ng: info:  [9] cyclic: latency (ns)  frequency
+stress-ng: info:  [9] cyclic:            0          7
+stress-ng: info:  [9] cyclic:        20000          1
+";
+
+#[test]
+fn samples_that_stress_ng_kept_and_did_not_print_are_counted_up_to_the_maximum() {
+    let imported = |log: &str| {
+        let run = run_of(&streams_of(log.as_bytes(), &SourceOptions::default()).unwrap()[0]);
+        let of = cell(&run).series[&Series::SleepLatency].clone();
+        let import = run.import.unwrap();
+        let beyond = import.beyond(Series::SleepLatency).unwrap();
+        (of.count, of.max_ns, beyond.from_ns, beyond.count, import.missing.join("; "))
+    };
+
+    let all = format!(
+        "{TABLE_THAT_ENDS_EARLY}stress-ng: info:  [9] cyclic: Note: --cyclic-samples needed to be 73 to capture all\n"
+    );
+    let (count, max_ns, from_ns, beyond, missing) = imported(&all);
+    assert_eq!((count, max_ns, from_ns, beyond), (10, 18_066_010, 40_000, 2));
+    assert!(missing.contains("kept the first 10 of 73"), "{missing}");
+    assert!(missing.contains("samples beyond 40000 ns: 2,"), "{missing}");
+
+    // Without the note it kept no more than ten: how many is not said.
+    let (count, max_ns, _, beyond, missing) = imported(TABLE_THAT_ENDS_EARLY);
+    assert_eq!((count, max_ns, beyond), (9, 18_066_010, 1));
+    assert!(missing.contains("samples beyond 40000 ns: at least 1,"), "{missing}");
+}
+
 /// What a tool that is installed writes today into its file; `None`, with the reason printed, where
-/// it cannot be had.
+/// it is not installed.
 fn recorded_now(program: &str, words: &str, file: &str) -> Option<String> {
     let dir = tempfile::tempdir().unwrap();
     let ran = Command::new(program).args(words.split(' ')).current_dir(dir.path()).output();

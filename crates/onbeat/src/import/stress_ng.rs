@@ -18,6 +18,8 @@ struct Stressor {
     process: String,
     policy: String,
     delay_ns: Option<u64>,
+    /// How many it was asked to keep.
+    samples: Option<u64>,
     step_ns: u64,
     /// First of how many buckets were printed.
     printed: Option<(u64, u64)>,
@@ -65,9 +67,10 @@ impl Stressor {
         let words: Vec<&str> =
             text_after.split([' ', ',', '(', ')']).filter(|word| !word.is_empty()).collect();
         match words.as_slice() {
-            ["sched", policy, delay, "ns", "delay", ..] => {
+            ["sched", policy, delay, "ns", "delay", rest @ ..] => {
                 policy.trim_end_matches(':').clone_into(&mut self.policy);
                 self.delay_ns = delay.parse().ok();
+                self.samples = rest.first().and_then(|samples| samples.parse().ok());
             }
             ["mean:", mean, "ns", ..] => self.mean_ns = mean.parse().unwrap_or(0.0),
             ["min:", min, "ns", "max:", max, "ns", "std.dev.", sd, ..] => {
@@ -103,30 +106,48 @@ impl Stressor {
         Ok(())
     }
 
-    fn stream(&self, number: Option<u32>) -> Stream {
+    /// What lies beyond the last row that was printed, from `end_ns` on: all that was kept and is in
+    /// no row. A log without the note does not say how many were kept; then at least the maximum.
+    fn beyond(&self, end_ns: u64) -> Option<Beyond> {
+        let (_, max_ns) = self.extremes_ns.filter(|(_, max)| *max >= end_ns)?;
+        let kept = self.needed.and(self.samples).unwrap_or(0);
+        let count = kept.saturating_sub(self.in_rows()).max(1);
+        Some(Beyond { from_ns: end_ns, to_ns: max_ns, count })
+    }
+
+    fn in_rows(&self) -> u64 {
+        self.rows.iter().fold(0, |all, (_, n)| all.saturating_add(*n))
+    }
+
+    /// What the log does not hold, as sentences.
+    fn missing(&self, beyond: Option<Beyond>) -> Vec<String> {
         let mut missing = vec![
             "order and times of the samples: no figures over time and no intervals".to_owned(),
             "missed periods: stress-ng sleeps for a time, not until an instant, so that a late start delays the next one".to_owned(),
         ];
-        let counted: u64 = self.rows.iter().fold(0, |all, (_, n)| all.saturating_add(*n));
         if let Some(needed) = self.needed {
+            let kept = self.samples.unwrap_or_else(|| self.in_rows());
             missing.push(format!(
-                "later samples: stress-ng kept the first {counted} of {needed}; --cyclic-samples {needed} keeps all"
+                "later samples: stress-ng kept the first {kept} of {needed}; --cyclic-samples {needed} keeps all"
             ));
         }
 
-        let end = self.rows.last().map_or(0, |(last, _)| last.saturating_add(self.step_ns));
-        let mut resolution = Resolution::even(self.step_ns);
-        if self.printed.is_some_and(|(first, all)| first < all) {
+        if let Some(Beyond { from_ns, count, .. }) = beyond {
+            let at_least = if self.needed.is_some() { "" } else { "at least " };
             missing.push(format!(
-                "samples beyond {end} ns: stress-ng printed the first buckets only; a larger --cyclic-dist shows all"
+                "samples beyond {from_ns} ns: {at_least}{count}, of unknown size up to the maximum; stress-ng printed the first {} buckets, a larger --cyclic-dist shows all",
+                self.printed.map_or(self.rows.len() as u64, |(first, _)| first)
             ));
         }
 
-        if let Some((_, max)) = self.extremes_ns.filter(|(_, max)| *max >= end) {
-            // At least the maximum itself is known to lie there.
-            resolution.beyond = Some(Beyond { from_ns: end, to_ns: max, count: 1 });
-        }
+        missing
+    }
+
+    fn stream(&self, number: Option<u32>) -> Stream {
+        let end_ns = self.rows.last().map_or(0, |(last, _)| last.saturating_add(self.step_ns));
+        let beyond = self.beyond(end_ns);
+        let missing = self.missing(beyond);
+        let resolution = Resolution { beyond, ..Resolution::even(self.step_ns) };
 
         let mut part = StreamPart::untimed(Series::SleepLatency, 0.0);
         for &(ns, n) in &self.rows {
