@@ -33,7 +33,8 @@ setup-peers:
 # computes: it runs beside them, where they leave it time, and in a directory of its own, because cargo lets one build into each.
 test: setup-test format build-tests ## all tests, with everything they need
 	@mkdir -p $(BESIDE)
-	@CARGO_TARGET_DIR=$(abspath $(BESIDE)) setsid sh scripts/give-way.sh $(MAKE) clippy outside loom doc packages >$(BESIDE)/log 2>&1 & \
+	@CARGO_TARGET_DIR=$(abspath $(BESIDE)) RUSTFLAGS="$(RUSTFLAGS) $$(sh scripts/link-flags.sh)" \
+	setsid sh scripts/give-way.sh $(MAKE) clippy outside loom doc packages >$(BESIDE)/log 2>&1 & \
 	trap "kill -- -$$!" INT TERM; \
 	$(MAKE) unit generated viewer; tests=$$?; \
 	wait $$!; beside=$$?; cat $(BESIDE)/log; [ $$tests = 0 ] && [ $$beside = 0 ]
@@ -61,7 +62,7 @@ outside: ## a program outside the workspace, with ethercrab and onbeat-segment a
 
 # Built for debugging, it runs as long and is built in half the time.
 loom: ## every interleaving of the ring and of the latest value, and broken twins that must fail
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --locked -p onbeat-rt --test ring_loom --test latest_loom --test broadcast_loom
+	RUSTFLAGS="$(RUSTFLAGS) --cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --locked -p onbeat-rt --test ring_loom --test latest_loom --test broadcast_loom
 
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace
