@@ -66,6 +66,7 @@ pub(crate) fn header(cell: Option<Cell>) -> Header {
     let timing = Timing {
         period_ns: PERIOD_NS,
         phase_ns: 0,
+        avoids_tick: false,
         deadline_ns: PERIOD_NS,
         work_ns: 0,
         wait: "sleep".to_owned(),

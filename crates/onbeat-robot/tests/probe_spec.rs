@@ -102,6 +102,7 @@ fn recorded_as(
     let timing = Timing {
         period_ns: T,
         phase_ns: 0,
+        avoids_tick: false,
         deadline_ns: T,
         work_ns: 0,
         wait: wait.into(),

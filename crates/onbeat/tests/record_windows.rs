@@ -25,6 +25,7 @@ fn run(cycles: u64, late: impl Fn(u64) -> u64) -> RunFile {
     let timing = Timing {
         period_ns: PERIOD,
         phase_ns: 0,
+        avoids_tick: false,
         deadline_ns: PERIOD,
         work_ns: 0,
         wait: "sleep".to_owned(),

@@ -124,7 +124,10 @@ fn judged(options: &GateOptions) -> Result<(Gate, f64), Failure> {
     let share = Share::from_percent(options.at);
     let more = Some(share).filter(|share| !SHARES.contains(share));
     let shares: Vec<Share> = SHARES.into_iter().chain(more).collect();
-    let digest_of = |n: usize, limit| digest(&paths[n], &names[n], n as u64, limit, &shares);
+    // Resampled as `onbeat compare BASELINE RUN` does, so that both print one interval.
+    let place_of = |n: usize| paths.len() - 1 - n;
+    let digest_of =
+        |n: usize, limit| digest(&paths[n], &names[n], place_of(n) as u64, limit, &shares);
     let run = digest_of(0, limit)?;
     let chosen = Chosen { tuning: options.tuning.clone(), load: options.load.clone() };
     let cells = chosen.cells(&run.summary);

@@ -181,6 +181,7 @@ mod tests {
         header.timing = Some(Timing {
             period_ns,
             phase_ns,
+            avoids_tick: false,
             deadline_ns: 1,
             work_ns: 0,
             wait: "sleep".into(),

@@ -127,6 +127,7 @@ impl Setting {
         Timing {
             period_ns: self.period_ns,
             phase_ns,
+            avoids_tick: self.phase == Phase::AvoidTick,
             deadline_ns: self.deadline_ns,
             work_ns: self.work_ns,
             wait: wait_words(self.wait),

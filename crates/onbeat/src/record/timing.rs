@@ -49,6 +49,10 @@ pub struct Timing {
     pub period_ns: u64,
     /// `r_0 mod T` of the first block.
     pub phase_ns: u64,
+    /// Whether that phase was chosen to avoid the kernel's tick, whose own phase is another after
+    /// each boot. Not recorded where the phase was given.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub avoids_tick: bool,
     /// D.
     pub deadline_ns: u64,
     /// Planned work per cycle.

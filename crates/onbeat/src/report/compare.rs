@@ -105,7 +105,7 @@ fn difference(series: Series, (mine, base): (&str, &str), ratios: &[Ratio]) -> S
     let words = series.words();
     let sized = |ratio: &Ratio| format!("{} {}", ratio.metric, ratio.words());
     let (differing, alike): (Vec<&Ratio>, Vec<&Ratio>) =
-        ratios.iter().filter(|ratio| ratio.low.is_some()).partition(|ratio| ratio.differs);
+        ratios.iter().filter(|ratio| ratio.low.is_some()).partition(|ratio| ratio.is_visible());
     if differing.is_empty() && alike.is_empty() {
         return format!(
             "{mine} and {base} have too few blocks or intervals for a confidence interval of their ratio"

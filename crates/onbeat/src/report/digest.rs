@@ -12,7 +12,7 @@ use super::statistics::{Percentile, Share};
 use super::summary::Summary;
 use super::units::{Letters, ratio, time_ns};
 use crate::cause::CauseKind;
-use crate::record::{Cell, RunFile, Series};
+use crate::record::{Cell, RunFile, Series, Timing};
 
 /// Percentiles that are compared.
 pub const SHARES: [Share; 4] = [Share::P50, Share::P99, Share::P99_9, Share::P99_99];
@@ -189,6 +189,16 @@ pub struct Ratio {
 }
 
 impl Ratio {
+    /// Whether it differs from 1 by more than the two decimals of [`words`](Self::words) hide:
+    /// in long runs medians that are nanoseconds apart differ.
+    #[must_use]
+    pub fn is_visible(&self) -> bool {
+        let hidden = 0.995..1.005;
+        let ends = self.low.zip(self.high);
+        self.differs
+            && !ends.is_some_and(|(low, high)| hidden.contains(&low) && hidden.contains(&high))
+    }
+
     /// `x 1.23 (1.1 to 1.4)`.
     #[must_use]
     pub fn words(&self) -> String {
@@ -282,6 +292,15 @@ impl RunFigures {
     }
 }
 
+/// The phase as typed. One that avoids the tick is the same setting wherever the tick is.
+fn phase_words(timing: &Timing) -> String {
+    if timing.avoids_tick {
+        "avoid-tick".to_owned()
+    } else {
+        time_ns(timing.phase_ns, Letters::Ascii)
+    }
+}
+
 fn settings(files: &[RunFile]) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::new();
     let Some(timing) = files.iter().find_map(|file| file.header.timing.as_ref()) else {
@@ -292,7 +311,7 @@ fn settings(files: &[RunFile]) -> BTreeMap<String, String> {
     add("deadline", time_ns(timing.deadline_ns, Letters::Ascii));
     add("work", time_ns(timing.work_ns, Letters::Ascii));
     add("overrun policy", timing.on_overrun.clone());
-    add("phase", time_ns(timing.phase_ns, Letters::Ascii));
+    add("phase", phase_words(timing));
 
     // Cells of a bench differ in these by intention.
     if !benched {
@@ -302,4 +321,48 @@ fn settings(files: &[RunFile]) -> BTreeMap<String, String> {
     }
 
     settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words_of(phase_ns: u64, avoids_tick: bool) -> String {
+        phase_words(&Timing {
+            period_ns: 1_000_000,
+            phase_ns,
+            avoids_tick,
+            deadline_ns: 1_000_000,
+            work_ns: 0,
+            wait: "sleep".to_owned(),
+            on_overrun: "skip".to_owned(),
+            cpu: None,
+            priority: 90,
+            delay_ns: 0,
+        })
+    }
+
+    #[test]
+    fn a_phase_that_avoids_the_tick_is_one_setting_wherever_the_tick_is() {
+        assert_eq!(words_of(333_471, true), words_of(82_740, true));
+        assert_ne!(words_of(333_471, false), words_of(82_740, false));
+        assert_ne!(words_of(333_471, true), words_of(333_471, false));
+    }
+
+    #[test]
+    fn a_difference_that_the_decimals_hide_is_not_visible() {
+        let ratio = |low: f64, high: f64, differs: bool| Ratio {
+            metric: "p50".to_owned(),
+            ratio: f64::midpoint(low, high),
+            low: Some(low),
+            high: Some(high),
+            supported: true,
+            differs,
+        };
+
+        assert!(!ratio(1.0002, 1.0008, true).is_visible());
+        assert!(!ratio(0.9951, 0.9999, true).is_visible());
+        assert!(ratio(1.0002, 1.0051, true).is_visible(), "its upper end is printed as 1.01");
+        assert!(!ratio(1.04, 1.06, false).is_visible(), "what does not differ never is");
+    }
 }

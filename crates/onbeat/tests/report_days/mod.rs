@@ -94,6 +94,7 @@ impl Day {
         let timing = Timing {
             period_ns: self.period_ns,
             phase_ns: 0,
+            avoids_tick: false,
             deadline_ns: self.period_ns,
             work_ns: 0,
             wait: "sleep".into(),

@@ -46,6 +46,7 @@ pub fn header(cell: Option<Cell>) -> Header {
         timing: Some(Timing {
             period_ns: PERIOD_NS,
             phase_ns: 0,
+            avoids_tick: false,
             deadline_ns: PERIOD_NS,
             work_ns: WORK_NS,
             wait: "sleep".to_owned(),
