@@ -237,14 +237,7 @@ fn cause(summary: &Summary) -> Vec<ClosingLine> {
         top(&causes, &cells).map(|top| TopCause { words: format!("{}{whose}", top.words), ..top })
     });
 
-    let Some(TopCause { words, remedy, check, measure }) = named else { return Vec::new() };
-    let mut lines = vec![
-        line("cause", words),
-        line("remedy", in_short(remedy.map_or(causes::NO_REMEDY, Advice::text))),
-    ];
-    lines.extend(check.map(|command| line("tunings", command)));
-    lines.extend(measure.map(|command| line("worth", command)));
-    lines
+    named.map_or_else(Vec::new, TopCause::into_lines)
 }
 
 /// The most frequent cause in words, what removes it, and the command that shows the tunings for
@@ -254,6 +247,18 @@ struct TopCause {
     remedy: Option<Advice>,
     check: Option<String>,
     measure: Option<String>,
+}
+
+impl TopCause {
+    /// The whole remedy: in some, what to do stands behind the first comma.
+    fn into_lines(self) -> Vec<ClosingLine> {
+        let Self { words, remedy, check, measure } = self;
+        let remedy = remedy.map_or(causes::NO_REMEDY, Advice::text);
+        let mut lines = vec![line("cause", words), line("remedy", remedy.to_owned())];
+        lines.extend(check.map(|command| line("tunings", command)));
+        lines.extend(measure.map(|command| line("worth", command)));
+        lines
+    }
 }
 
 /// The cause of most spikes: by who did it where one culprit made more than half of them late, with
@@ -280,16 +285,6 @@ fn top(causes: &Causes, cells: &[&CellSummary]) -> Option<TopCause> {
     let check = advice::tuning_command(&ids);
     let measure = advice::measure_command(&ids);
     Some(TopCause { words, remedy, check, measure })
-}
-
-/// A remedy without what stands behind a comma when it does not fit.
-fn in_short(first: &str) -> String {
-    let short = if first.chars().count() > WIDTH {
-        first.split(", ").next().unwrap_or(first)
-    } else {
-        first
-    };
-    short.trim().to_owned()
 }
 
 /// What would distinguish the best tuning from its ties, in a sentence; nothing without ties.
@@ -319,4 +314,20 @@ pub fn to_decide(summary: &Summary) -> Option<String> {
             )
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_remedy_is_never_cut() {
+        for remedy in [Advice::PinVcpu, Advice::OwnInterrupts, Advice::StopTick] {
+            let words = "steal: 1 of 1 spikes, worst 1 ms".to_owned();
+            let top = TopCause { words, remedy: Some(remedy), check: None, measure: None };
+            let lines = top.into_lines();
+            assert_eq!(lines[1].label, "remedy");
+            assert_eq!(lines[1].text, remedy.text());
+        }
+    }
 }
