@@ -54,6 +54,7 @@ build-tests:
 # Changes left by an interrupted onbeat on this machine would fail unrelated tests.
 unit: build-tests ## tests of all crates
 	$(TESTED) repair
+	python3 -m doctest tests/limits/run.py
 	python3 tests/limits/run.py
 
 # In the same target directory, so that dependencies are not built again.

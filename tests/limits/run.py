@@ -59,12 +59,27 @@ def without_successes(output):
     return re.sub(r"^successes:\n.*?(?=^test result: )", "", output, flags=re.DOTALL | re.MULTILINE)
 
 
+IGNORED = re.compile(r"test (?:\[skipped: (?P<kind>.*?)\] +)?(?P<name>.+?) +\.\.\. ignored(?:, (?P<built_in>.*)| \((?P<mimic>.*)\))?")
+
+
 def skips(output):
-    """Tests that were skipped, whole or in part, with their reasons: lines of their output that begin with "skipped"."""
+    """
+    Tests that were skipped, whole or in part, with their reasons: lines of their output that begin with "skipped", and what a harness ignored.
+
+    >>> skips("---- reads_a_clock stdout ----\\nskipped: no clock here\\nsuccesses:\\nskipped: of no test")
+    ['reads_a_clock: skipped: no clock here', 'skipped: of no test']
+    >>> skips("test [skipped: zsh is not installed] zsh_completes words  ... ignored")
+    ['zsh_completes words: skipped: zsh is not installed']
+    >>> skips("test a_peer_answers ... ignored (no python3)\\ntest b ... ignored, too long\\ntest c ... ignored\\ntest d ... ok")
+    ['a_peer_answers: skipped: no python3', 'b: skipped: too long', 'c: skipped without a reason']
+    """
     found = []
     test = ""
     for line in output.splitlines():
-        if head := re.fullmatch(r"---- (\S+) stdout ----", line):
+        if ignored := IGNORED.fullmatch(line):
+            reason = ignored["kind"] or ignored["built_in"] or ignored["mimic"]
+            found.append(f"{ignored['name']}: skipped{f': {reason}' if reason else ' without a reason'}")
+        elif head := re.fullmatch(r"---- (\S+) stdout ----", line):
             test = f"{head[1]}: "
         elif line.startswith(("skipped: ", "skipped in part: ")):
             found.append(test + line)
