@@ -268,7 +268,7 @@ fn dependencies_against_the_list(sources: &[Source]) -> Vec<String> {
         let normal = manifest.lines().skip_while(|(_, line)| *line != "[dependencies]").skip(1);
 
         for (number, line) in normal.take_while(|(_, line)| !line.starts_with('[')) {
-            let name = line.split([' ', '=']).next().unwrap_or_default().replace('-', "_");
+            let name = line.split([' ', '=', '.']).next().unwrap_or_default().replace('-', "_");
             if CRATES.contains(&name.as_str()) && !may.contains(&name.as_str()) {
                 found.push(manifest.at(number, &format!("may not depend on {name}")));
             }
@@ -294,7 +294,11 @@ fn a_dependency_that_no_entry_lists_is_found() {
         )
     };
     let right = manifest("onbeat-tune = { workspace = true }");
-    for wrong in ["onbeat-robot = { workspace = true }", "ethercrab = { workspace = true }"] {
+    for wrong in [
+        "onbeat-robot = { workspace = true }",
+        "onbeat-robot.workspace = true",
+        "ethercrab = { workspace = true }",
+    ] {
         catches(
             dependencies_against_the_list,
             "crates/onbeat/Cargo.toml",
