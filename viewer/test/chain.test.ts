@@ -24,7 +24,7 @@ function chained(): string {
   return `${cells.map(({ text }) => text).join('')}#[onbeat: ${JSON.stringify({ summary })}]\n`;
 }
 
-test('a chain is shown in cycles, with its prediction and what too few changes support marked', () => {
+test('a chain is shown in cycles, with its prediction, and what fewer than ten changes support is marked', () => {
   assert.deepEqual(chainRow(CHAIN), ['pelvis', 'left knee', 'pipelined', '500 µs', '3.00 to 4.00', '3.01', '3.50', '4.02', '4.40', '1,200']);
   assert.deepEqual(chainRow({ ...CHAIN, predicted: null, device_delay_ns: null, p99_supported: false }).slice(3, 9), ['–', '–', '3.01', '3.50', '~4.02', '4.40']);
 });

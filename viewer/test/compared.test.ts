@@ -65,7 +65,7 @@ describe('a comparison in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIU
         const section = await page.locator('#compared').innerText();
         for (const words of ['tuesday', 'longer', 'not distinguishable', 'fewer than 10 samples', 'PREEMPT_RT', 'not recorded', 'The loads differ', '60,000', '394', '411', 'does not count it']) assert.ok(section.includes(words), `${words} in ${section}`);
         assert.equal(await page.locator('#compared svg[role=img]').count(), 3);
-        assert.deepEqual(await page.locator('#compared details.folded .factor').allInnerTexts(), [''], 'what too few samples support is folded');
+        assert.deepEqual(await page.locator('#compared details.folded .factor').allInnerTexts(), [''], 'what fewer than ten samples support is folded');
         assert.match(await page.locator('#compared details.folded summary').innerText(), /^p[\d.]+ fewer than 10 samples beyond this value$/);
         assert.doesNotMatch(await page.locator('#causes').innerText(), /one after the other/, 'a warning is not a cause');
         assert.equal(await page.locator('#compared table.by-run tbody tr').count(), 2);

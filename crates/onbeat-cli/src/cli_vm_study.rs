@@ -8,7 +8,7 @@ use onbeat_tune::CpuList;
 
 pub(crate) const STUDY_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat vm study --quick
-      all stages in minutes, with too few samples for a comparison
+      all stages in minutes; the comparison stays inconclusive
   sudo onbeat vm study study.toml
       three runs of ten minutes each; run again, it resumes
 \x1b[1mFile\x1b[0m

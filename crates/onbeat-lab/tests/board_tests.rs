@@ -23,7 +23,7 @@ use test_lab::{BUSYBOX, RT, TestLab, packages};
 const STOCK: &str = "linux-image-amd64";
 /// Of the five of the command, so that sixty guests become thirty-six.
 const LOADS: [&str; 3] = ["idle", "cpu=40%", "cpu=80%"];
-/// With fewer the 99th percentile has too few samples beyond it.
+/// With fewer, less than ten samples lie beyond the 99th percentile.
 const LEAST_SAMPLES: u64 = 1000;
 
 fn tested() -> BoardTests {

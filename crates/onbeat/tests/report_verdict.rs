@@ -134,7 +134,7 @@ fn a_limit_holds_when_enough_releases_are_within_it() {
 }
 
 #[test]
-fn too_few_releases_are_no_verdict_even_with_none_over() {
+fn fewer_releases_than_needed_are_inconclusive_even_with_none_over() {
     let verdict = judge(&run_with_over("P", "paper", 6_000, 0), limit(99.99));
     assert_eq!((verdict.outcome, verdict.needed), (Outcome::Inconclusive, 29_956));
     assert_eq!(

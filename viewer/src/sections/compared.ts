@@ -16,7 +16,7 @@ function row(ratio: Ratio, bounds: [number, number]): HTMLElement {
   const sure = ratio.low !== null && ratio.high !== null;
   const span = spanOf(ratio);
   const interval = sure ? `${times(span.low)} … ${times(span.high)}` : 'no interval';
-  const words = sure ? WORDS[reading(span)] : ratio.supported ? 'INCONCLUSIVE: not enough samples for an interval' : UNSUPPORTED;
+  const words = sure ? WORDS[reading(span)] : ratio.supported ? 'INCONCLUSIVE: fewer than 4 blocks or intervals' : UNSUPPORTED;
   return h('div', { class: `effect compared${sure ? '' : ' unsure'}` },
     h('div', { class: 'factor' }, h('b', {}, ratio.metric)), forest(span, bounds, sure ? reading(span) : 'unclear', `ratio ${times(ratio.ratio)}, ${interval}: ${words}`),
     h('div', { class: 'ratio' }, h('b', {}, `${sure ? '' : '~ '}× ${times(ratio.ratio)}`), h('span', { class: 'muted' }, interval)), h('p', {}, words));
@@ -34,7 +34,7 @@ function ratios(found: readonly Beside[]): HTMLElement[] {
       ...own.filter(({ supported }) => supported).map((ratio) => row(ratio, bounds)), scale(bounds), unsupported(own, bounds))));
 }
 
-/** Ratios that too few samples support, folded into one line. */
+/** Ratios with fewer than ten samples beyond the value, folded into one line. */
 function unsupported(all: readonly Ratio[], bounds: [number, number]): HTMLElement | null {
   const rest = all.filter(({ supported }) => !supported);
   if (rest.length === 0) return null;

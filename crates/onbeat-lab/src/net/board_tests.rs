@@ -102,7 +102,7 @@ pub struct BoardTests {
     /// Loads, as `onbeat load` takes them.
     pub loads: Vec<String>,
     /// Time of each measurement of edges, in the guest's time; writes take a quarter of it, for as many
-    /// cycles. At least 2.1 s, or the 99th percentile has too few samples beyond it.
+    /// cycles. At least 2.1 s, or the 99th percentile has fewer than ten samples beyond it.
     pub duration: Duration,
 }
 

@@ -267,8 +267,8 @@ impl StudyFile {
         })
     }
 
-    /// The same study in minutes: one run of 2 s, and stages alone. Too few samples for a
-    /// comparison; it shows that everything works.
+    /// The same study in minutes: one run of 2 s, and stages alone. The comparison
+    /// stays inconclusive; it shows that everything works.
     #[must_use]
     pub fn quick(self) -> Self {
         Self {

@@ -1,6 +1,6 @@
 //! Chooses KVM or software emulation by running a guest.
 //!
-//! The device node is not enough: a virtual machine may offer `/dev/kvm` and emulate every
+//! The device node alone proves nothing: a virtual machine may offer `/dev/kvm` and emulate every
 //! instruction of its guests.
 
 use std::fs::File;

@@ -27,7 +27,7 @@ pub enum TrajectoryError {
         /// Word searched for in the joints' names.
         part: &'static str,
     },
-    /// The file has too few samples.
+    /// The file has fewer than two samples.
     #[error(
         "the CSV file has {lines} lines; it needs a header (time, names of joints) and two lines of numbers"
     )]

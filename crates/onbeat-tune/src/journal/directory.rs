@@ -50,7 +50,7 @@ pub fn default_directory(
 pub(crate) struct DirectoryLock(File);
 
 impl Drop for DirectoryLock {
-    /// Closing the file is not enough: a process that another thread is just forking shares the
+    /// Closing the file would not do: a process that another thread is just forking shares the
     /// descriptor until it executes its program, and would hold the lock until then.
     fn drop(&mut self) {
         let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);

@@ -148,7 +148,7 @@ struct PreemptionWitness {
 
 impl PreemptionWitness {
     /// Sleeps repeatedly and returns the longest lateness in nanoseconds; `None` without real-time
-    /// priority or with too few sleeps.
+    /// priority or with fewer sleeps than needed.
     fn stand(&self, cpu: u32) -> Option<u64> {
         let grants = ThreadRequest { fifo: Some(2), cpu: Some(cpu), ..ThreadRequest::default() }
             .prepare_thread();

@@ -24,7 +24,7 @@ pub(super) struct Stretches {
 }
 
 impl Stretches {
-    /// `None` when there are too few.
+    /// `None` with fewer than [`LEAST_STRETCHES`].
     pub(super) fn from_file(file: &RunFile, series: Series) -> Option<Self> {
         let mut parts: Vec<Distribution> = file
             .blocks

@@ -4,6 +4,7 @@
 //! above, or in the page.
 
 use super::best::Overall;
+use super::bootstrap::LEAST_STRETCHES;
 use super::causes::{self, Causes};
 use super::cell::CellSummary;
 use super::events::alarms_in_words;
@@ -309,7 +310,7 @@ pub fn to_decide(summary: &Summary) -> Option<String> {
         ),
         None => {
             format!(
-                "{} and {names} have too few blocks to be distinguished: measure longer",
+                "INCONCLUSIVE which of {} and {names} is better: equal tails, or fewer than {LEAST_STRETCHES} blocks or intervals; measure longer",
                 best.tuning
             )
         }

@@ -42,7 +42,7 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
 
     for run in runs {
         for cell in &run.summary.cells {
-            warnings.extend(too_few(run, cell));
+            warnings.extend(unsupported_p99(run, cell));
         }
     }
 
@@ -73,7 +73,7 @@ fn are_single(runs: &[Digest]) -> bool {
     runs.iter().all(|run| run.summary.cells.len() == 1)
 }
 
-fn too_few(run: &Digest, cell: &CellSummary) -> Option<String> {
+fn unsupported_p99(run: &Digest, cell: &CellSummary) -> Option<String> {
     let of = cell.main()?.1.count;
     (!Share::P99.is_supported_by(of)).then(|| {
         let name = if run.summary.cells.len() > 1 {

@@ -9,8 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::bootstrap::LEAST_STRETCHES;
 use super::cell::CellSummary;
 use super::comparable;
+use super::statistics::LEAST_ABOVE;
 use super::units::{Letters, cell_name, time_ns};
 use crate::record::Series;
 
@@ -108,7 +110,7 @@ fn difference(series: Series, (mine, base): (&str, &str), ratios: &[Ratio]) -> S
         ratios.iter().filter(|ratio| ratio.low.is_some()).partition(|ratio| ratio.is_visible());
     if differing.is_empty() && alike.is_empty() {
         return format!(
-            "{mine} and {base} have too few blocks or intervals for a confidence interval of their ratio"
+            "INCONCLUSIVE whether {mine} and {base} differ: fewer than {LEAST_STRETCHES} blocks or intervals, or fewer than {LEAST_ABOVE} samples beyond each percentile"
         );
     }
 

@@ -52,8 +52,8 @@ pub struct Bootstrap {
     pub seed: u64,
     /// Number of resamples; at least 1,000 for stable ends.
     pub resamples: u32,
-    /// The farthest percentile to compare; a lower one is taken where a cell has too few samples
-    /// for it.
+    /// The farthest percentile to compare; a lower one is taken where a cell has fewer than ten
+    /// samples beyond it.
     pub at_most: Share,
 }
 
@@ -186,8 +186,8 @@ struct FactorComparison {
 }
 
 impl FactorComparison {
-    /// `None` when no two cells differ by the factor only, or they have too few samples even for
-    /// the median.
+    /// `None` when no two cells differ by the factor only, or fewer than ten of their samples
+    /// lie beyond even the median.
     fn new(factor: String, cells: &BTreeMap<Factors, Stretches>, at_most: Share) -> Option<Self> {
         let pairs =
             cells.keys().filter_map(|without| Some((without.clone(), without.with(&factor)?)));

@@ -40,7 +40,7 @@ pub(super) struct RankedTuning<'c> {
 /// Releases that were too late, out of all, over all loads.
 struct LateReleases {
     rate: f64,
-    /// The rate of stretches drawn again; empty where there are too few stretches.
+    /// The rate of stretches drawn again; empty with fewer than [`LEAST_STRETCHES`].
     draws: Vec<f64>,
 }
 
@@ -180,7 +180,7 @@ impl<'c> RankedTuning<'c> {
     }
 
     /// The lower end of the interval of by how much the logarithm of this one's tail is behind the
-    /// leader's; the difference itself where there are too few stretches for an interval.
+    /// leader's; the difference itself with fewer than [`LEAST_STRETCHES`].
     fn tail_behind(&self, leader: &Self) -> Option<f64> {
         let behind = self.ln_tail() - leader.ln_tail();
         match (&leader.tail, &self.tail) {

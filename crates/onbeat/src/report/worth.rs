@@ -25,7 +25,7 @@ const COMPARED_BY: [Share; 5] = [Share::P99_99, Share::P99_9, Share::P99, Share:
 pub struct WorthRequest {
     /// The series.
     pub series: Series,
-    /// The percentile; a lower one is taken where blocks have too few samples for it.
+    /// The percentile; a lower one is taken where blocks have fewer than ten samples beyond it.
     pub at: Share,
 }
 
@@ -59,14 +59,14 @@ pub struct Worth {
 /// Why no interval can be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoWorth {
-    /// Too few pairs of blocks.
+    /// Fewer than [`LEAST_PAIRS`] pairs of blocks.
     #[error("{pairs} pairs of blocks were measured and {LEAST_PAIRS} are needed; measure longer")]
     TooFewPairs {
         /// How many there are.
         pairs: usize,
     },
-    /// Too few samples even for the median.
-    #[error("{samples} samples are too few to compare; measure longer")]
+    /// Fewer than ten samples beyond even the median.
+    #[error("the shortest block has {samples} samples, fewer than 10 of them beyond the median; measure longer")]
     TooFewSamples {
         /// Of the shortest block.
         samples: u64,

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_names_clock_and_unit_and_leaves_out_what_too_few_samples_support() {
+    fn a_table_names_clock_and_unit_and_leaves_out_unsupported_percentiles() {
         let cells = [cell("idle", (1..=2000).map(|n| n * 8)), cell("writer", [40_008, 50_000])];
         let table = figures_table(Series::ReleaseLatency, &cells);
         let text = table.to_text(120);

@@ -92,7 +92,7 @@ pub enum NoEstimate {
         /// Thresholds tried.
         tried: usize,
     },
-    /// Some of the largest values stand apart: another cause, of which too few were seen.
+    /// Some of the largest values stand apart: another cause, seen too rarely to judge.
     StandApart {
         /// How many.
         peaks: usize,
