@@ -66,7 +66,9 @@ pub enum NoWorth {
         pairs: usize,
     },
     /// Fewer than ten samples beyond even the median.
-    #[error("the shortest block has {samples} samples, fewer than 10 of them beyond the median; measure longer")]
+    #[error(
+        "the shortest block has {samples} samples, fewer than 10 of them beyond the median; measure longer"
+    )]
     TooFewSamples {
         /// Of the shortest block.
         samples: u64,
