@@ -101,6 +101,25 @@ fn a_loop_that_was_given_a_cpu_runs_there_alone() {
     assert!(!seen.is_empty() && seen.iter().all(|there| *there == cpu), "CPU {cpu}: {seen:?}");
 }
 
+/// Locked memory of this process, in KiB.
+fn locked_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmLck:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn a_loop_that_locks_memory_runs_with_all_of_it_locked() {
+    let mut seen_kib = Vec::new();
+    let own = Loop::new(Period::from_hz(1000)).lock_memory().accept_refusals().releases(5);
+    let report = own.run(|_| seen_kib.push(locked_kib())).unwrap();
+    if let Some(refused) = report.refused.first() {
+        return println!("skipped: memory cannot be locked here: {refused:?}");
+    }
+    // A program with its libraries and stacks has more than a mebibyte; no other test locks any.
+    assert!(!seen_kib.is_empty() && seen_kib.iter().all(|kib| *kib > 1024), "{seen_kib:?} KiB");
+}
+
 #[test]
 fn a_panic_of_the_closure_ends_the_loop_in_one_sentence() {
     let why = onbeat::run(Period::from_hz(1000), |cycle| assert!(cycle.index < 5)).unwrap_err();
