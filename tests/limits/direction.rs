@@ -294,6 +294,7 @@ fn a_dependency_that_no_entry_lists_is_found() {
         )
     };
     let right = manifest("onbeat-tune = { workspace = true }");
+
     for wrong in [
         "onbeat-robot = { workspace = true }",
         "onbeat-robot.workspace = true",

@@ -199,6 +199,7 @@ impl Default for StudyTable {
             name: name.to_owned(),
             settings: ids.iter().map(|id| (*id).to_owned()).collect(),
         };
+
         Self {
             kernel: "linux-image-rt-amd64".to_owned(),
             modules: None,

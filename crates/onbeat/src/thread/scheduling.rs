@@ -181,8 +181,8 @@ struct DeadlineAttributes {
 /// before threads of any priority. [`run_as_ordinary`] undoes it.
 ///
 /// # Errors
-/// The kernel's error: no privilege, less free bandwidth than asked for, or the thread may not run on all
-/// CPUs of its root domain.
+/// The kernel's error: no privilege, less free bandwidth than asked for, or the thread may not run
+/// on all CPUs of its root domain.
 pub(crate) fn run_by_deadline(runtime_ns: u64, period_ns: u64) -> io::Result<()> {
     let attributes = DeadlineAttributes {
         size: size_of::<DeadlineAttributes>() as u32,
