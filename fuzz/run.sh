@@ -49,9 +49,14 @@ flags="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-arg
 -Cllvm-args=-sanitizer-coverage-pc-table -Clink-dead-code"
 RUSTFLAGS="$flags" $cargo build --locked --release --target "$host" $(for target in $targets; do echo "--bin $target"; done)
 
-for target in $targets; do
-    echo "fuzz: $target, $seconds s"
-    mkdir -p "target/found/$target"
-    # shellcheck disable=SC2086
-    "target/$host/release/$target" $options -artifact_prefix="artifacts/$target-" "target/found/$target" "corpus/$target"
-done
+# As many at a time as there are CPUs; the output of each is printed when it ends. xargs fails when one of them has failed.
+export seconds options found="target/found" built="target/$host/release"
+# shellcheck disable=SC2016,SC2086 # expanded by the inner shell; several words
+printf '%s\n' $targets | xargs -P "$(nproc)" -I '{}' sh -c '
+    target=$1
+    mkdir -p "$found/$target"
+    status=0
+    "$built/$target" $options -artifact_prefix="artifacts/$target-" "$found/$target" "corpus/$target" >"$found/$target.log" 2>&1 || status=$?
+    printf "fuzz: %s, %s s\n%s\n" "$target" "$seconds" "$(cat "$found/$target.log")"
+    exit $status
+' fuzz '{}'
