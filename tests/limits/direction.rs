@@ -4,8 +4,9 @@ use crate::source::{Source, code, code_without_tests, paths, tracked};
 use crate::{catches, holds, rust_below};
 
 /// All crates as paths name them.
-const CRATES: [&str; 12] = [
+const CRATES: [&str; 13] = [
     "onbeat_rt",
+    "onbeat_host",
     "onbeat_tune",
     "onbeat_ethercat",
     "onbeat_segment",
@@ -23,28 +24,22 @@ const CRATES: [&str; 12] = [
 /// earlier entries.
 ///
 /// A room of `onbeat` is named by its name alone.
-const MAY_NAME: [(&str, &[&str]); 25] = [
+const MAY_NAME: [(&str, &[&str]); 26] = [
     ("crates/onbeat-rt/src/", &[]),
-    ("crates/onbeat-tune/src/", &["onbeat_rt"]),
-    ("crates/onbeat-ethercat/src/", &["onbeat_rt"]),
+    ("crates/onbeat-host/src/", &[]),
+    ("crates/onbeat-tune/src/", &["onbeat_rt", "onbeat_host"]),
+    ("crates/onbeat-ethercat/src/", &["onbeat_rt", "onbeat_host"]),
     ("crates/onbeat-segment/src/", &["onbeat_rt", "onbeat_ethercat"]),
-    ("crates/onbeat-control/src/", &["onbeat_rt", "onbeat_ethercat"]),
+    ("crates/onbeat-control/src/", &["onbeat_rt", "onbeat_host", "onbeat_ethercat"]),
     ("crates/onbeat-message/src/", &[]),
     ("crates/onbeat/src/host", &["onbeat_rt", "onbeat_tune::user"]),
     ("crates/onbeat/src/thread", &["onbeat_rt"]),
     ("crates/onbeat/src/cause", &["onbeat_rt", "host", "thread"]),
     (
         "crates/onbeat/src/record",
-        &[
-            "onbeat_rt",
-            "onbeat_ethercat::event",
-            "onbeat_ethercat::input",
-            "host",
-            "thread",
-            "cause",
-        ],
+        &["onbeat_rt", "onbeat_ethercat::event", "onbeat_host", "host", "thread", "cause"],
     ),
-    ("crates/onbeat/src/import", &["onbeat_rt", "onbeat_ethercat::input", "host", "record"]),
+    ("crates/onbeat/src/import", &["onbeat_rt", "onbeat_host", "host", "record"]),
     ("crates/onbeat/src/load", &["onbeat_rt"]),
     // A fault that changes a setting of the host does so by the journal of `onbeat-tune`.
     (
@@ -53,10 +48,7 @@ const MAY_NAME: [(&str, &[&str]); 25] = [
     ),
     ("crates/onbeat/src/probe", &["onbeat_rt", "host", "thread", "cause", "record", "inject"]),
     // A device in the kernel is a program as those that watch the scheduler.
-    (
-        "crates/onbeat/src/net",
-        &["onbeat_rt", "onbeat_ethercat::input", "thread", "cause", "record", "probe"],
-    ),
+    ("crates/onbeat/src/net", &["onbeat_rt", "onbeat_host", "thread", "cause", "record", "probe"]),
     ("crates/onbeat/src/control_loop", &["onbeat_rt", "thread", "record", "probe"]),
     (
         "crates/onbeat/src/bench",
@@ -69,6 +61,7 @@ const MAY_NAME: [(&str, &[&str]); 25] = [
         "crates/onbeat-robot/src/",
         &[
             "onbeat_rt",
+            "onbeat_host",
             "onbeat_ethercat",
             "onbeat_segment",
             "onbeat_control",
@@ -76,14 +69,15 @@ const MAY_NAME: [(&str, &[&str]); 25] = [
             "onbeat",
         ],
     ),
-    ("crates/onbeat-lab/src/", &["onbeat_rt", "onbeat_tune", "onbeat"]),
+    ("crates/onbeat-lab/src/", &["onbeat_rt", "onbeat_host", "onbeat_tune", "onbeat"]),
     ("crates/onbeat-c/src/", &["onbeat_rt", "onbeat_control", "onbeat"]),
     // Nobody names it: `onbeat` starts it as a program.
-    ("crates/onbeat-gateway/src/", &["onbeat_control", "onbeat_message"]),
+    ("crates/onbeat-gateway/src/", &["onbeat_host", "onbeat_control", "onbeat_message"]),
     (
         "crates/onbeat-cli/src/",
         &[
             "onbeat_rt",
+            "onbeat_host",
             "onbeat_tune",
             "onbeat_ethercat",
             "onbeat_segment",

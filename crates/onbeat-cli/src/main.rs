@@ -18,8 +18,6 @@ mod cli_vm_study;
 mod cmd;
 mod complete;
 mod completion;
-#[cfg(test)]
-mod help_limits;
 mod options;
 mod probes;
 mod signals;

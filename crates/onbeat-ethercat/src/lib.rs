@@ -11,7 +11,6 @@
 //! | [`coe`], [`esi`], [`sii`] | CoE objects, vendors' ESI files, EEPROMs (SII) |
 //! | [`step`], [`event`], [`event_words`] | the interface of a robot controller, events of a bus as records and as text |
 //! | [`wire`], [`carrier`] | transport of frames: the trait [`Wire`](wire::Wire), raw and AF_XDP sockets, private veth pairs |
-//! | [`input`] | reading of files named by users |
 //!
 //! Terms are those of the ETG's standards: MainDevice, SubDevice, working counter, AL state. Absent
 //! on purpose: simulated devices (`onbeat-segment`), a MainDevice (`onbeat-robot`), and reading of
@@ -44,7 +43,6 @@ pub mod description;
 pub mod esi;
 pub mod event;
 pub mod event_words;
-pub mod input;
 pub mod layout;
 pub mod link_errors;
 pub mod registers;

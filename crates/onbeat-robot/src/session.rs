@@ -52,8 +52,8 @@ use onbeat::probe::{BlockPlan, Interruptions, Run, RunError};
 use onbeat::record::{MotionNote, Note, Recorder, RobotNote, RunFile};
 use onbeat_control::BusSide;
 use onbeat_ethercat::event::Event;
-use onbeat_ethercat::input;
 use onbeat_ethercat::layout::Layout;
+use onbeat_host::foreign;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Consumer, Instant, Slot, split};
@@ -123,7 +123,7 @@ impl RobotFile {
             (Segment::HUMANOID.to_owned(), Description::from_toml(Segment::HUMANOID)?)
         } else {
             let failed = |source| RobotFileError::Read { path: path.to_owned(), source };
-            let text = input::text(path, input::MOST_BYTES_BY_HAND).map_err(failed)?;
+            let text = foreign::text(path, foreign::MOST_BYTES_BY_HAND).map_err(failed)?;
             (text, Description::from_file(path)?)
         };
 

@@ -15,7 +15,7 @@ use onbeat::report::junit::junit;
 use onbeat::report::statistics::Share;
 use onbeat::report::units::cell_name;
 use onbeat::report::{CellSummary, Outcome};
-use onbeat_ethercat::input;
+use onbeat_host::foreign;
 
 use super::compare::{digest, names};
 use super::{ExitVerdict, Failure, whole};
@@ -99,7 +99,7 @@ pub(crate) fn not_understood(why: &str) {
         )
     });
     // An invalid command line may name any file there; only what looks like a result is replaced.
-    let may_replace = |to: &PathBuf| match input::read(to, input::MOST_BYTES_BY_HAND) {
+    let may_replace = |to: &PathBuf| match foreign::read(to, foreign::MOST_BYTES_BY_HAND) {
         Ok(bytes) => {
             !whole::is_standard_output(to) && (bytes.is_empty() || bytes.starts_with(b"<?xml"))
         }

@@ -10,7 +10,7 @@ use onbeat::import::{self, Format, SourceOptions, Stream};
 use onbeat::record::Cell;
 use onbeat::record::run_dir::NewRunDir;
 use onbeat::report::imported::UNKNOWN;
-use onbeat_ethercat::input;
+use onbeat_host::foreign;
 
 use super::failure::ImportFailure;
 use super::{ExitVerdict, Failure, runs, show, typed};
@@ -73,7 +73,7 @@ fn asked(options: &ImportOptions) -> SourceOptions {
 
 fn read(path: &Path, asked: &SourceOptions) -> Result<Vec<Stream>, Failure> {
     let failed = |source| ImportFailure::Import { path: path.to_owned(), source };
-    let file = input::open(path).map_err(|source| Failure::File {
+    let file = foreign::open(path).map_err(|source| Failure::File {
         what: "read",
         path: path.to_owned(),
         source,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use onbeat_ethercat::input;
+use onbeat_host::foreign;
 use onbeat_message::{LcmTypes, TypeSet};
 
 use super::Failure;
@@ -42,7 +42,7 @@ fn is_lcm(path: &Path) -> bool {
 
 fn definition(path: &Path) -> Result<String, Failure> {
     let failed = |source| Failure::File { what: "read", path: path.to_owned(), source };
-    input::text(path, input::MOST_BYTES_BY_HAND).map_err(failed)
+    foreign::text(path, foreign::MOST_BYTES_BY_HAND).map_err(failed)
 }
 
 /// Returns the type that a file is named after: `.../PACKAGE/msg/Name.msg`.

@@ -12,7 +12,7 @@ use onbeat::record::{Header, Series};
 use onbeat::thread::Grant;
 use onbeat_control::{BusSide, Image, ImageSettings};
 use onbeat_ethercat::event::Event;
-use onbeat_ethercat::input;
+use onbeat_host::foreign;
 use onbeat_robot::bus::{BusOptions, ExchangeMode, InProcess, Packets, Wire};
 use onbeat_robot::cycle_messages::CycleMessages;
 use onbeat_robot::live_view::LiveView;
@@ -188,7 +188,7 @@ pub(super) fn trajectory(
         TrajectoryWord::Gait => Trajectory::gait(joints)?,
         TrajectoryWord::Csv(path) => {
             let failed = |source| Failure::File { what: "read", path: path.clone(), source };
-            let text = input::text(&path, input::MOST_BYTES_BY_HAND).map_err(failed)?;
+            let text = foreign::text(&path, foreign::MOST_BYTES_BY_HAND).map_err(failed)?;
             Trajectory::csv(&text, joints)
                 .map_err(|source| RobotFailure::Played { path, source })?
         }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use onbeat::probe::Interruptions;
 use onbeat::thread::ThreadRequest;
 use onbeat_ethercat::carrier::{CarrierError, Interface, Role};
-use onbeat_ethercat::input;
+use onbeat_host::foreign;
 use onbeat_segment::serving::{LOG_QUEUE, Pcap, ServeOptions, serve};
 use onbeat_segment::{Description, FaultChange, FaultLog, FaultLogEntry, Link, Segment as Devices};
 
@@ -187,7 +187,7 @@ fn link_of(options: &SegmentRunOptions) -> Result<Link, Failure> {
     let description = if file == Path::new("humanoid") {
         Description::from_toml(Devices::HUMANOID)?
     } else if is_esi {
-        let bytes = input::read(file, input::MOST_BYTES_BY_HAND)
+        let bytes = foreign::read(file, foreign::MOST_BYTES_BY_HAND)
             .map_err(|source| Failure::File { what: "read", path: file.clone(), source })?;
         Description::from_esi(&bytes, &file.display().to_string(), &options.device)?
     } else {

@@ -32,7 +32,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::esi::{self, DeviceSelector, EsiDevice};
-use crate::input;
+use onbeat_host::foreign;
 
 pub use error::DescriptionError;
 pub use fault_table::FaultTable;
@@ -261,7 +261,7 @@ impl Description {
             file: path.display().to_string(),
             why: error.to_string(),
         };
-        let bytes = input::read(path, input::MOST_BYTES_BY_HAND).map_err(unread)?;
+        let bytes = foreign::read(path, foreign::MOST_BYTES_BY_HAND).map_err(unread)?;
         if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("xml")) {
             return Self::from_esi(&bytes, &path.display().to_string(), &[]);
         }
@@ -271,7 +271,7 @@ impl Description {
         })?;
         let directory = path.parent().unwrap_or(Path::new(""));
         Self::from_toml_with(&text, |name| {
-            input::read(&directory.join(name), input::MOST_BYTES_BY_HAND)
+            foreign::read(&directory.join(name), foreign::MOST_BYTES_BY_HAND)
         })
     }
 }

@@ -156,7 +156,7 @@ impl Past {
         dropped: impl FnOnce(&mut PastReader) -> Option<DroppedBlock>,
     ) -> Result<Self, RunFileError> {
         let failed = |source| RunFileError::Read { path: path.to_owned(), source };
-        onbeat_ethercat::input::open(path).map_err(failed)?;
+        onbeat_host::foreign::open(path).map_err(failed)?;
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
         lock_of(&file).map_err(|()| RunFileError::BeingWritten { path: path.to_owned() })?;
         let mut reading = PastReader::default();

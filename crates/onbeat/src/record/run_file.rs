@@ -380,7 +380,7 @@ enum JointReading {
 const JOINTS_NOTE: &str = r#"{"joints":"#;
 
 fn bytes_of(path: &Path) -> Result<Vec<u8>, RunFileError> {
-    onbeat_ethercat::input::read(path, MOST_BYTES)
+    onbeat_host::foreign::read(path, MOST_BYTES)
         .map_err(|source| RunFileError::Read { path: path.to_owned(), source })
 }
 

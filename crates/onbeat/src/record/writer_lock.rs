@@ -7,7 +7,7 @@ use rustix::fs::{FlockOperation, flock};
 
 /// Whether a process has a run file open for writing. The lock of a killed writer is released.
 pub(super) fn is_being_written(path: &Path) -> bool {
-    onbeat_ethercat::input::open(path).is_ok_and(|file| {
+    onbeat_host::foreign::open(path).is_ok_and(|file| {
         flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
     })
 }

@@ -279,7 +279,7 @@ impl Network {
     /// # Errors
     /// [`NetPlanError`].
     pub fn read(path: &Path) -> Result<Self, NetPlanError> {
-        let text = onbeat_ethercat::input::text(path, onbeat_ethercat::input::MOST_BYTES_BY_HAND)
+        let text = onbeat_host::foreign::text(path, onbeat_host::foreign::MOST_BYTES_BY_HAND)
             .map_err(|source| NetPlanError::Read { path: path.to_owned(), source })?;
         Self::parse(&text)
     }

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use onbeat_ethercat::input;
+use onbeat_host::foreign;
 
 use super::{BENCH_FILE, RUN_FILE_ENDING, RunDirError, failed};
 use crate::record::note::Header;
@@ -108,7 +108,7 @@ pub fn main_series(path: &Path) -> Series {
 /// Reads the header of a run file and nothing behind it; `None` for anything else.
 pub(super) fn header_of(file: &Path) -> Option<Header> {
     let mut beginning = Vec::new();
-    input::open(file).ok()?.take(BEGINNING_BYTES).read_to_end(&mut beginning).ok()?;
+    foreign::open(file).ok()?.take(BEGINNING_BYTES).read_to_end(&mut beginning).ok()?;
     Some(RunFile::parse(file, &beginning).ok()?.header)
 }
 

@@ -1,0 +1,14 @@
+//! Facts of the machine, and files of other users and processes.
+//!
+//! [`foreign`] is the only opener of files that somebody else may have made; [`runtime_dir`] is where
+//! processes of one user share objects. Both check what was opened, never what a path led to before.
+//!
+//! ```
+//! use onbeat_host::foreign::Opening;
+//!
+//! let why = Opening::named_by_user().at_most(1 << 20).text(std::path::Path::new("/dev/zero")).unwrap_err();
+//! assert_eq!(why.to_string(), "it is a device, not a regular file");
+//! ```
+
+pub mod foreign;
+pub mod runtime_dir;
