@@ -1,8 +1,8 @@
-/* The control interface of onbeat for C and C++: the process image of a bus in shared memory.
+/* The control interface of onbeat for C and C++: the process image of a bus.
  *
- * This file is complete; no library is needed. It supports images with wait-free sharing, the default: a reader never delays the bus,
- * and makes no system call. Images with a lock (--sharing pi, plain) are refused, because a mutex is only valid for the C library that
- * initialised it. docs/control.md specifies memory layout and rules.
+ * This file is complete; no library is needed. A handle is a connection to the bus's socket and a read-only view of its memory: a reader never
+ * delays the bus, and reading makes no system call. It supports images with wait-free sharing, the default; others (--sharing pi, plain) are
+ * refused. docs/control.md specifies messages, memory layout and rules.
  *
  *     struct onbeat_control bus;
  *     if (onbeat_control_open(&bus, "onbeat") != ONBEAT_OK) ...
@@ -19,15 +19,18 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -42,16 +45,14 @@
 
 /* ---- memory layout ---- */
 
-#define ONBEAT_ABI 5u
+#define ONBEAT_ABI 6u
 #define ONBEAT_SLOTS 4u
 #define ONBEAT_CYCLE_BYTES 56u
 #define ONBEAT_EVENT_BYTES 32u
 #define ONBEAT_ERROR_WORDS 8u /* words of the record of a device's errors */
-#define ONBEAT_GOAL_HEAD 3u /* words of a goal before its bits: process, time of creation, flags */
+#define ONBEAT_GOAL_HEAD 2u /* words of a goal before its bits: time of creation, flags */
 #define ONBEAT_LAST_GOAL 1u /* flag: the commander has left */
 #define ONBEAT_MOST_JOINTS 256u
-#define ONBEAT_PID_BITS 22
-#define ONBEAT_REQUESTS 16u
 #define ONBEAT_REQUEST_BYTES 1024u /* maximum bytes of an SDO transfer */
 #define ONBEAT_REGISTER_BYTES 512u /* maximum bytes of an access to registers */
 #define ONBEAT_BUCKETS 592u
@@ -59,54 +60,44 @@
 
 /* At offset 0. Constant once `magic` is set, except `state`, `answered_at`, `link` and `answering`. */
 struct onbeat_header {
-    uint64_t magic;                 /*   0: "ONBEATCI" */
-    uint32_t abi;                   /*   8: ONBEAT_ABI */
-    uint32_t sharing;               /*  12: 0 wait-free, 1 pi, 2 plain */
-    uint64_t total_bytes;           /*  16 */
-    uint64_t layout_hash;           /*  24: hash of the device table */
-    uint64_t generation;            /*  32: number of bus processes that had this name in succession */
-    uint64_t bus;                   /*  40: the bus process, see onbeat_process */
-    uint32_t state;                 /*  48: 1 running, 2 ended in order, 3 taken over */
-    uint32_t waking;                /*  52: 1 if the bus wakes waiting processes */
-    uint32_t devices;               /*  56 */
-    uint32_t values;                /*  60 */
-    uint32_t input_bytes;           /*  64 */
-    uint32_t output_bytes;          /*  68 */
-    uint32_t stale_after;           /*  72: cycles for which outputs are sent after a write */
-    uint32_t events;                /*  76: number of events kept */
-    uint64_t live_at;               /*  80: offsets in bytes from the start */
-    uint64_t table_at;              /*  88 */
-    uint64_t states_at;             /*  96 */
-    uint64_t image_at;              /* 104 */
-    uint64_t outputs_at;            /* 112 */
-    uint64_t events_at;             /* 120 */
-    uint64_t stats_at;              /* 128 */
-    uint64_t requests_at;           /* 136 */
-    char segment[64];               /* 144 */
-    uint32_t joints;                /* 208: number of joints that follow goals */
-    uint32_t goal_age_us;           /* 212: maximum age of a goal */
-    uint64_t joints_at;             /* 216 */
-    uint64_t goals_at;              /* 224 */
-    uint64_t answered_at;           /* 232: when all frames of a cycle were last answered, CLOCK_MONOTONIC in ns; 0 before the first cycle */
-    uint32_t link;                  /* 240: enum onbeat_link of the interface */
-    uint32_t answering;             /* 244: number of devices that processed the last answered frame */
-    uint64_t link_errors_at;        /* 248 */
+    uint64_t magic;        /*   0: "ONBEATCI" */
+    uint32_t abi;          /*   8: ONBEAT_ABI */
+    uint32_t sharing;      /*  12: 0 wait-free, 1 pi, 2 plain */
+    uint64_t total_bytes;  /*  16 */
+    uint64_t layout_hash;  /*  24: hash of the device table */
+    uint64_t instance;     /*  32: differs between two images of one name */
+    uint32_t bus;          /*  40: id of the bus process */
+    uint32_t state;        /*  44: 1 running, 2 ended in order */
+    uint32_t devices;      /*  48 */
+    uint32_t values;       /*  52 */
+    uint32_t input_bytes;  /*  56 */
+    uint32_t output_bytes; /*  60 */
+    uint32_t stale_after;  /*  64: cycles for which outputs are sent after a write */
+    uint32_t events;       /*  68: number of events kept */
+    uint32_t joints;       /*  72: number of joints that follow goals */
+    uint32_t goal_age_us;  /*  76: maximum age of a goal */
+    uint64_t live_at;      /*  80: offsets in bytes from the start */
+    uint64_t table_at;     /*  88 */
+    uint64_t states_at;    /*  96 */
+    uint64_t image_at;     /* 104 */
+    uint64_t events_at;    /* 112 */
+    uint64_t stats_at;     /* 120 */
+    uint64_t joints_at;    /* 128 */
+    uint64_t link_errors_at; /* 136 */
+    char segment[64];      /* 144 */
+    uint64_t answered_at;  /* 208: when all frames of a cycle were last answered, CLOCK_MONOTONIC in ns; 0 before the first cycle */
+    uint32_t link;         /* 216: enum onbeat_link of the interface */
+    uint32_t answering;    /* 220: number of devices that processed the last answered frame */
+    uint64_t spare[4];     /* 224 */
 };
 
 /* At `live_at`: words in a cache line each. */
 struct onbeat_live {
-    ONBEAT_ALIGNED uint64_t image;          /* number of image publications; written by the bus */
-    ONBEAT_ALIGNED uint64_t outputs;        /* number of output publications; written by the owner */
-    ONBEAT_ALIGNED uint64_t events;         /* number of events; written by the bus */
-    ONBEAT_ALIGNED uint64_t owner;          /* process that owns the outputs, 0 for none */
-    ONBEAT_ALIGNED uint64_t left;           /* the last owner that left in order */
-    ONBEAT_ALIGNED uint32_t wake;           /* incremented when there is a new image and a process waits */
-    ONBEAT_ALIGNED uint32_t waiting;        /* not 0 when a process waits */
-    ONBEAT_ALIGNED uint64_t orders;         /* number of requests */
-    ONBEAT_ALIGNED uint64_t goals;          /* number of goal publications; written by the commander */
-    ONBEAT_ALIGNED uint64_t commander;      /* process that commands the joints, 0 for none */
-    ONBEAT_ALIGNED uint64_t commander_left; /* the last commander that left in order */
-    ONBEAT_ALIGNED uint64_t answer; /* of the goal evaluated last: its number * 4 + enum onbeat_answer */
+    ONBEAT_ALIGNED uint64_t image;     /* number of image publications */
+    ONBEAT_ALIGNED uint64_t events;    /* number of events */
+    ONBEAT_ALIGNED uint64_t owner;     /* id of the process that owns the outputs, 0 for none */
+    ONBEAT_ALIGNED uint64_t commander; /* id of the process that commands the joints, 0 for none */
+    ONBEAT_ALIGNED uint64_t answer;    /* of the goal evaluated last: its number * 4 + enum onbeat_answer */
 };
 
 /* At `table_at`, one per device. */
@@ -176,18 +167,15 @@ struct onbeat_event {
     uint32_t spare;
 };
 
-/* At `requests_at`, ONBEAT_REQUESTS of them: one SDO transfer, register access or rescan each. */
-struct onbeat_request {
-    ONBEAT_ALIGNED uint64_t holder; /* requesting process; 0 if the record is free */
-    uint32_t phase;                 /* 0 idle, 1 requested, 2 taken, 3 answered, 4 abandoned */
-    uint32_t spare;
-    uint64_t order;   /* order of requests */
-    uint64_t target;  /* device in bits 0-15, index or register 16-31, entry 32-39, complete access 40, write 41, enum onbeat_asked 42- */
-    uint64_t length;  /* number of bytes in `data`, or of register bytes to read */
-    uint64_t outcome; /* 0 done, else in bits 32-: 1 abort with its code in bits 0-31, 2 no mailbox, 3 no reply, 4 not possible, 5 too long,
-                         6 register kept by the bus, 7 not in OP */
-    uint64_t data[ONBEAT_REQUEST_BYTES / 8];
+/* A message on the socket; `data` has up to ONBEAT_REQUEST_BYTES bytes. */
+struct onbeat_message {
+    uint32_t kind; /* enum onbeat_message_kind */
+    uint32_t id;   /* number of what a client asks; the answer has the same */
+    uint64_t a;
+    uint64_t b;
+    uint8_t data[ONBEAT_REQUEST_BYTES];
 };
+#define ONBEAT_MESSAGE_HEAD 24u
 
 /* Durations of one kind: buckets of 1 ns below 16 ns, then 16 per power of two. */
 struct onbeat_histogram {
@@ -202,14 +190,14 @@ struct onbeat_stats {
     struct onbeat_histogram timed[4];     /* by enum onbeat_timed */
 };
 
-ONBEAT_ASSERT(sizeof(struct onbeat_header) == 256 && offsetof(struct onbeat_header, link_errors_at) == 248, "header");
-ONBEAT_ASSERT(sizeof(struct onbeat_live) == 768 && offsetof(struct onbeat_live, answer) == 704, "live");
+ONBEAT_ASSERT(sizeof(struct onbeat_header) == 256 && offsetof(struct onbeat_header, answering) == 220, "header");
+ONBEAT_ASSERT(sizeof(struct onbeat_live) == 320 && offsetof(struct onbeat_live, answer) == 256, "live");
 ONBEAT_ASSERT(sizeof(struct onbeat_joint) == 48, "joint");
 ONBEAT_ASSERT(sizeof(struct onbeat_device) == 128, "device");
 ONBEAT_ASSERT(sizeof(struct onbeat_value) == 64, "value");
 ONBEAT_ASSERT(sizeof(struct onbeat_cycle) == ONBEAT_CYCLE_BYTES && offsetof(struct onbeat_cycle, phase) == 48, "cycle");
 ONBEAT_ASSERT(sizeof(struct onbeat_event) == ONBEAT_EVENT_BYTES, "event");
-ONBEAT_ASSERT(sizeof(struct onbeat_request) == 1088 && offsetof(struct onbeat_request, data) == 48, "request");
+ONBEAT_ASSERT(offsetof(struct onbeat_message, data) == ONBEAT_MESSAGE_HEAD, "message");
 ONBEAT_ASSERT(sizeof(struct onbeat_histogram) == 4800 && sizeof(struct onbeat_stats) == 19328, "statistics");
 
 /* ---- constants ---- */
@@ -261,7 +249,8 @@ enum onbeat_event_kind {
     ONBEAT_EVENT_RESET_DONE = 43,
     ONBEAT_EVENT_RESET_REFUSED = 44,
     ONBEAT_EVENT_COMMANDER_LOST = 45,
-    ONBEAT_EVENT_LINK_ERRORS = 46
+    ONBEAT_EVENT_LINK_ERRORS = 46,
+    ONBEAT_EVENT_LOCK_TIMEOUT = 47
 };
 
 /* Phase of the robot. */
@@ -286,6 +275,24 @@ enum onbeat_link { ONBEAT_LINK_UNKNOWN = 0, ONBEAT_LINK_UP = 1, ONBEAT_LINK_DOWN
 /* How much of the process data was exchanged in a cycle. */
 enum onbeat_exchanged { ONBEAT_EXCHANGED_ZERO = 0, ONBEAT_EXCHANGED_INCOMPLETE = 1, ONBEAT_EXCHANGED_COMPLETE = 2 };
 
+/* Kinds of messages: those to the bus, then those of the bus. */
+enum onbeat_message_kind {
+    ONBEAT_ASK_OUTPUTS = 1,
+    ONBEAT_LEAVE_OUTPUTS = 2,
+    ONBEAT_ASK_JOINTS = 3,
+    ONBEAT_LEAVE_JOINTS = 4,
+    ONBEAT_ASK_REQUEST = 5, /* a: target, b: number of bytes in `data`, or of register bytes to read */
+    ONBEAT_GIVE_UP = 6,
+    ONBEAT_TELL_WELCOME = 1, /* a: version in bits 0-31, sharing in 32-; b: instance; descriptor: the memory */
+    ONBEAT_TELL_GRANTED = 2, /* descriptor: the slots */
+    ONBEAT_TELL_HELD = 3,    /* a: process that has the role */
+    ONBEAT_TELL_NO_GOALS = 4,
+    ONBEAT_TELL_LEFT = 5,
+    ONBEAT_TELL_ANSWER = 6, /* a: outcome, b: number of bytes in `data` */
+    ONBEAT_TELL_BUSY = 7,
+    ONBEAT_TELL_REFUSED = 8 /* a: 1 other user, 2 other user and a lock, 3 too many connections of the user, 4 too many connections */
+};
+
 /* Kind of a request. */
 enum onbeat_asked { ONBEAT_ASKED_SDO = 0, ONBEAT_ASKED_REGISTER = 1, ONBEAT_ASKED_RESCAN = 2 };
 
@@ -302,7 +309,8 @@ enum onbeat_counter {
     ONBEAT_WORKING_COUNTER_ERRORS = 4,
     ONBEAT_STATE_CHANGES = 5,
     ONBEAT_RESTARTS = 6,
-    ONBEAT_STALE_CYCLES = 7
+    ONBEAT_STALE_CYCLES = 7,
+    ONBEAT_LOCK_TIMEOUTS = 8
 };
 enum onbeat_timed { ONBEAT_WAKEUP_LATENCY = 0, ONBEAT_ROUND_TRIP = 1, ONBEAT_EXCHANGE = 2, ONBEAT_EXECUTION_TIME = 3 };
 
@@ -312,10 +320,10 @@ enum onbeat_result {
     ONBEAT_OK = 0,
     ONBEAT_NO_BUS = -1,     /* no image of this name exists */
     ONBEAT_SYSTEM = -2,     /* see errno */
-    ONBEAT_VERSION = -3,    /* created by another version of onbeat, or not ready yet */
+    ONBEAT_VERSION = -3,    /* created by another version of onbeat */
     ONBEAT_LOCKED = -4,     /* the sharing is not wait-free */
     ONBEAT_SPOILT = -5,     /* the image is inconsistent */
-    ONBEAT_ENDED = -6,      /* the bus has ended, or another process has taken over the name: open again */
+    ONBEAT_ENDED = -6,      /* the bus has ended: open again */
     ONBEAT_DIED = -7,       /* the bus process was killed */
     ONBEAT_NO_CYCLE = -8,   /* no cycle was published yet */
     ONBEAT_OVERTAKEN = -9,  /* the bus overtook the reader in every attempt */
@@ -324,7 +332,7 @@ enum onbeat_result {
     ONBEAT_NO_GOALS = -12,  /* no joint of this bus follows goals */
     ONBEAT_COMMANDED = -13, /* another process commands the joints */
     ONBEAT_NO_SUCH_DEVICE = -14,
-    ONBEAT_BUSY = -15,         /* all request records are in use */
+    ONBEAT_BUSY = -15,         /* all requests are in use */
     ONBEAT_NO_ANSWER = -16,    /* the bus did not answer in time; the request is dropped */
     ONBEAT_SDO_ABORT = -17,    /* the device refused with an abort code */
     ONBEAT_SDO_NO_MAILBOX = -18,
@@ -334,7 +342,8 @@ enum onbeat_result {
     ONBEAT_NO_SUCH_VALUE = -22,    /* the device maps no such value */
     ONBEAT_REGISTER_RANGE = -23,   /* not 1 to ONBEAT_REGISTER_BYTES bytes below 0x1000 */
     ONBEAT_REGISTER_KEPT = -24,    /* the bus process sets this register itself */
-    ONBEAT_NOT_IN_OP = -25         /* registers are written only while the device is in OP */
+    ONBEAT_NOT_IN_OP = -25,        /* registers are written only while the device is in OP */
+    ONBEAT_REFUSED = -26           /* the bus refuses the connection: it is for other users, or has too many */
 };
 
 /* Result of evaluating a goal. */
@@ -347,17 +356,20 @@ enum onbeat_answer {
 struct onbeat_control {
     uint8_t *base;
     size_t bytes;
-    struct onbeat_header *header;
-    struct onbeat_live *live;
+    const struct onbeat_header *header;
+    const struct onbeat_live *live;
     const struct onbeat_device *devices;
     const struct onbeat_value *values;
-    uint64_t *states; /* a word per device: AL state in bits 0-15, AL status code in 16-31, then 1 present, 2 lost, 3 wrong */
+    const uint64_t *states; /* a word per device: AL state in bits 0-15, AL status code in 16-31, then 1 present, 2 lost, 3 wrong */
     const struct onbeat_joint *joints;
-    struct onbeat_stats *stats;
-    struct onbeat_request *requests;
+    const struct onbeat_stats *stats;
+    uint64_t *outputs; /* slots of the owner, NULL for others */
+    uint64_t *goals;   /* slots of the commander, NULL for others */
     uint32_t device_count, input_bytes, output_bytes, event_count, joint_count;
-    uint64_t me;
-    uint64_t seen; /* publication read last */
+    uint32_t asked;     /* number of the last message */
+    uint64_t first_goal; /* number before the first goal of this commander */
+    uint64_t seen;      /* publication read last */
+    int socket;
 };
 
 /* Access to words shared by processes. */
@@ -366,56 +378,165 @@ static inline uint64_t onbeat_look(const uint64_t *word) { return __atomic_load_
 static inline void onbeat_store(uint64_t *word, uint64_t value) { __atomic_store_n(word, value, __ATOMIC_RELEASE); }
 static inline void onbeat_put(uint64_t *word, uint64_t value) { __atomic_store_n(word, value, __ATOMIC_RELAXED); }
 
-/* Replaces `*was` by `value`, or stores the present value in `*was`. Returns whether it did. */
-static inline int onbeat_swap(uint64_t *word, uint64_t *was, uint64_t value) {
-    return __atomic_compare_exchange_n(word, was, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+/* ---- the socket ---- */
+
+#ifndef SO_PEERCRED
+#define SO_PEERCRED 17
+#endif
+#define ONBEAT_GET_SEALS 1034 /* F_GET_SEALS */
+#define ONBEAT_FIXED_LENGTH 6 /* F_SEAL_SHRINK | F_SEAL_GROW */
+#define ONBEAT_PATIENCE_MS 3000u
+
+static inline uint64_t onbeat_now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-static inline int onbeat_swap_phase(uint32_t *phase, uint32_t was, uint32_t value) {
-    return __atomic_compare_exchange_n(phase, &was, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+static inline void onbeat_sleep(uint64_t ns) {
+    struct timespec time;
+    time.tv_sec = (time_t)(ns / 1000000000u);
+    time.tv_nsec = (long)(ns % 1000000000u);
+    nanosleep(&time, NULL);
 }
 
-/* Returns the process id in a process word. */
-static inline uint32_t onbeat_process_pid(uint64_t process) { return (uint32_t)(process & ((1u << ONBEAT_PID_BITS) - 1)); }
+/* Stores the path of a directory in which this user finds buses: 0 the own one, 1 root's. Returns 0 if there is none. */
+static inline int onbeat_directory(int which, char *path, size_t size) {
+    const char *named = getenv("ONBEAT_RUNTIME_DIR"), *session = getenv("XDG_RUNTIME_DIR");
+    struct stat status;
+    char of_system[40];
+    if (named && *named) return which == 0 && snprintf(path, size, "%s", named) < (int)size;
+    if (which == 1 || geteuid() == 0) return (which == 0) == (geteuid() == 0) && snprintf(path, size, "/run/onbeat") < (int)size;
+    snprintf(of_system, sizeof of_system, "/run/user/%u", (unsigned)geteuid());
+    if (session && *session) return snprintf(path, size, "%s/onbeat", session) < (int)size;
+    if (stat(of_system, &status) == 0) return snprintf(path, size, "%s/onbeat", of_system) < (int)size;
+    return snprintf(path, size, "/dev/shm/onbeat-%u", (unsigned)geteuid()) < (int)size;
+}
 
-/* Returns a process as one word: start time in clock ticks since boot (field 22 of /proc/PID/stat), and 22 bits of its id. 0: gone. */
-static inline uint64_t onbeat_process(uint32_t pid) {
-    char path[40], text[1024];
-    snprintf(path, sizeof path, "/proc/%u/stat", pid);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return 0;
-    ssize_t length = read(file, text, sizeof text - 1);
-    close(file);
-    if (length <= 0) return 0;
-    text[length] = 0;
-    char *field = strrchr(text, ')'); /* the name before it may hold any character */
-    if (!field || !field[1] || field[2] == 'Z' || field[2] == 'X') return 0;
-    field += 2;
-    for (int skipped = 3; skipped < 22; skipped++) {
-        field = strchr(field, ' ');
-        if (!field) return 0;
-        field++;
+/* Opens that directory. It belongs to the user or root, and nobody else can write it; otherwise -1 with errno EPERM. -1 with ENOENT if there
+ * is none. */
+static inline int onbeat_open_directory(int which) {
+    char path[4096];
+    struct stat status;
+    errno = ENOENT;
+    if (!onbeat_directory(which, path, sizeof path)) return -1;
+    int directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (directory < 0) return -1;
+    if (fstat(directory, &status) == 0 && (status.st_uid == geteuid() || status.st_uid == 0) && (status.st_mode & 022) == 0) return directory;
+    close(directory);
+    errno = EPERM;
+    return -1;
+}
+
+/* Connects to the bus of this name in a directory. Returns the socket, or -1 with errno. */
+static inline int onbeat_connect(int directory, const char *name) {
+    struct sockaddr_un address;
+    struct { int32_t pid; uint32_t uid, gid; } peer;
+    socklen_t length = sizeof peer;
+    const uint64_t began = onbeat_now();
+    memset(&address, 0, sizeof address);
+    address.sun_family = AF_UNIX;
+    /* Through the descriptor: short enough for an address, and of the directory that was checked. */
+    if (snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s.sock", directory, name) >= (int)sizeof address.sun_path) {
+        errno = ENOENT;
+        return -1;
     }
-    unsigned long long ticks = 0;
-    if (sscanf(field, "%llu", &ticks) != 1) return 0;
-    return ((uint64_t)ticks << ONBEAT_PID_BITS) | pid;
+    int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (made < 0) return -1;
+    int failed = connect(made, (const struct sockaddr *)&address, sizeof address);
+    while (failed && errno == EAGAIN && onbeat_now() - began < (uint64_t)ONBEAT_PATIENCE_MS * 1000000u) {
+        onbeat_sleep(2000000);
+        failed = connect(made, (const struct sockaddr *)&address, sizeof address);
+    }
+    if (!failed && getsockopt(made, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0) {
+        if (peer.uid == 0 || peer.uid == geteuid()) return made;
+        errno = EPERM;
+    }
+    int why = errno;
+    close(made);
+    errno = why;
+    return -1;
 }
 
-static inline int onbeat_process_is_alive(uint64_t process) {
-    uint32_t pid = onbeat_process_pid(process);
-    uint64_t now = onbeat_process(pid);
-    /* Processes of others may be hidden; then only the id is checked. */
-    return now ? now == process : kill((pid_t)pid, 0) < 0 && errno == EPERM;
+/* Receives a message and its first descriptor (-1 without one). Returns 1, 0 after the timeout, -1 if the bus has closed the connection. */
+static inline int onbeat_receive(struct onbeat_control *bus, struct onbeat_message *message, int *descriptor, uint32_t timeout_ms) {
+    const uint64_t until = onbeat_now() + (uint64_t)timeout_ms * 1000000u;
+    union { struct cmsghdr align; char bytes[128]; } control;
+    *descriptor = -1;
+    for (;;) {
+        struct iovec part;
+        struct msghdr head;
+        part.iov_base = message;
+        part.iov_len = sizeof *message;
+        memset(&head, 0, sizeof head);
+        head.msg_iov = &part;
+        head.msg_iovlen = 1;
+        head.msg_control = control.bytes;
+        head.msg_controllen = sizeof control.bytes;
+        ssize_t length = recvmsg(bus->socket, &head, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        if (length >= 0) {
+            for (struct cmsghdr *at = CMSG_FIRSTHDR(&head); at; at = CMSG_NXTHDR(&head, at)) {
+                if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS) continue;
+                size_t count = (at->cmsg_len - (size_t)((char *)CMSG_DATA(at) - (char *)at)) / sizeof(int);
+                for (size_t i = 0; i < count; i++) {
+                    int got;
+                    memcpy(&got, CMSG_DATA(at) + i * sizeof got, sizeof got);
+                    if (*descriptor < 0) *descriptor = got;
+                    else close(got);
+                }
+            }
+            if ((size_t)length >= ONBEAT_MESSAGE_HEAD && !(head.msg_flags & MSG_TRUNC)) {
+                uint64_t most = (uint64_t)length - ONBEAT_MESSAGE_HEAD;
+                if (message->kind != ONBEAT_TELL_ANSWER || message->b <= most) return 1;
+            }
+            if (*descriptor >= 0) close(*descriptor);
+            *descriptor = -1;
+            return -1;
+        }
+        if (errno != EAGAIN && errno != EINTR) return -1;
+        uint64_t now = onbeat_now();
+        if (now >= until) return 0;
+        struct pollfd wanted;
+        wanted.fd = bus->socket;
+        wanted.events = POLLIN;
+        poll(&wanted, 1, (int)((until - now) / 1000000u) + 1);
+    }
 }
 
-static inline void onbeat_control_close(struct onbeat_control *bus) {
-    if (bus->base) munmap(bus->base, bus->bytes);
-    memset(bus, 0, sizeof *bus);
+/* Sends a message with `bytes` of data. Returns 0 if the bus has closed the connection. */
+static inline int onbeat_send(struct onbeat_control *bus, struct onbeat_message *message, size_t bytes) {
+    message->id = ++bus->asked;
+    return send(bus->socket, message, ONBEAT_MESSAGE_HEAD + bytes, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+}
+
+/* Receives the answer to the last message; those to earlier ones, which came too late, are dropped. As onbeat_receive. */
+static inline int onbeat_receive_answer(struct onbeat_control *bus, struct onbeat_message *message, int *descriptor, uint32_t timeout_ms) {
+    const uint64_t began = onbeat_now();
+    for (;;) {
+        uint64_t waited = (onbeat_now() - began) / 1000000u;
+        int received = onbeat_receive(bus, message, descriptor, waited < timeout_ms ? timeout_ms - (uint32_t)waited : 0);
+        if (received <= 0 || message->id == bus->asked) return received;
+        if (*descriptor >= 0) close(*descriptor);
+    }
+}
+
+/* Maps received memory whose length nobody can change, and closes its descriptor. NULL if it is shorter than `least` bytes, or on an error. */
+static inline uint8_t *onbeat_map(int descriptor, size_t least, int access, size_t *bytes) {
+    struct stat status;
+    uint8_t *base = NULL;
+    int seals = fcntl(descriptor, ONBEAT_GET_SEALS);
+    if (seals >= 0 && (seals & ONBEAT_FIXED_LENGTH) == ONBEAT_FIXED_LENGTH && fstat(descriptor, &status) == 0 && status.st_size >= (off_t)least) {
+        *bytes = (size_t)status.st_size;
+        void *mapped = mmap(NULL, *bytes, access, MAP_SHARED, descriptor, 0);
+        if (mapped != MAP_FAILED) base = (uint8_t *)mapped;
+    }
+    close(descriptor);
+    return base;
 }
 
 static inline size_t onbeat_slot_words(const struct onbeat_control *bus, int of_image) {
     size_t outputs = (bus->output_bytes + 7u) / 8u;
-    size_t words = of_image ? 1 + ONBEAT_CYCLE_BYTES / 8 + (bus->input_bytes + 7u) / 8u + outputs : 2 + outputs;
+    size_t words = of_image ? 1 + ONBEAT_CYCLE_BYTES / 8 + (bus->input_bytes + 7u) / 8u + outputs : 1 + outputs;
     return (words + 7u) & ~(size_t)7u;
 }
 
@@ -425,91 +546,121 @@ static inline size_t onbeat_goal_slot_words(const struct onbeat_control *bus) {
     return (1 + ONBEAT_GOAL_HEAD + onbeat_goal_bits(bus) + bus->joint_count + 7u) & ~(size_t)7u;
 }
 
-/* Calls `with` with the name of each bus in shared memory, running or not. Returns the number of names, or -1 with errno. */
+/* Bytes of the slots of a role: the number of the newest publication, and from byte 64 on the slots. */
+static inline size_t onbeat_role_bytes(size_t slot_words) { return 64 + ONBEAT_SLOTS * slot_words * 8; }
+
+static inline void onbeat_control_close(struct onbeat_control *bus) {
+    if (bus->outputs) munmap(bus->outputs, onbeat_role_bytes(onbeat_slot_words(bus, 0)));
+    if (bus->goals) munmap(bus->goals, onbeat_role_bytes(onbeat_goal_slot_words(bus)));
+    if (bus->base) munmap(bus->base, bus->bytes);
+    if (bus->socket >= 0) close(bus->socket);
+    memset(bus, 0, sizeof *bus);
+    bus->socket = -1;
+}
+
+/* Calls `with` with the name of each bus that this user finds, running or killed. Returns the number of names, or -1 with errno. */
 static inline int onbeat_control_names(void (*with)(const char *name, void *own), void *own) {
-    DIR *folder = opendir("/dev/shm");
-    struct dirent *entry;
     int count = 0;
-    if (!folder) return -1;
-    while ((entry = readdir(folder)) != NULL) {
-        char path[320];
-        uint8_t magic[8] = {0};
-        if (strncmp(entry->d_name, "onbeat-", 7) != 0) continue;
-        snprintf(path, sizeof path, "/dev/shm/%s", entry->d_name);
-        int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-        if (file < 0) continue;
-        /* Objects of other kinds begin with other bytes. */
-        ssize_t length = read(file, magic, sizeof magic);
-        close(file);
-        if (length != 8 || memcmp(magic, "ONBEATCI", 8) != 0) continue;
-        with(entry->d_name + 7, own);
-        count++;
+    for (int which = 0; which < 2; which++) {
+        int directory = onbeat_open_directory(which);
+        if (directory < 0 && errno == ENOENT) continue;
+        if (directory < 0) return -1;
+        DIR *folder = fdopendir(directory);
+        struct dirent *entry;
+        if (!folder) {
+            close(directory);
+            return -1;
+        }
+        while ((entry = readdir(folder)) != NULL) {
+            char name[65];
+            size_t length = strlen(entry->d_name);
+            if (length < 6 || length > 69 || entry->d_name[0] == '.' || strcmp(entry->d_name + length - 5, ".sock") != 0) continue;
+            memcpy(name, entry->d_name, length - 5);
+            name[length - 5] = 0;
+            with(name, own);
+            count++;
+        }
+        closedir(folder);
     }
-    closedir(folder);
     return count;
+}
+
+/* Checks sizes and offsets of the image, and fills in the handle. */
+static inline int onbeat_control_check_image(struct onbeat_control *bus) {
+    const struct onbeat_header *header = bus->header = (const struct onbeat_header *)bus->base;
+    uint64_t magic = onbeat_load(&header->magic);
+    if (memcmp(&magic, "ONBEATCI", 8) != 0) return ONBEAT_SPOILT;
+    if (header->abi != ONBEAT_ABI) return ONBEAT_VERSION;
+    if (header->sharing != 0) return ONBEAT_LOCKED;
+    bus->device_count = header->devices;
+    bus->input_bytes = header->input_bytes;
+    bus->output_bytes = header->output_bytes;
+    bus->event_count = header->events;
+    bus->joint_count = header->joints;
+    size_t table = (size_t)header->devices * sizeof(struct onbeat_device) + (size_t)header->values * sizeof(struct onbeat_value);
+    const uint64_t parts[8][2] = {
+        {header->live_at, sizeof(struct onbeat_live)},
+        {header->table_at, table},
+        {header->states_at, (uint64_t)header->devices * 8},
+        {header->image_at, ONBEAT_SLOTS * onbeat_slot_words(bus, 1) * 8},
+        {header->events_at, (uint64_t)header->events * (8 + ONBEAT_EVENT_BYTES)},
+        {header->stats_at, sizeof(struct onbeat_stats)},
+        {header->joints_at, (uint64_t)header->joints * sizeof(struct onbeat_joint)},
+        {header->link_errors_at, (uint64_t)header->devices * ONBEAT_ERROR_WORDS * 8},
+    };
+    if (header->total_bytes > bus->bytes || !header->events) return ONBEAT_SPOILT;
+    for (int i = 0; i < 8; i++)
+        if (parts[i][0] % 8 != 0 || parts[i][0] > bus->bytes || parts[i][1] > bus->bytes - parts[i][0]) return ONBEAT_SPOILT;
+    bus->live = (const struct onbeat_live *)(bus->base + header->live_at);
+    bus->devices = (const struct onbeat_device *)(bus->base + header->table_at);
+    bus->values = (const struct onbeat_value *)(bus->devices + header->devices);
+    bus->joints = (const struct onbeat_joint *)(bus->base + header->joints_at);
+    bus->stats = (const struct onbeat_stats *)(bus->base + header->stats_at);
+    bus->states = (const uint64_t *)(bus->base + header->states_at);
+    return ONBEAT_OK;
 }
 
 /* Opens the image of a running bus. */
 static inline int onbeat_control_open(struct onbeat_control *bus, const char *name) {
-    char path[128];
-    struct stat status;
+    struct onbeat_message message;
+    int memory = -1, result = ONBEAT_NO_BUS;
     memset(bus, 0, sizeof *bus);
-    if (strchr(name, '/') || snprintf(path, sizeof path, "/dev/shm/onbeat-%s", name) >= (int)sizeof path) return ONBEAT_NO_BUS;
-    int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (file < 0) return errno == ENOENT ? ONBEAT_NO_BUS : ONBEAT_SYSTEM;
-    if (fstat(file, &status) < 0 || status.st_size < (off_t)sizeof(struct onbeat_header)) {
-        close(file);
-        return ONBEAT_VERSION;
+    bus->socket = -1;
+    if (!*name || *name == '.' || strchr(name, '/')) return ONBEAT_NO_BUS;
+    for (int which = 0; which < 2 && bus->socket < 0; which++) {
+        int directory = onbeat_open_directory(which);
+        if (directory < 0 && errno == ENOENT) continue;
+        if (directory < 0) return ONBEAT_SYSTEM;
+        bus->socket = onbeat_connect(directory, name);
+        int why = errno;
+        close(directory);
+        errno = why;
+        /* The socket of a killed bus refuses connections. */
+        if (bus->socket < 0 && errno != ENOENT && errno != ECONNREFUSED) return ONBEAT_SYSTEM;
     }
-    bus->bytes = (size_t)status.st_size;
-    void *base = mmap(NULL, bus->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    close(file);
-    if (base == MAP_FAILED) return ONBEAT_SYSTEM;
-    bus->base = (uint8_t *)base;
-    struct onbeat_header *header = bus->header = (struct onbeat_header *)base;
-    int result = ONBEAT_OK;
-    uint64_t magic = onbeat_load(&header->magic);
-    if (memcmp(&magic, "ONBEATCI", 8) != 0 || header->abi != ONBEAT_ABI) {
-        result = ONBEAT_VERSION;
-    } else if (header->sharing != 0) {
-        result = ONBEAT_LOCKED;
-    } else {
-        bus->device_count = header->devices;
-        bus->input_bytes = header->input_bytes;
-        bus->output_bytes = header->output_bytes;
-        bus->event_count = header->events;
-        size_t table = (size_t)header->devices * sizeof(struct onbeat_device) + (size_t)header->values * sizeof(struct onbeat_value);
-        bus->joint_count = header->joints;
-        size_t goals = bus->joint_count ? ONBEAT_SLOTS * onbeat_goal_slot_words(bus) * 8 : 0;
-        size_t ends[10] = {
-            header->live_at + sizeof(struct onbeat_live),
-            header->table_at + table,
-            header->states_at + (size_t)header->devices * 8,
-            header->image_at + ONBEAT_SLOTS * onbeat_slot_words(bus, 1) * 8,
-            header->outputs_at + ONBEAT_SLOTS * onbeat_slot_words(bus, 0) * 8,
-            header->events_at + (size_t)header->events * (8 + ONBEAT_EVENT_BYTES),
-            header->joints_at + (size_t)header->joints * sizeof(struct onbeat_joint),
-            header->goals_at + goals,
-            header->stats_at + sizeof(struct onbeat_stats),
-            header->requests_at + ONBEAT_REQUESTS * sizeof(struct onbeat_request),
-        };
-        for (int i = 0; i < 10; i++)
-            if (ends[i] > bus->bytes || header->total_bytes > bus->bytes || !header->events) result = ONBEAT_SPOILT;
+    if (bus->socket < 0) return result;
+    int received = onbeat_receive(bus, &message, &memory, ONBEAT_PATIENCE_MS);
+    if (received == 0) {
+        errno = ETIMEDOUT;
+        result = ONBEAT_SYSTEM;
+    } else if (received > 0 && message.kind == ONBEAT_TELL_REFUSED) {
+        result = ONBEAT_REFUSED;
+    } else if (received > 0 && message.kind == ONBEAT_TELL_WELCOME && memory >= 0) {
+        if ((uint32_t)message.a != ONBEAT_ABI) {
+            result = ONBEAT_VERSION;
+        } else {
+            bus->base = onbeat_map(memory, sizeof(struct onbeat_header), PROT_READ, &bus->bytes);
+            memory = -1;
+            result = bus->base ? onbeat_control_check_image(bus) : ONBEAT_SPOILT;
+        }
     }
-    if (result == ONBEAT_OK && !onbeat_process_is_alive(header->bus)) result = ONBEAT_DIED;
+    if (memory >= 0) close(memory);
     if (result != ONBEAT_OK) {
+        int why = errno;
         onbeat_control_close(bus);
-        return result;
+        errno = why;
     }
-    bus->live = (struct onbeat_live *)(bus->base + header->live_at);
-    bus->devices = (const struct onbeat_device *)(bus->base + header->table_at);
-    bus->values = (const struct onbeat_value *)(bus->devices + header->devices);
-    bus->joints = (const struct onbeat_joint *)(bus->base + header->joints_at);
-    bus->stats = (struct onbeat_stats *)(bus->base + header->stats_at);
-    bus->requests = (struct onbeat_request *)(bus->base + header->requests_at);
-    bus->states = (uint64_t *)(bus->base + header->states_at);
-    bus->me = onbeat_process((uint32_t)getpid());
-    return ONBEAT_OK;
+    return result;
 }
 
 /* Checks that the bus is running. No system call; onbeat_control_is_alive detects a killed bus. */
@@ -520,7 +671,10 @@ static inline int onbeat_control_check(const struct onbeat_control *bus) {
 /* Checks the same, and that the bus process is alive. Call it after a time without a new cycle. */
 static inline int onbeat_control_is_alive(const struct onbeat_control *bus) {
     int result = onbeat_control_check(bus);
-    if (result != ONBEAT_OK || onbeat_process_is_alive(bus->header->bus)) return result;
+    struct pollfd wanted;
+    wanted.fd = bus->socket;
+    wanted.events = 0;
+    if (result != ONBEAT_OK || poll(&wanted, 1, 0) <= 0) return result;
     return onbeat_control_check(bus) == ONBEAT_OK ? ONBEAT_DIED : ONBEAT_ENDED;
 }
 
@@ -538,14 +692,14 @@ static inline void onbeat_words_out(void *into, size_t bytes, const uint64_t *wo
 /* Reads the newest cycle consistently; `inputs` and `outputs` have the size of all inputs and outputs, or are NULL, as may be `cycle`. */
 static inline int onbeat_control_read(struct onbeat_control *bus, struct onbeat_cycle *cycle, void *inputs, void *outputs) {
     size_t slot_words = onbeat_slot_words(bus, 1);
-    uint64_t *words = (uint64_t *)(bus->base + bus->header->image_at);
+    const uint64_t *words = (const uint64_t *)(bus->base + bus->header->image_at);
     if (onbeat_control_check(bus) != ONBEAT_OK) return ONBEAT_ENDED;
     for (int tries = 0; tries < 1000; tries++) {
         uint64_t number = onbeat_load(&bus->live->image);
         if (number == 0) return ONBEAT_NO_CYCLE;
-        uint64_t *slot = words + (number % ONBEAT_SLOTS) * slot_words;
+        const uint64_t *slot = words + (number % ONBEAT_SLOTS) * slot_words;
         if (onbeat_load(slot) != 2 * number) continue;
-        uint64_t *at = slot + 1;
+        const uint64_t *at = slot + 1;
         if (cycle) onbeat_words_out(cycle, ONBEAT_CYCLE_BYTES, at);
         at += ONBEAT_CYCLE_BYTES / 8;
         if (inputs) onbeat_words_out(inputs, bus->input_bytes, at);
@@ -560,21 +714,8 @@ static inline int onbeat_control_read(struct onbeat_control *bus, struct onbeat_
     return ONBEAT_OVERTAKEN;
 }
 
-static inline void onbeat_sleep(uint64_t ns) {
-    struct timespec time;
-    time.tv_sec = (time_t)(ns / 1000000000u);
-    time.tv_nsec = (long)(ns % 1000000000u);
-    nanosleep(&time, NULL);
-}
-
-static inline uint64_t onbeat_now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
 /* Waits for a cycle newer than the one read last. Returns 1 if there is one, 0 after the timeout, or an enum onbeat_result below 0 if the
- * bus is gone. Polls every 50 us, so the bus need not wake it. */
+ * bus is gone. Polls every 50 us: the bus wakes nobody. */
 static inline int onbeat_control_wait(struct onbeat_control *bus, uint32_t timeout_ms) {
     const uint64_t began = onbeat_now(), look_every = 50000, quiet = 100000000;
     uint64_t looked = began;
@@ -595,29 +736,61 @@ static inline int onbeat_control_wait(struct onbeat_control *bus, uint32_t timeo
     return result == ONBEAT_OK ? 0 : result;
 }
 
-/* Claims the outputs for this process. On ONBEAT_OWNED `*owner` (may be NULL) is the process id of the owner. */
-static inline int onbeat_control_claim(struct onbeat_control *bus, uint32_t *owner) {
-    if (onbeat_control_is_alive(bus) != ONBEAT_OK) return onbeat_control_is_alive(bus);
-    uint64_t me = bus->me;
-    onbeat_swap(&bus->live->left, &me, 0);
-    uint64_t now = onbeat_load(&bus->live->owner);
-    for (;;) {
-        if (now && onbeat_process_is_alive(now)) {
-            if (owner) *owner = onbeat_process_pid(now);
-            return ONBEAT_OWNED;
-        }
-        if (onbeat_swap(&bus->live->owner, &now, bus->me)) return ONBEAT_OK;
+/* Asks for a role. On ONBEAT_OWNED `*holder` (may be NULL) is the process that has it. */
+static inline int onbeat_claim_role(struct onbeat_control *bus, uint32_t ask, size_t slot_words, uint64_t **slots, uint32_t *holder) {
+    struct onbeat_message message;
+    int memory = -1, result = onbeat_control_is_alive(bus);
+    size_t bytes = 0;
+    if (result != ONBEAT_OK) return result;
+    memset(&message, 0, ONBEAT_MESSAGE_HEAD);
+    message.kind = ask;
+    if (!onbeat_send(bus, &message, 0)) return onbeat_control_is_alive(bus);
+    int received = onbeat_receive_answer(bus, &message, &memory, ONBEAT_PATIENCE_MS);
+    if (received < 0) return onbeat_control_check(bus) == ONBEAT_OK ? ONBEAT_DIED : ONBEAT_ENDED;
+    if (received > 0 && message.kind == ONBEAT_TELL_HELD) {
+        if (holder) *holder = (uint32_t)message.a;
+        return ONBEAT_OWNED;
     }
+    if (received > 0 && message.kind == ONBEAT_TELL_NO_GOALS) return ONBEAT_NO_GOALS;
+    if (received > 0 && message.kind == ONBEAT_TELL_GRANTED && memory >= 0)
+        *slots = (uint64_t *)onbeat_map(memory, onbeat_role_bytes(slot_words), PROT_READ | PROT_WRITE, &bytes);
+    if (*slots && bytes > onbeat_role_bytes(slot_words)) munmap((uint8_t *)*slots + onbeat_role_bytes(slot_words), bytes - onbeat_role_bytes(slot_words));
+    if (*slots) return ONBEAT_OK;
+    /* The bus may grant it yet. */
+    message.kind = ask + 1;
+    onbeat_send(bus, &message, 0);
+    errno = received > 0 ? EINVAL : ETIMEDOUT;
+    return ONBEAT_SYSTEM;
 }
 
-static inline void onbeat_publish_outputs(struct onbeat_control *bus, uint64_t from, const void *outputs) {
-    uint64_t number = onbeat_look(&bus->live->outputs) + 1;
-    uint64_t *slot = (uint64_t *)(bus->base + bus->header->outputs_at) + (number % ONBEAT_SLOTS) * onbeat_slot_words(bus, 0);
+/* Gives up a role, and waits until the bus has confirmed it. */
+static inline void onbeat_leave_role(struct onbeat_control *bus, uint32_t leave, size_t slot_words, uint64_t **slots) {
+    struct onbeat_message message;
+    int memory = -1;
+    memset(&message, 0, ONBEAT_MESSAGE_HEAD);
+    message.kind = leave;
+    if (onbeat_send(bus, &message, 0)) onbeat_receive_answer(bus, &message, &memory, 1000);
+    if (memory >= 0) close(memory);
+    munmap(*slots, onbeat_role_bytes(slot_words));
+    *slots = NULL;
+}
+
+/* Claims the outputs for this handle. On ONBEAT_OWNED `*owner` (may be NULL) is the process id of the owner. */
+static inline int onbeat_control_claim(struct onbeat_control *bus, uint32_t *owner) {
+    if (bus->outputs) return ONBEAT_OK;
+    return onbeat_claim_role(bus, ONBEAT_ASK_OUTPUTS, onbeat_slot_words(bus, 0), &bus->outputs, owner);
+}
+
+/* Sets all outputs; the bus sends them in its next cycle. Refresh them in each cycle, or they are replaced by safe ones. */
+static inline int onbeat_control_write(struct onbeat_control *bus, const void *outputs) {
+    if (onbeat_control_check(bus) != ONBEAT_OK) return ONBEAT_ENDED;
+    if (!bus->outputs) return ONBEAT_NOT_OWNER;
+    uint64_t number = onbeat_look(bus->outputs) + 1;
+    uint64_t *slot = bus->outputs + 8 + (number % ONBEAT_SLOTS) * onbeat_slot_words(bus, 0);
     onbeat_put(slot, 2 * number - 1);
     __atomic_thread_fence(__ATOMIC_RELEASE);
-    onbeat_put(slot + 1, from);
     const uint8_t *bytes = (const uint8_t *)outputs;
-    for (size_t left = outputs ? bus->output_bytes : 0, place = 2; left > 0; place++) {
+    for (size_t left = bus->output_bytes, place = 1; left > 0; place++) {
         uint64_t word = 0;
         size_t part = left < 8 ? left : 8;
         memcpy(&word, bytes, part);
@@ -626,24 +799,13 @@ static inline void onbeat_publish_outputs(struct onbeat_control *bus, uint64_t f
         left -= part;
     }
     onbeat_store(slot, 2 * number);
-    onbeat_store(&bus->live->outputs, number);
-}
-
-/* Sets all outputs; the bus sends them in its next cycle. Refresh them in each cycle, or they are replaced by safe ones. */
-static inline int onbeat_control_write(struct onbeat_control *bus, const void *outputs) {
-    if (onbeat_control_check(bus) != ONBEAT_OK) return ONBEAT_ENDED;
-    if (onbeat_look(&bus->live->owner) != bus->me) return ONBEAT_NOT_OWNER;
-    onbeat_publish_outputs(bus, bus->me, outputs);
+    onbeat_store(bus->outputs, number);
     return ONBEAT_OK;
 }
 
 /* Gives up the outputs. A process that ends without this loses them too, and is reported as dead. */
 static inline void onbeat_control_release(struct onbeat_control *bus) {
-    uint64_t me = bus->me;
-    if (onbeat_look(&bus->live->owner) != me) return;
-    onbeat_publish_outputs(bus, 0, NULL);
-    onbeat_store(&bus->live->left, me);
-    onbeat_swap(&bus->live->owner, &me, 0);
+    if (bus->outputs) onbeat_leave_role(bus, ONBEAT_LEAVE_OUTPUTS, onbeat_slot_words(bus, 0), &bus->outputs);
 }
 
 /* ---- goals: target positions of the joints of a robot ---- */
@@ -659,33 +821,24 @@ static inline int onbeat_joint_find(const struct onbeat_control *bus, const char
 
 /* Becomes the commander of the joints. On ONBEAT_COMMANDED `*commander` (may be NULL) is the process id of the present one. */
 static inline int onbeat_commander_claim(struct onbeat_control *bus, uint32_t *commander) {
-    int alive = onbeat_control_is_alive(bus);
-    if (alive != ONBEAT_OK) return alive;
+    if (bus->goals) return ONBEAT_OK;
     if (!bus->joint_count) return ONBEAT_NO_GOALS;
-    uint64_t me = bus->me;
-    onbeat_swap(&bus->live->commander_left, &me, 0);
-    uint64_t now = onbeat_load(&bus->live->commander);
-    for (;;) {
-        if (now && onbeat_process_is_alive(now)) {
-            if (commander) *commander = onbeat_process_pid(now);
-            return ONBEAT_COMMANDED;
-        }
-        if (onbeat_swap(&bus->live->commander, &now, bus->me)) return ONBEAT_OK;
-    }
+    int result = onbeat_claim_role(bus, ONBEAT_ASK_JOINTS, onbeat_goal_slot_words(bus), &bus->goals, commander);
+    if (result == ONBEAT_OK) bus->first_goal = onbeat_look(bus->goals);
+    return result == ONBEAT_OWNED ? ONBEAT_COMMANDED : result;
 }
 
 static inline uint64_t onbeat_publish_goal(struct onbeat_control *bus, uint64_t flags, const uint64_t *which, const double *rad) {
     uint64_t at_ns = onbeat_now();
     size_t slot_words = onbeat_goal_slot_words(bus), bits = onbeat_goal_bits(bus);
-    uint64_t *words = (uint64_t *)(bus->base + bus->header->goals_at);
-    uint64_t before = onbeat_look(&bus->live->goals), number = before + 1;
+    uint64_t *words = bus->goals + 8;
+    uint64_t before = onbeat_look(bus->goals), number = before + 1;
     const uint64_t *old = words + (before % ONBEAT_SLOTS) * slot_words + 1 + ONBEAT_GOAL_HEAD;
     uint64_t *slot = words + (number % ONBEAT_SLOTS) * slot_words, *to = slot + 1 + ONBEAT_GOAL_HEAD;
     onbeat_put(slot, 2 * number - 1);
     __atomic_thread_fence(__ATOMIC_RELEASE);
-    onbeat_put(slot + 1, bus->me);
-    onbeat_put(slot + 2, at_ns);
-    onbeat_put(slot + 3, flags);
+    onbeat_put(slot + 1, at_ns);
+    onbeat_put(slot + 2, flags);
     for (size_t i = 0; i < bits + bus->joint_count; i++) {
         uint64_t word;
         if (!rad) word = onbeat_look(old + i);
@@ -694,7 +847,7 @@ static inline uint64_t onbeat_publish_goal(struct onbeat_control *bus, uint64_t 
         onbeat_put(to + i, word);
     }
     onbeat_store(slot, 2 * number);
-    onbeat_store(&bus->live->goals, number);
+    onbeat_store(bus->goals, number);
     return number;
 }
 
@@ -702,7 +855,7 @@ static inline uint64_t onbeat_publish_goal(struct onbeat_control *bus, uint64_t 
  * before it is `goal_age_us` old. `*number` (may be NULL) receives its number. Never waits. */
 static inline int onbeat_commander_give(struct onbeat_control *bus, const uint64_t *which, const double *rad, uint64_t *number) {
     if (onbeat_control_check(bus) != ONBEAT_OK) return ONBEAT_ENDED;
-    if (onbeat_look(&bus->live->commander) != bus->me) return ONBEAT_NOT_OWNER;
+    if (!bus->goals) return ONBEAT_NOT_OWNER;
     uint64_t given = onbeat_publish_goal(bus, 0, which, rad);
     if (number) *number = given;
     return ONBEAT_OK;
@@ -717,14 +870,10 @@ static inline int onbeat_commander_answer(const struct onbeat_control *bus, uint
 
 /* Leaves: the joints hold the last targets. If a process ends without this, the robot enters the safe stop. */
 static inline void onbeat_commander_release(struct onbeat_control *bus) {
-    uint64_t me = bus->me;
-    if (onbeat_look(&bus->live->commander) != me) return;
-    uint64_t newest = onbeat_look(&bus->live->goals);
-    const uint64_t *slot = (const uint64_t *)(bus->base + bus->header->goals_at) + (newest % ONBEAT_SLOTS) * onbeat_goal_slot_words(bus);
+    if (!bus->goals) return;
     /* Repeats the goal, since the previous publication may not have been evaluated yet. */
-    if (newest && onbeat_look(slot + 1) == me) onbeat_publish_goal(bus, ONBEAT_LAST_GOAL, NULL, NULL);
-    onbeat_store(&bus->live->commander_left, me);
-    onbeat_swap(&bus->live->commander, &me, 0);
+    if (onbeat_look(bus->goals) != bus->first_goal) onbeat_publish_goal(bus, ONBEAT_LAST_GOAL, NULL, NULL);
+    onbeat_leave_role(bus, ONBEAT_LEAVE_JOINTS, onbeat_goal_slot_words(bus), &bus->goals);
 }
 
 /* Returns the number of events so far; the next one has the following number. */
@@ -743,7 +892,7 @@ static inline int onbeat_control_event(struct onbeat_control *bus, uint64_t *nex
             *next = oldest;
         }
         uint64_t number = (*next)++;
-        uint64_t *slot = (uint64_t *)(bus->base + bus->header->events_at) + (number % bus->event_count) * (1 + ONBEAT_EVENT_BYTES / 8);
+        const uint64_t *slot = (const uint64_t *)(bus->base + bus->header->events_at) + (number % bus->event_count) * (1 + ONBEAT_EVENT_BYTES / 8);
         if (onbeat_load(slot) == 2 * number) {
             onbeat_words_out(event, ONBEAT_EVENT_BYTES, slot + 1);
             __atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -782,8 +931,8 @@ static inline uint64_t onbeat_no_cycle_for(struct onbeat_control *bus) {
 }
 
 /* Returns the process id of the owner of the outputs, and of the commander of the joints; 0 for none. */
-static inline uint32_t onbeat_owner_pid(const struct onbeat_control *bus) { return onbeat_process_pid(onbeat_load(&bus->live->owner)); }
-static inline uint32_t onbeat_commander_pid(const struct onbeat_control *bus) { return onbeat_process_pid(onbeat_load(&bus->live->commander)); }
+static inline uint32_t onbeat_owner_pid(const struct onbeat_control *bus) { return (uint32_t)onbeat_load(&bus->live->owner); }
+static inline uint32_t onbeat_commander_pid(const struct onbeat_control *bus) { return (uint32_t)onbeat_load(&bus->live->commander); }
 
 /* Returns the AL state of a device (1 INIT, 2 PREOP, 4 SAFEOP, 8 OP, 0 unknown); `*status` (may be NULL) receives its AL status code,
  * `*presence` (may be NULL) 1 present, 2 lost, 3 another device at its position. Without replies, every device is lost. */
@@ -808,7 +957,7 @@ struct onbeat_port_errors {
 static inline int onbeat_port_errors(const struct onbeat_control *bus, uint32_t device, uint32_t port, struct onbeat_port_errors *errors) {
     memset(errors, 0, sizeof *errors);
     if (device >= bus->device_count || port > 3) return 0;
-    uint64_t *record = (uint64_t *)(bus->base + bus->header->link_errors_at) + (size_t)device * ONBEAT_ERROR_WORDS;
+    const uint64_t *record = (const uint64_t *)(bus->base + bus->header->link_errors_at) + (size_t)device * ONBEAT_ERROR_WORDS;
     if (__atomic_load_n(record + 5, __ATOMIC_ACQUIRE) == 0) return 0;
     uint16_t counts[20]; /* in the order of registers 0x0300 to 0x0313 */
     for (int word = 0; word < 5; word++) {
@@ -927,63 +1076,35 @@ static inline int onbeat_joint_position(const struct onbeat_control *bus, uint32
 
 /* ---- requests ---- */
 
-static inline void onbeat_request_free(struct onbeat_request *request) {
-    __atomic_store_n(&request->phase, 0u, __ATOMIC_RELAXED);
-    onbeat_store(&request->holder, 0);
-}
-
-/* Waits until the bus answers a request, or for the timeout. */
-static inline int onbeat_request_wait(struct onbeat_control *bus, struct onbeat_request *request, uint32_t timeout_ms) {
-    uint64_t began = onbeat_now(), looked = began;
-    while (__atomic_load_n(&request->phase, __ATOMIC_ACQUIRE) != 3u) {
-        uint64_t now = onbeat_now();
-        if (now - looked >= 100000000u) {
-            int result = onbeat_control_is_alive(bus);
-            if (result != ONBEAT_OK) return result;
-            looked = now;
-        }
-        if (now - began >= (uint64_t)timeout_ms * 1000000u) return ONBEAT_NO_ANSWER;
-        onbeat_sleep(500000);
-    }
-    return ONBEAT_OK;
-}
-
 /* Makes one request: writes `write` bytes of `data`, or, if `room` is not NULL, reads at most `*room` bytes and stores their number there;
  * `wanted` is the number of register bytes to read. */
 static inline int onbeat_request(struct onbeat_control *bus, uint64_t target, void *data, size_t write, size_t *room, size_t wanted, uint32_t timeout_ms,
                                  uint32_t *abort_code) {
-    struct onbeat_request *request = NULL;
-    int result = onbeat_control_is_alive(bus);
+    struct onbeat_message message;
+    int memory = -1, result = onbeat_control_is_alive(bus);
     if (result != ONBEAT_OK) return result;
     if (target >> 42 != ONBEAT_ASKED_RESCAN && (target & 0xFFFFu) >= bus->device_count) return ONBEAT_NO_SUCH_DEVICE;
     if (write > ONBEAT_REQUEST_BYTES) return ONBEAT_SDO_TOO_LONG;
-    for (uint32_t i = 0; i < ONBEAT_REQUESTS && !request; i++) {
-        uint64_t nobody = 0;
-        if (onbeat_swap(&bus->requests[i].holder, &nobody, bus->me)) request = &bus->requests[i];
+    message.kind = ONBEAT_ASK_REQUEST;
+    message.a = target;
+    message.b = wanted ? wanted : write;
+    if (write) memcpy(message.data, data, write);
+    if (!onbeat_send(bus, &message, write)) return onbeat_control_is_alive(bus);
+    int received = onbeat_receive_answer(bus, &message, &memory, timeout_ms);
+    if (memory >= 0) close(memory);
+    if (received < 0) return onbeat_control_check(bus) == ONBEAT_OK ? ONBEAT_DIED : ONBEAT_ENDED;
+    if (received == 0) {
+        message.kind = ONBEAT_GIVE_UP;
+        onbeat_send(bus, &message, 0);
+        return ONBEAT_NO_ANSWER;
     }
-    if (!request) return ONBEAT_BUSY;
-    onbeat_put(&request->target, target);
-    for (size_t at = 0; at < write; at += 8) {
-        uint64_t word = 0;
-        memcpy(&word, (const uint8_t *)data + at, write - at < 8 ? write - at : 8);
-        onbeat_put(request->data + at / 8, word);
-    }
-    onbeat_put(&request->length, wanted ? wanted : write);
-    onbeat_put(&request->order, __atomic_fetch_add(&bus->live->orders, 1u, __ATOMIC_RELAXED));
-    __atomic_store_n(&request->phase, 1u, __ATOMIC_RELEASE);
-    result = onbeat_request_wait(bus, request, timeout_ms);
-    /* On failure the bus has not taken the request, or has taken it and frees the record with its answer, or has just answered. */
-    if (result != ONBEAT_OK && !onbeat_swap_phase(&request->phase, 1, 0) && onbeat_swap_phase(&request->phase, 2, 4)) return result;
-    if (result == ONBEAT_OK) {
-        uint64_t outcome = onbeat_look(&request->outcome), length = onbeat_look(&request->length);
-        const int results[8] = {ONBEAT_OK, ONBEAT_SDO_ABORT, ONBEAT_SDO_NO_MAILBOX, ONBEAT_SDO_NO_REPLY, ONBEAT_SDO_NOT_POSSIBLE, ONBEAT_SDO_TOO_LONG,
-                                ONBEAT_REGISTER_KEPT, ONBEAT_NOT_IN_OP};
-        result = results[outcome >> 32 < 8 ? outcome >> 32 : 4];
-        if (abort_code) *abort_code = (uint32_t)outcome;
-        if (result == ONBEAT_OK && room && length > *room) result = ONBEAT_SDO_TOO_LONG;
-        if (result == ONBEAT_OK && room) onbeat_words_out(data, *room = (size_t)length, request->data);
-    }
-    onbeat_request_free(request);
+    if (message.kind != ONBEAT_TELL_ANSWER) return ONBEAT_BUSY;
+    const int results[8] = {ONBEAT_OK, ONBEAT_SDO_ABORT, ONBEAT_SDO_NO_MAILBOX, ONBEAT_SDO_NO_REPLY, ONBEAT_SDO_NOT_POSSIBLE, ONBEAT_SDO_TOO_LONG,
+                            ONBEAT_REGISTER_KEPT, ONBEAT_NOT_IN_OP};
+    result = results[message.a >> 32 < 8 ? message.a >> 32 : 4];
+    if (abort_code) *abort_code = (uint32_t)message.a;
+    if (result == ONBEAT_OK && room && message.b > *room) result = ONBEAT_SDO_TOO_LONG;
+    if (result == ONBEAT_OK && room) memcpy(data, message.data, *room = (size_t)message.b);
     return result;
 }
 

@@ -119,6 +119,12 @@ pub(crate) struct BusRunOptions {
     /// Name of the process image
     #[arg(long, default_value = "onbeat", value_name = "NAME")]
     pub(crate) name: String,
+    /// Let the members of this group use the bus
+    ///
+    /// They read it, own the outputs and request transfers, like the user who runs it. Default:
+    /// that user and root only.
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) group: Option<String>,
     /// Further options of `onbeat measure bus`
     ///
     /// Such as --exchange same-cycle --cpu 1 --sharing pi --for 1h.

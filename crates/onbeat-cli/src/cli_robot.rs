@@ -141,6 +141,12 @@ pub(crate) struct RobotRunOptions {
     /// For `onbeat bus state --name NAME`, `onbeat robot goal NAME` and other readers.
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
+    /// Let the members of this group use the process image
+    ///
+    /// They read it and command joints, like the user who runs it. Default: that user and root
+    /// only.
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) group: Option<String>,
     /// Record every cycle into this MCAP log
     ///
     /// Needs --name. Written by a process of its own; `onbeat.load` in Python and Octave reads it.

@@ -118,9 +118,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         // Of a bus that was killed, the next onbeat would report that it has removed it, and so would
         // one of another test binary that reads all that onbeat prints.
-        for object in [format!("onbeat-{}", self.name), format!("onbeat:{}:cycle", self.name)] {
-            let _ = fs::remove_file(Path::new("/dev/shm").join(object));
-        }
+        let _ = onbeat_control::remove_leftovers();
     }
 }
 

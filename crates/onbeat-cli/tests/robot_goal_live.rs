@@ -162,7 +162,7 @@ impl Drop for Robot {
         let _ = self.child.kill();
         let _ = self.child.wait();
         // Of a robot that was killed, the next onbeat would report that it has removed it.
-        let _ = std::fs::remove_file(format!("/dev/shm/onbeat-{}", self.name));
+        let _ = onbeat_control::remove_leftovers();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Layout of the shared memory, as specified in `docs/control.md` and `include/onbeat_control.h`.
+//! Layout of the memory that a bus shows its clients, as specified in `docs/control.md` and `include/onbeat_control.h`.
 //!
 //! Words have native byte order: the memory is never shared between machines.
 #![allow(unsafe_code)]
@@ -12,8 +12,8 @@ use onbeat_ethercat::step::{BusCycle, RobotState};
 
 /// The bytes "ONBEATCI".
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ONBEATCI");
-/// Version of the layout; changes with every change of it.
-pub(super) const ABI: u32 = 5;
+/// Version of layout and messages; changes with every change of them.
+pub(super) const ABI: u32 = 6;
 /// Number of slots of the image, of owner outputs, and of goals.
 pub(super) const SLOTS: usize = 4;
 /// Number of events kept.
@@ -36,9 +36,9 @@ pub(super) const VALUE_BYTES: usize = 64;
 pub(super) const ERROR_WORDS: usize = 8;
 /// Word that is 1 once they were read.
 pub(super) const ERROR_IS_READ: usize = 5;
-/// Bytes of the record of a joint, and of a goal's head: process, time of creation, flags.
+/// Bytes of the record of a joint, and of a goal's head: time of creation, flags.
 pub(super) const JOINT_BYTES: usize = 48;
-pub(super) const GOAL_BYTES: usize = 24;
+pub(super) const GOAL_BYTES: usize = 16;
 /// Goal flag: the commander has left.
 pub(super) const LAST_GOAL: u64 = 1;
 /// Bytes of a name, and of the name of a value.
@@ -49,7 +49,6 @@ pub(super) const VALUE_NAME_BYTES: usize = 48;
 pub(super) mod state {
     pub(crate) const RUNNING: u32 = 1;
     pub(crate) const ENDED: u32 = 2;
-    pub(crate) const REPLACED: u32 = 3;
 }
 
 /// First page: identification and sizes. Constant once `magic` is set, except `state`,
@@ -61,24 +60,23 @@ pub(super) struct ImageHeader {
     pub(super) sharing: AtomicU32,
     pub(super) total_bytes: AtomicU64,
     pub(super) layout_hash: AtomicU64,
-    pub(super) generation: AtomicU64,
-    pub(super) bus: AtomicU64,
+    /// Differs between two images of the same name.
+    pub(super) instance: AtomicU64,
+    /// Id of the bus process.
+    pub(super) bus: AtomicU32,
     pub(super) state: AtomicU32,
-    pub(super) waking: AtomicU32,
     pub(super) devices: AtomicU32,
     pub(super) values: AtomicU32,
     pub(super) input_bytes: AtomicU32,
     pub(super) output_bytes: AtomicU32,
     pub(super) stale_after: AtomicU32,
     pub(super) events: AtomicU32,
-    pub(super) places: [AtomicU64; 8],
-    pub(super) segment: [AtomicU64; NAME_BYTES / 8],
     /// Number of joints that follow goals; 0 if none do.
     pub(super) joints: AtomicU32,
     /// Maximum age of a goal, in µs.
     pub(super) goal_age_us: AtomicU32,
-    pub(super) joints_at: AtomicU64,
-    pub(super) goals_at: AtomicU64,
+    pub(super) places: [AtomicU64; 8],
+    pub(super) segment: [AtomicU64; NAME_BYTES / 8],
     /// When all frames of a cycle were last answered, by `CLOCK_MONOTONIC` in ns; 0 before the
     /// first cycle.
     pub(super) answered_at: AtomicU64,
@@ -86,93 +84,40 @@ pub(super) struct ImageHeader {
     pub(super) link: AtomicU32,
     /// Number of devices that processed the last frame.
     pub(super) answering: AtomicU32,
-    pub(super) link_errors_at: AtomicU64,
+    pub(super) spare: [AtomicU64; 4],
 }
 
 /// A word in a cache line of its own.
 #[repr(C, align(64))]
 pub(super) struct PaddedWord(pub(super) AtomicU64);
 
-/// Words that change from cycle to cycle. Each has one writer at a time, and a cache line of its
-/// own.
+/// Words that change while the bus runs, each in a cache line of its own.
 #[repr(C, align(64))]
 pub(super) struct LiveWords {
-    /// Number of image publications; written by the bus.
+    /// Number of image publications.
     pub(super) image: PaddedWord,
-    /// Number of output publications; written by the owner.
-    pub(super) outputs: PaddedWord,
-    /// Number of events; written by the bus.
+    /// Number of events.
     pub(super) events: PaddedWord,
-    /// Process that owns the outputs, 0 for none.
+    /// Id of the process that owns the outputs, 0 for none.
     pub(super) owner: PaddedWord,
-    /// The last owner that left in order.
-    pub(super) left: PaddedWord,
-    /// Incremented when there is a new image and a process waits.
-    pub(super) wake: Futex,
-    /// Not 0 when a process waits.
-    pub(super) waiting: Futex,
-    /// Number of requests.
-    pub(super) orders: PaddedWord,
-    /// Number of goal publications; written by the commander.
-    pub(super) goals: PaddedWord,
-    /// Process that commands the joints, 0 for none.
+    /// Id of the process that commands the joints, 0 for none.
     pub(super) commander: PaddedWord,
-    /// The last commander that left in order.
-    pub(super) commander_left: PaddedWord,
-    /// Result of the goal evaluated last: its number × 4 + the answer; written by the process that
-    /// follows goals.
+    /// Result of the goal evaluated last: its number × 4 + the answer.
     pub(super) answer: PaddedWord,
-}
-
-/// A word of 32 bits that the kernel can wait on.
-#[repr(C, align(64))]
-pub(super) struct Futex(pub(super) AtomicU32);
-
-/// Record of one request and its answer.
-#[repr(C, align(64))]
-pub(super) struct RequestRecord {
-    /// Requesting process; 0 when the record is free.
-    pub(super) holder: AtomicU64,
-    /// See [`phase`].
-    pub(super) phase: AtomicU32,
-    pub(super) spare: AtomicU32,
-    /// Order of requests.
-    pub(super) order: AtomicU64,
-    /// Device, index or register, subindex, complete access, write, kind of request: at bits 0, 16,
-    /// 32, 40, 41, 42.
-    pub(super) target: AtomicU64,
-    /// Number of bytes in `data`, or of the register bytes to read.
-    pub(super) length: AtomicU64,
-    /// Result in the upper 32 bits, abort code in the lower.
-    pub(super) outcome: AtomicU64,
-    pub(super) data: [AtomicU64; REQUEST_BYTES / 8],
-}
-
-/// Phase of a request.
-pub(super) mod phase {
-    pub(crate) const IDLE: u32 = 0;
-    pub(crate) const ASKED: u32 = 1;
-    pub(crate) const TAKEN: u32 = 2;
-    pub(crate) const ANSWERED: u32 = 3;
-    pub(crate) const ABANDONED: u32 = 4;
 }
 
 // `include/onbeat_control.h` asserts the same.
 const _: () = assert!(
-    size_of::<ImageHeader>() == 256 && std::mem::offset_of!(ImageHeader, link_errors_at) == 248
+    size_of::<ImageHeader>() == 256 && std::mem::offset_of!(ImageHeader, answering) == 220
 );
 const _: () =
-    assert!(size_of::<LiveWords>() == 768 && std::mem::offset_of!(LiveWords, answer) == 704);
-const _: () =
-    assert!(size_of::<RequestRecord>() == 1088 && std::mem::offset_of!(RequestRecord, data) == 48);
+    assert!(size_of::<LiveWords>() == 320 && std::mem::offset_of!(LiveWords, answer) == 256);
 const _: () = assert!(size_of::<super::stats::StatsBlock>() == 19_328);
 
 // SAFETY: `repr(C)`, atomics only.
 unsafe impl SharedMemory for ImageHeader {}
 // SAFETY: as above.
 unsafe impl SharedMemory for LiveWords {}
-// SAFETY: as above.
-unsafe impl SharedMemory for RequestRecord {}
 
 /// Sizes that determine all offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,10 +129,26 @@ pub(super) struct ImageSize {
     pub(super) joints: usize,
 }
 
+/// Returns the words of a slot. The reader of one slot and the writer of the next share no cache
+/// line.
+fn slot_words(parts: &[usize]) -> usize {
+    Latest::slot_words(parts).next_multiple_of(8)
+}
+
 impl ImageSize {
     /// Words of a goal after its head: one bit per joint, then one position per joint.
     pub(super) const fn goal_words(self) -> usize {
         self.joints.div_ceil(64) + self.joints
+    }
+
+    /// Words of a slot of the owner's outputs.
+    pub(super) fn output_slot_words(self) -> usize {
+        slot_words(&[self.outputs])
+    }
+
+    /// Words of a slot of the commander's goals.
+    pub(super) fn goal_slot_words(self) -> usize {
+        slot_words(&[GOAL_BYTES, 8 * self.goal_words()])
     }
 }
 
@@ -195,30 +156,20 @@ impl ImageSize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ImageOffsets {
     pub(super) live: usize,
-    pub(super) lock: usize,
     pub(super) table: usize,
     pub(super) states: usize,
     pub(super) image: usize,
-    pub(super) outputs: usize,
     pub(super) events: usize,
     pub(super) stats: usize,
-    pub(super) requests: usize,
     pub(super) joints: usize,
-    pub(super) goals: usize,
     pub(super) link_errors: usize,
     pub(super) total: usize,
     pub(super) image_slot_words: usize,
-    pub(super) output_slot_words: usize,
-    pub(super) goal_slot_words: usize,
 }
 
 impl ImageOffsets {
     pub(super) fn new(size: ImageSize) -> Self {
-        // The reader of one slot and the writer of the next share no cache line.
-        let slot_words = |parts: &[usize]| Latest::slot_words(parts).next_multiple_of(8);
         let image_slot_words = slot_words(&[CYCLE_BYTES, size.inputs, size.outputs]);
-        let output_slot_words = slot_words(&[8, size.outputs]);
-        let goal_slot_words = slot_words(&[GOAL_BYTES, 8 * size.goal_words()]);
         let mut end = size_of::<ImageHeader>();
         let mut next = |bytes: usize| {
             let at = end.next_multiple_of(64);
@@ -228,21 +179,15 @@ impl ImageOffsets {
 
         Self {
             live: next(size_of::<LiveWords>()),
-            lock: next(size_of::<super::lock::ImageLock>()),
             table: next(size.devices * DEVICE_BYTES + size.values * VALUE_BYTES),
             states: next(size.devices * 8),
             image: next(SLOTS * image_slot_words * 8),
-            outputs: next(SLOTS * output_slot_words * 8),
             events: next(EVENTS * (8 + EVENT_BYTES)),
             stats: next(size_of::<super::stats::StatsBlock>()),
-            requests: next(REQUESTS * size_of::<RequestRecord>()),
             joints: next(size.joints * JOINT_BYTES),
-            goals: next(if size.joints > 0 { SLOTS * goal_slot_words * 8 } else { 0 }),
             link_errors: next(size.devices * ERROR_WORDS * 8),
             total: next(0),
             image_slot_words,
-            output_slot_words,
-            goal_slot_words,
         }
     }
 
@@ -253,10 +198,10 @@ impl ImageOffsets {
             self.table,
             self.states,
             self.image,
-            self.outputs,
             self.events,
             self.stats,
-            self.requests,
+            self.joints,
+            self.link_errors,
         ]
     }
 }
@@ -355,7 +300,7 @@ mod tests {
             joints: 48,
         });
         let mut all = offsets.published().to_vec();
-        all.extend([offsets.joints, offsets.goals, offsets.link_errors, offsets.total]);
+        all.push(offsets.total);
         assert!(all.windows(2).all(|pair| pair[0] < pair[1]));
         assert!(all.iter().all(|place| place.is_multiple_of(64)));
     }

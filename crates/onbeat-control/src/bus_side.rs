@@ -2,27 +2,28 @@
 
 use std::mem::swap;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 use onbeat_ethercat::link_errors::LinkErrors;
 use onbeat_ethercat::step::{BusCycle, RobotState};
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
-use rustix::thread::futex;
 
 use super::abi::{CYCLE_BYTES, EVENT_BYTES, cycle_bytes};
+use super::area::Inward;
 use super::bus_condition::CableLink;
-use super::claim::{self, ClaimWords};
 use super::device_state::DeviceState;
 use super::error::ControlError;
 use super::error_record;
 use super::goals::GoalSide;
 use super::image::MappedImage;
-use super::process::Process;
+use super::lock::ImageGuard;
 use super::request::RequestAnswer;
-use super::requests::{self, RequestJob};
-use super::settings::{ImageSettings, Waking};
+use super::requests::RequestJob;
+use super::service::{Service, ServiceThread};
+use super::settings::ImageSettings;
 use super::stats::{Counter, Timed};
 
 /// Maximum number of attempts to read the owner's outputs. An attempt fails only if the owner
@@ -44,11 +45,12 @@ pub enum OutputsFrom {
 #[derive(Debug)]
 pub struct BusSide {
     shared: Arc<MappedImage>,
-    waking: Waking,
+    service: Arc<Service>,
+    _thread: ServiceThread,
     wanted: OwnerOutputs,
-    died: u64,
-    /// The commander as of the last cycle.
-    commander: u64,
+    lock: LoopLock,
+    /// Generation of the changes of roles that were published.
+    changes: u32,
     /// State of the robot, published with the next cycles.
     robot: Option<RobotState>,
 }
@@ -56,14 +58,15 @@ pub struct BusSide {
 /// Outputs of the owner.
 #[derive(Debug)]
 struct OwnerOutputs {
+    /// The owner's slots, and their generation.
+    slots: Option<Arc<Inward>>,
+    seen: u32,
     safe: Vec<u8>,
     /// The last outputs read completely, and a buffer for the next.
     held: Vec<u8>,
     next: Vec<u8>,
-    /// Process that published `held`.
-    held_from: u64,
-    /// The owner as of the last cycle.
-    owner: u64,
+    /// Whether `held` is this owner's.
+    is_owners: bool,
     publication: u64,
     /// Cycles since the owner's last publication.
     age: u32,
@@ -71,24 +74,63 @@ struct OwnerOutputs {
     is_stale_reported: bool,
 }
 
+/// How the loop uses the lock, in the two kinds of sharing with one: it waits at most `wait`, and
+/// after that does not wait again until it has got the lock.
+#[derive(Debug)]
+struct LoopLock {
+    wait: Duration,
+    is_refused: bool,
+}
+
+/// A lock that was taken, and what is to be reported of it.
+struct LoopHold<'l> {
+    _guard: Option<ImageGuard<'l>>,
+    event: Option<(EventKind, u32)>,
+}
+
+impl LoopLock {
+    #[inline]
+    fn hold<'l>(&mut self, shared: &'l MappedImage) -> LoopHold<'l> {
+        let Some(lock) = &shared.lock else { return LoopHold { _guard: None, event: None } };
+        let guard = lock.hold(if self.is_refused { Duration::ZERO } else { self.wait });
+        let was_refused = std::mem::replace(&mut self.is_refused, guard.is_none());
+        let event = match &guard {
+            Some(guard) => guard.dead.map(|pid| (EventKind::ReaderDied, pid)),
+            None => {
+                shared.stats().add(Counter::LockTimeouts, 1);
+                let us = u32::try_from(self.wait.as_micros()).unwrap_or(u32::MAX);
+                (!was_refused).then_some((EventKind::LockTimeout, us))
+            }
+        };
+        LoopHold { _guard: guard, event }
+    }
+}
+
 impl BusSide {
-    pub(super) fn new(shared: Arc<MappedImage>, settings: ImageSettings) -> Self {
+    pub(super) fn new(
+        service: Arc<Service>,
+        thread: ServiceThread,
+        settings: ImageSettings,
+    ) -> Self {
+        let shared = Arc::clone(&service.image);
         let outputs = shared.size.outputs;
         let safe =
             if settings.safe_outputs.is_empty() { vec![0; outputs] } else { settings.safe_outputs };
         let wanted = OwnerOutputs {
+            slots: None,
+            seen: 0,
             held: safe.clone(),
             next: safe.clone(),
             safe,
-            held_from: 0,
-            owner: 0,
+            is_owners: false,
             publication: 0,
             age: 0,
             stale_after: settings.stale_after_cycles,
             is_stale_reported: false,
         };
+        let lock = LoopLock { wait: settings.lock_wait, is_refused: false };
 
-        Self { shared, waking: settings.waking, wanted, died: 0, commander: 0, robot: None }
+        Self { shared, service, _thread: thread, wanted, lock, changes: 0, robot: None }
     }
 
     /// Exchanges the image once per cycle. Publishes the cycle with inputs and outputs, and writes
@@ -96,8 +138,7 @@ impl BusSide {
     /// safe ones.
     ///
     /// Does not allocate. Makes system calls only for a contended lock (in the two kinds of sharing
-    /// with a lock), to wake waiting processes if [`ImageSettings::waking`] says so, and to read
-    /// the time of an event.
+    /// with a lock), at most for [`ImageSettings::lock_wait`], and to read the time of an event.
     ///
     /// # Panics
     /// If `inputs` or `outputs` differ in length from the layout.
@@ -117,25 +158,14 @@ impl BusSide {
     /// # Ok::<(), onbeat_control::ControlError>(())
     /// ```
     pub fn exchange(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) -> OutputsFrom {
-        let Self { shared, waking, wanted, died, commander: _, robot } = self;
-        let held = shared.hold();
-        let from = wanted.take(shared, cycle);
+        self.report_roles(cycle);
+        let Self { shared, service, wanted, lock, robot, .. } = self;
+        let held = lock.hold(shared);
+        let from = wanted.take((shared, service), cycle);
         let sent = if from == OutputsFrom::Owner { &wanted.held } else { &wanted.safe };
         outputs.copy_from_slice(sent);
         publish(shared, cycle_bytes(cycle, *robot), inputs, outputs);
-        drop(held);
-        if let Some(lock) = shared.lock()
-            && lock.died() != *died
-        {
-            *died = lock.died();
-            let code = lock.last_dead().map_or(0, Process::pid);
-            push(shared, &event(cycle, EventKind::ReaderDied, code));
-        }
-
-        if *waking == Waking::WhenWaiting {
-            wake(shared);
-        }
-
+        report_lock(shared, held, cycle);
         from
     }
 
@@ -145,15 +175,18 @@ impl BusSide {
     /// # Panics
     /// As [`BusSide::exchange`].
     pub fn publish(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &[u8]) {
-        let place = claim::commander(&self.shared);
-        self.commander = report_change(&self.shared, cycle, place, self.commander, OF_COMMANDER);
-        let held = self.shared.hold();
-        publish(&self.shared, cycle_bytes(cycle, self.robot), inputs, outputs);
-        drop(held);
+        self.report_roles(cycle);
+        let Self { shared, lock, robot, .. } = self;
+        let held = lock.hold(shared);
+        publish(shared, cycle_bytes(cycle, *robot), inputs, outputs);
+        report_lock(shared, held, cycle);
+    }
 
-        if self.waking == Waking::WhenWaiting {
-            wake(&self.shared);
-        }
+    /// Publishes events of roles that changed hands.
+    #[inline]
+    fn report_roles(&mut self, cycle: &BusCycle) {
+        let Some(changes) = self.service.changes.take(&mut self.changes) else { return };
+        changes.for_each(|change| push(&self.shared, &event(cycle, change.kind, change.pid)));
     }
 
     /// Sets the state of the robot, published from the next cycle on.
@@ -171,16 +204,16 @@ impl BusSide {
     /// [`Client::claim`](super::Client::claim) is refused then.
     ///
     /// # Errors
-    /// [`ControlError::Owned`] if another living process owns them.
+    /// [`ControlError::Owned`] if another process owns them.
     pub fn keep_outputs(&mut self) -> Result<(), ControlError> {
-        claim::take_outputs(&self.shared)
+        self.service.keep_outputs()
     }
 
     /// Returns the goals for the joints in [`ImageSettings::joints`], for the loop that follows
     /// them; `None` without joints.
     #[must_use]
     pub fn goals(&self) -> Option<GoalSide> {
-        GoalSide::new(Arc::clone(&self.shared))
+        GoalSide::new(Arc::clone(&self.service))
     }
 
     /// Publishes an event.
@@ -233,41 +266,47 @@ impl BusSide {
     /// Returns the side for other threads. It keeps the memory mapped.
     #[must_use]
     pub fn cold_side(&self) -> ColdSide {
-        ColdSide { shared: Arc::clone(&self.shared) }
+        ColdSide { service: Arc::clone(&self.service) }
     }
 }
 
 impl Drop for BusSide {
     fn drop(&mut self) {
         self.shared.retire();
-        wake(&self.shared);
     }
 }
 
 impl OwnerOutputs {
-    /// Reads the owner and its outputs.
-    fn take(&mut self, shared: &MappedImage, cycle: &BusCycle) -> OutputsFrom {
-        let owner = report_change(shared, cycle, claim::owner(shared), self.owner, OF_OWNER);
-        if owner != self.owner {
-            (self.owner, self.is_stale_reported) = (owner, false);
+    /// Reads the owner's outputs.
+    fn take(
+        &mut self,
+        (shared, service): (&MappedImage, &Service),
+        cycle: &BusCycle,
+    ) -> OutputsFrom {
+        if service.outputs.is_new(self.seen) && service.outputs.take(&mut self.seen, &mut self.slots)
+        {
+            (self.is_owners, self.is_stale_reported) = (false, false);
+            // A new owner has written nothing yet; its numbers go on from the last one's.
+            self.publication = self.slots.as_ref().map_or(0, |slots| slots.slots().newest());
+            self.age = 0;
         }
 
-        let published = shared.outputs();
+        let Some(slots) = &self.slots else { return OutputsFrom::Safe };
+        let published = slots.slots();
         self.age = self.age.saturating_add(1);
-        if published.newest() != self.publication {
-            self.age = 0;
-            for _ in 0..MOST_READINGS {
-                let number = published.newest();
-                let mut from = [0; 8];
-                if published.read(number, &mut [&mut from, &mut self.next]) {
-                    swap(&mut self.held, &mut self.next);
-                    (self.publication, self.held_from) = (number, u64::from_ne_bytes(from));
-                    break;
-                }
+        for _ in 0..MOST_READINGS {
+            let number = published.newest();
+            if number == self.publication {
+                break;
+            }
+            if published.read(number, &mut [&mut self.next]) {
+                swap(&mut self.held, &mut self.next);
+                (self.publication, self.is_owners, self.age) = (number, true, 0);
+                break;
             }
         }
 
-        if owner == 0 || self.held_from != owner {
+        if !self.is_owners {
             return OutputsFrom::Safe;
         }
 
@@ -286,92 +325,63 @@ impl OwnerOutputs {
     }
 }
 
-/// The kinds of event by which a role changes hands.
-#[derive(Clone, Copy, Debug)]
-struct RoleEvents {
-    taken: EventKind,
-    left: EventKind,
-    died: EventKind,
-}
-
-const OF_COMMANDER: RoleEvents = RoleEvents {
-    taken: EventKind::CommanderTaken,
-    left: EventKind::CommanderLeft,
-    died: EventKind::CommanderDied,
-};
-const OF_OWNER: RoleEvents = RoleEvents {
-    taken: EventKind::OwnerTaken,
-    left: EventKind::OwnerLeft,
-    died: EventKind::OwnerDied,
-};
-
-/// Returns the present holder of a role; reports that it was taken, left, or lost by death since
-/// `before`.
-fn report_change(
-    shared: &MappedImage,
-    cycle: &BusCycle,
-    place: ClaimWords<'_>,
-    before: u64,
-    events: RoleEvents,
-) -> u64 {
-    let now = place.holder.load(Ordering::Acquire);
-    if now == before {
-        return now;
+/// Releases the lock, and reports what there was with it.
+#[inline]
+fn report_lock(shared: &MappedImage, held: LoopHold<'_>, cycle: &BusCycle) {
+    let LoopHold { _guard: guard, event: reported } = held;
+    drop(guard);
+    if let Some((kind, code)) = reported {
+        push(shared, &event(cycle, kind, code));
     }
-
-    if let Some(gone) = Process::from_word(before) {
-        let has_left = place.left.load(Ordering::Acquire) == before;
-        push(shared, &event(cycle, if has_left { events.left } else { events.died }, gone.pid()));
-    }
-
-    if let Some(new) = Process::from_word(now) {
-        push(shared, &event(cycle, events.taken, new.pid()));
-    }
-
-    now
 }
 
 /// Bus process side for threads other than the loop.
 #[derive(Clone, Debug)]
 pub struct ColdSide {
-    shared: Arc<MappedImage>,
+    service: Arc<Service>,
 }
 
 impl ColdSide {
-    /// Frees the roles and requests of dead processes. Call it about every 10 ms, outside the loop:
-    /// it reads `/proc`.
+    /// Handles what clients have sent until now. A thread of the image does so anyway, within
+    /// milliseconds.
     pub fn tend(&self) {
-        claim::owner(&self.shared).free_of_dead();
-        claim::commander(&self.shared).free_of_dead();
-        requests::drop_dead(self.shared.requests());
+        // An error, such as no free descriptor, is met again by that thread.
+        let _ = self.service.serve();
     }
 
     /// Takes the oldest pending request. Every taken request must be answered.
     #[must_use]
     pub fn take_request(&self) -> Option<RequestJob> {
-        requests::take(self.shared.requests())
+        self.service.take_request()
     }
 
-    /// Answers a request, and frees its record if the requester has given up.
+    /// Answers a request; nobody gets the answer if the requester has given up.
     pub fn answer(&self, job: &RequestJob, answer: &RequestAnswer) {
-        requests::answer(self.shared.requests(), job, answer);
+        self.service.answer(job, answer);
+    }
+
+    /// Returns the number of connections that were dropped because their client sent no valid
+    /// message, did not read its answers, or was refused before it read why.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.service.dropped.load(Ordering::Relaxed)
     }
 
     /// As [`BusSide::set_state`].
     pub fn set_state(&self, device: usize, state: DeviceState) {
-        if let Some(word) = self.shared.states().get(device) {
+        if let Some(word) = self.service.image.states().get(device) {
             word.store(state.word(), Ordering::Release);
         }
     }
 
     /// As [`BusSide::count`].
     pub fn count(&self, what: Counter, n: u64) {
-        self.shared.stats().add(what, n);
+        self.service.image.stats().add(what, n);
     }
 
     /// As [`BusSide::record`].
     pub fn record(&self, what: Timed, ns: u64) {
-        self.shared.stats().record(what, ns);
+        self.service.image.stats().record(what, ns);
     }
 }
 
@@ -384,18 +394,6 @@ fn publish(shared: &MappedImage, cycle: [u8; CYCLE_BYTES], inputs: &[u8], output
     );
     shared.image().publish(&[&cycle, inputs, outputs]);
     shared.stats().add_alone(Counter::Cycles, 1);
-}
-
-fn wake(shared: &MappedImage) {
-    let live = shared.live();
-    // A waiter first sets `waiting`, then looks for a new image; here the order is reversed, so at
-    // least one side sees the other.
-    fence(Ordering::SeqCst);
-    if live.waiting.0.swap(0, Ordering::AcqRel) != 0 {
-        live.wake.0.fetch_add(1, Ordering::Release);
-        // It is not an error if no process waits.
-        let _ = futex::wake(&live.wake.0, futex::Flags::empty(), i32::MAX.cast_unsigned());
-    }
 }
 
 fn event(cycle: &BusCycle, kind: EventKind, code: u32) -> Event {

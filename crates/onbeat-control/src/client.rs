@@ -20,8 +20,9 @@ use super::error_record;
 use super::goals::Commander;
 use super::image::MappedImage;
 use super::joint::Joint;
+use super::link::{self, Link};
 use super::owner::Owner;
-use super::process::Process;
+use super::peer;
 use super::request::{
     BusRequest, CablePosition, RegisterAction, RegisterRequest, RequestAnswer, RequestFailure,
 };
@@ -66,8 +67,6 @@ pub struct BusState {
     pub pid: u32,
     /// Kind of sharing.
     pub sharing: Sharing,
-    /// Number of bus processes that had this name in succession, each killed before the next.
-    pub generation: u64,
     /// Hash of the device table.
     pub layout_hash: u64,
     /// The last cycle, `None` before the first.
@@ -144,6 +143,7 @@ impl std::fmt::Display for Outage {
 #[derive(Debug)]
 pub struct Client {
     shared: Arc<MappedImage>,
+    link: Link,
     waiter: CycleWaiter,
 }
 
@@ -151,10 +151,10 @@ impl Client {
     /// Opens the image of the running bus with this name.
     ///
     /// # Errors
-    /// [`ControlError`]: no such bus, a dead one, or one of another version.
+    /// [`ControlError`]: no such bus, one of another version or user, or one that refuses.
     pub fn open(name: &str) -> Result<Self, ControlError> {
-        let shared = MappedImage::open(name)?;
-        Ok(Self { waiter: CycleWaiter::new(&shared), shared: Arc::new(shared) })
+        let (link, shared) = link::open(name)?;
+        Ok(Self { shared: Arc::new(shared), link, waiter: CycleWaiter::new() })
     }
 
     /// Creates a buffer for [`Client::read`].
@@ -166,8 +166,8 @@ impl Client {
     /// Reads the newest cycle consistently.
     ///
     /// # Errors
-    /// [`ControlError::BusEnded`], [`ControlError::BusReplaced`], [`ControlError::BusDied`]
-    /// (detected after 100 ms without a cycle), [`ControlError::NoCycleYet`].
+    /// [`ControlError::BusEnded`], [`ControlError::BusDied`] (detected after 100 ms without a
+    /// cycle), [`ControlError::NoCycleYet`].
     ///
     /// ```
     /// # use onbeat_control::{Client, Image, Sharing};
@@ -185,7 +185,7 @@ impl Client {
     /// # Ok::<(), onbeat_control::ControlError>(())
     /// ```
     pub fn read(&mut self, into: &mut Snapshot) -> Result<(), ControlError> {
-        self.waiter.read(&self.shared, into)
+        self.waiter.read((&self.shared, &self.link), into)
     }
 
     /// Reads like [`Client::read`], and takes at least `stay`, like a slow reader. With a lock, bus
@@ -196,7 +196,7 @@ impl Client {
     pub fn read_slowly(&mut self, into: &mut Snapshot, stay: Duration) -> Result<(), ControlError> {
         let _held = self.shared.hold();
         let began = Instant::now();
-        self.waiter.read_within(&self.shared, into)?;
+        self.waiter.read_within((&self.shared, &self.link), into)?;
         while began.elapsed() < stay {
             std::hint::spin_loop();
         }
@@ -215,7 +215,7 @@ impl Client {
         mut stays: impl FnMut() -> bool,
     ) -> Result<(), ControlError> {
         let _held = self.shared.hold();
-        self.waiter.read_within(&self.shared, into)?;
+        self.waiter.read_within((&self.shared, &self.link), into)?;
         while stays() {
             std::hint::spin_loop();
         }
@@ -230,7 +230,7 @@ impl Client {
     /// As [`Client::read`].
     pub fn wait_next(&mut self, timeout: Duration) -> Result<bool, ControlError> {
         let last = self.waiter.last;
-        self.waiter.wait_beyond(&self.shared, last, timeout)
+        self.waiter.wait_beyond((&self.shared, &self.link), last, timeout)
     }
 
     /// Returns the expected devices and the offsets of their values.
@@ -294,7 +294,6 @@ impl Client {
             ("segment", state.segment),
             ("bus_pid", state.pid.to_string()),
             ("sharing", state.sharing.to_string()),
-            ("generation", state.generation.to_string()),
             ("owner_pid", pid(state.owner)),
             ("commander_pid", pid(state.commander)),
             ("devices", state.devices.to_string()),
@@ -343,12 +342,11 @@ impl Client {
     pub fn state(&self) -> BusState {
         let header = self.shared.header();
         let mut last = self.snapshot();
-        let cycle =
-            CycleWaiter::new(&self.shared).read(&self.shared, &mut last).ok().map(|()| last.cycle);
+        let read = CycleWaiter::new().read((&self.shared, &self.link), &mut last);
+        let cycle = read.ok().map(|()| last.cycle);
 
         let live = self.shared.live();
-        let holder =
-            |word: u64| Process::from_word(word).map(|process| (process.pid(), process.name()));
+        let holder = |word: u64| (word != 0).then(|| (word as u32, peer::name_of(word as u32)));
         let outage = self.outage(cycle.as_ref());
         let has_cycle = cycle.is_some() && !matches!(outage, Outage::NoCycle(_));
         let link = CableLink::from_number(header.link.load(Ordering::Relaxed));
@@ -357,9 +355,8 @@ impl Client {
         BusState {
             name: self.shared.name.clone(),
             segment: self.shared.layout().name,
-            pid: Process::from_word(header.bus.load(Ordering::Relaxed)).map_or(0, Process::pid),
+            pid: self.shared.bus_pid(),
             sharing: self.shared.sharing,
-            generation: header.generation.load(Ordering::Relaxed),
             layout_hash: header.layout_hash.load(Ordering::Relaxed),
             cycle,
             robot: last.robot,
@@ -378,9 +375,9 @@ impl Client {
     /// Checks that the bus is running and its process alive.
     ///
     /// # Errors
-    /// [`ControlError::BusEnded`], [`ControlError::BusReplaced`], [`ControlError::BusDied`].
+    /// [`ControlError::BusEnded`], [`ControlError::BusDied`].
     pub fn check(&self) -> Result<(), ControlError> {
-        self.shared.check_alive()
+        self.link.check(&self.shared)
     }
 
     /// Finds a value of a device by its name or its object; see [`ValuePlace::find`].

@@ -7,9 +7,11 @@ use onbeat_ethercat::layout::Layout;
 use super::bus_side::BusSide;
 use super::error::ControlError;
 use super::image::MappedImage;
+use super::place::Listener;
+use super::service::{Service, ServiceThread};
 use super::settings::ImageSettings;
 
-/// A named process image in shared memory.
+/// A named process image that other processes see.
 ///
 /// ```
 /// use onbeat_control::{ControlError, Image, Sharing, names};
@@ -32,8 +34,8 @@ use super::settings::ImageSettings;
 pub struct Image;
 
 impl Image {
-    /// Creates the image of a bus in this process. The object of a dead bus process with the same
-    /// name is taken over; its readers must open it again.
+    /// Creates the image of a bus in this process, and a thread that serves its socket. The name of
+    /// a dead bus process is taken over; its readers must open it again.
     ///
     /// # Errors
     /// [`ControlError`]: [`Taken`](ControlError::Taken) if a living process uses the name.
@@ -49,7 +51,10 @@ impl Image {
             return Err(ControlError::SafeOutputs { given, wanted });
         }
 
-        let shared = MappedImage::create(name, layout, &settings)?;
-        Ok(BusSide::new(Arc::new(shared), settings))
+        let listener = Listener::bind(name, settings.group)?;
+        let image = MappedImage::create(name, layout, &settings)?;
+        let service = Arc::new(Service::new(image, listener, settings.group.is_some())?);
+        let thread = ServiceThread::start(&service)?;
+        Ok(BusSide::new(service, thread, settings))
     }
 }

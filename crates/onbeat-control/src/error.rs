@@ -3,6 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
+use onbeat_host::runtime_dir::RuntimeDirError;
+
+use super::message::refusal;
+
 /// Reasons why an operation on an image fails.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
@@ -54,7 +58,7 @@ pub enum ControlError {
         /// The name.
         name: String,
     },
-    /// The bus process was killed and not replaced.
+    /// The bus process was killed.
     #[error(
         "the bus process {pid} of \"{name}\" is gone, and its devices receive no more outputs; start the bus again"
     )]
@@ -70,14 +74,14 @@ pub enum ControlError {
         /// The name.
         name: String,
     },
-    /// The bus process was killed, and another one has taken over the name.
-    #[error("another bus process has taken over \"{name}\"; open it again")]
+    /// The bus process has ended, and another one has the name.
+    #[error("another bus process runs as \"{name}\" now; open it again")]
     BusReplaced {
         /// The name.
         name: String,
     },
-    /// The image is being created, or its process was killed during creation.
-    #[error("the image of bus \"{name}\" is not ready; try again in a moment")]
+    /// The bus process does not answer: it is starting, stopped, or has no CPU time.
+    #[error("the process of bus \"{name}\" does not answer; it may be stopped, or starting: try again")]
     NotReady {
         /// The name.
         name: String,
@@ -93,6 +97,37 @@ pub enum ControlError {
         theirs: u32,
         /// Version of this program.
         ours: u32,
+    },
+    /// There is no directory for the socket.
+    #[error(transparent)]
+    Directory(#[from] RuntimeDirError),
+    /// Another user has made the socket.
+    #[error("{} is the socket of user {uid}, neither yours nor root's; it is not used", .path.display())]
+    ForeignBus {
+        /// The socket.
+        path: PathBuf,
+        /// The user whose process listens.
+        uid: u32,
+    },
+    /// Something else is where the socket should be.
+    #[error("cannot take over {}: it is not a socket; remove it, or use another --name", .path.display())]
+    NotSocket {
+        /// Its path.
+        path: PathBuf,
+    },
+    /// The bus refuses the connection.
+    #[error("the bus \"{name}\" refuses the connection: {why}")]
+    Refused {
+        /// The name.
+        name: String,
+        /// The reason.
+        why: Refusal,
+    },
+    /// Unknown group.
+    #[error("no group \"{group}\" in /etc/group; use one of its names, or a number")]
+    NoGroup {
+        /// Given name.
+        group: String,
     },
     /// The image is inconsistent.
     #[error("the image of bus \"{name}\" is corrupt: {why}; start the bus again")]
@@ -222,12 +257,12 @@ pub enum ControlError {
         /// The values there are, or the first of many.
         mapped: String,
     },
-    /// All request records are in use.
+    /// All requests are in use.
     #[error("all {most} requests of bus \"{name}\" are in use; try again")]
     Busy {
         /// Name of the bus.
         name: String,
-        /// Number of records.
+        /// Number of requests.
         most: usize,
     },
     /// The bus did not answer in time.
@@ -242,6 +277,38 @@ pub enum ControlError {
     },
 }
 
+/// Why a bus refuses a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The client's user is neither the bus's nor root, and not of its group.
+    #[error("it is for its user and the members of the group in its --group")]
+    OtherUser,
+    /// The client is of another user, and the sharing has a lock.
+    #[error("with this sharing processes wait for each other, so it is for those of one user; start it with --sharing wait-free")]
+    Lock,
+    /// The user has too many connections.
+    #[error("your processes have {0} connections, as many as a user may have; close some")]
+    OfUser(u64),
+    /// There are too many connections.
+    #[error("{0} connections are open, as many as there may be; try again")]
+    InAll(u64),
+    /// A reason of a later version.
+    #[error("reason {0}, unknown to this version")]
+    Unknown(u64),
+}
+
+impl Refusal {
+    pub(super) fn from_message(reason: u64, limit: u64) -> Self {
+        match reason {
+            refusal::OTHER_USER => Self::OtherUser,
+            refusal::LOCK => Self::Lock,
+            refusal::OF_USER => Self::OfUser(limit),
+            refusal::IN_ALL => Self::InAll(limit),
+            other => Self::Unknown(other),
+        }
+    }
+}
+
 fn of_process(pid: u32, name: &str) -> String {
     if pid == 0 { String::new() } else { format!(": process {pid} ({name})") }
 }
@@ -249,9 +316,9 @@ fn of_process(pid: u32, name: &str) -> String {
 fn hint(why: &io::Error) -> &'static str {
     match why.kind() {
         io::ErrorKind::PermissionDenied => {
-            "; it belongs to the user who started the bus, and to that user's group: use sudo, or change its group with chgrp"
+            "; it is for the user who started the bus, and for the members of the group in its --group: use sudo, or start it with --group"
         }
-        io::ErrorKind::StorageFull | io::ErrorKind::OutOfMemory => "; /dev/shm is full",
+        io::ErrorKind::StorageFull | io::ErrorKind::OutOfMemory => "; there is not enough memory",
         _ => "",
     }
 }

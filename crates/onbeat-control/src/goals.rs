@@ -1,8 +1,8 @@
 //! Goals: target positions of joints, from one commanding process to the bus process's loop.
 //!
-//! Goals use the same slots as the image: the commander publishes without waiting, and the loop
-//! reads the newest goal consistently. The following process (`onbeat-robot`) checks the content,
-//! because other processes can write the memory. The result is stored in one word.
+//! Goals use slots as the image does: the commander publishes without waiting, and the loop reads
+//! the newest goal consistently. Each commander gets slots of its own. The following process
+//! (`onbeat-robot`) checks the content. The result is stored in one word of the image.
 
 use std::mem::swap;
 use std::sync::Arc;
@@ -12,11 +12,12 @@ use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 
 use super::abi::{GOAL_BYTES, LAST_GOAL};
-use super::claim;
+use super::area::Inward;
 use super::error::ControlError;
 use super::image::MappedImage;
 use super::joint::Joint;
-use super::process::Process;
+use super::link::{self, Link, NotGranted};
+use super::service::Service;
 
 /// Maximum number of attempts to read a goal. An attempt fails only if the commander publishes four
 /// times during one copy; then the previous goal stays.
@@ -74,6 +75,8 @@ impl GoalAnswer {
 #[derive(Debug)]
 pub struct Commander {
     shared: Arc<MappedImage>,
+    link: Link,
+    slots: Inward,
     joints: Vec<(String, Joint)>,
     /// One bit for each joint with a target, then all positions.
     words: Vec<u8>,
@@ -82,20 +85,22 @@ pub struct Commander {
 
 impl Commander {
     pub(super) fn new(shared: Arc<MappedImage>) -> Result<Self, ControlError> {
-        shared.check_alive()?;
         if shared.size.joints == 0 {
             return Err(ControlError::NoGoals { name: shared.name.clone() });
         }
 
-        let commanded = |other: Process| ControlError::Commanded {
-            name: shared.name.clone(),
-            pid: other.pid(),
-            process: other.name(),
-        };
-
-        claim::commander(&shared).take(shared.me).map_err(commanded)?;
+        let link = Link::again(&shared)?;
+        let slots = link.claim(&shared, link::COMMANDER, shared.size.goal_slot_words());
+        let slots = slots.map_err(|why| match why {
+            NotGranted::Held(pid, process) => {
+                ControlError::Commanded { name: shared.name.clone(), pid, process }
+            }
+            NotGranted::NoGoals => ControlError::NoGoals { name: shared.name.clone() },
+            NotGranted::Other(why) => why,
+        })?;
         let words = vec![0; 8 * shared.size.goal_words()];
-        Ok(Self { joints: shared.named_joints(), shared, words, has_given: false })
+        let joints = shared.named_joints();
+        Ok(Self { shared, link, slots, joints, words, has_given: false })
     }
 
     /// Returns the joints, in the order of the indices of [`Commander::want`].
@@ -157,7 +162,7 @@ impl Commander {
     /// Publishes the goal; returns its number. Never waits.
     ///
     /// # Errors
-    /// [`ControlError::BusEnded`] and [`ControlError::BusReplaced`] if the bus is gone.
+    /// [`ControlError::BusEnded`] if the bus has ended.
     pub fn give(&mut self) -> Result<u64, ControlError> {
         self.shared.check()?;
         self.has_given = true;
@@ -172,12 +177,12 @@ impl Commander {
     }
 
     fn publish(&self, flags: u64) -> u64 {
-        let head = [self.shared.me.word(), Monotonic.now().as_ns(), flags];
+        let head = [Monotonic.now().as_ns(), flags];
         let mut bytes = [0; GOAL_BYTES];
         for (place, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(head) {
             *place = word.to_ne_bytes();
         }
-        self.shared.goals().map_or(0, |goals| goals.publish(&[&bytes, &self.words]))
+        self.slots.slots().publish(&[&bytes, &self.words])
     }
 }
 
@@ -187,7 +192,7 @@ impl Drop for Commander {
             // Repeats the goal, since the previous publication may not have been evaluated yet.
             self.publish(LAST_GOAL);
         }
-        claim::commander(&self.shared).leave(self.shared.me);
+        self.link.leave(link::COMMANDER);
     }
 }
 
@@ -207,23 +212,41 @@ impl GoalBuffer {
 /// Goals for the loop that follows them. Does not allocate or make system calls.
 #[derive(Debug)]
 pub struct GoalSide {
-    shared: Arc<MappedImage>,
+    service: Arc<Service>,
+    slots: Option<Arc<Inward>>,
+    /// Generation of `slots`.
+    seen: u32,
     number: u64,
     held: GoalBuffer,
     next: GoalBuffer,
 }
 
 impl GoalSide {
-    pub(super) fn new(shared: Arc<MappedImage>) -> Option<Self> {
-        shared.goals()?;
-        let empty =
-            GoalBuffer { head: [0; GOAL_BYTES], words: vec![0; 8 * shared.size.goal_words()] };
-        Some(Self { shared, number: 0, held: empty.clone(), next: empty })
+    pub(super) fn new(service: Arc<Service>) -> Option<Self> {
+        let size = service.image.size;
+        if size.joints == 0 {
+            return None;
+        }
+        let empty = GoalBuffer { head: [0; GOAL_BYTES], words: vec![0; 8 * size.goal_words()] };
+        let next = empty.clone();
+        Some(Self { service, slots: None, seen: 0, number: 0, held: empty, next })
     }
 
     /// Reads the newest goal; returns the number of the newest one read, `None` before the first.
     pub fn latest(&mut self) -> Option<u64> {
-        let goals = self.shared.goals()?;
+        self.read();
+        if self.service.goals.is_new(self.seen) {
+            // What the former commander gave last was read above.
+            self.service.goals.take(&mut self.seen, &mut self.slots);
+            self.read();
+        }
+
+        (self.number > 0).then_some(self.number)
+    }
+
+    fn read(&mut self) {
+        let Some(slots) = &self.slots else { return };
+        let goals = slots.slots();
         for _ in 0..MOST_READINGS {
             let number = goals.newest();
             if number == self.number {
@@ -235,25 +258,23 @@ impl GoalSide {
                 self.number = number;
             }
         }
-
-        (self.number > 0).then_some(self.number)
     }
 
     /// Returns the time of its creation by `CLOCK_MONOTONIC` in ns, as given by the commander.
     #[must_use]
     pub fn at_ns(&self) -> u64 {
-        self.held.word(1)
+        self.held.word(0)
     }
 
     /// Returns whether the commander left in order after it.
     #[must_use]
     pub fn is_last(&self) -> bool {
-        self.held.word(2) & LAST_GOAL != 0
+        self.held.word(1) & LAST_GOAL != 0
     }
 
     /// Returns the joints with a target and their targets in rad, unchecked.
     pub fn positions(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
-        let (which, positions) = self.held.words.split_at(8 * self.shared.size.joints.div_ceil(64));
+        let (which, positions) = self.held.words.split_at(8 * self.service.image.size.joints.div_ceil(64));
         let which = which.as_chunks::<8>().0;
         let meant = |joint: usize| {
             which
@@ -267,10 +288,7 @@ impl GoalSide {
 
     /// Reports the result of a goal to the commander.
     pub fn answer(&self, number: u64, answer: GoalAnswer) {
-        self.shared
-            .live()
-            .answer
-            .0
-            .store(number << GoalAnswer::BITS | answer as u64, Ordering::Release);
+        let word = number << GoalAnswer::BITS | answer as u64;
+        self.service.image.live().answer.0.store(word, Ordering::Release);
     }
 }

@@ -40,9 +40,9 @@
 //! the two kinds of sharing with a lock), trust in what other processes write, several owners.
 
 mod abi;
+mod area;
 mod bus_condition;
 mod bus_side;
-mod claim;
 mod client;
 mod create;
 mod device_state;
@@ -50,12 +50,16 @@ mod device_table;
 mod error;
 mod error_record;
 mod goals;
+mod handover;
 mod image;
 mod joint;
+mod link;
 mod lock;
 mod map;
-mod object;
+mod message;
 mod owner;
+mod peer;
+mod place;
 mod process;
 mod request;
 mod requests;
@@ -63,9 +67,11 @@ mod ring_error;
 mod ring_object;
 mod ring_reader;
 mod ring_writer;
+mod service;
 mod settings;
 mod sharing;
 mod snapshot;
+mod socket;
 mod stats;
 mod value_place;
 
@@ -74,11 +80,11 @@ pub use bus_side::{BusSide, ColdSide, OutputsFrom};
 pub use client::{BusState, Client, DeviceInfo, EventBatch, Outage};
 pub use create::Image;
 pub use device_state::{DeviceState, Presence};
-pub use error::ControlError;
+pub use error::{ControlError, Refusal};
 pub use goals::{Commander, GoalAnswer, GoalSide};
 pub use joint::Joint;
-pub use object::names;
 pub use owner::Owner;
+pub use place::{group_id, names};
 pub use request::{
     BusRequest, CablePosition, REGISTER_BYTES, RegisterAction, RegisterRequest, RequestAnswer,
     RequestFailure, SdoAction, SdoRequest,
@@ -88,7 +94,7 @@ pub use ring_error::RingError;
 pub use ring_object::{Channel, RecordType, channels, remove_leftovers};
 pub use ring_reader::{Reading, RingReader, Start};
 pub use ring_writer::{RingSettings, RingWriter};
-pub use settings::{ImageSettings, Waking};
+pub use settings::ImageSettings;
 pub use sharing::Sharing;
 pub use snapshot::Snapshot;
 pub use stats::{Counter, Stats, Timed, Times};

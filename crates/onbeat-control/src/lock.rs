@@ -1,108 +1,282 @@
-//! Mutex in shared memory for the two kinds of sharing with a lock: always robust, optionally with
-//! priority inheritance.
+//! Lock of an image for the two kinds of sharing with one: a word in memory shared by processes of
+//! one user, with or without priority inheritance by the kernel (`FUTEX_LOCK_PI`).
 //!
-//! Robust means that the kernel passes the lock on when its holder dies. The plain kind is robust
-//! too, so the two differ in priority inheritance only and can be compared.
+//! The memory holds numbers only, and other processes can write any of them at any time: every wait
+//! ends with its deadline, and every error with a refusal. What the lock protects is consistent
+//! without it, so a bus that does not get it publishes nevertheless.
 #![allow(unsafe_code)]
 
-use std::cell::UnsafeCell;
+use std::fs::File;
 use std::io;
-use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
-use super::map::SharedMemory;
-use super::process::Process;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
+use rustix::thread::{futex, gettid};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// A mutex with its holder, and the processes that died while holding it.
+use super::area;
+use super::map::{Map, SharedMemory};
+
+/// Flag of the word: a thread waits in the kernel.
+const WAITERS: u32 = 1 << 31;
+/// Bits of the word with the thread that holds the lock.
+const HOLDER: u32 = (1 << 30) - 1;
+const BYTES: usize = 64;
+/// Interval in which a waiting thread looks whether the holder has died.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// The words of the lock.
 #[repr(C, align(64))]
-pub(super) struct ImageLock {
-    mutex: UnsafeCell<MaybeUninit<libc::pthread_mutex_t>>,
-    holder: AtomicU64,
-    died: AtomicU64,
-    last_dead: AtomicU64,
+struct LockWords {
+    word: AtomicU32,
+    /// Process that holds the lock; stays when it dies.
+    holder: AtomicU32,
 }
 
-// SAFETY: a mutex made for sharing between processes, and atomics.
-unsafe impl SharedMemory for ImageLock {}
+// SAFETY: `repr(C)`, atomics only.
+unsafe impl SharedMemory for LockWords {}
 
-/// Protocol of the mutex.
+/// How the kernel treats a waiting thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LockProtocol {
+    /// It passes the waiter's priority to the holder.
     Priority,
+    /// It does nothing.
     Nothing,
 }
 
-/// Holds the lock until dropped.
-pub(super) struct ImageGuard<'l>(&'l ImageLock);
+/// A lock of processes of one user.
+#[derive(Debug)]
+pub(super) struct ImageLock {
+    map: Map,
+    protocol: LockProtocol,
+    /// For clients, in the bus process.
+    pub(super) file: Option<File>,
+}
+
+/// Holds the lock until dropped, in the thread that took it.
+#[derive(Debug)]
+pub(super) struct ImageGuard<'l> {
+    lock: &'l ImageLock,
+    me: u32,
+    /// Process that died while it held the lock.
+    pub(super) dead: Option<u32>,
+    /// A guard stays in its thread.
+    _thread: std::marker::PhantomData<*const ()>,
+}
+
+/// Id of this thread.
+fn this_thread() -> u32 {
+    thread_local!(static ID: u32 = gettid().as_raw_nonzero().get().cast_unsigned());
+    ID.with(|id| *id)
+}
+
+fn is_dead(thread: u32) -> bool {
+    Pid::from_raw(thread.cast_signed())
+        .is_none_or(|thread| test_kill_process(thread) == Err(Errno::SRCH))
+}
 
 impl ImageLock {
-    /// Initialises the mutex, before any other process can access it.
-    pub(super) fn make(&self, inherits: LockProtocol) -> io::Result<()> {
-        let protocol = if inherits == LockProtocol::Priority {
-            libc::PTHREAD_PRIO_INHERIT
-        } else {
-            libc::PTHREAD_PRIO_NONE
-        };
-        let mut kind = MaybeUninit::uninit();
-        let kind = kind.as_mut_ptr();
-        // SAFETY: `kind` is initialised by the first call and destroyed by the last; no other
-        // process uses the mutex's memory yet.
-        unsafe {
-            answer(libc::pthread_mutexattr_init(kind))?;
-            let made =
-                answer(libc::pthread_mutexattr_setpshared(kind, libc::PTHREAD_PROCESS_SHARED))
-                    .and_then(|()| {
-                        answer(libc::pthread_mutexattr_setrobust(kind, libc::PTHREAD_MUTEX_ROBUST))
-                    })
-                    .and_then(|()| answer(libc::pthread_mutexattr_setprotocol(kind, protocol)))
-                    .and_then(|()| answer(libc::pthread_mutex_init(self.mutex.get().cast(), kind)));
-            libc::pthread_mutexattr_destroy(kind);
+    /// Creates the lock, for the bus process.
+    pub(super) fn create(protocol: LockProtocol) -> io::Result<Self> {
+        let file = area::create(BYTES)?;
+        area::seal_length(&file)?;
+        Ok(Self { map: Map::new(&file, BYTES)?, protocol, file: Some(file) })
+    }
 
-            made
+    /// Maps the lock of a bus.
+    pub(super) fn open(memory: OwnedFd, protocol: LockProtocol) -> io::Result<Self> {
+        if area::fixed_length(&memory)? < BYTES {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the lock is too short"));
         }
+        Ok(Self { map: Map::new(&File::from(memory), BYTES)?, protocol, file: None })
     }
 
-    /// Acquires the lock. `None` if the memory is corrupt.
-    pub(super) fn hold(&self, who: Process) -> Option<ImageGuard<'_>> {
-        // SAFETY: initialised by `make` before any other process could access the memory;
-        // `ImageGuard` releases it in the thread that acquired it.
-        let answer = unsafe { libc::pthread_mutex_lock(self.mutex.get().cast()) };
-        match answer {
-            0 => {}
-            libc::EOWNERDEAD => {
-                // The protected data are consistent nevertheless: publications are, see
-                // `onbeat_rt::latest`. SAFETY: this thread holds the mutex, whose state it now
-                // vouches for.
-                unsafe { libc::pthread_mutex_consistent(self.mutex.get().cast()) };
-                self.last_dead.store(self.holder.load(Ordering::Relaxed), Ordering::Relaxed);
-                self.died.fetch_add(1, Ordering::Release);
-            }
-            _ => return None,
-        }
-
-        self.holder.store(who.word(), Ordering::Relaxed);
-        Some(ImageGuard(self))
+    #[allow(clippy::expect_used)] // The map has this length.
+    fn words(&self) -> &LockWords {
+        self.map.one(0).expect("words within the map")
     }
 
-    /// Returns the number of processes that died while holding the lock.
-    pub(super) fn died(&self) -> u64 {
-        self.died.load(Ordering::Acquire)
-    }
-
-    /// Returns the last of them.
-    pub(super) fn last_dead(&self) -> Option<Process> {
-        Process::from_word(self.last_dead.load(Ordering::Relaxed))
+    /// Takes the lock within `wait`. `None` when the time is over, or the words make no sense.
+    pub(super) fn hold(&self, wait: Duration) -> Option<ImageGuard<'_>> {
+        let me = this_thread();
+        let word = &self.words().word;
+        let is_free = word.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        let is_held = is_free
+            || (!wait.is_zero()
+                && match self.protocol {
+                    LockProtocol::Priority => wait_in_kernel(word, me, wait),
+                    LockProtocol::Nothing => wait_for_word(word, me, wait),
+                });
+        is_held.then(|| {
+            let before = self.words().holder.swap(std::process::id(), Ordering::Relaxed);
+            let dead = (before != 0).then_some(before);
+            ImageGuard { lock: self, me, dead, _thread: std::marker::PhantomData }
+        })
     }
 }
 
 impl Drop for ImageGuard<'_> {
     fn drop(&mut self) {
-        self.0.holder.store(0, Ordering::Relaxed);
-        // SAFETY: acquired by this thread in `hold`; `ImageGuard` is not `Send`.
-        unsafe { libc::pthread_mutex_unlock(self.0.mutex.get().cast()) };
+        let LockWords { word, holder } = self.lock.words();
+        holder.store(0, Ordering::Relaxed);
+        match self.lock.protocol {
+            LockProtocol::Priority => {
+                if word.compare_exchange(self.me, 0, Ordering::Release, Ordering::Relaxed).is_err() {
+                    // Refused if another process has written the word.
+                    let _ = futex::unlock_pi(word, futex::Flags::empty());
+                }
+            }
+            LockProtocol::Nothing => {
+                if word.swap(0, Ordering::Release) & WAITERS != 0 {
+                    let _ = futex::wake(word, futex::Flags::empty(), 1);
+                }
+            }
+        }
     }
 }
 
-fn answer(number: libc::c_int) -> io::Result<()> {
-    if number == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(number)) }
+/// Takes the lock of a dead thread: the kernel does not know it, as nobody waited for it.
+fn inherit(word: &AtomicU32, was: u32, me: u32) -> bool {
+    is_dead(was & HOLDER)
+        && word.compare_exchange(was, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
+}
+
+/// Waits with priority inheritance. The kernel fails at once for words that make no sense.
+fn wait_in_kernel(word: &AtomicU32, me: u32, wait: Duration) -> bool {
+    let until = Instant::now() + wait;
+    while let Some(left) = until.checked_duration_since(Instant::now()) {
+        let was = word.load(Ordering::Relaxed);
+        match lock_pi(word, left) {
+            Ok(()) => return true,
+            Err(Errno::SRCH) if inherit(word, was, me) => return true,
+            Err(Errno::AGAIN | Errno::INTR | Errno::SRCH) => {}
+            Err(_) => return false,
+        }
+    }
+    false
+}
+
+fn lock_pi(word: &AtomicU32, left: Duration) -> Result<(), Errno> {
+    let flags = futex::Flags::empty();
+    let deadline = |clock| {
+        let now = clock_gettime(clock);
+        let ns = now.tv_nsec + i64::from(left.subsec_nanos());
+        let seconds = i64::try_from(left.as_secs()).unwrap_or(i64::MAX / 2);
+        Timespec {
+            tv_sec: now.tv_sec.saturating_add(seconds + ns / 1_000_000_000),
+            tv_nsec: ns % 1_000_000_000,
+        }
+    };
+    match futex::lock_pi2(word, flags, Some(&deadline(ClockId::Monotonic))) {
+        // Linux before 5.14 knows only the wall clock.
+        Err(Errno::NOSYS) => futex::lock_pi(word, flags, Some(&deadline(ClockId::Realtime))),
+        answer => answer,
+    }
+}
+
+/// Waits without priority inheritance.
+fn wait_for_word(word: &AtomicU32, me: u32, wait: Duration) -> bool {
+    let until = Instant::now() + wait;
+    let exchange =
+        |was, new| word.compare_exchange(was, new, Ordering::Acquire, Ordering::Relaxed).is_ok();
+    while let Some(left) = until.checked_duration_since(Instant::now()) {
+        let was = word.load(Ordering::Relaxed);
+        // Others may wait too, so the kernel is asked when it is released.
+        if was == 0 {
+            if exchange(0, me | WAITERS) {
+                return true;
+            }
+            continue;
+        }
+        if was & WAITERS == 0 && !exchange(was, was | WAITERS) {
+            continue;
+        }
+
+        let most = left.min(LOOK_EVERY);
+        let most = Timespec { tv_sec: 0, tv_nsec: most.subsec_nanos().into() };
+        // Woken, changed before, interrupted, timed out: look again in any case.
+        let waited = futex::wait(word, futex::Flags::empty(), was | WAITERS, Some(&most));
+        if waited == Err(Errno::TIMEDOUT) && inherit(word, was | WAITERS, me | WAITERS) {
+            return true;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOTH: [LockProtocol; 2] = [LockProtocol::Priority, LockProtocol::Nothing];
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn one_thread_at_a_time_holds_the_lock() {
+        for protocol in BOTH {
+            let lock = ImageLock::create(protocol).unwrap();
+            let inside = AtomicU32::new(0);
+            let rounds = AtomicU32::new(0);
+            std::thread::scope(|threads| {
+                for _ in 0..4 {
+                    threads.spawn(|| {
+                        for _ in 0..2_000 {
+                            let _held = lock.hold(PATIENCE).expect("it is released");
+                            assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0);
+                            rounds.fetch_add(1, Ordering::Relaxed);
+                            inside.fetch_sub(1, Ordering::Relaxed);
+                        }
+                    });
+                }
+            });
+            assert_eq!(rounds.into_inner(), 8_000, "{protocol:?}");
+        }
+    }
+
+    #[test]
+    fn a_held_lock_is_refused_after_the_wait_and_granted_when_it_is_released() {
+        for protocol in BOTH {
+            let lock = ImageLock::create(protocol).unwrap();
+            std::thread::scope(|threads| {
+                let held = lock.hold(PATIENCE).unwrap();
+                assert!(threads.spawn(|| lock.hold(Duration::ZERO).is_none()).join().unwrap());
+                let late = || lock.hold(Duration::from_millis(20)).is_none();
+                assert!(threads.spawn(late).join().unwrap(), "{protocol:?}");
+                let waits = threads.spawn(|| lock.hold(PATIENCE).is_some());
+                drop(held);
+                assert!(waits.join().unwrap(), "{protocol:?}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_lock_whose_holder_has_died_is_inherited_and_its_process_known() {
+        for protocol in BOTH {
+            let lock = ImageLock::create(protocol).unwrap();
+            let holds = || std::mem::forget(lock.hold(PATIENCE).unwrap());
+            std::thread::scope(|threads| threads.spawn(holds).join().unwrap());
+            let held = lock.hold(PATIENCE).unwrap();
+            assert_eq!(held.dead, Some(std::process::id()), "{protocol:?}");
+            drop(held);
+            assert_eq!(lock.hold(PATIENCE).unwrap().dead, None);
+        }
+    }
+
+    #[test]
+    fn no_word_makes_the_bus_wait_longer_than_allowed() {
+        for protocol in BOTH {
+            let lock = ImageLock::create(protocol).unwrap();
+            let me = this_thread();
+            for word in [1, me, me | WAITERS, 0xffff_ffff, HOLDER, WAITERS, 1 << 30, 12_345_678] {
+                lock.words().word.store(word, Ordering::Relaxed);
+                lock.words().holder.store(word.rotate_left(7), Ordering::Relaxed);
+                drop(lock.hold(Duration::from_millis(1)));
+            }
+            lock.words().word.store(0, Ordering::Relaxed);
+            assert!(lock.hold(PATIENCE).is_some(), "and it serves again, {protocol:?}");
+        }
+    }
 }

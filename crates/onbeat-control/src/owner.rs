@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::claim;
+use super::area::Inward;
 use super::error::ControlError;
 use super::image::MappedImage;
+use super::link::{self, Link, NotGranted};
 use super::snapshot::{CycleWaiter, Snapshot};
 
 /// Owner of a bus's outputs, until it is dropped. Outputs are sent for
@@ -31,24 +32,32 @@ use super::snapshot::{CycleWaiter, Snapshot};
 #[derive(Debug)]
 pub struct Owner {
     shared: Arc<MappedImage>,
+    link: Link,
+    slots: Inward,
     waiter: CycleWaiter,
     outputs: Vec<u8>,
 }
 
 impl Owner {
     pub(super) fn new(shared: Arc<MappedImage>) -> Result<Self, ControlError> {
-        shared.check_alive()?;
-        claim::take_outputs(&shared)?;
+        let link = Link::again(&shared)?;
+        let slots = link.claim(&shared, link::OWNER, shared.size.output_slot_words());
+        let slots = slots.map_err(|why| match why {
+            NotGranted::Held(pid, process) => {
+                ControlError::Owned { name: shared.name.clone(), pid, process }
+            }
+            NotGranted::NoGoals => ControlError::NoGoals { name: shared.name.clone() },
+            NotGranted::Other(why) => why,
+        })?;
         let outputs = vec![0; shared.size.outputs];
-        Ok(Self { waiter: CycleWaiter::new(&shared), shared, outputs })
+        Ok(Self { waiter: CycleWaiter::new(), shared, link, slots, outputs })
     }
 
     /// Sets all outputs; the bus sends them in its next cycle, completely or not at all, even if
     /// this process dies during the call. Never waits with wait-free sharing.
     ///
     /// # Errors
-    /// [`ControlError::OutputLength`]; [`ControlError::BusEnded`] and [`ControlError::BusReplaced`]
-    /// if the bus is gone.
+    /// [`ControlError::OutputLength`]; [`ControlError::BusEnded`] if the bus has ended.
     pub fn write(&mut self, outputs: &[u8]) -> Result<(), ControlError> {
         if outputs.len() != self.outputs.len() {
             return Err(ControlError::OutputLength {
@@ -79,10 +88,10 @@ impl Owner {
         into: &mut Snapshot,
         timeout: Duration,
     ) -> Result<bool, ControlError> {
-        if !self.waiter.wait_beyond(&self.shared, into.number, timeout)? {
+        if !self.waiter.wait_beyond((&self.shared, &self.link), into.number, timeout)? {
             return Ok(false);
         }
-        self.waiter.read(&self.shared, into)?;
+        self.waiter.read((&self.shared, &self.link), into)?;
         Ok(true)
     }
 
@@ -95,18 +104,13 @@ impl Owner {
     fn publish(&self) -> Result<(), ControlError> {
         self.shared.check()?;
         let _held = self.shared.hold();
-        self.shared.outputs().publish(&[&self.shared.me.word().to_ne_bytes(), &self.outputs]);
+        self.slots.slots().publish(&[&self.outputs]);
         Ok(())
     }
 }
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        {
-            let _held = self.shared.hold();
-            // Outputs of no process, so a later claim of this process begins without outputs.
-            self.shared.outputs().publish(&[&[0; 8]]);
-        }
-        claim::owner(&self.shared).leave(self.shared.me);
+        self.link.leave(link::OWNER);
     }
 }

@@ -1,37 +1,31 @@
-//! Requests of other processes: records that are requested, taken, answered and freed, even if
-//! a process dies in between.
+//! Requests of other processes as messages.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::abi::{REQUEST_BYTES, REQUESTS, RequestRecord, phase};
-use super::device_table;
+use super::abi::REQUEST_BYTES;
 use super::error::ControlError;
 use super::image::MappedImage;
-use super::process::Process;
+use super::link::Link;
+use super::message::{Message, ask, tell};
 use super::request::{
     BusRequest, REGISTER_BYTES, RegisterAction, RegisterRequest, RequestAnswer, RequestFailure,
     SdoAction, SdoRequest,
 };
-
-/// Polling interval of a requester, and number of polls between checks of the bus process.
-const LOOK_EVERY: Duration = Duration::from_micros(500);
-const LOOK_AT_BUS_EVERY: u32 = 200;
 
 /// A request taken by the bus.
 #[derive(Debug)]
 pub struct RequestJob {
     /// The request.
     pub request: BusRequest,
-    place: usize,
-    order: u64,
+    pub(super) connection: u64,
+    pub(super) order: u64,
 }
 
 const WRITE: u64 = 1 << 41;
 const COMPLETE: u64 = 1 << 40;
 /// Kind of a request: 0 object, 1 register, 2 rescan.
 const KIND_AT: u32 = 42;
+const SDO: u64 = 0;
 const REGISTER: u64 = 1;
 const RESCAN: u64 = 2;
 
@@ -60,35 +54,42 @@ fn length_of(request: &BusRequest) -> usize {
     if let BusRequest::Register(request) = request { request.bytes() } else { request.data().len() }
 }
 
-fn request_of(record: &RequestRecord) -> BusRequest {
-    let target = record.target.load(Relaxed);
+/// Returns the request in a message; `None` if it makes no sense.
+pub(super) fn from_message(message: Message) -> Option<BusRequest> {
+    let Message { a: target, b: length, data, .. } = message;
     let device = target as u16;
     let at = (target >> 16) as u16;
     let is_write = target & WRITE != 0;
+    let length = usize::try_from(length).ok().filter(|length| *length <= REQUEST_BYTES)?;
+    if is_write && data.len() != length || !is_write && !data.is_empty() {
+        return None;
+    }
 
-    match target >> KIND_AT {
+    Some(match target >> KIND_AT {
         RESCAN => BusRequest::Rescan,
         REGISTER => {
-            let bytes = record.length.load(Relaxed) as usize;
-            let read = || RegisterAction::Read(bytes.min(REGISTER_BYTES));
-            let action = if is_write { RegisterAction::Write(data_of(record)) } else { read() };
+            let read = || RegisterAction::Read(length.min(REGISTER_BYTES));
+            let action = if is_write { RegisterAction::Write(data) } else { read() };
             BusRequest::Register(RegisterRequest { device, address: at, action })
         }
-        _ => BusRequest::Sdo(SdoRequest {
+        SDO => BusRequest::Sdo(SdoRequest {
             device,
             index: at,
             entry: (target >> 32) as u8,
             complete: target & COMPLETE != 0,
-            action: if is_write { SdoAction::Write(data_of(record)) } else { SdoAction::Read },
+            action: if is_write { SdoAction::Write(data) } else { SdoAction::Read },
         }),
-    }
+        _ => return None,
+    })
 }
 
-fn data_of(record: &RequestRecord) -> Vec<u8> {
-    let length = (record.length.load(Relaxed) as usize).min(REQUEST_BYTES);
-    let mut bytes = device_table::load(&record.data[..length.div_ceil(8)]);
-    bytes.truncate(length);
-    bytes
+fn message_of(request: &BusRequest) -> Message {
+    Message {
+        a: target_of(request),
+        b: length_of(request) as u64,
+        data: request.data().to_vec(),
+        ..Message::new(ask::REQUEST, 0)
+    }
 }
 
 fn outcome_of(failure: RequestFailure) -> u64 {
@@ -103,10 +104,24 @@ fn outcome_of(failure: RequestFailure) -> u64 {
     }
 }
 
-fn answer_of(record: &RequestRecord) -> RequestAnswer {
-    let outcome = record.outcome.load(Relaxed);
+/// Returns the message of an answer.
+pub(super) fn to_message(id: u32, answer: &RequestAnswer) -> Message {
+    let too_long = answer.as_ref().is_ok_and(|bytes| bytes.len() > REQUEST_BYTES);
+    let failure =
+        if too_long { Some(RequestFailure::TooLong) } else { answer.as_ref().err().copied() };
+    let bytes = if failure.is_some() { &[] } else { answer.as_deref().unwrap_or_default() };
+    Message {
+        a: failure.map_or(0, outcome_of),
+        b: bytes.len() as u64,
+        data: bytes.to_vec(),
+        ..Message::new(tell::ANSWER, id)
+    }
+}
+
+fn answer_of(message: Message) -> RequestAnswer {
+    let outcome = message.a;
     match outcome >> 32 {
-        0 => Ok(data_of(record)),
+        0 => Ok(message.data),
         1 => Err(RequestFailure::Abort(outcome as u32)),
         2 => Err(RequestFailure::NoMailbox),
         3 => Err(RequestFailure::NoReply),
@@ -117,123 +132,30 @@ fn answer_of(record: &RequestRecord) -> RequestAnswer {
     }
 }
 
-/// Frees a record: the phase first, so that the next requester finds it idle.
-fn free(record: &RequestRecord) {
-    record.phase.store(phase::IDLE, Relaxed);
-    record.holder.store(0, Release);
-}
-
-// ---- bus process
-
-pub(super) fn take(records: &[RequestRecord]) -> Option<RequestJob> {
-    let asked = |record: &RequestRecord| record.phase.load(Acquire) == phase::ASKED;
-    loop {
-        let waiting = records.iter().enumerate().filter(|(_, record)| asked(record));
-        let (place, record) = waiting.min_by_key(|(_, record)| record.order.load(Relaxed))?;
-        // The requester may have given up in between.
-        if record.phase.compare_exchange(phase::ASKED, phase::TAKEN, AcqRel, Relaxed).is_ok() {
-            return Some(RequestJob {
-                request: request_of(record),
-                place,
-                order: record.order.load(Relaxed),
-            });
-        }
-    }
-}
-
-pub(super) fn answer(records: &[RequestRecord], job: &RequestJob, answer: &RequestAnswer) {
-    let Some(record) =
-        records.get(job.place).filter(|record| record.order.load(Relaxed) == job.order)
-    else {
-        return;
-    };
-    let too_long = answer.as_ref().is_ok_and(|bytes| bytes.len() > REQUEST_BYTES);
-    let failure =
-        if too_long { Some(RequestFailure::TooLong) } else { answer.as_ref().err().copied() };
-    record.outcome.store(failure.map_or(0, outcome_of), Relaxed);
-    let bytes = if failure.is_some() { &[] } else { answer.as_deref().unwrap_or_default() };
-    device_table::store(&record.data, bytes);
-    record.length.store(bytes.len() as u64, Relaxed);
-
-    if record.phase.compare_exchange(phase::TAKEN, phase::ANSWERED, AcqRel, Relaxed).is_err() {
-        free(record);
-    }
-}
-
-/// Frees the records of dead requesters; one taken by the bus is freed when it is answered.
-pub(super) fn drop_dead(records: &[RequestRecord]) {
-    for record in records {
-        let word = record.holder.load(Acquire);
-        if Process::from_word(word).is_none_or(Process::is_alive) {
-            continue;
-        }
-
-        let taken = record.phase.compare_exchange(phase::TAKEN, phase::ABANDONED, AcqRel, Acquire);
-        if taken.is_err_and(|now| now != phase::ABANDONED) {
-            free(record);
-        }
-    }
-}
-
-// ---- requesters
-
+/// Makes a request on a connection of its own: if the process dies or gives up, it ends with it.
 pub(super) fn ask(
     shared: &MappedImage,
     request: &BusRequest,
     timeout: Duration,
 ) -> Result<RequestAnswer, ControlError> {
     request.check(&shared.name, shared.size.devices)?;
-    shared.check_alive()?;
-    let own = |record: &&RequestRecord| {
-        record.holder.compare_exchange(0, shared.me.word(), AcqRel, Relaxed).is_ok()
+    let link = Link::again(shared)?;
+    link.send(&message_of(request)).map_err(|()| shared.gone())?;
+    let Some((message, _)) = link.receive(timeout).map_err(|()| shared.gone())? else {
+        return Err(ControlError::NoAnswer {
+            name: shared.name.clone(),
+            ms: timeout.as_millis(),
+        });
     };
-    let record = shared.requests().iter().find(own);
-    let record =
-        record.ok_or_else(|| ControlError::Busy { name: shared.name.clone(), most: REQUESTS })?;
-    record.target.store(target_of(request), Relaxed);
-    device_table::store(&record.data, request.data());
-    record.length.store(length_of(request) as u64, Relaxed);
-    record.order.store(shared.live().orders.0.fetch_add(1, Relaxed), Relaxed);
-    record.phase.store(phase::ASKED, Release);
-    let answered = wait(shared, record, timeout);
-
-    if answered.is_ok()
-        || record.phase.compare_exchange(phase::ASKED, phase::IDLE, AcqRel, Relaxed).is_ok()
-    {
-        let answer = answered.map(|()| answer_of(record));
-        free(record);
-        return answer;
-    }
-
-    // The bus has taken the request: it frees the record with its answer, unless it has just
-    // answered.
-    if record.phase.compare_exchange(phase::TAKEN, phase::ABANDONED, AcqRel, Acquire).is_err() {
-        free(record);
-    }
-
-    answered.map(|()| Err(RequestFailure::NoReply))
-}
-
-fn wait(
-    shared: &MappedImage,
-    record: &RequestRecord,
-    timeout: Duration,
-) -> Result<(), ControlError> {
-    let began = Instant::now();
-    for look in 1_u32.. {
-        if record.phase.load(Acquire) == phase::ANSWERED {
-            return Ok(());
+    match message.kind {
+        tell::ANSWER => Ok(answer_of(message)),
+        tell::BUSY => Err(ControlError::Busy {
+            name: shared.name.clone(),
+            most: usize::try_from(message.a).unwrap_or(0),
+        }),
+        _ => {
+            let why = "its answer to a request is unknown";
+            Err(ControlError::Spoilt { name: shared.name.clone(), why })
         }
-        if look.is_multiple_of(LOOK_AT_BUS_EVERY) {
-            shared.check_alive()?;
-        }
-
-        if began.elapsed() >= timeout {
-            break;
-        }
-
-        sleep(LOOK_EVERY);
     }
-
-    Err(ControlError::NoAnswer { name: shared.name.clone(), ms: timeout.as_millis() })
 }

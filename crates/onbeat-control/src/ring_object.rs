@@ -13,7 +13,7 @@ use onbeat_rt::broadcast::Broadcast;
 use rustix::fs::{FlockOperation, flock};
 
 use super::map::Map;
-use super::object::{is_at, remove_leftover_images};
+use super::place::{is_at, remove_leftover_images};
 use super::process::Process;
 use super::ring_error::RingError;
 

@@ -11,7 +11,7 @@ use onbeat_rt::sys::Monotonic;
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::map::Map;
-use super::object::is_at;
+use super::place::is_at;
 use super::process::Process;
 use super::ring_error::RingError;
 use super::ring_object::{

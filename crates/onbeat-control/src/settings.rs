@@ -1,17 +1,9 @@
 //! Settings of an image.
 
+use std::time::Duration;
+
 use super::joint::Joint;
 use super::sharing::Sharing;
-
-/// Whether the exchange wakes processes that wait for the next cycle.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Waking {
-    /// Never: waiting processes poll every 50 µs, and the exchange makes no system call.
-    #[default]
-    Never,
-    /// If a process waits, with one system call in that cycle.
-    WhenWaiting,
-}
 
 /// Settings of an image.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,8 +15,11 @@ pub struct ImageSettings {
     pub stale_after_cycles: u32,
     /// Outputs without an owner; empty for zeros.
     pub safe_outputs: Vec<u8>,
-    /// Whether waiting readers are woken.
-    pub waking: Waking,
+    /// Group whose members may use the bus beside its user and root; `None` for no group.
+    pub group: Option<u32>,
+    /// Maximum time for which an exchange waits for the lock, in the two kinds of sharing with one.
+    /// Then it publishes without the lock, and does not wait again until it gets it.
+    pub lock_wait: Duration,
     /// Joints that follow goals; empty if none do.
     pub joints: Vec<Joint>,
     /// Maximum age of a goal in ns, published to the commander.
@@ -37,7 +32,8 @@ impl Default for ImageSettings {
             sharing: Sharing::default(),
             stale_after_cycles: 10,
             safe_outputs: Vec::new(),
-            waking: Waking::default(),
+            group: None,
+            lock_wait: Duration::from_millis(1),
             joints: Vec::new(),
             goal_age_ns: 100_000_000,
         }

@@ -17,11 +17,11 @@ pub enum Sharing {
     /// overtaken reads again.
     #[default]
     WaitFree,
-    /// One mutex with priority inheritance and priority queueing, as in the paper: the bus waits
-    /// for one reader at most.
+    /// One lock with priority inheritance and priority queueing, as in the paper: the bus waits
+    /// for one reader at most. For processes of one user.
     Pi,
-    /// One mutex without priority inheritance: the mistake that the paper avoids. It is robust like
-    /// the other one.
+    /// One lock without priority inheritance: the mistake that the paper avoids. For processes of
+    /// one user.
     Plain,
 }
 

@@ -1,23 +1,20 @@
 //! Reading a cycle consistently, and waiting for the next one.
 
-use std::sync::atomic::{Ordering, fence};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use onbeat_ethercat::step::{BusCycle, RobotState};
-use rustix::thread::futex;
-use rustix::time::Timespec;
 
 use super::abi::{CYCLE_BYTES, cycle_of};
 use super::error::ControlError;
 use super::image::MappedImage;
-use super::settings::Waking;
+use super::link::Link;
 
 /// Maximum number of attempts of a reader that is overtaken by the bus.
 const MOST_TRIES: u32 = 1000;
 /// Time without a cycle after which the bus process is checked.
 pub(super) const QUIET: Duration = Duration::from_millis(100);
-/// Polling interval of a waiter that the bus does not wake.
+/// Polling interval of a waiter: clients write nothing that the bus reads, so it wakes none.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
 
 /// A consistent cycle with all its values.
@@ -54,28 +51,26 @@ pub(super) struct CycleWaiter {
     changed: Instant,
     looked: Instant,
     retries: u64,
-    is_woken: bool,
 }
 
 impl CycleWaiter {
-    pub(super) fn new(shared: &MappedImage) -> Self {
+    pub(super) fn new() -> Self {
         let now = Instant::now();
-        let is_woken = shared.header().waking.load(Ordering::Relaxed) == Waking::WhenWaiting as u32;
-        Self { last: 0, changed: now, looked: now, retries: 0, is_woken }
+        Self { last: 0, changed: now, looked: now, retries: 0 }
     }
 
     pub(super) fn read(
         &mut self,
-        shared: &MappedImage,
+        (shared, link): (&MappedImage, &Link),
         into: &mut Snapshot,
     ) -> Result<(), ControlError> {
         let _held = shared.hold();
-        self.read_within(shared, into)
+        self.read_within((shared, link), into)
     }
 
     pub(super) fn read_within(
         &mut self,
-        shared: &MappedImage,
+        (shared, link): (&MappedImage, &Link),
         into: &mut Snapshot,
     ) -> Result<(), ControlError> {
         shared.check()?;
@@ -86,14 +81,14 @@ impl CycleWaiter {
         for _ in 0..MOST_TRIES {
             let number = image.newest();
             if number == 0 {
-                self.look_at_bus(shared, number)?;
+                self.look_at_bus((shared, link), number)?;
                 return Err(ControlError::NoCycleYet { name: shared.name.clone() });
             }
 
             if image.read(number, &mut [&mut cycle, &mut into.inputs, &mut into.outputs]) {
                 (into.number, into.retries) = (number, self.retries);
                 (into.cycle, into.robot) = cycle_of(&cycle);
-                return self.look_at_bus(shared, number);
+                return self.look_at_bus((shared, link), number);
             }
 
             self.retries += 1;
@@ -103,7 +98,11 @@ impl CycleWaiter {
     }
 
     /// Checks the bus process after a time without a cycle, as the check makes system calls.
-    fn look_at_bus(&mut self, shared: &MappedImage, number: u64) -> Result<(), ControlError> {
+    fn look_at_bus(
+        &mut self,
+        (shared, link): (&MappedImage, &Link),
+        number: u64,
+    ) -> Result<(), ControlError> {
         let now = Instant::now();
         if number != self.last {
             (self.last, self.changed) = (number, now);
@@ -114,7 +113,7 @@ impl CycleWaiter {
             return Ok(());
         }
 
-        shared.check_alive()?;
+        link.check(shared)?;
         self.looked = now;
         Ok(())
     }
@@ -122,20 +121,13 @@ impl CycleWaiter {
     /// Waits for a publication after `number`.
     pub(super) fn wait_beyond(
         &mut self,
-        shared: &MappedImage,
+        (shared, link): (&MappedImage, &Link),
         number: u64,
         timeout: Duration,
     ) -> Result<bool, ControlError> {
         let began = Instant::now();
-        let live = shared.live();
         loop {
             shared.check()?;
-            let before = live.wake.0.load(Ordering::Acquire);
-            if self.is_woken {
-                live.waiting.0.store(1, Ordering::Relaxed);
-                fence(Ordering::SeqCst);
-            }
-
             let newest = shared.image().newest();
             if newest > number {
                 return Ok(true);
@@ -146,17 +138,8 @@ impl CycleWaiter {
                 return Ok(false);
             }
 
-            if self.is_woken {
-                // Limited, because a dead bus does not wake it.
-                let at_most = left.min(QUIET);
-                let at_most = Timespec { tv_sec: 0, tv_nsec: at_most.subsec_nanos().into() };
-                // Woken, changed before, interrupted, timed out: check again in any case.
-                let _ = futex::wait(&live.wake.0, futex::Flags::empty(), before, Some(&at_most));
-            } else {
-                sleep(left.min(LOOK_EVERY));
-            }
-
-            self.look_at_bus(shared, newest)?;
+            sleep(left.min(LOOK_EVERY));
+            self.look_at_bus((shared, link), newest)?;
         }
     }
 }

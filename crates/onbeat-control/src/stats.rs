@@ -25,11 +25,13 @@ pub enum Counter {
     Restarts,
     /// Cycles with safe outputs although there is an owner.
     StaleCycles,
+    /// Cycles published without the lock, because a process held it for too long.
+    LockTimeouts,
 }
 
 impl Counter {
     /// All counters with their names, in memory order.
-    pub const ALL: [(Self, &'static str); 8] = [
+    pub const ALL: [(Self, &'static str); 9] = [
         (Self::Cycles, "cycles"),
         (Self::FramesLost, "frames_lost"),
         (Self::FramesLate, "frames_late"),
@@ -38,6 +40,7 @@ impl Counter {
         (Self::StateChanges, "state_changes"),
         (Self::Restarts, "restarts"),
         (Self::StaleCycles, "stale_cycles"),
+        (Self::LockTimeouts, "lock_timeouts"),
     ];
 }
 

@@ -79,7 +79,7 @@ fn every_event_kind_has_a_constant_with_the_same_number_in_the_header() {
 
 /// What the Rust client can, and the functions of the header that do the same.
 const SAME: [(&str, &str, &str); 40] = [
-    ("object", "names", "onbeat_control_names"),
+    ("place", "names", "onbeat_control_names"),
     ("client", "ns", "onbeat_no_cycle_for onbeat_no_answer_for"),
     ("client", "open", "onbeat_control_open"),
     ("client", "snapshot", "onbeat_control_read"),
@@ -129,8 +129,9 @@ const SAME: [(&str, &str, &str); 40] = [
     ("stats", "quantile_ns", "onbeat_quantile"),
 ];
 
-/// Of no use to an application: slow readers, for measurements and tests.
-const RUST_ALONE: [(&str, &str); 2] = [("client", "read_slowly"), ("client", "read_while")];
+/// Of no use to an application: slow readers, for measurements and tests; the group of a bus.
+const RUST_ALONE: [(&str, &str); 3] =
+    [("client", "read_slowly"), ("client", "read_while"), ("place", "group_id")];
 
 #[test]
 fn what_the_rust_client_can_the_header_can() {
@@ -147,7 +148,7 @@ fn what_the_rust_client_can_the_header_can() {
         }
     }
 
-    for module in ["object", "client", "bus_condition", "owner", "value_place", "joint", "stats"] {
+    for module in ["place", "client", "bus_condition", "owner", "value_place", "joint", "stats"] {
         let source =
             std::fs::read_to_string(here.join("src").join(format!("{module}.rs"))).unwrap();
         let public = source.lines().filter_map(|line| {

@@ -4,7 +4,7 @@
 
 mod control_world;
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,9 +14,11 @@ use control_world::{
     unique_name, until,
 };
 use onbeat_control::{
-    Client, ControlError, Image, SdoAction, SdoRequest, Sharing, remove_leftovers,
+    Client, ControlError, Counter, Image, ImageSettings, SdoAction, SdoRequest, Sharing,
+    remove_leftovers,
 };
 use onbeat_ethercat::event::EventKind;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Held by a test that kills a bus or removes what killed ones left, of any name.
 static LEFT_BEHIND: Mutex<()> = Mutex::new(());
@@ -35,6 +37,14 @@ fn in_another_process() {
             print_line("runs");
             std::thread::sleep(LONG);
         }
+        "compete" => match Image::create(&words[1], &layout(), Sharing::WaitFree) {
+            Ok(_bus) => {
+                print_line("runs");
+                std::thread::sleep(LONG);
+            }
+            Err(ControlError::Taken { .. }) => print_line("taken"),
+            Err(other) => print_line(&other.to_string()),
+        },
         "stay" => {
             let mut client = client(&words[1]);
             let mut seen = client.snapshot();
@@ -73,8 +83,13 @@ fn removed(_alone: &MutexGuard<'_, ()>) -> Vec<String> {
     remove_leftovers()
 }
 
-fn object(name: &str) -> bool {
-    Path::new(&format!("/dev/shm/onbeat-{name}")).exists()
+fn path_of(name: &str) -> PathBuf {
+    let own = onbeat_host::runtime_dir::RuntimeDir::own().unwrap();
+    own.path().join(format!("{name}.sock"))
+}
+
+fn socket(name: &str) -> bool {
+    path_of(name).exists()
 }
 
 #[test]
@@ -97,19 +112,20 @@ fn readers_of_a_killed_bus_get_an_error_and_the_next_bus_takes_over_the_name() {
     });
 
     assert!(matches!(reader.wait_next(Duration::from_secs(60)), Err(ControlError::BusDied { .. })));
-    assert!(matches!(Client::open(&name), Err(ControlError::BusDied { .. })));
+    assert!(matches!(Client::open(&name), Err(ControlError::NoBus { .. })));
     assert!(matches!(reader.claim(), Err(ControlError::BusDied { .. })));
-    assert!(object(&name), "no process has cleaned up");
+    assert!(socket(&name), "no process has cleaned up");
 
     let mut bus = Image::create(&name, &layout(), Sharing::Pi).unwrap();
-    assert!(matches!(reader.read(&mut seen), Err(ControlError::BusReplaced { .. })));
+    assert!(matches!(reader.claim(), Err(ControlError::BusReplaced { .. })));
+    assert!(matches!(reader.check(), Err(ControlError::BusDied { .. })));
     exchange(&mut bus, 5);
     let mut reader = client(&name);
     reader.read(&mut seen).unwrap();
 
-    assert_eq!((number_of(&seen.inputs), reader.state().generation), (Some(5), 2));
+    assert_eq!((number_of(&seen.inputs), reader.state().pid), (Some(5), std::process::id()));
     drop(bus);
-    assert!(!object(&name));
+    assert!(!socket(&name));
 }
 
 #[test]
@@ -121,37 +137,37 @@ fn the_image_of_a_killed_bus_is_removed_on_request() {
     assert!(!removed(&alone).contains(&name));
     other.kill();
 
-    assert!(removed(&alone).contains(&name) && !object(&name));
+    assert!(removed(&alone).contains(&name) && !socket(&name));
 }
 
 #[test]
-fn an_incomplete_object_is_taken_over() {
+fn a_file_that_is_not_a_socket_is_left_alone() {
     let alone = alone();
     let name = unique_name();
-    std::fs::write(format!("/dev/shm/onbeat-{name}"), [0; 64]).unwrap();
-    assert!(matches!(Client::open(&name), Err(ControlError::NotReady { .. })));
-    assert!(!removed(&alone).contains(&name), "what is not known to be an image is not removed");
-    drop(Image::create(&name, &layout(), Sharing::WaitFree).unwrap());
-    assert!(!object(&name));
-}
-
-#[test]
-fn a_file_that_is_not_an_image_is_left_alone() {
-    let alone = alone();
-    let name = unique_name();
-    let path = format!("/dev/shm/onbeat-{name}");
+    let path = path_of(&name);
     std::fs::write(&path, b"somebody else's").unwrap();
+    // The kernel refuses to connect to it, as to the socket of a dead process.
+    assert!(matches!(Client::open(&name), Err(ControlError::NoBus { .. })));
     let refused = Image::create(&name, &layout(), Sharing::WaitFree).unwrap_err().to_string();
+    assert!(refused.contains("it is not a socket; remove it, or use another --name"), "{refused}");
 
-    assert_eq!(
-        refused,
-        format!(
-            "cannot take over {path}: it is not an image of a bus; remove it, or use another --name"
-        )
-    );
     assert!(!removed(&alone).contains(&name));
     assert_eq!(std::fs::read(&path).unwrap(), b"somebody else's");
     std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn of_many_processes_that_start_at_once_one_gets_the_name_of_a_killed_bus() {
+    let _alone = alone();
+    let name = unique_name();
+    let mut killed = Other::with(&format!("bus {name}"));
+    assert_eq!(killed.next_line(), "runs");
+    killed.kill();
+
+    let mut all: Vec<_> = (0..6).map(|_| Other::with(&format!("compete {name}"))).collect();
+    let mut said: Vec<String> = all.iter_mut().map(Other::next_line).collect();
+    said.sort();
+    assert_eq!(said, ["runs", "taken", "taken", "taken", "taken", "taken"]);
 }
 
 /// The kinds of sharing differ in whether the bus waits for a reader; in each of them it continues.
@@ -161,7 +177,8 @@ fn a_reader_killed_while_reading_costs_others_only_time() {
         [(Sharing::WaitFree, false), (Sharing::Pi, true), (Sharing::Plain, true)]
     {
         let name = unique_name();
-        let mut bus = Image::create(&name, &layout(), sharing).unwrap();
+        let settings = ImageSettings { lock_wait: control_world::PATIENCE, ..sharing.into() };
+        let mut bus = Image::create(&name, &layout(), settings).unwrap();
         exchange(&mut bus, 1);
         let reader = client(&name);
         for round in 1..=3 {
@@ -207,6 +224,41 @@ fn a_reader_killed_while_reading_costs_others_only_time() {
             assert_eq!(number_of(&seen.inputs), Some(7));
         }
     }
+}
+
+/// A reader that is stopped while it holds the lock costs the bus one wait, not its cycles.
+#[test]
+fn a_stopped_reader_costs_the_bus_one_wait() {
+    for sharing in [Sharing::Pi, Sharing::Plain] {
+        let name = unique_name();
+        let mut bus = Image::create(&name, &layout(), sharing).unwrap();
+        exchange(&mut bus, 1);
+        let mut other = Other::with(&format!("stay {name}"));
+        assert_eq!((other.next_line(), other.next_line()), ("reads".into(), "stays".into()));
+        let pid = Pid::from_raw(other.pid().cast_signed()).unwrap();
+        kill_process(pid, Signal::STOP).unwrap();
+
+        (2..=100).for_each(|number| _ = exchange(&mut bus, number));
+        let found = reader_of_a_bus_whose_lock_is_held(&name);
+        assert_eq!(found, Some(100), "{sharing}: published without the lock");
+        kill_process(pid, Signal::CONT).unwrap();
+        other.kill();
+        until("the lock serves again", || {
+            exchange(&mut bus, 101);
+            let client = client(&name);
+            kinds(&client.events(1)) == [EventKind::LockTimeout, EventKind::ReaderDied]
+        });
+        let client = client(&name);
+        assert!(client.stats().counter(Counter::LockTimeouts) >= 99);
+    }
+}
+
+/// A client waits a second for the lock, then reads without it.
+fn reader_of_a_bus_whose_lock_is_held(name: &str) -> Option<u64> {
+    let mut client = client(name);
+    let mut seen = client.snapshot();
+    client.read(&mut seen).unwrap();
+    number_of(&seen.inputs)
 }
 
 #[test]

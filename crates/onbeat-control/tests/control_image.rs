@@ -13,7 +13,7 @@ use control_world::{
     role, unique_name,
 };
 use onbeat_control::{
-    BusSide, Client, ControlError, DeviceState, Image, ImageSettings, Presence, Sharing, Waking,
+    BusSide, Client, ControlError, DeviceState, Image, ImageSettings, Presence, Sharing,
     remove_leftovers,
 };
 use onbeat_ethercat::layout::Layout;
@@ -182,43 +182,17 @@ fn a_bus_that_ends_in_order_informs_its_readers_and_leaves_nothing() {
 }
 
 #[test]
-fn only_user_and_group_may_open_it() {
-    use std::os::unix::fs::PermissionsExt;
-    let name = unique_name();
-    let _bus = Image::create(&name, &layout(), Sharing::WaitFree).unwrap();
-    let mode = std::fs::metadata(format!("/dev/shm/onbeat-{name}")).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o660);
-}
-
-#[test]
-fn an_inconsistent_image_is_refused() {
-    let name = unique_name();
-    let _bus = Image::create(&name, &layout(), Sharing::WaitFree).unwrap();
-    let path = format!("/dev/shm/onbeat-{name}");
-    let whole = std::fs::read(&path).unwrap();
-    let spoil = |at: usize, byte: u8| {
-        use std::os::unix::fs::FileExt;
-        std::fs::File::options()
-            .write(true)
-            .open(&path)
-            .unwrap()
-            .write_at(&[byte], at as u64)
-            .unwrap();
-    };
-
-    // Layout version, kind of sharing, number of devices.
-    spoil(8, 99);
-    assert!(matches!(Client::open(&name), Err(ControlError::OtherVersion { theirs: 99, .. })));
-    spoil(8, whole[8]);
-    spoil(12, 77);
-
-    assert!(matches!(Client::open(&name), Err(ControlError::Spoilt { .. })));
-    spoil(12, whole[12]);
-    spoil(56, 200);
-    assert!(matches!(Client::open(&name), Err(ControlError::Spoilt { .. })));
-    spoil(56, whole[56]);
-
-    assert!(Client::open(&name).is_ok());
+fn only_the_user_may_connect_unless_there_is_a_group() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let own = onbeat_host::runtime_dir::RuntimeDir::own().unwrap();
+    for (group, expected) in [(None, 0o600), (Some(0), 0o660)] {
+        let name = unique_name();
+        let settings = ImageSettings { group, ..ImageSettings::default() };
+        let _bus = Image::create(&name, &layout(), settings).unwrap();
+        let socket = std::fs::metadata(own.path().join(format!("{name}.sock"))).unwrap();
+        assert_eq!(socket.permissions().mode() & 0o777, expected);
+        assert!(group.is_none_or(|group| socket.gid() == group));
+    }
 }
 
 /// `times` reads by two threads and a process, while the bus publishes in bursts.
@@ -271,36 +245,33 @@ fn no_reader_ever_sees_a_torn_image_behind_a_lock() {
 }
 
 #[test]
-fn a_waiting_reader_gets_each_cycle_by_polling_or_waking() {
-    for waking in [Waking::Never, Waking::WhenWaiting] {
-        for sharing in ALL {
-            let name = unique_name();
-            let settings = ImageSettings { waking, ..sharing.into() };
-            let mut bus = Image::create(&name, &layout(), settings).unwrap();
-            let mut client = client(&name);
-            let mut seen = client.snapshot();
-            let tick = AtomicU64::new(0);
+fn a_waiting_reader_gets_each_cycle() {
+    for sharing in ALL {
+        let name = unique_name();
+        let mut bus = Image::create(&name, &layout(), sharing).unwrap();
+        let mut client = client(&name);
+        let mut seen = client.snapshot();
+        let tick = AtomicU64::new(0);
 
-            assert!(!client.wait_next(Duration::from_millis(2)).unwrap(), "there is none yet");
-            thread::scope(|threads| {
-                let reader = threads.spawn(|| {
-                    for number in 1..=20 {
-                        assert!(client.wait_next(control_world::PATIENCE).unwrap());
-                        client.read(&mut seen).unwrap();
-                        assert_eq!(seen.number, number);
-                        tick.store(number, Ordering::Release);
-                    }
-                });
-
+        assert!(!client.wait_next(Duration::from_millis(2)).unwrap(), "there is none yet");
+        thread::scope(|threads| {
+            let reader = threads.spawn(|| {
                 for number in 1..=20 {
-                    exchange(&mut bus, number);
-                    while tick.load(Ordering::Acquire) < number && !reader.is_finished() {
-                        thread::yield_now();
-                    }
+                    assert!(client.wait_next(control_world::PATIENCE).unwrap());
+                    client.read(&mut seen).unwrap();
+                    assert_eq!(seen.number, number);
+                    tick.store(number, Ordering::Release);
                 }
-
-                reader.join().unwrap();
             });
-        }
+
+            for number in 1..=20 {
+                exchange(&mut bus, number);
+                while tick.load(Ordering::Acquire) < number && !reader.is_finished() {
+                    thread::yield_now();
+                }
+            }
+
+            reader.join().unwrap();
+        });
     }
 }

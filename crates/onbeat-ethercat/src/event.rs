@@ -125,6 +125,9 @@ pub enum EventKind {
     /// ([`ErrorCount::to_word`](super::link_errors::ErrorCount::to_word)), `code` is the counter's
     /// register address.
     LinkErrors = 46,
+    /// A process held the lock of the process image for too long, and cycles are published without
+    /// it; `code` is the time waited, in µs.
+    LockTimeout = 47,
 }
 
 /// Code of [`EventKind::NoAnswer`]: replies arrive after their cycle. Smaller codes are those of
@@ -143,7 +146,7 @@ pub fn no_answer_words(code: u32) -> String {
 
 impl EventKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 46] = [
+    pub const ALL: [Self; 47] = [
         Self::BusUp,
         Self::BusDown,
         Self::BusRestarted,
@@ -190,6 +193,7 @@ impl EventKind {
         Self::ResetRefused,
         Self::CommanderLost,
         Self::LinkErrors,
+        Self::LockTimeout,
     ];
 
     /// Returns the name in lower case, with spaces.

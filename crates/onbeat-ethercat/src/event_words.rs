@@ -106,6 +106,7 @@ impl Event {
             | EventKind::OwnerDied
             | EventKind::OutputsStale
             | EventKind::ReaderDied
+            | EventKind::LockTimeout
             | EventKind::CommanderTaken
             | EventKind::CommanderLeft
             | EventKind::CommanderDied => self.of_processes(),
@@ -245,6 +246,9 @@ impl Event {
                 )
             }
             EventKind::ReaderDied => format!("process {code} died while it read the image"),
+            EventKind::LockTimeout => {
+                format!("a process holds the lock of the image for over {code} us; cycles are published without it")
+            }
             EventKind::CommanderTaken => format!("process {code} commands the joints"),
             EventKind::CommanderLeft => {
                 format!("process {code} does not command the joints any more")

@@ -287,9 +287,8 @@ fn state<W: Wire>(bus: &Bus<W>, device: usize) -> DeviceState {
 }
 
 impl BackgroundService {
-    /// Frees what dead processes held, and carries requests. Call it every few milliseconds.
+    /// Carries requests. Call it every few milliseconds.
     pub fn run_once(&mut self) {
-        self.cold.tend();
         if self.job.is_none()
             && let Some(job) = self.cold.take_request()
         {

@@ -1,4 +1,4 @@
-//! `onbeat bus`: state, values and events of a running bus, read from its image in shared memory.
+//! `onbeat bus`: state, values and events of a running bus, read from its process image.
 
 use std::sync::atomic::Ordering;
 use std::thread::sleep;
@@ -59,6 +59,7 @@ fn serve(options: &BusRunOptions) -> Result<ExitVerdict, Failure> {
     words
         .extend(options.interface.iter().flat_map(|name| ["--interface".to_owned(), name.clone()]));
     words.extend(options.wire.iter().flat_map(|wire| ["--wire".to_owned(), wire.to_string()]));
+    words.extend(options.group.iter().flat_map(|group| ["--group".to_owned(), group.clone()]));
     words.extend(options.more.iter().cloned());
 
     match Measure::from_words(&words) {
@@ -145,7 +146,7 @@ fn state_json(state: &BusState, client: &Client) -> Value {
 
     json!({
             "bus": state.name, "segment": state.segment, "pid": state.pid, "sharing": state.sharing.to_string(),
-            "generation": state.generation, "devices": state.devices, "in_op": state.in_op,
+            "devices": state.devices, "in_op": state.in_op,
             "no_answer_ns": state.outage.ns(),
             "owner": process(state.owner.as_ref()), "commander": process(state.commander.as_ref()),
             "cycle": cycle.map(|cycle| cycle.cycle),

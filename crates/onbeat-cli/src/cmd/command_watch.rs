@@ -142,7 +142,6 @@ mod tests {
             segment: String::new(),
             pid: 1,
             sharing: Sharing::default(),
-            generation: 1,
             layout_hash: 0,
             cycle,
             robot: Some(RobotState { phase, rung: 1, stopped_by: 0, device: 0, misses: 7 }),

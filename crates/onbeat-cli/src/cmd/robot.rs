@@ -10,7 +10,7 @@ use onbeat::probe::{self, Destination, Origin, Run};
 use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
 use onbeat::record::{Header, Series};
 use onbeat::thread::Grant;
-use onbeat_control::{BusSide, Image, ImageSettings};
+use onbeat_control::{BusSide, Image, ImageSettings, group_id};
 use onbeat_ethercat::event::Event;
 use onbeat_host::foreign;
 use onbeat_robot::bus::{BusOptions, ExchangeMode, InProcess, Packets, Wire};
@@ -72,7 +72,7 @@ fn run_robot(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
     let file = RobotFile::read(&options.file, options.looping.period)?;
     let word = word_of(options, &file.robot)?;
     let name = robot_view::shared_name(options);
-    let image = image(name.as_deref(), &file, &word)?;
+    let image = image(name.as_deref(), options, &file, &word)?;
     let tuning = run_tuning::resolved(&TunedLoop {
         tuning: options.tuning.as_ref(),
         cpu: options.cpu,
@@ -151,6 +151,7 @@ fn word_of(options: &RobotRunOptions, joints: &Joints) -> Result<TrajectoryWord,
 /// the robot's. Joints are in it where they are commanded through it.
 fn image(
     name: Option<&str>,
+    options: &RobotRunOptions,
     file: &RobotFile,
     word: &TrajectoryWord,
 ) -> Result<Option<BusSide>, Failure> {
@@ -160,6 +161,7 @@ fn image(
     let settings = ImageSettings {
         joints,
         goal_age_ns: robot.settings.goal_age_ns,
+        group: options.group.as_deref().map(group_id).transpose()?,
         ..ImageSettings::default()
     };
     let mut image = Image::create(name, &file.layout, settings)?;

@@ -15,13 +15,14 @@ pub(super) use options::{
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, Outcome, Plan, Producer, Sample, Task};
 
 use self::cell::CellRobot;
 pub(super) use self::cell::{CellWorld, given, parts_in};
-use self::options::{INTERFACE, SERVE, SHARING, wire_of};
+use self::options::{GROUP, INTERFACE, SERVE, SHARING, wire_of};
 use super::devices::{Environment, SimulatedDevices, Undisturbed, WireKind};
 use super::error::BusProbeError;
 use super::event_channel::{EventReceiver, EventSender, event_channel};
@@ -33,7 +34,7 @@ use onbeat::probe::Setting;
 use onbeat::probe::description::{self, Body, Companion, Defaults, Given, Parts, ProbeError};
 use onbeat::probe::timer::work;
 use onbeat::record::{Figures, Recorder, Series};
-use onbeat_control::{Image, Sharing};
+use onbeat_control::{Image, ImageSettings, Sharing, group_id};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
 use onbeat_segment::{Description, Link};
@@ -55,7 +56,7 @@ pub const BUS: description::Description = description::Description {
   sudo onbeat measure bus --interface eth1 --devices robot.toml --clock reference",
     series: &[Series::ResponseTime, Series::RoundTrip, Series::DeviceInterval],
     defaults: Defaults::LOOP,
-    choices: &[DEVICES, INTERFACE, EXCHANGE, SPIN, WIRE, CLOCK, DEVICE_DELAY, SERVE, SHARING],
+    choices: &[DEVICES, INTERFACE, EXCHANGE, SPIN, WIRE, CLOCK, DEVICE_DELAY, SERVE, GROUP, SHARING],
     line_a_second: false,
     open: |setting, given| open(setting, given, None, Undisturbed),
 };
@@ -83,7 +84,10 @@ pub(super) fn open(
     let sharing: Sharing =
         given.word(SHARING.name).and_then(|word| word.parse().ok()).unwrap_or_default();
     let layout = Layout::from_description(&wanted.description).map_err(BusProbeError::from)?;
-    let mut image = Image::create(name, &layout, sharing).map_err(BusProbeError::from)?;
+    let group = given.name(GROUP.name).map(group_id).transpose().map_err(BusProbeError::from)?;
+    let lock_wait = Duration::from_nanos(setting.period_ns);
+    let settings = ImageSettings { group, lock_wait, ..sharing.into() };
+    let mut image = Image::create(name, &layout, settings).map_err(BusProbeError::from)?;
     if controller.is_some() {
         image.keep_outputs().map_err(BusProbeError::from)?;
     }

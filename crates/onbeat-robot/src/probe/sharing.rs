@@ -22,12 +22,14 @@ use onbeat::probe::description::{
 use onbeat::probe::timer::work;
 use onbeat::record::{Figures, Series};
 use onbeat::thread::{ThreadRequest, run_as_ordinary};
-use onbeat_control::{BusSide, Client, ControlError, Image, Sharing, Snapshot};
+use onbeat_control::{BusSide, Client, ControlError, Image, ImageSettings, Sharing, Snapshot};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::BusCycle;
 
 /// Bytes of inputs and of outputs: 1,312 together, as in the paper.
 const PART_BYTES: usize = 656;
+/// Longest wait for the lock: longer than the priority inversion to be shown.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Pause between two reads of a reader.
 const PAUSE: Duration = Duration::from_micros(100);
 /// The hog leaves a fifth of its CPU to others, so the machine stays responsive.
@@ -114,7 +116,8 @@ fn image(sharing: Sharing) -> Result<(BusSide, String), ControlError> {
     static MADE: AtomicU64 = AtomicU64::new(0);
     let name = format!("measure-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
     let layout = Layout { input_bytes: PART_BYTES, output_bytes: PART_BYTES, ..Layout::default() };
-    Ok((Image::create(&name, &layout, sharing)?, name))
+    let settings = ImageSettings { lock_wait: LONGEST_WAIT, ..sharing.into() };
+    Ok((Image::create(&name, &layout, settings)?, name))
 }
 
 /// Exchanges the image once per cycle, and notes the duration.

@@ -99,6 +99,16 @@ pub(super) const SERVE: ProbeOption = ProbeOption {
     kind: OptionKind::Name,
 };
 
+/// Group that may use the process image.
+pub(super) const GROUP: ProbeOption = ProbeOption {
+    name: "group",
+    help: "Let the members of this group use the process image\n\
+           They read it, own the outputs and request transfers like the user who runs it. Default: that user and \
+           root only.",
+    default: None,
+    kind: OptionKind::Name,
+};
+
 /// Protection of the shared process image.
 pub(super) const SHARING: ProbeOption = ProbeOption {
     name: "sharing",

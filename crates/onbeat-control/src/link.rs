@@ -1,0 +1,163 @@
+//! A client's connection to a bus.
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::abi::ABI;
+use super::area::Inward;
+use super::error::{ControlError, Refusal};
+use super::image::{MappedImage, system};
+use super::message::{Message, ask, tell};
+use super::peer;
+use super::place::{PATIENCE, connect_to_bus};
+use super::socket::{self, Received};
+
+/// Maximum time for a bus to confirm that a role was given up.
+const LEAVING: Duration = Duration::from_secs(1);
+
+/// A connection that the bus has accepted.
+#[derive(Debug)]
+pub(super) struct Link {
+    socket: OwnedFd,
+}
+
+/// A role that the bus can grant.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GrantedRole {
+    claim: u32,
+    leave: u32,
+}
+
+pub(super) const OWNER: GrantedRole =
+    GrantedRole { claim: ask::CLAIM_OUTPUTS, leave: ask::LEAVE_OUTPUTS };
+pub(super) const COMMANDER: GrantedRole =
+    GrantedRole { claim: ask::CLAIM_JOINTS, leave: ask::LEAVE_JOINTS };
+
+/// Why a role is not granted.
+#[derive(Debug)]
+pub(super) enum NotGranted {
+    /// A process with this id and name has it.
+    Held(u32, String),
+    NoGoals,
+    Other(ControlError),
+}
+
+/// Connects to a bus, and maps its image.
+pub(super) fn open(name: &str) -> Result<(Link, MappedImage), ControlError> {
+    let (link, welcome, descriptors) = connect(name)?;
+    let mut descriptors = descriptors.into_iter();
+    let Some(memory) = descriptors.next() else {
+        let why = "its process sent no memory";
+        return Err(ControlError::Spoilt { name: name.to_owned(), why });
+    };
+    let theirs = welcome.a as u32;
+    if theirs != ABI {
+        return Err(ControlError::OtherVersion { name: name.to_owned(), theirs, ours: ABI });
+    }
+    let image = MappedImage::open(name, memory, descriptors.next())?;
+    Ok((link, image))
+}
+
+fn connect(name: &str) -> Result<(Link, Message, Vec<OwnedFd>), ControlError> {
+    let link = Link { socket: connect_to_bus(name)?.0 };
+    let no_bus = || ControlError::NoBus { name: name.to_owned() };
+    let received = link.receive(PATIENCE).map_err(|()| no_bus())?;
+    let Some((message, descriptors)) = received else {
+        return Err(ControlError::NotReady { name: name.to_owned() });
+    };
+    match message.kind {
+        tell::WELCOME => Ok((link, message, descriptors)),
+        tell::REFUSED => Err(ControlError::Refused {
+            name: name.to_owned(),
+            why: Refusal::from_message(message.a, message.b),
+        }),
+        _ => Err(ControlError::Spoilt { name: name.to_owned(), why: "its first message is unknown" }),
+    }
+}
+
+impl Link {
+    /// Connects once more to the bus of an image.
+    pub(super) fn again(image: &MappedImage) -> Result<Self, ControlError> {
+        image.check()?;
+        match connect(&image.name) {
+            Ok((link, welcome, _)) if welcome.b == image.instance() => Ok(link),
+            Ok(_) => Err(ControlError::BusReplaced { name: image.name.clone() }),
+            Err(ControlError::NoBus { .. }) => Err(image.gone()),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Checks that the bus runs and its process lives.
+    pub(super) fn check(&self, image: &MappedImage) -> Result<(), ControlError> {
+        image.check()?;
+        let mut wanted = [PollFd::new(&self.socket, PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let is_closed = poll(&mut wanted, Some(&now)).is_ok_and(|count| count > 0);
+        if is_closed { Err(image.gone()) } else { Ok(()) }
+    }
+
+    pub(super) fn send(&self, message: &Message) -> Result<(), ()> {
+        socket::send(&self.socket, message, &[]).map_err(|_| ())
+    }
+
+    /// Waits for a message, at most this long. An error if the bus has closed the connection.
+    #[allow(clippy::type_complexity)] // A message with its descriptors, if one came.
+    pub(super) fn receive(
+        &self,
+        timeout: Duration,
+    ) -> Result<Option<(Message, Vec<OwnedFd>)>, ()> {
+        let until = Instant::now().checked_add(timeout);
+        loop {
+            match socket::receive(&self.socket) {
+                Received::Message(message, descriptors) => return Ok(Some((message, descriptors))),
+                Received::Ended => return Err(()),
+                Received::Nothing => {}
+            }
+            let now = Instant::now();
+            let left = until.map(|until| until.saturating_duration_since(now));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(None);
+            }
+            let mut wanted = [PollFd::new(&self.socket, PollFlags::IN)];
+            let timespec = left.map(|left| Timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: left.subsec_nanos().into(),
+            });
+            // Interrupted or not: look again.
+            let _ = poll(&mut wanted, timespec.as_ref());
+        }
+    }
+
+    /// Asks for a role; returns its slots.
+    pub(super) fn claim(
+        &self,
+        image: &MappedImage,
+        role: GrantedRole,
+        slot_words: usize,
+    ) -> Result<Inward, NotGranted> {
+        let gone = |()| NotGranted::Other(image.gone());
+        self.send(&Message::new(role.claim, 0)).map_err(gone)?;
+        let Some((message, memory)) = self.receive(PATIENCE).map_err(gone)? else {
+            return Err(NotGranted::Other(ControlError::NotReady { name: image.name.clone() }));
+        };
+        match (message.kind, memory.into_iter().next()) {
+            (tell::GRANTED, Some(memory)) => Inward::open(memory, slot_words)
+                .map_err(|why| NotGranted::Other(system("map the slots of the", &image.name)(why))),
+            (tell::HELD, _) => Err(NotGranted::Held(message.a as u32, peer::name_of(message.a as u32))),
+            (tell::NO_GOALS, _) => Err(NotGranted::NoGoals),
+            _ => {
+                let why = "its answer to a claim is unknown";
+                Err(NotGranted::Other(ControlError::Spoilt { name: image.name.clone(), why }))
+            }
+        }
+    }
+
+    /// Gives up a role, and waits until the bus has confirmed it.
+    pub(super) fn leave(&self, role: GrantedRole) {
+        if self.send(&Message::new(role.leave, 0)).is_ok() {
+            let _ = self.receive(LEAVING);
+        }
+    }
+}
