@@ -269,3 +269,42 @@ impl MappedImage {
         self.header().state.store(state::ENDED, Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::pwrite;
+
+    #[test]
+    fn an_inconsistent_image_is_refused() {
+        let settings = ImageSettings::default();
+        let layout = Layout { input_bytes: 4, output_bytes: 4, ..Layout::default() };
+        let (image, memory) = MappedImage::create("x", &layout, &settings).unwrap();
+        let whole: Vec<u8> =
+            device_table::load(image.map.all(0, image.offsets.total / 8)).into_iter().collect();
+        assert!(MappedImage::open("x", memory, None).is_ok());
+
+        let opened = |bytes: &[u8]| {
+            let file = area::create(bytes.len()).unwrap();
+            pwrite(&file, bytes, 0).unwrap();
+            area::seal_length(&file).unwrap();
+            MappedImage::open("x", file.into(), None).map(|_| ())
+        };
+        let spoilt = |at: usize, byte: u8| {
+            let mut bytes = whole.clone();
+            bytes[at] = byte;
+            opened(&bytes)
+        };
+        assert!(opened(&whole).is_ok());
+        // Layout version, kinds of sharing, number of devices, first byte.
+        assert!(matches!(spoilt(8, 99), Err(ControlError::OtherVersion { theirs: 99, .. })));
+        for (at, byte) in [(12, 77), (12, 1), (48, 200), (0, 0)] {
+            assert!(matches!(spoilt(at, byte), Err(ControlError::Spoilt { .. })), "{at}: {byte}");
+        }
+        for length in [8, 256, whole.len() - 64] {
+            assert!(matches!(opened(&whole[..length]), Err(ControlError::Spoilt { .. })), "{length}");
+        }
+        let unsealed = File::open("/proc/self/exe").unwrap().into();
+        assert!(MappedImage::open("x", unsealed, None).is_err(), "its length can change");
+    }
+}

@@ -1,5 +1,4 @@
-//! The control interface: the process image of a bus in shared memory, for any number of processes.
-//! It corresponds to the paper's ECCI.
+//! The control interface: the process image of a bus, for any number of processes. It corresponds to the paper's ECCI.
 //!
 //! One bus process creates an [`Image`] with a name and calls [`BusSide::exchange`] once per cycle,
 //! which publishes inputs and takes the owner's newest outputs. At most one process owns the
@@ -7,11 +6,16 @@
 //! request SDO transfers and
 //! registers ([`Client`]). If the bus process moves joints itself, one process commands
 //! them by goals ([`Client::command`]). [`Sharing`] selects how processes are kept from
-//! interfering; by default no process waits for another. `docs/control.md` specifies memory layout,
-//! rules, and the effects of a process's death; `include/onbeat_control.h` provides the same for C.
+//! interfering; by default no process waits for another. `docs/control.md` specifies messages,
+//! memory layout, rules, and the effects of a process's death; `include/onbeat_control.h` provides
+//! the same for C.
+//!
+//! A client connects to the bus's socket and receives descriptors of memory: the image, which the
+//! bus process alone can write, and, with a role, slots of its own. A role ends with its
+//! connection.
 //!
 //! No killed process leaves anything to clean up: a dead owner's outputs are replaced by safe
-//! values, a dead requester's request is dropped, and a dead bus process's memory is taken over by
+//! values, a dead requester's request is dropped, and a dead bus process's socket is replaced by
 //! the next one of that name.
 //!
 //! ```

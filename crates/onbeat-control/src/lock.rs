@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, test_kill_process};
 use rustix::thread::{futex, gettid};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -53,6 +52,8 @@ pub(super) enum LockProtocol {
 pub(super) struct ImageLock {
     map: Map,
     protocol: LockProtocol,
+    /// This process.
+    process: u32,
     /// For clients, in the bus process.
     pub(super) file: Option<File>,
 }
@@ -68,15 +69,27 @@ pub(super) struct ImageGuard<'l> {
     _thread: std::marker::PhantomData<*const ()>,
 }
 
-/// Id of this thread.
+/// Returns the id of this thread. The kernel writes it into a word of ours: loops may make no
+/// system calls but those for locks and time.
 fn this_thread() -> u32 {
-    thread_local!(static ID: u32 = gettid().as_raw_nonzero().get().cast_unsigned());
+    thread_local!(static ID: u32 = asked_id());
     ID.with(|id| *id)
 }
 
+fn asked_id() -> u32 {
+    let word = AtomicU32::new(0);
+    if futex::trylock_pi(&word, futex::Flags::PRIVATE) != Ok(true) {
+        return gettid().as_raw_nonzero().get().cast_unsigned();
+    }
+    let id = word.load(Ordering::Relaxed) & HOLDER;
+    let _ = futex::unlock_pi(&word, futex::Flags::PRIVATE);
+    id
+}
+
+/// Returns whether a thread is gone: no word of ours can be locked behind it.
 fn is_dead(thread: u32) -> bool {
-    Pid::from_raw(thread.cast_signed())
-        .is_none_or(|thread| test_kill_process(thread) == Err(Errno::SRCH))
+    let word = AtomicU32::new(thread);
+    thread == 0 || futex::trylock_pi(&word, futex::Flags::PRIVATE) == Err(Errno::SRCH)
 }
 
 impl ImageLock {
@@ -84,7 +97,8 @@ impl ImageLock {
     pub(super) fn create(protocol: LockProtocol) -> io::Result<Self> {
         let file = area::create(BYTES)?;
         area::seal_length(&file)?;
-        Ok(Self { map: Map::new(&file, BYTES)?, protocol, file: Some(file) })
+        let map = Map::new(&file, BYTES)?;
+        Ok(Self { map, protocol, process: std::process::id(), file: Some(file) })
     }
 
     /// Maps the lock of a bus.
@@ -92,7 +106,8 @@ impl ImageLock {
         if area::fixed_length(&memory)? < BYTES {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the lock is too short"));
         }
-        Ok(Self { map: Map::new(&File::from(memory), BYTES)?, protocol, file: None })
+        let map = Map::new(&File::from(memory), BYTES)?;
+        Ok(Self { map, protocol, process: std::process::id(), file: None })
     }
 
     #[allow(clippy::expect_used)] // The map has this length.
@@ -100,19 +115,20 @@ impl ImageLock {
         self.map.one(0).expect("words within the map")
     }
 
-    /// Takes the lock within `wait`. `None` when the time is over, or the words make no sense.
+    /// Takes the lock within `wait`; with none, if it is free or its holder is dead. `None` when the
+    /// time is over, or the words make no sense.
     pub(super) fn hold(&self, wait: Duration) -> Option<ImageGuard<'_>> {
         let me = this_thread();
         let word = &self.words().word;
         let is_free = word.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).is_ok();
         let is_held = is_free
-            || (!wait.is_zero()
-                && match self.protocol {
-                    LockProtocol::Priority => wait_in_kernel(word, me, wait),
-                    LockProtocol::Nothing => wait_for_word(word, me, wait),
-                });
+            || match self.protocol {
+                _ if wait.is_zero() => inherit(word, word.load(Ordering::Relaxed), me),
+                LockProtocol::Priority => wait_in_kernel(word, me, wait),
+                LockProtocol::Nothing => wait_for_word(word, me, wait),
+            };
         is_held.then(|| {
-            let before = self.words().holder.swap(std::process::id(), Ordering::Relaxed);
+            let before = self.words().holder.swap(self.process, Ordering::Relaxed);
             let dead = (before != 0).then_some(before);
             ImageGuard { lock: self, me, dead, _thread: std::marker::PhantomData }
         })
@@ -141,6 +157,8 @@ impl Drop for ImageGuard<'_> {
 
 /// Takes the lock of a dead thread: the kernel does not know it, as nobody waited for it.
 fn inherit(word: &AtomicU32, was: u32, me: u32) -> bool {
+    // Who waits is still to be woken.
+    let me = me | was & WAITERS;
     is_dead(was & HOLDER)
         && word.compare_exchange(was, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
 }
@@ -200,7 +218,7 @@ fn wait_for_word(word: &AtomicU32, me: u32, wait: Duration) -> bool {
         let most = Timespec { tv_sec: 0, tv_nsec: most.subsec_nanos().into() };
         // Woken, changed before, interrupted, timed out: look again in any case.
         let waited = futex::wait(word, futex::Flags::empty(), was | WAITERS, Some(&most));
-        if waited == Err(Errno::TIMEDOUT) && inherit(word, was | WAITERS, me | WAITERS) {
+        if waited == Err(Errno::TIMEDOUT) && inherit(word, was | WAITERS, me) {
             return true;
         }
     }
@@ -213,6 +231,30 @@ mod tests {
 
     const BOTH: [LockProtocol; 2] = [LockProtocol::Priority, LockProtocol::Nothing];
     const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn the_kernel_knows_this_thread_and_which_ones_are_gone() {
+        let id = || gettid().as_raw_nonzero().get().cast_unsigned();
+        assert_eq!(this_thread(), id());
+        let other = std::thread::spawn(move || (this_thread(), id())).join().unwrap();
+        assert_eq!(other.0, other.1);
+        let began = Instant::now();
+        while !is_dead(other.0) {
+            assert!(began.elapsed() < PATIENCE, "it has ended");
+        }
+        assert!(is_dead(0));
+        assert!(!is_dead(this_thread()));
+        std::thread::scope(|threads| {
+            let (tell, told) = std::sync::mpsc::channel();
+            let (end, ended) = std::sync::mpsc::channel::<()>();
+            threads.spawn(move || {
+                tell.send(this_thread()).unwrap();
+                let _ = ended.recv();
+            });
+            assert!(!is_dead(told.recv().unwrap()));
+            drop(end);
+        });
+    }
 
     #[test]
     fn one_thread_at_a_time_holds_the_lock() {

@@ -50,16 +50,18 @@ pub fn names() -> Vec<String> {
 /// Removes the sockets of killed buses; returns their names. Those of living ones, and of other
 /// users, are not changed.
 pub(super) fn remove_leftover_images() -> Vec<String> {
-    let Ok(directory) = RuntimeDir::existing().and_then(|_| RuntimeDir::own()) else {
-        return Vec::new();
-    };
-    let Ok(_lock) = lock(&directory) else { return Vec::new() };
-    let names = directory.names().unwrap_or_default();
+    let directories = RuntimeDir::existing().unwrap_or_default();
+    directories.iter().flat_map(remove_leftovers_of).collect()
+}
+
+fn remove_leftovers_of(directory: &RuntimeDir) -> Vec<String> {
+    // Root's directory is not an ordinary user's to clean up.
+    let Ok(_lock) = lock(directory) else { return Vec::new() };
     let is_removed = |name: &String| {
-        is_dead(&directory, &file_of(name)) && directory.remove(&file_of(name)).is_ok()
+        is_dead(directory, &file_of(name)) && directory.remove(&file_of(name)).is_ok()
     };
-    names
-        .iter()
+    let files = directory.names().unwrap_or_default().into_iter();
+    files
         .filter_map(|file| file.strip_suffix(SUFFIX).map(str::to_owned))
         .filter(|name| check_name(name).is_ok())
         .filter(is_removed)
