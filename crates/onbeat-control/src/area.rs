@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use onbeat_rt::latest::Latest;
 use rustix::fs::{
@@ -64,6 +64,10 @@ pub(super) fn fixed_length(memory: impl AsFd) -> io::Result<usize> {
 pub(super) struct Inward {
     map: Map,
     slot_words: usize,
+    /// Number before the first publication, as the bus set it.
+    pub(super) began: u64,
+    /// Whether the role has ended; known in the bus process only.
+    is_closed: AtomicBool,
 }
 
 impl Inward {
@@ -73,7 +77,8 @@ impl Inward {
         let bytes = Self::bytes(slot_words);
         let file = create(bytes)?;
         seal_length(&file)?;
-        let slots = Self { map: Map::new(&file, bytes)?, slot_words };
+        let map = Map::new(&file, bytes)?;
+        let slots = Self { map, slot_words, began: newest, is_closed: AtomicBool::new(false) };
         slots.newest().store(newest, Ordering::Release);
         Ok((slots, file))
     }
@@ -84,11 +89,22 @@ impl Inward {
         if fixed_length(&memory)? < bytes {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the slots are too short"));
         }
-        Ok(Self { map: Map::new(&File::from(memory), bytes)?, slot_words })
+        let map = Map::new(&File::from(memory), bytes)?;
+        Ok(Self { map, slot_words, began: 0, is_closed: AtomicBool::new(false) })
     }
 
     const fn bytes(slot_words: usize) -> usize {
         SLOTS_AT + SLOTS * slot_words * 8
+    }
+
+    /// Ends the role: the loop reads no more, except the last goal.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+    }
+
+    #[inline]
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
     }
 
     #[allow(clippy::expect_used)] // The map has the length that `bytes` computed.

@@ -286,12 +286,14 @@ impl OwnerOutputs {
         if service.outputs.is_new(self.seen) && service.outputs.take(&mut self.seen, &mut self.slots)
         {
             (self.is_owners, self.is_stale_reported) = (false, false);
-            // A new owner has written nothing yet; its numbers go on from the last one's.
-            self.publication = self.slots.as_ref().map_or(0, |slots| slots.slots().newest());
+            // Numbers of a new owner go on from the last one's.
+            self.publication = self.slots.as_ref().map_or(0, |slots| slots.began);
             self.age = 0;
         }
 
-        let Some(slots) = &self.slots else { return OutputsFrom::Safe };
+        let Some(slots) = self.slots.as_ref().filter(|slots| !slots.is_closed()) else {
+            return OutputsFrom::Safe;
+        };
         let published = slots.slots();
         self.age = self.age.saturating_add(1);
         for _ in 0..MOST_READINGS {

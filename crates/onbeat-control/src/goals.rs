@@ -216,6 +216,8 @@ pub struct GoalSide {
     slots: Option<Arc<Inward>>,
     /// Generation of `slots`.
     seen: u32,
+    /// Whether all of `slots` was read.
+    is_over: bool,
     number: u64,
     held: GoalBuffer,
     next: GoalBuffer,
@@ -229,15 +231,17 @@ impl GoalSide {
         }
         let empty = GoalBuffer { head: [0; GOAL_BYTES], words: vec![0; 8 * size.goal_words()] };
         let next = empty.clone();
-        Some(Self { service, slots: None, seen: 0, number: 0, held: empty, next })
+        let slots = None;
+        Some(Self { service, slots, seen: 0, is_over: false, number: 0, held: empty, next })
     }
 
     /// Reads the newest goal; returns the number of the newest one read, `None` before the first.
     pub fn latest(&mut self) -> Option<u64> {
         self.read();
-        if self.service.goals.is_new(self.seen) {
-            // What the former commander gave last was read above.
-            self.service.goals.take(&mut self.seen, &mut self.slots);
+        if self.service.goals.is_new(self.seen)
+            && self.service.goals.take(&mut self.seen, &mut self.slots)
+        {
+            self.is_over = false;
             self.read();
         }
 
@@ -245,7 +249,9 @@ impl GoalSide {
     }
 
     fn read(&mut self) {
-        let Some(slots) = &self.slots else { return };
+        let Some(slots) = self.slots.as_ref().filter(|_| !self.is_over) else { return };
+        // Of a commander that has left, the last goal is read, and nothing after it.
+        self.is_over = slots.is_closed();
         let goals = slots.slots();
         for _ in 0..MOST_READINGS {
             let number = goals.newest();

@@ -31,8 +31,9 @@ fn hold<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Handover {
-    /// Gives the loop new slots, or none. What the loop gave back is freed here.
-    pub(super) fn give(&self, mut slots: Option<Arc<Inward>>) {
+    /// Gives the loop new slots. What the loop gave back is freed here.
+    pub(super) fn give(&self, slots: Arc<Inward>) {
+        let mut slots = Some(slots);
         {
             let mut place = hold(&self.place);
             swap(&mut *place, &mut slots);
@@ -116,14 +117,14 @@ mod tests {
         let handover = Handover::default();
         let (mut seen, mut held) = (0, None);
         assert!(!handover.is_new(seen));
-        handover.give(Some(first));
+        handover.give(first);
         assert!(handover.is_new(seen) && handover.take(&mut seen, &mut held) && held.is_some());
-        handover.give(Some(Arc::clone(&second)));
+        handover.give(Arc::clone(&second));
         assert!(handover.take(&mut seen, &mut held) && !handover.is_new(seen));
 
         assert!(held.is_some_and(|held| Arc::ptr_eq(&held, &second)));
         assert!(weak.upgrade().is_some(), "not freed by the loop");
-        handover.give(None);
+        handover.give(slots());
         assert!(weak.upgrade().is_none(), "freed by the other side");
     }
 

@@ -76,21 +76,21 @@ enum Holder {
 #[derive(Debug)]
 struct Role {
     holder: Holder,
-    /// Slots of the present or last holder, and the number at which they began.
+    /// Slots of the present or last holder.
     slots: Option<Arc<Inward>>,
-    began: u64,
 }
 
 /// Numbers of publications go on with the next holder; a number that makes no sense does not.
 const MOST_PUBLICATIONS: u64 = 1 << 40;
 
 impl Role {
-    const NEW: Self = Self { holder: Holder::Nobody, slots: None, began: 0 };
+    const NEW: Self = Self { holder: Holder::Nobody, slots: None };
 
     fn newest(&self) -> u64 {
-        let newest = self.slots.as_ref().map_or(0, |slots| slots.slots().newest());
-        let is_sensible = newest.wrapping_sub(self.began) < MOST_PUBLICATIONS;
-        if is_sensible { newest } else { self.began }
+        let Some(slots) = &self.slots else { return 0 };
+        let newest = slots.slots().newest();
+        let is_sensible = newest.wrapping_sub(slots.began) < MOST_PUBLICATIONS;
+        if is_sensible { newest } else { slots.began }
     }
 }
 
@@ -383,17 +383,17 @@ impl Service {
             RoleName::Owner => size.output_slot_words(),
             RoleName::Commander => size.goal_slot_words(),
         };
-        let began = desk.roles[role as usize].newest();
-        let Ok((slots, file)) = Inward::create(words, began) else { return false };
+        let newest = desk.roles[role as usize].newest();
+        let Ok((slots, file)) = Inward::create(words, newest) else { return false };
         let slots = Arc::new(slots);
         let Some(connection) = desk.connections.get(&key) else { return false };
         let pid = connection.peer.pid;
         desk.roles[role as usize] =
-            Role { holder: Holder::Connection(key), slots: Some(Arc::clone(&slots)), began };
+            Role { holder: Holder::Connection(key), slots: Some(Arc::clone(&slots)) };
         self.publish_holder(role, pid);
         let [taken, ..] = role.events();
         self.changes.push(RoleChange { kind: taken, pid });
-        self.handover(role).give(Some(slots));
+        self.handover(role).give(slots);
         self.reply(desk, key, &Message::new(tell::GRANTED, id), Some(&file))
     }
 
@@ -425,7 +425,9 @@ impl Service {
         let pid = desk.connections.get(&key).map_or(0, |connection| connection.peer.pid);
         self.publish_holder(role, 0);
         self.changes.push(RoleChange { kind, pid });
-        self.handover(role).give(None);
+        if let Some(slots) = &desk.roles[role as usize].slots {
+            slots.close();
+        }
     }
 
     fn drop_connection(&self, desk: &mut Desk, key: u64) {
