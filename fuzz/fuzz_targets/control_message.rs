@@ -9,7 +9,8 @@ use std::os::fd::OwnedFd;
 
 use libfuzzer_sys::fuzz_target;
 use onbeat_control::{BusSide, Client, ColdSide, GoalSide, Image, ImageSettings, Joint};
-use onbeat_ethercat::layout::{DeviceLayout, Layout};
+use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout};
+use onbeat_ethercat::setup::DeviceSetup;
 use onbeat_ethercat::step::BusCycle;
 use onbeat_host::runtime_dir::RuntimeDir;
 use rustix::io::pwrite;
@@ -34,12 +35,23 @@ thread_local!(static WORLD: RefCell<World> = RefCell::new(World::new()));
 impl World {
     fn new() -> Self {
         let name = format!("fuzz-{}", std::process::id());
-        let layout = Layout {
-            input_bytes: BYTES,
-            output_bytes: BYTES,
-            devices: vec![DeviceLayout::default()],
-            ..Layout::default()
-        };
+        let mut layout = Layout::default();
+        layout.add(DeviceLayout {
+            name: "left knee".to_owned(),
+            kind: DeviceKind::Drive,
+            alias: 0,
+            vendor: 0,
+            product: 0,
+            revision: 0,
+            serial: 0,
+            outputs: 0..BYTES,
+            inputs: 0..BYTES,
+            output_values: Vec::new(),
+            input_values: Vec::new(),
+            increments: 0,
+            travel: [0, 0],
+            setup: DeviceSetup::default(),
+        });
         let joint = Joint {
             device: 0,
             low_rad: -1.0,
