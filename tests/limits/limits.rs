@@ -117,7 +117,10 @@ const UNSAFE_FILES: [(&str, &str); 45] = [
     ("crates/onbeat-control/src/abi.rs", "what may lie in shared memory"),
     ("crates/onbeat-control/src/lock.rs", "what may lie in shared memory"),
     ("crates/onbeat-control/src/map.rs", "memory that processes share"),
-    ("crates/onbeat-control/src/peer.rs", "process and user behind a socket, which may be no process"),
+    (
+        "crates/onbeat-control/src/peer.rs",
+        "process and user behind a socket, which may be no process",
+    ),
     ("crates/onbeat-control/src/stats.rs", "what may lie in shared memory"),
     ("crates/onbeat/src/inject/file_locks.rs", "locks of an open file, by fcntl"),
     ("crates/onbeat/src/inject/in_loop_files.rs", "a mapped file whose pages are not in memory"),

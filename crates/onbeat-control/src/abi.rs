@@ -107,9 +107,8 @@ pub(super) struct LiveWords {
 }
 
 // `include/onbeat_control.h` asserts the same.
-const _: () = assert!(
-    size_of::<ImageHeader>() == 256 && std::mem::offset_of!(ImageHeader, answering) == 220
-);
+const _: () =
+    assert!(size_of::<ImageHeader>() == 256 && std::mem::offset_of!(ImageHeader, answering) == 220);
 const _: () =
     assert!(size_of::<LiveWords>() == 320 && std::mem::offset_of!(LiveWords, answer) == 256);
 const _: () = assert!(size_of::<super::stats::StatsBlock>() == 19_328);

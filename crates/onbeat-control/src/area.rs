@@ -143,7 +143,10 @@ mod tests {
         assert_eq!(pwrite(&again, &[1], 0), Err(Errno::PERM));
         assert_eq!(ftruncate(&again, 0), Err(Errno::PERM));
         assert_eq!(ftruncate(&again, 16384), Err(Errno::PERM));
-        assert!(fallocate(&again, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, 4096).is_err());
+        assert!(
+            fallocate(&again, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, 4096)
+                .is_err()
+        );
         assert!(Map::new(&File::from(again), 8192).is_err(), "no further writer");
         assert_eq!(word.load(Ordering::Relaxed), 7);
     }

@@ -283,7 +283,8 @@ impl OwnerOutputs {
         (shared, service): (&MappedImage, &Service),
         cycle: &BusCycle,
     ) -> OutputsFrom {
-        if service.outputs.is_new(self.seen) && service.outputs.take(&mut self.seen, &mut self.slots)
+        if service.outputs.is_new(self.seen)
+            && service.outputs.take(&mut self.seen, &mut self.slots)
         {
             (self.is_owners, self.is_stale_reported) = (false, false);
             // Numbers of a new owner go on from the last one's.

@@ -81,7 +81,9 @@ pub enum ControlError {
         name: String,
     },
     /// The bus process does not answer: it is starting, stopped, or has no CPU time.
-    #[error("the process of bus \"{name}\" does not answer; it may be stopped, or starting: try again")]
+    #[error(
+        "the process of bus \"{name}\" does not answer; it may be stopped, or starting: try again"
+    )]
     NotReady {
         /// The name.
         name: String,
@@ -284,7 +286,9 @@ pub enum Refusal {
     #[error("it is for its user and the members of the group in its --group")]
     OtherUser,
     /// The client is of another user, and the sharing has a lock.
-    #[error("with this sharing processes wait for each other, so it is for those of one user; start it with --sharing wait-free")]
+    #[error(
+        "with this sharing processes wait for each other, so it is for those of one user; start it with --sharing wait-free"
+    )]
     Lock,
     /// The user has too many connections.
     #[error("your processes have {0} connections, as many as a user may have; close some")]

@@ -280,7 +280,8 @@ impl GoalSide {
 
     /// Returns the joints with a target and their targets in rad, unchecked.
     pub fn positions(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
-        let (which, positions) = self.held.words.split_at(8 * self.service.image.size.joints.div_ceil(64));
+        let (which, positions) =
+            self.held.words.split_at(8 * self.service.image.size.joints.div_ceil(64));
         let which = which.as_chunks::<8>().0;
         let meant = |joint: usize| {
             which

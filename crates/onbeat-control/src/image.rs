@@ -159,9 +159,9 @@ impl MappedImage {
         };
         let lock = match (protocol_of(sharing), lock) {
             (None, _) => None,
-            (Some(protocol), Some(memory)) => {
-                Some(ImageLock::open(memory, protocol).map_err(system("map the lock of the", &name))?)
-            }
+            (Some(protocol), Some(memory)) => Some(
+                ImageLock::open(memory, protocol).map_err(system("map the lock of the", &name))?,
+            ),
             (Some(_), None) => {
                 return Err(ControlError::Spoilt { name, why: "its lock is missing" });
             }
@@ -302,7 +302,10 @@ mod tests {
             assert!(matches!(spoilt(at, byte), Err(ControlError::Spoilt { .. })), "{at}: {byte}");
         }
         for length in [8, 256, whole.len() - 64] {
-            assert!(matches!(opened(&whole[..length]), Err(ControlError::Spoilt { .. })), "{length}");
+            assert!(
+                matches!(opened(&whole[..length]), Err(ControlError::Spoilt { .. })),
+                "{length}"
+            );
         }
         let unsealed = File::open("/proc/self/exe").unwrap().into();
         assert!(MappedImage::open("x", unsealed, None).is_err(), "its length can change");

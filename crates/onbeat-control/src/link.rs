@@ -73,7 +73,9 @@ fn connect(name: &str) -> Result<(Link, Message, Vec<OwnedFd>), ControlError> {
             name: name.to_owned(),
             why: Refusal::from_message(message.a, message.b),
         }),
-        _ => Err(ControlError::Spoilt { name: name.to_owned(), why: "its first message is unknown" }),
+        _ => {
+            Err(ControlError::Spoilt { name: name.to_owned(), why: "its first message is unknown" })
+        }
     }
 }
 
@@ -104,10 +106,7 @@ impl Link {
 
     /// Waits for a message, at most this long. An error if the bus has closed the connection.
     #[allow(clippy::type_complexity)] // A message with its descriptors, if one came.
-    pub(super) fn receive(
-        &self,
-        timeout: Duration,
-    ) -> Result<Option<(Message, Vec<OwnedFd>)>, ()> {
+    pub(super) fn receive(&self, timeout: Duration) -> Result<Option<(Message, Vec<OwnedFd>)>, ()> {
         let until = Instant::now().checked_add(timeout);
         loop {
             match socket::receive(&self.socket) {
@@ -145,7 +144,9 @@ impl Link {
         match (message.kind, memory.into_iter().next()) {
             (tell::GRANTED, Some(memory)) => Inward::open(memory, slot_words)
                 .map_err(|why| NotGranted::Other(system("map the slots of the", &image.name)(why))),
-            (tell::HELD, _) => Err(NotGranted::Held(message.a as u32, peer::name_of(message.a as u32))),
+            (tell::HELD, _) => {
+                Err(NotGranted::Held(message.a as u32, peer::name_of(message.a as u32)))
+            }
             (tell::NO_GOALS, _) => Err(NotGranted::NoGoals),
             _ => {
                 let why = "its answer to a claim is unknown";

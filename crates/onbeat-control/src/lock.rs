@@ -141,7 +141,8 @@ impl Drop for ImageGuard<'_> {
         holder.store(0, Ordering::Relaxed);
         match self.lock.protocol {
             LockProtocol::Priority => {
-                if word.compare_exchange(self.me, 0, Ordering::Release, Ordering::Relaxed).is_err() {
+                if word.compare_exchange(self.me, 0, Ordering::Release, Ordering::Relaxed).is_err()
+                {
                     // Refused if another process has written the word.
                     let _ = futex::unlock_pi(word, futex::Flags::empty());
                 }

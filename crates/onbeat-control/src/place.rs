@@ -159,7 +159,8 @@ impl Listener {
                 return Err(ControlError::NotSocket { path: directory.path().join(&file) });
             }
             found => {
-                let pid = found.ok().and_then(|socket| Peer::of(socket).ok()).map_or(0, |it| it.pid);
+                let pid =
+                    found.ok().and_then(|socket| Peer::of(socket).ok()).map_or(0, |it| it.pid);
                 let process = peer::name_of(pid);
                 return Err(ControlError::Taken { name: name.to_owned(), pid, process });
             }
@@ -169,8 +170,9 @@ impl Listener {
         let new = format!(".{name}.new");
         let _ = directory.remove(&new);
         let socket = new_socket().map_err(at("make", &directory, &file))?;
-        let made = make(&directory, &new, &socket, group)
-            .and_then(|made| rustix::fs::renameat(&directory, &new, &directory, &file).map(|()| made));
+        let made = make(&directory, &new, &socket, group).and_then(|made| {
+            rustix::fs::renameat(&directory, &new, &directory, &file).map(|()| made)
+        });
         match made {
             Ok(made) => Ok(Self { socket, directory, file, made }),
             Err(why) => {
@@ -257,15 +259,17 @@ pub fn group_id(group: &str) -> Result<u32, ControlError> {
         return Ok(id);
     }
     let path = PathBuf::from("/etc/group");
-    let text = std::fs::read_to_string(&path)
-        .map_err(|source| ControlError::System { what: "read", path, source })?;
+    let text = std::fs::read_to_string(&path).map_err(|source| ControlError::System {
+        what: "read",
+        path,
+        source,
+    })?;
     let id = |line: &str| {
         let mut fields = line.split(':');
         (fields.next() == Some(group)).then(|| fields.nth(1)?.parse().ok()).flatten()
     };
     text.lines().find_map(id).ok_or_else(|| ControlError::NoGroup { group: group.to_owned() })
 }
-
 
 #[cfg(test)]
 mod tests {
@@ -275,6 +279,9 @@ mod tests {
     fn a_group_is_a_number_or_a_name_of_the_system() {
         assert_eq!((group_id("0").unwrap(), group_id("root").unwrap()), (0, 0));
         let why = group_id("no such group").unwrap_err().to_string();
-        assert_eq!(why, "no group \"no such group\" in /etc/group; use one of its names, or a number");
+        assert_eq!(
+            why,
+            "no group \"no such group\" in /etc/group; use one of its names, or a number"
+        );
     }
 }

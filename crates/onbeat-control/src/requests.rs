@@ -142,10 +142,7 @@ pub(super) fn ask(
     let link = Link::again(shared)?;
     link.send(&message_of(request)).map_err(|()| shared.gone())?;
     let Some((message, _)) = link.receive(timeout).map_err(|()| shared.gone())? else {
-        return Err(ControlError::NoAnswer {
-            name: shared.name.clone(),
-            ms: timeout.as_millis(),
-        });
+        return Err(ControlError::NoAnswer { name: shared.name.clone(), ms: timeout.as_millis() });
     };
     match message.kind {
         tell::ANSWER => Ok(answer_of(message)),

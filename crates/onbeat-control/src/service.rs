@@ -260,8 +260,7 @@ impl Service {
         };
         let peer = Peer::of(&socket)?;
         if let Some((reason, limit)) = self.refusal(desk, peer) {
-            let refused =
-                Message { a: reason, b: limit as u64, ..Message::new(tell::REFUSED, 0) };
+            let refused = Message { a: reason, b: limit as u64, ..Message::new(tell::REFUSED, 0) };
             self.note(socket::send(&socket, &refused, &[]).is_ok());
             return Ok(());
         }
@@ -350,7 +349,13 @@ impl Service {
         }
     }
 
-    fn reply(&self, desk: &Desk, key: u64, message: &Message, memory: Option<&std::fs::File>) -> bool {
+    fn reply(
+        &self,
+        desk: &Desk,
+        key: u64,
+        message: &Message,
+        memory: Option<&std::fs::File>,
+    ) -> bool {
         let descriptors: Vec<_> = memory.map(AsFd::as_fd).into_iter().collect();
         desk.connections.get(&key).is_some_and(|connection| {
             socket::send(&connection.socket, message, &descriptors).is_ok()
@@ -372,7 +377,9 @@ impl Service {
         let holder = match desk.roles[role as usize].holder {
             Holder::Nobody => None,
             Holder::Bus => Some(std::process::id()),
-            Holder::Connection(other) => Some(desk.connections.get(&other).map_or(0, |it| it.peer.pid)),
+            Holder::Connection(other) => {
+                Some(desk.connections.get(&other).map_or(0, |it| it.peer.pid))
+            }
         };
         if let Some(pid) = holder {
             let held = Message { a: pid.into(), ..Message::new(tell::HELD, id) };

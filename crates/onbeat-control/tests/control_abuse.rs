@@ -16,7 +16,9 @@ use control_world::{
     BYTES, PATIENCE, client, exchange, kinds, layout, number_of, pattern, print_line, role,
     unique_name, until,
 };
-use onbeat_control::{BusSide, Client, ControlError, Counter, Image, ImageSettings, Refusal, Sharing};
+use onbeat_control::{
+    BusSide, Client, ControlError, Counter, Image, ImageSettings, Refusal, Sharing,
+};
 use onbeat_ethercat::event::EventKind;
 use onbeat_host::runtime_dir::RuntimeDir;
 use rustix::fs::{FallocateFlags, Mode, OFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate};
@@ -82,8 +84,7 @@ impl Raw {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC;
-        let received =
-            recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, flags);
+        let received = recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, flags);
         let mut descriptors = Vec::new();
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(some) = message {

@@ -247,7 +247,9 @@ impl Event {
             }
             EventKind::ReaderDied => format!("process {code} died while it read the image"),
             EventKind::LockTimeout => {
-                format!("a process holds the lock of the image for over {code} us; cycles are published without it")
+                format!(
+                    "a process holds the lock of the image for over {code} us; cycles are published without it"
+                )
             }
             EventKind::CommanderTaken => format!("process {code} commands the joints"),
             EventKind::CommanderLeft => {
