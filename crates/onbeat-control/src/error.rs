@@ -41,7 +41,7 @@ pub enum ControlError {
         process: String,
     },
     /// A system call failed.
-    #[error("cannot {what} {path}: {source}{}", hint(source))]
+    #[error("cannot {what} {path}: {source}{}", hint(what, source))]
     System {
         /// Attempted operation.
         what: &'static str,
@@ -317,10 +317,13 @@ fn of_process(pid: u32, name: &str) -> String {
     if pid == 0 { String::new() } else { format!(": process {pid} ({name})") }
 }
 
-fn hint(why: &io::Error) -> &'static str {
+fn hint(what: &str, why: &io::Error) -> &'static str {
     match why.kind() {
-        io::ErrorKind::PermissionDenied => {
+        io::ErrorKind::PermissionDenied if what.starts_with("connect") => {
             "; it is for the user who started the bus, and for the members of the group in its --group: use sudo, or start it with --group"
+        }
+        io::ErrorKind::PermissionDenied if what.starts_with("give") => {
+            "; name a group of which you are a member, or use sudo"
         }
         io::ErrorKind::StorageFull | io::ErrorKind::OutOfMemory => "; there is not enough memory",
         _ => "",

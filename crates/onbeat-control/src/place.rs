@@ -123,16 +123,19 @@ fn is_socket(directory: &RuntimeDir, file: &str) -> bool {
 /// Takes the lock of a directory, which is held until the file is closed.
 fn lock(directory: &RuntimeDir) -> Result<File, ControlError> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let opened = rustix::fs::openat(directory, LOCK, flags, Mode::from_raw_mode(0o600));
-    let file = File::from(opened.map_err(at("open", directory, LOCK))?);
     let began = Instant::now();
-    while let Err(why) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        if began.elapsed() > PATIENCE {
-            return Err(at("lock", directory, LOCK)(why));
+    loop {
+        let opened = rustix::fs::openat(directory, LOCK, flags, Mode::from_raw_mode(0o600));
+        let file = File::from(opened.map_err(at("open", directory, LOCK))?);
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            // Somebody may have removed the file in between, and another process made a new one.
+            Ok(()) if directory.leads_to(LOCK, &file) => return Ok(file),
+            Err(why) if began.elapsed() > PATIENCE => {
+                return Err(at("lock", directory, LOCK)(why));
+            }
+            _ => sleep(LOOK_EVERY),
         }
-        sleep(LOOK_EVERY);
     }
-    Ok(file)
 }
 
 /// The socket of a bus, under its name.
@@ -177,7 +180,9 @@ impl Listener {
             Ok(made) => Ok(Self { socket, directory, file, made }),
             Err(why) => {
                 let _ = directory.remove(&new);
-                Err(at("create", &directory, &file)(why))
+                let is_of_group = group.is_some() && why == Errno::PERM;
+                let what = if is_of_group { "give to the group of --group" } else { "create" };
+                Err(at(what, &directory, &file)(why))
             }
         }
     }

@@ -185,7 +185,8 @@ fn a_bus_that_ends_in_order_informs_its_readers_and_leaves_nothing() {
 fn only_the_user_may_connect_unless_there_is_a_group() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let own = onbeat_host::runtime_dir::RuntimeDir::own().unwrap();
-    for (group, expected) in [(None, 0o600), (Some(0), 0o660)] {
+    let group = rustix::process::getegid().as_raw();
+    for (group, expected) in [(None, 0o600), (Some(group), 0o660)] {
         let name = unique_name();
         let settings = ImageSettings { group, ..ImageSettings::default() };
         let _bus = Image::create(&name, &layout(), settings).unwrap();
