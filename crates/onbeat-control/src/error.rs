@@ -322,7 +322,7 @@ fn hint(what: &str, why: &io::Error) -> &'static str {
         io::ErrorKind::PermissionDenied if what.starts_with("connect") => {
             "; it is for the user who started the bus, and for the members of the group in its --group: use sudo, or start it with --group"
         }
-        io::ErrorKind::PermissionDenied if what.starts_with("give") => {
+        io::ErrorKind::PermissionDenied if what.starts_with("change") => {
             "; name a group of which you are a member, or use sudo"
         }
         io::ErrorKind::StorageFull | io::ErrorKind::OutOfMemory => "; there is not enough memory",

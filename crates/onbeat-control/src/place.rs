@@ -181,7 +181,7 @@ impl Listener {
             Err(why) => {
                 let _ = directory.remove(&new);
                 let is_of_group = group.is_some() && why == Errno::PERM;
-                let what = if is_of_group { "give to the group of --group" } else { "create" };
+                let what = if is_of_group { "change the group of" } else { "create" };
                 Err(at(what, &directory, &file)(why))
             }
         }
