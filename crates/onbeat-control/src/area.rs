@@ -21,13 +21,22 @@ const SLOTS_AT: usize = 64;
 
 /// Creates memory of this length. It is allocated completely: access to a hole without free memory
 /// would end the process.
-pub(super) fn create(bytes: usize) -> io::Result<File> {
-    let file = File::from(memfd_create(
-        "onbeat-control",
-        MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
-    )?);
+pub(super) fn create(bytes: usize, purpose: &str) -> io::Result<File> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = File::from(memfd_create(purpose, flags)?);
     fallocate(&file, FallocateFlags::empty(), 0, bytes as u64)?;
     Ok(file)
+}
+
+/// Opens memory of a process that does not send it, because it is stopped or has no CPU time: for
+/// processes of its user, and of root.
+pub(super) fn of_process(pid: u32, purpose: &str) -> Option<OwnedFd> {
+    let wanted = format!("/memfd:{purpose} (deleted)");
+    let mut all = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
+    let found = all.find(|entry| {
+        std::fs::read_link(entry.path()).is_ok_and(|target| target.as_os_str() == &*wanted)
+    })?;
+    Some(File::open(found.path()).ok()?.into())
 }
 
 /// Fixes the length for everyone, root included.
@@ -75,7 +84,7 @@ impl Inward {
     /// `newest`.
     pub(super) fn create(slot_words: usize, newest: u64) -> io::Result<(Self, File)> {
         let bytes = Self::bytes(slot_words);
-        let file = create(bytes)?;
+        let file = create(bytes, "onbeat-role")?;
         seal_length(&file)?;
         let map = Map::new(&file, bytes)?;
         let slots = Self { map, slot_words, began: newest, is_closed: AtomicBool::new(false) };
@@ -127,7 +136,7 @@ mod tests {
 
     #[test]
     fn readers_can_neither_write_nor_truncate_memory_that_the_bus_writes() {
-        let file = create(8192).unwrap();
+        let file = create(8192, "test").unwrap();
         let map = Map::new(&file, 8192).unwrap();
         let reader = seal_for_readers(&file).unwrap();
         let word = map.one::<AtomicU64>(0).unwrap();
@@ -160,6 +169,9 @@ mod tests {
         assert_eq!(client.slots().publish(&[&[3; 8]]), 6, "publications continue");
         let mut value = [0; 8];
         assert!(slots.slots().read(6, &mut [&mut value]) && value == [3; 8]);
-        assert!(Inward::open(create(64).unwrap().into(), 8).is_err(), "neither sealed nor long");
+        assert!(
+            Inward::open(create(64, "test").unwrap().into(), 8).is_err(),
+            "neither sealed nor long"
+        );
     }
 }

@@ -49,6 +49,15 @@ pub(super) fn system(
     move |source| ControlError::System { what, path: path.clone(), source }
 }
 
+/// Names of the memory of an image and of its lock, in the bus process.
+pub(super) fn memory_of(name: &str) -> String {
+    format!("onbeat-image:{name}")
+}
+
+pub(super) fn lock_of(name: &str) -> String {
+    format!("onbeat-lock:{name}")
+}
+
 const fn protocol_of(sharing: Sharing) -> Option<LockProtocol> {
     match sharing {
         Sharing::WaitFree => None,
@@ -66,9 +75,11 @@ impl MappedImage {
     ) -> Result<(Self, OwnedFd), ControlError> {
         let size = ImageSize { joints: settings.joints.len(), ..device_table::size(layout) };
         let offsets = ImageOffsets::new(size);
-        let file = area::create(offsets.total).map_err(system("find memory for the", name))?;
+        let file = area::create(offsets.total, &memory_of(name));
+        let file = file.map_err(system("find memory for the", name))?;
         let map = Map::new(&file, offsets.total).map_err(system("map the", name))?;
-        let lock = protocol_of(settings.sharing).map(ImageLock::create).transpose();
+        let lock = |protocol| ImageLock::create(protocol, &lock_of(name));
+        let lock = protocol_of(settings.sharing).map(lock).transpose();
         let lock = lock.map_err(system("make the lock of the", name))?;
         let name = name.to_owned();
         let shared = Self { name, size, offsets, sharing: settings.sharing, lock, map };
@@ -285,7 +296,7 @@ mod tests {
         assert!(MappedImage::open("x", memory, None).is_ok());
 
         let opened = |bytes: &[u8]| {
-            let file = area::create(bytes.len()).unwrap();
+            let file = area::create(bytes.len(), "test").unwrap();
             pwrite(&file, bytes, 0).unwrap();
             area::seal_length(&file).unwrap();
             MappedImage::open("x", file.into(), None).map(|_| ())

@@ -6,14 +6,16 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::abi::ABI;
-use super::area::Inward;
+use super::area::{self, Inward};
 use super::error::{ControlError, Refusal};
-use super::image::{MappedImage, system};
+use super::image::{self, MappedImage, system};
 use super::message::{Message, ask, tell};
 use super::peer;
 use super::place::{PATIENCE, connect_to_bus};
 use super::socket::{self, Received};
 
+/// Time after which a client does not wait for the bus to send its memory.
+const WELCOME: Duration = Duration::from_millis(500);
 /// Maximum time for a bus to confirm that a role was given up.
 const LEAVING: Duration = Duration::from_secs(1);
 
@@ -46,7 +48,20 @@ pub(super) enum NotGranted {
 
 /// Connects to a bus, and maps its image.
 pub(super) fn open(name: &str) -> Result<(Link, MappedImage), ControlError> {
-    let (link, welcome, descriptors) = connect(name)?;
+    let (socket, peer) = connect_to_bus(name)?;
+    let link = Link { socket };
+    let mut received = link.receive(WELCOME).map_err(|()| no_bus(name))?;
+    if received.is_none() {
+        // A stopped bus can be looked at nevertheless.
+        if let Some(memory) = area::of_process(peer.pid, &image::memory_of(name)) {
+            let lock = area::of_process(peer.pid, &image::lock_of(name));
+            let image = MappedImage::open(name, memory, lock)?;
+            return Ok((link, image));
+        }
+        received = link.receive(PATIENCE).map_err(|()| no_bus(name))?;
+    }
+
+    let (welcome, descriptors) = welcomed(name, received)?;
     let mut descriptors = descriptors.into_iter();
     let Some(memory) = descriptors.next() else {
         let why = "its process sent no memory";
@@ -60,22 +75,27 @@ pub(super) fn open(name: &str) -> Result<(Link, MappedImage), ControlError> {
     Ok((link, image))
 }
 
-fn connect(name: &str) -> Result<(Link, Message, Vec<OwnedFd>), ControlError> {
-    let link = Link { socket: connect_to_bus(name)?.0 };
-    let no_bus = || ControlError::NoBus { name: name.to_owned() };
-    let received = link.receive(PATIENCE).map_err(|()| no_bus())?;
+fn no_bus(name: &str) -> ControlError {
+    ControlError::NoBus { name: name.to_owned() }
+}
+
+type MessageWithMemory = (Message, Vec<OwnedFd>);
+
+fn welcomed(
+    name: &str,
+    received: Option<MessageWithMemory>,
+) -> Result<MessageWithMemory, ControlError> {
+    let name = name.to_owned();
     let Some((message, descriptors)) = received else {
-        return Err(ControlError::NotReady { name: name.to_owned() });
+        return Err(ControlError::NotReady { name });
     };
     match message.kind {
-        tell::WELCOME => Ok((link, message, descriptors)),
-        tell::REFUSED => Err(ControlError::Refused {
-            name: name.to_owned(),
-            why: Refusal::from_message(message.a, message.b),
-        }),
-        _ => {
-            Err(ControlError::Spoilt { name: name.to_owned(), why: "its first message is unknown" })
+        tell::WELCOME => Ok((message, descriptors)),
+        tell::REFUSED => {
+            let why = Refusal::from_message(message.a, message.b);
+            Err(ControlError::Refused { name, why })
         }
+        _ => Err(ControlError::Spoilt { name, why: "its first message is unknown" }),
     }
 }
 
@@ -83,11 +103,18 @@ impl Link {
     /// Connects once more to the bus of an image.
     pub(super) fn again(image: &MappedImage) -> Result<Self, ControlError> {
         image.check()?;
-        match connect(&image.name) {
-            Ok((link, welcome, _)) if welcome.b == image.instance() => Ok(link),
-            Ok(_) => Err(ControlError::BusReplaced { name: image.name.clone() }),
-            Err(ControlError::NoBus { .. }) => Err(image.gone()),
-            Err(why) => Err(why),
+        let name = &image.name;
+        let socket = match connect_to_bus(name) {
+            Err(ControlError::NoBus { .. }) => return Err(image.gone()),
+            connected => connected?.0,
+        };
+        let link = Self { socket };
+        let received = link.receive(PATIENCE).map_err(|()| image.gone())?;
+        let (welcome, _) = welcomed(name, received)?;
+        if welcome.b == image.instance() {
+            Ok(link)
+        } else {
+            Err(ControlError::BusReplaced { name: name.clone() })
         }
     }
 

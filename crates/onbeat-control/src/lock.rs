@@ -94,8 +94,8 @@ fn is_dead(thread: u32) -> bool {
 
 impl ImageLock {
     /// Creates the lock, for the bus process.
-    pub(super) fn create(protocol: LockProtocol) -> io::Result<Self> {
-        let file = area::create(BYTES)?;
+    pub(super) fn create(protocol: LockProtocol, purpose: &str) -> io::Result<Self> {
+        let file = area::create(BYTES, purpose)?;
         area::seal_length(&file)?;
         let map = Map::new(&file, BYTES)?;
         Ok(Self { map, protocol, process: std::process::id(), file: Some(file) })
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn one_thread_at_a_time_holds_the_lock() {
         for protocol in BOTH {
-            let lock = ImageLock::create(protocol).unwrap();
+            let lock = ImageLock::create(protocol, "test").unwrap();
             let inside = AtomicU32::new(0);
             let rounds = AtomicU32::new(0);
             std::thread::scope(|threads| {
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn a_held_lock_is_refused_after_the_wait_and_granted_when_it_is_released() {
         for protocol in BOTH {
-            let lock = ImageLock::create(protocol).unwrap();
+            let lock = ImageLock::create(protocol, "test").unwrap();
             std::thread::scope(|threads| {
                 let held = lock.hold(PATIENCE).unwrap();
                 assert!(threads.spawn(|| lock.hold(Duration::ZERO).is_none()).join().unwrap());
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn a_lock_whose_holder_has_died_is_inherited_and_its_process_known() {
         for protocol in BOTH {
-            let lock = ImageLock::create(protocol).unwrap();
+            let lock = ImageLock::create(protocol, "test").unwrap();
             let holds = || std::mem::forget(lock.hold(PATIENCE).unwrap());
             std::thread::scope(|threads| threads.spawn(holds).join().unwrap());
             let held = lock.hold(PATIENCE).unwrap();
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn no_word_makes_the_bus_wait_longer_than_allowed() {
         for protocol in BOTH {
-            let lock = ImageLock::create(protocol).unwrap();
+            let lock = ImageLock::create(protocol, "test").unwrap();
             let me = this_thread();
             for word in [1, me, me | WAITERS, 0xffff_ffff, HOLDER, WAITERS, 1 << 30, 12_345_678] {
                 lock.words().word.store(word, Ordering::Relaxed);

@@ -253,6 +253,25 @@ fn a_stopped_reader_costs_the_bus_one_wait() {
     }
 }
 
+#[test]
+fn a_stopped_bus_can_be_looked_at_and_claims_are_refused_with_a_sentence() {
+    let _alone = alone();
+    let name = unique_name();
+    let mut other = Other::with(&format!("bus {name}"));
+    assert_eq!(other.next_line(), "runs");
+    let pid = Pid::from_raw(other.pid().cast_signed()).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+
+    let mut reader = client(&name);
+    let mut seen = reader.snapshot();
+    reader.read(&mut seen).unwrap();
+    assert_eq!((number_of(&seen.inputs), reader.state().pid), (Some(1), other.pid()));
+    let why = reader.claim().unwrap_err();
+    assert!(matches!(why, ControlError::NotReady { .. }), "{why}");
+    kill_process(pid, Signal::CONT).unwrap();
+    assert!(reader.claim().is_ok());
+}
+
 /// A client waits a second for the lock, then reads without it.
 fn reader_of_a_bus_whose_lock_is_held(name: &str) -> Option<u64> {
     let mut client = client(name);
