@@ -49,7 +49,8 @@ pub struct BusSide {
     _thread: ServiceThread,
     wanted: OwnerOutputs,
     lock: LoopLock,
-    /// Generation of the changes of roles that were published.
+    /// Changes of roles until here were taken into account, and generation of those published.
+    heard: u32,
     changes: u32,
     /// State of the robot, published with the next cycles.
     robot: Option<RobotState>,
@@ -58,9 +59,10 @@ pub struct BusSide {
 /// Outputs of the owner.
 #[derive(Debug)]
 struct OwnerOutputs {
-    /// The owner's slots, and their generation.
+    /// The owner's slots, their generation, and whether there is an owner.
     slots: Option<Arc<Inward>>,
     seen: u32,
+    is_owned: bool,
     safe: Vec<u8>,
     /// The last outputs read completely, and a buffer for the next.
     held: Vec<u8>,
@@ -119,6 +121,7 @@ impl BusSide {
         let wanted = OwnerOutputs {
             slots: None,
             seen: 0,
+            is_owned: false,
             held: safe.clone(),
             next: safe.clone(),
             safe,
@@ -130,7 +133,8 @@ impl BusSide {
         };
         let lock = LoopLock { wait: settings.lock_wait, is_refused: false };
 
-        Self { shared, service, _thread: thread, wanted, lock, changes: 0, robot: None }
+        let (heard, changes, robot) = (0, 0, None);
+        Self { shared, service, _thread: thread, wanted, lock, heard, changes, robot }
     }
 
     /// Exchanges the image once per cycle. Publishes the cycle with inputs and outputs, and writes
@@ -158,10 +162,10 @@ impl BusSide {
     /// # Ok::<(), onbeat_control::ControlError>(())
     /// ```
     pub fn exchange(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) -> OutputsFrom {
-        self.report_roles(cycle);
-        let Self { shared, service, wanted, lock, robot, .. } = self;
+        self.listen(cycle);
+        let Self { shared, wanted, lock, robot, .. } = self;
         let held = lock.hold(shared);
-        let from = wanted.take((shared, service), cycle);
+        let from = wanted.take(shared, cycle);
         let sent = if from == OutputsFrom::Owner { &wanted.held } else { &wanted.safe };
         outputs.copy_from_slice(sent);
         publish(shared, cycle_bytes(cycle, *robot), inputs, outputs);
@@ -175,18 +179,33 @@ impl BusSide {
     /// # Panics
     /// As [`BusSide::exchange`].
     pub fn publish(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &[u8]) {
-        self.report_roles(cycle);
+        self.listen(cycle);
         let Self { shared, lock, robot, .. } = self;
         let held = lock.hold(shared);
         publish(shared, cycle_bytes(cycle, *robot), inputs, outputs);
         report_lock(shared, held, cycle);
     }
 
-    /// Publishes events of roles that changed hands.
+    /// Takes changes of roles into account.
     #[inline]
-    fn report_roles(&mut self, cycle: &BusCycle) {
-        let Some(changes) = self.service.changes.take(&mut self.changes) else { return };
-        changes.for_each(|change| push(&self.shared, &event(cycle, change.kind, change.pid)));
+    fn listen(&mut self, cycle: &BusCycle) {
+        let bell = self.service.bell.load(Ordering::Acquire);
+        if bell != self.heard {
+            self.hear(bell, cycle);
+        }
+    }
+
+    #[cold]
+    fn hear(&mut self, bell: u32, cycle: &BusCycle) {
+        let Self { shared, service, wanted, changes, .. } = self;
+        for change in service.changes.take(changes).into_iter().flatten() {
+            push(shared, &event(cycle, change.kind, change.pid));
+        }
+        wanted.hear(service);
+        // What is just being changed is heard in the next cycle.
+        if !service.changes.is_new(*changes) && !service.outputs.is_new(wanted.seen) {
+            self.heard = bell;
+        }
     }
 
     /// Sets the state of the robot, published from the next cycle on.
@@ -277,12 +296,8 @@ impl Drop for BusSide {
 }
 
 impl OwnerOutputs {
-    /// Reads the owner's outputs.
-    fn take(
-        &mut self,
-        (shared, service): (&MappedImage, &Service),
-        cycle: &BusCycle,
-    ) -> OutputsFrom {
+    /// Takes a new owner's slots, or notes that there is none.
+    fn hear(&mut self, service: &Service) {
         if service.outputs.is_new(self.seen)
             && service.outputs.take(&mut self.seen, &mut self.slots)
         {
@@ -291,8 +306,12 @@ impl OwnerOutputs {
             self.publication = self.slots.as_ref().map_or(0, |slots| slots.began);
             self.age = 0;
         }
+        self.is_owned = self.slots.as_ref().is_some_and(|slots| !slots.is_closed());
+    }
 
-        let Some(slots) = self.slots.as_ref().filter(|slots| !slots.is_closed()) else {
+    /// Reads the owner's outputs.
+    fn take(&mut self, shared: &MappedImage, cycle: &BusCycle) -> OutputsFrom {
+        let Some(slots) = self.slots.as_ref().filter(|_| self.is_owned) else {
             return OutputsFrom::Safe;
         };
         let published = slots.slots();

@@ -92,10 +92,14 @@ impl RoleChanges {
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Returns the changes since generation `seen`.
-    #[inline]
+    /// Returns whether there were changes since generation `seen`.
+    pub(super) fn is_new(&self, seen: u32) -> bool {
+        self.generation.load(Ordering::Acquire) != seen
+    }
+
+    /// Returns the changes since generation `seen`; `None` also if one is just being made.
     pub(super) fn take(&self, seen: &mut u32) -> Option<impl Iterator<Item = RoleChange> + use<>> {
-        if self.generation.load(Ordering::Acquire) == *seen {
+        if !self.is_new(*seen) {
             return None;
         }
         let mut queue = self.queue.try_lock().ok()?;

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -126,6 +126,8 @@ pub(super) struct Service {
     pub(super) outputs: Handover,
     pub(super) goals: Handover,
     pub(super) changes: RoleChanges,
+    /// Incremented after each change of a role: the one word that the loop looks at per cycle.
+    pub(super) bell: AtomicU32,
     /// Number of messages that were none, and of connections lost for other reasons.
     pub(super) dropped: AtomicU64,
     epoll: OwnedFd,
@@ -193,6 +195,7 @@ impl Service {
             outputs: Handover::default(),
             goals: Handover::default(),
             changes: RoleChanges::default(),
+            bell: AtomicU32::new(0),
             dropped: AtomicU64::new(0),
             epoll,
             wake_up,
@@ -401,6 +404,7 @@ impl Service {
         let [taken, ..] = role.events();
         self.changes.push(RoleChange { kind: taken, pid });
         self.handover(role).give(slots);
+        self.bell.fetch_add(1, Ordering::Release);
         self.reply(desk, key, &Message::new(tell::GRANTED, id), Some(&file))
     }
 
@@ -435,6 +439,7 @@ impl Service {
         if let Some(slots) = &desk.roles[role as usize].slots {
             slots.close();
         }
+        self.bell.fetch_add(1, Ordering::Release);
     }
 
     fn drop_connection(&self, desk: &mut Desk, key: u64) {
