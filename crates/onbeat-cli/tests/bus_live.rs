@@ -74,10 +74,11 @@ impl Drop for Bus {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // Of a bus that was killed, the next onbeat would report that it has removed it, and so would
-        // one of another test binary that reads all that onbeat prints.
-        for object in [format!("onbeat-{}", self.name), format!("onbeat:{}:cycle", self.name)] {
-            let _ = std::fs::remove_file(std::path::Path::new("/dev/shm").join(object));
+        // Of a bus that was killed, the next onbeat would report that it has removed it, and so
+        // would one of another test binary that reads all that onbeat prints.
+        let _ = std::fs::remove_file(format!("/dev/shm/onbeat-{}", self.name));
+        if let Ok(rings) = onbeat_host::runtime_dir::RuntimeDir::own() {
+            let _ = rings.remove(&format!("{}:cycle", self.name));
         }
     }
 }

@@ -80,7 +80,9 @@ pub enum RingError {
         held: u64,
     },
     /// The writer did not complete the ring in time, or was killed meanwhile.
-    #[error("the ring of {channel} is not complete; open it again in a moment, or start its writer again")]
+    #[error(
+        "the ring of {channel} is not complete; open it again in a moment, or start its writer again"
+    )]
     Unfinished {
         /// The channel.
         channel: String,

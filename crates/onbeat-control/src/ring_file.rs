@@ -1,10 +1,11 @@
-//! Files of rings: where they are, who may have made them, and how they are created, replaced and removed.
+//! Files of rings: where they are, who may have made them, and how they are created, replaced and
+//! removed.
 //!
 //! The ring of the channel `NAME/TOPIC` is the file `NAME:TOPIC` of a checked directory
-//! ([`onbeat_host::runtime_dir`]). Nothing here blocks, whatever has the name of a ring: only regular files of
-//! this user or of root that nobody else can write are opened, and only those of this user are changed. A header
-//! is read as a file, so that no truncation can hurt; sizes are checked against the memory that the file has
-//! before anything is mapped.
+//! ([`onbeat_host::runtime_dir`]). Nothing here blocks, whatever has the name of a ring: only
+//! regular files of this user or of root that nobody else can write are opened, and only those of
+//! this user are changed. A header is read as a file, so that no truncation can hurt; sizes are
+//! checked against the memory that the file has before anything is mapped.
 
 use std::fs::File;
 use std::io;
@@ -95,7 +96,8 @@ impl OpenedRing {
     }
 }
 
-/// Returns how many bytes of a file, from its beginning, have memory: less than its length if it is sparse.
+/// Returns how many bytes of a file, from its beginning, have memory: less than its length if it is
+/// sparse.
 pub(super) fn memory_of(file: &File) -> io::Result<u64> {
     let found = file.metadata()?;
     Ok(found.len().min(found.blocks().saturating_mul(BLOCK_BYTES)))
@@ -144,8 +146,9 @@ fn open_in(directory: &RuntimeDir, channel: &Channel) -> Result<Option<OpenedRin
     }
 }
 
-/// Returns the channels of all directories, in order, each with its ring: `None` while it is created, and the
-/// reason where the file is not a ring. Names that no channel can have are not looked at.
+/// Returns the channels of all directories, in order, each with its ring: `None` while it is
+/// created, and the reason where the file is not a ring. Names that no channel can have are not
+/// looked at.
 pub(super) fn all() -> Result<Vec<(Channel, Result<Option<OpenedRing>, RingError>)>, RingError> {
     let mut found: Vec<(Channel, _)> = Vec::new();
     for directory in RuntimeDir::existing()? {
@@ -175,8 +178,8 @@ pub(super) struct OwnRing {
 }
 
 impl OwnRing {
-    /// Creates the file of a channel and locks it; returns its generation too. The ring of a dead writer is
-    /// replaced.
+    /// Creates the file of a channel and locks it; returns its generation too. The ring of a dead
+    /// writer is replaced.
     pub(super) fn create(channel: &Channel) -> Result<(Self, u64), RingError> {
         let directory = RuntimeDir::own()?;
         let name = channel.file_name();
@@ -244,7 +247,8 @@ fn retire(directory: &RuntimeDir, name: &str, left: u64) -> io::Result<Option<u6
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
         }
         generation = header.load(word::GENERATION);
-        // A writer that has ended in order has informed its readers; with its lock held, nobody else writes.
+        // A writer that has ended in order has informed its readers; with its lock held, nobody
+        // else writes.
         if header.load(word::STATE) == state::RUNNING {
             file.write_all_at(&left.to_ne_bytes(), word::STATE as u64 * 8)?;
         }

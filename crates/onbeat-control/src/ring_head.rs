@@ -29,9 +29,8 @@ impl FoundChannels {
     pub fn look() -> Result<Self, RingError> {
         let mut found = Self { rings: Vec::new(), ignored: Vec::new() };
         for (channel, ring) in all()? {
-            let head = ring.and_then(|ring| {
-                ring.map(|ring| RingHead::of(channel, &ring)).transpose()
-            });
+            let head =
+                ring.and_then(|ring| ring.map(|ring| RingHead::of(channel, &ring)).transpose());
             match head {
                 Ok(head) => found.rings.extend(head),
                 Err(why) => found.ignored.push(why),
@@ -104,7 +103,9 @@ impl RingHead {
 pub(super) fn check_version(channel: &Channel, header: &HeaderWords) -> Result<(), RingError> {
     match header.load(word::VERSION) {
         VERSION => Ok(()),
-        theirs => Err(RingError::OtherVersion { channel: channel.to_string(), theirs, ours: VERSION }),
+        theirs => {
+            Err(RingError::OtherVersion { channel: channel.to_string(), theirs, ours: VERSION })
+        }
     }
 }
 

@@ -9,7 +9,8 @@ use super::ring_file::memory_of;
 use super::ring_object::Channel;
 use super::truncation::ProtectedRange;
 
-/// The memory of a ring, protected against the truncation of its file in programs that asked for it.
+/// The memory of a ring, protected against the truncation of its file in programs that asked for
+/// it.
 #[derive(Debug)]
 pub(super) struct RingMap {
     /// Dropped before the memory is unmapped.
@@ -29,7 +30,8 @@ impl RingMap {
     }
 }
 
-/// A watch over the file of a ring, for threads with time: its writer cannot see a truncation without a system call.
+/// A watch over the file of a ring, for threads with time: its writer cannot see a truncation
+/// without a system call.
 #[derive(Debug)]
 pub struct RingWatch {
     channel: Channel,
@@ -55,14 +57,20 @@ impl RingWatch {
     }
 
     pub(super) fn check_with(&self, is_damaged: bool) -> Result<(), RingError> {
-        let held = memory_of(&self.file).unwrap_or(self.bytes);
-        if held >= self.bytes && !is_damaged {
-            return Ok(());
-        }
-        Err(RingError::Truncated {
-            channel: self.channel.to_string(),
-            bytes: self.bytes,
-            held: held.min(self.bytes),
-        })
+        check_file(&self.channel, &self.file, self.bytes, is_damaged)
     }
+}
+
+/// Checks that a file has the memory of its ring, and that nothing else was mapped in its place.
+pub(super) fn check_file(
+    channel: &Channel,
+    file: &File,
+    bytes: u64,
+    is_damaged: bool,
+) -> Result<(), RingError> {
+    let held = memory_of(file).unwrap_or(bytes).min(bytes);
+    if held == bytes && !is_damaged {
+        return Ok(());
+    }
+    Err(RingError::Truncated { channel: channel.to_string(), bytes, held })
 }

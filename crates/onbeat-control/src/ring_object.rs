@@ -1,7 +1,8 @@
 //! The memory of a ring: its channel, its header, its parts. `docs/ring.md` specifies it.
 //!
-//! A ring belongs to one writer, which holds a lock (`flock`) on its file as long as it lives. A new
-//! writer of the same channel creates a new file, so a reader never sees records of two writers.
+//! A ring belongs to one writer, which holds a lock (`flock`) on its file as long as it lives. A
+//! new writer of the same channel creates a new file, so a reader never sees records of two
+//! writers.
 
 use std::sync::atomic::AtomicU64;
 
@@ -19,7 +20,7 @@ pub(super) const VERSION: u64 = 1;
 /// Bytes of the header, with the number of records in a cache line of its own.
 pub(super) const HEADER_BYTES: usize = 384;
 /// Maximum length of a schema and of a description, in bytes.
-const MOST_TEXT: usize = 16 << 20;
+pub(super) const MOST_TEXT: usize = 16 << 20;
 
 /// Words of the header.
 pub(super) mod word {
@@ -139,8 +140,8 @@ pub struct RecordType {
     pub schema: String,
 }
 
-/// Returns all channels that this user may read, including those of killed writers, in order. Empty if the directory of
-/// shared objects is refused; [`FoundChannels::look`] returns the reason.
+/// Returns all channels that this user may read, including those of killed writers, in order. Empty
+/// if the directory of shared objects is refused; [`FoundChannels::look`] returns the reason.
 #[must_use]
 pub fn channels() -> Vec<Channel> {
     let all = all().unwrap_or_default().into_iter();
@@ -170,6 +171,9 @@ impl RingOffsets {
         schema_bytes: usize,
         description_bytes: usize,
     ) -> Option<Self> {
+        if payload_bytes as u64 > MOST_BYTES {
+            return None;
+        }
         let slot_bytes = Broadcast::slot_words(payload_bytes) * 8;
         let description_at = HEADER_BYTES + schema_bytes.next_multiple_of(64);
         let slots_at = description_at + description_bytes.next_multiple_of(64);

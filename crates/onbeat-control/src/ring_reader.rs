@@ -196,11 +196,12 @@ impl RingReader {
         self.load(word::UTC_OFFSET_NS)
     }
 
-    /// Checks that the file is complete and the writer alive; looks at the file, and reads `/proc`. Records published before
-    /// the writer's end can be read afterwards.
+    /// Checks that the file is complete and the writer alive; looks at the file, and reads `/proc`.
+    /// Records published before the writer's end can be read afterwards.
     ///
     /// # Errors
-    /// [`RingError::Truncated`]; [`RingError::Ended`], [`RingError::Replaced`], [`RingError::WriterDied`].
+    /// [`RingError::Truncated`]; [`RingError::Ended`], [`RingError::Replaced`],
+    /// [`RingError::WriterDied`].
     pub fn check_alive(&self) -> Result<(), RingError> {
         self.watch.check_with(self.ring.is_damaged())?;
         check_writer(self.channel(), || self.load(word::STATE), self.process())

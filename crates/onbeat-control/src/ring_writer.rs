@@ -13,10 +13,10 @@ use super::map::Map;
 use super::process::Process;
 use super::ring_error::RingError;
 use super::ring_file::{OwnRing, at};
-use super::ring_map::{RingMap, RingWatch};
+use super::ring_map::{RingMap, RingWatch, check_file};
 use super::ring_object::{
-    Channel, HEADER_BYTES, MAGIC, MOST_TYPE_NAME, RecordType, RingOffsets, VERSION, state, word,
-    word_at,
+    Channel, HEADER_BYTES, MAGIC, MOST_TEXT, MOST_TYPE_NAME, RecordType, RingOffsets, VERSION,
+    state, word, word_at,
 };
 
 /// Maximum number of records kept.
@@ -34,6 +34,25 @@ pub struct RingSettings {
     pub record_type: RecordType,
     /// Text for readers about this channel, JSON; for a cycle of a bus its joints and devices.
     pub description: String,
+}
+
+impl RingSettings {
+    /// Returns the number of records of this length that a ring can keep, a power of two; less than
+    /// 2 if none can.
+    ///
+    /// ```
+    /// use onbeat_control::RingSettings;
+    ///
+    /// assert_eq!(RingSettings::most_records(2_500), 1 << 18);
+    /// assert_eq!(RingSettings::most_records(usize::MAX), 0);
+    /// ```
+    #[must_use]
+    pub fn most_records(record_bytes: usize) -> usize {
+        let fits = |records: &usize| {
+            RingOffsets::new((*records, record_bytes), MOST_TEXT, MOST_TEXT).is_some()
+        };
+        (1..=MOST_RECORDS.ilog2()).rev().map(|bits| 1 << bits).find(fits).unwrap_or(0)
+    }
 }
 
 /// The writing end of a ring, for one thread. Dropping it reports the end to readers and frees the
@@ -156,6 +175,15 @@ impl RingWriter {
         if let Some(ring) = self.records() {
             ring.prepare();
         }
+    }
+
+    /// Checks that the ring's file is complete; looks at the file. A writer whose file was
+    /// truncated publishes into memory of its own, which nobody reads.
+    ///
+    /// # Errors
+    /// [`RingError::Truncated`].
+    pub fn check(&self) -> Result<(), RingError> {
+        check_file(&self.channel, &self.own.file, self.offsets.total as u64, self.ring.is_damaged())
     }
 
     /// Returns a watch over the ring's file for another thread.

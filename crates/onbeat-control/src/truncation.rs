@@ -1,16 +1,18 @@
 //! Survival of the truncation of a mapped ring.
 //!
-//! A ring's file can be truncated by its own user and by root. The kernel answers the next access beyond its end with
-//! SIGBUS, which ends the process: a loop would stop because of a mistake in a shell. A program that calls [`install`]
-//! lives on. The signal's handler replaces the ring's memory by private pages of zeros, as compositors of Wayland do for
-//! the buffers of their clients, and marks it as damaged; the access is repeated and succeeds. Writers and readers then
-//! report [`RingError::Truncated`](super::RingError::Truncated); a damaged ring gives no records.
+//! A ring's file can be truncated by its own user and by root. The kernel answers the next access
+//! beyond its end with SIGBUS, which ends the process: a loop would stop because of a mistake in a
+//! shell. A program that calls [`install`] lives on. The signal's handler replaces the ring's
+//! memory by private pages of zeros, as compositors of Wayland do for the buffers of their clients,
+//! and marks it as damaged; the access is repeated and succeeds. Writers and readers then report
+//! [`RingError::Truncated`](super::RingError::Truncated); a damaged ring gives no records.
 //!
-//! A library installs no handlers: without [`install`] the signal does what the program decided. Accesses to any other
-//! memory are passed to the action that was set before.
+//! A library installs no handlers: without [`install`] the signal does what the program decided.
+//! Accesses to any other memory are passed to the action that was set before.
 //!
-//! Absent on purpose: protection of memory other than that of rings, repair of the file. If the kernel refuses the new
-//! pages, for example beyond the limit of locked memory, the process ends as without a handler.
+//! Absent on purpose: protection of memory other than that of rings, repair of the file. If the
+//! kernel refuses the new pages, for example beyond the limit of locked memory, the process ends as
+//! without a handler.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -38,7 +40,11 @@ struct Entry {
 }
 
 static TABLE: [Entry; MOST_RANGES] = [const {
-    Entry { state: AtomicUsize::new(entry::FREE), base: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
+    Entry {
+        state: AtomicUsize::new(entry::FREE),
+        base: AtomicUsize::new(0),
+        bytes: AtomicUsize::new(0),
+    }
 }; MOST_RANGES];
 
 /// The action before [`install`].
@@ -55,7 +61,9 @@ impl ProtectedRange {
     pub(super) fn new(base: usize, bytes: usize) -> Self {
         let free = |it: &Entry| {
             let order = Ordering::AcqRel;
-            it.state.compare_exchange(entry::FREE, entry::CHANGING, order, Ordering::Relaxed).is_ok()
+            it.state
+                .compare_exchange(entry::FREE, entry::CHANGING, order, Ordering::Relaxed)
+                .is_ok()
         };
         let place = TABLE.iter().position(free);
         if let Some(it) = place.and_then(|place| TABLE.get(place)) {
@@ -82,8 +90,8 @@ impl Drop for ProtectedRange {
     }
 }
 
-/// Lets this process live on when a ring that it has mapped is truncated. For the `main` of a program; later calls have
-/// no effect.
+/// Lets this process live on when a ring that it has mapped is truncated. For the `main` of a
+/// program; later calls have no effect.
 ///
 /// # Errors
 /// The system's.
@@ -99,8 +107,8 @@ pub fn install() -> io::Result<()> {
         let mut own = before;
         own.sa_sigaction = on_bus_error as *const () as usize;
         own.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-        // SAFETY: `own` is a complete action whose handler is async-signal-safe: it uses atomics, one call of mmap, and the
-        // action before. `before` is filled by the kernel.
+        // SAFETY: `own` is a complete action whose handler is async-signal-safe: it uses atomics,
+        // one call of mmap, and the action before. `before` is filled by the kernel.
         if unsafe { libc::sigaction(libc::SIGBUS, &raw const own, &raw mut before) } != 0 {
             answer = Err(io::Error::last_os_error());
         }
@@ -115,7 +123,8 @@ extern "C" fn on_bus_error(
     info: *mut libc::siginfo_t,
     context: *mut libc::c_void,
 ) {
-    // SAFETY: with SA_SIGINFO the kernel gives a valid structure; the address is of a fault for this code.
+    // SAFETY: with SA_SIGINFO the kernel gives a valid structure; the address is of a fault for
+    // this code.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
     if code == libc::BUS_ADRERR && replaced(address) {
         return;
@@ -135,9 +144,10 @@ fn replaced(address: usize) -> bool {
 
         // Marked first: whoever reads the zeros sees the mark.
         it.state.store(entry::DAMAGED, Ordering::SeqCst);
-        // SAFETY: the range is the mapping of a ring, of which the faulting access borrows a part, so it is not unmapped
-        // meanwhile. All its readers and writers use atomic words, for which zeros are valid. Two threads may do this at the
-        // same time: the second one gives zeros again. The system-call filter of loops permits this call.
+        // SAFETY: the range is the mapping of a ring, of which the faulting access borrows a part,
+        // so it is not unmapped meanwhile. All its readers and writers use atomic words, for which
+        // zeros are valid. Two threads may do this at the same time: the second one gives zeros
+        // again. The system-call filter of loops permits this call.
         let made = unsafe {
             libc::mmap(
                 base as *mut libc::c_void,
@@ -162,8 +172,8 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
         libc::SIG_IGN if was_sent => {}
         libc::SIG_IGN | libc::SIG_DFL => {
             let mut default = MaybeUninit::<libc::sigaction>::zeroed();
-            // SAFETY: zeros are the default action without flags. The access is repeated after the handler, and ends the
-            // process then; a signal sent by a process is sent again.
+            // SAFETY: zeros are the default action without flags. The access is repeated after the
+            // handler, and ends the process then; a signal sent by a process is sent again.
             unsafe {
                 libc::sigaction(signal, default.as_mut_ptr(), null_mut());
                 if was_sent {

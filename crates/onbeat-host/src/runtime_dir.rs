@@ -89,7 +89,7 @@ impl RuntimeDir {
     /// [`RuntimeDirError`]: a directory that is missing is left out, one that is refused is an error.
     pub fn existing() -> Result<Vec<Self>, RuntimeDirError> {
         let mut paths = vec![own_path()];
-        if std::env::var_os(VARIABLE).is_none() && paths[0] != Path::new(OF_ROOT) {
+        if named(VARIABLE).is_none() && paths[0] != Path::new(OF_ROOT) {
             paths.push(OF_ROOT.into());
         }
 
@@ -190,9 +190,12 @@ impl AsFd for RuntimeDir {
     }
 }
 
+/// Returns the path in a variable; an empty one is none.
+fn named(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).filter(|it| !it.is_empty()).map(PathBuf::from)
+}
+
 fn own_path() -> PathBuf {
-    let named =
-        |variable| std::env::var_os(variable).filter(|it| !it.is_empty()).map(PathBuf::from);
     path_for(
         rustix::process::geteuid().as_raw(),
         named(VARIABLE),

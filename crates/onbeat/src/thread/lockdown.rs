@@ -64,10 +64,9 @@ const ALLOWED: [libc::c_long; 11] = [
     libc::SYS_exit_group,
 ];
 
-/// The only mapping that is permitted: pages of zeros in place of a truncated ring, made by the handler of SIGBUS
-/// (`onbeat_control::truncation`). An allocator maps without `MAP_FIXED`.
-const MAPS_ZEROS: u32 =
-    (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED).cast_unsigned();
+/// The only mapping that is permitted: pages of zeros in place of a truncated ring, made by the
+/// handler of SIGBUS (`onbeat_control::truncation`). An allocator maps without `MAP_FIXED`.
+const MAPS_ZEROS: u32 = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED).cast_unsigned();
 
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
@@ -91,7 +90,7 @@ pub fn lockdown(ports: LoopPorts) -> Result<(), LockdownError> {
         instruction(JUMP_IF_EQUAL, 1, 0, arch),
         instruction(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
         instruction(LOAD_WORD, 0, 0, NUMBER_AT),
-        instruction(JUMP_IF_EQUAL, 0, 4, libc::SYS_mmap as u32),
+        instruction(JUMP_IF_EQUAL, 0, 4, u32::try_from(libc::SYS_mmap).unwrap_or(u32::MAX)),
         instruction(LOAD_WORD, 0, 0, FLAGS_AT),
         instruction(JUMP_IF_EQUAL, 0, 1, MAPS_ZEROS),
         instruction(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),

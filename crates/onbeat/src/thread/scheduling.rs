@@ -237,8 +237,9 @@ fn allowed_cpus() -> String {
     list.map_or_else(|| "unknown".to_owned(), |list| list.trim().to_owned())
 }
 
-/// Blocks all signals in the calling thread: a handler that ran here would count as latency. SIGBUS comes from the thread's
-/// own access to a truncated file: blocked, it would end the process although a handler helps.
+/// Blocks all signals in the calling thread: a handler that ran here would count as latency. SIGBUS
+/// comes from the thread's own access to a truncated file: blocked, it would end the process
+/// although a handler helps.
 pub(super) fn block_signals() {
     // SAFETY: `all` is filled before it is read; blocking signals in the calling thread has no
     // other effect.
