@@ -5,16 +5,16 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use onbeat_control::{
     Channel, FoundChannels, Reading, RecordType, RingError, RingReader, RingSettings, RingWriter,
     Start, truncation,
 };
 
-/// Directory of this process's rings, for tests that change files: a test that is started again
-/// with a role.
+/// Directory of a process's rings.
 const VARIABLE: &str = "ONBEAT_RUNTIME_DIR";
+const ROLE: &str = "ONBEAT_TEST_ROLE";
 const HEADER_BYTES: usize = 384;
 const HEADERS: usize = 100_000;
 
@@ -27,12 +27,32 @@ fn settings() -> RingSettings {
     RingSettings { records: 64, record_bytes: 40, record_type, description: "{}".to_owned() }
 }
 
-/// Runs a test of this file, which is ignored otherwise, in a process and a directory of its own.
-fn alone(test: &str) {
+/// Plays a role in a process and a directory of its own: this test binary, started again.
+fn in_own_process(role: &str) -> Output {
     let directory = tempfile::tempdir().unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--ignored", "--nocapture"]).env(VARIABLE, directory.path());
-    let output = command.output().unwrap();
+    command.args(["--exact", "in_another_process", "--nocapture"]);
+    command.env(VARIABLE, directory.path()).env(ROLE, role).output().unwrap()
+}
+
+#[test]
+fn in_another_process() {
+    let Ok(role) = std::env::var(ROLE) else {
+        return assert!(std::env::args().count() > 0, "a role for others");
+    };
+    match role.as_str() {
+        "random_headers" => random_headers(),
+        "truncated_under_both" => truncated_under_both(),
+        "lengthened_again" => lengthened_again(),
+        "sends_itself_a_bus_error" => sends_itself_a_bus_error(),
+        "sparse_ring" => sparse_ring(),
+        other => panic!("unknown role {other}"),
+    }
+}
+
+/// Plays a role that must succeed.
+fn alone(role: &str) {
+    let output = in_own_process(role);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}: {said}", output.status);
     assert!(said.contains("1 passed"), "{said}");
@@ -73,8 +93,6 @@ fn a_hundred_thousand_random_headers_are_errors_or_valid_rings() {
     alone("random_headers");
 }
 
-#[test]
-#[ignore = "started by another test, in a directory of its own"]
 fn random_headers() {
     let writer = RingWriter::create(&channel(), &settings()).unwrap();
     let file = OpenOptions::new().read(true).write(true).open(path()).unwrap();
@@ -121,8 +139,6 @@ fn a_truncated_ring_ends_neither_its_writer_nor_its_reader_and_both_report_it() 
     alone("truncated_under_both");
 }
 
-#[test]
-#[ignore = "started by another test, in a directory of its own"]
 fn truncated_under_both() {
     truncation::install().unwrap();
     for left in [0, 200, 4096, 4500] {
@@ -172,8 +188,6 @@ fn a_ring_that_was_lengthened_again_is_still_a_truncated_one() {
     alone("lengthened_again");
 }
 
-#[test]
-#[ignore = "started by another test, in a directory of its own"]
 fn lengthened_again() {
     truncation::install().unwrap();
     let mut writer = RingWriter::create(&channel(), &settings()).unwrap();
@@ -193,15 +207,10 @@ fn lengthened_again() {
 fn a_bus_error_that_is_not_of_a_ring_is_passed_on() {
     use std::os::unix::process::ExitStatusExt;
 
-    let directory = tempfile::tempdir().unwrap();
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "sends_itself_a_bus_error", "--ignored"]);
-    let status = command.env(VARIABLE, directory.path()).output().unwrap().status;
+    let status = in_own_process("sends_itself_a_bus_error").status;
     assert_eq!(status.signal(), Some(rustix::process::Signal::BUS.as_raw()), "{status}");
 }
 
-#[test]
-#[ignore = "started by another test, and ended by a signal"]
 fn sends_itself_a_bus_error() {
     truncation::install().unwrap();
     let own = rustix::process::getpid();
@@ -217,8 +226,6 @@ fn a_sparse_file_with_the_header_of_a_ring_is_refused_before_it_is_mapped() {
     alone("sparse_ring");
 }
 
-#[test]
-#[ignore = "started by another test, in a directory of its own"]
 fn sparse_ring() {
     let large = RingSettings { records: 1 << 18, record_bytes: 1_000, ..settings() };
     let writer = RingWriter::create(&channel(), &RingSettings { records: 2, ..large.clone() });
