@@ -128,7 +128,16 @@ static inline int onbeat_ring_is_consistent(const uint64_t *words) {
            total == slots_at + slots * slot_bytes;
 }
 
-/* Writes the path of a directory of rings: that of this user for place 0, that of root for place 1. Returns 0 if there is none. */
+/* Places where rings are looked for, in this order. A writer uses the second one of its user where the first is on a disk: one that another
+ * user has made is left out. */
+enum onbeat_ring_place {
+    ONBEAT_RING_OWN = 0,
+    ONBEAT_RING_OWN_IN_MEMORY = 1,
+    ONBEAT_RING_OF_ROOT = 2,
+    ONBEAT_RING_OF_ROOT_IN_MEMORY = 3
+};
+
+/* Writes the path of a directory of rings. Returns 0 if there is none. */
 static inline int onbeat_ring_directory(int place, char *path, size_t room) {
     const char *named = getenv("ONBEAT_RUNTIME_DIR"), *session = getenv("XDG_RUNTIME_DIR");
     const unsigned user = (unsigned)geteuid();
@@ -137,11 +146,14 @@ static inline int onbeat_ring_directory(int place, char *path, size_t room) {
     int length;
     snprintf(of_system, sizeof of_system, "/run/user/%u", user);
     if (named && *named) {
-        if (place) return 0;
+        if (place != ONBEAT_RING_OWN) return 0;
         length = snprintf(path, room, "%s", named);
-    } else if (place || user == 0) {
-        if (place && user == 0) return 0;
-        length = snprintf(path, room, "/run/onbeat");
+    } else if (place == ONBEAT_RING_OWN_IN_MEMORY) {
+        length = snprintf(path, room, "/dev/shm/onbeat-%u", user);
+    } else if (place == ONBEAT_RING_OF_ROOT_IN_MEMORY) {
+        length = user == 0 ? 0 : snprintf(path, room, "/dev/shm/onbeat-0");
+    } else if (place == ONBEAT_RING_OF_ROOT || user == 0) {
+        length = place == ONBEAT_RING_OF_ROOT && user == 0 ? 0 : snprintf(path, room, "/run/onbeat");
     } else if (session && *session) {
         length = snprintf(path, room, "%s/onbeat", session);
     } else if (stat(of_system, &status) == 0 && S_ISDIR(status.st_mode)) {
@@ -266,9 +278,11 @@ static inline int onbeat_ring_open(struct onbeat_ring *ring, const char *channel
         return onbeat_ring_fail(ring, ONBEAT_RING_NO_CHANNEL, "\"%.129s\" is not a channel; write NAME/TOPIC", channel);
     snprintf(name, sizeof name, "%.*s:%.129s", (int)(slash - channel), channel, slash + 1);
 
-    for (int place = 0; place < 2 && onbeat_ring_directory(place, path, sizeof path); place++) {
+    for (int place = ONBEAT_RING_OWN; place <= ONBEAT_RING_OF_ROOT_IN_MEMORY; place++) {
+        if (!onbeat_ring_directory(place, path, sizeof path)) continue;
         const int directory = onbeat_ring_open_directory(ring, path);
-        if (directory == ONBEAT_RING_NO_CHANNEL) continue;
+        const int is_second = place == ONBEAT_RING_OWN_IN_MEMORY || place == ONBEAT_RING_OF_ROOT_IN_MEMORY;
+        if (directory == ONBEAT_RING_NO_CHANNEL || (directory < 0 && is_second)) continue;
         if (directory < 0) return directory;
         const int file = onbeat_ring_open_file(ring, directory, path, name);
         close(directory);

@@ -119,7 +119,7 @@ impl Drop for Place {
         // Of a bus that was killed, the next onbeat would report that it has removed it, and so
         // would one of another test binary that reads all that onbeat prints.
         let _ = fs::remove_file(format!("/dev/shm/onbeat-{}", self.name));
-        if let Ok(rings) = onbeat_host::runtime_dir::RuntimeDir::own() {
+        if let Ok(rings) = onbeat_host::runtime_dir::RuntimeDir::own_in_memory() {
             let _ = rings.remove(&format!("{}:cycle", self.name));
         }
     }

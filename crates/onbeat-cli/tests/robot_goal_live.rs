@@ -163,7 +163,7 @@ impl Drop for Robot {
         let _ = self.child.wait();
         // Of a robot that was killed, the next onbeat would report that it has removed it.
         let _ = std::fs::remove_file(format!("/dev/shm/onbeat-{}", self.name));
-        if let Ok(rings) = onbeat_host::runtime_dir::RuntimeDir::own() {
+        if let Ok(rings) = onbeat_host::runtime_dir::RuntimeDir::own_in_memory() {
             let _ = rings.remove(&format!("{}:cycle", self.name));
         }
     }

@@ -115,7 +115,7 @@ const fn readable() -> Opening {
 
 /// Opens the ring of a channel; `None` while its writer is creating it.
 pub(super) fn open(channel: &Channel) -> Result<Option<OpenedRing>, RingError> {
-    for directory in RuntimeDir::existing()? {
+    for directory in RuntimeDir::existing_in_memory()? {
         match open_in(&directory, channel) {
             Err(RingError::NoChannel { .. }) => {}
             opened => return opened,
@@ -151,7 +151,7 @@ fn open_in(directory: &RuntimeDir, channel: &Channel) -> Result<Option<OpenedRin
 /// looked at.
 pub(super) fn all() -> Result<Vec<(Channel, Result<Option<OpenedRing>, RingError>)>, RingError> {
     let mut found: Vec<(Channel, _)> = Vec::new();
-    for directory in RuntimeDir::existing()? {
+    for directory in RuntimeDir::existing_in_memory()? {
         let names = directory.names().map_err(at("list", directory.path()))?;
         for channel in names.iter().filter_map(|name| Channel::from_file_name(name)) {
             // The own directory comes first, and with it the ring that a reader opens.
@@ -181,7 +181,7 @@ impl OwnRing {
     /// Creates the file of a channel and locks it; returns its generation too. The ring of a dead
     /// writer is replaced.
     pub(super) fn create(channel: &Channel) -> Result<(Self, u64), RingError> {
-        let directory = RuntimeDir::own()?;
+        let directory = RuntimeDir::own_in_memory()?;
         let name = channel.file_name();
         let path = directory.path().join(&name);
         let mut generation = 1;
@@ -270,7 +270,7 @@ pub fn remove_leftovers() -> Vec<String> {
 
 fn remove_leftover_rings() -> Vec<Channel> {
     let mut removed = Vec::new();
-    for directory in RuntimeDir::existing().unwrap_or_default() {
+    for directory in RuntimeDir::existing_in_memory().unwrap_or_default() {
         let names = directory.names().unwrap_or_default();
         for channel in names.iter().filter_map(|name| Channel::from_file_name(name)) {
             let is_ring = matches!(open_in(&directory, &channel), Ok(Some(_)));

@@ -190,7 +190,7 @@ fn rings_that_cannot_exist_and_objects_that_are_none_are_refused() {
         assert!(matches!(wrong, Err(RingError::BadSize { .. })), "{records}");
     }
 
-    let directory = RuntimeDir::own().unwrap();
+    let directory = RuntimeDir::own_in_memory().unwrap();
     let path = directory.path().join(format!("{}:pattern", channel.name()));
     std::fs::write(&path, [b'x'; 4096]).unwrap();
     let wrong = RingReader::open(&channel, Start::Oldest);

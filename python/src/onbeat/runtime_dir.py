@@ -1,6 +1,6 @@
 """Directories in which the processes of one user share objects, and what is checked before a file in them is read.
 
-The directory of this user comes first, then that of root. A directory or a file counts only if it belongs to this user
+The directories of this user come first, then those of root. A directory or a file counts only if it belongs to this user
 or to root and nobody else can write it. docs/ring.md names the directories.
 """
 
@@ -15,6 +15,7 @@ from .errors import OnbeatError
 #: Environment variable that names the directory; no other one is used then.
 VARIABLE = "ONBEAT_RUNTIME_DIR"
 _OF_ROOT = Path("/run/onbeat")
+_IN_MEMORY = Path("/dev/shm")
 _BY_OTHERS = 0o022
 _KINDS = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFLNK: "a link"}
 
@@ -70,36 +71,53 @@ def existing() -> Iterator[list[Directory]]:
     """Opens the directories in which this user finds objects; those that are missing are left out."""
     opened: list[Directory] = []
     try:
-        for path in _paths():
-            try:
-                flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-                opened.append(Directory(path, os.open(path, flags)))
-            except FileNotFoundError:
-                continue
-            except OSError as why:
-                sentence = f"cannot open {path}, the directory of shared objects: {why.strerror}"
-                raise Refused(f"{sentence}; name another one in {VARIABLE}") from None
-            if reason := _distrust(os.fstat(opened[-1].descriptor)):
-                sentence = f"{path} is not used for shared objects: {reason}"
-                raise Refused(f"{sentence}; name another directory in {VARIABLE}")
+        for path, in_memory in _paths():
+            for place in (path, in_memory):
+                try:
+                    opened.extend([_open(place)] if place else [])
+                except FileNotFoundError:
+                    continue
+                except Refused:
+                    # Another user who takes the name of the second one keeps nobody from his files.
+                    if place is path:
+                        raise
         yield opened
     finally:
         for directory in opened:
             os.close(directory.descriptor)
 
 
-def _paths() -> list[Path]:
+def _open(path: Path) -> Directory:
+    """Opens and checks a directory."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
+    except OSError as why:
+        sentence = f"cannot open {path}, the directory of shared objects: {why.strerror}"
+        raise Refused(f"{sentence}; name another one in {VARIABLE}") from None
+    if reason := _distrust(os.fstat(descriptor)):
+        os.close(descriptor)
+        sentence = f"{path} is not used for shared objects: {reason}"
+        raise Refused(f"{sentence}; name another directory in {VARIABLE}")
+    return Directory(path, descriptor)
+
+
+def _paths() -> list[tuple[Path, Path | None]]:
+    """Returns the directories of this user and of root, each with the one that its writers use if it is on a disk."""
     if named := os.environ.get(VARIABLE):
-        return [Path(named)]
+        return [(Path(named), None)]
     user = os.geteuid()
+    of_root = (_OF_ROOT, _IN_MEMORY / "onbeat-0")
     if user == 0:
-        return [_OF_ROOT]
+        return [of_root]
+    in_memory = _IN_MEMORY / f"onbeat-{user}"
     of_system = Path(f"/run/user/{user}")
     if session := os.environ.get("XDG_RUNTIME_DIR"):
-        return [Path(session) / "onbeat", _OF_ROOT]
+        return [(Path(session) / "onbeat", in_memory), of_root]
     if of_system.is_dir():
-        return [of_system / "onbeat", _OF_ROOT]
-    return [Path(f"/dev/shm/onbeat-{user}"), _OF_ROOT]
+        return [(of_system / "onbeat", in_memory), of_root]
+    return [(in_memory, None), of_root]
 
 
 def _check_regular(path: Path, found: os.stat_result) -> None:

@@ -16,12 +16,13 @@ import java.util.Map;
 /**
  * A directory in which the processes of one user share objects, and what is checked before a file in it is read.
  *
- * <p>The directory of this user comes first, then that of root. A directory or a file counts only if it belongs to this
+ * <p>The directories of this user come first, then those of root. A directory or a file counts only if it belongs to this
  * user or to root and nobody else can write it. {@code docs/ring.md} names the directories.
  */
 final class RuntimeDirectory {
     private static final String VARIABLE = "ONBEAT_RUNTIME_DIR";
     private static final Path OF_ROOT = Paths.get("/run/onbeat");
+    private static final Path IN_MEMORY = Paths.get("/dev/shm");
     /** Bits of a mode: the kind of a file, and writing by others than its owner. */
     private static final int KIND = 0170000;
     private static final int DIRECTORY = 0040000;
@@ -37,23 +38,35 @@ final class RuntimeDirectory {
     /** Returns the directories in which this user finds objects; those that are missing are left out. */
     static List<RuntimeDirectory> existing() {
         List<RuntimeDirectory> found = new ArrayList<>();
-        for (Path path : paths()) {
+        List<Path> paths = paths();
+        for (Path path : paths) {
+            // Another user who takes the name of a second one keeps nobody from his files.
+            boolean isSecond = path.startsWith(IN_MEMORY) && path != paths.get(0);
             try {
-                Map<String, Object> attributes = attributes(path);
-                int kind = (int) attributes.get("mode") & KIND;
-                String why = kind == DIRECTORY ? distrust(attributes) : "it is " + words(kind) + ", not a directory";
-                if (why != null) {
-                    throw refused(path + " is not used for shared objects: " + why + "; name another directory in " + VARIABLE);
-                }
+                check(path);
                 found.add(new RuntimeDirectory(path));
             } catch (NoSuchFileException missing) {
                 continue;
-            } catch (IOException why) {
-                throw refused("cannot open " + path + ", the directory of shared objects: " + why + "; name another one in "
-                        + VARIABLE);
+            } catch (OnbeatException why) {
+                if (!isSecond) throw why;
             }
         }
         return found;
+    }
+
+    private static void check(Path path) throws NoSuchFileException {
+        try {
+            Map<String, Object> attributes = attributes(path);
+            int kind = (int) attributes.get("mode") & KIND;
+            String why = kind == DIRECTORY ? distrust(attributes) : "it is " + words(kind) + ", not a directory";
+            if (why == null) return;
+            throw refused(path + " is not used for shared objects: " + why + "; name another directory in " + VARIABLE);
+        } catch (NoSuchFileException missing) {
+            throw missing;
+        } catch (IOException why) {
+            throw refused("cannot open " + path + ", the directory of shared objects: " + why + "; name another one in "
+                    + VARIABLE);
+        }
     }
 
     /** Returns the names in this directory, in order. */
@@ -87,12 +100,14 @@ final class RuntimeDirectory {
         String named = variable(VARIABLE);
         if (named != null) return Arrays.asList(Paths.get(named));
         long user = user();
-        if (user == 0) return Arrays.asList(OF_ROOT);
+        Path inMemory = IN_MEMORY.resolve("onbeat-" + user);
+        Path ofRootInMemory = IN_MEMORY.resolve("onbeat-0");
+        if (user == 0) return Arrays.asList(OF_ROOT, ofRootInMemory);
         String session = variable("XDG_RUNTIME_DIR");
         Path ofSystem = Paths.get("/run/user/" + user);
-        if (session != null) return Arrays.asList(Paths.get(session, "onbeat"), OF_ROOT);
-        if (Files.isDirectory(ofSystem)) return Arrays.asList(ofSystem.resolve("onbeat"), OF_ROOT);
-        return Arrays.asList(Paths.get("/dev/shm/onbeat-" + user), OF_ROOT);
+        if (session != null) return Arrays.asList(Paths.get(session, "onbeat"), inMemory, OF_ROOT, ofRootInMemory);
+        if (Files.isDirectory(ofSystem)) return Arrays.asList(ofSystem.resolve("onbeat"), inMemory, OF_ROOT, ofRootInMemory);
+        return Arrays.asList(inMemory, OF_ROOT, ofRootInMemory);
     }
 
     private static String variable(String name) {
