@@ -94,17 +94,26 @@ impl Drop for Planted {
 // ---- what others make
 
 #[test]
-fn a_pipe_of_another_user_in_dev_shm_stops_no_command() {
+fn a_pipe_of_another_user_stops_no_command_and_is_not_looked_at() {
     let stage = Stage::new();
-    let path = Path::new(SHARED).join(format!("onbeat:x-{}:y", std::process::id()));
-    let planted = Planted(path.clone());
+    let name = format!("x-{}", std::process::id());
+    let directory = Path::new(SHARED).join(format!("onbeat-{ANOTHER_USER}"));
+    let _planted = [
+        Planted(Path::new(SHARED).join(format!("onbeat:{name}:y"))),
+        Planted(directory.join(format!("{name}:y"))),
+    ];
     if is_root() {
         let id = ANOTHER_USER.to_string();
+        let script = format!(
+            "mkfifo {SHARED}/onbeat:{name}:y && mkdir -pm 700 {0} && mkfifo {0}/{name}:y",
+            directory.display()
+        );
         let mut make = Command::new("setpriv");
-        make.args(["--reuid", &id, "--regid", &id, "--clear-groups", "mkfifo"]).arg(&path);
+        make.args(["--reuid", &id, "--regid", &id, "--clear-groups", "sh", "-c", &script]);
         assert!(make.status().unwrap().success());
     } else {
-        pipe_at(&path);
+        println!("skipped: the directory of another user, which needs root");
+        pipe_at(&Path::new(SHARED).join(format!("onbeat:{name}:y")));
     }
 
     for words in [
@@ -112,10 +121,20 @@ fn a_pipe_of_another_user_in_dev_shm_stops_no_command() {
         &["message", "list"],
         &["measure", "timer", "--for", "100ms", "--priority", "0", "--no-causes"],
     ] {
-        let said = stage.done(words);
-        assert!(!said.contains(SHARED), "it is not looked at any more: {said}");
+        // In a directory of its own, and in those that are used without a choice.
+        for is_chosen in [true, false] {
+            let mut command = stage.onbeat(words);
+            if !is_chosen {
+                command.env_remove("ONBEAT_RUNTIME_DIR");
+            }
+            let output = command.output().unwrap();
+            let said = errors(&output);
+            assert_eq!(output.status.code(), Some(0), "{words:?}: {said}");
+            assert!(!said.contains(&name), "it is not looked at: {said}");
+        }
     }
-    drop(planted);
+    let _ = fs::remove_file(directory.join(format!("{name}:y")));
+    let _ = fs::remove_dir(directory);
 }
 
 #[test]

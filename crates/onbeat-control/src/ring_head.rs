@@ -17,8 +17,10 @@ pub struct RingHead {
 pub struct FoundChannels {
     /// Complete rings, in the order of their channels.
     pub rings: Vec<RingHead>,
-    /// Why files with the name of a ring were ignored.
+    /// Why files with the name of a ring were ignored: they are not rings, or not to be trusted.
     pub ignored: Vec<RingError>,
+    /// Why rings could not be read: they are those of root.
+    pub denied: Vec<RingError>,
 }
 
 impl FoundChannels {
@@ -27,17 +29,24 @@ impl FoundChannels {
     /// # Errors
     /// [`RingError::Directory`], [`RingError::System`]: a directory cannot be used.
     pub fn look() -> Result<Self, RingError> {
-        let mut found = Self { rings: Vec::new(), ignored: Vec::new() };
+        let mut found = Self { rings: Vec::new(), ignored: Vec::new(), denied: Vec::new() };
         for (channel, ring) in all()? {
             let head =
                 ring.and_then(|ring| ring.map(|ring| RingHead::of(channel, &ring)).transpose());
             match head {
                 Ok(head) => found.rings.extend(head),
+                Err(why) if is_denied(&why) => found.denied.push(why),
                 Err(why) => found.ignored.push(why),
             }
         }
         Ok(found)
     }
+}
+
+/// Whether the system, not a check, refuses to open a file.
+fn is_denied(why: &RingError) -> bool {
+    let denied = Some(rustix::io::Errno::ACCESS.raw_os_error());
+    matches!(why, RingError::System { source, .. } if source.raw_os_error() == denied)
 }
 
 impl RingHead {

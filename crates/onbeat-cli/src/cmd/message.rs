@@ -41,7 +41,7 @@ pub(crate) fn run(command: &Message) -> Result<ExitVerdict, Failure> {
 
 fn list(options: &ListOptions) -> Result<ExitVerdict, Failure> {
     let found = FoundChannels::look()?;
-    for why in &found.ignored {
+    for why in found.ignored.iter().chain(&found.denied) {
         advise(Tone::Careful, &format!("ignored: {why}"));
     }
     if options.json {

@@ -2,6 +2,7 @@ package onbeat;
 
 import java.io.IOException;
 import java.nio.channels.FileChannel;
+import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
@@ -93,7 +94,11 @@ final class RuntimeDirectory {
             why = "it has " + (size >> 20) + " MiB, and at most " + (mostBytes >> 20) + " MiB are read";
         }
         if (why != null) throw refused("cannot open " + file + ": " + why);
-        return FileChannel.open(file, StandardOpenOption.READ, LinkOption.NOFOLLOW_LINKS);
+        try {
+            return FileChannel.open(file, StandardOpenOption.READ, LinkOption.NOFOLLOW_LINKS);
+        } catch (AccessDeniedException denied) {
+            throw refused("cannot open " + file + ": Permission denied");
+        }
     }
 
     private static List<Path> paths() {
