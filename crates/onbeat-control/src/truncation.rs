@@ -10,9 +10,11 @@
 //! A library installs no handlers: without [`install`] the signal does what the program decided.
 //! Accesses to any other memory are passed to the action that was set before.
 //!
-//! Absent on purpose: protection of memory other than that of rings, repair of the file. If the
-//! kernel refuses the new pages, for example beyond the limit of locked memory, the process ends as
-//! without a handler.
+//! Absent on purpose: protection of memory other than that of rings, repair of the file, a checksum
+//! of records: the kernel clears the rest of the page in which the file now ends without a signal,
+//! so the one record across the new end can be read with zeros until somebody looks at the file. If
+//! the kernel refuses the new pages, for example beyond the limit of locked memory, the process
+//! ends as without a handler.
 #![allow(unsafe_code)]
 
 use std::io;

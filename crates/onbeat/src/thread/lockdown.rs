@@ -1,6 +1,7 @@
 //! A system-call filter that kills the process when its loop makes an unexpected system call.
 //!
-//! It allows the calls on the front page of [`onbeat_rt`], and those that end a thread.
+//! It allows the calls on the front page of [`onbeat_rt`], those that end a thread, and the mapping
+//! that replaces a truncated ring.
 #![allow(unsafe_code)]
 
 use std::io;
