@@ -95,7 +95,7 @@ impl RuntimeDir {
         let mode = if is_of_root { MODE_OF_ROOT } else { MODE_OF_USER };
         match DirBuilder::new().mode(mode).create(&path) {
             Err(source) if source.kind() != ErrorKind::AlreadyExists => {
-                return Err(RuntimeDirError::System { what: "create", path, source });
+                Err(RuntimeDirError::System { what: "create", path, source })
             }
             made => {
                 let directory = Self::open(path)?;
@@ -263,7 +263,7 @@ fn own_path() -> PathBuf {
         rustix::process::geteuid().as_raw(),
         named(VARIABLE),
         named("XDG_RUNTIME_DIR"),
-        |path| path.is_dir(),
+        Path::is_dir,
     )
 }
 
