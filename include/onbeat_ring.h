@@ -39,7 +39,7 @@
 #define ONBEAT_RING_HEADER_BYTES 384u
 #define ONBEAT_RING_HEAD_BYTES 24u /* of a slot, before its payload: sequence, time, length */
 #define ONBEAT_RING_PID_BITS 22
-#define ONBEAT_RING_MOST_BYTES (UINT64_C(1) << 30)
+#define ONBEAT_RING_MOST_BYTES (UINT64_C(1536) << 20)
 #define ONBEAT_RING_MOST_TEXT (UINT64_C(16) << 20)
 #define ONBEAT_RING_PATH 512 /* bytes of the longest path */
 

@@ -228,7 +228,7 @@ fn a_sparse_ring_of_4_gib_costs_neither_time_nor_memory() {
     stage.equipped(command.args(["message", "list"]).stderr(Stdio::piped()));
     let (output, peak_kb) = with_peak(command.spawn().unwrap());
     let said = errors(&output);
-    assert!(said.contains("it has 4096 MiB, and at most 1024 MiB are read"), "{said}");
+    assert!(said.contains("it has 4096 MiB, and at most 1536 MiB are read"), "{said}");
     assert!(said.contains("is not a complete ring: its header states 536870912 bytes"), "{said}");
     assert!(peak_kb > 0 && peak_kb < 200_000, "{peak_kb} kB");
 }
@@ -330,7 +330,7 @@ fn refuses(stage: &Stage, open: impl Fn(&str) -> Command) {
         ("link/a", "it is a link, not a regular file"),
         ("open/a", "others than its owner can write it (mode 0666)"),
         ("bytes/a", "it begins with other bytes"),
-        ("sparse/a", "it has 4096 MiB, and at most 1024 MiB are read"),
+        ("sparse/a", "it has 4096 MiB, and at most 1536 MiB are read"),
         ("huge/a", "the sizes in its header contradict each other"),
         ("short/a", "its header states 1048576 bytes, and "),
         ("none/a", "channel none/a does not exist"),

@@ -21,8 +21,8 @@ use super::process::Process;
 use super::ring_error::RingError;
 use super::ring_object::{Channel, HEADER_BYTES, MAGIC, RingOffsets, state, word};
 
-/// Largest ring, in bytes.
-pub(super) const MOST_BYTES: u64 = 1 << 30;
+/// Largest ring, in bytes: below 2 GiB, as Java maps no more.
+pub(super) const MOST_BYTES: u64 = 1536 << 20;
 /// The writer writes; its group may read.
 const MODE: u32 = 0o640;
 /// Maximum number of attempts, as another process may take or remove the file between two steps.

@@ -43,7 +43,7 @@ impl RingSettings {
     /// ```
     /// use onbeat_control::RingSettings;
     ///
-    /// assert_eq!(RingSettings::most_records(2_500), 1 << 18);
+    /// assert_eq!(RingSettings::most_records(2_500), 1 << 19);
     /// assert_eq!(RingSettings::most_records(usize::MAX), 0);
     /// ```
     #[must_use]

@@ -254,5 +254,5 @@ fn sparse_ring() {
 
     file.set_len(4 << 30).unwrap();
     let why = RingReader::open(&channel(), Start::Oldest).unwrap_err().to_string();
-    assert!(why.ends_with("it has 4096 MiB, and at most 1024 MiB are read"), "{why}");
+    assert!(why.ends_with("it has 4096 MiB, and at most 1536 MiB are read"), "{why}");
 }

@@ -33,7 +33,7 @@ _VERSION = 1
 _STATE, _WRITTEN = 5, 40
 _HEADER_BYTES = 384
 #: Maximum length of a schema and of a description, of a ring, and unit of the allocated size of a file, in bytes.
-_MOST_TEXT, _MOST_BYTES, _BLOCK_BYTES = 16 << 20, 1 << 30, 512
+_MOST_TEXT, _MOST_BYTES, _BLOCK_BYTES = 16 << 20, 1536 << 20, 512
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}:[A-Za-z0-9_.-]{1,64}")
 #: Words of a slot before its payload: sequence, time, length.
 _HEAD_WORDS = 3

@@ -26,7 +26,7 @@ public final class Ring implements Closeable {
     private static final long VERSION = 1;
     private static final int HEADER_BYTES = 384;
     /** Largest ring, and longest schema and description, in bytes. */
-    private static final long MOST_BYTES = 1L << 30;
+    private static final long MOST_BYTES = 1536L << 20;
     private static final long MOST_TEXT = 16L << 20;
     private static final int STATE = 40;
     private static final int WRITTEN = 320;
