@@ -131,7 +131,10 @@ struct onbeat_ring_settings {
 struct onbeat_ring_writer;
 
 /* Creates the ring of a channel, such as "walker/planner". Returns NULL if it cannot: onbeat_last_error names the process that writes the
- * channel already. One thread at a time may use a writer. */
+ * channel already, or says why the directory of rings is not used. One thread at a time may use a writer.
+ *
+ * The ring is a file of this user, readable by its group: docs/ring.md names the directory. Its memory is allocated completely. If this user or
+ * root truncates the file, the next publication is a SIGBUS: this library installs no handler. */
 struct onbeat_ring_writer *onbeat_ring_create(const char *channel, const struct onbeat_ring_settings *settings);
 
 /* Publishes a record, of a time of CLOCK_MONOTONIC, and returns its number, from 1; 0 if it is longer than `record_bytes`. A fixed number of

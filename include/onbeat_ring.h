@@ -6,19 +6,26 @@
  *     struct onbeat_ring ring;
  *     struct onbeat_record record;
  *     static uint8_t bytes[65536];
- *     if (onbeat_ring_open(&ring, "walker/cycle") != ONBEAT_RING_OK) ...
+ *     if (onbeat_ring_open(&ring, "walker/cycle") != ONBEAT_RING_OK) fprintf(stderr, "%s\n", ring.why);
  *     for (;;) switch (onbeat_ring_next(&ring, &record, bytes, sizeof bytes)) {
  *         case ONBEAT_RING_RECORD: ...                    record.length bytes, of record.number, at record.at_ns
  *         case ONBEAT_RING_LOST: ...                      record.lost records were overwritten before they were read
  *         case ONBEAT_RING_NOTHING: if (onbeat_ring_check(&ring) != ONBEAT_RING_OK) return; nanosleep(...)
  *     }
  *
+ * A ring is the file NAME:TOPIC in the directory of this user or in that of root (onbeat_ring_directory). Neither blocks, whatever has
+ * that name: a directory or a file counts only if it belongs to this user or to root and nobody else can write it, a file only if it is
+ * regular and has all the memory that its header states. What its owner does later is trusted: if he truncates the file, the next access
+ * to it is a SIGBUS. This header installs no handler.
+ *
  * C11 or C++17 with POSIX 2008 and the __atomic builtins of GCC and Clang, Linux. Use a handle in one thread only; open one per thread.
  */
 #ifndef ONBEAT_RING_H
 #define ONBEAT_RING_H
 
+#include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -32,6 +39,9 @@
 #define ONBEAT_RING_HEADER_BYTES 384u
 #define ONBEAT_RING_HEAD_BYTES 24u /* of a slot, before its payload: sequence, time, length */
 #define ONBEAT_RING_PID_BITS 22
+#define ONBEAT_RING_MOST_BYTES (UINT64_C(1536) << 20)
+#define ONBEAT_RING_MOST_TEXT (UINT64_C(16) << 20)
+#define ONBEAT_RING_PATH 512 /* bytes of the longest path */
 
 /* Offsets in the header, in bytes. */
 enum onbeat_ring_at {
@@ -43,6 +53,9 @@ enum onbeat_ring_at {
     ONBEAT_RING_AT_SLOTS = 48,
     ONBEAT_RING_AT_SLOT_BYTES = 56,
     ONBEAT_RING_AT_SLOTS_AT = 64,
+    ONBEAT_RING_AT_SCHEMA_BYTES = 72,
+    ONBEAT_RING_AT_DESCRIPTION_AT = 80,
+    ONBEAT_RING_AT_DESCRIPTION_BYTES = 88,
     ONBEAT_RING_AT_TYPE_HASH = 128,
     ONBEAT_RING_AT_TYPE_NAME = 160,
     ONBEAT_RING_AT_WRITTEN = 320
@@ -53,11 +66,12 @@ enum onbeat_ring_result {
     ONBEAT_RING_RECORD = 1,      /* the next record was copied */
     ONBEAT_RING_NOTHING = 2,     /* all records have been read */
     ONBEAT_RING_LOST = 3,        /* records were overwritten before they were read */
-    ONBEAT_RING_NO_CHANNEL = -1, /* the channel does not exist, or may not be read */
+    ONBEAT_RING_NO_CHANNEL = -1, /* the channel does not exist */
     ONBEAT_RING_NOT_A_RING = -2, /* another file, another version, or not complete yet */
     ONBEAT_RING_ENDED = -3,      /* the writer has ended in order */
     ONBEAT_RING_REPLACED = -4,   /* another writer uses the channel: open it again */
-    ONBEAT_RING_DIED = -5        /* the writer was killed */
+    ONBEAT_RING_DIED = -5,       /* the writer was killed */
+    ONBEAT_RING_REFUSED = -6     /* the directory or the file is not trusted, or may not be read */
 };
 
 /* A record, or a number of lost ones. */
@@ -76,6 +90,7 @@ struct onbeat_ring {
     uint64_t received, lost;        /* so far */
     char type[161];                 /* such as onbeat_msgs/msg/Cycle */
     char hash[7 + 64 + 1];          /* RIHS01_..., as ROS 2 writes it */
+    char why[ONBEAT_RING_PATH + 256]; /* a sentence, after onbeat_ring_open failed */
 };
 
 static inline uint64_t onbeat_ring_load(const struct onbeat_ring *ring, uint64_t at) {
@@ -87,47 +102,197 @@ static inline void onbeat_ring_close(struct onbeat_ring *ring) {
     memset(ring, 0, sizeof *ring);
 }
 
-static inline int onbeat_ring_is_valid(const struct onbeat_ring *ring) {
-    static const char magic[8] = {'O', 'N', 'B', 'E', 'A', 'T', 'R', 'G'};
-    const uint64_t number = onbeat_ring_load(ring, ONBEAT_RING_AT_MAGIC);
-    if (memcmp(&number, magic, 8) || onbeat_ring_load(ring, ONBEAT_RING_AT_VERSION) != ONBEAT_RING_VERSION) return 0;
-    if (ring->slots < 2 || (ring->slots & (ring->slots - 1)) || ring->slot_bytes < 64 || ring->slot_bytes % 64) return 0;
-    if (ring->slots_at % 64 || ring->slots_at < ONBEAT_RING_HEADER_BYTES || ring->slots_at > ring->bytes) return 0;
-    return ring->slots <= (ring->bytes - ring->slots_at) / ring->slot_bytes;
+/* Keeps a sentence and returns the result. */
+#ifdef __GNUC__
+__attribute__((format(printf, 3, 4)))
+#endif
+static inline int onbeat_ring_fail(struct onbeat_ring *ring, int result, const char *sentence, ...) {
+    va_list values;
+    va_start(values, sentence);
+    vsnprintf(ring->why, sizeof ring->why, sentence, values);
+    va_end(values);
+    return result;
 }
 
-/* Opens a channel, such as "walker/cycle", for records from now on. */
-static inline int onbeat_ring_open(struct onbeat_ring *ring, const char *channel) {
-    const char *slash = strchr(channel, '/');
-    char path[192];
-    struct stat status;
-    memset(ring, 0, sizeof *ring);
-    if (!slash || strchr(slash + 1, '/') || strlen(channel) > 129) return ONBEAT_RING_NO_CHANNEL;
-    snprintf(path, sizeof path, "/dev/shm/onbeat:%.*s:%s", (int)(slash - channel), channel, slash + 1);
+/* Checks the sizes in the header against each other. */
+static inline int onbeat_ring_is_consistent(const uint64_t *words) {
+    const uint64_t total = words[ONBEAT_RING_AT_TOTAL_BYTES / 8];
+    const uint64_t slots = words[ONBEAT_RING_AT_SLOTS / 8], slot_bytes = words[ONBEAT_RING_AT_SLOT_BYTES / 8];
+    const uint64_t schema = words[ONBEAT_RING_AT_SCHEMA_BYTES / 8], description = words[ONBEAT_RING_AT_DESCRIPTION_BYTES / 8];
+    const uint64_t description_at = ONBEAT_RING_HEADER_BYTES + (schema + 63) / 64 * 64;
+    const uint64_t slots_at = description_at + (description + 63) / 64 * 64;
+    if (total > ONBEAT_RING_MOST_BYTES || slots > total || slot_bytes > total) return 0;
+    if (schema > ONBEAT_RING_MOST_TEXT || description > ONBEAT_RING_MOST_TEXT) return 0;
+    if (slots < 2 || (slots & (slots - 1)) || slot_bytes < 64 || slot_bytes % 64) return 0;
+    return words[ONBEAT_RING_AT_DESCRIPTION_AT / 8] == description_at && words[ONBEAT_RING_AT_SLOTS_AT / 8] == slots_at &&
+           total == slots_at + slots * slot_bytes;
+}
 
-    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (file < 0) return ONBEAT_RING_NO_CHANNEL;
-    void *base = MAP_FAILED;
-    if (fstat(file, &status) == 0 && (uint64_t)status.st_size >= ONBEAT_RING_HEADER_BYTES)
-        base = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, file, 0);
-    close(file);
-    if (base == MAP_FAILED) return ONBEAT_RING_NOT_A_RING;
+/* Places where rings are looked for, in this order. A writer uses the second one of its user where the first is on a disk: one that another
+ * user has made is left out. */
+enum onbeat_ring_place {
+    ONBEAT_RING_OWN = 0,
+    ONBEAT_RING_OWN_IN_MEMORY = 1,
+    ONBEAT_RING_OF_ROOT = 2,
+    ONBEAT_RING_OF_ROOT_IN_MEMORY = 3
+};
+
+/* Writes the path of a directory of rings. Returns 0 if there is none. */
+static inline int onbeat_ring_directory(int place, char *path, size_t room) {
+    const char *named = getenv("ONBEAT_RUNTIME_DIR"), *session = getenv("XDG_RUNTIME_DIR");
+    const unsigned user = (unsigned)geteuid();
+    char of_system[32];
+    struct stat status;
+    int length;
+    snprintf(of_system, sizeof of_system, "/run/user/%u", user);
+    if (named && *named) {
+        if (place != ONBEAT_RING_OWN) return 0;
+        length = snprintf(path, room, "%s", named);
+    } else if (place == ONBEAT_RING_OWN_IN_MEMORY) {
+        length = snprintf(path, room, "/dev/shm/onbeat-%u", user);
+    } else if (place == ONBEAT_RING_OF_ROOT_IN_MEMORY) {
+        length = user == 0 ? 0 : snprintf(path, room, "/dev/shm/onbeat-0");
+    } else if (place == ONBEAT_RING_OF_ROOT || user == 0) {
+        length = place == ONBEAT_RING_OF_ROOT && user == 0 ? 0 : snprintf(path, room, "/run/onbeat");
+    } else if (session && *session) {
+        length = snprintf(path, room, "%s/onbeat", session);
+    } else if (stat(of_system, &status) == 0 && S_ISDIR(status.st_mode)) {
+        length = snprintf(path, room, "%s/onbeat", of_system);
+    } else {
+        length = snprintf(path, room, "/dev/shm/onbeat-%u", user);
+    }
+    return length > 0 && (size_t)length < room;
+}
+
+/* Writes why an owner or a mode is not trusted; an empty text if it is. */
+static inline void onbeat_ring_distrust(const struct stat *status, char *why, size_t room) {
+    const unsigned user = (unsigned)geteuid(), owner = (unsigned)status->st_uid;
+    why[0] = 0;
+    if (owner != user && owner != 0)
+        snprintf(why, room, "it belongs to user %u, and user %u does not trust its content", owner, user);
+    else if (status->st_mode & 022)
+        snprintf(why, room, "others than its owner can write it (mode %04o)", (unsigned)status->st_mode & 07777);
+}
+
+static inline const char *onbeat_ring_kind(const struct stat *status) {
+    if (S_ISDIR(status->st_mode)) return "a directory";
+    if (S_ISFIFO(status->st_mode)) return "a pipe";
+    if (S_ISSOCK(status->st_mode)) return "a socket";
+    if (S_ISLNK(status->st_mode)) return "a link";
+    return "a device";
+}
+
+/* Opens a directory of rings. Returns its descriptor, ONBEAT_RING_NO_CHANNEL if it is missing, or ONBEAT_RING_REFUSED. */
+static inline int onbeat_ring_open_directory(struct onbeat_ring *ring, const char *path) {
+    struct stat status;
+    char why[160];
+    const int directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (directory < 0 && errno == ENOENT) return ONBEAT_RING_NO_CHANNEL;
+    if (directory < 0 || fstat(directory, &status) != 0) {
+        onbeat_ring_fail(ring, 0, "cannot open %s, the directory of shared objects: %s; name another one in ONBEAT_RUNTIME_DIR", path,
+                         strerror(errno));
+        if (directory >= 0) close(directory);
+        return ONBEAT_RING_REFUSED;
+    }
+    onbeat_ring_distrust(&status, why, sizeof why);
+    if (!why[0]) return directory;
+    close(directory);
+    return onbeat_ring_fail(ring, ONBEAT_RING_REFUSED,
+                            "%s is not used for shared objects: %s; name another directory in ONBEAT_RUNTIME_DIR", path, why);
+}
+
+/* Opens a file in a directory. Returns its descriptor, ONBEAT_RING_NO_CHANNEL if it is missing, or ONBEAT_RING_REFUSED. Never blocks. */
+static inline int onbeat_ring_open_file(struct onbeat_ring *ring, int directory, const char *path, const char *name) {
+    struct stat status;
+    char why[160];
+    int file = -1;
+    /* Merely opening a device can act on it, so its kind is looked at before. */
+    int result = fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW);
+    if (result == 0 && S_ISREG(status.st_mode)) {
+        file = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+        result = file < 0 ? -1 : fstat(file, &status);
+    }
+    if (result != 0) {
+        const int error = errno;
+        if (file >= 0) close(file);
+        if (error == ENOENT) return ONBEAT_RING_NO_CHANNEL;
+        return onbeat_ring_fail(ring, ONBEAT_RING_REFUSED, "cannot open %s/%s: %s", path, name, strerror(error));
+    }
+    onbeat_ring_distrust(&status, why, sizeof why);
+    if (!S_ISREG(status.st_mode))
+        snprintf(why, sizeof why, "it is %s, not a regular file", onbeat_ring_kind(&status));
+    else if (!why[0] && (uint64_t)status.st_size > ONBEAT_RING_MOST_BYTES)
+        snprintf(why, sizeof why, "it has %llu MiB, and at most %llu MiB are read", (unsigned long long)status.st_size >> 20,
+                 (unsigned long long)(ONBEAT_RING_MOST_BYTES >> 20));
+    if (!why[0]) return file;
+    if (file >= 0) close(file);
+    return onbeat_ring_fail(ring, ONBEAT_RING_REFUSED, "cannot open %s/%s: %s", path, name, why);
+}
+
+/* Reads and checks the header of a file, and maps the ring. */
+static inline int onbeat_ring_map(struct onbeat_ring *ring, int file, const char *path, const char *name) {
+    static const char magic[8] = {'O', 'N', 'B', 'E', 'A', 'T', 'R', 'G'};
+    const int result = ONBEAT_RING_NOT_A_RING;
+    uint64_t words[ONBEAT_RING_HEADER_BYTES / 8];
+    struct stat status;
+    if (pread(file, words, sizeof words, 0) != (ssize_t)sizeof words || words[0] == 0)
+        return onbeat_ring_fail(ring, result, "the ring %s/%s is not complete; open it again in a moment", path, name);
+    if (memcmp(words, magic, 8))
+        return onbeat_ring_fail(ring, result, "%s/%s is not a ring of onbeat: it begins with other bytes", path, name);
+    /* The magic number is written last: what is read after it has been seen is complete. */
+    if (pread(file, words, sizeof words, 0) != (ssize_t)sizeof words || fstat(file, &status) != 0)
+        return onbeat_ring_fail(ring, result, "cannot read %s/%s: %s", path, name, strerror(errno));
+    if (words[ONBEAT_RING_AT_VERSION / 8] != ONBEAT_RING_VERSION)
+        return onbeat_ring_fail(ring, result, "the ring %s/%s has version %llu, this program reads %u", path, name,
+                                (unsigned long long)words[ONBEAT_RING_AT_VERSION / 8], ONBEAT_RING_VERSION);
+    if (!onbeat_ring_is_consistent(words))
+        return onbeat_ring_fail(ring, result, "%s/%s is not a ring of onbeat: the sizes in its header contradict each other", path, name);
+
+    const uint64_t bytes = words[ONBEAT_RING_AT_TOTAL_BYTES / 8], allocated = (uint64_t)status.st_blocks * 512;
+    const uint64_t held = (uint64_t)status.st_size < allocated ? (uint64_t)status.st_size : allocated;
+    if (held < bytes)
+        return onbeat_ring_fail(ring, result, "%s/%s is not a complete ring: its header states %llu bytes, and %llu are allocated", path,
+                                name, (unsigned long long)bytes, (unsigned long long)held);
+    void *base = mmap(NULL, (size_t)bytes, PROT_READ, MAP_SHARED, file, 0);
+    if (base == MAP_FAILED) return onbeat_ring_fail(ring, result, "cannot map %s/%s: %s", path, name, strerror(errno));
 
     ring->base = (const uint8_t *)base;
-    ring->bytes = (size_t)status.st_size;
-    ring->slots = onbeat_ring_load(ring, ONBEAT_RING_AT_SLOTS);
-    ring->slot_bytes = onbeat_ring_load(ring, ONBEAT_RING_AT_SLOT_BYTES);
-    ring->slots_at = onbeat_ring_load(ring, ONBEAT_RING_AT_SLOTS_AT);
-    if (!onbeat_ring_is_valid(ring)) {
-        onbeat_ring_close(ring);
-        return ONBEAT_RING_NOT_A_RING;
-    }
+    ring->bytes = (size_t)bytes;
+    ring->slots = words[ONBEAT_RING_AT_SLOTS / 8];
+    ring->slot_bytes = words[ONBEAT_RING_AT_SLOT_BYTES / 8];
+    ring->slots_at = words[ONBEAT_RING_AT_SLOTS_AT / 8];
     memcpy(ring->type, ring->base + ONBEAT_RING_AT_TYPE_NAME, 160);
     memcpy(ring->hash, "RIHS01_", 7);
     for (int i = 0; i < 32; i++)
         snprintf(ring->hash + 7 + 2 * i, 3, "%02x", (unsigned)ring->base[ONBEAT_RING_AT_TYPE_HASH + i]);
     ring->next = onbeat_ring_load(ring, ONBEAT_RING_AT_WRITTEN) + 1;
     return ONBEAT_RING_OK;
+}
+
+/* Opens a channel, such as "walker/cycle", for records from now on. */
+static inline int onbeat_ring_open(struct onbeat_ring *ring, const char *channel) {
+    const char *slash = strchr(channel, '/');
+    char name[192], path[ONBEAT_RING_PATH];
+    memset(ring, 0, sizeof *ring);
+    if (!slash || strchr(slash + 1, '/') || strlen(channel) > 129)
+        return onbeat_ring_fail(ring, ONBEAT_RING_NO_CHANNEL, "\"%.129s\" is not a channel; write NAME/TOPIC", channel);
+    snprintf(name, sizeof name, "%.*s:%.129s", (int)(slash - channel), channel, slash + 1);
+
+    for (int place = ONBEAT_RING_OWN; place <= ONBEAT_RING_OF_ROOT_IN_MEMORY; place++) {
+        if (!onbeat_ring_directory(place, path, sizeof path)) continue;
+        const int directory = onbeat_ring_open_directory(ring, path);
+        const int is_second = place == ONBEAT_RING_OWN_IN_MEMORY || place == ONBEAT_RING_OF_ROOT_IN_MEMORY;
+        if (directory == ONBEAT_RING_NO_CHANNEL || (directory < 0 && is_second)) continue;
+        if (directory < 0) return directory;
+        const int file = onbeat_ring_open_file(ring, directory, path, name);
+        close(directory);
+        if (file == ONBEAT_RING_NO_CHANNEL) continue;
+        if (file < 0) return file;
+        const int result = onbeat_ring_map(ring, file, path, name);
+        close(file);
+        return result;
+    }
+    return onbeat_ring_fail(ring, ONBEAT_RING_NO_CHANNEL, "channel %s does not exist; `onbeat message list` lists the channels", channel);
 }
 
 /* Moves to the oldest record that is kept. */

@@ -30,11 +30,12 @@ $compile $(pkg-config --cflags onbeat) -l:libonbeat.a $(pkg-config --static --li
 ldd shared | grep -q libonbeat.so.0 || fail "the C example does not use libonbeat.so.0"
 if ldd static | grep -q libonbeat; then fail "libonbeat.a was not used"; fi
 
-# /dev is that of the host, and with it the names of robots.
+# A directory of its own: /run may be that of the host, and with it the names of robots.
 robot=try-package-$$
+export ONBEAT_RUNTIME_DIR=/try/shared
 onbeat robot run humanoid --trajectory commander --period 5ms --name "$robot" --for 60s --no-causes --out /try/robot >/try/out 2>&1 &
 for wait in $(seq 300); do
-    [ -e "/dev/shm/onbeat:$robot:cycle" ] && break
+    [ -e "$ONBEAT_RUNTIME_DIR/$robot:cycle" ] && break
     kill -0 $! 2>/dev/null && [ "$wait" -lt 300 ] || { cat /try/out; fail "the robot does not publish its cycles"; }
     sleep 0.1
 done

@@ -6,7 +6,8 @@ function cycles = open (channel)
   %   cycles = onbeat.open ('walker/cycle');
   %
   % onbeat.next, onbeat.drain, onbeat.latest and onbeat.stats read it. Identifiers of errors:
-  % onbeat:java:no_jar, onbeat:ring:no_channel, onbeat:ring:not_a_ring, onbeat:ring:ended, onbeat:type.
+  % onbeat:java:no_jar, onbeat:ring:no_channel, onbeat:ring:not_a_ring, onbeat:ring:refused,
+  % onbeat:ring:ended, onbeat:type.
   try
     cycles = javaMethod ('open', 'onbeat.Ring', channel);
   catch why

@@ -71,7 +71,7 @@ const REASON_WITHIN: usize = 6;
 
 /// Files that may contain `unsafe`, with its purpose: what neither the standard library nor rustix
 /// offers safely.
-const UNSAFE_FILES: [(&str, &str); 45] = [
+const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/onbeat-c/src/last_error.rs", "names of functions that C calls"),
     ("crates/onbeat-c/src/ring.rs", "pointers that C hands over"),
     ("crates/onbeat-c/src/run_loop.rs", "pointers that C hands over"),
@@ -121,6 +121,7 @@ const UNSAFE_FILES: [(&str, &str); 45] = [
         "crates/onbeat-control/src/peer.rs",
         "process and user behind a socket, which may be no process",
     ),
+    ("crates/onbeat-control/src/truncation.rs", "a signal handler that replaces mapped memory"),
     ("crates/onbeat-control/src/stats.rs", "what may lie in shared memory"),
     ("crates/onbeat/src/inject/file_locks.rs", "locks of an open file, by fcntl"),
     ("crates/onbeat/src/inject/in_loop_files.rs", "a mapped file whose pages are not in memory"),

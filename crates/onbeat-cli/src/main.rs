@@ -34,6 +34,8 @@ use cmd::{ExitVerdict, Failure};
 
 fn main() -> ExitCode {
     completion::answer();
+    // Where the system refuses it, a truncated ring ends this process, as it ends others.
+    let _ = onbeat_control::truncation::install();
     let cli = match read_command_line() {
         Ok(cli) => cli,
         Err(answer) => return answered(&answer),

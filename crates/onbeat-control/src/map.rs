@@ -63,6 +63,11 @@ impl Map {
         self.bytes
     }
 
+    /// Returns the address of the first byte.
+    pub(super) fn address(&self) -> usize {
+        self.base.as_ptr() as usize
+    }
+
     /// Returns whether `count` values of `T` fit at this offset.
     pub(super) fn holds<T: SharedMemory>(&self, at: usize, count: usize) -> bool {
         let end = size_of::<T>().checked_mul(count).and_then(|bytes| bytes.checked_add(at));

@@ -3,10 +3,12 @@
 use std::io;
 use std::path::PathBuf;
 
+use onbeat_host::runtime_dir::RuntimeDirError;
+
 /// A ring could not be created, opened or read. `channel` is `NAME/TOPIC`.
 #[derive(Debug, thiserror::Error)]
 pub enum RingError {
-    /// A name that cannot be part of the name of a shared memory object.
+    /// A name that cannot be part of the name of a file.
     #[error(
         "\"{given}\" is not a valid name of a channel; write NAME/TOPIC, each with 1 to {most} letters, digits, - and _"
     )]
@@ -16,14 +18,17 @@ pub enum RingError {
         /// Maximum number of letters of each part.
         most: usize,
     },
-    /// The kernel refused an operation on the object.
-    #[error("cannot {what} {path}: {source}")]
+    /// The directory of rings cannot be used.
+    #[error(transparent)]
+    Directory(#[from] RuntimeDirError),
+    /// The kernel refused an operation on the file, or its content is not trusted.
+    #[error("cannot {what} {}: {source}", .path.display())]
     System {
         /// The operation.
         what: &'static str,
-        /// The object.
+        /// The file.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The reason.
         source: io::Error,
     },
     /// A living process writes this channel.
@@ -42,13 +47,45 @@ pub enum RingError {
         /// The channel.
         channel: String,
     },
-    /// The object is not a complete ring.
-    #[error("{path} is not a ring of onbeat: {why}")]
+    /// The file is not a ring.
+    #[error("{} is not a ring of onbeat: {why}", .path.display())]
     NotARing {
-        /// The object.
+        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         why: &'static str,
+    },
+    /// The file has less memory than its header states: it is sparse, or was truncated.
+    #[error(
+        "{} is not a complete ring: its header states {bytes} bytes, and {held} are allocated", .path.display()
+    )]
+    Incomplete {
+        /// The file.
+        path: PathBuf,
+        /// Bytes that the header states.
+        bytes: u64,
+        /// Bytes with memory.
+        held: u64,
+    },
+    /// The file was truncated while the ring was in use.
+    #[error(
+        "the ring of {channel} was truncated: {held} of its {bytes} bytes are left, and no record can be read; start its writer again"
+    )]
+    Truncated {
+        /// The channel.
+        channel: String,
+        /// Bytes of the ring.
+        bytes: u64,
+        /// Bytes with memory.
+        held: u64,
+    },
+    /// The writer did not complete the ring in time, or was killed meanwhile.
+    #[error(
+        "the ring of {channel} is not complete; open it again in a moment, or start its writer again"
+    )]
+    Unfinished {
+        /// The channel.
+        channel: String,
     },
     /// The ring was created by another version of onbeat.
     #[error(
@@ -64,7 +101,7 @@ pub enum RingError {
     },
     /// A ring with these settings cannot exist.
     #[error(
-        "a ring of {records} records of {bytes} bytes cannot be created; records are a power of two from 2 to {most}"
+        "a ring of {records} records of {bytes} bytes cannot be created; records are a power of two from 2 to {most}, and a ring has at most {} MiB", super::ring_file::MOST_BYTES >> 20
     )]
     BadSize {
         /// Number of records.

@@ -1,30 +1,18 @@
-//! The shared memory object of a ring: its name, its header, its life. `docs/ring.md` specifies it.
+//! The memory of a ring: its channel, its header, its parts. `docs/ring.md` specifies it.
 //!
-//! A ring belongs to one writer, which holds a lock (`flock`) on it as long as it lives. A new
-//! writer of the same channel creates a new object, so a reader never sees records of two writers.
+//! A ring belongs to one writer, which holds a lock (`flock`) on its file as long as it lives. A
+//! new writer of the same channel creates a new file, so a reader never sees records of two
+//! writers.
 
-use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use onbeat_rt::broadcast::Broadcast;
-use rustix::fs::{FlockOperation, flock};
 
 use super::map::Map;
-use super::place::{is_at, remove_leftover_images};
-use super::process::Process;
 use super::ring_error::RingError;
+use super::ring_file::{HeaderWords, MOST_BYTES, all};
 
-const DIRECTORY: &str = "/dev/shm";
-/// The images of buses begin with `onbeat-`.
-const PREFIX: &str = "onbeat:";
 const LONGEST_NAME: usize = 64;
-/// The writer writes; its group reads.
-const MODE: u32 = 0o640;
-/// Maximum number of attempts, as another process may take or remove the object between two steps.
-const MOST_TRIES: u32 = 20;
 /// The bytes "ONBEATRG".
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ONBEATRG");
 /// Version of the layout; changes with every change of it.
@@ -32,7 +20,7 @@ pub(super) const VERSION: u64 = 1;
 /// Bytes of the header, with the number of records in a cache line of its own.
 pub(super) const HEADER_BYTES: usize = 384;
 /// Maximum length of a schema and of a description, in bytes.
-const MOST_TEXT: u64 = 16 << 20;
+pub(super) const MOST_TEXT: usize = 16 << 20;
 
 /// Words of the header.
 pub(super) mod word {
@@ -113,8 +101,14 @@ impl Channel {
         &self.topic
     }
 
-    pub(super) fn path(&self) -> PathBuf {
-        Path::new(DIRECTORY).join(format!("{PREFIX}{}:{}", self.name, self.topic))
+    /// Returns the name of its file in a directory of shared objects.
+    pub(super) fn file_name(&self) -> String {
+        format!("{}:{}", self.name, self.topic)
+    }
+
+    pub(super) fn from_file_name(name: &str) -> Option<Self> {
+        let (name, topic) = name.split_once(':')?;
+        Self::new(name, topic).ok()
     }
 }
 
@@ -146,127 +140,12 @@ pub struct RecordType {
     pub schema: String,
 }
 
-/// Returns all channels, including those of killed writers, in order.
+/// Returns all channels that this user may read, including those of killed writers, in order. Empty
+/// if the directory of shared objects is refused; [`FoundChannels::look`] returns the reason.
 #[must_use]
 pub fn channels() -> Vec<Channel> {
-    let entries = fs::read_dir(DIRECTORY).into_iter().flatten().flatten();
-    let mut found: Vec<Channel> = entries
-        .filter_map(|entry| {
-            let name = entry.file_name();
-            let (name, topic) = name.to_str()?.strip_prefix(PREFIX)?.split_once(':')?;
-            Channel::new(name, topic).ok()
-        })
-        .collect();
-    found.sort();
-    found
-}
-
-/// Removes the images of killed bus processes, and the rings of killed writers; returns their names
-/// and channels. Those of living processes are not changed.
-#[must_use]
-pub fn remove_leftovers() -> Vec<String> {
-    let rings = remove_leftover_rings().into_iter().map(|channel| channel.to_string());
-    remove_leftover_images().into_iter().chain(rings).collect()
-}
-
-fn remove_leftover_rings() -> Vec<Channel> {
-    let is_ring = |channel: &Channel| {
-        let file = open(&channel.path()).ok();
-        file.and_then(|file| header(&file).ok()).is_some_and(|map| {
-            word_at(&map, word::MAGIC).is_some_and(|magic| magic.load(Ordering::Acquire) == MAGIC)
-        })
-    };
-    let all = channels().into_iter();
-    let removed = |channel: &Channel| {
-        retire(&channel.path(), state::RUNNING).is_ok_and(|generation| generation.is_some())
-    };
-    all.filter(|channel| is_ring(channel) && removed(channel)).collect()
-}
-
-pub(super) fn at<'p>(what: &'static str, path: &'p Path) -> impl Fn(io::Error) -> RingError + 'p {
-    move |source| RingError::System { what, path: path.to_owned(), source }
-}
-
-/// Creates the object of a channel and locks it; returns its generation too.
-pub(super) fn create(channel: &Channel) -> Result<(File, u64), RingError> {
-    let path = channel.path();
-    let mut generation = 1;
-    for _ in 0..MOST_TRIES {
-        match OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).open(&path) {
-            Ok(file) => {
-                // Another process may have taken the object for abandoned before it was locked.
-                if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
-                    && is_at(&file, &path)
-                {
-                    return Ok((file, generation));
-                }
-            }
-            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
-                match retire(&path, state::REPLACED).map_err(at("take over", &path))? {
-                    Some(last) => generation = generation.max(last + 1),
-                    None => return Err(taken(channel)),
-                }
-            }
-            Err(why) => return Err(at("create", &path)(why)),
-        }
-    }
-
-    Err(taken(channel))
-}
-
-fn taken(channel: &Channel) -> RingError {
-    let map = open(&channel.path()).and_then(|file| header(&file)).ok();
-    let writer = map
-        .and_then(|map| Process::from_word(word_at(&map, word::WRITER)?.load(Ordering::Relaxed)));
-    let (pid, process) = writer.map_or((0, String::new()), |it| (it.pid(), it.name()));
-    RingError::Taken { channel: channel.to_string(), pid, process }
-}
-
-/// Removes the ring of a dead writer, leaves a state for its readers, and returns its generation; 0
-/// if it is gone, `None` if its writer is alive.
-fn retire(path: &Path, left: u64) -> io::Result<Option<u64>> {
-    let no_link = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-    let file = match OpenOptions::new().read(true).write(true).custom_flags(no_link).open(path) {
-        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Some(0)),
-        opened => opened?,
-    };
-    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        return Ok(None);
-    }
-
-    // An object shorter than a header is a ring that was never completed.
-    let mut generation = 0;
-    if file.metadata()?.len() >= HEADER_BYTES as u64 {
-        let map = Map::new(&file, HEADER_BYTES)?;
-        let load = |word| word_at(&map, word).map_or(0, |word| word.load(Ordering::Acquire));
-        if ![0, MAGIC].contains(&load(word::MAGIC)) {
-            let why = "it is not a ring of onbeat; remove it, or use another name";
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
-        }
-        generation = load(word::GENERATION);
-        if let Some(state) = word_at(&map, word::STATE) {
-            // A writer that has ended in order since the file was opened has informed its readers.
-            let _ =
-                state.compare_exchange(state::RUNNING, left, Ordering::Release, Ordering::Relaxed);
-        }
-    }
-
-    if is_at(&file, path) {
-        fs::remove_file(path)?;
-    }
-    Ok(Some(generation))
-}
-
-pub(super) fn open(path: &Path) -> io::Result<File> {
-    let no_link = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-    OpenOptions::new().read(true).custom_flags(no_link).open(path)
-}
-
-pub(super) fn header(file: &File) -> io::Result<Map> {
-    if file.metadata()?.len() < HEADER_BYTES as u64 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    Map::read_only(file, HEADER_BYTES)
+    let all = all().unwrap_or_default().into_iter();
+    all.filter(|(_, ring)| ring.is_ok()).map(|(channel, _)| channel).collect()
 }
 
 pub(super) fn word_at(map: &Map, word: usize) -> Option<&AtomicU64> {
@@ -286,16 +165,23 @@ pub(super) struct RingOffsets {
 }
 
 impl RingOffsets {
-    /// Computes the offsets of a new ring; `None` beyond the range of addresses.
+    /// Computes the offsets of a new ring; `None` beyond the maximum size of a ring.
     pub(super) fn new(
         (slots, payload_bytes): (usize, usize),
         schema_bytes: usize,
         description_bytes: usize,
     ) -> Option<Self> {
+        if payload_bytes as u64 > MOST_BYTES {
+            return None;
+        }
         let slot_bytes = Broadcast::slot_words(payload_bytes) * 8;
         let description_at = HEADER_BYTES + schema_bytes.next_multiple_of(64);
         let slots_at = description_at + description_bytes.next_multiple_of(64);
         let total = slots.checked_mul(slot_bytes)?.checked_add(slots_at)?;
+        if total as u64 > MOST_BYTES {
+            return None;
+        }
+
         let offsets = Self {
             slots,
             slot_bytes,
@@ -309,19 +195,20 @@ impl RingOffsets {
     }
 
     /// Reads the offsets from a header and checks them; `None` when they contradict each other.
-    pub(super) fn from_header(map: &Map) -> Option<Self> {
-        let load = |word| Some(word_at(map, word)?.load(Ordering::Relaxed));
-        let text = |word| load(word).filter(|bytes| *bytes <= MOST_TEXT).map(|it| it as usize);
-        let slots = load(word::SLOTS)?;
-        let slot_bytes = load(word::SLOT_BYTES)?;
+    pub(super) fn from_header(header: &HeaderWords) -> Option<Self> {
+        let load = |word| {
+            let number = Some(header.load(word)).filter(|number| *number <= MOST_BYTES)?;
+            usize::try_from(number).ok()
+        };
+        let text = |word| load(word).filter(|bytes| *bytes <= MOST_TEXT);
         let offsets = Self {
-            slots: usize::try_from(slots).ok()?,
-            slot_bytes: usize::try_from(slot_bytes).ok()?,
-            slots_at: usize::try_from(load(word::SLOTS_AT)?).ok()?,
+            slots: load(word::SLOTS)?,
+            slot_bytes: load(word::SLOT_BYTES)?,
+            slots_at: load(word::SLOTS_AT)?,
             schema_bytes: text(word::SCHEMA_BYTES)?,
-            description_at: usize::try_from(load(word::DESCRIPTION_AT)?).ok()?,
+            description_at: load(word::DESCRIPTION_AT)?,
             description_bytes: text(word::DESCRIPTION_BYTES)?,
-            total: usize::try_from(load(word::TOTAL_BYTES)?).ok()?,
+            total: load(word::TOTAL_BYTES)?,
         };
 
         // Sequence, time and length come before the payload.

@@ -1,6 +1,5 @@
 //! The reading end of a ring.
 
-use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
@@ -10,9 +9,11 @@ use onbeat_rt::broadcast::{Cursor, Next};
 use super::map::Map;
 use super::process::Process;
 use super::ring_error::RingError;
+use super::ring_file::{OpenedRing, at, open};
+use super::ring_head::{check_version, check_writer, type_name_of};
+use super::ring_map::{RingMap, RingWatch};
 use super::ring_object::{
-    Channel, HEADER_BYTES, MAGIC, MOST_TYPE_NAME, RecordType, RingOffsets, VERSION, at, header,
-    open, state, word, word_at,
+    Channel, HEADER_BYTES, MOST_TYPE_NAME, RecordType, RingOffsets, word, word_at,
 };
 
 /// Maximum number of polls for a ring being created, and their interval.
@@ -48,8 +49,8 @@ pub enum Reading<'r> {
 /// The reading end of a ring. The writer does not know of it.
 #[derive(Debug)]
 pub struct RingReader {
-    channel: Channel,
-    map: Map,
+    ring: RingMap,
+    watch: RingWatch,
     offsets: RingOffsets,
     cursor: Cursor,
     received: u64,
@@ -63,58 +64,51 @@ impl RingReader {
     /// # Errors
     /// [`RingError`].
     pub fn open(channel: &Channel, from: Start) -> Result<Self, RingError> {
-        let path = channel.path();
         for _ in 0..MAKING.0 {
-            let file = match open(&path) {
-                Err(why) if why.kind() == io::ErrorKind::NotFound => {
-                    return Err(RingError::NoChannel { channel: channel.to_string() });
-                }
-                opened => opened.map_err(at("open", &path))?,
-            };
-            let head = header(&file).ok();
-            let magic = head.as_ref().and_then(|map| word_at(map, word::MAGIC));
-
-            match (magic.map_or(0, |magic| magic.load(Ordering::Acquire)), &head) {
-                (MAGIC, Some(head)) => {
-                    check_version(channel, head)?;
-                    let spoilt = |why| RingError::NotARing { path: path.clone(), why };
-                    let offsets = RingOffsets::from_header(head)
-                        .ok_or_else(|| spoilt("the sizes in its header contradict each other"))?;
-                    let length = file.metadata().map_err(at("look at", &path))?.len();
-                    if length < offsets.total as u64 {
-                        return Err(spoilt("it is shorter than its header states"));
-                    }
-                    let map = Map::read_only(&file, offsets.total).map_err(at("map", &path))?;
-                    return Self::over(channel, map, offsets, from)
-                        .ok_or_else(|| spoilt("its slots have no room for a record"));
-                }
-                (0, _) => sleep(MAKING.1),
-                _ => {
-                    let why = "it begins with other bytes";
-                    return Err(RingError::NotARing { path, why });
-                }
+            match open(channel)? {
+                Some(ring) => return Self::over(channel, &ring, from),
+                None => sleep(MAKING.1),
             }
         }
 
-        Err(RingError::NotARing { path, why: "its header is not complete" })
+        let channel = channel.to_string();
+        Err(RingError::Unfinished { channel })
     }
 
-    fn over(channel: &Channel, map: Map, offsets: RingOffsets, from: Start) -> Option<Self> {
-        let ring = offsets.records(&map)?;
+    fn over(channel: &Channel, opened: &OpenedRing, from: Start) -> Result<Self, RingError> {
+        check_version(channel, &opened.header)?;
+        let offsets = opened.offsets()?;
+        let watch = RingWatch::over(channel, &opened.file, offsets.total);
+        let watch = watch.map_err(at("keep open", &opened.path))?;
+        // All of it has memory, so mapping it allocates none.
+        let map = Map::read_only(&opened.file, offsets.total).map_err(at("map", &opened.path))?;
+        let ring = RingMap::new(map);
+
+        let no_room = || opened.spoilt("its slots have no room for a record");
+        let records = offsets.records(&ring.map).ok_or_else(no_room)?;
         let cursor = match from {
-            Start::Oldest => Cursor::at_oldest(&ring),
-            Start::Newest => Cursor::at_newest(&ring),
+            Start::Oldest => Cursor::at_oldest(&records),
+            Start::Newest => Cursor::at_newest(&records),
         };
-        let bytes = vec![0; ring.payload_bytes()];
-        Some(Self { channel: channel.clone(), map, offsets, cursor, received: 0, bytes })
+        let bytes = vec![0; records.payload_bytes()];
+        Ok(Self { ring, watch, offsets, cursor, received: 0, bytes })
     }
 
-    /// Returns the next record; makes no system call.
+    /// Returns the next record; makes no system call. A truncated ring has no more records, see
+    /// [`RingReader::check_alive`].
     #[allow(clippy::should_implement_trait)] // A record borrows the reader's memory.
     pub fn next(&mut self) -> Reading<'_> {
-        let Self { map, offsets, cursor, received, bytes, .. } = self;
-        let Some(ring) = offsets.records(map) else { return Reading::Nothing };
-        match ring.next(cursor, bytes) {
+        let Self { ring, offsets, cursor, received, bytes, .. } = self;
+        let Some(records) = offsets.records(&ring.map) else { return Reading::Nothing };
+        let before = *cursor;
+        let next = records.next(cursor, bytes);
+        // The copy may have met the end of a truncated file, and is of zeros then.
+        if ring.is_damaged() {
+            *cursor = before;
+            return Reading::Nothing;
+        }
+
+        match next {
             Next::Record { number, at_ns, length } => {
                 *received += 1;
                 Reading::Record { number, at_ns, bytes: &bytes[..length] }
@@ -139,20 +133,21 @@ impl RingReader {
     /// Returns the number of records published and not yet read.
     #[must_use]
     pub fn pending(&self) -> u64 {
-        let newest = self.offsets.records(&self.map).map_or(0, |ring| ring.newest());
-        newest.saturating_add(1).saturating_sub(self.cursor.next_number())
+        self.newest().saturating_add(1).saturating_sub(self.cursor.next_number())
     }
 
     /// Returns the number of records published so far.
     #[must_use]
     pub fn newest(&self) -> u64 {
-        self.offsets.records(&self.map).map_or(0, |ring| ring.newest())
+        let newest = self.offsets.records(&self.ring.map).map_or(0, |ring| ring.newest());
+        // Zeros, or the number in a page that was not replaced.
+        if self.ring.is_damaged() { 0 } else { newest }
     }
 
     /// Returns the channel.
     #[must_use]
     pub const fn channel(&self) -> &Channel {
-        &self.channel
+        self.watch.channel()
     }
 
     /// Returns the number of records that the ring keeps.
@@ -167,10 +162,9 @@ impl RingReader {
         let mut hash = [0; 32];
         hash.copy_from_slice(&self.text(word::TYPE_HASH * 8, 32));
         let name = self.text(word::TYPE_NAME * 8, MOST_TYPE_NAME);
-        let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
         let schema = self.text(HEADER_BYTES, self.offsets.schema_bytes);
         RecordType {
-            name: String::from_utf8_lossy(&name[..end]).into_owned(),
+            name: type_name_of(&name),
             hash,
             schema: String::from_utf8_lossy(&schema).into_owned(),
         }
@@ -202,28 +196,15 @@ impl RingReader {
         self.load(word::UTC_OFFSET_NS)
     }
 
-    /// Checks that the writer is alive; reads `/proc`. Records published before its end can be read
-    /// afterwards.
+    /// Checks that the file is complete and the writer alive; looks at the file, and reads `/proc`.
+    /// Records published before the writer's end can be read afterwards.
     ///
     /// # Errors
-    /// [`RingError::Ended`], [`RingError::Replaced`], [`RingError::WriterDied`].
+    /// [`RingError::Truncated`]; [`RingError::Ended`], [`RingError::Replaced`],
+    /// [`RingError::WriterDied`].
     pub fn check_alive(&self) -> Result<(), RingError> {
-        let channel = || self.channel.to_string();
-        let reported = || match self.load(word::STATE) {
-            state::RUNNING => Ok(()),
-            state::ENDED => Err(RingError::Ended { channel: channel() }),
-            _ => Err(RingError::Replaced { channel: channel() }),
-        };
-
-        reported()?;
-        match self.process() {
-            Some(writer) if writer.is_alive() => Ok(()),
-            // It may have ended in order in between.
-            writer => reported().and(Err(RingError::WriterDied {
-                channel: channel(),
-                pid: writer.map_or(0, Process::pid),
-            })),
-        }
+        self.watch.check_with(self.ring.is_damaged())?;
+        check_writer(self.channel(), || self.load(word::STATE), self.process())
     }
 
     fn process(&self) -> Option<Process> {
@@ -231,22 +212,14 @@ impl RingReader {
     }
 
     fn load(&self, place: usize) -> u64 {
-        word_at(&self.map, place).map_or(0, |word| word.load(Ordering::Acquire))
+        word_at(&self.ring.map, place).map_or(0, |word| word.load(Ordering::Acquire))
     }
 
     fn text(&self, at: usize, length: usize) -> Vec<u8> {
-        let words: &[AtomicU64] = self.map.all(at, length.div_ceil(8));
+        let words: &[AtomicU64] = self.ring.map.all(at, length.div_ceil(8));
         let mut bytes: Vec<u8> =
             words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect();
         bytes.resize(length, 0);
         bytes
     }
-}
-
-fn check_version(channel: &Channel, head: &Map) -> Result<(), RingError> {
-    let theirs = word_at(head, word::VERSION).map_or(0, |word| word.load(Ordering::Relaxed));
-    if theirs == VERSION {
-        return Ok(());
-    }
-    Err(RingError::OtherVersion { channel: channel.to_string(), theirs, ours: VERSION })
 }

@@ -1,7 +1,6 @@
 //! The writing end of a ring.
 
-use std::fs::{self, File};
-use std::path::PathBuf;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,11 +10,12 @@ use onbeat_rt::sys::Monotonic;
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::map::Map;
-use super::place::is_at;
 use super::process::Process;
 use super::ring_error::RingError;
+use super::ring_file::{OwnRing, at};
+use super::ring_map::{RingMap, RingWatch, check_file};
 use super::ring_object::{
-    Channel, HEADER_BYTES, MAGIC, MOST_TYPE_NAME, RecordType, RingOffsets, VERSION, at, create,
+    Channel, HEADER_BYTES, MAGIC, MOST_TEXT, MOST_TYPE_NAME, RecordType, RingOffsets, VERSION,
     state, word, word_at,
 };
 
@@ -34,6 +34,25 @@ pub struct RingSettings {
     pub record_type: RecordType,
     /// Text for readers about this channel, JSON; for a cycle of a bus its joints and devices.
     pub description: String,
+}
+
+impl RingSettings {
+    /// Returns the number of records of this length that a ring can keep, a power of two; less than
+    /// 2 if none can.
+    ///
+    /// ```
+    /// use onbeat_control::RingSettings;
+    ///
+    /// assert_eq!(RingSettings::most_records(2_500), 1 << 19);
+    /// assert_eq!(RingSettings::most_records(usize::MAX), 0);
+    /// ```
+    #[must_use]
+    pub fn most_records(record_bytes: usize) -> usize {
+        let fits = |records: &usize| {
+            RingOffsets::new((*records, record_bytes), MOST_TEXT, MOST_TEXT).is_some()
+        };
+        (1..=MOST_RECORDS.ilog2()).rev().map(|bits| 1 << bits).find(fits).unwrap_or(0)
+    }
 }
 
 /// The writing end of a ring, for one thread. Dropping it reports the end to readers and frees the
@@ -55,10 +74,11 @@ pub struct RingSettings {
 /// ```
 #[derive(Debug)]
 pub struct RingWriter {
-    map: Map,
+    channel: Channel,
+    ring: RingMap,
     offsets: RingOffsets,
     /// Locked as long as this lives.
-    object: (File, PathBuf),
+    own: OwnRing,
 }
 
 impl RingWriter {
@@ -78,26 +98,22 @@ impl RingWriter {
         let offsets =
             RingOffsets::new((*records, *record_bytes), texts.0, texts.1).ok_or_else(bad)?;
 
-        let path = channel.path();
-        let (file, generation) = create(channel)?;
-        let filled = Self::with_memory((file, path.clone()), offsets).inspect(|writer| {
-            writer.fill(settings, generation);
-        });
-        filled.inspect_err(|_| _ = fs::remove_file(&path))
-    }
-
-    fn with_memory(object: (File, PathBuf), offsets: RingOffsets) -> Result<Self, RingError> {
-        let (file, path) = &object;
-        // Allocated completely: access to a sparse object without free memory ends the process with
-        // SIGBUS.
-        fallocate(file, FallocateFlags::empty(), 0, offsets.total as u64)
-            .map_err(|why| at("find memory for", path)(why.into()))?;
-        let map = Map::new(file, offsets.total).map_err(at("map", path))?;
-        Ok(Self { map, offsets, object })
+        let (own, generation) = OwnRing::create(channel)?;
+        match memory(&own, offsets) {
+            Ok(ring) => {
+                let writer = Self { channel: channel.clone(), ring, offsets, own };
+                writer.fill(settings, generation);
+                Ok(writer)
+            }
+            Err(why) => {
+                own.remove();
+                Err(why)
+            }
+        }
     }
 
     fn fill(&self, settings: &RingSettings, generation: u64) {
-        let Self { map, offsets, .. } = self;
+        let (map, offsets) = (&self.ring.map, &self.offsets);
         let RecordType { name, hash, schema } = &settings.record_type;
         let most_name = name.len().min(MOST_TYPE_NAME);
         put(map, word::TYPE_HASH * 8, hash);
@@ -132,7 +148,7 @@ impl RingWriter {
     }
 
     fn store(&self, place: usize, value: u64, order: Ordering) {
-        if let Some(word) = word_at(&self.map, place) {
+        if let Some(word) = word_at(&self.ring.map, place) {
             word.store(value, order);
         }
     }
@@ -161,21 +177,44 @@ impl RingWriter {
         }
     }
 
+    /// Checks that the ring's file is complete; looks at the file. A writer whose file was
+    /// truncated publishes into memory of its own, which nobody reads.
+    ///
+    /// # Errors
+    /// [`RingError::Truncated`].
+    pub fn check(&self) -> Result<(), RingError> {
+        check_file(&self.channel, &self.own.file, self.offsets.total as u64, self.ring.is_damaged())
+    }
+
+    /// Returns a watch over the ring's file for another thread.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn watch(&self) -> io::Result<RingWatch> {
+        RingWatch::over(&self.channel, &self.own.file, self.offsets.total)
+    }
+
     #[inline]
     fn records(&self) -> Option<Broadcast<'_>> {
-        self.offsets.records(&self.map)
+        self.offsets.records(&self.ring.map)
     }
 }
 
 impl Drop for RingWriter {
     fn drop(&mut self) {
         self.store(word::STATE, state::ENDED, Ordering::Release);
-        let (file, path) = &self.object;
-        if is_at(file, path) {
-            // If it cannot be removed, the next writer of the channel replaces it.
-            let _ = fs::remove_file(path);
-        }
+        self.own.remove();
     }
+}
+
+fn memory(own: &OwnRing, offsets: RingOffsets) -> Result<RingMap, RingError> {
+    let path = own.path();
+    // Allocated completely: access to a sparse file without free memory ends the process with
+    // SIGBUS.
+    fallocate(&own.file, FallocateFlags::empty(), 0, offsets.total as u64)
+        .map_err(|why| at("find memory for", &path)(why.into()))?;
+    let map = Map::new(&own.file, offsets.total).map_err(at("map", &path))?;
+    Ok(RingMap::new(map))
 }
 
 /// Stores bytes at an offset that is a multiple of 8, in native byte order.

@@ -3,7 +3,6 @@
 
 mod control_world;
 
-use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use control_world::{Other, print_line, role, unique_name, until};
@@ -11,6 +10,7 @@ use onbeat_control::{
     Channel, Reading, RecordType, RingError, RingReader, RingSettings, RingWriter, Start, channels,
     remove_leftovers,
 };
+use onbeat_host::runtime_dir::RuntimeDir;
 
 /// Held by a test that kills writers or removes what killed ones left, of any name.
 static LEFT_BEHIND: Mutex<()> = Mutex::new(());
@@ -190,11 +190,12 @@ fn rings_that_cannot_exist_and_objects_that_are_none_are_refused() {
         assert!(matches!(wrong, Err(RingError::BadSize { .. })), "{records}");
     }
 
-    let path = format!("/dev/shm/onbeat:{}:pattern", channel.name());
+    let directory = RuntimeDir::own_in_memory().unwrap();
+    let path = directory.path().join(format!("{}:pattern", channel.name()));
     std::fs::write(&path, [b'x'; 4096]).unwrap();
     let wrong = RingReader::open(&channel, Start::Oldest);
     assert!(matches!(wrong, Err(RingError::NotARing { .. })));
     assert!(RingWriter::create(&channel, &settings(8)).is_err());
-    assert!(!removed(&alone).contains(&channel.to_string()) && Path::new(&path).exists());
+    assert!(!removed(&alone).contains(&channel.to_string()) && path.exists());
     std::fs::remove_file(path).unwrap();
 }

@@ -245,7 +245,12 @@ pub fn receive(
     ready(inlet.buffer_bytes())?;
 
     let mut account = ReceiveAccount::default();
+    let mut checked = Instant::now();
     while !is_stopped() && until.is_none_or(|end| Instant::now() < end) {
+        if checked.elapsed() >= CHECK_EVERY {
+            checked = Instant::now();
+            targets.iter().try_for_each(|(_, (ring, _))| ring.check())?;
+        }
         let Some(message) = inlet.receive()? else { continue };
         let is_for = |of: &ReceivedChannel| of.remote == message.name;
         for (of, (ring, encoding)) in targets.iter_mut().filter(|(of, _)| is_for(of)) {
@@ -267,6 +272,7 @@ pub fn receive(
 /// Creates the ring for a channel.
 fn ring(of: &ReceivedChannel) -> Result<RingWriter, GatewayError> {
     let records = (RING_BYTES / of.most_bytes.max(1)).clamp(FEWEST_RECORDS, 1 << 14);
+    let records = records.min(RingSettings::most_records(of.most_bytes));
     let hash = hash(&of.hash).ok_or_else(|| GatewayError::Hash { hash: of.hash.clone() })?;
     let settings = RingSettings {
         records: records.next_power_of_two(),

@@ -21,6 +21,8 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), GatewayError> {
+    // Where the system refuses it, a truncated ring ends this process, as it ends others.
+    let _ = onbeat_control::truncation::install();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [verb, order] = arguments.as_slice() else { return Err(GatewayError::NoOrder) };
     let stop = Arc::new(AtomicBool::new(false));

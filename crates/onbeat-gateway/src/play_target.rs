@@ -73,10 +73,13 @@ impl PlayTarget {
         }
     }
 
-    /// Does what a network wants regularly.
+    /// Does what a network wants regularly, and checks that rings are complete.
     pub(super) fn poll(&mut self) -> Result<(), GatewayError> {
         match self {
-            Self::Rings(_) => Ok(()),
+            Self::Rings(rings) => {
+                rings.iter().try_for_each(RingWriter::check)?;
+                Ok(())
+            }
             Self::Network { outlet, .. } => outlet.poll(),
         }
     }
@@ -117,6 +120,7 @@ fn ring(name: &str, of: &LoggedChannel) -> Result<RingWriter, GatewayError> {
     let fitting = (RING_BYTES / record_bytes).max(FEWEST_RECORDS);
     // One slot more than messages: a ring of n slots keeps n - 1.
     let wanted = usize::try_from(of.messages + 1).unwrap_or(fitting).clamp(FEWEST_RECORDS, fitting);
+    let wanted = wanted.min(RingSettings::most_records(record_bytes));
 
     let settings = RingSettings {
         records: wanted.next_power_of_two(),

@@ -10,6 +10,10 @@
 //! link, belongs to the user (or to root), and that nobody else can write it; names in it are therefore
 //! made by trusted processes only. A name of `/dev/shm` can be taken by somebody else before its user
 //! comes; he is refused with a sentence then and can name another directory.
+//!
+//! A file that a loop writes must be in memory: the pages of a file on a disk are written back, and
+//! the next store to one of them waits. Where the directory is on a disk, as `/run` of many
+//! containers is, such files are in `/dev/shm/onbeat-UID` ([`RuntimeDir::own_in_memory`]).
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, ErrorKind};
@@ -28,6 +32,8 @@ const OF_ROOT: &str = "/run/onbeat";
 /// Root's directory may be listed; that of a user is private.
 const MODE_OF_ROOT: u32 = 0o755;
 const MODE_OF_USER: u32 = 0o700;
+/// Types of file systems in memory (`include/uapi/linux/magic.h`): tmpfs and ramfs.
+const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// Why there is no directory.
 #[derive(Debug, thiserror::Error)]
@@ -66,11 +72,30 @@ impl RuntimeDir {
     /// # Errors
     /// [`RuntimeDirError`].
     pub fn own() -> Result<Self, RuntimeDirError> {
-        let path = own_path();
-        let mode = if path == Path::new(OF_ROOT) { MODE_OF_ROOT } else { MODE_OF_USER };
+        Self::made(own_path())
+    }
+
+    /// As [`RuntimeDir::own`], for files that a loop writes: `/dev/shm/onbeat-UID` where the own
+    /// directory is on a disk, unless that name is taken by another user. A directory that the user
+    /// named is used in any case.
+    ///
+    /// # Errors
+    /// [`RuntimeDirError`].
+    pub fn own_in_memory() -> Result<Self, RuntimeDirError> {
+        let own = Self::own()?;
+        if named(VARIABLE).is_some() || own.is_in_memory() {
+            return Ok(own);
+        }
+        let second = Self::made(in_memory_path(rustix::process::geteuid().as_raw()));
+        Ok(second.ok().filter(Self::is_in_memory).unwrap_or(own))
+    }
+
+    fn made(path: PathBuf) -> Result<Self, RuntimeDirError> {
+        let is_of_root = path == Path::new(OF_ROOT) || path == in_memory_path(0);
+        let mode = if is_of_root { MODE_OF_ROOT } else { MODE_OF_USER };
         match DirBuilder::new().mode(mode).create(&path) {
             Err(source) if source.kind() != ErrorKind::AlreadyExists => {
-                return Err(RuntimeDirError::System { what: "create", path, source });
+                Err(RuntimeDirError::System { what: "create", path, source })
             }
             made => {
                 let directory = Self::open(path)?;
@@ -88,14 +113,52 @@ impl RuntimeDir {
     /// # Errors
     /// [`RuntimeDirError`]: a directory that is missing is left out, one that is refused is an error.
     pub fn existing() -> Result<Vec<Self>, RuntimeDirError> {
-        let mut paths = vec![own_path()];
-        if std::env::var_os(VARIABLE).is_none() && paths[0] != Path::new(OF_ROOT) {
-            paths.push(OF_ROOT.into());
+        let mut found: Vec<Self> = Self::opened(own_path())?.into_iter().collect();
+        if named(VARIABLE).is_none() && !rustix::process::geteuid().is_root() {
+            found.extend(Self::opened(OF_ROOT.into())?);
+        }
+        Ok(found)
+    }
+
+    /// As [`RuntimeDir::existing`], for files that a loop writes: each directory is followed by
+    /// that of [`RuntimeDir::own_in_memory`]. One that another user has made is left out: nobody
+    /// can keep others from their files by taking its name.
+    ///
+    /// # Errors
+    /// As [`RuntimeDir::existing`].
+    pub fn existing_in_memory() -> Result<Vec<Self>, RuntimeDirError> {
+        let mut found = Self::existing()?;
+        if named(VARIABLE).is_some() {
+            return Ok(found);
         }
 
-        let is_missing = |why: &RuntimeDirError| matches!(why, RuntimeDirError::System { source, .. } if source.kind() == ErrorKind::NotFound);
-        let opened = paths.into_iter().map(Self::open);
-        opened.filter(|it| !it.as_ref().is_err_and(is_missing)).collect()
+        let user = rustix::process::geteuid().as_raw();
+        let own = found.iter().position(|it| it.path == own_path()).map_or(0, |place| place + 1);
+        let second = |user| Self::opened(in_memory_path(user)).ok().flatten();
+        if own_path() != in_memory_path(user)
+            && let Some(directory) = second(user)
+        {
+            found.insert(own, directory);
+        }
+        if user != 0 {
+            found.extend(second(0));
+        }
+        Ok(found)
+    }
+
+    /// Opens a directory; `None` if it is missing.
+    fn opened(path: PathBuf) -> Result<Option<Self>, RuntimeDirError> {
+        match Self::open(path) {
+            Err(RuntimeDirError::System { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                Ok(None)
+            }
+            opened => opened.map(Some),
+        }
+    }
+
+    fn is_in_memory(&self) -> bool {
+        let of = rustix::fs::fstatfs(&self.descriptor);
+        of.is_ok_and(|found| IN_MEMORY.contains(&found.f_type))
     }
 
     fn open(path: PathBuf) -> Result<Self, RuntimeDirError> {
@@ -190,14 +253,17 @@ impl AsFd for RuntimeDir {
     }
 }
 
+/// Returns the path in a variable; an empty one is none.
+fn named(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).filter(|it| !it.is_empty()).map(PathBuf::from)
+}
+
 fn own_path() -> PathBuf {
-    let named =
-        |variable| std::env::var_os(variable).filter(|it| !it.is_empty()).map(PathBuf::from);
     path_for(
         rustix::process::geteuid().as_raw(),
         named(VARIABLE),
         named("XDG_RUNTIME_DIR"),
-        |path| path.is_dir(),
+        Path::is_dir,
     )
 }
 
@@ -218,8 +284,12 @@ fn path_for(
     let of_system = || Some(PathBuf::from(format!("/run/user/{user}"))).filter(|it| exists(it));
     match of_session.or_else(of_system) {
         Some(parent) => parent.join("onbeat"),
-        None => format!("/dev/shm/onbeat-{user}").into(),
+        None => in_memory_path(user),
     }
+}
+
+fn in_memory_path(user: u32) -> PathBuf {
+    format!("/dev/shm/onbeat-{user}").into()
 }
 
 #[cfg(test)]
@@ -236,6 +306,17 @@ mod tests {
         assert_eq!(path(7, None, None, true), Path::new("/run/user/7/onbeat"));
         assert_eq!(path(7, None, None, false), Path::new("/dev/shm/onbeat-7"));
         assert_eq!(path(0, Some("/own"), None, true), Path::new("/own"));
+    }
+
+    #[test]
+    fn files_of_a_loop_are_in_memory_wherever_the_user_named_no_directory() {
+        if named(VARIABLE).is_some() {
+            return assert!(RuntimeDir::own_in_memory().is_ok(), "as the user wishes");
+        }
+        let directory = RuntimeDir::own_in_memory().unwrap();
+        let is_there = |it: &RuntimeDir| it.path == directory.path;
+        assert!(directory.is_in_memory(), "{}", directory.path.display());
+        assert!(RuntimeDir::existing_in_memory().unwrap().iter().any(is_there));
     }
 
     #[test]

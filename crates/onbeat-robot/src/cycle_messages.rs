@@ -3,7 +3,7 @@
 //! The lengths of all arrays are those of the bus, so each field has a fixed place in the message,
 //! and encoding it is copying. `docs/ring.md` describes the channel.
 
-use onbeat_control::{Channel, Joint, RecordType, RingError, RingSettings, RingWriter};
+use onbeat_control::{Channel, Joint, RecordType, RingError, RingSettings, RingWatch, RingWriter};
 use onbeat_ethercat::layout::{DeviceLayout, Layout, MappedValue};
 use onbeat_ethercat::step::{BusCycle, RobotState};
 use onbeat_message::own;
@@ -92,6 +92,13 @@ impl CycleMessages {
         self.message.set_cycle(cycle, times_ns);
         self.message.set_image(inputs, outputs);
         self.writer.publish(cycle.release_ns, &self.message.bytes);
+    }
+
+    /// Returns a watch over the ring's file for another thread; `None` if the system refuses it a
+    /// descriptor.
+    #[must_use]
+    pub fn watch(&self) -> Option<RingWatch> {
+        self.writer.watch().ok()
     }
 
     /// Prepares the next publication outside the time-critical part of a cycle.

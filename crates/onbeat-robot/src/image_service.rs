@@ -9,7 +9,9 @@ use onbeat_rt::sys::Monotonic;
 
 use super::bus::{Bus, BusCounts, BusTransfer, Wire};
 use crate::cycle_messages::{CycleMessages, JointSample};
-use onbeat_control::{BusSide, ColdSide, Counter, DeviceState, Presence, RequestJob, Timed};
+use onbeat_control::{
+    BusSide, ColdSide, Counter, DeviceState, Presence, RequestJob, RingWatch, Timed,
+};
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
 
@@ -118,6 +120,8 @@ pub struct BackgroundService {
     cold: ColdSide,
     transfers: Transfers,
     job: Option<RequestJob>,
+    /// Until the ring of cycles was found truncated.
+    ring: Option<RingWatch>,
 }
 
 /// Serves an image. With a controller of this process, it provides the outputs; without one, the
@@ -146,7 +150,7 @@ pub fn serve(
         counted: BusCounts::default(),
         messages: None,
     };
-    (controller, serving, BackgroundService { cold, transfers, job: None })
+    (controller, serving, BackgroundService { cold, transfers, job: None, ring: None })
 }
 
 impl CycleService {
@@ -287,6 +291,20 @@ fn state<W: Wire>(bus: &Bus<W>, device: usize) -> DeviceState {
 }
 
 impl BackgroundService {
+    /// Watches the file of the ring of cycles too.
+    #[must_use]
+    pub fn watching(mut self, ring: Option<RingWatch>) -> Self {
+        self.ring = ring;
+        self
+    }
+
+    /// Returns once, as a sentence, that the ring of cycles was truncated: the loop cannot see it.
+    pub fn ring_fault(&mut self) -> Option<String> {
+        let why = self.ring.as_ref()?.check().err()?;
+        self.ring = None;
+        Some(why.to_string())
+    }
+
     /// Carries requests. Call it every few milliseconds.
     pub fn run_once(&mut self) {
         if self.job.is_none()

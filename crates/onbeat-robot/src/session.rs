@@ -49,7 +49,7 @@ use onbeat::cause::{Cause, Explanation};
 use onbeat::load::Load;
 use onbeat::probe::description::OnGrid;
 use onbeat::probe::{BlockPlan, Interruptions, Run, RunError};
-use onbeat::record::{MotionNote, Note, Recorder, RobotNote, RunFile};
+use onbeat::record::{MotionNote, Note, Recorder, Remark, RobotNote, RunFile};
 use onbeat_control::BusSide;
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::layout::Layout;
@@ -142,6 +142,10 @@ pub trait SessionObserver {
     fn event(&mut self, event: &Event, device: &str);
     /// Shows what happened to the load, in words.
     fn load(&mut self, words: &str) {
+        let _ = words;
+    }
+    /// Shows that other processes receive no more cycles, in words.
+    fn ring(&mut self, words: &str) {
         let _ = words;
     }
 }
@@ -238,7 +242,9 @@ impl<'r, W: Wire + Send> Session<'r, W> {
         let outlets = Outlets { seen: seen_in, robot: robot_in, bus: bus_in };
 
         let orders = RobotCommands::default();
-        let (serving, mut attending) = plan.image.map(served).unzip();
+        let watch = plan.messages.as_ref().and_then(CycleMessages::watch);
+        let (serving, attending) = plan.image.map(served).unzip();
+        let mut attending = attending.map(|it: BackgroundService| it.watching(watch));
         let serving = serving.map(|serving| serving.with_messages(plan.messages));
         let show_every = plan.view_every_ns / period_ns.max(1);
         let (windows_in, windows) = window_channel(file.note.clone());
@@ -269,6 +275,10 @@ impl<'r, W: Wire + Send> Session<'r, W> {
             }
 
             attending.iter_mut().for_each(BackgroundService::run_once);
+            if let Some(sentence) = attending.as_mut().and_then(BackgroundService::ring_fault) {
+                observer.ring(&sentence);
+                let _ = recorder.writer().note(&Note::Remark(Remark { sentence }));
+            }
             if let Some(load) = &mut load {
                 load.note_events(recorder, &mut |words| observer.load(&words));
             }

@@ -15,24 +15,30 @@ import json
 import mmap
 import os
 import re
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
+from . import runtime_dir
 from .definition import Layout, parse
 from .errors import OnbeatError
+from .runtime_dir import Refused
 
-_DIRECTORY = Path("/dev/shm")
-_PREFIX = "onbeat:"
 _MAGIC = int.from_bytes(b"ONBEATRG", "little")
 _VERSION = 1
 #: Words of the header.
 _STATE, _WRITTEN = 5, 40
 _HEADER_BYTES = 384
+#: Maximum length of a schema and of a description, of a ring, and unit of the allocated size of a file, in bytes.
+_MOST_TEXT, _MOST_BYTES, _BLOCK_BYTES = 16 << 20, 1536 << 20, 512
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}:[A-Za-z0-9_.-]{1,64}")
 #: Words of a slot before its payload: sequence, time, length.
 _HEAD_WORDS = 3
+#: A writer of a billion records a second reaches it after a century.
+_MOST_RECORDS = 1 << 62
 #: Interval between two looks at an empty ring, and between two checks of its writer, in s.
 _LOOK_EVERY, _CHECK_EVERY = 0.0005, 0.1
 _PID_BITS = 22
@@ -57,9 +63,20 @@ class WriterEnded(RingError):
 
 
 def channels() -> list[str]:
-    """Returns the names of all channels on this machine, such as `walker/cycle`."""
-    found = (path.name[len(_PREFIX) :].split(":") for path in _DIRECTORY.glob(_PREFIX + "*:*"))
-    return sorted("/".join(parts) for parts in found if len(parts) == 2)
+    """Returns the names of all channels of this user and of root, such as `walker/cycle`.
+
+    Raises `onbeat.runtime_dir.Refused` if a directory of shared objects cannot be trusted.
+    """
+    found = set()
+    with runtime_dir.existing() as directories:
+        for directory in directories:
+            for name in filter(_NAME.fullmatch, directory.names()):
+                try:
+                    os.close(directory.open_file(name, _MOST_BYTES))
+                except (Refused, FileNotFoundError):
+                    continue
+                found.add(name.replace(":", "/"))
+    return sorted(found)
 
 
 def open(channel: str, start: str = "newest") -> "Reader":  # noqa: A001 (as onbeat.ring.open)
@@ -130,6 +147,33 @@ def _bits(image: np.ndarray, at: int, bits: int) -> np.ndarray:
     return (whole << np.uint64(unused)).view("i8") >> np.int64(unused)
 
 
+def _is_consistent(head: list[int]) -> bool:
+    """Checks the sizes in a header against each other."""
+    total, slots, slot_bytes, slots_at = head[2], head[6], head[7], head[8]
+    schema_bytes, description_at, description_bytes = head[9], head[10], head[11]
+    if total > _MOST_BYTES or max(schema_bytes, description_bytes) > _MOST_TEXT:
+        return False
+    if slots < 2 or slots & (slots - 1) or slot_bytes < 64 or slot_bytes % 64:
+        return False
+    is_in_order = description_at == _HEADER_BYTES + _whole_lines(schema_bytes)
+    return (
+        is_in_order
+        and slots_at == description_at + _whole_lines(description_bytes)
+        and total == slots_at + slots * slot_bytes
+    )
+
+
+def _whole_lines(length: int) -> int:
+    return (length + 63) // 64 * 64
+
+
+def _description(text: str, path: Path) -> dict:
+    try:
+        return json.loads(text) if text else {}
+    except ValueError:
+        raise RingError(f"{path} is not a ring of onbeat: its description is not valid JSON") from None
+
+
 class Reader:
     """The reading end of a channel."""
 
@@ -139,43 +183,62 @@ class Reader:
         if start not in ("newest", "oldest"):
             raise ValueError(f"start is {start!r}; use 'newest' or 'oldest'")
         self.channel = channel
-        self._map(_DIRECTORY / (_PREFIX + channel.replace("/", ":")))
+        self._map(*self._find())
         self._received = 0
         self._lost = 0
         self._layout: Layout | None = None
-        newest = int(self._words[_WRITTEN])
+        newest = self._newest()
         self._next = newest + 1 if start == "newest" else max(newest - (self._slots - 2), 1)
 
-    def _map(self, path: Path) -> None:
+    def _find(self) -> tuple[int, Path]:
+        """Opens the file of the channel in the first directory that has one."""
+        name = self.channel.replace("/", ":")
+        with runtime_dir.existing() as directories:
+            for directory in directories:
+                try:
+                    return directory.open_file(name, _MOST_BYTES), directory.path / name
+                except FileNotFoundError:
+                    continue
+        others = ", ".join(channels()) or "none"
+        raise NoChannel(f"channel {self.channel} does not exist; there are: {others}")
+
+    def _map(self, file: int, path: Path) -> None:
         try:
-            with path.open("rb") as file:
-                bytes_ = os.fstat(file.fileno()).st_size
-                if bytes_ < _HEADER_BYTES:
-                    raise RingError(f"{path} is not a complete ring; open it again in a moment")
-                self._memory = mmap.mmap(file.fileno(), bytes_, access=mmap.ACCESS_READ)
-        except FileNotFoundError:
-            others = ", ".join(channels()) or "none"
-            raise NoChannel(f"channel {self.channel} does not exist; there are: {others}") from None
-        self._words = np.frombuffer(self._memory, dtype="u8", count=bytes_ // 8)
-        head = [int(word) for word in self._words[:12]]
-        if head[0] != _MAGIC:
-            raise RingError(f"{path} is not a ring of onbeat")
-        if head[1] != _VERSION:
-            raise RingError(f"the ring of {self.channel} has version {head[1]}, this package reads {_VERSION}")
+            raw = os.pread(file, _HEADER_BYTES, 0)
+            if len(raw) < _HEADER_BYTES or not any(raw[:8]):
+                raise RingError(f"the ring of {self.channel} is not complete; open it again in a moment")
+            if int.from_bytes(raw[:8], sys.byteorder) != _MAGIC:
+                raise RingError(f"{path} is not a ring of onbeat: it begins with other bytes")
+            # The magic number is written last: what is read after it has been seen is complete.
+            head = [int(word) for word in np.frombuffer(os.pread(file, _HEADER_BYTES, 0), dtype="u8")]
+            if head[1] != _VERSION:
+                raise RingError(f"the ring of {self.channel} has version {head[1]}, this package reads {_VERSION}")
+            if not _is_consistent(head):
+                raise RingError(f"{path} is not a ring of onbeat: the sizes in its header contradict each other")
+            found = os.fstat(file)
+            held = min(found.st_size, found.st_blocks * _BLOCK_BYTES)
+            if held < head[2]:
+                sizes = f"its header states {head[2]} bytes, and {held} are allocated"
+                raise RingError(f"{path} is not a complete ring: {sizes}")
+            self._memory = mmap.mmap(file, head[2], access=mmap.ACCESS_READ)
+        finally:
+            os.close(file)
+        self._bytes = head[2]
+        self._words = np.frombuffer(self._memory, dtype="u8", count=head[2] // 8)
         self._writer = head[4]
         self._slots, slot_bytes, slots_at = head[6], head[7], head[8]
         slots = self._words[slots_at // 8 : slots_at // 8 + self._slots * slot_bytes // 8]
         self._ring = slots.reshape(self._slots, slot_bytes // 8)
         raw = bytes(self._memory[160:320])
         #: Name of the type, such as `onbeat_msgs/msg/Cycle`.
-        self.type = raw.split(b"\0")[0].decode()
+        self.type = raw.split(b"\0")[0].decode(errors="replace")
         #: Hash of the type, as ROS 2 writes it.
         self.hash = "RIHS01_" + bytes(self._memory[128:160]).hex()
         #: Definition of the type.
-        self.schema = bytes(self._memory[_HEADER_BYTES : _HEADER_BYTES + head[9]]).decode()
-        text = bytes(self._memory[head[10] : head[10] + head[11]]).decode()
+        self.schema = bytes(self._memory[_HEADER_BYTES : _HEADER_BYTES + head[9]]).decode(errors="replace")
+        text = bytes(self._memory[head[10] : head[10] + head[11]]).decode(errors="replace")
         #: The writer's text about this channel: joints, devices, values.
-        self.description: dict = json.loads(text) if text else {}
+        self.description: dict = _description(text, path)
         self._types = parse(self.type, self.schema)
 
     def __enter__(self) -> "Reader":
@@ -189,10 +252,17 @@ class Reader:
         del self._words, self._ring
         self._memory.close()
 
+    def _newest(self) -> int:
+        """Returns the number of the newest record."""
+        newest = int(self._words[_WRITTEN])
+        if newest > _MOST_RECORDS:
+            raise RingError(f"the ring of {self.channel} states {newest} records, more than can have been written")
+        return newest
+
     @property
     def pending(self) -> int:
         """Number of records published and not yet read."""
-        return max(int(self._words[_WRITTEN]) + 1 - self._next, 0)
+        return max(self._newest() + 1 - self._next, 0)
 
     def has_new(self) -> bool:
         """Whether a record can be read at once."""
@@ -219,7 +289,7 @@ class Reader:
 
     def latest(self) -> np.void | None:
         """Returns the newest record, and passes over those before it without counting them as lost."""
-        self._next = max(self._next, int(self._words[_WRITTEN]))
+        self._next = max(self._next, self._newest())
         batch = self._take(1)
         return batch.records[0] if len(batch) else None
 
@@ -247,6 +317,9 @@ class Reader:
             time.sleep(min(_LOOK_EVERY, max(end - now, 0)))
 
     def _check_alive(self) -> None:
+        if (left := self._memory.size()) < self._bytes:
+            sizes = f"{left} of its {self._bytes} bytes are left, and no record can be read"
+            raise RingError(f"the ring of {self.channel} was truncated: {sizes}; start its writer again")
         state = int(self._words[_STATE])
         if self.pending:
             return
@@ -268,7 +341,7 @@ class Reader:
         """Copies records, then drops, as lost, those that the writer has overwritten in the meantime."""
         lost = 0
         while True:
-            newest = int(self._words[_WRITTEN])
+            newest = self._newest()
             behind = newest - self._next
             if behind >= self._slots - 1:
                 lost += self._skip_to(newest)
@@ -277,7 +350,7 @@ class Reader:
             numbers = np.arange(self._next, last + 1, dtype="u8")
             copied, overwritten = self._copy(numbers)
             if overwritten == len(numbers) > 0:
-                lost += self._skip_to(int(self._words[_WRITTEN]))
+                lost += self._skip_to(self._newest())
                 continue
             self._next = last + 1
             self._lost += overwritten
@@ -315,6 +388,8 @@ class Reader:
             return Batch(numbers, copied[:, 1], np.empty(0, dtype), lost, self.description)
         length = int(copied[0, 2])
         payload = copied[:, _HEAD_WORDS:].view("u1")
+        if length > payload.shape[1]:
+            raise RingError(f"a record of {self.channel} states {length} bytes, and a slot has {payload.shape[1]}")
         if self._layout is None or not self._layout.fits(payload[:1]).all():
             self._layout = Layout(self._types, self.type, payload[0, :length].tobytes())
         same = (copied[:, 2] == length) & self._layout.fits(payload)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use onbeat::report::table::{Column, Row, Table};
 use onbeat::report::units::count;
-use onbeat_control::{Reading, RingError, RingReader, Start, channels};
+use onbeat_control::{FoundChannels, Reading, RingError, RingHead, RingReader, Start};
 use onbeat_message::{TypeSet, Value, generate, own};
 use serde_json::{Map, Value as Json, json};
 
@@ -40,33 +40,34 @@ pub(crate) fn run(command: &Message) -> Result<ExitVerdict, Failure> {
 }
 
 fn list(options: &ListOptions) -> Result<ExitVerdict, Failure> {
-    // A channel may end between the two calls.
-    let readers = channels().into_iter().filter_map(|it| RingReader::open(&it, Start::Newest).ok());
-    let readers: Vec<RingReader> = readers.collect();
+    let found = FoundChannels::look()?;
+    for why in found.ignored.iter().chain(&found.denied) {
+        advise(Tone::Careful, &format!("ignored: {why}"));
+    }
     if options.json {
-        let all: Vec<Json> = readers.iter().map(listed_json).collect();
+        let all: Vec<Json> = found.rings.iter().map(listed_json).collect();
         print_json(&Json::from(all))?;
         return Ok(ExitVerdict::Holds);
     }
 
-    if readers.is_empty() {
+    if found.rings.is_empty() {
         let starts = "`onbeat robot run --name NAME` and `onbeat bus run` publish one";
         advise(Tone::Plain, &format!("there are no channels; {starts}"));
         return Ok(ExitVerdict::Holds);
     }
 
-    let row = |reader: &RingReader| {
-        let (pid, process) = reader.writer();
-        let writer = match reader.check_alive() {
+    let row = |ring: &RingHead| {
+        let (pid, process) = ring.writer();
+        let writer = match ring.check_alive() {
             Ok(()) => format!("{process} ({pid})"),
             Err(_) => "has ended".to_owned(),
         };
         let entries = [
-            reader.channel().to_string(),
-            reader.record_type().name,
+            ring.channel().to_string(),
+            ring.type_name(),
             writer,
-            count(reader.newest()),
-            count(reader.records() as u64),
+            count(ring.newest()),
+            count(ring.records()),
         ];
         Row { entries: entries.into_iter().map(Into::into).collect(), begins_group: false }
     };
@@ -77,21 +78,20 @@ fn list(options: &ListOptions) -> Result<ExitVerdict, Failure> {
             .into_iter()
             .chain(["records", "kept"].map(Column::figures))
             .collect(),
-        rows: readers.iter().map(row).collect(),
+        rows: found.rings.iter().map(row).collect(),
         legend: Vec::new(),
     };
     say(Tone::Plain, table.to_text(columns()).trim_end());
     Ok(ExitVerdict::Holds)
 }
 
-fn listed_json(reader: &RingReader) -> Json {
-    let (pid, process) = reader.writer();
-    let record_type = reader.record_type();
+fn listed_json(ring: &RingHead) -> Json {
+    let (pid, process) = ring.writer();
     json!({
-        "channel": reader.channel().to_string(), "type": record_type.name,
-        "hash": format!("RIHS01_{}", hex_of(&record_type.hash)),
-        "writer": { "pid": pid, "name": process, "alive": reader.check_alive().is_ok() },
-        "generation": reader.generation(), "records": reader.newest(), "kept": reader.records(),
+        "channel": ring.channel().to_string(), "type": ring.type_name(),
+        "hash": format!("RIHS01_{}", hex_of(&ring.type_hash())),
+        "writer": { "pid": pid, "name": process, "alive": ring.check_alive().is_ok() },
+        "generation": ring.generation(), "records": ring.newest(), "kept": ring.records(),
     })
 }
 

@@ -196,9 +196,11 @@ pub(crate) fn setting(options: &LoopArguments, thread: ThreadChoice, duration_ns
 /// The first cycles of a block run with cold caches, and are in no series.
 const WARMUP_CYCLES: u64 = 10;
 
-/// Undoes the changes of an interrupted onbeat before anything else.
+/// Undoes the changes of an interrupted onbeat before anything else. A refused directory of shared
+/// objects is reported by what uses it.
 pub(crate) fn repair_first() -> Result<(), Failure> {
-    for sentence in repair::put_back(onbeat_tune::UndoMode::Careful)?.0 {
+    let undone = repair::put_back(onbeat_tune::UndoMode::Careful)?;
+    for sentence in undone.sentences.into_iter().chain(undone.ignored) {
         crate::term::advise(crate::term::Tone::Careful, &sentence);
     }
     Ok(())

@@ -1,14 +1,26 @@
 //! `onbeat repair`: undoes changes left by an interrupted onbeat.
 
 use onbeat::load::kill_session;
-use onbeat_control::remove_leftovers;
+use onbeat_control::{FoundChannels, RingError, remove_leftovers};
 use onbeat_tune::{LiveHost, UndoMode};
 
 use super::tune::record::kept_sentence;
 use super::{ExitVerdict, Failure};
 use crate::cli::RepairOptions;
 use crate::state::journal_directory;
-use crate::term::{Tone, say};
+use crate::term::{Tone, advise, say};
+
+/// What was undone.
+pub(crate) struct Undone {
+    /// As sentences.
+    pub(crate) sentences: Vec<String>,
+    /// Whether nothing is left to undo.
+    is_settled: bool,
+    /// Files among those of onbeat that are not onbeat's, as sentences.
+    pub(crate) ignored: Vec<String>,
+    /// Why the directory of shared objects was not looked at.
+    refused: Option<RingError>,
+}
 
 pub(crate) fn run(options: RepairOptions) -> Result<ExitVerdict, Failure> {
     let mode = match options {
@@ -17,8 +29,11 @@ pub(crate) fn run(options: RepairOptions) -> Result<ExitVerdict, Failure> {
         RepairOptions { .. } => UndoMode::Careful,
     };
 
-    let (sentences, settled) = put_back(mode)?;
-    if sentences.is_empty() {
+    let Undone { sentences, is_settled, ignored, refused } = put_back(mode)?;
+    for sentence in ignored {
+        advise(Tone::Careful, &sentence);
+    }
+    if sentences.is_empty() && refused.is_none() {
         say(Tone::Plain, "nothing to undo: no onbeat was interrupted");
     }
 
@@ -29,12 +44,15 @@ pub(crate) fn run(options: RepairOptions) -> Result<ExitVerdict, Failure> {
         say(Tone::Plain, &sentence);
     }
 
-    Ok(if settled { ExitVerdict::Holds } else { ExitVerdict::Undecided })
+    match refused {
+        Some(why) => Err(why.into()),
+        None if is_settled => Ok(ExitVerdict::Holds),
+        None => Ok(ExitVerdict::Undecided),
+    }
 }
 
-/// Undoes the changes, and returns what was done, as sentences, and whether nothing is left. While
-/// another onbeat runs, its changes are its own.
-pub(crate) fn put_back(mode: UndoMode) -> Result<(Vec<String>, bool), Failure> {
+/// Undoes the changes. While another onbeat runs, its changes are its own.
+pub(crate) fn put_back(mode: UndoMode) -> Result<Undone, Failure> {
     let host = LiveHost::killing_sessions_by(kill_session);
     let repaired = onbeat_tune::repair::repair_as(&journal_directory(), &host, mode)?;
     let finished: Vec<_> = repaired
@@ -55,5 +73,10 @@ pub(crate) fn put_back(mode: UndoMode) -> Result<(Vec<String>, bool), Failure> {
             .push(format!("removed the images of killed bus processes: {}", images.join(", ")));
     }
 
-    Ok((sentences, finished.iter().all(|one| one.is_settled())))
+    let (ignored, refused) = match FoundChannels::look() {
+        Ok(found) => (found.ignored.iter().map(|why| format!("ignored: {why}")).collect(), None),
+        Err(why) => (Vec::new(), Some(why)),
+    };
+    let is_settled = finished.iter().all(|one| one.is_settled());
+    Ok(Undone { sentences, is_settled, ignored, refused })
 }

@@ -365,6 +365,10 @@ impl SessionObserver for Screen {
     fn load(&mut self, words: &str) {
         self.line(words);
     }
+
+    fn ring(&mut self, words: &str) {
+        self.line(words);
+    }
 }
 
 /// Shows the last view and the figures of the loop, and returns the verdict.

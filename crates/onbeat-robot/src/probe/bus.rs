@@ -33,7 +33,7 @@ use crate::motion::WindowRecorder;
 use onbeat::probe::Setting;
 use onbeat::probe::description::{self, Body, Companion, Defaults, Given, Parts, ProbeError};
 use onbeat::probe::timer::work;
-use onbeat::record::{Figures, Recorder, Series};
+use onbeat::record::{Figures, Note, Recorder, Remark, Series};
 use onbeat_control::{Image, ImageSettings, Sharing, group_id};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
@@ -106,6 +106,7 @@ pub(super) fn open(
     let messages = CycleMessages::create(name, &layout, &[], setting.period_ns)
         .map_err(BusProbeError::from)?;
     let (controller, serving, background) = image_service::serve(image, controller);
+    let background = background.watching(messages.watch());
     let mut rig = Rig::bring_up(&wanted, controller, world)?;
     rig.serving = Some(serving.with_messages(Some(messages)));
     let mut parts = parts(rig);
@@ -484,6 +485,9 @@ impl Companion for WithImageService {
 
     fn look(&mut self, recorder: &mut Recorder) -> Flow {
         self.background.run_once();
+        if let Some(sentence) = self.background.ring_fault() {
+            let _ = recorder.writer().note(&Note::Remark(Remark { sentence }));
+        }
         self.inner.look(recorder)
     }
 

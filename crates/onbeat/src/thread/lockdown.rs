@@ -1,6 +1,7 @@
 //! A system-call filter that kills the process when its loop makes an unexpected system call.
 //!
-//! It allows the calls on the front page of [`onbeat_rt`], and those that end a thread.
+//! It allows the calls on the front page of [`onbeat_rt`], those that end a thread, and the mapping
+//! that replaces a truncated ring.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -64,12 +65,18 @@ const ALLOWED: [libc::c_long; 11] = [
     libc::SYS_exit_group,
 ];
 
+/// The only mapping that is permitted: pages of zeros in place of a truncated ring, made by the
+/// handler of SIGBUS (`onbeat_control::truncation`). An allocator maps without `MAP_FIXED`.
+const MAPS_ZEROS: u32 = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED).cast_unsigned();
+
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
 /// Offsets in `struct seccomp_data` (`include/uapi/linux/seccomp.h`).
 const NUMBER_AT: u32 = 0;
 const ARCH_AT: u32 = 4;
+/// Low half of the fourth argument, the flags of mmap; both processors are little-endian.
+const FLAGS_AT: u32 = 16 + 3 * 8;
 
 /// Restricts the calling thread to the system calls of a loop; any other call kills the process
 /// with `SIGSYS`. This cannot be undone.
@@ -84,6 +91,11 @@ pub fn lockdown(ports: LoopPorts) -> Result<(), LockdownError> {
         instruction(JUMP_IF_EQUAL, 1, 0, arch),
         instruction(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
         instruction(LOAD_WORD, 0, 0, NUMBER_AT),
+        instruction(JUMP_IF_EQUAL, 0, 4, u32::try_from(libc::SYS_mmap).unwrap_or(u32::MAX)),
+        instruction(LOAD_WORD, 0, 0, FLAGS_AT),
+        instruction(JUMP_IF_EQUAL, 0, 1, MAPS_ZEROS),
+        instruction(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
+        instruction(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
     ];
     let of_ports: &[libc::c_long] = if ports == LoopPorts::Open { &OF_PORTS } else { &[] };
     let allowed = [&ALLOWED, of_ports].concat();

@@ -1,7 +1,6 @@
 package onbeat;
 
 import java.io.Closeable;
-import java.io.File;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -12,8 +11,8 @@ import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.Paths;
-import java.nio.file.StandardOpenOption;
 import java.util.Arrays;
+import java.util.TreeSet;
 import java.util.concurrent.locks.LockSupport;
 
 /**
@@ -26,6 +25,9 @@ public final class Ring implements Closeable {
             .order(ByteOrder.nativeOrder()).getLong();
     private static final long VERSION = 1;
     private static final int HEADER_BYTES = 384;
+    /** Largest ring, and longest schema and description, in bytes. */
+    private static final long MOST_BYTES = 1536L << 20;
+    private static final long MOST_TEXT = 16L << 20;
     private static final int STATE = 40;
     private static final int WRITTEN = 320;
     /** Bytes of a slot before its payload: sequence, time, length. */
@@ -72,39 +74,104 @@ public final class Ring implements Closeable {
     /**
      * Opens a channel, such as {@code walker/cycle}, for records from now on.
      *
-     * @throws OnbeatException if the channel does not exist
+     * @throws OnbeatException if the channel does not exist, or its file is not trusted or not a complete ring
      */
     public static Ring open(String channel) {
         if (!channel.matches("[\\w.-]{1,64}/[\\w.-]{1,64}")) {
             throw new OnbeatException(OnbeatException.NO_CHANNEL, channel + " is not a channel; write NAME/TOPIC");
         }
-        Path path = Paths.get("/dev/shm", "onbeat:" + channel.replace('/', ':'));
-        try (FileChannel file = FileChannel.open(path, StandardOpenOption.READ)) {
-            if (file.size() < HEADER_BYTES || file.size() > Integer.MAX_VALUE) {
-                throw new OnbeatException(OnbeatException.NOT_A_RING, path + " is not a complete ring");
+        String name = channel.replace('/', ':');
+        for (RuntimeDirectory directory : RuntimeDirectory.existing()) {
+            Path path = directory.path.resolve(name);
+            try (FileChannel file = directory.open(name, MOST_BYTES)) {
+                return new Ring(channel, mapped(channel, path, file));
+            } catch (NoSuchFileException none) {
+                continue;
+            } catch (IOException why) {
+                throw new OnbeatException(OnbeatException.NOT_A_RING, "cannot open " + path + ": " + why.getMessage());
             }
-            MappedByteBuffer memory = file.map(FileChannel.MapMode.READ_ONLY, 0, file.size());
-            memory.order(ByteOrder.nativeOrder());
-            if (memory.getLong(0) != MAGIC || memory.getLong(8) != VERSION) {
-                throw new OnbeatException(OnbeatException.NOT_A_RING, path + " is not a ring of version " + VERSION);
-            }
-            return new Ring(channel, memory);
-        } catch (NoSuchFileException none) {
-            String others = String.join(", ", channels());
-            String sentence = "channel " + channel + " does not exist; there are: " + (others.isEmpty() ? "none" : others);
-            throw new OnbeatException(OnbeatException.NO_CHANNEL, sentence);
-        } catch (IOException why) {
-            throw new OnbeatException(OnbeatException.NOT_A_RING, "cannot open " + path + ": " + why.getMessage());
         }
+        String others = String.join(", ", channels());
+        String sentence = "channel " + channel + " does not exist; there are: " + (others.isEmpty() ? "none" : others);
+        throw new OnbeatException(OnbeatException.NO_CHANNEL, sentence);
     }
 
-    /** Returns the names of all channels on this machine. */
+    /** Maps a ring whose header agrees with itself and with the file. */
+    private static MappedByteBuffer mapped(String channel, Path path, FileChannel file) throws IOException {
+        ByteBuffer header = header(file);
+        if (header.limit() < HEADER_BYTES || header.getLong(0) == 0) {
+            throw notARing("the ring of " + channel + " is not complete; open it again in a moment");
+        }
+        if (header.getLong(0) != MAGIC) throw notARing(path + " is not a ring of onbeat: it begins with other bytes");
+        // The magic number is written last: what is read after it has been seen is complete.
+        header = header(file);
+        if (header.getLong(8) != VERSION) {
+            throw notARing("the ring of " + channel + " has version " + header.getLong(8) + ", this client reads " + VERSION);
+        }
+        if (!isConsistent(header)) {
+            throw notARing(path + " is not a ring of onbeat: the sizes in its header contradict each other");
+        }
+        long total = header.getLong(16);
+        if (file.size() < total) {
+            throw notARing(path + " is not a complete ring: its header states " + total + " bytes, and " + file.size()
+                    + " are allocated");
+        }
+        MappedByteBuffer memory = file.map(FileChannel.MapMode.READ_ONLY, 0, total);
+        memory.order(ByteOrder.nativeOrder());
+        return memory;
+    }
+
+    private static ByteBuffer header(FileChannel file) throws IOException {
+        ByteBuffer header = ByteBuffer.allocate(HEADER_BYTES).order(ByteOrder.nativeOrder());
+        while (header.hasRemaining() && file.read(header, header.position()) > 0) continue;
+        header.limit(header.position());
+        return header;
+    }
+
+    /** Checks the sizes in a header against each other. */
+    private static boolean isConsistent(ByteBuffer header) {
+        long total = header.getLong(16);
+        long slots = header.getLong(48);
+        long slotBytes = header.getLong(56);
+        long slotsAt = header.getLong(64);
+        long schemaBytes = header.getLong(72);
+        long descriptionAt = header.getLong(80);
+        long descriptionBytes = header.getLong(88);
+        for (long text : new long[] {schemaBytes, descriptionBytes}) if (text < 0 || text > MOST_TEXT) return false;
+        for (long size : new long[] {total, slots, slotBytes}) if (size < 0 || size > MOST_BYTES) return false;
+        return slots >= 2 && Long.bitCount(slots) == 1 && slotBytes >= 64 && slotBytes % 64 == 0
+                && descriptionAt == HEADER_BYTES + wholeLines(schemaBytes)
+                && slotsAt == descriptionAt + wholeLines(descriptionBytes)
+                && total == slotsAt + slots * slotBytes;
+    }
+
+    private static long wholeLines(long length) {
+        return (length + 63) / 64 * 64;
+    }
+
+    private static OnbeatException notARing(String sentence) {
+        return new OnbeatException(OnbeatException.NOT_A_RING, sentence);
+    }
+
+    /**
+     * Returns the names of all channels of this user and of root.
+     *
+     * @throws OnbeatException if a directory of shared objects cannot be trusted
+     */
     public static String[] channels() {
-        String[] files = new File("/dev/shm").list((folder, name) -> name.startsWith("onbeat:"));
-        if (files == null) return new String[0];
-        Arrays.sort(files);
-        for (int i = 0; i < files.length; i++) files[i] = files[i].substring(7).replace(':', '/');
-        return files;
+        TreeSet<String> found = new TreeSet<>();
+        for (RuntimeDirectory directory : RuntimeDirectory.existing()) {
+            for (String name : directory.names()) {
+                if (!name.matches("[\\w.-]{1,64}:[\\w.-]{1,64}")) continue;
+                try {
+                    directory.open(name, MOST_BYTES).close();
+                    found.add(name.replace(':', '/'));
+                } catch (IOException | OnbeatException another) {
+                    continue;
+                }
+            }
+        }
+        return found.toArray(new String[0]);
     }
 
     /** Moves to the oldest record that is kept. */
