@@ -4,15 +4,35 @@
 //! browser's and MATLAB's readers of the same file, and no figure of a run comes near it; a difference of
 //! two clocks alone can be as large as the time since 1970 in nanoseconds.
 
+use std::ops::RangeInclusive;
+
+use super::note::Note;
+
 /// Largest whole number, and largest difference of clocks.
 const MOST: u64 = 1 << 53;
 const MOST_OFFSET: u64 = 1 << 62;
 /// Largest other number, such as a sum of squared nanoseconds.
 const MOST_FLOAT: f64 = 1e30;
 const OFFSET: &[u8] = b"offset";
+/// Steps of trends and of largest values, in seconds.
+const EVERY_SECONDS: RangeInclusive<f64> = 1e-9..=1e9;
 
-/// Returns the first number of a note that is out of range; the note is valid JSON.
-pub(super) fn out_of_range(json: &str) -> Option<&str> {
+/// Returns why a note is refused for a number; the note is valid JSON.
+pub(super) fn refusal(note: &Note, json: &str) -> Option<String> {
+    if let Some(number) = out_of_range(json) {
+        return Some(format!("a note with the number {number}, out of range"));
+    }
+    let every_s = match note {
+        Note::Trend(trend) => trend.every,
+        Note::Maxima(maxima) => maxima.every,
+        _ => return None,
+    };
+    let is_in_range = EVERY_SECONDS.contains(&every_s);
+    (!is_in_range).then(|| format!("a note with steps of {every_s} s, out of range"))
+}
+
+/// Returns the first number that is out of range.
+fn out_of_range(json: &str) -> Option<&str> {
     let bytes = json.as_bytes();
     let mut key = &bytes[..0];
     let mut at = 0;

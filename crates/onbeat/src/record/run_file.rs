@@ -31,8 +31,6 @@ const MOST_BYTES: u64 = 4 << 30;
 
 /// Longest time of a histogram line, in seconds: 30,000 years.
 const MOST_SECONDS: f64 = 1e12;
-/// Steps of trends and of largest values, in seconds.
-const EVERY_SECONDS: std::ops::RangeInclusive<f64> = 1e-9..=1e9;
 
 /// A file could not be read as a run file.
 #[derive(Debug, thiserror::Error)]
@@ -424,16 +422,8 @@ impl Parser<'_> {
             Err(why) => return Err(self.broken(&format!("a note that cannot be read ({why})"))),
         };
 
-        if let Some(number) = note_numbers::out_of_range(json) {
-            return Err(self.broken(&format!("a note with the number {number}, out of range")));
-        }
-        let every_s = match &note {
-            Note::Trend(trend) => Some(trend.every),
-            Note::Maxima(maxima) => Some(maxima.every),
-            _ => None,
-        };
-        if let Some(every) = every_s.filter(|every| !EVERY_SECONDS.contains(every)) {
-            return Err(self.broken(&format!("a note with steps of {every} s, out of range")));
+        if let Some(reason) = note_numbers::refusal(&note, json) {
+            return Err(self.broken(&reason));
         }
 
         if let (Note::Run(header), None) = (&note, &self.run) {
