@@ -20,7 +20,7 @@ fuzz_target!(|bytes: &[u8]| {
     summary.conclude(&runs, Some(3600.0));
     let loads: Vec<String> = summary.cells.iter().map(|cell| cell.load.clone()).collect();
     for load in &loads {
-        let _ = tables::by_tuning(&summary, load, Letters::Greek).to_text(100);
+        let _ = tables::by_tuning(&summary, load, Letters::Ascii).to_text(100);
     }
     let _ = serde_json::to_string(&summary).expect("a summary can be written");
 });
