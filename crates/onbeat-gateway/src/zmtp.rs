@@ -149,6 +149,9 @@ impl ZmtpDecoder {
                 return Err(NotZmtp);
             }
         }
+        // What was taken out is not held while the rest is waited for.
+        self.bytes.drain(..self.at);
+        self.at = 0;
         Ok(None)
     }
 
