@@ -19,7 +19,15 @@ fuzz_target!(|bytes: &[u8]| {
         let cell = Cell { tuning: stream.label.clone(), load: "unknown".to_owned() };
         let labels = ImportLabels { command: Vec::new(), file: "fuzz".to_owned(), cell };
         import::write(stream, &labels, &path).expect("a stream can be written");
-        let run = RunFile::read(&path).expect("a written run file can be read");
+        let run = match RunFile::read(&path) {
+            Ok(run) => run,
+            Err(why) => {
+                // Figures that no loop has are refused.
+                let why = why.to_string();
+                assert!(why.contains("range") || why.contains("2^53"), "{why}");
+                continue;
+            }
+        };
         let imported: u64 = stream.parts.iter().map(import::StreamPart::samples).fold(0, u64::saturating_add);
         let read: u64 = run.entries.iter().map(|entry| entry.counts.count()).fold(0, u64::saturating_add);
         assert_eq!(imported, read, "no sample is lost");

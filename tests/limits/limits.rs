@@ -72,6 +72,10 @@ const REASON_WITHIN: usize = 6;
 /// Files that may contain `unsafe`, with its purpose: what neither the standard library nor rustix
 /// offers safely.
 const UNSAFE_FILES: &[(&str, &str)] = &[
+    (
+        "crates/onbeat-host/src/rights.rs",
+        "the seccomp system call, the database of users, and the switch to another user",
+    ),
     ("crates/onbeat-c/src/last_error.rs", "names of functions that C calls"),
     ("crates/onbeat-c/src/ring.rs", "pointers that C hands over"),
     ("crates/onbeat-c/src/run_loop.rs", "pointers that C hands over"),

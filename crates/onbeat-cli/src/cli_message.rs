@@ -176,6 +176,9 @@ pub(crate) struct PlayOptions {
     /// Time before the first record, in which readers connect
     #[arg(long, default_value = "1s", value_parser = time_ns, value_name = "TIME")]
     pub(crate) delay: u64,
+    /// Memory limit for each record, chunk and reordering, in MiB
+    #[arg(long, default_value_t = 256, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) most_memory: u32,
     /// Play for this time; 0: until Ctrl-C or the log's end
     #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,
@@ -202,6 +205,12 @@ pub(crate) struct SendOptions {
     /// LCM definition, for LCM's own encoding [default: CDR]
     #[arg(long, value_name = "FILE.lcm")]
     pub(crate) file: Vec<PathBuf>,
+    /// Memory limit for records waiting for slow peers, in MiB
+    #[arg(long, default_value_t = 64, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) most_memory: u32,
+    /// User to continue as once started; needs root
+    #[arg(long, value_name = "USER")]
+    pub(crate) user: Option<String>,
     /// Send for this time; 0: until Ctrl-C or the writer's end
     #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,
@@ -235,6 +244,18 @@ pub(crate) struct ReceiveOptions {
     /// Longest message, in bytes
     #[arg(long, default_value_t = 65536, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     pub(crate) most_bytes: u32,
+    /// Memory limit for incomplete messages of all senders, in MiB
+    #[arg(long, default_value_t = 64, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) most_memory: u32,
+    /// Most LCM senders to follow
+    #[arg(long, default_value_t = 1024, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) most_senders: u32,
+    /// Time limit for all parts of a message to arrive
+    #[arg(long, default_value = "1s", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) most_age: u64,
+    /// User to continue as once started; needs root
+    #[arg(long, value_name = "USER")]
+    pub(crate) user: Option<String>,
     /// Receive for this time; 0: until Ctrl-C
     #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::account::ChannelAccount;
 use super::error::GatewayError;
-use super::lcm_packets::{LcmAccount, MOST_NAME};
+use super::lcm_packets::{LcmLimits, MOST_NAME};
+use super::limit_notice::LimitNotice;
 use super::network_encoding::NetworkEncoding;
 use super::transport::{Inlet, Outlet};
 use super::transport_message::{NetworkChannel, NumberedRecord};
@@ -40,6 +41,21 @@ pub struct SendOrder {
     /// Time limit in ns; 0 for none.
     #[serde(default)]
     pub for_ns: u64,
+    /// Memory for what waits for slow peers, of all of them together, in bytes.
+    #[serde(default = "most_memory")]
+    pub most_memory: usize,
+}
+
+fn most_memory() -> usize {
+    LcmLimits::default().most_memory
+}
+
+fn most_senders() -> usize {
+    LcmLimits::default().most_senders
+}
+
+const fn most_age_ns() -> u64 {
+    1_000_000_000
 }
 
 /// A channel of this machine, and its name on the network.
@@ -68,6 +84,15 @@ pub struct ReceiveOrder {
     /// Time limit in ns; 0 for none.
     #[serde(default)]
     pub for_ns: u64,
+    /// Memory for messages of which parts are missing, in bytes.
+    #[serde(default = "most_memory")]
+    pub most_memory: usize,
+    /// Senders of LCM whose numbers are followed.
+    #[serde(default = "most_senders")]
+    pub most_senders: usize,
+    /// Time within which all parts of a message must arrive, in ns.
+    #[serde(default = "most_age_ns")]
+    pub most_age_ns: u64,
 }
 
 /// A channel of a network, and the ring for it.
@@ -104,6 +129,14 @@ pub struct ReceiveAccount {
     pub published: u64,
     /// Messages that were too long for their ring.
     pub too_long: u64,
+    /// Messages of which parts were missing, dropped for memory and for their age; lost as well.
+    pub dropped_for_memory: u64,
+    /// As above.
+    pub dropped_for_age: u64,
+    /// Senders that were forgotten for others.
+    pub forgotten_senders: u64,
+    /// The most memory that messages of which parts were missing had at a time, in bytes.
+    pub most_held_bytes: usize,
 }
 
 /// What was sent to a network.
@@ -113,6 +146,8 @@ pub struct SendAccount {
     pub channels: Vec<ChannelAccount>,
     /// Records that were dropped because a peer did not read.
     pub dropped: u64,
+    /// Peers that were refused or disconnected at a limit.
+    pub refused_peers: u64,
     /// Records that were not sent, because they are not of the type of the `.lcm` files.
     pub not_encoded: u64,
 }
@@ -136,7 +171,7 @@ pub fn send(
     });
     let typed: Vec<_> = typed.collect();
     let encodings = encodings(order.channels.iter().map(|of| &of.lcm), &typed)?;
-    let mut outlet = Outlet::open(&order.to, &typed)?;
+    let mut outlet = Outlet::open(&order.to, &typed, order.most_memory)?;
     let until = limit(order.for_ns);
     ready()?;
 
@@ -170,7 +205,8 @@ pub fn send(
 
     empty(&mut outlet)?;
     let channels = readers.iter().zip(ends).map(|(reader, end)| account_of(reader, end)).collect();
-    Ok(SendAccount { channels, dropped: outlet.dropped(), not_encoded })
+    let (dropped, refused_peers) = (outlet.dropped(), outlet.refused_peers());
+    Ok(SendAccount { channels, dropped, refused_peers, not_encoded })
 }
 
 /// Returns why a channel has ended; an empty text while it has not.
@@ -221,13 +257,14 @@ fn encodings<'f>(
 }
 
 /// Receives messages until the time is over or `is_stopped` returns true. `ready` is given the size
-/// of the receive buffer, in bytes.
+/// of the receive buffer, in bytes; `warn` a sentence when a limit has been reached, at most every 10 s.
 ///
 /// # Errors
 /// [`GatewayError`].
 pub fn receive(
     order: &ReceiveOrder,
     ready: impl FnOnce(usize) -> Result<(), GatewayError>,
+    warn: impl Fn(&str),
     is_stopped: impl Fn() -> bool,
 ) -> Result<ReceiveAccount, GatewayError> {
     check_names(&order.from, order.channels.iter().map(|of| of.remote.as_str()))?;
@@ -240,7 +277,14 @@ pub fn receive(
     let typed: Vec<_> = typed.collect();
     let encodings = encodings(order.channels.iter().map(|of| &of.lcm), &typed)?;
     let mut targets: Vec<_> = order.channels.iter().zip(rings.into_iter().zip(encodings)).collect();
-    let mut inlet = Inlet::open(&order.from, &typed)?;
+    let limits = LcmLimits {
+        most_memory: order.most_memory,
+        most_senders: order.most_senders,
+        most_age: Duration::from_nanos(order.most_age_ns),
+        ..LcmLimits::default()
+    };
+    let mut inlet = Inlet::open(&order.from, &typed, limits)?;
+    let mut notice = LimitNotice::new(limits);
     let until = limit(order.for_ns);
     ready(inlet.buffer_bytes())?;
 
@@ -251,7 +295,11 @@ pub fn receive(
             checked = Instant::now();
             targets.iter().try_for_each(|(_, (ring, _))| ring.check())?;
         }
-        let Some(message) = inlet.receive()? else { continue };
+        let message = inlet.receive()?;
+        if let Some(sentence) = notice.sentence(&inlet.account(), Instant::now()) {
+            warn(&sentence);
+        }
+        let Some(message) = message else { continue };
         let is_for = |of: &ReceivedChannel| of.remote == message.name;
         for (of, (ring, encoding)) in targets.iter_mut().filter(|(of, _)| is_for(of)) {
             match encoding.to_ring(message.payload.clone()) {
@@ -265,8 +313,17 @@ pub fn receive(
         }
     }
 
-    let LcmAccount { received, lost, strange } = inlet.account();
-    Ok(ReceiveAccount { received, lost, strange: strange + account.strange, ..account })
+    let of_network = inlet.account();
+    Ok(ReceiveAccount {
+        received: of_network.received,
+        lost: of_network.lost,
+        strange: of_network.strange + account.strange,
+        dropped_for_memory: of_network.dropped_for_memory,
+        dropped_for_age: of_network.dropped_for_age,
+        forgotten_senders: of_network.forgotten_senders,
+        most_held_bytes: of_network.most_held_bytes,
+        ..account
+    })
 }
 
 /// Creates the ring for a channel.

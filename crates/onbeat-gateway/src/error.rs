@@ -47,8 +47,50 @@ pub enum GatewayError {
     Read {
         /// The file.
         path: PathBuf,
-        /// The reason of the reader of MCAP.
-        source: Box<mcap::McapError>,
+        /// Where it is not valid.
+        source: super::log_records::LogDefect,
+    },
+    /// More channels than rings are made for.
+    #[error(
+        "{path} has {channels} channels, and at most {most} are played at a time; name those to play"
+    )]
+    ManyChannels {
+        /// The file.
+        path: PathBuf,
+        /// Channels of the log.
+        channels: usize,
+        /// The limit.
+        most: usize,
+    },
+    /// A message is too long for a ring.
+    #[error(
+        "the longest message of {topic} has {bytes} bytes, and a channel of this machine takes at most {most}"
+    )]
+    LongMessage {
+        /// The channel of the log.
+        topic: String,
+        /// Length of the message.
+        bytes: usize,
+        /// The limit.
+        most: usize,
+    },
+    /// Rights cannot be given up.
+    #[error("cannot give up {what}: {source}")]
+    Rights {
+        /// What was to be given up.
+        what: &'static str,
+        /// The kernel's reason.
+        source: io::Error,
+    },
+    /// Another user cannot be had.
+    #[error(
+        "cannot continue as user {user}: {source}; --user is for root, and takes a name or a number"
+    )]
+    User {
+        /// The given name.
+        user: String,
+        /// The reason.
+        source: io::Error,
     },
     /// A log without messages.
     #[error("{path} has no messages")]

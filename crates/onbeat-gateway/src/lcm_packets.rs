@@ -3,8 +3,9 @@
 //! A message is one datagram (`LC02`), or several (`LC03`) if it is long. Numbers are big-endian
 //! (LCM, "UDP Multicast Protocol").
 
-use std::collections::HashMap;
-use std::net::SocketAddrV4;
+use std::collections::{BTreeMap, HashMap};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::{Duration, Instant};
 
 /// The first word of a message in one datagram: `LC02`.
 const SHORT: u32 = 0x4c43_3032;
@@ -51,38 +52,94 @@ pub fn datagrams(channel: &str, sequence: u32, payload: &[u8]) -> Vec<Vec<u8>> {
     (0..count).map(datagram).collect()
 }
 
+/// Bounds of what a receiver holds for its senders, whoever they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LcmLimits {
+    /// Memory for messages of which parts are missing, of all senders together, in bytes.
+    pub most_memory: usize,
+    /// Longest message, in bytes; at most 16 MiB.
+    pub most_message: usize,
+    /// Senders whose numbers are followed.
+    pub most_senders: usize,
+    /// Time after its first part within which a message must be complete.
+    pub most_age: Duration,
+}
+
+impl Default for LcmLimits {
+    fn default() -> Self {
+        Self {
+            most_memory: 64 << 20,
+            most_message: MOST_MESSAGE,
+            most_senders: 1024,
+            most_age: Duration::from_secs(1),
+        }
+    }
+}
+
 /// What a receiver has found so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LcmAccount {
     /// Complete messages, on all channels.
     pub received: u64,
-    /// Messages that did not arrive, or not completely: gaps in the senders' sequences.
+    /// Messages that did not arrive, or not completely: gaps in the senders' sequences, and messages
+    /// that were dropped at a limit.
     pub lost: u64,
     /// Datagrams that are not LCM's.
     pub strange: u64,
+    /// Messages dropped while parts were missing: for memory, and for their age.
+    pub dropped_for_memory: u64,
+    /// As above.
+    pub dropped_for_age: u64,
+    /// Senders forgotten for others, with what was held of them.
+    pub forgotten_senders: u64,
+    /// The most memory that was held at a time, in bytes.
+    pub most_held_bytes: usize,
 }
 
+/// Memory of a part beside its bytes, and of a message, as counted against the limit.
+const OF_A_PART: usize = 64;
+const OF_A_MESSAGE: usize = 192;
+
 /// Puts messages together, sender by sender, and counts what is missing.
+///
+/// A part takes memory of its own length; what a sender claims takes none. Beyond a limit, the host that
+/// holds the most loses its oldest message first, so that one host does not displace another.
 #[derive(Debug, Default)]
 pub struct LcmAssembler {
+    limits: LcmLimits,
     senders: HashMap<SocketAddrV4, Sender>,
+    hosts: HashMap<Ipv4Addr, HostShare>,
+    held_bytes: usize,
+    /// When messages were last checked for their age.
+    checked: Option<Instant>,
     account: LcmAccount,
 }
 
+/// What the senders of a host have.
+#[derive(Clone, Copy, Debug, Default)]
+struct HostShare {
+    senders: usize,
+    bytes: usize,
+}
+
 /// A sender, and its message of which parts have arrived.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Sender {
+    heard: Instant,
     next: Option<u32>,
     partial: Option<PartialMessage>,
 }
 
 #[derive(Debug)]
 struct PartialMessage {
+    begun: Instant,
     sequence: u32,
     channel: String,
-    payload: Vec<u8>,
-    missing: usize,
-    has: Vec<bool>,
+    bytes: usize,
+    count: usize,
+    /// Offset and bytes of the parts, by their numbers.
+    parts: BTreeMap<usize, (usize, Box<[u8]>)>,
+    held_bytes: usize,
 }
 
 /// A part of a message.
@@ -96,12 +153,34 @@ struct MessagePart<'d> {
     payload: &'d [u8],
 }
 
+/// Why a message of which parts have arrived is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum GivenUp {
+    /// Its sender has begun another one, or its parts contradict each other.
+    BySender,
+    ForMemory,
+    ForAge,
+}
+
 impl LcmAssembler {
+    /// Creates an assembler with these limits.
+    #[must_use]
+    pub fn new(limits: LcmLimits) -> Self {
+        let most_message = limits.most_message.min(limits.most_memory);
+        Self { limits: LcmLimits { most_message, ..limits }, ..Self::default() }
+    }
+
     /// Takes a datagram; returns channel and payload of the message that it completes.
-    pub fn take(&mut self, from: SocketAddrV4, datagram: &[u8]) -> Option<(String, Vec<u8>)> {
+    pub fn take(
+        &mut self,
+        from: SocketAddrV4,
+        datagram: &[u8],
+        now: Instant,
+    ) -> Option<(String, Vec<u8>)> {
+        self.expire(now);
         let complete = match word(datagram, 0) {
-            Some(SHORT) => self.short(from, datagram),
-            Some(FRAGMENT) => self.part(from, datagram),
+            Some(SHORT) => self.short(from, datagram, now),
+            Some(FRAGMENT) => self.part(from, datagram, now),
             _ => None,
         };
         match complete {
@@ -115,42 +194,192 @@ impl LcmAssembler {
         None
     }
 
+    /// Drops messages that are too old; to be called while nothing arrives. Checks at most ten times
+    /// within the longest age.
+    pub fn expire(&mut self, now: Instant) {
+        let age = self.limits.most_age;
+        let is_due =
+            self.checked.is_none_or(|checked| now.saturating_duration_since(checked) * 10 >= age);
+        if !is_due || self.held_bytes == 0 {
+            return;
+        }
+        self.checked = Some(now);
+        let is_old = |partial: &PartialMessage| now.saturating_duration_since(partial.begun) >= age;
+        let old = self.senders.iter().filter(|(_, of)| of.partial.as_ref().is_some_and(is_old));
+        let old: Vec<_> = old.map(|(from, _)| *from).collect();
+        for from in old {
+            self.give_up(from, GivenUp::ForAge);
+        }
+    }
+
     /// Returns the account.
     #[must_use]
     pub const fn account(&self) -> LcmAccount {
         self.account
     }
 
-    fn short(&mut self, from: SocketAddrV4, datagram: &[u8]) -> Option<DatagramContent> {
+    /// Returns the memory held for messages of which parts are missing, in bytes.
+    #[must_use]
+    pub const fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Returns the number of senders that are followed, and of messages of which parts are missing.
+    #[must_use]
+    pub fn held(&self) -> (usize, usize) {
+        let partial = self.senders.values().filter(|of| of.partial.is_some());
+        (self.senders.len(), partial.count())
+    }
+
+    fn short(
+        &mut self,
+        from: SocketAddrV4,
+        datagram: &[u8],
+        now: Instant,
+    ) -> Option<DatagramContent> {
         let (channel, payload) = named(datagram.get(SHORT_HEAD..)?)?;
-        let lost = &mut self.account.lost;
-        self.senders.entry(from).or_default().count(word(datagram, 4)?, lost);
+        let sequence = word(datagram, 4)?;
+        self.follow(from, now);
+        self.count(from, sequence);
         Some(DatagramContent::Message(channel.to_owned(), payload.to_vec()))
     }
 
-    fn part(&mut self, from: SocketAddrV4, datagram: &[u8]) -> Option<DatagramContent> {
-        let part = MessagePart::from_datagram(datagram)?;
-        let lost = &mut self.account.lost;
-        let sender = self.senders.entry(from).or_default();
-        if sender.partial.as_ref().is_none_or(|partial| partial.sequence != part.sequence) {
+    fn part(
+        &mut self,
+        from: SocketAddrV4,
+        datagram: &[u8],
+        now: Instant,
+    ) -> Option<DatagramContent> {
+        let part = MessagePart::from_datagram(datagram, self.limits.most_message)?;
+        self.follow(from, now);
+        let partial = self.senders.get(&from).and_then(|of| of.partial.as_ref());
+        let is_of_it = partial.map(|partial| partial.sequence == part.sequence);
+        if is_of_it == Some(false) {
             // What is not complete now never will be.
-            *lost += u64::from(sender.partial.take().is_some());
-            sender.count(part.sequence, lost);
-            sender.partial = Some(PartialMessage {
-                sequence: part.sequence,
-                channel: String::new(),
-                payload: vec![0; part.bytes],
-                missing: part.count,
-                has: vec![false; part.count],
-            });
+            self.give_up(from, GivenUp::BySender);
+        }
+        if is_of_it != Some(true) {
+            self.count(from, part.sequence);
         }
 
-        let partial = sender.partial.as_mut()?;
-        partial.add(&part)?;
-        if partial.missing > 0 {
+        let partial = self.senders.get(&from).and_then(|of| of.partial.as_ref());
+        let more = match partial {
+            Some(partial) => partial.bytes_more(&part)?,
+            None => OF_A_MESSAGE + OF_A_PART + part.payload.len(),
+        };
+        if !self.make_room(from, more) {
             return Some(DatagramContent::Part);
         }
-        sender.partial.take().map(|whole| DatagramContent::Message(whole.channel, whole.payload))
+
+        self.held_bytes += more;
+        self.account.most_held_bytes = self.account.most_held_bytes.max(self.held_bytes);
+        self.hosts.entry(*from.ip()).or_default().bytes += more;
+        let of = self.senders.get_mut(&from)?;
+        let partial = of.partial.get_or_insert_with(|| PartialMessage::new(&part, now));
+        partial.add(&part, more);
+        if partial.parts.len() < partial.count {
+            return Some(DatagramContent::Part);
+        }
+        let whole = self.release(from)?;
+        let Some(payload) = whole.payload() else {
+            self.account.lost += 1;
+            return None;
+        };
+        Some(DatagramContent::Message(whole.channel, payload))
+    }
+
+    /// Counts the messages between the last one of a sender and this one.
+    fn count(&mut self, from: SocketAddrV4, sequence: u32) {
+        if let Some(of) = self.senders.get_mut(&from) {
+            of.count(sequence, &mut self.account.lost);
+        }
+    }
+
+    /// Notes that a sender was heard. For a new one, another one is forgotten where there are too many:
+    /// of the host with the most, the one that was silent for the longest time.
+    fn follow(&mut self, from: SocketAddrV4, now: Instant) {
+        if let Some(known) = self.senders.get_mut(&from) {
+            known.heard = now;
+            return;
+        }
+        self.senders.insert(from, Sender { heard: now, next: None, partial: None });
+        self.hosts.entry(*from.ip()).or_default().senders += 1;
+        if self.senders.len() <= self.limits.most_senders.max(1) {
+            return;
+        }
+
+        let of_most = self.hosts.iter().max_by_key(|(_, share)| share.senders);
+        let of_most = of_most.map(|(host, _)| *host);
+        let others = self.senders.iter().filter(|(other, _)| **other != from);
+        // The new one can be the only one of that host.
+        let silent = others.min_by_key(|(other, of)| (Some(*other.ip()) != of_most, of.heard));
+        if let Some(silent) = silent.map(|(other, _)| *other) {
+            self.forget(silent);
+        }
+    }
+
+    fn forget(&mut self, sender: SocketAddrV4) {
+        self.account.lost += u64::from(self.release(sender).is_some());
+        self.account.forgotten_senders += 1;
+        self.senders.remove(&sender);
+        if let Some(share) = self.hosts.get_mut(sender.ip()) {
+            share.senders -= 1;
+            if share.senders == 0 {
+                self.hosts.remove(sender.ip());
+            }
+        }
+    }
+
+    /// Gives messages up until there is room for more bytes of a sender; returns whether there is any,
+    /// and the sender's own message has not been given up for it.
+    fn make_room(&mut self, from: SocketAddrV4, more: usize) -> bool {
+        while self.held_bytes + more > self.limits.most_memory {
+            let most = |(host, share): (&Ipv4Addr, &HostShare)| {
+                let own = if host == from.ip() { more } else { 0 };
+                (share.bytes + own, *host)
+            };
+            let of_most = self.hosts.iter().map(most).max().map(|(_, host)| host);
+            let partial = self
+                .senders
+                .iter()
+                .filter(|(other, of)| Some(*other.ip()) == of_most && of.partial.is_some());
+            let begun = |of: &Sender| of.partial.as_ref().map(|partial| partial.begun);
+            let oldest = partial.min_by_key(|(_, of)| begun(of)).map(|(other, _)| *other);
+
+            // A part that is longer than all memory, or the only one of the host with the most.
+            let Some(oldest) = oldest else {
+                self.account.lost += 1;
+                self.account.dropped_for_memory += 1;
+                return false;
+            };
+            self.give_up(oldest, GivenUp::ForMemory);
+            if oldest == from {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn give_up(&mut self, from: SocketAddrV4, why: GivenUp) {
+        if self.release(from).is_none() {
+            return;
+        }
+        self.account.lost += 1;
+        match why {
+            GivenUp::BySender => {}
+            GivenUp::ForMemory => self.account.dropped_for_memory += 1,
+            GivenUp::ForAge => self.account.dropped_for_age += 1,
+        }
+    }
+
+    /// Takes the message of which parts have arrived from its sender, and its memory off the account.
+    fn release(&mut self, from: SocketAddrV4) -> Option<PartialMessage> {
+        let partial = self.senders.get_mut(&from)?.partial.take()?;
+        self.held_bytes -= partial.held_bytes;
+        if let Some(host) = self.hosts.get_mut(from.ip()) {
+            host.bytes -= partial.held_bytes;
+        }
+        Some(partial)
     }
 }
 
@@ -179,24 +408,56 @@ impl Sender {
 }
 
 impl PartialMessage {
-    /// `None` for a part that contradicts the others.
-    fn add(&mut self, part: &MessagePart<'_>) -> Option<()> {
-        let room = self.payload.get_mut(part.at..)?.get_mut(..part.payload.len())?;
-        let has = self.has.get_mut(part.number)?;
+    const fn new(part: &MessagePart<'_>, begun: Instant) -> Self {
+        Self {
+            begun,
+            sequence: part.sequence,
+            channel: String::new(),
+            bytes: part.bytes,
+            count: part.count,
+            parts: BTreeMap::new(),
+            held_bytes: 0,
+        }
+    }
+
+    /// Returns the memory that a part needs, 0 if it is here; `None` if it contradicts the others.
+    fn bytes_more(&self, part: &MessagePart<'_>) -> Option<usize> {
+        if (part.bytes, part.count) != (self.bytes, self.count) {
+            return None;
+        }
+        let is_here = self.parts.contains_key(&part.number);
+        Some(if is_here { 0 } else { OF_A_PART + part.payload.len() })
+    }
+
+    fn add(&mut self, part: &MessagePart<'_>, more: usize) {
+        self.held_bytes += more;
         if let Some(channel) = part.channel {
             channel.clone_into(&mut self.channel);
         }
-        if !*has {
-            room.copy_from_slice(part.payload);
-            *has = true;
-            self.missing -= 1;
+        if more > 0 {
+            self.parts.insert(part.number, (part.at, part.payload.into()));
         }
-        Some(())
+    }
+
+    /// `None` if the parts do not join without gaps to a message of the claimed length.
+    fn payload(&self) -> Option<Vec<u8>> {
+        let arrived: usize = self.parts.values().map(|(_, bytes)| bytes.len()).sum();
+        if arrived != self.bytes {
+            return None;
+        }
+        let mut payload = Vec::with_capacity(arrived);
+        for (at, bytes) in self.parts.values() {
+            if *at != payload.len() {
+                return None;
+            }
+            payload.extend_from_slice(bytes);
+        }
+        Some(payload)
     }
 }
 
 impl<'d> MessagePart<'d> {
-    fn from_datagram(datagram: &'d [u8]) -> Option<Self> {
+    fn from_datagram(datagram: &'d [u8], most_message: usize) -> Option<Self> {
         let half = |at: usize| {
             let bytes = datagram.get(at..at + 2)?.try_into().ok()?;
             Some(usize::from(u16::from_be_bytes(bytes)))
@@ -204,7 +465,8 @@ impl<'d> MessagePart<'d> {
         let number = half(16)?;
         let count = half(18)?;
         let bytes = word(datagram, 8)? as usize;
-        if count == 0 || number >= count || bytes > MOST_MESSAGE {
+        // The first part can be without payload, behind a long name.
+        if number >= count || count > bytes + 1 || bytes > most_message.min(MOST_MESSAGE) {
             return None;
         }
 
@@ -214,6 +476,9 @@ impl<'d> MessagePart<'d> {
             _ => (None, rest),
         };
         let at = word(datagram, 12)? as usize;
+        if at + payload.len() > bytes {
+            return None;
+        }
         Some(Self { sequence: word(datagram, 4)?, at, bytes, number, count, channel, payload })
     }
 }
@@ -229,61 +494,5 @@ fn named(bytes: &[u8]) -> Option<(&str, &[u8])> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FROM: SocketAddrV4 = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 1);
-
-    fn taken(assembler: &mut LcmAssembler, datagrams: &[Vec<u8>]) -> Vec<(String, Vec<u8>)> {
-        datagrams.iter().filter_map(|datagram| assembler.take(FROM, datagram)).collect()
-    }
-
-    fn long(bytes: usize) -> Vec<u8> {
-        (0..bytes).map(|n| (n % 251) as u8).collect()
-    }
-
-    #[test]
-    fn messages_of_any_length_arrive_in_any_order_of_their_parts() {
-        let mut assembler = LcmAssembler::default();
-        for (sequence, bytes) in [0, 1, 65_492, 65_493, 65_494, 200_000].into_iter().enumerate() {
-            let mut parts = datagrams("robot", sequence as u32, &long(bytes));
-            assert!(parts.iter().all(|part| part.len() <= 65_507), "UDP carries no more");
-            parts.reverse();
-            assert_eq!(taken(&mut assembler, &parts), [("robot".to_owned(), long(bytes))]);
-        }
-        assert_eq!(assembler.account(), LcmAccount { received: 6, lost: 0, strange: 0 });
-    }
-
-    #[test]
-    fn gaps_and_incomplete_messages_are_lost_and_late_ones_are_not() {
-        let mut assembler = LcmAssembler::default();
-        let one = |sequence: u32| datagrams("a", sequence, b"x").remove(0);
-        taken(&mut assembler, &[one(u32::MAX), one(0), one(4), one(2)]);
-        assert_eq!(assembler.account().lost, 2, "1 and 3");
-
-        let parts = datagrams("a", 5, &long(100_000));
-        taken(&mut assembler, &parts[..1]);
-        taken(&mut assembler, &datagrams("a", 6, &long(100_000)));
-        assert_eq!(assembler.account(), LcmAccount { received: 5, lost: 3, strange: 0 });
-        // A sender that starts again.
-        taken(&mut assembler, &[one(500_000), one(3)]);
-        assert_eq!(assembler.account().lost, 3 + 499_993);
-    }
-
-    #[test]
-    fn any_bytes_are_taken_or_counted_as_strange() {
-        let mut random = fastrand::Rng::with_seed(1);
-        let mut assembler = LcmAssembler::default();
-        let valid = datagrams("a", 1, &long(70_000));
-        for _ in 0..20_000 {
-            let mut datagram = random.choice(&valid).unwrap()[..random.usize(0..60)].to_vec();
-            for _ in 0..random.usize(0..4) {
-                if let Some(place) = datagram.len().checked_sub(1) {
-                    datagram[random.usize(0..=place)] = random.u8(..);
-                }
-            }
-            let _ = assembler.take(FROM, &datagram);
-        }
-        assert!(assembler.account().strange > 0);
-    }
-}
+#[path = "lcm_packets_tests.rs"]
+mod tests;

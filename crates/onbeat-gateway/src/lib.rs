@@ -26,7 +26,9 @@ mod bridge;
 mod error;
 mod lcm_packets;
 mod lcm_socket;
+mod limit_notice;
 mod log_reader;
+mod log_records;
 mod log_writer;
 mod network_encoding;
 mod play_target;
@@ -46,9 +48,11 @@ pub use bridge::{
     send,
 };
 pub use error::GatewayError;
-pub use lcm_packets::{LcmAccount, LcmAssembler, datagrams};
+pub use lcm_packets::{LcmAccount, LcmAssembler, LcmLimits, datagrams};
 pub use lcm_socket::{LcmReceiver, LcmSender, LcmUrl};
+pub use log_records::{LogCheck, LogDefect, check_log};
 pub use log_writer::{Compression, LogChannel, LogWriter};
 pub use playing::{PlayAccount, PlayOrder, PlayStart, PlayedChannel, play};
 pub use recording::{FirstRecord, LogRecording, RecordOrder};
 pub use ros2_names::{Ros2Reliability, Ros2Url, dds_topic, dds_type};
+pub use zmtp::{NotZmtp, ZmtpDecoder};

@@ -1,18 +1,20 @@
 //! Reads MCAP files: what is in them, and their messages in the order of their times.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use mcap::io::MessageReader;
-use mcap::{Channel, McapError, Message};
+use onbeat_host::foreign;
 
 use super::error::GatewayError;
+use super::log_records::{LogDefect, LogMessage, LogMessages, LogRecordChannel};
 
 /// Encodings of messages and of definitions whose types other channels have too.
 const TYPED: [&str; 2] = ["cdr", "ros2msg"];
+/// Memory of a message that waits, beside its bytes.
+const OF_A_MESSAGE: u64 = 64;
 
 /// A channel of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,17 +31,17 @@ pub(super) struct LoggedChannel {
 }
 
 impl LoggedChannel {
-    fn new(of: &Channel<'_>) -> Self {
+    fn new(of: &LogRecordChannel) -> Self {
         let typed = of
             .schema
             .as_ref()
-            .filter(|schema| [of.message_encoding.as_str(), schema.encoding.as_str()] == TYPED);
-        let text = |schema: &mcap::Schema<'_>| String::from_utf8_lossy(&schema.data).into_owned();
+            .filter(|schema| [of.encoding.as_str(), schema.encoding.as_str()] == TYPED);
+        let text = |definition: &[u8]| String::from_utf8_lossy(definition).into_owned();
         Self {
             topic: of.topic.clone(),
             type_name: typed.map_or_else(String::new, |schema| schema.name.clone()),
-            schema: typed.map_or_else(String::new, |schema| text(schema)),
-            texts: of.metadata.clone(),
+            schema: typed.map_or_else(String::new, |schema| text(&schema.definition)),
+            texts: of.texts.clone(),
             messages: 0,
             longest_bytes: 0,
         }
@@ -55,7 +57,10 @@ impl LoggedChannel {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LogContent {
     pub(super) path: PathBuf,
+    most_memory: u64,
     pub(super) channels: Vec<LoggedChannel>,
+    /// Places in `channels`, by the channels' numbers in the file.
+    places: HashMap<u16, usize>,
     pub(super) messages: u64,
     /// Time of the earliest and of the latest message, in ns since 1970.
     pub(super) first_ns: u64,
@@ -71,9 +76,10 @@ impl LogContent {
     ///
     /// # Errors
     /// [`GatewayError::Open`]; [`GatewayError::Read`] if no message can be read.
-    pub(super) fn from_file(path: &Path) -> Result<Self, GatewayError> {
-        let mut content = Self { path: path.to_owned(), first_ns: u64::MAX, ..Self::default() };
-        for message in messages(path)? {
+    pub(super) fn from_file(path: &Path, most_memory: u64) -> Result<Self, GatewayError> {
+        let mut content =
+            Self { path: path.to_owned(), most_memory, first_ns: u64::MAX, ..Self::default() };
+        for message in messages(path, most_memory)? {
             match message {
                 Ok(message) => content.add(&message)?,
                 Err(source) if content.messages == 0 => return Err(unreadable(path, source)),
@@ -84,29 +90,47 @@ impl LogContent {
         Ok(content)
     }
 
-    fn add(&mut self, message: &Message<'_>) -> Result<(), GatewayError> {
+    fn add(&mut self, message: &LogMessage) -> Result<(), GatewayError> {
         self.disorder_ns = self.disorder_ns.max(self.last_ns.saturating_sub(message.log_time));
         self.first_ns = self.first_ns.min(message.log_time);
         self.last_ns = self.last_ns.max(message.log_time);
         self.messages += 1;
 
-        let place = match self.place(&message.channel.topic) {
-            Some(place) => place,
-            None => {
-                self.channels.push(LoggedChannel::new(&message.channel));
-                self.channels.len() - 1
-            }
+        let place = match self.places.get(&message.channel.id) {
+            Some(place) => *place,
+            None => self.add_channel(&message.channel)?,
         };
         let of = &mut self.channels[place];
         of.messages += 1;
         of.longest_bytes = of.longest_bytes.max(message.data.len());
-        // Several writers of a topic have a channel each.
-        let other = LoggedChannel::new(&message.channel);
-        if (&other.type_name, &other.schema) == (&of.type_name, &of.schema) {
-            return Ok(());
-        }
-        let types = [of.type_name.clone(), other.type_name];
-        Err(GatewayError::TopicTypes { path: self.path.clone(), topic: other.topic, types })
+        Ok(())
+    }
+
+    /// Several writers of a topic have a channel each, of the same type.
+    fn add_channel(&mut self, channel: &LogRecordChannel) -> Result<usize, GatewayError> {
+        let other = LoggedChannel::new(channel);
+        let place = match self.place(&channel.topic) {
+            Some(place) => {
+                let of = &self.channels[place];
+                if (&other.type_name, &other.schema) != (&of.type_name, &of.schema) {
+                    let types = [of.type_name.clone(), other.type_name];
+                    let (path, topic) = (self.path.clone(), other.topic);
+                    return Err(GatewayError::TopicTypes { path, topic, types });
+                }
+                place
+            }
+            None => {
+                self.channels.push(other);
+                self.channels.len() - 1
+            }
+        };
+        self.places.insert(channel.id, place);
+        Ok(place)
+    }
+
+    /// Returns the place in `channels` of the channel of a message.
+    pub(super) fn place_of(&self, message: &LogMessage) -> Option<usize> {
+        self.places.get(&message.channel.id).copied()
     }
 
     /// Returns the place of a topic in `channels`.
@@ -120,8 +144,10 @@ impl LogContent {
     /// [`GatewayError::Open`].
     pub(super) fn in_order(&self) -> Result<OrderedMessages, GatewayError> {
         Ok(OrderedMessages {
-            file: messages(&self.path)?,
+            file: messages(&self.path, self.most_memory)?,
             waiting: BinaryHeap::new(),
+            waiting_bytes: 0,
+            most_memory: self.most_memory,
             disorder_ns: self.disorder_ns,
             newest_ns: 0,
             taken: 0,
@@ -131,10 +157,12 @@ impl LogContent {
 }
 
 /// Messages of a log in the order of their times; those of one instant in the order of the file.
-/// As many wait in memory as the file has within its disorder.
+/// As many wait in memory as the file has within its disorder, up to the limit.
 pub(super) struct OrderedMessages {
-    file: MessageReader<BufReader<File>>,
+    file: LogMessages<BufReader<File>>,
     waiting: BinaryHeap<Reverse<WaitingMessage>>,
+    waiting_bytes: u64,
+    most_memory: u64,
     disorder_ns: u64,
     newest_ns: u64,
     taken: u64,
@@ -143,7 +171,7 @@ pub(super) struct OrderedMessages {
 }
 
 impl Iterator for OrderedMessages {
-    type Item = Message<'static>;
+    type Item = Result<LogMessage, LogDefect>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -151,7 +179,9 @@ impl Iterator for OrderedMessages {
                 first.at_ns.saturating_add(self.disorder_ns) <= self.newest_ns
             };
             if self.unread == 0 || self.waiting.peek().is_some_and(|first| is_next(&first.0)) {
-                return self.waiting.pop().map(|first| first.0.message);
+                let first = self.waiting.pop()?.0.message;
+                self.waiting_bytes -= memory_of(&first);
+                return Some(Ok(first));
             }
 
             match self.file.next() {
@@ -159,6 +189,10 @@ impl Iterator for OrderedMessages {
                     self.newest_ns = self.newest_ns.max(message.log_time);
                     self.unread -= 1;
                     self.taken += 1;
+                    self.waiting_bytes += memory_of(&message);
+                    if self.waiting_bytes > self.most_memory.saturating_add(memory_of(&message)) {
+                        return Some(Err(self.end_for_disorder()));
+                    }
                     let waiting =
                         WaitingMessage { at_ns: message.log_time, place: self.taken, message };
                     self.waiting.push(Reverse(waiting));
@@ -169,11 +203,23 @@ impl Iterator for OrderedMessages {
     }
 }
 
+impl OrderedMessages {
+    fn end_for_disorder(&mut self) -> LogDefect {
+        self.waiting.clear();
+        self.unread = 0;
+        LogDefect::Disorder { disorder_ns: self.disorder_ns, most: self.most_memory }
+    }
+}
+
+fn memory_of(message: &LogMessage) -> u64 {
+    message.data.len() as u64 + OF_A_MESSAGE
+}
+
 /// A message that waits for earlier ones.
 struct WaitingMessage {
     at_ns: u64,
     place: u64,
-    message: Message<'static>,
+    message: LogMessage,
 }
 
 impl WaitingMessage {
@@ -202,13 +248,15 @@ impl Ord for WaitingMessage {
     }
 }
 
-fn messages(path: &Path) -> Result<MessageReader<BufReader<File>>, GatewayError> {
-    let open = |source| GatewayError::Open { path: path.to_owned(), source };
-    Ok(MessageReader::new(BufReader::new(File::open(path).map_err(open)?)))
+fn messages(path: &Path, most_memory: u64) -> Result<LogMessages<BufReader<File>>, GatewayError> {
+    let opened = foreign::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
+    let (bytes, file) =
+        opened.map_err(|source| GatewayError::Open { path: path.to_owned(), source })?;
+    Ok(LogMessages::new(BufReader::new(file), bytes, most_memory))
 }
 
-fn unreadable(path: &Path, source: McapError) -> GatewayError {
-    GatewayError::Read { path: path.to_owned(), source: Box::new(source) }
+fn unreadable(path: &Path, source: LogDefect) -> GatewayError {
+    GatewayError::Read { path: path.to_owned(), source }
 }
 
 #[cfg(test)]
@@ -217,6 +265,12 @@ mod tests {
 
     use super::super::log_writer::{Compression, LogWriter};
     use super::*;
+
+    const MOST: u64 = 1 << 20;
+
+    fn time_and_number(message: &LogMessage) -> [u64; 2] {
+        [message.log_time, message.sequence.into()]
+    }
 
     /// A log with these times on two channels in turns.
     fn log(folder: &Path, times: &[u64]) -> PathBuf {
@@ -234,20 +288,20 @@ mod tests {
     fn messages_come_in_the_order_of_their_times_and_of_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let content =
-            LogContent::from_file(&log(folder.path(), &[5, 3, 3, 9, 4, 8, 9, 1])).unwrap();
+            LogContent::from_file(&log(folder.path(), &[5, 3, 3, 9, 4, 8, 9, 1]), MOST).unwrap();
         assert_eq!((content.first_ns, content.last_ns, content.messages), (1, 9, 8));
         let found: Vec<_> =
-            content.in_order().unwrap().map(|it| [it.log_time, it.sequence.into()]).collect();
+            content.in_order().unwrap().map(|it| time_and_number(&it.unwrap())).collect();
         assert_eq!(found, [[1, 8], [3, 2], [3, 3], [4, 5], [5, 1], [8, 6], [9, 4], [9, 7]]);
     }
 
     #[test]
     fn a_log_in_order_waits_in_memory_for_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let content = LogContent::from_file(&log(folder.path(), &[1, 2, 3, 3, 4])).unwrap();
+        let content = LogContent::from_file(&log(folder.path(), &[1, 2, 3, 3, 4]), MOST).unwrap();
         let mut messages = content.in_order().unwrap();
         for number in 1..=5 {
-            assert_eq!(messages.next().unwrap().sequence, number);
+            assert_eq!(messages.next().unwrap().unwrap().sequence, number);
             assert!(messages.waiting.is_empty());
         }
         assert!(messages.next().is_none());
@@ -261,9 +315,33 @@ mod tests {
         let of = log.add_channel("a", "", "", &[]).unwrap();
         log.write(of, 1, 1, &[7]).unwrap();
         log.flush().unwrap();
-        let content = LogContent::from_file(&path).unwrap();
+        let content = LogContent::from_file(&path, MOST).unwrap();
         assert_eq!(content.messages, 1);
         assert!(!content.cut.is_empty());
         assert_eq!(content.in_order().unwrap().count(), 1);
+    }
+
+    #[test]
+    fn messages_out_of_order_by_more_than_the_memory_end_with_a_sentence() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disorder.mcap");
+        let mut log = LogWriter::create(&path, Compression::Lz4).unwrap();
+        let of = log.add_channel("a", "", "", &[]).unwrap();
+        for number in 0..3000_u64 {
+            let at_ns = if number == 2999 { 1 } else { 1_000_000 + number };
+            log.write(of, number, at_ns, &[0; 1000]).unwrap();
+        }
+        log.finish().unwrap();
+
+        let content = LogContent::from_file(&path, MOST).unwrap();
+        assert_eq!(content.messages, 3000);
+        let mut messages = content.in_order().unwrap();
+        let why = messages.next().unwrap().unwrap_err().to_string();
+        assert!(why.contains("1002997 ns out of order: more than 1048576 bytes"), "{why}");
+        assert!(messages.next().is_none());
+        assert_eq!(
+            LogContent::from_file(&path, 16 << 20).unwrap().in_order().unwrap().count(),
+            3000
+        );
     }
 }

@@ -1,15 +1,20 @@
 //! The program `onbeat-gateway`: takes one order of `onbeat`, and answers in lines of JSON.
 //!
-//! `onbeat-gateway record|play|send|receive ORDER`: a line once the order is being carried out, and a line
-//! with its account at the end; `{"error": SENTENCE}` and exit status 2 when it failed.
+//! `onbeat-gateway record|play|send|receive ORDER [USER]`: a line once the order is being carried out, and a
+//! line with its account at the end; `{"error": SENTENCE}` and exit status 2 when it failed. Sentences
+//! meanwhile are on standard error.
+//!
+//! It never runs programs; once files, rings and sockets are open it has no capabilities, and is the given
+//! user.
 
-use std::io::{Write, stdout};
+use std::io::{Write, stderr, stdout};
 use std::os::unix::process::parent_id;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use onbeat_gateway::{GatewayError, LogRecording, PlayStart, play, receive, send};
+use onbeat_host::rights;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -24,41 +29,81 @@ fn run() -> Result<(), GatewayError> {
     // Where the system refuses it, a truncated ring ends this process, as it ends others.
     let _ = onbeat_control::truncation::install();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [verb, order] = arguments.as_slice() else { return Err(GatewayError::NoOrder) };
+    let (verb, order, user) = match arguments.as_slice() {
+        [verb, order] => (verb, order, None),
+        [verb, order, user] => (verb, order, Some(user.as_str())),
+        _ => return Err(GatewayError::NoOrder),
+    };
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(GatewayError::Signals)?;
     }
+
+    if let Err(why) = rights::forbid_programs() {
+        warn(&format!("system calls are not filtered: {why}"));
+    }
+    // Threads of RustDDS start with the order; without another user, nothing that follows needs more.
+    let has_own_threads = order.contains("\"ros2://");
+    if has_own_threads && user.is_none() {
+        drop_capabilities()?;
+    }
+
     // Without `onbeat`, nobody would end this process.
     let starter = parent_id();
-    carry_out(verb, order, || stop.load(Ordering::Relaxed) || parent_id() != starter)
+    let is_stopped = || stop.load(Ordering::Relaxed) || parent_id() != starter;
+    carry_out(verb, order, || give_up_rights(user), is_stopped)
 }
 
-fn carry_out(verb: &str, order: &str, is_stopped: impl Fn() -> bool) -> Result<(), GatewayError> {
+fn carry_out(
+    verb: &str,
+    order: &str,
+    opened: impl Fn() -> Result<(), GatewayError>,
+    is_stopped: impl Fn() -> bool,
+) -> Result<(), GatewayError> {
+    let begun = |line: Value| opened().and_then(|()| answer(&line));
     match verb {
         "record" => {
             let order = serde_json::from_str(order)?;
             let recording = LogRecording::begin(&order)?;
-            answer(&json!({ "recording": order.out }))?;
+            begun(json!({ "recording": order.out }))?;
             answer(&serde_json::to_value(recording.run(is_stopped)?)?)
         }
         "play" => {
             let order = serde_json::from_str(order)?;
-            let ready = |start: &PlayStart| answer(&serde_json::to_value(start)?);
+            let ready = |start: &PlayStart| begun(serde_json::to_value(start)?);
             answer(&serde_json::to_value(play(&order, ready, is_stopped)?)?)
         }
         "send" => {
             let order = serde_json::from_str(order)?;
-            let ready = || answer(&json!({ "sending": true }));
+            let ready = || begun(json!({ "sending": true }));
             answer(&serde_json::to_value(send(&order, ready, is_stopped)?)?)
         }
         "receive" => {
             let order = serde_json::from_str(order)?;
-            let ready = |bytes| answer(&json!({ "buffer_bytes": bytes }));
-            answer(&serde_json::to_value(receive(&order, ready, is_stopped)?)?)
+            let ready = |bytes| begun(json!({ "buffer_bytes": bytes }));
+            answer(&serde_json::to_value(receive(&order, ready, warn, is_stopped)?)?)
         }
         _ => Err(GatewayError::NoOrder),
     }
+}
+
+/// Gives up what a reader of strangers' bytes does not need, once everything is open.
+fn give_up_rights(user: Option<&str>) -> Result<(), GatewayError> {
+    if let Some(user) = user {
+        rights::become_user(user)
+            .map_err(|source| GatewayError::User { user: user.to_owned(), source })?;
+    }
+    drop_capabilities()
+}
+
+fn drop_capabilities() -> Result<(), GatewayError> {
+    rights::drop_capabilities()
+        .map_err(|source| GatewayError::Rights { what: "capabilities", source })
+}
+
+fn warn(sentence: &str) {
+    // Nobody may be reading.
+    let _ = writeln!(stderr().lock(), "onbeat-gateway: {sentence}");
 }
 
 fn answer(line: &Value) -> Result<(), GatewayError> {

@@ -7,12 +7,15 @@ use super::bridge::{check_names, empty, hash};
 use super::error::GatewayError;
 use super::log_reader::LoggedChannel;
 use super::network_encoding::NetworkEncoding;
+use super::playing::PlayOrder;
 use super::transport::Outlet;
 use super::transport_message::{NetworkChannel, NumberedRecord};
 
 /// Memory of a ring, in bytes; it keeps at least 64 messages.
 const RING_BYTES: usize = 64 << 20;
 const FEWEST_RECORDS: usize = 64;
+/// Longest message of a ring, in bytes.
+const MOST_RECORD: usize = 16 << 20;
 
 /// Where the messages of a log go.
 #[derive(Debug)]
@@ -27,13 +30,13 @@ pub(super) enum PlayTarget {
 }
 
 impl PlayTarget {
-    /// Opens rings if `url` is empty. `names` are those of the channels there.
+    /// Opens rings if the order names no network. `names` are those of the channels there.
     pub(super) fn open(
-        url: &str,
+        order: &PlayOrder,
         names: &[String],
         logged: &[&LoggedChannel],
-        lcm: &[String],
     ) -> Result<Self, GatewayError> {
+        let (url, lcm) = (order.to.as_str(), &order.lcm);
         if url.is_empty() {
             let rings = names.iter().zip(logged).map(|(name, of)| ring(name, of));
             return Ok(Self::Rings(rings.collect::<Result<_, _>>()?));
@@ -48,7 +51,7 @@ impl PlayTarget {
         let channels: Vec<_> = names.iter().zip(logged).map(channel).collect();
         let encodings = channels.iter().map(|of| NetworkEncoding::new(lcm, of));
         let encodings = encodings.collect::<Result<_, _>>()?;
-        let outlet = Outlet::open(url, &channels)?;
+        let outlet = Outlet::open(url, &channels, memory_bytes(order.most_memory))?;
         Ok(Self::Network { outlet, channels, encodings, not_encoded: 0 })
     }
 
@@ -104,6 +107,14 @@ impl PlayTarget {
         }
     }
 
+    /// Returns the number of peers that were refused or disconnected at a limit.
+    pub(super) const fn refused_peers(&self) -> u64 {
+        match self {
+            Self::Rings(_) => 0,
+            Self::Network { outlet, .. } => outlet.refused_peers(),
+        }
+    }
+
     /// Returns the number of messages that are not of the type of the `.lcm` files.
     pub(super) const fn not_encoded(&self) -> u64 {
         match self {
@@ -113,10 +124,18 @@ impl PlayTarget {
     }
 }
 
+fn memory_bytes(most_memory: u64) -> usize {
+    usize::try_from(most_memory).unwrap_or(usize::MAX)
+}
+
 /// Creates the ring for a channel of a log, whose times are those of the log.
 fn ring(name: &str, of: &LoggedChannel) -> Result<RingWriter, GatewayError> {
     let channel: Channel = name.parse()?;
     let record_bytes = of.longest_bytes.max(1);
+    if record_bytes > MOST_RECORD {
+        let (topic, bytes) = (of.topic.clone(), record_bytes);
+        return Err(GatewayError::LongMessage { topic, bytes, most: MOST_RECORD });
+    }
     let fitting = (RING_BYTES / record_bytes).max(FEWEST_RECORDS);
     // One slot more than messages: a ring of n slots keeps n - 1.
     let wanted = usize::try_from(of.messages + 1).unwrap_or(fitting).clamp(FEWEST_RECORDS, fitting);

@@ -17,6 +17,10 @@ use super::transport_message::NumberedRecord;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// Messages between two looks where none is waited for.
 const IN_A_TURN: u64 = 256;
+/// Longest time from the first message to one that is played.
+const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+/// Most channels that are played at a time.
+const MOST_CHANNELS: usize = 256;
 
 /// Which log to play, and to where.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -42,6 +46,14 @@ pub struct PlayOrder {
     /// Time limit in ns, from the first message on; 0 for none.
     #[serde(default)]
     pub for_ns: u64,
+    /// Memory for one record, one chunk, messages out of order, and what waits for slow peers, each, in
+    /// bytes.
+    #[serde(default = "most_memory")]
+    pub most_memory: u64,
+}
+
+const fn most_memory() -> u64 {
+    256 << 20
 }
 
 /// A channel of a log, and its name where it is played.
@@ -74,6 +86,8 @@ pub struct PlayAccount {
     pub channels: Vec<ChannelAccount>,
     /// Messages that were dropped because a peer did not read.
     pub dropped: u64,
+    /// Peers that were refused or disconnected at a limit.
+    pub refused_peers: u64,
     /// Messages that were not sent, because they are not of the type of the `.lcm` files.
     pub not_encoded: u64,
     /// Longest time by which a message was behind its pace, in ns; 0 without a pace.
@@ -97,12 +111,16 @@ pub fn play(
     if !(order.rate.is_finite() && order.rate >= 0.0) {
         return Err(GatewayError::Rate { rate: order.rate });
     }
-    let content = LogContent::from_file(&order.log)?;
+    let content = LogContent::from_file(&order.log, order.most_memory)?;
     let selected = selected(order, &content)?;
+    if selected.len() > MOST_CHANNELS {
+        let (path, channels) = (order.log.clone(), selected.len());
+        return Err(GatewayError::ManyChannels { path, channels, most: MOST_CHANNELS });
+    }
     let logged: Vec<&LoggedChannel> =
         selected.iter().map(|it| &content.channels[it.place]).collect();
     let names: Vec<String> = selected.iter().map(|it| it.remote.clone()).collect();
-    let target = PlayTarget::open(&order.to, &names, &logged, &order.lcm)?;
+    let target = PlayTarget::open(order, &names, &logged)?;
     let accounts: Vec<_> = logged.iter().map(|of| PlayedAccount::new(of)).collect();
     ready(&PlayStart {
         records: logged.iter().map(|of| of.messages).sum(),
@@ -210,7 +228,9 @@ impl<S: Fn() -> bool> Player<S> {
     ) -> Result<(), GatewayError> {
         let began = Instant::now();
         for message in content.in_order()? {
-            let place = content.place(&message.channel.topic).and_then(|place| places[place]);
+            let message = message
+                .map_err(|source| GatewayError::Read { path: content.path.clone(), source })?;
+            let place = content.place_of(&message).and_then(|place| places[place]);
             let Some(place) = place else { continue };
             let due = self.due(began, message.log_time - content.first_ns);
             let is_over = |at: Instant| until.is_some_and(|end| at >= end);
@@ -229,7 +249,11 @@ impl<S: Fn() -> bool> Player<S> {
     fn due(&self, began: Instant, after_ns: u64) -> Instant {
         match self.rate {
             0.0 => began,
-            rate => began + Duration::from_nanos((after_ns as f64 / rate) as u64),
+            // Times of a log are anyone's; what is due in centuries is never due.
+            rate => {
+                let after = Duration::from_nanos((after_ns as f64 / rate) as u64).min(NEVER);
+                began + after
+            }
         }
     }
 
@@ -274,6 +298,7 @@ impl<S: Fn() -> bool> Player<S> {
     fn account(self) -> PlayAccount {
         PlayAccount {
             dropped: self.target.dropped(),
+            refused_peers: self.target.refused_peers(),
             not_encoded: self.target.not_encoded(),
             channels: self.accounts.into_iter().map(|of| of.account).collect(),
             latest_ns: self.latest_ns,

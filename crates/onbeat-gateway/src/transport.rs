@@ -1,10 +1,10 @@
 //! All networks behind one way to send and one to receive.
 
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::error::GatewayError;
-use super::lcm_packets::{LcmAccount, LcmAssembler, datagrams};
+use super::lcm_packets::{LcmAccount, LcmAssembler, LcmLimits, datagrams};
 use super::lcm_socket::{LcmReceiver, LcmSender};
 use super::ros2_node::{Ros2Receiver, Ros2Sender};
 use super::transport_message::{NetworkChannel, NetworkMessage, NumberedRecord};
@@ -23,12 +23,16 @@ pub(super) enum Outlet {
 
 impl Outlet {
     /// Opens `udpm://...`, `tcp://...` or `ros2://...` for these channels.
-    pub(super) fn open(url: &str, channels: &[NetworkChannel]) -> Result<Self, GatewayError> {
+    pub(super) fn open(
+        url: &str,
+        channels: &[NetworkChannel],
+        most_memory: usize,
+    ) -> Result<Self, GatewayError> {
         match url.split_once("://") {
             Some(("udpm", _)) => {
                 Ok(Self::Lcm { sender: LcmSender::open(url.parse()?)?, sequence: 0 })
             }
-            Some(("tcp", _)) => Ok(Self::Zmq(ZmqPublisher::bind(url)?)),
+            Some(("tcp", _)) => Ok(Self::Zmq(ZmqPublisher::bind(url, most_memory)?)),
             Some(("ros2", _)) => {
                 let sender = Ros2Sender::open(url.parse()?, channels)?;
                 Ok(Self::Ros2(Box::new(sender)))
@@ -86,6 +90,14 @@ impl Outlet {
             Self::Ros2(sender) => sender.dropped(),
         }
     }
+
+    /// Returns the number of peers that were refused or disconnected at a limit.
+    pub(super) const fn refused_peers(&self) -> u64 {
+        match self {
+            Self::Lcm { .. } | Self::Ros2(_) => 0,
+            Self::Zmq(publisher) => publisher.refused_peers(),
+        }
+    }
 }
 
 /// Where messages come from.
@@ -98,13 +110,17 @@ pub(super) enum Inlet {
 
 impl Inlet {
     /// Opens `udpm://...`, `tcp://...` or `ros2://...` for these channels.
-    pub(super) fn open(url: &str, channels: &[NetworkChannel]) -> Result<Self, GatewayError> {
+    pub(super) fn open(
+        url: &str,
+        channels: &[NetworkChannel],
+        limits: LcmLimits,
+    ) -> Result<Self, GatewayError> {
         match url.split_once("://") {
             Some(("udpm", _)) => {
                 let receiver = LcmReceiver::open(url.parse()?)?;
-                Ok(Self::Lcm { receiver, assembler: LcmAssembler::default() })
+                Ok(Self::Lcm { receiver, assembler: LcmAssembler::new(limits) })
             }
-            Some(("tcp", _)) => Ok(Self::Zmq(ZmqSubscriber::open(url)?)),
+            Some(("tcp", _)) => Ok(Self::Zmq(ZmqSubscriber::open(url, limits.most_memory)?)),
             Some(("ros2", _)) => Ok(Self::Ros2(Ros2Receiver::open(url.parse()?, channels)?)),
             _ => Err(GatewayError::Transport { url: url.to_owned() }),
         }
@@ -123,8 +139,13 @@ impl Inlet {
     pub(super) fn receive(&mut self) -> Result<Option<NetworkMessage>, GatewayError> {
         match self {
             Self::Lcm { receiver, assembler } => {
-                let Some((from, datagram)) = receiver.receive()? else { return Ok(None) };
-                let message = assembler.take(from, datagram);
+                let received = receiver.receive()?;
+                let now = Instant::now();
+                let Some((from, datagram)) = received else {
+                    assembler.expire(now);
+                    return Ok(None);
+                };
+                let message = assembler.take(from, datagram, now);
                 Ok(message.map(|(name, payload)| NetworkMessage { name, payload }))
             }
             Self::Zmq(subscriber) => Ok(subscriber.receive().or_else(pause)),
@@ -137,7 +158,7 @@ impl Inlet {
             Self::Lcm { assembler, .. } => assembler.account(),
             Self::Zmq(subscriber) => {
                 let [received, lost, strange] = subscriber.counts();
-                LcmAccount { received, lost, strange }
+                LcmAccount { received, lost, strange, ..LcmAccount::default() }
             }
             Self::Ros2(receiver) => receiver.account(),
         }

@@ -7,14 +7,12 @@ pub(super) const GREETING: usize = 64;
 const MORE: u8 = 1;
 const LONG: u8 = 2;
 const COMMAND: u8 = 4;
-/// Longest frame that is accepted, in bytes.
-const MOST_FRAME: u64 = 1 << 24;
 /// Most frames of a message.
 const MOST_FRAMES: usize = 16;
 
-/// The bytes of a peer are not ZMTP 3 with the mechanism NULL.
+/// The bytes of a peer are not ZMTP 3 with the mechanism NULL, or its message is too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NotZmtp;
+pub struct NotZmtp;
 
 /// SocketRole of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,31 +71,56 @@ fn put_frame(bytes: &mut Vec<u8>, flags: u8, content: &[u8]) {
     bytes.extend(content);
 }
 
-/// Splits what a peer sends into messages.
-#[derive(Debug, Default)]
-pub(super) struct ZmtpDecoder {
+/// Splits what a peer sends into messages, and holds no more of it than one message of the longest length
+/// and what was read last.
+#[derive(Debug)]
+pub struct ZmtpDecoder {
     bytes: Vec<u8>,
     at: usize,
     is_greeted: bool,
     is_ready: bool,
     frames: Vec<Vec<u8>>,
+    most_message: usize,
 }
 
 impl ZmtpDecoder {
-    /// Takes bytes as they arrive.
-    pub(super) fn put(&mut self, bytes: &[u8]) {
+    /// Creates a decoder for messages of at most this length, all frames together, in bytes.
+    #[must_use]
+    pub const fn new(most_message: usize) -> Self {
+        Self {
+            bytes: Vec::new(),
+            at: 0,
+            is_greeted: false,
+            is_ready: false,
+            frames: Vec::new(),
+            most_message,
+        }
+    }
+
+    /// Takes bytes as they arrive; messages are taken out before the next ones.
+    pub fn put(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.at);
         self.at = 0;
         self.bytes.extend(bytes);
     }
 
+    /// Returns the number of bytes that are held.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.bytes.len() + self.frames.iter().map(Vec::len).sum::<usize>()
+    }
+
     /// Returns whether the peer has sent its greeting and its READY.
-    pub(super) const fn is_ready(&self) -> bool {
+    #[must_use]
+    pub const fn is_ready(&self) -> bool {
         self.is_ready
     }
 
     /// Returns the next complete message; commands are not returned.
-    pub(super) fn next(&mut self) -> Result<Option<Vec<Vec<u8>>>, NotZmtp> {
+    ///
+    /// # Errors
+    /// [`NotZmtp`]; the connection is of no use then.
+    pub fn next_message(&mut self) -> Result<Option<Vec<Vec<u8>>>, NotZmtp> {
         if !self.is_greeted {
             let Some(greeting) = self.bytes.get(..GREETING) else { return Ok(None) };
             let is_null = &greeting[12..17] == b"NULL\0";
@@ -126,6 +149,9 @@ impl ZmtpDecoder {
                 return Err(NotZmtp);
             }
         }
+        // What was taken out is not held while the rest is waited for.
+        self.bytes.drain(..self.at);
+        self.at = 0;
         Ok(None)
     }
 
@@ -137,7 +163,9 @@ impl ZmtpDecoder {
             _ => rest.split_first_chunk().map(|(length, rest)| (u64::from_be_bytes(*length), rest)),
         };
         let Some((length, rest)) = length else { return Ok(None) };
-        if flags > (MORE | LONG | COMMAND) || length > MOST_FRAME {
+        let held: usize = self.frames.iter().map(Vec::len).sum();
+        let room = (self.most_message - held) as u64;
+        if flags > (MORE | LONG | COMMAND) || length > room {
             return Err(NotZmtp);
         }
 
@@ -159,11 +187,11 @@ mod tests {
         put_message(&mut bytes, &[b"walker/cycle", &long, b""]);
         put_message(&mut bytes, &[b"x"]);
         for cut in 1..80 {
-            let mut decoder = ZmtpDecoder::default();
+            let mut decoder = ZmtpDecoder::new(1 << 20);
             let mut found = Vec::new();
             for part in bytes.chunks(cut) {
                 decoder.put(part);
-                while let Some(message) = decoder.next().unwrap() {
+                while let Some(message) = decoder.next_message().unwrap() {
                     found.push(message);
                 }
             }
@@ -183,10 +211,30 @@ mod tests {
                 let place = random.usize(0..bytes.len());
                 bytes[place] = random.u8(..);
             }
-            let mut decoder = ZmtpDecoder::default();
+            let mut decoder = ZmtpDecoder::new(1 << 20);
             decoder.put(&bytes);
-            refused += usize::from((0..4).any(|_| decoder.next().is_err()));
+            refused += usize::from((0..4).any(|_| decoder.next_message().is_err()));
         }
         assert!(refused > 0);
+    }
+
+    #[test]
+    fn a_claimed_length_takes_no_memory_and_a_message_beyond_the_limit_is_refused() {
+        for length in [1 << 31, 1 << 32, 1 << 46, 1 << 63, u64::MAX, 101] {
+            let mut bytes = opening(SocketRole::Publisher);
+            bytes.push(LONG);
+            bytes.extend(u64::to_be_bytes(length));
+            let mut decoder = ZmtpDecoder::new(100);
+            decoder.put(&bytes);
+            assert_eq!(decoder.next_message(), Err(NotZmtp), "{length}");
+            assert!(decoder.held_bytes() <= bytes.len());
+        }
+
+        // As many short frames are no way around it.
+        let mut bytes = opening(SocketRole::Publisher);
+        put_message(&mut bytes, &[&[7; 60], &[7; 60]]);
+        let mut decoder = ZmtpDecoder::new(100);
+        decoder.put(&bytes);
+        assert_eq!(decoder.next_message(), Err(NotZmtp));
     }
 }

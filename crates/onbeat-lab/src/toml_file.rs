@@ -1,9 +1,9 @@
 //! Reading of a TOML file whose tables are checked by their own types.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
+use onbeat_host::foreign::{self, MOST_BYTES_BY_HAND};
 use serde::de::DeserializeOwned;
 
 /// A file that cannot be read, or is not valid TOML; the caller names the file.
@@ -29,7 +29,7 @@ pub enum TomlFileError {
 
 /// Reads the text of a file.
 pub(crate) fn read(path: &Path) -> Result<String, TomlFileError> {
-    fs::read_to_string(path).map_err(|source| TomlFileError::Read { source })
+    foreign::text(path, MOST_BYTES_BY_HAND).map_err(|source| TomlFileError::Read { source })
 }
 
 /// Parses the text of a file; an error names the place in it.

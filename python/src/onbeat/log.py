@@ -28,6 +28,9 @@ _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _NOTE = 0x02, 0x03, 0x04, 0x05, 0x
 _HEAD = 9
 #: A message before its payload.
 _MESSAGE_HEAD = np.dtype([("kind", "u1"), ("length", "<u8"), ("channel", "<u2"), ("number", "<u4"), ("times", "<u8", 2)])
+#: Longest chunk, decompressed, and what one compressed byte of LZ4 can stand for.
+_MOST_CHUNK = 256 << 20
+_LZ4_RATIO, _LZ4_MORE = 255, 1 << 16
 #: Bytes that two messages of a channel have in common.
 _SAME = 11
 
@@ -92,7 +95,10 @@ def load(path: str | PathLike, channels: list[str] | None = None) -> Log:
         raise LogError(f"cannot read {path}: {why.strerror}") from None
     if data[: len(_MAGIC)].tobytes() != _MAGIC:
         raise LogError(f"{path} is not an MCAP file")
-    return _Reader(path, data, channels).log()
+    try:
+        return _Reader(path, data, channels).log()
+    except (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError) as why:
+        raise LogError(f"{path} is damaged: {why or type(why).__name__}") from why
 
 
 def _word(name: str) -> str:
@@ -148,6 +154,8 @@ class _Reader:
     def _messages(self, data: np.ndarray, at: int) -> int:
         """Takes consecutive messages of one channel and one length; returns where they end."""
         wide = _HEAD + _length(data, at)
+        if wide < _MESSAGE_HEAD.itemsize:
+            raise LogError(f"{self._path}: the message at byte {at} is shorter than its head")
         end, look = at + wide, 16
         while end + wide <= len(data):
             count = min((len(data) - end) // wide, look)
@@ -191,14 +199,23 @@ class _Reader:
             return data
         if compression not in ("lz4", "zstd"):
             raise LogError(f"{self._path}: the compression {compression!r} is not known; lz4 and zstd are")
+        # Neither the chunk's claim nor that of the compressed frame is believed.
+        most = min(_MOST_CHUNK, len(data) * _LZ4_RATIO + _LZ4_MORE if compression == "lz4" else _MOST_CHUNK)
+        if size > most:
+            raise LogError(f"{self._path}: a chunk of {len(data)} bytes claims {size} bytes; at most {most} are read")
         try:
             if compression == "lz4":
                 import lz4.frame
 
-                return np.frombuffer(lz4.frame.decompress(data), "u1")
-            import zstandard
+                whole = lz4.frame.LZ4FrameDecompressor().decompress(data.tobytes(), max_length=size)
+            else:
+                import zstandard
 
-            whole = zstandard.ZstdDecompressor().decompress(data.tobytes(), max_output_size=size)
+                decompressor = zstandard.ZstdDecompressor(max_window_size=_MOST_CHUNK)
+                try:
+                    whole = decompressor.stream_reader(data.tobytes()).read(size)
+                except zstandard.ZstdError as why:
+                    raise LogError(f"{self._path}: a chunk cannot be decompressed: {why}") from None
             return np.frombuffer(whole, "u1")
         except ImportError as why:
             raise LogError(f"{self._path} needs the package {why.name}; install it by pip") from None

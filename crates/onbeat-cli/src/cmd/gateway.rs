@@ -29,9 +29,15 @@ pub(super) struct Gateway {
 impl Gateway {
     /// Starts the gateway with this order; returns once it is being carried out.
     pub(super) fn begin(verb: &str, order: &Value) -> Result<Self, Failure> {
+        Self::begin_as(verb, order, None)
+    }
+
+    /// As [`Gateway::begin`]; the gateway continues as this user once everything is open.
+    pub(super) fn begin_as(verb: &str, order: &Value, user: Option<&str>) -> Result<Self, Failure> {
         let program = program()?;
         let started = Command::new(&program)
             .args([verb, &order.to_string()])
+            .args(user)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             // Ctrl-C reaches the writers of the channels; their end is the end of the order.

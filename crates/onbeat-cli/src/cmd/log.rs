@@ -9,6 +9,7 @@ use super::bus_words::print_json;
 use super::failure::MessageFailure;
 use super::gateway::Gateway;
 use super::message_files::only_lcm_texts;
+use super::transport::{bytes_of_mib, refused_peers};
 use super::{ExitVerdict, Failure, show};
 use crate::cli_message::{From, LogCompression, PlayOptions, RecordOptions};
 use crate::signals::{self, OnUsr1};
@@ -77,6 +78,7 @@ pub(super) fn play(options: &PlayOptions) -> Result<ExitVerdict, Failure> {
         "rate": options.rate,
         "delay_ns": options.delay,
         "for_ns": options.duration,
+        "most_memory": bytes_of_mib(options.most_memory),
     });
 
     let gateway = Gateway::begin("play", &order)?;
@@ -111,12 +113,13 @@ fn played_sentence(options: &PlayOptions, account: &Value) -> String {
         0 => String::new(),
         records => format!("; {} not of the type of LCM", count(records)),
     };
+    let refused = refused_peers(account);
     let behind = match options.rate > 0.0 {
         true => format!("; at most {} late", time_ns(number("latest_ns"), show::letters())),
         false => String::new(),
     };
     format!(
-        "played {}: records {}; {} dropped for slow peers{strange}{behind}",
+        "played {}: records {}; {} dropped for slow peers{refused}{strange}{behind}",
         options.log.display(),
         of_channels(account),
         count(number("dropped")),

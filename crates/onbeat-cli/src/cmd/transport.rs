@@ -1,9 +1,9 @@
 //! `onbeat message send` and `receive`: channels of this machine and of a network, LCM,
 //! ZeroMQ or ROS 2.
 
-use onbeat::report::units::count;
+use onbeat::report::units::{count, listed};
 use onbeat_message::{TypeSet, own};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::bus_words::print_json;
 use super::byte_words::hex_of;
@@ -23,9 +23,12 @@ pub(super) fn send(options: &SendOptions) -> Result<ExitVerdict, Failure> {
     let channel = options.channel.to_string();
     let lcm = only_lcm_texts(&options.file)?;
     let sent = json!({ "channel": channel, "remote": name(&channel), "lcm": lcm });
-    let order = json!({ "channels": [sent], "to": options.to, "for_ns": options.duration });
+    let order = json!({
+        "channels": [sent], "to": options.to, "for_ns": options.duration,
+        "most_memory": bytes_of_mib(options.most_memory),
+    });
 
-    let gateway = Gateway::begin("send", &order)?;
+    let gateway = Gateway::begin_as("send", &order, options.user.as_deref())?;
     advise(Tone::Faint, &format!("sending {channel} to {}", options.to));
     let account = gateway.run(&interruptions.stop)?;
     if options.json {
@@ -37,7 +40,9 @@ pub(super) fn send(options: &SendOptions) -> Result<ExitVerdict, Failure> {
             Some(records @ 1..) => format!("; {} not of the type of LCM", count(records)),
             _ => String::new(),
         };
-        let line = format!("records sent: {sent}; {dropped} dropped for slow peers{strange}");
+        let refused = refused_peers(&account);
+        let line =
+            format!("records sent: {sent}; {dropped} dropped for slow peers{refused}{strange}");
         say(Tone::Plain, &line);
     }
     Ok(ExitVerdict::Holds)
@@ -52,9 +57,13 @@ pub(super) fn receive(options: &ReceiveOptions) -> Result<ExitVerdict, Failure> 
         "type_name": type_name, "schema": schema, "hash": hash, "most_bytes": options.most_bytes,
         "lcm": lcm_texts(&options.file)?,
     });
-    let order = json!({ "from": options.from, "channels": [received], "for_ns": options.duration });
+    let order = json!({
+        "from": options.from, "channels": [received], "for_ns": options.duration,
+        "most_memory": bytes_of_mib(options.most_memory),
+        "most_senders": options.most_senders, "most_age_ns": options.most_age,
+    });
 
-    let gateway = Gateway::begin("receive", &order)?;
+    let gateway = Gateway::begin_as("receive", &order, options.user.as_deref())?;
     let buffer = match gateway.begun()["buffer_bytes"].as_u64() {
         Some(bytes @ 1..) => format!("; receive buffer of the kernel {} bytes", count(bytes)),
         _ => String::new(),
@@ -68,16 +77,46 @@ pub(super) fn receive(options: &ReceiveOptions) -> Result<ExitVerdict, Failure> 
 
     let number = |name: &str| count(account[name].as_u64().unwrap_or(0));
     let line = format!(
-        "{} messages on {}, {} of them too long; on all channels of the network {} received, {} lost, {} not valid",
+        "{} messages on {}, {} of them too long; on all channels of the network {} received, {} lost, {} not valid{}",
         number("published"),
         options.remote,
         number("too_long"),
         number("received"),
         number("lost"),
         number("strange"),
+        at_limits(&account),
     );
     say(Tone::Plain, &line);
     Ok(ExitVerdict::Holds)
+}
+
+pub(super) fn bytes_of_mib(mib: u32) -> u64 {
+    u64::from(mib) << 20
+}
+
+/// Returns how many peers were refused at a limit, to follow in a sentence; empty for none.
+pub(super) fn refused_peers(account: &Value) -> String {
+    match account["refused_peers"].as_u64() {
+        Some(peers @ 1..) => format!("; {} peers refused or disconnected", count(peers)),
+        _ => String::new(),
+    }
+}
+
+/// Returns what was dropped at the limits, to follow in a sentence; empty for nothing.
+fn at_limits(account: &Value) -> String {
+    let part = |name: &str, words: &str| {
+        let number = account[name].as_u64().filter(|number| *number > 0)?;
+        Some(format!("{} {words}", count(number)))
+    };
+    let parts = [
+        part("dropped_for_memory", "for memory"),
+        part("dropped_for_age", "for their age"),
+        part("forgotten_senders", "senders forgotten"),
+    ];
+    match parts.into_iter().flatten().collect::<Vec<_>>().as_slice() {
+        [] => String::new(),
+        some => format!("; incomplete messages dropped: {}", listed(some)),
+    }
 }
 
 /// Returns name, definition and hash of the type of the messages; empty texts without a type.

@@ -13,8 +13,8 @@ use std::io::{BufRead, Read, Seek, SeekFrom};
 
 use super::error::Error;
 use super::format::{Format, SourceOptions, to_ns};
-use super::payload::{Decoder, Scale};
 use super::stream::{Stream, StreamPart, TrendSteps};
+use crate::record::payload::{Decoder, Scale};
 use crate::record::{Resolution, Series, StepFigures, interval_ns_for};
 
 const FORMAT: Format = Format::Hlog;
@@ -356,7 +356,7 @@ impl Tag {
         decoder: &mut Decoder,
         histogram: &str,
         unit_ns: u64,
-    ) -> Result<u64, super::payload::PayloadError> {
+    ) -> Result<u64, crate::record::payload::PayloadError> {
         let encoded = decoder.decode(histogram.as_bytes())?;
         let scale = encoded.scale;
         if self.scale != Some(scale) {

@@ -9,7 +9,7 @@
 //! | [`cyclictest`] | cyclictest's histogram text (`-h`, `-H`, `--histfile`) |
 //! | [`rtla`] | text of `rtla timerlat hist` and `rtla osnoise hist` |
 //! | [`stress_ng`] | the log of `stress-ng --cyclic --cyclic-dist` |
-//! | [`hlog`], [`payload`] | HdrHistogram interval logs, jHiccup's among them, of all versions |
+//! | [`hlog`], with [`crate::record::payload`] | HdrHistogram interval logs, jHiccup's among them, of all versions |
 //! | [`hgrm`] | HdrHistogram's percentile text |
 //! | [`csv`] | one value per line, with or without its time |
 //! | [`stream`] | what all of them become, and its run file |
@@ -43,7 +43,6 @@ mod error;
 mod format;
 pub mod hgrm;
 pub mod hlog;
-pub mod payload;
 pub mod rt_tests;
 pub mod rtla;
 pub mod stream;

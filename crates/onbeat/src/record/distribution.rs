@@ -3,7 +3,11 @@
 use hdrhistogram::{Counter, Histogram};
 
 use super::histogram::Bucket;
+use super::payload::{Encoded, PayloadError};
 use super::resolution::Resolution;
+
+/// Most samples of a run file: figures beyond are not exact as a 64-bit float, and no loop takes so many.
+pub(super) const MOST_SAMPLES: u64 = 1 << 53;
 
 /// How samples are distributed: buckets with samples, in rising order.
 ///
@@ -36,6 +40,24 @@ impl Distribution {
         let buckets: Vec<Bucket> = buckets.collect();
         let count = buckets.iter().map(|bucket| bucket.count).sum();
         Self { buckets, count }
+    }
+
+    /// The buckets with samples of an encoded histogram. Memory is that of the filled buckets.
+    pub(super) fn from_encoded(
+        encoded: &Encoded<'_>,
+        highest_ns: u64,
+    ) -> Result<Self, PayloadError> {
+        let mut all = Self::default();
+        let mut beyond = None;
+        encoded.counts(|index, count| match encoded.scale.bucket(index) {
+            Some(bucket) if bucket.low_ns <= highest_ns && count <= MOST_SAMPLES - all.count => {
+                all.push(Bucket { count, ..bucket });
+            }
+            _ => {
+                beyond.get_or_insert(PayloadError::Count { index, value: count.cast_signed() });
+            }
+        })?;
+        beyond.map_or(Ok(all), Err)
     }
 
     /// A distribution of exact values, for what was never in a histogram.

@@ -3,16 +3,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use hdrhistogram::serialization::Deserializer;
-
 use super::boards::BoardAccount;
 use super::chain::ChainNote;
-use super::distribution::Distribution;
+use super::distribution::{Distribution, MOST_SAMPLES};
 use super::events::{EventNote, EventsLeftOut};
 use super::exclusion::ExclusionNote;
-use super::histogram::Counts;
+use super::histogram::LONGEST_NS;
 use super::imported::Import;
 use super::joint_steps::JointSteps;
 use super::moments::Moments;
@@ -20,7 +16,9 @@ use super::motion::MotionNote;
 use super::note::{
     Account, Bench, Block, Header, Interval, LoadEvent, Maxima, Note, Resume, SpikeNote, StepNote,
 };
+use super::note_numbers;
 use super::packets::PacketAccount;
+use super::payload::Decoder;
 use super::robot::{DevicesNote, RobotNote};
 use super::seconds::Seconds;
 use super::series::Series;
@@ -30,6 +28,9 @@ use super::writer_lock::is_being_written;
 
 /// Longest run file that is read, in bytes; one of a month at 1 kHz is far shorter.
 const MOST_BYTES: u64 = 4 << 30;
+
+/// Longest time of a histogram line, in seconds: 30,000 years.
+const MOST_SECONDS: f64 = 1e12;
 
 /// A file could not be read as a run file.
 #[derive(Debug, thiserror::Error)]
@@ -209,7 +210,8 @@ impl RunFile {
             None => (&[][..], bytes),
         };
 
-        let mut parser = Parser { path, joints, run: None, line: 0, decoder: Deserializer::new() };
+        let decoder = Decoder::of_run_files();
+        let mut parser = Parser { path, joints, run: None, line: 0, samples: 0, decoder };
         for line in whole.split(|&b| b == b'\n') {
             parser.line += 1;
             parser.line(line)?;
@@ -389,7 +391,9 @@ struct Parser<'p> {
     joints: JointReading,
     run: Option<RunFile>,
     line: usize,
-    decoder: Deserializer,
+    /// Samples of all histograms so far.
+    samples: u64,
+    decoder: Decoder,
 }
 
 impl Parser<'_> {
@@ -417,6 +421,10 @@ impl Parser<'_> {
             Err(_) if is_of_a_later_kind(json) => return Ok(()),
             Err(why) => return Err(self.broken(&format!("a note that cannot be read ({why})"))),
         };
+
+        if let Some(reason) = note_numbers::refusal(&note, json) {
+            return Err(self.broken(&reason));
+        }
 
         if let (Note::Run(header), None) = (&note, &self.run) {
             self.run = Some(RunFile::from_header(self.path, (**header).clone()));
@@ -476,12 +484,23 @@ impl Parser<'_> {
 
         let Some(series) = Series::from_tag(tag) else { return Ok(()) };
         let mut fields = rest.splitn(4, ',');
-        let mut number = || fields.next().and_then(|text| text.parse::<f64>().ok());
-        let (Some(t), Some(length), Some(_max)) = (number(), number(), number()) else {
-            return Err(self.broken("a histogram line whose times are not numbers"));
+        let mut number = || {
+            let read = fields.next().and_then(|text| text.parse::<f64>().ok());
+            read.filter(|number| number.abs() <= MOST_SECONDS)
         };
-        let counts =
-            Distribution::from_histogram(&self.decode(series, fields.next().unwrap_or_default())?);
+        let (Some(t), Some(length), Some(_max)) = (number(), number(), number()) else {
+            return Err(self.broken("a histogram line whose times are not numbers in range"));
+        };
+        if length < 0.0 {
+            return Err(
+                self.broken("a histogram line whose interval has a negative length, out of range")
+            );
+        }
+        let counts = self.decode(series, fields.next().unwrap_or_default())?;
+        self.samples += counts.count();
+        if self.samples > MOST_SAMPLES {
+            return Err(self.broken("more than 2^53 samples up to here"));
+        }
         let run = self.begun()?;
         let resolution = run.import.as_ref().and_then(|import| import.resolution.get(&series));
         let counts = match resolution {
@@ -494,24 +513,21 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn decode(&mut self, series: Series, base64: &str) -> Result<Counts, RunFileError> {
-        let bytes = STANDARD
-            .decode(base64)
-            .map_err(|why| self.broken(&format!("a histogram that is not valid base64 ({why})")))?;
-        let counts: Counts = self
-            .decoder
-            .deserialize(&mut bytes.as_slice())
-            .map_err(|why| self.broken(&format!("a histogram that cannot be decoded ({why:?})")))?;
-        let expected = (1, super::histogram::LONGEST_NS, series.digits());
-        let found = (counts.low(), counts.high(), counts.sigfig());
-
-        if found != expected {
-            return Err(self.broken(&format!(
-                "a histogram with bounds {found:?} where {series:?} has {expected:?}"
-            )));
-        }
-
-        Ok(counts)
+    fn decode(&mut self, series: Series, base64: &str) -> Result<Distribution, RunFileError> {
+        let expected = (1, LONGEST_NS, u32::from(series.digits()));
+        let read = self.decoder.decode(base64.as_bytes());
+        let read = read.map(|encoded| match encoded.bounds {
+            found if found != expected => Err(found),
+            _ => Ok(Distribution::from_encoded(&encoded, LONGEST_NS)),
+        });
+        let reason = match read {
+            Ok(Ok(Ok(counts))) => return Ok(counts),
+            Ok(Ok(Err(why))) | Err(why) => why.to_string(),
+            Ok(Err(found)) => {
+                format!("a histogram with bounds {found:?} where {series:?} has {expected:?}")
+            }
+        };
+        Err(self.broken(&reason))
     }
 
     fn begun(&mut self) -> Result<&mut RunFile, RunFileError> {

@@ -1,8 +1,8 @@
 //! From a plan file, tunings or a profile to a plan.
 
-use std::fs;
 use std::path::Path;
 
+use onbeat_host::foreign::{self, MOST_BYTES_BY_HAND};
 use onbeat_tune::catalogue::HostTree;
 use onbeat_tune::plan::{Plan, PlanRequest, Tunings, plan};
 
@@ -56,7 +56,7 @@ fn is_file(word: &str) -> bool {
 }
 
 fn read(path: &Path) -> Result<Plan, Failure> {
-    let text = fs::read_to_string(path).map_err(|source| Failure::File {
+    let text = foreign::text(path, MOST_BYTES_BY_HAND).map_err(|source| Failure::File {
         what: "read",
         path: path.to_owned(),
         source,

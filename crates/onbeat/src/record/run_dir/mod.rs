@@ -20,6 +20,7 @@
 
 mod reading;
 mod resuming;
+mod trusted_out;
 
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -41,6 +42,8 @@ use super::run_file::{RunFile, RunFileError};
 pub const RUN_FILE_ENDING: &str = ".onbeat.hlog";
 /// The file of a bench beside those of its cells.
 pub const BENCH_FILE: &str = "bench.onbeat.hlog";
+/// The directory for runs where the user names none.
+pub const USUAL_OUT: &str = "onbeat-runs";
 /// The link to the run that began last.
 pub const LATEST: &str = "latest";
 /// Names that are tried for a new `latest`, where others exist.
@@ -73,6 +76,24 @@ pub enum RunDirError {
         free_kib: u64,
         /// Space that a run needs, in KiB.
         needed_kib: u64,
+    },
+    /// Root does not follow a link that it has not named.
+    #[error(
+        "{path} is a link, and root follows no link that is not named; name the directory with --out, or remove {path}"
+    )]
+    UsualLink {
+        /// The link.
+        path: PathBuf,
+    },
+    /// Root does not write into a directory of another user.
+    #[error(
+        "{path} belongs to user {owner}, who could exchange what root writes into it; choose another place with --out"
+    )]
+    OtherOwner {
+        /// The directory for runs.
+        path: PathBuf,
+        /// Its owner's user id.
+        owner: u32,
     },
     /// The directory has no run file.
     #[error("{path} holds no run file; a run's directory holds files named *.onbeat.hlog")]
@@ -116,11 +137,12 @@ pub struct NewRunDir {
 
 impl NewRunDir {
     /// Creates a directory below `out`, named after the current time, and `out` where it does not
-    /// exist.
+    /// exist. Root refuses a directory of another user, unless that user has called sudo.
     ///
     /// # Errors
     /// [`RunDirError`]; directories that were made before are removed.
     pub fn create(out: &Path) -> Result<Self, RunDirError> {
+        trusted_out::check(out)?;
         let is_missing =
             |dir: &&Path| !dir.as_os_str().is_empty() && fs::symlink_metadata(dir).is_err();
         let mut made: Vec<PathBuf> =

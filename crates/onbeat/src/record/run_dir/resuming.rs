@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::reading::header_of;
-use super::{LATEST, RunDirError, check_space, failed, point_latest};
+use super::{LATEST, RunDirError, check_space, failed, point_latest, trusted_out};
 use crate::record::note::EndReason;
 use crate::record::past::Past;
 use crate::record::run_file::RunFileError;
@@ -17,6 +17,10 @@ pub fn runs_of_command(
     name: &str,
     is_same: &dyn Fn(&[String]) -> bool,
 ) -> Vec<PathBuf> {
+    // The new run that follows is refused with the reason.
+    if trusted_out::check(out).is_err() {
+        return Vec::new();
+    }
     let entries = fs::read_dir(out).into_iter().flatten();
     let dirs = entries
         .filter_map(Result::ok)

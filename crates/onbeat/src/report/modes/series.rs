@@ -6,6 +6,9 @@ use crate::record::{Bucket, Entry, RunFile, Series, Trend, TrendStep};
 /// seconds.
 const MOST_STEPS: usize = 1 << 17;
 
+/// No step is farther than this from the first one.
+const FARTHEST_STEP: usize = 1 << 53;
+
 /// Steps on an even grid. Positions count from 0 in steps; a gap is NaN.
 #[derive(Clone, Debug)]
 pub(super) struct TrendGrid {
@@ -183,7 +186,9 @@ impl Trends {
 
         let starts = || self.placed.iter().map(place);
         let from_s = starts().fold(f64::MAX, f64::min);
-        let last = ((starts().fold(f64::MIN, f64::max) - from_s) / self.every_s).round() as usize;
+        // Times and steps are those of a file, and may be anything.
+        let last = ((starts().fold(f64::MIN, f64::max) - from_s) / self.every_s).round();
+        let last = (last as usize).min(FARTHEST_STEP);
         let together = (last + 1).div_ceil(MOST_STEPS);
         let step_s = self.every_s * together as f64;
         let mut grid = TrendGrid::empty(step_s, from_s, last / together + 1);

@@ -3,6 +3,7 @@ package onbeat;
 import java.io.EOFException;
 import java.io.IOException;
 import java.io.RandomAccessFile;
+import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
@@ -26,6 +27,10 @@ public final class Log {
     /** Bytes of a record before its content, and of a message before its payload. */
     private static final int HEAD = 9;
     private static final int MESSAGE_HEAD = 22;
+    /** Longest record and longest chunk, in bytes, and what one compressed byte of LZ4 can stand for. */
+    private static final int MOST_BYTES = 256 << 20;
+    private static final long LZ4_RATIO = 255;
+    private static final long LZ4_MORE = 1 << 16;
 
     private final String path;
     private final Map<Integer, String[]> schemas = new HashMap<>();
@@ -45,6 +50,8 @@ public final class Log {
             log.read(file);
         } catch (IOException why) {
             throw new OnbeatException(OnbeatException.LOG, "cannot read " + path + ": " + why.getMessage());
+        } catch (BufferUnderflowException | IllegalArgumentException | IndexOutOfBoundsException why) {
+            throw log.wrong("is damaged: a record contradicts its own length");
         }
         return log;
     }
@@ -95,7 +102,7 @@ public final class Log {
                 file.seek(file.getFilePointer() + length);
                 continue;
             }
-            if (length > Integer.MAX_VALUE - 16) throw wrong("has a record of " + length + " bytes, more than Java reads");
+            if (length > MOST_BYTES) throw wrong("has a record of " + length + " bytes; at most " + MOST_BYTES + " are read");
             byte[] content = new byte[(int) length];
             file.readFully(content);
             take(kind, ByteBuffer.wrap(content).order(ByteOrder.LITTLE_ENDIAN), 0, content.length);
@@ -105,6 +112,7 @@ public final class Log {
     /** Takes the record whose content is in {@code data} at {@code at}. */
     private void take(int kind, ByteBuffer data, int at, int length) throws IOException {
         if (kind == MESSAGE) {
+            if (length < MESSAGE_HEAD) throw new EOFException("a message is shorter than its head");
             LogChannel channel = byId.get(data.getShort(at) & 0xffff);
             if (channel != null) {
                 channel.add(data, at + MESSAGE_HEAD, length - MESSAGE_HEAD, data.getInt(at + 2), data.getLong(at + 6));
@@ -134,11 +142,15 @@ public final class Log {
         data.getLong();
         ByteBuffer records = data;
         if (compression.equals("lz4")) {
-            if (size > Integer.MAX_VALUE - 16) throw wrong("has a chunk of " + size + " bytes, more than Java reads");
+            long most = Math.min(MOST_BYTES, data.remaining() * LZ4_RATIO + LZ4_MORE);
+            if (size < 0 || size > most) {
+                String claimed = Long.toUnsignedString(size);
+                throw wrong("has a chunk of " + data.remaining() + " bytes that claims " + claimed + "; at most " + most + " are read");
+            }
             byte[] whole = Lz4.decompressed(data.array(), data.position(), (int) size);
             records = ByteBuffer.wrap(whole).order(ByteOrder.LITTLE_ENDIAN);
         } else if (!compression.isEmpty()) {
-            throw wrong("is compressed by " + compression + ", which this client does not read; convert it: "
+            throw wrong("is compressed by " + compression.replaceAll("[^ -~]", "?") + ", which this client does not read; convert it: "
                     + "mcap compress --compression lz4 -o OUT " + path);
         }
 
@@ -165,7 +177,9 @@ public final class Log {
     }
 
     private static String text(ByteBuffer data) {
-        byte[] bytes = new byte[data.getInt()];
+        int length = data.getInt();
+        if (length < 0 || length > data.remaining()) throw new BufferUnderflowException();
+        byte[] bytes = new byte[length];
         data.get(bytes);
         return new String(bytes, StandardCharsets.UTF_8);
     }

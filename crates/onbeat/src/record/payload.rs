@@ -1,4 +1,4 @@
-//! The histograms inside interval logs: HdrHistogram's encodings V0, V1 and V2, plain or deflated,
+//! The histograms inside run files and interval logs: HdrHistogram's encodings V0, V1 and V2, plain or deflated,
 //! in base64.
 //!
 //! A decoder of its own, for speed: only filled buckets are visited, and nothing is allocated per
@@ -14,7 +14,8 @@ use miniz_oxide::inflate::core::inflate_flags::{
 };
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 
-use crate::record::{Bucket, Resolution};
+use super::histogram::Bucket;
+use super::resolution::Resolution;
 
 /// What a cookie's upper bits are, and where V2 and V1 hold the width of a word.
 const COOKIE: u32 = 0x1c84_9300;
@@ -23,6 +24,8 @@ const DOUBLE_COOKIES: [u32; 2] = [0x0c72_124e, 0x0c72_124f];
 /// Inflated histograms are not longer: five digits over the whole range of 64 bits take 14 MiB in
 /// words of 8 bytes.
 const LARGEST: usize = 64 * 1024 * 1024;
+/// Those of run files are shorter still: four digits up to 1,000 s in numbers of nine bytes take 4 MiB.
+const LARGEST_OF_RUN_FILES: usize = 4 * 1024 * 1024;
 /// A zlib header, and one piece of memory that all of the output is in: flate2, which this is the
 /// inside of, clears a window for each histogram, and gives up where the room was too small at
 /// first.
@@ -53,8 +56,11 @@ pub enum PayloadError {
     )]
     Double,
     /// The deflated part is broken.
-    #[error("the histogram cannot be inflated, or is longer than {} MiB", LARGEST / 1024 / 1024)]
-    Inflate,
+    #[error("the histogram cannot be inflated, or is longer than {most_mib} MiB")]
+    Inflate {
+        /// The limit.
+        most_mib: usize,
+    },
     /// A field of its header is out of range.
     #[error("the histogram's header says {what} {value}")]
     Header {
@@ -138,16 +144,24 @@ impl Scale {
 pub struct Decoder {
     encoded: Vec<u8>,
     plain: Vec<u8>,
+    largest: usize,
     inflater: Box<DecompressorOxide>,
 }
 
 impl Default for Decoder {
     fn default() -> Self {
-        Self { encoded: Vec::new(), plain: vec![0; ROOM], inflater: Box::default() }
+        let plain = vec![0; ROOM];
+        Self { encoded: Vec::new(), plain, largest: LARGEST, inflater: Box::default() }
     }
 }
 
 impl Decoder {
+    /// Creates a decoder for the histograms of run files.
+    #[must_use]
+    pub fn of_run_files() -> Self {
+        Self { largest: LARGEST_OF_RUN_FILES, ..Self::default() }
+    }
+
     /// Decodes what stands before the counts of a histogram.
     ///
     /// # Errors
@@ -180,10 +194,10 @@ impl Decoder {
             (read, written) = (read + taken, written + given);
             match status {
                 TINFLStatus::Done => return Ok(written),
-                TINFLStatus::HasMoreOutput if self.plain.len() < LARGEST => {
+                TINFLStatus::HasMoreOutput if self.plain.len() < self.largest => {
                     self.plain.resize(4 * self.plain.len(), 0);
                 }
-                _ => return Err(PayloadError::Inflate),
+                _ => return Err(PayloadError::Inflate { most_mib: self.largest >> 20 }),
             }
         }
     }
@@ -202,6 +216,8 @@ fn long(bytes: &[u8], at: usize) -> Result<u64, PayloadError> {
 pub struct Encoded<'d> {
     /// What its places stand for.
     pub scale: Scale,
+    /// Lowest and highest value that it is made for, and significant decimal digits.
+    pub bounds: (u64, u64, u32),
     /// Bytes per count; 0 where counts are of varying length.
     width: usize,
     payload: &'d [u8],
@@ -220,7 +236,8 @@ impl<'d> Encoded<'d> {
 
         let is_v0 = base == COOKIE | 8;
         let (at, header) = if is_v0 { (4, 32) } else { (12, 40) };
-        let scale = Scale::new(long(bytes, at + 4)?, number(bytes, at)?)?;
+        let bounds = (long(bytes, at + 4)?, long(bytes, at + 12)?, number(bytes, at)?);
+        let scale = Scale::new(bounds.0, bounds.2)?;
         let payload = if is_v0 { bytes.get(header..) } else { v1_payload(bytes, header)? };
         let payload = payload.ok_or(PayloadError::Cut { found: bytes.len(), needed: header })?;
         let width = if base == COOKIE | 3 { 0 } else { ((cookie & WORD_BITS) >> 4 & 0xe) as usize };
@@ -228,7 +245,7 @@ impl<'d> Encoded<'d> {
             return Err(PayloadError::Header { what: "bytes per count", value: width as u64 });
         }
 
-        Ok(Self { scale, width, payload })
+        Ok(Self { scale, bounds, width, payload })
     }
 
     /// Hands every filled place and its count to `take`, places rising.

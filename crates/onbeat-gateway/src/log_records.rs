@@ -1,0 +1,591 @@
+//! Reads the records of MCAP files (<https://mcap.dev/spec>) that anyone may have made.
+//!
+//! A file claims lengths; none is believed. A record and a chunk must fit into what is left of the file,
+//! a record of a chunk into what is left of the chunk, a chunk into what its compressed bytes can hold,
+//! and all of them into the limit. Memory grows with the bytes that are there.
+//!
+//! Absent on purpose: writing, checksums, and indexes, which repeat what the records say.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, Cursor, ErrorKind, Read, Seek, SeekFrom};
+use std::sync::Arc;
+
+/// First and last bytes of a file.
+const MAGIC: [u8; 8] = *b"\x89MCAP0\r\n";
+/// Kinds of records.
+const FOOTER: u8 = 2;
+const SCHEMA: u8 = 3;
+const CHANNEL: u8 = 4;
+const MESSAGE: u8 = 5;
+const CHUNK: u8 = 6;
+const DATA_END: u8 = 15;
+
+/// Bytes before a record's content, of a chunk's content before the name of its compression, and of a
+/// message's before its data.
+const RECORD_HEAD: usize = 9;
+const CHUNK_HEAD: u64 = 40;
+const MESSAGE_HEAD: usize = 22;
+/// Bytes that one compressed byte of LZ4 can stand for, and what a frame can have beside them.
+const LZ4_RATIO: u64 = 255;
+const LZ4_MORE: u64 = 1 << 16;
+/// Most channels of a file.
+const MOST_CHANNELS: usize = 4096;
+/// Bytes that are rather read than passed over.
+const SHORT_SKIP: u64 = 1 << 16;
+/// Part of the memory limit for definitions and texts of channels.
+const FOR_DEFINITIONS: u64 = 8;
+
+/// Why the records of a log end before its end.
+#[derive(Debug, thiserror::Error)]
+pub enum LogDefect {
+    /// Not an MCAP file.
+    #[error("it does not begin as an MCAP file")]
+    NotMcap,
+    /// The file ends within a record.
+    #[error("the file ends within the record at byte {at}")]
+    Cut {
+        /// Offset of the record.
+        at: u64,
+    },
+    /// The file ends without its closing bytes.
+    #[error("the file does not end as an MCAP file; it was not closed, or is damaged")]
+    NotClosed,
+    /// A record is longer than the rest of the file.
+    #[error("the record at byte {at} claims {bytes} bytes, and {left} are left in the file")]
+    BeyondFile {
+        /// Offset of the record.
+        at: u64,
+        /// Its claimed length, in bytes.
+        bytes: u64,
+        /// What is left of the file, in bytes.
+        left: u64,
+    },
+    /// A record of a chunk is longer than the rest of the chunk.
+    #[error("a record in the chunk at byte {at} claims {bytes} bytes, and {left} are left in it")]
+    BeyondChunk {
+        /// Offset of the chunk.
+        at: u64,
+        /// Its claimed length, in bytes.
+        bytes: u64,
+        /// What is left of the chunk, in bytes.
+        left: u64,
+    },
+    /// A chunk claims more than its compressed bytes can hold.
+    #[error(
+        "the chunk at byte {at} claims {bytes} bytes, which its {compressed} bytes cannot hold"
+    )]
+    Inflated {
+        /// Offset of the chunk.
+        at: u64,
+        /// Claimed length of its records, in bytes.
+        bytes: u64,
+        /// Length of its compressed bytes.
+        compressed: u64,
+    },
+    /// A record or chunk is longer than the limit.
+    #[error(
+        "the record at byte {at} has {bytes} bytes, and at most {most} are read; --most-memory sets the limit"
+    )]
+    TooLong {
+        /// Offset of the record, or of its chunk.
+        at: u64,
+        /// Its length, in bytes.
+        bytes: u64,
+        /// The limit, in bytes.
+        most: u64,
+    },
+    /// Definitions of types and texts of channels are longer than the limit.
+    #[error(
+        "the definitions of its channels have more than {most} bytes; an eighth of --most-memory is the limit"
+    )]
+    Definitions {
+        /// The limit, in bytes.
+        most: u64,
+    },
+    /// Too many channels.
+    #[error("it has more than {most} channels", most = MOST_CHANNELS)]
+    Channels,
+    /// A record contradicts its own length.
+    #[error("the record at byte {at} is not valid")]
+    Record {
+        /// Offset of the record, or of its chunk.
+        at: u64,
+    },
+    /// A channel or a definition stands for two different ones.
+    #[error("the channel or definition {id} at byte {at} was another one before")]
+    Conflict {
+        /// Its number.
+        id: u16,
+        /// Offset of the record, or of its chunk.
+        at: u64,
+    },
+    /// A message or channel refers to what is not in the file.
+    #[error(
+        "the record at byte {at} refers to {what} {id}, which the file does not have before it"
+    )]
+    Unknown {
+        /// `channel` or `definition`.
+        what: &'static str,
+        /// Its number.
+        id: u16,
+        /// Offset of the record, or of its chunk.
+        at: u64,
+    },
+    /// A compression that is not supported.
+    #[error(
+        "the chunk at byte {at} is compressed by `{name}`; `mcap convert --compression lz4` of the MCAP tools makes a log that can be read"
+    )]
+    Compression {
+        /// Offset of the chunk.
+        at: u64,
+        /// Its name, printable.
+        name: String,
+    },
+    /// The order of messages would need more memory than the limit.
+    #[error(
+        "its messages are {disorder_ns} ns out of order: more than {most} bytes of them would wait in memory; --most-memory sets the limit"
+    )]
+    Disorder {
+        /// Longest time by which a message is earlier than one before it, in ns.
+        disorder_ns: u64,
+        /// The limit, in bytes.
+        most: u64,
+    },
+    /// The file cannot be read, or its compressed bytes are not valid.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// A channel of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct LogRecordChannel {
+    pub(super) id: u16,
+    pub(super) topic: String,
+    pub(super) encoding: String,
+    pub(super) schema: Option<Arc<LogSchema>>,
+    pub(super) texts: BTreeMap<String, String>,
+}
+
+/// A definition of a type.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct LogSchema {
+    pub(super) name: String,
+    pub(super) encoding: String,
+    pub(super) definition: Vec<u8>,
+}
+
+/// A message.
+#[derive(Debug)]
+pub(super) struct LogMessage {
+    pub(super) channel: Arc<LogRecordChannel>,
+    pub(super) sequence: u32,
+    pub(super) log_time: u64,
+    pub(super) data: Vec<u8>,
+}
+
+/// The messages of a file, in its order, and at last why it ends early.
+pub(super) struct LogMessages<R> {
+    source: R,
+    file_bytes: u64,
+    at: u64,
+    most_memory: u64,
+    chunk: Option<OpenChunk>,
+    state: ReadState,
+    schemas: HashMap<u16, Arc<LogSchema>>,
+    channels: HashMap<u16, Arc<LogRecordChannel>>,
+    definition_bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReadState {
+    Begin,
+    Data,
+    /// After the last message: what follows repeats what was read.
+    Summary,
+    Ended,
+}
+
+/// A chunk whose records are being read.
+struct OpenChunk {
+    at: u64,
+    left: u64,
+    records: ChunkBytes,
+}
+
+enum ChunkBytes {
+    Plain(Cursor<Vec<u8>>),
+    Lz4(Box<lz4::Decoder<Cursor<Vec<u8>>>>),
+}
+
+impl Read for ChunkBytes {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(bytes) => bytes.read(buffer),
+            Self::Lz4(decoder) => decoder.read(buffer),
+        }
+    }
+}
+
+impl<R: Read + Seek> LogMessages<R> {
+    /// Reads a source of this length. Most memory is for a record, for a chunk's compressed bytes, and an
+    /// eighth of it for all definitions.
+    pub(super) fn new(source: R, file_bytes: u64, most_memory: u64) -> Self {
+        Self {
+            source,
+            file_bytes,
+            at: 0,
+            most_memory,
+            chunk: None,
+            state: ReadState::Begin,
+            schemas: HashMap::new(),
+            channels: HashMap::new(),
+            definition_bytes: 0,
+        }
+    }
+
+    fn next_message(&mut self) -> Result<Option<LogMessage>, LogDefect> {
+        if self.state == ReadState::Begin {
+            if self.bytes_of_file(MAGIC.len() as u64, 0).ok().as_deref() != Some(&MAGIC[..]) {
+                return Err(LogDefect::NotMcap);
+            }
+            self.state = ReadState::Data;
+        }
+        loop {
+            let record = if self.chunk.is_some() { self.chunk_record()? } else { self.record()? };
+            let Some((at, kind, content)) = record else {
+                if self.state == ReadState::Ended {
+                    return Ok(None);
+                }
+                continue;
+            };
+            if let Some(message) = self.take(at, kind, content)? {
+                return Ok(Some(message));
+            }
+        }
+    }
+
+    fn left(&self) -> u64 {
+        self.file_bytes.saturating_sub(self.at)
+    }
+
+    /// Reads bytes that are known to be in the file.
+    fn bytes_of_file(&mut self, bytes: u64, of: u64) -> Result<Vec<u8>, LogDefect> {
+        let content = exactly(&mut self.source, bytes)?.ok_or(LogDefect::Cut { at: of })?;
+        self.at += bytes;
+        Ok(content)
+    }
+
+    /// Returns the next record outside of chunks, if it matters; opens a chunk.
+    fn record(&mut self) -> Result<Option<(u64, u8, Vec<u8>)>, LogDefect> {
+        let at = self.at;
+        if self.left() < RECORD_HEAD as u64 {
+            return Err(if self.left() == 0 {
+                LogDefect::NotClosed
+            } else {
+                LogDefect::Cut { at }
+            });
+        }
+        let head = self.bytes_of_file(RECORD_HEAD as u64, at)?;
+        let (kind, bytes) = kind_and_length(&head).ok_or(LogDefect::Cut { at })?;
+        let left = self.left();
+        if bytes > left {
+            return Err(LogDefect::BeyondFile { at, bytes, left });
+        }
+
+        match (kind, self.state) {
+            (CHUNK, ReadState::Data) => self.open_chunk(at, bytes)?,
+            (SCHEMA | CHANNEL | MESSAGE, ReadState::Data) => {
+                self.check_length(at, bytes)?;
+                return Ok(Some((at, kind, self.bytes_of_file(bytes, at)?)));
+            }
+            (FOOTER, _) => {
+                self.skip(bytes)?;
+                if self.bytes_of_file(MAGIC.len() as u64, at).ok().as_deref() != Some(&MAGIC[..]) {
+                    return Err(LogDefect::NotClosed);
+                }
+                self.state = ReadState::Ended;
+            }
+            _ => {
+                if kind == DATA_END {
+                    self.state = ReadState::Summary;
+                }
+                self.skip(bytes)?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn skip(&mut self, bytes: u64) -> Result<(), LogDefect> {
+        let to = self.at + bytes;
+        // A buffered source loses its buffer where it seeks.
+        if bytes <= SHORT_SKIP {
+            io::copy(&mut self.source.by_ref().take(bytes), &mut io::sink())?;
+        } else {
+            self.source.seek(SeekFrom::Start(to))?;
+        }
+        self.at = to;
+        Ok(())
+    }
+
+    const fn check_length(&self, at: u64, bytes: u64) -> Result<(), LogDefect> {
+        let most = self.most_memory;
+        if bytes > most { Err(LogDefect::TooLong { at, bytes, most }) } else { Ok(()) }
+    }
+
+    fn open_chunk(&mut self, at: u64, bytes: u64) -> Result<(), LogDefect> {
+        if bytes < CHUNK_HEAD {
+            return Err(LogDefect::Record { at });
+        }
+        self.check_length(at, bytes)?;
+        let mut content = self.bytes_of_file(bytes, at)?;
+        let mut fields = Fields(&content);
+        let head = (|| {
+            fields.take(16)?;
+            let records_bytes = fields.long()?;
+            fields.take(4)?;
+            let compression = fields.text()?;
+            let compressed_bytes = fields.long()?;
+            Some((records_bytes, compression, compressed_bytes))
+        })();
+        let (left, compression, compressed) = head.ok_or(LogDefect::Record { at })?;
+        let begin = content.len() - fields.0.len();
+        let stored = usize::try_from(compressed).ok().filter(|bytes| *bytes <= fields.0.len());
+        content.truncate(begin + stored.ok_or(LogDefect::Record { at })?);
+        let mut stored = Cursor::new(content);
+        stored.set_position(begin as u64);
+
+        let most = match compression.as_str() {
+            "" => compressed,
+            _ => compressed.saturating_mul(LZ4_RATIO).saturating_add(LZ4_MORE),
+        };
+        if left > most {
+            return Err(LogDefect::Inflated { at, bytes: left, compressed });
+        }
+        let records = match compression.as_str() {
+            "" => ChunkBytes::Plain(stored),
+            "lz4" => ChunkBytes::Lz4(Box::new(lz4::Decoder::new(stored)?)),
+            name => {
+                let name = name.chars().take(32).map(printable).collect();
+                return Err(LogDefect::Compression { at, name });
+            }
+        };
+        self.chunk = Some(OpenChunk { at, left, records });
+        Ok(())
+    }
+
+    /// Returns the next record of the open chunk; closes it at its end.
+    fn chunk_record(&mut self) -> Result<Option<(u64, u8, Vec<u8>)>, LogDefect> {
+        let most = self.most_memory;
+        let Some(chunk) = self.chunk.as_mut() else { return Ok(None) };
+        let at = chunk.at;
+        if chunk.left == 0 {
+            self.chunk = None;
+            return Ok(None);
+        }
+        if chunk.left < RECORD_HEAD as u64 {
+            return Err(LogDefect::Record { at });
+        }
+        let head = exactly(&mut chunk.records, RECORD_HEAD as u64)?;
+        let head = head.ok_or(LogDefect::Record { at })?;
+        let (kind, bytes) = kind_and_length(&head).ok_or(LogDefect::Record { at })?;
+        chunk.left -= RECORD_HEAD as u64;
+        if bytes > chunk.left {
+            return Err(LogDefect::BeyondChunk { at, bytes, left: chunk.left });
+        }
+        if bytes > most {
+            return Err(LogDefect::TooLong { at, bytes, most });
+        }
+        chunk.left -= bytes;
+        let content = exactly(&mut chunk.records, bytes)?.ok_or(LogDefect::Record { at })?;
+        Ok(Some((at, kind, content)))
+    }
+
+    fn take(
+        &mut self,
+        at: u64,
+        kind: u8,
+        content: Vec<u8>,
+    ) -> Result<Option<LogMessage>, LogDefect> {
+        match kind {
+            SCHEMA => {
+                let (id, schema) = schema(&content).ok_or(LogDefect::Record { at })?;
+                let known = self.schemas.get(&id);
+                if known.is_some_and(|known| **known != schema) {
+                    return Err(LogDefect::Conflict { id, at });
+                }
+                if known.is_none() {
+                    self.count_definition(content.len())?;
+                    self.schemas.insert(id, Arc::new(schema));
+                }
+            }
+            CHANNEL => {
+                let channel = self.channel(at, &content)?;
+                let (id, known) = (channel.id, self.channels.get(&channel.id));
+                if known.is_some_and(|known| **known != channel) {
+                    return Err(LogDefect::Conflict { id, at });
+                }
+                if known.is_none() {
+                    self.count_definition(content.len())?;
+                    if self.channels.len() >= MOST_CHANNELS {
+                        return Err(LogDefect::Channels);
+                    }
+                    self.channels.insert(id, Arc::new(channel));
+                }
+            }
+            MESSAGE => return self.message(at, content).map(Some),
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    fn count_definition(&mut self, bytes: usize) -> Result<(), LogDefect> {
+        let most = self.most_memory / FOR_DEFINITIONS;
+        self.definition_bytes += bytes as u64;
+        if self.definition_bytes > most { Err(LogDefect::Definitions { most }) } else { Ok(()) }
+    }
+
+    fn channel(&self, at: u64, content: &[u8]) -> Result<LogRecordChannel, LogDefect> {
+        let mut fields = Fields(content);
+        let read = (|| {
+            let (id, of_schema) = (fields.short()?, fields.short()?);
+            let (topic, encoding) = (fields.text()?, fields.text()?);
+            let bytes = fields.word()? as usize;
+            let mut pairs = Fields(fields.take(bytes)?);
+            let mut texts = BTreeMap::new();
+            while !pairs.0.is_empty() {
+                texts.insert(pairs.text()?, pairs.text()?);
+            }
+            let channel = LogRecordChannel { id, topic, encoding, schema: None, texts };
+            Some((of_schema, channel))
+        })();
+        let (of_schema, channel) = read.ok_or(LogDefect::Record { at })?;
+        if of_schema == 0 {
+            return Ok(channel);
+        }
+        let schema = self.schemas.get(&of_schema).cloned();
+        let unknown = LogDefect::Unknown { what: "definition", id: of_schema, at };
+        Ok(LogRecordChannel { schema: Some(schema.ok_or(unknown)?), ..channel })
+    }
+
+    fn message(&self, at: u64, mut content: Vec<u8>) -> Result<LogMessage, LogDefect> {
+        let mut fields = Fields(&content);
+        let head = (|| Some((fields.short()?, fields.word()?, fields.long()?, fields.long()?)))();
+        let (id, sequence, log_time, _) = head.ok_or(LogDefect::Record { at })?;
+        let channel = self.channels.get(&id);
+        let channel = channel.ok_or(LogDefect::Unknown { what: "channel", id, at })?;
+        content.drain(..MESSAGE_HEAD);
+        Ok(LogMessage { channel: Arc::clone(channel), sequence, log_time, data: content })
+    }
+}
+
+impl<R: Read + Seek> Iterator for LogMessages<R> {
+    type Item = Result<LogMessage, LogDefect>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.state == ReadState::Ended {
+            return None;
+        }
+        let next = self.next_message().transpose();
+        if !matches!(next, Some(Ok(_))) {
+            self.state = ReadState::Ended;
+        }
+        next
+    }
+}
+
+/// Reads exactly this many bytes into memory that grows with them; `None` if there are fewer.
+fn exactly(source: &mut impl Read, bytes: u64) -> io::Result<Option<Vec<u8>>> {
+    // Most records are short; the first allocation is theirs.
+    let mut content = Vec::with_capacity(usize::try_from(bytes.min(1 << 16)).unwrap_or(0));
+    match source.take(bytes).read_to_end(&mut content) {
+        Ok(_) => Ok((content.len() as u64 == bytes).then_some(content)),
+        Err(why) if why.kind() == ErrorKind::UnexpectedEof => Ok(None),
+        Err(why) => Err(why),
+    }
+}
+
+fn kind_and_length(head: &[u8]) -> Option<(u8, u64)> {
+    let mut fields = Fields(head);
+    Some((*fields.take(1)?.first()?, fields.long()?))
+}
+
+fn schema(content: &[u8]) -> Option<(u16, LogSchema)> {
+    let mut fields = Fields(content);
+    let id = fields.short()?;
+    let (name, encoding) = (fields.text()?, fields.text()?);
+    let bytes = fields.word()? as usize;
+    let definition = fields.take(bytes)?.to_vec();
+    Some((id, LogSchema { name, encoding, definition }))
+}
+
+fn printable(letter: char) -> char {
+    if letter.is_control() { '?' } else { letter }
+}
+
+/// Fields of a record, one after the other; `None` beyond its end.
+struct Fields<'r>(&'r [u8]);
+
+impl<'r> Fields<'r> {
+    fn take(&mut self, bytes: usize) -> Option<&'r [u8]> {
+        let (field, rest) = self.0.split_at_checked(bytes)?;
+        self.0 = rest;
+        Some(field)
+    }
+
+    fn short(&mut self) -> Option<u16> {
+        Some(u16::from_le_bytes(self.take(2)?.try_into().ok()?))
+    }
+
+    fn word(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
+    }
+
+    fn long(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    fn text(&mut self) -> Option<String> {
+        let bytes = self.word()? as usize;
+        String::from_utf8(self.take(bytes)?.to_vec()).ok()
+    }
+}
+
+/// What a log contains, as counted by [`check_log`].
+#[derive(Debug, Default)]
+pub struct LogCheck {
+    /// Messages.
+    pub messages: u64,
+    /// Bytes of their data.
+    pub data_bytes: u64,
+    /// Why the log ends early; `None` for a complete one.
+    pub defect: Option<LogDefect>,
+}
+
+/// Reads all messages of a log, and keeps none.
+///
+/// ```
+/// use onbeat_gateway::check_log;
+///
+/// let mut log = b"\x89MCAP0\r\n\x05".to_vec();
+/// log.extend(u64::to_le_bytes(1 << 46));
+/// let why = check_log(&log, 1 << 20).defect.unwrap();
+/// assert_eq!(why.to_string(), "the record at byte 8 claims 70368744177664 bytes, and 0 are left in the file");
+/// ```
+#[must_use]
+pub fn check_log(bytes: &[u8], most_memory: u64) -> LogCheck {
+    let mut check = LogCheck::default();
+    for message in LogMessages::new(Cursor::new(bytes), bytes.len() as u64, most_memory) {
+        match message {
+            Ok(message) => {
+                check.messages += 1;
+                check.data_bytes += message.data.len() as u64;
+            }
+            Err(defect) => check.defect = Some(defect),
+        }
+    }
+    check
+}
+
+#[cfg(test)]
+#[path = "log_records_tests.rs"]
+mod tests;

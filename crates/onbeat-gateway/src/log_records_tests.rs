@@ -1,0 +1,136 @@
+//! Logs with planted lengths, compressed bombs, and cut files.
+#![allow(clippy::unwrap_used)]
+
+use std::io::Write;
+
+use super::*;
+
+const MOST: u64 = 1 << 20;
+const LENGTHS: [u64; 5] = [1 << 31, 1 << 32, 1 << 46, 1 << 63, u64::MAX];
+
+fn record(kind: u8, content: &[u8]) -> Vec<u8> {
+    [&[kind][..], &(content.len() as u64).to_le_bytes(), content].concat()
+}
+
+fn text(text: &str) -> Vec<u8> {
+    [&(text.len() as u32).to_le_bytes()[..], text.as_bytes()].concat()
+}
+
+fn channel() -> Vec<u8> {
+    record(CHANNEL, &[&[1, 0, 0, 0][..], &text("a"), &text("cdr"), &[0; 4]].concat())
+}
+
+fn message(data: &[u8]) -> Vec<u8> {
+    record(MESSAGE, &[&[1, 0][..], &[0; 20], data].concat())
+}
+
+fn chunk(records_bytes: u64, compression: &str, stored: &[u8]) -> Vec<u8> {
+    let head = [&[0; 16][..], &records_bytes.to_le_bytes(), &[0; 4], &text(compression)].concat();
+    record(CHUNK, &[&head, &(stored.len() as u64).to_le_bytes()[..], stored].concat())
+}
+
+fn lz4_of(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = lz4::EncoderBuilder::new().build(Vec::new()).unwrap();
+    encoder.write_all(bytes).unwrap();
+    let (encoded, done) = encoder.finish();
+    done.unwrap();
+    encoded
+}
+
+fn file(records: &[Vec<u8>]) -> Vec<u8> {
+    [&MAGIC[..], &records.concat(), &record(DATA_END, &[0; 4]), &record(FOOTER, &[0; 20]), &MAGIC]
+        .concat()
+}
+
+#[test]
+fn a_complete_file_has_its_messages_in_chunks_and_outside() {
+    let inside = [message(b"one"), message(b"two")].concat();
+    for chunk in [
+        chunk(inside.len() as u64, "lz4", &lz4_of(&inside)),
+        chunk(inside.len() as u64, "", &inside),
+    ] {
+        let check = check_log(&file(&[channel(), chunk, message(b"three")]), MOST);
+        assert!(check.defect.is_none(), "{:?}", check.defect);
+        assert_eq!((check.messages, check.data_bytes), (3, 11));
+    }
+}
+
+#[test]
+fn a_record_that_claims_more_than_the_file_has_takes_no_memory() {
+    for bytes in LENGTHS {
+        for kind in [0, CHANNEL, MESSAGE, CHUNK, FOOTER, DATA_END, 0x80] {
+            let head = [&[kind][..], &bytes.to_le_bytes()].concat();
+            let log = [&MAGIC[..], &channel(), &message(b"x"), &head].concat();
+            let check = check_log(&log, MOST);
+            assert_eq!(check.messages, 1);
+            let why = check.defect.unwrap().to_string();
+            assert!(why.contains(&format!("claims {bytes} bytes, and 0 are left")), "{why}");
+        }
+    }
+}
+
+#[test]
+fn a_chunk_that_claims_more_than_it_can_hold_is_refused() {
+    let zeros = lz4_of(&vec![0; 4 << 20]);
+    for bytes in LENGTHS.into_iter().chain([1 << 40]) {
+        for (compression, stored) in [("lz4", &zeros[..]), ("", &zeros[..])] {
+            let log = file(&[channel(), message(b"x"), chunk(bytes, compression, stored)]);
+            let check = check_log(&log, MOST);
+            assert_eq!(check.messages, 1);
+            assert!(matches!(check.defect, Some(LogDefect::Inflated { .. })), "{check:?}");
+        }
+    }
+    // A record of the chunk that claims more than the chunk has, or than the limit.
+    for bytes in LENGTHS.into_iter().chain([2 << 20]) {
+        let head = [&[MESSAGE][..], &bytes.to_le_bytes(), &[0; 1 << 15]].concat();
+        let inside = [head, vec![0; 3 << 20]].concat();
+        let log = file(&[channel(), chunk(inside.len() as u64, "lz4", &lz4_of(&inside))]);
+        let defect = check_log(&log, MOST).defect.unwrap();
+        let is_refused =
+            matches!(defect, LogDefect::BeyondChunk { .. } | LogDefect::TooLong { .. });
+        assert!(is_refused, "{defect}");
+    }
+}
+
+#[test]
+fn texts_and_definitions_within_records_do_not_reach_beyond_them() {
+    for bytes in [2_u32, 1 << 20, u32::MAX] {
+        let long = [&[1, 0, 0, 0][..], &bytes.to_le_bytes(), b"a"].concat();
+        for kind in [CHANNEL, SCHEMA] {
+            let defect = check_log(&file(&[record(kind, &long)]), MOST).defect;
+            assert!(matches!(defect, Some(LogDefect::Record { at: 8 })), "{defect:?}");
+        }
+    }
+    let definition = |id: u8| {
+        let content = vec![b'x'; 60_000];
+        record(
+            SCHEMA,
+            &[&[id, 0][..], &text("T"), &text("ros2msg"), &60_000_u32.to_le_bytes(), &content]
+                .concat(),
+        )
+    };
+    let many: Vec<_> = (1..9).map(definition).collect();
+    let defect = check_log(&file(&many), MOST).defect;
+    assert!(matches!(defect, Some(LogDefect::Definitions { most: 131_072 })), "{defect:?}");
+}
+
+#[test]
+fn a_file_cut_anywhere_has_the_messages_before_and_one_sentence() {
+    let inside = [message(b"one"), message(&[7; 100])].concat();
+    let stored = lz4_of(&inside);
+    let whole = file(&[
+        channel(),
+        message(b"x"),
+        chunk(inside.len() as u64, "lz4", &stored),
+        message(b"y"),
+    ]);
+    let mut last = 0;
+    for end in 0..whole.len() {
+        let check = check_log(&whole[..end], MOST);
+        let why = check.defect.expect("a cut file is not complete").to_string();
+        assert!(!why.is_empty() && !why.contains('\n'), "{why}");
+        assert!(check.messages >= last, "{end}");
+        last = check.messages;
+    }
+    assert_eq!(last, 4);
+}
