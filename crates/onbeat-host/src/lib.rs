@@ -2,6 +2,7 @@
 //!
 //! [`foreign`] is the only opener of files that somebody else may have made; [`runtime_dir`] is where
 //! processes of one user share objects. Both check what was opened, never what a path led to before.
+//! [`rights`] gives up what a thread that reads from a network does not need.
 //!
 //! ```
 //! use onbeat_host::foreign::Opening;
@@ -11,4 +12,5 @@
 //! ```
 
 pub mod foreign;
+pub mod rights;
 pub mod runtime_dir;
