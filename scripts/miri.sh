@@ -1,0 +1,11 @@
+#!/bin/sh
+# Runs what makes no system call under Miri, which finds undefined behaviour: all of onbeat-rt that is pure, and images, rings and goals
+# of onbeat-control in plain memory.
+set -eu
+cd "$(dirname "$0")/.."
+if ! cargo +nightly miri --version >/dev/null 2>&1; then
+    echo "skipped: no nightly toolchain with miri; rustup toolchain install nightly --component miri,rust-src" >&2
+    exit 0
+fi
+export MIRIFLAGS="-Zmiri-disable-isolation"
+export CARGO_TARGET_DIR=target/miri
