@@ -87,18 +87,20 @@ fn connections_that_never_stop_sending_take_no_events_from_others() {
     let port = shown.port;
     let following: Vec<_> = (0..4).map(|_| shown.follow(None)).collect();
     let seen: Vec<AtomicU64> = following.iter().map(|_| AtomicU64::new(0)).collect();
-    let (is_on, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (is_on, stop, is_done) =
+        (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
 
     let (with, without, sent) = thread::scope(|threads| {
-        threads.spawn(|| publishing(&mut shown, &stop));
+        threads.spawn(|| publishing(&mut shown, &is_done));
+        let mut browsers = Vec::new();
         for (mut events, seen) in following.into_iter().zip(&seen) {
             let stop = &stop;
-            threads.spawn(move || {
+            browsers.push(threads.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     let (name, _) = next_event(&mut events).unwrap();
                     seen.fetch_add(u64::from(name == "cycles"), Ordering::Relaxed);
                 }
-            });
+            }));
         }
         let floods: Vec<_> = (0..3).map(|_| threads.spawn(|| flood(port, &is_on, &stop))).collect();
 
@@ -113,6 +115,10 @@ fn connections_that_never_stop_sending_take_no_events_from_others() {
         }
         stop.store(true, Ordering::Relaxed);
         let sent: u64 = floods.into_iter().map(|flood| flood.join().unwrap()).sum();
+        // Events come until the last browser has seen the end.
+        let ended: Vec<bool> = browsers.into_iter().map(|one| one.join().is_ok()).collect();
+        is_done.store(true, Ordering::Relaxed);
+        assert_eq!(ended, [true; 4], "no browser was closed");
         let [without, with] = counts;
         (with, without, sent)
     });

@@ -196,7 +196,8 @@ impl ViewServer {
 
     /// Returns whether one more browser may follow. One that does not read gives its place.
     fn has_place_for_browser(&mut self) -> bool {
-        let following = self.connections.iter().filter(|one| one.is_following()).count();
+        let follows = |one: &&BrowserConnection| one.is_following() && !one.is_closed();
+        let following = self.connections.iter().filter(follows).count();
         following < self.limits.browsers || self.take_place(BrowserConnection::is_following)
     }
 
