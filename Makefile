@@ -194,7 +194,7 @@ deny: setup-test ## licences, sources and advisories of all dependencies, by car
 	@sh scripts/deny.sh
 
 # The quarter of an hour of `make test` as a day.
-test-long: setup-test ## a day of a robot in virtual time: memory and descriptors stay constant (half an hour)
+test-long: setup-test ## a day of a robot in virtual time: memory and descriptors stay constant (about an hour)
 	ONBEAT_SOAK_HOURS=24 $(CARGO) test --locked -p onbeat-robot --test robot_memory -- --nocapture
 
 # A nightly toolchain with miri: rustup toolchain install nightly --component miri,rust-src
