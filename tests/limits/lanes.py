@@ -41,7 +41,7 @@ WAITING = {
     "onbeat-message": "messages_match",
     # ethercrab's time-outs of a bring-up are of real time, so that none of these may give way for a second.
     "onbeat-robot": """bus_bring_up bus_chain bus_faults bus_interface bus_places bus_rate_limits bus_setup bus_spec bus_tampering_search
-        live_view robot_bus robot_goals robot_ladder robot_limits robot_moves robot_resume robot_session robot_view""",
+        live_view robot_bus robot_goals robot_ladder robot_limits robot_memory robot_moves robot_resume robot_session robot_view""",
     "onbeat-segment": "sim_ethercrab",
 }
 # Of these, binaries that prepare one folder below target/, with packages of Python: one after the other.

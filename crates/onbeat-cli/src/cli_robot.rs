@@ -157,6 +157,9 @@ pub(crate) struct RobotRunOptions {
     /// Prints the address. PORT is a port of 127.0.0.1 and ::1; without it, a free one.
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "0")]
     pub(crate) view: Option<u16>,
+    /// Maximum number of browsers that follow the view at the same time
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) view_browsers: u16,
     /// Run time; 0: until Ctrl-C
     #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,

@@ -34,7 +34,7 @@
 //! let header = probe::header(&["my-program".into()], "robot", &[], origin.unix_s);
 //! let path = Path::new("robot.onbeat.hlog");
 //! let run = Run::open(Destination { path, header, origin: origin.at }, Setting::new(1_000_000))?;
-//! let plan = SessionPlan { controller, trajectory: "gait", image: None, messages: None, work_ns: 0, load: None, view_every_ns: 100_000_000, duration_ns: 10_000_000_000, path };
+//! let plan = SessionPlan { controller, trajectory: "gait", image: None, messages: None, work_ns: 0, load: None, view_every_ns: 100_000_000, duration_ns: 10_000_000_000 };
 //! let outcome = session.run(run, plan, &Interruptions::default(), &mut Quiet)?;
 //! assert!(outcome.ended_in_order());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -42,21 +42,23 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use onbeat::bench::background_load::BackgroundLoad;
 use onbeat::cause::{Cause, Explanation};
 use onbeat::load::Load;
-use onbeat::probe::description::OnGrid;
+use onbeat::probe::description::Body;
 use onbeat::probe::{BlockPlan, Interruptions, Run, RunError};
-use onbeat::record::{MotionNote, Note, Recorder, Remark, RobotNote, RunFile};
+use onbeat::record::{MotionNote, Note, Recorder, Remark, RobotNote, SpikeNote};
 use onbeat_control::BusSide;
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::layout::Layout;
 use onbeat_host::foreign;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::Monotonic;
-use onbeat_rt::{Clock, Consumer, Instant, Slot, split};
+use onbeat_rt::{
+    Clock, Consumer, Instant, Outcome, Plan, Producer, Sample, Slot, Task, cycle, split,
+};
 use onbeat_segment::{Description, Segment};
 
 use crate::bus::{Bus, BusError, BusOptions, Wire};
@@ -70,8 +72,6 @@ use crate::motion::{
 
 /// The name of the robot that ships with onbeat.
 pub const HUMANOID: &str = "humanoid";
-/// Spikes in a view.
-const SPIKES: usize = 3;
 /// Views between the loop and the observer.
 const VIEWS_IN_RING: usize = 8;
 /// Events between the loop and the observer; further ones are counted as lost.
@@ -168,15 +168,30 @@ pub struct SessionPlan<'p> {
     pub view_every_ns: u64,
     /// Time until the robot is asked to stop, in nanoseconds; `u64::MAX` for no end.
     pub duration_ns: u64,
-    /// The run file, which the spikes of a view are read from.
-    pub path: &'p Path,
 }
 
 /// A robot whose devices are configured.
-pub struct Session<'r, W> {
+pub struct Session<'r, W, C = Monotonic> {
     bus: Bus<W>,
     file: &'r RobotFile,
     period_ns: u64,
+    clock: C,
+}
+
+/// A task on the grid of any clock.
+struct OnClock<'c, T, C> {
+    task: T,
+    clock: &'c C,
+}
+
+impl<T: Task + Send, C: Clock + Sync> Body for OnClock<'_, T, C> {
+    fn run(&mut self, plan: &Plan, hot: &mut Producer<'_, Sample>, stop: &AtomicBool) -> Outcome {
+        cycle::run(self.clock, plan, &mut self.task, hot, stop)
+    }
+
+    fn has_ports(&self) -> bool {
+        true
+    }
 }
 
 /// How a session ended.
@@ -214,9 +229,19 @@ impl<'r, W: Wire + Send> Session<'r, W> {
     ) -> Result<Self, BusError> {
         let period_ns = options.period_ns;
         let bus = Bus::bring_up(wire, Some(&file.layout), options, on)?;
-        Ok(Self { bus, file, period_ns })
+        Ok(Self { bus, file, period_ns, clock: Monotonic })
     }
 
+    /// Runs the loop on another clock, such as a virtual one: that of the wire. The recorder keeps
+    /// looking into the ring every 20 ms of this machine's time.
+    #[must_use]
+    pub fn on_clock<C: Clock + Sync>(self, clock: C) -> Session<'r, W, C> {
+        let Self { bus, file, period_ns, .. } = self;
+        Session { bus, file, period_ns, clock }
+    }
+}
+
+impl<W: Wire + Send, C: Clock + Sync> Session<'_, W, C> {
     /// Moves the robot until the interruptions ask it to stop or its time is over, takes the bus
     /// down, and closes the run. [`Interruptions::summary`] resets a safe stop.
     ///
@@ -229,7 +254,7 @@ impl<'r, W: Wire + Send> Session<'r, W> {
         interruptions: &Interruptions,
         observer: &mut dyn SessionObserver,
     ) -> Result<SessionOutcome, RunError> {
-        let Self { bus, file, period_ns } = self;
+        let Self { bus, file, period_ns, clock } = self;
         let mut seen_slots = slots::<RobotSnapshot>(VIEWS_IN_RING);
         let mut robot_slots = slots::<RobotEvent>(EVENTS_IN_RING);
         let mut bus_slots = slots::<Event>(EVENTS_IN_RING);
@@ -254,19 +279,20 @@ impl<'r, W: Wire + Send> Session<'r, W> {
             .serving(serving);
 
         let rings = FollowerRings { seen, robot_events, bus_events };
-        let mut follower = SessionFollower::new(file, plan.path, rings, windows);
-        let began = Monotonic.now();
+        let mut follower = SessionFollower::new(file, clock.now(), rings, windows);
+        let began = clock.now();
         let mut load = plan.load;
         let name =
             load.as_ref().map_or_else(|| Load::IDLE.to_string(), |load| load.load().to_string());
         let inner = Interruptions::default();
-        let mut body = OnGrid { task, has_ports: true };
+        let mut body = OnClock { task, clock: &clock };
         let block = BlockPlan { index: 0, load: &name, releases: u64::MAX };
         let ran = run.begin_body(&mut body).block(&block, &inner, &mut |recorder| {
             inner
                 .continued
                 .store(interruptions.continued.load(Ordering::Relaxed), Ordering::Relaxed);
-            let is_over = Monotonic.now().ns_since(began) >= plan.duration_ns;
+            let now = clock.now();
+            let is_over = now.ns_since(began) >= plan.duration_ns;
             if interruptions.stop.load(Ordering::Relaxed) || is_over {
                 orders.stop();
             }
@@ -282,19 +308,20 @@ impl<'r, W: Wire + Send> Session<'r, W> {
             if let Some(load) = &mut load {
                 load.note_events(recorder, &mut |words| observer.load(&words));
             }
-            follower.look(recorder, observer);
+            follower.look(now, recorder, observer);
         });
 
         if let Some(load) = &mut load {
             load.stop(run.recorder(), &mut |words| observer.load(&words));
         }
-        follower.look(run.recorder(), observer);
+        follower.look(clock.now(), run.recorder(), observer);
         if let Some(end) = body.task.snapshot() {
             follower.show_end(&end, run.recorder(), observer);
         }
         let motion = body.task.take_note().unwrap_or_default();
         follower.windows.end_block(run.recorder());
-        follower.note_devices(run.recorder());
+        follower.note_devices(clock.now(), run.recorder());
+        follower.show_spikes(run.recorder());
         body.task.into_bus().take_down();
         ran?;
         run.recorder().writer().note(&Note::Motion(Box::new(motion.clone())))?;
@@ -322,7 +349,6 @@ fn ring<T: Copy + Send>(slots: &mut [Slot<T>]) -> Ring<'_, T> {
 /// hands both to the observer.
 struct SessionFollower<'s> {
     file: &'s RobotFile,
-    path: &'s Path,
     seen: Consumer<'s, RobotSnapshot>,
     robot_events: Consumer<'s, RobotEvent>,
     bus_events: Consumer<'s, Event>,
@@ -335,7 +361,6 @@ struct SessionFollower<'s> {
     events_lost: u64,
     view: Option<RobotView>,
     was_down: bool,
-    spikes: Vec<SpikeView>,
 }
 
 /// The cold ends of the rings.
@@ -348,28 +373,26 @@ struct FollowerRings<'s> {
 impl<'s> SessionFollower<'s> {
     fn new(
         file: &'s RobotFile,
-        path: &'s Path,
+        now: Instant,
         rings: FollowerRings<'s>,
         windows: WindowRecorder,
     ) -> Self {
         let FollowerRings { seen, robot_events, bus_events } = rings;
         Self {
             file,
-            path,
             seen,
             robot_events,
             bus_events,
             windows,
             alarms: vec![DeviceAlarms::default(); file.layout.devices.len()],
-            noted: Monotonic.now(),
+            noted: now,
             events_lost: 0,
             view: None,
             was_down: false,
-            spikes: Vec::new(),
         }
     }
 
-    fn look(&mut self, recorder: &mut Recorder, observer: &mut dyn SessionObserver) {
+    fn look(&mut self, now: Instant, recorder: &mut Recorder, observer: &mut dyn SessionObserver) {
         let RobotFile { layout, robot, .. } = self.file;
         self.windows.record(recorder);
         while let Some(event) = self.robot_events.pop() {
@@ -390,8 +413,8 @@ impl<'s> SessionFollower<'s> {
         recorder.lose_events(lost - std::mem::replace(&mut self.events_lost, lost));
         let Some(seen) = std::iter::from_fn(|| self.seen.pop()).last() else { return };
         self.show(&seen, recorder, observer);
-        if Monotonic.now().ns_since(self.noted) >= DEVICES_EVERY_NS {
-            self.note_devices(recorder);
+        if now.ns_since(self.noted) >= DEVICES_EVERY_NS {
+            self.note_devices(now, recorder);
         }
     }
 
@@ -423,19 +446,15 @@ impl<'s> SessionFollower<'s> {
 
     /// Writes the state of bus and devices. A run file that cannot be written ends the run by
     /// itself.
-    fn note_devices(&mut self, recorder: &mut Recorder) {
-        self.noted = Monotonic.now();
+    fn note_devices(&mut self, now: Instant, recorder: &mut Recorder) {
+        self.noted = now;
         let Some(view) = &self.view else { return };
         let note = devices_note(view, &self.alarms);
         let _ = recorder.writer().note(&Note::Devices(Box::new(note)));
     }
 
-    fn view_of(&mut self, seen: &RobotSnapshot, recorder: &Recorder) -> RobotView {
+    fn view_of(&self, seen: &RobotSnapshot, recorder: &Recorder) -> RobotView {
         let progress = recorder.progress();
-        if progress.spikes > self.view.as_ref().map_or(0, |view| view.of_loop.spikes) {
-            self.spikes = latest_spikes(self.path);
-        }
-
         let mut view = RobotView::new(&self.file.robot, &self.file.layout, seen);
         view.of_loop = LoopView {
             worst_ns: progress.worst_ns,
@@ -443,16 +462,21 @@ impl<'s> SessionFollower<'s> {
             skipped: progress.skipped,
             spikes: progress.spikes,
         };
-        view.spikes.clone_from(&self.spikes);
+        view.spikes = spike_views(recorder);
 
         view
     }
 
-    /// The closed run file has spikes that were not written when the last view was made.
+    /// Brings the spikes of the last view up to date: those of the last interval were not written
+    /// when it was made.
+    fn show_spikes(&mut self, recorder: &Recorder) {
+        if let Some(view) = &mut self.view {
+            view.spikes = spike_views(recorder);
+        }
+    }
+
     fn outcome(self, motion: MotionNote) -> SessionOutcome {
-        let spikes = latest_spikes(self.path);
-        let view = self.view.map(|view| RobotView { spikes, ..view });
-        SessionOutcome { view, was_down: self.was_down, motion }
+        SessionOutcome { view: self.view, was_down: self.was_down, motion }
     }
 }
 
@@ -467,16 +491,14 @@ fn record(
     let _ = recorder.event(event, device);
 }
 
-/// Reads the latest spikes of a run file that is being written; none when it cannot be read now.
-fn latest_spikes(path: &Path) -> Vec<SpikeView> {
-    let Ok(file) = RunFile::read_without_joints(path) else { return Vec::new() };
-    let latest = file.spikes.iter().rev().take(SPIKES);
-    latest
-        .map(|spike| {
-            let explanation = Explanation::from_causes(spike.causes.clone());
-            let cause =
-                explanation.main().map_or_else(|| "cause not looked for".to_owned(), Cause::words);
-            SpikeView { t: spike.t, late_ns: spike.wakeup_latency_ns, cause }
-        })
-        .collect()
+/// The latest spikes of a run in progress. They come from memory: the run file grows with the run,
+/// and reading it again at each spike would take memory and time that grow with it.
+fn spike_views(recorder: &Recorder) -> Vec<SpikeView> {
+    let view_of = |spike: &SpikeNote| {
+        let explanation = Explanation::from_causes(spike.causes.clone());
+        let cause =
+            explanation.main().map_or_else(|| "cause not looked for".to_owned(), Cause::words);
+        SpikeView { t: spike.t, late_ns: spike.wakeup_latency_ns, cause }
+    };
+    recorder.latest_spikes().map(view_of).collect()
 }

@@ -2,106 +2,17 @@
 //! no cycle is left out.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+mod view_world;
+
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
-use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use onbeat_ethercat::step::BusCycle;
-use onbeat_robot::cycle_messages::{CycleMessages, JointSample};
-use onbeat_robot::live_view::{LiveView, LiveViewError, LiveViewPlan};
-use onbeat_robot::session::RobotFile;
+use onbeat_robot::live_view::ViewLimits;
 use serde_json::Value;
-
-const PERIOD_NS: u64 = 1_000_000;
-const PAGE: &str = "<!doctype html><title>the page</title>";
-/// Joint that the tests look at.
-const KNEE: usize = 7;
-/// For the view, which a busy machine may keep waiting.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A robot whose cycles the test publishes itself, and its view.
-struct Shown {
-    cycles: CycleMessages,
-    next: u64,
-    view: LiveView,
-    port: u16,
-}
-
-impl Shown {
-    fn open(name: &str, port: u16) -> Result<Self, LiveViewError> {
-        let name = format!("live-{name}-{}", std::process::id());
-        let file = RobotFile::read(Path::new("humanoid"), PERIOD_NS).unwrap();
-        let joints = file.robot.commanded();
-        let cycles = CycleMessages::create(&name, &file.layout, &joints, PERIOD_NS)?;
-        let plan = LiveViewPlan { name: &name, file: &file, port, page: PAGE, avoid_cpu: None };
-        let view = LiveView::open(&plan)?;
-        let address = view.address();
-        let port = address.trim_end_matches('/').rsplit(':').next().unwrap().parse().unwrap();
-        Ok(Self { cycles, next: 1, view, port })
-    }
-
-    /// Publishes a cycle in which the knee is at `actual_rad`, and its target at 0.
-    fn publish(&mut self, actual_rad: f64, wakeup_latency_ns: u64) {
-        let joint = JointSample { actual_rad, statusword: 0x1237, ..JointSample::default() };
-        // Numbers with many digits, so that events are as long as those of a moving robot.
-        let other = JointSample {
-            target_rad: -2.0 / 3.0,
-            actual_rad: 1.0 / 3.0,
-            statusword: 0x1237,
-            ..JointSample::default()
-        };
-        let joints = (0..48).map(|place| if place == KNEE { joint } else { other });
-        self.cycles.set_robot(None, joints);
-
-        let cycle = BusCycle {
-            cycle: self.next,
-            release_ns: self.next * PERIOD_NS,
-            dt_ns: PERIOD_NS,
-            ..BusCycle::default()
-        };
-        self.next += 1;
-        self.cycles.publish(&cycle, [wakeup_latency_ns, 10], (&[], &[]));
-    }
-
-    /// Sends a request and returns the whole answer.
-    fn ask(&self, request: &str) -> String {
-        let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
-        let request = request.replace("PORT", &self.port.to_string()).replace('\n', "\r\n");
-        socket.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).unwrap();
-        answer
-    }
-
-    /// Follows the events, with this size of the receive buffer.
-    fn follow(&self, buffer: Option<usize>) -> BufReader<TcpStream> {
-        let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
-        if let Some(bytes) = buffer {
-            rustix::net::sockopt::set_socket_recv_buffer_size(&socket, bytes).unwrap();
-        }
-        let head = format!("GET /events HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n", self.port);
-        socket.write_all(head.as_bytes()).unwrap();
-        BufReader::new(socket)
-    }
-}
-
-/// The next event: its name and its data.
-fn next_event(events: &mut impl BufRead) -> Option<(String, Value)> {
-    let mut name = None;
-    let mut line = String::new();
-    while events.read_line(&mut line).unwrap() > 0 {
-        if let Some(event) = line.strip_prefix("event: ") {
-            name = Some(event.trim().to_owned());
-        } else if let Some(data) = line.strip_prefix("data: ") {
-            return Some((name.unwrap(), serde_json::from_str(data).unwrap()));
-        }
-        line.clear();
-    }
-    None
-}
+use view_world::{KNEE, PAGE, PATIENCE, Shown, next_event};
 
 #[test]
 fn the_page_is_answered_on_both_addresses_and_under_no_other_name() {
@@ -187,7 +98,8 @@ fn every_cycle_since_the_start_is_in_the_events_of_a_browser() {
 
 #[test]
 fn one_browser_more_than_are_served_is_refused_until_another_leaves() {
-    let shown = Shown::open("many", 0).unwrap();
+    let limits = ViewLimits { browsers: 8, ..ViewLimits::default() };
+    let shown = Shown::open_with("many", 0, limits).unwrap();
     let mut following: Vec<_> = (0..8).map(|_| shown.follow(None)).collect();
     for events in &mut following {
         assert_eq!(next_event(events).unwrap().0, "hello");

@@ -81,7 +81,6 @@ fn run(file: &RobotFile, path: &Path, witness: &mut Witness<'_>) -> SessionOutco
         load: None,
         view_every_ns: PERIOD_NS,
         duration_ns: u64::MAX,
-        path,
     };
     session.run(run, plan, witness.interruptions, witness).unwrap()
 }

@@ -297,7 +297,6 @@ fn run_on<W: Wire + Send>(
         load: Some(load),
         view_every_ns: DRAW_EVERY_NS / 2,
         duration_ns,
-        path: &path,
     };
 
     let live = Live::new(stdout().is_terminal() && !options.output.json);
@@ -343,6 +342,10 @@ impl Screen {
 impl SessionObserver for Screen {
     fn view(&mut self, view: &RobotView) {
         self.live_view.iter().for_each(|browsers| browsers.show(view));
+        let notices = self.live_view.iter().flat_map(LiveView::take_notices).collect::<Vec<_>>();
+        for notice in notices {
+            self.line(&notice.to_string());
+        }
         let every_ns = if self.live.is_on() { DRAW_EVERY_NS } else { LINE_EVERY_NS };
         let now = Monotonic.now();
         if now.ns_since(self.drawn) < every_ns {

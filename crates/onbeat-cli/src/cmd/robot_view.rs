@@ -1,7 +1,7 @@
 //! `onbeat robot run --view`: the robot in a browser of this machine.
 
 use onbeat::report::units::{count, percent};
-use onbeat_robot::live_view::{LiveView, LiveViewAccount, LiveViewPlan};
+use onbeat_robot::live_view::{LiveView, LiveViewAccount, LiveViewPlan, ViewLimits};
 use onbeat_robot::session::RobotFile;
 
 use super::failure::RobotFailure;
@@ -25,8 +25,9 @@ pub(super) fn open(
     name: Option<&str>,
 ) -> Result<Option<LiveView>, RobotFailure> {
     let (Some(port), Some(name)) = (options.view, name) else { return Ok(None) };
-    let view =
-        LiveView::open(&LiveViewPlan { name, file, port, page: PAGE, avoid_cpu: options.cpu })?;
+    let limits = ViewLimits::for_browsers(options.view_browsers.into());
+    let plan = LiveViewPlan { name, file, port, page: PAGE, avoid_cpu: options.cpu, limits };
+    let view = LiveView::open(&plan)?;
     advise(Tone::Plain, &format!("live view: {}", view.address()));
     Ok(Some(view))
 }
@@ -37,19 +38,35 @@ pub(super) fn finish(view: LiveView) {
 }
 
 fn sentence(account: &LiveViewAccount) -> String {
-    let LiveViewAccount { browsers, events, merged, cycles, lost, cpu_ns, lasted_ns } = *account;
+    let LiveViewAccount { browsers, events, merged, cycles, lost, cpu_ns, lasted_ns, .. } =
+        *account;
     let cpu = percent(cpu_ns as f64 / lasted_ns.max(1) as f64);
     let slow = match merged {
         0 => String::new(),
         _ => format!(", {} merged into later ones for slow browsers", count(merged)),
     };
     format!(
-        "live view: {}, {}{slow}; {} shown, {} lost; {cpu} of a CPU",
+        "live view: {}, {}{slow}{}; {} shown, {} lost; {cpu} of a CPU",
         number(browsers, "browser"),
         number(events, "event"),
+        closed(account),
         number(cycles, "cycle"),
         count(lost),
     )
+}
+
+/// Connections that one of the limits applied to.
+fn closed(account: &LiveViewAccount) -> String {
+    let LiveViewAccount { refused, gave_way, no_request, floods, .. } = *account;
+    let words = [
+        (refused, "refused"),
+        (gave_way, "closed for others"),
+        (no_request, "closed without a request"),
+        (floods, "closed for too many bytes"),
+    ];
+    let those = words.iter().filter(|(n, _)| *n > 0);
+    let parts: Vec<String> = those.map(|(n, words)| format!("{} {words}", count(*n))).collect();
+    if parts.is_empty() { String::new() } else { format!("; connections: {}", parts.join(", ")) }
 }
 
 fn number(count_of: u64, what: &str) -> String {
@@ -70,11 +87,18 @@ mod tests {
             lost: 5,
             cpu_ns: 9_000_000,
             lasted_ns: 1_000_000_000,
+            ..LiveViewAccount::default()
         };
         assert_eq!(
             sentence(&account),
             "live view: 1 browser, 200 events, 3 merged into later ones for slow browsers; \
              10,000 cycles shown, 5 lost; 0.9 % of a CPU"
+        );
+        let limited = LiveViewAccount { merged: 0, gave_way: 2, floods: 1_200, ..account };
+        assert_eq!(
+            sentence(&limited),
+            "live view: 1 browser, 200 events; connections: 2 closed for others, 1,200 closed for \
+             too many bytes; 10,000 cycles shown, 5 lost; 0.9 % of a CPU"
         );
     }
 }

@@ -13,6 +13,11 @@
 //! It listens on 127.0.0.1 and ::1 alone, answers GET of the page and of the events under the names
 //! of this machine alone (a page of another site cannot reach it by a name of its own), and can
 //! change nothing. Every user of the machine can read it.
+//!
+//! No connection takes more than its part: a bounded number of bytes in all, a bounded part of each
+//! turn, a bounded time for its request ([`ViewLimits`]). Where all places are taken, a newcomer gets
+//! the one of a connection that has no request or does not read. The thread gives up all capabilities
+//! and the system calls that run programs or change the machine; the loop's thread keeps its own.
 
 mod browser_connection;
 mod cycle_record;
@@ -20,6 +25,7 @@ mod cycle_window;
 mod error;
 mod robot_facts;
 mod sparse_counts;
+mod view_limits;
 mod view_request;
 mod view_server;
 
@@ -31,6 +37,7 @@ use std::thread::{self, JoinHandle};
 use onbeat::thread::{run_as_ordinary, stay_off_cpu};
 use onbeat_control::{Channel, RingReader, Start};
 use onbeat_ethercat::event::Event;
+use onbeat_host::rights;
 use serde_json::json;
 
 use self::cycle_window::CycleWindow;
@@ -41,6 +48,7 @@ use crate::motion::RobotView;
 use crate::session::RobotFile;
 
 pub use self::error::LiveViewError;
+pub use self::view_limits::{ViewLimits, ViewNotice};
 pub use self::view_server::LiveViewAccount;
 
 /// How a live view is opened.
@@ -56,6 +64,8 @@ pub struct LiveViewPlan<'p> {
     pub page: &'static str,
     /// CPU of the loop, which the thread avoids.
     pub avoid_cpu: Option<u32>,
+    /// What browsers may take.
+    pub limits: ViewLimits,
 }
 
 /// A live view. Its thread ends with it.
@@ -72,7 +82,7 @@ impl LiveView {
     /// # Errors
     /// [`LiveViewError`].
     pub fn open(plan: &LiveViewPlan<'_>) -> Result<Self, LiveViewError> {
-        let LiveViewPlan { name, file, port, page, avoid_cpu } = *plan;
+        let LiveViewPlan { name, file, port, page, avoid_cpu, limits } = *plan;
         let mut description = json!({ "robot": file.note, "command": name }).to_string();
         // The rest of the greeting is appended.
         description.pop();
@@ -95,6 +105,7 @@ impl LiveView {
             before: None,
             total: CycleWindow::default(),
             connections: Vec::new(),
+            limits,
             account: LiveViewAccount::default(),
         };
         let thread = thread::Builder::new()
@@ -102,6 +113,7 @@ impl LiveView {
             .spawn(move || {
                 run_as_ordinary();
                 avoid_cpu.into_iter().for_each(stay_off_cpu);
+                give_up_rights(&server.shared);
                 server.run()
             })
             .map_err(LiveViewError::Thread)?;
@@ -125,6 +137,12 @@ impl LiveView {
         self.shared.facts().add(event, device);
     }
 
+    /// Returns the limits that applied for the first time since the last call.
+    #[must_use]
+    pub fn take_notices(&self) -> Vec<ViewNotice> {
+        std::mem::take(&mut *self.shared.notices())
+    }
+
     /// Sends the last cycles to the browsers, closes their connections, and returns what was done.
     #[must_use]
     pub fn finish(mut self) -> LiveViewAccount {
@@ -135,6 +153,18 @@ impl LiveView {
         self.shared.stop.store(true, Ordering::Relaxed);
         let ended = self.thread.take().map(JoinHandle::join);
         ended.and_then(Result::ok).unwrap_or_default()
+    }
+}
+
+/// Gives up, for this thread alone, what it does not need: it reads a ring that is mapped, and sockets.
+fn give_up_rights(shared: &SharedFacts) {
+    if rights::drop_capabilities().is_err() {
+        let why = "its thread keeps the capabilities of the program; capset(2) was refused";
+        shared.notices().push(ViewNotice::KeepsRights { why });
+    }
+    if rights::forbid_programs().is_err() {
+        let why = "its thread may run programs; this kernel or processor has no system-call filter";
+        shared.notices().push(ViewNotice::KeepsRights { why });
     }
 }
 

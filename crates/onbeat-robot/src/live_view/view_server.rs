@@ -11,19 +11,23 @@ use onbeat_control::{Reading, RingReader};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::browser_connection::{BrowserConnection, PendingEvents};
+use super::browser_connection::{BrowserConnection, ClosedFor, PendingEvents};
 use super::cycle_record::CycleRecord;
 use super::cycle_window::CycleWindow;
 use super::robot_facts::RobotFacts;
+use super::view_limits::{ViewLimits, ViewNotice};
+use super::view_request::ViewRequest;
 
 /// Time between two events while a browser follows, and between two looks at the ring otherwise.
 const EVENT_EVERY: Duration = Duration::from_millis(50);
 const IDLE_EVERY: Duration = Duration::from_millis(250);
 /// Events of cycles between two states of robot and devices.
 const STATE_EVERY: u64 = 10;
-/// Browsers that follow the events, and connections in all.
-const MOST_FOLLOWING: usize = 8;
-const MOST_CONNECTIONS: usize = 32;
+/// Least time between two turns, so that connections that keep sending, or keep coming, take a
+/// bounded part of a CPU.
+const TURN_EVERY: Duration = Duration::from_millis(2);
+/// Connections accepted from one listener in a turn.
+const ACCEPTED_AT_ONCE: usize = 8;
 /// Time for the last events at the end of the run.
 const LAST_EVENTS_WITHIN: Duration = Duration::from_millis(300);
 
@@ -31,12 +35,19 @@ const LAST_EVENTS_WITHIN: Duration = Duration::from_millis(300);
 #[derive(Debug)]
 pub(super) struct SharedFacts {
     facts: Mutex<RobotFacts>,
+    /// Limits that applied for the first time, and were not fetched yet.
+    notices: Mutex<Vec<ViewNotice>>,
     pub stop: AtomicBool,
 }
 
 impl SharedFacts {
     pub(super) fn new(facts: RobotFacts) -> Self {
-        Self { facts: Mutex::new(facts), stop: AtomicBool::new(false) }
+        let notices = Mutex::default();
+        Self { facts: Mutex::new(facts), notices, stop: AtomicBool::new(false) }
+    }
+
+    pub(super) fn notices(&self) -> MutexGuard<'_, Vec<ViewNotice>> {
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn facts(&self) -> MutexGuard<'_, RobotFacts> {
@@ -53,6 +64,14 @@ pub struct LiveViewAccount {
     pub events: u64,
     /// Events merged into later ones, because a browser did not read them in time.
     pub merged: u64,
+    /// Browsers refused, because as many as permitted followed.
+    pub refused: u64,
+    /// Connections closed for a newcomer: without a request, or not reading.
+    pub gave_way: u64,
+    /// Connections closed without a whole request in time.
+    pub no_request: u64,
+    /// Connections closed because they sent more than a request may have.
+    pub floods: u64,
     /// Cycles shown.
     pub cycles: u64,
     /// Cycles that the ring had overwritten before they were read.
@@ -77,6 +96,7 @@ pub(super) struct ViewServer {
     pub before: Option<(u64, u64)>,
     pub total: CycleWindow,
     pub connections: Vec<BrowserConnection>,
+    pub limits: ViewLimits,
     pub account: LiveViewAccount,
 }
 
@@ -112,8 +132,19 @@ impl ViewServer {
         self.account
     }
 
-    /// Waits for browsers, at most this long.
+    /// Waits for browsers, at most this long, and takes one turn: a bounded part of the work of each.
     fn wait(&mut self, at_most: Duration) {
+        let began = Instant::now();
+        self.turn(at_most);
+        let now = Instant::now();
+        self.close_old(now);
+        let took = now.saturating_duration_since(began);
+        if let Some(left) = TURN_EVERY.min(at_most).checked_sub(took) {
+            std::thread::sleep(left);
+        }
+    }
+
+    fn turn(&mut self, at_most: Duration) {
         let timeout = Timespec {
             tv_sec: at_most.as_secs() as i64,
             tv_nsec: i64::from(at_most.subsec_nanos()),
@@ -123,22 +154,22 @@ impl ViewServer {
         let connections = self.connections.iter();
         fds.extend(connections.map(|one| PollFd::new(one.socket(), one.interest())));
         if poll(&mut fds, Some(&timeout)).unwrap_or(0) == 0 {
-            return self.close_old();
+            return;
         }
 
         let ready: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
         drop(fds);
         let (listening, connected) = ready.split_at(self.listeners.len());
         for (place, flags) in connected.iter().enumerate() {
-            let following = self.connections.iter().filter(|one| one.is_following()).count();
             let connection = &mut self.connections[place];
             if flags.contains(PollFlags::OUT) {
                 connection.flush();
             }
-            if flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
-                let before = connection.is_following();
-                connection.read(self.port, self.page, following < MOST_FOLLOWING);
-                self.account.browsers += u64::from(!before && connection.is_following());
+            if flags.intersects(PollFlags::HUP | PollFlags::ERR) && !flags.contains(PollFlags::IN) {
+                connection.close();
+            }
+            if flags.contains(PollFlags::IN) {
+                self.serve(place);
             }
         }
 
@@ -147,23 +178,80 @@ impl ViewServer {
                 self.accept(place);
             }
         }
-        self.close_old();
+    }
+
+    /// Reads from a connection, and answers its request where it is complete.
+    fn serve(&mut self, place: usize) {
+        let Some(request) = self.connections[place].read(self.port, &self.limits) else { return };
+        let admits = request != ViewRequest::Events || self.has_place_for_browser();
+        if !admits {
+            self.account.refused += 1;
+            let most = self.limits.browsers;
+            self.notice(self.account.refused, ViewNotice::TooManyBrowsers { most });
+        }
+        let connection = &mut self.connections[place];
+        connection.answer(request, self.page, admits);
+        self.account.browsers += u64::from(connection.is_following());
+    }
+
+    /// Returns whether one more browser may follow. One that does not read gives its place.
+    fn has_place_for_browser(&mut self) -> bool {
+        let follows = |one: &&BrowserConnection| one.is_following() && !one.is_closed();
+        let following = self.connections.iter().filter(follows).count();
+        following < self.limits.browsers || self.take_place(BrowserConnection::is_following)
+    }
+
+    /// Closes the connection that gives way most readily, among these; returns whether there is one.
+    fn take_place(&mut self, among: impl Fn(&BrowserConnection) -> bool) -> bool {
+        let now = Instant::now();
+        let candidates = self.connections.iter_mut().filter(|one| among(one) && !one.is_closed());
+        let waiting = candidates.filter_map(|one| one.gives_way(now).map(|since| (since, one)));
+        let Some((_, leaving)) = waiting.min_by_key(|(since, _)| *since) else { return false };
+        leaving.close();
+        self.account.gave_way += 1;
+        let most = self.limits.connections;
+        self.notice(self.account.gave_way, ViewNotice::GaveWay { most });
+        true
+    }
+
+    /// Reports a limit when it applies for the first time.
+    fn notice(&self, count: u64, notice: ViewNotice) {
+        if count == 1 {
+            self.shared.notices().push(notice);
+        }
     }
 
     fn accept(&mut self, place: usize) {
-        while let Ok((socket, _)) = self.listeners[place].accept() {
-            // Without room the connection is closed.
-            if self.connections.len() < MOST_CONNECTIONS
+        for _ in 0..ACCEPTED_AT_ONCE {
+            let Ok((socket, _)) = self.listeners[place].accept() else { return };
+            let open = self.connections.iter().filter(|one| !one.is_closed()).count();
+            // Without a place the connection is closed.
+            if (open < self.limits.connections || self.take_place(|_| true))
                 && let Ok(connection) = BrowserConnection::over(socket, Instant::now())
             {
                 self.connections.push(connection);
+                // A browser has sent its request by now: it does not wait among those that have not.
+                self.serve(self.connections.len() - 1);
             }
         }
     }
 
-    fn close_old(&mut self) {
-        let now = Instant::now();
-        self.connections.retain(|connection| !connection.is_over(now));
+    fn close_old(&mut self, now: Instant) {
+        let Self { connections, limits, account, .. } = self;
+        let mut first = Vec::new();
+        for closed in connections.iter().filter_map(|one| one.closed_for(now, limits)) {
+            let (count, notice) = match closed {
+                ClosedFor::NoRequest => {
+                    let within = limits.request_within;
+                    (&mut account.no_request, ViewNotice::NoRequest { within })
+                }
+                ClosedFor::Flood => (&mut account.floods, ViewNotice::Flood { most: limits.bytes }),
+            };
+            *count += 1;
+            first.push((*count, notice));
+        }
+        connections.retain(|connection| !connection.is_over(now, limits));
+        first.into_iter().for_each(|(count, notice)| self.notice(count, notice));
     }
 
     /// Reads the cycles published since the last look, and hands them to all that follow.

@@ -266,7 +266,7 @@ impl<W: Wire> Task for RobotTask<'_, W> {
 
         let is_stopping = self.commands.stop.load(Ordering::Relaxed);
         let (seen, is_at_rest) = exchange(&mut self.bus, &mut self.controller, cycle, is_stopping);
-        let took_ns = Monotonic.now().ns_since(cycle.start);
+        let took_ns = self.bus.wire().now().ns_since(cycle.start);
         let times = CycleTimes {
             wakeup_latency_ns: cycle.start.ns_since(cycle.release),
             execution_time_ns: took_ns,

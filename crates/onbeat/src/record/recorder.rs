@@ -9,7 +9,7 @@ use onbeat_rt::{Flags, Instant, Outcome, Sample};
 use super::events::EventTally;
 use super::exclusion::{Exclusion, ExclusionNote, OpenExclusions};
 use super::figures::{Figures, NoFigures};
-use super::note::{Account, Block, Note, Remark, Stall};
+use super::note::{Account, Block, Note, Remark, SpikeNote, Stall};
 use super::past::Past;
 use super::recording::{Progress, Recording, TimeOrigin};
 use super::run_writer::{RunWriter, WriteError};
@@ -175,6 +175,12 @@ impl Recorder {
     #[must_use]
     pub const fn progress(&self) -> Progress {
         self.progress
+    }
+
+    /// Returns the last spikes of finished intervals, the newest first, three at most: a view of a
+    /// run in progress need not read the file, which grows with the run.
+    pub fn latest_spikes(&self) -> impl Iterator<Item = &SpikeNote> {
+        self.tally.latest_spikes()
     }
 
     /// The run file being written, for notes of others.

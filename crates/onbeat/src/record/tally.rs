@@ -1,5 +1,7 @@
 //! The counts of one interval: a histogram and exact moments per series, and the worst samples.
 
+use std::collections::VecDeque;
+
 use onbeat_rt::{Flags, Sample};
 
 use super::histogram::LONGEST_NS;
@@ -15,6 +17,8 @@ use crate::cause::{CauseKind, Explanation, KeptWindow};
 
 /// Spikes kept per interval.
 const SPIKES_KEPT: usize = 10;
+/// The latest spikes of the run that stay in memory, for views of a run in progress.
+const LATEST_SPIKES: usize = 3;
 /// The smallest spike limit that is chosen by itself, in nanoseconds.
 const LEAST_SPIKE_NS: u64 = 50_000;
 
@@ -37,6 +41,8 @@ pub(super) struct IntervalTally {
     /// Of served releases; their histogram is that of all releases without the skipped ones.
     wakeup: Moments,
     worst: Vec<Spike>,
+    /// The newest of those written, oldest first.
+    latest: VecDeque<SpikeNote>,
     keeping: Keeping,
     spike_limit: SpikeLimit,
     work_ns: u64,
@@ -68,6 +74,7 @@ impl IntervalTally {
             counted: Vec::from(counted),
             wakeup: Moments::default(),
             worst: Vec::with_capacity(SPIKES_KEPT + 1),
+            latest: VecDeque::with_capacity(LATEST_SPIKES),
             keeping: Keeping::default(),
             spike_limit,
             work_ns,
@@ -280,6 +287,10 @@ impl IntervalTally {
         for Spike { note, window, .. } in self.worst.drain(..) {
             let index = note.index;
             let fate = note.window;
+            if self.latest.len() == LATEST_SPIKES {
+                self.latest.pop_front();
+            }
+            self.latest.push_back(note.clone());
             writer.note(&super::note::Note::Spike(note))?;
             if let (Some(window), Some(WindowFate::Kept)) = (window, fate) {
                 writer.note(&super::note::Note::Window(Box::new(WindowNote::new(
@@ -289,6 +300,11 @@ impl IntervalTally {
         }
 
         Ok(())
+    }
+
+    /// Returns the spikes written last, the newest first.
+    pub(super) fn latest_spikes(&self) -> impl Iterator<Item = &SpikeNote> {
+        self.latest.iter().rev()
     }
 
     fn spike_limit_ns(&self) -> u64 {
