@@ -33,6 +33,11 @@ use cli::{Cli, Colour, Command};
 use cmd::{ExitVerdict, Failure};
 
 fn main() -> ExitCode {
+    // First of all: a guard has to stay small.
+    if let Some(status) = onbeat_tune::guard::answer(cmd::repair::by_guard) {
+        return status;
+    }
+
     completion::answer();
     let cli = match read_command_line() {
         Ok(cli) => cli,

@@ -99,6 +99,11 @@ pub enum TuneError {
         /// Its mode.
         mode: u32,
     },
+    /// The guard of a run could not be started; then nothing is changed.
+    #[error(
+        "cannot start the guard that undoes the changes if this process is killed: {0}. Nothing is changed without it: free processes or memory (ulimit -u)"
+    )]
+    Guard(io::Error),
     /// Another onbeat is changing this host.
     #[error("another onbeat is changing this machine: {0}. Start again when it has ended")]
     Busy(Holder),

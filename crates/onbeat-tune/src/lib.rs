@@ -8,6 +8,7 @@
 //! | [`tasks`] | running tasks, identified by number and start time |
 //! | [`change`] | one setting of the host: how to read, write and restore it |
 //! | [`journal`] | the list of changes on disk, written before each change |
+//! | [`guard`] | the process that undoes a run's changes when the run dies |
 //! | `private` | file modes and owners: only its user may read and write the journal |
 //! | [`mod@repair`] | undo of changes left by an interrupted onbeat |
 //! | [`catalogue`] | what can be tuned, as data, and the check of a machine against it |
@@ -19,9 +20,10 @@
 //! | [`shield`] | CPUs reserved for the loop; `shield_v1`, `shield_v2`, `affinity` and [`irq`] are its parts, `context` their common data |
 //!
 //! Two rules hold everywhere. **Nothing is written before the journal is on disk**: old and new
-//! value, synced, then the change. **Nothing is undone because a process ended**: only
-//! [`shield::Shield::dismantle`], [`journal::Journal::undo`] and [`repair::repair`] undo, and they
-//! compare first: what another program has changed since is not touched.
+//! value, synced, then the change. **Nothing is undone without a comparison**: only
+//! [`shield::Shield::dismantle`], [`journal::Journal::undo`] and [`repair::repair`] undo (the last
+//! also for a run that died, by its [`guard`]); what another program has changed since is not
+//! touched.
 //!
 //! ```
 //! use onbeat_tune::CpuList;
@@ -45,6 +47,7 @@ pub mod cpu_list;
 pub mod error;
 pub mod evidence;
 pub mod explain;
+pub mod guard;
 mod holder;
 pub mod host_files;
 pub mod irq;
