@@ -18,18 +18,20 @@
 //! Absent on purpose: any decision of its own. What it undoes, and how, is [`mod@crate::repair`].
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, OsString};
-use std::fs::File;
+use std::ffi::{CStr, OsString, c_void};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::mm::{Advice, madvise};
 use rustix::process::{Pid, PidfdFlags};
 use rustix::thread::CpuSet;
 
@@ -139,7 +141,8 @@ fn wait_until_ready(mut ready: impl Read + AsFd) -> io::Result<()> {
     let until = Instant::now() + START;
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        let left = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
+        let left =
+            Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
         match poll(&mut [PollFd::new(&ready, PollFlags::IN)], Some(&left)) {
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -157,6 +160,7 @@ fn wait_until_ready(mut ready: impl Read + AsFd) -> io::Result<()> {
 fn serve(owner: TaskId, directory: &Path, undo: impl Fn(&Path)) -> io::Result<()> {
     stand_apart()?;
     hold_orders_alone()?;
+    give_pages_back();
     if takes_leave()? {
         return Ok(());
     }
@@ -216,6 +220,28 @@ fn hold_orders_alone() -> io::Result<()> {
     Ok(())
 }
 
+/// Takes the program's own pages out of memory that only its start needed. They are mapped from its
+/// file, and come back from there when an undo needs them.
+fn give_pages_back() {
+    let maps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+    let mut area = None;
+    for line in maps.lines() {
+        let (name, value) = line.split_once(' ').unwrap_or((line, ""));
+        if let Some((from, to)) = name.split_once('-') {
+            let number = |text| usize::from_str_radix(text, 16).unwrap_or(0);
+            let is_of_file = value.contains('/') && !value.starts_with("rw");
+            area = is_of_file.then(|| (number(from), number(to)));
+        } else if let ("Anonymous:", Some((from, to))) = (name, area)
+            && value.trim() == "0 kB"
+            && let Some(start) = NonNull::new(std::ptr::with_exposed_provenance_mut::<c_void>(from))
+        {
+            // SAFETY: the area is mapped from a file, cannot be written, and holds no page that
+            // differs from the file: what is read there later is the same.
+            let _ = unsafe { madvise(start.as_ptr(), to - from, Advice::LinuxDontNeed) };
+        }
+    }
+}
+
 /// Waits for the run's last word; `false` when it died without one.
 fn takes_leave() -> io::Result<bool> {
     let mut word = [0];
@@ -236,7 +262,9 @@ fn wait_for_end(owner: TaskId) {
     let Some(handle) = handle else { return };
     // The handle keeps its process, so what is compared now is what is awaited.
     if tasks::is_alive(&LiveHost::new(), owner) {
-        while poll(&mut [PollFd::new(&handle, PollFlags::IN)], None) == Err(rustix::io::Errno::INTR) {}
+        while poll(&mut [PollFd::new(&handle, PollFlags::IN)], None) == Err(rustix::io::Errno::INTR)
+        {
+        }
     }
 }
 

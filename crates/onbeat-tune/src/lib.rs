@@ -10,6 +10,8 @@
 //! | [`journal`] | the list of changes on disk, written before each change |
 //! | [`guard`] | the process that undoes a run's changes when the run dies |
 //! | `private` | file modes and owners: only its user may read and write the journal |
+//! | [`interfaces`] | network interfaces that a run has made |
+//! | `rights` | with whose rights a change on record is undone |
 //! | [`mod@repair`] | undo of changes left by an interrupted onbeat |
 //! | [`catalogue`] | what can be tuned, as data, and the check of a machine against it |
 //! | [`markdown`] | the catalogue as a page |
@@ -50,6 +52,7 @@ pub mod explain;
 pub mod guard;
 mod holder;
 pub mod host_files;
+pub mod interfaces;
 pub mod irq;
 mod irq_handlers;
 pub mod journal;
@@ -62,6 +65,7 @@ pub mod plan;
 mod private;
 pub mod repair;
 mod restore;
+mod rights;
 pub mod scheduling;
 pub mod shield;
 mod shield_v1;

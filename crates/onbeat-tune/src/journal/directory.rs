@@ -16,9 +16,9 @@ use super::{JournalFile, JournalHead};
 use crate::error::{TuneError, journal_error};
 use crate::holder::Holder;
 use crate::host_files::HostFiles;
+use crate::tasks::TaskId;
 use crate::utc::utc;
 use crate::{private, tasks};
-use crate::tasks::TaskId;
 
 const LOCK: &str = "lock";
 const OPEN: &str = "journal";
