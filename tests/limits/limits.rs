@@ -71,7 +71,7 @@ const REASON_WITHIN: usize = 6;
 
 /// Files that may contain `unsafe`, with its purpose: what neither the standard library nor rustix
 /// offers safely.
-const UNSAFE_FILES: [(&str, &str); 45] = [
+const UNSAFE_FILES: [(&str, &str); 46] = [
     ("crates/onbeat-c/src/last_error.rs", "names of functions that C calls"),
     ("crates/onbeat-c/src/ring.rs", "pointers that C hands over"),
     ("crates/onbeat-c/src/run_loop.rs", "pointers that C hands over"),
@@ -138,6 +138,10 @@ const UNSAFE_FILES: [(&str, &str); 45] = [
     ("crates/onbeat/src/thread/memory.rs", "the allocator's parameters"),
     ("crates/onbeat/src/thread/scheduling.rs", "policy and signal mask of the loop's thread"),
     ("crates/onbeat/src/thread/usage.rs", "the kernel's counters of one thread"),
+    (
+        "crates/onbeat-tune/src/guard.rs",
+        "signals to ignore, descriptors to close and pages to give back in a process of one thread",
+    ),
     ("crates/onbeat-tune/src/scheduling.rs", "policy of any thread"),
     ("crates/onbeat-rt/tests/ring_loom.rs", "the broken twin of the ring"),
     ("crates/onbeat-lab/src/joined/page.rs", "a page of memory that host and guest share"),

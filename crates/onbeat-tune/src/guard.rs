@@ -224,22 +224,32 @@ fn hold_orders_alone() -> io::Result<()> {
 /// file, and come back from there when an undo needs them.
 fn give_pages_back() {
     let maps = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
-    let mut area = None;
-    for line in maps.lines() {
-        let (name, value) = line.split_once(' ').unwrap_or((line, ""));
-        if let Some((from, to)) = name.split_once('-') {
-            let number = |text| usize::from_str_radix(text, 16).unwrap_or(0);
-            let is_of_file = value.contains('/') && !value.starts_with("rw");
-            area = is_of_file.then(|| (number(from), number(to)));
-        } else if let ("Anonymous:", Some((from, to))) = (name, area)
-            && value.trim() == "0 kB"
-            && let Some(start) = NonNull::new(std::ptr::with_exposed_provenance_mut::<c_void>(from))
-        {
+    // All are found first: reading the list needs pages of the program again.
+    for (from, to) in areas_as_in_their_files(&maps) {
+        if let Some(start) = NonNull::new(std::ptr::with_exposed_provenance_mut::<c_void>(from)) {
             // SAFETY: the area is mapped from a file, cannot be written, and holds no page that
             // differs from the file: what is read there later is the same.
             let _ = unsafe { madvise(start.as_ptr(), to - from, Advice::LinuxDontNeed) };
         }
     }
+}
+
+/// The areas in `/proc/PID/smaps` that are mapped from a file, not to be written, without a page
+/// that was changed.
+fn areas_as_in_their_files(maps: &str) -> Vec<(usize, usize)> {
+    let number = |text| usize::from_str_radix(text, 16).ok();
+    let mut found = Vec::new();
+    let mut area = None;
+    for line in maps.lines() {
+        let (name, value) = line.split_once(' ').unwrap_or((line, ""));
+        if let Some((from, to)) = name.split_once('-') {
+            let is_of_file = value.contains('/') && value.as_bytes().get(1) == Some(&b'-');
+            area = number(from).zip(number(to)).filter(|_| is_of_file);
+        } else if name == "Anonymous:" && value.trim() == "0 kB" {
+            found.extend(area.take());
+        }
+    }
+    found
 }
 
 /// Waits for the run's last word; `false` when it died without one.
@@ -274,5 +284,40 @@ fn wait_for_end(owner: TaskId) {
 fn hurry() {
     if let Ok(first) = "other nice -20 reset_on_fork".parse::<Scheduling>() {
         let _ = first.set(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> impl Iterator<Item = OsString> {
+        line.split(' ').map(OsString::from).collect::<Vec<_>>().into_iter()
+    }
+
+    #[test]
+    fn only_the_whole_command_line_makes_a_guard() {
+        let owner = TaskId { tid: 12, start_ticks: 345 };
+        assert_eq!(asked(words("guard 12 345 /state")), Some((owner, PathBuf::from("/state"))));
+        for other in ["guard", "guard 12 345", "guard 12 345 /state more", "guard a b c", "bench"] {
+            assert_eq!(asked(words(other)), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn areas_that_were_changed_or_have_no_file_keep_their_pages() {
+        let maps = "1000-2000 r-xp 00000000 fe:00 1 /bin/onbeat\nRss: 4 kB\nAnonymous:             0 kB\n\
+                    2000-3000 r--p 00000000 fe:00 1 /bin/onbeat\nAnonymous:             4 kB\n\
+                    3000-4000 rw-p 00000000 fe:00 1 /bin/onbeat\nAnonymous:             0 kB\n\
+                    4000-5000 r--p 00000000 00:00 0\nAnonymous:             0 kB\n";
+        assert_eq!(areas_as_in_their_files(maps), [(0x1000, 0x2000)]);
+        let own = fs::read_to_string("/proc/self/smaps").unwrap();
+        assert!(!areas_as_in_their_files(&own).is_empty());
+    }
+
+    #[test]
+    fn a_program_that_does_not_answer_as_a_guard_has_none() {
+        let owner = TaskId { tid: 1, start_ticks: 1 };
+        assert!(Guard::start(owner, Path::new("/nowhere")).unwrap().is_none());
     }
 }

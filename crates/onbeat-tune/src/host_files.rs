@@ -182,6 +182,22 @@ pub trait HostFiles {
         Ok(())
     }
 
+    /// Whether this is the machine that the process runs on.
+    fn is_live(&self) -> bool {
+        false
+    }
+
+    /// Whether a path is on a file system that this process may write.
+    fn may_write(&self, _path: &str) -> bool {
+        true
+    }
+
+    /// Whether this process may move other users' tasks (`CAP_SYS_NICE`): now, and in its bounding
+    /// set.
+    fn may_move_tasks(&self) -> (bool, bool) {
+        (true, true)
+    }
+
     /// Whether the effective user is root.
     fn is_root(&self) -> bool;
 

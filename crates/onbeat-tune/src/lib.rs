@@ -19,6 +19,7 @@
 //! | [`mod@explain`] | what one tuning is, and what it is on this machine |
 //! | [`mod@lint`] | kernel command lines, QEMU scripts and libvirt definitions, judged from their text |
 //! | [`mod@persist`] | settings that hold after each boot, and their removal |
+//! | `owned` | who shields this machine: one onbeat at a time |
 //! | [`shield`] | CPUs reserved for the loop; `shield_v1`, `shield_v2`, `affinity` and [`irq`] are its parts, `context` their common data |
 //!
 //! Two rules hold everywhere. **Nothing is written before the journal is on disk**: old and new
@@ -60,6 +61,7 @@ pub mod lint;
 mod live_extras;
 pub mod live_host;
 pub mod markdown;
+mod owned;
 pub mod persist;
 pub mod plan;
 mod private;

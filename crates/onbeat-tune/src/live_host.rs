@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Write};
 
+use rustix::fs::Access;
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, CapabilitySets, CpuSet};
 
@@ -159,6 +160,22 @@ impl HostFiles for LiveHost {
         rustix::thread::set_capabilities(None, none)?;
         act();
         Ok(rustix::thread::set_capabilities(None, before)?)
+    }
+
+    fn is_live(&self) -> bool {
+        true
+    }
+
+    fn may_write(&self, path: &str) -> bool {
+        rustix::fs::access(path, Access::WRITE_OK).is_ok()
+    }
+
+    fn may_move_tasks(&self) -> (bool, bool) {
+        let nice = CapabilitySet::SYS_NICE;
+        let now =
+            rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(nice));
+        let ever = rustix::thread::capability_is_in_bounding_set(nice).unwrap_or(true);
+        (now, ever)
     }
 
     fn is_root(&self) -> bool {

@@ -86,16 +86,16 @@ pub fn repair_as(
     host: &dyn HostFiles,
     mode: UndoMode,
 ) -> Result<Vec<Repaired>, TuneError> {
-    let mut beside = take_up_beside(directory, host, JournalSelection::DeadOnes, mode)?;
-    match take_up(directory, host, JournalSelection::DeadOnes, mode) {
+    // Neither of the two keeps the other from being undone.
+    let beside = take_up_beside(directory, host, JournalSelection::DeadOnes, mode);
+    let repaired = match take_up(directory, host, JournalSelection::DeadOnes, mode) {
         Err(TuneError::Busy(holder)) => {
             let ending = Ending::InUse { pid: holder.pid };
-            let path = directory.to_owned();
-            beside.push(Repaired { path, head: None, ending, damaged_lines: 0 });
-            Ok(beside)
+            vec![Repaired { path: directory.to_owned(), head: None, ending, damaged_lines: 0 }]
         }
-        repaired => Ok([repaired?, beside].concat()),
-    }
+        repaired => repaired?,
+    };
+    Ok([repaired, beside?].concat())
 }
 
 /// Undoes everything on record: what dead onbeats left, and what was kept on purpose.
@@ -107,8 +107,8 @@ pub fn undo(
     host: &dyn HostFiles,
     mode: UndoMode,
 ) -> Result<Vec<Repaired>, TuneError> {
-    let beside = take_up_beside(directory, host, JournalSelection::DeadAndKept, mode)?;
-    Ok([take_up(directory, host, JournalSelection::DeadAndKept, mode)?, beside].concat())
+    let beside = take_up_beside(directory, host, JournalSelection::DeadAndKept, mode);
+    Ok([take_up(directory, host, JournalSelection::DeadAndKept, mode)?, beside?].concat())
 }
 
 /// Undoes what one journal holds, kept or not; `None` where it does not exist.

@@ -25,7 +25,7 @@ pub(super) fn send(options: &SendOptions) -> Result<ExitVerdict, Failure> {
     let sent = json!({ "channel": channel, "remote": name(&channel), "lcm": lcm });
     let order = json!({ "channels": [sent], "to": options.to, "for_ns": options.duration });
 
-    let gateway = Gateway::begin("send", &order)?;
+    let gateway = Gateway::begin("send", &order, &interruptions.stop)?;
     advise(Tone::Faint, &format!("sending {channel} to {}", options.to));
     let account = gateway.run(&interruptions.stop)?;
     if options.json {
@@ -54,7 +54,7 @@ pub(super) fn receive(options: &ReceiveOptions) -> Result<ExitVerdict, Failure> 
     });
     let order = json!({ "from": options.from, "channels": [received], "for_ns": options.duration });
 
-    let gateway = Gateway::begin("receive", &order)?;
+    let gateway = Gateway::begin("receive", &order, &interruptions.stop)?;
     let buffer = match gateway.begun()["buffer_bytes"].as_u64() {
         Some(bytes @ 1..) => format!("; receive buffer of the kernel {} bytes", count(bytes)),
         _ => String::new(),

@@ -33,7 +33,7 @@ impl Shielding {
         let purpose = Purpose::new("bench", shell_line(command));
         let (journal, words) = match Journal::begin(directory, &host, &purpose) {
             Ok(journal) => (Some(journal), Vec::new()),
-            Err(why @ TuneError::Busy { .. }) => return Err(why),
+            Err(why @ (TuneError::Busy { .. } | TuneError::Guard(_))) => return Err(why),
             Err(why) => (None, vec![format!("changes cannot be recorded in a journal: {why}")]),
         };
 
@@ -61,7 +61,11 @@ impl Shielding {
 
         match Shield::prepare(&self.host, journal, &rt, &free) {
             Ok(shield) => self.shield = Some(shield),
-            Err(why @ (TuneError::NeedsRoot { .. } | TuneError::NoHousekeeping { .. })) => {
+            Err(
+                why @ (TuneError::NeedsRoot { .. }
+                | TuneError::NoHousekeeping { .. }
+                | TuneError::ShieldNotPermitted { .. }),
+            ) => {
                 return Ok(Grant::refused("CPU shield", wanted, refusal(why.to_string())));
             }
             Err(why) => return Err(why),
