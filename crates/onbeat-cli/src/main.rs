@@ -34,7 +34,8 @@ use cmd::{ExitVerdict, Failure};
 
 fn main() -> ExitCode {
     // First of all: a guard has to stay small.
-    if let Some(status) = onbeat_tune::guard::answer(cmd::repair::by_guard) {
+    let words = std::env::args_os().skip(1);
+    if let Some(status) = onbeat_tune::guard::answer(words, cmd::repair::by_guard) {
         return status;
     }
 

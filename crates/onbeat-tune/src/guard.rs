@@ -63,9 +63,10 @@ static IS_ANSWERED: AtomicBool = AtomicBool::new(false);
 /// Serves as a guard where the command line asks for one, and returns its exit status. Otherwise
 /// the journals of this process are guarded from now on. Call it first in `main`.
 ///
-/// `undo` undoes what dead runs have left in a directory of journals.
-pub fn answer(undo: impl Fn(&Path)) -> Option<ExitCode> {
-    let Some((owner, directory)) = asked(std::env::args_os().skip(1)) else {
+/// `words` is the command line without the program's name. `undo` undoes what dead runs have left
+/// in a directory of journals.
+pub fn answer(words: impl Iterator<Item = OsString>, undo: impl Fn(&Path)) -> Option<ExitCode> {
+    let Some((owner, directory)) = asked(words) else {
         IS_ANSWERED.store(true, Ordering::Relaxed);
         return None;
     };

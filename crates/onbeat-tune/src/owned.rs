@@ -71,6 +71,14 @@ pub(super) fn lock(host: &dyn HostFiles, command: &str) -> Result<Option<ShieldL
     if host.is_live() { ShieldLock::take(Path::new(DIRECTORY), command) } else { Ok(None) }
 }
 
+/// Refuses what would shield CPUs while another onbeat does, before anything is started for it.
+///
+/// # Errors
+/// [`TuneError::Shielded`].
+pub fn refuse_second(host: &dyn HostFiles, command: &str) -> Result<(), TuneError> {
+    if host.is_root() { lock(host, command).map(drop) } else { Ok(()) }
+}
+
 /// Refuses a cgroup that exists already and was therefore not made by the caller.
 ///
 /// # Errors

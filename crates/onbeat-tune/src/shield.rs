@@ -14,7 +14,7 @@
 mod report;
 
 pub use super::context::{Free, Scope};
-pub use super::owned::refuse_existing;
+pub use super::owned::{refuse_existing, refuse_second};
 pub use super::shield_v2::CpusetPartition;
 pub use report::{Mechanism, Report, UnmovedTask};
 

@@ -18,6 +18,10 @@ impl BenchConductor<'_> {
     /// Starts the processes of the cells, checks what is permitted, prepares the shield, and
     /// records all of it.
     pub(super) fn prepare(&mut self, schedule: Schedule) -> Result<Schedule, BenchError> {
+        if self.plan.tunings.iter().any(|tuning| self.plan.options(tuning).letters.shield) {
+            self.shielding.refuse_second()?;
+        }
+
         let has_blocks = |load: usize, tuning: usize| {
             schedule.turns.iter().any(|turn| turn.load == load && turn.blocks.contains(&tuning))
         };
