@@ -148,6 +148,10 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/onbeat/src/thread/memory.rs", "the allocator's parameters"),
     ("crates/onbeat/src/thread/scheduling.rs", "policy and signal mask of the loop's thread"),
     ("crates/onbeat/src/thread/usage.rs", "the kernel's counters of one thread"),
+    (
+        "crates/onbeat-tune/src/guard.rs",
+        "signals to ignore, descriptors to close and pages to give back in a process of one thread",
+    ),
     ("crates/onbeat-tune/src/scheduling.rs", "policy of any thread"),
     ("crates/onbeat-rt/tests/ring_loom.rs", "the broken twin of the ring"),
     ("crates/onbeat-lab/src/joined/page.rs", "a page of memory that host and guest share"),

@@ -33,6 +33,12 @@ use cli::{Cli, Colour, Command};
 use cmd::{ExitVerdict, Failure};
 
 fn main() -> ExitCode {
+    // First of all: a guard has to stay small.
+    let words = std::env::args_os().skip(1);
+    if let Some(status) = onbeat_tune::guard::answer(words, cmd::repair::by_guard) {
+        return status;
+    }
+
     completion::answer();
     // Where the system refuses it, a truncated ring ends this process, as it ends others.
     let _ = onbeat_control::truncation::install();

@@ -154,3 +154,51 @@ fn a_journal_of_a_users_own_moves_nobody_elses_threads() {
         String::from_utf8_lossy(&dropped.stdout)
     );
 }
+
+#[test]
+fn a_journal_of_a_users_own_sets_no_attribute_of_anybody_elses_threads() {
+    let Some((directory, program)) = place() else { return };
+    let robot = Robot::new(directory.path());
+    let pid = robot.0.id();
+    let (task, start) = (format!("/proc/{pid}"), robot.start_ticks());
+    let state = directory.path().join("state");
+    let journals = state.join("journal");
+    fs::create_dir_all(&journals).unwrap();
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let boot = boot.trim();
+
+    let of_task = |setting: &str| {
+        format!(r#"{{"task":{{"tid":{pid},"start_ticks":{start},"setting":"{setting}"}}}}"#)
+    };
+    // The mode of this file lets everybody write, and the kernel then asks for CAP_SYS_NICE.
+    let by_path = format!(r#"{{"file":{{"path":"{task}/timerslack_ns","kind":"text"}}}}"#);
+    let attributes = [
+        ("timerslack_ns", of_task("timer_slack"), "1234"),
+        ("timerslack_ns", by_path, "1234"),
+        ("oom_score_adj", of_task("oom_score"), "500"),
+        ("limits", of_task("core_limit"), "1 1"),
+    ];
+    for (file, key, old) in attributes {
+        let before = fs::read_to_string(format!("{task}/{file}")).unwrap();
+        let journal = journals.join("20261122T000000Z-1-01.journal");
+        let text = format!(
+            r#"{{"onbeat_journal":1,"version":"0","boot_id":"{boot}","owner":{{"tid":4194304,"start_ticks":1}},"started_unix_s":0,"purpose":"bench","command":"onbeat bench"}}
+{{"intent":{{"step":1,"id":"task.attribute","key":{key},"old":"{old}","new":"50000"}}}}
+"#
+        );
+        fs::write(&journal, text).unwrap();
+        for path in [&state, &journals, &journal] {
+            chown(path, Some(USER), Some(USER)).unwrap();
+        }
+
+        let run = run_as_user(&program, &state, &["repair", "--force"]);
+        let said = String::from_utf8_lossy(&run.stdout);
+        assert!(
+            said.contains("could not restore"),
+            "{key}: {said}{}",
+            String::from_utf8_lossy(&run.stderr)
+        );
+        assert_eq!(run.status.code(), Some(2), "{key}: {said}");
+        assert_eq!(fs::read_to_string(format!("{task}/{file}")).unwrap(), before, "{key}: {said}");
+    }
+}

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::cpu_list::{CpuList, CpuListError};
 use super::host_files::HostFiles;
+use super::interfaces::MadeInterface;
 use super::irq_handlers;
+use super::rights;
 use super::task_setting::TaskSetting;
 use super::tasks::{self, TaskId};
 
@@ -215,6 +217,8 @@ pub enum Key {
         /// The lowest.
         low: u32,
     },
+    /// A network interface that a run makes for itself, `absent` or `present`.
+    Interface(MadeInterface),
 }
 
 /// A mounted cgroup hierarchy.
@@ -353,6 +357,7 @@ impl Key {
             Self::Unit { .. } => ("unit of systemd", "units of systemd"),
             Self::Holder { .. } => ("open descriptor", "open descriptors"),
             Self::Register { .. } => ("register", "registers"),
+            Self::Interface(_) => ("network interface", "network interfaces"),
         }
     }
 
@@ -403,6 +408,7 @@ impl Key {
             Self::Register { cpu, register, high, low } => {
                 format!("MSR {register:#x} bits {high}-{low} of CPU {cpu}")
             }
+            Self::Interface(made) => format!("interface {}", made.name),
         }
     }
 
@@ -449,17 +455,24 @@ impl Key {
                 Ok(tasks::is_alive(host, *process).then(|| "held".to_owned()))
             }
             Self::Register { cpu, register, high, low } => {
-                let bits = |value: u64| (value >> low & bit_mask(*high, *low)).to_string();
+                let bits = |value: u64| {
+                    (value.checked_shr(*low).unwrap_or(0) & bit_mask(*high, *low)).to_string()
+                };
                 present(host.read_register(*cpu, *register).map(bits))
             }
+            Self::Interface(made) => Ok(host.has_interface(made)?.then(|| "present".to_owned())),
         }
     }
 
-    /// Writes a value.
+    /// Writes a value, within the rights of the user.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's, and `EPERM` for the task of another user.
     pub fn set(&self, host: &dyn HostFiles, value: &str) -> io::Result<()> {
+        rights::within(host, self, || self.write(host, value))?
+    }
+
+    fn write(&self, host: &dyn HostFiles, value: &str) -> io::Result<()> {
         match self {
             // An empty write would not reach the kernel; a bare newline clears the value.
             Self::File { path, .. } if value.is_empty() => host.write(path, "\n"),
@@ -484,16 +497,22 @@ impl Key {
                     .parse()
                     .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
                 let mask = bit_mask(*high, *low);
+                if mask == 0 {
+                    return Err(io::ErrorKind::InvalidInput.into());
+                }
                 let before = host.read_register(*cpu, *register)?;
                 host.write_register(*cpu, *register, before & !(mask << low) | (bits & mask) << low)
             }
+            // Its maker knows more about it than the journal.
+            Self::Interface(_) if value == "present" => Err(io::ErrorKind::Unsupported.into()),
+            Self::Interface(made) => host.remove_interface(made),
         }
     }
 }
 
-/// Ones in the lowest `high - low + 1` bits.
+/// Ones in the lowest `high - low + 1` bits; none for bits that no register has.
 const fn bit_mask(high: u32, low: u32) -> u64 {
-    u64::MAX >> (63 - (high - low))
+    if high < low || high > 63 { 0 } else { u64::MAX >> (63 - (high - low)) }
 }
 
 impl Intent {

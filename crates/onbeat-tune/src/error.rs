@@ -99,6 +99,11 @@ pub enum TuneError {
         /// Its mode.
         mode: u32,
     },
+    /// The guard of a run could not be started; then nothing is changed.
+    #[error(
+        "cannot start the guard that undoes the changes if this process is killed: {0}. Nothing is changed without it: free processes or memory (ulimit -u)"
+    )]
+    Guard(io::Error),
     /// Another onbeat is changing this host.
     #[error("another onbeat is changing this machine: {0}. Start again when it has ended")]
     Busy(Holder),
@@ -146,12 +151,57 @@ pub enum TuneError {
         /// The online CPUs.
         online: CpuList,
     },
-    /// A cgroup with the shield's name exists, and no open journal records its creation.
-    #[error("{path} exists and was not created by onbeat. If it is not needed: rmdir {path}")]
+    /// Nothing that keeps other tasks off a CPU is permitted to this process. Nothing was changed.
+    #[error(
+        "shielding CPU {rt} is not permitted: {closed}, and without CAP_SYS_NICE no task can be kept off it. {}",
+        to_permit(*.is_in_bounding_set)
+    )]
+    ShieldNotPermitted {
+        /// The CPUs to shield.
+        rt: CpuList,
+        /// Why no cpuset can be used.
+        closed: String,
+        /// Whether root may have the capability here at all; not in most containers.
+        is_in_bounding_set: bool,
+    },
+    /// Another onbeat shields CPUs of this machine, with another directory of journals. Nothing was
+    /// changed.
+    #[error(
+        "another onbeat shields CPUs of this machine: pid {pid}, `{command}`, with another state directory. Start again when it has ended"
+    )]
+    Shielded {
+        /// Its process.
+        pid: i32,
+        /// Its command line.
+        command: String,
+    },
+    /// A cgroup with the shield's name exists, and no open journal here records its creation.
+    #[error("{path} exists, and no journal of this state directory records it: {}", in_use(*.tasks, .path))]
     CgroupExists {
         /// The cgroup's directory.
         path: String,
+        /// The tasks in it.
+        tasks: usize,
     },
+}
+
+const fn to_permit(is_in_bounding_set: bool) -> &'static str {
+    if is_in_bounding_set {
+        "Start onbeat with all of root's capabilities: sudo onbeat"
+    } else {
+        "Start the container with --cap-add=SYS_NICE, or shield the CPU on its host"
+    }
+}
+
+fn in_use(tasks: usize, path: &str) -> String {
+    if tasks == 0 {
+        return format!("it is empty and left over. Remove it: rmdir {path}");
+    }
+    let noun = if tasks == 1 { "task is" } else { "tasks are" };
+    format!(
+        "{tasks} {noun} in it, so it is in use, by an onbeat in another container or one that was killed. \
+         `onbeat repair` undoes the latter, there or with its ONBEAT_STATE_DIR"
+    )
 }
 
 pub(super) fn journal_error(doing: &'static str, path: &Path, source: io::Error) -> TuneError {

@@ -6,6 +6,7 @@
 use std::io;
 
 use super::cpu_list::CpuList;
+use super::interfaces::MadeInterface;
 use super::task_id::TaskId;
 use super::task_setting::TaskSetting;
 
@@ -148,6 +149,53 @@ pub trait HostFiles {
     /// The kernel's; `EPERM` under lockdown.
     fn write_register(&self, _cpu: u32, _register: u32, _value: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Whether an interface exists that a run has made.
+    ///
+    /// # Errors
+    /// When the interfaces cannot be listed.
+    fn has_interface(&self, _interface: &MadeInterface) -> io::Result<bool> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Removes an interface that a run has made, and no other of its name.
+    ///
+    /// # Errors
+    /// The kernel's; `ENOENT` when it does not exist any more.
+    fn remove_interface(&self, _interface: &MadeInterface) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Whether a task belongs to another user and this user is not root: whatever capabilities this
+    /// program has, the task is not the user's to change.
+    fn is_foreign(&self, _tid: i32) -> bool {
+        false
+    }
+
+    /// Does `act` without capabilities where the user is not root.
+    ///
+    /// # Errors
+    /// The kernel's when they cannot be laid aside; then `act` was not called.
+    fn without_capabilities(&self, act: &mut dyn FnMut()) -> io::Result<()> {
+        act();
+        Ok(())
+    }
+
+    /// Whether this is the machine that the process runs on.
+    fn is_live(&self) -> bool {
+        false
+    }
+
+    /// Whether a path is on a file system that this process may write.
+    fn may_write(&self, _path: &str) -> bool {
+        true
+    }
+
+    /// Whether this process may move other users' tasks (`CAP_SYS_NICE`): now, and in its bounding
+    /// set.
+    fn may_move_tasks(&self) -> (bool, bool) {
+        (true, true)
     }
 
     /// Whether the effective user is root.

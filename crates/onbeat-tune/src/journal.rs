@@ -13,7 +13,7 @@ mod directory;
 pub use super::holder::Holder;
 pub use directory::{at_work, default_directory, is_open};
 
-pub(crate) use directory::{DirectoryLock, list, remove};
+pub(crate) use directory::{BESIDE, DirectoryLock, UNDO, is_left_by, list, remove};
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -22,9 +22,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use self::directory::{NEW, free_path, sync_directory};
+use self::directory::{BEGIN, NEW, free_path, sync_directory};
 use super::change::{ChangeOutcome, Intent, UndoMode, online};
 use super::error::{TuneError, journal_error};
+use super::guard::Guard;
 use super::host_files::HostFiles;
 use super::private;
 use super::tasks::{self, TaskId};
@@ -146,25 +147,55 @@ pub struct Journal {
     next: usize,
     owner: TaskId,
     command: String,
+    guard: Option<Guard>,
     _lock: Option<DirectoryLock>,
 }
 
 impl Journal {
-    /// Locks the directory, which is created if necessary, and begins a journal in it.
+    /// Locks the directory, which is created if necessary, and begins a journal in it. It is guarded
+    /// where this program answers as a guard ([`crate::guard::answer`]).
     ///
     /// # Errors
     /// [`TuneError::Busy`] while another onbeat holds the lock, [`TuneError::Journal`] when the
     /// directory cannot be used, [`TuneError::NotOwn`] and [`TuneError::OpenToOthers`] when others
-    /// could have written to it.
+    /// could have written to it, [`TuneError::Guard`] when no guard can be started.
     pub fn begin(
         directory: &Path,
         host: &dyn HostFiles,
         purpose: &Purpose,
     ) -> Result<Self, TuneError> {
         private::make_directory(directory)?;
+        let lock = DirectoryLock::take(directory, host, &purpose.what)?;
+        Self::begin_locked(directory, host, purpose, Some(lock))
+    }
+
+    /// Begins a journal of objects that the run makes for itself, such as interfaces. It has no
+    /// lock: any number of runs have such a journal at once, beside one that changes the machine.
+    ///
+    /// # Errors
+    /// As [`Journal::begin`].
+    pub fn begin_beside(
+        directory: &Path,
+        host: &dyn HostFiles,
+        purpose: &Purpose,
+    ) -> Result<Self, TuneError> {
+        private::make_directory(directory)?;
+        let directory = directory.join(BESIDE);
+        private::make_directory(&directory)?;
+        // Until the journal is complete: an undo removes what is incomplete.
+        let _complete = DirectoryLock::take(&directory, host, BEGIN)?;
+        Self::begin_locked(&directory, host, purpose, None)
+    }
+
+    fn begin_locked(
+        directory: &Path,
+        host: &dyn HostFiles,
+        purpose: &Purpose,
+        lock: Option<DirectoryLock>,
+    ) -> Result<Self, TuneError> {
         let owner = tasks::task(host, host.own_pid()).map(|own| own.id);
         let owner = owner.ok_or(TuneError::NoSuchTask { tid: host.own_pid() })?;
-        let lock = DirectoryLock::take(directory, host, &purpose.what)?;
+        let guard = Guard::start(owner, directory).map_err(TuneError::Guard)?;
         let head = JournalHead {
             onbeat_journal: 1,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -194,7 +225,8 @@ impl Journal {
             next: 1,
             owner,
             command: head.command,
-            _lock: Some(lock),
+            guard,
+            _lock: lock,
         })
     }
 
@@ -398,16 +430,18 @@ impl Journal {
     ///
     /// # Errors
     /// [`TuneError::NotAllUndone`] when some are left; the file stays.
-    pub fn close(self) -> Result<(), TuneError> {
+    pub fn close(mut self) -> Result<(), TuneError> {
         let left = self.entries.iter().filter(|entry| !entry.settled).count();
-        if left > 0 {
-            return Err(TuneError::NotAllUndone {
-                left,
-                steps: self.entries.len(),
-                path: self.path,
-            });
-        }
-        remove(&self.path)
+        let removed = if left > 0 {
+            let steps = self.entries.len();
+            Err(TuneError::NotAllUndone { left, steps, path: self.path.clone() })
+        } else {
+            remove(&self.path)
+        };
+
+        // What the host refuses to this process it refuses to the guard too.
+        self.guard.take().map(Guard::dismiss);
+        removed
     }
 
     /// Ends the transaction and keeps its changes: only [`crate::repair::undo`] undoes them, not a
@@ -417,6 +451,7 @@ impl Journal {
     /// [`TuneError::Journal`] when that could not be recorded.
     pub fn keep(mut self) -> Result<PathBuf, TuneError> {
         self.append(&json_line(&JournalLine::Kept), Sync::Wait)?;
+        self.guard.take().map(Guard::dismiss);
         Ok(self.path)
     }
 
@@ -530,6 +565,7 @@ impl JournalFile {
             next,
             owner: head.owner,
             command: head.command.clone(),
+            guard: None,
             _lock: None,
         })
     }

@@ -8,7 +8,10 @@
 //! | [`tasks`] | running tasks, identified by number and start time |
 //! | [`change`] | one setting of the host: how to read, write and restore it |
 //! | [`journal`] | the list of changes on disk, written before each change |
+//! | [`guard`] | the process that undoes a run's changes when the run dies |
 //! | `private` | file modes and owners: only its user may read and write the journal |
+//! | [`interfaces`] | network interfaces that a run has made |
+//! | `rights` | with whose rights a change on record is undone |
 //! | [`mod@repair`] | undo of changes left by an interrupted onbeat |
 //! | [`catalogue`] | what can be tuned, as data, and the check of a machine against it |
 //! | [`markdown`] | the catalogue as a page |
@@ -16,12 +19,14 @@
 //! | [`mod@explain`] | what one tuning is, and what it is on this machine |
 //! | [`mod@lint`] | kernel command lines, QEMU scripts and libvirt definitions, judged from their text |
 //! | [`mod@persist`] | settings that hold after each boot, and their removal |
+//! | `owned` | who shields this machine: one onbeat at a time |
 //! | [`shield`] | CPUs reserved for the loop; `shield_v1`, `shield_v2`, `affinity` and [`irq`] are its parts, `context` their common data |
 //!
 //! Two rules hold everywhere. **Nothing is written before the journal is on disk**: old and new
-//! value, synced, then the change. **Nothing is undone because a process ended**: only
-//! [`shield::Shield::dismantle`], [`journal::Journal::undo`] and [`repair::repair`] undo, and they
-//! compare first: what another program has changed since is not touched.
+//! value, synced, then the change. **Nothing is undone without a comparison**: only
+//! [`shield::Shield::dismantle`], [`journal::Journal::undo`] and [`repair::repair`] undo (the last
+//! also for a run that died, by its [`guard`]); what another program has changed since is not
+//! touched.
 //!
 //! ```
 //! use onbeat_tune::CpuList;
@@ -45,8 +50,10 @@ pub mod cpu_list;
 pub mod error;
 pub mod evidence;
 pub mod explain;
+pub mod guard;
 mod holder;
 pub mod host_files;
+pub mod interfaces;
 pub mod irq;
 mod irq_handlers;
 pub mod journal;
@@ -54,11 +61,13 @@ pub mod lint;
 mod live_extras;
 pub mod live_host;
 pub mod markdown;
+mod owned;
 pub mod persist;
 pub mod plan;
 mod private;
 pub mod repair;
 mod restore;
+mod rights;
 pub mod scheduling;
 pub mod shield;
 mod shield_v1;

@@ -3,11 +3,13 @@
 use std::fs;
 use std::io::{self, Write};
 
+use rustix::fs::Access;
 use rustix::io::Errno;
-use rustix::thread::CpuSet;
+use rustix::thread::{CapabilitySet, CapabilitySets, CpuSet};
 
 use super::cpu_list::CpuList;
 use super::host_files::HostFiles;
+use super::interfaces::MadeInterface;
 use super::live_extras;
 use super::scheduling::Scheduling;
 use super::task_id::TaskId;
@@ -76,9 +78,8 @@ impl HostFiles for LiveHost {
         }
 
         let task = rustix::process::Pid::from_raw(tid).ok_or(Errno::SRCH)?;
-        // The journal is written by its user, while file capabilities (cap_sys_nice) also cover
-        // other users' threads.
-        if crate::user::foreign(tid).is_some() {
+        // For callers without a journal; see `rights`.
+        if self.is_foreign(tid) {
             return Err(Errno::PERM.into());
         }
 
@@ -97,7 +98,7 @@ impl HostFiles for LiveHost {
     fn set_scheduling(&self, tid: i32, text: &str) -> io::Result<()> {
         let policy: Scheduling =
             text.parse().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        if crate::user::foreign(tid).is_some() {
+        if self.is_foreign(tid) {
             return Err(Errno::PERM.into());
         }
         policy.set(tid)
@@ -134,6 +135,47 @@ impl HostFiles for LiveHost {
 
     fn write_register(&self, cpu: u32, register: u32, value: u64) -> io::Result<()> {
         live_extras::write_register(cpu, register, value)
+    }
+
+    fn has_interface(&self, interface: &MadeInterface) -> io::Result<bool> {
+        interface.exists()
+    }
+
+    fn remove_interface(&self, interface: &MadeInterface) -> io::Result<()> {
+        interface.remove()
+    }
+
+    fn is_foreign(&self, tid: i32) -> bool {
+        crate::user::foreign(tid).is_some()
+    }
+
+    fn without_capabilities(&self, act: &mut dyn FnMut()) -> io::Result<()> {
+        if rustix::process::getuid().is_root() {
+            act();
+            return Ok(());
+        }
+
+        let before = rustix::thread::capabilities(None)?;
+        let none = CapabilitySets { effective: CapabilitySet::empty(), ..before };
+        rustix::thread::set_capabilities(None, none)?;
+        act();
+        Ok(rustix::thread::set_capabilities(None, before)?)
+    }
+
+    fn is_live(&self) -> bool {
+        true
+    }
+
+    fn may_write(&self, path: &str) -> bool {
+        rustix::fs::access(path, Access::WRITE_OK).is_ok()
+    }
+
+    fn may_move_tasks(&self) -> (bool, bool) {
+        let nice = CapabilitySet::SYS_NICE;
+        let now =
+            rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(nice));
+        let ever = rustix::thread::capability_is_in_bounding_set(nice).unwrap_or(true);
+        (now, ever)
     }
 
     fn is_root(&self) -> bool {

@@ -86,13 +86,16 @@ pub fn repair_as(
     host: &dyn HostFiles,
     mode: UndoMode,
 ) -> Result<Vec<Repaired>, TuneError> {
-    match take_up(directory, host, JournalSelection::DeadOnes, mode) {
+    // Neither of the two keeps the other from being undone.
+    let beside = take_up_beside(directory, host, JournalSelection::DeadOnes, mode);
+    let repaired = match take_up(directory, host, JournalSelection::DeadOnes, mode) {
         Err(TuneError::Busy(holder)) => {
             let ending = Ending::InUse { pid: holder.pid };
-            Ok(vec![Repaired { path: directory.to_owned(), head: None, ending, damaged_lines: 0 }])
+            vec![Repaired { path: directory.to_owned(), head: None, ending, damaged_lines: 0 }]
         }
-        repaired => repaired,
-    }
+        repaired => repaired?,
+    };
+    Ok([repaired, beside?].concat())
 }
 
 /// Undoes everything on record: what dead onbeats left, and what was kept on purpose.
@@ -104,7 +107,8 @@ pub fn undo(
     host: &dyn HostFiles,
     mode: UndoMode,
 ) -> Result<Vec<Repaired>, TuneError> {
-    take_up(directory, host, JournalSelection::DeadAndKept, mode)
+    let beside = take_up_beside(directory, host, JournalSelection::DeadAndKept, mode);
+    Ok([take_up(directory, host, JournalSelection::DeadAndKept, mode)?, beside?].concat())
 }
 
 /// Undoes what one journal holds, kept or not; `None` where it does not exist.
@@ -118,9 +122,21 @@ pub fn undo_one(
 ) -> Result<Option<Repaired>, TuneError> {
     let Some(directory) = path.parent().filter(|_| path.exists()) else { return Ok(None) };
     private::check_directory(directory)?;
-    let _lock = DirectoryLock::take(directory, host, "undo")?;
+    let _lock = DirectoryLock::take(directory, host, journal::UNDO)?;
     let boot_id = journal::boot_id(host)?;
     settle(path, host, &boot_id, (JournalSelection::DeadAndKept, mode))
+}
+
+/// Takes up the journals that exclude nobody. Those of living runs are none of ours.
+fn take_up_beside(
+    directory: &Path,
+    host: &dyn HostFiles,
+    selection: JournalSelection,
+    mode: UndoMode,
+) -> Result<Vec<Repaired>, TuneError> {
+    let mut repaired = take_up(&directory.join(journal::BESIDE), host, selection, mode)?;
+    repaired.retain(|one| !matches!(one.ending, Ending::InUse { .. }));
+    Ok(repaired)
 }
 
 fn take_up(
@@ -134,7 +150,7 @@ fn take_up(
     }
 
     private::check_directory(directory)?;
-    let _lock = DirectoryLock::take(directory, host, "undo")?;
+    let _lock = DirectoryLock::take(directory, host, journal::UNDO)?;
     let listed = journal::list(directory)?;
     for leftover in &listed.leftovers {
         fs::remove_file(leftover).map_err(|source| journal_error("remove", leftover, source))?;

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use super::change::{CgroupVersion, ChangeOutcome, Intent, Key, Kind, UndoMode, list, online};
 use super::cpu_list::CpuList;
 use super::host_files::HostFiles;
+use super::rights;
 use super::tasks;
 
 /// Number of passes, 2 ms apart, that empty a cgroup before its removal fails. Tasks fork while
@@ -17,8 +18,14 @@ use super::tasks;
 const EMPTYING_PASSES: usize = 2500;
 
 impl Intent {
-    /// Restores the old value after a comparison with the current one.
+    /// Restores the old value after a comparison with the current one, within the rights of the
+    /// user.
     pub fn undo(&self, host: &dyn HostFiles, mode: UndoMode) -> ChangeOutcome {
+        rights::within(host, &self.key, || self.undo_within_rights(host, mode))
+            .unwrap_or_else(|error| failed(&error))
+    }
+
+    fn undo_within_rights(&self, host: &dyn HostFiles, mode: UndoMode) -> ChangeOutcome {
         match &self.key {
             Key::Session { sid, start_ticks } => match host.kill_session(*sid, *start_ticks) {
                 Ok(0) => ChangeOutcome::Gone,

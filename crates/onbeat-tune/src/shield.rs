@@ -14,6 +14,7 @@
 mod report;
 
 pub use super::context::{Free, Scope};
+pub use super::owned::{refuse_existing, refuse_second};
 pub use super::shield_v2::CpusetPartition;
 pub use report::{Mechanism, Report, UnmovedTask};
 
@@ -27,6 +28,7 @@ use super::error::TuneError;
 use super::host_files::HostFiles;
 use super::irq::MovedInterrupts;
 use super::journal::{Journal, Undone};
+use super::owned::{self, ShieldLock};
 use super::shield_v1::ShieldV1;
 use super::shield_v2::ShieldV2;
 use super::tasks::{self, TaskId};
@@ -76,6 +78,7 @@ pub struct Shield {
     affinities: Affinities,
     interrupts: MovedInterrupts,
     is_up: bool,
+    _lock: Option<ShieldLock>,
 }
 
 impl Shield {
@@ -116,13 +119,16 @@ impl Shield {
             });
         }
 
+        admit(host, &cpus, hierarchy.as_ref())?;
         let selection = TaskRoles::new(host, &request.free, request.scope)?;
+        let lock = owned::lock(host, journal.command())?;
         let mut shield = Self {
             base: ShieldBase { cpus, selection, steps: Vec::new() },
             placement: Placement::AffinityOnly { note: None },
             affinities: Affinities::default(),
             interrupts: MovedInterrupts::default(),
             is_up: false,
+            _lock: lock,
         };
 
         match shield.place(host, journal, hierarchy.as_ref()) {
@@ -284,6 +290,25 @@ impl Shield {
             Placement::V1(_) => Mechanism::CpusetV1,
             Placement::V2(_) => Mechanism::CpusetV2,
             Placement::AffinityOnly { .. } => Mechanism::AffinityOnly,
+        }
+    }
+}
+
+/// Refuses, before anything is touched, where neither a cpuset nor a task can be changed.
+fn admit(
+    host: &dyn HostFiles,
+    cpus: &CpuSplit,
+    hierarchy: Option<&Hierarchy>,
+) -> Result<(), TuneError> {
+    let closed = match hierarchy {
+        Some(open) if host.may_write(&open.mount) => return Ok(()),
+        Some(closed) => format!("{} cannot be written", closed.mount),
+        None => "there is no cpuset".to_owned(),
+    };
+    match host.may_move_tasks() {
+        (true, _) => Ok(()),
+        (false, is_in_bounding_set) => {
+            Err(TuneError::ShieldNotPermitted { rt: cpus.rt.clone(), closed, is_in_bounding_set })
         }
     }
 }

@@ -12,6 +12,7 @@ use super::change::{CgroupVersion, Hierarchy, Intent, Key, Kind};
 use super::context::{SWEEPS, ShieldContext, TaskRole, ToggledSettings};
 use super::cpu_list::CpuList;
 use super::error::TuneError;
+use super::owned::refuse_existing;
 use super::tasks::{self, Task, TaskId};
 
 const ID: &str = "shield.cpuset_v1";
@@ -36,9 +37,7 @@ impl ShieldV1 {
     ) -> Result<Self, TuneError> {
         let mount = &hierarchy.mount;
         let rest = format!("{mount}/onbeat-rest");
-        if context.host.directories(&rest).is_ok() {
-            return Err(TuneError::CgroupExists { path: rest });
-        }
+        refuse_existing(context.host, &rest, CgroupVersion::V1)?;
 
         let key =
             Key::CgroupDir { path: rest.clone(), home: mount.clone(), version: CgroupVersion::V1 };

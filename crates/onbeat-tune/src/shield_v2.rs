@@ -21,6 +21,7 @@ use super::change::{CgroupVersion, Hierarchy, Intent, Key, Kind};
 use super::context::{ShieldContext, TaskRole, ToggledSettings};
 use super::cpu_list::CpuList;
 use super::error::TuneError;
+use super::owned::refuse_existing;
 use super::tasks::{self, Task};
 
 const ID: &str = "shield.cpuset_v2";
@@ -73,9 +74,7 @@ impl ShieldV2 {
     ) -> Result<Self, TuneError> {
         let mount = &hierarchy.mount;
         let group = format!("{mount}/onbeat-loop");
-        if context.host.directories(&group).is_ok() {
-            return Err(TuneError::CgroupExists { path: group });
-        }
+        refuse_existing(context.host, &group, CgroupVersion::V2)?;
 
         switch_on(context, affinities, hierarchy)?;
         let key =

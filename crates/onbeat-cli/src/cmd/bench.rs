@@ -29,7 +29,7 @@ use super::{
     load, most_alarms, queue, repair_first, runs, setting, show, typed, verdict,
 };
 use crate::cli::{BenchOptions, Order, With};
-use crate::signals::{self, OnUsr1};
+use crate::signals::{self, OnUsr1, PromptEnd};
 use crate::term::{ProgressLine, Tone, advise, wrapped};
 
 pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
@@ -156,10 +156,14 @@ fn conducted(
 
     let conditions =
         BenchConditions { dir, processes: &processes, interruptions, report: &mut report };
+    let prompt = PromptEnd::of("its loads, its cells or the shield");
     let conducted = conduct(plan, unfinished, conditions);
+    drop(prompt);
     view.finish();
     conducted.map_err(|why| match why {
-        BenchError::Tune(why @ TuneError::Busy(_)) => Failure::Occupied(why),
+        BenchError::Tune(why @ (TuneError::Busy(_) | TuneError::Shielded { .. })) => {
+            Failure::Occupied(why)
+        }
         why => why.into(),
     })
 }

@@ -7,14 +7,17 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::Failure;
 use super::failure::{GatewayFailure, PROGRAM};
 
+/// Longest time that a gateway may take to end after it was asked to, before it is killed.
+const END: Duration = Duration::from_millis(1_500);
 /// Interval between two looks at Ctrl-C and at the end of the gateway.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -27,13 +30,19 @@ pub(super) struct Gateway {
 }
 
 impl Gateway {
-    /// Starts the gateway with this order; returns once it is being carried out.
-    pub(super) fn begin(verb: &str, order: &Value) -> Result<Self, Failure> {
-        Self::begin_as(verb, order, None)
+    /// Starts the gateway with this order; returns once it is being carried out. A gateway that waits
+    /// for something, such as a pipe in the place of a log, is killed when `stop` is set.
+    pub(super) fn begin(verb: &str, order: &Value, stop: &AtomicBool) -> Result<Self, Failure> {
+        Self::begin_as(verb, order, None, stop)
     }
 
     /// As [`Gateway::begin`]; the gateway continues as this user once everything is open.
-    pub(super) fn begin_as(verb: &str, order: &Value, user: Option<&str>) -> Result<Self, Failure> {
+    pub(super) fn begin_as(
+        verb: &str,
+        order: &Value,
+        user: Option<&str>,
+        stop: &AtomicBool,
+    ) -> Result<Self, Failure> {
         let program = program()?;
         let started = Command::new(&program)
             .args([verb, &order.to_string()])
@@ -49,6 +58,9 @@ impl Gateway {
         };
 
         let mut gateway = Self { child, answers: BufReader::new(answers), begun: Value::Null };
+        if !gateway.has_answer(|| stop.load(Ordering::Relaxed)) {
+            let _ = gateway.child.kill();
+        }
         gateway.begun = gateway.answer()?;
         Ok(gateway)
     }
@@ -56,6 +68,20 @@ impl Gateway {
     /// Returns what the gateway answered when it began.
     pub(super) const fn begun(&self) -> &Value {
         &self.begun
+    }
+
+    /// Waits for an answer, or its end; `false` when there is none until `is_over`.
+    fn has_answer(&self, is_over: impl Fn() -> bool) -> bool {
+        let look = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK_EVERY.subsec_nanos()) };
+        while self.answers.buffer().is_empty() {
+            let mut answers = [PollFd::new(self.answers.get_ref(), PollFlags::IN)];
+            match poll(&mut answers, Some(&look)) {
+                Ok(0) | Err(_) if is_over() => return false,
+                Ok(0) | Err(_) => {}
+                Ok(_) => break,
+            }
+        }
+        true
     }
 
     fn answer(&mut self) -> Result<Value, Failure> {
@@ -85,6 +111,10 @@ impl Gateway {
             && matches!(self.child.try_wait(), Ok(None))
         {
             let _ = kill_process(pid, Signal::INT);
+            let asked = Instant::now();
+            if !self.has_answer(|| asked.elapsed() > END) {
+                let _ = self.child.kill();
+            }
         }
         self.finish()
     }

@@ -1,6 +1,7 @@
 //! Logs of channels: recording and playing them.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use onbeat::report::units::{count, listed, spoken, time_ns};
 use serde_json::{Value, json};
@@ -16,9 +17,10 @@ use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, say};
 
 /// Begins the log of a robot with its first cycle.
-pub(super) fn of_robot(path: &Path, name: &str) -> Result<Gateway, Failure> {
+pub(super) fn of_robot(path: &Path, name: &str, stop: &AtomicBool) -> Result<Gateway, Failure> {
     let channel = format!("{name}/{}", onbeat_robot::cycle_messages::TOPIC);
-    Gateway::begin("record", &json!({ "channels": [channel], "out": path, "from": "oldest" }))
+    let order = json!({ "channels": [channel], "out": path, "from": "oldest" });
+    Gateway::begin("record", &order, stop)
 }
 
 /// Returns the sentence about a complete log.
@@ -50,7 +52,7 @@ pub(super) fn record(options: &RecordOptions) -> Result<ExitVerdict, Failure> {
         "for_ns": options.duration,
     });
 
-    let gateway = Gateway::begin("record", &order)?;
+    let gateway = Gateway::begin("record", &order, &interruptions.stop)?;
     advise(Tone::Faint, &format!("recording {}", listed(&channels)));
     let account = gateway.run(&interruptions.stop)?;
     if options.json {
@@ -81,7 +83,7 @@ pub(super) fn play(options: &PlayOptions) -> Result<ExitVerdict, Failure> {
         "most_memory": bytes_of_mib(options.most_memory),
     });
 
-    let gateway = Gateway::begin("play", &order)?;
+    let gateway = Gateway::begin("play", &order, &interruptions.stop)?;
     announce(options, gateway.begun());
     let account = gateway.run(&interruptions.stop)?;
     if options.json {

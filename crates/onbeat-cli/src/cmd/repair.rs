@@ -1,5 +1,7 @@
 //! `onbeat repair`: undoes changes left by an interrupted onbeat.
 
+use std::path::Path;
+
 use onbeat::load::kill_session;
 use onbeat_control::{FoundChannels, RingError, remove_leftovers};
 use onbeat_tune::{LiveHost, UndoMode};
@@ -51,10 +53,20 @@ pub(crate) fn run(options: RepairOptions) -> Result<ExitVerdict, Failure> {
     }
 }
 
+/// Undoes what a dead run has left, without words: nobody reads them. What is left stays on record,
+/// and the next start reports it.
+pub(crate) fn by_guard(directory: &Path) {
+    let _ = put_back_in(directory, UndoMode::Careful);
+}
+
 /// Undoes the changes. While another onbeat runs, its changes are its own.
 pub(crate) fn put_back(mode: UndoMode) -> Result<Undone, Failure> {
+    put_back_in(&journal_directory(), mode)
+}
+
+fn put_back_in(directory: &Path, mode: UndoMode) -> Result<Undone, Failure> {
     let host = LiveHost::killing_sessions_by(kill_session);
-    let repaired = onbeat_tune::repair::repair_as(&journal_directory(), &host, mode)?;
+    let repaired = onbeat_tune::repair::repair_as(directory, &host, mode)?;
     let finished: Vec<_> = repaired
         .iter()
         .filter(|one| !matches!(one.ending, onbeat_tune::repair::Ending::InUse { .. }))

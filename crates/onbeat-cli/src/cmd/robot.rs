@@ -86,7 +86,11 @@ fn run_robot(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
     let live_view = robot_view::open(options, &file, name.as_deref())?;
     repair_first()?;
     let log = match (&options.log, &options.name) {
-        (Some(path), Some(name)) => Some((path, log::of_robot(path, name)?)),
+        (Some(path), Some(name)) => {
+            // Signals are not watched yet: they end the process.
+            let never = std::sync::atomic::AtomicBool::new(false);
+            Some((path, log::of_robot(path, name, &never)?))
+        }
         _ => None,
     };
 

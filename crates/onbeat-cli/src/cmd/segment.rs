@@ -16,11 +16,14 @@ use onbeat_ethercat::carrier::{CarrierError, Interface, Role};
 use onbeat_host::foreign;
 use onbeat_segment::serving::{LOG_QUEUE, Pcap, ServeOptions, serve};
 use onbeat_segment::{Description, FaultChange, FaultLog, FaultLogEntry, Link, Segment as Devices};
+use onbeat_tune::interfaces::MadeInterface;
+use onbeat_tune::{Intent, Journal, Key, LiveHost, Purpose, UndoMode};
 
 use super::failure::SegmentFailure;
-use super::{ExitVerdict, Failure, segment_orders};
+use super::{ExitVerdict, Failure, repair_first, segment_orders, typed};
 use crate::cli_segment::{Segment, SegmentRunOptions};
 use crate::signals::{self, OnUsr1};
+use crate::state::journal_directory;
 use crate::term::{Tone, advise, say, wrapped};
 
 /// Interval and number of looks at a new interface.
@@ -223,7 +226,7 @@ struct SegmentWire {
     other_end: String,
     /// The second interface for the MainDevice, for a ring.
     second_end: Option<String>,
-    made_veth: Vec<String>,
+    made: Option<MadePairs>,
 }
 
 impl SegmentWire {
@@ -241,7 +244,7 @@ impl SegmentWire {
                 ip(&["link", "set", end, "up"])?;
             }
 
-            return Ok(Self::at(interfaces, &ends, Vec::new()));
+            return Ok(Self::at(interfaces, &ends, None));
         }
 
         if let Some(name) = &options.veth {
@@ -252,18 +255,15 @@ impl SegmentWire {
                 return Err(SegmentFailure::LongName { name: name.clone(), most }.into());
             }
 
-            let mut interfaces = Vec::new();
-            for (place, end) in ends.iter().enumerate() {
-                match make_veth(end) {
-                    Ok(interface) => interfaces.push(interface),
-                    Err(why) => {
-                        delete(&ends[..place]);
-                        return Err(why);
-                    }
+            let mut pairs = MadePairs::begin()?;
+            let opened: Result<Vec<_>, _> = ends.iter().map(|end| pairs.make(end)).collect();
+            return match opened {
+                Ok(interfaces) => Ok(Self::at(interfaces, &ends, Some(pairs))),
+                Err(why) => {
+                    pairs.remove();
+                    Err(why)
                 }
-            }
-
-            return Ok(Self::at(interfaces, &ends, ends.clone()));
+            };
         }
 
         let first = options.interface.clone().unwrap_or_default();
@@ -278,12 +278,12 @@ impl SegmentWire {
             .iter()
             .map(|end| Interface::open_as(end, Role::Devices))
             .collect::<Result<_, _>>()?;
-        Ok(Self::at(interfaces, &ends, Vec::new()))
+        Ok(Self::at(interfaces, &ends, None))
     }
 
-    fn at(interfaces: Vec<Interface>, ends: &[String], made_veth: Vec<String>) -> Self {
+    fn at(interfaces: Vec<Interface>, ends: &[String], made: Option<MadePairs>) -> Self {
         let other_end = ends.first().cloned().unwrap_or_default();
-        Self { interfaces, other_end, second_end: ends.get(1).cloned(), made_veth }
+        Self { interfaces, other_end, second_end: ends.get(1).cloned(), made }
     }
 
     fn description(&self, link: &Link) -> String {
@@ -298,44 +298,69 @@ impl SegmentWire {
 
     fn remove(self) {
         drop(self.interfaces);
-        delete(&self.made_veth);
+        if let Some(made) = self.made {
+            made.remove();
+        }
     }
 }
 
-/// Removes pairs of interfaces; one that stays is reported.
-fn delete(pairs: &[String]) {
-    for end in pairs {
-        if let Err(why) = ip(&["link", "delete", end]) {
+/// Pairs of interfaces that this segment makes, on record before they are made: if it is killed, its
+/// guard removes them.
+struct MadePairs {
+    host: LiveHost,
+    journal: Journal,
+}
+
+impl MadePairs {
+    fn begin() -> Result<Self, Failure> {
+        repair_first()?;
+        let host = LiveHost::new();
+        let purpose = Purpose::new("segment", typed().join(" "));
+        let journal = Journal::begin_beside(&journal_directory(), &host, &purpose)?;
+        Ok(Self { host, journal })
+    }
+
+    /// Makes a pair of interfaces, and opens the devices' end. A pair that exists and that no other
+    /// segment uses is used, and stays: it belongs to its maker.
+    fn make(&mut self, name: &str) -> Result<Interface, Failure> {
+        let far = format!("{name}-seg");
+        let Ok(there) = Interface::open(&far) else {
+            self.add(name, &far)?;
+            return open_far_end(name, &far);
+        };
+
+        if let Some(user) = there.user(Role::Devices) {
+            let (role, name) = (Role::Devices.words(), name.to_owned());
+            return Err(CarrierError::InUse { role, name, user }.into());
+        }
+        let opened = open_far_end(name, &far)?;
+        let sentence =
+            format!("uses {name} and {far}, which exist already; they stay when it ends");
+        advise(Tone::Careful, &wrapped(&sentence, 80));
+        Ok(opened)
+    }
+
+    fn add(&mut self, name: &str, far: &str) -> Result<(), Failure> {
+        let kind = "veth";
+        let made = MadeInterface::fresh(name, kind).map_err(|source| Failure::File {
+            what: "read",
+            path: "/proc".into(),
+            source,
+        })?;
+        let address = made.address.clone();
+        let key = Key::Interface(made);
+        self.journal.intend(Intent::new("segment.interface", key, "absent", "present"))?;
+        ip(&["link", "add", "name", name, "address", &address, "type", kind, "peer", "name", far])?;
+        Ok(())
+    }
+
+    /// Removes the pairs; one that stays is reported, and stays on record.
+    fn remove(mut self) {
+        let undone = self.journal.undo_all(&self.host, UndoMode::Careful).map(drop);
+        if let Err(why) = undone.and_then(|()| self.journal.close()) {
             advise(Tone::Careful, &why.to_string());
         }
     }
-}
-
-/// Makes a pair of interfaces, and opens the devices' end.
-fn make_veth(name: &str) -> Result<Interface, Failure> {
-    let far = format!("{name}-seg");
-    match Interface::open(&far) {
-        Err(_) => drop(ip(&["link", "add", "name", name, "type", "veth", "peer", "name", &far])?),
-        // A pair that a killed onbeat left is as good as a new one; one that another segment uses
-        // is not touched.
-        Ok(there) => {
-            if let Some(user) = there.user(Role::Devices) {
-                return Err(CarrierError::InUse {
-                    role: Role::Devices.words(),
-                    name: name.to_owned(),
-                    user,
-                }
-                .into());
-            }
-        }
-    }
-
-    let opened = open_far_end(name, &far);
-    if !matches!(opened, Ok(_) | Err(Failure::Carrier(CarrierError::InUse { .. }))) {
-        delete(std::slice::from_ref(&name.to_owned()));
-    }
-
-    opened
 }
 
 fn open_far_end(name: &str, far: &str) -> Result<Interface, Failure> {

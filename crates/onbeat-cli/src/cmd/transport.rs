@@ -28,7 +28,7 @@ pub(super) fn send(options: &SendOptions) -> Result<ExitVerdict, Failure> {
         "most_memory": bytes_of_mib(options.most_memory),
     });
 
-    let gateway = Gateway::begin_as("send", &order, options.user.as_deref())?;
+    let gateway = Gateway::begin_as("send", &order, options.user.as_deref(), &interruptions.stop)?;
     advise(Tone::Faint, &format!("sending {channel} to {}", options.to));
     let account = gateway.run(&interruptions.stop)?;
     if options.json {
@@ -63,7 +63,7 @@ pub(super) fn receive(options: &ReceiveOptions) -> Result<ExitVerdict, Failure> 
         "most_senders": options.most_senders, "most_age_ns": options.most_age,
     });
 
-    let gateway = Gateway::begin_as("receive", &order, options.user.as_deref())?;
+    let gateway = Gateway::begin_as("receive", &order, options.user.as_deref(), &interruptions.stop)?;
     let buffer = match gateway.begun()["buffer_bytes"].as_u64() {
         Some(bytes @ 1..) => format!("; receive buffer of the kernel {} bytes", count(bytes)),
         _ => String::new(),

@@ -16,6 +16,7 @@ use super::{JournalFile, JournalHead};
 use crate::error::{TuneError, journal_error};
 use crate::holder::Holder;
 use crate::host_files::HostFiles;
+use crate::tasks::TaskId;
 use crate::utc::utc;
 use crate::{private, tasks};
 
@@ -27,6 +28,13 @@ pub(super) const NEW: &str = "new";
 /// lock until it executes its program.
 const LEFT_LOCKED: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// What a lock is held for during an undo, and while a journal without a lock is begun.
+pub(crate) const UNDO: &str = "undo";
+pub(crate) const BEGIN: &str = "begin";
+/// How long a lock is awaited that is held for one of these.
+const BRIEFLY_LOCKED: Duration = Duration::from_secs(10);
+/// Directory of the journals that exclude nobody, below that of the others.
+pub(crate) const BESIDE: &str = "beside";
 
 /// The journal's directory by default: `/var/lib/onbeat/journal` for root, else below the state
 /// directory.
@@ -68,13 +76,18 @@ impl DirectoryLock {
         let mut file =
             private::open(&path, OpenOptions::new().write(true).create(true).truncate(false))
                 .map_err(error)?;
-        let until = Instant::now() + LEFT_LOCKED;
+        let began = Instant::now();
         while let Err(errno) = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             if errno != Errno::WOULDBLOCK {
                 return Err(error(errno.into()));
             }
             let first = holder(directory, &path);
-            if tasks::task(host, first.pid).is_some() || Instant::now() >= until {
+            let most = match tasks::task(host, first.pid) {
+                Some(_) if [UNDO, BEGIN].contains(&first.what.as_str()) => BRIEFLY_LOCKED,
+                Some(_) => Duration::ZERO,
+                None => LEFT_LOCKED,
+            };
+            if began.elapsed() >= most {
                 return Err(TuneError::Busy(first));
             }
             thread::sleep(LOOK_EVERY);
@@ -163,11 +176,17 @@ pub(super) fn free_path(directory: &Path, head: &JournalHead) -> PathBuf {
 /// Whether a journal of the process `pid` is open in a directory.
 #[must_use]
 pub fn is_open(directory: &Path, pid: i32) -> bool {
-    let owned = |path: &PathBuf| {
+    let both = [directory.to_owned(), directory.join(BESIDE)];
+    both.iter().flat_map(|one| heads(one)).any(|head| head.owner.tid == pid)
+}
+
+/// Whether a journal that is not kept is left by a process.
+pub(crate) fn is_left_by(directory: &Path, owner: TaskId) -> bool {
+    let left = |path: &PathBuf| {
         JournalFile::read(path)
-            .is_ok_and(|found| found.head.is_some_and(|head| head.owner.tid == pid))
+            .is_ok_and(|found| !found.kept && found.head.is_some_and(|head| head.owner == owner))
     };
-    list(directory).is_ok_and(|listed| listed.open.iter().any(owned))
+    list(directory).is_ok_and(|listed| listed.open.iter().any(left))
 }
 
 pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::host_settings::{self, HostSetting, SettingError};
 use crate::load::kill_session;
 use crate::thread::{Grant, Refusal, shell_line, this_program};
-use onbeat_tune::shield::Free;
+use onbeat_tune::shield::{Free, refuse_second};
 use onbeat_tune::{
     CpuList, HostFiles, Intent, Journal, Key, LiveHost, Purpose, Shield, TuneError, UndoMode,
     journal,
@@ -33,7 +33,7 @@ impl Shielding {
         let purpose = Purpose::new("bench", shell_line(command));
         let (journal, words) = match Journal::begin(directory, &host, &purpose) {
             Ok(journal) => (Some(journal), Vec::new()),
-            Err(why @ TuneError::Busy { .. }) => return Err(why),
+            Err(why @ (TuneError::Busy { .. } | TuneError::Guard(_))) => return Err(why),
             Err(why) => (None, vec![format!("changes cannot be recorded in a journal: {why}")]),
         };
 
@@ -64,12 +64,24 @@ impl Shielding {
             Err(why @ (TuneError::NeedsRoot { .. } | TuneError::NoHousekeeping { .. })) => {
                 return Ok(Grant::refused("CPU shield", wanted, refusal(why.to_string())));
             }
+            Err(why @ TuneError::ShieldNotPermitted { .. }) => {
+                let remedy =
+                    "docker run --cap-add=SYS_NICE ...    # or the same with podman".to_owned();
+                let refused = Refusal { remedy, ..refusal(why.to_string()) };
+                return Ok(Grant::refused("CPU shield", wanted, refused));
+            }
             Err(why) => return Err(why),
         }
 
         self.set(true)?;
         self.set(false)?;
         Ok(Grant::given("CPU shield", wanted))
+    }
+
+    /// Refuses a shield beside that of another onbeat, which also bounds where loops may run.
+    pub(super) fn refuse_second(&self) -> Result<(), TuneError> {
+        let command = self.journal.as_ref().map_or("onbeat", Journal::command);
+        refuse_second(&self.host, command)
     }
 
     /// Returns what the shield moves and what it cannot move, as sentences.

@@ -21,6 +21,7 @@ use super::plan::{AimedRelease, InjectionPlan};
 use crate::thread::ThreadRequest;
 use onbeat_tune::change::{CgroupVersion, Kind};
 use onbeat_tune::journal::default_directory;
+use onbeat_tune::shield::refuse_existing;
 use onbeat_tune::{HostFiles, Intent, Journal, Key, LiveHost, Purpose, TuneError, UndoMode, tasks};
 
 const ID: &str = "inject.cgroup";
@@ -111,9 +112,7 @@ impl<H: HostFiles> InjectionCgroup<H> {
         controller: &str,
     ) -> Result<Self, TuneError> {
         let directory = format!("{}/{NAME}", home.directory);
-        if host.directories(&directory).is_ok() {
-            return Err(TuneError::CgroupExists { path: directory });
-        }
+        refuse_existing(&host, &directory, home.version)?;
 
         let purpose = Purpose::new("inject", format!("onbeat inject ({NAME})"));
         let mut cgroup = Self {

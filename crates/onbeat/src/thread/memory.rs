@@ -24,7 +24,7 @@ pub(super) fn lock() -> Grant {
         let refusal = Refusal {
             why_not: format!("{why}; the limit of locked memory (RLIMIT_MEMLOCK) is {limit}"),
             costs: "a page fault in a cycle takes 1 to 100 us, and milliseconds when the page is on disk",
-            remedy: format!("sudo setcap cap_sys_nice,cap_ipc_lock+ep {}", super::this_program()),
+            remedy: super::privilege::to_grant(),
         };
 
         return Grant::refused("locked memory", wanted, refusal);

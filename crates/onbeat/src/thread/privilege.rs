@@ -1,5 +1,6 @@
 //! The kinds of grants by name, for code that decides by them.
 
+use rustix::thread::{CapabilitySet, capability_is_in_bounding_set};
 use serde::{Deserialize, Serialize};
 
 use super::Grant;
@@ -84,9 +85,37 @@ impl Grant {
     }
 }
 
+/// What gives the rights for priority and locked memory: capabilities on the program's file where
+/// they help, and those of the process's starter where they do not.
+pub(super) fn to_grant() -> String {
+    let wanted = [(CapabilitySet::SYS_NICE, "SYS_NICE"), (CapabilitySet::IPC_LOCK, "IPC_LOCK")];
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let is_barred = status
+        .lines()
+        .any(|line| line.strip_prefix("NoNewPrivs:").is_some_and(|flag| flag.trim() == "1"));
+    let missing = |capability| !capability_is_in_bounding_set(capability).unwrap_or(true);
+    to_grant_where(is_barred || wanted.iter().any(|(capability, _)| missing(*capability)))
+}
+
+fn to_grant_where(is_barred: bool) -> String {
+    if is_barred {
+        return "start the container with --cap-add=SYS_NICE --cap-add=IPC_LOCK, or the service with \
+                AmbientCapabilities=CAP_SYS_NICE CAP_IPC_LOCK    # capabilities on the file do not count here"
+            .to_owned();
+    }
+    format!("sudo setcap cap_sys_nice,cap_ipc_lock+ep {}", super::this_program())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn setcap_is_not_advised_where_the_bounding_set_lacks_the_capability() {
+        assert!(to_grant_where(false).starts_with("sudo setcap cap_sys_nice,cap_ipc_lock+ep "));
+        let barred = to_grant_where(true);
+        assert!(barred.contains("--cap-add=SYS_NICE") && !barred.contains("setcap"), "{barred}");
+    }
 
     #[test]
     fn a_name_in_json_is_the_one_that_grants_have() {

@@ -42,7 +42,7 @@ fn fifo_refusal(priority: u32, why: &io::Error) -> Refusal {
             "{why}; the priority limit of this user (RLIMIT_RTPRIO) is {limit}, wanted is {priority}"
         ),
         costs,
-        remedy: format!("sudo setcap cap_sys_nice,cap_ipc_lock+ep {}", super::this_program()),
+        remedy: super::privilege::to_grant(),
     }
 }
 
@@ -138,7 +138,7 @@ fn not_ahead(why_not: String) -> Refusal {
     Refusal {
         why_not,
         costs: "under load explanations may come seconds late, when the events are no longer there",
-        remedy: format!("sudo setcap cap_sys_nice,cap_ipc_lock+ep {}", super::this_program()),
+        remedy: super::privilege::to_grant(),
     }
 }
 

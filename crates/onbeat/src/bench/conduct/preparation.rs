@@ -18,6 +18,10 @@ impl BenchConductor<'_> {
     /// Starts the processes of the cells, checks what is permitted, prepares the shield, and
     /// records all of it.
     pub(super) fn prepare(&mut self, schedule: Schedule) -> Result<Schedule, BenchError> {
+        if self.plan.tunings.iter().any(|tuning| self.plan.options(tuning).letters.shield) {
+            self.shielding.refuse_second()?;
+        }
+
         let has_blocks = |load: usize, tuning: usize| {
             schedule.turns.iter().any(|turn| turn.load == load && turn.blocks.contains(&tuning))
         };
@@ -160,8 +164,8 @@ impl BenchConductor<'_> {
         let shielded = self.slots.iter().filter(|slot| is_shielded(&slot.tuning));
         let pids: Vec<u32> =
             shielded.filter_map(|slot| Some(slot.process.as_ref()?.pid())).collect();
-        let is_resumed = self.resumed.is_some();
-        if !plan.tunings.iter().any(is_shielded) || is_resumed && pids.is_empty() {
+        // Nothing of the machine is touched for cells that do not run.
+        if pids.is_empty() {
             return Ok(());
         }
 
