@@ -20,6 +20,9 @@ pub enum CauseKind {
     CgroupFreezer,
     /// The scheduler gave ordinary threads their 5 % of the CPU (Linux 6.12 and later).
     FairServer,
+    /// Another program changed the loop's policy or priority, and a thread ran that the loop
+    /// preceded before ([`Culprit::name`] is the policy that it has now).
+    PolicyChange,
     /// An interrupt handler ran.
     HardIrq,
     /// A softirq ran.
@@ -62,13 +65,14 @@ pub enum CauseKind {
 
 impl CauseKind {
     /// All causes, [`Self::Unexplained`] last.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::HypervisorSteal,
         Self::HypervisorPause,
         Self::RtThrottling,
         Self::CpuQuota,
         Self::CgroupFreezer,
         Self::FairServer,
+        Self::PolicyChange,
         Self::HardIrq,
         Self::Softirq,
         Self::InterruptsOff,
@@ -99,6 +103,7 @@ impl CauseKind {
             Self::CpuQuota => "CPU quota",
             Self::CgroupFreezer => "cgroup freezer",
             Self::FairServer => "fair server",
+            Self::PolicyChange => "scheduling policy changed",
             Self::HardIrq => "interrupt handler",
             Self::Softirq => "softirq",
             Self::InterruptsOff => "interrupts off",
@@ -127,6 +132,8 @@ impl CauseKind {
         match self {
             Self::KernelSection | Self::InterruptsOff | Self::OwnWait => " in",
             Self::Preempted => " by",
+            Self::RtThrottling => " because of",
+            Self::PolicyChange => " to",
             Self::LockWait => " held by",
             Self::LateTimer => " on",
             _ => "",
