@@ -56,7 +56,7 @@ fn the_thread_that_used_up_the_runtime_is_named_and_advised_not_its_victim() {
     let main = explanation.main().unwrap();
     assert_eq!(main_of(&explanation), (Kind::RtThrottling, "hog".to_owned()));
     assert_eq!(main.words(), "RT throttling because of hog");
-    assert!(main.evidence.contains("hog [66] FIFO/RR 50 93.9 ms, the loop 1.0 ms"), "{main:?}");
+    assert!(main.evidence.contains("hog [66] FIFO/RR 50 93.9 ms, the loop 1.1 ms"), "{main:?}");
     let advice: Vec<&str> =
         main.advice(&Situation::default()).iter().map(|advice| advice.id()).collect();
     assert_eq!(advice, ["runtime-user", "no-rt-limit"]);

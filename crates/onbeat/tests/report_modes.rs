@@ -321,31 +321,3 @@ fn a_mode_beside_two_others_is_told_at_its_own_period() {
         assert_eq!(modes.found.len(), 3, "{planted:?}: {:#?}", sentences(&modes));
     }
 }
-
-/// Prints what is found of `PLANTED="13,1.5,300;5,0.7,300;7,2.2,300"` in `MINUTES`, per seed.
-#[test]
-#[ignore = "for looking at the search"]
-fn explore() {
-    let text = std::env::var("PLANTED").unwrap_or_default();
-    let minutes = std::env::var("MINUTES").map_or(30, |text| text.parse().unwrap());
-    for planted in text.split('|') {
-        let all: Vec<(f64, f64, u64)> = planted
-            .split(';')
-            .map(|one| {
-                let parts: Vec<&str> = one.split(',').collect();
-                (parts[0].parse().unwrap(), parts[1].parse().unwrap(), parts[2].parse().unwrap())
-            })
-            .collect();
-        for seed in 0..4 {
-            let modes = with_modes(seed, minutes, [all[0], all[1], all[2]]);
-            let wrong = all.iter().filter(|(every, ..)| {
-                !modes.found.iter().any(|mode| near(mode.period_s, *every, 0.01))
-            });
-            let wrong: Vec<f64> = wrong.map(|one| one.0).collect();
-            println!("{planted} seed {seed}: missing {wrong:?}");
-            if !wrong.is_empty() || modes.found.len() != 3 {
-                println!("   {:#?}", sentences(&modes));
-            }
-        }
-    }
-}
