@@ -74,11 +74,14 @@ const SHALLOW_NS = 10_000;
 const HIGHEST = 99;
 const OF_ONE_CPU = /^(migration|ksoftirqd|cpuhp|rcuc|ktimers|irq_work|kworker)\/\d/;
 
+/** Whether a culprit is a thread of a real-time policy, other than SCHED_DEADLINE. */
+export const isRealTime = (culprit: Cause['culprit']): boolean => culprit?.prio !== undefined && culprit.prio >= 0 && culprit.prio < 100;
+
 export type Asked = Pick<Cause, 'kind' | 'culprit'> & { ns: number };
 
 const PLAIN: Readonly<Record<string, readonly string[]>> = {
   hypervisor_steal: ['pin-vcpu', 'bare-metal'], hypervisor_pause: ['pin-vcpu', 'bare-metal'], policy_change: ['who-changed-policy'],
-  cgroup_freezer: ['frozen'], fair_server: ['leave-tenth', 'others-off', 'fair-server-off'], timer_interrupt: ['spin', 'pin-vcpu', 'look-at-events'],
+  cgroup_freezer: ['frozen'], timer_interrupt: ['spin', 'pin-vcpu', 'look-at-events'],
   interrupts_off: ['others-off', 'preempt-rt'], kernel_section: ['others-off', 'preempt-rt', 'preempt-full'], own_overrun: ['shorter-work'],
   lock_wait: ['no-lock'], own_wait: ['ask-first'], page_fault: ['lock-memory', 'touch-first'], migration: ['bind', 'who-moves'],
   frequency_change: ['fix-frequency'], stopped: ['somebody-stopped'], smi: ['firmware'], wake_up_path: ['spin'], unexplained: ['grant-evidence', 'look-at-events'],
@@ -88,8 +91,9 @@ function candidates({ kind, culprit, ns }: Asked, { facts, priority, idle_exit_n
   const name = culprit?.name;
   const isGuest = facts.includes('guest');
   switch (kind) {
-    // With a culprit, another thread than the loop used up the time.
-    case 'rt_throttling': return [culprit == null ? 'leave-tenth' : 'runtime-user', 'no-rt-limit'];
+    // Another real-time thread than the loop used up the time.
+    case 'rt_throttling': return [isRealTime(culprit) ? 'runtime-user' : 'leave-tenth', 'no-rt-limit'];
+    case 'fair_server': return isRealTime(culprit) ? ['runtime-user', 'fair-server-off'] : ['leave-tenth', 'others-off', 'fair-server-off'];
     case 'cpu_quota': return priority > 0 ? ['raise-quota'] : ['priority-over-quota', 'raise-quota'];
     case 'hard_irq':
       if (name === 'timer tick_nohz_handler' || name === 'timer tick_sched_timer') return ['stop-tick'];

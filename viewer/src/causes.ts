@@ -1,6 +1,6 @@
 // Why cycles were late: words of each cause (the same as `onbeat::cause`), which one gives a spike its name,
 // and how many spikes each cell has of each.
-import { situationOf, type Situation } from './advice.ts';
+import { isRealTime, situationOf, type Situation } from './advice.ts';
 import type { Cause, CauseCount, Culprit, RunFile, Spike } from './hlog.ts';
 import type { Cell } from './model.ts';
 import type { CellSummary } from './summary.ts';
@@ -44,7 +44,7 @@ export const CAUSES: readonly CauseWord[] = TABLE.map(([kind, words, letters, hu
 export const causeWord = (kind: string): CauseWord =>
   CAUSES.find((word) => word.kind === kind) ?? { kind, words: kind.replaceAll('_', ' '), letters: '·', hue: 'black', pattern: 'dots' };
 
-export const LINKS: Readonly<Record<string, string>> = { kernel_section: ' in', interrupts_off: ' in', preempted: ' by', rt_throttling: ' because of', policy_change: ' to', lock_wait: ' held by', own_wait: ' in', late_timer: ' on' };
+export const LINKS: Readonly<Record<string, string>> = { kernel_section: ' in', interrupts_off: ' in', preempted: ' by', rt_throttling: ' because of', fair_server: ' because of', policy_change: ' to', lock_wait: ' held by', own_wait: ' in', late_timer: ' on' };
 
 /** The program that a thread belongs to, as `Culprit::program` in Rust: its name without the number that distinguishes its threads. */
 export function program({ name, tid }: Culprit): string {
@@ -61,7 +61,9 @@ const who = (culprit: Culprit): string => {
 /** A cause in words: "kernel section in dd/write", "softirq NET_RX". */
 export function inWords({ kind, culprit }: Cause): string {
   const { words } = causeWord(kind);
-  return culprit?.name ? `${words}${LINKS[kind] ?? ''} ${who(culprit)}` : words;
+  // Files of older versions name the ordinary thread that ran meanwhile.
+  const isOlder = (kind === 'rt_throttling' || kind === 'fair_server') && !isRealTime(culprit);
+  return culprit?.name ? `${words}${isOlder ? '' : LINKS[kind] ?? ''} ${who(culprit)}` : words;
 }
 
 /** Who made most of these spikes late, where that is known. */

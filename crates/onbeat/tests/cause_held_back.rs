@@ -36,7 +36,7 @@ fn real_time_threads_were_throttled_while_an_ordinary_thread_ran_on() {
 
 /// A real-time thread of lower priority that runs whenever the loop sleeps, until the scheduler
 /// throttles both.
-fn beside_a_hog(loop_ran_us: u64) -> Explanation {
+fn beside_a_hog(loop_ran_us: u64, is_throttled: bool) -> Explanation {
     let hog = thread(66, 49, "hog");
     let mut world = World::asleep_beside(hog);
     world.facts.expiry = us(100_000);
@@ -46,13 +46,14 @@ fn beside_a_hog(loop_ran_us: u64) -> Explanation {
     world.switch(102, hog, 0, looper());
     world.switch(95_000, hog, 0, dd());
     world.timer_interrupt(100_001, 5).loop_runs(145_000, dd());
-    world.reading(145_000, 0).rt_throttled = Some(true);
+    let reading = world.reading(145_000, 0);
+    (reading.rt_throttled, reading.by_fair_server) = (Some(is_throttled), Some(!is_throttled));
     world.explained()
 }
 
 #[test]
 fn the_thread_that_used_up_the_runtime_is_named_and_advised_not_its_victim() {
-    let explanation = beside_a_hog(1_000);
+    let explanation = beside_a_hog(1_000, true);
     let main = explanation.main().unwrap();
     assert_eq!(main_of(&explanation), (Kind::RtThrottling, "hog".to_owned()));
     assert_eq!(main.words(), "RT throttling because of hog");
@@ -63,8 +64,20 @@ fn the_thread_that_used_up_the_runtime_is_named_and_advised_not_its_victim() {
 }
 
 #[test]
+fn a_fair_server_that_a_real_time_thread_called_for_is_named_with_that_thread() {
+    let explanation = beside_a_hog(1_000, false);
+    let main = explanation.main().unwrap();
+    assert_eq!(main.words(), "fair server because of hog");
+    assert!(main.evidence.contains("dd [7] ran meanwhile"), "{main:?}");
+    let advice: Vec<&str> =
+        main.advice(&Situation::default()).iter().map(|advice| advice.id()).collect();
+    assert_eq!(advice, ["runtime-user", "fair-server-off"]);
+    assert_eq!(beside_a_hog(80_000, false).main().unwrap().words(), "fair server");
+}
+
+#[test]
 fn a_loop_that_used_up_the_runtime_itself_has_no_culprit() {
-    let explanation = beside_a_hog(80_000);
+    let explanation = beside_a_hog(80_000, true);
     assert_eq!(main_of(&explanation), (Kind::RtThrottling, none()));
     let advice = explanation.main().unwrap().advice(&Situation::default());
     assert_eq!(advice[0].id(), "leave-tenth");
@@ -146,8 +159,9 @@ fn the_fair_server_gave_an_ordinary_thread_its_share() {
         looper(),
     );
     let explanation = world.explained();
-    assert_eq!(main_of(&explanation), (Kind::FairServer, "dd".to_owned()));
+    assert_eq!(main_of(&explanation), (Kind::FairServer, none()));
     assert_eq!(us_of(&explanation, Kind::FairServer), 25_000);
+    assert!(explanation.main().unwrap().evidence.contains("dd [7] ran meanwhile"));
 }
 
 #[test]

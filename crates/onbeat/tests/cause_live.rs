@@ -477,10 +477,10 @@ fn the_real_time_thread_that_used_up_the_runtime_is_named_live() {
     let judged = run.spikes.iter().filter(|(_, explanation)| has_events(explanation));
     let throttled: Vec<&Cause> = judged
         .filter_map(|(_, explanation)| explanation.main())
-        .filter(|main| main.kind == CauseKind::RtThrottling)
+        .filter(|main| main.kind.is_of_the_runtime())
         .collect();
     if throttled.is_empty() {
-        println!("this kernel throttled no real-time thread");
+        println!("no rule of this kernel stopped a real-time thread");
         return;
     }
     let by_hog = throttled

@@ -267,9 +267,11 @@ impl Cause {
             CauseKind::HypervisorSteal | CauseKind::HypervisorPause => {
                 vec![A::PinVcpu, A::BareMetal]
             }
-            // With a culprit, another thread than the loop used up the time.
-            CauseKind::RtThrottling if self.culprit.is_some() => {
+            CauseKind::RtThrottling if self.is_of_another_real_time_thread() => {
                 vec![A::RuntimeUser, A::NoRtLimit]
+            }
+            CauseKind::FairServer if self.is_of_another_real_time_thread() => {
+                vec![A::RuntimeUser, A::FairServerOff]
             }
             CauseKind::RtThrottling => vec![A::LeaveTenth, A::NoRtLimit],
             CauseKind::PolicyChange => vec![A::WhoChangedPolicy],
@@ -296,6 +298,11 @@ impl Cause {
             CauseKind::WakeUpPath => vec![A::Spin],
             CauseKind::Unexplained => vec![A::GrantEvidence, A::LookAtEvents],
         }
+    }
+
+    /// Whether another real-time thread than the loop used up the runtime.
+    fn is_of_another_real_time_thread(&self) -> bool {
+        self.culprit.as_ref().is_some_and(Culprit::is_real_time)
     }
 
     /// A halted vCPU should be kept awake. A longer delay, or one of a running vCPU, means that the

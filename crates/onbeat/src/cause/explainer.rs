@@ -56,7 +56,7 @@ pub struct Cost {
 /// Events are analysed from this time before a spike, in nanoseconds: they show which threads ran,
 /// and in which system calls.
 const LOOK_BACK_NS: u64 = 60_000_000;
-/// The same before a spike of RT throttling, in nanoseconds: the kernel's default period.
+/// The same before a spike of RT throttling or the fair server, in nanoseconds: the kernel's default period.
 const BUDGET_LOOK_BACK_NS: u64 = 1_000_000_000;
 /// Events are analysed until this time after it, in nanoseconds: the end of a system call
 /// identifies it too.
@@ -319,7 +319,7 @@ impl Explainer {
         drop(self);
     }
 
-    /// Explains a spike of RT throttling with the events of the whole period, so that the threads
+    /// Explains a spike of RT throttling or the fair server with the events of the whole period, so that the threads
     /// that used its runtime are known; the usual look back is a fraction of it.
     fn with_the_whole_budget(
         &mut self,
@@ -327,8 +327,7 @@ impl Explainer {
         counters: &Counters,
         explanation: Explanation,
     ) -> Explanation {
-        let is_throttled = |cause: &Cause| cause.kind == CauseKind::RtThrottling;
-        if !explanation.main().is_some_and(is_throttled) {
+        if !explanation.main().is_some_and(|main| main.kind.is_of_the_runtime()) {
             return explanation;
         }
 

@@ -375,12 +375,12 @@ impl<'w> Judge<'w> {
             return interrupted;
         }
 
-        // Throttling is the doing of the threads that used the time, not of the one that ran.
-        let held_by = |culprit: Option<Culprit>| {
+        // Both rules are the doing of the threads that used the time, not of the one that ran.
+        let held_by = |ran: Option<&Thread>| {
             active_hold.map(|hold| {
-                let is_throttled = hold.kind == CauseKind::RtThrottling;
-                let culprit = if is_throttled { hold.culprit.clone() } else { culprit };
-                Judgement::new(hold.kind).by(culprit).because(hold.evidence.clone())
+                let ran = ran.map(|thread| format!("; {thread} ran meanwhile")).unwrap_or_default();
+                let remark = format!("{}{ran}", hold.evidence);
+                Judgement::new(hold.kind).by(hold.culprit.clone()).because(remark)
             })
         };
         match slice.doing {
@@ -411,8 +411,9 @@ impl<'w> Judge<'w> {
                     None => self.let_run_on(&thread),
                 })
             }
-            CpuActivity::Thread(thread) => held_by(Some(thread_culprit(&thread, None)))
-                .unwrap_or_else(|| self.not_let_go(slice, &thread, span.cpu)),
+            CpuActivity::Thread(thread) => {
+                held_by(Some(&thread)).unwrap_or_else(|| self.not_let_go(slice, &thread, span.cpu))
+            }
             CpuActivity::Idle(state) => held_by(None).unwrap_or_else(|| {
                 let remote = self.fired.is_some_and(|(_, cpu)| Some(cpu) != span.cpu);
                 match (span.moved, remote) {

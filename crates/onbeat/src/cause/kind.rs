@@ -125,6 +125,12 @@ impl CauseKind {
         }
     }
 
+    /// Whether the cause is a rule for the runtime of all real-time threads of a CPU.
+    #[must_use]
+    pub const fn is_of_the_runtime(self) -> bool {
+        matches!(self, Self::RtThrottling | Self::FairServer)
+    }
+
     /// Returns the preposition between kind and culprit: "kernel section **in** dd/write",
     /// "preempted **by** stress-ng".
     #[must_use]
@@ -132,7 +138,7 @@ impl CauseKind {
         match self {
             Self::KernelSection | Self::InterruptsOff | Self::OwnWait => " in",
             Self::Preempted => " by",
-            Self::RtThrottling => " because of",
+            Self::RtThrottling | Self::FairServer => " because of",
             Self::PolicyChange => " to",
             Self::LockWait => " held by",
             Self::LateTimer => " on",
@@ -188,6 +194,12 @@ impl Culprit {
         }
     }
 
+    /// Whether it is a thread of a real-time policy, other than `SCHED_DEADLINE`.
+    #[must_use]
+    pub fn is_real_time(&self) -> bool {
+        self.prio.is_some_and(|prio| (0..100).contains(&prio))
+    }
+
     /// Returns program and system call, or program and work item: `dd/write`, `kworker/wb_workfn`.
     #[must_use]
     pub fn words(&self) -> String {
@@ -227,6 +239,10 @@ impl Cause {
         let kind = self.kind.words();
         match &self.culprit {
             None => kind.to_owned(),
+            // Files of older versions name the ordinary thread that ran meanwhile.
+            Some(culprit) if self.kind.is_of_the_runtime() && !culprit.is_real_time() => {
+                format!("{kind} {}", culprit.words())
+            }
             Some(culprit) => format!("{kind}{} {}", self.kind.link(), culprit.words()),
         }
     }

@@ -400,7 +400,9 @@ fn culprit_words(culprit: &Culprit, kind: CauseKind) -> String {
         CauseKind::Softirq => format!("softirq {who} ran"),
         CauseKind::HardIrq => format!("interrupt {who} ran"),
         CauseKind::LateTimer => format!("late timer interrupt: {who}"),
-        CauseKind::RtThrottling => format!("RT throttling because of {who}"),
+        CauseKind::RtThrottling | CauseKind::FairServer => {
+            format!("{} because of {who}", kind.words())
+        }
         CauseKind::PolicyChange => format!("scheduling policy changed to {who}"),
         _ => format!("{who}{call} ran"),
     }

@@ -6,7 +6,6 @@ use onbeat_rt::Instant;
 use super::scheduler_rules::SchedulerHold;
 use super::{Judge, thread_culprit};
 use crate::cause::event::Thread;
-use crate::cause::kind::CauseKind;
 use crate::cause::timeline::CpuActivity;
 
 /// Kernel priorities of threads that the budget is for: neither deadline nor ordinary ones.
@@ -43,7 +42,7 @@ impl Judge<'_> {
             words.join(", ")
         );
 
-        let is_another = hold.kind == CauseKind::RtThrottling && most.thread.tid != self.facts.tid;
+        let is_another = hold.kind.is_of_the_runtime() && most.thread.tid != self.facts.tid;
         let culprit = is_another.then(|| thread_culprit(&most.thread, None));
         SchedulerHold { evidence, culprit, ..hold }
     }
