@@ -284,7 +284,7 @@ fn what_makes_cycles_later_than_it_is_apart_is_saturation_and_no_mode() {
         assert!(mode.size_ns < mode.period_s * 1e9, "{}", mode.sentence);
     }
     assert!(
-        modes.sentence.contains("Saturation: cycles every 12.5 ms are 49.8 ms late"),
+        modes.sentence.contains("Saturation: cycles every 12.5 ms are 50 ms late, which is longer"),
         "{}",
         modes.sentence
     );
