@@ -69,14 +69,14 @@ impl Judge<'_> {
         let to = span.to.plus_ns(ORDINARY_STEP_NS);
         let own = |thread: Thread| (thread.tid == self.facts.tid).then_some(thread.prio);
         let inside = self.events.iter().filter(|event| event.at >= from && event.at <= to);
-        let prios = inside.filter_map(|event| match event.what {
+        let mut prios = inside.filter_map(|event| match event.what {
             KernelEvent::Waking { thread, .. } => own(thread),
             KernelEvent::Switch { prev, prev_state, next } if prev_state.was_seen() => {
                 own(prev).or(own(next))
             }
             _ => None,
         });
-        prios.last()
+        prios.next_back()
     }
 
     /// Returns the thread that was seen in a system call that changes policies, before the end of

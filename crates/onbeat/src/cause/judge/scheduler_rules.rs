@@ -47,7 +47,7 @@ impl Judge<'_> {
         span: &LoopSpan,
         changed: Option<&PolicyChange>,
     ) -> Option<SchedulerHold> {
-        if !self.is_real_time() || changed.is_some_and(|change| change.is_ordinary()) {
+        if !self.is_real_time() || changed.is_some_and(PolicyChange::is_ordinary) {
             return self.quota(span);
         }
 

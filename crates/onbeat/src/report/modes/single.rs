@@ -167,7 +167,7 @@ fn whole_period(times: &[f64], comes: Comes, measured: &MeasuredSteps) -> Comes 
         false => comes::windows(comes, measured).count(),
     };
     let could = could_of(&comes);
-    let whole = MULTIPLES.filter_map(|m| {
+    let mut whole = MULTIPLES.filter_map(|m| {
         let period_s = comes.period_s * m as f64;
         if period_s < measured.step_s || period_s > measured.longest_s * 1.1 {
             return None;
@@ -183,7 +183,7 @@ fn whole_period(times: &[f64], comes: Comes, measured: &MeasuredSteps) -> Comes 
     });
 
     // The largest of them that is, because what is every fourth time is every second one too.
-    whole.last().unwrap_or(comes)
+    whole.next_back().unwrap_or(comes)
 }
 
 /// The same with the period that fits the instants in it best (least squares over their numbers).
