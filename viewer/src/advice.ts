@@ -30,6 +30,8 @@ export const ADVICE: readonly Row[] = [
   ['priority-over-quota', 'give the loop a real-time priority (tuning P), which no quota holds back', [], [], ['proc.policy']],
   ['raise-quota', 'raise cpu.max of the loop\'s cgroup', [], [], []],
   ['frozen', 'nothing to tune: somebody froze the loop\'s cgroup', [], [], []],
+  ['runtime-user', 'that thread used up the runtime that the real-time threads of this CPU share: let it sleep, give it an ordinary policy (chrt --other --pid 0 TID), or move it to another CPU', [], [], []],
+  ['who-changed-policy', 'nothing to tune: another program changed the loop\'s policy or priority: look for chrt, sched_setscheduler and rtkit, and take their right to it', [], [], []],
   ['move-interrupt', 'move the interrupt to another CPU: /proc/irq/N/smp_affinity_list (tuning C)', [], ['one_cpu', 'shielded'], ['irq.affinity', 'irq.irqbalance']],
   ['managed-interrupt', 'boot with isolcpus=managed_irq,CPU: the kernel then keeps the interrupts it manages off that CPU', ['shielded'], ['one_cpu', 'managed_irqs_elsewhere'], ['irq.managed']],
   ['others-timers', 'keep the threads that set this timer off this CPU (tuning C)', [], ['one_cpu', 'shielded'], ['timer.migration']],
@@ -72,11 +74,14 @@ const SHALLOW_NS = 10_000;
 const HIGHEST = 99;
 const OF_ONE_CPU = /^(migration|ksoftirqd|cpuhp|rcuc|ktimers|irq_work|kworker)\/\d/;
 
+/** Whether a culprit is a thread of a real-time policy, other than SCHED_DEADLINE. */
+export const isRealTime = (culprit: Cause['culprit']): boolean => culprit?.prio !== undefined && culprit.prio >= 0 && culprit.prio < 100;
+
 export type Asked = Pick<Cause, 'kind' | 'culprit'> & { ns: number };
 
 const PLAIN: Readonly<Record<string, readonly string[]>> = {
-  hypervisor_steal: ['pin-vcpu', 'bare-metal'], hypervisor_pause: ['pin-vcpu', 'bare-metal'], rt_throttling: ['leave-tenth', 'no-rt-limit'],
-  cgroup_freezer: ['frozen'], fair_server: ['leave-tenth', 'others-off', 'fair-server-off'], timer_interrupt: ['spin', 'pin-vcpu', 'look-at-events'],
+  hypervisor_steal: ['pin-vcpu', 'bare-metal'], hypervisor_pause: ['pin-vcpu', 'bare-metal'], policy_change: ['who-changed-policy'],
+  cgroup_freezer: ['frozen'], timer_interrupt: ['spin', 'pin-vcpu', 'look-at-events'],
   interrupts_off: ['others-off', 'preempt-rt'], kernel_section: ['others-off', 'preempt-rt', 'preempt-full'], own_overrun: ['shorter-work'],
   lock_wait: ['no-lock'], own_wait: ['ask-first'], page_fault: ['lock-memory', 'touch-first'], migration: ['bind', 'who-moves'],
   frequency_change: ['fix-frequency'], stopped: ['somebody-stopped'], smi: ['firmware'], wake_up_path: ['spin'], unexplained: ['grant-evidence', 'look-at-events'],
@@ -86,6 +91,9 @@ function candidates({ kind, culprit, ns }: Asked, { facts, priority, idle_exit_n
   const name = culprit?.name;
   const isGuest = facts.includes('guest');
   switch (kind) {
+    // Another real-time thread than the loop used up the time.
+    case 'rt_throttling': return [isRealTime(culprit) ? 'runtime-user' : 'leave-tenth', 'no-rt-limit'];
+    case 'fair_server': return isRealTime(culprit) ? ['runtime-user', 'fair-server-off'] : ['leave-tenth', 'others-off', 'fair-server-off'];
     case 'cpu_quota': return priority > 0 ? ['raise-quota'] : ['priority-over-quota', 'raise-quota'];
     case 'hard_irq':
       if (name === 'timer tick_nohz_handler' || name === 'timer tick_sched_timer') return ['stop-tick'];

@@ -1,13 +1,13 @@
 // Why cycles were late: words of each cause (the same as `onbeat::cause`), which one gives a spike its name,
 // and how many spikes each cell has of each.
-import { situationOf, type Situation } from './advice.ts';
+import { isRealTime, situationOf, type Situation } from './advice.ts';
 import type { Cause, CauseCount, Culprit, RunFile, Spike } from './hlog.ts';
 import type { Cell } from './model.ts';
 import type { CellSummary } from './summary.ts';
 import { ns, type Ns } from './units.ts';
 
 /** A kind of cause: its words, its letters in charts, and how it is painted. */
-export interface CauseWord { kind: string; words: string; letters: string; hue: string; pattern: 'solid' | 'hatch' | 'dots' }
+export interface CauseWord { kind: string; words: string; letters: string; hue: string; pattern: 'solid' | 'hatch' | 'dots' | 'bars' }
 
 // Causes of one family share a colour and differ in pattern; the most frequent ones are solid.
 const TABLE: readonly (readonly [kind: string, words: string, letters: string, hue: string, pattern: CauseWord['pattern']])[] = [
@@ -17,6 +17,7 @@ const TABLE: readonly (readonly [kind: string, words: string, letters: string, h
   ['cpu_quota', 'CPU quota', 'Cq', 'purple', 'dots'],
   ['cgroup_freezer', 'cgroup freezer', 'Fz', 'green', 'dots'],
   ['fair_server', 'fair server', 'Fs', 'purple', 'hatch'],
+  ['policy_change', 'scheduling policy changed', 'Pc', 'purple', 'bars'],
   ['hard_irq', 'interrupt handler', 'Ih', 'orange', 'solid'],
   ['softirq', 'softirq', 'Sq', 'orange', 'hatch'],
   ['interrupts_off', 'interrupts off', 'Io', 'blue', 'hatch'],
@@ -43,7 +44,7 @@ export const CAUSES: readonly CauseWord[] = TABLE.map(([kind, words, letters, hu
 export const causeWord = (kind: string): CauseWord =>
   CAUSES.find((word) => word.kind === kind) ?? { kind, words: kind.replaceAll('_', ' '), letters: '·', hue: 'black', pattern: 'dots' };
 
-export const LINKS: Readonly<Record<string, string>> = { kernel_section: ' in', interrupts_off: ' in', preempted: ' by', lock_wait: ' held by', own_wait: ' in', late_timer: ' on' };
+export const LINKS: Readonly<Record<string, string>> = { kernel_section: ' in', interrupts_off: ' in', preempted: ' by', rt_throttling: ' because of', fair_server: ' because of', policy_change: ' to', lock_wait: ' held by', own_wait: ' in', late_timer: ' on' };
 
 /** The program that a thread belongs to, as `Culprit::program` in Rust: its name without the number that distinguishes its threads. */
 export function program({ name, tid }: Culprit): string {
@@ -60,7 +61,9 @@ const who = (culprit: Culprit): string => {
 /** A cause in words: "kernel section in dd/write", "softirq NET_RX". */
 export function inWords({ kind, culprit }: Cause): string {
   const { words } = causeWord(kind);
-  return culprit?.name ? `${words}${LINKS[kind] ?? ''} ${who(culprit)}` : words;
+  // Files of older versions name the ordinary thread that ran meanwhile.
+  const isOlder = (kind === 'rt_throttling' || kind === 'fair_server') && !isRealTime(culprit);
+  return culprit?.name ? `${words}${isOlder ? '' : LINKS[kind] ?? ''} ${who(culprit)}` : words;
 }
 
 /** Who made most of these spikes late, where that is known. */

@@ -49,6 +49,9 @@ fn causes() -> Vec<Cause> {
     let interrupts =
         ["timer tick_nohz_handler", "timer posix_timer_fn", "reschedule", "virtio1-req.0 (irq 36)"];
     all.extend(interrupts.map(|name| by(Kind::HardIrq, name)));
+    for kind in [Kind::RtThrottling, Kind::FairServer] {
+        all.extend([49, 120].map(|prio| Cause { kind, ..preempted("hog", prio) }));
+    }
     let threads = [
         ("hog", 49),
         ("hog", 120),

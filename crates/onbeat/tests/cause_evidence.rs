@@ -5,10 +5,10 @@
 mod cause_world;
 
 use cause_world::{
-    LOOP, TIMER, WAKE_UP, WORK, World, dd, idle, looper, main_of, none, thread, us, us_of,
+    LOOP, PRIO, TIMER, WAKE_UP, WORK, World, dd, idle, looper, main_of, none, thread, us, us_of,
 };
 use onbeat::cause::KernelStack;
-use onbeat::cause::counters::CounterSource;
+use onbeat::cause::counters::{CounterSource, FreezerReading, ThreadReading};
 use onbeat::cause::event::{KernelEvent, Thread, ThreadState, Vector};
 use onbeat::cause::kind::{CauseKind as Kind, Explanation};
 
@@ -382,6 +382,16 @@ fn a_page_fault_before_the_first_instruction_is_not_blamed_on_a_freezer() {
 
 /// The loop leaves its CPU during its work for 830 us, in `state`, with a reading of how it left.
 fn asleep_in_its_work(state: u32, call: Option<i64>, in_user: bool) -> Explanation {
+    asleep_in_its_work_with(state, call, in_user, |_| {})
+}
+
+/// The same, with what else the kernel said.
+fn asleep_in_its_work_with(
+    state: u32,
+    call: Option<i64>,
+    in_user: bool,
+    said: impl FnOnce(&mut World),
+) -> Explanation {
     let mut world = World::asleep_beside(idle());
     world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(10, 900);
     world.switch(1020, looper(), state, dd());
@@ -390,22 +400,88 @@ fn asleep_in_its_work(state: u32, call: Option<i64>, in_user: bool) -> Explanati
         (LOOP, 7, call, in_user);
     world.on(0, 1850, 12, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
     world.switch(1855, dd(), 0, looper());
+    said(&mut world);
 
     world.explained()
 }
 
 #[test]
-fn a_wait_inside_the_kernel_without_a_page_fault_is_its_calls_or_a_freezers_or_unexplained() {
+fn a_wait_inside_the_kernel_without_a_page_fault_is_its_calls_or_unexplained() {
     let words = |call, in_user| asleep_in_its_work(2, call, in_user).main().unwrap().words();
     assert_eq!(words(Some(libc::SYS_fsync), false), "waited in its work in fsync");
-    assert_eq!(words(None, true), "cgroup freezer");
+    assert_eq!(words(None, true), "unexplained");
     assert_eq!(words(None, false), "unexplained");
 }
 
 #[test]
-fn a_loop_that_is_put_to_sleep_in_user_code_was_frozen() {
-    assert_eq!(main_of(&asleep_in_its_work(1, None, true)), (Kind::CgroupFreezer, none()));
-    assert_eq!(main_of(&asleep_in_its_work(1, Some(libc::SYS_ppoll), false)).0, Kind::OwnWait);
+fn a_loop_that_left_its_cpu_in_user_code_is_not_called_frozen_without_a_freezers_evidence() {
+    for state in [1, 2] {
+        let explanation = asleep_in_its_work(state, None, true);
+        assert_eq!(main_of(&explanation).0, Kind::Unexplained, "state {state}");
+        let evidence = &explanation.main().unwrap().evidence;
+        assert!(evidence.contains("no freezer"), "{evidence}");
+    }
+}
+
+#[test]
+fn a_loop_whose_thread_the_kernel_had_in_the_freezer_was_frozen() {
+    for state in [1, 2] {
+        let frozen = asleep_in_its_work_with(state, None, true, |world| {
+            world.counters.readings.last_mut().unwrap().frozen = Some(true);
+        });
+        assert_eq!(main_of(&frozen), (Kind::CgroupFreezer, none()), "state {state}");
+    }
+
+    let waited = asleep_in_its_work(1, Some(libc::SYS_ppoll), false);
+    assert_eq!(main_of(&waited).0, Kind::OwnWait);
+}
+
+#[test]
+fn the_freezers_files_are_evidence_as_far_as_they_go() {
+    let main = |freezer: FreezerReading| {
+        let said = |world: &mut World| world.counters.freezer = freezer;
+        main_of(&asleep_in_its_work_with(2, None, true, said)).0
+    };
+    let counted = |frozen_ns| FreezerReading { frozen_ns, ..FreezerReading::default() };
+
+    assert_eq!(main(counted(Some(800_000))), Kind::CgroupFreezer);
+    assert_eq!(main(counted(Some(0))), Kind::Unexplained);
+    assert_eq!(main(counted(Some(900_000_000))), Kind::Unexplained, "another, longer stop");
+    let file = Some("/sys/fs/cgroup/freezer/a/freezer.state".to_owned());
+    assert_eq!(main(FreezerReading { frozen_now: file, ..counted(None) }), Kind::CgroupFreezer);
+}
+
+#[test]
+fn paged_out_text_is_a_page_fault_by_the_kernels_count_of_such_faults() {
+    let main = |major_faults| {
+        let explanation = asleep_in_its_work_with(2, None, true, |world| {
+            let thread = ThreadReading { prio: PRIO, policy: 1, major_faults };
+            world.counters.thread = Some(thread);
+        });
+        main_of(&explanation).0
+    };
+    assert_eq!(main(Some(2)), Kind::PageFault);
+    assert_eq!(main(Some(0)), Kind::Unexplained);
+    assert_eq!(main(None), Kind::Unexplained);
+}
+
+#[test]
+fn a_fault_for_which_the_kernel_slept_twice_is_one_page_fault() {
+    let mut world = World::asleep_beside(idle());
+    world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(10, 9_000);
+    world.on(1, 1018, LOOP, KernelEvent::PageFault { address: 0x7000, user: true });
+    world.switch(1020, looper(), 2, dd());
+    for (at, left) in [(5_000, 5_010), (9_900, 0)] {
+        world.on(0, at, 12, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
+        world.switch(at + 3, dd(), 0, looper());
+        if left > 0 {
+            world.switch(left, looper(), 2, dd());
+        }
+    }
+
+    let explanation = world.explained();
+    assert_eq!(main_of(&explanation), (Kind::PageFault, none()));
+    assert!(us_of(&explanation, Kind::PageFault) > 8_000);
 }
 
 #[test]

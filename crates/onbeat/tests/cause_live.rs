@@ -343,13 +343,23 @@ fn the_code_that_a_late_interrupt_found_is_named_live() {
         return;
     }
 
+    let Some(mains) = mains_of(Fault::InterruptsOff, 500_000) else { return };
+    let is_right = |main: &&Cause| {
+        main.kind == CauseKind::InterruptsOff && main.evidence.contains("eventfd_write")
+    };
+    let right = mains.iter().filter(is_right).count();
+
+    assert!(!mains.is_empty() && right * 2 > mains.len(), "{mains:#?}");
+}
+
+/// Injects a fault ten times, and returns the main causes of the cycles that it met; `None`, with
+/// the reason printed, where this machine cannot inject it.
+fn mains_of(fault: Fault, for_ns: u64) -> Option<Vec<Cause>> {
     let cpu = onbeat::host::online_cpus().last().copied();
     let thread = ThreadRequest { fifo: Some(FIFO), cpu, ..ThreadRequest::default() };
     let setting =
         Setting { thread, warmup: 0, causes: true, stacks: true, ..Setting::new(1_000_000) };
-    let fault = Fault::InterruptsOff;
-    let asked =
-        Disturbance { fault, every_ns: 50 * MS, for_ns: 500_000, count: 10, placebo: false };
+    let asked = Disturbance { fault, every_ns: 50 * MS, for_ns, count: 10, placebo: false };
     let disturbed = thread::scope(|threads| {
         let body = || disturb(&setting, &asked, &AtomicBool::new(false), &mut |_| {});
         threads.spawn(body).join().unwrap()
@@ -359,17 +369,123 @@ fn the_code_that_a_late_interrupt_found_is_named_live() {
         Ok(disturbed) => disturbed.felt,
         Err(DisturbError::Inject(onbeat::inject::Error::NotPossible { reason, .. })) => {
             println!("skipped: {reason}");
-            return;
+            return None;
         }
         Err(why) => panic!("{why}"),
     };
     let explanations = felt.iter().filter_map(|one| one.met.as_ref()?.explanation.as_ref());
     let judged = explanations.filter(|explanation| has_events(explanation));
-    let mains: Vec<_> = judged.filter_map(Explanation::main).collect();
-    let is_right = |main: &&&Cause| {
-        main.kind == CauseKind::InterruptsOff && main.evidence.contains("eventfd_write")
+    Some(judged.filter_map(Explanation::main).cloned().collect())
+}
+
+#[test]
+fn a_frozen_loop_is_named_by_what_the_kernel_says_of_its_thread_live() {
+    let _alone = alone();
+    if let Some(why) = skipped() {
+        println!("skipped: {why}");
+        return;
+    }
+
+    let Some(mains) = mains_of(Fault::CgroupFreezer, 5 * MS) else { return };
+    let is_right = |main: &&Cause| {
+        println!("{}: {}", main.words(), main.evidence);
+        main.kind == CauseKind::CgroupFreezer
     };
     let right = mains.iter().filter(is_right).count();
-
     assert!(!mains.is_empty() && right * 2 > mains.len(), "{mains:#?}");
+}
+
+/// The kernel's number of the thread of a loop, once it has run its first cycle.
+static LOOP_TID: AtomicU32 = AtomicU32::new(0);
+
+#[test]
+fn a_loop_that_another_program_makes_an_ordinary_thread_is_told_so_live() {
+    let _alone = alone();
+    if let Some(why) = skipped() {
+        println!("skipped: {why}");
+        return;
+    }
+    if std::process::Command::new("chrt").arg("--version").output().is_err() {
+        println!("skipped: there is no chrt");
+        return;
+    }
+
+    LOOP_TID.store(0, Ordering::Release);
+    let cpu = onbeat::host::online_cpus().last().copied();
+    let beside = |done: &AtomicBool| {
+        thread::scope(|threads| {
+            for _ in 0..3 {
+                threads.spawn(|| {
+                    let wanted = ThreadRequest { cpu, ..ThreadRequest::default() };
+                    let _ = wanted.prepare_thread();
+                    while !done.load(Ordering::Acquire) {
+                        std::hint::spin_loop();
+                    }
+                });
+            }
+            while LOOP_TID.load(Ordering::Acquire) == 0 && !done.load(Ordering::Acquire) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            thread::sleep(Duration::from_millis(50));
+            let tid = LOOP_TID.load(Ordering::Acquire).to_string();
+            let chrt = std::process::Command::new("chrt").args(["-o", "-p", "0", &tid]).status();
+            assert!(chrt.unwrap().success());
+        });
+    };
+    let plant = |_: &Cycle| {
+        let tid = rustix::thread::gettid().as_raw_nonzero().get();
+        LOOP_TID.store(tid as u32, Ordering::Release);
+    };
+
+    let run = run(400, 2 * MS, 0, plant, beside);
+    let judged = run.spikes.iter().filter(|(_, explanation)| has_events(explanation));
+    let mains: Vec<&Cause> = judged.filter_map(|(_, explanation)| explanation.main()).collect();
+    let right = mains.iter().filter(|main| main.kind == CauseKind::PolicyChange).count();
+    if mains.is_empty() {
+        println!("no cycle was late");
+        return;
+    }
+    assert!(right * 2 > mains.len(), "{right} of {}: {mains:#?}", mains.len());
+    assert!(mains.iter().all(|main| main.kind != CauseKind::FairServer), "{mains:#?}");
+    all_add_up(&run);
+}
+
+#[test]
+fn the_real_time_thread_that_used_up_the_runtime_is_named_live() {
+    let _alone = alone();
+    if let Some(why) = skipped() {
+        println!("skipped: {why}");
+        return;
+    }
+
+    let cpu = onbeat::host::online_cpus().last().copied();
+    let hog = |done: &AtomicBool| {
+        thread::scope(|threads| {
+            let body = thread::Builder::new().name("planted-hog".to_owned());
+            let body = body.spawn_scoped(threads, || {
+                let wanted = ThreadRequest { fifo: Some(10), cpu, ..ThreadRequest::default() };
+                let _ = wanted.prepare_thread();
+                while !done.load(Ordering::Acquire) {
+                    std::hint::spin_loop();
+                }
+            });
+            body.unwrap().join().unwrap();
+        });
+    };
+
+    let run = run(1_200, 5 * MS, 0, |_| {}, hog);
+    let judged = run.spikes.iter().filter(|(_, explanation)| has_events(explanation));
+    let throttled: Vec<&Cause> = judged
+        .filter_map(|(_, explanation)| explanation.main())
+        .filter(|main| main.kind.is_of_the_runtime())
+        .collect();
+    if throttled.is_empty() {
+        println!("no rule of this kernel stopped a real-time thread");
+        return;
+    }
+    let by_hog = throttled
+        .iter()
+        .filter(|main| main.culprit.as_ref().is_some_and(|culprit| culprit.name == "planted-hog"));
+    assert!(by_hog.count() * 2 > throttled.len(), "{throttled:#?}");
+    all_add_up(&run);
 }

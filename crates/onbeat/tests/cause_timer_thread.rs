@@ -103,7 +103,7 @@ fn a_frozen_loop_is_one_whose_timer_thread_is_done() {
     expires(&mut world, 1006, dd());
     world.on(1, 1010, 9, KernelEvent::SoftirqExit(HRTIMER)).switch(1012, ktimers(), 1, dd());
     world.on(0, 31_000, 55, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
-    world.loop_runs(31_008, dd());
+    world.loop_runs(31_008, dd()).woken_frozen(31_000, 55, Some(true));
 
     assert_eq!(main_of(&world.explained()), (Kind::CgroupFreezer, none()));
 }

@@ -275,3 +275,49 @@ fn a_phase_plot_shows_the_mode_from_a_tenth_of_the_period_on() {
 
     assert!(mean(12..28) > mean(40..100) + 9 * US);
 }
+
+#[test]
+fn what_makes_cycles_later_than_it_is_apart_is_saturation_and_no_mode() {
+    let late = |_, cycle: u64| if cycle % 25 == 3 { 49_800 * US } else { 0 };
+    let modes = modes::of_run(&Day::at(500 * US).seconds(60).seeded(4).recorded(late));
+    for mode in &modes.found {
+        assert!(mode.size_ns < mode.period_s * 1e9, "{}", mode.sentence);
+    }
+    assert!(
+        modes.sentence.contains("Saturation: cycles every 12.5 ms are 50 ms late, which is longer"),
+        "{}",
+        modes.sentence
+    );
+}
+
+/// A run of `minutes` with single late cycles: every so many seconds, from a second on, so late.
+fn with_modes(seed: u64, minutes: u64, planted: [(f64, f64, u64); 3]) -> Modes {
+    let rate = 100.0;
+    let late = move |second: f64, _| {
+        let is_at = |(every, from, _): &&(f64, f64, u64)| {
+            let slot = (second * rate).round() as i64 - (from * rate).round() as i64;
+            slot >= 0 && slot % (every * rate).round() as i64 == 0
+        };
+        planted.iter().filter(is_at).map(|(_, _, us)| us * US).sum::<u64>()
+    };
+    modes::of_run(&Day::at(10 * MS).seconds(minutes * 60).seeded(seed).recorded(late))
+}
+
+/// Where other modes happen to fall between the times of one, a part of its period holds more than
+/// the period itself.
+#[test]
+fn a_mode_beside_two_others_is_told_at_its_own_period() {
+    let all = [
+        [(13.0, 1.5, 300), (5.0, 0.7, 300), (7.0, 2.2, 300)],
+        [(13.0, 1.5, 300), (3.0, 0.7, 300), (4.0, 2.2, 300)],
+        [(7.0, 1.98, 150), (9.0, 6.48, 300), (13.0, 2.23, 400)],
+        [(13.0, 2.0, 300), (3.25, 0.7, 300), (9.0, 2.2, 300)],
+    ];
+    for (seed, planted) in (0..).zip(all) {
+        let modes = with_modes(seed, 30, planted);
+        for (every_s, ..) in planted {
+            mode_of(&modes, every_s);
+        }
+        assert_eq!(modes.found.len(), 3, "{planted:?}: {:#?}", sentences(&modes));
+    }
+}

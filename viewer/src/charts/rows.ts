@@ -50,7 +50,7 @@ export function rowsPicture(rows: readonly PictureRow[]): HTMLCanvasElement {
 }
 
 /** How something is painted, and the words on it. */
-export interface Paint { hue: string; pattern: 'solid' | 'hatch' | 'dots'; words: string }
+export interface Paint { hue: string; pattern: 'solid' | 'hatch' | 'dots' | 'bars'; words: string }
 
 /** A part of a bar, with its share of the bar. */
 export interface BarPart extends Paint { size: number }
@@ -90,6 +90,8 @@ export function paintPart(ctx: CanvasRenderingContext2D, { x, y, width, height }
   for (let dotX = x + 3; pattern === 'dots' && dotX < x + width; dotX += 6) {
     for (let dotY = y + 3; dotY < y + height; dotY += 6) ctx.fillRect(dotX - 1, dotY - 1, 2, 2);
   }
+
+  for (let barX = x + 3; pattern === 'bars' && barX < x + width; barX += 8) ctx.fillRect(barX, y, 3, height);
 
   ctx.lineWidth = 3;
   ctx.strokeRect(x, y, width, height);

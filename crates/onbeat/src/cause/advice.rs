@@ -82,6 +82,8 @@ pub enum Advice {
     PriorityOverQuota,
     RaiseQuota,
     Frozen,
+    RuntimeUser,
+    WhoChangedPolicy,
     MoveInterrupt,
     ManagedInterrupt,
     OthersTimers,
@@ -148,7 +150,7 @@ const NOT_IN_TURNS: [&str; 8] = [
 
 /// In the order of [`Advice`].
 #[rustfmt::skip] // A row is a line.
-const ROWS: [AdviceRow; 42] = [
+const ROWS: [AdviceRow; 44] = [
     AdviceRow(Advice::PinVcpu, "pin-vcpu", "give the virtual CPU a physical CPU of its own on the host (pinning, isolation)", &[Fact::Guest], &[], &["guest.host_advice"]),
     AdviceRow(Advice::BareMetal, "bare-metal", "run on bare metal", &[Fact::Guest], &[], &[]),
     AdviceRow(Advice::KeepAwake, "keep-awake", "let the vCPU poll before it halts: guest_halt_poll_ns of the module haltpoll, which costs CPU time of the host", &[Fact::Guest], &[Fact::IdlePolls], &["idle.haltpoll"]),
@@ -158,6 +160,8 @@ const ROWS: [AdviceRow; 42] = [
     AdviceRow(Advice::PriorityOverQuota, "priority-over-quota", "give the loop a real-time priority (tuning P), which no quota holds back", &[], &[], &["proc.policy"]),
     AdviceRow(Advice::RaiseQuota, "raise-quota", "raise cpu.max of the loop's cgroup", &[], &[], &[]),
     AdviceRow(Advice::Frozen, "frozen", "nothing to tune: somebody froze the loop's cgroup", &[], &[], &[]),
+    AdviceRow(Advice::RuntimeUser, "runtime-user", "that thread used up the runtime that the real-time threads of this CPU share: let it sleep, give it an ordinary policy (chrt --other --pid 0 TID), or move it to another CPU", &[], &[], &[]),
+    AdviceRow(Advice::WhoChangedPolicy, "who-changed-policy", "nothing to tune: another program changed the loop's policy or priority: look for chrt, sched_setscheduler and rtkit, and take their right to it", &[], &[], &[]),
     AdviceRow(Advice::MoveInterrupt, "move-interrupt", "move the interrupt to another CPU: /proc/irq/N/smp_affinity_list (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded], &["irq.affinity", "irq.irqbalance"]),
     AdviceRow(Advice::ManagedInterrupt, "managed-interrupt", "boot with isolcpus=managed_irq,CPU: the kernel then keeps the interrupts it manages off that CPU", &[Fact::Shielded], &[Fact::OneCpu, Fact::ManagedIrqsElsewhere], &["irq.managed"]),
     AdviceRow(Advice::OthersTimers, "others-timers", "keep the threads that set this timer off this CPU (tuning C)", &[], &[Fact::OneCpu, Fact::Shielded], &["timer.migration"]),
@@ -263,7 +267,14 @@ impl Cause {
             CauseKind::HypervisorSteal | CauseKind::HypervisorPause => {
                 vec![A::PinVcpu, A::BareMetal]
             }
+            CauseKind::RtThrottling if self.is_of_another_real_time_thread() => {
+                vec![A::RuntimeUser, A::NoRtLimit]
+            }
+            CauseKind::FairServer if self.is_of_another_real_time_thread() => {
+                vec![A::RuntimeUser, A::FairServerOff]
+            }
             CauseKind::RtThrottling => vec![A::LeaveTenth, A::NoRtLimit],
+            CauseKind::PolicyChange => vec![A::WhoChangedPolicy],
             CauseKind::CpuQuota if situation.priority > 0 => vec![A::RaiseQuota],
             CauseKind::CpuQuota => vec![A::PriorityOverQuota, A::RaiseQuota],
             CauseKind::CgroupFreezer => vec![A::Frozen],
@@ -287,6 +298,11 @@ impl Cause {
             CauseKind::WakeUpPath => vec![A::Spin],
             CauseKind::Unexplained => vec![A::GrantEvidence, A::LookAtEvents],
         }
+    }
+
+    /// Whether another real-time thread than the loop used up the runtime.
+    fn is_of_another_real_time_thread(&self) -> bool {
+        self.culprit.as_ref().is_some_and(Culprit::is_real_time)
     }
 
     /// A halted vCPU should be kept awake. A longer delay, or one of a running vCPU, means that the

@@ -5,6 +5,9 @@ use std::collections::VecDeque;
 use onbeat_rt::Instant;
 use serde::{Deserialize, Serialize};
 
+pub use super::freezer::FreezerReading;
+pub use super::thread_stat::ThreadReading;
+
 /// The source of readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -58,6 +61,9 @@ pub struct CounterReading {
     pub rt_throttled: Option<bool>,
     /// Whether the fair server chose `next`.
     pub by_fair_server: Option<bool>,
+    /// Whether the cgroup freezer had the loop's thread: its state when it was woken (`TASK_FROZEN`),
+    /// or its state or trap when it left the CPU (`JOBCTL_TRAP_FREEZE`).
+    pub frozen: Option<bool>,
 }
 
 /// The readings around a spike.
@@ -80,6 +86,10 @@ pub struct Counters {
     /// Time for which a CPU quota throttled the loop's cgroups during the wait, in nanoseconds;
     /// `None` if the kernel does not report it.
     pub throttled_ns: Option<u64>,
+    /// What the kernel's files said about the freezer of the loop's cgroups.
+    pub freezer: FreezerReading,
+    /// The loop's thread when the spike was judged; `None` if it could not be read.
+    pub thread: Option<ThreadReading>,
 }
 
 /// Steal time between two readings of one CPU.

@@ -56,6 +56,8 @@ pub struct Cost {
 /// Events are analysed from this time before a spike, in nanoseconds: they show which threads ran,
 /// and in which system calls.
 const LOOK_BACK_NS: u64 = 60_000_000;
+/// The same before a spike of RT throttling or the fair server, in nanoseconds: the kernel's default period.
+const BUDGET_LOOK_BACK_NS: u64 = 1_000_000_000;
 /// Events are analysed until this time after it, in nanoseconds: the end of a system call
 /// identifies it too.
 const LOOK_AHEAD_NS: u64 = 2_000_000;
@@ -246,15 +248,17 @@ impl Explainer {
         let before = thread_cpu_ns();
         let span = facts.span();
         // First, because events and names of functions may take a while, and the kernel counts on.
-        let throttled_ns = self.meter.throttled_ns(span.start);
+        let of_thread = self.meter.of_thread(span.start);
         let explanation = match self.window_of(facts) {
             Ok(mut window) => {
                 self.symbols.name(&mut window, span.start, span.end);
                 let readings = window.readings.clone();
                 let counters =
                     self.meter.counters(readings, span.start.minus_ns(LOOK_BACK_NS), window.to);
-                let counters = Counters { throttled_ns, ..counters };
+                let Counters { throttled_ns, freezer, thread, .. } = of_thread;
+                let counters = Counters { throttled_ns, freezer, thread, ..counters };
                 let explanation = explain(facts, &window, &counters);
+                let explanation = self.with_the_whole_budget(facts, &counters, explanation);
                 self.cost.incomplete +=
                     u64::from(window.lost_between(span.start, span.end).is_some());
                 self.last = window.completed();
@@ -313,6 +317,27 @@ impl Explainer {
     /// Stops recording and removes the instance, as dropping does.
     pub fn close(self) {
         drop(self);
+    }
+
+    /// Explains a spike of RT throttling or the fair server with the events of the whole period, so that the threads
+    /// that used its runtime are known; the usual look back is a fraction of it.
+    fn with_the_whole_budget(
+        &mut self,
+        facts: &SpikeFacts,
+        counters: &Counters,
+        explanation: Explanation,
+    ) -> Explanation {
+        if !explanation.main().is_some_and(|main| main.kind.is_of_the_runtime()) {
+            return explanation;
+        }
+
+        let span = facts.span();
+        let from = span.start.minus_ns(BUDGET_LOOK_BACK_NS);
+        let Ok(window) = self.recorder.window(from, span.end.plus_ns(LOOK_AHEAD_NS)) else {
+            return explanation;
+        };
+        let readings = window.readings.clone();
+        explain(facts, &window, &Counters { readings, ..counters.clone() })
     }
 
     fn window_of(&mut self, facts: &SpikeFacts) -> Result<Window, TraceError> {

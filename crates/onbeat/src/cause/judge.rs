@@ -3,8 +3,11 @@
 //! The spike is cut at every event of the loop's CPU. Each slice is judged by the state of the loop
 //! and the activity of the CPU.
 
+mod freezer;
 mod judgement;
 mod kernel_code;
+mod policy_change;
+mod runtime_budget;
 mod scheduler_rules;
 mod thread_mode;
 mod timer_thread;
@@ -206,26 +209,26 @@ impl<'w> Judge<'w> {
         // A sleeping loop waits for its timer, which may run on another CPU.
         let timer_cpu = self.fired.map(|(_, cpu)| cpu).or(self.armed.map(|armed| armed.cpu));
         let cpu = if span.state == LoopState::Asleep { timer_cpu.or(span.cpu) } else { span.cpu };
-        let hold = if span.state == LoopState::Ready { self.scheduler_hold(span) } else { None };
+        let is_ready = span.state == LoopState::Ready;
+        let changed = if is_ready { self.policy_change(span) } else { None };
+        let hold = if is_ready { self.scheduler_hold(span, changed.as_ref()) } else { None };
         let mut idle_ns = 0;
         let mut pieces = Vec::new();
         for slice in self.timeline.between(cpu, part.from, part.to) {
             let judgement = match span.state {
                 LoopState::Running => self.while_running(&slice, part.kind),
-                LoopState::Asleep if part.kind != ExpectedActivity::WakeUp => {
-                    self.while_waiting(span)
-                }
-                LoopState::Asleep if self.is_frozen(&slice, span) => {
-                    frozen("its timer had fired, and nothing woke it")
-                }
-                LoopState::Asleep => self.while_asleep(&slice, cpu),
+                LoopState::Asleep => self.while_sleeping(&slice, span, part.kind, cpu),
                 LoopState::Ready => {
                     idle_ns += if matches!(slice.doing, CpuActivity::Idle(_)) {
                         slice.to.ns_since(slice.from)
                     } else {
                         0
                     };
-                    self.while_ready(&slice, span, hold.as_ref(), idle_ns)
+                    let after_change = |change| self.since_the_change(&slice, change);
+                    changed
+                        .as_ref()
+                        .and_then(after_change)
+                        .unwrap_or_else(|| self.while_ready(&slice, span, hold.as_ref(), idle_ns))
                 }
                 LoopState::Blocked => self.while_blocked(&slice, span, part.kind),
                 LoopState::Stopped => self.while_stopped(span),
@@ -263,6 +266,34 @@ impl<'w> Judge<'w> {
             }
             _ => Judgement::new(CauseKind::WakeUpPath),
         }
+    }
+
+    /// Judges a slice in which the loop slept, in its wait or in its own work.
+    fn while_sleeping(
+        &self,
+        slice: &Slice,
+        span: &LoopSpan,
+        part: ExpectedActivity,
+        cpu: Option<u32>,
+    ) -> Judgement {
+        if let Some(evidence) = self.freezer(slice, span) {
+            return frozen(&evidence);
+        }
+        if part != ExpectedActivity::WakeUp {
+            return self.while_waiting(span);
+        }
+        if self.is_not_woken(slice, span) {
+            return Judgement::new(CauseKind::Unexplained)
+                .because("its timer had fired and nothing woke it; no freezer shows why");
+        }
+        self.while_asleep(slice, cpu)
+    }
+
+    /// Returns the spans in which the loop slept, in order.
+    pub(super) fn sleeps(&self) -> impl DoubleEndedIterator<Item = &LoopSpan> {
+        let sleeps =
+            |span: &&LoopSpan| matches!(span.state, LoopState::Asleep | LoopState::Blocked);
+        self.spans.iter().filter(sleeps)
     }
 
     fn while_asleep(&self, slice: &Slice, cpu: Option<u32>) -> Judgement {
@@ -344,9 +375,13 @@ impl<'w> Judge<'w> {
             return interrupted;
         }
 
-        let held_by = |culprit: Option<Culprit>| {
-            active_hold
-                .map(|hold| Judgement::new(hold.kind).by(culprit).because(hold.evidence.clone()))
+        // Both rules are the doing of the threads that used the time, not of the one that ran.
+        let held_by = |ran: Option<&Thread>| {
+            active_hold.map(|hold| {
+                let ran = ran.map(|thread| format!("; {thread} ran meanwhile")).unwrap_or_default();
+                let remark = format!("{}{ran}", hold.evidence);
+                Judgement::new(hold.kind).by(hold.culprit.clone()).because(remark)
+            })
         };
         match slice.doing {
             CpuActivity::Thread(thread) if thread.tid == self.facts.tid => {
@@ -376,8 +411,9 @@ impl<'w> Judge<'w> {
                     None => self.let_run_on(&thread),
                 })
             }
-            CpuActivity::Thread(thread) => held_by(Some(thread_culprit(&thread, None)))
-                .unwrap_or_else(|| self.not_let_go(slice, &thread, span.cpu)),
+            CpuActivity::Thread(thread) => {
+                held_by(Some(&thread)).unwrap_or_else(|| self.not_let_go(slice, &thread, span.cpu))
+            }
             CpuActivity::Idle(state) => held_by(None).unwrap_or_else(|| {
                 let remote = self.fired.is_some_and(|(_, cpu)| Some(cpu) != span.cpu);
                 match (span.moved, remote) {

@@ -20,6 +20,9 @@ pub enum CauseKind {
     CgroupFreezer,
     /// The scheduler gave ordinary threads their 5 % of the CPU (Linux 6.12 and later).
     FairServer,
+    /// Another program changed the loop's policy or priority, and a thread ran that the loop
+    /// preceded before ([`Culprit::name`] is the policy that it has now).
+    PolicyChange,
     /// An interrupt handler ran.
     HardIrq,
     /// A softirq ran.
@@ -62,13 +65,14 @@ pub enum CauseKind {
 
 impl CauseKind {
     /// All causes, [`Self::Unexplained`] last.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::HypervisorSteal,
         Self::HypervisorPause,
         Self::RtThrottling,
         Self::CpuQuota,
         Self::CgroupFreezer,
         Self::FairServer,
+        Self::PolicyChange,
         Self::HardIrq,
         Self::Softirq,
         Self::InterruptsOff,
@@ -99,6 +103,7 @@ impl CauseKind {
             Self::CpuQuota => "CPU quota",
             Self::CgroupFreezer => "cgroup freezer",
             Self::FairServer => "fair server",
+            Self::PolicyChange => "scheduling policy changed",
             Self::HardIrq => "interrupt handler",
             Self::Softirq => "softirq",
             Self::InterruptsOff => "interrupts off",
@@ -120,6 +125,12 @@ impl CauseKind {
         }
     }
 
+    /// Whether the cause is a rule for the runtime of all real-time threads of a CPU.
+    #[must_use]
+    pub const fn is_of_the_runtime(self) -> bool {
+        matches!(self, Self::RtThrottling | Self::FairServer)
+    }
+
     /// Returns the preposition between kind and culprit: "kernel section **in** dd/write",
     /// "preempted **by** stress-ng".
     #[must_use]
@@ -127,6 +138,8 @@ impl CauseKind {
         match self {
             Self::KernelSection | Self::InterruptsOff | Self::OwnWait => " in",
             Self::Preempted => " by",
+            Self::RtThrottling | Self::FairServer => " because of",
+            Self::PolicyChange => " to",
             Self::LockWait => " held by",
             Self::LateTimer => " on",
             _ => "",
@@ -181,6 +194,12 @@ impl Culprit {
         }
     }
 
+    /// Whether it is a thread of a real-time policy, other than `SCHED_DEADLINE`.
+    #[must_use]
+    pub fn is_real_time(&self) -> bool {
+        self.prio.is_some_and(|prio| (0..100).contains(&prio))
+    }
+
     /// Returns program and system call, or program and work item: `dd/write`, `kworker/wb_workfn`.
     #[must_use]
     pub fn words(&self) -> String {
@@ -220,6 +239,10 @@ impl Cause {
         let kind = self.kind.words();
         match &self.culprit {
             None => kind.to_owned(),
+            // Files of older versions name the ordinary thread that ran meanwhile.
+            Some(culprit) if self.kind.is_of_the_runtime() && !culprit.is_real_time() => {
+                format!("{kind} {}", culprit.words())
+            }
             Some(culprit) => format!("{kind}{} {}", self.kind.link(), culprit.words()),
         }
     }

@@ -8,7 +8,9 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 
 use super::counters::{CounterReading, CounterSource, Counters, ProcfsSteal};
+use super::freezer::FreezerAccounts;
 use super::quota::QuotaAccounts;
+use super::thread_stat::ThreadAccounts;
 use crate::host;
 
 /// `MSR_SMI_COUNT` of Intel processors (Software Developer's Manual, volume 4): since reset, in the
@@ -21,6 +23,8 @@ pub(super) struct Meter {
     procfs: ProcfsSteal,
     smi: Option<(File, u64)>,
     quota: QuotaAccounts,
+    freezer: FreezerAccounts,
+    thread: ThreadAccounts,
     is_guest: bool,
     deepest_idle_ns: Option<u64>,
     has_fair_server: bool,
@@ -34,15 +38,31 @@ impl Meter {
             cpuinfo.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor"));
         let has_fair_server = host::has_fair_server();
         let smi = smi_counter(cpu);
-        let quota = QuotaAccounts::for_thread(tid, Monotonic.now());
+        let now = Monotonic.now();
+        let quota = QuotaAccounts::for_thread(tid, now);
+        let freezer = FreezerAccounts::for_thread(tid, now);
+        let thread = ThreadAccounts::for_thread(tid, now);
         let deepest_idle_ns = host::deepest_idle(cpu.unwrap_or(0)).map(|state| state.exit_ns);
         let procfs = ProcfsSteal::default();
 
-        Self { source, procfs, smi, quota, is_guest, deepest_idle_ns, has_fair_server }
+        Self {
+            source,
+            procfs,
+            smi,
+            quota,
+            freezer,
+            thread,
+            is_guest,
+            deepest_idle_ns,
+            has_fair_server,
+        }
     }
 
     pub(super) fn follow(&mut self, tid: u32) {
-        self.quota = QuotaAccounts::for_thread(tid, Monotonic.now());
+        let now = Monotonic.now();
+        self.quota = QuotaAccounts::for_thread(tid, now);
+        self.freezer = FreezerAccounts::for_thread(tid, now);
+        self.thread = ThreadAccounts::for_thread(tid, now);
     }
 
     pub(super) const fn source(&self) -> CounterSource {
@@ -85,14 +105,21 @@ impl Meter {
             deepest_idle_ns,
             smi,
             has_fair_server,
-            throttled_ns: None,
+            ..Counters::default()
         }
     }
 
-    /// Returns the time for which a CPU quota has throttled the loop's cgroups since `from`, in
-    /// nanoseconds; `None` if the kernel does not report it.
-    pub(super) fn throttled_ns(&mut self, from: Instant) -> Option<u64> {
-        self.quota.throttled_ns(from, Monotonic.now())
+    /// Returns what the kernel's files say of the loop's thread and its cgroups at this moment,
+    /// compared with the last reading before `from`: throttling by a CPU quota, the freezer, the
+    /// policy, page faults that had to wait.
+    pub(super) fn of_thread(&mut self, from: Instant) -> Counters {
+        let now = Monotonic.now();
+        Counters {
+            throttled_ns: self.quota.throttled_ns(from, now),
+            freezer: self.freezer.reading(from, now),
+            thread: self.thread.reading(from, now),
+            ..Counters::default()
+        }
     }
 }
 

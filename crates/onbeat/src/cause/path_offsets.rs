@@ -25,6 +25,8 @@ pub(super) struct Offsets {
     pub(super) throttled: Option<Throttled>,
     /// The deadline server that chose the thread: `task_struct.dl_server`, from Linux 6.8 on.
     pub(super) server: Option<i32>,
+    /// Requests to stop in the kernel, the cgroup freezer's among them: `task_struct.jobctl`.
+    pub(super) stop_requests: Option<i32>,
 }
 
 /// Location of the scheduler's flag for throttled real-time threads (`rt_rq.rt_throttled`).
@@ -63,6 +65,7 @@ impl Offsets {
             steal: far("rq", "prev_steal_time_rq").ok(),
             throttled: throttled(far),
             server: far("task_struct", "dl_server").ok(),
+            stop_requests: far("task_struct", "jobctl").ok(),
         })
     }
 }

@@ -5,8 +5,8 @@ use super::assembler::{FRAME, KernelCall, R1, R2, R3, R7, R9, Register, Width};
 use super::path_offsets::Throttled;
 use super::path_program::ProgramBuilder;
 use super::path_record::{
-    BY_SERVER, FROM_USER, KIND, KNOWS_SERVER, KNOWS_STEAL, KNOWS_THROTTLING, NO_CALL, PathKind,
-    REST, THROTTLED,
+    BY_SERVER, FROM_USER, FROZEN, KIND, KNOWS_FREEZER, KNOWS_SERVER, KNOWS_STEAL, KNOWS_THROTTLING,
+    NO_CALL, PathKind, REST, THROTTLED,
 };
 
 /// `struct pt_regs` of x86-64 from `r11` to `eflags`: its offset, its length, and the offsets of
@@ -28,6 +28,11 @@ const COPY: i16 = -128;
 const CALLS: i32 = 1024;
 /// Privilege level of user code in a code segment selector.
 const USER: i32 = 3;
+/// A thread in the freezer of cgroup v1, in its `__state` (`TASK_FROZEN`, since Linux 6.1).
+const STATE_FROZEN: i32 = 0x8000;
+/// A thread that the freezer of cgroup v2 stops, in its `jobctl` (`JOBCTL_TRAP_FREEZE`, since Linux
+/// 5.2).
+const TRAP_FREEZE: i32 = 1 << 23;
 
 impl ProgramBuilder<'_> {
     /// Stores kind and flags of a reading in the record in R7. R9 is the loop's thread; at a switch
@@ -37,7 +42,9 @@ impl ProgramBuilder<'_> {
         let server = next.zip(offsets.server);
         let throttling = offsets.throttled.map_or(0, |_| KNOWS_THROTTLING);
         let serving = server.map_or(0, |_| KNOWS_SERVER);
-        self.code.set(R2, kind as i32 | (self.knows_steal() | throttling | serving) << 8);
+        let freezing = offsets.stop_requests.map_or(0, |_| KNOWS_FREEZER);
+        let known = self.knows_steal() | throttling | serving | freezing;
+        self.code.set(R2, kind as i32 | known << 8);
 
         if let Some((next, offset)) = server {
             self.code.copy(R1, next);
@@ -60,7 +67,24 @@ impl ProgramBuilder<'_> {
             self.set_flag_unless_zero(THROTTLED);
         }
 
+        self.read_freezer(kind);
         self.code.store(Width::Word, R7, KIND, R2);
+    }
+
+    /// Sets the flag of a frozen thread in R2. R9 is the loop's thread. A thread that the freezer of
+    /// cgroup v2 wakes still sleeps for itself, so its trap counts when it leaves the CPU only.
+    /// Clobbers R1 and R3.
+    fn read_freezer(&mut self, kind: PathKind) {
+        let Some(requests) = self.offsets.stop_requests else { return };
+        self.code.load(Width::Word, R1, R9, self.offsets.state);
+        self.code.and(R1, STATE_FROZEN);
+        self.set_flag_unless_zero(FROZEN);
+        if kind == PathKind::Reading {
+            self.code.copy(R1, R9);
+            self.load_far(Width::Double, R1, requests);
+            self.code.and(R1, TRAP_FREEZE);
+            self.set_flag_unless_zero(FROZEN);
+        }
     }
 
     /// Stores the kind of a reading without the scheduler's flags in the record in R7. Clobbers R1.

@@ -28,6 +28,8 @@ pub(super) const BY_SERVER: i32 = 2;
 pub(super) const KNOWS_STEAL: i32 = 4;
 pub(super) const KNOWS_THROTTLING: i32 = 8;
 pub(super) const KNOWS_SERVER: i32 = 16;
+pub(super) const FROZEN: i32 = 32;
+pub(super) const KNOWS_FREEZER: i32 = 64;
 
 /// Instead of a system call's number: the thread is not in a call, and how it entered the kernel is
 /// unknown.
@@ -214,6 +216,7 @@ impl ReadingFlags {
             prev_in_user: entered == FROM_USER,
             rt_throttled: self.has(KNOWS_THROTTLING).then_some(self.has(THROTTLED)),
             by_fair_server: self.has(KNOWS_SERVER).then_some(self.has(BY_SERVER)),
+            frozen: self.has(KNOWS_FREEZER).then_some(self.has(FROZEN)),
             ..CounterReading::default()
         }
     }
@@ -346,6 +349,11 @@ mod tests {
             ..switch
         };
         assert_eq!(waking, Some(interrupted));
+
+        let frozen = |flags| reading(9, flags, [0, word(NO_CALL.cast_unsigned(), 9)])?.frozen;
+        assert_eq!(frozen(KNOWS_FREEZER | FROZEN), Some(true));
+        assert_eq!(frozen(KNOWS_FREEZER), Some(false));
+        assert_eq!(frozen(0), None);
     }
 
     #[test]

@@ -85,7 +85,8 @@ impl QuotaAccounts {
     }
 }
 
-fn cgroups_of(tid: u32) -> String {
+/// Returns `/proc/TID/cgroup`; empty if the thread is gone.
+pub(super) fn cgroups_of(tid: u32) -> String {
     fs::read_to_string(format!("/proc/{tid}/cgroup")).unwrap_or_default()
 }
 
@@ -100,46 +101,56 @@ fn throttled_ns(account: &Path) -> Option<u64> {
 
 /// Returns the paths of `cpu.stat`, given `/proc/PID/cgroup` and `/proc/self/mountinfo`.
 fn accounts(cgroups: &str, mounts: &str) -> Vec<PathBuf> {
-    let hierarchy = |is_v2: bool| {
-        let mount = mounts.lines().find_map(|line| {
-            let (left, right) = line.split_once(" - ")?;
-            let mut right = right.split(' ');
-            let kind = right.next()?;
-            let options = right.nth(1)?;
-            let is_it = if is_v2 {
-                kind == "cgroup2"
-            } else {
-                kind == "cgroup" && options.split(',').any(|o| o == "cpu")
-            };
-            let mut left = left.split(' ').skip(3);
+    let v1 = directories(cgroups, mounts, Hierarchy::V1("cpu"));
+    let found = if v1.is_empty() { directories(cgroups, mounts, Hierarchy::V2) } else { v1 };
+    found.iter().map(|cgroup| cgroup.join("cpu.stat")).collect()
+}
 
-            is_it.then_some((left.next()?, left.next()?))
-        });
+/// A hierarchy of cgroups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hierarchy {
+    /// The cgroup v1 hierarchy of a controller.
+    V1(&'static str),
+    V2,
+}
 
-        let path = cgroups.lines().find_map(|line| {
-            let (_, rest) = line.split_once(':')?;
-            let (controllers, path) = rest.split_once(':')?;
-            let is_it = if is_v2 {
-                controllers.is_empty()
-            } else {
-                controllers.split(',').any(|name| name == "cpu")
-            };
-            is_it.then_some(path)
-        });
+/// Returns the directories of a process's cgroups in a hierarchy, from its own up to the root;
+/// empty if the hierarchy is not mounted. `cgroups` is `/proc/PID/cgroup`, `mounts`
+/// `/proc/self/mountinfo`.
+pub(super) fn directories(cgroups: &str, mounts: &str, hierarchy: Hierarchy) -> Vec<PathBuf> {
+    let lists = |list: &str, name: &str| list.split(',').any(|one| one == name);
+    let mount = mounts.lines().find_map(|line| {
+        let (left, right) = line.split_once(" - ")?;
+        let mut right = right.split(' ');
+        let kind = right.next()?;
+        let options = right.nth(1)?;
+        let is_it = match hierarchy {
+            Hierarchy::V1(controller) => kind == "cgroup" && lists(options, controller),
+            Hierarchy::V2 => kind == "cgroup2",
+        };
+        let mut left = left.split(' ').skip(3);
 
-        mount.zip(path)
-    };
+        is_it.then_some((left.next()?, left.next()?))
+    });
 
-    let Some(((root, mount), path)) = hierarchy(false).or_else(|| hierarchy(true)) else {
-        return Vec::new();
-    };
+    let path = cgroups.lines().find_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        let is_it = match hierarchy {
+            Hierarchy::V1(controller) => lists(controllers, controller),
+            Hierarchy::V2 => controllers.is_empty(),
+        };
+        is_it.then_some(path)
+    });
+
+    let Some(((root, mount), path)) = mount.zip(path) else { return Vec::new() };
 
     // Cgroups above the mounted root are not visible.
     let below = Path::new(path)
         .strip_prefix(root)
         .or_else(|_| Path::new(path).strip_prefix("/"))
         .unwrap_or(Path::new(""));
-    below.ancestors().map(|cgroup| Path::new(mount).join(cgroup).join("cpu.stat")).collect()
+    below.ancestors().map(|cgroup| Path::new(mount).join(cgroup)).collect()
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@ fn take_switches_for_what_they_are(pieces: &mut [Piece]) {
     let of_known_call =
         |piece: &Piece| piece.culprit.as_ref().is_some_and(|culprit| culprit.system_call.is_some());
     ordinary_up_to(SWITCH_NS, pieces, |piece| is(piece, CauseKind::KernelSection));
+    ordinary_up_to(SWITCH_NS, pieces, |piece| is(piece, CauseKind::PolicyChange));
     ordinary_up_to(ORDINARY_STEP_NS, pieces, |piece| {
         is(piece, CauseKind::InterruptsOff) && !of_known_call(piece)
     });
@@ -399,6 +400,10 @@ fn culprit_words(culprit: &Culprit, kind: CauseKind) -> String {
         CauseKind::Softirq => format!("softirq {who} ran"),
         CauseKind::HardIrq => format!("interrupt {who} ran"),
         CauseKind::LateTimer => format!("late timer interrupt: {who}"),
+        CauseKind::RtThrottling | CauseKind::FairServer => {
+            format!("{} because of {who}", kind.words())
+        }
+        CauseKind::PolicyChange => format!("scheduling policy changed to {who}"),
         _ => format!("{who}{call} ran"),
     }
 }

@@ -14,35 +14,14 @@ use super::timeline::{LoopSpan, Slice};
 
 /// A page fault precedes the sleep for its page by at most this time, in nanoseconds.
 const FAULTED_WITHIN_NS: u64 = 300_000;
-/// A wake-up follows its timer's function within this time, in nanoseconds, unless the CPU itself
-/// was stolen.
-const FROZEN_NS: u64 = 200_000;
 
 impl Judge<'_> {
-    /// Whether the loop kept sleeping although its timer's function ran: only a freezer suppresses
-    /// a wake-up.
-    pub(super) fn is_frozen(&self, slice: &Slice, span: &LoopSpan) -> bool {
-        self.fired.is_some_and(|(fired, _)| {
-            slice.from >= fired
-                && span.to.ns_since(fired) > FROZEN_NS
-                && !self.is_on_its_way(fired, span)
-                && !self.expires_still(fired, span)
-        })
-    }
-
-    /// Whether the timer's interrupt was still running when the span ended: the wake-up comes
-    /// shortly after the begin of its function.
-    fn is_on_its_way(&self, fired: Instant, span: &LoopSpan) -> bool {
-        self.interrupt_at(fired)
-            .is_some_and(|entered| self.interrupt_at(span.to.minus_ns(1)) == Some(entered))
-    }
-
     /// Judges a sleep in the loop's own work: for a lock, or for whatever the system call waits
     /// for.
     pub(super) fn while_waiting(&self, span: &LoopSpan) -> Judgement {
         let call = self.own_leaving(span).and_then(|reading| reading.prev_syscall);
         if self.was_taken_from_user_code(span) {
-            return frozen("it was put to sleep in user code, where it had called nothing");
+            return self.taken_from_user_code();
         }
 
         let waker = self.waker(span);
@@ -103,22 +82,44 @@ impl Judge<'_> {
     }
 
     /// Returns the reading of the loop when it left its CPU at the start of this span.
-    fn own_leaving(&self, span: &LoopSpan) -> Option<&CounterReading> {
+    pub(super) fn own_leaving(&self, span: &LoopSpan) -> Option<&CounterReading> {
         let from = span.from.minus_ns(ORDINARY_STEP_NS);
         let to = span.from.plus_ns(ORDINARY_STEP_NS);
         self.counters.between(span.cpu, from, to).find(|reading| reading.prev == self.facts.tid)
     }
 
-    /// Whether the loop was taken off its CPU in user code, without a system call or a page fault,
-    /// as a freezer does.
-    fn was_taken_from_user_code(&self, span: &LoopSpan) -> bool {
-        let in_user = self.own_leaving(span).is_some_and(|reading| reading.prev_in_user);
-        in_user && !self.had_faulted(span) && span.to.ns_since(span.from) > FROZEN_NS
+    /// Whether a page fault preceded the sleep. The kernel may sleep several times for one fault:
+    /// for the page's lock, and again for the page.
+    pub(super) fn had_faulted(&self, span: &LoopSpan) -> bool {
+        let mut from = span.from;
+        loop {
+            let before = self.own_events(from.minus_ns(FAULTED_WITHIN_NS), from);
+            if before.filter(|event| matches!(event.what, KernelEvent::PageFault { .. })).count()
+                > 0
+            {
+                return true;
+            }
+
+            let earlier = self.sleeps().rev().find(|sleep| sleep.to <= from && sleep.from < from);
+            match earlier.filter(|sleep| from.ns_since(sleep.to) <= FAULTED_WITHIN_NS) {
+                Some(sleep) if sleep.from >= self.facts.expiry => from = sleep.from,
+                _ => return false,
+            }
+        }
     }
 
-    fn had_faulted(&self, span: &LoopSpan) -> bool {
-        let before = self.own_events(span.from.minus_ns(FAULTED_WITHIN_NS), span.from);
-        before.filter(|event| matches!(event.what, KernelEvent::PageFault { .. })).count() > 0
+    /// Judges a loop that left its CPU in user code, where it had called nothing, and no freezer
+    /// shows why.
+    fn taken_from_user_code(&self) -> Judgement {
+        let faults = self.counters.thread.and_then(|thread| thread.major_faults);
+        match faults {
+            Some(faults @ 1..) => Judgement::new(CauseKind::PageFault).because(format!(
+                "the thread left its CPU in user code, and the kernel counted {faults} of its page faults that waited for a device (majflt)"
+            )),
+            _ => Judgement::new(CauseKind::Unexplained).because(
+                "the thread left its CPU in user code; no freezer, no page fault and no call shows why",
+            ),
+        }
     }
 
     /// Returns the thread that preempted thread `tid` in this span.
@@ -146,13 +147,11 @@ impl Judge<'_> {
                 .because("the page had to be read from a device");
         }
 
-        if part == ExpectedActivity::WakeUp && self.is_frozen(slice, span) {
-            return frozen("its timer had fired, and nothing woke it");
+        if let Some(evidence) = self.freezer(slice, span) {
+            return frozen(&evidence);
         }
         if self.was_taken_from_user_code(span) {
-            return frozen(
-                "it was taken off its CPU in user code (state D), and no page fault shows why",
-            );
+            return self.taken_from_user_code();
         }
 
         let call = self.own_leaving(span).and_then(|reading| reading.prev_syscall);

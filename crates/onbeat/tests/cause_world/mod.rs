@@ -193,6 +193,14 @@ impl World {
         self
     }
 
+    /// Adds a reading of a wake-up of the loop by `waker`, with whether the freezer had the loop.
+    pub fn woken_frozen(&mut self, at_us: u64, waker: u32, frozen: Option<bool>) -> &mut Self {
+        let reading = self.reading(at_us, 0);
+        (reading.moment, reading.prev, reading.next) = (ReadingTrigger::Waking, waker, LOOP);
+        (reading.prev_syscall, reading.frozen) = (Some(libc::SYS_write), frozen);
+        self
+    }
+
     /// Adds a reading of the switch from `prev`, which was in a system call, to the loop.
     pub fn left_in_call(&mut self, at_us: u64, prev: u32, syscall: i64) -> &mut Self {
         let reading = self.reading(at_us, 0);

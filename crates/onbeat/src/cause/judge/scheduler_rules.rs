@@ -3,9 +3,10 @@
 
 use onbeat_rt::Instant;
 
+use super::policy_change::PolicyChange;
 use super::{Judge, ORDINARY_STEP_NS};
 use crate::cause::event::{KernelEvent, Thread};
-use crate::cause::kind::CauseKind;
+use crate::cause::kind::{CauseKind, Culprit};
 use crate::cause::timeline::{CpuActivity, LoopSpan};
 
 /// A timer function that ends a hold runs at most this time before the loop does, in nanoseconds.
@@ -26,6 +27,8 @@ pub(super) struct SchedulerHold {
     pub(super) from: Instant,
     pub(super) kind: CauseKind,
     pub(super) evidence: String,
+    /// The real-time thread that used up the time of all.
+    pub(super) culprit: Option<Culprit>,
 }
 
 impl Judge<'_> {
@@ -39,8 +42,12 @@ impl Judge<'_> {
     }
 
     /// Returns the hold in a span in which the loop was runnable, if there is one.
-    pub(super) fn scheduler_hold(&self, span: &LoopSpan) -> Option<SchedulerHold> {
-        if !self.is_real_time() {
+    pub(super) fn scheduler_hold(
+        &self,
+        span: &LoopSpan,
+        changed: Option<&PolicyChange>,
+    ) -> Option<SchedulerHold> {
+        if !self.is_real_time() || changed.is_some_and(PolicyChange::is_ordinary) {
             return self.quota(span);
         }
 
@@ -90,7 +97,10 @@ impl Judge<'_> {
             )
         };
 
-        Some(SchedulerHold { from, kind, evidence: evidence.to_owned() })
+        Some(self.with_the_budget(
+            SchedulerHold { from, kind, evidence: evidence.to_owned(), culprit: None },
+            span.cpu,
+        ))
     }
 
     /// Returns the hold of an ordinary loop by a CPU quota: the kernel counted at least half of the
@@ -98,8 +108,9 @@ impl Judge<'_> {
     /// a CPU that was idle already may just be slow to wake.
     fn quota(&self, span: &LoopSpan) -> Option<SchedulerHold> {
         let waited_ns = span.to.ns_since(span.from);
-        let hold =
-            |from, evidence| Some(SchedulerHold { from, kind: CauseKind::CpuQuota, evidence });
+        let hold = |from, evidence| {
+            Some(SchedulerHold { from, kind: CauseKind::CpuQuota, evidence, culprit: None })
+        };
         match self.counters.throttled_ns {
             Some(ns) if ns > 0 && ns >= waited_ns / 2 && waited_ns >= LEAST_HOLD_NS => {
                 let ms = ns as f64 / 1e6;

@@ -13,7 +13,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use super::super::companion::Companion;
 use super::super::error::ProbeError;
 use super::effects::{EffectTally, Observer, SeenEffect};
-use super::generator::{Commands, EdgeThread, Generator};
+use super::generator::{Commands, EdgeThread, Generator, LateEdges};
 use super::{Failures, Input, Marks, Output, PortAddress};
 use crate::record::{Recorder, Series};
 use crate::thread::ThreadRequest;
@@ -179,7 +179,7 @@ impl Companion for PortCompanion {
     }
 
     fn end(&mut self) -> Vec<String> {
-        let left_out: u64 = self.makers.iter_mut().map(EdgeThread::end).sum();
+        let late: Vec<LateEdges> = self.makers.iter_mut().map(EdgeThread::end).collect();
         let made: u64 = self.makers.iter().map(EdgeThread::made).sum();
         if let Some(eye) = &mut self.eye {
             eye.close();
@@ -193,11 +193,7 @@ impl Companion for PortCompanion {
             ));
         }
 
-        if left_out > 0 {
-            sentences.push(format!(
-                "the generator was itself late and left {left_out} edges out; they are in no count"
-            ));
-        }
+        sentences.extend(late.iter().filter_map(LateEdges::words));
 
         let passed_over = self.passed_over.get();
         // Where the output is observed, the tally of effects reports them.

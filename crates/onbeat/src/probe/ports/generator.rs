@@ -65,9 +65,9 @@ impl Generator {
         };
 
         let made = EdgeCount::default();
-        let task = Box::new(GenerateEdges { marks, output, made: made.clone() });
-        let fifo = setting.thread.fifo;
         let period_ns = setting.period_ns;
+        let task = Box::new(GenerateEdges { marks, output, made: made.clone(), period_ns });
+        let fifo = setting.thread.fifo;
         let phase = Some(setting.phase);
         Ok((input, Some(Self(EdgeThreadPlan { task, fifo, period_ns, phase, made }))))
     }
@@ -94,20 +94,90 @@ struct EdgeThreadPlan {
     made: EdgeCount,
 }
 
-/// The number of edges that were made, and of those that were left out because the thread was late.
+/// The number of edges that were made, of those that were late, and of those that were left out
+/// because the thread was late.
 #[derive(Clone, Debug, Default)]
-pub struct EdgeCount(Arc<(AtomicU64, AtomicU64)>);
+pub struct EdgeCount(Arc<EdgeNumbers>);
+
+#[derive(Debug, Default)]
+struct EdgeNumbers {
+    made: AtomicU64,
+    left_out: AtomicU64,
+    late: AtomicU64,
+    latest_ns: AtomicU64,
+}
+
+/// Edges of a generator that was itself late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct LateEdges {
+    /// Edges that were made.
+    pub(super) made: u64,
+    /// Of these, edges that were made later than [`Self::limit_ns`] after their instant.
+    pub(super) late: u64,
+    /// The latest of all, in nanoseconds.
+    pub(super) latest_ns: u64,
+    /// Edges that were never made.
+    pub(super) left_out: u64,
+    /// The period over [`LATE_PART`].
+    pub(super) limit_ns: u64,
+}
+
+/// An edge is late when it is made later than the period over this after its instant: where edges
+/// come in relation to the loop's other work has then changed.
+const LATE_PART: u64 = 10;
+
+impl LateEdges {
+    /// Returns what is to be said of them; `None` if all were made in time.
+    pub(super) fn words(&self) -> Option<String> {
+        let Self { made, late, latest_ns, left_out, limit_ns } = *self;
+        if late == 0 && left_out == 0 {
+            return None;
+        }
+
+        let us = |ns: u64| ns as f64 / 1e3;
+        let left_out = match left_out {
+            0 => String::new(),
+            1 => ", and left 1 edge out, which is in no count".to_owned(),
+            n => format!(", and left {n} edges out, which are in no count"),
+        };
+        Some(format!(
+            "the generator was itself late: it made {late} of {made} edges more than {:.1} us after their instants, the latest by {:.1} us{left_out}; \
+             each edge counts from when it was made",
+            us(limit_ns),
+            us(latest_ns)
+        ))
+    }
+}
 
 impl EdgeCount {
     /// Counts an edge and returns its number, from 0.
     pub(in crate::probe) fn add(&self) -> u64 {
-        self.0.0.fetch_add(1, Ordering::Relaxed)
+        self.0.made.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Counts how late an edge was made, and the edges before it that were not made at all.
+    fn was_late(&self, late_ns: u64, period_ns: u64, left_out: u64) {
+        let numbers = &self.0;
+        numbers.left_out.fetch_add(left_out, Ordering::Relaxed);
+        numbers.latest_ns.fetch_max(late_ns, Ordering::Relaxed);
+        numbers.late.fetch_add(u64::from(late_ns > period_ns / LATE_PART), Ordering::Relaxed);
+    }
+
+    fn late_edges(&self, period_ns: u64) -> LateEdges {
+        let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        LateEdges {
+            made: read(&self.0.made),
+            late: read(&self.0.late),
+            latest_ns: read(&self.0.latest_ns),
+            left_out: read(&self.0.left_out),
+            limit_ns: period_ns / LATE_PART,
+        }
     }
 
     /// Returns the number of edges or commands that were made.
     #[must_use]
     pub fn get(&self) -> u64 {
-        self.0.0.load(Ordering::Relaxed)
+        self.0.made.load(Ordering::Relaxed)
     }
 }
 
@@ -158,7 +228,8 @@ impl EdgeThreadPlan {
         };
         let plan = self.plan(Monotonic.now(), tick);
         let body = move || {
-            // Its own lateness moves its edges and no figure: each edge is stamped when it is made.
+            // Its own lateness moves its edges and no figure: each edge is stamped when it is made,
+            // and late ones are counted.
             let _ = ThreadRequest { fifo, cpu: None, lock_memory: false, dma_latency_us: None }
                 .prepare_thread();
             self.task.make(&plan, &over);
@@ -166,7 +237,8 @@ impl EdgeThreadPlan {
 
         let thread = thread::Builder::new().name(name.to_owned()).spawn(body);
         let thread = thread.map_err(|source| ProbeError::Thread { what: name, source })?;
-        Ok(EdgeThread { stop, thread: Some(thread), made: self.made })
+        let period_ns = self.period_ns;
+        Ok(EdgeThread { stop, thread: Some(thread), made: self.made, period_ns })
     }
 }
 
@@ -176,6 +248,7 @@ pub(super) struct EdgeThread {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     made: EdgeCount,
+    period_ns: u64,
 }
 
 impl EdgeThread {
@@ -188,13 +261,13 @@ impl EdgeThread {
         self.made.get()
     }
 
-    /// Ends the thread, and returns the number of edges that it left out because it was late.
-    pub(super) fn end(&mut self) -> u64 {
+    /// Ends the thread, and returns its late edges.
+    pub(super) fn end(&mut self) -> LateEdges {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        self.made.0.1.load(Ordering::Relaxed)
+        self.made.late_edges(self.period_ns)
     }
 }
 
@@ -209,13 +282,15 @@ struct GenerateEdges {
     marks: Marks,
     output: Output,
     made: EdgeCount,
+    period_ns: u64,
 }
 
 impl Task for GenerateEdges {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
         let index = self.made.add();
-        self.made.0.1.fetch_add(cycle.skipped, Ordering::Relaxed);
-        self.marks.set(index, Monotonic.now());
+        let now = Monotonic.now();
+        self.made.was_late(now.ns_since(cycle.release), self.period_ns, cycle.skipped);
+        self.marks.set(index, now);
         // An edge whose write fails is missing at the input, and counted there as skipped.
         let _ = self.output.set(index as u8);
         Flow::Continue
@@ -322,6 +397,7 @@ mod tests {
                 marks,
                 output: Output::on_bytes(write),
                 made: EdgeCount::default(),
+                period_ns: 2_000_000,
             });
             EdgeThreadPlan {
                 task,
@@ -341,5 +417,36 @@ mod tests {
             "250 us behind the tick"
         );
         assert_eq!(first(None), now.plus_ns(3 * LEAD_NS));
+    }
+
+    #[test]
+    fn a_generator_counts_its_own_late_edges() {
+        let made = EdgeCount::default();
+        let (_read, write) = super::super::companion::pipe().expect("a pipe");
+        let period_ns = 2_000_000;
+        let mut task = GenerateEdges {
+            marks: Marks::default(),
+            output: Output::on_bytes(write),
+            made: made.clone(),
+            period_ns,
+        };
+        assert_eq!(made.late_edges(period_ns).words(), None);
+        // Its first edge is due 100 ms ago.
+        let plan = Plan {
+            period_ns,
+            first_release: Monotonic.now().minus_ns(100_000_000),
+            deadline_ns: period_ns,
+            releases: 60,
+            wait: Wait::Sleep,
+            on_overrun: OnOverrun::SkipKeepPhase,
+        };
+        task.make(&plan, &AtomicBool::new(false));
+
+        let late = made.late_edges(period_ns);
+        assert!(late.late >= 1 && late.left_out >= 40 && late.made >= late.late, "{late:?}");
+        assert!(late.made + late.left_out <= 60 && late.latest_ns >= 100_000_000, "{late:?}");
+        let words = late.words().expect("late edges");
+        assert!(words.contains("more than 200.0 us after their instants"), "{words}");
+        assert!(words.contains(&format!("left {} edges out", late.left_out)), "{words}");
     }
 }

@@ -12,7 +12,8 @@
 //!    below, the shape is that of the upper half of the peaks too, and no gap divides the largest
 //!    peaks from the others.
 //! 4. The level exceeded once per mission on average, with a 95 % interval by profile likelihood
-//!    that allows for the number of peaks as well.
+//!    that allows for the number of peaks as well, and for the choice of the threshold by a
+//!    calibration (`pareto`).
 //!
 //! Refused estimates have a reason. A cause that did not occur in the run is in no estimate.
 
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 pub use pareto::Pareto;
 pub use peaks::{BlockMaxima, of_series as stretches_of};
 
+use super::statistics::Statistics;
 use crate::record::{RunFile, Series};
 
 /// Shares of the stretches that thresholds let through, the lowest threshold first.
@@ -122,6 +124,20 @@ pub enum NoEstimate {
     },
 }
 
+impl NoEstimate {
+    /// The same with the largest value as the tables have it.
+    fn with_largest(self, largest_ns: f64) -> Self {
+        match self {
+            Self::MissionTooShort { mission_s, .. } => {
+                Self::MissionTooShort { mission_s, largest_ns }
+            }
+            Self::Wall { .. } => Self::Wall { largest_ns },
+            Self::TooWide { worst_ns, .. } => Self::TooWide { worst_ns, largest_ns },
+            other => other,
+        }
+    }
+}
+
 /// An estimate that passed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
@@ -214,19 +230,28 @@ pub fn of_series(run: &RunFile, series: Series, mission_s: f64) -> Extremes {
         return without_times(run, series, mission_s);
     }
 
-    let estimate = estimate(&stretches, mission_s).map(|estimate| with_curve(estimate, &stretches));
+    // Steps of the trend have their largest values to within 0.8 %; the run's own is exact.
+    let largest_ns = largest_of(run, series).map_or_else(|| stretches.largest(), |ns| ns as f64);
+    let estimate = estimate(&stretches, mission_s)
+        .map(|estimate| with_curve(estimate, &stretches))
+        .map_err(|refusal| refusal.with_largest(largest_ns));
     let sentence = match &estimate {
-        Ok(estimate) => words::of(estimate, series, stretches.largest()),
+        Ok(estimate) => words::of(estimate, series, largest_ns),
         Err(refusal) => words::refused(refusal, mission_s),
     };
 
-    Extremes { mission_s, estimate: estimate.ok(), largest_ns: stretches.largest(), sentence }
+    Extremes { mission_s, estimate: estimate.ok(), largest_ns, sentence }
+}
+
+/// The largest value of a series, the same one as in the tables.
+fn largest_of(run: &RunFile, series: Series) -> Option<u64> {
+    let statistics = Statistics::new(&run.distribution(series), &run.moments(series));
+    statistics.map(|statistics| statistics.max_ns)
 }
 
 /// Largest values without times are no peaks.
 fn without_times(run: &RunFile, series: Series, mission_s: f64) -> Extremes {
-    let largest_ns =
-        run.distribution(series).buckets().last().map_or(0.0, |bucket| bucket.high_ns() as f64);
+    let largest_ns = largest_of(run, series).unwrap_or(0) as f64;
     let sentence =
         words::without_times(run.import.as_ref().map(|import| import.format.as_str()), series);
     Extremes { mission_s, estimate: None, largest_ns, sentence }

@@ -4,9 +4,16 @@
 /// Range of shapes that are fitted. Below −1/2 maximum likelihood is not regular (Smith, 1985);
 /// above 1 the mean does not exist.
 const SHAPES: (f64, f64) = (-0.5, 1.0);
-/// Half of the 95 % point of chi-square with one degree of freedom: how far likelihood falls at the
-/// ends of an interval.
-const FALL: f64 = 1.920_7;
+/// How far the logarithm of the likelihood falls at the lower and the upper end of a 95 % interval.
+///
+/// Half of the 95 % point of chi-square with one degree of freedom, 1.92, holds for one sample of
+/// many values with a threshold given beforehand. Here the threshold is the lowest at which the fit
+/// passes, and the tail is a Pareto distribution in the limit only: intervals with 1.92 hold 90 % of
+/// the truths, and 9 of 10 misses are truths above them. These two were calibrated by simulation:
+/// 600, 1,000, 3,600 and 6,000 stretches of exponential, power, lognormal, Weibull, ending and
+/// bursty series, missions of 8, 10 and 50 runs, 100 of each; 97 % and more of each kind are held.
+const FALL_BELOW: f64 = 2.2;
+const FALL_ABOVE: f64 = 3.0;
 const GOLDEN: f64 = 0.618_033_988_75;
 /// Upper 10 % points of the Anderson–Darling statistic when both parameters were fitted by
 /// likelihood, by shape; own simulation of 10,000 samples of 200 for each. For shape 0 Choulakian
@@ -125,15 +132,14 @@ impl Pareto {
         most: f64,
     ) -> Option<(f64, f64)> {
         let (fewest, _, most_times) = times;
-        let enough = self.ln_likelihood - FALL;
-        let at = |level: f64, times: f64| {
-            profile(excesses, level, times).is_some_and(|value| value >= enough)
+        let at = |level: f64, times: f64, fall: f64| {
+            profile(excesses, level, times).is_some_and(|value| value >= self.ln_likelihood - fall)
         };
         let estimate = self.once_in(times.1);
         let largest = excesses.iter().copied().fold(0.0, f64::max);
         let mut high = self.once_in(most_times);
         let mut step = 0.05 * high.max(largest);
-        while at(high + step, most_times) {
+        while at(high + step, most_times, FALL_ABOVE) {
             high += step;
             step *= 1.6;
             if high > most {
@@ -141,15 +147,15 @@ impl Pareto {
             }
         }
 
-        let high = boundary(high, high + step, |level| at(level, most_times));
+        let high = boundary(high, high + step, |level| at(level, most_times, FALL_ABOVE));
         let mut low = self.once_in(fewest).min(estimate);
         let mut fall = 0.03 * low;
-        while low - fall > 0.0 && at(low - fall, fewest) {
+        while low - fall > 0.0 && at(low - fall, fewest, FALL_BELOW) {
             low -= fall;
             fall *= 1.5;
         }
 
-        let low = boundary(low, (low - fall).max(0.0), |level| at(level, fewest));
+        let low = boundary(low, (low - fall).max(0.0), |level| at(level, fewest, FALL_BELOW));
         Some((low, high))
     }
 }

@@ -171,13 +171,23 @@ pub fn of_series(run: &RunFile, series: Series) -> Modes {
         modes.found = tied::joined(std::mem::take(&mut modes.found), by_cycles, parted_s);
     }
 
+    let (saturated, found) = modes.found.into_iter().partition(is_saturation);
+    modes.found = found;
     modes.found.sort_by(|a, b| (b.size_ns * b.share).total_cmp(&(a.size_ns * a.share)));
     for mode in &mut modes.found {
         mode.sentence = words::of(mode, modes.step_s);
     }
 
+    let saturated: Vec<Mode> = saturated;
     modes.sentence = words::in_all(&modes);
+    modes.sentence.push_str(&words::saturation(&saturated));
     modes
+}
+
+/// Whether a mode makes cycles later than it is apart: the next time would come before this one is
+/// over. Such a loop cannot keep up; nothing disturbs it now and then.
+fn is_saturation(mode: &Mode) -> bool {
+    mode.size_ns >= mode.period_s * 1e9
 }
 
 /// How far samples are apart.

@@ -29,6 +29,11 @@ const BESIDE: f64 = 1.2;
 /// Instants of at least this part of a mode's size belong to it.
 const SAME_SIZE: f64 = 0.5;
 
+/// The share of its periods in which a mode is nearly always, and the part of it in which what
+/// chance adds elsewhere is nearly never.
+const NEARLY_ALWAYS: f64 = 0.8;
+const NEARLY_NEVER: f64 = 0.34;
+
 /// A mode of single cycles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Single {
@@ -105,6 +110,7 @@ fn clearest(events: &[LateInstant], set: (f64, f64), measured: &MeasuredSteps) -
     tried.truncate(MOST_CANDIDATES);
     let own = tried.into_iter().map(|comes| own_period(&times, comes, measured));
     let clearest = own.min_by(|a, b| a.ln_chance.total_cmp(&b.ln_chance)).filter(Comes::is_real);
+    let clearest = clearest.map(|comes| whole_period(&times, comes, measured));
 
     clearest.or_else(|| rapid.iter().find_map(|period_s| wandering(&times, *period_s, measured)))
 }
@@ -150,6 +156,34 @@ fn own_period(times: &[f64], comes: Comes, measured: &MeasuredSteps) -> Comes {
     }
 
     best
+}
+
+/// A part of a mode's own period holds all of the mode too, and what other modes happen to add there:
+/// beside them it is the clearer one. Where one of every few times is nearly always there and the
+/// others are nearly never, the period is that many times as long.
+fn whole_period(times: &[f64], comes: Comes, measured: &MeasuredSteps) -> Comes {
+    let could_of = |comes: &Comes| match comes.period_s < measured.step_s {
+        true => measured.steps(),
+        false => comes::windows(comes, measured).count(),
+    };
+    let could = could_of(&comes);
+    let mut whole = MULTIPLES.filter_map(|m| {
+        let period_s = comes.period_s * m as f64;
+        if period_s < measured.step_s || period_s > measured.longest_s * 1.1 {
+            return None;
+        }
+
+        let of_one = polished(times, comes::at(times, period_s, measured)?, measured);
+        let of_one_could = could_of(&of_one).max(1);
+        let there = of_one.inside as f64 / of_one_could as f64;
+        let others = comes.inside.saturating_sub(of_one.inside) as f64
+            / could.saturating_sub(of_one_could).max(1) as f64;
+        let is_whole = there >= NEARLY_ALWAYS && others <= NEARLY_NEVER * there;
+        (is_whole && of_one.is_real()).then_some(of_one)
+    });
+
+    // The largest of them that is, because what is every fourth time is every second one too.
+    whole.next_back().unwrap_or(comes)
 }
 
 /// The same with the period that fits the instants in it best (least squares over their numbers).

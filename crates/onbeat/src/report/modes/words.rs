@@ -78,6 +78,19 @@ pub(super) fn in_all(modes: &Modes) -> String {
     }
 }
 
+/// What is to be said of cycles that are later than they are apart; empty if there are none.
+pub(super) fn saturation(modes: &[Mode]) -> String {
+    let Some(worst) = modes.iter().max_by(|a, b| a.size_ns.total_cmp(&b.size_ns)) else {
+        return String::new();
+    };
+    format!(
+        " Saturation: cycles every {} are {} late, which is longer than that; the loop could not keep up, and this is no \
+         periodic interference.",
+        length(worst.period_s),
+        time(worst.size_ns, Letters::Ascii)
+    )
+}
+
 /// Why a run without steps cannot be searched.
 pub(super) fn without_a_trend(run: &RunFile, series: Series) -> String {
     let why = match &run.import {
