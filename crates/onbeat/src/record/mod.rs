@@ -35,6 +35,7 @@ mod joint_steps;
 mod moments;
 mod motion;
 mod note;
+mod outages;
 mod packets;
 mod past;
 mod recorder;
@@ -73,6 +74,7 @@ pub use note::{
     FindingNote, Header, Interval, LimitNote, LoadEvent, Maxima, Note, Remark, Resume, SpikeNote,
     Stall, StepNote, SweepNote,
 };
+pub use outages::{Joining, LateNote, OutageSums, PARTS, Watch};
 pub use packets::{
     AnswerTimes, AnsweredCycle, CycleAnswers, CycleTally, DevicePackets, InterfaceDrops,
     KernelDrops, PacketAccount, PredictedAnswers, PredictedDevice, RoundTripTally,

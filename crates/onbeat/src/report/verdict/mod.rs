@@ -4,6 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+mod looks;
+mod outages;
+mod quantile;
+mod rule;
+
+pub use looks::looks;
+pub use outages::{BATCHES, Outages};
+pub use rule::{Bounds, LEVEL, MOST_TIMES_LONGER, Rule, Side, UNSEEN, gap};
+
 use super::binomial::{lower_bound, needed_with, needed_with_none_over, upper_bound};
 use super::units::{Letters, count, one_in, percent, time_ns};
 use crate::record::{Distribution, RunFile, Series, Stall};
