@@ -74,7 +74,7 @@ pub use note::{
     FindingNote, Header, Interval, LimitNote, LoadEvent, Maxima, Note, Remark, Resume, SpikeNote,
     Stall, StepNote, SweepNote,
 };
-pub use outages::{Joining, LateNote, OutageSums, PARTS, Watch};
+pub use outages::{Joining, LateNote, OutageSums, PARTS, Watch, gap};
 pub use packets::{
     AnswerTimes, AnsweredCycle, CycleAnswers, CycleTally, DevicePackets, InterfaceDrops,
     KernelDrops, PacketAccount, PredictedAnswers, PredictedDevice, RoundTripTally,

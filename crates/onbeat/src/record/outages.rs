@@ -27,6 +27,30 @@ pub struct Watch {
     pub gap: u64,
 }
 
+impl Watch {
+    /// Of a limit that at least `at` percent of the releases are to meet.
+    #[must_use]
+    pub fn of_limit(on: Series, limit_ns: u64, at: f64) -> Self {
+        Self { on, limit_ns, gap: gap((100.0 - at) / 100.0) }
+    }
+
+    /// The half, the quarter, the eighth and the sixteenth of it: how long outages last where the
+    /// limit itself has none or few.
+    pub fn parts(self) -> impl Iterator<Item = Self> {
+        (1..=4).map(move |halved| Self { limit_ns: self.limit_ns >> halved, ..self })
+    }
+}
+
+/// The gap of outages at a rate that is allowed: late releases at most this many releases apart are
+/// one outage.
+///
+/// A tenth of the mean distance between late releases that come singly at just this rate, so that
+/// these are joined rarely.
+#[must_use]
+pub fn gap(allowed: f64) -> u64 {
+    if allowed > 0.0 { ((0.1 / allowed).round() as u64).max(1) } else { 1 }
+}
+
 /// Outages as sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutageSums {
@@ -113,17 +137,74 @@ impl Joining {
 
 /// Outages in an interval of a recording, of one [`Watch`].
 ///
-/// An outage stands in the interval in which it is known to have ended, a late release in its own.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// An outage stands in the interval in which it is known to have ended: where the next one begins,
+/// or the block ends. A late release stands in its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LateNote {
-    /// Which of the run's watches, from 0.
-    pub watch: usize,
-    /// Outages that ended.
+    /// What is watched.
     #[serde(flatten)]
+    pub watch: Watch,
+    /// Outages that ended; absent without any.
+    #[serde(default, skip_serializing_if = "is_none_ended")]
     pub ended: OutageSums,
-    /// Late releases in each tenth of the interval; empty without any.
+    /// Late releases by tenth of an interval, from the first tenth that these lines count to the
+    /// last one; absent without any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tenths: Vec<u64>,
+}
+
+fn is_none_ended(ended: &OutageSums) -> bool {
+    *ended == OutageSums::default()
+}
+
+/// One watch of a run that is being recorded.
+pub(super) struct WatchTally {
+    watch: Watch,
+    joining: Joining,
+    tenths: [u64; PARTS],
+    is_any: bool,
+}
+
+impl WatchTally {
+    pub(super) fn new(watch: Watch) -> Self {
+        Self { watch, joining: Joining::new(watch.gap), tenths: [0; PARTS], is_any: false }
+    }
+
+    /// Counts a value of a release at `place` of its block, in this tenth of the interval.
+    #[inline]
+    pub(super) fn count(&mut self, series: Series, ns: u64, (place, tenth): (u64, usize)) {
+        if ns > self.watch.limit_ns && series == self.watch.on {
+            self.late((place, tenth));
+        }
+    }
+
+    /// Counts a release that was skipped where that alone is late.
+    pub(super) fn skipped(&mut self, at: (u64, usize)) {
+        if self.watch.on.is_late_when_skipped() {
+            self.late(at);
+        }
+    }
+
+    fn late(&mut self, (place, tenth): (u64, usize)) {
+        self.joining.late(place, 1);
+        self.tenths[tenth.min(PARTS - 1)] += 1;
+        self.is_any = true;
+    }
+
+    /// The block ends: an outage does not go on in the next one.
+    pub(super) fn part(&mut self) {
+        self.joining.part();
+    }
+
+    /// What was counted since this was asked last, from tenth `first` to tenth `last`.
+    pub(super) fn take(&mut self, first: usize, last: usize) -> LateNote {
+        let ended = self.joining.take();
+        let tenths = std::mem::replace(&mut self.tenths, [0; PARTS]);
+        let is_any = std::mem::replace(&mut self.is_any, false);
+        let last = last.clamp(first, PARTS - 1);
+        let tenths = if is_any { tenths[first.min(last)..=last].to_vec() } else { Vec::new() };
+        LateNote { watch: self.watch, ended, tenths }
+    }
 }
 
 #[cfg(test)]
@@ -143,8 +224,17 @@ mod tests {
         let three = OutageSums { outages: 3, late: 8, squares: 26, largest: 4 };
         assert_eq!(joined(3, &places), three);
         assert_eq!(joined(1, &places).outages, 5);
-        assert_eq!(joined(30, &places), OutageSums { outages: 1, late: 8, squares: 64, largest: 8 });
+        assert_eq!(
+            joined(30, &places),
+            OutageSums { outages: 1, late: 8, squares: 64, largest: 8 }
+        );
         assert_eq!(joined(3, &[]), OutageSums::default());
+    }
+
+    #[test]
+    fn gaps_are_a_tenth_of_the_distance_at_the_allowed_rate() {
+        assert_eq!([0.01, 0.001, 0.5, 0.0].map(gap), [10, 100, 1, 1]);
+        assert_eq!(Watch::of_limit(Series::ResponseTime, 5, 99.9).gap, 100);
     }
 
     #[test]
