@@ -10,6 +10,10 @@ pub(super) fn of(mode: &Mode, step_s: f64) -> String {
     let every = every(mode);
     let single = if mode.period_cycles > 0.0 { "cycles" } else { "samples" };
     let what = match mode.lifts {
+        // Each would begin before the one before it is over.
+        _ if mode.size_ns > mode.period_s * 1e9 => format!(
+            "saturated: +{size}, longer than the {every} after which it recurs, so that the loop is behind all the time"
+        ),
         Lifts::Most => format!("+{size} for {} every {every}", length(mode.duration_s)),
         Lifts::Some => {
             format!("+{size} in the slowest tenth for {} every {every}", length(mode.duration_s))
@@ -99,4 +103,32 @@ pub(super) fn too_short(steps: usize, step_s: f64) -> String {
         length(step_s),
         super::search::LEAST_STEPS
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::PhasePlot;
+    use super::*;
+
+    #[test]
+    fn a_disturbance_longer_than_its_period_is_saturation() {
+        let mode = |size_ns: f64| Mode {
+            period_s: 0.0125,
+            period_cycles: 12.5,
+            size_ns,
+            lifts: Lifts::Single,
+            duration_s: 0.0125,
+            share: 0.08,
+            seen: 90,
+            periods: 100,
+            first_s: 0.0,
+            tied: Tied::Undecided,
+            phase: PhasePlot::default(),
+            sentence: String::new(),
+        };
+        let words = of(&mode(49_800_000.0), 0.1);
+        assert!(words.starts_with("saturated: +49.8 ms, longer than the 12.5 ms"), "{words}");
+        let words = of(&mode(4_000.0), 0.1);
+        assert!(words.starts_with("+4 us in single cycles every 12.5 ms (12.5 cycles)"), "{words}");
+    }
 }
