@@ -84,7 +84,8 @@ fn at_most(share: f64, runs: usize) -> f64 {
 fn at_least(known_percent: f64, runs: usize) -> f64 {
     let known = known_percent / 100.0;
     let chance = (0.25 / runs as f64).sqrt();
-    known - 0.05 - if is_long() { 0.0 } else { 3.0 * chance }
+    // The table has a standard error of 1.4 points itself.
+    known - 0.05 - 0.014 - if is_long() { 0.0 } else { 3.0 * chance }
 }
 
 #[test]
@@ -92,7 +93,7 @@ fn at_the_allowed_rate_hardly_a_verdict_is_wrong_and_clear_ones_are_given() {
     let (runs, lengths) = if is_long() {
         (2_000, vec![5_000, 20_000, 100_000, 600_000])
     } else {
-        (150, vec![5_000, 20_000, 100_000])
+        (100, vec![5_000, 20_000, 100_000])
     };
 
     let mut cells: Vec<(Law, u64, f64)> = Vec::new();
@@ -148,7 +149,14 @@ fn looked_at(law: Law, allowed: f64, times: f64, runs: usize) -> Rates {
 #[test]
 fn looking_is_free() {
     let runs = if is_long() { 2_000 } else { 120 };
-    let laws = [Law::Single, Law::Bursts(5.0), Law::Bursts(20.0), Law::Bursts(100.0), Law::Pareto(2.5), Law::Pareto(1.6)];
+    let laws = [
+        Law::Single,
+        Law::Bursts(5.0),
+        Law::Bursts(20.0),
+        Law::Bursts(100.0),
+        Law::Pareto(2.5),
+        Law::Pareto(1.6),
+    ];
     for law in laws {
         let same = looked_at(law, 0.01, 1.0, runs);
         println!("looking, {law:?}: {}", same.words());

@@ -4,8 +4,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use onbeat::record::Joining;
-use onbeat::report::verdict::{BATCHES, Outages, Rule, Side, gap};
+use onbeat::record::{Joining, gap};
+use onbeat::report::verdict::{BATCHES, Outages, Rule, Side};
 
 /// How late releases come.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -126,12 +126,12 @@ fn drawn(law: Law, releases: u64, rate: f64, random: &mut fastrand::Rng) -> Vec<
             let of = |place: u64| 0.5 + place as f64 / releases as f64;
             thinned(releases, 1.5 * rate, random, |place| of(place) / 1.5)
         }
-        Law::Bursts(mean) => renewed(releases, mean, rate, random, |random| geometric(mean, random)),
-        Law::Pareto(index) => {
-            renewed(releases, zeta(index), rate, random, |random| {
-                (1.0 - random.f64()).powf(-1.0 / index).min(1e12) as u64
-            })
+        Law::Bursts(mean) => {
+            renewed(releases, mean, rate, random, |random| geometric(mean, random))
         }
+        Law::Pareto(index) => renewed(releases, zeta(index), rate, random, |random| {
+            (1.0 - random.f64()).powf(-1.0 / index).min(1e12) as u64
+        }),
         Law::Holes => with_holes(releases, rate, random),
         Law::Periodic(size) => {
             let period = size as f64 / rate;

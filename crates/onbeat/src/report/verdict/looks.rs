@@ -22,7 +22,10 @@ mod tests {
 
     #[test]
     fn looks_are_half_as_far_apart_as_the_run_is_long_and_end_with_it() {
-        assert_eq!(looks(300.0), [10.0, 14.0, 20.0, 28.0, 40.0, 57.0, 80.0, 113.0, 160.0, 226.0, 300.0]);
+        assert_eq!(
+            looks(300.0),
+            [10.0, 14.0, 20.0, 28.0, 40.0, 57.0, 80.0, 113.0, 160.0, 226.0, 300.0]
+        );
         assert_eq!(looks(10.0), [10.0]);
         assert_eq!(looks(2.5), [2.5], "a short run is looked at once");
     }

@@ -4,18 +4,22 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+mod evidence;
 mod looks;
 mod outages;
 mod quantile;
 mod rule;
+mod sentence;
 
 pub use looks::looks;
 pub use outages::{BATCHES, Outages};
-pub use rule::{Bounds, LEVEL, MOST_TIMES_LONGER, Rule, Side, UNSEEN, gap};
+pub use rule::{Bounds, LEVEL, MOST_TIMES_LONGER, Rule, Side, UNSEEN};
 
-use super::binomial::{lower_bound, needed_with, needed_with_none_over, upper_bound};
-use super::units::{Letters, count, one_in, percent, time_ns};
-use crate::record::{Distribution, RunFile, Series, Stall};
+use evidence::{Below, Evidence, Joined};
+use sentence::Judged;
+
+use super::units::{Letters, count, time_ns};
+use crate::record::{OutageSums, RunFile, Series, Stall};
 
 /// A limit to hold: at least `at` percent of `on` at or below `limit_ns`.
 pub type Limit = crate::record::LimitNote;
@@ -36,13 +40,14 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The exit status of a command with a limit: 0 for PASS, 1 for FAIL, 2 for INCONCLUSIVE.
+    /// The exit status of a command with a limit: 0 for PASS, 1 for FAIL, 3 for INCONCLUSIVE; 2 says
+    /// that it could not run.
     #[must_use]
     pub const fn exit_status(self) -> u8 {
         match self {
             Self::Pass => 0,
             Self::Fail => 1,
-            Self::Inconclusive => 2,
+            Self::Inconclusive => 3,
         }
     }
 
@@ -58,12 +63,15 @@ impl Outcome {
 }
 
 /// The verdict on a limit in one run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The outcome.
     pub outcome: Outcome,
     /// Number of releases over the limit.
     pub over: u64,
+    /// Number of outages that they came in.
+    #[serde(default)]
+    pub outages: u64,
     /// Number of samples that may be over it: they are in a bucket of the source that reaches
     /// beyond the limit. Only in imported runs.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -74,8 +82,21 @@ pub struct Verdict {
     /// How many releases with none over suffice for [`Outcome::Pass`]; 1 when the limit is for all
     /// of them, because then no number proves it.
     pub needed: u64,
+    /// The smallest rate over the limit that fits the samples.
+    #[serde(default)]
+    pub at_least: f64,
+    /// The largest one.
+    #[serde(default = "one")]
+    pub at_most: f64,
+    /// How many times as long a run would decide, if it goes on like this; `None` for a decided one
+    /// and beyond thirty times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times_longer: Option<f64>,
     /// The result as a sentence.
     pub sentence: String,
+    /// What it rests on, as a sentence; empty where there is nothing to say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub basis: String,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // The signature that serde calls.
@@ -83,17 +104,48 @@ const fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-impl Verdict {
-    /// The largest rate over the limit that fits the samples, at one-sided 95 % confidence.
-    #[must_use]
-    pub fn rate_at_most(&self) -> f64 {
-        upper_bound(self.over + self.unsure, self.releases)
-    }
+const fn one() -> f64 {
+    1.0
+}
 
-    /// The smallest.
-    #[must_use]
-    pub fn rate_at_least(&self) -> f64 {
-        lower_bound(self.over, self.releases)
+/// By what a run is judged.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Judging {
+    /// The limit.
+    pub limit: Limit,
+    /// Verdicts that share the level, so that with 95 % none of them is wrong: the cells of a bench,
+    /// times the looks at a run that ends when it is decided.
+    pub verdicts: usize,
+    /// What is known of outages that were not seen.
+    pub unseen: Unseen,
+}
+
+/// The mean size of an outage that was not seen yet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Unseen {
+    /// Nothing is known of it: [`UNSEEN`].
+    Assumed,
+    /// That of outages under the same load, in releases.
+    Seen(f64),
+}
+
+impl From<Limit> for Judging {
+    fn from(limit: Limit) -> Self {
+        Self { limit, verdicts: 1, unseen: Unseen::Assumed }
+    }
+}
+
+impl Judging {
+    fn rule(&self, evidence: &Evidence) -> Rule {
+        let rule = Rule::new(allowed_rate(self.limit)).shared_by(self.verdicts);
+        match (evidence.joined, evidence.shorter_below(), self.unseen) {
+            (Joined::Never, ..) => rule.with_unseen(1.0),
+            (_, Some(Below { largest, .. }), _) => {
+                rule.with_unseen((largest as f64).max(LEAST_UNSEEN))
+            }
+            (_, None, Unseen::Seen(size)) => rule.with_unseen(size.min(UNSEEN)),
+            (_, None, Unseen::Assumed) => rule,
+        }
     }
 }
 
@@ -104,20 +156,67 @@ impl Verdict {
 /// have been over and might not: they count against either outcome. So do samples of an imported
 /// run in a cell that reaches beyond the limit.
 #[must_use]
-pub fn judge(run: &RunFile, limit: Limit) -> Verdict {
-    let limit = on_all_releases(run, limit);
-    let tally = OverCount::from_run(run, limit);
-    let allowed = allowed_rate(limit);
-    let outcome = tally.outcome(allowed);
+pub fn judge(run: &RunFile, by: impl Into<Judging>) -> Verdict {
+    let by: Judging = by.into();
+    let judging = Judging { limit: on_all_releases(run, by.limit), ..by };
+    let evidence = Evidence::of(run, judging.limit);
+    let allowed = allowed_rate(judging.limit);
+    let rule = judging.rule(&evidence);
+    let late = evidence.with_open(true);
+    let bounds = Bounds {
+        lower: rule.bounds(&evidence.with_open(false)).lower,
+        upper: rule.bounds(&late).upper,
+    };
+
+    let sums = evidence.outages.sums;
+    let outcome = if evidence.outages.releases == 0 {
+        Outcome::Inconclusive
+    } else if allowed == 0.0 {
+        match (sums.late, evidence.open()) {
+            (0, 0) => Outcome::Pass,
+            (0, _) => Outcome::Inconclusive,
+            _ => Outcome::Fail,
+        }
+    } else if bounds.lower > allowed {
+        Outcome::Fail
+    } else if bounds.upper <= allowed {
+        Outcome::Pass
+    } else {
+        Outcome::Inconclusive
+    };
+
+    let is_open = outcome == Outcome::Inconclusive && allowed > 0.0;
+    let times_longer = if is_open { rule.times_longer(&late) } else { None };
+    let judged =
+        Judged { evidence: &evidence, judging: &judging, rule, outcome, bounds, times_longer };
     Verdict {
         outcome,
-        over: tally.over,
-        unsure: tally.unsure,
-        releases: tally.releases,
-        needed: if allowed > 0.0 { needed_with_none_over(allowed) } else { 1 },
-        sentence: tally.sentence(outcome, limit),
+        over: sums.late,
+        outages: sums.outages,
+        unsure: evidence.unsure,
+        releases: evidence.outages.releases,
+        needed: if allowed > 0.0 { rule.releases_with_none_late() } else { 1 },
+        at_least: bounds.lower,
+        at_most: bounds.upper,
+        times_longer,
+        sentence: judged.sentence(),
+        basis: judged.basis(),
     }
 }
+
+/// The sizes of outages over a limit in several runs, all together: what one that was not seen yet
+/// is like. `None` where none was seen.
+#[must_use]
+pub fn sizes_seen(runs: &[&RunFile], limit: Limit) -> Option<f64> {
+    let sums = runs
+        .iter()
+        .map(|run| Evidence::of(run, on_all_releases(run, limit)).outages.sums)
+        .fold(OutageSums::default(), OutageSums::and);
+    (sums.outages > 0).then(|| (sums.late as f64 / sums.outages as f64).max(LEAST_UNSEEN))
+}
+
+/// An outage that was not seen yet is never taken to be shorter than this, in releases.
+const LEAST_UNSEEN: f64 = 10.0;
 
 /// A limit on wake-up latency is one on all releases: those that were never served are not left out
 /// of it.
@@ -129,12 +228,6 @@ pub(super) fn on_all_releases(run: &RunFile, limit: Limit) -> Limit {
         Series::ReleaseLatency if !is_known => Limit { on: Series::WakeupLatency, ..limit },
         _ => limit,
     }
-}
-
-/// Whether a skipped release is over any limit on this series: what was never served, or never
-/// answered, was late for certain.
-pub(super) const fn is_over_when_skipped(on: Series) -> bool {
-    matches!(on, Series::ResponseTime | Series::ReadWrite)
 }
 
 /// The rate over the limit that is still allowed.
@@ -159,153 +252,6 @@ pub fn limit_in_words(limit: Limit) -> String {
 pub fn missed_in_words(limit: Limit) -> String {
     let comparison = if limit.at >= 100.0 { "not" } else { "fewer than" };
     format!("{comparison} {}", limit_in_words(limit))
-}
-
-/// Counts over a limit, and all counts.
-#[derive(Clone, Copy, Debug)]
-struct OverCount {
-    over: u64,
-    unsure: u64,
-    releases: u64,
-    lost: u64,
-}
-
-impl OverCount {
-    fn from_run(run: &RunFile, limit: Limit) -> Self {
-        if run.import.is_some() {
-            return Self::of_cells(&run.distribution(limit.on), limit.limit_ns);
-        }
-
-        let (mut over, mut releases) = count_over(run, limit.on, limit.limit_ns);
-        if is_over_when_skipped(limit.on) {
-            let skipped = run.distribution(Series::SkippedLatency).count();
-            over += skipped;
-            releases += skipped;
-        }
-
-        let lost = run.intervals.iter().map(|interval| interval.lost).sum();
-        Self { over, unsure: 0, releases, lost }
-    }
-
-    /// The counts of a source with coarse buckets.
-    fn of_cells(cells: &Distribution, limit_ns: u64) -> Self {
-        let wholly_over = cells.buckets().iter().filter(|bucket| bucket.low_ns > limit_ns);
-        let over = wholly_over.map(|bucket| bucket.count).sum();
-        Self { over, unsure: cells.count_astride(limit_ns), releases: cells.count(), lost: 0 }
-    }
-
-    /// Samples on an unknown side of the limit.
-    const fn open(&self) -> u64 {
-        self.lost + self.unsure
-    }
-
-    fn outcome(&self, allowed: f64) -> Outcome {
-        let all = self.releases + self.lost;
-        if self.releases == 0 {
-            Outcome::Inconclusive
-        } else if allowed == 0.0 {
-            match (self.over, self.open()) {
-                (0, 0) => Outcome::Pass,
-                (0, _) => Outcome::Inconclusive,
-                _ => Outcome::Fail,
-            }
-        } else if lower_bound(self.over, all) > allowed {
-            Outcome::Fail
-        } else if upper_bound(self.over + self.open(), all) <= allowed {
-            Outcome::Pass
-        } else {
-            Outcome::Inconclusive
-        }
-    }
-
-    fn sentence(&self, outcome: Outcome, limit: Limit) -> String {
-        let found = self.found(limit);
-        let allowed = allowed_rate(limit);
-        let at_most = upper_bound(self.over + self.open(), self.releases + self.lost);
-        let lost = match self.lost {
-            0 => String::new(),
-            lost => format!("; {} lost samples count against either outcome", count(lost)),
-        };
-
-        let judged = match outcome {
-            _ if self.releases == 0 => "no samples".to_owned(),
-            Outcome::Pass if allowed == 0.0 => {
-                format!("{found}; with 95 % confidence fewer than {} exceed it", one_in(at_most))
-            }
-            Outcome::Pass => {
-                format!(
-                    "{found}; with 95 % confidence at most {} exceed it ({} allowed)",
-                    percent(at_most),
-                    percent(allowed)
-                )
-            }
-            Outcome::Fail if allowed == 0.0 => format!("{found} (none allowed)"),
-            Outcome::Fail => {
-                let rate = self.over as f64 / self.releases as f64;
-                format!("{found} ({}; {} allowed)", percent(rate), percent(allowed))
-            }
-            Outcome::Inconclusive if allowed == 0.0 => {
-                format!("{found} among the recorded samples")
-            }
-            Outcome::Inconclusive => format!("{found}; {}", self.needs(allowed)),
-        };
-
-        let unsure = match self.unsure {
-            0 => String::new(),
-            unsure => format!(
-                "; {} more may exceed it (the limit is inside a bucket of the source)",
-                count(unsure)
-            ),
-        };
-
-        judged + &lost + &unsure
-    }
-
-    /// `none of 60,000 releases is over 100 us`.
-    fn found(&self, limit: Limit) -> String {
-        let (one, many) = match limit.on {
-            Series::ObservedPeriod => ("period", "periods"),
-            Series::ExecutionTime | Series::SleepLatency => ("cycle", "cycles"),
-            _ => ("release", "releases"),
-        };
-
-        let noun = if self.releases == 1 { one } else { many };
-        let (over, is) = match self.over {
-            0 => ("none".to_owned(), "is"),
-            1 => ("1".to_owned(), "is"),
-            over => (count(over), "are"),
-        };
-
-        format!(
-            "{over} of {} {noun} {is} over {}",
-            count(self.releases),
-            time_ns(limit.limit_ns, Letters::Ascii)
-        )
-    }
-
-    fn needs(&self, allowed: f64) -> String {
-        let needed = count(needed_with(self.over + self.open(), allowed));
-        match self.over {
-            0 => format!("PASS needs {needed} with none over"),
-            _ => format!("PASS needs {needed} with no more over"),
-        }
-    }
-}
-
-/// Number of samples of a series over a limit, and of all its samples. The exact maximum decides
-/// what the bucket that holds the limit cannot.
-fn count_over(run: &RunFile, series: Series, limit_ns: u64) -> (u64, u64) {
-    let distribution = run.distribution(series);
-    let moments = run.moments(series);
-    let by_buckets = distribution.count_above(limit_ns);
-    let is_exact = moments.n == distribution.count();
-    let over = match moments.max_ns > limit_ns {
-        true => by_buckets.max(1),
-        false if is_exact => 0,
-        false => by_buckets,
-    };
-
-    (over, distribution.count())
 }
 
 /// Kept spikes of a run by stall.

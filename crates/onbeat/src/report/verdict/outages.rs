@@ -27,7 +27,8 @@ impl Outages {
     #[must_use]
     pub fn batches_of(stretches: &[(u64, u64)]) -> Vec<f64> {
         let releases: u64 = stretches.iter().map(|(releases, _)| releases).sum();
-        let fits = |batches: &usize| stretches.len() >= *batches && releases > 0;
+        let known = stretches.iter().filter(|(releases, _)| *releases > 0).count();
+        let fits = |batches: &usize| known >= *batches;
         let Some(batches) = [BATCHES, BATCHES / 2, LEAST_BATCHES].into_iter().find(fits) else {
             return Vec::new();
         };
@@ -51,6 +52,24 @@ impl Outages {
         counts
     }
 
+    /// The smallest share of late releases in a twentieth of the run, or in a tenth where that is
+    /// the finest; 0 where it is not known.
+    pub(super) fn least_share(&self) -> f64 {
+        let finest = self.batches.len();
+        if finest < LEAST_BATCHES || self.releases == 0 {
+            return 0.0;
+        }
+
+        let together = (finest / (BATCHES / 2)).max(1);
+        let parts = finest / together;
+        let fewest = self
+            .batches
+            .chunks_exact(together)
+            .map(|part| part.iter().sum::<f64>())
+            .fold(f64::INFINITY, f64::min);
+        (fewest * parts as f64 / self.releases as f64).min(1.0)
+    }
+
     /// The variance of the number of late releases in the whole run, estimated from 10, 20 and 40
     /// batches: each with its number of batches.
     pub(super) fn batch_variances(&self) -> impl Iterator<Item = (usize, f64)> {
@@ -60,7 +79,8 @@ impl Outages {
             .filter(move |batches| *batches <= finest && finest % batches == 0)
             .map(move |batches| {
                 let together = finest / batches;
-                let counts = self.batches.chunks_exact(together).map(|part| part.iter().sum::<f64>());
+                let counts =
+                    self.batches.chunks_exact(together).map(|part| part.iter().sum::<f64>());
                 let (mut sum, mut square) = (0.0, 0.0);
                 for count in counts {
                     sum += count;

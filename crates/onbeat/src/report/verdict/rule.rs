@@ -8,10 +8,15 @@
 //! * the size of the next outage is taken to be larger than the largest one seen;
 //! * while few outages were seen, the size of one that was not seen yet is taken to be `unseen`.
 //!
+//! A run that is late from its beginning to its end is one outage, which alone proves nothing. That a
+//! part of it has more than twice the rate late happens in at most every second part (Markov); in all
+//! of twenty it does not: half of the share of the best part is a lower bound as well.
+//!
 //! Where late releases come singly the bounds are those of a Poisson count.
 
 use super::outages::Outages;
 use super::quantile::{chi_square, normal, student};
+use crate::record::OutageSums;
 
 /// Significance level of a verdict on one run, each way: 5 %.
 pub const LEVEL: f64 = 0.05;
@@ -21,16 +26,6 @@ pub const UNSEEN: f64 = 100.0;
 
 /// More times as long than this is not estimated.
 pub const MOST_TIMES_LONGER: f64 = 30.0;
-
-/// The gap between two outages at a rate that is allowed: late releases at most this many releases
-/// apart are one.
-///
-/// A tenth of the mean distance between late releases that come singly at just this rate, so that
-/// these are joined rarely.
-#[must_use]
-pub fn gap(allowed: f64) -> u64 {
-    if allowed > 0.0 { ((0.1 / allowed).round() as u64).max(1) } else { 1 }
-}
 
 /// The smallest and the largest rate that fit what was seen.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -105,7 +100,10 @@ impl Rule {
         }
 
         let decides = |times: &f64| self.side_of(&sums.times(*times)) != Side::Either;
-        (0..=70).map(|step| 1.05_f64.powi(step)).filter(|times| *times <= MOST_TIMES_LONGER).find(decides)
+        (0..=70)
+            .map(|step| 1.05_f64.powi(step))
+            .filter(|times| *times <= MOST_TIMES_LONGER)
+            .find(decides)
     }
 
     /// How many releases with none late suffice to show that the rate is at most the allowed one.
@@ -113,6 +111,30 @@ impl Rule {
     pub fn releases_with_none_late(&self) -> u64 {
         let unseen = self.unseen.max(1.0);
         (unseen * chi_square(1.0 - self.level, 1.0) / self.allowed).ceil() as u64
+    }
+
+    /// How many releases suffice when so many of them will have been late, each by itself.
+    #[must_use]
+    pub fn releases_with(&self, late: u64) -> u64 {
+        if late == 0 {
+            return self.releases_with_none_late();
+        }
+
+        let sums = OutageSums { outages: late, late, squares: late, largest: 1 };
+        let shows = |releases: u64| {
+            let seen = Outages { releases, sums, ..Outages::default() };
+            self.side(&seen) == Side::Within
+        };
+        let (mut few, mut many) = (late, late * 2);
+        while !shows(many) {
+            (few, many) = (many, many.saturating_mul(2));
+        }
+        while few + 1 < many {
+            let middle = few + (many - few) / 2;
+            if shows(middle) { many = middle } else { few = middle }
+        }
+
+        many
     }
 
     fn side_of(&self, sums: &Sums) -> Side {
@@ -140,6 +162,7 @@ impl Rule {
             variance: largest_variance,
             outages: seen.sums.outages as f64,
             largest: seen.sums.largest as f64,
+            throughout: seen.least_share() / 2.0,
         }
     }
 
@@ -164,7 +187,8 @@ impl Rule {
         } else {
             0.0
         };
-        Bounds { lower: (lower / releases).min(1.0), upper: (upper / releases).min(1.0) }
+        let lower = (lower / releases).max(sums.throughout);
+        Bounds { lower: lower.min(1.0), upper: (upper / releases).clamp(lower.min(1.0), 1.0) }
     }
 
     /// Mean and second moment of an outage that was not seen yet.
@@ -195,6 +219,8 @@ struct Sums {
     variance: f64,
     outages: f64,
     largest: f64,
+    /// A rate that was exceeded in every part of the run.
+    throughout: f64,
 }
 
 impl Sums {
@@ -207,6 +233,7 @@ impl Sums {
             variance: self.variance * times,
             outages: self.outages * times,
             largest: self.largest,
+            throughout: self.throughout,
         }
     }
 }
@@ -214,7 +241,6 @@ impl Sums {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::OutageSums;
     use crate::report::binomial::{lower_bound, upper_bound};
 
     fn seen(releases: u64, sizes: &[u64]) -> Outages {
@@ -257,15 +283,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_late_all_the_time_is_beyond_the_limit_though_it_is_one_outage() {
+        let rule = Rule::new(0.01).shared_by(100);
+        let all = |batches: Vec<f64>| Outages { batches, ..seen(20_000, &[20_000]) };
+        assert_eq!(rule.side(&all(vec![500.0; 40])), Side::Beyond);
+        let mut with_a_pause = vec![512.0; 40];
+        (with_a_pause[20], with_a_pause[21]) = (0.0, 0.0);
+        assert_eq!(rule.side(&all(with_a_pause)), Side::Either, "late nearly all the time");
+    }
+
+    #[test]
     fn a_shared_level_widens_both_bounds() {
         let rule = Rule::new(0.01);
         let of = |rule: Rule| rule.bounds(&seen(20_000, &vec![1; 100]));
         let (alone, shared) = (of(rule), of(rule.shared_by(9)));
         assert!(shared.upper > alone.upper && shared.lower < alone.lower);
-    }
-
-    #[test]
-    fn gaps_are_a_tenth_of_the_distance_at_the_allowed_rate() {
-        assert_eq!([0.01, 0.001, 0.5, 0.0].map(gap), [10, 100, 1, 1]);
     }
 }
