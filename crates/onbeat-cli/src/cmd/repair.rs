@@ -29,7 +29,7 @@ pub(crate) fn run(options: RepairOptions) -> Result<ExitVerdict, Failure> {
         say(Tone::Plain, &sentence);
     }
 
-    Ok(if settled { ExitVerdict::Holds } else { ExitVerdict::Undecided })
+    Ok(if settled { ExitVerdict::Holds } else { ExitVerdict::CouldNot })
 }
 
 /// Undoes the changes, and returns what was done, as sentences, and whether nothing is left. While
