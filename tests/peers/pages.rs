@@ -116,6 +116,7 @@ fn make_bench(dir: &Path) -> Result<(), Failure> {
         blocks: BLOCKS,
         block_s: CYCLES_PER_BLOCK as f64 * PERIOD_NS as f64 / 1e9,
         limit: None,
+        looks: 0,
         most_alarms: None,
         not_permitted: Vec::new(),
         ladder: Vec::new(),

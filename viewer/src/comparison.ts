@@ -1,6 +1,6 @@
 // What `onbeat compare` says of runs beside each other, as its page carries it (docs/format.md). No document.
 
-export interface Ratio { metric: string; ratio: number; low: number | null; high: number | null; supported: boolean }
+export interface Ratio { metric: string; ratio: number; low: number | null; high: number | null; supported: boolean; wanders?: boolean }
 export interface Compared { cell: string; series: string; runs: { run: number; ratios: Ratio[] }[] }
 /** A fact that is not the same in all runs. */
 export interface Difference { fact: string; values: (string | null)[] }

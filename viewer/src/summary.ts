@@ -11,7 +11,9 @@ export interface SeriesFigures {
   low: Low[]; percentiles: { p: number; value_ns: Ns; supported: boolean }[];
 }
 export type Outcome = 'PASS' | 'FAIL' | 'INCONCLUSIVE';
-export interface CellVerdict { outcome: Outcome; over: number; releases: number; needed: number | null; sentence: string }
+/** The loop's own deadline, where no limit was given. */
+export interface DeadlineVerdict { outcome: Outcome; words: string; sentence: string; basis?: string }
+export interface CellVerdict { outcome: Outcome; over: number; releases: number; needed: number | null; sentence: string; basis?: string }
 export interface CellSummary {
   tuning: string; load: string; file: string | null; permitted: boolean; why_not: string | null; complete: boolean;
   blocks: number; slots: number; cycles: number; skipped: number | null; overruns: number | null; deadline_misses: number | null; lost: number;
@@ -64,7 +66,7 @@ export interface Summary {
   schema: string; version: string; command: string[]; started_unix_s: number; elapsed_s: number;
   host: Record<string, string | number>; ladder: Grant[]; limit: Limit | null; order: string; tunings: string[]; loads: string[];
   period_ns: Ns; cells: CellSummary[]; effects: Effect[];
-  verdict: { outcome: Outcome | null; best: { tuning: string; load: string } | null; sentence: string } | null;
+  verdict: { outcome: Outcome | null; best: { tuning: string; load: string } | null; sentence: string; deadline?: DeadlineVerdict } | null;
   /** How many alarms of bus and robot there may be, when that has a limit. */
   most_alarms?: number;
   /** Over rising load, when it is a sweep. */

@@ -20,7 +20,7 @@ use crate::cli_segment::Segment;
 use crate::cli_tune::Tune;
 use crate::cli_vm::Vm;
 use crate::complete;
-use crate::options::{LimitOptions, LoopArguments, OutputOptions};
+use crate::options::{LimitOptions, LoopArguments, OutputOptions, Until};
 use crate::units::{loop_period_ns, time_ns};
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 
@@ -29,8 +29,8 @@ const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       find the best of nine tunings, idle and loaded, in two minutes
   sudo onbeat bench --with rtt --to 192.168.7.2,192.168.7.3
       a packet to each of two boards in every cycle; round trips by tuning and load
-  onbeat bench --for 12m --limit 100us --at 99.99
-      the same with a limit: a verdict and an exit status
+  onbeat bench --limit 200us --at 99 --tunings none,PMC
+      a verdict and an exit status, as soon as the limit is decided
   onbeat measure timer --period 1ms --for 30s
       measure how late one loop starts
   onbeat load paper
@@ -41,7 +41,8 @@ const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 const STATUSES: &str = "\x1b[1mExit status\x1b[0m
   0  done; with --limit: PASS
   1  FAIL
-  2  could not run, or INCONCLUSIVE";
+  2  could not run
+  3  INCONCLUSIVE";
 
 /// Can this computer run my robot on time?
 ///
@@ -175,6 +176,12 @@ pub(crate) struct BenchOptions {
     /// Total time, including start and stop of loads
     #[arg(long = "for", default_value = "2m", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,
+    /// When to end: once the verdict is PASS or FAIL, or after --for [default: decided]
+    ///
+    /// The verdict is looked at after 10, 14, 20, 28, 40 … s. The looks share the 5 % for a wrong
+    /// verdict, so that looking is free. --order sequential measures to its end.
+    #[arg(long, value_enum, requires = "limit", value_name = "WHEN")]
+    pub(crate) until: Option<Until>,
     /// Tunings: letters of P, M, C, S, ids after +, or none
     ///
     /// P sets real-time priority, M locks memory, C shields a CPU, S sleeps, then spins. Ids of

@@ -144,7 +144,7 @@ pub(crate) const GATE_USAGE: &str = "onbeat gate <--limit TIME|--baseline RUN|..
 
 pub(crate) const GATE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat gate onbeat-runs/latest --limit 100us --at 99.99
-      exit status 0 PASS, 1 FAIL, 2 INCONCLUSIVE
+      exit status 0 PASS, 1 FAIL, 3 INCONCLUSIVE, 2 could not run
   onbeat gate nightly --baseline released --no-worse-than 1.2 --at 99.9 --junit gate.xml
       the whole 95 % interval of the ratio must be at most 1.2";
 

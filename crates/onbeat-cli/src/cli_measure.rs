@@ -11,7 +11,7 @@ use onbeat::probe::{Description, Given, OptionKind, ProbeOption, SettingValue};
 use onbeat_rt::Wait;
 
 use crate::complete;
-use crate::options::{LimitOptions, LoopArguments, OutputOptions, wait};
+use crate::options::{LimitOptions, LoopArguments, OutputOptions, Until, wait};
 use crate::probes;
 use crate::units::time_ns;
 use clap_complete::engine::ArgValueCandidates;
@@ -35,6 +35,12 @@ pub(crate) struct MeasureOptions {
     /// Measuring time; 0: until Ctrl-C, or until the probe ends
     #[arg(long = "for", default_value = "10s", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,
+    /// When to end: once the verdict is PASS or FAIL, or after --for [default: end]
+    ///
+    /// The verdict is looked at after 10, 14, 20, 28, 40 … s. The looks share the 5 % for a wrong
+    /// verdict, so that looking is free.
+    #[arg(long, value_enum, requires = "limit", value_name = "WHEN", conflicts_with_all = ["loads", "load_sweep", "resume"])]
+    pub(crate) until: Option<Until>,
     /// CPU for the loop [default: chosen by the scheduler]
     #[arg(long, value_name = "N")]
     #[arg(add = ArgValueCandidates::new(complete::cpus))]

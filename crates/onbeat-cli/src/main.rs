@@ -1,7 +1,7 @@
 //! The binary `onbeat`: words, colours and exit statuses.
 //!
 //! Every number it shows comes from the library. Exit status: 0 done or PASS, 1 FAIL, 2 could not
-//! run or INCONCLUSIVE.
+//! run, 3 INCONCLUSIVE.
 
 mod cli;
 mod cli_bus;
@@ -67,9 +67,7 @@ fn read_command_line() -> Result<Cli, clap::Error> {
 fn ended(ran: Result<ExitVerdict, Failure>) -> ExitCode {
     let arrived = term::finish().map_err(Failure::Output);
     match ran.and_then(|verdict| arrived.map(|()| verdict)) {
-        Ok(ExitVerdict::Holds) => ExitCode::SUCCESS,
-        Ok(ExitVerdict::Broken) => ExitCode::from(1),
-        Ok(ExitVerdict::Undecided) => ExitCode::from(2),
+        Ok(verdict) => ExitCode::from(verdict.status()),
         Err(failure) => {
             term::say_error(&failure.to_string());
             ExitCode::from(2)

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 use onbeat::record::Series;
 use onbeat_rt::cycle::Phase;
@@ -70,6 +70,15 @@ pub(crate) struct LimitOptions {
     #[arg(requires_ifs = [("main", "limit"), ("release", "limit"), ("wakeup", "limit"), ("period", "limit"), ("response", "limit")])]
     #[arg(add = ArgValueCandidates::new(complete::limits_on))]
     pub(crate) limit_on: Vec<LimitOn>,
+}
+
+/// When a run with a limit ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Until {
+    /// As soon as the verdict is PASS or FAIL, at the latest after --for.
+    Decided,
+    /// After --for.
+    End,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,10 +178,14 @@ fn phase(text: &str) -> Result<Phase, String> {
 pub(crate) fn percent(text: &str) -> Result<f64, String> {
     let number: f64 =
         text.trim_end_matches('%').parse().map_err(|_| format!("`{text}` is not a percentage"))?;
-    if number > 0.0 && number <= 100.0 {
+    if number > 0.0 && number < 1.0 {
+        let meant = format!("{:.6}", number * 100.0);
+        let meant = meant.trim_end_matches('0').trim_end_matches('.');
+        Err(format!("{number} is a share and not a percentage; did you mean {meant}?"))
+    } else if number >= 1.0 && number <= 100.0 {
         Ok(number)
     } else {
-        Err(format!("{number} % is not above 0 and up to 100"))
+        Err(format!("{number} % is not a percentage from 1 to 100"))
     }
 }
 
@@ -206,5 +219,9 @@ mod tests {
                 && percent("0").is_err()
                 && percent("101").is_err()
         );
+        assert_eq!((percent("99.99"), percent("1")), (Ok(99.99), Ok(1.0)));
+        for (share, meant) in [("0.9999", "99.99?"), ("0.999", "99.9?"), ("0.5", "50?")] {
+            assert!(percent(share).is_err_and(|why| why.ends_with(meant)), "{share}");
+        }
     }
 }

@@ -83,3 +83,30 @@ fn only_what_differs_is_named_and_the_rest_is_said_not_to() {
     );
     assert!(said.contains("; no visible difference: p50 x "), "{said}");
 }
+
+#[test]
+fn releases_that_were_never_served_are_said_though_no_interval_between_writes_shows_them() {
+    let of_writes = |run: RunFile| {
+        let writes = run.entries.iter().filter(|entry| entry.series == Series::ObservedPeriod);
+        let on_time = |entry: &onbeat::record::Entry| onbeat::record::Entry {
+            series: Series::WriteInterval,
+            counts: onbeat::record::Distribution::from_values((0..800).map(|i| MS + i % 90)),
+            ..entry.clone()
+        };
+        let writes: Vec<_> = writes.map(on_time).collect();
+        let mut run = run;
+        run.header.series = vec![Series::WriteInterval];
+        run.entries.extend(writes);
+        run
+    };
+    let base = of_writes(Day::at(MS).seconds(16).recorded(|_, _| 0));
+    let lossy = of_writes(Day::at(MS).seconds(16).skipping(128, 872).seeded(3).recorded(|_, _| 0));
+    let said = Comparison::new(&[digest("a", 0, &base), digest("b", 1, &lossy)]).sentences;
+
+    assert!(said[0].contains("release latency"), "{said:#?}");
+    assert!(
+        said[1] == "b skipped 2,048 of 15,872 releases (12.9 %), a 0 of 16,000 releases (0 %)",
+        "five stops are not hidden: {said:#?}"
+    );
+    assert!(said[2].contains("write interval"), "{said:#?}");
+}

@@ -10,7 +10,7 @@ use onbeat::report::binomial::{
 use onbeat::report::verdict::judge;
 use onbeat::report::{Limit, Outcome, Summary};
 use proptest::prelude::*;
-use report_world::{Cycle, MS, US, bench_file, cell, late, run, run_with_over};
+use report_world::{Cycle, MS, US, bench_file, cell, late, run, run_with_late, run_with_over};
 
 fn limit(at: f64) -> Limit {
     Limit { limit_ns: 100 * US, at, on: Series::ReleaseLatency }
@@ -122,37 +122,72 @@ proptest! {
 
 #[test]
 fn a_limit_holds_when_enough_releases_are_within_it() {
-    let verdict = judge(&run_with_over("P", "paper", 30_000, 0), limit(99.99));
+    let verdict = judge(&run_with_over("P", "paper", 40_000, 0), limit(99.0));
     assert_eq!(
-        (verdict.outcome, verdict.over, verdict.releases, verdict.needed),
-        (Outcome::Pass, 0, 30_000, 29_956)
+        (verdict.outcome, verdict.over, verdict.outages, verdict.releases, verdict.needed),
+        (Outcome::Pass, 0, 0, 40_000, 38_415)
     );
     assert_eq!(
         verdict.sentence,
-        "none of 30,000 releases is over 100 us; with 95 % confidence at most 0.00999 % exceed it (0.01 % allowed)"
+        "none of 40,000 releases is over 100 us; with 95 % confidence at most 0.96 % exceed it (1 % allowed); \
+         no outage in 40.0 s: one every 13.4 s or rarer would not show"
+    );
+    assert_eq!(
+        verdict.basis,
+        "The verdict counts outages: late releases at most 10 apart are one outage; one not seen yet is taken to last \
+         100 releases on average. Changes slower than a sixtieth of this run (667 ms) are not covered."
     );
 }
 
 #[test]
 fn fewer_releases_than_needed_are_inconclusive_even_with_none_over() {
-    let verdict = judge(&run_with_over("P", "paper", 6_000, 0), limit(99.99));
-    assert_eq!((verdict.outcome, verdict.needed), (Outcome::Inconclusive, 29_956));
+    let verdict = judge(&run_with_over("P", "paper", 6_000, 0), limit(99.0));
+    assert_eq!((verdict.outcome, verdict.needed), (Outcome::Inconclusive, 38_415));
     assert_eq!(
         verdict.sentence,
-        "none of 6,000 releases is over 100 us; PASS needs 29,956 with none over"
+        "none of 6,000 releases is over 100 us; no outage in 6.0 s: one every 2.0 s or rarer would not show; \
+         PASS needs 38.4 s with none over"
     );
 }
 
 #[test]
-fn a_limit_is_broken_when_chance_cannot_explain_how_many_are_over() {
-    let verdict = judge(&run_with_over("P", "paper", 6_000, 60), limit(99.9));
-    assert_eq!((verdict.outcome, verdict.over), (Outcome::Fail, 60));
-    assert_eq!(verdict.sentence, "60 of 6,000 releases are over 100 us (1 %; 0.1 % allowed)");
+fn a_limit_is_broken_when_chance_cannot_explain_how_many_outages_there_are() {
+    let verdict = judge(&run_with_late("P", "paper", 6_000, 150), limit(99.9));
+    assert_eq!((verdict.outcome, verdict.over, verdict.outages), (Outcome::Fail, 40, 40));
     assert_eq!(
-        judge(&run_with_over("P", "paper", 6_000, 7), limit(99.9)).outcome,
+        verdict.sentence,
+        "40 of 6,000 releases are over 100 us, in 40 outages; with 95 % confidence at least 0.503 % exceed it (0.1 % allowed)"
+    );
+    assert_eq!(
+        judge(&run_with_late("P", "paper", 6_000, 850), limit(99.9)).outcome,
         Outcome::Inconclusive,
         "7 for 6"
     );
+}
+
+#[test]
+fn as_many_late_releases_in_one_outage_prove_nothing() {
+    let verdict = judge(&run_with_over("P", "paper", 6_000, 40), limit(99.9));
+    assert_eq!((verdict.outcome, verdict.outages), (Outcome::Inconclusive, 1));
+    assert!(
+        verdict
+            .sentence
+            .starts_with("40 of 6,000 releases are over 100 us, in 1 outage; 0.0186 % to "),
+        "{}",
+        verdict.sentence
+    );
+}
+
+#[test]
+fn a_limit_that_was_not_watched_is_judged_by_intervals() {
+    let run = run_with_late("P", "paper", 20_000, 2_000);
+    let other = Limit { limit_ns: 300 * US, at: 99.0, on: Series::ReleaseLatency };
+    let (watched, by_interval) = (judge(&run, limit(99.0)), judge(&run, other));
+    assert_eq!((watched.outages, by_interval.outages), (10, 10));
+    assert!(by_interval.sentence.contains("in 10 intervals"), "{}", by_interval.sentence);
+    assert!(by_interval.at_most >= watched.at_most, "never easier");
+    let dense = run_with_late("P", "paper", 20_000, 100);
+    assert!(judge(&dense, other).at_most > judge(&dense, limit(99.0)).at_most);
 }
 
 #[test]
@@ -165,7 +200,7 @@ fn a_limit_for_all_releases_is_broken_by_one_and_reports_what_the_run_can_suppor
     assert_eq!((verdict.outcome, verdict.needed), (Outcome::Pass, 1));
     assert_eq!(
         verdict.sentence,
-        "none of 60,000 releases is over 100 us; with 95 % confidence fewer than 1 in 20,000 exceed it"
+        "none of 60,000 releases is over 100 us; no outage in 1 min: one every 20.0 s or rarer would not show"
     );
 }
 
@@ -202,16 +237,17 @@ fn a_maximum_that_shares_its_bucket_with_the_limit_decides_exactly() {
 
 #[test]
 fn lost_samples_count_against_either_outcome() {
-    let mut run = run_with_over("P", "paper", 30_000, 0);
-    run.intervals[0].lost = 5;
-    let verdict = judge(&run, limit(99.99));
+    let mut run = run_with_over("P", "paper", 38_420, 0);
+    assert_eq!(judge(&run, limit(99.0)).outcome, Outcome::Pass);
+    run.intervals[0].lost = 50;
+    let verdict = judge(&run, limit(99.0));
     assert_eq!(
         (verdict.outcome, verdict.over),
         (Outcome::Inconclusive, 0),
-        "5 of 30,005 might have been over"
+        "50 of 38,470 might have been over"
     );
     assert!(
-        verdict.sentence.ends_with("; 5 lost samples count against either outcome"),
+        verdict.sentence.ends_with("; 50 lost samples count against either outcome"),
         "{}",
         verdict.sentence
     );
@@ -220,7 +256,7 @@ fn lost_samples_count_against_either_outcome() {
 #[test]
 fn outcomes_have_the_exit_status_of_the_manual() {
     let all = [Outcome::Pass, Outcome::Fail, Outcome::Inconclusive];
-    assert_eq!(all.map(Outcome::exit_status), [0, 1, 2]);
+    assert_eq!(all.map(Outcome::exit_status), [0, 1, 3]);
 }
 
 fn bench(tunings: &[&str], loads: &[&str], limit: Option<Limit>, cells: &[RunFile]) -> Summary {
@@ -230,33 +266,45 @@ fn bench(tunings: &[&str], loads: &[&str], limit: Option<Limit>, cells: &[RunFil
 #[test]
 fn a_tuning_holds_only_if_it_holds_under_every_load() {
     let cells = [
-        run_with_over("P", "idle", 1_000, 40),
-        run_with_over("P", "paper", 1_000, 0),
-        run_with_over("PM", "idle", 1_000, 0),
-        run_with_over("PM", "paper", 1_000, 1),
+        run_with_late("P", "idle", 12_000, 20),
+        run_with_over("P", "paper", 12_000, 0),
+        run_with_over("PM", "idle", 12_000, 0),
+        run_with_over("PM", "paper", 12_000, 1),
     ];
     let summary = bench(&["P", "PM"], &["idle", "paper"], Some(limit(99.0)), &cells);
 
     assert_eq!(summary.verdict.outcome, Some(Outcome::Pass));
     assert_eq!(summary.verdict.best, Some(cell("PM", "paper")), "P is broken when idle");
-    assert_eq!(
-        summary.verdict.sentence,
-        "PASS: limit met with PM: 99 % of releases within 100 us under every load (idle and paper); under the 2009 stress mix (`paper`): \
-         1 of 1,000 releases is over 100 us; with 95 % confidence at most 0.473 % exceed it (1 % allowed); no other \
-         tuning passes"
+    let sentence = &summary.verdict.sentence;
+    assert!(
+        sentence.starts_with(
+            "PASS: limit met with PM: 99 % of releases within 100 us under every load (idle and paper); under the 2009 \
+             stress mix (`paper`): 1 of 12,000 releases is over 100 us; with 95 % confidence at most 0."
+        ),
+        "{sentence}"
+    );
+    assert!(sentence.ends_with("exceed it (1 % allowed); no other tuning passes"), "{sentence}");
+    let basis = &summary.cell("PM", "paper").unwrap().verdict.as_ref().unwrap().basis;
+    assert!(
+        basis.contains(
+            "taken to last 10 releases on average, as those of all cells under this load"
+        ) && basis.contains("shared by 4 verdicts"),
+        "{basis}"
     );
 }
 
 #[test]
 fn when_every_tuning_is_broken_the_best_one_is_named_with_where_it_broke() {
-    let cells =
-        [run_with_over("none", "paper", 1_000, 500), run_with_over("P", "paper", 1_000, 50)];
+    let cells = [run_with_late("none", "paper", 1_000, 2), run_with_late("P", "paper", 4_000, 20)];
     let summary = bench(&["none", "P"], &["paper"], Some(limit(99.0)), &cells);
     assert_eq!(summary.verdict.outcome, Some(Outcome::Fail));
-    assert_eq!(
-        summary.verdict.sentence,
-        "FAIL: fewer than 99 % of releases within 100 us with any tuning; P (the best), under the 2009 stress mix (`paper`): \
-         50 of 1,000 releases are over 100 us (5 %; 1 % allowed)"
+    let sentence = &summary.verdict.sentence;
+    assert!(
+        sentence.starts_with(
+            "FAIL: fewer than 99 % of releases within 100 us with any tuning; P (the best), under the 2009 stress mix (`paper`): \
+             200 of 4,000 releases are over 100 us, in 200 outages; with 95 % confidence at least "
+        ),
+        "{sentence}"
     );
 }
 

@@ -26,7 +26,7 @@ def program() -> str:
 
 
 def call(words: Sequence[str]) -> dict:
-    """Runs a command that prints one JSON object. Its exit status 1 (FAIL) is a result, not an error."""
+    """Runs a command that prints one JSON object. Its exit statuses 1 (FAIL) and 3 (INCONCLUSIVE) are results, not errors."""
     done = subprocess.run([program(), *words], capture_output=True, text=True, check=False)
     if not done.stdout.strip():
         why = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]

@@ -16,7 +16,7 @@ function row(ratio: Ratio, bounds: [number, number]): HTMLElement {
   const sure = ratio.low !== null && ratio.high !== null;
   const span = spanOf(ratio);
   const interval = sure ? `${times(span.low)} … ${times(span.high)}` : 'no interval';
-  const words = sure ? WORDS[reading(span)] : ratio.supported ? 'INCONCLUSIVE: fewer than 4 blocks or intervals' : UNSUPPORTED;
+  const words = sure ? WORDS[reading(span)] : ratio.wanders ? 'INCONCLUSIVE: the level wanders through one of the runs' : ratio.supported ? 'INCONCLUSIVE: fewer than 4 blocks or intervals' : UNSUPPORTED;
   return h('div', { class: `effect compared${sure ? '' : ' unsure'}` },
     h('div', { class: 'factor' }, h('b', {}, ratio.metric)), forest(span, bounds, sure ? reading(span) : 'unclear', `ratio ${times(ratio.ratio)}, ${interval}: ${words}`),
     h('div', { class: 'ratio' }, h('b', {}, `${sure ? '' : '~ '}× ${times(ratio.ratio)}`), h('span', { class: 'muted' }, interval)), h('p', {}, words));

@@ -48,7 +48,11 @@ export function verdictSection(report: Report): HTMLElement {
   const answer = title.replace(/^(PASS|FAIL|INCONCLUSIVE): /, '');
   const [headline = '', ...rest] = (summary.comparison ? answer.replace(/\bx (?=\d)/g, '×\u00a0') : answer).split('; ');
   const derived = report.cells.length === 1 ? report.cells[0]!.figures.derived ?? [] : [];
-  const grounds = [...(rest.length > 0 ? [rest.join('; ')] : []), ...derived];
+  const deadline = verdict?.deadline;
+  const byDefault = deadline ? [`${deadline.outcome} by the default, without --limit, that ${deadline.words}: ${deadline.sentence}`] : [];
+  const bases = report.cells.filter((cell) => verdict?.outcome && cell.tuning === (best?.tuning ?? cell.tuning)).map((cell) => cell.figures.verdict?.basis ?? '');
+  const basis = [...new Set([deadline?.basis ?? '', ...bases])].filter((words) => words !== '').slice(0, 1);
+  const grounds = [...(rest.length > 0 ? [rest.join('; ')] : []), ...derived, ...byDefault, ...basis];
   const single = report.kind === 'single' ? report.cells[0]?.figures.verdict : null;
   return h('section', { id: 'verdict', class: verdict?.outcome ? OUTCOMES[verdict.outcome]?.tone ?? 'open' : 'plain', 'aria-labelledby': 'verdict-title' },
     verdict?.outcome ? badge(verdict.outcome) : null,

@@ -1,6 +1,6 @@
 //! `onbeat bench`: tunings × loads.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,19 +16,21 @@ use onbeat::load::Load;
 use onbeat::probe::Interruptions;
 use onbeat::record::run_dir::{self, BENCH_FILE, NewRunDir};
 use onbeat::record::{self, Cell, CellNotPermitted, Series};
-use onbeat::report::binomial::needed_with_none_over;
 use onbeat::report::units::{count, time_ns};
+use onbeat::report::verdict::{Rule, looks};
 use onbeat_rt::Wait;
 use onbeat_tune::TuneError;
 use onbeat_tune::catalogue::LoopSetup;
 
 use super::carrier::carrier_of;
 use super::resume_bench::{self, FoundBench};
+use super::watched::Watched;
 use super::{
     ExitVerdict, Failure, WITHOUT_TUNING, bench_robot, check_cpu, findings, host_settings, limit,
     load, most_alarms, queue, repair_first, runs, setting, show, typed, verdict,
 };
 use crate::cli::{BenchOptions, Order, With};
+use crate::options::Until;
 use crate::signals::{self, OnUsr1, PromptEnd};
 use crate::term::{ProgressLine, Tone, advise, wrapped};
 
@@ -38,13 +40,13 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
     let is_quiet = options.quiet || options.output.json;
     let dir = loop {
         if options.wait && !queue::until_free(&plan.journal, is_quiet, &interruptions) {
-            return Ok(ExitVerdict::Undecided);
+            return Ok(ExitVerdict::CouldNot);
         }
         match measured(options, &plan, &interruptions) {
             // Another bench began in between.
             Err(Failure::Occupied(_)) if options.wait => {
                 if !queue::pause(&interruptions) {
-                    return Ok(ExitVerdict::Undecided);
+                    return Ok(ExitVerdict::CouldNot);
                 }
             }
             measured => break measured?,
@@ -58,7 +60,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
         ..show::SummaryExtent::default()
     };
     show::summary(&kept, extent, None)?;
-    Ok(verdict(kept.summary.verdict.outcome))
+    Ok(verdict(kept.summary.outcome()))
 }
 
 /// Returns the plan, when nothing forbids it before something starts.
@@ -147,15 +149,30 @@ fn conducted(
     let program = std::env::current_exe().map_err(Failure::Myself)?;
     let processes = Myself { program, load_dir: options.load_dir.clone() };
     let mut view = BenchView::new(plan, *total_s, options.quiet || options.output.json);
+    let approaching = RefCell::new(String::new());
     let mut report = |happening: BenchEvent| {
         if matches!(happening, BenchEvent::Running { .. } | BenchEvent::Block { .. }) {
             begin();
         }
+        view.approaching.clone_from(&approaching.borrow());
         view.show(happening);
     };
 
-    let conditions =
-        BenchConditions { dir, processes: &processes, interruptions, report: &mut report };
+    let is_resumed = unfinished.is_some();
+    let mut watched = Watched::new(dir, plan);
+    // What of the looks at a bench that is resumed is over is not known: it goes to its end.
+    let mut is_decided = |elapsed_s: f64| {
+        let decided = !is_resumed && watched.is_decided(elapsed_s);
+        approaching.borrow_mut().clone_from(&watched.words);
+        decided
+    };
+    let conditions = BenchConditions {
+        dir,
+        processes: &processes,
+        interruptions,
+        report: &mut report,
+        is_decided: &mut is_decided,
+    };
     let prompt = PromptEnd::of("its loads, its cells or the shield");
     let conducted = conduct(plan, unfinished, conditions);
     drop(prompt);
@@ -172,15 +189,21 @@ fn plan(options: &BenchOptions) -> BenchPlan {
     let of_plan = || host_settings::cpu_of_plan(&options.tunings, options.plan.as_deref());
     let cpu = options.cpu.or_else(of_plan).unwrap_or_else(bench::quietest_cpu);
 
+    let is_watched = options.limit.limit.is_some()
+        && options.order == Order::Interleaved
+        && options.until != Some(Until::End);
+
     BenchPlan {
         tunings: options.tunings.clone(),
         settings: Vec::new(),
         loads: options.loads.clone(),
         duration: Duration::from_nanos(options.duration),
         order: match options.order {
+            Order::Interleaved if is_watched => CellOrder::Watched,
             Order::Interleaved => CellOrder::Interleaved,
             Order::Sequential => CellOrder::Sequential,
         },
+        looks: if is_watched { looks(options.duration as f64 / 1e9).len() } else { 0 },
         seed: options.seed,
         limit: limit(&options.limit, Series::ReleaseLatency),
         most_alarms: most_alarms(&options.limit),
@@ -221,11 +244,14 @@ struct BenchView {
     progress: ProgressLine,
     quiet: bool,
     period_ns: u64,
-    limit_at: Option<f64>,
+    /// The percentage of the limit, and how it is judged.
+    rule: Option<(f64, Rule)>,
     worst_ns: u64,
     misses: u64,
     elapsed_s: f64,
     per_cell: BTreeMap<Cell, record::Progress>,
+    /// How far the verdict is, by the last look.
+    approaching: String,
 }
 
 impl BenchView {
@@ -234,11 +260,15 @@ impl BenchView {
             progress: ProgressLine::new(total_s, quiet),
             quiet,
             period_ns: plan.setting.period_ns,
-            limit_at: plan.limit.map(|limit| limit.at),
+            rule: plan.limit.filter(|limit| limit.at < 100.0).map(|limit| {
+                let verdicts = plan.tunings.len() * plan.loads.len() * plan.looks.max(1);
+                (limit.at, Rule::new((100.0 - limit.at) / 100.0).shared_by(verdicts))
+            }),
             worst_ns: 0,
             misses: 0,
             elapsed_s: 0.0,
             per_cell: BTreeMap::new(),
+            approaching: String::new(),
         }
     }
 
@@ -271,13 +301,14 @@ impl BenchView {
         ));
 
         let releases = (f64::from(blocks) * block_s * 1e9 / self.period_ns as f64) as u64;
-        let Some(at) = self.limit_at else { return };
-        let needed = needed_with_none_over(1.0 - at / 100.0);
-        if at < 100.0 && needed > releases {
-            let longer = runs::spoken(estimate_s * needed as f64 / releases as f64 * 1.05);
+        let Some((at, rule)) = self.rule else { return };
+        // Outages of the other cells may show that one is shorter than is assumed here.
+        let needed = rule.releases_with_none_late();
+        if needed > releases {
+            let longer = runs::spoken(estimate_s * needed as f64 / releases.max(1) as f64 * 1.05);
             self.say(&format!(
-                "each cell gets about {} releases, and {at} % needs {} with none over the limit: the verdict can only be \
-                 FAIL or INCONCLUSIVE; --for {} would be enough",
+                "each cell gets about {} releases, and PASS at {at} % needs {} with none over the limit where nothing shows how \
+                 long an outage is: --for {} would be enough",
                 count(releases),
                 count(needed),
                 longer.replace(' ', "")
@@ -320,7 +351,9 @@ impl BenchView {
     /// The cell that runs, and what was worst so far in all of them.
     fn words(&self, cell: &Cell) -> String {
         let worst = time_ns(self.worst_ns, show::letters());
-        format!("{:4} {:5}  worst {worst}  misses {}", cell.tuning, cell.load, self.misses)
+        let so_far =
+            format!("{:4} {:5}  worst {worst}  misses {}", cell.tuning, cell.load, self.misses);
+        if self.approaching.is_empty() { so_far } else { format!("{so_far}  {}", self.approaching) }
     }
 
     fn finish(&self) {
@@ -338,11 +371,12 @@ mod tests {
             progress: ProgressLine::new(60.0, true),
             quiet: true,
             period_ns: 1_000_000,
-            limit_at: None,
+            rule: None,
             worst_ns: 0,
             misses: 0,
             elapsed_s: 0.0,
             per_cell: BTreeMap::new(),
+            approaching: String::new(),
         };
         let cell = |tuning: &str| Cell { tuning: tuning.to_owned(), load: "idle".to_owned() };
         for (tuning, worst_ns, deadline_misses) in [("none", 412_000, 3), ("PMC", 18_000, 1)] {

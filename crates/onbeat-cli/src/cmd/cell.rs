@@ -31,7 +31,7 @@ pub(crate) fn run() -> Result<ExitVerdict, Failure> {
         }
     };
 
-    Ok(if is_served { ExitVerdict::Holds } else { ExitVerdict::Undecided })
+    Ok(if is_served { ExitVerdict::Holds } else { ExitVerdict::CouldNot })
 }
 
 /// Reads the start of the cell, opens its probe, and prepares its run.

@@ -80,6 +80,7 @@ fn cannot_run(why: &str) -> Gate {
         of: "onbeat gate".to_owned(),
         outcome: Outcome::Inconclusive,
         sentence: why.to_owned(),
+        basis: String::new(),
     };
     Gate::new("onbeat gate", vec![check])
 }
@@ -161,6 +162,7 @@ fn cut_off(run: &Digest, cells: &[&CellSummary]) -> Vec<Check> {
         of: format!("{}, {}", run.name, cell_name(&cell.tuning, &cell.load)),
         outcome: Outcome::Inconclusive,
         sentence: "the run file was cut off before its closing line".to_owned(),
+        basis: String::new(),
     };
 
     cut.map(check).collect()
@@ -188,11 +190,17 @@ fn print(gate: &Gate, series: Series) {
         );
         say(Tone::Plain, &wrapped(&check.sentence, columns()));
     }
+    let mut bases: Vec<&str> = gate.checks.iter().map(|check| check.basis.as_str()).collect();
+    bases.sort_unstable();
+    bases.dedup();
+    for basis in bases.into_iter().filter(|basis| !basis.is_empty()) {
+        say(Tone::Faint, &wrapped(basis, columns()));
+    }
     if gate.outcome == Outcome::Inconclusive {
         say(
             Tone::Faint,
             &wrapped(
-                &format!("the samples of {} do not decide it: exit status 2", series.words()),
+                &format!("the samples of {} do not decide it: exit status 3", series.words()),
                 columns(),
             ),
         );

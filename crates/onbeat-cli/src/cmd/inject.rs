@@ -49,7 +49,7 @@ fn again() -> Result<ExitVerdict, Failure> {
     let mut command = Command::new(std::env::current_exe().map_err(Failure::Myself)?);
     command.args(std::env::args_os().skip(1)).arg("--carried");
     let status = command.status().map_err(Failure::Again)?;
-    Ok(if status.success() { ExitVerdict::Holds } else { ExitVerdict::Undecided })
+    Ok(if status.success() { ExitVerdict::Holds } else { ExitVerdict::CouldNot })
 }
 
 /// Injects into the loop of a running program.
@@ -113,7 +113,7 @@ fn elsewhere(options: &InjectOptions, pid: i32) -> Result<ExitVerdict, Failure> 
         say(Tone::Plain, &format!("{} injected, {} missed", log.injected.len(), log.missed));
     }
 
-    Ok(if log.injected.is_empty() { ExitVerdict::Undecided } else { ExitVerdict::Holds })
+    Ok(if log.injected.is_empty() { ExitVerdict::CouldNot } else { ExitVerdict::Holds })
 }
 
 /// Injects into a loop of onbeat's own.
@@ -148,7 +148,7 @@ fn own(options: &InjectOptions) -> Result<ExitVerdict, Failure> {
         say(Tone::Plain, &conclusion(options.fault, &done));
     }
 
-    Ok(if done.felt.is_empty() { ExitVerdict::Undecided } else { ExitVerdict::Holds })
+    Ok(if done.felt.is_empty() { ExitVerdict::CouldNot } else { ExitVerdict::Holds })
 }
 
 fn setting(options: &InjectOptions, cpu: Option<u32>) -> Setting {

@@ -31,7 +31,7 @@ fn carry(options: LoadOptions) -> Result<ExitVerdict, Failure> {
         input,
         &mut std::io::stdout(),
     );
-    Ok(if carried.is_ok() { ExitVerdict::Holds } else { ExitVerdict::Undecided })
+    Ok(if carried.is_ok() { ExitVerdict::Holds } else { ExitVerdict::CouldNot })
 }
 
 /// Checks the directory that loads write in, before anything is started; `option` names another

@@ -189,7 +189,9 @@ fn sweep_note(
         if is_networked(&measure.given) { ALLOWED_NETWORKED_NS } else { ALLOWED_LOCAL_NS };
     let allowed_jitter_ns = allowed_ns.unwrap_or(standard);
     let asked = steps.values().iter().map(|percent| f64::from(*percent)).collect();
-    Ok(Some((SweepNote { series: measure.probe.series[0], allowed_jitter_ns }, asked)))
+    let is_default = allowed_ns.is_none();
+    let series = measure.probe.series[0];
+    Ok(Some((SweepNote { series, allowed_jitter_ns, is_default }, asked)))
 }
 
 fn is_networked(given: &Given) -> bool {
@@ -251,15 +253,5 @@ fn shown(measure: &Measure, dir: &Path) -> Result<ExitVerdict, Failure> {
         ..show::SummaryExtent::default()
     };
     show::summary(&kept, extent, None)?;
-    let judged = verdict(kept.summary.verdict.outcome);
-    let allowed =
-        kept.summary.sweep.is_none_or(|sweep| sweep.steps.iter().all(|step| step.is_allowed));
-    // The limit of the paper is shown, and decides only when it was requested.
-    let is_judge = measure.options.allowed_jitter.is_some();
-
-    Ok(if is_judge && !allowed && judged == ExitVerdict::Holds {
-        ExitVerdict::Broken
-    } else {
-        judged
-    })
+    Ok(verdict(kept.summary.outcome()))
 }

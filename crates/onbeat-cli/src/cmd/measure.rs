@@ -13,7 +13,7 @@ use super::life::Life;
 use super::open_probe::{open_probe, releases};
 use super::run_tuning::{self, TunedLoop};
 use super::seconds::Lines;
-use super::so_far::{SoFar, counts_so_far};
+use super::so_far::{LooksAhead, SoFar, counts_so_far, looks_of};
 use super::{
     ExitVerdict, Failure, check_cpu, findings, limit, load, loads, most_alarms, net_log,
     repair_first, resume, runs, show, typed, verdict,
@@ -56,6 +56,7 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     );
     let resumed = past.as_ref().map(resume::words).unwrap_or_default();
     let mut summary = SoFar::new(path.clone(), &interruptions.summary);
+    let mut looks = LooksAhead::new(options, &path);
     let mut report = |event: MeasurementEvent<'_>| match event {
         MeasurementEvent::Resumed => advise(Tone::Careful, &resumed),
         MeasurementEvent::Said(words) => advise(Tone::Careful, &wrapped(&words, columns())),
@@ -64,6 +65,9 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
             progress.above_if(&lines.since(recorder));
             if !summary.look(recorder) {
                 progress.show(elapsed_s, &counts_so_far(recorder));
+            }
+            if looks.is_decided(elapsed_s, recorder) {
+                interruptions.stop.store(true, Ordering::Relaxed);
             }
             if life.as_mut().is_some_and(Life::is_over) {
                 interruptions.stop.store(true, Ordering::Relaxed);
@@ -108,7 +112,7 @@ fn conclude(options: &MeasureOptions, path: &Path) -> Result<ExitVerdict, Failur
         ..show::SummaryExtent::default()
     };
     show::summary(&reported, extent, None)?;
-    Ok(verdict(reported.summary.verdict.outcome))
+    Ok(verdict(reported.summary.outcome()))
 }
 
 /// Refuses options that cannot be met, before anything is opened or created.
@@ -146,6 +150,7 @@ fn header(measure: &Measure, origin: Origin) -> Header {
     let Measure { probe, options, .. } = measure;
     Header {
         limit: limit(&options.limit, probe.series[0]),
+        looks: looks_of(options).len(),
         most_alarms: most_alarms(&options.limit),
         findings: findings::findings(options.cpu, options.looping.period),
         ..probe::header(&typed(), probe.name, probe.series, origin.unix_s)

@@ -166,6 +166,7 @@ fn bench_options(options: &TuneMeasureOptions, sides: &Sides) -> BenchOptions {
         no_causes: true,
         seed: options.seed,
         resume: false,
+        until: None,
         wait: false,
         quiet: options.quiet || options.json,
         looping: options.looping.clone(),

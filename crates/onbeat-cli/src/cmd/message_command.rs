@@ -83,7 +83,7 @@ pub(super) fn command(options: &CommandOptions) -> Result<ExitVerdict, Failure> 
 fn abandon(commander: Commander, why: &str) -> ExitVerdict {
     std::mem::forget(commander);
     advise(Tone::Careful, &format!("{why}: the robot holds, and then stops safely"));
-    ExitVerdict::Undecided
+    ExitVerdict::CouldNot
 }
 
 /// Sets the targets of a line: `JOINT=RAD, JOINT=RAD`. The targets of a refused line count up to

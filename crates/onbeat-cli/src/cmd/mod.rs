@@ -70,6 +70,7 @@ mod vm_stock;
 mod vm_study;
 mod vm_threads;
 mod vm_trace;
+mod watched;
 mod whole;
 
 use onbeat::host;
@@ -86,23 +87,41 @@ use crate::options::{LimitOn, LimitOptions, LoopArguments};
 /// The outcome of a command that ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExitVerdict {
+    /// Done, or PASS: 0.
     Holds,
+    /// FAIL: 1.
     Broken,
+    /// What was asked for was not done: 2, as for every [`Failure`].
+    CouldNot,
+    /// INCONCLUSIVE: 3.
     Undecided,
+}
+
+impl ExitVerdict {
+    /// The exit status.
+    pub(crate) const fn status(self) -> u8 {
+        match self {
+            Self::Holds => 0,
+            Self::Broken => 1,
+            Self::CouldNot => 2,
+            Self::Undecided => 3,
+        }
+    }
 }
 
 /// Returns the verdict of a judged limit; a run without a limit passes.
 pub(crate) fn verdict(outcome: Option<Outcome>) -> ExitVerdict {
-    match outcome.map_or(0, Outcome::exit_status) {
-        0 => ExitVerdict::Holds,
-        1 => ExitVerdict::Broken,
-        _ => ExitVerdict::Undecided,
+    match outcome {
+        None | Some(Outcome::Pass) => ExitVerdict::Holds,
+        Some(Outcome::Fail) => ExitVerdict::Broken,
+        Some(Outcome::Inconclusive) => ExitVerdict::Undecided,
     }
 }
 
 /// The verdict of several runs: FAIL if one failed, INCONCLUSIVE if one was.
 pub(crate) const fn worse(one: ExitVerdict, other: ExitVerdict) -> ExitVerdict {
     match (one, other) {
+        (ExitVerdict::CouldNot, _) | (_, ExitVerdict::CouldNot) => ExitVerdict::CouldNot,
         (ExitVerdict::Broken, _) | (_, ExitVerdict::Broken) => ExitVerdict::Broken,
         (ExitVerdict::Undecided, _) | (_, ExitVerdict::Undecided) => ExitVerdict::Undecided,
         (ExitVerdict::Holds, ExitVerdict::Holds) => ExitVerdict::Holds,
@@ -186,6 +205,7 @@ pub(crate) fn setting(options: &LoopArguments, thread: ThreadChoice, duration_ns
         },
         warmup: WARMUP_CYCLES,
         interval_ns: interval_ns_for(duration_ns),
+        limit: None,
         spike_limit: options.spikes_over.map_or(SpikeLimit::TenTimesMedian, SpikeLimit::Above),
         causes: thread.causes,
         stacks: false,

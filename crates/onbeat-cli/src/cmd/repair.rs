@@ -49,7 +49,7 @@ pub(crate) fn run(options: RepairOptions) -> Result<ExitVerdict, Failure> {
     match refused {
         Some(why) => Err(why.into()),
         None if is_settled => Ok(ExitVerdict::Holds),
-        None => Ok(ExitVerdict::Undecided),
+        None => Ok(ExitVerdict::CouldNot),
     }
 }
 

@@ -10,7 +10,7 @@ pub(crate) fn run(options: &ReportOptions) -> Result<ExitVerdict, Failure> {
         let opened = runs::judged(&options.run, asked(&options.limit, main_series(&options.run)))?;
         run_clock::check([(options.run.as_path(), &opened.summary.host)])?;
         show::in_brief(&opened.summary);
-        return Ok(verdict(opened.summary.verdict.outcome));
+        return Ok(verdict(opened.summary.outcome()));
     }
 
     check_not_own_file(&options.run, &options.html)?;
@@ -27,5 +27,5 @@ pub(crate) fn run(options: &ReportOptions) -> Result<ExitVerdict, Failure> {
         verbose: true,
     };
     show::summary(&kept, extent, options.html.as_deref())?;
-    Ok(verdict(kept.summary.verdict.outcome))
+    Ok(verdict(kept.summary.outcome()))
 }

@@ -385,7 +385,7 @@ fn conclude(
     outcome: &SessionOutcome,
 ) -> Result<ExitVerdict, Failure> {
     let reported = runs::reported(path, None, None)?;
-    let Some(view) = &outcome.view else { return Ok(ExitVerdict::Undecided) };
+    let Some(view) = &outcome.view else { return Ok(ExitVerdict::CouldNot) };
 
     if options.output.json {
         let all = json!({ "schema": "onbeat.robot/1", "robot": view, "run": reported.summary });
@@ -403,7 +403,7 @@ fn conclude(
     }
 
     Ok(if outcome.ended_in_order() {
-        verdict(reported.summary.verdict.outcome)
+        verdict(reported.summary.outcome())
     } else {
         ExitVerdict::Broken
     })

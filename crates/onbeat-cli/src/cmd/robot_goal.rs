@@ -41,7 +41,7 @@ pub(crate) fn give(options: &GoalOptions) -> Result<ExitVerdict, Failure> {
     robot.check()?;
     while !is_followed(&commander, first)? {
         if is_over() {
-            return Ok(ExitVerdict::Undecided);
+            return Ok(ExitVerdict::CouldNot);
         }
         if began.elapsed() > SEEN_WITHIN {
             return Err(GoalFailure::NotSeen { within_s: SEEN_WITHIN.as_secs() }.into());

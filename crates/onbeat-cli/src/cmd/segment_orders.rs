@@ -167,7 +167,7 @@ pub(crate) fn heal(options: &OnOptions) -> Result<ExitVerdict, Failure> {
 
 pub(crate) fn status(options: &StatusOptions) -> Result<ExitVerdict, Failure> {
     let (name, answer) = asked(&options.on, &SegmentCommand::Status)?;
-    let SegmentReply::Status(status) = answer else { return Ok(ExitVerdict::Undecided) };
+    let SegmentReply::Status(status) = answer else { return Ok(ExitVerdict::CouldNot) };
     if options.json {
         say(Tone::Plain, &serde_json::to_string_pretty(&status)?);
         return Ok(ExitVerdict::Holds);

@@ -67,6 +67,8 @@ pub(crate) fn summary(
 
     conclusions(summary, extent.verbose || extent.concludes);
     last.iter().for_each(say_line);
+    // What scrolled off the screen: the answer is among the last lines.
+    first.iter().filter(|line| AGAIN.contains(&line.label)).for_each(say_line);
     say(Tone::Faint, &format!("report   {}", page.display()));
     if !summary.robot_command.is_empty() {
         // Not folded: the line is to be pasted.
@@ -78,6 +80,9 @@ pub(crate) fn summary(
 /// Lines above the tables, in this order: verdict, remedies, best tuning, top cause.
 const FIRST: [&str; 8] =
     ["verdict", "events", "robot", "remedy", "tunings", "worth", "best", "cause"];
+
+/// Those that stand below the tables once more.
+const AGAIN: [&str; 2] = ["verdict", "best"];
 
 /// Separates the lines above the tables from those below.
 fn split(lines: Vec<ClosingLine>) -> (Vec<ClosingLine>, Vec<ClosingLine>) {

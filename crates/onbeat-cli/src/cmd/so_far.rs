@@ -3,13 +3,16 @@
 
 use std::io::stderr;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use onbeat::record::Recorder;
 use onbeat::report::units::{Letters, time_ns};
+use onbeat::report::verdict::looks;
 
+use crate::cli_measure::MeasureOptions;
+use crate::options::Until;
 use crate::term::{Tone, advise};
 
 /// Shows the summary so far on request.
@@ -65,6 +68,67 @@ impl<'a> SoFar<'a> {
     /// Waits for the end of a summary.
     pub(crate) fn end(self) {
         if let Some(mut child) = self.showing {
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A run without an end is looked at for a day.
+const NO_END_S: f64 = 86_400.0;
+
+/// The looks at a run that ends when it is decided; none at any other.
+pub(crate) fn looks_of(options: &MeasureOptions) -> Vec<f64> {
+    if options.until != Some(Until::Decided) {
+        return Vec::new();
+    }
+    looks(if options.duration == 0 { NO_END_S } else { options.duration as f64 / 1e9 })
+}
+
+/// Looks at a run that ends when it is decided, by this program in a process of its own.
+pub(crate) struct LooksAhead<'a> {
+    file: &'a Path,
+    /// Seconds of the looks that are left, the next one first.
+    left: Vec<f64>,
+    looking: Option<Child>,
+}
+
+impl<'a> LooksAhead<'a> {
+    pub(crate) fn new(options: &MeasureOptions, file: &'a Path) -> Self {
+        Self { file, left: looks_of(options), looking: None }
+    }
+
+    /// Whether the last look that is over found PASS or FAIL; a look begins when its time has come.
+    pub(crate) fn is_decided(&mut self, elapsed_s: f64, recorder: &mut Recorder) -> bool {
+        if let Some(child) = &mut self.looking {
+            let Ok(None) = child.try_wait() else {
+                let status = self.looking.take().and_then(|mut child| child.wait().ok());
+                return matches!(status.and_then(|status| status.code()), Some(0 | 1));
+            };
+            return false;
+        }
+
+        let over = self.left.iter().take_while(|at| **at <= elapsed_s).count();
+        if over > 0 {
+            self.left.drain(..over);
+            // A file that cannot be written any more ends the run by itself.
+            let _ = recorder.write_out();
+            self.looking = self.begin();
+        }
+        false
+    }
+
+    /// A look that cannot be started is left out: the run goes on to the next one.
+    fn begin(&self) -> Option<Child> {
+        let myself = std::env::current_exe().ok()?;
+        let mut command = Command::new(myself);
+        command.args(["report", "--brief"]).arg(self.file);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
+    }
+}
+
+impl Drop for LooksAhead<'_> {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.looking {
             let _ = child.wait();
         }
     }

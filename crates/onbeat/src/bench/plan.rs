@@ -33,6 +33,9 @@ pub struct BenchPlan {
     pub seed: u64,
     /// The limit to judge by.
     pub limit: Option<LimitNote>,
+    /// Looks at the bench that share the level of its verdict, when it ends as soon as that is
+    /// decided; 0 for a bench of the whole time.
+    pub looks: usize,
     /// Alarms of bus and robot that a cell may have.
     pub most_alarms: Option<u64>,
     /// Tunings of this machine that are not as wanted.

@@ -26,6 +26,8 @@ const PREPARATION_S: f64 = 2.5;
 const SHORTEST_BLOCK_S: f64 = 0.2;
 /// Length of a round, in seconds: start and end of the loads are a small part of it.
 const ROUND_S: f64 = 60.0;
+/// The least length of a round between two looks at a bench, in seconds.
+const WATCHED_ROUND_S: f64 = 10.0;
 /// Fewest rounds, where the time allows: a disturbance of a minute must not meet one cell alone.
 const LEAST_ROUNDS: u32 = 2;
 /// Visits of each cell per round: forward, then backward.
@@ -39,6 +41,8 @@ const SEQUENTIAL_BLOCKS: u32 = 6;
 pub enum CellOrder {
     /// Short blocks in turn.
     Interleaved,
+    /// The same in short rounds, for a bench that ends when it is decided.
+    Watched,
     /// One after another, as in the paper.
     Sequential,
     /// In rows of one short block of each, every row in an order drawn at random; half of the rows
@@ -51,7 +55,7 @@ impl CellOrder {
     #[must_use]
     pub const fn note(self) -> RunOrder {
         match self {
-            Self::Interleaved | Self::Paired => RunOrder::Interleaved,
+            Self::Interleaved | Self::Watched | Self::Paired => RunOrder::Interleaved,
             Self::Sequential => RunOrder::Sequential,
         }
     }
@@ -149,15 +153,16 @@ pub fn plan(
     }
 
     let total_s = total.as_secs_f64();
-    let wanted = match order {
-        CellOrder::Interleaved => {
-            ((total_s / ROUND_S).round().min(1000.0) as u32).max(LEAST_ROUNDS)
-        }
-        CellOrder::Sequential | CellOrder::Paired => 1,
-    };
-
-    let visits = if order == CellOrder::Interleaved { VISITS } else { SEQUENTIAL_BLOCKS };
     let cells = tunings * loads.len();
+    let rounds_of =
+        |round_s: f64| ((total_s / round_s).round().min(1000.0) as u32).max(LEAST_ROUNDS);
+    let (wanted, visits) = match order {
+        CellOrder::Interleaved => (rounds_of(ROUND_S), VISITS),
+        CellOrder::Watched => {
+            (rounds_of((cells as f64 * 3.0).clamp(WATCHED_ROUND_S, ROUND_S)), VISITS)
+        }
+        CellOrder::Sequential | CellOrder::Paired => (1, SEQUENTIAL_BLOCKS),
+    };
     let pace = Pace::new(loads);
     let per_round: f64 = (0..loads.len()).map(|load| pace.ramps_s(load)).sum();
     let per_visit: f64 = pace.per_block_s.iter().sum::<f64>() * tunings as f64;
@@ -326,7 +331,9 @@ impl Shares {
 fn round(tunings: usize, loads: usize, order: CellOrder, rng: &mut fastrand::Rng) -> Vec<LoadTurn> {
     let turn = |load| {
         let blocks = match order {
-            CellOrder::Interleaved | CellOrder::Paired => forward_and_backward(tunings, rng),
+            CellOrder::Interleaved | CellOrder::Watched | CellOrder::Paired => {
+                forward_and_backward(tunings, rng)
+            }
             CellOrder::Sequential => (0..tunings)
                 .flat_map(|tuning| std::iter::repeat_n(tuning, SEQUENTIAL_BLOCKS as usize))
                 .collect(),

@@ -206,6 +206,7 @@ pub fn write(stream: &Stream, labels: &ImportLabels, path: &Path) -> Result<(), 
         timing: None,
         grants: Vec::new(),
         limit: None,
+        looks: 0,
         most_alarms: None,
         findings: Vec::new(),
     };

@@ -72,6 +72,7 @@ pub fn header(command: &[String], probe: &str, series: &[Series], started_unix_s
         timing: None,
         grants: Vec::new(),
         limit: None,
+        looks: 0,
         most_alarms: None,
         findings: Vec::new(),
     }

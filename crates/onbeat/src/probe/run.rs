@@ -202,6 +202,8 @@ impl Run {
 
     fn new(setting: Setting, prepared: PreparedRun, recorder: Recorder) -> Self {
         let PreparedRun { header, tick, slots, process, explainer, .. } = prepared;
+        let mut recorder = recorder;
+        recorder.watch(&setting.watches(header.limit));
         let real_time = header
             .grants
             .iter()

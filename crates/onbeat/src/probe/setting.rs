@@ -5,7 +5,7 @@ use onbeat_rt::{OnOverrun, Wait};
 use serde::{Deserialize, Serialize};
 
 use super::error::RunError;
-use crate::record::{Recording, SpikeLimit, Timing, interval_ns_for};
+use crate::record::{LimitNote, Recording, SpikeLimit, Timing, Watch, interval_ns_for};
 use crate::thread::ThreadRequest;
 
 /// Cycles at the start of a block that run with cold caches and are in no series, unless said
@@ -22,7 +22,7 @@ pub const WARMUP_CYCLES: u64 = 10;
 /// assert!(setting.admit().is_ok());
 /// assert!(Setting::new(0).admit().is_err());
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
     /// Period T, in nanoseconds.
@@ -50,6 +50,10 @@ pub struct Setting {
     pub interval_ns: u64,
     /// Spike threshold.
     pub spike_limit: SpikeLimit,
+    /// The limit that the run is judged by where its header has none, so that its outages are
+    /// recorded: that of a bench.
+    #[serde(default)]
+    pub limit: Option<LimitNote>,
     /// Whether a flight recorder beside the loop explains spikes.
     pub causes: bool,
     /// Whether it copies the kernel's stack at late wake-ups ([`FlightSetting::stacks`]).
@@ -78,6 +82,7 @@ impl Setting {
             warmup: WARMUP_CYCLES,
             interval_ns: interval_ns_for(0),
             spike_limit: SpikeLimit::TenTimesMedian,
+            limit: None,
             causes: false,
             stacks: false,
             lockdown: false,
@@ -112,6 +117,16 @@ impl Setting {
             });
         }
         Ok(())
+    }
+
+    /// What is watched for outages: the limit, parts of it, and the deadline.
+    pub(super) fn watches(&self, of_run: Option<LimitNote>) -> Vec<Watch> {
+        let of_limit = |limit: LimitNote| Watch::of_limit(limit.on, limit.limit_ns, limit.at);
+        let deadline = of_limit(LimitNote::of_deadline(self.deadline_ns));
+        let limit = of_run.or(self.limit).map(of_limit).filter(|watch| *watch != deadline);
+        let watched: Vec<Watch> = limit.into_iter().chain([deadline]).collect();
+        let parts = watched[0].parts();
+        watched.into_iter().chain(parts).collect()
     }
 
     pub(super) const fn recording(&self) -> Recording {

@@ -36,6 +36,7 @@ mod moments;
 mod motion;
 mod note;
 mod note_numbers;
+mod outages;
 mod packets;
 mod past;
 pub mod payload;
@@ -75,6 +76,7 @@ pub use note::{
     FindingNote, Header, Interval, LimitNote, LoadEvent, Maxima, Note, Remark, Resume, SpikeNote,
     Stall, StepNote, SweepNote,
 };
+pub use outages::{Joining, LateNote, OutageSums, PARTS, Watch, gap};
 pub use packets::{
     AnswerTimes, AnsweredCycle, CycleAnswers, CycleTally, DevicePackets, InterfaceDrops,
     KernelDrops, PacketAccount, PredictedAnswers, PredictedDevice, RoundTripTally,

@@ -12,6 +12,7 @@ use super::imported::Import;
 use super::joint_steps::JointSteps;
 use super::moments::Moments;
 use super::motion::MotionNote;
+use super::outages::LateNote;
 use super::packets::PacketAccount;
 use super::robot::{DevicesNote, RobotNote};
 use super::seconds::Seconds;
@@ -138,6 +139,10 @@ pub struct Header {
     /// The limit to judge this run by, when one was given; a bench has its own.
     #[serde(default)]
     pub limit: Option<LimitNote>,
+    /// Looks at the run that shared the level of its verdict, because it was to end when it was
+    /// decided; 0 and 1 for a run of a length given.
+    #[serde(default, skip_serializing_if = "is_no_look")]
+    pub looks: usize,
     /// How many alarms of bus and robot there may be, when a limit for them was given; a bench has
     /// its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -265,6 +270,9 @@ pub struct Interval {
     pub spikes: u64,
     /// Exact moments of each series with samples.
     pub series: BTreeMap<Series, Moments>,
+    /// Outages of what is watched.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub late: Vec<LateNote>,
     /// What made spikes late: how many by their main cause, and the worst of them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub causes: BTreeMap<CauseKind, CauseCount>,
@@ -491,6 +499,10 @@ pub struct Bench {
     pub block_s: f64,
     /// The limit to hold, when one was given.
     pub limit: Option<LimitNote>,
+    /// Looks at each cell that shared the level of its verdict, because the bench was to end
+    /// when it was decided; 0 and 1 for a bench of a length given.
+    #[serde(default, skip_serializing_if = "is_no_look")]
+    pub looks: usize,
     /// How many alarms of bus and robot a cell may have, when a limit for them was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_alarms: Option<u64>,
@@ -517,6 +529,9 @@ pub struct SweepNote {
     pub series: Series,
     /// The largest jitter (max − min) that is allowed, in nanoseconds.
     pub allowed_jitter_ns: u64,
+    /// Whether that is the paper's, because none was asked for: it is shown and decides nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_default: bool,
 }
 
 /// One load of a sweep: written when it begins, and again with what was reached when it, or a part
@@ -535,6 +550,11 @@ pub struct StepNote {
     pub seconds: f64,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref)] // The signature that serde calls.
+const fn is_no_look(looks: &usize) -> bool {
+    *looks == 0
+}
+
 /// A limit as asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LimitNote {
@@ -544,6 +564,17 @@ pub struct LimitNote {
     pub at: f64,
     /// The series it is on.
     pub on: Series,
+}
+
+impl LimitNote {
+    /// Percent of the releases that are to meet the loop's own deadline where no limit is given.
+    pub const OF_DEADLINE_AT: f64 = 99.9;
+
+    /// The limit that a loop has by itself: its deadline.
+    #[must_use]
+    pub const fn of_deadline(deadline_ns: u64) -> Self {
+        Self { limit_ns: deadline_ns, at: Self::OF_DEADLINE_AT, on: Series::ResponseTime }
+    }
 }
 
 /// A cell that was not run.

@@ -10,6 +10,7 @@ use super::events::EventTally;
 use super::exclusion::{Exclusion, ExclusionNote, OpenExclusions};
 use super::figures::{Figures, NoFigures};
 use super::note::{Account, Block, Note, Remark, SpikeNote, Stall};
+use super::outages::{PARTS, Watch};
 use super::past::Past;
 use super::recording::{Progress, Recording, TimeOrigin};
 use super::run_writer::{RunWriter, WriteError};
@@ -114,6 +115,11 @@ impl Recorder {
         self.flush_part(until)?;
         self.part_start = until;
         Ok(())
+    }
+
+    /// Joins late releases of these watches into outages from now on.
+    pub fn watch(&mut self, watches: &[Watch]) {
+        self.tally.watch(watches);
     }
 
     /// Counts figures of a probe's own from now on.
@@ -300,6 +306,7 @@ impl Recorder {
         self.excluded.count(sample, self.recording.period_ns);
         self.count_skipped(sample)?;
         self.end_interval_before(sample.release)?;
+        self.tally.at(sample.index, self.tenth_of(sample.release));
         self.tally.interval.lost += lost;
         if is_excluded {
             self.tally.interval.excluded += 1;
@@ -364,6 +371,8 @@ impl Recorder {
             return Ok(());
         }
 
+        let place = due.ns_since(self.first_release) / self.recording.period_ns.max(1);
+        self.tally.at(place, self.tenth_of(due));
         self.tally.skipped(latency_ns);
         self.trend.count(due, latency_ns);
         self.keep_maxima(due, [latency_ns, 0, 0])?;
@@ -412,6 +421,7 @@ impl Recorder {
         let lost_at_end = (outcome.slots - outcome.skipped_at_end).saturating_sub(self.next_index);
         self.tally.interval.lost += lost_at_end;
         self.count_skipped_at_end(outcome)?;
+        self.tally.part_outages();
         self.account.slots += outcome.slots;
         self.account.skipped += outcome.skipped;
         self.flush(outcome.last_end)?;
@@ -509,6 +519,12 @@ impl Recorder {
         self.progress.spikes += self.tally.flush(&mut self.writer, t, length)?;
 
         Ok(())
+    }
+
+    /// The tenth of the interval that a release is in.
+    const fn tenth_of(&self, release: Instant) -> usize {
+        let into_ns = release.ns_since(self.interval_start);
+        (into_ns.saturating_mul(PARTS as u64) / self.recording.interval_ns) as usize
     }
 
     /// Cycles served so far, as far as is known: those that were lost on the way here may have been

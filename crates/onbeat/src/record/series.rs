@@ -206,6 +206,13 @@ impl Series {
         }
     }
 
+    /// Whether a skipped release is late by any limit on this series: what was never served, or never
+    /// answered, was late for certain.
+    #[must_use]
+    pub const fn is_late_when_skipped(self) -> bool {
+        matches!(self, Self::ResponseTime | Self::ReadWrite)
+    }
+
     /// Its place in [`Series::ALL`].
     #[must_use]
     pub const fn place(self) -> usize {

@@ -8,6 +8,7 @@ use super::histogram::LONGEST_NS;
 use super::histogram::{IntervalCounts, empty_interval};
 use super::moments::Moments;
 use super::note::{CauseCount, CulpritCount, Interval, SpikeNote, Stall};
+use super::outages::{Watch, WatchTally};
 use super::recording::SpikeLimit;
 use super::run_writer::{RunWriter, WriteError};
 use super::series::Series;
@@ -48,6 +49,11 @@ pub(super) struct IntervalTally {
     work_ns: u64,
     /// The limit of the interval before.
     last_limit_ns: Option<u64>,
+    watches: Vec<WatchTally>,
+    /// Place in the block of the release that is counted, and the tenth of its interval.
+    now: (u64, usize),
+    /// The tenth in which what is counted begins.
+    first_tenth: Option<usize>,
     pub(super) interval: Interval,
 }
 
@@ -79,6 +85,9 @@ impl IntervalTally {
             spike_limit,
             work_ns,
             last_limit_ns: None,
+            watches: Vec::new(),
+            now: (0, 0),
+            first_tenth: None,
             interval: Interval::default(),
         };
 
@@ -104,6 +113,24 @@ impl IntervalTally {
         self.empty();
     }
 
+    /// Joins late releases of these watches into outages from now on.
+    pub(super) fn watch(&mut self, watches: &[Watch]) {
+        self.watches = watches.iter().copied().map(WatchTally::new).collect();
+    }
+
+    /// What is counted next is of the release at `place` of its block, in this tenth of the interval.
+    pub(super) const fn at(&mut self, place: u64, tenth: usize) {
+        self.now = (place, tenth);
+        if self.first_tenth.is_none() {
+            self.first_tenth = Some(tenth);
+        }
+    }
+
+    /// Outages end with their block.
+    pub(super) fn part_outages(&mut self) {
+        self.watches.iter_mut().for_each(WatchTally::part);
+    }
+
     /// Counts a value. A value of a series that this run does not have is ignored.
     #[inline]
     pub(super) fn count(&mut self, series: Series, ns: u64) {
@@ -112,11 +139,17 @@ impl IntervalTally {
         };
         counted.counts.saturating_record(ns.clamp(1, LONGEST_NS));
         counted.moments.add(ns);
+        for watch in &mut self.watches {
+            watch.count(series, ns, self.now);
+        }
     }
 
     /// Counts a release that was skipped: among all releases, and among the skipped ones.
     pub(super) fn skipped(&mut self, latency_ns: u64) {
         self.interval.skipped += 1;
+        for watch in &mut self.watches {
+            watch.skipped(self.now);
+        }
         self.count(Series::ReleaseLatency, latency_ns);
         self.count(Series::SkippedLatency, latency_ns);
     }
@@ -264,6 +297,9 @@ impl IntervalTally {
             .map(|counted| (counted.series, counted.moments))
             .chain([(Series::WakeupLatency, self.wakeup)]);
         self.interval.series = exact.filter(|(_, moments)| moments.n > 0).collect();
+        let first = self.first_tenth.take().unwrap_or(0);
+        let last = self.now.1;
+        self.interval.late = self.watches.iter_mut().map(|watch| watch.take(first, last)).collect();
         let block = self.interval.block;
         writer.note(&super::note::Note::Interval(Box::new(std::mem::take(&mut self.interval))))?;
         self.interval.block = block;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::cell::CellSummary;
+use super::deadline::DeadlineVerdict;
 use super::ranking::{RankedTuning, Ranking, ranking};
 use super::units::{Letters, count, listed, percent, ratio, time_ns, under};
 use super::verdict::{Limit, Outcome, limit_in_words, missed_in_words, stalls_in_words};
@@ -15,6 +16,9 @@ use crate::record::{Cell, RunFile, Series, Stall};
 pub struct Overall {
     /// Of the best tuning under all loads; `None` without a limit.
     pub outcome: Option<Outcome>,
+    /// What the best tuning comes to by the loop's own deadline; only where no limit is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<DeadlineVerdict>,
     /// The best tuning, and the load under which its tail is largest; `None` when no cell has
     /// samples.
     pub best: Option<Cell>,
@@ -80,6 +84,7 @@ pub fn overall(
     let winner = &ranking.candidates[ranking.winner];
     Overall {
         outcome: limit.map(|_| winner.outcome),
+        deadline: None,
         best: Some(Cell { tuning: winner.tuning.to_owned(), load: winner.tail().1.load.clone() }),
         ties: names(&ranking, &ranking.ties),
         times_longer: ranking.times_longer,

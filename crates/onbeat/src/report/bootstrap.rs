@@ -1,10 +1,13 @@
 //! Percentiles of resampled stretches, for intervals around ratios of two recordings.
 //!
 //! Stretches (blocks, or intervals) and not samples are drawn with replacement, because
-//! neighbouring samples share their disturbances. A percentile interval over few stretches is too
+//! neighbouring samples share their disturbances. Neighbouring stretches share them too where the
+//! level wanders: as many of them are drawn together as the data ask for (`alike`), and where they
+//! ask for too many there is no interval. A percentile interval over few stretches is too
 //! narrow, so it is widened as Hesterberg proposes (What Teachers Should Know About the Bootstrap,
 //! 2015, section 3.2): by the bias of the variance and by Student's t.
 
+use super::alike::Likeness;
 use super::statistics::Share;
 use crate::record::{Distribution, RunFile, Series};
 
@@ -82,6 +85,22 @@ impl Stretches {
         (self.values_ns[low] as f64).ln()
     }
 
+    /// How long neighbouring stretches are alike at a percentile: of each, the part of its samples up
+    /// to the percentile of all.
+    fn likeness(&self, share: Share) -> Likeness {
+        let buckets = self.values_ns.len();
+        let all: Vec<usize> = (0..self.stretches).collect();
+        let at = self
+            .values_ns
+            .partition_point(|ns| (*ns as f64).ln() < self.ln_percentile(share, &all));
+        let row =
+            |bucket: usize| &self.up_to[bucket * self.stretches..(bucket + 1) * self.stretches];
+        let parts = row(at.min(buckets - 1)).iter().zip(row(buckets - 1));
+        let parts: Vec<f64> =
+            parts.map(|(up_to, all)| f64::from(*up_to) / f64::from((*all).max(1))).collect();
+        Likeness::of(&parts)
+    }
+
     pub(super) fn ln_of_all(&self, share: Share) -> f64 {
         self.ln_percentile(share, &(0..self.stretches).collect::<Vec<_>>())
     }
@@ -91,7 +110,10 @@ impl Stretches {
 pub(super) struct Drawn {
     pub(super) ln: f64,
     draws: Vec<f64>,
-    stretches: usize,
+    /// How many stretches there are that do not share their disturbances.
+    pub(super) independent: f64,
+    /// Whether the level wanders so slowly that nothing can be said of it.
+    pub(super) wanders: bool,
 }
 
 impl Drawn {
@@ -101,12 +123,18 @@ impl Drawn {
         resamples: u32,
         random: &mut fastrand::Rng,
     ) -> Self {
+        let Likeness { together, wanders } = cell.likeness(share).or(cell.likeness(Share::P50));
         let mut drawn = vec![0; cell.stretches];
         let draws = (0..resamples).map(|_| {
-            drawn.fill_with(|| random.usize(..cell.stretches));
+            // The end of the series is taken to be before its beginning.
+            for row in drawn.chunks_mut(together) {
+                let from = random.usize(..cell.stretches);
+                row.iter_mut().enumerate().for_each(|(i, at)| *at = (from + i) % cell.stretches);
+            }
             cell.ln_percentile(share, &drawn)
         });
-        Self { draws: draws.collect(), ln: cell.ln_of_all(share), stretches: cell.stretches }
+        let independent = cell.stretches as f64 / together as f64;
+        Self { draws: draws.collect(), ln: cell.ln_of_all(share), independent, wanders }
     }
 
     /// The largest of several, draw by draw; `None` of none.
@@ -117,7 +145,8 @@ impl Drawn {
         Some(Self {
             ln: worst(&|one| one.ln),
             draws: (0..draws).map(|i| worst(&|one| one.draws[i])).collect(),
-            stretches: all.iter().map(|one| one.stretches).min()?,
+            independent: all.iter().map(|one| one.independent).fold(f64::INFINITY, f64::min),
+            wanders: all.iter().any(|one| one.wanders),
         })
     }
 
@@ -126,12 +155,12 @@ impl Drawn {
         let n = self.draws.len() as f64;
         let mean = self.draws.iter().sum::<f64>() / n;
         let square = self.draws.iter().map(|draw| (draw - mean).powi(2)).sum::<f64>() / n;
-        square * self.stretches as f64 / (self.stretches - 1) as f64
+        square * self.independent / (self.independent - 1.0).max(1.0)
     }
 }
 
 /// The 95 % interval around `ln_ratio` of logarithms: the mean over pairs of the second over the
-/// first. No bounds without draws.
+/// first. No bounds without draws, nor where the level of one of them wanders.
 pub(super) fn interval(ln_ratio: f64, pairs: &[(&Drawn, &Drawn)]) -> (f64, f64) {
     let resamples = pairs.iter().map(|(a, _)| a.draws.len()).min().unwrap_or(0);
     let n = pairs.len() as f64;
@@ -139,7 +168,7 @@ pub(super) fn interval(ln_ratio: f64, pairs: &[(&Drawn, &Drawn)]) -> (f64, f64) 
         .map(|i| pairs.iter().map(|(a, b)| b.draws[i] - a.draws[i]).sum::<f64>() / n)
         .collect();
     ratios.sort_unstable_by(f64::total_cmp);
-    if ratios.is_empty() {
+    if ratios.is_empty() || pairs.iter().any(|(a, b)| a.wanders || b.wanders) {
         return (f64::NEG_INFINITY, f64::INFINITY);
     }
 
@@ -151,15 +180,20 @@ pub(super) fn interval(ln_ratio: f64, pairs: &[(&Drawn, &Drawn)]) -> (f64, f64) 
     )
 }
 
+/// How alike stretches are is an estimate too: however many there are, the variance between them is
+/// not known better than from so many independent ones.
+const MOST_FREEDOM: f64 = 8.0;
+
 /// By how much an interval of draws is too narrow: the bias of the variance, and Student's t with
 /// the degrees of freedom of Welch and Satterthwaite.
 fn widening(pairs: &[(&Drawn, &Drawn)]) -> f64 {
     let cells = || pairs.iter().flat_map(|&(a, b)| [a, b]);
-    let fewest = cells().map(|cell| cell.stretches).min().unwrap_or(LEAST_STRETCHES) as f64;
+    let fewest = cells().map(|cell| cell.independent).fold(f64::INFINITY, f64::min).max(2.0);
     let variance: f64 = cells().map(Drawn::variance).sum();
     let parts: f64 =
-        cells().map(|cell| cell.variance().powi(2) / (cell.stretches - 1) as f64).sum();
+        cells().map(|cell| cell.variance().powi(2) / (cell.independent - 1.0).max(1.0)).sum();
     let freedom = if parts > 0.0 { variance * variance / parts } else { fewest - 1.0 };
+    let freedom = freedom.min(MOST_FREEDOM);
     (fewest / (fewest - 1.0)).sqrt() * t_97_5(freedom) / Z_97_5
 }
 

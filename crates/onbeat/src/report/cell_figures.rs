@@ -9,7 +9,7 @@ use super::file_facts::last_second;
 use super::probe_figures::{self, BySecond};
 use super::statistics::Statistics;
 use super::units::{Letters, count, listed, spoken, time_ns};
-use super::verdict::{self, Limit};
+use super::verdict::{self, Judging};
 use super::{answers, boards, cause_counts, exclusions, import_notes, motion, packets, remedies};
 use crate::record::{
     Account, Cell, Interval, LoadEvent, LoadEventKind, Resume, RunFile, Series, SpikeNote,
@@ -19,7 +19,7 @@ use crate::record::{
 const SPIKES_LISTED: usize = 100;
 
 /// The summary of a cell's run file.
-pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSummary {
+pub(super) fn of_file(cell: Cell, run: &RunFile, judging: Option<Judging>) -> CellSummary {
     let per_interval = |figure: fn(&Interval) -> u64| run.intervals.iter().map(figure).sum::<u64>();
     let account = SlotCounts::from_run(run);
     let mut series: BTreeMap<Series, Statistics> = Series::ALL
@@ -55,7 +55,7 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, limit: Option<Limit>) -> CellSu
         page_faults: run.end.as_ref().map(|end| end.page_faults),
         involuntary_switches: run.end.as_ref().map(|end| end.involuntary_switches),
         cpu_share: share_of_slots(run, |end| end.cpu_ns),
-        verdict: limit.map(|limit| verdict::judge(run, limit)),
+        verdict: judging.map(|judging| verdict::judge(run, judging)),
         events: BusEvents::from_run(run),
         alarms: None,
         spikes: worst_spikes(run),

@@ -7,6 +7,7 @@ use super::best::Overall;
 use super::bootstrap::LEAST_STRETCHES;
 use super::causes::{self, Causes};
 use super::cell::CellSummary;
+use super::deadline::DeadlineVerdict;
 use super::events::alarms_in_words;
 use super::motion;
 use super::remedies::{remedy, tunings};
@@ -81,13 +82,7 @@ fn verdict(summary: &Summary) -> ClosingLine {
     }
 
     let Some((limit, outcome)) = summary.limit.zip(*outcome) else {
-        let without = || {
-            line(
-                "verdict",
-                "no limit given; --limit 200us --at 99.9 decides PASS or FAIL".to_owned(),
-            )
-        };
-        return summary.sweep.as_ref().map_or_else(without, verdict_of_sweep);
+        return summary.sweep.as_ref().map_or_else(|| by_default(summary), verdict_of_sweep);
     };
     let decisive = best.as_ref().and_then(|best| decisive(summary, &best.tuning, limit));
     let figures = decisive.map_or(String::new(), |(cell, over, releases)| {
@@ -120,13 +115,43 @@ fn verdict(summary: &Summary) -> ClosingLine {
     ClosingLine { outcome: Some(outcome), ..line("verdict", text) }
 }
 
+/// Where no limit is given, the best tuning by the loop's own deadline.
+fn by_default(summary: &Summary) -> ClosingLine {
+    let Overall { best, deadline, .. } = &summary.verdict;
+    let Some(DeadlineVerdict { outcome, words, .. }) = deadline else {
+        let text = "no limit given; --limit 200us --at 99.9 decides PASS or FAIL";
+        return line("verdict", text.to_owned());
+    };
+
+    let fewer = if *outcome == Outcome::Fail { "fewer than " } else { "" };
+    let who = match best {
+        Some(best) if summary.tunings.len() > 1 => format!(" with {}", best.tuning),
+        _ => String::new(),
+    };
+    let answer = format!("{}: {fewer}{words}", outcome.words());
+    let candidates = [
+        format!("{answer}{who} (no --limit given)"),
+        format!("{answer}{who} (default)"),
+        format!("{answer} (default)"),
+        answer,
+    ];
+    let [.., shortest] = &candidates;
+    let text =
+        candidates.iter().find(|text| text.chars().count() <= WIDTH).unwrap_or(shortest).clone();
+    ClosingLine { outcome: Some(*outcome), ..line("verdict", text) }
+}
+
 /// Whether the jitter is allowed at every load.
 fn verdict_of_sweep(sweep: &Sweep) -> ClosingLine {
     let allowed = sweep.steps.iter().filter(|step| step.is_allowed).count();
     let loads = sweep.steps.len();
-    let outcome = if allowed == loads { Outcome::Pass } else { Outcome::Fail };
+    let outcome = sweep.outcome();
     let jitter = time_ns(sweep.allowed_jitter_ns, Letters::Ascii);
-    let text = format!("{}: jitter within {jitter} at {allowed} of {loads} loads", outcome.words());
+    let default = if sweep.is_default { " (default)" } else { "" };
+    let text = format!(
+        "{}: jitter within {jitter} at {allowed} of {loads} loads{default}",
+        outcome.words()
+    );
 
     ClosingLine { outcome: Some(outcome), ..line("verdict", text) }
 }
@@ -139,7 +164,7 @@ fn decisive<'s>(
 ) -> Option<(&'s CellSummary, u64, u64)> {
     let of_tuning = summary.cells.iter().filter(|cell| cell.tuning == tuning && limit.limit_ns > 0);
     let judged = of_tuning.filter_map(|cell| Some((cell, cell.verdict.as_ref()?)));
-    let worst = judged.max_by(|(_, a), (_, b)| a.rate_at_most().total_cmp(&b.rate_at_most()));
+    let worst = judged.max_by(|(_, a), (_, b)| a.at_most.total_cmp(&b.at_most));
     worst.map(|(cell, verdict)| (cell, verdict.over, verdict.releases))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::cell::CellSummary;
-use super::digest::{Compared, Digest};
+use super::digest::{Compared, Digest, WANDERS};
 use super::statistics::Share;
 use super::units::{Letters, count, listed, time_ns};
 
@@ -46,9 +46,11 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
         }
     }
 
-    if cells.iter().any(|cell| {
-        cell.runs.iter().any(|figures| figures.ratios.iter().any(|ratio| ratio.low.is_none()))
-    }) {
+    let ratios = || cells.iter().flat_map(|cell| &cell.runs).flat_map(|figures| &figures.ratios);
+    if ratios().any(|ratio| ratio.wanders) {
+        warnings.push(format!("Some ratios have no interval: {WANDERS}"));
+    }
+    if ratios().any(|ratio| ratio.low.is_none() && !ratio.wanders) {
         let why = "Ratios without an interval have fewer than 10 samples beyond the value, or fewer than 4 blocks or intervals";
         warnings.push(why.to_owned());
     }

@@ -12,8 +12,9 @@ use serde::Serialize;
 use super::bootstrap::LEAST_STRETCHES;
 use super::cell::CellSummary;
 use super::comparable;
+use super::digest::WANDERS;
 use super::statistics::LEAST_ABOVE;
-use super::units::{Letters, cell_name, time_ns};
+use super::units::{Letters, cell_name, count, percent, time_ns};
 use crate::record::Series;
 
 pub use super::digest::{Compared, Digest, Ratio, RunFigures, SHARES};
@@ -83,9 +84,22 @@ impl Comparison {
         self.cells.iter().filter(|compared| seen.insert(&compared.cell)).collect()
     }
 
+    /// A series that counts what was served only has beside it the one of every release that was
+    /// due: what was never served is in no interval between two writes.
+    fn with_all_releases<'c>(&'c self, main: &'c Compared) -> Vec<&'c Compared> {
+        let is_of_releases = |compared: &&Compared| {
+            compared.cell == main.cell
+                && compared.series == Series::ReleaseLatency
+                && compared.runs.len() == main.runs.len()
+        };
+        let all = self.cells.iter().find(is_of_releases);
+        let all = all.filter(|_| main.series != Series::ReleaseLatency);
+        all.into_iter().chain([main]).collect()
+    }
+
     fn in_words(&self) -> Vec<String> {
         let mut sentences = Vec::new();
-        for compared in self.main() {
+        for compared in self.main().into_iter().flat_map(|main| self.with_all_releases(main)) {
             let [base, others @ ..] = compared.runs.as_slice() else { continue };
             let of = if compared.cell.is_empty() {
                 String::new()
@@ -95,6 +109,10 @@ impl Comparison {
             for other in others {
                 let runs = (self.runs[other.run].as_str(), self.runs[base.run].as_str());
                 sentences.push(format!("{of}{}", difference(compared.series, runs, &other.ratios)));
+                if compared.series == Series::ReleaseLatency {
+                    let skipped = skipped(runs, (other, base));
+                    sentences.extend(skipped.map(|words| format!("{of}{words}")));
+                }
             }
         }
 
@@ -108,6 +126,9 @@ fn difference(series: Series, (mine, base): (&str, &str), ratios: &[Ratio]) -> S
     let sized = |ratio: &Ratio| format!("{} {}", ratio.metric, ratio.words());
     let (differing, alike): (Vec<&Ratio>, Vec<&Ratio>) =
         ratios.iter().filter(|ratio| ratio.low.is_some()).partition(|ratio| ratio.is_visible());
+    if differing.is_empty() && alike.is_empty() && ratios.iter().any(|ratio| ratio.wanders) {
+        return format!("INCONCLUSIVE whether {mine} and {base} differ: {WANDERS}");
+    }
     if differing.is_empty() && alike.is_empty() {
         return format!(
             "INCONCLUSIVE whether {mine} and {base} differ: fewer than {LEAST_STRETCHES} blocks or intervals, or fewer than {LEAST_ABOVE} samples beyond each percentile"
@@ -129,6 +150,21 @@ fn difference(series: Series, (mine, base): (&str, &str), ratios: &[Ratio]) -> S
         format!("; no visible difference: {}", same.join(", "))
     };
     format!("The {words} of {mine} differs from that of {base}: {}{rest}", named.join(", "))
+}
+
+/// Shares of skipped releases that are further apart than this are said, whatever the percentiles.
+const SKIPPED_APART: f64 = 0.01;
+
+/// Releases that were never served, where one run has clearly more of them.
+fn skipped((mine, base): (&str, &str), of: (&RunFigures, &RunFigures)) -> Option<String> {
+    let share = |run: &RunFigures| Some(run.skipped? as f64 / run.count.max(1) as f64);
+    let (own, other) = (share(of.0)?, share(of.1)?);
+    let words = |run: &RunFigures, share: f64| {
+        let skipped = count(run.skipped.unwrap_or(0));
+        format!("{skipped} of {} releases ({})", count(run.count), percent(share))
+    };
+    ((own - other).abs() > SKIPPED_APART)
+        .then(|| format!("{mine} skipped {}, {base} {}", words(of.0, own), words(of.1, other)))
 }
 
 /// How a cell is known across runs.

@@ -93,12 +93,10 @@ impl Digest {
             summary.loads = vec![load.clone()];
             let (drawn, others) = left.into_iter().partition(|((cell, _), _)| cell.load == *load);
             left = others;
-            let of_load = self.stretches.iter().filter(|((cell, _), _)| cell.load == *load);
-            let stretches = of_load.map(|(key, n)| (key.clone(), *n)).collect();
             let name = load.clone();
             let probe = self.probe.clone();
             let settings = self.settings.clone();
-            parts.push(Self { name, probe, settings, drawn, stretches, summary, is_of_load: true });
+            parts.push(Self { name, probe, settings, drawn, summary, is_of_load: true });
         }
 
         parts.retain(|part| !part.summary.cells.is_empty());

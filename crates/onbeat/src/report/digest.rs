@@ -20,9 +20,6 @@ pub const SHARES: [Share; 4] = [Share::P50, Share::P99, Share::P99_9, Share::P99
 /// Number of resamples.
 const RESAMPLES: u32 = 1000;
 
-/// More stretches of time than this are put together, see [`super::bootstrap`].
-const MOST_STRETCHES: usize = 64;
-
 /// The point of the normal distribution that 2.5 % lie above, of an interval of 95 %.
 const Z_97_5: f64 = 1.959_964;
 
@@ -46,8 +43,6 @@ pub struct Digest {
     /// What the loop's thread was given and how it waited, by name.
     pub(super) settings: BTreeMap<String, String>,
     pub(super) drawn: BTreeMap<(Cell, Series), BTreeMap<Share, Drawn>>,
-    /// Into how many stretches of time each series falls.
-    pub(super) stretches: BTreeMap<(Cell, Series), usize>,
     /// Whether it is the part of a run that was measured under one of its loads.
     pub(super) is_of_load: bool,
 }
@@ -64,7 +59,6 @@ impl Digest {
         shares: &[Share],
     ) -> Self {
         let mut drawn = BTreeMap::new();
-        let mut stretches_of = BTreeMap::new();
         let mut random = fastrand::Rng::with_seed(SEED + place);
         for file in files {
             for series in Series::ALL {
@@ -74,8 +68,6 @@ impl Digest {
                 let of_share = supported
                     .map(|share| (*share, Drawn::new(&stretches, *share, RESAMPLES, &mut random)));
                 drawn.insert((cell_of(file), series), of_share.collect());
-                let entries = file.entries.iter().filter(|entry| entry.series == series).count();
-                stretches_of.insert((cell_of(file), series), entries.min(MOST_STRETCHES));
             }
         }
 
@@ -85,7 +77,7 @@ impl Digest {
             .map_or_else(String::new, |file| file.header.probe.clone());
         let name = name.to_owned();
         let settings = settings(files);
-        Self { name, probe, settings, summary, drawn, stretches: stretches_of, is_of_load: false }
+        Self { name, probe, settings, summary, drawn, is_of_load: false }
     }
 
     /// The ratio of a percentile to that of another run's cell, with its interval where there are
@@ -102,6 +94,7 @@ impl Digest {
         let mine = mine?;
         let other = other?;
         let drawn = self.drawn_of(cells.0, on).zip(base.drawn_of(cells.1, on));
+        let wanders = drawn.is_some_and(|(mine, other)| mine.wanders || other.wanders);
         let ratio = mine.value_ns.max(1) as f64 / other.value_ns.max(1) as f64;
         let supported = mine.supported && other.supported;
         let bounds = drawn
@@ -116,6 +109,7 @@ impl Digest {
             high: bounds.map(|(_, high)| high.exp()),
             supported,
             differs: false,
+            wanders,
         })
     }
 
@@ -132,9 +126,12 @@ impl Digest {
         let of_share = |share| self.ratio_to(base, cells, (series, share));
         let mut ratios: Vec<Ratio> = SHARES.into_iter().filter_map(of_share).collect();
         let looked_at = ratios.iter().filter(|ratio| ratio.low.is_some()).count();
-        let stretches = [(self, cells.0), (base, cells.1)]
-            .map(|(run, cell)| run.stretches.get(&(cell.cell(), series)).copied().unwrap_or(0));
-        let wider = wider_for(looked_at, stretches[0].min(stretches[1]));
+        let independent = |run: &Self, cell: &CellSummary| {
+            let drawn = SHARES.iter().filter_map(|share| run.drawn_of(cell, (series, *share)));
+            drawn.map(|drawn| drawn.independent as usize).min().unwrap_or(0)
+        };
+        let fewest = independent(self, cells.0).min(independent(base, cells.1));
+        let wider = wider_for(looked_at, fewest);
 
         for ratio in &mut ratios {
             let leaves_out =
@@ -170,6 +167,10 @@ fn figure(cell: &CellSummary, series: Series, share: Share) -> Option<Percentile
     cell.series.get(&series)?.percentile(share)
 }
 
+/// Why there is no interval, and what to do.
+pub(super) const WANDERS: &str = "the level wanders through one of the runs, so that chance cannot be told from drift: let both take \
+     turns (onbeat bench, onbeat tune measure), or measure several times longer";
+
 /// One percentile over that of the first run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ratio {
@@ -186,7 +187,13 @@ pub struct Ratio {
     pub supported: bool,
     /// Whether it differs from 1, judged together with the other percentiles of the series.
     pub differs: bool,
+    /// Whether there is no interval because the level wanders through one of the runs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub wanders: bool,
 }
+
+/// An interval whose ends are further apart than this decides nothing.
+const WIDEST: f64 = 100.0;
 
 impl Ratio {
     /// Whether it differs from 1 by more than the two decimals of [`words`](Self::words) hide:
@@ -199,9 +206,19 @@ impl Ratio {
             && !ends.is_some_and(|(low, high)| hidden.contains(&low) && hidden.contains(&high))
     }
 
-    /// `x 1.23 (1.1 to 1.4)`.
+    /// Whether the interval is so wide that the ratio in it means nothing.
+    #[must_use]
+    pub fn is_undecided(&self) -> bool {
+        self.low.zip(self.high).is_some_and(|(low, high)| high / low > WIDEST)
+    }
+
+    /// `x 1.23 (1.1 to 1.4)`, or `undecided`.
     #[must_use]
     pub fn words(&self) -> String {
+        if self.is_undecided() {
+            return "undecided".to_owned();
+        }
+
         let bounds = self
             .low
             .zip(self.high)
@@ -358,11 +375,14 @@ mod tests {
             high: Some(high),
             supported: true,
             differs,
+            wanders: false,
         };
 
         assert!(!ratio(1.0002, 1.0008, true).is_visible());
         assert!(!ratio(0.9951, 0.9999, true).is_visible());
         assert!(ratio(1.0002, 1.0051, true).is_visible(), "its upper end is printed as 1.01");
         assert!(!ratio(1.04, 1.06, false).is_visible(), "what does not differ never is");
+        assert_eq!(ratio(0.000_000_24, 4.61, false).words(), "undecided");
+        assert_eq!(ratio(0.5, 49.0, false).words(), "x 25 (0.50 to 49)");
     }
 }

@@ -1,14 +1,13 @@
 //! How long to measure before a share of releases on time can be shown.
 //!
-//! The rule is the verdict's own ([`super::binomial`]): `n` releases with none over show that at
-//! most `1 − at/100` of them are, at one-sided 95 % confidence, when `n` is at least three over the
-//! allowed rate.
+//! The rule is the verdict's own ([`super::verdict`]): how many releases with none over, or with so
+//! many that came singly, show that at most `1 − at/100` of them are.
 
 use serde::{Deserialize, Serialize};
 
-use super::binomial::{needed_with, needed_with_none_over};
 use super::statistics::LEAST_ABOVE;
 use super::units::{Letters, count, spoken, time};
+use super::verdict::Rule;
 
 /// The releases needed to support a share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,8 +41,7 @@ pub fn enough(at: f64, period_ns: u64, over: u64) -> Option<Enough> {
     }
 
     let allowed = (100.0 - at) / 100.0;
-    let releases =
-        if over == 0 { needed_with_none_over(allowed) } else { needed_with(over, allowed) };
+    let releases = Rule::new(allowed).releases_with(over);
     let seconds = releases as f64 * period_ns as f64 / 1e9;
     // Ten above: the rank of the percentile leaves them out.
     let for_percentile = (LEAST_ABOVE as f64 / allowed - 1e-6).ceil() as u64;
@@ -94,15 +92,17 @@ fn sentence(
 
 #[cfg(test)]
 mod tests {
+    use super::super::verdict::{Outages, Side};
     use super::*;
+    use crate::record::OutageSums;
 
     #[test]
-    fn five_nines_take_five_minutes_at_a_kilohertz() {
+    fn five_nines_take_ten_hours_at_a_kilohertz() {
         let five_nines = enough(99.999, 1_000_000, 0).expect("below 100");
-        assert_eq!((five_nines.releases, five_nines.for_percentile), (299_572, 1_000_000));
+        assert_eq!((five_nines.releases, five_nines.for_percentile), (38_414_589, 1_000_000));
         assert_eq!(
             five_nines.sentence,
-            "PASS at 99.999 % needs 299,572 releases with none over the limit: 5 min at a period of 1 ms. p99.999 with 10 \
+            "PASS at 99.999 % needs 38,414,589 releases with none over the limit: 10 h 40 min at a period of 1 ms. p99.999 with 10 \
              samples beyond it needs 1,000,000 releases: 16 min 40 s."
         );
     }
@@ -117,17 +117,20 @@ mod tests {
     #[test]
     fn late_ones_take_longer_and_no_number_shows_all() {
         let with_two = enough(99.99, 500_000, 2).expect("below 100");
-        assert!(with_two.releases > enough(99.99, 500_000, 0).expect("below 100").releases * 2);
+        assert!(with_two.releases > 60_000);
         assert_eq!(enough(100.0, 1_000_000, 0), None);
     }
 
     #[test]
     fn what_is_enough_is_what_the_verdict_asks_for() {
-        for at in [99.0, 99.9, 99.99, 99.999] {
-            let allowed = (100.0 - at) / 100.0;
-            let needed = enough(at, 1, 3).expect("below 100").releases;
-            assert!(super::super::binomial::upper_bound(3, needed) <= allowed);
-            assert!(super::super::binomial::upper_bound(3, needed - 1) > allowed);
+        for at in [99.0, 99.9, 99.99] {
+            let rule = Rule::new((100.0 - at) / 100.0);
+            let needed = enough(at, 1, 30).expect("below 100").releases;
+            let seen = |releases| {
+                let sums = OutageSums { outages: 30, late: 30, squares: 30, largest: 1 };
+                rule.side(&Outages { releases, sums, ..Outages::default() })
+            };
+            assert_eq!((seen(needed), seen(needed - 1)), (Side::Within, Side::Either));
         }
     }
 }

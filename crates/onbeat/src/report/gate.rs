@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::cell::CellSummary;
 use super::compare::{Digest, Ratio};
+use super::digest::WANDERS;
 use super::events::{self, AlarmVerdict};
 use super::statistics::Share;
 use super::summary::Summary;
@@ -26,6 +27,9 @@ pub struct Check {
     pub outcome: Outcome,
     /// The result as a sentence.
     pub sentence: String,
+    /// What it rests on, as a sentence; empty where there is nothing to say.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub basis: String,
 }
 
 /// The result of a gate.
@@ -89,7 +93,8 @@ pub fn limit_checks(run: &str, cells: &[&CellSummary], limit: Limit) -> Vec<Chec
             (None, Some(why)) => (Outcome::Inconclusive, format!("not permitted: {why}")),
             (None, None) => (Outcome::Inconclusive, "no run file".to_owned()),
         };
-        Check { name: limit_in_words(limit), of: name(run, cell), outcome, sentence }
+        let basis = cell.verdict.as_ref().map(|verdict| verdict.basis.clone()).unwrap_or_default();
+        Check { name: limit_in_words(limit), of: name(run, cell), outcome, sentence, basis }
     };
     cells.iter().map(check).collect()
 }
@@ -100,7 +105,7 @@ pub fn alarm_checks(run: &str, cells: &[&CellSummary], most: u64) -> Vec<Check> 
     let check = |cell: &&CellSummary| {
         let AlarmVerdict { outcome, sentence, .. } = events::judge(cell.events.as_deref(), most);
         let name = format!("at most {} bus and robot alarms", super::units::count(most));
-        Check { name, of: self::name(run, cell), outcome, sentence }
+        Check { name, of: self::name(run, cell), outcome, sentence, basis: String::new() }
     };
     cells.iter().filter(|cell| cell.file.is_some()).map(check).collect()
 }
@@ -147,7 +152,7 @@ pub fn baseline_checks(
             baseline.run.name
         );
 
-        Check { name, of: name_of(run, cell), outcome, sentence }
+        Check { name, of: name_of(run, cell), outcome, sentence, basis: String::new() }
     };
     cells.iter().map(of).collect()
 }
@@ -167,12 +172,23 @@ fn judged(found: Option<&Ratio>, baseline: &Baseline<'_>) -> (Outcome, String) {
         return (Outcome::Inconclusive, why);
     };
     let Some((low, high)) = found.low.zip(found.high) else {
+        if found.wanders {
+            return (
+                Outcome::Inconclusive,
+                format!("{label} is x {}; {WANDERS}", ratio(found.ratio)),
+            );
+        }
         let why = format!(
             "{label} is x {}, with fewer than 10 samples beyond it or fewer than 4 blocks or intervals",
             ratio(found.ratio)
         );
         return (Outcome::Inconclusive, why);
     };
+    if found.is_undecided() {
+        let (low, high) = (ratio(low), ratio(high));
+        let why = format!("{label} is undecided: x {low} to x {high} of {} fit", baseline.run.name);
+        return (Outcome::Inconclusive, why);
+    }
     let words = format!("{label} is {} that of {}", found.words(), baseline.run.name);
     let allowed_words = super::units::three_digits(allowed);
 

@@ -24,8 +24,10 @@ pub fn summary(runs: &[RunFile], limit: Option<Limit>) -> Option<Summary> {
     let mut summary = Summary::of_run(first, limit);
     IMPORT_SCHEMA.clone_into(&mut summary.schema);
     summary.order = crate::record::RunOrder::Imported;
-    summary.cells =
-        runs.iter().map(|run| cell_figures::of_file(cell_of(run), run, limit)).collect();
+    summary.cells = runs
+        .iter()
+        .map(|run| cell_figures::of_file(cell_of(run), run, limit.map(Into::into)))
+        .collect();
     let names = |of: fn(&CellSummary) -> &String| {
         let mut names: Vec<String> = Vec::new();
         for name in summary.cells.iter().map(of) {

@@ -14,6 +14,7 @@
 //! | [`events`] | what happened on its bus and with its robot |
 //! | [`modes`], [`extremes`], [`normal`], [`enough`] | periodic interference, the extrapolated worst case (EVT), the tail versus a normal distribution, how long to measure; `analyses` has them together |
 //! | `cause_counts`, [`remedies`] | spikes by their main cause, and what would remove the causes |
+//! | [`deadline`] | the same by the loop's own deadline, where no limit is given |
 //! | [`cell`], `cell_figures` | all of it as one object |
 //!
 //! Figures of several:
@@ -60,6 +61,7 @@
 //! Absent on purpose: colours and the width of a terminal (the command line's), and any figure that
 //! a run file does not carry.
 
+mod alike;
 mod analyses;
 pub mod answers;
 pub mod best;
@@ -79,6 +81,7 @@ pub mod compare_round_trips;
 pub mod compare_rows;
 pub mod compare_tables;
 pub mod conclusions;
+pub mod deadline;
 mod digest;
 pub mod effects;
 pub mod enough;

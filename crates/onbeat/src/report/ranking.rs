@@ -297,9 +297,7 @@ fn late_by_stretch(run: &RunFile, limit: Option<Limit>) -> Vec<(u64, u64)> {
                 let count = entry.counts.count();
                 if entry.series == on {
                     add(entry.block, entry.t, (entry.counts.count_above(limit.limit_ns), count));
-                } else if entry.series == Series::SkippedLatency
-                    && super::verdict::is_over_when_skipped(on)
-                {
+                } else if entry.series == Series::SkippedLatency && on.is_late_when_skipped() {
                     add(entry.block, entry.t, (count, count));
                 }
             }

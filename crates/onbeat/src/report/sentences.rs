@@ -1,6 +1,8 @@
 //! The sentences of a summary, most important first.
 
+use super::best::Overall;
 use super::cell::CellSummary;
+use super::deadline::DeadlineVerdict;
 use super::summary::Summary;
 use super::units::{cell_name, listed};
 use super::{closing, effects, spikes};
@@ -31,7 +33,8 @@ pub fn bench_sentences(summary: &Summary) -> Vec<String> {
 /// Cautions on a summary: what was not permitted, truncated or lost.
 #[must_use]
 pub fn cautions(summary: &Summary) -> Vec<String> {
-    let mut sentences = refusals(&summary.cells);
+    let mut sentences = judged_by(summary);
+    sentences.extend(refusals(&summary.cells));
     sentences.extend(one_after_the_other(summary));
     let cell_names = |is: fn(&CellSummary) -> bool| -> Vec<String> {
         summary
@@ -58,6 +61,28 @@ pub fn cautions(summary: &Summary) -> Vec<String> {
     );
     caution(cell_names(|cell| cell.lost > 0), "Samples were lost");
     sentences
+}
+
+/// What the verdict rests on: the limit that nobody gave, outages, and what is not covered.
+fn judged_by(summary: &Summary) -> Vec<String> {
+    let Overall { best, deadline, .. } = &summary.verdict;
+    if let Some(DeadlineVerdict { outcome, words, sentence, basis, .. }) = deadline {
+        let judged = format!(
+            "{} by the default, without --limit, that {words}: {sentence}",
+            outcome.words()
+        );
+        return [judged, basis.clone()].into_iter().filter(|words| !words.is_empty()).collect();
+    }
+
+    let of_best = |cell: &&CellSummary| best.as_ref().is_none_or(|best| cell.tuning == best.tuning);
+    let verdicts = summary.cells.iter().filter(of_best).filter_map(|cell| cell.verdict.as_ref());
+    // The one that decides the outcome, as in the sentence.
+    let decisive = verdicts.max_by_key(|verdict| verdict.outcome);
+    decisive
+        .map(|verdict| verdict.basis.clone())
+        .filter(|basis| !basis.is_empty())
+        .into_iter()
+        .collect()
 }
 
 /// The caution on a sequential order.

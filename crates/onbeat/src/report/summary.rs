@@ -9,12 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use super::best::{self, Overall};
 use super::cell::CellSummary;
+use super::deadline::DeadlineVerdict;
 use super::effects::{self, Effect};
 use super::events::{self, AlarmVerdict};
 use super::file_facts::{cell_of, last_second};
 use super::sweep::{self, Sweep};
-use super::verdict::{Limit, Outcome};
-use super::{causes, cell_figures, motion};
+use super::verdict::{Judging, Limit, Outcome};
+use super::{causes, cell_figures, deadline, motion};
 use crate::host::Host;
 use crate::record::{Bench, Cell, RunFile, RunOrder, Stall, Tuning};
 use crate::thread::Grant;
@@ -84,17 +85,13 @@ impl Summary {
     #[must_use]
     pub fn of_bench_against(bench: &RunFile, files: &[RunFile], limit: Option<Limit>) -> Self {
         let asked = asked(bench, files);
-        let mut cells = Vec::new();
-        for load in &asked.loads {
-            for tuning in &asked.tunings {
-                let cell = Cell { tuning: tuning.clone(), load: load.clone() };
-                cells.push(cell_summary(cell, bench, files, limit));
-            }
-        }
-
+        let cells = cells_of(bench, files, &asked, limit);
         let elapsed_s = files.iter().chain([bench]).map(last_second).fold(0.0, f64::max);
         let effects = effects::of(files, &asked.loads, effects::Bootstrap::default());
-        let verdict = best::overall(&cells, files, &asked.tunings, &asked.loads, limit);
+        let mut verdict = best::overall(&cells, files, &asked.tunings, &asked.loads, limit);
+        if limit.is_none() && asked.sweep.is_none() {
+            verdict.deadline = by_deadline(files, &verdict, asked.looks.max(1));
+        }
         let robot_command = robot_command(asked.robot_command, &asked.loads, &verdict);
         let sweep = sweep::of(bench, &cells);
         // Of a sweep the worst step is explained; eleven explanations hide it.
@@ -139,7 +136,9 @@ impl Summary {
         let cell = cell_of(run);
         let tunings = vec![cell.tuning.clone()];
         let loads = vec![cell.load.clone()];
-        let mut only = cell_figures::of_file(cell, run, limit);
+        let looks = run.header.looks.max(1);
+        let judging = limit.map(|limit| Judging { verdicts: looks, ..limit.into() });
+        let mut only = cell_figures::of_file(cell, run, judging);
 
         // What else is to be known of one run stands beside its figures: what was never answered,
         // how late an observer was.
@@ -153,7 +152,11 @@ impl Summary {
         only.derived.extend::<Vec<String>>(beside);
 
         let cells = vec![only];
-        let verdict = best::overall(&cells, std::slice::from_ref(run), &tunings, &loads, limit);
+        let mut verdict = best::overall(&cells, std::slice::from_ref(run), &tunings, &loads, limit);
+        if limit.is_none() {
+            let runs = [(run, loads[0].as_str())];
+            verdict.deadline = deadline::judged(&runs, &runs, looks);
+        }
         Self {
             schema: MEASURE_SCHEMA.to_owned(),
             version: run.header.version.clone(),
@@ -205,6 +208,14 @@ impl Summary {
         self
     }
 
+    /// How the run came out by what was asked: the limit, and the jitter of a sweep. `None` where
+    /// nothing was; the loop's own deadline is not asked for.
+    #[must_use]
+    pub fn outcome(&self) -> Option<Outcome> {
+        let of_sweep = self.sweep.as_ref().filter(|sweep| !sweep.is_default).map(Sweep::outcome);
+        of_sweep.into_iter().chain(self.verdict.outcome).max()
+    }
+
     /// The cell that decides a limit on alarms: of the best tuning's, the one with most.
     pub(super) fn most_alarming(&self) -> Option<(&CellSummary, &AlarmVerdict)> {
         let best = self.verdict.best.as_ref().map(|best| best.tuning.as_str());
@@ -230,6 +241,43 @@ impl Summary {
     }
 }
 
+/// The cells of a bench, load by load. The best of them is judged: they share the level.
+fn cells_of(
+    bench: &RunFile,
+    files: &[RunFile],
+    asked: &Bench,
+    limit: Option<Limit>,
+) -> Vec<CellSummary> {
+    let of_files: Vec<Cell> = files.iter().map(cell_of).collect();
+    let measured: Vec<(&RunFile, &str)> =
+        files.iter().zip(&of_files).map(|(file, cell)| (file, cell.load.as_str())).collect();
+    let mut cells = Vec::new();
+    for load in &asked.loads {
+        let judging = limit.map(|limit| Judging {
+            limit,
+            verdicts: files.len() * asked.looks.max(1),
+            unseen: deadline::unseen(&measured, load, limit),
+        });
+        for tuning in &asked.tunings {
+            let cell = Cell { tuning: tuning.clone(), load: load.clone() };
+            cells.push(cell_summary(cell, bench, files, judging));
+        }
+    }
+
+    cells
+}
+
+/// The best tuning of a bench by the deadline of its loop.
+fn by_deadline(files: &[RunFile], verdict: &Overall, looks: usize) -> Option<DeadlineVerdict> {
+    let best = verdict.best.as_ref()?;
+    let of_files: Vec<Cell> = files.iter().map(cell_of).collect();
+    let measured: Vec<(&RunFile, &str)> =
+        files.iter().zip(&of_files).map(|(file, cell)| (file, cell.load.as_str())).collect();
+    let of_best = measured.iter().zip(&of_files).filter(|(_, cell)| cell.tuning == best.tuning);
+    let of_best: Vec<(&RunFile, &str)> = of_best.map(|(run, _)| *run).collect();
+    deadline::judged(&of_best, &measured, looks)
+}
+
 /// The options of the bench; from its cells' files where its own note is missing.
 fn asked(bench: &RunFile, files: &[RunFile]) -> Bench {
     bench.bench.clone().unwrap_or_else(|| {
@@ -246,6 +294,7 @@ fn asked(bench: &RunFile, files: &[RunFile]) -> Bench {
             shield: Vec::new(),
             sweep: None,
             robot_command: Vec::new(),
+            looks: 0,
         };
 
         for Cell { tuning, load } in files.iter().map(cell_of) {
@@ -282,7 +331,7 @@ fn cell_summary(
     cell: Cell,
     bench: &RunFile,
     files: &[RunFile],
-    limit: Option<Limit>,
+    judging: Option<Judging>,
 ) -> CellSummary {
     let refused = bench
         .bench
@@ -291,7 +340,7 @@ fn cell_summary(
         .find(|refused| refused.cell == cell);
     let file = files.iter().find(|file| cell_of(file) == cell);
     let mut summary = match (file, refused) {
-        (Some(file), _) => cell_figures::of_file(cell, file, limit),
+        (Some(file), _) => cell_figures::of_file(cell, file, judging),
         (None, Some(refused)) => CellSummary::not_permitted(cell, refused.why_not.clone()),
         (None, None) => CellSummary::missing(cell),
     };

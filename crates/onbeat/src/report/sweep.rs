@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::cell::CellSummary;
 use super::table::{Column, Entry, Mark, Row, Table};
 use super::units::{Letters, count, listed, time_ns};
+use super::verdict::Outcome;
 use crate::record::{RunFile, Series, StepNote};
 
 /// A load is reached when the CPUs were busy within this many points of what was asked.
@@ -18,6 +19,9 @@ pub struct Sweep {
     pub series: Series,
     /// The largest jitter that is allowed, in nanoseconds.
     pub allowed_jitter_ns: u64,
+    /// Whether that is the paper's, because none was asked for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_default: bool,
     /// Step by step.
     pub steps: Vec<SweepStep>,
     /// The result as a sentence.
@@ -25,6 +29,13 @@ pub struct Sweep {
 }
 
 impl Sweep {
+    /// PASS when the jitter is allowed at every load.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        let is_allowed = self.steps.iter().all(|step| step.is_allowed);
+        if is_allowed { Outcome::Pass } else { Outcome::Fail }
+    }
+
     /// The step with the largest jitter.
     #[must_use]
     pub fn worst(&self) -> Option<&SweepStep> {
@@ -84,6 +95,7 @@ pub(super) fn of(bench: &RunFile, cells: &[CellSummary]) -> Option<Sweep> {
     Some(Sweep {
         series: asked.series,
         allowed_jitter_ns: asked.allowed_jitter_ns,
+        is_default: asked.is_default,
         steps,
         sentence,
     })
@@ -261,6 +273,7 @@ mod tests {
         let sweep = Sweep {
             series: Series::WriteInterval,
             allowed_jitter_ns: 100_000,
+            is_default: false,
             steps,
             sentence: String::new(),
         };

@@ -24,6 +24,7 @@ pub fn header(command: &[&str]) -> Header {
         timing: None,
         grants: Vec::new(),
         limit: None,
+        looks: 0,
         most_alarms: None,
         findings: Vec::new(),
     }

@@ -115,6 +115,7 @@ impl Day {
             timing: Some(timing),
             grants: Vec::new(),
             limit: None,
+            looks: 0,
             most_alarms: None,
             findings: Vec::new(),
         }

@@ -7,7 +7,7 @@ use std::path::Path;
 use onbeat::host::Host;
 use onbeat::record::{
     Account, Bench, Block, Cell, Distribution, Entry, Header, LimitNote, Moments, Note, Recorder,
-    Recording, RunFile, RunWriter, Series, SpikeLimit, Stall, Timing,
+    Recording, RunFile, RunWriter, Series, SpikeLimit, Stall, Timing, Watch,
 };
 use onbeat_rt::{End, Flags, Instant, Outcome, Sample};
 
@@ -15,6 +15,14 @@ pub const US: u64 = 1_000;
 pub const MS: u64 = 1_000_000;
 pub const PERIOD_NS: u64 = MS;
 pub const WORK_NS: u64 = 10 * US;
+
+/// The limit that most tests judge by, and the deadline.
+const WATCHED: [Watch; 4] = [
+    Watch { on: Series::ReleaseLatency, limit_ns: 100 * US, gap: 10 },
+    Watch { on: Series::ReleaseLatency, limit_ns: 100 * US, gap: 100 },
+    Watch { on: Series::ReleaseLatency, limit_ns: 100 * US, gap: 1_000 },
+    Watch { on: Series::ResponseTime, limit_ns: PERIOD_NS, gap: 100 },
+];
 
 /// One cycle to be recorded.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,6 +65,7 @@ pub fn header(cell: Option<Cell>) -> Header {
         }),
         grants: Vec::new(),
         limit: None,
+        looks: 0,
         most_alarms: None,
         findings: Vec::new(),
     }
@@ -75,6 +84,7 @@ pub fn run_text(cell: &Cell, blocks: &[Vec<Cycle>]) -> String {
     };
 
     let mut recorder = Recorder::new(writer, Instant::from_ns(0), recording);
+    recorder.watch(&WATCHED);
     let mut first_release = Instant::from_ns(0);
     for (index, cycles) in (0..).zip(blocks) {
         let outcome = record_block(&mut recorder, index, first_release, &cell.load, cycles);
@@ -150,6 +160,12 @@ pub fn run_with_over(tuning: &str, load: &str, n: usize, over: usize) -> RunFile
     run(tuning, load, &[cycles])
 }
 
+/// The same with every `every`-th of them over.
+pub fn run_with_late(tuning: &str, load: &str, n: usize, every: usize) -> RunFile {
+    let over = |i: usize| i % every == every - 1;
+    run(tuning, load, &[(0..n).map(|i| late(if over(i) { 2 * MS } else { 20 * US })).collect()])
+}
+
 /// A bench's own file.
 pub fn bench_file(tunings: &[&str], loads: &[&str], limit: Option<LimitNote>) -> RunFile {
     let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
@@ -160,6 +176,7 @@ pub fn bench_file(tunings: &[&str], loads: &[&str], limit: Option<LimitNote>) ->
         blocks: 12,
         block_s: 1.0,
         limit,
+        looks: 0,
         most_alarms: None,
         not_permitted: Vec::new(),
         ladder: Vec::new(),

@@ -55,7 +55,7 @@ pub(super) fn run(options: &TuneApplyOptions) -> Result<ExitVerdict, Failure> {
     let question = format!("Make these changes ({})?", counted(steps, "step"));
     if steps > 0 && !options.yes && ask(&question, "apply")? == UserAnswer::No {
         say(Tone::Plain, "nothing was changed");
-        return Ok(ExitVerdict::Undecided);
+        return Ok(ExitVerdict::CouldNot);
     }
 
     apply_now(&host, &plan, options)
@@ -104,7 +104,7 @@ fn interrupted(host: &LiveHost, journal: &Path) -> Result<ExitVerdict, Failure> 
         "interrupted: not all changes could be undone; `sudo onbeat tune undo` tries again and prints why"
     };
     advise(Tone::Careful, sentence);
-    Ok(ExitVerdict::Undecided)
+    Ok(ExitVerdict::CouldNot)
 }
 
 /// What was done, what was refused, and how to undo it.

@@ -72,7 +72,7 @@ fn write(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
         let question = format!("Write them below {}?", options.root.display());
         if ask(&question, "persist")? == UserAnswer::No {
             line(Tone::Plain, "nothing was changed");
-            return Ok(ExitVerdict::Undecided);
+            return Ok(ExitVerdict::CouldNot);
         }
     }
 
@@ -188,7 +188,7 @@ fn remove_all(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
         }
         print_follow_ups(&removed.follow_ups);
     }
-    Ok(if left { ExitVerdict::Undecided } else { ExitVerdict::Holds })
+    Ok(if left { ExitVerdict::CouldNot } else { ExitVerdict::Holds })
 }
 
 const fn outcome_words(outcome: RemovalOutcome) -> &'static str {

@@ -39,7 +39,7 @@ pub(super) fn run(options: TuneUndoOptions) -> Result<ExitVerdict, Failure> {
     } else {
         print(&repaired);
     }
-    Ok(if is_settled { ExitVerdict::Holds } else { ExitVerdict::Undecided })
+    Ok(if is_settled { ExitVerdict::Holds } else { ExitVerdict::CouldNot })
 }
 
 fn print(repaired: &[Repaired]) {

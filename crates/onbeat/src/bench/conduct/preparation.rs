@@ -11,6 +11,7 @@ use crate::bench::plan::real_loads;
 use crate::bench::schedule::{Pace, Schedule};
 use crate::bench::unfinished::ResumedBench;
 use crate::load::Load;
+use crate::probe::Setting;
 use crate::record::{Bench, Cell, CellNotPermitted, Note, Remark};
 use crate::thread::Grant;
 
@@ -69,6 +70,7 @@ impl BenchConductor<'_> {
             blocks: schedule.blocks_per_cell,
             block_s: schedule.block_s,
             limit: self.plan.limit,
+            looks: self.plan.looks,
             most_alarms: self.plan.most_alarms,
             not_permitted: not_permitted.to_vec(),
             ladder: self.ladder.clone(),
@@ -127,7 +129,7 @@ impl BenchConductor<'_> {
             started_unix_s: self.origin.unix_s,
             origin_ns: self.origin.at.as_ns(),
             task: self.plan.task.clone(),
-            setting: self.plan.tuned(tuning),
+            setting: Setting { limit: self.plan.limit, ..self.plan.tuned(tuning) },
             timer_slack_ns: self.plan.options(tuning).timer_slack_ns,
             explain: self.explainer.is_some(),
             resume: resumed.map(|resumed| resumed.point.clone()),

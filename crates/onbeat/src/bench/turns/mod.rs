@@ -340,6 +340,7 @@ impl<'c> TurnsConductor<'c> {
                 .map_or(0, |blocks| u32::try_from(blocks).unwrap_or(u32::MAX)),
             block_s: self.plan.seconds(releases),
             limit: self.plan.limit,
+            looks: 0,
             most_alarms: self.plan.most_alarms,
             not_permitted: Vec::new(),
             ladder: grants.to_vec(),

@@ -74,7 +74,7 @@ impl TurnsPlan {
     #[must_use]
     pub fn block_releases(&self) -> u64 {
         match self.order {
-            CellOrder::Interleaved | CellOrder::Paired => {
+            CellOrder::Interleaved | CellOrder::Watched | CellOrder::Paired => {
                 releases_per_block(self.loads.len(), self.releases, self.setting.period_ns)
             }
             CellOrder::Sequential => self.releases,
