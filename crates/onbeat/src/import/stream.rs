@@ -1,13 +1,13 @@
 //! What every format becomes: one stream of samples, counted in the source's cells, and its run
 //! file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::format::Format;
 use crate::host::Host;
 use crate::record::{
-    Cell, Header, Import, Interval, LONGEST_NS, Maxima, Moments, Note, Resolution, RunWriter,
+    Cell, Early, Header, Import, Interval, LONGEST_NS, Maxima, Moments, Note, Remark, Resolution, RunWriter,
     Series, StepFigures, Trend, WriteError, empty_counts,
 };
 
@@ -37,6 +37,13 @@ pub struct Stream {
     pub steps: Option<TrendSteps>,
     /// What the source does not record, one sentence each.
     pub missing: Vec<String>,
+    /// What else is to be known of the run, one sentence each: how it was scheduled, which lines
+    /// were passed over.
+    pub remarks: Vec<String>,
+    /// Samples below 0, per series.
+    pub early: BTreeMap<Series, Early>,
+    /// Series without a distribution: count, extremes and mean alone.
+    pub figures_only: BTreeSet<Series>,
 }
 
 /// Steps of a run file's trend are no more than this: longer sources have longer steps.
@@ -218,7 +225,12 @@ pub fn write(stream: &Stream, labels: &ImportLabels, path: &Path) -> Result<(), 
         period_ns: stream.period_ns,
         resolution: stream.resolution.clone(),
         missing: stream.missing.clone(),
+        early: stream.early.clone(),
+        figures_only: stream.figures_only.clone(),
     })))?;
+    for sentence in &stream.remarks {
+        writer.note(&Note::Remark(Remark { sentence: sentence.clone() }))?;
+    }
 
     for part in &stream.parts {
         write_part(part, &mut writer)?;
