@@ -398,8 +398,8 @@ impl FirstPass {
 
     fn take_in(&mut self, of: &CsvSample, line: usize, text: &str) -> Result<(), Error> {
         match of.mark {
-            Some(Mark::Comma) => drop(self.commas.get_or_insert(line)),
-            Some(Mark::Point) => drop(self.points.get_or_insert(line)),
+            Some(Mark::Comma) => self.commas = self.commas.or(Some(line)),
+            Some(Mark::Point) => self.points = self.points.or(Some(line)),
             None => {}
         }
         if let (Some(comma), Some(point)) = (self.commas, self.points) {

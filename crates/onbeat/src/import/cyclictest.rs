@@ -72,7 +72,8 @@ impl VerboseLine {
 /// Samples of one thread, in the first pass.
 #[derive(Default)]
 struct VerboseThread {
-    extent: Extent,
+    samples: u64,
+    first: u64,
     /// Number of the cycle after the last one.
     next: Option<u64>,
     /// Cycles between the first and the last one that are not in the text.
@@ -94,7 +95,6 @@ struct CyclictestText {
     threads: usize,
     status: BTreeMap<u32, StatusLine>,
     samples: BTreeMap<u32, VerboseThread>,
-    intervals_us: BTreeMap<u32, u64>,
     policy: Option<String>,
     command: Vec<String>,
     passed_over: PassedOver,
@@ -146,7 +146,6 @@ impl CyclictestText {
             threads: 0,
             status: BTreeMap::new(),
             samples: BTreeMap::new(),
-            intervals_us: BTreeMap::new(),
             policy: None,
             command: Vec::new(),
             passed_over: PassedOver::new(),
@@ -200,10 +199,6 @@ impl CyclictestText {
             self.policy = policy.split(':').next().map(str::to_owned);
             return true;
         }
-        if let Some((thread, interval)) = thread_interval(text) {
-            self.intervals_us.insert(thread, interval);
-            return true;
-        }
 
         if self.command.is_empty() && text.contains("cyclictest -") {
             let typed = text.split_once("cyclictest ").map_or("", |(_, options)| options);
@@ -213,24 +208,25 @@ impl CyclictestText {
             return true;
         }
 
-        ["Max CPUs = ", "Online CPUs = ", "INFO: ", "WARN: "]
-            .iter()
-            .any(|known| text.starts_with(known))
+        // The interval that -v prints is that of the thread after this one.
+        let is_interval = text.starts_with("Thread ") && text.contains(" Interval:");
+        is_interval
+            || ["Max CPUs = ", "Online CPUs = ", "INFO: ", "WARN: "]
+                .iter()
+                .any(|known| text.starts_with(known))
     }
 
     fn sample(&mut self, sample: &VerboseLine) {
         let thread = self.samples.entry(sample.thread).or_default();
-        thread.extent.samples += 1;
-        if let Some(next) = thread.next {
-            thread.absent = thread.absent.saturating_add(sample.cycle.saturating_sub(next));
+        thread.samples += 1;
+        match thread.next {
+            Some(next) => {
+                thread.absent = thread.absent.saturating_add(sample.cycle.saturating_sub(next));
+            }
+            None => thread.first = sample.cycle,
         }
 
         thread.next = Some(sample.cycle.saturating_add(1));
-        if let Some(interval) = self.intervals_us.get(&sample.thread) {
-            let t_s = time_s(sample.cycle, *interval);
-            thread.extent.first_s.get_or_insert(t_s);
-            thread.extent.last_s = thread.extent.last_s.max(t_s);
-        }
     }
 
     /// The last status line of a thread counts: before it are those of a terminal.
@@ -385,7 +381,12 @@ impl CyclictestText {
     fn samples(&self, file: &mut impl BufRead, step_ns: u64) -> Result<Vec<Stream>, Error> {
         let counter = |(thread, of): (&u32, &VerboseThread)| {
             let resolution = Resolution::even(step_ns);
-            (*thread, SampleCounter::new(Series::WakeupLatency, resolution, of.extent, None))
+            let mut extent = Extent { samples: of.samples, ..Extent::default() };
+            if let Some(interval_us) = self.interval_us(*thread) {
+                extent.first_s = Some(time_s(of.first, interval_us));
+                extent.last_s = time_s(of.next.unwrap_or(0), interval_us);
+            }
+            (*thread, SampleCounter::new(Series::WakeupLatency, resolution, extent, None))
         };
         let mut counters: BTreeMap<u32, SampleCounter> = self.samples.iter().map(counter).collect();
         let unit_ns = i64::try_from(step_ns).unwrap_or(1);
@@ -394,11 +395,10 @@ impl CyclictestText {
                 .filter(|sample| line.has_end || sample.width >= SAMPLE_WIDTH);
             let Some(sample) = sample else { return Ok(()) };
             if let Some(counter) = counters.get_mut(&sample.thread) {
-                let timed = self.samples.get(&sample.thread).filter(|of| of.extent.first_s.is_some());
-                let interval = timed.and(self.intervals_us.get(&sample.thread));
+                let interval_us = self.interval_us(sample.thread);
                 counter.count(Sample {
                     ns: sample.latency.saturating_mul(unit_ns),
-                    t_s: interval.map(|interval| time_s(sample.cycle, *interval)),
+                    t_s: interval_us.map(|interval_us| time_s(sample.cycle, interval_us)),
                 });
             }
             Ok(())
@@ -410,7 +410,7 @@ impl CyclictestText {
             stream.label = label(thread, several);
             stream.missing.push(NO_SKIPPED.to_owned());
             let of = self.samples.get(&thread);
-            if of.is_some_and(|of| of.extent.first_s.is_some()) {
+            if self.interval_us(thread).is_some() {
                 stream.missing.push(
                     "times of the samples: cycle numbers times the interval are used".to_owned(),
                 );
@@ -423,14 +423,16 @@ impl CyclictestText {
         Ok(counters.into_iter().map(finish).collect())
     }
 
+    /// Microseconds between a thread's cycles, where a status line states it.
+    fn interval_us(&self, thread: u32) -> Option<u64> {
+        self.status.get(&thread)?.interval_us.filter(|us| *us > 0)
+    }
+
     /// What the text says of how a thread ran, and what of it is not imported.
     fn describe(&self, stream: &mut Stream, is_unit_known: bool) {
         let thread = stream.label.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0);
         let status = self.status.get(&thread);
-        let interval_us = status
-            .and_then(|status| status.interval_us)
-            .or_else(|| self.intervals_us.get(&thread).copied());
-        stream.period_ns = interval_us.and_then(|us| us.checked_mul(1_000)).filter(|ns| *ns > 0);
+        stream.period_ns = self.interval_us(thread).and_then(|us| us.checked_mul(1_000));
         let options = self.options();
         let priority = status.and_then(|status| status.priority).or_else(|| {
             (!self.command.is_empty()).then(|| options.number('p', "--priority").unwrap_or(0))
@@ -469,12 +471,6 @@ fn is_row(text: &str) -> bool {
     words.next().is_some_and(is_number)
         && words.next().is_some_and(is_number)
         && words.all(is_number)
-}
-
-/// `Thread 0 Interval: 1500`.
-fn thread_interval(text: &str) -> Option<(u32, u64)> {
-    let (thread, interval) = text.strip_prefix("Thread ")?.split_once(" Interval:")?;
-    Some((thread.parse().ok()?, interval.trim().parse().ok().filter(|us| *us > 0)?))
 }
 
 /// Where a shell's command ends.

@@ -53,7 +53,7 @@ impl Separator {
             Self::Blank => return blank_fields(line),
         };
         let mut is_quoted = false;
-        line.split(|c| {
+        line.split(|c: char| {
             is_quoted ^= c == '"';
             c == separator && !is_quoted
         })

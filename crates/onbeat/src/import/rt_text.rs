@@ -183,7 +183,7 @@ fn ends(line: &str) -> Option<Vec<(u32, Ends)>> {
                 ends.priority = priority.parse().ok();
             }
         }
-        Some((number.parse().ok()?, ends))
+        Some((number.parse::<u32>().ok()?, ends))
     };
     line.split(';').map(of).collect()
 }

@@ -71,7 +71,9 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
             step_ns = 1;
         }
         match Row::parse(line.text).filter(|_| line.has_end) {
-            Some((cpu, row)) => drop(rows.insert(cpu, row)),
+            Some((cpu, row)) => {
+                rows.insert(cpu, row);
+            }
             None if is_heading(line.text) => {}
             None => passed_over.count(line),
         }

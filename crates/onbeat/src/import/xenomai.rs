@@ -155,7 +155,7 @@ impl LatencyText {
     fn three(&self, row: &str, wanted: [&str; 3]) -> Option<[f64; 3]> {
         let fields: Vec<&str> = row.split('|').map(str::trim).collect();
         let default = ["lat min", "lat avg", "lat max"].map(str::to_owned);
-        let columns = if self.columns.is_empty() { &default[..] } else { &self.columns };
+        let columns = if self.columns.is_empty() { &default[..] } else { &self.columns[..] };
         let mut found = [0.0; 3];
         for (figure, name) in found.iter_mut().zip(wanted) {
             let place = columns.iter().position(|column| column == name)?;
