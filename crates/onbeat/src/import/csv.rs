@@ -75,8 +75,7 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     file.seek(SeekFrom::Start(0))?;
     let step_ns = columns.unit_ns / 10_f64.powi(i32::try_from(first.decimals).unwrap_or(9));
     let resolution = Resolution::even((step_ns.round() as u64).max(1));
-    let mut counter =
-        SampleCounter::new(columns.series, resolution, first.extent, asked.period_ns);
+    let mut counter = SampleCounter::new(columns.series, resolution, first.extent, asked.period_ns);
     each_line(file, |line| {
         let is_sample = line.number > columns.line || !columns.has_names;
         if let Some(text) = said(line).filter(|_| is_sample)
@@ -89,9 +88,9 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
 
     let mut stream = counter.finish();
     if columns.series == Series::Recorded {
-        stream.missing.push(
-            "what the values are: the file does not say, and --as was not given".to_owned(),
-        );
+        stream
+            .missing
+            .push("what the values are: the file does not say, and --as was not given".to_owned());
     }
     if first.has_dates {
         stream.missing.push("the time zone of its date-times: UTC assumed".to_owned());

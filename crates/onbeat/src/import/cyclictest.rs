@@ -203,8 +203,7 @@ impl CyclictestText {
         if self.command.is_empty() && text.contains("cyclictest -") {
             let typed = text.split_once("cyclictest ").map_or("", |(_, options)| options);
             let words = typed.split_whitespace().take_while(|word| !is_of_shell(word));
-            self.command =
-                std::iter::once("cyclictest").chain(words).map(str::to_owned).collect();
+            self.command = std::iter::once("cyclictest").chain(words).map(str::to_owned).collect();
             return true;
         }
 
@@ -416,7 +415,9 @@ impl CyclictestText {
                 );
             }
             if let Some(absent) = of.map(|of| of.absent).filter(|absent| *absent > 0) {
-                stream.remarks.push(format!("{absent} cycles between the first and the last one are not in the text"));
+                stream.remarks.push(format!(
+                    "{absent} cycles between the first and the last one are not in the text"
+                ));
             }
             stream
         };

@@ -36,8 +36,7 @@ impl Format {
             return Some(Self::Hgrm);
         }
 
-        of_tools_text(beginning)
-            .or_else(|| csv::is_samples(beginning).then_some(Self::Csv))
+        of_tools_text(beginning).or_else(|| csv::is_samples(beginning).then_some(Self::Csv))
     }
 }
 

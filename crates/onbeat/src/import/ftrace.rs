@@ -36,7 +36,10 @@ struct Thread<'l> {
 /// What a line says.
 enum Event<'l> {
     WokenUp(Thread<'l>),
-    Switched { from_pid: u32, to: Thread<'l> },
+    Switched {
+        from_pid: u32,
+        to: Thread<'l>,
+    },
     /// Events were lost here.
     Lost,
     Other,

@@ -305,8 +305,7 @@ impl IntervalMerger {
         }
 
         let Some(tag) = self.tags.get_mut(fields.tag) else { return Ok(()) };
-        tag.decode(&mut self.decoder, fields.histogram)
-            .map_err(|why| why.to_string())?;
+        tag.decode(&mut self.decoder, fields.histogram).map_err(|why| why.to_string())?;
         // Stamps are rounded to milliseconds: half an interval of the source belongs to the next
         // part.
         let index = ((t + tag.every_s / 2.0) / self.interval_s).max(0.0) as u64;

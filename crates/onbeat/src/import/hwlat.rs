@@ -130,8 +130,14 @@ impl HwlatText {
             "Latency threshold" => self.threshold = Some(value.to_owned()),
             "Max Latency" => self.stated_max_us = value.trim_end_matches("us").parse().ok(),
             "Samples recorded" => self.stated_samples = value.parse().ok(),
-            "hwlatdetect" | "detector" | "parameters" | "Sample window" | "Sample width"
-            | "Non-sampling period" | "Output File" | "Samples exceeding threshold"
+            "hwlatdetect"
+            | "detector"
+            | "parameters"
+            | "Sample window"
+            | "Sample width"
+            | "Non-sampling period"
+            | "Output File"
+            | "Samples exceeding threshold"
             | "SMIs during run" => {}
             name if name.starts_with('#') => {}
             _ => self.passed_over.count(line),
@@ -143,9 +149,7 @@ impl HwlatText {
         stream.missing.push(format!(
             "gaps below the threshold of {threshold}, and how many there were: percentiles are those of the gaps beyond it"
         ));
-        stream.missing.push(
-            "the machine, and what ran: the text does not hold them".to_owned(),
-        );
+        stream.missing.push("the machine, and what ran: the text does not hold them".to_owned());
         if self.counted > self.extent.samples {
             stream.missing.push(format!(
                 "{} of {} gaps: the tracer counts several in a window and records the largest",

@@ -157,9 +157,9 @@ impl Damage {
         });
         let skipped = self.first.as_ref().map(|(line, why)| match self.lines {
             1 => format!("1 damaged line is not imported: line {line} ({why})"),
-            lines => format!(
-                "{lines} damaged lines are not imported; the first is line {line} ({why})"
-            ),
+            lines => {
+                format!("{lines} damaged lines are not imported; the first is line {line} ({why})")
+            }
         });
         skipped.into_iter().chain(cut).collect()
     }

@@ -111,7 +111,8 @@ impl Number {
     pub(super) fn parse(field: &str, separator: Separator) -> Option<Self> {
         let (mark, thousands) = marks(field, separator);
         let mut plain = String::with_capacity(field.len());
-        let whole = mark.map_or(field, |mark| field.rsplit_once(mark.char()).map_or("", |(w, _)| w));
+        let whole =
+            mark.map_or(field, |mark| field.rsplit_once(mark.char()).map_or("", |(w, _)| w));
         without_thousands(whole, thousands, &mut plain)?;
         let mut decimals = 0;
         if let Some(mark) = mark {

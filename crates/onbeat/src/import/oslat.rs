@@ -40,7 +40,8 @@ pub fn read(file: &mut impl BufRead) -> Result<Vec<Stream>, Error> {
     let mut text = OslatText::default();
     let lines = each_line(file, |line| text.line(line))?;
     if text.rows.is_empty() || text.cores.is_empty() {
-        let advice = "its buckets are missing: oslat prints them when it ends by itself or by Ctrl-C";
+        let advice =
+            "its buckets are missing: oslat prints them when it ends by itself or by Ctrl-C";
         return Err(Error::NoHistogram { format: FORMAT, lines, advice });
     }
 
@@ -80,8 +81,14 @@ impl OslatText {
                     rest.rsplit([' ', ':', '\t']).next().and_then(|word| word.parse().ok());
             }
             bucket if bucket.ends_with("(us)") => self.row(bucket, rest, line)?,
-            "Counter Freq" | "Max-Min" | "Total runtime" | "CPU list" | "CPU for main thread"
-            | "Workload" | "Workload mem" | "Preheat cores" => {}
+            "Counter Freq"
+            | "Max-Min"
+            | "Total runtime"
+            | "CPU list"
+            | "CPU for main thread"
+            | "Workload"
+            | "Workload mem"
+            | "Preheat cores" => {}
             _ => self.passed_over.count(line),
         }
 
@@ -101,11 +108,7 @@ impl OslatText {
             .collect();
         let counts = counts?;
         if counts.len() != self.cores.len() {
-            return Err(damaged(format!(
-                "{} counts for {} cores",
-                counts.len(),
-                self.cores.len()
-            )));
+            return Err(damaged(format!("{} counts for {} cores", counts.len(), self.cores.len())));
         }
         if self.rows.last().is_some_and(|(before, _)| *before >= upper) {
             return Err(damaged(format!("the bucket {upper} comes after a later one")));
@@ -119,9 +122,9 @@ impl OslatText {
         let at = |list: &[f64]| list.get(place).copied();
         let (last, in_last) = self.rows.last().map_or((1, 0), |(upper, n)| (*upper, n[place]));
         let max_us = at(&self.maxima).and_then(|us| to_ns(us, 1.0));
-        let beyond = max_us.filter(|max| *max > last).and_then(|max| {
-            Overflow { end: last - 1, max: max - 1, count: in_last }.at(STEP_NS)
-        });
+        let beyond = max_us
+            .filter(|max| *max > last)
+            .and_then(|max| Overflow { end: last - 1, max: max - 1, count: in_last }.at(STEP_NS));
         let resolution = Resolution { beyond, ..Resolution::even(STEP_NS) };
         let duration = at(&self.durations).unwrap_or(0.0).clamp(0.0, 1e9);
         let mut part = StreamPart::untimed(Series::Gap, duration);

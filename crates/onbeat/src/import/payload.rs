@@ -6,8 +6,8 @@
 //! lowest byte holds the version, a header of 40 bytes (32 in V0), then counts of 2, 4 or 8 bytes
 //! (V0, V1), or ZigZag LEB128 with negative numbers for runs of zeros (V2).
 
-use base64::{DecodeError, Engine};
 use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine};
 use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::inflate_flags::{
     TINFL_FLAG_PARSE_ZLIB_HEADER, TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF,

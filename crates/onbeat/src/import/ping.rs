@@ -109,7 +109,8 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
         let mut counter = SampleCounter::new(series, resolution, text.extent, asked.period_ns);
         each_line(file, |line| {
             if let Some(answer) = Answer::parse(line.text).filter(|answer| !answer.is_duplicate) {
-                counter.count(Sample { t_s: answer.sample.t_s.filter(|_| is_timed), ..answer.sample });
+                counter
+                    .count(Sample { t_s: answer.sample.t_s.filter(|_| is_timed), ..answer.sample });
             }
             Ok(())
         })?;
@@ -181,15 +182,17 @@ impl PingText {
             ));
         }
         if self.duplicates > 0 {
-            stream.remarks.push(format!("{} answers were duplicates and are in no figure", self.duplicates));
+            stream
+                .remarks
+                .push(format!("{} answers were duplicates and are in no figure", self.duplicates));
         }
 
         if let Some(peer) = &self.peer {
             stream.remarks.push(format!("round trips to {peer}"));
         }
-        stream.missing.push(
-            "the machine and the command: ping's output does not hold them".to_owned(),
-        );
+        stream
+            .missing
+            .push("the machine and the command: ping's output does not hold them".to_owned());
     }
 }
 

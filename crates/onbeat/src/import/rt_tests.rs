@@ -185,14 +185,16 @@ pub fn cyclictest(text: &str, _asked: &SourceOptions) -> Result<Vec<Stream>, Err
         })?;
         let mut stream = file.stream(number, thread.cpu);
         stream.period_ns = period_ns(&options, number);
-        let priority = (!file.cmdline.is_empty())
-            .then(|| options.number('p', "--priority").unwrap_or(0));
+        let priority =
+            (!file.cmdline.is_empty()).then(|| options.number('p', "--priority").unwrap_or(0));
         rt_text::describe_scheduling(&mut stream, options.policy(), priority);
         if thread.histogram.is_empty() && thread.cycles > 0 {
             stated.put_into(&mut stream, Series::WakeupLatency, step_ns);
             stream.missing.push(NO_SKIPPED.to_owned());
         } else {
-            thread.histogram_into(&mut stream, stated, (&options, step_ns, file.elapsed_s())).map_err(line)?;
+            thread
+                .histogram_into(&mut stream, stated, (&options, step_ns, file.elapsed_s()))
+                .map_err(line)?;
         }
 
         streams.push(stream);
@@ -475,8 +477,7 @@ mod tests {
 
     #[test]
     fn options_are_found_in_all_their_spellings() {
-        let options =
-            |line: &str| CommandLine::new(line.split(' ').map(str::to_owned).collect());
+        let options = |line: &str| CommandLine::new(line.split(' ').map(str::to_owned).collect());
         let interval = |line: &str| options(line).number('i', "--interval");
         assert_eq!(
             ["c -i 200", "c -i200", "c -mi200", "c --interval=200", "c --interval 200"]

@@ -223,9 +223,9 @@ pub fn read(file: &mut impl BufRead, asked: &SourceOptions) -> Result<Vec<Stream
         stream.remarks.extend(meaning(text.tool));
         stream.remarks.extend(damage.sentences());
         stream.remarks.extend(text.passed_over.sentence("rt-tests"));
-        stream.missing.push(
-            "the machine and the start: the text does not hold them, --json does".to_owned(),
-        );
+        stream
+            .missing
+            .push("the machine and the start: the text does not hold them, --json does".to_owned());
     }
 
     Ok(streams)

@@ -7,8 +7,8 @@ use std::path::Path;
 use super::format::Format;
 use crate::host::Host;
 use crate::record::{
-    Cell, Early, Header, Import, Interval, LONGEST_NS, Maxima, Moments, Note, Remark, Resolution, RunWriter,
-    Series, StepFigures, Trend, WriteError, empty_counts,
+    Cell, Early, Header, Import, Interval, LONGEST_NS, Maxima, Moments, Note, Remark, Resolution,
+    RunWriter, Series, StepFigures, Trend, WriteError, empty_counts,
 };
 
 /// Values beyond ten thousand hours are counted as that.

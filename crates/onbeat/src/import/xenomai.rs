@@ -182,7 +182,13 @@ impl LatencyText {
             }
             let (format, before) = (self.format, self.seconds);
             let what = "lines of figures";
-            return self.damage.meet(DamagedLine { format, line: line.number, reason, before, what });
+            return self.damage.meet(DamagedLine {
+                format,
+                line: line.number,
+                reason,
+                before,
+                what,
+            });
         };
 
         self.count_overruns(figures);
@@ -305,9 +311,9 @@ impl LatencyText {
             ));
         }
 
-        stream.missing.push(
-            "the machine, the start and the command: the text does not hold them".to_owned(),
-        );
+        stream
+            .missing
+            .push("the machine, the start and the command: the text does not hold them".to_owned());
         stream.remarks.extend(self.damage.sentences());
         stream.remarks.extend(self.passed_over.sentence(self.format.tool()));
         stream
