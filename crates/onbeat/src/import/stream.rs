@@ -162,7 +162,8 @@ impl StreamPart {
         };
         Moments {
             n: self.samples(),
-            min_ns: source.min_ns,
+            // A damaged text may state a minimum beyond its maximum.
+            min_ns: source.min_ns.min(source.max_ns),
             max_ns: source.max_ns,
             mean_ns: source.mean_ns,
             m2: self.cells.iter().map(square).sum(),
