@@ -251,7 +251,7 @@ impl RtText {
         } else if let Some((tool, words)) = command(text).filter(|_| self.command.is_empty()) {
             self.tool = tool;
             self.command = words;
-        } else if !["deadline thread ", "thread[", "main thread "]
+        } else if !["deadline thread ", "thread[", "main thread ", "Using all CPUS"]
             .iter()
             .any(|known| text.starts_with(known))
         {
