@@ -356,7 +356,6 @@ fn stated(text: &str, key: &str) -> u64 {
 fn what_the_installed_tools_print_now_is_imported_with_their_own_figures() {
     let tools = [
         ("cyclictest", "-q -D 1 -i 1000", Series::WakeupLatency, "C:"),
-        ("cyclictest", "-v -l 200 -i 1000", Series::WakeupLatency, "C:"),
         ("signaltest", "-q -D 1 -t 1", Series::Recorded, "C:"),
         ("ptsematest", "-q -D 1", Series::Recorded, "Cycles"),
         ("pmqtest", "-q -D 1", Series::Recorded, "Cycles"),
@@ -378,6 +377,19 @@ fn what_the_installed_tools_print_now_is_imported_with_their_own_figures() {
             assert_eq!(of.1 / 1_000, digits("Min"), "{program} {words}: {text}");
         }
     }
+}
+
+#[test]
+fn every_sample_that_the_installed_cyclictest_prints_now_is_imported() {
+    let Some(text) = recorded_now("cyclictest", "-v -l 200 -i 1000") else { return };
+    let sample = |line: &str| line.rsplit(':').next()?.trim().parse::<u64>().ok();
+    let printed: Vec<u64> =
+        text.lines().filter(|line| line.starts_with("       0:")).filter_map(sample).collect();
+    assert!(!printed.is_empty(), "{text}");
+    let of = figures(&streams(&text)[0], Series::WakeupLatency);
+    assert_eq!(of.0, printed.len() as u64);
+    assert_eq!(of.1 / 1_000, *printed.iter().min().unwrap());
+    assert_eq!(of.2 / 1_000, *printed.iter().max().unwrap());
 }
 
 /// Samples as the text of a format.
