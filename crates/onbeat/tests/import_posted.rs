@@ -392,6 +392,16 @@ fn every_sample_that_the_installed_cyclictest_prints_now_is_imported() {
     assert_eq!(of.2 / 1_000, *printed.iter().max().unwrap());
 }
 
+/// A wake-up, the switch to the thread and the switch away from it, per value.
+fn trace_of(values: &[u64], text: &mut String) {
+    for (k, value) in values.iter().enumerate() {
+        let (from, to) = (k as u64 * 1_000_000, k as u64 * 1_000_000 + value);
+        writeln!(text, "  <idle>-0 [003] dNh. {}.{:06}: sched_wakeup: comm=loop pid=812 prio=19 target_cpu=003", from / 1_000_000, from % 1_000_000).unwrap();
+        writeln!(text, "  <idle>-0 [003] d... {}.{:06}: sched_switch: prev_comm=swapper/3 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=loop next_pid=812 next_prio=19", to / 1_000_000, to % 1_000_000).unwrap();
+        writeln!(text, "  loop-812 [003] d... {}.{:06}: sched_switch: prev_comm=loop prev_pid=812 prev_prio=19 prev_state=S ==> next_comm=swapper/3 next_pid=0 next_prio=120", to / 1_000_000, to % 1_000_000).unwrap();
+    }
+}
+
 /// Samples as the text of a format.
 #[derive(Clone, Copy, Debug)]
 enum Text {
@@ -491,14 +501,7 @@ impl Text {
                     writeln!(text, "{latency}.5 {n}").unwrap();
                 }
             }
-            Self::Trace => {
-                for (k, value) in values.iter().enumerate() {
-                    let (from, to) = (k as u64 * 1_000_000, k as u64 * 1_000_000 + value);
-                    writeln!(text, "  <idle>-0 [003] dNh. {}.{:06}: sched_wakeup: comm=loop pid=812 prio=19 target_cpu=003", from / 1_000_000, from % 1_000_000).unwrap();
-                    writeln!(text, "  <idle>-0 [003] d... {}.{:06}: sched_switch: prev_comm=swapper/3 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=loop next_pid=812 next_prio=19", to / 1_000_000, to % 1_000_000).unwrap();
-                    writeln!(text, "  loop-812 [003] d... {}.{:06}: sched_switch: prev_comm=loop prev_pid=812 prev_prio=19 prev_state=S ==> next_comm=swapper/3 next_pid=0 next_prio=120", to / 1_000_000, to % 1_000_000).unwrap();
-                }
-            }
+            Self::Trace => trace_of(values, &mut text),
         }
         text
     }
