@@ -46,6 +46,34 @@ pub struct Stream {
     pub figures_only: BTreeSet<Series>,
 }
 
+impl Stream {
+    /// What its figures leave open, one sentence each: negative samples, and series without a
+    /// distribution.
+    fn figures_in_words(&self) -> Vec<String> {
+        let early = self.early.iter().map(|(series, Early { count, earliest_ns })| {
+            let words = series.words();
+            match count {
+                Some(1) => format!(
+                    "{words}: 1 sample is negative (an early wake-up): -{earliest_ns} ns; counted as 0"
+                ),
+                Some(n) => format!(
+                    "{words}: {n} samples are negative (early wake-ups), the earliest -{earliest_ns} ns; counted as 0"
+                ),
+                None => format!(
+                    "{words}: the smallest sample is negative (an early wake-up): -{earliest_ns} ns; shown as 0"
+                ),
+            }
+        });
+        let only = self.figures_only.iter().map(|series| {
+            format!(
+                "{}: the source states count, minimum, mean and maximum only; percentiles and SD are not known",
+                series.words()
+            )
+        });
+        early.chain(only).collect()
+    }
+}
+
 /// Steps of a run file's trend are no more than this: longer sources have longer steps.
 const MOST_STEPS: f64 = 100_000.0;
 /// Steps of one trend note.
@@ -229,8 +257,8 @@ pub fn write(stream: &Stream, labels: &ImportLabels, path: &Path) -> Result<(), 
         early: stream.early.clone(),
         figures_only: stream.figures_only.clone(),
     })))?;
-    for sentence in &stream.remarks {
-        writer.note(&Note::Remark(Remark { sentence: sentence.clone() }))?;
+    for sentence in stream.remarks.iter().cloned().chain(stream.figures_in_words()) {
+        writer.note(&Note::Remark(Remark { sentence }))?;
     }
 
     for part in &stream.parts {

@@ -12,15 +12,6 @@ use crate::record::{Import, Series};
 pub fn notes(import: &Import) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for (series, resolution) in &import.resolution {
-        notes.extend(early(*series, import));
-        if import.figures_only.contains(series) {
-            notes.push(format!(
-                "{}: the source states count, minimum, mean and maximum only; percentiles and SD are not known",
-                series.words()
-            ));
-            continue;
-        }
-
         notes.extend(coarseness(*series, import));
         if let Some(beyond) = resolution.beyond.filter(|beyond| beyond.count > 0) {
             let from = time_ns(beyond.from_ns, Letters::Ascii);
@@ -39,25 +30,6 @@ pub fn notes(import: &Import) -> Vec<String> {
         import.missing.iter().map(|what| format!("not in the file ({}): {what}", import.format)),
     );
     notes
-}
-
-/// `wake-up latency: 12 samples are negative (early wake-ups), the earliest -513 ns`.
-fn early(series: Series, import: &Import) -> Option<String> {
-    let early = import.early.get(&series)?;
-    let earliest = format!("-{}", time_ns(early.earliest_ns, Letters::Ascii));
-    let words = series.words();
-    Some(match early.count {
-        Some(1) => {
-            format!("{words}: 1 sample is negative (an early wake-up): {earliest}; counted as 0")
-        }
-        Some(n) => format!(
-            "{words}: {} samples are negative (early wake-ups), the earliest {earliest}; counted as 0",
-            count(n)
-        ),
-        None => format!(
-            "{words}: the smallest sample is negative (an early wake-up): {earliest}; shown as 0"
-        ),
-    })
 }
 
 /// `wake-up latency: bucket width 1 us`.
@@ -84,16 +56,9 @@ fn coarseness(series: Series, import: &Import) -> Option<String> {
 }
 
 /// Marks figures that fall beyond the source's histogram: they are upper ends, and no sample stands
-/// above them for certain. Of a source that states no distribution there are none.
+/// above them for certain.
 pub(super) fn mark_beyond(series: &mut BTreeMap<Series, Statistics>, import: &Import) {
     for (series, figures) in series {
-        if import.figures_only.contains(series) {
-            figures.percentiles.clear();
-            figures.low.clear();
-            figures.tail_ratio = None;
-            continue;
-        }
-
         let Some(beyond) = import.beyond(*series) else { continue };
         for percentile in figures
             .percentiles

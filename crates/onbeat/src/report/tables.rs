@@ -130,9 +130,8 @@ fn figures(cell: &CellSummary, (series, unit): (Series, TableUnit)) -> Vec<Entry
         None => Entry::from(NO_FIGURE),
     };
 
-    // A source without a distribution states no spread.
-    let sd = if of.percentiles.is_empty() { Entry::from(NO_FIGURE) } else { plain(of.sd_ns) };
-    let mut entries = vec![plain(of.min_ns as f64), plain(of.mean_ns), plain(of.max_ns as f64), sd];
+    let mut entries =
+        vec![plain(of.min_ns as f64), plain(of.mean_ns), plain(of.max_ns as f64), plain(of.sd_ns)];
     entries.extend([Share::P50, Share::P99, Share::P99_9, Share::P99_99].map(percentile));
     let counted =
         |n: Option<u64>| Entry::from(n.map_or_else(|| NO_FIGURE.to_owned(), |n| unit.whole(n)));
