@@ -11,7 +11,7 @@ use onbeat::record::{Cell, RunFile};
 fuzz_target!(|bytes: &[u8]| {
     // The first byte selects the format, or none; the rest is the file.
     let [choice, file @ ..] = bytes else { return };
-    let format = Format::ALL.get(usize::from(*choice) % 16).copied();
+    let format = Format::ALL.get(usize::from(*choice) % (2 * Format::ALL.len())).copied();
     let asked = SourceOptions { format, unit_ns: Some(1e3), period_ns: Some(1_000_000), ..SourceOptions::default() };
     let Ok(streams) = import::read(&mut Cursor::new(file), &asked) else { return };
     let path = std::env::temp_dir().join(format!("onbeat-fuzz-{}", std::process::id()));

@@ -233,7 +233,7 @@ fn every_file_listed_for_unsafe_exists_and_needs_it() {
     let sources = tracked();
     for (path, _) in UNSAFE_FILES {
         let needs =
-            sources.iter().any(|source| source.path == path && !unsafe_lines(source).is_empty());
+            sources.iter().any(|source| source.path == *path && !unsafe_lines(source).is_empty());
         assert!(needs, "{path} holds no unsafe any more; take it off the list");
     }
 }

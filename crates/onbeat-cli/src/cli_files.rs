@@ -18,7 +18,9 @@ pub(crate) const IMPORT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportOptions {
-    /// Files of cyclictest, oslat, rtla, stress-ng, jHiccup, HdrHistogram, or CSV
+    /// Files of other tools, such as cyclictest, rtla, Xenomai, ping, jHiccup, or CSV
+    ///
+    /// gzip is read as it is. `--from` lists the formats.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Format [default: detected from the content]
@@ -41,6 +43,12 @@ pub(crate) struct ImportOptions {
     /// Value column of a CSV file: name, or number from 1
     #[arg(long, value_name = "COLUMN")]
     pub(crate) column: Option<String>,
+    /// Import all but damaged lines, and count those
+    ///
+    /// Of interval logs, CSV, ping, hwlat, Xenomai and RTAI. Without it the first damaged line is an
+    /// error; a last line that was cut off is left out in any case.
+    #[arg(long)]
+    pub(crate) skip_damaged: bool,
     /// Load during the measurement [default: unknown]
     #[arg(long, value_name = "LOAD")]
     pub(crate) load: Option<String>,
@@ -57,14 +65,32 @@ pub(crate) struct ImportOptions {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ImportFormat {
-    /// cyclictest --json, with -h
+    /// cyclictest --json, with -h or without
     CyclictestJson,
-    /// Histogram text of cyclictest: -h, -H, --histfile
+    /// Text of cyclictest: status lines, -v, -h, -H, --histfile
     Cyclictest,
+    /// --json of signaltest, ptsematest, pmqtest, svsematest, sigwaittest, cyclicdeadline
+    RtTestsJson,
+    /// Text of these programs
+    RtTests,
     /// oslat --json
     OslatJson,
-    /// rtla timerlat hist, rtla osnoise hist
+    /// Text of oslat
+    Oslat,
+    /// JSON and status lines of jitterdebugger
+    Jitterdebugger,
+    /// Text of Xenomai's latency, and its -g file
+    Xenomai,
+    /// Text of RTAI's latency test
+    Rtai,
+    /// hwlatdetect, and the trace of the tracer hwlat
+    Hwlat,
+    /// rtla timerlat hist, rtla timerlat top, rtla osnoise hist
     Rtla,
+    /// A trace as text, with sched_wakeup and sched_switch
+    Ftrace,
+    /// ping, with -D or without
+    Ping,
     /// The log of stress-ng --cyclic 1 --cyclic-dist N
     StressNg,
     /// HdrHistogram interval log; jHiccup
@@ -80,8 +106,17 @@ impl From<ImportFormat> for Format {
         match typed {
             ImportFormat::CyclictestJson => Self::CyclictestJson,
             ImportFormat::Cyclictest => Self::Cyclictest,
+            ImportFormat::RtTestsJson => Self::RtTestsJson,
+            ImportFormat::RtTests => Self::RtTests,
             ImportFormat::OslatJson => Self::OslatJson,
+            ImportFormat::Oslat => Self::Oslat,
+            ImportFormat::Jitterdebugger => Self::Jitterdebugger,
+            ImportFormat::Xenomai => Self::Xenomai,
+            ImportFormat::Rtai => Self::Rtai,
+            ImportFormat::Hwlat => Self::Hwlat,
             ImportFormat::Rtla => Self::Rtla,
+            ImportFormat::Ftrace => Self::Ftrace,
+            ImportFormat::Ping => Self::Ping,
             ImportFormat::StressNg => Self::StressNg,
             ImportFormat::Hlog => Self::Hlog,
             ImportFormat::Hgrm => Self::Hgrm,

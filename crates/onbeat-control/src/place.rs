@@ -68,16 +68,6 @@ fn remove_leftovers_of(directory: &RuntimeDir) -> Vec<String> {
         .collect()
 }
 
-/// Returns whether a file still is the one of this descriptor.
-pub(super) fn is_at(file: &File, path: &std::path::Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let same = |own: std::fs::Metadata, there: std::fs::Metadata| {
-        (own.dev(), own.ino()) == (there.dev(), there.ino())
-    };
-    let found = file.metadata().and_then(|own| Ok((own, std::fs::symlink_metadata(path)?)));
-    found.is_ok_and(|(own, there)| same(own, there))
-}
-
 pub(super) fn check_name(name: &str) -> Result<(), ControlError> {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     let is_name = (1..=LONGEST_NAME).contains(&name.len())

@@ -16,7 +16,7 @@ use onbeat_host::foreign::{Opening, TrustedOwner};
 use onbeat_host::runtime_dir::RuntimeDir;
 use rustix::fs::{FlockOperation, flock};
 
-use super::object::remove_leftover_images;
+use super::place::remove_leftover_images;
 use super::process::Process;
 use super::ring_error::RingError;
 use super::ring_object::{Channel, HEADER_BYTES, MAGIC, RingOffsets, state, word};

@@ -68,6 +68,7 @@ fn asked(options: &ImportOptions) -> SourceOptions {
         series: options.series,
         period_ns: options.period,
         column: options.column.clone(),
+        skip_damaged: options.skip_damaged,
     }
 }
 

@@ -63,7 +63,8 @@ pub(super) fn receive(options: &ReceiveOptions) -> Result<ExitVerdict, Failure> 
         "most_senders": options.most_senders, "most_age_ns": options.most_age,
     });
 
-    let gateway = Gateway::begin_as("receive", &order, options.user.as_deref(), &interruptions.stop)?;
+    let gateway =
+        Gateway::begin_as("receive", &order, options.user.as_deref(), &interruptions.stop)?;
     let buffer = match gateway.begun()["buffer_bytes"].as_u64() {
         Some(bytes @ 1..) => format!("; receive buffer of the kernel {} bytes", count(bytes)),
         _ => String::new(),

@@ -1,36 +1,61 @@
 //! Samples one per line: a value alone, or with its time, in columns that commas, semicolons, tabs
 //! or blanks part.
 //!
-//! A first line that holds no numbers names the columns, and may name their units: `latency_us`,
-//! `time (s)`. The number of decimals shows how finely the source counted.
+//! A first line without numbers names the columns, and may name their units: `latency_us`,
+//! `time (s)`. Spreadsheets write decimal commas, thousands, quotes, a byte order mark and
+//! date-times; all of these are read ([`number`](super::number)). The number of decimals shows how
+//! finely the source counted.
 
-use std::collections::BTreeMap;
 use std::io::{BufRead, Read, Seek, SeekFrom};
 
+use super::date;
 use super::error::Error;
-use super::format::{Format, SourceOptions, to_ns};
-use super::stream::{Stream, StreamPart, TrendSteps};
-use crate::record::{Moments, Resolution, Series, StepFigures, interval_ns_for};
+use super::format::{Format, SourceOptions};
+use super::lines::{Damage, DamagedLine, Line, each_line};
+use super::number::{Mark, Number, Separator};
+use super::samples::{Extent, Sample, SampleCounter};
+use super::stream::Stream;
+use crate::record::{Resolution, Series};
 
 const FORMAT: Format = Format::Csv;
 /// Longer lines are no samples.
 const LONGEST_LINE: usize = 4096;
-/// Steps of an interval, a step's length at most, and the samples it has at least, as in onbeat's
-/// own runs.
-const STEPS_PER_INTERVAL: f64 = 10.0;
-const LONGEST_STEP_S: f64 = 1.0;
-const LEAST_PER_STEP: f64 = 10.0;
+/// The first two lines are within this many bytes.
+const BEGINNING: u64 = 64 * 1024;
+/// No latency is longer: 10,000 hours.
+const LONGEST_NS: f64 = 3.6e16;
 
-/// Whether a line is one of samples, or the names of its columns.
+/// Whether a text begins with lines of samples, or with the names of their columns.
 #[must_use]
-pub fn is_samples(line: &str) -> bool {
-    let fields = fields(line);
-    let numeric = fields.iter().all(|field| field.parse::<f64>().is_ok());
-    let is_name = |field: &&str| {
-        unit_in(field).is_some() || is_time(field) || series_in(field).is_some() || is_plain(field)
-    };
-    let names = fields.iter().all(is_name);
-    !fields.is_empty() && (numeric || names)
+pub fn is_samples(beginning: &str) -> bool {
+    let mut lines = beginning
+        .split(['\n', '\r'])
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let Some(first) = lines.next() else { return false };
+    let second = lines.next();
+    let separator = Separator::of(first, second);
+    let names = separator.fields(first);
+    let is_figure = |field: &&str| is_number(field, separator) || date::stamp_s(field).is_some();
+    if names.iter().all(is_figure) {
+        return true;
+    }
+
+    let are_known = names.iter().all(|name| is_known(name));
+    // Names of any kind, where a line of figures with as many fields follows.
+    let follows = second.is_some_and(|line| {
+        let fields = separator.fields(line);
+        fields.len() == names.len() && fields.iter().any(is_figure)
+    });
+    are_known || (follows && separator != Separator::Blank)
+}
+
+fn is_known(name: &str) -> bool {
+    unit_in(name).is_some() || is_time(name) || series_in(name).is_some() || is_plain(name)
+}
+
+fn is_number(field: &str, separator: Separator) -> bool {
+    Number::parse(field, separator).is_some()
 }
 
 /// One stream.
@@ -38,93 +63,76 @@ pub fn is_samples(line: &str) -> bool {
 /// # Errors
 /// [`Error`].
 pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
-    let mut extent = FileExtent::default();
-    let mut columns = None;
-    each_line(file, |line, number| {
-        if columns.is_none() {
-            columns = Some(Columns::from_line(line, number, asked)?);
-            if columns.as_ref().is_some_and(|columns| columns.has_names) {
-                return Ok(());
+    let separator = separator(file)?;
+    file.seek(SeekFrom::Start(0))?;
+    let mut first = FirstPass::new(separator, asked.skip_damaged);
+    let lines = each_line(file, |line| first.line(line, asked))?;
+    let Some(columns) = first.columns.filter(|_| first.extent.samples > 0) else {
+        let advice = "it needs one value per line";
+        return Err(Error::NoHistogram { format: FORMAT, lines, advice });
+    };
+
+    file.seek(SeekFrom::Start(0))?;
+    let step_ns = columns.unit_ns / 10_f64.powi(i32::try_from(first.decimals).unwrap_or(9));
+    let resolution = Resolution::even((step_ns.round() as u64).max(1));
+    let mut counter = SampleCounter::new(columns.series, resolution, first.extent, asked.period_ns);
+    each_line(file, |line| {
+        let is_sample = line.number > columns.line || !columns.has_names;
+        if let Some(text) = said(line).filter(|_| is_sample)
+            && let Ok(of) = columns.sample(text)
+        {
+            counter.count(of.sample);
+        }
+        Ok(())
+    })?;
+
+    let mut stream = counter.finish();
+    if columns.series == Series::Recorded {
+        stream
+            .missing
+            .push("what the values are: the file does not say, and --as was not given".to_owned());
+    }
+    if first.has_dates {
+        stream.missing.push("the time zone of its date-times: UTC assumed".to_owned());
+    }
+
+    stream.missing.push(
+        "skipped releases, the machine and the command: the file does not hold them".to_owned(),
+    );
+    stream.remarks.extend(first.damage.sentences());
+    Ok(vec![stream])
+}
+
+/// What parts the columns, by the first two lines.
+fn separator(file: &mut impl BufRead) -> Result<Separator, Error> {
+    let mut first: Option<String> = None;
+    let mut found = None;
+    each_line(&mut file.by_ref().take(BEGINNING), |line| {
+        if let Some(text) = said(line).filter(|_| found.is_none()) {
+            match &first {
+                None => first = Some(text.to_owned()),
+                Some(first) => found = Some(Separator::of(first, Some(text))),
             }
         }
-
-        let Some(columns) = &columns else { return Ok(()) };
-        extent.take_in(&columns.sample(line, number)?);
         Ok(())
     })?;
 
-    let Some(columns) = columns.filter(|_| extent.samples > 0) else {
-        return Err(Error::NoHistogram {
-            format: FORMAT,
-            lines: extent.lines,
-            advice: "it needs one value per line",
-        });
-    };
-    file.seek(SeekFrom::Start(0))?;
-    let mut counting = SampleCounter::new(&columns, &extent, asked);
-    each_line(file, |line, number| {
-        if number == columns.line && columns.has_names {
-            return Ok(());
-        }
-        counting.count(&columns.sample(line, number)?);
-        Ok(())
-    })?;
-
-    Ok(vec![counting.finish(&columns, &extent)])
+    Ok(found.unwrap_or_else(|| Separator::of(first.as_deref().unwrap_or(""), None)))
 }
 
-/// Calls `take` with every line that says something, and its number.
-fn each_line(
-    file: &mut impl BufRead,
-    mut take: impl FnMut(&str, usize) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let mut bytes = Vec::new();
-    for number in 1.. {
-        bytes.clear();
-        // A line without an end is cut where it is too long already.
-        if file.by_ref().take(2 * LONGEST_LINE as u64).read_until(b'\n', &mut bytes)? == 0 {
-            break;
-        }
-
-        let text = std::str::from_utf8(&bytes)
-            .map_err(|_| Error::line(FORMAT, number, "not UTF-8 text"))?
-            .trim();
-        if text.len() > LONGEST_LINE {
-            return Err(Error::line(
-                FORMAT,
-                number,
-                format!("{} bytes; a line of samples has at most {LONGEST_LINE}", text.len()),
-            ));
-        }
-
-        if !text.is_empty() && !text.starts_with('#') {
-            take(text, number)?;
-        }
-    }
-
-    Ok(())
-}
-
-fn fields(line: &str) -> Vec<&str> {
-    let separator = [',', ';', '\t'].into_iter().find(|separator| line.contains(*separator));
-    match separator {
-        Some(separator) => line.split(separator).map(unquoted).collect(),
-        None if line.starts_with('"') || line.contains('(') => vec![unquoted(line)],
-        None => line.split_whitespace().collect(),
-    }
-}
-
-fn unquoted(field: &str) -> &str {
-    field.trim().trim_matches('"').trim()
+/// The text of a line, unless it is a comment.
+fn said<'l>(line: &Line<'l>) -> Option<&'l str> {
+    let text = line.text.trim();
+    (!text.is_empty() && !text.starts_with('#')).then_some(text)
 }
 
 /// Nanoseconds per unit, of a column's name: `latency_us`, `time [ms]`, `latency(ns)`.
 fn unit_in(name: &str) -> Option<f64> {
     let word = name.trim_end_matches([')', ']']).rsplit(['_', ' ', '(', '[', '/']).next()?;
-    match word {
-        "ns" => Some(1.0),
-        "us" | "µs" | "usec" => Some(1e3),
-        "ms" | "msec" => Some(1e6),
+    match word.to_ascii_lowercase().as_str() {
+        "ns" | "nsec" | "nanoseconds" => Some(1.0),
+        "us" | "µs" | "μs" | "usec" | "microseconds" => Some(1e3),
+        "ms" | "msec" | "milliseconds" => Some(1e6),
         "s" | "sec" | "seconds" => Some(1e9),
         _ => None,
     }
@@ -132,7 +140,7 @@ fn unit_in(name: &str) -> Option<f64> {
 
 fn is_time(name: &str) -> bool {
     let bare = name.to_ascii_lowercase();
-    ["time", "timestamp", "t", "ts"].iter().any(|word| {
+    ["time", "timestamp", "datetime", "date", "t", "ts"].iter().any(|word| {
         bare.strip_prefix(word)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', ' ', '(', '[']))
     })
@@ -144,103 +152,6 @@ fn is_plain(name: &str) -> bool {
         .contains(&name.to_ascii_lowercase().as_str())
 }
 
-/// Where the figures stand.
-struct Columns {
-    line: usize,
-    has_names: bool,
-    count: usize,
-    value: usize,
-    unit_ns: f64,
-    /// Place and nanoseconds per unit.
-    time: Option<(usize, f64)>,
-    series: Series,
-}
-
-/// One line.
-struct CsvSample {
-    ns: u64,
-    /// Smallest step that its digits can show, in units.
-    decimals: u32,
-    t_s: Option<f64>,
-}
-
-impl Columns {
-    fn from_line(line: &str, number: usize, asked: &SourceOptions) -> Result<Self, Error> {
-        let names = fields(line);
-        let has_names = names.iter().any(|field| field.parse::<f64>().is_err());
-        let time = if has_names {
-            names.iter().position(|name| is_time(name))
-        } else {
-            (names.len() == 2).then_some(0)
-        };
-        let value = match &asked.column {
-            Some(wanted) => {
-                let by_number = wanted
-                    .parse::<usize>()
-                    .ok()
-                    .and_then(|n| n.checked_sub(1))
-                    .filter(|n| *n < names.len());
-                names.iter().position(|name| name == wanted).or(by_number).ok_or_else(|| {
-                    Error::line(
-                        FORMAT,
-                        number,
-                        format!("no column `{wanted}` among {}", names.join(", ")),
-                    )
-                })?
-            }
-            None if names.len() > 2 => {
-                let known = names.iter().position(|name| series_in(name).is_some());
-                known.ok_or_else(|| {
-                    let reason =
-                        format!("{} columns; name the one of values with --column", names.len());
-                    Error::line(FORMAT, number, reason)
-                })?
-            }
-            None => (0..names.len()).rev().find(|place| Some(*place) != time).unwrap_or(0),
-        };
-
-        let named = if has_names { unit_in(names[value]) } else { None };
-        let unit_ns =
-            asked.unit_ns.or(named).ok_or(Error::NoUnit { format: FORMAT, line: number })?;
-        let time_unit = |place: usize| unit_in(names[place]).filter(|_| has_names).unwrap_or(1e9);
-        let series = asked.series.or_else(|| series_in(names[value])).unwrap_or(Series::Recorded);
-        let time = time.filter(|place| *place != value).map(|place| (place, time_unit(place)));
-        Ok(Self { line: number, has_names, count: names.len(), value, unit_ns, time, series })
-    }
-
-    fn sample(&self, line: &str, number: usize) -> Result<CsvSample, Error> {
-        let fields = fields(line);
-        if fields.len() != self.count {
-            let reason =
-                format!("{} fields where line {} has {}", fields.len(), self.line, self.count);
-            return Err(Error::line(FORMAT, number, reason));
-        }
-
-        let figure = |place: usize| {
-            let field = fields[place];
-            let figure = field.parse::<f64>().ok().filter(|figure| figure.is_finite());
-            figure.ok_or_else(|| Error::line(FORMAT, number, format!("`{field}` is not a number")))
-        };
-
-        let value = figure(self.value)?;
-        let ns = to_ns(value, self.unit_ns).ok_or_else(|| {
-            Error::line(
-                FORMAT,
-                number,
-                format!("{value} is not a latency: below 0 or above 10,000 hours"),
-            )
-        })?;
-        let t_s = self
-            .time
-            .map(|(place, unit_ns)| Ok::<f64, Error>(figure(place)? * (unit_ns / 1e9)))
-            .transpose()?;
-        let digits = fields[self.value].split_once('.').map_or("", |(_, digits)| digits);
-        let decimals = u32::try_from(digits.len()).unwrap_or(9).min(9);
-
-        Ok(CsvSample { ns, decimals: if digits.contains(['e', 'E']) { 9 } else { decimals }, t_s })
-    }
-}
-
 /// The series that a column's name stands for: `wakeup_latency_ns`.
 fn series_in(name: &str) -> Option<Series> {
     let name = name.to_ascii_lowercase();
@@ -250,191 +161,256 @@ fn series_in(name: &str) -> Option<Series> {
     })
 }
 
-/// What the first pass over the file finds.
-#[derive(Default)]
-struct FileExtent {
-    samples: u64,
-    lines: usize,
+/// Where the figures stand.
+#[derive(Clone, Copy)]
+struct Columns {
+    line: usize,
+    has_names: bool,
+    count: usize,
+    value: usize,
+    unit_ns: f64,
+    /// Place and nanoseconds per unit.
+    time: Option<(usize, f64)>,
+    series: Series,
+    separator: Separator,
+}
+
+/// One line.
+struct CsvSample {
+    sample: Sample,
+    /// Digits after its decimal mark.
     decimals: u32,
-    first_s: Option<f64>,
-    last_s: f64,
+    mark: Option<Mark>,
+    has_date: bool,
 }
 
-impl FileExtent {
-    fn take_in(&mut self, sample: &CsvSample) {
-        self.samples += 1;
-        self.decimals = self.decimals.max(sample.decimals);
-        if let Some(t) = sample.t_s {
-            self.first_s = Some(self.first_s.map_or(t, |first| first.min(t)));
-            self.last_s = if self.samples == 1 { t } else { self.last_s.max(t) };
-        }
-    }
-}
-
-/// The second pass: samples into intervals.
-struct SampleCounter {
-    resolution: Resolution,
-    interval_s: f64,
-    period_s: Option<f64>,
-    taken: u64,
-    origin_s: f64,
-    parts: BTreeMap<u64, (BTreeMap<u64, u64>, Moments)>,
-    trend: Option<InSteps>,
-}
-
-/// Samples step by step, for sources whose samples are in order of time.
-struct InSteps {
-    steps: TrendSteps,
-    place: usize,
-    /// Values of the step in the making, with their times since the stream's start.
-    samples: Vec<(u64, f64)>,
-}
-
-impl InSteps {
-    /// Whether the sample was in order.
-    fn count(&mut self, ns: u64, t: f64) -> bool {
-        let place = self.steps.place(t);
-        if place != self.place {
-            self.close();
-        }
-
-        let is_in_order = place >= self.place;
-        self.place = place;
-        self.samples.push((ns, t));
-        is_in_order
-    }
-
-    fn close(&mut self) {
-        let start = self.place as f64 * self.steps.every_s;
-        let largest = self.samples.iter().map(|(ns, _)| *ns).max().unwrap_or(0);
-        // Coarse values have many largest ones; any of them stands for all, and always the first
-        // would be a pattern.
-        let all: Vec<f64> =
-            self.samples.iter().filter(|(ns, _)| *ns == largest).map(|(_, t)| *t).collect();
-        let drawn = (self.place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        let worst_t = all.get(drawn as usize % all.len().max(1)).copied();
-        self.samples.sort_unstable_by_key(|(ns, _)| *ns);
-        let n = self.samples.len();
-        let value = |share: f64| {
-            self.samples.get(((share * n as f64).ceil() as usize).clamp(1, n.max(1)) - 1)
+impl Columns {
+    fn from_line(
+        line: &str,
+        number: usize,
+        (asked, separator): (&SourceOptions, Separator),
+    ) -> Result<Self, Error> {
+        let names = separator.fields(line);
+        let is_number = |field: &&str| is_number(field, separator);
+        let is_date = |field: &&str| date::stamp_s(field).is_some();
+        let has_names = !names.iter().any(|field| is_number(field) || is_date(field));
+        let time = if has_names {
+            names.iter().position(|name| is_time(name))
+        } else {
+            let first = (names.len() == 2).then_some(0).filter(|_| is_number(&names[0]));
+            names.iter().position(|field| is_date(field) && !is_number(field)).or(first)
         };
-
-        if let (Some(min), Some(p50), Some(p90), Some(worst_t)) =
-            (value(0.0), value(0.5), value(0.9), worst_t)
-        {
-            let worst_at = Some((worst_t - start) / self.steps.every_s);
-            let figures = StepFigures {
-                min_ns: min.0,
-                p50_ns: p50.0,
-                p90_ns: p90.0,
-                max_ns: largest,
-                worst_at,
-            };
-            self.steps.put(self.place, figures);
-        }
-
-        self.samples.clear();
-    }
-}
-
-impl SampleCounter {
-    fn new(columns: &Columns, extent: &FileExtent, asked: &SourceOptions) -> Self {
-        let period_s = asked.period_ns.map(|ns| ns as f64 / 1e9);
-        let origin_s = extent.first_s.unwrap_or(0.0);
-        let length_s = match (extent.first_s, period_s) {
-            (Some(first), _) => extent.last_s - first,
-            (None, Some(period_s)) => period_s * extent.samples as f64,
-            (None, None) => 0.0,
-        };
-
-        let interval_s = interval_ns_for((length_s.clamp(0.0, 1e9) * 1e9) as u64) as f64 / 1e9;
-        let step_ns = columns.unit_ns / 10_f64.powi(i32::try_from(extent.decimals).unwrap_or(9));
-        let resolution = Resolution::even((step_ns.round() as u64).max(1));
-        let apart_s = length_s / extent.samples.max(2) as f64;
-        let step_s =
-            (interval_s / STEPS_PER_INTERVAL).min(LONGEST_STEP_S).max(LEAST_PER_STEP * apart_s);
-        let steps = TrendSteps::new(columns.series, step_s, length_s).filter(|_| length_s > 0.0);
-        let trend = steps.map(|steps| InSteps { steps, place: 0, samples: Vec::new() });
-
-        Self { resolution, interval_s, period_s, taken: 0, origin_s, parts: BTreeMap::new(), trend }
-    }
-
-    fn count(&mut self, sample: &CsvSample) {
-        let by_period = self.period_s.map(|period_s| period_s * self.taken as f64);
-        let t = sample.t_s.map(|t| t - self.origin_s).or(by_period).unwrap_or(0.0);
-        self.taken += 1;
-        let (cells, moments) = self.parts.entry((t / self.interval_s).max(0.0) as u64).or_default();
-        *cells.entry(rounded(self.resolution.representative_ns(sample.ns))).or_insert(0) += 1;
-        moments.add(sample.ns);
-
-        if self.trend.as_mut().is_some_and(|trend| !trend.count(sample.ns, t)) {
-            self.trend = None;
-        }
-    }
-
-    fn finish(mut self, columns: &Columns, extent: &FileExtent) -> Stream {
-        let is_timed = extent.first_s.is_some() || self.period_s.is_some();
-        let mut missing = Vec::new();
-        if !is_timed {
-            missing.push(
-                "times of the samples: no figures over time and no intervals (--period gives their distance)"
-                    .to_owned(),
-            );
-        }
-
-        if let Some(trend) = &mut self.trend {
-            trend.close();
-        } else if is_timed {
-            missing.push(
-                "the order of the samples: time stamps do not ascend, so periodic interference cannot be searched"
-                    .to_owned(),
-            );
-        }
-
-        if self.resolution.step_ns > 1 {
-            missing.push(format!(
-                "values finer than {} ns: the file has no more digits",
-                self.resolution.step_ns
-            ));
-        }
-        if columns.series == Series::Recorded {
-            missing.push(
-                "what the values are: the file does not say, and --as was not given".to_owned(),
-            );
-        }
-
-        missing.push(
-            "skipped releases, the machine and the command: the file does not hold them".to_owned(),
-        );
-        let length = if is_timed { self.interval_s } else { 0.0 };
-        let part = |(index, (cells, moments)): (u64, (BTreeMap<u64, u64>, Moments))| {
-            let t = index as f64 * length;
-            StreamPart {
-                series: columns.series,
-                t,
-                length,
-                cells,
-                moments: Some(moments),
-                maxima: None,
+        let value = match &asked.column {
+            Some(wanted) => by_name_or_number(&names, wanted, number)?,
+            None => {
+                let is_value = |place: &usize| {
+                    Some(*place) != time && (has_names || is_number(&names[*place]))
+                };
+                let values: Vec<usize> = (0..names.len()).filter(is_value).collect();
+                value_column(&names, &values, number)?
             }
         };
 
-        // Seconds since 1970 are distinguished from seconds since a start by their size.
-        let is_wall_clock = extent.first_s.is_some_and(|first| (1e9..1e11).contains(&first));
-        Stream {
-            started_unix_s: if is_wall_clock { self.origin_s } else { 0.0 },
-            resolution: [(columns.series, self.resolution)].into(),
-            parts: self.parts.into_iter().map(part).collect(),
-            missing,
-            steps: self.trend.map(|trend| trend.steps),
-            ..Stream::default()
+        if names.len() == 2 && asked.column.is_none() && separator.is_doubtful(line) && !has_names {
+            let reason = format!(
+                "`{line}` is two columns or a number with a decimal comma: name the columns in a first line, such as latency_us, or give --column 2"
+            );
+            return Err(Error::line(FORMAT, number, reason));
         }
+
+        let named = if has_names { unit_in(names[value]) } else { None };
+        let unit_ns =
+            asked.unit_ns.or(named).ok_or(Error::NoUnit { format: FORMAT, line: number })?;
+        let time_unit = |place: usize| unit_in(names[place]).filter(|_| has_names).unwrap_or(1e9);
+        let series = asked.series.or_else(|| series_in(names[value])).unwrap_or(Series::Recorded);
+        let time = time.filter(|place| *place != value).map(|place| (place, time_unit(place)));
+        let count = names.len();
+        Ok(Self { line: number, has_names, count, value, unit_ns, time, series, separator })
+    }
+
+    /// The sample of a line, or what is wrong with it.
+    fn sample(&self, line: &str) -> Result<CsvSample, String> {
+        if line.len() > LONGEST_LINE {
+            return Err(format!(
+                "{} bytes; a line of samples has at most {LONGEST_LINE}",
+                line.len()
+            ));
+        }
+
+        let fields = self.separator.fields(line);
+        if fields.len() != self.count {
+            return Err(format!(
+                "{} fields where line {} has {}",
+                fields.len(),
+                self.line,
+                self.count
+            ));
+        }
+
+        let no_number = |field: &str| format!("`{field}` is not a number");
+        let field = fields[self.value];
+        let value = Number::parse(field, self.separator).ok_or_else(|| no_number(field))?;
+        let ns = (value.figure * self.unit_ns).round();
+        if ns.abs() > LONGEST_NS {
+            return Err(format!("{} is not a latency: above 10,000 hours", value.figure));
+        }
+
+        let mut has_date = false;
+        let t_s = match self.time {
+            None => None,
+            Some((place, unit_ns)) => {
+                let field = fields[place];
+                let by_number = Number::parse(field, self.separator)
+                    .map(|number| number.figure * (unit_ns / 1e9));
+                has_date = by_number.is_none();
+                let t_s = by_number.or_else(|| date::stamp_s(field));
+                let is_possible = |t: &f64| t.abs() < 1e15;
+                Some(t_s.filter(is_possible).ok_or_else(|| {
+                    format!("`{field}` is neither a number nor a date-time (2026-11-27 10:34:27.5)")
+                })?)
+            }
+        };
+
+        let sample = Sample { ns: ns as i64, t_s };
+        Ok(CsvSample { sample, decimals: value.decimals, mark: value.mark, has_date })
     }
 }
 
-/// Five digits, so that memory does not grow with the number of samples; the run file keeps three
-/// or four.
-const fn rounded(ns: u64) -> u64 {
-    let shift = (u64::BITS - ns.leading_zeros()).saturating_sub(17);
-    (ns >> shift << shift) | if shift > 0 { 1 << (shift - 1) } else { 0 }
+fn by_name_or_number(names: &[&str], wanted: &str, line: usize) -> Result<usize, Error> {
+    let by_number = || {
+        let number = wanted.parse::<usize>().ok()?;
+        number.checked_sub(1).filter(|place| *place < names.len())
+    };
+    names.iter().position(|name| *name == wanted).or_else(by_number).ok_or_else(|| {
+        let reason = format!("no column `{wanted}` among {}", names.join(", "));
+        Error::line(FORMAT, line, reason)
+    })
+}
+
+/// The column of values: the only one, or the only one that its name says so of.
+fn value_column(names: &[&str], values: &[usize], line: usize) -> Result<usize, Error> {
+    let only = |is: &dyn Fn(&str) -> bool| {
+        let mut of = values.iter().filter(|place| is(names[**place]));
+        of.next().copied().filter(|_| of.next().is_none())
+    };
+    let first_series = values.iter().copied().find(|place| series_in(names[*place]).is_some());
+    only(&|_| true)
+        .or(first_series)
+        .or_else(|| only(&|name| unit_in(name).is_some()))
+        .or_else(|| only(&is_plain))
+        .ok_or_else(|| {
+            let reason = format!(
+                "{} columns ({}); name the one of values with --column",
+                names.len(),
+                names.join(", ")
+            );
+            Error::line(FORMAT, line, reason)
+        })
+}
+
+/// What the first pass over the file finds.
+struct FirstPass {
+    separator: Separator,
+    columns: Option<Columns>,
+    extent: Extent,
+    decimals: u32,
+    has_dates: bool,
+    /// The first line with a decimal comma, and the first one with a decimal point.
+    commas: Option<usize>,
+    points: Option<usize>,
+    /// A comment just before the first line: it may name the columns.
+    comment: Option<String>,
+    damage: Damage,
+}
+
+impl FirstPass {
+    const fn new(separator: Separator, is_damage_skipped: bool) -> Self {
+        Self {
+            separator,
+            columns: None,
+            extent: Extent { samples: 0, first_s: None, last_s: 0.0 },
+            decimals: 0,
+            has_dates: false,
+            commas: None,
+            points: None,
+            comment: None,
+            damage: Damage::new(is_damage_skipped),
+        }
+    }
+
+    fn line(&mut self, line: &Line<'_>, asked: &SourceOptions) -> Result<(), Error> {
+        let Some(text) = said(line) else {
+            if self.columns.is_none() {
+                self.comment = Some(line.text.trim().trim_start_matches('#').trim().to_owned());
+            }
+            return Ok(());
+        };
+
+        let columns = match self.columns {
+            Some(columns) => columns,
+            None => {
+                let columns = self.named_by_comment(text, line.number, asked);
+                let columns = columns.map_or_else(
+                    || Columns::from_line(text, line.number, (asked, self.separator)),
+                    Ok,
+                )?;
+                self.columns = Some(columns);
+                if columns.has_names && columns.line == line.number {
+                    return Ok(());
+                }
+                columns
+            }
+        };
+
+        match columns.sample(text) {
+            Ok(of) => self.take_in(&of, line.number, text),
+            Err(reason) if !line.has_end && self.extent.samples > 0 => {
+                self.damage.cut(line.number, reason);
+                Ok(())
+            }
+            Err(reason) => {
+                let (before, what) = (self.extent.samples, "samples");
+                let of = DamagedLine { format: FORMAT, line: line.number, reason, before, what };
+                self.damage.meet(of)
+            }
+        }
+    }
+
+    /// Columns that a comment names, as numpy writes them: `# time_s,latency_us`.
+    fn named_by_comment(
+        &self,
+        text: &str,
+        number: usize,
+        asked: &SourceOptions,
+    ) -> Option<Columns> {
+        let comment = self.comment.as_deref()?;
+        let names = self.separator.fields(comment);
+        let fields = self.separator.fields(text);
+        let is_heading = names.len() == fields.len()
+            && names.iter().all(|name| is_known(name))
+            && fields.iter().any(|field| is_number(field, self.separator));
+        let before = number.saturating_sub(1);
+        is_heading
+            .then(|| Columns::from_line(comment, before, (asked, self.separator)).ok())
+            .flatten()
+    }
+
+    fn take_in(&mut self, of: &CsvSample, line: usize, text: &str) -> Result<(), Error> {
+        match of.mark {
+            Some(Mark::Comma) => self.commas = self.commas.or(Some(line)),
+            Some(Mark::Point) => self.points = self.points.or(Some(line)),
+            None => {}
+        }
+        if let (Some(comma), Some(point)) = (self.commas, self.points) {
+            let reason = format!(
+                "`{text}`: decimal commas (line {comma}) and decimal points (line {point}) are both in the column: thousands or decimals"
+            );
+            return Err(Error::line(FORMAT, line, reason));
+        }
+
+        self.decimals = self.decimals.max(of.decimals);
+        self.has_dates |= of.has_date;
+        self.extent.take_in(&of.sample);
+        Ok(())
+    }
 }

@@ -1,29 +1,31 @@
 //! The format of a file, by its content.
 
 use super::format::Format;
-use super::{csv, hlog};
+use super::{csv, cyclictest, hlog, jitterdebugger, ping, rt_text, rtla_top};
 
 impl Format {
     /// The format of a file by its beginning; `None` when it looks like none of them.
     #[must_use]
     pub fn detect(beginning: &str) -> Option<Self> {
+        let beginning = beginning.trim_start_matches('\u{feff}');
+        if beginning.trim_start().starts_with('{') {
+            return of_json(beginning);
+        }
+
         let has = |text: &str| beginning.contains(text);
         let first = || {
             beginning.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'))
         };
-        if beginning.trim_start().starts_with('{') {
-            let of_oslat =
-                has("\"freq\"") || has("\"cmdline:\": \"oslat") || has("\"cmdline\": \"oslat");
-            return Some(if of_oslat { Self::OslatJson } else { Self::CyclictestJson });
-        }
-
         if has("#[Histogram log format")
             || has("\"StartTimestamp\"")
             || first().is_some_and(hlog::is_interval_line)
         {
             return Some(Self::Hlog);
         }
-        if has("RTLA timerlat histogram") || has("RTLA osnoise histogram") {
+        if has("RTLA timerlat histogram")
+            || has("RTLA osnoise histogram")
+            || rtla_top::is_top(beginning)
+        {
             return Some(Self::Rtla);
         }
         if has("stress-ng: ") || has("stress-ng-version") {
@@ -33,11 +35,57 @@ impl Format {
         if has("1/(1-Percentile)") {
             return Some(Self::Hgrm);
         }
-        if has("# Histogram") || has("# Min Latencies:") {
-            return Some(Self::Cyclictest);
-        }
 
-        first().is_some_and(csv::is_samples).then_some(Self::Csv)
+        of_tools_text(beginning).or_else(|| csv::is_samples(beginning).then_some(Self::Csv))
+    }
+}
+
+fn of_json(beginning: &str) -> Option<Format> {
+    let has = |text: &str| beginning.contains(text);
+    let is_by = |tool: &str| {
+        has(&format!("\"cmdline:\": \"{tool}")) || has(&format!("\"cmdline\": \"{tool}"))
+    };
+    if has("\"freq\"") || is_by("oslat") {
+        Some(Format::OslatJson)
+    } else if rt_text::TOOLS.iter().any(|tool| is_by(tool)) || has("\"receiver\"") {
+        Some(Format::RtTestsJson)
+    } else if is_by("cyclictest") || has("\"thread\"") {
+        Some(Format::CyclictestJson)
+    } else if has("\"cpu\"") {
+        Some(Format::Jitterdebugger)
+    } else {
+        None
+    }
+}
+
+/// By lines that only one tool writes; what stands around them does not count.
+fn of_tools_text(beginning: &str) -> Option<Format> {
+    let has = |text: &str| beginning.contains(text);
+    let has_line = |is: fn(&str) -> bool| beginning.split(['\n', '\r']).any(is);
+    if has("oslat V ") || has("Counter Freq:") {
+        Some(Format::Oslat)
+    } else if has_line(|line| line.contains("RTH|") && line.contains("ovl min")) {
+        Some(Format::Rtai)
+    } else if has("----lat min|") || has_line(|line| line.starts_with("HSD|")) {
+        Some(Format::Xenomai)
+    } else if has("hwlatdetect:") || has("tracer: hwlat") || has("inner/outer(us):") {
+        Some(Format::Hwlat)
+    } else if has("sched_switch: ") {
+        Some(Format::Ftrace)
+    } else if has_line(ping::is_answer) || has_line(ping::is_summary) {
+        Some(Format::Ping)
+    } else if has_line(jitterdebugger::is_status_line) {
+        Some(Format::Jitterdebugger)
+    } else if has_line(rt_text::is_pair_line) || has_line(rt_text::is_status_line) {
+        Some(Format::RtTests)
+    } else if has("# Histogram")
+        || has("# Min Latencies:")
+        || has_line(cyclictest::is_status_line)
+        || has_line(cyclictest::is_sample_line)
+    {
+        Some(Format::Cyclictest)
+    } else {
+        None
     }
 }
 

@@ -55,6 +55,50 @@ pub enum Error {
         /// The first line with a value, from 1.
         line: usize,
     },
+    /// A line is damaged, and others before it can be read.
+    #[error(
+        "read as {}, line {line}: {reason}; before it stand {} that can be read; \
+         --skip-damaged imports all but the damaged lines and counts those",
+        format.word(),
+        counted(*before, what)
+    )]
+    Damaged {
+        /// The format it was read as.
+        format: Format,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+        /// How much was read before it.
+        before: u64,
+        /// Of what, in the plural.
+        what: &'static str,
+    },
+    /// It holds nothing that can be imported, for a reason.
+    #[error("read as {}: {reason}", format.word())]
+    Nothing {
+        /// The format it was read as.
+        format: Format,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// It is compressed in a way that is not read.
+    #[error("it is compressed by {by}: unpack it first with `{command}`; gzip is read as it is")]
+    Packed {
+        /// The program.
+        by: &'static str,
+        /// The command that unpacks it.
+        command: &'static str,
+    },
+    /// It is damaged gzip.
+    #[error("it is gzip that cannot be unpacked: damaged or cut off; `gzip -t` tests it")]
+    Inflate,
+    /// It is too long once it is unpacked.
+    #[error(
+        "unpacked or converted it is longer than {} MiB, the limit for gzip and UTF-16: unpack it first",
+        LARGEST / 1024 / 1024
+    )]
+    TooLongUnpacked,
     /// It is too long to be read whole.
     #[error("it is longer than {} MiB, the limit for {} files", LARGEST / 1024 / 1024, format.word())]
     TooLong {
@@ -65,6 +109,12 @@ pub enum Error {
 
 fn words() -> String {
     Format::ALL.map(Format::word).join(", ")
+}
+
+/// `1 sample`, `12 samples`.
+fn counted(n: u64, what: &str) -> String {
+    let what = if n == 1 { what.trim_end_matches('s') } else { what };
+    format!("{n} {what}")
 }
 
 impl Error {

@@ -5,15 +5,33 @@ use crate::record::Series;
 /// A format that can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// `cyclictest --json`, with a histogram (`-h`).
+    /// `cyclictest --json`, with a histogram (`-h`) or without.
     CyclictestJson,
-    /// Histogram text of cyclictest: `-h`, `-H`, `--histfile`.
+    /// Text of cyclictest: status lines, every sample (`-v`), histograms (`-h`, `-H`, `--histfile`).
     Cyclictest,
+    /// `--json` of signaltest, ptsematest, pmqtest, svsematest, sigwaittest and cyclicdeadline.
+    RtTestsJson,
+    /// Text of signaltest, ptsematest, pmqtest, svsematest, sigwaittest and cyclicdeadline.
+    RtTests,
     /// `oslat --json`.
     OslatJson,
-    /// Text of `rtla timerlat hist` and `rtla osnoise hist`.
+    /// Text of oslat.
+    Oslat,
+    /// The JSON of jitterdebugger, and its status lines.
+    Jitterdebugger,
+    /// Text of Xenomai's `latency`, and its file for gnuplot (`-g`).
+    Xenomai,
+    /// Text of RTAI's latency test.
+    Rtai,
+    /// Text of `hwlatdetect`, and the trace of the kernel's tracer hwlat.
+    Hwlat,
+    /// Text of `rtla timerlat hist`, `rtla osnoise hist` and `rtla timerlat top`.
     Rtla,
-    /// The log of `stress-ng --cyclic --cyclic-dist`.
+    /// Text of a trace with `sched_wakeup` and `sched_switch`.
+    Ftrace,
+    /// Text of ping, with times (`-D`) and without.
+    Ping,
+    /// The log of `stress-ng --cyclic`.
     StressNg,
     /// An HdrHistogram interval log.
     Hlog,
@@ -25,11 +43,20 @@ pub enum Format {
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 17] = [
         Self::CyclictestJson,
         Self::Cyclictest,
+        Self::RtTestsJson,
+        Self::RtTests,
         Self::OslatJson,
+        Self::Oslat,
+        Self::Jitterdebugger,
+        Self::Xenomai,
+        Self::Rtai,
+        Self::Hwlat,
         Self::Rtla,
+        Self::Ftrace,
+        Self::Ping,
         Self::StressNg,
         Self::Hlog,
         Self::Hgrm,
@@ -42,8 +69,17 @@ impl Format {
         match self {
             Self::CyclictestJson => "cyclictest-json",
             Self::Cyclictest => "cyclictest",
+            Self::RtTestsJson => "rt-tests-json",
+            Self::RtTests => "rt-tests",
             Self::OslatJson => "oslat-json",
+            Self::Oslat => "oslat",
+            Self::Jitterdebugger => "jitterdebugger",
+            Self::Xenomai => "xenomai",
+            Self::Rtai => "rtai",
+            Self::Hwlat => "hwlat",
             Self::Rtla => "rtla",
+            Self::Ftrace => "ftrace",
+            Self::Ping => "ping",
             Self::StressNg => "stress-ng",
             Self::Hlog => "hlog",
             Self::Hgrm => "hgrm",
@@ -56,8 +92,15 @@ impl Format {
     pub const fn tool(self) -> &'static str {
         match self {
             Self::CyclictestJson | Self::Cyclictest => "cyclictest",
-            Self::OslatJson => "oslat",
+            Self::RtTestsJson | Self::RtTests => "rt-tests",
+            Self::OslatJson | Self::Oslat => "oslat",
+            Self::Jitterdebugger => "jitterdebugger",
+            Self::Xenomai => "xenomai",
+            Self::Rtai => "rtai",
+            Self::Hwlat => "hwlat",
             Self::Rtla => "rtla",
+            Self::Ftrace => "ftrace",
+            Self::Ping => "ping",
             Self::StressNg => "stress-ng",
             Self::Hlog | Self::Hgrm => "HdrHistogram",
             Self::Csv => "CSV",
@@ -78,6 +121,9 @@ pub struct SourceOptions {
     pub period_ns: Option<u64>,
     /// The column of values in a CSV file: its name, or its number from 1.
     pub column: Option<String>,
+    /// Whether damaged lines are passed over and counted, where a format's lines stand for
+    /// themselves; otherwise the first one is an error.
+    pub skip_damaged: bool,
 }
 
 /// A number in units, as whole nanoseconds, rounded to the nearest; `None` when it is below 0 or

@@ -5,6 +5,9 @@
 //! `#[StartTime: ...]` and `#[BaseTime: ...]`, or, where these are missing, found as
 //! HistogramLogReader does: a stamp more than a year before the start counts from it.
 //!
+//! Where a decimal comma was in force, start, length and maximum have one each. A last line that
+//! cannot be read was cut off, and costs no other one.
+//!
 //! Neighbouring intervals are put together as a run file keeps them ([`interval_ns_for`]); the
 //! largest value of each stays.
 
@@ -13,8 +16,9 @@ use std::io::{BufRead, Read, Seek, SeekFrom};
 
 use super::error::Error;
 use super::format::{Format, SourceOptions, to_ns};
+use super::lines::{Damage, DamagedLine, begins};
 use super::stream::{Stream, StreamPart, TrendSteps};
-use crate::record::payload::{Decoder, Scale};
+use crate::record::payload::{Decoder, PayloadError, Scale};
 use crate::record::{Resolution, Series, StepFigures, interval_ns_for};
 
 const FORMAT: Format = Format::Hlog;
@@ -47,12 +51,23 @@ impl<'l> IntervalLine<'l> {
             None => ("", line),
         };
 
-        let mut fields = rest.splitn(4, ',');
-        let mut number = || fields.next()?.trim().parse().ok().filter(|n: &f64| n.is_finite());
+        let (figures, histogram) = rest.rsplit_once(',')?;
+        let mut fields = figures.split(',').map(str::trim);
+        let commas = figures.matches(',').count();
+        let mut number = || {
+            let whole = fields.next()?;
+            let number = match commas {
+                2 => whole.parse(),
+                // Three numbers with a decimal comma each.
+                5 => format!("{whole}.{}", fields.next()?).parse(),
+                _ => return None,
+            };
+            number.ok().filter(|n: &f64| n.is_finite())
+        };
         let start = number()?;
         let length = number()?;
         let _max = number()?;
-        Some(Self { tag, start, length, histogram: fields.next()?.trim() })
+        Some(Self { tag, start, length, histogram: histogram.trim() })
     }
 }
 
@@ -63,14 +78,17 @@ impl<'l> IntervalLine<'l> {
 pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     let mut clock = LogClock::default();
     let mut is_jhiccup = false;
-    let lines = each_line(file, |line, number| match line.strip_prefix('#') {
+    let lines = each_line(file, |line, _| match line.strip_prefix('#') {
         Some(comment) => {
             is_jhiccup |= comment.contains("jHiccup");
             clock.comment(comment);
             Ok(())
         }
         None => {
-            clock.take_in(&interval(line, number)?);
+            // What is damaged is met in the second pass.
+            if let Ok(fields) = interval(line) {
+                clock.take_in(&fields);
+            }
             Ok(())
         }
     })?;
@@ -86,13 +104,29 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     let unit_ns = unit_ns.ok_or_else(|| Error::line(FORMAT, 1, "a unit below a nanosecond"))?;
     let default_series = if is_jhiccup { Series::Hiccup } else { Series::Recorded };
     let mut counting = IntervalMerger::new(&clock, unit_ns, asked.series.unwrap_or(default_series));
+    let mut damage = Damage::new(asked.skip_damaged);
+    let mut before = 0;
     each_line(file, |line, number| {
-        if line.starts_with('#') { Ok(()) } else { counting.line(&interval(line, number)?, number) }
+        if line.starts_with('#') {
+            return Ok(());
+        }
+
+        let counted = interval(line).and_then(|fields| counting.line(&fields));
+        match counted {
+            Ok(()) => before += 1,
+            Err(reason) if number == lines && before > 0 => damage.cut(number, reason),
+            Err(reason) => {
+                let what = "intervals";
+                damage.meet(DamagedLine { format: FORMAT, line: number, reason, before, what })?;
+            }
+        }
+        Ok(())
     })?;
     let mut streams = counting.finish()?;
     for stream in &mut streams {
         stream.started_unix_s = clock.started_unix_s();
         stream.missing = missing(asked, stream, &clock);
+        stream.remarks = damage.sentences();
     }
 
     Ok(streams)
@@ -124,18 +158,14 @@ fn missing(asked: &SourceOptions, stream: &Stream, clock: &LogClock) -> Vec<Stri
     missing
 }
 
-fn interval(line: &str, number: usize) -> Result<IntervalLine<'_>, Error> {
+/// The fields of a line, or what is wrong with it.
+fn interval(line: &str) -> Result<IntervalLine<'_>, String> {
     let fields = IntervalLine::from_line(line).ok_or_else(|| {
-        let begins: String = line.chars().filter(|c| !c.is_control()).take(40).collect();
-        Error::line(
-            FORMAT,
-            number,
-            format!("`{begins}` is not an interval: start, length, maximum, histogram"),
-        )
+        format!("`{}` is not an interval: start, length, maximum, histogram", begins(line))
     })?;
 
     if fields.length < 0.0 {
-        return Err(Error::line(FORMAT, number, format!("an interval of {} s", fields.length)));
+        return Err(format!("an interval of {} s", fields.length));
     }
 
     Ok(fields)
@@ -159,9 +189,8 @@ fn each_line(
             return Err(Error::line(FORMAT, number, reason));
         }
 
-        let line = std::str::from_utf8(&bytes)
-            .map_err(|_| Error::line(FORMAT, number, "not UTF-8 text"))?
-            .trim();
+        let line = String::from_utf8_lossy(&bytes);
+        let line = line.trim_start_matches('\u{feff}').trim();
         if !line.is_empty() && !line.starts_with('"') {
             take(line, number)?;
         }
@@ -242,8 +271,9 @@ struct Tag {
     index: u64,
     /// Length of the source's intervals, in seconds.
     every_s: f64,
-    /// Counts by place, of one line.
+    /// Counts by place, of one line, and how its places stand for values.
     line: Vec<(usize, u64)>,
+    line_scale: Option<Scale>,
     steps: Option<TrendSteps>,
     parts: Vec<StreamPart>,
 }
@@ -263,17 +293,19 @@ impl IntervalMerger {
         }
     }
 
-    fn line(&mut self, fields: &IntervalLine<'_>, number: usize) -> Result<(), Error> {
+    /// Counts an interval, or says what is wrong with it; then nothing of it is counted.
+    fn line(&mut self, fields: &IntervalLine<'_>) -> Result<(), String> {
         let t = fields.start - self.first_s;
         if !self.tags.contains_key(fields.tag) {
             if self.tags.len() == MOST_TAGS {
-                return Err(Error::line(FORMAT, number, format!("more than {MOST_TAGS} tags")));
+                return Err(format!("more than {MOST_TAGS} tags"));
             }
             let series = Series::from_tag(fields.tag).unwrap_or(self.default_series);
             self.tags.insert(fields.tag.to_owned(), Tag::new(series, fields.length, self.length_s));
         }
 
         let Some(tag) = self.tags.get_mut(fields.tag) else { return Ok(()) };
+        tag.decode(&mut self.decoder, fields.histogram).map_err(|why| why.to_string())?;
         // Stamps are rounded to milliseconds: half an interval of the source belongs to the next
         // part.
         let index = ((t + tag.every_s / 2.0) / self.interval_s).max(0.0) as u64;
@@ -284,8 +316,7 @@ impl IntervalMerger {
         }
 
         tag.part.length = tag.part.length.max(t + fields.length - tag.part.t);
-        let largest = tag.decode(&mut self.decoder, fields.histogram, self.unit_ns);
-        let largest = largest.map_err(|why| Error::line(FORMAT, number, why.to_string()))?;
+        let largest = tag.count_line(self.unit_ns);
         if fields.length < self.interval_s && tag.every_s > 0.0 {
             let place = ((t - tag.part.t) / tag.every_s).round().max(0.0) as usize;
             tag.maximum(place, largest);
@@ -339,6 +370,7 @@ impl Tag {
         Self {
             series,
             line: Vec::new(),
+            line_scale: None,
             steps: TrendSteps::new(series, every_s, length_s),
             scale: None,
             resolution: None,
@@ -350,15 +382,18 @@ impl Tag {
         }
     }
 
-    /// Adds a line's histogram; its largest value in nanoseconds, 0 without one.
-    fn decode(
-        &mut self,
-        decoder: &mut Decoder,
-        histogram: &str,
-        unit_ns: u64,
-    ) -> Result<u64, crate::record::payload::PayloadError> {
+    /// Decodes a line's histogram; counts nothing yet.
+    fn decode(&mut self, decoder: &mut Decoder, histogram: &str) -> Result<(), PayloadError> {
         let encoded = decoder.decode(histogram.as_bytes())?;
-        let scale = encoded.scale;
+        self.line_scale = Some(encoded.scale);
+        let line = &mut self.line;
+        line.clear();
+        encoded.counts(|index, n| line.push((index, n)))
+    }
+
+    /// Counts the line that was decoded last; its largest value in nanoseconds, 0 without one.
+    fn count_line(&mut self, unit_ns: u64) -> u64 {
+        let Some(scale) = self.line_scale else { return 0 };
         if self.scale != Some(scale) {
             // A writer that changed its mind: what was counted goes first, then its cells are those
             // of both.
@@ -371,22 +406,15 @@ impl Tag {
             });
         }
 
-        let counts = &mut self.counts;
-        let line = &mut self.line;
-        let mut largest = None;
-        line.clear();
-        encoded.counts(|index, n| {
-            line.push((index, n));
-            if counts.len() <= index {
-                counts.resize(index + 1, 0);
+        for &(index, n) in &self.line {
+            if self.counts.len() <= index {
+                self.counts.resize(index + 1, 0);
             }
-            counts[index] = counts[index].saturating_add(n);
-            largest = Some(index);
-        })?;
+            self.counts[index] = self.counts[index].saturating_add(n);
+        }
 
-        Ok(largest
-            .and_then(|index| scale.bucket(index))
-            .map_or(0, |bucket| bucket.high_ns().saturating_mul(unit_ns)))
+        let largest = self.line.last().and_then(|(index, _)| scale.bucket(*index));
+        largest.map_or(0, |bucket| bucket.high_ns().saturating_mul(unit_ns))
     }
 
     /// Moves counts into the cells of the part.

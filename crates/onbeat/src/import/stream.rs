@@ -1,14 +1,14 @@
 //! What every format becomes: one stream of samples, counted in the source's cells, and its run
 //! file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::format::Format;
 use crate::host::Host;
 use crate::record::{
-    Cell, Header, Import, Interval, LONGEST_NS, Maxima, Moments, Note, Resolution, RunWriter,
-    Series, StepFigures, Trend, WriteError, empty_counts,
+    Cell, Early, Header, Import, Interval, LONGEST_NS, Maxima, Moments, Note, Remark, Resolution,
+    RunWriter, Series, StepFigures, Trend, WriteError, empty_counts,
 };
 
 /// Values beyond ten thousand hours are counted as that.
@@ -37,6 +37,41 @@ pub struct Stream {
     pub steps: Option<TrendSteps>,
     /// What the source does not record, one sentence each.
     pub missing: Vec<String>,
+    /// What else is to be known of the run, one sentence each: how it was scheduled, which lines
+    /// were passed over.
+    pub remarks: Vec<String>,
+    /// Samples below 0, per series.
+    pub early: BTreeMap<Series, Early>,
+    /// Series without a distribution: count, extremes and mean alone.
+    pub figures_only: BTreeSet<Series>,
+}
+
+impl Stream {
+    /// What its figures leave open, one sentence each: negative samples, and series without a
+    /// distribution.
+    fn figures_in_words(&self) -> Vec<String> {
+        let early = self.early.iter().map(|(series, Early { count, earliest_ns })| {
+            let words = series.words();
+            match count {
+                Some(1) => format!(
+                    "{words}: 1 sample is negative (an early wake-up): -{earliest_ns} ns; counted as 0"
+                ),
+                Some(n) => format!(
+                    "{words}: {n} samples are negative (early wake-ups), the earliest -{earliest_ns} ns; counted as 0"
+                ),
+                None => format!(
+                    "{words}: the smallest sample is negative (an early wake-up): -{earliest_ns} ns; shown as 0"
+                ),
+            }
+        });
+        let only = self.figures_only.iter().map(|series| {
+            format!(
+                "{}: the source states count, minimum, mean and maximum only; percentiles and SD are not known",
+                series.words()
+            )
+        });
+        early.chain(only).collect()
+    }
 }
 
 /// Steps of a run file's trend are no more than this: longer sources have longer steps.
@@ -155,7 +190,8 @@ impl StreamPart {
         };
         Moments {
             n: self.samples(),
-            min_ns: source.min_ns,
+            // A damaged text may state a minimum beyond its maximum.
+            min_ns: source.min_ns.min(source.max_ns),
             max_ns: source.max_ns,
             mean_ns: source.mean_ns,
             m2: self.cells.iter().map(square).sum(),
@@ -219,7 +255,12 @@ pub fn write(stream: &Stream, labels: &ImportLabels, path: &Path) -> Result<(), 
         period_ns: stream.period_ns,
         resolution: stream.resolution.clone(),
         missing: stream.missing.clone(),
+        early: stream.early.clone(),
+        figures_only: stream.figures_only.clone(),
     })))?;
+    for sentence in stream.remarks.iter().cloned().chain(stream.figures_in_words()) {
+        writer.note(&Note::Remark(Remark { sentence }))?;
+    }
 
     for part in &stream.parts {
         write_part(part, &mut writer)?;

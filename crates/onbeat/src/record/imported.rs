@@ -1,6 +1,6 @@
 //! The origin of a run that another tool recorded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +23,23 @@ pub struct Import {
     pub resolution: BTreeMap<Series, Resolution>,
     /// What the source does not record, one sentence each.
     pub missing: Vec<String>,
+    /// Samples below 0, per series: wake-ups before the release. Histogram lines hold them at the
+    /// lowest value.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub early: BTreeMap<Series, Early>,
+    /// Series of which the source records count, extremes and mean alone: all their samples are in
+    /// [`Resolution::beyond`], from the minimum to the maximum, and no spread is known.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub figures_only: BTreeSet<Series>,
+}
+
+/// Samples below 0 of a series.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Early {
+    /// How many; `None` where the source records the smallest value alone.
+    pub count: Option<u64>,
+    /// How far the earliest is below 0, in nanoseconds.
+    pub earliest_ns: u64,
 }
 
 impl Import {

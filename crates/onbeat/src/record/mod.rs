@@ -65,7 +65,7 @@ pub use events::{EventNote, EventsLeftOut, MOST_OF_A_KIND};
 pub use exclusion::{Exclusion, ExclusionNote, Surrounding};
 pub use figures::{Figures, NoFigures};
 pub use histogram::{Bucket, Counts, LONGEST_NS, empty_counts};
-pub use imported::Import;
+pub use imported::{Early, Import};
 pub use joint_steps::{
     CycleSpan, JOINT_FIGURES, JointStep, JointSteps, JointTally, JointWindow, STEPS, ValueRange,
 };

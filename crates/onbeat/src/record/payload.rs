@@ -6,8 +6,8 @@
 //! lowest byte holds the version, a header of 40 bytes (32 in V0), then counts of 2, 4 or 8 bytes
 //! (V0, V1), or ZigZag LEB128 with negative numbers for runs of zeros (V2).
 
-use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine};
 use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::inflate_flags::{
     TINFL_FLAG_PARSE_ZLIB_HEADER, TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF,
@@ -37,8 +37,11 @@ const ROOM: usize = 16 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PayloadError {
     /// Its text is not valid base64.
-    #[error("the histogram is not valid base64 ({0})")]
-    Base64(base64::DecodeError),
+    #[error("the histogram is not valid base64: damaged or cut off at its character {at}")]
+    Base64 {
+        /// The character, from 1.
+        at: usize,
+    },
     /// It ends before its own lengths say.
     #[error("the histogram is cut off: {found} bytes where {needed} should be")]
     Cut {
@@ -168,7 +171,13 @@ impl Decoder {
     /// [`PayloadError`].
     pub fn decode(&mut self, base64: &[u8]) -> Result<Encoded<'_>, PayloadError> {
         self.encoded.clear();
-        STANDARD.decode_vec(base64, &mut self.encoded).map_err(PayloadError::Base64)?;
+        STANDARD.decode_vec(base64, &mut self.encoded).map_err(|why| {
+            let at = match why {
+                DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => at + 1,
+                DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => base64.len(),
+            };
+            PayloadError::Base64 { at }
+        })?;
         let cookie = number(&self.encoded, 0)?;
         match cookie & !WORD_BITS {
             // Each version's deflated form wraps its plain one.

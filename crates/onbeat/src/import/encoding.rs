@@ -1,0 +1,70 @@
+//! Files that are text only after one more step: gzip and UTF-16. Others are named.
+
+use std::io::Read;
+
+use super::error::{Error, LARGEST};
+
+/// What a file's first bytes say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    /// Bytes as they are.
+    Plain,
+    Gzip,
+    Utf16 {
+        is_little_endian: bool,
+    },
+}
+
+impl Encoding {
+    /// Of the first bytes of a file.
+    ///
+    /// # Errors
+    /// Compressed in a way that is not read, or not text at all.
+    pub(super) fn from_beginning(bytes: &[u8]) -> Result<Self, Error> {
+        let packed = |by, command| Err(Error::Packed { by, command });
+        match bytes {
+            [0x1f, 0x8b, ..] => Ok(Self::Gzip),
+            [0xff, 0xfe, ..] => Ok(Self::Utf16 { is_little_endian: true }),
+            [0xfe, 0xff, ..] => Ok(Self::Utf16 { is_little_endian: false }),
+            [0xfd, b'7', b'z', b'X', b'Z', ..] => packed("xz", "xz -d"),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => packed("zstd", "zstd -d"),
+            [b'B', b'Z', b'h', ..] => packed("bzip2", "bzip2 -d"),
+            [b'P', b'K', 3, 4, ..] => packed("zip", "unzip"),
+            _ => Ok(Self::Plain),
+        }
+    }
+
+    /// The bytes of the text, at most 64 MiB.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub(super) fn decode(self, file: &mut impl Read) -> Result<Vec<u8>, Error> {
+        let mut bytes = Vec::new();
+        match self {
+            Self::Plain | Self::Utf16 { .. } => {
+                file.take(LARGEST + 1).read_to_end(&mut bytes)?;
+            }
+            Self::Gzip => {
+                let mut inflated = flate2::read::MultiGzDecoder::new(file).take(LARGEST + 1);
+                inflated.read_to_end(&mut bytes).map_err(|_| Error::Inflate)?;
+            }
+        }
+
+        if bytes.len() as u64 > LARGEST {
+            return Err(Error::TooLongUnpacked);
+        }
+
+        Ok(match self {
+            Self::Utf16 { is_little_endian } => {
+                let pairs = bytes.chunks_exact(2).skip(1).map(|pair| match is_little_endian {
+                    true => u16::from_le_bytes([pair[0], pair[1]]),
+                    false => u16::from_be_bytes([pair[0], pair[1]]),
+                });
+                let text: String =
+                    char::decode_utf16(pairs).map(|c| c.unwrap_or('\u{fffd}')).collect();
+                text.into_bytes()
+            }
+            _ => bytes,
+        })
+    }
+}

@@ -1,0 +1,220 @@
+//! Lines of text as people keep it: terminal output with escape codes and carriage returns, text of
+//! any length, bytes that are no text.
+
+use std::io::{BufRead, Read};
+
+use super::error::Error;
+
+/// What is longer is cut: no line of any format that is read here is.
+const LONGEST_LINE: u64 = 16 * 1024;
+/// Characters of a line that a sentence repeats.
+const SHOWN: usize = 40;
+
+/// One line.
+pub(super) struct Line<'l> {
+    /// Without its end and without escape codes; blanks at its ends are kept.
+    pub(super) text: &'l str,
+    /// From 1.
+    pub(super) number: usize,
+    /// Whether its end is in the file: the last line of a file that was cut off has none.
+    pub(super) has_end: bool,
+}
+
+/// Calls `take` with every line that says something. What a carriage return would have overwritten
+/// on a terminal is a line of the same number. Returns how many lines there are.
+pub(super) fn each_line(
+    file: &mut impl BufRead,
+    mut take: impl FnMut(&Line<'_>) -> Result<(), Error>,
+) -> Result<usize, Error> {
+    let mut bytes = Vec::new();
+    let mut plain = String::new();
+    for number in 1.. {
+        bytes.clear();
+        if file.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut bytes)? == 0 {
+            return Ok(number - 1);
+        }
+
+        let has_end = bytes.last() == Some(&b'\n') || pass_over_rest(file, &bytes)?;
+        let text = String::from_utf8_lossy(&bytes);
+        plain.clear();
+        without_escapes(&text, &mut plain);
+        for part in plain.split(['\r', '\n']).filter(|part| !part.trim().is_empty()) {
+            take(&Line { text: part, number, has_end })?;
+        }
+    }
+
+    Ok(0)
+}
+
+/// Passes over the rest of a line that is too long; whether its end is in the file.
+fn pass_over_rest(file: &mut impl BufRead, line: &[u8]) -> Result<bool, Error> {
+    if (line.len() as u64) < LONGEST_LINE {
+        return Ok(false);
+    }
+
+    loop {
+        let ahead = file.fill_buf()?;
+        if ahead.is_empty() {
+            return Ok(false);
+        }
+        match ahead.iter().position(|byte| *byte == b'\n') {
+            Some(place) => {
+                file.consume(place + 1);
+                return Ok(true);
+            }
+            None => {
+                let passed = ahead.len();
+                file.consume(passed);
+            }
+        }
+    }
+}
+
+/// The text without control sequences (ECMA-48: ESC, `[`, parameters, a final byte) and without
+/// the byte order mark.
+fn without_escapes(text: &str, plain: &mut String) {
+    let mut rest = text.trim_start_matches('\u{feff}');
+    while let Some((before, after)) = rest.split_once('\u{1b}') {
+        plain.push_str(before);
+        rest = match after.strip_prefix('[') {
+            Some(sequence) => {
+                let end = sequence.find(|c: char| ('@'..='~').contains(&c));
+                end.map_or("", |end| &sequence[end + 1..])
+            }
+            None => after.get(1..).unwrap_or(""),
+        };
+    }
+
+    plain.push_str(rest);
+}
+
+/// The beginning of a line, for a sentence.
+pub(super) fn begins(text: &str) -> String {
+    text.trim().chars().filter(|c| !c.is_control()).take(SHOWN).collect()
+}
+
+/// Lines that a format does not know, counted.
+#[derive(Default)]
+pub(super) struct PassedOver {
+    lines: u64,
+    first: Option<(usize, String)>,
+}
+
+impl PassedOver {
+    pub(super) const fn new() -> Self {
+        Self { lines: 0, first: None }
+    }
+
+    pub(super) fn count(&mut self, line: &Line<'_>) {
+        self.lines += 1;
+        self.first.get_or_insert_with(|| (line.number, begins(line.text)));
+    }
+
+    /// What was passed over, as a sentence, of a tool's text.
+    pub(super) fn sentence(&self, tool: &str) -> Option<String> {
+        let (number, begins) = self.first.as_ref()?;
+        Some(match self.lines {
+            1 => format!("line {number} is not {tool}'s and was passed over: `{begins}`"),
+            lines => format!(
+                "{lines} lines are not {tool}'s and were passed over; the first is line {number}: `{begins}`"
+            ),
+        })
+    }
+}
+
+/// Lines of a format that are damaged: refused, or counted where `--skip-damaged` is given.
+pub(super) struct Damage {
+    is_skipped: bool,
+    lines: u64,
+    first: Option<(usize, String)>,
+    cut: Option<(usize, String)>,
+}
+
+impl Damage {
+    pub(super) const fn new(is_skipped: bool) -> Self {
+        Self { is_skipped, lines: 0, first: None, cut: None }
+    }
+
+    /// A damaged line: counted, or an error that says how much there is before it.
+    pub(super) fn meet(&mut self, damaged: DamagedLine) -> Result<(), Error> {
+        if !self.is_skipped {
+            return Err(damaged.into_error());
+        }
+
+        self.lines += 1;
+        self.first.get_or_insert((damaged.line, damaged.reason));
+        Ok(())
+    }
+
+    /// The last line is cut off: all before it is kept.
+    pub(super) fn cut(&mut self, line: usize, reason: String) {
+        self.cut = Some((line, reason));
+    }
+
+    pub(super) fn sentences(&self) -> Vec<String> {
+        let cut = self.cut.as_ref().map(|(line, why)| {
+            format!("the file is cut off: its last line, {line}, is not imported ({why})")
+        });
+        let skipped = self.first.as_ref().map(|(line, why)| match self.lines {
+            1 => format!("1 damaged line is not imported: line {line} ({why})"),
+            lines => {
+                format!("{lines} damaged lines are not imported; the first is line {line} ({why})")
+            }
+        });
+        skipped.into_iter().chain(cut).collect()
+    }
+}
+
+/// One of them.
+pub(super) struct DamagedLine {
+    pub(super) format: super::format::Format,
+    pub(super) line: usize,
+    pub(super) reason: String,
+    /// What was read before it.
+    pub(super) before: u64,
+    /// What that is, in the plural: `intervals`.
+    pub(super) what: &'static str,
+}
+
+impl DamagedLine {
+    pub(super) fn into_error(self) -> Error {
+        let Self { format, line, reason, before, what } = self;
+        Error::Damaged { format, line, reason, before, what }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    fn lines(bytes: &[u8]) -> Vec<(usize, String, bool)> {
+        let mut all = Vec::new();
+        each_line(&mut Cursor::new(bytes), |line| {
+            all.push((line.number, line.text.to_owned(), line.has_end));
+            Ok(())
+        })
+        .unwrap();
+        all
+    }
+
+    #[test]
+    fn what_a_terminal_overwrote_are_lines_without_their_escape_codes() {
+        let text = b"\xef\xbb\xbfone\r\n\x1b[3Atwo\rthree \x1b[K\n\nfour";
+        let all = lines(text);
+        let read: Vec<(usize, &str, bool)> =
+            all.iter().map(|(n, text, end)| (*n, text.as_str(), *end)).collect();
+        assert_eq!(
+            read,
+            [(1, "one", true), (2, "two", true), (2, "three ", true), (4, "four", false)]
+        );
+    }
+
+    #[test]
+    fn a_line_without_end_is_cut_and_the_next_one_is_whole() {
+        let text = [vec![b'x'; 100_000], b"\nnext\n".to_vec()].concat();
+        let all = lines(&text);
+        assert_eq!((all[0].1.len() as u64, all[0].2), (LONGEST_LINE, true));
+        assert_eq!(all[1], (2, "next".to_owned(), true));
+    }
+}
