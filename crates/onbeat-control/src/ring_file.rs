@@ -146,10 +146,13 @@ fn open_in(directory: &RuntimeDir, channel: &Channel) -> Result<Option<OpenedRin
     }
 }
 
+/// A file with the name of a ring: the ring, `None` if it is gone by now, or why it is refused.
+type FoundRing = Result<Option<OpenedRing>, RingError>;
+
 /// Returns the channels of all directories, in order, each with its ring: `None` while it is
 /// created, and the reason where the file is not a ring. Names that no channel can have are not
 /// looked at.
-pub(super) fn all() -> Result<Vec<(Channel, Result<Option<OpenedRing>, RingError>)>, RingError> {
+pub(super) fn all() -> Result<Vec<(Channel, FoundRing)>, RingError> {
     let mut found: Vec<(Channel, _)> = Vec::new();
     for directory in RuntimeDir::existing_in_memory()? {
         let names = directory.names().map_err(at("list", directory.path()))?;

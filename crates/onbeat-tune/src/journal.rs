@@ -440,7 +440,9 @@ impl Journal {
         };
 
         // What the host refuses to this process it refuses to the guard too.
-        self.guard.take().map(Guard::dismiss);
+        if let Some(guard) = self.guard.take() {
+            guard.dismiss();
+        }
         removed
     }
 
@@ -451,7 +453,9 @@ impl Journal {
     /// [`TuneError::Journal`] when that could not be recorded.
     pub fn keep(mut self) -> Result<PathBuf, TuneError> {
         self.append(&json_line(&JournalLine::Kept), Sync::Wait)?;
-        self.guard.take().map(Guard::dismiss);
+        if let Some(guard) = self.guard.take() {
+            guard.dismiss();
+        }
         Ok(self.path)
     }
 
