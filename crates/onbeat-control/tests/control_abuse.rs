@@ -260,7 +260,7 @@ fn a_hundred_thousand_messages_that_make_no_sense_end_their_connections_only() {
             let mut bytes = numbers.bytes(usize::try_from(length).unwrap().max(1));
             // Often a kind that exists.
             bytes[0] = (numbers.next() % 9) as u8;
-            if numbers.next() % 4 > 0 {
+            if !numbers.next().is_multiple_of(4) {
                 bytes.iter_mut().skip(1).take(3).for_each(|byte| *byte = 0);
             }
             match raw.send(&bytes) {
