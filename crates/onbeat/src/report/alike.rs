@@ -75,11 +75,11 @@ fn block_length(centred: &[f64]) -> f64 {
     }
 
     let (mut spread, mut level) = (0.0, variance);
-    for lag in 1..=window.min(lags) {
+    for (lag, covariance) in covariances.iter().enumerate().take(window.min(lags) + 1).skip(1) {
         let share = lag as f64 / window as f64;
         let flat_top = if share <= 0.5 { 1.0 } else { 2.0 * (1.0 - share) };
-        spread += 2.0 * flat_top * lag as f64 * covariances[lag];
-        level += 2.0 * flat_top * covariances[lag];
+        spread += 2.0 * flat_top * lag as f64 * covariance;
+        level += 2.0 * flat_top * covariance;
     }
     if level <= 0.0 {
         return 1.0;

@@ -76,7 +76,7 @@ impl Outages {
         let finest = self.batches.len();
         [LEAST_BATCHES, BATCHES / 2, BATCHES]
             .into_iter()
-            .filter(move |batches| *batches <= finest && finest % batches == 0)
+            .filter(move |batches| *batches <= finest && finest.is_multiple_of(*batches))
             .map(move |batches| {
                 let together = finest / batches;
                 let counts =
