@@ -13,9 +13,12 @@ use verdict_world::{Law, Rates, is_long, percent, rates, runs_of, seen_until};
 /// Times the allowed rate.
 const MULTIPLES: [f64; 6] = [0.25, 0.5, 0.8, 1.0, 1.25, 2.0];
 
+/// Least share of PASS, in percent, at four multiples of the allowed rate.
+type LeastPower = (Law, [f64; 4]);
+
 /// PASS below and FAIL above the allowed rate that the procedure reaches, in percent of runs: laws,
 /// and at 0.25, 0.5, 0.8 and 2 times the allowed rate.
-const POWER: [(u64, f64, &[(Law, [f64; 4])]); 3] = [
+const POWER: [(u64, f64, &[LeastPower]); 3] = [
     (
         20_000,
         0.01,
