@@ -182,7 +182,7 @@ pub(crate) fn percent(text: &str) -> Result<f64, String> {
         let meant = format!("{:.6}", number * 100.0);
         let meant = meant.trim_end_matches('0').trim_end_matches('.');
         Err(format!("{number} is a share and not a percentage; did you mean {meant}?"))
-    } else if number >= 1.0 && number <= 100.0 {
+    } else if (1.0..=100.0).contains(&number) {
         Ok(number)
     } else {
         Err(format!("{number} % is not a percentage from 1 to 100"))

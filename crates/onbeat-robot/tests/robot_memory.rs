@@ -197,6 +197,7 @@ fn hours() -> f64 {
 }
 
 #[test]
+#[allow(clippy::too_many_lines)] // One session from begin to end.
 fn memory_and_descriptors_stay_what_they_were_after_the_first_phase() {
     let lasting_ns = (hours() * HOUR_NS as f64) as u64;
     let directory = tempfile::tempdir().unwrap();
