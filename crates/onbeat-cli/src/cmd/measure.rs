@@ -66,10 +66,8 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
             if !summary.look(recorder) {
                 progress.show(elapsed_s, &counts_so_far(recorder));
             }
-            if looks.is_decided(elapsed_s, recorder) {
-                interruptions.stop.store(true, Ordering::Relaxed);
-            }
-            if life.as_mut().is_some_and(Life::is_over) {
+            let is_decided = looks.is_decided(elapsed_s, recorder);
+            if is_decided || life.as_mut().is_some_and(Life::is_over) {
                 interruptions.stop.store(true, Ordering::Relaxed);
             }
         }
