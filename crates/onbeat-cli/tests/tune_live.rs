@@ -128,10 +128,24 @@ impl Bench {
     }
 }
 
+/// The process that undoes what a run has changed when the run is killed.
+fn guard_of(run: u32) -> Pid {
+    let wanted = format!("guard\0{run}\0");
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let found = processes.filter_map(|entry| {
+        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+        let words = std::fs::read(entry.path().join("cmdline")).ok()?;
+        String::from_utf8_lossy(&words).contains(&wanted).then(|| Pid::from_raw(pid))?
+    });
+    found.into_iter().next().expect("a run that changes the host has a guard")
+}
+
 #[test]
 fn an_apply_that_was_killed_between_two_steps_is_undone_by_another_process_live() {
     let Some(bench) = Bench::prepared() else { return };
     let (mut child, pipe) = bench.started_up_to_its_second_step();
+    // Its guard first, which would undo the step.
+    kill_process(guard_of(child.id()), Signal::KILL).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
     drop(pipe);

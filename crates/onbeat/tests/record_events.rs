@@ -180,7 +180,7 @@ fn a_limit_on_alarms_decides_alone_and_beside_a_limit_on_latency() {
     assert_eq!(summary(&bad, Some(2)).verdict.outcome, Some(Outcome::Pass));
     assert_eq!(summary(&good, Some(0)).verdict.outcome, Some(Outcome::Pass));
     let limit =
-        |limit_ns| Some(onbeat::report::Limit { limit_ns, at: 50.0, on: Series::ReleaseLatency });
+        |limit_ns| Some(onbeat::report::Limit { limit_ns, at: 75.0, on: Series::ReleaseLatency });
     let both = |run: &RunFile, ns| {
         Summary::of_run(run, limit(ns)).with_most_alarms(Some(0)).verdict.outcome
     };

@@ -192,8 +192,10 @@ fn a_stop_in_the_warm_up_is_in_every_figure() {
         let none = summary.cell("none", "paper").unwrap();
         assert_figures(none.main().unwrap().1, &all_of_none);
         assert_eq!(none.skipped, Some(STOPPED), "stopped at {stopped_at}");
-        assert_eq!(none.verdict.as_ref().unwrap().over, STOPPED + 1);
-        assert_eq!(none.verdict.as_ref().unwrap().outcome, Outcome::Fail);
+        let verdict = none.verdict.as_ref().unwrap();
+        assert_eq!(verdict.over, STOPPED + 1);
+        // One outage does not show how often such outages come.
+        assert_eq!((verdict.outages, verdict.outcome), (1, Outcome::Inconclusive));
     }
 }
 

@@ -40,13 +40,14 @@ pub const SECTIONS: [(&str, &str); 20] = [
 ];
 
 /// The causes of latency that run files name; a test compares them with the library's.
-pub const CAUSES: [&str; 24] = [
+pub const CAUSES: [&str; 25] = [
     "hypervisor_steal",
     "hypervisor_pause",
     "rt_throttling",
     "cpu_quota",
     "cgroup_freezer",
     "fair_server",
+    "policy_change",
     "hard_irq",
     "softirq",
     "interrupts_off",

@@ -37,6 +37,14 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A line is longer than text has lines.
+    #[error("line {line} is longer than {most_mib} MiB, so it is not text")]
+    NoText {
+        /// The line, from 1.
+        line: usize,
+        /// The limit, in MiB.
+        most_mib: u64,
+    },
     /// It holds no histogram.
     #[error("read as {}, {lines} lines hold no histogram: {advice}", format.word())]
     NoHistogram {

@@ -7,6 +7,8 @@ use super::error::Error;
 
 /// What is longer is cut: no line of any format that is read here is.
 const LONGEST_LINE: u64 = 16 * 1024;
+/// What is longer than this is no text: nobody waits for the end of a file without lines.
+const MOST_OF_A_LINE: u64 = 64 << 20;
 /// Characters of a line that a sentence repeats.
 const SHOWN: usize = 40;
 
@@ -34,7 +36,7 @@ pub(super) fn each_line(
             return Ok(number - 1);
         }
 
-        let has_end = bytes.last() == Some(&b'\n') || pass_over_rest(file, &bytes)?;
+        let has_end = bytes.last() == Some(&b'\n') || pass_over_rest(file, &bytes, number)?;
         let text = String::from_utf8_lossy(&bytes);
         plain.clear();
         without_escapes(&text, &mut plain);
@@ -47,13 +49,18 @@ pub(super) fn each_line(
 }
 
 /// Passes over the rest of a line that is too long; whether its end is in the file.
-fn pass_over_rest(file: &mut impl BufRead, line: &[u8]) -> Result<bool, Error> {
-    if (line.len() as u64) < LONGEST_LINE {
+fn pass_over_rest(file: &mut impl BufRead, line: &[u8], number: usize) -> Result<bool, Error> {
+    let mut length = line.len() as u64;
+    if length < LONGEST_LINE {
         return Ok(false);
     }
 
     loop {
+        if length > MOST_OF_A_LINE {
+            return Err(Error::NoText { line: number, most_mib: MOST_OF_A_LINE >> 20 });
+        }
         let ahead = file.fill_buf()?;
+        length += ahead.len() as u64;
         if ahead.is_empty() {
             return Ok(false);
         }

@@ -56,6 +56,9 @@ impl Outages {
     /// the finest; 0 where it is not known.
     pub(super) fn least_share(&self) -> f64 {
         let finest = self.batches.len();
+        if self.releases > 0 && self.sums.late >= self.releases {
+            return 1.0;
+        }
         if finest < LEAST_BATCHES || self.releases == 0 {
             return 0.0;
         }
