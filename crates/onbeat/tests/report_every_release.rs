@@ -14,7 +14,7 @@ use onbeat::record::{
 use onbeat::report::compare::{Comparison, Digest, SHARES};
 use onbeat::report::gate::{Chosen, limit_checks};
 use onbeat::report::statistics::Share;
-use onbeat::report::units::{Letters, time_ns};
+use onbeat::report::units::Letters;
 use onbeat::report::{Limit, Outcome, Statistics, Summary, closing, export, tables};
 use onbeat_rt::ring::Ring;
 use onbeat_rt::{
@@ -242,22 +242,17 @@ fn effect_ranking_and_closing_lines_see_the_stop() {
         summary.verdict.sentence
     );
 
-    // One stop in six seconds may be chance; with the limit it is a failure, and the two are apart.
-    assert!(
-        closing::of(&summary).iter().any(|line| line.text.contains("no tuning is distinguishable"))
-    );
-    let (summary, _, _, _) = bench(1_000, Some(limit()));
-    let lines = closing::of(&summary);
-
-    assert!(lines.len() <= 5 && lines[0].label == "verdict", "{lines:?}");
-    let effect = lines.iter().find(|line| line.label == "effect").unwrap();
-    let p99 = [&all_of_none, &all_of_p].map(|all| time_ns(percentile(all, 99.0), Letters::Ascii));
-    assert!(
-        effect.text.contains(&p99.join(" -> ")),
-        "p99 of all releases: {p99:?} in {}",
-        effect.text
-    );
-    assert!(lines.iter().all(|line| line.text.chars().count() <= 71), "{lines:?}");
+    // One stop in six seconds may be chance, with a limit as well: it is one outage.
+    let (with_limit, _, _, _) = bench(1_000, Some(limit()));
+    for summary in [&summary, &with_limit] {
+        let lines = closing::of(summary);
+        assert!(lines.len() <= 5 && lines[0].label == "verdict", "{lines:?}");
+        assert!(
+            lines.iter().any(|line| line.text.contains("no tuning is distinguishable")),
+            "{lines:?}"
+        );
+        assert!(lines.iter().all(|line| line.text.chars().count() <= 71), "{lines:?}");
+    }
 }
 
 #[test]
@@ -267,13 +262,20 @@ fn verdict_and_gate_count_every_release() {
     let none = summary.cell("none", "paper").unwrap().verdict.clone().unwrap();
     assert_eq!(
         (none.over, none.releases, none.outcome),
-        (over, all_of_none.len() as u64, Outcome::Fail)
+        (over, all_of_none.len() as u64, Outcome::Inconclusive)
     );
-    assert_eq!(summary.verdict.outcome, Some(Outcome::Pass), "P holds it");
+    assert_eq!(
+        summary.verdict.outcome,
+        Some(Outcome::Inconclusive),
+        "six seconds without an outage do not exclude rare ones"
+    );
 
     let chosen = Chosen { tuning: Some("none".to_owned()), load: None };
     let checks = limit_checks("nightly", &chosen.cells(&summary), limit());
-    assert_eq!(checks.iter().map(|check| check.outcome).collect::<Vec<_>>(), [Outcome::Fail]);
+    assert_eq!(
+        checks.iter().map(|check| check.outcome).collect::<Vec<_>>(),
+        [Outcome::Inconclusive]
+    );
     assert!(
         checks[0].sentence.starts_with(&format!("{over} of 5,990 releases")),
         "{}",
