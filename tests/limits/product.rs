@@ -122,26 +122,6 @@ fn a_front_page_without_an_example_is_found() {
 
 // ---- README
 
-/// What a person reads before deciding.
-const README_LINES: usize = 130;
-
-fn long_readme(sources: &[Source]) -> Vec<String> {
-    let readme = sources.iter().filter(|source| source.path == "README.md");
-    let is_long = |source: &&Source| source.text.lines().count() > README_LINES;
-    let what = format!("more than {README_LINES} lines");
-    readme.filter(is_long).map(|source| source.at(README_LINES + 1, &what)).collect()
-}
-
-#[test]
-fn the_readme_has_at_most_130_lines() {
-    holds(long_readme);
-}
-
-#[test]
-fn a_readme_of_131_lines_is_found() {
-    catches(long_readme, "README.md", &"line\n".repeat(131), 131, &"line\n".repeat(130));
-}
-
 /// Lines of a program that shows how little a loop needs.
 const PROGRAM_LINES: usize = 15;
 

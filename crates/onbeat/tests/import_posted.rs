@@ -298,6 +298,11 @@ fn recorded_now(program: &str, words: &str) -> Option<String> {
             return None;
         }
     };
+    if text.trim().is_empty() {
+        // On a machine that is busy, a tool's second can end before its first cycle.
+        println!("skipped: {program} {words}: it measured nothing");
+        return None;
+    }
     Some(text)
 }
 

@@ -198,6 +198,7 @@ fn value(options: &BenchOptions, id: &str) -> Option<String> {
         "limit" => format!("{:?}", limit.limit),
         "at" => format!("{:?}", limit.at),
         "limit_on" => format!("{:?}", limit.limit_on),
+        "until" => format!("{:?}", options.until),
         _ => return None,
     })
 }
