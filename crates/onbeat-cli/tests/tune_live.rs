@@ -137,7 +137,7 @@ fn guard_of(run: u32) -> Pid {
         let words = std::fs::read(entry.path().join("cmdline")).ok()?;
         String::from_utf8_lossy(&words).contains(&wanted).then(|| Pid::from_raw(pid))?
     });
-    found.into_iter().next().expect("a run that changes the host has a guard")
+    found.into_iter().next().unwrap_or_else(|| panic!("{run} changes the host without a guard"))
 }
 
 #[test]

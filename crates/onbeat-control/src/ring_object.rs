@@ -141,7 +141,7 @@ pub struct RecordType {
 }
 
 /// Returns all channels that this user may read, including those of killed writers, in order. Empty
-/// if the directory of shared objects is refused; [`FoundChannels::look`] returns the reason.
+/// if the directory of shared objects is refused; [`FoundChannels::look`](super::FoundChannels::look) returns the reason.
 #[must_use]
 pub fn channels() -> Vec<Channel> {
     let all = all().unwrap_or_default().into_iter();
