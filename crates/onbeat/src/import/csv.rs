@@ -3,7 +3,7 @@
 //!
 //! A first line without numbers names the columns, and may name their units: `latency_us`,
 //! `time (s)`. Spreadsheets write decimal commas, thousands, quotes, a byte order mark and
-//! date-times; all of these are read ([`number`](super::number)). The number of decimals shows how
+//! date-times; all of these are read. The number of decimals shows how
 //! finely the source counted.
 
 use std::io::{BufRead, Read, Seek, SeekFrom};
