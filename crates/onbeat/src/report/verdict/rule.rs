@@ -285,11 +285,16 @@ mod tests {
     #[test]
     fn what_is_late_all_the_time_is_beyond_the_limit_though_it_is_one_outage() {
         let rule = Rule::new(0.01).shared_by(100);
-        let all = |batches: Vec<f64>| Outages { batches, ..seen(20_000, &[20_000]) };
-        assert_eq!(rule.side(&all(vec![500.0; 40])), Side::Beyond);
+        let one = |late: u64, batches: Vec<f64>| Outages { batches, ..seen(20_000, &[late]) };
+        assert_eq!(rule.side(&one(20_000, vec![500.0; 40])), Side::Beyond);
+        assert_eq!(rule.side(&one(20_000, Vec::new())), Side::Beyond, "it is not known when");
         let mut with_a_pause = vec![512.0; 40];
         (with_a_pause[20], with_a_pause[21]) = (0.0, 0.0);
-        assert_eq!(rule.side(&all(with_a_pause)), Side::Either, "late nearly all the time");
+        assert_eq!(
+            rule.side(&one(38 * 512, with_a_pause)),
+            Side::Either,
+            "late nearly all the time"
+        );
     }
 
     #[test]
