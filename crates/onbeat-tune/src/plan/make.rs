@@ -37,8 +37,12 @@ pub fn plan(host: &HostTree, request: &PlanRequest) -> Result<Plan, PlanError> {
         steps: Vec::new(),
         left_out: Vec::new(),
     };
-    for record in selected(&request.tunings, &mut draft.names_ids)? {
+    let selected = selected(&request.tunings, &mut draft.names_ids)?;
+    for record in &selected {
         draft.add(record);
+    }
+    if let Tunings::Profile(profile) = &request.tunings {
+        draft.leave_out_the_rest(&selected, *profile);
     }
 
     let ChosenCpus { cpus, because } = chosen;
@@ -90,6 +94,14 @@ fn selected(
         .collect())
 }
 
+/// Why a record that is only checked has no step, and what a person does.
+fn without_step(record: &TuningRecord, finding: &Finding) -> String {
+    match finding.fix.as_str() {
+        "" => format!("only checked: {}", record.why),
+        fix => format!("by hand: {fix}"),
+    }
+}
+
 /// A plan in the making.
 struct PlanDraft<'s> {
     survey: &'s Survey<'s>,
@@ -105,8 +117,33 @@ impl PlanDraft<'_> {
         self.left_out.push(LeftOut { id: id.to_owned(), because: because.into() });
     }
 
+    /// Names what a check finds and the profile does not change.
+    fn leave_out_the_rest(&mut self, selected: &[&TuningRecord], profile: super::PlanProfile) {
+        for record in &catalogue().records {
+            let is_planned = selected.iter().any(|known| known.id == record.id);
+            let Some(finding) = self.findings.get(&record.id).filter(|_| !is_planned) else {
+                continue;
+            };
+            if finding.verdict != CheckVerdict::Bad {
+                continue;
+            }
+            let because = match record.is_check_only() {
+                true => without_step(record, finding),
+                false => format!(
+                    "not in the profile {profile}: onbeat tune plan {} plans it alone",
+                    record.id
+                ),
+            };
+            self.leave_out(&record.id, because);
+        }
+    }
+
     fn add(&mut self, record: &TuningRecord) {
         let Some(finding) = self.findings.get(&record.id) else { return };
+        // A finding that nobody can change by a step has its sentence all the same.
+        if record.is_check_only() && finding.verdict == CheckVerdict::Bad {
+            return self.leave_out(&record.id, without_step(record, finding));
+        }
         let nothing_to_do = match &finding.verdict {
             _ if record.is_check_only() => {
                 Some("is only checked: there is nothing to change".to_owned())
