@@ -277,6 +277,23 @@ fn sets_of_libvirt_may_take_cpus_out() {
     assert_eq!(verdict(&wrong, "<emulatorpin cpuset='x'/>"), InvalidValue);
 }
 
+/// Each row of docs/situations.md with a text: what it is judged as is what the table says.
+#[test]
+fn the_table_of_situations_is_true() {
+    let table = include_str!("../../../docs/situations.md");
+    let mut judged = 0;
+    for row in table.lines().filter(|line| line.starts_with("| ") && line.contains("| `")) {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [situation, text, piece, expected, _before] = cells[..] else { continue };
+        let text = text.trim_matches('`').replace('⏎', "\n");
+        let report = report(&text);
+        let found = verdict(&report, piece.trim_matches('`'));
+        assert_eq!(found.words(), expected, "{situation}: {report}");
+        judged += 1;
+    }
+    assert!(judged >= 32, "{judged}");
+}
+
 /// Words of kernel command lines, right, wrong and odd ones.
 const WORDS: [&str; 44] = [
     "isolcpus=2-3",

@@ -16,12 +16,10 @@ pub(super) fn reconsider(finding: Finding, survey: &Survey<'_>) -> Finding {
     match finding.id.as_str() {
         "shield.isolcpus" => isolation(finding, survey),
         "shield.nohz_full" | "kern.nohz_choice" => {
-            let finding = built_without(finding, survey, "nohz_full", "CONFIG_NO_HZ_FULL");
-            intended(finding, survey, "nohz_full")
+            intended(built_without(finding, survey, "nohz_full", "CONFIG_NO_HZ_FULL"), survey)
         }
         "shield.rcu_nocbs" => {
-            let finding = built_without(finding, survey, "rcu_nocbs", "CONFIG_RCU_NOCB_CPU");
-            intended(finding, survey, "rcu_nocbs")
+            intended(built_without(finding, survey, "rcu_nocbs", "CONFIG_RCU_NOCB_CPU"), survey)
         }
         "shield.cpuset_v2" => partition(finding, survey),
         "clock.source" => clock_source(finding, survey),
@@ -29,7 +27,7 @@ pub(super) fn reconsider(finding: Finding, survey: &Survey<'_>) -> Finding {
         "proc.limits" => rights(finding, survey),
         "proc.policy" => served(finding, survey),
         "kthread.migration" => rivals(finding, survey),
-        _ => finding,
+        _ => intended(finding, survey),
     }
 }
 
@@ -75,15 +73,37 @@ fn configured(survey: &Survey<'_>, name: &str) -> Option<(String, String, &'stat
     })
 }
 
-/// What a boot file has and the running kernel has not.
-fn intended(mut finding: Finding, survey: &Survey<'_>, name: &str) -> Finding {
-    let is_running = !matches!(survey.parameter(name), Ok(None));
-    if !is_bad(&finding) || is_running {
-        return finding;
+/// The kernel parameter of a record that a boot file may have already.
+fn parameter_of(id: &str) -> Option<&'static str> {
+    match id {
+        "shield.isolcpus" => Some("isolcpus"),
+        "shield.nohz_full" => Some("nohz_full"),
+        "shield.rcu_nocbs" => Some("rcu_nocbs"),
+        "irq.default" => Some("irqaffinity"),
+        "timer.skew_tick" => Some("skew_tick"),
+        "kern.threadirqs" => Some("threadirqs"),
+        _ => None,
     }
-    if let Some((path, value, then)) = configured(survey, name) {
-        finding.current = format!("{path} has {name}={value}, /proc/cmdline has not");
-        finding.fix = format!("{path} has {name}={value}, the running kernel has not: {then}");
+}
+
+/// Returns what a boot file has and the running kernel has not, for the parameter of a record, with
+/// what carries it over; `None` where both agree.
+pub(crate) fn waits_for_restart(id: &str, survey: &Survey<'_>) -> Option<String> {
+    let name = parameter_of(id)?;
+    if !matches!(survey.parameter(name), Ok(None)) {
+        return None;
+    }
+    let (path, value, then) = configured(survey, name)?;
+    Some(format!("{path} has {name}={value}, the running kernel has not: {then}"))
+}
+
+/// A finding with the boot file that was meant to prevent it.
+fn intended(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+    if let Some(sentence) = waits_for_restart(&finding.id, survey).filter(|_| is_bad(&finding)) {
+        let read = finding.current.as_str();
+        let separator = if read.is_empty() { "" } else { "; " };
+        finding.current = format!("{read}{separator}not in /proc/cmdline");
+        finding.fix = sentence;
     }
     finding
 }
@@ -104,7 +124,7 @@ fn built_without(mut finding: Finding, survey: &Survey<'_>, name: &str, option: 
 
 /// Why CPUs that were asked for are not isolated.
 fn isolation(finding: Finding, survey: &Survey<'_>) -> Finding {
-    let mut finding = intended(finding, survey, "isolcpus");
+    let mut finding = intended(finding, survey);
     let Ok(Some(parameter)) = survey.parameter("isolcpus") else { return finding };
     let value = parameter.value.clone().unwrap_or_default();
     let asked =

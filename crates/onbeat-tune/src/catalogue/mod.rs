@@ -28,7 +28,7 @@
 pub mod check;
 pub mod clue;
 pub mod host_tree;
-mod known_facts;
+pub(crate) mod known_facts;
 pub mod load;
 pub mod loop_setup;
 mod no_value;

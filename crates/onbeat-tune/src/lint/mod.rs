@@ -66,7 +66,7 @@ use correction::Draft;
 pub enum LintError {
     /// There is nothing in it.
     #[error(
-        "the text is empty. Give a kernel command line, a script that starts QEMU, or a libvirt definition"
+        "nothing is in the text, or comments only. Give a kernel command line, a unit, a script that starts QEMU, or another file that configures a machine"
     )]
     Empty,
     /// It is larger than anything that a person writes.

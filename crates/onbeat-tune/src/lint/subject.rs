@@ -65,7 +65,7 @@ impl LintSubject {
     /// # Ok::<(), onbeat_tune::lint::LintError>(())
     /// ```
     pub fn recognise(text: &str, file: Option<&str>) -> Result<Self, LintError> {
-        if text.trim().is_empty() {
+        if contents(text).next().is_none() {
             return Err(LintError::Empty);
         }
         let file = file.unwrap_or_default();
@@ -209,9 +209,22 @@ fn by_lines(text: &str) -> Option<LintSubject> {
         words.len() == 4 && matches!(words[1].as_str(), "soft" | "hard" | "-")
     };
     let is_rule = |line: &str| {
-        ["ACTION", "KERNEL", "SUBSYSTEM", "ATTR{", "DRIVER", "ENV{"]
-            .iter()
-            .any(|key| line.starts_with(key))
+        [
+            "ACTION",
+            "KERNEL",
+            "SUBSYSTEM",
+            "ATTR",
+            "DRIVER",
+            "ENV{",
+            "LABEL=",
+            "GOTO=",
+            "IMPORT{",
+            "TEST",
+            "PROGRAM",
+            "TAG",
+        ]
+        .iter()
+        .any(|key| line.starts_with(key))
             && line.contains("=\"")
     };
     let is_sysctl = |line: &str| {

@@ -6,6 +6,7 @@ use super::cpus::{self, ChosenCpus};
 use super::partition;
 use super::steps::{self, StepError};
 use super::{LeftOut, PLAN_SCHEMA, Plan, PlanError, PlanRequest, PlanStep, StepTarget, Tunings};
+use crate::catalogue::known_facts;
 use crate::catalogue::survey::Survey;
 use crate::catalogue::{
     CheckVerdict, Finding, HostTree, LoopSetup, TuningRecord, catalogue, check, load,
@@ -209,7 +210,14 @@ impl PlanDraft<'_> {
 
     /// A record that takes a reboot, a person, or another machine.
     fn take_later(&mut self, record: &TuningRecord, by_hand: &str) {
-        match steps::boot(record, self.survey) {
+        let boot = steps::boot(record, self.survey);
+        // Written down already: another line of the same does not help.
+        if let Some(sentence) = known_facts::waits_for_restart(&record.id, self.survey)
+            && boot.is_some()
+        {
+            return self.leave_out(&record.id, sentence);
+        }
+        match boot {
             Some(step) => self.take(record, vec![step]),
             None => {
                 let takes: Vec<_> = record.takes_effect.iter().map(ToString::to_string).collect();
