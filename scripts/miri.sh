@@ -11,5 +11,5 @@ export MIRIFLAGS="-Zmiri-disable-isolation"
 export CARGO_TARGET_DIR=target/miri
 # Under Miri a case takes a thousand times as long.
 export PROPTEST_CASES=4
-cargo +nightly miri test --locked -p onbeat-rt --lib --test cycle_spec --test edge_loop_spec --test frame_spec --test relative_spec
+cargo +nightly miri test --locked -p onbeat-rt --lib --test pure
 cargo +nightly miri test --locked -p onbeat-control --lib -- abi:: device_table:: error_record:: stats::

@@ -2,8 +2,6 @@
 //! resumed after its last complete block.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod record_world;
-
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
@@ -11,7 +9,7 @@ use onbeat::record::{Account, DroppedBlock, EndReason, Past, Recorder, RunFile, 
 use onbeat_rt::{Instant, Sample};
 use proptest::prelude::*;
 
-use record_world::{MS, SECOND_NS, header, outcome, recorder, recording};
+use crate::record_world::{MS, SECOND_NS, header, outcome, recorder, recording};
 
 /// Releases of a block: two whole intervals and a half.
 const SLOTS: u64 = 2_500;

@@ -3,10 +3,9 @@
 //! releases that this file makes by itself.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod report_world;
-
 use std::sync::atomic::AtomicBool;
 
+use crate::report_world::{MS, US, bench_file, cell, header};
 use onbeat::record::{
     Account, Cell, Header, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit,
     empty_counts,
@@ -20,7 +19,6 @@ use onbeat_rt::ring::Ring;
 use onbeat_rt::{
     Clock, Cycle, Flow, Instant, MockClock, OnOverrun, Plan, Sample, Slot, Wait, split,
 };
-use report_world::{MS, US, bench_file, cell, header};
 
 const T: u64 = MS;
 const RELEASES: u64 = 6_000;

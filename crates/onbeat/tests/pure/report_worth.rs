@@ -1,12 +1,10 @@
 //! What a tuning is worth: known ratios are found, a placebo has no visible effect.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod report_world;
-
+use crate::report_world::{US, run_in_memory};
 use onbeat::record::{Distribution, Series};
 use onbeat::report::Share;
 use onbeat::report::worth::{self, NoWorth, Worth, WorthRequest};
-use report_world::{US, run_in_memory};
 
 const PAIRS: usize = 16;
 const SAMPLES: usize = 400;

@@ -2,9 +2,7 @@
 //! off its CPU is the cause.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod cause_world;
-
-use cause_world::{
+use crate::cause_world::{
     LOOP, TICK, TIMER, WAKE_UP, World, dd, idle, looper, main_of, none, thread, us, us_of,
 };
 use onbeat::cause::event::{KernelEvent, Softirq, Thread, ThreadState, Vector};

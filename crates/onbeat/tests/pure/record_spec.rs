@@ -1,8 +1,6 @@
 //! What a run file says of a run, and what is left of it after a crash.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
-mod record_world;
-
 use std::path::Path;
 
 use onbeat::record::{
@@ -12,15 +10,15 @@ use onbeat::record::{
 use onbeat_rt::{Flags, Instant, Outcome, Sample};
 use proptest::prelude::*;
 
-use record_world::{MS, SECOND_NS, recording};
+use crate::record_world::{MS, SECOND_NS, recording};
 
 fn header() -> Header {
-    record_world::header(&["onbeat", "measure", "timer"])
+    crate::record_world::header(&["onbeat", "measure", "timer"])
 }
 
 fn recorder(path: &Path, interval_ns: u64) -> Recorder {
     let recording = Recording { interval_ns, ..recording() };
-    record_world::recorder(path, &header(), recording)
+    crate::record_world::recorder(path, &header(), recording)
 }
 
 fn sample(index: u64, skipped: u64, wakeup_latency_ns: u64) -> Sample {
@@ -36,7 +34,7 @@ fn sample(index: u64, skipped: u64, wakeup_latency_ns: u64) -> Sample {
 }
 
 fn outcome(slots: u64, cycles: u64, skipped_at_end: u64) -> Outcome {
-    Outcome { skipped_at_end, ..record_world::outcome(Instant::from_ns(0), slots, cycles) }
+    Outcome { skipped_at_end, ..crate::record_world::outcome(Instant::from_ns(0), slots, cycles) }
 }
 
 /// One block of these samples, from header to closing line.

@@ -1,9 +1,9 @@
 //! Each cause is found from the events that show it.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod cause_world;
-
-use cause_world::{LOOP, TICK, TIMER, World, dd, idle, looper, main_of, none, thread, us, us_of};
+use crate::cause_world::{
+    LOOP, TICK, TIMER, World, dd, idle, looper, main_of, none, thread, us, us_of,
+};
 use onbeat::cause::event::{KernelEvent, Label, ThreadState, Vector};
 use onbeat::cause::kind::CauseKind as Kind;
 use onbeat::cause::{SpikeFacts, stalls};
@@ -151,7 +151,7 @@ fn a_softirq_ran_between_the_wake_up_and_the_switch() {
 
 #[test]
 fn a_thread_of_equal_priority_kept_the_cpu() {
-    let hog = thread(8, cause_world::PRIO, "hog");
+    let hog = thread(8, crate::cause_world::PRIO, "hog");
     let mut world = World::asleep_beside(hog);
     world.timer_interrupt(1001, 5).loop_runs(3006, hog);
     let explanation = world.explained();
@@ -379,7 +379,7 @@ fn steal_before_the_spike_is_not_attributed_to_it() {
 
 #[test]
 fn a_missing_switch_is_inferred_from_the_next_record() {
-    let hog = thread(8, cause_world::PRIO, "hog");
+    let hog = thread(8, crate::cause_world::PRIO, "hog");
     let mut world = World::asleep_beside(idle());
     // Idle at 101; from 990 on the hog runs without a recorded switch to it; the switch to the loop
     // is missing too.

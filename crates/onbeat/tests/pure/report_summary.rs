@@ -1,12 +1,10 @@
 //! The summary: the schema of `docs/format.md`, and what becomes of files that were cut off.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod report_world;
-
+use crate::report_world::{Cycle, MS, US, bench_file, cell, late, read, run, run_text};
 use onbeat::record::{CellNotPermitted, LoadEvent, LoadEventKind, Series, Stall};
 use onbeat::report::{Limit, Outcome, Summary, bench_sentences};
 use onbeat::thread::Grant;
-use report_world::{Cycle, MS, US, bench_file, cell, late, read, run, run_text};
 use serde_json::Value;
 
 /// Four blocks in which every tenth cycle is later than the others, one of them by two skipped

@@ -1,11 +1,9 @@
 //! Windows as `trace.dat` files: the pages are the kernel's, and trace-cmd reads the whole file.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
-mod cause_world;
-
 use std::process::Command;
 
-use cause_world::{LOOP, World, thread};
+use crate::cause_world::{LOOP, World, thread};
 use onbeat::cause::event::KernelEvent;
 use onbeat::cause::format::PageLayout;
 use onbeat::cause::page::RingPage;

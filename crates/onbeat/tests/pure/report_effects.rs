@@ -1,12 +1,10 @@
 //! What a factor paid: true effects are found, missing ones are not invented.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod report_world;
-
+use crate::report_world::{US, bench_file, run_in_memory};
 use onbeat::record::RunFile;
 use onbeat::report::effects::{self, Bootstrap, Effect};
 use onbeat::report::{Share, Summary, bench_sentences};
-use report_world::{US, bench_file, run_in_memory};
 
 const TUNINGS: [&str; 9] = ["none", "M", "C", "MC", "P", "PM", "PC", "PMC", "PMCS"];
 const BLOCKS: usize = 12;

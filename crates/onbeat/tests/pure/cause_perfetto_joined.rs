@@ -2,9 +2,7 @@
 //! is asked in `tests/perfetto/` for the traces of single spikes, which are made by the same code.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod cause_world;
-
-use cause_world::{World, thread};
+use crate::cause_world::{World, thread};
 use onbeat::cause::perfetto::{GuestBesideHost, GuestSpike, write_joined};
 
 #[test]
@@ -19,7 +17,7 @@ fn both_sides_are_named_on_tracks_of_their_own() {
     let trace = write_joined(&GuestBesideHost {
         host: &host.window,
         kernel: "6.18.3",
-        vcpu: cause_world::LOOP,
+        vcpu: crate::cause_world::LOOP,
         guest: std::slice::from_ref(&guest.window),
         spikes: &[spike],
     });

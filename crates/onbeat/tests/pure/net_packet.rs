@@ -8,7 +8,7 @@ use onbeat::net::packet::{
 use proptest::prelude::*;
 
 /// One message of each kind, as hexadecimal lines.
-const GOLDEN: &str = include_str!("net_packet/messages.hex");
+const GOLDEN: &str = include_str!("../net_packet/messages.hex");
 
 fn header(kind: PacketKind) -> WireHeader {
     WireHeader {

@@ -2,15 +2,13 @@
 //! the same, also where the limit of a spike moves from interval to interval.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod report_world;
-
+use crate::report_world::{MS, US, cell, header};
 use onbeat::cause::{Cause, CauseKind, Explanation};
 use onbeat::record::{Account, Header, Recorder, Recording, RunFile, RunWriter, SpikeLimit, Why};
 use onbeat::report::compare::{Comparison, Digest, SHARES};
 use onbeat::report::units::{Letters, count, time_ns};
 use onbeat::report::{Summary, causes, closing, export, spikes};
 use onbeat_rt::{End, Instant, Outcome, Sample};
-use report_world::{MS, US, cell, header};
 use serde_json::json;
 
 const CYCLES: u64 = 5_000;

@@ -2,13 +2,11 @@
 //! where nothing is.
 #![allow(clippy::print_stdout, missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-mod report_days;
-
 use std::collections::BTreeSet;
 
+use crate::report_days::{Day, MS, US, shuffled};
 use onbeat::record::RunFile;
 use onbeat::report::modes::{self, Lifts, Mode, Modes, Tied};
-use report_days::{Day, MS, US, shuffled};
 
 const MINUTE_S: f64 = 60.0;
 
@@ -121,7 +119,7 @@ fn a_loop_at_a_kilohertz_shows_the_three_as_well() {
 #[test]
 fn the_same_disturbances_at_moments_of_chance_are_no_modes() {
     const DAY: u64 = 24 * 3600;
-    let mut draws = report_days::Draws(40);
+    let mut draws = crate::report_days::Draws(40);
     let mut moments =
         |n: u64, below: u64| (0..n).map(|_| draws.next() % below).collect::<BTreeSet<u64>>();
     let (levels, bumps, ramps) =
@@ -179,8 +177,8 @@ fn a_minute_without_a_mode_has_none() {
 #[test]
 fn a_drift_is_not_a_mode() {
     for seed in 0..5 {
-        let (mut walk, mut draws) = (0.0, report_days::Draws(seed));
-        let mut noise = report_days::Noise::seeded(seed);
+        let (mut walk, mut draws) = (0.0, crate::report_days::Draws(seed));
+        let mut noise = crate::report_days::Noise::seeded(seed);
         let run = Day::at(10 * MS).hours(1).recorded_as(|_, cycle| {
             if cycle % 100 == 0 {
                 walk = 0.999 * walk + 0.3 * (draws.share() - 0.5);

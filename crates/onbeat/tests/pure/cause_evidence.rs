@@ -2,9 +2,7 @@
 //! activity of another CPU.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod cause_world;
-
-use cause_world::{
+use crate::cause_world::{
     LOOP, PRIO, TIMER, WAKE_UP, WORK, World, dd, idle, looper, main_of, none, thread, us, us_of,
 };
 use onbeat::cause::KernelStack;

@@ -13,9 +13,9 @@ use onbeat::report::remedies::situation;
 use onbeat_tune::catalogue::record::TakesEffect;
 use serde_json::{Value, json};
 
-const DOCS: &str = include_str!("../../../docs/advice.md");
+const DOCS: &str = include_str!("../../../../docs/advice.md");
 /// The advice against each cause in each situation; the page's test reads it too.
-const CASES: &str = include_str!("advice_cases.json");
+const CASES: &str = include_str!("../advice_cases.json");
 
 fn cause(kind: Kind, culprit: Option<Culprit>) -> Cause {
     Cause { kind, ns: 200_000, evidence: String::new(), culprit }

@@ -1,14 +1,12 @@
 //! Rows by run and by load: every figure against the samples themselves, and what is not known.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod report_world;
-
+use crate::report_world::{Cycle, US, bench_file, late, run};
 use onbeat::record::{Import, LimitNote, RunFile, Series};
 use onbeat::report::compare::{Comparison, Digest, SHARES};
 use onbeat::report::compare_rows::{SeriesChoice, rows, series_of, table};
 use onbeat::report::{Letters, Summary, by_load};
 use proptest::prelude::*;
-use report_world::{Cycle, US, bench_file, late, run};
 
 fn digest(name: &str, place: u64, file: RunFile) -> Digest {
     let files = [file];

@@ -1,8 +1,6 @@
 //! What a run file says of a run that was killed, at any byte, and went on.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod record_world;
-
 use std::fs::OpenOptions;
 use std::path::Path;
 
@@ -10,7 +8,7 @@ use onbeat::record::{Account, EndReason, Past, Recorder, RunFile, RunFileError, 
 use onbeat_rt::{Instant, Sample};
 use proptest::prelude::*;
 
-use record_world::{MS, SECOND_NS, header, outcome, recorder, recording};
+use crate::record_world::{MS, SECOND_NS, header, outcome, recorder, recording};
 
 /// Of the clock after the machine was started again.
 const BOOTED: Instant = Instant::from_ns(5 * SECOND_NS);

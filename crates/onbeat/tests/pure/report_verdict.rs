@@ -1,8 +1,9 @@
 //! Verdicts: exact bounds, what counts as a release, and which tuning is best.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod report_world;
-
+use crate::report_world::{
+    Cycle, MS, US, bench_file, cell, late, run, run_with_late, run_with_over,
+};
 use onbeat::record::{CellNotPermitted, RunFile, Series, Stall};
 use onbeat::report::binomial::{
     lower_bound, lower_tail, needed_with, needed_with_none_over, upper_bound,
@@ -10,7 +11,6 @@ use onbeat::report::binomial::{
 use onbeat::report::verdict::judge;
 use onbeat::report::{Limit, Outcome, Summary};
 use proptest::prelude::*;
-use report_world::{Cycle, MS, US, bench_file, cell, late, run, run_with_late, run_with_over};
 
 fn limit(at: f64) -> Limit {
     Limit { limit_ns: 100 * US, at, on: Series::ReleaseLatency }

@@ -2,10 +2,8 @@
 //! in noise.
 #![allow(clippy::print_stdout, missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-mod report_days;
-
+use crate::report_days::{Day, Draws, MS, Noise, US};
 use onbeat::report::modes::{self, Modes};
-use report_days::{Day, Draws, MS, Noise, US};
 
 const HOUR: u64 = 3600;
 

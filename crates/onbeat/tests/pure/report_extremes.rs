@@ -2,10 +2,8 @@
 //! refused.
 #![allow(clippy::print_stdout, missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-mod report_days;
-
+use crate::report_days::{Day, Draws, MS, US};
 use onbeat::report::extremes::{self, BlockMaxima, Estimate, NoEstimate, Pareto, estimate};
-use report_days::{Day, Draws, MS, US};
 
 const HOUR_S: f64 = 3600.0;
 const CASES: u64 = 100;

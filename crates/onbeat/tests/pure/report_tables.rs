@@ -1,14 +1,12 @@
 //! Tables fit a terminal of 80 columns, and say what their figures rest on.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod report_world;
-
+use crate::report_world::{MS, US, bench_file, cell, run_in_memory};
 use onbeat::record::{CellNotPermitted, RunFile, Series};
 use onbeat::report::table::{Column, Mark, Row};
 use onbeat::report::units::{self, Letters};
 use onbeat::report::{Limit, Summary, Table, tables};
 use onbeat::thread::Grant;
-use report_world::{MS, US, bench_file, cell, run_in_memory};
 
 const TUNINGS: [&str; 9] = ["none", "M", "C", "MC", "P", "PM", "PC", "PMC", "PMCS"];
 

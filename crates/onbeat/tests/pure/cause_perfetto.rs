@@ -1,9 +1,7 @@
 //! A spike's window as a Perfetto trace. Tests with Perfetto itself are in `tests/perfetto/`.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod cause_world;
-
-use cause_world::{World, thread};
+use crate::cause_world::{World, thread};
 use onbeat::cause::event::KernelEvent;
 use onbeat::cause::perfetto;
 

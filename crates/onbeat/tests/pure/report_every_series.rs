@@ -2,16 +2,14 @@
 //! with its reason.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod report_days;
-
 use std::io::Cursor;
 use std::path::Path;
 
+use crate::report_days::{Day, Draws, MS, Noise, US};
 use onbeat::import::stream::ImportLabels;
 use onbeat::import::{self, SourceOptions};
 use onbeat::record::{Cell, RunFile, Series};
 use onbeat::report::{Conclusions, conclusions, imported};
-use report_days::{Day, Draws, MS, Noise, US};
 
 fn imported(text: &str, asked: &SourceOptions) -> RunFile {
     let stream = import::read(&mut Cursor::new(text.as_bytes()), asked).unwrap().remove(0);

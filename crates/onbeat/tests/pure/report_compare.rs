@@ -1,18 +1,16 @@
 //! What differs between runs is named, and runs that do not differ are not said to.
 #![allow(clippy::print_stdout, missing_docs, clippy::unwrap_used)]
 
-mod report_days;
-
+use crate::report_days::{Day, MS, Noise};
 use onbeat::record::{RunFile, Series};
 use onbeat::report::Summary;
 use onbeat::report::compare::{Comparison, Digest, SHARES};
-use report_days::{Day, MS, Noise};
 
 /// Some seconds of a loop, every latency multiplied by a factor; levels of the seconds differ a
 /// little, as those of a machine do.
 fn run(seed: u64, times: f64) -> RunFile {
     let mut noise = Noise::seeded(seed);
-    let mut draws = report_days::Draws(seed + 77);
+    let mut draws = crate::report_days::Draws(seed + 77);
     let mut level = 1.0;
     let mut run = Day::at(MS).seconds(16).recorded_as(|_, cycle| {
         if cycle % 1000 == 0 {

@@ -1,9 +1,7 @@
 //! For any events, every nanosecond of a spike has exactly one cause.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-mod cause_world;
-
-use cause_world::{LOOP, TIMER, WAKE_UP, World, idle, looper, thread, us};
+use crate::cause_world::{LOOP, TIMER, WAKE_UP, World, idle, looper, thread, us};
 use onbeat::cause::event::{KernelEvent, Label, Softirq, Thread, ThreadState, Vector};
 use onbeat::cause::kind::CauseKind;
 use proptest::prelude::*;
