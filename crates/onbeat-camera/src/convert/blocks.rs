@@ -125,6 +125,8 @@ unsafe fn by_blocks<V: Vector>(picture: &Picture<'_>, strip: Strip, to: &mut [u8
 }
 
 /// Converts one block; `out` is its first column, and the distance of columns.
+///
+/// Without closures: one that is not inlined would be compiled without the instructions of `V`.
 #[inline(always)]
 unsafe fn block<V: Vector>(
     picture: &Picture<'_>,
@@ -134,48 +136,60 @@ unsafe fn block<V: Vector>(
 ) {
     // SAFETY: the caller's.
     unsafe {
+        let mut planes = [[V::splat(0); BLOCK]; 3];
         match *picture {
             Picture::Rgb { width, pixels, .. } => {
                 let from = pixels.as_ptr().add(3 * (y * width + x));
-                let split = |row: usize| split_row::<V>(from.add(row * 3 * width), 3 * width);
-                if channels == 1 {
-                    put::<V>(std::array::from_fn(|row| gray::<V>(split(row))), out, 0);
-                } else {
-                    put_three::<V>(std::array::from_fn(split), out);
+                for row in 0..BLOCK {
+                    let levels = split_row::<V>(from.add(row * 3 * width), 3 * width);
+                    if channels == 1 {
+                        planes[0][row] = gray::<V>(levels);
+                    } else {
+                        set(&mut planes, row, levels);
+                    }
                 }
             }
             Picture::Gray { width, pixels, .. } => {
                 let from = pixels.as_ptr().add(y * width + x);
-                let rows = std::array::from_fn(|row| V::load(from.add(row * width), BLOCK * width));
-                for channel in 0..channels {
-                    put::<V>(rows, out, channel);
+                for row in 0..BLOCK {
+                    let level = V::load(from.add(row * width), BLOCK * width);
+                    set(&mut planes, row, [level; 3]);
                 }
             }
             Picture::Yuv { width, luma, blue, red, rows, colours, .. } => {
                 let from = luma.as_ptr().add(y * width + x);
                 let by = Factors::<V>::of(&Coefficients::of(colours));
-                let line = |row: usize| V::load(from.add(row * width), BLOCK * width);
-                if channels == 1 {
-                    put::<V>(std::array::from_fn(|row| by.gray(line(row))), out, 0);
-                    return;
-                }
-                let shift = usize::from(rows == ChromaRows::Half);
+                let shift = usize::from(matches!(rows, ChromaRows::Half));
                 let half = width.div_ceil(2);
                 let at = (y >> shift) * half + x / 2;
                 let (blue, red) = (blue.as_ptr().add(at), red.as_ptr().add(at));
-                put_three::<V>(
-                    std::array::from_fn(|row| {
-                        let chroma = (row >> shift) * half;
-                        let apart = (BLOCK >> shift) * half;
-                        let u = V::load_half(blue.add(chroma), apart);
-                        let v = V::load_half(red.add(chroma), apart);
-                        by.rgb(line(row), u, v)
-                    }),
-                    out,
-                );
+                for row in 0..BLOCK {
+                    let level = V::load(from.add(row * width), BLOCK * width);
+                    if channels == 1 {
+                        planes[0][row] = by.gray(level);
+                        continue;
+                    }
+                    let chroma = (row >> shift) * half;
+                    let apart = (BLOCK >> shift) * half;
+                    let u = V::load_half(blue.add(chroma), apart);
+                    let v = V::load_half(red.add(chroma), apart);
+                    set(&mut planes, row, by.rgb(level, u, v));
+                }
             }
         }
+        put::<V>(&planes[0], out, 0);
+        if channels == 3 {
+            put::<V>(&planes[1], out, 1);
+            put::<V>(&planes[2], out, 2);
+        }
     }
+}
+
+#[inline(always)]
+fn set<V: Vector>(planes: &mut [[V; BLOCK]; 3], row: usize, levels: [V; 3]) {
+    planes[0][row] = levels[0];
+    planes[1][row] = levels[1];
+    planes[2][row] = levels[2];
 }
 
 #[inline(always)]
@@ -183,8 +197,7 @@ unsafe fn split_row<V: Vector>(from: *const u8, row_bytes: usize) -> [V; 3] {
     // SAFETY: the caller's: 48 bytes in each of the rows.
     unsafe {
         let apart = BLOCK * row_bytes;
-        let at = |offset: usize| V::load(from.add(offset), apart);
-        V::split([at(0), at(16), at(32)])
+        V::split([V::load(from, apart), V::load(from.add(16), apart), V::load(from.add(32), apart)])
     }
 }
 
@@ -193,12 +206,19 @@ unsafe fn gray<V: Vector>([red, green, blue]: [V; 3]) -> V {
     // SAFETY: the caller's.
     unsafe {
         let zero = V::splat(0);
-        let sum = |half: fn(V, V) -> V| {
-            let of = |level: V, weight: i16| half(level, zero).mul_low(V::splat(weight));
-            let two = of(red, GRAY[0]).add_wrapped(of(green, GRAY[1]));
-            two.add_wrapped(of(blue, GRAY[2])).add_wrapped(V::splat(128)).right_8()
-        };
-        sum(|a, b| a.low(b)).pack(sum(|a, b| a.high(b)))
+        let low = weighted(red.low(zero), green.low(zero), blue.low(zero));
+        let high = weighted(red.high(zero), green.high(zero), blue.high(zero));
+        low.pack(high)
+    }
+}
+
+#[inline(always)]
+unsafe fn weighted<V: Vector>(red: V, green: V, blue: V) -> V {
+    // SAFETY: the caller's.
+    unsafe {
+        let two = red.mul_low(V::splat(GRAY[0])).add_wrapped(green.mul_low(V::splat(GRAY[1])));
+        let all = two.add_wrapped(blue.mul_low(V::splat(GRAY[2])));
+        all.add_wrapped(V::splat(128)).right_8()
     }
 }
 
@@ -234,22 +254,19 @@ impl<V: Vector> Factors<V> {
         }
     }
 
-    /// Scaled luma of the lower and upper eight pixels of each lane.
+    /// Scaled luma of eight pixels of each lane.
     #[inline(always)]
-    unsafe fn scaled(&self, luma: V) -> [V; 2] {
+    unsafe fn scaled(&self, words: V) -> V {
         // SAFETY: the caller's.
-        unsafe {
-            [luma.low(self.zero), luma.high(self.zero)]
-                .map(|it| it.add_wrapped(self.black).left_7().mul_high(self.luma).add(self.round))
-        }
+        unsafe { words.add_wrapped(self.black).left_7().mul_high(self.luma).add(self.round) }
     }
 
     #[inline(always)]
     unsafe fn gray(&self, luma: V) -> V {
         // SAFETY: the caller's.
         unsafe {
-            let [low, high] = self.scaled(luma);
-            low.right_6().pack(high.right_6())
+            let low = self.scaled(luma.low(self.zero)).right_6();
+            low.pack(self.scaled(luma.high(self.zero)).right_6())
         }
     }
 
@@ -258,42 +275,41 @@ impl<V: Vector> Factors<V> {
     unsafe fn rgb(&self, luma: V, blue: V, red: V) -> [V; 3] {
         // SAFETY: the caller's.
         unsafe {
-            let [low, high] = self.scaled(luma);
-            let twice = |chroma: V| {
-                let signed = chroma.xor(self.sign);
-                let both = signed.low(signed);
-                [self.zero.low(both), self.zero.high(both)]
-            };
-            let ([u_low, u_high], [v_low, v_high]) = (twice(blue), twice(red));
-            let level = |y: V, chroma: V, by: V| y.add(chroma.mul_high(by)).right_6();
-            let green = |y: V, u: V, v: V| {
-                y.add(u.mul_high(self.green_of_blue)).add(v.mul_high(self.green_of_red)).right_6()
-            };
+            let (u, v) = (blue.xor(self.sign), red.xor(self.sign));
+            let (u, v) = (u.low(u), v.low(v));
+            let (y, z) = (luma.low(self.zero), luma.high(self.zero));
+            let low = self.eight(self.scaled(y), self.zero.low(u), self.zero.low(v));
+            let high = self.eight(self.scaled(z), self.zero.high(u), self.zero.high(v));
+            [low[0].pack(high[0]), low[1].pack(high[1]), low[2].pack(high[2])]
+        }
+    }
+
+    /// Red, green and blue of eight pixels of each lane, as words.
+    #[inline(always)]
+    unsafe fn eight(&self, y: V, u: V, v: V) -> [V; 3] {
+        // SAFETY: the caller's.
+        unsafe {
+            let green = y.add(u.mul_high(self.green_of_blue)).add(v.mul_high(self.green_of_red));
             [
-                level(low, v_low, self.red_of_red).pack(level(high, v_high, self.red_of_red)),
-                green(low, u_low, v_low).pack(green(high, u_high, v_high)),
-                level(low, u_low, self.blue_of_blue).pack(level(high, u_high, self.blue_of_blue)),
+                y.add(v.mul_high(self.red_of_red)).right_6(),
+                green.right_6(),
+                y.add(u.mul_high(self.blue_of_blue)).right_6(),
             ]
         }
     }
 }
 
-#[inline(always)]
-unsafe fn put_three<V: Vector>(rows: [[V; 3]; BLOCK], out: (*mut u8, usize)) {
-    for channel in 0..3 {
-        // SAFETY: the caller's.
-        unsafe { put::<V>(std::array::from_fn(|row| rows[row][channel]), out, channel) };
-    }
-}
-
 /// Transposes 16 rows and stores them as columns of a channel.
 #[inline(always)]
-unsafe fn put<V: Vector>(rows: [V; BLOCK], (out, apart): (*mut u8, usize), channel: usize) {
+unsafe fn put<V: Vector>(rows: &[V; BLOCK], (out, apart): (*mut u8, usize), channel: usize) {
     // SAFETY: the caller's: 16 columns with room for 16 bytes a lane.
     unsafe {
-        let columns = transposed(transposed(transposed(transposed(rows))));
         let out = out.add(channel * STRIP * apart);
-        for (column, bytes) in columns.into_iter().enumerate() {
+        let mut columns = *rows;
+        for _ in 0..4 {
+            columns = interleaved(&columns);
+        }
+        for (column, bytes) in columns.iter().enumerate() {
             bytes.store(out.add(column * apart));
         }
     }
@@ -301,10 +317,14 @@ unsafe fn put<V: Vector>(rows: [V; BLOCK], (out, apart): (*mut u8, usize), chann
 
 /// A quarter of the transposition.
 #[inline(always)]
-unsafe fn transposed<V: Vector>(rows: [V; BLOCK]) -> [V; BLOCK] {
-    std::array::from_fn(|i| {
-        let (one, other) = (rows[i / 2], rows[i / 2 + BLOCK / 2]);
+unsafe fn interleaved<V: Vector>(rows: &[V; BLOCK]) -> [V; BLOCK] {
+    let mut to = *rows;
+    for i in 0..BLOCK / 2 {
         // SAFETY: the caller's.
-        unsafe { if i % 2 == 0 { one.low(other) } else { one.high(other) } }
-    })
+        unsafe {
+            to[2 * i] = rows[i].low(rows[i + BLOCK / 2]);
+            to[2 * i + 1] = rows[i].high(rows[i + BLOCK / 2]);
+        }
+    }
+    to
 }

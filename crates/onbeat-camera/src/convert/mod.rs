@@ -21,7 +21,7 @@ pub use colour::{Colours, Matrix, Range};
 pub use picture::{ChromaRows, Picture};
 
 use blocks::{Strip, fill_strip};
-use colour::{Coefficients, gray_of, luma_of, rgb_of};
+use colour::luma_of;
 
 /// Columns of a strip.
 const STRIP: usize = 64;

@@ -279,17 +279,17 @@ pub(super) mod x86 {
                 }
                 #[inline(always)]
                 unsafe fn split(of: [Self; 3]) -> [Self; 3] {
-                    std::array::from_fn(|channel| {
-                        let [first, second, third] = &MASKS[channel];
+                    let mut to = of;
+                    for (channel, masks) in MASKS.iter().enumerate() {
                         // SAFETY: as above; a distance of 0 loads the mask into every lane.
                         unsafe {
-                            let taken = |from: Self, mask: &[u8; 16]| {
-                                $shuffle(from.0, Self::load(mask.as_ptr(), 0).0)
-                            };
-                            let two = $or(taken(of[0], first), taken(of[1], second));
-                            Self($or(two, taken(of[2], third)))
+                            let first = $shuffle(of[0].0, Self::load(masks[0].as_ptr(), 0).0);
+                            let second = $shuffle(of[1].0, Self::load(masks[1].as_ptr(), 0).0);
+                            let third = $shuffle(of[2].0, Self::load(masks[2].as_ptr(), 0).0);
+                            to[channel] = Self($or($or(first, second), third));
                         }
-                    })
+                    }
+                    to
                 }
             }
         };
