@@ -171,11 +171,13 @@ impl Decoder {
         let ((major, minor), version) = ffmpeg_version().ok_or_else(missing)?;
         let rate = if (major, minor) >= (5, 1) { "-fps_mode" } else { "-vsync" };
         let early = "-hide_banner -nostats -loglevel info -flags low_delay -threads 1 \
-                     -probesize 500000 -analyzeduration 0 -copyts";
+                     -probesize 500000 -analyzeduration 1 -fpsprobesize 0 -copyts";
         let late = "-an -sn -dn -vf format=pix_fmts=yuv420p|yuvj420p,showinfo=checksum=0 -autoscale 0";
         let mut command = Command::new(PROGRAM);
         command.args(early.split_whitespace()).args(&input.arguments);
-        command.args(late.split_whitespace()).args([rate, "passthrough", "-f", "rawvideo", "pipe:1"]);
+        command.args(late.split_whitespace()).args([rate, "passthrough", "-f", "rawvideo"]);
+        // Without, the end of a picture stays in its buffer until the next one comes.
+        command.args(["-flush_packets", "1", "pipe:1"]);
         // Ctrl-C ends this process, and with it the decoder.
         use std::os::unix::process::CommandExt;
         command.stdin(input.stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);

@@ -31,7 +31,8 @@ pub(super) fn open(url: &Url, is_gray: bool) -> Result<Box<dyn Source>, SourceEr
     let place = without_password(url);
     let answer = request(url, &place)?;
     let kind = answer.header("content-type").unwrap_or_default().to_ascii_lowercase();
-    if kind.starts_with("multipart/") {
+    // Servers that do not know what they send name no type, or the one of any bytes.
+    if kind.starts_with("multipart/") || ["", "application/octet-stream"].contains(&kind.as_str()) {
         return Ok(Box::new(MjpegSource::begin(answer, place, is_gray)));
     }
     if kind.starts_with("video/") || kind.starts_with("application/") {
@@ -46,10 +47,7 @@ pub(super) fn open(url: &Url, is_gray: bool) -> Result<Box<dyn Source>, SourceEr
         };
         return Ok(Box::new(Decoder::start(input)?));
     }
-    let why = match kind.as_str() {
-        "" => "its answer has no content type".to_owned(),
-        kind => format!("its answer is {kind}, not multipart/x-mixed-replace"),
-    };
+    let why = format!("its answer is {kind}, not multipart/x-mixed-replace");
     Err(SourceError::NoStream { place, why })
 }
 
@@ -238,11 +236,9 @@ fn receive(
     while !to.is_left() {
         let mut part =
             spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-        // The head of the next part can have come with the picture before.
-        let began = from.fill_buf().map(|_| now_ns());
-        let read = began.and_then(|began| Ok((next_part(&mut from, &mut part)?, began)));
-        match read {
-            Ok((true, began)) => {
+        let mut began = 0;
+        match next_part(&mut from, &mut part, || began = now_ns()) {
+            Ok(true) => {
                 frames += 1;
                 let received_ns = now_ns();
                 let times = FrameTimes {
@@ -256,7 +252,7 @@ fn receive(
                     spare.lock().unwrap_or_else(PoisonError::into_inner).push(before);
                 }
             }
-            Ok((false, _)) => {
+            Ok(false) => {
                 let why = format!("after {frames} pictures");
                 return to.end(SourceError::Disconnected { place, why });
             }

@@ -9,13 +9,21 @@ const MOST_LINE: u64 = 1024;
 const MOST_LINES: usize = 64;
 
 /// Reads the next part into `to`: by its stated length, else up to the end of its picture. Returns `false` at
-/// the end of the stream.
+/// the end of the stream. Calls `begins` when the first byte of its picture is there: the head of a part can
+/// come with the picture before.
 ///
 /// # Errors
 /// [`io::ErrorKind::InvalidData`] with a sentence, and those of the reader.
-pub(super) fn next_part(from: &mut impl BufRead, to: &mut Vec<u8>) -> io::Result<bool> {
+pub(super) fn next_part(
+    from: &mut impl BufRead,
+    to: &mut Vec<u8>,
+    begins: impl FnOnce(),
+) -> io::Result<bool> {
     to.clear();
-    match length_of_part(from)? {
+    let head = length_of_part(from)?;
+    from.fill_buf()?;
+    begins();
+    match head {
         Head::End => Ok(false),
         Head::Length(length) => {
             let read = from.by_ref().take(length as u64).read_to_end(to)?;
@@ -102,7 +110,7 @@ mod tests {
         let mut all = Vec::new();
         let mut part = Vec::new();
         loop {
-            match next_part(&mut stream, &mut part) {
+            match next_part(&mut stream, &mut part, || {}) {
                 Ok(true) => all.push(Ok(part.clone())),
                 Ok(false) => return all,
                 Err(why) => {
