@@ -18,6 +18,7 @@ mod export_formats;
 mod failure;
 mod findings;
 pub(crate) mod gate;
+pub(crate) mod camera;
 mod gateway;
 pub(crate) mod generate;
 mod host_settings;
