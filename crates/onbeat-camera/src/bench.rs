@@ -42,13 +42,25 @@ pub(crate) fn bench(options: &BenchOptions) -> Result<(), Failure> {
         say(&json!(all).to_string());
         return Ok(());
     }
-    say(&format!("conversion to MATLAB's layout by one thread, {} rounds in turns with memcpy", options.rounds));
-    say(&format!("{:<38} {:>8} {:>8} {:>9} {:>7}", "picture", "p50 ms", "max ms", "x memcpy", "class"));
+    say(&format!(
+        "conversion to MATLAB's layout by one thread, {} rounds in turns with memcpy",
+        options.rounds
+    ));
+    say(&format!(
+        "{:<38} {:>8} {:>8} {:>9} {:>7}",
+        "picture", "p50 ms", "max ms", "x memcpy", "class"
+    ));
     for row in &rows {
         let (median, max, ratio) = row.figures();
-        say(&format!("{:<38} {median:>8.2} {max:>8.2} {ratio:>9.2} {:>7}", row.name, class_of(median)));
+        say(&format!(
+            "{:<38} {median:>8.2} {max:>8.2} {ratio:>9.2} {:>7}",
+            row.name,
+            class_of(median)
+        ));
     }
-    say("class: share of the 33.3 ms of a frame: green < 10 %, yellow < 50 %, orange < 100 %, red above");
+    say(
+        "class: share of the 33.3 ms of a frame: green < 10 %, yellow < 50 %, orange < 100 %, red above",
+    );
     Ok(())
 }
 
@@ -61,11 +73,17 @@ fn class_of(ms: f64) -> &'static str {
     }
 }
 
-fn rows_of(of: &str, (width, height): (usize, usize), channels: u32, rounds: u32) -> Result<Vec<Row>, Failure> {
+fn rows_of(
+    of: &str,
+    (width, height): (usize, usize),
+    channels: u32,
+    rounds: u32,
+) -> Result<Vec<Row>, Failure> {
     let side = |pixels: usize| u32::try_from(pixels).unwrap_or(u32::MAX);
     let layout = PixelLayout::ColumnPlanes;
     let format = FrameFormat { width: side(width), height: side(height), channels, layout };
-    let bytes = format.bytes().ok_or_else(|| Failure::Words("a size that cannot be kept".to_owned()))?;
+    let bytes =
+        format.bytes().ok_or_else(|| Failure::Words("a size that cannot be kept".to_owned()))?;
     let pixels: Vec<u8> = (0..3 * width * height).map(|at| (at * 7 + at / 91) as u8).collect();
     let yuv = &pixels[..width * height * 3 / 2];
     let sources = [

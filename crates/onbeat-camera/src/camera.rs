@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use onbeat_control::frames::{FrameError, FrameFormat, FrameTimes, FrameWriter, PixelLayout, cameras};
+use onbeat_control::frames::{
+    FrameError, FrameFormat, FrameTimes, FrameWriter, PixelLayout, cameras,
+};
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use serde::Serialize;
@@ -98,7 +100,8 @@ pub fn run(
     let mut camera = Running::new(settings);
     while !camera.is_done() && !is_stopped() {
         let opened = source::open(&settings.source, settings.channels == 1);
-        let ended = opened.and_then(|mut source| camera.follow(&mut *source, &mut news, &is_stopped));
+        let ended =
+            opened.and_then(|mut source| camera.follow(&mut *source, &mut news, &is_stopped));
         match ended {
             Ok(Followed::Stopped) => break,
             Ok(Followed::Failed(why)) => return Err(why.into()),
@@ -250,7 +253,8 @@ impl<'s> Running<'s> {
     /// does so only if it is the first one.
     fn begin(&mut self, format: FrameFormat, of: &Description) -> Option<FrameError> {
         let Some(writer) = &mut self.writer else {
-            let text = serde_json::json!({ "source": of.address, "decoder": of.decoder }).to_string();
+            let text =
+                serde_json::json!({ "source": of.address, "decoder": of.decoder }).to_string();
             let CameraSettings { name, slots, .. } = self.settings;
             return match FrameWriter::create(name, format, *slots, &text) {
                 Ok(writer) => {

@@ -38,7 +38,8 @@ pub(crate) fn list(options: &ListOptions) -> Result<(), Failure> {
     }
     for it in &found {
         let kind = if it.format.channels == 1 { "gray" } else { "colour" };
-        let state = if it.is_alive { format!("process {}", it.writer.0) } else { "has ended".into() };
+        let state =
+            if it.is_alive { format!("process {}", it.writer.0) } else { "has ended".into() };
         let (width, height, newest) = (it.format.width, it.format.height, it.newest);
         say(&format!("{:<16} {width} x {height} {kind}, frame {newest}, {state}", it.name));
     }
@@ -46,7 +47,9 @@ pub(crate) fn list(options: &ListOptions) -> Result<(), Failure> {
         say(&format!("{path:<16} {name}"));
     }
     if found.is_empty() && devices.is_empty() {
-        advise("no camera runs, and the kernel has no video device; try: onbeat camera run test:640x480@30");
+        advise(
+            "no camera runs, and the kernel has no video device; try: onbeat camera run test:640x480@30",
+        );
     }
     Ok(())
 }

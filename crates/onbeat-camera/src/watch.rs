@@ -122,7 +122,11 @@ impl Seen {
         ));
         say(&format!("capture to user: {}", words(ages)));
         if is_test {
-            say(&format!("painted to user: {}; {} pictures without a readable stamp", words(painted), self.unreadable));
+            say(&format!(
+                "painted to user: {}; {} pictures without a readable stamp",
+                words(painted),
+                self.unreadable
+            ));
         }
     }
 }

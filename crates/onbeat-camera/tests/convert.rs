@@ -1,20 +1,49 @@
 //! Every instruction set gives the same pictures, bit by bit, and they are those of the formulas.
 #![allow(missing_docs)]
 
-use onbeat_camera::convert::{ChromaRows, Colours, Converter, InstructionSet, Matrix, Picture, Range};
+use onbeat_camera::convert::{
+    ChromaRows, Colours, Converter, InstructionSet, Matrix, Picture, Range,
+};
 use onbeat_control::frames::{FrameFormat, PixelLayout};
 
 const SIZES: [(usize, usize); 16] = [
-    (1, 1), (2, 3), (15, 40), (16, 16), (16, 32), (17, 33), (31, 31), (33, 65), (48, 47), (63, 64), (64, 33),
-    (65, 31), (80, 18), (129, 50), (130, 97), (200, 120),
+    (1, 1),
+    (2, 3),
+    (15, 40),
+    (16, 16),
+    (16, 32),
+    (17, 33),
+    (31, 31),
+    (33, 65),
+    (48, 47),
+    (63, 64),
+    (64, 33),
+    (65, 31),
+    (80, 18),
+    (129, 50),
+    (130, 97),
+    (200, 120),
 ];
 
 fn random_bytes(length: usize, random: &mut fastrand::Rng) -> Vec<u8> {
     // Extremes more often than chance would have them.
-    (0..length).map(|_| if random.u8(..) < 60 { [0, 1, 16, 128, 235, 255][random.usize(..6)] } else { random.u8(..) }).collect()
+    (0..length)
+        .map(|_| {
+            if random.u8(..) < 60 {
+                [0, 1, 16, 128, 235, 255][random.usize(..6)]
+            } else {
+                random.u8(..)
+            }
+        })
+        .collect()
 }
 
-fn converted(set: InstructionSet, picture: &Picture<'_>, channels: u32, layout: PixelLayout) -> Vec<u8> {
+fn converted(
+    set: InstructionSet,
+    picture: &Picture<'_>,
+    channels: u32,
+    layout: PixelLayout,
+) -> Vec<u8> {
     let (width, height) = picture.size();
     let format = FrameFormat { width: width as u32, height: height as u32, channels, layout };
     // What is not written is seen.
@@ -93,9 +122,13 @@ fn colours_are_within_one_level_of_the_exact_formula() {
                 let colours = Colours { matrix, range };
                 let bytes = [y, u, v];
                 let picture = Picture::i420(1, 1, &bytes, colours).unwrap();
-                let found = converted(InstructionSet::Plain, &picture, 3, PixelLayout::RowInterleaved);
-                let scaled = |value: u8, middle: f64, steps: f64| (f64::from(value) - middle) / steps * 255.0;
-                let (y, u, v) = (scaled(y, black, luma), scaled(u, 128.0, chroma), scaled(v, 128.0, chroma));
+                let found =
+                    converted(InstructionSet::Plain, &picture, 3, PixelLayout::RowInterleaved);
+                let scaled = |value: u8, middle: f64, steps: f64| {
+                    (f64::from(value) - middle) / steps * 255.0
+                };
+                let (y, u, v) =
+                    (scaled(y, black, luma), scaled(u, 128.0, chroma), scaled(v, 128.0, chroma));
                 let exact_red = y + 2.0 * (1.0 - red) * v;
                 let exact_blue = y + 2.0 * (1.0 - blue) * u;
                 let exact_green = (y - red * exact_red - blue * exact_blue) / (1.0 - red - blue);

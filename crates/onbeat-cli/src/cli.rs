@@ -113,7 +113,10 @@ pub(crate) enum Command {
     ///
     /// Starts the program onbeat-camera, which is installed beside this one and has help of its own:
     /// onbeat camera run --help.
-    #[command(disable_help_flag = true, override_usage = "onbeat camera <run|list|watch|bench> [OPTIONS]")]
+    #[command(
+        disable_help_flag = true,
+        override_usage = "onbeat camera <run|list|watch|bench> [OPTIONS]"
+    )]
     Camera(CameraWords),
     /// Measure Ethernet and UDP: predict, build a laboratory, answer as a device
     #[command(subcommand, disable_help_subcommand = true)]

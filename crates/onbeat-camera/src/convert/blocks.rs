@@ -41,7 +41,9 @@ pub(super) fn fill_strip(set: InstructionSet, picture: &Picture<'_>, strip: Stri
         InstructionSet::Avx2 => unsafe { by_avx2(picture, strip, to) },
         #[cfg(target_arch = "aarch64")]
         // SAFETY: as above.
-        InstructionSet::Neon => unsafe { by_blocks::<super::vector::arm::Neon>(picture, strip, to) },
+        InstructionSet::Neon => unsafe {
+            by_blocks::<super::vector::arm::Neon>(picture, strip, to)
+        },
         // SAFETY: as above; no instructions beyond those of the target.
         _ => unsafe { by_blocks::<Plain>(picture, strip, to) },
     };
@@ -73,6 +75,7 @@ fn by_pixels(picture: &Picture<'_>, strip: Strip, covered: (usize, usize), to: &
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "ssse3")]
+// SAFETY: memory and instructions are the caller's to know.
 unsafe fn by_ssse3(picture: &Picture<'_>, strip: Strip, to: &mut [u8]) -> (usize, usize) {
     // SAFETY: the caller's.
     unsafe { by_blocks::<super::vector::x86::Ssse3>(picture, strip, to) }
@@ -80,6 +83,7 @@ unsafe fn by_ssse3(picture: &Picture<'_>, strip: Strip, to: &mut [u8]) -> (usize
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
+// SAFETY: memory and instructions are the caller's to know.
 unsafe fn by_avx2(picture: &Picture<'_>, strip: Strip, to: &mut [u8]) -> (usize, usize) {
     // SAFETY: the caller's.
     unsafe { by_blocks::<super::vector::x86::Avx2>(picture, strip, to) }
@@ -104,7 +108,11 @@ fn covered_by(length: usize, step: usize) -> usize {
 /// # Safety
 /// The picture is whole, the strip inside it, `to` long enough for it; the processor has the instructions.
 #[inline(always)]
-unsafe fn by_blocks<V: Vector>(picture: &Picture<'_>, strip: Strip, to: &mut [u8]) -> (usize, usize) {
+unsafe fn by_blocks<V: Vector>(
+    picture: &Picture<'_>,
+    strip: Strip,
+    to: &mut [u8],
+) -> (usize, usize) {
     let (_, height) = picture.size();
     let rows = BLOCK * V::LANES;
     if height < rows || strip.columns < BLOCK {
@@ -128,6 +136,7 @@ unsafe fn by_blocks<V: Vector>(picture: &Picture<'_>, strip: Strip, to: &mut [u8
 ///
 /// Without closures: one that is not inlined would be compiled without the instructions of `V`.
 #[inline(always)]
+// SAFETY: memory and instructions are the caller's to know.
 unsafe fn block<V: Vector>(
     picture: &Picture<'_>,
     (x, y): (usize, usize),
@@ -193,6 +202,7 @@ fn set<V: Vector>(planes: &mut [[V; BLOCK]; 3], row: usize, levels: [V; 3]) {
 }
 
 #[inline(always)]
+// SAFETY: memory and instructions are the caller's to know.
 unsafe fn split_row<V: Vector>(from: *const u8, row_bytes: usize) -> [V; 3] {
     // SAFETY: the caller's: 48 bytes in each of the rows.
     unsafe {
@@ -202,6 +212,7 @@ unsafe fn split_row<V: Vector>(from: *const u8, row_bytes: usize) -> [V; 3] {
 }
 
 #[inline(always)]
+// SAFETY: memory and instructions are the caller's to know.
 unsafe fn gray<V: Vector>([red, green, blue]: [V; 3]) -> V {
     // SAFETY: the caller's.
     unsafe {
@@ -213,6 +224,7 @@ unsafe fn gray<V: Vector>([red, green, blue]: [V; 3]) -> V {
 }
 
 #[inline(always)]
+// SAFETY: memory and instructions are the caller's to know.
 unsafe fn weighted<V: Vector>(red: V, green: V, blue: V) -> V {
     // SAFETY: the caller's.
     unsafe {
@@ -237,6 +249,7 @@ struct Factors<V> {
 
 impl<V: Vector> Factors<V> {
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know.
     unsafe fn of(by: &Coefficients) -> Self {
         // SAFETY: the caller's.
         unsafe {
@@ -256,12 +269,14 @@ impl<V: Vector> Factors<V> {
 
     /// Scaled luma of eight pixels of each lane.
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know.
     unsafe fn scaled(&self, words: V) -> V {
         // SAFETY: the caller's.
         unsafe { words.add_wrapped(self.black).left_7().mul_high(self.luma).add(self.round) }
     }
 
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know.
     unsafe fn gray(&self, luma: V) -> V {
         // SAFETY: the caller's.
         unsafe {
@@ -272,6 +287,7 @@ impl<V: Vector> Factors<V> {
 
     /// 16 pixels of each lane, of 16 luma and 8 chroma each.
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know.
     unsafe fn rgb(&self, luma: V, blue: V, red: V) -> [V; 3] {
         // SAFETY: the caller's.
         unsafe {
@@ -286,6 +302,7 @@ impl<V: Vector> Factors<V> {
 
     /// Red, green and blue of eight pixels of each lane, as words.
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know.
     unsafe fn eight(&self, y: V, u: V, v: V) -> [V; 3] {
         // SAFETY: the caller's.
         unsafe {
@@ -301,6 +318,7 @@ impl<V: Vector> Factors<V> {
 
 /// Transposes 16 rows and stores them as columns of a channel.
 #[inline(always)]
+// SAFETY: memory and instructions are the caller's to know.
 unsafe fn put<V: Vector>(rows: &[V; BLOCK], (out, apart): (*mut u8, usize), channel: usize) {
     // SAFETY: the caller's: 16 columns with room for 16 bytes a lane.
     unsafe {
@@ -317,6 +335,7 @@ unsafe fn put<V: Vector>(rows: &[V; BLOCK], (out, apart): (*mut u8, usize), chan
 
 /// A quarter of the transposition.
 #[inline(always)]
+// SAFETY: memory and instructions are the caller's to know.
 unsafe fn interleaved<V: Vector>(rows: &[V; BLOCK]) -> [V; BLOCK] {
     let mut to = *rows;
     for i in 0..BLOCK / 2 {

@@ -15,36 +15,42 @@ pub(super) trait Vector: Copy {
     const LANES: usize;
 
     /// Loads 16 bytes into each lane; those of lane k are `k * apart` bytes further on.
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn load(from: *const u8, apart: usize) -> Self;
     /// Loads 8 bytes into the lower half of each lane.
     unsafe fn load_half(from: *const u8, apart: usize) -> Self;
     /// Stores all lanes side by side.
     unsafe fn store(self, to: *mut u8);
     /// A word of 16 bits in all places.
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn splat(word: i16) -> Self;
     /// Interleaves the lower halves of each lane, byte by byte.
     unsafe fn low(self, other: Self) -> Self;
     /// Interleaves the upper halves of each lane.
     unsafe fn high(self, other: Self) -> Self;
     /// Exclusive or.
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn xor(self, other: Self) -> Self;
     /// Words: (a · b + 2^14) >> 15, signed.
     unsafe fn mul_high(self, other: Self) -> Self;
     /// Words: the lower half of a · b.
     unsafe fn mul_low(self, other: Self) -> Self;
     /// Words: a + b, saturated, signed.
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn add(self, other: Self) -> Self;
     /// Words: a + b, wrapped.
     unsafe fn add_wrapped(self, other: Self) -> Self;
     /// Words: a << 7.
     unsafe fn left_7(self) -> Self;
     /// Words: a >> 6, signed.
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn right_6(self) -> Self;
     /// Words: a >> 8, unsigned.
     unsafe fn right_8(self) -> Self;
     /// The words of both as bytes, saturated to 0 to 255, lane by lane.
     unsafe fn pack(self, other: Self) -> Self;
     /// Splits 16 pixels of three bytes, given as three consecutive vectors, into their channels.
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn split(of: [Self; 3]) -> [Self; 3];
 }
 
@@ -82,12 +88,14 @@ impl Vector for Plain {
     const LANES: usize = 1;
 
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn load(from: *const u8, _: usize) -> Self {
         // SAFETY: the caller's.
         Self(unsafe { from.cast::<[u8; 16]>().read_unaligned() })
     }
 
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn load_half(from: *const u8, _: usize) -> Self {
         let mut bytes = [0; 16];
         // SAFETY: the caller's.
@@ -96,73 +104,89 @@ impl Vector for Plain {
     }
 
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn store(self, to: *mut u8) {
         // SAFETY: the caller's.
         unsafe { to.cast::<[u8; 16]>().write_unaligned(self.0) };
     }
 
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn splat(word: i16) -> Self {
         Self::of_words([word; 8])
     }
 
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn low(self, other: Self) -> Self {
         Self(std::array::from_fn(|i| if i % 2 == 0 { self.0[i / 2] } else { other.0[i / 2] }))
     }
 
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn high(self, other: Self) -> Self {
-        Self(std::array::from_fn(|i| if i % 2 == 0 { self.0[8 + i / 2] } else { other.0[8 + i / 2] }))
+        Self(std::array::from_fn(
+            |i| if i % 2 == 0 { self.0[8 + i / 2] } else { other.0[8 + i / 2] },
+        ))
     }
 
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn xor(self, other: Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i] ^ other.0[i]))
     }
 
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn mul_high(self, other: Self) -> Self {
         self.each(other, mul_high)
     }
 
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn mul_low(self, other: Self) -> Self {
         self.each(other, i16::wrapping_mul)
     }
 
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn add(self, other: Self) -> Self {
         self.each(other, i16::saturating_add)
     }
 
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn add_wrapped(self, other: Self) -> Self {
         self.each(other, i16::wrapping_add)
     }
 
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn left_7(self) -> Self {
         self.each(self, |a, _| a << 7)
     }
 
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn right_6(self) -> Self {
         self.each(self, |a, _| a >> 6)
     }
 
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn right_8(self) -> Self {
         self.each(self, |a, _| (a.cast_unsigned() >> 8).cast_signed())
     }
 
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn pack(self, other: Self) -> Self {
         let (a, b) = (self.words(), other.words());
         Self(std::array::from_fn(|i| (if i < 8 { a[i] } else { b[i - 8] }).clamp(0, 255) as u8))
     }
 
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn split(of: [Self; 3]) -> [Self; 3] {
         let byte = |at: usize| of[at / 16].0[at % 16];
         std::array::from_fn(|channel| Self(std::array::from_fn(|i| byte(3 * i + channel))))
@@ -203,6 +227,7 @@ pub(super) mod x86 {
                 const LANES: usize = $lanes;
 
                 #[inline(always)]
+                // SAFETY: memory and instructions are the caller's to know; see the trait.
                 unsafe fn load(from: *const u8, apart: usize) -> Self {
                     // SAFETY: as above.
                     Self(unsafe { $load(from, apart) })
@@ -296,18 +321,21 @@ pub(super) mod x86 {
     }
 
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn load_16(from: *const u8, _: usize) -> __m128i {
         // SAFETY: the caller's.
         unsafe { _mm_loadu_si128(from.cast()) }
     }
 
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn load_8(from: *const u8, _: usize) -> __m128i {
         // SAFETY: the caller's.
         unsafe { _mm_loadl_epi64(from.cast()) }
     }
 
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn load_2_16(from: *const u8, apart: usize) -> __m256i {
         // SAFETY: the caller's.
         unsafe {
@@ -317,6 +345,7 @@ pub(super) mod x86 {
     }
 
     #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know; see the trait.
     unsafe fn load_2_8(from: *const u8, apart: usize) -> __m256i {
         // SAFETY: the caller's.
         unsafe {
@@ -326,16 +355,47 @@ pub(super) mod x86 {
     }
 
     vector!(
-        Ssse3, __m128i, 1, load_16, load_8, _mm_storeu_si128, _mm_set1_epi16, _mm_unpacklo_epi8,
-        _mm_unpackhi_epi8, _mm_xor_si128, _mm_mulhrs_epi16, _mm_mullo_epi16, _mm_adds_epi16,
-        _mm_add_epi16, _mm_slli_epi16, _mm_srai_epi16, _mm_srli_epi16, _mm_packus_epi16,
-        _mm_shuffle_epi8, _mm_or_si128
+        Ssse3,
+        __m128i,
+        1,
+        load_16,
+        load_8,
+        _mm_storeu_si128,
+        _mm_set1_epi16,
+        _mm_unpacklo_epi8,
+        _mm_unpackhi_epi8,
+        _mm_xor_si128,
+        _mm_mulhrs_epi16,
+        _mm_mullo_epi16,
+        _mm_adds_epi16,
+        _mm_add_epi16,
+        _mm_slli_epi16,
+        _mm_srai_epi16,
+        _mm_srli_epi16,
+        _mm_packus_epi16,
+        _mm_shuffle_epi8,
+        _mm_or_si128
     );
     vector!(
-        Avx2, __m256i, 2, load_2_16, load_2_8, _mm256_storeu_si256, _mm256_set1_epi16,
-        _mm256_unpacklo_epi8, _mm256_unpackhi_epi8, _mm256_xor_si256, _mm256_mulhrs_epi16,
-        _mm256_mullo_epi16, _mm256_adds_epi16, _mm256_add_epi16, _mm256_slli_epi16,
-        _mm256_srai_epi16, _mm256_srli_epi16, _mm256_packus_epi16, _mm256_shuffle_epi8,
+        Avx2,
+        __m256i,
+        2,
+        load_2_16,
+        load_2_8,
+        _mm256_storeu_si256,
+        _mm256_set1_epi16,
+        _mm256_unpacklo_epi8,
+        _mm256_unpackhi_epi8,
+        _mm256_xor_si256,
+        _mm256_mulhrs_epi16,
+        _mm256_mullo_epi16,
+        _mm256_adds_epi16,
+        _mm256_add_epi16,
+        _mm256_slli_epi16,
+        _mm256_srai_epi16,
+        _mm256_srli_epi16,
+        _mm256_packus_epi16,
+        _mm256_shuffle_epi8,
         _mm256_or_si256
     );
 }
@@ -354,12 +414,14 @@ pub(super) mod arm {
 
     impl Neon {
         #[inline(always)]
+        // SAFETY: memory and instructions are the caller's to know; see the trait.
         unsafe fn words(self) -> int16x8_t {
             // SAFETY: registers of the same size.
             unsafe { vreinterpretq_s16_u8(self.0) }
         }
 
         #[inline(always)]
+        // SAFETY: memory and instructions are the caller's to know; see the trait.
         unsafe fn of_words(words: int16x8_t) -> Self {
             // SAFETY: as above.
             Self(unsafe { vreinterpretq_u8_s16(words) })
@@ -371,6 +433,7 @@ pub(super) mod arm {
         const LANES: usize = 1;
 
         #[inline(always)]
+        // SAFETY: memory and instructions are the caller's to know; see the trait.
         unsafe fn load(from: *const u8, _: usize) -> Self {
             // SAFETY: as above.
             Self(unsafe { vld1q_u8(from) })
@@ -451,7 +514,8 @@ pub(super) mod arm {
                 let [first, second, third] = &MASKS[channel];
                 // SAFETY: as above; an index beyond 15 gives 0.
                 unsafe {
-                    let taken = |from: Self, mask: &[u8; 16]| vqtbl1q_u8(from.0, vld1q_u8(mask.as_ptr()));
+                    let taken =
+                        |from: Self, mask: &[u8; 16]| vqtbl1q_u8(from.0, vld1q_u8(mask.as_ptr()));
                     let two = vorrq_u8(taken(of[0], first), taken(of[1], second));
                     Self(vorrq_u8(two, taken(of[2], third)))
                 }

@@ -147,7 +147,11 @@ fn test_picture(text: &str) -> Result<TestPicture, String> {
     if !(rate > 0.0 && rate <= MOST_RATE) {
         return Err(format!("a rate is above 0 and at most {MOST_RATE} a second, not {rate}"));
     }
-    Ok(TestPicture { width: side(width)?, height: side(height)?, period_ns: (1e9 / rate).round() as u64 })
+    Ok(TestPicture {
+        width: side(width)?,
+        height: side(height)?,
+        period_ns: (1e9 / rate).round() as u64,
+    })
 }
 
 #[cfg(test)]

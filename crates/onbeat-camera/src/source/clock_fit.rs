@@ -15,9 +15,9 @@ impl ClockFit {
     /// Returns when something stamped `source_ns` happened that arrived at `arrival_ns`.
     pub(super) fn at(&mut self, source_ns: u64, arrival_ns: u64) -> u64 {
         let offset = arrival_ns.cast_signed() - source_ns.cast_signed();
-        let allowed = self.least.map(|(least, at)| {
-            least + (arrival_ns.saturating_sub(at) as f64 * DRIFT) as i64
-        });
+        let allowed = self
+            .least
+            .map(|(least, at)| least + (arrival_ns.saturating_sub(at) as f64 * DRIFT) as i64);
         let is_least = allowed.is_none_or(|allowed| offset <= allowed);
         if is_least {
             self.least = Some((offset, arrival_ns));

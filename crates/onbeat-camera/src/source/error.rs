@@ -7,7 +7,9 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The text is not an address of a source.
-    #[error("\"{given}\" is not a source: {why}; write rtsp://HOST/PATH, http://HOST/PATH, /dev/videoN, test:1920x1080@30 or a file")]
+    #[error(
+        "\"{given}\" is not a source: {why}; write rtsp://HOST/PATH, http://HOST/PATH, /dev/videoN, test:1920x1080@30 or a file"
+    )]
     BadAddress {
         /// The text, without a password.
         given: String,
@@ -31,7 +33,9 @@ pub enum SourceError {
         why: String,
     },
     /// User name or password is missing or wrong.
-    #[error("{place} refuses the password (status 401); write the address with USER:PASSWORD@ before the host")]
+    #[error(
+        "{place} refuses the password (status 401); write the address with USER:PASSWORD@ before the host"
+    )]
     Password {
         /// The address.
         place: String,
@@ -77,7 +81,9 @@ pub enum SourceError {
         seen: String,
     },
     /// No decoder on this machine.
-    #[error("{place} needs a decoder for {what}, and the program ffmpeg is not installed: apt install ffmpeg")]
+    #[error(
+        "{place} needs a decoder for {what}, and the program ffmpeg is not installed: apt install ffmpeg"
+    )]
     NoDecoder {
         /// The address.
         place: String,
@@ -128,12 +134,13 @@ impl SourceError {
     pub const fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Disconnected { .. } | Self::Silent { .. } => true,
-            Self::Undecodable { .. } | Self::DecoderEnded { .. } => true,
+            Self::Undecodable { .. } => true,
             Self::BadAddress { .. }
             | Self::Password { .. }
             | Self::NoStream { .. }
             | Self::TooLong { .. }
             | Self::NoDecoder { .. }
+            | Self::DecoderEnded { .. }
             | Self::Ended { .. }
             | Self::Device { .. }
             | Self::NotACamera { .. } => false,

@@ -23,6 +23,8 @@ use super::{Captured, Description, Source, now_ns};
 use crate::convert::{Colours, Matrix, Picture, Range};
 
 const PROGRAM: &str = "ffmpeg";
+/// Major number of video devices (Documentation/admin-guide/devices.txt of the kernel).
+const VIDEO_MAJOR: u32 = 81;
 /// Longest line that is kept of what it prints.
 const MOST_LINE: u64 = 4096;
 /// Pictures whose times are remembered while they are in the decoder.
@@ -143,10 +145,11 @@ pub(super) fn of_file(path: &Path) -> Result<Decoder, SourceError> {
 
 /// A video device of the kernel, by its first format and size.
 pub(super) fn of_device(path: &Path) -> Result<Decoder, SourceError> {
-    use std::os::unix::fs::FileTypeExt;
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
     let failed = |source| SourceError::Device { what: "open", path: path.to_owned(), source };
-    let kind = std::fs::metadata(path).map_err(failed)?.file_type();
-    if !kind.is_char_device() {
+    let found = std::fs::metadata(path).map_err(failed)?;
+    let is_video = rustix::fs::major(found.rdev()) == VIDEO_MAJOR;
+    if !found.file_type().is_char_device() || !is_video {
         let why = "it is not a video device".to_owned();
         return Err(SourceError::NotACamera { path: path.to_owned(), why });
     }
@@ -172,7 +175,8 @@ impl Decoder {
         let rate = if (major, minor) >= (5, 1) { "-fps_mode" } else { "-vsync" };
         let early = "-hide_banner -nostats -loglevel info -flags low_delay -threads 1 \
                      -probesize 500000 -analyzeduration 1 -fpsprobesize 0 -copyts";
-        let late = "-an -sn -dn -vf format=pix_fmts=yuv420p|yuvj420p,showinfo=checksum=0 -autoscale 0";
+        let late =
+            "-an -sn -dn -vf format=pix_fmts=yuv420p|yuvj420p,showinfo=checksum=0 -autoscale 0";
         let mut command = Command::new(PROGRAM);
         command.args(early.split_whitespace()).args(&input.arguments);
         command.args(late.split_whitespace()).args([rate, "passthrough", "-f", "rawvideo"]);
@@ -186,7 +190,8 @@ impl Decoder {
 
         let mailbox = Mailbox::new();
         let spare: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
-        let pace = if input.arguments.iter().any(|it| it == "-re") { Pace::Waits } else { Pace::Live };
+        let pace =
+            if input.arguments.iter().any(|it| it == "-re") { Pace::Waits } else { Pace::Live };
         if let (Some(pictures), Some(lines)) = (child.stdout.take(), child.stderr.take()) {
             let (announce, announced) = channel();
             let lines_to = mailbox.clone();
@@ -231,7 +236,10 @@ impl Decoder {
     }
 
     /// As [`Source::next`].
-    pub(super) fn next_within(&mut self, patience: Duration) -> Result<Option<Captured<'_>>, SourceError> {
+    pub(super) fn next_within(
+        &mut self,
+        patience: Duration,
+    ) -> Result<Option<Captured<'_>>, SourceError> {
         let Some((decoded, dropped)) = self.mailbox.take(patience)? else { return Ok(None) };
         let before = std::mem::replace(&mut self.current, decoded);
         if before.bytes.capacity() > 0 {
@@ -240,7 +248,8 @@ impl Decoder {
         let Decoded { bytes, size: (width, height), colours, times } = &self.current;
         let dropped_before = times.dropped_before + dropped;
         let times = FrameTimes { dropped_before, ..*times };
-        Ok(Picture::i420(*width, *height, bytes, *colours).map(|picture| Captured { picture, times }))
+        Ok(Picture::i420(*width, *height, bytes, *colours)
+            .map(|picture| Captured { picture, times }))
     }
 
     pub(super) fn seen_within(&self) -> String {
@@ -295,7 +304,10 @@ impl PictureReader {
                         return;
                     }
                     if let Some(before) = self.mailbox.put(decoded) {
-                        self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(before.bytes);
+                        self.spare
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .push(before.bytes);
                     }
                 }
                 Err(why) => return self.mailbox.end(why),
@@ -324,7 +336,8 @@ impl PictureReader {
             let most = (most * most) as u64;
             return Err(SourceError::TooLong { place, what: "a picture", given, most });
         }
-        let mut bytes = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        let mut bytes =
+            self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         bytes.resize(length, 0);
         let read = self.pictures.read_exact(&mut bytes);
         read.map_err(|why| SourceError::DecoderEnded {
@@ -343,9 +356,18 @@ impl PictureReader {
             ..FrameTimes::default()
         };
         let times = self.inside.as_ref().and_then(|inside| inside.take(index)).unwrap_or(arrived);
-        let matrix = if range == Range::Limited && height >= HD_ROWS { Matrix::Bt709 } else { Matrix::Bt601 };
+        let matrix = if range == Range::Limited && height >= HD_ROWS {
+            Matrix::Bt709
+        } else {
+            Matrix::Bt601
+        };
         let colours = Colours { matrix, range };
-        Ok(Decoded { bytes, size: (width, height), colours, times: FrameTimes { decoded_ns, ..times } })
+        Ok(Decoded {
+            bytes,
+            size: (width, height),
+            colours,
+            times: FrameTimes { decoded_ns, ..times },
+        })
     }
 }
 
@@ -390,10 +412,17 @@ mod tests {
         let old = "[Parsed_showinfo_1 @ 0x5581] n:   7 pts:     70 pts_time:0.07    pos:     1234 fmt:yuv420p sar:1/1 s:1920x1080 i:P iskey:1 type:I";
         let new = "[Parsed_showinfo_1 @ 0x5581] n:  12 pts:    120 pts_time:0.12    duration:      1 duration_time:0.001 fmt:yuvj420p cl:left sar:0/1 s:64x48 i:P iskey:0 type:P";
         let found = announced_by(old).unwrap();
-        assert_eq!((found.index, found.width, found.height, found.range), (7, 1920, 1080, Range::Limited));
+        assert_eq!(
+            (found.index, found.width, found.height, found.range),
+            (7, 1920, 1080, Range::Limited)
+        );
         let found = announced_by(new).unwrap();
-        assert_eq!((found.index, found.width, found.height, found.range), (12, 64, 48, Range::Full));
-        for other in ["", "[h264 @ 0x1] error while decoding MB 3 4", "[x] n: s:1x1", "n: 1 s:axb"] {
+        assert_eq!(
+            (found.index, found.width, found.height, found.range),
+            (12, 64, 48, Range::Full)
+        );
+        for other in ["", "[h264 @ 0x1] error while decoding MB 3 4", "[x] n: s:1x1", "n: 1 s:axb"]
+        {
             assert_eq!(announced_by(other), None, "{other}");
         }
     }

@@ -81,8 +81,8 @@ fn request(url: &Url, place: &str) -> Result<Answer, SourceError> {
         };
         let client = PasswordClient::builder().challenges(challenge).build();
         let authorization = client.and_then(|mut client| client.respond(&params));
-        let authorization = authorization
-            .map_err(|why| SourceError::NoStream { place: place.to_owned(), why })?;
+        let authorization =
+            authorization.map_err(|why| SourceError::NoStream { place: place.to_owned(), why })?;
         answer = ask(url, place, Some(&authorization))?;
     }
     let place = place.to_owned();
@@ -94,7 +94,9 @@ fn request(url: &Url, place: &str) -> Result<Answer, SourceError> {
             let why = format!("it has moved (status {}); use {to}", answer.status);
             Err(SourceError::NoStream { place, why })
         }
-        status => Err(SourceError::NoStream { place, why: format!("its answer has status {status}") }),
+        status => {
+            Err(SourceError::NoStream { place, why: format!("its answer has status {status}") })
+        }
     }
 }
 
@@ -115,7 +117,8 @@ fn ask(url: &Url, place: &str, authorization: Option<&str>) -> Result<Answer, So
         }
     }
     let Some(mut stream) = connected else { return Err(unreachable(failure)) };
-    let lost = |why: io::Error| SourceError::Disconnected { place: place.to_owned(), why: words(&why) };
+    let lost =
+        |why: io::Error| SourceError::Disconnected { place: place.to_owned(), why: words(&why) };
     stream.set_read_timeout(Some(PATIENCE)).map_err(lost)?;
     stream.set_write_timeout(Some(PATIENCE)).map_err(lost)?;
     let path = &url[url::Position::BeforePath..url::Position::AfterQuery];
@@ -129,8 +132,10 @@ fn ask(url: &Url, place: &str, authorization: Option<&str>) -> Result<Answer, So
 }
 
 fn read_head(stream: TcpStream, place: &str) -> Result<Answer, SourceError> {
-    let lost = |why: io::Error| SourceError::Disconnected { place: place.to_owned(), why: words(&why) };
-    let no_stream = |why: &str| SourceError::NoStream { place: place.to_owned(), why: why.to_owned() };
+    let lost =
+        |why: io::Error| SourceError::Disconnected { place: place.to_owned(), why: words(&why) };
+    let no_stream =
+        |why: &str| SourceError::NoStream { place: place.to_owned(), why: why.to_owned() };
     let mut rest = BufReader::with_capacity(256 << 10, stream);
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") && !head.ends_with(b"\n\n") {
@@ -222,7 +227,15 @@ impl MjpegSource {
                 receive(answer.rest, &to, &buffers, of);
             }
         });
-        Self { mailbox, spare, connection, jpegs: Jpegs::new(is_gray), damaged: 0, dropped: 0, place }
+        Self {
+            mailbox,
+            spare,
+            connection,
+            jpegs: Jpegs::new(is_gray),
+            damaged: 0,
+            dropped: 0,
+            place,
+        }
     }
 }
 
@@ -247,7 +260,9 @@ fn receive(
                     time_source: TimeSource::Arrival,
                     ..FrameTimes::default()
                 };
-                to.saw(|| format!("{frames} parts were received, the last one of {} bytes", part.len()));
+                to.saw(|| {
+                    format!("{frames} parts were received, the last one of {} bytes", part.len())
+                });
                 if let Some((before, _)) = to.put((part, times)) {
                     spare.lock().unwrap_or_else(PoisonError::into_inner).push(before);
                 }
@@ -276,7 +291,9 @@ impl Drop for MjpegSource {
 
 impl Source for MjpegSource {
     fn next(&mut self, patience: Duration) -> Result<Option<Captured<'_>>, SourceError> {
-        let Some(((bytes, mut times), dropped)) = self.mailbox.take(patience)? else { return Ok(None) };
+        let Some(((bytes, mut times), dropped)) = self.mailbox.take(patience)? else {
+            return Ok(None);
+        };
         self.dropped += dropped;
         let decoded = self.jpegs.decode(&bytes);
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);

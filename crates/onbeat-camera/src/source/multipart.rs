@@ -89,7 +89,8 @@ fn read_to_marker(from: &mut impl BufRead, to: &mut Vec<u8>) -> io::Result<()> {
     loop {
         let room = (MOST_COMPRESSED - to.len()) as u64;
         if from.by_ref().take(room).read_until(0xd9, to)? == 0 {
-            let why = if room == 0 { "a picture of over 32 MiB" } else { "the stream ends in a picture" };
+            let why =
+                if room == 0 { "a picture of over 32 MiB" } else { "the stream ends in a picture" };
             return Err(bad(why));
         }
         if to.ends_with(&[0xff, 0xd9]) {
@@ -143,7 +144,8 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(3);
         for _ in 0..2_000 {
             let length = random.usize(..400);
-            let mut stream: Vec<u8> = b"--b\r\nContent-Length: 5\r\n\r\nabcde\r\n--b\r\n\r\n".to_vec();
+            let mut stream: Vec<u8> =
+                b"--b\r\nContent-Length: 5\r\n\r\nabcde\r\n--b\r\n\r\n".to_vec();
             for _ in 0..length {
                 let at = random.usize(..stream.len());
                 stream.insert(at, random.u8(..));

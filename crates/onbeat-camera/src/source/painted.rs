@@ -44,7 +44,12 @@ fn check_sum(bytes: &[u8]) -> u16 {
 
 /// Paints into a picture, by a function that sets pixels in row `y` from column `x` on to a level:
 /// `set(x, y, length, level)`.
-pub fn paint(width: usize, height: usize, painted: Painted, mut set: impl FnMut(usize, usize, usize, u8)) {
+pub fn paint(
+    width: usize,
+    height: usize,
+    painted: Painted,
+    mut set: impl FnMut(usize, usize, usize, u8),
+) {
     let Some(side) = cell_side(width, height) else { return };
     let bytes = bytes_of(painted);
     for y in 0..ROWS * side {

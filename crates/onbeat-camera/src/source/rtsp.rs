@@ -55,7 +55,8 @@ pub(super) fn open(url: &Url, is_gray: bool) -> Result<Box<dyn Source>, SourceEr
             Ok(runtime) => runtime.block_on(receive(url, &of, &to, &first)),
             Err(source) => Err(SourceError::Unreachable { place: of.clone(), source }),
         };
-        let over = || SourceError::Disconnected { place: of.clone(), why: "the session is over".into() };
+        let over =
+            || SourceError::Disconnected { place: of.clone(), why: "the session is over".into() };
         let why = ended.err().unwrap_or_else(over);
         to.end(why.to_string());
         first.end(why);
@@ -99,7 +100,8 @@ impl Units {
         let mut state = self.state();
         state.received += 1;
         if state.units.len() >= MOST_WAITING {
-            state.dropped += state.units.drain(..).map(|it| 1 + it.times.dropped_before).sum::<u64>();
+            state.dropped +=
+                state.units.drain(..).map(|it| 1 + it.times.dropped_before).sum::<u64>();
             state.awaits_key = true;
         }
         if state.awaits_key && !unit.is_key {
@@ -141,7 +143,9 @@ impl Units {
     fn seen(&self) -> String {
         match self.state().received {
             0 => "no RTP packet of a picture was received".to_owned(),
-            pictures => format!("{pictures} compressed pictures were received, none was decoded lately"),
+            pictures => {
+                format!("{pictures} compressed pictures were received, none was decoded lately")
+            }
         }
     }
 }
@@ -155,9 +159,10 @@ async fn receive(
     let place_of = || place.to_owned();
     let failed = |why: retina::Error| match why.status_code() {
         Some(401 | 403) => SourceError::Password { place: place_of() },
-        Some(status) => {
-            SourceError::NoStream { place: place_of(), why: format!("its answer has status {status}") }
-        }
+        Some(status) => SourceError::NoStream {
+            place: place_of(),
+            why: format!("its answer has status {status}"),
+        },
         None => disconnected(place, &why.to_string()),
     };
     let late = |_| SourceError::Silent {
@@ -174,9 +179,8 @@ async fn receive(
     let described = tokio::time::timeout(PATIENCE, Session::describe(plain, options));
     let mut session = described.await.map_err(late)?.map_err(failed)?;
     let known = ["h264", "h265", "jpeg"];
-    let is_video = |it: &retina::client::Stream| {
-        it.media() == "video" && known.contains(&it.encoding_name())
-    };
+    let is_video =
+        |it: &retina::client::Stream| it.media() == "video" && known.contains(&it.encoding_name());
     let Some(index) = session.streams().iter().position(is_video) else {
         let all: Vec<String> = session
             .streams()
@@ -209,7 +213,9 @@ async fn receive(
             Some(Ok(_)) => continue,
         };
         let parameters = match session.streams()[index].parameters() {
-            Some(ParametersRef::Video(it)) => Some((it.pixel_dimensions(), it.extra_data().to_vec())),
+            Some(ParametersRef::Video(it)) => {
+                Some((it.pixel_dimensions(), it.extra_data().to_vec()))
+            }
             _ => None,
         };
         match (&found, parameters) {

@@ -109,7 +109,9 @@ pub enum FrameError {
         name: String,
     },
     /// The camera has begun a new ring: another size, or another start.
-    #[error("camera {name} continues with pictures of another size or after a new start; open it again")]
+    #[error(
+        "camera {name} continues with pictures of another size or after a new start; open it again"
+    )]
     Replaced {
         /// The camera.
         name: String,
@@ -123,7 +125,9 @@ pub enum FrameError {
         pid: u32,
     },
     /// The file was truncated while the ring was in use.
-    #[error("the pictures of camera {name} were truncated, and none can be read; start the camera again")]
+    #[error(
+        "the pictures of camera {name} were truncated, and none can be read; start the camera again"
+    )]
     Truncated {
         /// The camera.
         name: String,

@@ -253,5 +253,9 @@ pub(super) fn no_room(directory: &RuntimeDir, needed: usize, why: io::Error) -> 
         let (path, free) = (path.to_owned(), directory.free_bytes());
         return FrameError::NoRoom { path, free, needed: needed as u64 };
     }
-    FrameError::File(RingError::System { what: "find memory in", path: path.to_owned(), source: why })
+    FrameError::File(RingError::System {
+        what: "find memory in",
+        path: path.to_owned(),
+        source: why,
+    })
 }

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use super::error::FrameError;
 use super::file::{OpenedFrames, is_whole, open};
-use super::format::{
-    DESCRIPTION_AT, FrameFormat, MOST_DESCRIPTION, MOST_STATUS, STATUS_AT, word,
-};
+use super::format::{DESCRIPTION_AT, FrameFormat, MOST_DESCRIPTION, MOST_STATUS, STATUS_AT, word};
 use super::memory::FrameMemory;
 use super::stamp::{FrameTimes, word as of_stamp};
 use crate::process::Process;

@@ -31,7 +31,8 @@ fn a_reader_of_the_newest_frame_counts_what_it_skips_and_one_of_each_what_it_los
     assert_eq!((frame.number, frame.passed_over, frame.pixels), (10, 9, [10; 45].as_slice()));
     assert!(newest.take(Want::Newest).is_none(), "a frame is taken once");
 
-    let numbers: Vec<u64> = std::iter::from_fn(|| each.take(Want::Each).map(|it| it.number)).collect();
+    let numbers: Vec<u64> =
+        std::iter::from_fn(|| each.take(Want::Each).map(|it| it.number)).collect();
     assert_eq!(numbers, [9, 10], "of four slots two are out of the writer's reach");
     assert_eq!((each.received(), each.passed_over()), (2, 8));
 }
@@ -129,7 +130,8 @@ fn any_header_is_an_error_or_a_ring_whose_parts_are_inside_its_file() {
         match FrameReader::open(&name) {
             Ok(mut reader) => {
                 opened += 1;
-                let _ = (reader.take(Want::Newest).is_some(), reader.description(), reader.status());
+                let _ =
+                    (reader.take(Want::Newest).is_some(), reader.description(), reader.status());
             }
             Err(_) => refused += 1,
         }

@@ -190,7 +190,8 @@ impl FrameWriter {
     /// States in one sentence why no pictures come; an empty one if they do. At most 496 bytes; more is
     /// cut.
     pub fn set_status(&mut self, sentence: &str) {
-        let cut = (0..=sentence.len().min(MOST_STATUS)).rev().find(|at| sentence.is_char_boundary(*at));
+        let cut =
+            (0..=sentence.len().min(MOST_STATUS)).rev().find(|at| sentence.is_char_boundary(*at));
         let text = &sentence[..cut.unwrap_or(0)];
         let sequence = self.memory.load(word::STATUS_SEQUENCE).wrapping_add(1) | 1;
         self.memory.store(word::STATUS_SEQUENCE, sequence, Ordering::Relaxed);
