@@ -29,6 +29,8 @@ const VIDEO_MAJOR: u32 = 81;
 const MOST_LINE: u64 = 4096;
 /// Pictures whose times are remembered while they are in the decoder.
 const MOST_INSIDE: usize = 256;
+/// Size of the pipe of pictures: one of 4K in I420.
+const MOST_PIPE: usize = 16 << 20;
 /// Rows from which video without a statement is taken as high definition, as players do.
 const HD_ROWS: usize = 720;
 
@@ -293,8 +295,10 @@ struct PictureReader {
 
 impl PictureReader {
     fn run(mut self) {
-        // A picture is many times larger than the default of 64 KiB.
-        let _ = rustix::pipe::fcntl_setpipe_size(&self.pictures, 1 << 20);
+        // Each filling of the pipe is a turn of two processes. Root can have one of a whole picture.
+        let sizes = [MOST_PIPE, 1 << 20];
+        let _ =
+            sizes.iter().find(|it| rustix::pipe::fcntl_setpipe_size(&self.pictures, **it).is_ok());
         let mut frames = 0;
         while let Ok(announced) = self.announced.recv() {
             match self.picture(announced) {
