@@ -165,7 +165,11 @@ fn c_matches(peer: &Peer) {
             done(compile.arg(here().join("same.c")).arg("-o").arg(&program));
         }
         let output = done(Command::new(&program).arg(peer.messages(name)));
-        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), messages().to_string(), "{name}");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout).trim(),
+            messages().to_string(),
+            "{name}"
+        );
     }
 }
 

@@ -38,8 +38,7 @@ fn a_day_is_judged_in_proportion_and_its_outages_take_a_small_part_of_the_file()
     let hours = drawn(6, 24);
     let (whole, part) = (with_outages(hours), with_outages(hours / 6));
     let timing = whole.header.timing.clone().unwrap();
-    let on_deadline =
-        Limit { limit_ns: timing.deadline_ns, at: 99.9, on: Series::ReleaseLatency };
+    let on_deadline = Limit { limit_ns: timing.deadline_ns, at: 99.9, on: Series::ReleaseLatency };
     let verdict = judge(&whole, on_deadline);
     println!("{hours} h, {} intervals: {}", whole.intervals.len(), verdict.sentence);
     assert_eq!(verdict.outcome, Outcome::Pass, "{}", verdict.sentence);

@@ -127,7 +127,8 @@ impl Drawn {
         resamples: u32,
         random: &mut fastrand::Rng,
     ) -> Self {
-        let Likeness { together, wanders, widening: alike } = cell.likeness(share).or(cell.likeness(Share::P50));
+        let Likeness { together, wanders, widening: alike } =
+            cell.likeness(share).or(cell.likeness(Share::P50));
         let mut drawn = vec![0; cell.stretches];
         let draws = (0..resamples).map(|_| {
             // The end of the series is taken to be before its beginning.

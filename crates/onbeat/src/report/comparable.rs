@@ -56,7 +56,8 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
         warnings.push(why.to_owned());
     }
     if ratios().any(|ratio| ratio.independently) {
-        warnings.push(format!("Ratios of plain histograms have intervals from ranks, {ASSUMPTION}"));
+        warnings
+            .push(format!("Ratios of plain histograms have intervals from ranks, {ASSUMPTION}"));
     }
 
     if runs.iter().all(|run| run.is_of_load) {

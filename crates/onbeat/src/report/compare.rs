@@ -155,7 +155,10 @@ fn difference(series: Series, (mine, base): (&str, &str), ratios: &[Ratio]) -> S
     } else {
         format!("; no visible difference: {}", same.join(", "))
     };
-    format!("The {words} of {mine} differs from that of {base}: {}{rest}{assumed}", named.join(", "))
+    format!(
+        "The {words} of {mine} differs from that of {base}: {}{rest}{assumed}",
+        named.join(", ")
+    )
 }
 
 /// Why there is no interval at all: the reason that holds.

@@ -191,8 +191,7 @@ fn judged(found: Option<&Ratio>, baseline: &Baseline<'_>) -> (Outcome, String) {
         let why = format!("{label} is undecided: x {low} to x {high} of {} fit", baseline.run.name);
         return (Outcome::Inconclusive, why);
     }
-    let assumed =
-        if found.independently { format!("; {ASSUMPTION}") } else { String::new() };
+    let assumed = if found.independently { format!("; {ASSUMPTION}") } else { String::new() };
     let words = format!("{label} is {} that of {}{assumed}", found.words(), baseline.run.name);
     let allowed_words = super::units::three_digits(allowed);
 
