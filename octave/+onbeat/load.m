@@ -1,41 +1,196 @@
-function log = load (file)
-  % Reads a log (MCAP) as a struct with a field for each channel, and in it a matrix for each field of its messages.
+function [log, account] = load (file, varargin)
+  % Reads a log as a struct with a field for each channel, and in it a matrix for each field of its messages.
   %
   %   log = onbeat.load ('walk.mcap');
   %   plot (log.walker_cycle.at, log.walker_cycle.actual_rad);
+  %   log = onbeat.load ('drive.mcap', 'channels', {'/imu', '/tf'});
+  %   [log, account] = onbeat.load ('drive.mcap', 'damaged', 'skip');
   %   save ('-v7', 'walk.mat', '-struct', 'log');
   %
-  % A row of a matrix is a record. `at` are times in s (CLOCK_MONOTONIC), `number` the numbers of the records, `lost` how many
-  % records did not reach the log; characters of names that are not letters or digits become `_`. Identifiers of errors:
-  % onbeat:java:no_jar, onbeat:log, onbeat:type.
+  % MCAP files and logs of LCM are read; a ROS 1 bag and the .db3 file of a ROS 2 bag are converted to MCAP by the program
+  % onbeat, which must be installed then. A row of a matrix is a record; lists whose lengths differ are cells with a row vector
+  % for each record, and texts are cells. `at` are times in s (CLOCK_MONOTONIC for logs of onbeat, else since 1970), `number` the
+  % numbers of the records, `lost` how many records did not reach the log, `channel` and `type` names as the log has them.
+  % Characters of names that are not letters or digits become `_`. Messages in JSON are decoded to `json`, a cell, and each
+  % number that all have at the top to a column; what cannot be decoded is in `payload`, a cell of bytes.
+  %
+  % `account` is a struct array with a row for each channel of which records are damaged or not decoded: channel, what, count,
+  % reason; a warning, onbeat:log:account, says the same. A damaged log is an error unless 'damaged' is 'skip'. Identifiers of
+  % errors: onbeat:java:no_jar, onbeat:log, onbeat:type.
+  [wanted, skips] = options (varargin);
+  [mcap, is_made] = as_mcap (file);
   log = struct ();
   try
-    reader = javaMethod ('open', 'onbeat.Log', file);
-    names = strsplit (char (reader.channelNames ()), char (10));
-    for i = 1:numel (names)
-      if ~isempty (names{i})
-        channel = reader.channel (names{i});
-        word = regexprep (names{i}, '[^a-zA-Z0-9]', '_');
-        if isempty (regexp (word, '^[a-zA-Z]', 'once'))
-          word = ['c' word];
-        end
-        log.(word) = matrices (channel, reader.lost (names{i}));
-      end
+    reader = javaMethod ('open', 'onbeat.Log', mcap, skips);
+    if is_made
+      delete (mcap);
     end
+    names = strsplit (char (reader.channelNames ()), char (10));
+    names = names(~cellfun (@isempty, names));
+    if ~isempty (wanted)
+      for i = 1:numel (wanted)
+        if ~any (strcmp (names, wanted{i}))
+          error ('onbeat:log', '%s has no channel %s; it has %s', file, wanted{i}, strjoin (names, ', '));
+        end
+      end
+      names = wanted;
+    end
+    for i = 1:numel (names)
+      channel = reader.channel (names{i});
+      log.(free_word (log, names{i})) = matrices (channel, names{i}, reader.lost (names{i}));
+    end
+    account = accounted (char (reader.account ()), file);
   catch why
+    if is_made && exist (mcap, 'file')
+      delete (mcap);
+    end
     onbeat.fail (why);
   end
 end
 
-function s = matrices (channel, lost)
-  rows = channel.rows ();
-  s = struct ('lost', lost, 'at', channel.at (), 'number', channel.numbers ());
-  fields = strsplit (char (channel.fieldNames ()), ' ');
-  for i = 1:numel (fields)
-    if ~isempty (fields{i})
-      columns = channel.columns (fields{i});
-      word = regexprep (fields{i}, '[^a-zA-Z0-9_]', '_');
-      s.(word) = reshape (channel.values (fields{i}), rows, columns);
+function [wanted, skips] = options (given)
+  wanted = {};
+  skips = false;
+  for i = 1:2:numel (given)
+    if i == numel (given)
+      error ('onbeat:log', 'the option %s has no value', given{i});
+    elseif strcmp (given{i}, 'channels')
+      wanted = given{i + 1};
+      if ischar (wanted)
+        wanted = {wanted};
+      end
+    elseif strcmp (given{i}, 'damaged') && any (strcmp (given{i + 1}, {'skip', 'raise'}))
+      skips = strcmp (given{i + 1}, 'skip');
+    else
+      error ('onbeat:log', 'options are ''channels'', NAMES and ''damaged'', ''skip'' or ''raise''');
     end
   end
+end
+
+function [mcap, is_made] = as_mcap (file)
+  % Bags need a database or bzip2, which the program has.
+  mcap = file;
+  is_made = false;
+  if isempty (regexp (file, '\.(bag|db3)$', 'once'))
+    return;
+  end
+  mcap = [tempname() '.mcap'];
+  [status, said] = system (['onbeat message convert "' file '" "' mcap '" 2>&1']);
+  if status ~= 0
+    error ('onbeat:log', 'the program onbeat has not converted %s: %s', file, strtrim (said));
+  end
+  is_made = true;
+end
+
+function word = free_word (s, name)
+  % A name that a field of a struct can have, and that this struct has not.
+  word = regexprep (name, '[^a-zA-Z0-9_]', '_');
+  if isempty (regexp (word, '^[a-zA-Z]', 'once'))
+    word = ['c' word];
+  end
+  first = word(1:min (end, 59));
+  word = word(1:min (end, 63));
+  number = 2;
+  while isfield (s, word)
+    word = sprintf ('%s_%d', first, number);
+    number = number + 1;
+  end
+end
+
+function s = matrices (channel, name, lost)
+  s = struct ('lost', lost, 'at', channel.at (), 'number', channel.numbers (), 'channel', name);
+  s.type = char (channel.type ());
+  fields = strsplit (char (channel.fieldNames ()), ' ');
+  for i = 1:numel (fields)
+    if isempty (fields{i})
+      continue;
+    end
+    values = column (channel, fields{i});
+    if strcmp (char (channel.encoding ()), 'json') && isempty (char (channel.why ()))
+      s.json = cellfun (@jsondecode, values, 'UniformOutput', false);
+      s = json_columns (s);
+    elseif strcmp (fields{i}, 'payload') && ~isempty (char (channel.why ()))
+      s.payload = cellfun (@uint8, values, 'UniformOutput', false);
+    else
+      s.(free_word (s, fields{i})) = values;
+    end
+  end
+end
+
+function s = json_columns (s)
+  if isempty (s.json) || ~all (cellfun (@isstruct, s.json))
+    return;
+  end
+  names = fieldnames (s.json{1});
+  for i = 1:numel (names)
+    has = cellfun (@(one) isscalar (one) && isfield (one, names{i}) && isscalar (one.(names{i})) ...
+                   && (isnumeric (one.(names{i})) || islogical (one.(names{i}))), s.json);
+    if all (has)
+      s.(free_word (s, names{i})) = cellfun (@(one) double (one.(names{i})), s.json);
+    end
+  end
+end
+
+function values = column (channel, field)
+  levels = channel.levels (field);
+  if channel.isText (field)
+    values = texts (char (channel.texts (field)), channel, field, levels);
+  elseif channel.columns (field) > 0 || levels == 0
+    values = reshape (channel.values (field), channel.rows (), channel.columns (field));
+    return;
+  else
+    values = channel.values (field);
+    counts = channel.counts (field, levels - 1);
+    if levels == 1 && isempty (char (channel.why ())) && ~isempty (counts) && all (counts == counts(1))
+      values = reshape (values, counts(1), numel (counts)).';
+      return;
+    end
+    values = parts (reshape (values, 1, []), counts);
+    levels = levels - 1;
+  end
+  for level = levels - 1:-1:0
+    values = parts (reshape (values, 1, []), channel.counts (field, level));
+  end
+end
+
+function found = texts (joined, channel, field, levels)
+  if levels == 0
+    count = channel.rows ();
+  else
+    count = sum (channel.counts (field, levels - 1));
+  end
+  if count == 0
+    found = cell (0, 1);
+  else
+    found = reshape (strsplit (joined, char (1), 'CollapseDelimiters', false), [], 1);
+  end
+end
+
+function cells = parts (row, counts)
+  % A cell for each count, with as many elements of the row.
+  cells = cell (numel (counts), 1);
+  last = 0;
+  for i = 1:numel (counts)
+    cells{i} = row(:, last + 1:last + counts(i));
+    last = last + counts(i);
+  end
+end
+
+function account = accounted (text, file)
+  account = struct ('channel', {}, 'what', {}, 'count', {}, 'reason', {});
+  if isempty (text)
+    return;
+  end
+  lines = strsplit (text, char (10));
+  sentences = cell (size (lines));
+  for i = 1:numel (lines)
+    parts_of = strsplit (lines{i}, char (9), 'CollapseDelimiters', false);
+    account(i) = struct ('channel', parts_of{1}, 'what', parts_of{2}, 'count', str2double (parts_of{3}), 'reason', parts_of{4});
+    if isempty (parts_of{1})
+      sentences{i} = parts_of{4};
+    else
+      sentences{i} = sprintf ('%s of %s %s (%s)', parts_of{3}, parts_of{1}, strrep (parts_of{2}, '_', ' '), parts_of{4});
+    end
+  end
+  warning ('onbeat:log:account', '%s: %s', file, strjoin (sentences, '; '));
 end

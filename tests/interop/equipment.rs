@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use libtest_mimic::{Completion, Trial};
 
 /// What the peers are imported as.
-const PEERS: &str = "import numpy, lz4.frame, zstandard, mcap, mcap_ros2, scipy.io, lcm, zmq";
+const PEERS: &str = "import numpy, lz4.frame, zstandard, mcap, mcap_ros2, scipy.io, lcm, zmq, rosbags, google.protobuf";
 
 /// A test that needs equipment: without it, it is ignored for the reason that `equip` returns.
 pub(crate) fn trial<T: 'static>(

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
             peers_agree,
         ),
         trial("logs_of_others_open_whatever_their_compression", Python::equip, logs_of_others_open),
+        trial("logs_of_every_kind_have_every_record", Python::equip, every_kind),
         trial("octave_finds_the_values_that_python_finds", python_and_octave, octave_agrees),
         trial(
             "a_recording_has_every_record_and_counts_every_loss",
@@ -246,6 +247,18 @@ fn killed_starter(python: &Python) {
         (&found["complete"], &found["channels"][&points.channel]["rows"]),
         (&json!(true), &json!(300))
     );
+}
+
+/// Random messages of all types of ROS 2 and ROS 1, by the official writers: MCAP, bags, LCM; whole, and with changed bytes.
+fn every_kind(python: &Python) {
+    let folder = tempfile::tempdir().unwrap();
+    let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let mut script = python.script("log_kinds.py");
+    let found = answer_of(script.args([&seed.to_string(), "20"]).arg(folder.path()));
+    for kind in ["mcap", "bag2", "bag1", "lcm"] {
+        assert_eq!(found[kind], json!(20), "{found}");
+    }
+    assert!(found["types"].as_u64() > Some(150) && found["refused"].as_u64() > Some(0), "{found}");
 }
 
 fn octave_agrees((python, octave): &(Python, Octave)) {

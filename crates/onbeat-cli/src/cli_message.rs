@@ -31,6 +31,18 @@ const PLAY_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       one channel under another name, as fast as the log can be read
   onbeat message play walk.mcap --to udpm://239.255.76.67:7667?ttl=0";
 
+const LIST_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat message list
+      channels of this machine
+  onbeat message list walk.mcap
+      what a log has: topics, types, encodings, numbers of records, and its damage";
+
+const CONVERT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat message convert walk.bag walk.mcap
+      a bag of ROS 1 as an MCAP log, for Octave, Foxglove and PlotJuggler
+  onbeat message convert drive.lcmlog drive.mcap --file types.lcm
+      messages of LCM become CDR with their definitions";
+
 const SEND_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat message send walker/cycle --to udpm://239.255.76.67:7667?ttl=0
       a program with LCM on this machine subscribes to walker/cycle, and decodes CDR
@@ -58,7 +70,8 @@ const GENERATE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Message {
-    /// List channels: type, writer, number of records
+    /// List channels of this machine, or of a log
+    #[command(before_help = LIST_EXAMPLES)]
     List(ListOptions),
     /// Print the records of a channel as lines of JSON
     #[command(before_help = ECHO_EXAMPLES)]
@@ -66,9 +79,12 @@ pub(crate) enum Message {
     /// Record channels into an MCAP log
     #[command(before_help = RECORD_EXAMPLES)]
     Record(RecordOptions),
-    /// Play an MCAP log: its records again, at their own pace
+    /// Play a log: its records again, at their own pace
     #[command(before_help = PLAY_EXAMPLES)]
     Play(PlayOptions),
+    /// Convert a log of LCM, ROS 1 or ROS 2 to MCAP
+    #[command(before_help = CONVERT_EXAMPLES)]
+    Convert(ConvertOptions),
     /// Send a channel to LCM, ZeroMQ or ROS 2
     #[command(before_help = SEND_EXAMPLES)]
     Send(SendOptions),
@@ -87,6 +103,9 @@ pub(crate) enum Message {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListOptions {
+    /// Log: .mcap, .lcmlog, .db3 or .bag [default: channels of this machine]
+    #[arg(value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -153,7 +172,7 @@ pub(crate) enum LogCompression {
 
 #[derive(Debug, Args)]
 pub(crate) struct PlayOptions {
-    /// Log, an MCAP file
+    /// Log: .mcap, .lcmlog, .db3 or .bag
     #[arg(value_name = "FILE")]
     pub(crate) log: PathBuf,
     /// Channels of the log [default: all]
@@ -182,6 +201,28 @@ pub(crate) struct PlayOptions {
     /// Play for this time; 0: until Ctrl-C or the log's end
     #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,
+    /// Print the account as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConvertOptions {
+    /// Log: .mcap, .lcmlog, .db3 or .bag
+    #[arg(value_name = "FILE")]
+    pub(crate) log: PathBuf,
+    /// MCAP log to create; an existing file is refused
+    #[arg(value_name = "OUT")]
+    pub(crate) out: PathBuf,
+    /// LCM definition, for messages in LCM's own encoding
+    #[arg(long, value_name = "FILE.lcm")]
+    pub(crate) file: Vec<PathBuf>,
+    /// Compression of the new log
+    #[arg(long, value_enum, default_value_t = LogCompression::Lz4, value_name = "WHICH")]
+    pub(crate) compression: LogCompression,
+    /// Memory limit for each record, chunk and reordering, in MiB
+    #[arg(long, default_value_t = 256, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) most_memory: u32,
     /// Print the account as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -108,16 +108,6 @@ pub enum GatewayError {
         /// All channels of the log.
         known: String,
     },
-    /// Two types have the same topic.
-    #[error("{path} has messages of two types on {topic}, {0} and {1}", types[0], types[1])]
-    TopicTypes {
-        /// The file.
-        path: PathBuf,
-        /// The topic.
-        topic: String,
-        /// Their names.
-        types: [String; 2],
-    },
     /// A pace that is not one.
     #[error(
         "a rate of {rate} is not valid; write 1 for the log's own pace, 0 for as fast as it can be read"

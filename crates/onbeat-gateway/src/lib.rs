@@ -27,6 +27,8 @@ mod error;
 mod lcm_packets;
 mod lcm_socket;
 mod limit_notice;
+mod log_copy;
+mod log_formats;
 mod log_reader;
 mod log_records;
 mod log_writer;
@@ -50,6 +52,7 @@ pub use bridge::{
 pub use error::GatewayError;
 pub use lcm_packets::{LcmAccount, LcmAssembler, LcmLimits, datagrams};
 pub use lcm_socket::{LcmReceiver, LcmSender, LcmUrl};
+pub use log_copy::{ConvertAccount, ConvertOrder, ListOrder, ListedChannel, ListedLog, convert, list};
 pub use log_records::{LogCheck, LogDefect, check_log};
 pub use log_writer::{Compression, LogChannel, LogWriter};
 pub use playing::{PlayAccount, PlayOrder, PlayStart, PlayedChannel, play};

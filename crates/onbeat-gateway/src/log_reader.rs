@@ -1,18 +1,17 @@
-//! Reads MCAP files: what is in them, and their messages in the order of their times.
+//! Reads logs: what is in them, and their messages in the order of their times.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
-use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use onbeat_host::foreign;
-
 use super::error::GatewayError;
-use super::log_records::{LogDefect, LogMessage, LogMessages, LogRecordChannel};
+use super::log_formats::FormatMessages;
+use super::log_records::{LogDefect, LogMessage, LogRecordChannel};
 
 /// Encodings of messages and of definitions whose types other channels have too.
 const TYPED: [&str; 2] = ["cdr", "ros2msg"];
+/// Most damaged places that are named.
+const MOST_DAMAGE: usize = 100;
 /// Memory of a message that waits, beside its bytes.
 const OF_A_MESSAGE: u64 = 64;
 
@@ -20,6 +19,10 @@ const OF_A_MESSAGE: u64 = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LoggedChannel {
     pub(super) topic: String,
+    /// Encoding of the messages, name of their type, and language of its definition, as the log has them.
+    pub(super) encoding: String,
+    pub(super) named_type: String,
+    pub(super) schema_encoding: String,
     /// Name and definition of the type; empty for other encodings than CDR.
     pub(super) type_name: String,
     pub(super) schema: String,
@@ -39,6 +42,12 @@ impl LoggedChannel {
         let text = |definition: &[u8]| String::from_utf8_lossy(definition).into_owned();
         Self {
             topic: of.topic.clone(),
+            encoding: of.encoding.clone(),
+            named_type: of.schema.as_ref().map_or_else(String::new, |schema| schema.name.clone()),
+            schema_encoding: of
+                .schema
+                .as_ref()
+                .map_or_else(String::new, |schema| schema.encoding.clone()),
             type_name: typed.map_or_else(String::new, |schema| schema.name.clone()),
             schema: typed.map_or_else(String::new, |schema| text(&schema.definition)),
             texts: of.texts.clone(),
@@ -69,6 +78,8 @@ pub(super) struct LogContent {
     disorder_ns: u64,
     /// Why the file ends early; empty if it is complete.
     pub(super) cut: String,
+    /// Damaged places, behind which reading went on.
+    pub(super) damage: Vec<String>,
 }
 
 impl LogContent {
@@ -79,18 +90,30 @@ impl LogContent {
     pub(super) fn from_file(path: &Path, most_memory: u64) -> Result<Self, GatewayError> {
         let mut content =
             Self { path: path.to_owned(), most_memory, first_ns: u64::MAX, ..Self::default() };
-        for message in messages(path, most_memory)? {
-            match message {
-                Ok(message) => content.add(&message)?,
-                Err(source) if content.messages == 0 => return Err(unreadable(path, source)),
-                Err(why) => content.cut = why.to_string(),
+        let mut messages = FormatMessages::open(path, most_memory)?;
+        loop {
+            match messages.next() {
+                Some(Ok(message)) => content.add(&message),
+                Some(Err(why)) => {
+                    let is_cut = matches!(why, LogDefect::Cut { .. } | LogDefect::NotClosed);
+                    if !is_cut && content.damage.len() < MOST_DAMAGE && messages.resume() {
+                        content.damage.push(why.to_string());
+                        continue;
+                    }
+                    if content.messages == 0 && content.damage.is_empty() {
+                        return Err(GatewayError::Read { path: path.to_owned(), source: why });
+                    }
+                    content.cut = why.to_string();
+                    break;
+                }
+                None => break,
             }
         }
         content.first_ns = content.first_ns.min(content.last_ns);
         Ok(content)
     }
 
-    fn add(&mut self, message: &LogMessage) -> Result<(), GatewayError> {
+    fn add(&mut self, message: &LogMessage) {
         self.disorder_ns = self.disorder_ns.max(self.last_ns.saturating_sub(message.log_time));
         self.first_ns = self.first_ns.min(message.log_time);
         self.last_ns = self.last_ns.max(message.log_time);
@@ -98,34 +121,36 @@ impl LogContent {
 
         let place = match self.places.get(&message.channel.id) {
             Some(place) => *place,
-            None => self.add_channel(&message.channel)?,
+            None => self.add_channel(&message.channel),
         };
         let of = &mut self.channels[place];
         of.messages += 1;
         of.longest_bytes = of.longest_bytes.max(message.data.len());
-        Ok(())
     }
 
-    /// Several writers of a topic have a channel each, of the same type.
-    fn add_channel(&mut self, channel: &LogRecordChannel) -> Result<usize, GatewayError> {
-        let other = LoggedChannel::new(channel);
-        let place = match self.place(&channel.topic) {
-            Some(place) => {
-                let of = &self.channels[place];
-                if (&other.type_name, &other.schema) != (&of.type_name, &of.schema) {
-                    let types = [of.type_name.clone(), other.type_name];
-                    let (path, topic) = (self.path.clone(), other.topic);
-                    return Err(GatewayError::TopicTypes { path, topic, types });
+    /// Several writers of a topic have one channel if they have the same type; another type has a topic with a number.
+    fn add_channel(&mut self, channel: &LogRecordChannel) -> usize {
+        let mut other = LoggedChannel::new(channel);
+        let is_same = |of: &LoggedChannel| {
+            (&of.type_name, &of.schema, &of.encoding, &of.named_type)
+                == (&other.type_name, &other.schema, &other.encoding, &other.named_type)
+        };
+        let mut number = 1;
+        let place = loop {
+            match self.place(&other.topic) {
+                Some(place) if is_same(&self.channels[place]) => break place,
+                Some(_) => {
+                    number += 1;
+                    other.topic = format!("{}_{number}", channel.topic);
                 }
-                place
-            }
-            None => {
-                self.channels.push(other);
-                self.channels.len() - 1
+                None => {
+                    self.channels.push(other);
+                    break self.channels.len() - 1;
+                }
             }
         };
         self.places.insert(channel.id, place);
-        Ok(place)
+        place
     }
 
     /// Returns the place in `channels` of the channel of a message.
@@ -144,7 +169,7 @@ impl LogContent {
     /// [`GatewayError::Open`].
     pub(super) fn in_order(&self) -> Result<OrderedMessages, GatewayError> {
         Ok(OrderedMessages {
-            file: messages(&self.path, self.most_memory)?,
+            file: FormatMessages::open(&self.path, self.most_memory)?,
             waiting: BinaryHeap::new(),
             waiting_bytes: 0,
             most_memory: self.most_memory,
@@ -159,7 +184,7 @@ impl LogContent {
 /// Messages of a log in the order of their times; those of one instant in the order of the file.
 /// As many wait in memory as the file has within its disorder, up to the limit.
 pub(super) struct OrderedMessages {
-    file: LogMessages<BufReader<File>>,
+    file: FormatMessages,
     waiting: BinaryHeap<Reverse<WaitingMessage>>,
     waiting_bytes: u64,
     most_memory: u64,
@@ -197,6 +222,7 @@ impl Iterator for OrderedMessages {
                         WaitingMessage { at_ns: message.log_time, place: self.taken, message };
                     self.waiting.push(Reverse(waiting));
                 }
+                Some(Err(_)) if self.file.resume() => {}
                 Some(Err(_)) | None => self.unread = 0,
             }
         }
@@ -246,17 +272,6 @@ impl Ord for WaitingMessage {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.key().cmp(&other.key())
     }
-}
-
-fn messages(path: &Path, most_memory: u64) -> Result<LogMessages<BufReader<File>>, GatewayError> {
-    let opened = foreign::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
-    let (bytes, file) =
-        opened.map_err(|source| GatewayError::Open { path: path.to_owned(), source })?;
-    Ok(LogMessages::new(BufReader::new(file), bytes, most_memory))
-}
-
-fn unreadable(path: &Path, source: LogDefect) -> GatewayError {
-    GatewayError::Read { path: path.to_owned(), source }
 }
 
 #[cfg(test)]

@@ -4,7 +4,10 @@
 //! a record of a chunk into what is left of the chunk, a chunk into what its compressed bytes can hold,
 //! and all of them into the limit. Memory grows with the bytes that are there.
 //!
-//! Absent on purpose: writing, checksums, and indexes, which repeat what the records say.
+//! A chunk whose checksum is wrong, and a record that contradicts the file, are damage; [`LogMessages::resume`]
+//! reads on from the next sound record.
+//!
+//! Absent on purpose: writing, and indexes, which repeat what the records say.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Cursor, ErrorKind, Read, Seek, SeekFrom};
@@ -30,6 +33,8 @@ const LZ4_RATIO: u64 = 255;
 const LZ4_MORE: u64 = 1 << 16;
 /// Most channels of a file.
 const MOST_CHANNELS: usize = 4096;
+/// Bytes that are looked through at a time for a sound record.
+const SEARCH_BYTES: usize = 1 << 20;
 /// Bytes that are rather read than passed over.
 const SHORT_SKIP: u64 = 1 << 16;
 /// Part of the memory limit for definitions and texts of channels.
@@ -82,6 +87,29 @@ pub enum LogDefect {
         /// Length of its compressed bytes.
         compressed: u64,
     },
+    /// A chunk is not what its writer wrote.
+    #[error("the chunk at byte {at} has the checksum {found:08x}, and {stated:08x} was written")]
+    Checksum {
+        /// Offset of the chunk.
+        at: u64,
+        /// Checksum of its records.
+        found: u32,
+        /// The one in its head.
+        stated: u32,
+    },
+    /// Bytes that are no record of their format.
+    #[error("bytes {at} to {end} are no {what}")]
+    Strange {
+        /// Offset of the first one.
+        at: u64,
+        /// Offset behind the last one.
+        end: u64,
+        /// What was expected.
+        what: &'static str,
+    },
+    /// The database of a bag of ROS 2 is not one.
+    #[error("SQLite says: {0}")]
+    Database(String),
     /// A record or chunk is longer than the limit.
     #[error(
         "the record at byte {at} has {bytes} bytes, and at most {most} are read; --most-memory sets the limit"
@@ -133,7 +161,7 @@ pub enum LogDefect {
     },
     /// A compression that is not supported.
     #[error(
-        "the chunk at byte {at} is compressed by `{name}`; `mcap convert --compression lz4` of the MCAP tools makes a log that can be read"
+        "the chunk at byte {at} is compressed by `{name}`, which is not read; lz4 and zstd are"
     )]
     Compression {
         /// Offset of the chunk.
@@ -188,6 +216,8 @@ pub(super) struct LogMessages<R> {
     source: R,
     file_bytes: u64,
     at: u64,
+    /// Where the last record outside of chunks began.
+    begun: u64,
     most_memory: u64,
     chunk: Option<OpenChunk>,
     state: ReadState,
@@ -209,21 +239,7 @@ enum ReadState {
 struct OpenChunk {
     at: u64,
     left: u64,
-    records: ChunkBytes,
-}
-
-enum ChunkBytes {
-    Plain(Cursor<Vec<u8>>),
-    Lz4(Box<lz4::Decoder<Cursor<Vec<u8>>>>),
-}
-
-impl Read for ChunkBytes {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(bytes) => bytes.read(buffer),
-            Self::Lz4(decoder) => decoder.read(buffer),
-        }
-    }
+    records: Cursor<Vec<u8>>,
 }
 
 impl<R: Read + Seek> LogMessages<R> {
@@ -234,6 +250,7 @@ impl<R: Read + Seek> LogMessages<R> {
             source,
             file_bytes,
             at: 0,
+            begun: 0,
             most_memory,
             chunk: None,
             state: ReadState::Begin,
@@ -278,6 +295,7 @@ impl<R: Read + Seek> LogMessages<R> {
     /// Returns the next record outside of chunks, if it matters; opens a chunk.
     fn record(&mut self) -> Result<Option<(u64, u8, Vec<u8>)>, LogDefect> {
         let at = self.at;
+        self.begun = at;
         if self.left() < RECORD_HEAD as u64 {
             return Err(if self.left() == 0 {
                 LogDefect::NotClosed
@@ -342,34 +360,41 @@ impl<R: Read + Seek> LogMessages<R> {
         let head = (|| {
             fields.take(16)?;
             let records_bytes = fields.long()?;
-            fields.take(4)?;
+            let checksum = fields.word()?;
             let compression = fields.text()?;
             let compressed_bytes = fields.long()?;
-            Some((records_bytes, compression, compressed_bytes))
+            Some((records_bytes, checksum, compression, compressed_bytes))
         })();
-        let (left, compression, compressed) = head.ok_or(LogDefect::Record { at })?;
+        let (left, stated, compression, compressed) = head.ok_or(LogDefect::Record { at })?;
         let begin = content.len() - fields.0.len();
         let stored = usize::try_from(compressed).ok().filter(|bytes| *bytes <= fields.0.len());
         content.truncate(begin + stored.ok_or(LogDefect::Record { at })?);
-        let mut stored = Cursor::new(content);
-        stored.set_position(begin as u64);
+        let records = content.split_off(begin);
 
         let most = match compression.as_str() {
             "" => compressed,
+            "zstd" => u64::MAX,
             _ => compressed.saturating_mul(LZ4_RATIO).saturating_add(LZ4_MORE),
         };
         if left > most {
             return Err(LogDefect::Inflated { at, bytes: left, compressed });
         }
+        self.check_length(at, left)?;
         let records = match compression.as_str() {
-            "" => ChunkBytes::Plain(stored),
-            "lz4" => ChunkBytes::Lz4(Box::new(lz4::Decoder::new(stored)?)),
+            "" => records,
+            "lz4" => exactly(&mut lz4::Decoder::new(Cursor::new(records))?, left)?
+                .ok_or(LogDefect::Record { at })?,
+            "zstd" => zstd(records, left).ok_or(LogDefect::Record { at })?,
             name => {
                 let name = name.chars().take(32).map(printable).collect();
                 return Err(LogDefect::Compression { at, name });
             }
         };
-        self.chunk = Some(OpenChunk { at, left, records });
+        let found = if stated == 0 { 0 } else { crc32fast::hash(&records) };
+        if found != stated {
+            return Err(LogDefect::Checksum { at, found, stated });
+        }
+        self.chunk = Some(OpenChunk { at, left, records: Cursor::new(records) });
         Ok(())
     }
 
@@ -478,6 +503,77 @@ impl<R: Read + Seek> LogMessages<R> {
     }
 }
 
+impl<R: Read + Seek> LogMessages<R> {
+    /// Goes on after a defect: with the next sound record. Returns false where there is none.
+    pub(super) fn resume(&mut self) -> bool {
+        let is_open = self.chunk.take().is_some();
+        if self.at < MAGIC.len() as u64 || self.left() == 0 && !is_open {
+            return false;
+        }
+        let from = if is_open { self.at } else { self.begun };
+        match self.sound_from(from, is_open) {
+            Ok(Some(at)) => {
+                self.at = at;
+                self.state = ReadState::Data;
+                true
+            }
+            Ok(None) | Err(_) => false,
+        }
+    }
+
+    /// Finds the first place from which records follow one another; `from` itself counts if `is_record`.
+    fn sound_from(&mut self, from: u64, is_record: bool) -> io::Result<Option<u64>> {
+        let mut window = vec![0; SEARCH_BYTES];
+        let mut begin = from + u64::from(!is_record);
+        while begin + RECORD_HEAD as u64 <= self.file_bytes {
+            self.source.seek(SeekFrom::Start(begin))?;
+            let bytes = SEARCH_BYTES.min(usize::try_from(self.file_bytes - begin).unwrap_or(SEARCH_BYTES));
+            self.source.read_exact(&mut window[..bytes])?;
+            let likely = window[..bytes]
+                .windows(RECORD_HEAD)
+                .enumerate()
+                .filter(|(_, head)| (1..=DATA_END).contains(&head[0]) && head[5..] == [0; 4])
+                .map(|(place, _)| begin + place as u64);
+            for at in likely.collect::<Vec<_>>() {
+                if self.is_sound(at)? {
+                    self.source.seek(SeekFrom::Start(at))?;
+                    return Ok(Some(at));
+                }
+            }
+            begin += (bytes - RECORD_HEAD + 1) as u64;
+        }
+        Ok(None)
+    }
+
+    /// Returns whether records follow one another from here on: three of them, or up to the end.
+    fn is_sound(&mut self, mut at: u64) -> io::Result<bool> {
+        for _ in 0..3 {
+            if at + MAGIC.len() as u64 == self.file_bytes {
+                return Ok(true);
+            }
+            if at + RECORD_HEAD as u64 > self.file_bytes {
+                return Ok(false);
+            }
+            self.source.seek(SeekFrom::Start(at))?;
+            let mut head = [0; RECORD_HEAD];
+            self.source.read_exact(&mut head)?;
+            let Some((kind, bytes)) = kind_and_length(&head) else { return Ok(false) };
+            let end = (at + RECORD_HEAD as u64).checked_add(bytes);
+            match end.filter(|end| *end <= self.file_bytes && (1..=DATA_END).contains(&kind)) {
+                Some(end) => at = end,
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Decompresses a frame of zstd of which the length is known; memory grows with what is there.
+fn zstd(frame: Vec<u8>, bytes: u64) -> Option<Vec<u8>> {
+    let mut decoder = ruzstd::decoding::StreamingDecoder::new(Cursor::new(frame)).ok()?;
+    exactly(&mut decoder, bytes).ok()?
+}
+
 impl<R: Read + Seek> Iterator for LogMessages<R> {
     type Item = Result<LogMessage, LogDefect>;
 
@@ -494,7 +590,7 @@ impl<R: Read + Seek> Iterator for LogMessages<R> {
 }
 
 /// Reads exactly this many bytes into memory that grows with them; `None` if there are fewer.
-fn exactly(source: &mut impl Read, bytes: u64) -> io::Result<Option<Vec<u8>>> {
+pub(super) fn exactly(source: &mut impl Read, bytes: u64) -> io::Result<Option<Vec<u8>>> {
     // Most records are short; the first allocation is theirs.
     let mut content = Vec::with_capacity(usize::try_from(bytes.min(1 << 16)).unwrap_or(0));
     match source.take(bytes).read_to_end(&mut content) {
@@ -523,28 +619,28 @@ fn printable(letter: char) -> char {
 }
 
 /// Fields of a record, one after the other; `None` beyond its end.
-struct Fields<'r>(&'r [u8]);
+pub(super) struct Fields<'r>(pub(super) &'r [u8]);
 
 impl<'r> Fields<'r> {
-    fn take(&mut self, bytes: usize) -> Option<&'r [u8]> {
+    pub(super) fn take(&mut self, bytes: usize) -> Option<&'r [u8]> {
         let (field, rest) = self.0.split_at_checked(bytes)?;
         self.0 = rest;
         Some(field)
     }
 
-    fn short(&mut self) -> Option<u16> {
+    pub(super) fn short(&mut self) -> Option<u16> {
         Some(u16::from_le_bytes(self.take(2)?.try_into().ok()?))
     }
 
-    fn word(&mut self) -> Option<u32> {
+    pub(super) fn word(&mut self) -> Option<u32> {
         Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
     }
 
-    fn long(&mut self) -> Option<u64> {
+    pub(super) fn long(&mut self) -> Option<u64> {
         Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    fn text(&mut self) -> Option<String> {
+    pub(super) fn text(&mut self) -> Option<String> {
         let bytes = self.word()? as usize;
         String::from_utf8(self.take(bytes)?.to_vec()).ok()
     }

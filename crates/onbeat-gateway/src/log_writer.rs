@@ -10,6 +10,7 @@ use mcap::{McapError, WriteOptions, Writer};
 use serde::Deserialize;
 
 use super::error::GatewayError;
+use super::log_records::LogRecordChannel;
 
 /// Compression of a log's chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -81,6 +82,23 @@ impl LogWriter {
             .writer
             .add_schema(type_name, "ros2msg", schema.as_bytes())
             .and_then(|schema| self.writer.add_channel(schema, topic, "cdr", &texts));
+        Ok(LogChannel { id: added.map_err(failed_at(&self.path))? })
+    }
+
+    /// Adds a channel as another log has it, in whatever encoding.
+    ///
+    /// # Errors
+    /// [`GatewayError::Write`].
+    pub(super) fn copy_channel(
+        &mut self,
+        of: &LogRecordChannel,
+    ) -> Result<LogChannel, GatewayError> {
+        let schema = match &of.schema {
+            Some(it) => self.writer.add_schema(&it.name, &it.encoding, &it.definition),
+            None => Ok(0),
+        };
+        let added = schema
+            .and_then(|schema| self.writer.add_channel(schema, &of.topic, &of.encoding, &of.texts));
         Ok(LogChannel { id: added.map_err(failed_at(&self.path))? })
     }
 

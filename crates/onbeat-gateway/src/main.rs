@@ -1,6 +1,6 @@
 //! The program `onbeat-gateway`: takes one order of `onbeat`, and answers in lines of JSON.
 //!
-//! `onbeat-gateway record|play|send|receive ORDER [USER]`: a line once the order is being carried out, and a
+//! `onbeat-gateway record|play|list|convert|send|receive ORDER [USER]`: a line once the order is being carried out, and a
 //! line with its account at the end; `{"error": SENTENCE}` and exit status 2 when it failed. Sentences
 //! meanwhile are on standard error.
 //!
@@ -13,7 +13,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use onbeat_gateway::{GatewayError, LogRecording, PlayStart, play, receive, send};
+use onbeat_gateway::{
+    ConvertOrder, GatewayError, LogRecording, PlayStart, convert, list, play, receive, send,
+};
 use onbeat_host::rights;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -72,6 +74,17 @@ fn carry_out(
             let order = serde_json::from_str(order)?;
             let ready = |start: &PlayStart| begun(serde_json::to_value(start)?);
             answer(&serde_json::to_value(play(&order, ready, is_stopped)?)?)
+        }
+        "list" => {
+            let order = serde_json::from_str(order)?;
+            let listed = list(&order)?;
+            begun(json!({ "listing": true }))?;
+            answer(&serde_json::to_value(listed)?)
+        }
+        "convert" => {
+            let order: ConvertOrder = serde_json::from_str(order)?;
+            begun(json!({ "converting": order.out }))?;
+            answer(&serde_json::to_value(convert(&order, is_stopped)?)?)
         }
         "send" => {
             let order = serde_json::from_str(order)?;

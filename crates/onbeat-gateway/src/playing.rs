@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use onbeat_control::Channel;
+
 use super::account::ChannelAccount;
 use super::bridge::limit;
 use super::error::GatewayError;
@@ -62,7 +64,8 @@ const fn most_memory() -> u64 {
 pub struct PlayedChannel {
     /// Topic in the log.
     pub topic: String,
-    /// Name there; empty for the topic, without a `/` at its beginning.
+    /// Name there; empty for the topic, without a `/` at its beginning. A ring needs a name of two words: that of
+    /// the topic `/imu` is `log/imu`.
     #[serde(default)]
     pub remote: String,
 }
@@ -76,6 +79,10 @@ pub struct PlayStart {
     pub log_ns: u64,
     /// Why the log ends early, as a sentence; empty for a complete one.
     pub cut: String,
+    /// Damaged places of the log, as sentences; what follows them is played.
+    pub damage: Vec<String>,
+    /// Names under which channels are played that have other names in the log.
+    pub renamed: Vec<[String; 2]>,
 }
 
 /// What was played.
@@ -126,6 +133,13 @@ pub fn play(
         records: logged.iter().map(|of| of.messages).sum(),
         log_ns: content.last_ns - content.first_ns,
         cut: content.cut.clone(),
+        damage: content.damage.clone(),
+        renamed: logged
+            .iter()
+            .zip(&names)
+            .filter(|(of, name)| of.topic.trim_start_matches('/') != name.as_str())
+            .map(|(of, name)| [of.topic.clone(), name.clone()])
+            .collect(),
     })?;
 
     let mut player = Player {
@@ -146,6 +160,21 @@ pub fn play(
     Ok(player.account())
 }
 
+/// A topic of others as a name that a ring can have: `NAME/TOPIC` of letters, digits, `-` and `_`.
+fn ring_name(topic: &str) -> String {
+    if topic.parse::<Channel>().is_ok() {
+        return topic.to_owned();
+    }
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
+    let tidy = |word: &str| -> String {
+        word.chars().map(|letter| if fits(letter) { letter } else { '_' }).collect()
+    };
+    match topic.split_once('/') {
+        Some((name, rest)) => format!("{}/{}", tidy(name), tidy(rest)),
+        None => format!("log/{}", tidy(topic)),
+    }
+}
+
 /// A channel of the log that is played.
 struct SelectedChannel {
     place: usize,
@@ -154,8 +183,9 @@ struct SelectedChannel {
 
 fn selected(order: &PlayOrder, content: &LogContent) -> Result<Vec<SelectedChannel>, GatewayError> {
     let own = |place: usize| {
-        let topic = &content.channels[place].topic;
-        SelectedChannel { place, remote: topic.trim_start_matches('/').to_owned() }
+        let topic = content.channels[place].topic.trim_start_matches('/');
+        let remote = if order.to.is_empty() { ring_name(topic) } else { topic.to_owned() };
+        SelectedChannel { place, remote }
     };
     if order.channels.is_empty() && !content.channels.is_empty() {
         return Ok((0..content.channels.len()).map(own).collect());

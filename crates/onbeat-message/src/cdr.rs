@@ -11,11 +11,15 @@ use super::value::Value;
 /// CDR, little-endian; no options.
 const HEADER: [u8; 4] = [0, 1, 0, 0];
 
+/// Most messages within each other.
+pub(super) const MOST_DEPTH: usize = 128;
+
 /// Reads one message.
 pub(super) struct CdrDecoder<'t> {
     types: &'t Definitions,
     body: &'t [u8],
     at: usize,
+    depth: usize,
     type_name: &'t str,
 }
 
@@ -27,7 +31,7 @@ impl<'t> CdrDecoder<'t> {
     ) -> Result<Self, MessageError> {
         match bytes.split_first_chunk() {
             // The last two bytes are options, which readers ignore.
-            Some(([0, 1, _, _], body)) => Ok(Self { types, body, at: 0, type_name }),
+            Some(([0, 1, _, _], body)) => Ok(Self { types, body, at: 0, depth: 0, type_name }),
             _ => {
                 let found = bytes[..bytes.len().min(4)].to_vec();
                 Err(MessageError::Encoding { type_name: type_name.to_owned(), found })
@@ -41,6 +45,18 @@ impl<'t> CdrDecoder<'t> {
     }
 
     pub(super) fn message(&mut self, of: &Definition) -> Result<Value, MessageError> {
+        // A type that holds a list of its own is as deep as its bytes say.
+        self.depth += 1;
+        if self.depth > MOST_DEPTH {
+            let type_name = self.type_name.to_owned();
+            return Err(MessageError::Deep { type_name, most: MOST_DEPTH });
+        }
+        let value = self.fields(of);
+        self.depth -= 1;
+        value
+    }
+
+    fn fields(&mut self, of: &Definition) -> Result<Value, MessageError> {
         if of.fields.is_empty() {
             // IDL knows no empty structure: a byte stands for it.
             self.take(1, 1, &of.name)?;

@@ -35,6 +35,14 @@ pub enum MessageError {
         /// The type.
         name: String,
     },
+    /// Messages lie within each other too deeply.
+    #[error("{type_name}: messages are nested more than {most} times")]
+    Deep {
+        /// The type.
+        type_name: String,
+        /// The limit.
+        most: usize,
+    },
     /// Bytes end within a value.
     #[error("{type_name}: {have} bytes end within the field {field}")]
     Short {

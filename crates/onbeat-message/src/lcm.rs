@@ -17,6 +17,8 @@ const NO_PACKAGE: &str = "lcm";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LcmTypes {
     pub(super) structs: BTreeMap<String, LcmStruct>,
+    /// Types that a file has and that cannot be used, with the reason: others of the file can.
+    unusable: BTreeMap<String, MessageError>,
 }
 
 /// A struct of LCM.
@@ -31,7 +33,10 @@ pub(super) struct LcmStruct {
 /// A member of a struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LcmMember {
+    /// As it is written: the fingerprint has it.
     pub(super) name: String,
+    /// As a type of ROS 2 can have it: in lower case.
+    pub(super) field: String,
     pub(super) of: LcmType,
     pub(super) dimensions: Vec<LcmDimension>,
 }
@@ -47,7 +52,7 @@ pub(super) enum LcmType {
 /// Number of elements in one dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LcmDimension {
-    /// Always this number, with its text: the fingerprint has it.
+    /// Always this number, with its text, a number or the name of a constant: the fingerprint has it.
     Fixed(usize, String),
     /// The value of an earlier member.
     Member(String),
@@ -102,10 +107,47 @@ impl LcmTypes {
     /// # Errors
     /// [`MessageError::Line`] with `file` and the line.
     pub fn add(&mut self, file: &str, text: &str) -> Result<(), MessageError> {
-        let mut parser = LcmParser { words: words(text), at: 0, package: NO_PACKAGE.to_owned() };
-        let added = parser.file();
-        let added = added.map_err(|why| parser.failed(file, text, why))?;
-        self.structs.extend(added.into_iter().map(|of| (of.name.clone(), of)));
+        let words = words(text);
+        let mut parser = LcmParser { words, at: 0, package: NO_PACKAGE.to_owned(), values: Vec::new() };
+        while parser.at < parser.words.len() {
+            match parser.declaration() {
+                Ok(None) => {}
+                Ok(Some(of)) => {
+                    self.unusable.remove(&of.name);
+                    self.structs.insert(of.name.clone(), of);
+                }
+                Err((name, why)) => {
+                    let error = parser.failed(file, text, why);
+                    let name = name.filter(|_| parser.skip_struct());
+                    self.unusable.insert(name.ok_or_else(|| error.clone())?, error);
+                }
+            }
+        }
+        // A file of which nothing can be used is a mistake.
+        match self.unusable.values().next() {
+            Some(why) if self.structs.is_empty() => Err(why.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the reason why a type, or one that it uses, cannot be used.
+    pub(super) fn check(&self, name: &str) -> Result<(), MessageError> {
+        let mut checked: Vec<&str> = Vec::new();
+        let mut next = vec![name];
+        while let Some(name) = next.pop() {
+            if let Some(why) = self.unusable.get(name) {
+                return Err(why.clone());
+            }
+            if checked.contains(&name) {
+                continue;
+            }
+            checked.push(name);
+            let members = self.structs.get(name).map_or(&[][..], |of| &of.members);
+            next.extend(members.iter().filter_map(|member| match &member.of {
+                LcmType::Struct(inner) => Some(inner.as_str()),
+                _ => None,
+            }));
+        }
         Ok(())
     }
 
@@ -125,11 +167,10 @@ impl LcmTypes {
     /// Returns the same types as definitions of the `.msg` language.
     ///
     /// # Errors
-    /// [`MessageError`] for a type that is not defined, or contains itself.
+    /// As [`TypeSet::add`]. That a type is not complete is the error of its use.
     pub fn types(&self) -> Result<TypeSet, MessageError> {
         let mut types = TypeSet::default();
         self.add_to(&mut types)?;
-        self.names().try_for_each(|name| types.used(name).map(|_| ()))?;
         Ok(types)
     }
 }
@@ -147,10 +188,38 @@ impl LcmStruct {
                 (_, Some(count)) => format!("[{count}]"),
                 (_, None) => "[]".to_owned(),
             };
-            text.extend([member.of.msg_name(), &shape, " ", &member.name, "\n"]);
+            text.extend([member.of.msg_name(), &shape, " ", &member.field, "\n"]);
         }
         text.extend(self.constants.iter().map(|line| format!("{line}\n")));
         text
+    }
+}
+
+/// The name of a member in a type of ROS 2: lower case, with `_` before a capital behind a small letter. Members
+/// that would have one name are told apart by a number.
+fn field_name(written: &str, of: &LcmStruct) -> String {
+    let mut name = String::new();
+    let mut last = '_';
+    for letter in written.chars() {
+        if letter.is_ascii_uppercase() && (last.is_ascii_lowercase() || last.is_ascii_digit()) {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_lowercase());
+        last = letter;
+    }
+    let name = name.trim_start_matches(|first: char| !first.is_ascii_lowercase());
+    let name = if name.is_empty() { "member" } else { name };
+    let is_taken = |name: &str| of.members.iter().any(|other| other.field == name);
+    let numbered = (2..).map(|number| format!("{name}_{number}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered);
+    names.find(|name| !is_taken(name)).unwrap_or_default()
+}
+
+/// A whole number of a constant, decimal or hexadecimal.
+fn whole(value: &str) -> Option<usize> {
+    match value.strip_prefix("0x") {
+        Some(digits) => usize::from_str_radix(digits, 16).ok(),
+        None => value.parse().ok(),
     }
 }
 
@@ -159,28 +228,48 @@ struct LcmParser<'t> {
     words: Vec<LcmWord<'t>>,
     at: usize,
     package: String,
+    /// Constants of the struct that can be dimensions.
+    values: Vec<(String, usize)>,
 }
 
 impl<'t> LcmParser<'t> {
-    fn file(&mut self) -> Result<Vec<LcmStruct>, &'static str> {
-        let mut structs = Vec::new();
-        while self.at < self.words.len() {
-            match self.next() {
-                "package" => {
-                    // A type of ROS 2 has one word here.
-                    self.package = self.name()?.replace('.', "_");
-                    self.expect(";")?;
-                }
-                "struct" => structs.push(self.one_struct()?),
-                _ => return Err("begins neither a package nor a struct"),
+    /// A package, or a struct; an error has the name of the struct that it is in.
+    fn declaration(&mut self) -> Result<Option<LcmStruct>, (Option<String>, &'static str)> {
+        let unnamed = |why| (None, why);
+        match self.next() {
+            "package" => {
+                // A type of ROS 2 has one word here.
+                self.package = self.name().map_err(unnamed)?.replace('.', "_");
+                self.expect(";").map_err(unnamed)?;
+                Ok(None)
             }
+            "struct" => {
+                let name = self.name().and_then(|name| self.full(name)).map_err(unnamed)?;
+                let of = self.one_struct(name.clone());
+                of.map(Some).map_err(|why| (Some(name), why))
+            }
+            _ => Err((None, "begins neither a package nor a struct")),
         }
-        Ok(structs)
     }
 
-    fn one_struct(&mut self) -> Result<LcmStruct, &'static str> {
-        let name = self.name()?;
-        let name = self.full(name)?;
+    /// Passes over the rest of a struct; returns whether it has an end.
+    fn skip_struct(&mut self) -> bool {
+        while self.at < self.words.len() {
+            // Within a struct is no other one.
+            match self.peek() {
+                "struct" | "package" => return false,
+                "}" => {
+                    self.at += 1;
+                    return true;
+                }
+                _ => self.at += 1,
+            }
+        }
+        false
+    }
+
+    fn one_struct(&mut self, name: String) -> Result<LcmStruct, &'static str> {
+        self.values.clear();
         let mut of = LcmStruct { name, ..LcmStruct::default() };
         self.expect("{")?;
         while self.peek() != "}" {
@@ -207,11 +296,8 @@ impl<'t> LcmParser<'t> {
 
         loop {
             let name = self.name()?;
-            let is_lower = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
-            if !name.starts_with(|first: char| first.is_ascii_lowercase())
-                || !name.chars().all(|letter| is_lower(letter) || letter == '_')
-            {
-                return Err("has a name that is not in lower case, which a type of ROS 2 needs");
+            if name.contains(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_') {
+                return Err("has a name that is not of letters, digits and _");
             }
             if of.members.iter().any(|other| other.name == name) {
                 return Err("has the name of an earlier member");
@@ -219,6 +305,7 @@ impl<'t> LcmParser<'t> {
             let dimensions = self.dimensions(of)?;
             of.members.push(LcmMember {
                 name: name.to_owned(),
+                field: field_name(name, of),
                 of: member_type.clone(),
                 dimensions,
             });
@@ -243,11 +330,15 @@ impl<'t> LcmParser<'t> {
                 Err(_) if of.members.iter().any(|it| it.name == size && is_whole(it)) => {
                     LcmDimension::Member(size.to_owned())
                 }
-                Err(_) => {
-                    return Err(
-                        "has a dimension that is not a number or an earlier integer member",
-                    );
-                }
+                Err(_) => match self.values.iter().find(|(name, _)| name == size) {
+                    Some((_, 0)) => return Err("has a dimension of 0"),
+                    Some((_, count)) => LcmDimension::Fixed(*count, size.to_owned()),
+                    None => {
+                        return Err(
+                            "has a dimension that is not a number, a constant or an earlier integer member",
+                        );
+                    }
+                },
             });
             self.expect("]")?;
         }
@@ -260,9 +351,13 @@ impl<'t> LcmParser<'t> {
         let number = NUMBERS.iter().find(|(name, _)| *name == word);
         let (_, number) = number.ok_or("is a constant of a type that has none")?;
         loop {
-            let name = self.name()?.to_uppercase();
+            let written = self.name()?;
+            let name = written.to_uppercase();
             self.expect("=")?;
             let value = self.next();
+            if let Some(count) = whole(value) {
+                self.values.push((written.to_owned(), count));
+            }
             of.constants.push(format!("{} {name}={value}", number.name()));
             if self.next_is(";")? {
                 return Ok(());
@@ -346,7 +441,7 @@ mod tests {
     #[test]
     fn a_wrong_line_is_reported_with_file_and_number() {
         for (wrong, why) in [
-            ("struct a {\n double X;\n}", "lower case"),
+            ("struct a {\n double x-y;\n}", "letters, digits"),
             ("struct a {\n double x[n];\n}", "dimension"),
             ("struct a {\n double n; int8_t x[n];\n}", "dimension"),
             ("struct a {\n int8_t x[0];\n}", "dimension of 0"),
@@ -361,7 +456,38 @@ mod tests {
         }
 
         let mut types = LcmTypes::default();
-        types.add("own.lcm", "struct a { int8_t n; a more[n]; }").unwrap();
-        assert!(types.types().unwrap_err().to_string().contains("contains itself"));
+        types.add("own.lcm", "struct a { int8_t n; a more[2]; }").unwrap();
+        let why = types.types().unwrap().used("lcm/a").unwrap_err().to_string();
+        assert!(why.contains("contains itself"), "{why}");
+    }
+
+    #[test]
+    fn names_have_their_capitals_in_the_fingerprint_and_lower_case_in_the_definition() {
+        let mut types = LcmTypes::default();
+        let text = "struct s { double leftTrigger, ButtonA; int32_t nX; float _v[nX], V; }";
+        types.add("pad.lcm", text).unwrap();
+        let text = types.types().unwrap().text("lcm/s").unwrap();
+        let wanted = "float64 left_trigger\nfloat64 button_a\nint32 n_x\nfloat32[] v\nfloat32 v_2\n";
+        assert_eq!(text, wanted);
+    }
+
+    #[test]
+    fn a_constant_may_be_a_dimension_and_a_struct_hold_a_list_of_its_own() {
+        let mut types = LcmTypes::default();
+        let text = "struct tree_t { const int32_t W = 4, H = 0x2; int8_t grid[W][H]; int32_t n; tree_t b[n]; }";
+        types.add("tree.lcm", text).unwrap();
+        let text = types.types().unwrap().text("lcm/tree_t").unwrap();
+        assert!(text.starts_with("int8[8] grid\nint32 n\nlcm/msg/tree_t[] b\n"), "{text}");
+        crate::LcmCodec::new(&types, "lcm/tree_t").unwrap();
+    }
+
+    #[test]
+    fn only_what_is_used_must_be_usable() {
+        let mut types = LcmTypes::default();
+        let text = "struct bad_t { map<int> x; }\nstruct good_t { int8_t x; }\nstruct user_t { bad_t b; missing_t m; }";
+        types.add("some.lcm", text).unwrap();
+        crate::LcmCodec::new(&types, "lcm/good_t").unwrap();
+        let why = crate::LcmCodec::new(&types, "lcm/user_t").unwrap_err().to_string();
+        assert!(why.starts_with("some.lcm, line 1: "), "{why}");
     }
 }

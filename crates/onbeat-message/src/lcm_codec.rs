@@ -2,6 +2,7 @@
 //! big-endian, without padding. Texts have a length of 32 bits that counts a closing 0; arrays have
 //! none, since an earlier member is their length.
 
+use super::cdr::MOST_DEPTH;
 use super::definition::{Primitive, full_name};
 use super::error::MessageError;
 use super::lcm::{LcmDimension, LcmMember, LcmStruct, LcmType, LcmTypes};
@@ -26,6 +27,7 @@ impl LcmCodec {
     /// As [`LcmTypes::types`].
     pub fn new(types: &LcmTypes, name: &str) -> Result<Self, MessageError> {
         let name = full_name(name)?;
+        types.check(&name)?;
         types.types()?.used(&name)?;
         let fingerprint = recursive(types, &name, &mut Vec::new())?;
         Ok(Self { types: types.clone(), name, fingerprint })
@@ -47,7 +49,7 @@ impl LcmCodec {
             let type_name = self.name.clone();
             return Err(MessageError::Fingerprint { type_name, found, wanted: self.fingerprint });
         }
-        LcmReader { types: &self.types, bytes, at: FINGERPRINT_BYTES }.read(&self.name)
+        LcmReader { types: &self.types, bytes, at: FINGERPRINT_BYTES, depth: 0 }.read(&self.name)
     }
 
     /// Encodes a message.
@@ -113,11 +115,12 @@ fn mix_text(number: i64, text: &str) -> i64 {
 }
 
 /// Returns the number of elements of a member, by the members before it.
-fn count_of(member: &LcmMember, before: &[(String, Value)]) -> Option<usize> {
-    let one = |of: &LcmDimension| match of {
+fn count_of(of: &LcmStruct, member: &LcmMember, before: &[(String, Value)]) -> Option<usize> {
+    let one = |size: &LcmDimension| match size {
         LcmDimension::Fixed(count, _) => Some(*count),
         LcmDimension::Member(name) => {
-            before.iter().find(|(own, _)| own == name).and_then(|(_, value)| match value {
+            let field = &of.members.iter().find(|other| other.name == *name)?.field;
+            before.iter().find(|(own, _)| own == field).and_then(|(_, value)| match value {
                 Value::Int(count) => usize::try_from(*count).ok(),
                 _ => None,
             })
@@ -146,14 +149,25 @@ struct LcmReader<'b> {
     types: &'b LcmTypes,
     bytes: &'b [u8],
     at: usize,
+    depth: usize,
 }
 
 impl<'b> LcmReader<'b> {
     fn read(&mut self, name: &str) -> Result<Value, MessageError> {
+        self.depth += 1;
+        if self.depth > MOST_DEPTH {
+            return Err(MessageError::Deep { type_name: name.to_owned(), most: MOST_DEPTH });
+        }
+        let value = self.members(name);
+        self.depth -= 1;
+        value
+    }
+
+    fn members(&mut self, name: &str) -> Result<Value, MessageError> {
         let of = get(self.types, name)?;
         let mut values: Vec<(String, Value)> = Vec::with_capacity(of.members.len());
         for member in &of.members {
-            let value = match (&member.dimensions[..], count_of(member, &values)) {
+            let value = match (&member.dimensions[..], count_of(of, member, &values)) {
                 ([], _) => self.element(name, member)?,
                 // Each element has at least one byte: a wrong count does not reserve memory.
                 (_, Some(count)) if count <= self.bytes.len() - self.at => {
@@ -162,7 +176,7 @@ impl<'b> LcmReader<'b> {
                 }
                 _ => return Err(self.short(name, member)),
             };
-            values.push((member.name.clone(), value));
+            values.push((member.field.clone(), value));
         }
         Ok(Value::Message(values))
     }
@@ -224,13 +238,13 @@ fn put_struct(
     };
     for member in &of.members {
         let failed = || wrong(name, member);
-        let value = value.field(&member.name).ok_or_else(failed)?;
+        let value = value.field(&member.field).ok_or_else(failed)?;
         if member.dimensions.is_empty() {
             put(types, &member.of, value, bytes).ok_or_else(failed)??;
             continue;
         }
         let Value::List(values) = value else { return Err(failed()) };
-        if count_of(member, fields) != Some(values.len()) {
+        if count_of(of, member, fields) != Some(values.len()) {
             return Err(failed());
         }
         for value in values {

@@ -90,19 +90,22 @@ impl TypeSet {
     fn collect<'s>(
         &'s self,
         of: &'s Definition,
-        above: &mut Vec<&'s str>,
+        above: &mut Vec<(&'s str, bool)>,
         found: &mut BTreeSet<String>,
     ) -> Result<(), MessageError> {
-        if above.contains(&of.name.as_str()) {
-            return Err(MessageError::Circular { name: of.name.clone() });
-        }
-        above.push(&of.name);
         for field in &of.fields {
-            if let FieldType::Message(name) = &field.element {
-                self.collect(self.get(name, &of.name)?, above, found)?;
+            let FieldType::Message(name) = &field.element else { continue };
+            let inner = self.get(name, &of.name)?;
+            let is_list = matches!(field.shape, FieldShape::Sequence | FieldShape::Bounded(_));
+            above.push((&of.name, is_list));
+            match above.iter().position(|(other, _)| *other == inner.name) {
+                None => self.collect(inner, above, found)?,
+                // A list may be empty: LCM has such types, and ROS 2 has none.
+                Some(place) if above[place..].iter().any(|(_, is_list)| *is_list) => {}
+                Some(_) => return Err(MessageError::Circular { name: inner.name.clone() }),
             }
+            above.pop();
         }
-        above.pop();
         found.insert(of.name.clone());
         Ok(())
     }
@@ -182,6 +185,12 @@ impl TypeSet {
                 _ => 1,
             };
             let one = match &field.element {
+                // A list is empty.
+                FieldType::Message(_)
+                    if matches!(field.shape, FieldShape::Sequence | FieldShape::Bounded(_)) =>
+                {
+                    16
+                }
                 FieldType::Message(name) => {
                     self.definition(name).map_or(0, |inner| self.most_bytes(inner))
                 }
@@ -249,7 +258,26 @@ mod tests {
     fn undefined_and_circular_types_are_reported_by_name() {
         let why = |text| TypeSet::from_text("demo/A", text).unwrap_err().to_string();
         assert_eq!(why("B b\n"), "the type demo/msg/B is not defined; demo/msg/A uses it");
-        assert_eq!(why("B b\n===\nMSG: demo/B\nA[] a\n"), "the type demo/msg/A contains itself");
+        assert_eq!(why("B b\n===\nMSG: demo/B\nA a\n"), "the type demo/msg/A contains itself");
+        assert_eq!(why("A[2] a\n"), "the type demo/msg/A contains itself");
+    }
+
+    /// ROS 2 has no such types; LCM has.
+    #[test]
+    fn a_list_may_hold_its_own_type_up_to_a_depth() {
+        let types = TypeSet::from_text("demo/Tree", "int32 n\nTree[] branches\n").unwrap();
+        let mut tree = types.default_value("demo/Tree").unwrap();
+        for _ in 0..50 {
+            let mut above = types.default_value("demo/Tree").unwrap();
+            above.set("branches", Value::List(vec![tree.clone(), tree.clone()][..1].to_vec()));
+            tree = above;
+        }
+        let bytes = types.encode("demo/Tree", &tree).unwrap();
+        assert_eq!(types.value("demo/Tree", &bytes).unwrap(), tree);
+
+        let deep: Vec<u8> = [0, 1, 0, 0].into_iter().chain([0, 0, 0, 0, 1, 0, 0, 0].repeat(100_000)).collect();
+        let why = types.value("demo/Tree", &deep).unwrap_err().to_string();
+        assert!(why.contains("nested more than"), "{why}");
     }
 
     #[test]

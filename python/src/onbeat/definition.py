@@ -25,6 +25,10 @@ _NUMBERS = {
 _HEADER_BYTES = 4
 
 
+#: What a definition that anyone may have written can ask for: fields after all inner messages are written out, and depth.
+_MOST_FIELDS, _MOST_DEPTH = 20_000, 64
+
+
 class TypeMismatch(OnbeatError):
     """The type of a channel cannot be read as it was asked for."""
 
@@ -33,7 +37,7 @@ class TypeMismatch(OnbeatError):
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a message: `kind` is a number, `string`, or the name of a message."""
+    """A field of a message: `kind` is a number, `string`, `wstring`, or the name of a message."""
 
     name: str
     kind: str
@@ -42,13 +46,43 @@ class Field:
 
 
 def parse(name: str, text: str) -> dict[str, list[Field]]:
-    """Returns the fields of the type `name` and of all types behind it in the text of a schema."""
-    parts = re.split(r"^={3,}\nMSG: *(.+)\n", text, flags=re.MULTILINE)
+    """Returns the fields of the type `name` and of all types behind it in the text of a schema.
+
+    Raises `TypeMismatch` for a type that is not defined, that contains itself, or has more than 20,000 fields.
+    """
+    parts = re.split(r"^={3,}[ \t]*\r?\nMSG: *(.+)\n", text, flags=re.MULTILINE)
     types = {name: _fields(name, parts[0])}
     for other, definition in zip(parts[1::2], parts[2::2], strict=True):
         full = _full_name(other.strip(), name)
         types[full] = _fields(full, definition)
+    check(types, name)
     return types
+
+
+def check(types: dict[str, list[Field]], name: str) -> None:
+    """Raises `TypeMismatch` for a type that is not complete, or larger than any message's."""
+    sizes: dict[str, int] = {}
+
+    def size(of: str, above: tuple[str, ...]) -> int:
+        if of in above:
+            raise TypeMismatch(f"the type {of} contains itself")
+        if of not in types:
+            raise TypeMismatch(f"the type {of} is not defined in the schema of the channel")
+        if len(above) > _MOST_DEPTH:
+            raise TypeMismatch(f"the type {name} is nested more than {_MOST_DEPTH} times")
+        if of not in sizes:
+            inner = [field.kind for field in types[of] if not is_plain(field.kind)]
+            sizes[of] = len(types[of]) - len(inner) + sum(size(kind, (*above, of)) for kind in inner)
+            if sizes[of] > _MOST_FIELDS:
+                raise TypeMismatch(f"the type {of} has more than {_MOST_FIELDS} fields")
+        return sizes[of]
+
+    size(name, ())
+
+
+def is_plain(kind: str) -> bool:
+    """Returns whether a kind is a number or a text."""
+    return kind in _NUMBERS or kind in ("string", "wstring")
 
 
 def _full_name(name: str, user: str) -> str:
@@ -59,18 +93,21 @@ def _full_name(name: str, user: str) -> str:
 
 def _fields(of: str, text: str) -> list[Field]:
     fields = []
-    for line in text.splitlines():
-        match = re.match(r"\s*([\w/]+(?:<=\d+)?)(\[[^\]]*\])?\s+([a-z]\w*)\b(?!\s*=)", line)
-        if not match:
+    for number, line in enumerate(text.splitlines(), 1):
+        code = line.split("#")[0].strip()
+        if not code or re.match(r"[\w/]+(?:<=\d+)?\s+[A-Za-z]\w*\s*=", code):
             continue
+        match = re.match(r"([\w/]+(?:<=\d+)?)(\[[^\]]*\])?\s+([A-Za-z]\w*)\b", code)
+        if not match:
+            raise TypeMismatch(f"{of}, line {number}: `{code}` is not a field")
         kind, several, name = match.groups()
         kind = kind.split("<=")[0]
-        if kind not in _NUMBERS and kind != "string":
+        if not is_plain(kind):
             kind = _full_name(kind, of)
         count = None
         if several is not None:
-            number = several[1:-1]
-            count = int(number) if number.isdigit() else -1
+            number_of = several[1:-1].strip()
+            count = int(number_of) if number_of.isdigit() else -1
         fields.append(Field(name, kind, count))
     return fields
 
@@ -97,6 +134,8 @@ class Layout:
         if self._at + _HEADER_BYTES > len(message):
             raise TypeMismatch(f"{name}: the message of {len(message)} bytes is not complete")
         self.bytes = len(message)
+        #: Bytes up to the end of the last field.
+        self.end = self._at + _HEADER_BYTES
         self.dtype = np.dtype(
             {
                 "names": self._names,
@@ -122,7 +161,11 @@ class Layout:
         at = self._at + _HEADER_BYTES
         self._counts.append(at)
         self._at += 4
-        return int.from_bytes(self._message[at : at + 4], "little")
+        count = int.from_bytes(self._message[at : at + 4], "little")
+        # Each element has a byte at least.
+        if count > len(self._message):
+            raise TypeMismatch(f"a list or text of {count} elements in a message of {len(self._message)} bytes")
+        return count
 
     def _message_fields(self, name: str, prefix: str) -> None:
         fields = self._types.get(name)

@@ -1,4 +1,4 @@
-"""Reads logs: MCAP files that `onbeat message record` and `onbeat robot run --log` write, and those of ROS 2.
+"""Reads logs: MCAP files, bags of ROS 2 (SQLite or MCAP) and of ROS 1, and logs of LCM.
 
     import onbeat
 
@@ -6,59 +6,91 @@
     cycles = log["walker/cycle"]
     cycles["actual_rad"]            # cycles x joints, rad
     cycles.at_ns                    # release of each cycle, CLOCK_MONOTONIC
-    log.account                     # received and lost records of each channel
+    log.account                     # received, lost, damaged and not decoded records of each channel
 
-A log whose writer was killed is read up to its last complete chunk. A million messages take about a second.
+Every record of the file is in the result, or counted in `account` with the reason; what is missing is warned of as well. A log
+whose writer was killed is read up to its last complete chunk. A million messages take about a second.
 """
 
 import json
+import re
+import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
 import numpy as np
 
-from .definition import Layout, parse
-from .errors import OnbeatError
+from . import _columns, _decode
+from ._mcap import MAGIC, MESSAGE_HEAD, McapReader
+from ._raw import LogError, RawChannel, RawLog
+from .definition import Layout, TypeMismatch
 from .ring import Batch
 
-_MAGIC = b"\x89MCAP0\r\n"
-_FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _NOTE = 0x02, 0x03, 0x04, 0x05, 0x06, 0x0C
-#: Bytes of a record before its content: kind and length.
-_HEAD = 9
-#: A message before its payload.
-_MESSAGE_HEAD = np.dtype([("kind", "u1"), ("length", "<u8"), ("channel", "<u2"), ("number", "<u4"), ("times", "<u8", 2)])
-#: Longest chunk, decompressed, and what one compressed byte of LZ4 can stand for.
-_MOST_CHUNK = 256 << 20
-_LZ4_RATIO, _LZ4_MORE = 255, 1 << 16
-#: Bytes that two messages of a channel have in common.
-_SAME = 11
+__all__ = ["ChannelInfo", "Log", "LogError", "LogWarning", "LoggedChannel", "channels", "load"]
 
 
-class LogError(OnbeatError):
-    """A file is not a log, or cannot be read."""
-
-    code = "onbeat:log"
+class LogWarning(UserWarning):
+    """Some records of a log are missing, or were not decoded."""
 
 
 class LoggedChannel(Batch):
     """All records of a channel in a log, as numpy arrays: `channel["field"]` has a row for each record.
 
-    `at_ns` are the times of the records by CLOCK_MONOTONIC if onbeat wrote the log, else as `utc_ns`: ns since 1970. A field
-    whose length varies from record to record is an array of arrays.
+    `at_ns` are the times of the records by CLOCK_MONOTONIC if onbeat wrote the log, else as `utc_ns`: ns since 1970; records
+    are in the order of their times. A field whose length varies from record to record is an array of arrays. Elements of a
+    list of messages have one field for all: `transforms.header.frame_id` has an array for each record. Texts are `bytes`.
     """
 
     utc_ns: np.ndarray
     type: str
-    _varying: dict[str, np.ndarray]
+    encoding: str
+    #: Number of the channel in the file, for each record: several writers of a topic are merged.
+    sources: np.ndarray
+    #: Why the records were not decoded; empty if they were. Then they have the field `payload`, the bytes.
+    why: str
+    _columns: dict
+    _payloads: "_Payloads"
+    _one: object
 
-    def __getitem__(self, field: str) -> np.ndarray:
-        return self._varying[field] if field in self._varying else super().__getitem__(field)
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name in self._columns:
+            column = self._columns[name]
+            if isinstance(column, _columns.Column):
+                column = self._columns[name] = column.array()
+            return column
+        indexed = re.fullmatch(r"(.+?)\[(\d+)\](.*)", name)
+        if indexed and indexed[1] + indexed[3] in self._columns:
+            return self._element(indexed[1] + indexed[3], int(indexed[2]))
+        names = ", ".join(self.fields or ["none"])
+        raise KeyError(f"the message has no field {name!r}; it has {names}")
+
+    def _element(self, name: str, place: int) -> np.ndarray:
+        lists = self[name]
+        short = sum(len(one) <= place for one in lists)
+        if short:
+            raise KeyError(f"{short} of {len(lists)} records have no element {place} of {name!r}; channel[{name!r}] has all")
+        return np.array([one[place] for one in lists]) if lists.dtype == object else lists[:, place]
 
     @property
     def fields(self) -> tuple[str, ...]:
         """Names of the fields."""
-        return (*super().fields, *self._varying)
+        return tuple(self._columns)
+
+    def payload(self, row: int) -> bytes:
+        """Returns the bytes of a record."""
+        return self._payloads[row]
+
+    def message(self, row: int) -> dict:
+        """Returns a record as a dict, with dicts and lists within it. Raises `LogError` if it is not decoded."""
+        if self.why:
+            raise LogError(f"the records are not decoded: {self.why}")
+        return self._one(self._payloads[row])
+
+    def messages(self) -> Iterator[dict]:
+        """Yields each record as a dict."""
+        return (self.message(row) for row in range(len(self)))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Returns all fields, and `number` and `at_ns`, as a dict of arrays."""
@@ -68,13 +100,15 @@ class LoggedChannel(Batch):
 class Log(dict[str, LoggedChannel]):
     """The channels of a log by name.
 
-    `account` has the number of records received and lost for each channel, `gaps` each loss; both are empty for a log that
-    onbeat did not write. `is_complete` is False if the writer was killed.
+    `account` has for each channel the records `received` and `lost` while onbeat recorded, those `damaged` in the file, and
+    those `not_decoded` with the `reason`; `gaps` has each loss. `is_complete` is False if the writer was killed; `damage` has
+    a sentence for each damaged place.
     """
 
-    account: dict[str, dict[str, int]]
+    account: dict[str, dict]
     gaps: list[dict[str, str]]
     is_complete: bool
+    damage: list[str]
 
     def save_mat(self, path: str | PathLike) -> None:
         """Writes a MAT file (version 5) with a struct for each channel, for MATLAB and Octave. Needs scipy."""
@@ -86,251 +120,285 @@ class Log(dict[str, LoggedChannel]):
         savemat(path, plain, long_field_names=True, do_compression=True)
 
 
-def load(path: str | PathLike, channels: list[str] | None = None) -> Log:
-    """Reads a log, all channels or only these. Raises `LogError` if the file is not a log."""
-    path = Path(path)
+@dataclass(frozen=True)
+class ChannelInfo:
+    """What a log says about a channel."""
+
+    topic: str
+    type: str
+    encoding: str
+    records: int
+    #: Why its records are not decoded; empty if they are.
+    why: str
+
+
+def load(
+    path: str | PathLike,
+    channels: list[str] | str | None = None,
+    *,
+    damaged: str = "raise",
+    types: list[str | PathLike] | str | PathLike | None = None,
+) -> Log:
+    """Reads a log, all channels or only these.
+
+    `path` is an `.mcap` file, the folder of a ROS 2 bag or its `.db3` file, a ROS 1 `.bag`, or an `.lcmlog`. Raises `LogError`
+    if it is none, or damaged; with `damaged="skip"` the sound part is read, and the rest counted in `account`. `types` are
+    `.msg` files, `PACKAGE/msg/Name.msg`, or folders of them, for bags without definitions (ROS 2 Humble and earlier, SQLite).
+    """
+    if damaged not in ("raise", "skip"):
+        raise ValueError(f'damaged is "raise" or "skip", not {damaged!r}')
+    wanted = [channels] if isinstance(channels, str) else channels
+    raw = _raw(Path(path), None if wanted is None else set(wanted), damaged == "skip")
+    known = {channel.topic for channel in raw.channels}
+    for topic in wanted or []:
+        if topic not in known:
+            raise LogError(f"{path} has no channel {topic}; it has {', '.join(sorted(known)) or 'none'}")
+    return _Loading(raw, damaged == "skip", _decode.definitions(types)).log()
+
+
+def channels(path: str | PathLike) -> list[ChannelInfo]:
+    """Returns what a log has: topic, type, encoding and number of records of each channel."""
+    raw = _raw(Path(path), None, True)
+    found = []
+    for channel in raw.channels:
+        decoder, why = _decode.decoder(channel, {})
+        records = sum(map(len, channel.rows)) + len(channel.payloads)
+        found.append(ChannelInfo(channel.topic, channel.schema.name, channel.encoding, records, "" if decoder else why))
+    return found
+
+
+def _raw(path: Path, wanted: set[str] | None, skips: bool) -> RawLog:
+    """Reads a file in the format that its first bytes name."""
+    from . import _bags
+
+    if path.is_dir():
+        return _bags.folder(path, lambda file: _raw(file, wanted, skips), wanted, skips)
     try:
         data = np.memmap(path, dtype="u1", mode="r") if path.stat().st_size else np.empty(0, "u1")
     except OSError as why:
         raise LogError(f"cannot read {path}: {why.strerror}") from None
-    if data[: len(_MAGIC)].tobytes() != _MAGIC:
-        raise LogError(f"{path} is not an MCAP file")
+    begin = data[:64].tobytes()
     try:
-        return _Reader(path, data, channels).log()
+        if begin.startswith(MAGIC):
+            return McapReader(path, data, wanted, skips).read()
+        if begin.startswith(_bags.SQLITE):
+            return _bags.sqlite(path, wanted, skips)
+        if begin.startswith(_bags.ROSBAG):
+            return _bags.rosbag(path, data, wanted, skips)
+        if begin.startswith(_bags.LCM):
+            return _bags.lcm(path, data, wanted, skips)
+        if begin.startswith(_bags.ZSTD):
+            return _bags.unpacked(path, lambda file: _raw(file, wanted, skips))
     except (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError) as why:
         raise LogError(f"{path} is damaged: {why or type(why).__name__}") from why
+    if path.suffix == ".lcmlog" and skips and len(data):
+        return _bags.lcm(path, data, wanted, skips)
+    raise LogError(f"{path} is not a log: it begins as none of MCAP, a ROS 2 bag (SQLite), a ROS 1 bag and an LCM log")
 
 
 def _word(name: str) -> str:
     """A name that MATLAB allows for a field."""
-    return "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name)
+    word = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name).lstrip("_")
+    return word if word[:1].isalpha() else "c" + word
 
 
-class _Reader:
-    """Reads records in the order of the file."""
+class _Payloads:
+    """Payloads of records: rows of matrices with a head before each, or pieces of an array."""
 
-    def __init__(self, path: Path, data: np.ndarray, wanted: list[str] | None):
-        self._path = path
-        self._data = data
-        self._wanted = wanted
-        self._schemas: dict[int, tuple[str, str]] = {}
-        #: Topic, schema, texts.
-        self._channels: dict[int, tuple[str, int, dict[str, str]]] = {}
-        #: Matrices of bytes, a row for each message with its head.
-        self._parts: dict[int, list[np.ndarray]] = {}
+    def __init__(self, channel: RawChannel):
+        if channel.rows:
+            flat = [rows.reshape(-1) for rows in channel.rows]
+            self.data = flat[0] if len(flat) == 1 else np.concatenate(flat)
+            lengths = np.concatenate([np.full(len(rows), rows.shape[1], "i8") for rows in channel.rows])
+            self.ends = np.cumsum(lengths)
+            self.begins = self.ends - lengths + MESSAGE_HEAD.itemsize
+            self.head = MESSAGE_HEAD.itemsize
+            heads = [rows[:, : self.head].copy().view(MESSAGE_HEAD)[:, 0] for rows in channel.rows]
+            head = np.concatenate(heads)
+            self.numbers, self.times = _whole_numbers(head["number"]), head["times"][:, 0].copy()
+        else:
+            self.data = np.frombuffer(b"".join(channel.payloads), "u1")
+            lengths = np.array([len(payload) for payload in channel.payloads], "i8")
+            self.ends = np.cumsum(lengths)
+            self.begins = self.ends - lengths
+            self.head = 0
+            self.numbers, self.times = np.array(channel.numbers, "u8"), np.array(channel.times, "u8")
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    def __getitem__(self, row: int) -> bytes:
+        return self.data[self.begins[row] : self.ends[row]].tobytes()
+
+    def taken(self, order: np.ndarray) -> None:
+        """Brings the records into another order, or keeps some of them."""
+        self.begins, self.ends = self.begins[order], self.ends[order]
+        self.numbers, self.times = self.numbers[order], self.times[order]
+        self.head = -1
+
+    def matrix(self) -> np.ndarray | None:
+        """A row for each record with its head, if all have one length and the order of the file."""
+        wide = int(self.ends[0] - self.begins[0]) + self.head if len(self) and self.head >= 0 else 0
+        if wide <= 0 or len(self.data) != wide * len(self) or (self.ends - self.begins != wide - self.head).any():
+            return None
+        return np.ascontiguousarray(self.data).reshape(-1, wide)
+
+
+def _whole_numbers(low: np.ndarray) -> np.ndarray:
+    """The file has the low 32 bits."""
+    numbers = low.astype("u8")
+    back = low[1:] < low[:-1]
+    # A counter that is not one, such as that of a log of others, goes back often or by little.
+    wraps = back & (low[:-1].astype("i8") - low[1:].astype("i8") > 1 << 31)
+    numbers[1:] += np.cumsum(wraps, dtype="u8") << np.uint64(32)
+    return numbers
+
+
+class _Loading:
+    """Decodes the channels of a log, and accounts for their records."""
+
+    def __init__(self, raw: RawLog, skips: bool, types: dict[str, str]):
+        self._raw, self._skips, self._types = raw, skips, types
         self._log = Log()
-        self._log.account, self._log.gaps, self._log.is_complete = {}, [], False
+        self._log.account = {topic: dict(of) for topic, of in raw.account.items()}
+        self._log.gaps, self._log.is_complete, self._log.damage = raw.gaps, raw.is_complete, raw.damage
+        self._missing: list[str] = []
 
     def log(self) -> Log:
-        at = len(_MAGIC)
-        while (record := _record(self._data, at)) is not None:
-            kind, content = record
-            if kind == _CHUNK:
-                self._scan(self._decompressed(content))
-            elif kind == _MESSAGE:
-                # A log without chunks is one chunk.
-                at = self._messages(self._data, at)
-                continue
-            elif kind == _FOOTER:
-                self._log.is_complete = True
-                break
-            else:
-                self._define(kind, content)
-            at += _HEAD + len(content)
-        for channel in self._channels:
-            self._add(channel)
+        for topic, count in self._raw.damaged.items():
+            self._note(topic, "damaged", count, "")
+        for channel in self._raw.channels:
+            if channel.is_wanted:
+                self._add(channel)
+        self._missing += [f"damage: {why}" for why in self._raw.damage[:3]]
+        if len(self._raw.damage) > 3:
+            self._missing.append(f"{len(self._raw.damage) - 3} more damaged places")
+        if self._raw.cut:
+            self._missing.append(self._raw.cut)
+        if self._missing:
+            warnings.warn(f"{self._raw.path}: {'; '.join(self._missing)}", LogWarning, stacklevel=4)
         return self._log
 
-    def _scan(self, chunk: np.ndarray) -> None:
-        at = 0
-        while (record := _record(chunk, at)) is not None:
-            kind, content = record
-            if kind == _MESSAGE:
-                at = self._messages(chunk, at)
-                continue
-            self._define(kind, content)
-            at += _HEAD + len(content)
+    def _note(self, topic: str, what: str, count: int, why: str) -> None:
+        of = self._log.account.setdefault(topic, {})
+        of[what] = of.get(what, 0) + count
+        if why:
+            of["reason"] = why
+        words = {"damaged": "damaged and left out", "not_decoded": "not decoded, only as bytes"}[what]
+        self._missing.append(f"{count} of {topic} {words}" + (f" ({why})" if why else ""))
 
-    def _messages(self, data: np.ndarray, at: int) -> int:
-        """Takes consecutive messages of one channel and one length; returns where they end."""
-        wide = _HEAD + _length(data, at)
-        if wide < _MESSAGE_HEAD.itemsize:
-            raise LogError(f"{self._path}: the message at byte {at} is shorter than its head")
-        end, look = at + wide, 16
-        while end + wide <= len(data):
-            count = min((len(data) - end) // wide, look)
-            rows = data[end : end + count * wide].reshape(count, wide)
-            same = (rows[:, :_SAME] == data[at : at + _SAME]).all(axis=1)
-            matching = count if same.all() else int(np.argmin(same))
-            end += matching * wide
-            look *= 2
-            if matching < count:
-                break
-        channel = int.from_bytes(data[at + _HEAD : at + _SAME].tobytes(), "little")
-        self._parts.setdefault(channel, []).append(data[at:end].reshape(-1, wide))
-        return end
+    def _add(self, channel: RawChannel) -> None:
+        payloads = _Payloads(channel)
+        if (payloads.times[1:] < payloads.times[:-1]).any():
+            payloads.taken(np.argsort(payloads.times, kind="stable"))
+        decoder, why = _decode.decoder(channel, self._types)
+        found, why = self._decoded(channel, decoder, payloads, why)
 
-    def _define(self, kind: int, content: np.ndarray) -> None:
-        if kind == _SCHEMA:
-            texts = _Texts(content, 2)
-            name, encoding = texts.text(), texts.text()
-            self._schemas[_u16(content, 0)] = (name, texts.text() if encoding == "ros2msg" else "")
-        elif kind == _CHANNEL:
-            texts = _Texts(content, 4)
-            topic, encoding = texts.text(), texts.text()
-            is_wanted = encoding == "cdr" and (self._wanted is None or topic in self._wanted)
-            if is_wanted and _u16(content, 2) in self._schemas:
-                self._channels[_u16(content, 0)] = (topic, _u16(content, 2), texts.pairs())
-        elif kind == _NOTE:
-            texts = _Texts(content, 0)
-            name, pairs = texts.text(), texts.pairs()
-            if name == "onbeat:account":
-                counts = {name: int(pairs[name]) for name in ("received", "lost", "gaps")}
-                self._log.account[pairs["channel"]] = counts
-            elif name == "onbeat:lost":
-                self._log.gaps.append(pairs)
+        lost = self._log.account.get(channel.topic, {}).get("lost", 0)
+        offset = channel.texts.get("onbeat:utc_offset_ns", "0")
+        offset = int(offset) if offset.isdigit() else 0
+        at_ns = payloads.times - np.uint64(offset)
+        records = found if isinstance(found, np.ndarray) else np.empty(len(payloads), np.dtype([]))
+        logged = LoggedChannel(payloads.numbers, at_ns, records, lost, _description(channel))
+        logged.utc_ns, logged.type, logged.encoding = payloads.times, channel.schema.name, channel.encoding
+        logged.sources = np.full(len(payloads), channel.id, "u2")
+        logged.why, logged._payloads, logged._one = why, payloads, decoder.one if decoder else None
+        if isinstance(found, np.ndarray):
+            logged._columns = {name: found[name] for name in found.dtype.names or ()}
+        else:
+            logged._columns = found
+        self._keep(channel, logged)
 
-    def _decompressed(self, content: np.ndarray) -> np.ndarray:
-        size = int.from_bytes(content[16:24].tobytes(), "little")
-        texts = _Texts(content, 28)
-        compression = texts.text()
-        data = content[texts.at + 8 :]
-        if compression == "":
-            return data
-        if compression not in ("lz4", "zstd"):
-            raise LogError(f"{self._path}: the compression {compression!r} is not known; lz4 and zstd are")
-        # Neither the chunk's claim nor that of the compressed frame is believed.
-        most = min(_MOST_CHUNK, len(data) * _LZ4_RATIO + _LZ4_MORE if compression == "lz4" else _MOST_CHUNK)
-        if size > most:
-            raise LogError(f"{self._path}: a chunk of {len(data)} bytes claims {size} bytes; at most {most} are read")
-        try:
-            if compression == "lz4":
-                import lz4.frame
+    def _decoded(self, channel: RawChannel, decoder, payloads: "_Payloads", why: str):
+        if decoder is not None:
+            found = _fast(decoder, payloads)
+            if found is not None:
+                return found, ""
+            columns, good, why = decoder.columns(payloads)
+            bad = np.flatnonzero(~good)
+            if not len(bad):
+                return columns, ""
+            if len(bad) < len(good):
+                if not self._skips:
+                    sentence = f"record {bad[0] + 1} of {len(good)} of {channel.topic} is not a {channel.schema.name}: {why}"
+                    raise LogError(f"{self._raw.path} is damaged: {sentence}; `damaged='skip'` loads the others, and counts")
+                kept = np.flatnonzero(good)
+                payloads.taken(kept)
+                self._note(channel.topic, "damaged", len(bad), why)
+                return {name: column.take(kept) for name, column in columns.items()}, ""
+        if len(payloads):
+            self._note(channel.topic, "not_decoded", len(payloads), why)
+        raw = np.empty(len(payloads), object)
+        raw[:] = [payloads[row] for row in range(len(payloads))]
+        return {"payload": raw}, why
 
-                whole = lz4.frame.LZ4FrameDecompressor().decompress(data.tobytes(), max_length=size)
-            else:
-                import zstandard
-
-                decompressor = zstandard.ZstdDecompressor(max_window_size=_MOST_CHUNK)
-                try:
-                    whole = decompressor.stream_reader(data.tobytes()).read(size)
-                except zstandard.ZstdError as why:
-                    raise LogError(f"{self._path}: a chunk cannot be decompressed: {why}") from None
-            return np.frombuffer(whole, "u1")
-        except ImportError as why:
-            raise LogError(f"{self._path} needs the package {why.name}; install it by pip") from None
-
-    def _add(self, id_: int) -> None:
-        topic, schema, texts = self._channels[id_]
-        name, text = self._schemas[schema]
-        parts = self._parts.get(id_, [])
-        types = parse(name, text)
-        groups: list[np.ndarray] = []
-        for rows in _joined(parts):
-            groups.extend(_records(types, name, rows))
-
-        heads = [rows[:, : _MESSAGE_HEAD.itemsize].copy().view(_MESSAGE_HEAD)[:, 0] for rows in _joined(parts)]
-        head = np.concatenate(heads) if heads else np.empty(0, _MESSAGE_HEAD)
-        numbers = head["number"].astype("u8")
-        # The file has the low 32 bits.
-        numbers[1:] += np.cumsum(numbers[1:] < numbers[:-1], dtype="u8") << np.uint64(32)
-        utc_ns = head["times"][:, 0].copy()
-        offset = int(texts.get("onbeat:utc_offset_ns", "0"))
-        description = json.loads(texts.get("onbeat:description") or "{}")
-
-        lost = self._log.account.get(topic, {}).get("lost", 0)
-        records, varying = _merged(groups)
-        logged = LoggedChannel(numbers, utc_ns - np.uint64(offset), records, lost, description)
-        logged.utc_ns, logged.type, logged._varying = utc_ns, name, varying
-        self._log[topic] = logged
+    def _keep(self, channel: RawChannel, logged: LoggedChannel) -> None:
+        other = self._log.get(channel.topic)
+        if other is None:
+            self._log[channel.topic] = logged
+        elif (other.type, other.encoding, other.fields, other.why) == (logged.type, logged.encoding, logged.fields, logged.why):
+            self._log[channel.topic] = _together(other, logged)
+        elif not len(other):
+            self._log[channel.topic] = logged
+        elif len(logged):
+            self._log[f"{channel.topic} [{channel.id}]"] = logged
 
 
-def _joined(parts: list[np.ndarray]) -> Iterator[np.ndarray]:
-    """Joins neighbours of the same length."""
-    begin = 0
-    for place in range(1, len(parts) + 1):
-        if place == len(parts) or parts[place].shape[1] != parts[begin].shape[1]:
-            yield parts[begin] if place == begin + 1 else np.concatenate(parts[begin:place])
-            begin = place
+def _description(channel: RawChannel) -> dict:
+    try:
+        found = json.loads(channel.texts.get("onbeat:description") or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
-def _records(types: dict, name: str, rows: np.ndarray) -> Iterator[np.ndarray]:
-    """Yields records of consecutive messages with the same layout."""
-    payload_at = _MESSAGE_HEAD.itemsize
-    while len(rows):
-        layout = Layout(types, name, rows[0, payload_at:].tobytes())
-        fits = layout.fits(rows[:, payload_at:])
-        kept = len(rows) if fits.all() else int(np.argmin(fits))
-        fields = layout.dtype.fields or {}
-        dtype = np.dtype(
-            {
-                "names": list(fields),
-                "formats": [format_ for format_, *_ in fields.values()],
-                "offsets": [at + payload_at for _, at, *_ in fields.values()],
-                "itemsize": rows.shape[1],
-            }
-        )
-        yield np.ascontiguousarray(rows[:kept]).view(dtype)[:, 0]
-        rows = rows[kept:]
-
-
-def _merged(groups: list[np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Returns records with one layout, and the fields that vary from record to record."""
-    if not groups:
-        return np.empty(0, np.dtype([])), {}
-    if len(groups) == 1 or all(group.dtype == groups[0].dtype for group in groups):
-        return (groups[0] if len(groups) == 1 else np.concatenate(groups)), {}
-
-    names = [name for name in groups[0].dtype.names if all(name in group.dtype.names for group in groups)]
-    steady = [name for name in names if len({group.dtype[name] for group in groups}) == 1]
-    records = np.empty(sum(map(len, groups)), [(name, groups[0].dtype[name]) for name in steady])
-    for name in steady:
-        records[name] = np.concatenate([group[name] for group in groups])
-
-    varying = {}
-    for name in names:
-        if name not in steady:
-            values = [value for group in groups for value in group[name]]
-            varying[name] = np.empty(len(values), object)
-            varying[name][:] = values
-    return records, varying
-
-
-class _Texts:
-    """Reads texts one after the other, each with its length."""
-
-    def __init__(self, content: np.ndarray, at: int):
-        self._content = content
-        self.at = at
-
-    def _bytes(self) -> bytes:
-        length = int.from_bytes(self._content[self.at : self.at + 4].tobytes(), "little")
-        self.at += 4 + length
-        return self._content[self.at - length : self.at].tobytes()
-
-    def text(self) -> str:
-        return self._bytes().decode(errors="replace")
-
-    def pairs(self) -> dict[str, str]:
-        inner = _Texts(np.frombuffer(self._bytes(), "u1"), 0)
-        found = {}
-        while inner.at < len(inner._content):
-            name = inner.text()
-            found[name] = inner.text()
-        return found
-
-
-def _u16(content: np.ndarray, at: int) -> int:
-    return int.from_bytes(content[at : at + 2].tobytes(), "little")
-
-
-def _length(data: np.ndarray, at: int) -> int:
-    return int.from_bytes(data[at + 1 : at + _HEAD].tobytes(), "little")
-
-
-def _record(data: np.ndarray, at: int) -> tuple[int, np.ndarray] | None:
-    """Returns kind and content of a record; None at the end, or where a writer was killed."""
-    if at + _HEAD > len(data):
+def _fast(decoder, payloads: _Payloads) -> np.ndarray | None:
+    """Returns all records as one structured array where their lists and texts have one length each."""
+    rows = payloads.matrix()
+    if rows is None or not getattr(decoder, "is_flat", False):
         return None
-    end = at + _HEAD + _length(data, at)
-    return (int(data[at]), data[at + _HEAD : end]) if end <= len(data) else None
+    head = payloads.head
+    try:
+        layout = Layout(decoder.types, decoder.name, rows[0, head:].tobytes())
+    except (TypeMismatch, ValueError):
+        return None
+    if not layout.fits(rows[:, head:]).all() or layout.end > rows.shape[1] - head:
+        return None
+    fields = layout.dtype.fields or {}
+    dtype = np.dtype(
+        {
+            "names": list(fields),
+            "formats": [format_ for format_, *_ in fields.values()],
+            "offsets": [at + head for _, at, *_ in fields.values()],
+            "itemsize": rows.shape[1],
+        }
+    )
+    return rows.view(dtype)[:, 0]
+
+
+def _together(first: LoggedChannel, second: LoggedChannel) -> LoggedChannel:
+    """Merges the records of two writers of a topic in the order of their times."""
+    order = np.argsort(np.concatenate([first.utc_ns, second.utc_ns]), kind="stable")
+
+    def both(name: str) -> np.ndarray:
+        return np.concatenate([getattr(first, name), getattr(second, name)])[order]
+
+    merged = LoggedChannel(both("numbers"), both("at_ns"), np.empty(len(order), np.dtype([])), first.lost, first.description)
+    for name in ("utc_ns", "sources"):
+        setattr(merged, name, both(name))
+    merged.type, merged.encoding, merged.why, merged._one = first.type, first.encoding, first.why, first._one
+    merged._columns = {name: _merged(first[name], second[name])[order] for name in first.fields}
+    payloads = [*(first.payload(row) for row in range(len(first))), *(second.payload(row) for row in range(len(second)))]
+    merged._payloads = [payloads[row] for row in order]
+    return merged
+
+
+def _merged(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    if first.shape[1:] == second.shape[1:] and first.dtype.kind == second.dtype.kind:
+        return np.concatenate([first, second])
+    rows = np.empty(len(first) + len(second), object)
+    for row, value in enumerate([*first, *second]):
+        rows[row] = value
+    return rows
+
+

@@ -1,8 +1,9 @@
-//! Logs of channels: recording and playing them.
+//! Logs of channels: recording, playing, listing and converting them.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use onbeat::report::table::{Column, Row, Table};
 use onbeat::report::units::{count, listed, spoken, time_ns};
 use serde_json::{Value, json};
 
@@ -12,9 +13,14 @@ use super::gateway::Gateway;
 use super::message_files::only_lcm_texts;
 use super::transport::{bytes_of_mib, refused_peers};
 use super::{ExitVerdict, Failure, show};
-use crate::cli_message::{From, LogCompression, PlayOptions, RecordOptions};
+use crate::cli_message::{ConvertOptions, From, LogCompression, PlayOptions, RecordOptions};
 use crate::signals::{self, OnUsr1};
-use crate::term::{Tone, advise, say};
+use crate::term::{Tone, advise, columns, say};
+
+/// Memory for one record and one chunk while a log is listed, in MiB.
+const LIST_MIB: u32 = 256;
+/// Damaged places that are said one by one.
+const MOST_SAID: usize = 5;
 
 /// Begins the log of a robot with its first cycle.
 pub(super) fn of_robot(path: &Path, name: &str, stop: &AtomicBool) -> Result<Gateway, Failure> {
@@ -48,7 +54,7 @@ pub(super) fn record(options: &RecordOptions) -> Result<ExitVerdict, Failure> {
         "channels": channels,
         "out": options.out,
         "from": if options.from == From::Oldest { "oldest" } else { "newest" },
-        "compression": if options.compression == LogCompression::Lz4 { "lz4" } else { "none" },
+        "compression": compression_word(options.compression),
         "for_ns": options.duration,
     });
 
@@ -61,6 +67,95 @@ pub(super) fn record(options: &RecordOptions) -> Result<ExitVerdict, Failure> {
         say(Tone::Plain, &sentence(&options.out, &account));
     }
     Ok(ExitVerdict::Holds)
+}
+
+/// Lists what a log has.
+pub(super) fn list(log: &Path, is_json: bool) -> Result<ExitVerdict, Failure> {
+    let interruptions = signals::watch(OnUsr1::Refuse)?;
+    let order = json!({ "log": log, "most_memory": bytes_of_mib(LIST_MIB) });
+    let listed = Gateway::begin("list", &order, &interruptions.stop)?.run(&interruptions.stop)?;
+    if is_json {
+        print_json(&listed)?;
+        return Ok(ExitVerdict::Holds);
+    }
+    say_defects(log, &listed);
+    let channels = listed["channels"].as_array().map_or(&[][..], Vec::as_slice);
+    if channels.is_empty() {
+        advise(Tone::Plain, &format!("{} has no messages", log.display()));
+        return Ok(ExitVerdict::Holds);
+    }
+    let row = |of: &Value| {
+        let word = |name: &str| of[name].as_str().unwrap_or_default().to_owned();
+        let records = count(of["records"].as_u64().unwrap_or(0));
+        let entries = [word("channel"), word("type"), word("encoding"), records];
+        Row { entries: entries.into_iter().map(Into::into).collect(), begins_group: false }
+    };
+    let table = Table {
+        title: "Log".to_owned(),
+        columns: ["channel", "type", "encoding"]
+            .map(Column::words)
+            .into_iter()
+            .chain(["records"].map(Column::figures))
+            .collect(),
+        rows: channels.iter().map(row).collect(),
+        legend: Vec::new(),
+    };
+    say(Tone::Plain, table.to_text(columns()).trim_end());
+    Ok(ExitVerdict::Holds)
+}
+
+/// Says where a log ends early or is damaged.
+fn say_defects(log: &Path, of: &Value) {
+    let log = log.display();
+    let damage = of["damage"].as_array().map_or(&[][..], Vec::as_slice);
+    for why in damage.iter().take(MOST_SAID).filter_map(Value::as_str) {
+        advise(Tone::Careful, &format!("{log} is damaged: {why}; what follows is read"));
+    }
+    if damage.len() > MOST_SAID {
+        let more = damage.len() - MOST_SAID;
+        advise(Tone::Careful, &format!("{log} is damaged in {more} more places"));
+    }
+    match of["cut"].as_str() {
+        None | Some("") => {}
+        Some(why) => advise(Tone::Careful, &format!("{log} ends early: {why}")),
+    }
+}
+
+/// Converts a log to MCAP.
+pub(super) fn convert(options: &ConvertOptions) -> Result<ExitVerdict, Failure> {
+    let interruptions = signals::watch(OnUsr1::Refuse)?;
+    let order = json!({
+        "log": options.log,
+        "out": options.out,
+        "compression": compression_word(options.compression),
+        "lcm": only_lcm_texts(&options.file)?,
+        "most_memory": bytes_of_mib(options.most_memory),
+    });
+    let account =
+        Gateway::begin("convert", &order, &interruptions.stop)?.run(&interruptions.stop)?;
+    if options.json {
+        print_json(&account)?;
+        return Ok(ExitVerdict::Holds);
+    }
+    say_defects(&options.log, &account);
+    let number = |name: &str| count(account[name].as_u64().unwrap_or(0));
+    let strange = match account["not_decoded"].as_u64() {
+        None | Some(0) => String::new(),
+        Some(_) => format!("; {} of LCM as bytes, of no type in --file", number("not_decoded")),
+    };
+    let (records, bytes) = (number("records"), number("bytes"));
+    say(
+        Tone::Plain,
+        &format!("log {}: {records} records{strange}; {bytes} bytes", options.out.display()),
+    );
+    Ok(ExitVerdict::Holds)
+}
+
+const fn compression_word(of: LogCompression) -> &'static str {
+    match of {
+        LogCompression::Lz4 => "lz4",
+        LogCompression::None => "none",
+    }
 }
 
 /// Plays a log until its end, until Ctrl-C, or for the given time.
@@ -102,10 +197,12 @@ fn announce(options: &PlayOptions, start: &Value) {
     let to = options.to.as_deref().unwrap_or("channels of this machine");
     let log = options.log.display();
     advise(Tone::Faint, &format!("playing {log}, {records} records of {log_time}, to {to}"));
-    match start["cut"].as_str() {
-        None | Some("") => {}
-        Some(why) => advise(Tone::Careful, &format!("{log} ends early: {why}")),
+    for pair in start["renamed"].as_array().map_or(&[][..], Vec::as_slice) {
+        if let (Some(topic), Some(name)) = (pair[0].as_str(), pair[1].as_str()) {
+            advise(Tone::Faint, &format!("{topic} is played as {name}"));
+        }
     }
+    say_defects(&options.log, start);
 }
 
 /// Returns the sentence about what was played.

@@ -27,10 +27,14 @@ const CHECK_EVERY: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(command: &Message) -> Result<ExitVerdict, Failure> {
     match command {
-        Message::List(options) => list(options),
+        Message::List(options) => match &options.log {
+            Some(log) => super::log::list(log, options.json),
+            None => list(options),
+        },
         Message::Echo(options) => echo(options),
         Message::Record(options) => super::log::record(options),
         Message::Play(options) => super::log::play(options),
+        Message::Convert(options) => super::log::convert(options),
         Message::Send(options) => super::transport::send(options),
         Message::Receive(options) => super::transport::receive(options),
         Message::Command(options) => super::message_command::command(options),

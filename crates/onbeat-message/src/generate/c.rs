@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{hash_text, in_order, package_and_name, quoted};
+use super::{constant_name, hash_text, in_order, package_and_name, quoted};
 use crate::definition::{Definition, Field, FieldShape, FieldType, Primitive};
 use crate::error::MessageError;
 use crate::type_set::TypeSet;
@@ -10,12 +10,21 @@ use crate::type_set::TypeSet;
 /// What every generated header begins with.
 const RUNTIME: &str = include_str!("runtime.h");
 
-const KEYWORDS: [&str; 40] = [
-    "auto", "break", "case", "char", "class", "const", "continue", "default", "delete", "do",
-    "double", "else", "enum", "extern", "float", "for", "goto", "if", "inline", "int", "long",
-    "new", "operator", "private", "public", "register", "restrict", "return", "short", "signed",
-    "sizeof", "static", "struct", "switch", "template", "this", "typedef", "union", "volatile",
-    "while",
+/// Words of C and C++, and macros that compilers define.
+const KEYWORDS: [&str; 109] = [
+    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break",
+    "case", "catch", "char", "char16_t", "char32_t", "char8_t", "class", "co_await", "co_return",
+    "co_yield", "compl", "concept", "const", "const_cast", "consteval", "constexpr", "constinit",
+    "continue", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum",
+    "errno", "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if",
+    "inline", "int", "int16_t", "int32_t", "int64_t", "int8_t", "linux", "long", "mutable",
+    "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq",
+    "private", "protected", "public", "register", "reinterpret_cast", "requires", "restrict",
+    "return", "short", "signed", "size_t", "sizeof", "static", "static_assert", "static_cast",
+    "stderr", "stdin", "stdout", "struct", "switch", "template", "this", "thread_local", "throw",
+    "true", "try", "typedef", "typeid", "typename", "typeof", "uint16_t", "uint32_t", "uint64_t",
+    "uint8_t", "union", "unix", "unsigned", "using", "virtual", "void", "volatile", "wchar_t",
+    "while", "xor", "xor_eq",
 ];
 
 /// Returns a C header (C11, C++17) for a type and all it uses: `struct PACKAGE_Name`,
@@ -27,10 +36,31 @@ const KEYWORDS: [&str; 40] = [
 pub fn c(types: &TypeSet, name: &str) -> Result<String, MessageError> {
     let order = in_order(types, name)?;
     let mut code = RUNTIME.to_owned();
+    code.push_str(&declarations(&order));
     for definition in &order {
         code.push_str(&codec(definition, &hash_text(types, &definition.name)?));
     }
     Ok(code)
+}
+
+/// Types that contain lists of each other need to know of each other.
+fn declarations(order: &[&Definition]) -> String {
+    let is_later = |place: usize, field: &Field| match &field.element {
+        FieldType::Message(name) => order[place..].iter().any(|other| other.name == *name),
+        _ => false,
+    };
+    let has_circle = |(place, of): (usize, &&Definition)| of.fields.iter().any(|it| is_later(place, it));
+    if !order.iter().enumerate().any(has_circle) {
+        return String::new();
+    }
+    let one = |of: &&Definition| {
+        let own = identifier(&of.name);
+        format!(
+            "struct {own};\nstatic inline void {own}_put(struct onbeat_cdr *c, const struct {own} *m);\n\
+             static inline void {own}_get(struct onbeat_cdr *c, struct {own} *m);\n"
+        )
+    };
+    format!("\n{}", order.iter().map(one).collect::<String>())
 }
 
 fn identifier(full: &str) -> String {
@@ -80,13 +110,13 @@ fn codec(of: &Definition, hash: &str) -> String {
             (None, "false") => "0".to_owned(),
             (None, number) => format!("({number})"),
         };
-        let _ = writeln!(code, "#define {guard}_{} {value}", constant.name);
+        let _ = writeln!(code, "#define {guard}_{} {value}", constant_name(&constant.name));
     }
 
     let _ = writeln!(code, "\nstruct {own} {{");
     for field in &of.fields {
         if !field.comment.is_empty() {
-            let _ = writeln!(code, "    /* {} */", field.comment.replace("*/", "* /"));
+            let _ = writeln!(code, "    /* {} */", field.comment.replace("*/", "* /").replace("/*", "/ *"));
         }
         let element = element_type(field);
         let name = member(field);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{hash_text, in_order, package_and_name, quoted};
+use super::{constant_name, hash_text, in_order, package_and_name, quoted};
 use crate::definition::{Constant, Definition, Field, FieldShape, FieldType, Primitive};
 use crate::error::MessageError;
 use crate::type_set::TypeSet;
@@ -10,7 +10,12 @@ use crate::type_set::TypeSet;
 /// What every generated class contains.
 const RUNTIME: &str = include_str!("Runtime.java.txt");
 
-const KEYWORDS: [&str; 50] = [
+const KEYWORDS: [&str; 55] = [
+    "_",
+    "false",
+    "java",
+    "null",
+    "true",
     "abstract",
     "assert",
     "boolean",
@@ -75,7 +80,8 @@ pub fn java(types: &TypeSet, name: &str) -> Result<String, MessageError> {
         order.split_last().map_or((None, &[][..]), |(last, used)| (Some(last), used));
     let mut code = String::new();
     if let Some(last) = last {
-        let (package, own) = package_and_name(&last.name);
+        let package = identifier(package_and_name(&last.name).0);
+        let own = class_name(&last.name, &order);
         let _ = write!(
             code,
             "// Generated from its definition by `onbeat message generate`.\npackage {package};\n\n\
@@ -100,15 +106,20 @@ pub fn java(types: &TypeSet, name: &str) -> Result<String, MessageError> {
     Ok(code)
 }
 
+/// The last one has its own name, which is that of its file.
 fn class_name(full: &str, order: &[&Definition]) -> String {
     let (package, name) = package_and_name(full);
     let same = order.iter().filter(|other| package_and_name(&other.name).1 == name);
-    if same.count() > 1 { format!("{package}_{name}") } else { name.to_owned() }
+    let is_last = order.last().is_some_and(|last| last.name == full);
+    if same.count() > 1 && !is_last { format!("{package}_{name}") } else { identifier(name) }
 }
 
 fn member(field: &Field) -> String {
-    let is_taken = KEYWORDS.contains(&field.name.as_str());
-    if is_taken { format!("{}_", field.name) } else { field.name.clone() }
+    identifier(&field.name)
+}
+
+fn identifier(name: &str) -> String {
+    if KEYWORDS.contains(&name) { format!("{name}_") } else { name.to_owned() }
 }
 
 const fn is_octet(primitive: Primitive) -> bool {
@@ -133,7 +144,7 @@ fn element_type(field: &Field, order: &[&Definition]) -> String {
     let is_single = field.shape == FieldShape::Single;
     match &field.element {
         FieldType::Primitive(primitive) => number_type(*primitive, is_single).to_owned(),
-        FieldType::Text(_) => "String".to_owned(),
+        FieldType::Text(_) => "java.lang.String".to_owned(),
         FieldType::Message(name) => class_name(name, order),
     }
 }
@@ -141,25 +152,25 @@ fn element_type(field: &Field, order: &[&Definition]) -> String {
 fn constant(of: &Constant) -> String {
     let kind = number_type(of.primitive, true);
     let (kind, value) = match (quoted(&of.value), of.primitive) {
-        (Some(text), _) => ("String", format!("{text:?}")),
+        (Some(text), _) => ("java.lang.String", format!("{text:?}")),
         (None, Primitive::Float32) => (kind, format!("{}f", of.value)),
         (None, Primitive::Uint32 | Primitive::Int64) => (kind, format!("{}L", of.value)),
-        (None, Primitive::Uint64) => (kind, format!("Long.parseUnsignedLong(\"{}\")", of.value)),
+        (None, Primitive::Uint64) => (kind, format!("java.lang.Long.parseUnsignedLong(\"{}\")", of.value)),
         (None, _) => (kind, of.value.clone()),
     };
-    format!("    public static final {kind} {} = {value};\n", of.name)
+    format!("    public static final {kind} {} = {value};\n", constant_name(&of.name))
 }
 
 fn members(of: &Definition, order: &[&Definition], hash: &str) -> String {
     let own = class_name(&of.name, order);
     let mut code = format!(
-        "    public static final String TYPE = \"{}\";\n    public static final String HASH = \"{hash}\";\n",
+        "    public static final java.lang.String TYPE = \"{}\";\n    public static final java.lang.String HASH = \"{hash}\";\n",
         of.name
     );
     code.extend(of.constants.iter().map(constant));
     for field in &of.fields {
         if !field.comment.is_empty() {
-            let _ = writeln!(code, "    /** {} */", field.comment.replace("*/", "* /"));
+            let _ = writeln!(code, "    /** {} */", field.comment.replace("*/", "* /").replace("\\u", "\\ u"));
         }
         let element = element_type(field, order);
         let name = member(field);
@@ -183,7 +194,7 @@ fn members(of: &Definition, order: &[&Definition], hash: &str) -> String {
         "
     /** Returns the message as bytes. */
     public byte[] encode() {{
-        Writer out = new Writer();
+        Cdr_Writer out = new Cdr_Writer();
         write(out);
         return out.toBytes();
     }}
@@ -195,7 +206,7 @@ fn members(of: &Definition, order: &[&Definition], hash: &str) -> String {
 
     /** Decodes the message of {{@code length}} bytes at {{@code begin}} into this object. */
     public {own} decode(java.nio.ByteBuffer bytes, int begin, int length) {{
-        read(new Reader(bytes, begin, length));
+        read(new Cdr_Reader(bytes, begin, length));
         return this;
     }}
 "
@@ -242,7 +253,7 @@ fn codec(of: &Definition, order: &[&Definition]) -> String {
         let _ = writeln!(reads, "        for (int i = 0; i < {name}.length; i++) {read}");
     }
     format!(
-        "\n    private void write(Writer out) {{\n{writes}    }}\n\n    private void read(Reader of) {{\n{reads}    }}\n"
+        "\n    private void write(Cdr_Writer out) {{\n{writes}    }}\n\n    private void read(Cdr_Reader of) {{\n{reads}    }}\n"
     )
 }
 
@@ -270,10 +281,10 @@ fn read_one(field: &Field, one: &str, element: &str) -> String {
     match &field.element {
         FieldType::Primitive(Primitive::Bool) => format!("{one} = of.number(1) != 0;"),
         FieldType::Primitive(Primitive::Float32) => {
-            format!("{one} = Float.intBitsToFloat((int) of.number(4));")
+            format!("{one} = java.lang.Float.intBitsToFloat((int) of.number(4));")
         }
         FieldType::Primitive(Primitive::Float64) => {
-            format!("{one} = Double.longBitsToDouble(of.number(8));")
+            format!("{one} = java.lang.Double.longBitsToDouble(of.number(8));")
         }
         FieldType::Primitive(primitive) if is_octet(*primitive) || element != "long" => {
             format!("{one} = ({element}) of.number({});", primitive.bytes())

@@ -16,14 +16,25 @@ use super::type_set::TypeSet;
 
 /// Returns a type and all it uses, each after those it uses itself.
 fn in_order<'t>(types: &'t TypeSet, name: &str) -> Result<Vec<&'t Definition>, MessageError> {
-    fn add<'t>(of: &'t Definition, types: &'t TypeSet, order: &mut Vec<&'t Definition>) {
+    fn add<'t>(
+        of: &'t Definition,
+        types: &'t TypeSet,
+        above: &mut Vec<&'t str>,
+        order: &mut Vec<&'t Definition>,
+    ) {
+        // A type may contain a list of itself.
+        if above.contains(&of.name.as_str()) {
+            return;
+        }
+        above.push(&of.name);
         for field in &of.fields {
             if let FieldType::Message(name) = &field.element
                 && let Some(inner) = types.definition(name)
             {
-                add(inner, types, order);
+                add(inner, types, above, order);
             }
         }
+        above.pop();
         if !order.iter().any(|other| other.name == of.name) {
             order.push(of);
         }
@@ -33,7 +44,7 @@ fn in_order<'t>(types: &'t TypeSet, name: &str) -> Result<Vec<&'t Definition>, M
     let own = types.used(name)?;
     let mut order = Vec::new();
     if let Some(first) = own.first() {
-        add(first, types, &mut order);
+        add(first, types, &mut Vec::new(), &mut order);
     }
     Ok(order)
 }
@@ -42,6 +53,11 @@ fn in_order<'t>(types: &'t TypeSet, name: &str) -> Result<Vec<&'t Definition>, M
 fn package_and_name(full: &str) -> (&str, &str) {
     let package = full.split('/').next().unwrap_or_default();
     (package, full.rsplit('/').next().unwrap_or_default())
+}
+
+/// Returns the name of a constant; `TYPE` and `HASH` are those of the generated code.
+fn constant_name(name: &str) -> String {
+    if ["TYPE", "HASH"].contains(&name) { format!("{name}_") } else { name.to_owned() }
 }
 
 /// Returns the hash as ROS 2 writes it.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{hash_text, in_order, package_and_name, quoted};
+use super::{constant_name, hash_text, in_order, package_and_name, quoted};
 use crate::definition::{Definition, Field, FieldShape, FieldType, Primitive};
 use crate::error::MessageError;
 use crate::type_set::TypeSet;
@@ -10,11 +10,18 @@ use crate::type_set::TypeSet;
 /// What every generated module begins with.
 const RUNTIME: &str = include_str!("runtime.py");
 
-const KEYWORDS: [&str; 35] = [
-    "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif",
-    "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda",
-    "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield", "encode",
-    "decode", "print",
+const KEYWORDS: [&str; 38] = [
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class",
+    "continue", "decode", "def", "del", "elif", "else", "encode", "except", "finally", "for",
+    "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass",
+    "print", "raise", "return", "try", "while", "with", "yield",
+];
+
+/// Names of the language that the generated code uses: no class has them.
+const BUILTINS: [&str; 21] = [
+    "TypeError", "ValueError", "bool", "bytearray", "bytes", "classmethod", "dict", "float",
+    "int", "len", "list", "object", "range", "set", "staticmethod", "str", "struct", "sum",
+    "super", "tuple", "type",
 ];
 
 /// Returns a Python module with classes for a type and all it uses. A class has the fields as
@@ -35,7 +42,12 @@ pub fn python(types: &TypeSet, name: &str) -> Result<String, MessageError> {
 fn class_name(full: &str, order: &[&Definition]) -> String {
     let (package, name) = package_and_name(full);
     let same = order.iter().filter(|other| package_and_name(&other.name).1 == name);
-    if same.count() > 1 { format!("{package}_{name}") } else { name.to_owned() }
+    let is_taken = KEYWORDS.contains(&name) || BUILTINS.contains(&name);
+    match (same.count() > 1, is_taken) {
+        (true, _) => format!("{package}_{name}"),
+        (false, true) => format!("{name}_"),
+        (false, false) => name.to_owned(),
+    }
 }
 
 fn attribute(field: &Field) -> String {
@@ -46,7 +58,7 @@ fn attribute(field: &Field) -> String {
 fn class(of: &Definition, order: &[&Definition], hash: &str) -> String {
     let own = class_name(&of.name, order);
     let mut code = format!(
-        "\n\n@dataclass\nclass {own}(_Message):\n    \"\"\"{}\"\"\"\n\n    TYPE = \"{}\"\n    HASH = \"{hash}\"\n",
+        "\n\n@_dataclass\nclass {own}(_Message):\n    \"\"\"{}\"\"\"\n\n    TYPE = \"{}\"\n    HASH = \"{hash}\"\n",
         of.name, of.name
     );
     for constant in &of.constants {
@@ -56,7 +68,7 @@ fn class(of: &Definition, order: &[&Definition], hash: &str) -> String {
             (None, "false") => "False".to_owned(),
             (None, number) => number.to_owned(),
         };
-        let _ = writeln!(code, "    {} = {value}", constant.name);
+        let _ = writeln!(code, "    {} = {value}", constant_name(&constant.name));
     }
 
     for field in &of.fields {
@@ -70,7 +82,7 @@ fn class(of: &Definition, order: &[&Definition], hash: &str) -> String {
     code.push_str("\n    def _write(self, out):\n");
     let writes: Vec<String> = of.fields.iter().map(write_line).collect();
     body(&mut code, &writes, "out.number(\"B\", 1, 0)");
-    code.push_str("\n    @classmethod\n    def _read(cls, of):\n        own = cls()\n");
+    code.push_str("\n    @_classmethod\n    def _read(cls, of):\n        own = cls()\n");
     let reads: Vec<String> = of.fields.iter().map(|field| read_line(field, order)).collect();
     body(&mut code, &reads, "of.number(\"B\", 1)");
     code.push_str("        return own\n");
@@ -110,18 +122,18 @@ fn hint_and_default(field: &Field, order: &[&Definition]) -> (String, String) {
     let is_message = matches!(field.element, FieldType::Message(_));
     match field.shape {
         FieldShape::Single if is_message => {
-            (hint.clone(), format!("field(default_factory={hint})"))
+            (hint.clone(), format!("_field(default_factory={hint})"))
         }
         FieldShape::Single => (hint, zero),
         FieldShape::Array(count) if is_octets(field) => {
-            ("bytes".to_owned(), format!("bytes({count})"))
+            ("bytes".to_owned(), format!("b\"\\0\" * {count}"))
         }
         FieldShape::Array(count) => {
             let values = format!("[{zero} for _ in range({count})]");
-            (format!("list[{hint}]"), format!("field(default_factory=lambda: {values})"))
+            (format!("list[{hint}]"), format!("_field(default_factory=lambda: {values})"))
         }
         _ if is_octets(field) => ("bytes".to_owned(), "b\"\"".to_owned()),
-        _ => (format!("list[{hint}]"), "field(default_factory=list)".to_owned()),
+        _ => (format!("list[{hint}]"), "_field(default_factory=lambda: [])".to_owned()),
     }
 }
 

@@ -1,7 +1,13 @@
 """Messages with their codec: CDR, little-endian. Generated from their definitions by `onbeat message generate`."""
 
-import struct
-from dataclasses import dataclass, field
+from __future__ import annotations
+
+import struct as _struct
+from dataclasses import dataclass as _dataclass
+from dataclasses import field as _field
+
+# A field may have this name.
+_classmethod = classmethod
 
 _HEADER = bytes([0, 1, 0, 0])
 
@@ -17,7 +23,7 @@ class _Writer:
 
     def number(self, code, size, value):
         self.align(size)
-        self.body += struct.pack("<" + code, value)
+        self.body += _struct.pack("<" + code, value)
 
     def count(self, values, count, most):
         """Writes the number of values, unless the type states it."""
@@ -32,7 +38,7 @@ class _Writer:
         self.count(values, count, most)
         if len(values) > 0:
             self.align(size)
-            self.body += bytes(values) if code == "B" else struct.pack(f"<{len(values)}{code}", *values)
+            self.body += bytes(values) if code == "B" else _struct.pack(f"<{len(values)}{code}", *values)
 
     def text(self, text, most):
         raw = text.encode("utf-8", "surrogateescape")
@@ -65,13 +71,13 @@ class _Reader:
         return self.body[begin : self.at]
 
     def number(self, code, size):
-        return struct.unpack("<" + code, self.take(size, size))[0]
+        return _struct.unpack("<" + code, self.take(size, size))[0]
 
     def numbers(self, code, size, count):
         count = self.number("I", 4) if count is None else count
         if count == 0:
             return []
-        return list(struct.unpack(f"<{count}{code}", self.take(count * size, size)))
+        return list(_struct.unpack(f"<{count}{code}", self.take(count * size, size)))
 
     def octets(self, count):
         return bytes(self.take(self.number("I", 4) if count is None else count, 1))

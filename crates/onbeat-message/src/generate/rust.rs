@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{hash_text, in_order, package_and_name, quoted};
+use super::{constant_name, hash_text, in_order, package_and_name, quoted};
 use crate::definition::{Constant, Definition, Field, FieldShape, FieldType, Primitive};
 use crate::error::MessageError;
 use crate::type_set::TypeSet;
@@ -10,12 +10,16 @@ use crate::type_set::TypeSet;
 /// What every generated module begins with.
 const RUNTIME: &str = include_str!("runtime.rs.txt");
 
-const KEYWORDS: [&str; 39] = [
+const KEYWORDS: [&str; 48] = [
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "do", "dyn",
     "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let",
     "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return",
-    "static", "struct", "trait", "type", "where",
+    "static", "struct", "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use",
+    "virtual", "where", "while", "yield",
 ];
+
+/// Words that cannot be names even with `r#`, and names of the generated code.
+const TAKEN: [&str; 7] = ["Cdr", "CdrError", "CdrReader", "Self", "crate", "self", "super"];
 
 /// Returns a Rust module with structures for a type and all it uses, each with `encode` and
 /// `decode`.
@@ -24,7 +28,13 @@ const KEYWORDS: [&str; 39] = [
 /// [`MessageError`] when a type is missing.
 pub fn rust(types: &TypeSet, name: &str) -> Result<String, MessageError> {
     let order = in_order(types, name)?;
-    let mut code = RUNTIME.to_owned();
+    // In a module of its own, `String` is Rust's, whatever types are beside it.
+    let mut code = format!(
+        "// Messages with their codec: CDR, little-endian. Generated from their definitions by \
+         `onbeat message generate`.\n#![allow(dead_code)]\n\nmod onbeat_cdr {{\n{RUNTIME}}}\n\n\
+         pub use onbeat_cdr::{{Cdr, CdrError, CdrReader}};\n\
+         #[allow(unused_imports)]\nuse onbeat_cdr::{{at_most, decoded, encoded}};\n"
+    );
     for definition in &order {
         code.push_str(&structure(definition, &order, &hash_text(types, &definition.name)?));
     }
@@ -34,12 +44,21 @@ pub fn rust(types: &TypeSet, name: &str) -> Result<String, MessageError> {
 fn type_name(full: &str, order: &[&Definition]) -> String {
     let (package, name) = package_and_name(full);
     let same = order.iter().filter(|other| package_and_name(&other.name).1 == name);
-    if same.count() > 1 { format!("{package}_{name}") } else { name.to_owned() }
+    if same.count() > 1 { format!("{package}_{name}") } else { identifier(name) }
 }
 
 fn member(field: &Field) -> String {
-    let is_taken = KEYWORDS.contains(&field.name.as_str());
-    if is_taken { format!("r#{}", field.name) } else { field.name.clone() }
+    identifier(&field.name)
+}
+
+fn identifier(name: &str) -> String {
+    if KEYWORDS.contains(&name) {
+        format!("r#{name}")
+    } else if TAKEN.contains(&name) {
+        format!("{name}_")
+    } else {
+        name.to_owned()
+    }
 }
 
 const fn number_type(primitive: Primitive) -> &'static str {
@@ -61,13 +80,13 @@ const fn number_type(primitive: Primitive) -> &'static str {
 fn member_type(field: &Field, order: &[&Definition]) -> String {
     let element = match &field.element {
         FieldType::Primitive(primitive) => number_type(*primitive).to_owned(),
-        FieldType::Text(_) => "String".to_owned(),
+        FieldType::Text(_) => "::std::string::String".to_owned(),
         FieldType::Message(name) => type_name(name, order),
     };
     match field.shape {
         FieldShape::Single => element,
         FieldShape::Array(count) => format!("[{element}; {count}]"),
-        FieldShape::Bounded(_) | FieldShape::Sequence => format!("Vec<{element}>"),
+        FieldShape::Bounded(_) | FieldShape::Sequence => format!("::std::vec::Vec<{element}>"),
     }
 }
 
@@ -79,7 +98,7 @@ fn constant(of: &Constant) -> String {
         }
         (None, _) => (number_type(of.primitive), of.value.clone()),
     };
-    format!("    pub const {}: {kind} = {value};\n", of.name)
+    format!("    pub const {}: {kind} = {value};\n", constant_name(&of.name))
 }
 
 fn structure(of: &Definition, order: &[&Definition], hash: &str) -> String {
@@ -89,7 +108,7 @@ fn structure(of: &Definition, order: &[&Definition], hash: &str) -> String {
     for field in &of.fields {
         let comment = if field.comment.is_empty() { "" } else { &field.comment };
         if !comment.is_empty() {
-            let _ = writeln!(code, "    /// {comment}");
+            let _ = writeln!(code, "    /// {}", comment.replace('\r', " "));
         }
         let _ = writeln!(code, "    pub {}: {},", member(field), member_type(field, order));
     }
@@ -106,12 +125,12 @@ impl {own} {{
     pub const HASH: &'static str = \"{hash}\";
 {constants}
     /// Encodes the message.
-    pub fn encode(&self) -> Result<Vec<u8>, CdrError> {{
+    pub fn encode(&self) -> ::core::result::Result<::std::vec::Vec<u8>, CdrError> {{
         encoded(self)
     }}
 
     /// Decodes a message. Bytes behind its last field are ignored.
-    pub fn decode(bytes: &[u8]) -> Result<Self, CdrError> {{
+    pub fn decode(bytes: &[u8]) -> ::core::result::Result<Self, CdrError> {{
         decoded(bytes)
     }}
 }}
@@ -126,12 +145,12 @@ impl {own} {{
 
 /// By hand, because arrays of more than 32 values have none.
 fn default(of: &Definition, own: &str) -> String {
-    let mut code = format!("\nimpl Default for {own} {{\n    fn default() -> Self {{\n");
+    let mut code = format!("\nimpl ::core::default::Default for {own} {{\n    fn default() -> Self {{\n");
     code.push_str("        Self {\n");
     for field in &of.fields {
         let value = match field.shape {
-            FieldShape::Array(_) => "std::array::from_fn(|_| Default::default())",
-            _ => "Default::default()",
+            FieldShape::Array(_) => "::std::array::from_fn(|_| ::core::default::Default::default())",
+            _ => "::core::default::Default::default()",
         };
         let _ = writeln!(code, "            {}: {value},", member(field));
     }
@@ -167,11 +186,11 @@ fn codec(of: &Definition, own: &str) -> String {
     format!(
         "
 impl Cdr for {own} {{
-    fn write(&self, out: &mut Vec<u8>) -> Result<(), CdrError> {{
+    fn write(&self, out: &mut ::std::vec::Vec<u8>) -> ::core::result::Result<(), CdrError> {{
 {begin}{writes}        Ok(())
     }}
 
-    fn read(of: &mut CdrReader<'_>) -> Result<Self, CdrError> {{
+    fn read(of: &mut CdrReader<'_>) -> ::core::result::Result<Self, CdrError> {{
 {skip}        Ok(Self {{
 {reads}        }})
     }}

@@ -43,11 +43,16 @@ final class Definition {
         int bytes() {
             return SIZES.get(kind);
         }
+
+        /** Returns whether it is a number or a text. */
+        boolean isPlain() {
+            return isNumber() || kind.equals("string") || kind.equals("wstring");
+        }
     }
 
-    private static final Pattern NEXT_TYPE = Pattern.compile("(?m)^={3,}\\nMSG: *(.+)\\n");
+    private static final Pattern NEXT_TYPE = Pattern.compile("(?m)^={3,}[ \\t]*\\r?\\nMSG: *(.+)\\n");
     private static final Pattern FIELD =
-            Pattern.compile("\\s*([\\w/]+)(?:<=\\d+)?(\\[[^\\]]*\\])?\\s+([a-z]\\w*)\\b(?!\\s*=).*");
+            Pattern.compile("\\s*([\\w/]+)(?:<=\\d+)?(\\[[^\\]]*\\])?\\s+([A-Za-z]\\w*)\\b(?!\\s*=).*");
 
     private final Map<String, List<Field>> types = new HashMap<>();
     final String name;
@@ -66,6 +71,57 @@ final class Definition {
         types.put(of, fields(of, text.substring(begin)));
     }
 
+    /** The type of a channel of ROS 1, which has times of its own, signed bytes, and {@code Header} without its package. */
+    static Definition ofRos1(String name, String text) {
+        String[] parts = name.split("/");
+        Definition own = new Definition(parts.length > 1 ? parts[0] + "/msg/" + parts[parts.length - 1] : name, text);
+        for (Map.Entry<String, List<Field>> type : own.types.entrySet()) {
+            List<Field> fields = new ArrayList<>();
+            for (Field field : type.getValue()) {
+                String last = field.kind.substring(field.kind.lastIndexOf('/') + 1);
+                String kind = field.kind;
+                if (kind.equals("byte")) kind = "int8";
+                else if ((last.equals("time") || last.equals("duration")) && !own.types.containsKey(kind)) kind = last;
+                else if (last.equals("Header") && !own.types.containsKey(kind)) kind = "std_msgs/msg/Header";
+                fields.add(new Field(field.name, kind, field.count));
+            }
+            type.setValue(fields);
+        }
+        for (String time : new String[] {"uint32 time", "int32 duration"}) {
+            String[] words = time.split(" ");
+            own.types.put(words[1], fields(words[1], words[0] + " secs\n" + words[0] + " nsecs\n"));
+        }
+        return own;
+    }
+
+    /** Most fields of a type with all within it, and deepest nesting: anyone may have written it. */
+    private static final int MOST_FIELDS = 20000;
+    private static final int MOST_DEPTH = 64;
+
+    /** Throws for a type that contains itself, is not defined, or has more fields than any message. */
+    void checkSize() {
+        size(name, 0, 0);
+    }
+
+    private int size(String of, int depth, int before) {
+        if (depth > MOST_DEPTH) throw new OnbeatException(OnbeatException.TYPE, "the type " + name + " is nested too deeply, or contains itself");
+        int size = before;
+        for (Field field : fields(of)) {
+            size = field.isPlain() ? size + 1 : size(field.kind, depth + 1, size);
+            if (size > MOST_FIELDS) throw new OnbeatException(OnbeatException.TYPE, "the type " + name + " has more than " + MOST_FIELDS + " fields");
+        }
+        return size;
+    }
+
+    /** Returns whether all lists are of numbers and no text is wide: one layout may then serve all records. */
+    boolean isFlat(String of) {
+        for (Field field : fields(of)) {
+            if (field.kind.equals("wstring") || !field.isNumber() && field.count != Field.SINGLE) return false;
+            if (!field.isPlain() && !isFlat(field.kind)) return false;
+        }
+        return true;
+    }
+
     List<Field> fields(String of) {
         List<Field> fields = types.get(of);
         if (fields == null) {
@@ -78,7 +134,7 @@ final class Definition {
     void check() {
         for (List<Field> fields : types.values()) {
             for (Field field : fields) {
-                if (!field.isNumber() && !field.kind.equals("string")) fields(field.kind);
+                if (!field.isPlain()) fields(field.kind);
             }
         }
     }
@@ -90,7 +146,8 @@ final class Definition {
             if (!match.matches()) continue;
             String kind = match.group(1);
             String several = match.group(2);
-            if (!SIZES.containsKey(kind) && !kind.equals("string")) kind = fullName(kind, of);
+            boolean isPlain = SIZES.containsKey(kind) || kind.equals("string") || kind.equals("wstring");
+            if (!isPlain) kind = fullName(kind, of);
             int count = Field.SINGLE;
             if (several != null) {
                 String number = several.substring(1, several.length() - 1);

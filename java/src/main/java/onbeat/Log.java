@@ -7,14 +7,18 @@ import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.zip.CRC32;
 
 /**
- * A log: an MCAP file that {@code onbeat message record} wrote, or ROS 2. It is read as a whole.
+ * A log: an MCAP file, or a log of LCM. It is read as a whole.
  *
- * <p>A log whose writer was killed is read up to its last complete chunk.
+ * <p>Every record is in the result, or counted in {@link #account} with the reason. A log whose writer was killed is read up to
+ * its last complete chunk. {@code onbeat message convert} makes an MCAP file of bags of ROS 1 and ROS 2.
  */
 public final class Log {
     private static final byte[] MAGIC = {(byte) 0x89, 'M', 'C', 'A', 'P', '0', '\r', '\n'};
@@ -23,7 +27,16 @@ public final class Log {
     private static final int CHANNEL = 0x04;
     private static final int MESSAGE = 0x05;
     private static final int CHUNK = 0x06;
+    private static final int STATISTICS = 0x0b;
     private static final int NOTE = 0x0c;
+    private static final int DATA_END = 0x0f;
+    /** First bytes of an event of LCM, its head, and the longest name of a channel. */
+    private static final int LCM = 0xeda1da01;
+    private static final int LCM_HEAD = 28;
+    private static final int LCM_NAME = 1024;
+    /** Most channels of a file, and most damaged places that are named. */
+    private static final int MOST_CHANNELS = 4096;
+    private static final int MOST_NAMED = 20;
     /** Bytes of a record before its content, and of a message before its payload. */
     private static final int HEAD = 9;
     private static final int MESSAGE_HEAD = 22;
@@ -33,26 +46,41 @@ public final class Log {
     private static final long LZ4_MORE = 1 << 16;
 
     private final String path;
+    private final boolean skips;
     private final Map<Integer, String[]> schemas = new HashMap<>();
-    private final Map<Integer, LogChannel> byId = new HashMap<>();
+    private final Map<Integer, LogChannel> byId = new LinkedHashMap<>();
     private final Map<String, LogChannel> channels = new LinkedHashMap<>();
     private final Map<String, Map<String, String>> accounts = new HashMap<>();
+    private final List<String> damage = new ArrayList<>();
+    /** Records of each channel that were read, and that the file states at its end. */
+    private final Map<Integer, Long> read = new HashMap<>();
+    private final Map<Integer, Long> stated = new HashMap<>();
+    private final List<String> account = new ArrayList<>();
     private boolean isComplete;
 
-    private Log(String path) {
+    private Log(String path, boolean skips) {
         this.path = path;
+        this.skips = skips;
     }
 
-    /** Reads a log. */
+    /** Reads a log; a damaged one is an error. */
     public static Log open(String path) {
-        Log log = new Log(path);
+        return open(path, false);
+    }
+
+    /** Reads a log; with {@code skips}, the sound part of a damaged one, and the rest is in {@link #account}. */
+    public static Log open(String path, boolean skips) {
+        Log log = new Log(path, skips);
         try (RandomAccessFile file = new RandomAccessFile(path, "r")) {
             log.read(file);
         } catch (IOException why) {
             throw new OnbeatException(OnbeatException.LOG, "cannot read " + path + ": " + why.getMessage());
         } catch (BufferUnderflowException | IllegalArgumentException | IndexOutOfBoundsException why) {
             throw log.wrong("is damaged: a record contradicts its own length");
+        } catch (OutOfMemoryError full) {
+            throw log.wrong("needs more memory than Java has; give it more, or load fewer channels in Python");
         }
+        log.finish();
         return log;
     }
 
@@ -70,8 +98,9 @@ public final class Log {
 
     /** Returns the number of records of a channel that were lost before they reached the log; NaN if it has no account. */
     public double lost(String name) {
-        Map<String, String> account = accounts.get(name);
-        return account == null ? Double.NaN : Double.parseDouble(account.get("lost"));
+        Map<String, String> own = accounts.get(name);
+        String lost = own == null ? null : own.get("lost");
+        return lost == null || !lost.matches("\\d{1,18}") ? Double.NaN : Double.parseDouble(lost);
     }
 
     /** Returns whether the log was ended in order: false after a kill of its writer. */
@@ -79,101 +108,330 @@ public final class Log {
         return isComplete;
     }
 
+    /** Returns what is damaged or not decoded: a line for each, with channel, {@code damaged} or {@code not_decoded}, count and reason, a tab between two. */
+    public String account() {
+        return String.join("\n", account);
+    }
+
     private OnbeatException wrong(String why) {
         return new OnbeatException(OnbeatException.LOG, path + " " + why);
     }
 
+    private void damaged(String why) {
+        if (!skips) throw wrong("is damaged: " + why + "; onbeat.load (file, 'damaged', 'skip') loads the rest, and counts");
+        if (damage.size() < MOST_NAMED) damage.add(why);
+    }
+
+    private void note(String channel, String what, long count, String why) {
+        account.add(channel.replaceAll("[\\t\\n]", " ") + "\t" + what + "\t" + count + "\t" + why.replaceAll("[\\t\\n]", " "));
+    }
+
+    /** Decodes all channels, merges the writers of a topic, and accounts for what is missing. */
+    private void finish() {
+        for (Map.Entry<Integer, Long> of : stated.entrySet()) {
+            long missing = of.getValue() - read.getOrDefault(of.getKey(), 0L);
+            if (missing <= 0) continue;
+            LogChannel channel = byId.get(of.getKey());
+            String topic = channel == null ? "(channel " + of.getKey() + ")" : channel.topic;
+            if (damage.isEmpty()) damaged(missing + " of " + of.getValue() + " messages of " + topic + " are missing");
+            note(topic, "damaged", missing, "");
+        }
+        for (String why : damage) note("", "damaged", 0, why);
+        for (Map.Entry<Integer, LogChannel> of : byId.entrySet()) {
+            LogChannel channel = of.getValue();
+            LogChannel other = channels.get(channel.topic);
+            if (other == null) channels.put(channel.topic, channel);
+            else if (other.isAlike(channel)) other.merge(channel);
+            else if (channel.rows() > 0) channels.put(channel.topic + " [" + of.getKey() + "]", channel);
+        }
+        for (Map.Entry<String, LogChannel> of : channels.entrySet()) {
+            LogChannel channel = of.getValue();
+            String why = channel.finish(skips);
+            if (channel.damaged() > 0) {
+                if (!skips) damaged(why);
+                note(of.getKey(), "damaged", channel.damaged(), why);
+            }
+            if (!channel.why().isEmpty() && channel.rows() > 0) note(of.getKey(), "not_decoded", channel.rows(), channel.why());
+        }
+    }
+
     private void read(RandomAccessFile file) throws IOException {
         byte[] magic = new byte[MAGIC.length];
-        if (file.read(magic) != magic.length || !java.util.Arrays.equals(magic, MAGIC)) throw wrong("is not an MCAP file");
-        byte[] head = new byte[HEAD];
+        int found = file.read(magic);
+        boolean isLcm = found == magic.length && ByteBuffer.wrap(magic).getInt(0) == LCM;
+        if (isLcm) {
+            file.seek(0);
+            events(file);
+            return;
+        }
+        if (found != magic.length || !java.util.Arrays.equals(magic, MAGIC)) {
+            String start = new String(magic, StandardCharsets.ISO_8859_1);
+            boolean isBag = start.startsWith("SQLite f") || start.startsWith("#ROSBAG ");
+            if (isBag) throw wrong("is a bag, and not an MCAP file; `onbeat message convert " + path + " OUT.mcap` makes one of it");
+            throw wrong("is not an MCAP file");
+        }
         long end = file.length();
-        while (file.getFilePointer() + HEAD <= end) {
+        boolean isClosed = isClosed(file, end);
+        file.seek(MAGIC.length);
+        byte[] head = new byte[HEAD];
+        while (true) {
+            long at = file.getFilePointer();
+            String why;
+            if (at + HEAD > end) {
+                why = "the file ends within the record at byte " + at;
+                if (at >= end || !isClosed) {
+                    note("", "damaged", 0, "the file was not closed: its writer was killed, or it was not copied whole");
+                    return;
+                }
+            } else {
+                file.readFully(head);
+                long length = ByteBuffer.wrap(head).order(ByteOrder.LITTLE_ENDIAN).getLong(1);
+                if (length < 0 || length > end - at - HEAD) {
+                    why = "the record at byte " + at + " claims " + Long.toUnsignedString(length) + " bytes, and " + (end - at - HEAD) + " are left";
+                    if (!isClosed) {
+                        note("", "damaged", 0, "the file ends within the record at byte " + at + ": its writer was killed, or it was not copied whole");
+                        return;
+                    }
+                } else {
+                    int kind = head[0] & 0xff;
+                    if (kind == FOOTER) {
+                        isComplete = isClosed;
+                        return;
+                    }
+                    why = record(file, kind, length, at);
+                }
+            }
+            if (!why.isEmpty()) {
+                damaged(why);
+                resume(file, at, end);
+            }
+        }
+    }
+
+    private static boolean isClosed(RandomAccessFile file, long end) throws IOException {
+        if (end < 2 * MAGIC.length) return false;
+        byte[] last = new byte[MAGIC.length];
+        file.seek(end - last.length);
+        file.readFully(last);
+        return java.util.Arrays.equals(last, MAGIC);
+    }
+
+    /** Takes a record of the file; returns why it is damaged, or nothing. */
+    private String record(RandomAccessFile file, int kind, long length, long at) throws IOException {
+        boolean isRead = kind == SCHEMA || kind == CHANNEL || kind == MESSAGE || kind == CHUNK || kind == NOTE || kind == STATISTICS;
+        if (kind == 0) return "a record of kind 0 is not one of MCAP";
+        if (!isRead) {
+            file.seek(at + HEAD + length);
+            return "";
+        }
+        if (length > MOST_BYTES) throw wrong("has a record of " + length + " bytes; at most " + MOST_BYTES + " are read");
+        byte[] content = new byte[(int) length];
+        file.readFully(content);
+        try {
+            take(kind, ByteBuffer.wrap(content).order(ByteOrder.LITTLE_ENDIAN), 0, content.length, at);
+            return "";
+        } catch (EOFException | BufferUnderflowException | IllegalArgumentException | IndexOutOfBoundsException why) {
+            String said = why.getMessage();
+            return "the record at byte " + at + " is not valid" + (said == null ? "" : ": " + said);
+        }
+    }
+
+    /** Goes to the next record from which on records follow one another. */
+    private static void resume(RandomAccessFile file, long from, long end) throws IOException {
+        byte[] window = new byte[1 << 16];
+        for (long begin = from + 1; begin + HEAD <= end; begin += window.length - HEAD + 1) {
+            file.seek(begin);
+            int bytes = (int) Math.min(window.length, end - begin);
+            file.readFully(window, 0, bytes);
+            for (int i = 0; i + HEAD <= bytes; i++) {
+                boolean isLikely = window[i] > 0 && window[i] <= DATA_END && window[i + 5] == 0 && window[i + 6] == 0 && window[i + 7] == 0;
+                if (isLikely && window[i + 8] == 0 && isSound(file, begin + i, end)) {
+                    file.seek(begin + i);
+                    return;
+                }
+            }
+        }
+        file.seek(end);
+    }
+
+    private static boolean isSound(RandomAccessFile file, long from, long end) throws IOException {
+        byte[] head = new byte[HEAD];
+        long at = from;
+        for (int i = 0; i < 3; i++) {
+            if (at + MAGIC.length == end) return true;
+            if (at + HEAD > end) return false;
+            file.seek(at);
             file.readFully(head);
             long length = ByteBuffer.wrap(head).order(ByteOrder.LITTLE_ENDIAN).getLong(1);
-            if (length < 0 || length > end - file.getFilePointer()) return;
-            int kind = head[0] & 0xff;
-            if (kind == FOOTER) {
-                isComplete = true;
+            if (head[0] < 1 || head[0] > DATA_END || length < 0 || length > end - at - HEAD) return false;
+            at += HEAD + length;
+        }
+        return true;
+    }
+
+    /** Reads a log of LCM, whose payloads are bytes: it has no definitions. */
+    private void events(RandomAccessFile file) throws IOException {
+        long end = file.length();
+        byte[] head = new byte[LCM_HEAD];
+        long at = 0;
+        isComplete = true;
+        Map<String, LogChannel> known = new HashMap<>();
+        while (at < end) {
+            file.seek(at);
+            boolean isCut = at + LCM_HEAD > end;
+            if (!isCut) file.readFully(head);
+            ByteBuffer event = ByteBuffer.wrap(head);
+            long name = event.getInt(20);
+            long length = event.getInt(24);
+            boolean isEvent = !isCut && event.getInt(0) == LCM && name >= 0 && name <= LCM_NAME && length >= 0 && length <= MOST_BYTES;
+            isCut |= isEvent && at + LCM_HEAD + name + length > end;
+            if (isCut) {
+                isComplete = false;
+                note("", "damaged", 0, "the file ends within the event at byte " + at);
                 return;
             }
-            boolean isRead = kind == SCHEMA || kind == CHANNEL || kind == MESSAGE || kind == CHUNK || kind == NOTE;
-            if (!isRead) {
-                file.seek(file.getFilePointer() + length);
+            if (!isEvent) {
+                long next = at + 1;
+                for (; next + 4 <= end; next++) {
+                    file.seek(next);
+                    if (file.readInt() == LCM) break;
+                }
+                damaged("bytes " + at + " to " + next + " are not an event of LCM");
+                at = next;
                 continue;
             }
-            if (length > MOST_BYTES) throw wrong("has a record of " + length + " bytes; at most " + MOST_BYTES + " are read");
-            byte[] content = new byte[(int) length];
+            byte[] content = new byte[(int) (name + length)];
             file.readFully(content);
-            take(kind, ByteBuffer.wrap(content).order(ByteOrder.LITTLE_ENDIAN), 0, content.length);
+            String topic = new String(content, 0, (int) name, StandardCharsets.UTF_8);
+            LogChannel channel = known.get(topic);
+            if (channel == null) {
+                if (known.size() >= MOST_CHANNELS) throw wrong("has more than " + MOST_CHANNELS + " channels");
+                String why = "an LCM log has no definitions; `onbeat message convert --file TYPES.lcm` adds them";
+                channel = new LogChannel(topic, "", "lcm", null, new HashMap<>(), why);
+                byId.put(known.size(), channel);
+                known.put(topic, channel);
+            }
+            channel.add(ByteBuffer.wrap(content), (int) name, (int) length, (int) event.getLong(4), event.getLong(12) * 1000);
+            at += LCM_HEAD + name + length;
         }
     }
 
     /** Takes the record whose content is in {@code data} at {@code at}. */
-    private void take(int kind, ByteBuffer data, int at, int length) throws IOException {
+    private void take(int kind, ByteBuffer data, int at, int length, long place) throws IOException {
         if (kind == MESSAGE) {
             if (length < MESSAGE_HEAD) throw new EOFException("a message is shorter than its head");
-            LogChannel channel = byId.get(data.getShort(at) & 0xffff);
-            if (channel != null) {
-                channel.add(data, at + MESSAGE_HEAD, length - MESSAGE_HEAD, data.getInt(at + 2), data.getLong(at + 6));
+            int id = data.getShort(at) & 0xffff;
+            read.merge(id, 1L, Long::sum);
+            LogChannel channel = byId.get(id);
+            if (channel == null) {
+                channel = new LogChannel("(channel " + id + ")", "", "", null, new HashMap<>(), "the file does not define its channel");
+                put(id, channel);
             }
+            channel.add(data, at + MESSAGE_HEAD, length - MESSAGE_HEAD, data.getInt(at + 2), data.getLong(at + 6));
             return;
         }
 
         data.position(at);
         if (kind == CHUNK) {
-            chunk(data);
+            chunk(data, place);
         } else if (kind == SCHEMA) {
             int id = data.getShort() & 0xffff;
             String[] schema = {text(data), text(data), text(data)};
-            if (schema[1].equals("ros2msg")) schemas.put(id, schema);
+            // A log repeats its definitions behind the messages.
+            schemas.putIfAbsent(id, schema);
         } else if (kind == CHANNEL) {
             define(data);
+        } else if (kind == STATISTICS) {
+            data.position(at + 42);
+            int end = data.getInt() + data.position();
+            while (data.position() + 10 <= Math.min(end, at + length)) stated.put(data.getShort() & 0xffff, data.getLong());
         } else if (kind == NOTE && text(data).equals("onbeat:account")) {
-            Map<String, String> account = pairs(data);
-            accounts.put(account.get("channel"), account);
+            Map<String, String> own = pairs(data);
+            accounts.put(own.get("channel"), own);
         }
     }
 
-    private void chunk(ByteBuffer data) throws IOException {
+    private void chunk(ByteBuffer data, long place) throws IOException {
         long size = data.getLong(16);
+        int checksum = data.getInt(24);
         data.position(28);
         String compression = text(data);
-        data.getLong();
+        long stored = data.getLong();
+        if (stored < 0 || stored > data.remaining()) throw new EOFException("a chunk is longer than its record");
         ByteBuffer records = data;
-        if (compression.equals("lz4")) {
-            long most = Math.min(MOST_BYTES, data.remaining() * LZ4_RATIO + LZ4_MORE);
+        int begin = data.position();
+        int end = begin + (int) stored;
+        if (!compression.isEmpty()) {
+            boolean isLz4 = compression.equals("lz4");
+            if (!isLz4 && !compression.equals("zstd")) {
+                throw new IllegalArgumentException("the compression " + compression.replaceAll("[^ -~]", "?") + " is not known; lz4 and zstd are");
+            }
+            long most = isLz4 ? Math.min(MOST_BYTES, stored * LZ4_RATIO + LZ4_MORE) : MOST_BYTES;
             if (size < 0 || size > most) {
                 String claimed = Long.toUnsignedString(size);
-                throw wrong("has a chunk of " + data.remaining() + " bytes that claims " + claimed + "; at most " + most + " are read");
+                throw new IllegalArgumentException("a chunk of " + stored + " bytes claims " + claimed + "; at most " + most + " are read");
             }
-            byte[] whole = Lz4.decompressed(data.array(), data.position(), (int) size);
+            byte[] whole;
+            try {
+                whole = isLz4 ? Lz4.decompressed(data.array(), begin, (int) size) : Zstd.decompressed(data.array(), begin, (int) stored, (int) size);
+            } catch (OnbeatException wrong) {
+                if (!isLz4) throw wrong;
+                throw new IllegalArgumentException(wrong.getMessage());
+            }
             records = ByteBuffer.wrap(whole).order(ByteOrder.LITTLE_ENDIAN);
-        } else if (!compression.isEmpty()) {
-            throw wrong("is compressed by " + compression.replaceAll("[^ -~]", "?") + ", which this client does not read; convert it: "
-                    + "mcap compress --compression lz4 -o OUT " + path);
+            begin = 0;
+            end = whole.length;
+        }
+        if (checksum != 0) {
+            CRC32 sum = new CRC32();
+            sum.update(records.array(), begin, end - begin);
+            if ((int) sum.getValue() != checksum) {
+                throw new IllegalArgumentException(String.format("the chunk has the checksum %08x, and %08x was written", sum.getValue(), checksum));
+            }
         }
 
-        int at = records.position();
-        while (at + HEAD <= records.capacity()) {
+        int at = begin;
+        while (at < end) {
+            if (at + HEAD > end) throw new EOFException("a chunk ends within a record");
             long length = records.getLong(at + 1);
             int content = at + HEAD;
-            if (length < 0 || length > records.capacity() - content) throw new EOFException("a record is longer than its chunk");
-            take(records.get(at) & 0xff, records, content, (int) length);
+            if (length < 0 || length > end - content) throw new EOFException("a record is longer than its chunk");
+            int kind = records.get(at) & 0xff;
+            if (kind != CHUNK) take(kind, records, content, (int) length, place);
             at = content + (int) length;
         }
     }
 
+    private void put(int id, LogChannel channel) {
+        if (byId.size() >= MOST_CHANNELS) throw wrong("has more than " + MOST_CHANNELS + " channels");
+        byId.put(id, channel);
+    }
+
     private void define(ByteBuffer data) {
         int id = data.getShort() & 0xffff;
-        String[] schema = schemas.get(data.getShort() & 0xffff);
+        int ofSchema = data.getShort() & 0xffff;
+        String[] schema = schemas.get(ofSchema);
         String topic = text(data);
-        boolean isCdr = text(data).equals("cdr");
+        String encoding = text(data);
+        Map<String, String> texts = pairs(data);
         // A log repeats its channels behind the messages.
-        if (!isCdr || schema == null || byId.containsKey(id)) return;
-        LogChannel channel = new LogChannel(new Definition(schema[0], schema[2]), pairs(data));
-        byId.put(id, channel);
-        channels.put(topic, channel);
+        if (byId.containsKey(id)) return;
+        String type = schema == null ? "" : schema[0];
+        String language = schema == null ? "" : schema[1];
+        Definition definition = null;
+        String why = "";
+        try {
+            if (encoding.equals("cdr") && language.equals("ros2msg")) definition = new Definition(schema[0], schema[2]);
+            else if (encoding.equals("ros1") && language.equals("ros1msg")) definition = Definition.ofRos1(schema[0], schema[2]);
+            else if (schema == null && ofSchema != 0) why = "the file does not have the definition of its type";
+            else if (!encoding.equals("json")) {
+                String of = language.isEmpty() ? "no definition" : "the definition " + language;
+                why = "the encoding " + (encoding.isEmpty() ? "(none)" : encoding) + " with " + of + " is not decoded here";
+            }
+        } catch (OnbeatException wrong) {
+            why = wrong.getMessage();
+        }
+        put(id, new LogChannel(topic, type, encoding, definition, texts, why));
     }
 
     private static String text(ByteBuffer data) {
@@ -186,6 +444,7 @@ public final class Log {
 
     private static Map<String, String> pairs(ByteBuffer data) {
         int bytes = data.getInt();
+        if (bytes < 0 || bytes > data.remaining()) throw new BufferUnderflowException();
         int end = data.position() + bytes;
         Map<String, String> pairs = new HashMap<>();
         while (data.position() < end) {

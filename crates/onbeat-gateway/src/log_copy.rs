@@ -1,0 +1,221 @@
+//! Lists what a log of any format has, and converts it to MCAP.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use onbeat_message::{LcmCodec, LcmTypes, TypeSet};
+use serde::{Deserialize, Serialize};
+
+use super::error::GatewayError;
+use super::log_reader::{LogContent, LoggedChannel};
+use super::log_records::LogMessage;
+use super::log_writer::{Compression, LogChannel, LogWriter};
+
+/// Messages between two looks at whether converting was stopped.
+const IN_A_TURN: u64 = 1024;
+
+/// Which log to list.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListOrder {
+    /// The log.
+    pub log: PathBuf,
+    /// Memory for one record and one chunk, each, in bytes.
+    pub most_memory: u64,
+}
+
+/// A channel of a log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListedChannel {
+    /// Topic in the log.
+    pub channel: String,
+    /// Name of the type, as the log has it.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// Encoding of the messages, such as `cdr`, `ros1`, `json` or `lcm`.
+    pub encoding: String,
+    /// Language of the type's definition; empty without one.
+    pub definition: String,
+    /// Number of messages.
+    pub records: u64,
+    /// Length of the longest one, in bytes.
+    pub longest_bytes: usize,
+}
+
+/// What a log has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListedLog {
+    /// Channels, in the order of their first messages.
+    pub channels: Vec<ListedChannel>,
+    /// Time from the first to the last message, in ns.
+    pub log_ns: u64,
+    /// Why the log ends early, as a sentence; empty for a complete one.
+    pub cut: String,
+    /// Damaged places, as sentences.
+    pub damage: Vec<String>,
+}
+
+/// Reads a whole log, and tells what it has.
+///
+/// # Errors
+/// [`GatewayError::Open`], [`GatewayError::Read`].
+pub fn list(order: &ListOrder) -> Result<ListedLog, GatewayError> {
+    let content = LogContent::from_file(&order.log, order.most_memory)?;
+    Ok(ListedLog {
+        channels: content.channels.iter().map(listed).collect(),
+        log_ns: content.last_ns - content.first_ns,
+        cut: content.cut,
+        damage: content.damage,
+    })
+}
+
+fn listed(of: &LoggedChannel) -> ListedChannel {
+    ListedChannel {
+        channel: of.topic.clone(),
+        type_name: of.named_type.clone(),
+        encoding: of.encoding.clone(),
+        definition: of.schema_encoding.clone(),
+        records: of.messages,
+        longest_bytes: of.longest_bytes,
+    }
+}
+
+/// Which log to convert.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConvertOrder {
+    /// The log.
+    pub log: PathBuf,
+    /// The MCAP file to create.
+    pub out: PathBuf,
+    /// Compression of its chunks.
+    #[serde(default)]
+    pub compression: Compression,
+    /// Texts of `.lcm` files: messages of LCM whose fingerprint is that of one of their types become CDR.
+    #[serde(default)]
+    pub lcm: Vec<String>,
+    /// Memory for one record, one chunk and messages out of order, each, in bytes.
+    pub most_memory: u64,
+}
+
+/// What was converted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ConvertAccount {
+    /// Messages written.
+    pub records: u64,
+    /// Messages of LCM that are of none of the given types, and were copied as bytes.
+    pub not_decoded: u64,
+    /// Size of the file, in bytes.
+    pub bytes: u64,
+    /// As in [`ListedLog::cut`].
+    pub cut: String,
+    /// As in [`ListedLog::damage`].
+    pub damage: Vec<String>,
+}
+
+/// Writes the messages of a log to an MCAP file, in the order of their times.
+///
+/// # Errors
+/// [`GatewayError`]; also if the file exists.
+pub fn convert(
+    order: &ConvertOrder,
+    is_stopped: impl Fn() -> bool,
+) -> Result<ConvertAccount, GatewayError> {
+    let content = LogContent::from_file(&order.log, order.most_memory)?;
+    let types = LcmFingerprints::new(&order.lcm)?;
+    let mut copy = LogCopy {
+        log: LogWriter::create(&order.out, order.compression)?,
+        channels: HashMap::new(),
+        types,
+        not_decoded: 0,
+    };
+    let mut records = 0;
+    for message in content.in_order()? {
+        let message =
+            message.map_err(|source| GatewayError::Read { path: content.path.clone(), source })?;
+        copy.write(&message)?;
+        records += 1;
+        if records % IN_A_TURN == 0 && is_stopped() {
+            break;
+        }
+    }
+    let not_decoded = copy.not_decoded;
+    let (cut, damage) = (content.cut, content.damage);
+    Ok(ConvertAccount { records, not_decoded, bytes: copy.log.finish()?, cut, damage })
+}
+
+struct LogCopy {
+    log: LogWriter,
+    /// By the channel's number in the source, and the type that its messages of LCM became.
+    channels: HashMap<(u16, u64), LogChannel>,
+    types: LcmFingerprints,
+    not_decoded: u64,
+}
+
+impl LogCopy {
+    fn write(&mut self, message: &LogMessage) -> Result<(), GatewayError> {
+        let is_lcm = message.channel.encoding == "lcm";
+        if is_lcm && let Some((fingerprint, bytes)) = self.types.to_cdr(&message.data) {
+            let key = (message.channel.id, fingerprint);
+            let channel = match self.channels.get(&key) {
+                Some(channel) => *channel,
+                None => {
+                    let (name, text) = self.types.definition(fingerprint)?;
+                    let topic = &message.channel.topic;
+                    let added = self.log.add_channel(topic, &name, &text, &[("lcm", &name)])?;
+                    self.channels.insert(key, added);
+                    added
+                }
+            };
+            return self.log.write(channel, message.sequence.into(), message.log_time, &bytes);
+        }
+        self.not_decoded += u64::from(is_lcm);
+        let key = (message.channel.id, 0);
+        let channel = match self.channels.get(&key) {
+            Some(channel) => *channel,
+            None => {
+                let added = self.log.copy_channel(&message.channel)?;
+                self.channels.insert(key, added);
+                added
+            }
+        };
+        self.log.write(channel, message.sequence.into(), message.log_time, &message.data)
+    }
+}
+
+/// Types of LCM by their fingerprints.
+struct LcmFingerprints {
+    types: TypeSet,
+    codecs: HashMap<u64, (String, LcmCodec)>,
+}
+
+impl LcmFingerprints {
+    fn new(files: &[String]) -> Result<Self, GatewayError> {
+        let mut lcm = LcmTypes::default();
+        for (number, text) in (1..).zip(files) {
+            lcm.add(&format!(".lcm file {number}"), text)?;
+        }
+        let mut types = TypeSet::default();
+        lcm.add_to(&mut types)?;
+        let mut codecs = HashMap::new();
+        for name in lcm.names() {
+            // A type that needs another one, which is not given, is not one of the log's.
+            if let Ok(codec) = LcmCodec::new(&lcm, name) {
+                codecs.insert(codec.fingerprint(), (name.to_owned(), codec));
+            }
+        }
+        Ok(Self { types, codecs })
+    }
+
+    fn to_cdr(&self, bytes: &[u8]) -> Option<(u64, Vec<u8>)> {
+        let fingerprint = u64::from_be_bytes(*bytes.first_chunk()?);
+        let (name, codec) = self.codecs.get(&fingerprint)?;
+        let value = codec.decode(bytes).ok()?;
+        Some((fingerprint, self.types.encode(name, &value).ok()?))
+    }
+
+    fn definition(&self, fingerprint: u64) -> Result<(String, String), GatewayError> {
+        let name = self.codecs.get(&fingerprint).map_or("", |(name, _)| name);
+        Ok((name.to_owned(), self.types.text(name)?))
+    }
+}

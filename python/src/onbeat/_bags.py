@@ -1,0 +1,347 @@
+"""Reads bags of ROS 2 (SQLite, and the folder around all of them), bags of ROS 1, and logs of LCM."""
+
+import re
+import sqlite3
+import struct
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from ._raw import LogError, RawChannel, RawLog, Schema
+
+SQLITE = b"SQLite format 3\0"
+ROSBAG = b"#ROSBAG V2.0\n"
+LCM = b"\xed\xa1\xda\x01"
+ZSTD = b"\x28\xb5\x2f\xfd"
+#: Largest chunk, record and unpacked file, in bytes.
+_MOST_CHUNK = 256 << 20
+_MOST_UNPACKED = 64 << 30
+_MOST_CHANNELS = 4096
+
+
+class _Collected:
+    """The channels of a log by key, as they come."""
+
+    def __init__(self, path: Path, wanted: set[str] | None, skips: bool):
+        self.log, self._wanted, self._skips = RawLog(path), wanted, skips
+        self.channels: dict[object, RawChannel] = {}
+
+    def channel(self, key: object, make: Callable[[], RawChannel]) -> RawChannel:
+        found = self.channels.get(key)
+        if found is None:
+            if len(self.channels) >= _MOST_CHANNELS:
+                raise LogError(f"{self.log.path} has more than {_MOST_CHANNELS} channels")
+            found = make()
+            found.id = len(self.channels)
+            found.is_wanted = self._wanted is None or found.topic in self._wanted
+            self.channels[key] = found
+            self.log.channels.append(found)
+        return found
+
+    def damaged(self, why: str) -> None:
+        if not self._skips:
+            raise LogError(f"{self.log.path} is damaged: {why}; `damaged='skip'` loads the rest, and counts")
+        self.log.damage.append(why)
+
+
+def folder(path: Path, read: Callable[[Path], RawLog], wanted: set[str] | None, skips: bool) -> RawLog:
+    """Reads the files of a ROS 2 bag, in the order of its `metadata.yaml`."""
+    try:
+        about = (path / "metadata.yaml").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        about = ""
+    names = re.findall(r"^\s*-\s+[\"']?([^\s\"'{}:]+\.(?:mcap|db3)(?:\.zstd)?)[\"']?\s*$", about, re.MULTILINE)
+    # Named in `relative_file_paths` and again in `files`.
+    files = [path / Path(name).name for name in dict.fromkeys(names)]
+    missing = [file.name for file in files if not file.exists()]
+    files = [file for file in files if file.exists()]
+    if not files:
+        found = sorted(one for one in path.iterdir() if re.search(r"\.(mcap|db3)(\.zstd)?$", one.name))
+        if not found:
+            raise LogError(f"{path} is not a bag: it has neither .mcap nor .db3 files")
+        files = found
+    logs = [read(file) for file in files]
+    whole = _Collected(path, wanted, skips)
+    whole.log.is_complete = all(log.is_complete for log in logs) and bool(about)
+    for name in missing:
+        whole.damaged(f"the file {name}, which metadata.yaml names, is missing")
+    for log in logs:
+        _append(whole, log)
+    if "compression_mode: MESSAGE" in about or 'compression_mode: "MESSAGE"' in about:
+        _unpack_messages(whole)
+    return whole.log
+
+
+def _append(whole: _Collected, log: RawLog) -> None:
+    whole.log.damage += log.damage
+    whole.log.gaps += log.gaps
+    whole.log.cut = whole.log.cut or (f"{log.path.name}: {log.cut}" if log.cut else "")
+    for topic, count in log.damaged.items():
+        whole.log.damaged[topic] = whole.log.damaged.get(topic, 0) + count
+    for topic, counts in log.account.items():
+        own = whole.log.account.setdefault(topic, {})
+        for name, count in counts.items():
+            own[name] = own.get(name, 0) + count
+    for channel in log.channels:
+        key = (channel.topic, channel.encoding, channel.schema, tuple(sorted(channel.texts.items())), channel.why)
+        of = whole.channel(key, lambda c=channel: RawChannel(c.topic, c.encoding, c.schema, c.texts, c.why))
+        of.rows += channel.rows
+        of.payloads += channel.payloads
+        of.times += channel.times
+        of.numbers += channel.numbers
+
+
+def _unpack_messages(whole: _Collected) -> None:
+    try:
+        import zstandard
+    except ImportError:
+        raise LogError(f"{whole.log.path} needs the package zstandard; install it by pip") from None
+    unpack = zstandard.ZstdDecompressor(max_window_size=_MOST_CHUNK)
+    for channel in whole.log.channels:
+        for row, payload in enumerate(channel.payloads):
+            try:
+                channel.payloads[row] = unpack.stream_reader(payload).read(_MOST_CHUNK)
+            except zstandard.ZstdError as why:
+                whole.damaged(f"record {row + 1} of {channel.topic} cannot be decompressed: {why}")
+
+
+def unpacked(path: Path, read: Callable[[Path], RawLog]) -> RawLog:
+    """Reads a log that was compressed as a whole by zstd."""
+    try:
+        import zstandard
+    except ImportError:
+        raise LogError(f"{path} needs the package zstandard; install it by pip") from None
+    with tempfile.TemporaryDirectory() as place, path.open("rb") as packed:
+        file = Path(place) / path.stem
+        reader, size = zstandard.ZstdDecompressor(max_window_size=_MOST_CHUNK).stream_reader(packed), 0
+        try:
+            with file.open("wb") as out:
+                while piece := reader.read(1 << 20):
+                    size += len(piece)
+                    if size > _MOST_UNPACKED:
+                        raise LogError(f"{path} has more than {_MOST_UNPACKED >> 30} GiB when unpacked")
+                    out.write(piece)
+        except zstandard.ZstdError as why:
+            raise LogError(f"{path} cannot be decompressed: {why}") from None
+        log = read(file)
+        log.path = path
+        return log
+
+
+def sqlite(path: Path, wanted: set[str] | None, skips: bool) -> RawLog:
+    """Reads the database of a ROS 2 bag."""
+    log = _Collected(path, wanted, skips)
+    file = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+    try:
+        file.execute("pragma trusted_schema=off")
+        tables = {name for (name,) in file.execute("select name from sqlite_master where type='table'")}
+        if not {"topics", "messages"} <= tables:
+            raise LogError(f"{path} is a database of SQLite, and not a ROS 2 bag: it has no tables topics and messages")
+        schemas = {}
+        if "message_definitions" in tables:
+            rows = file.execute("select topic_type, encoding, encoded_message_definition from message_definitions")
+            schemas = {name: Schema(name, encoding, text.encode()) for name, encoding, text in rows if text is not None}
+        columns = file.execute("select id, name, type, serialization_format from topics")
+        topics = {}
+        for id_, name, kind, encoding in columns:
+            schema = schemas.get(kind, Schema(kind, "", b""))
+            topics[id_] = log.channel(id_, lambda n=name, e=encoding, s=schema: RawChannel(n, e, s, {}))
+        for id_, at_ns, data in file.execute("select topic_id, timestamp, data from messages order by timestamp, id"):
+            if id_ not in topics:
+                make = lambda i=id_: RawChannel(f"(topic {i})", "", Schema("", "", b""), {}, "the bag does not define its topic")  # noqa: E731
+                topics[id_] = log.channel(id_, make)
+            if topics[id_].is_wanted:
+                payload = data if isinstance(data, bytes) else str(data or "").encode()
+                topics[id_].add(max(int(at_ns), 0), len(topics[id_].payloads) & 0xFFFFFFFF, payload)
+        log.log.is_complete = True
+    except sqlite3.DatabaseError as why:
+        log.damaged(f"SQLite says: {why}")
+    finally:
+        file.close()
+    return log.log
+
+
+class _Short(Exception):
+    """A record is longer than what is left."""
+
+
+def _fields(data: bytes) -> dict[str, bytes]:
+    """The header of a record of ROS 1: lengths, names and values."""
+    found, at = {}, 0
+    while at + 4 <= len(data):
+        (length,) = struct.unpack_from("<I", data, at)
+        name, equals, value = data[at + 4 : at + 4 + length].partition(b"=")
+        if not equals or at + 4 + length > len(data):
+            raise _Short("the header of a record contradicts its length")
+        found[name.decode(errors="replace")] = value
+        at += 4 + length
+    return found
+
+
+def _rosbag_record(data: np.ndarray, at: int) -> tuple[dict[str, bytes], int, int]:
+    """Header, begin and end of the content of a record."""
+
+    def length(place: int) -> int:
+        if place + 4 > len(data):
+            raise _Short("the file ends within a record")
+        return int.from_bytes(data[place : place + 4].tobytes(), "little")
+
+    head = length(at)
+    begin = at + 4 + head
+    end = begin + 4 + length(begin)
+    if end > len(data):
+        raise _Short(f"the record at byte {at} claims {end - at} bytes, and {len(data) - at} are left")
+    return _fields(data[at + 4 : begin].tobytes()), begin + 4, end
+
+
+class _Rosbag:
+    def __init__(self, path: Path, data: np.ndarray, wanted: set[str] | None, skips: bool):
+        self._data, self._log = data, _Collected(path, wanted, skips)
+        self._connections: dict[int, RawChannel] = {}
+        self._chunks, self._stated = 0, None
+        #: Of the last chunk that was passed over: its messages are counted by the index behind it.
+        self._is_lost = False
+
+    def read(self) -> RawLog:
+        at, log = len(ROSBAG), self._log.log
+        log.is_complete = True
+        while at < len(self._data):
+            try:
+                fields, begin, end = _rosbag_record(self._data, at)
+                self._take(fields, begin, end, at)
+                at = end
+            except _Short as why:
+                log.is_complete = False
+                after = self._next(at)
+                if after == len(self._data) and self._stated == 0:
+                    log.cut = f"{why}: its writer was killed"
+                else:
+                    self._log.damaged(str(why))
+                at = after
+        if self._stated and self._chunks != self._stated and not log.damage:
+            self._log.damaged(f"{self._chunks} of {self._stated} chunks were found")
+        return log
+
+    def _next(self, at: int) -> int:
+        """Where the next chunk or index begins after a damaged record."""
+        for window in range(at + 1, len(self._data), 1 << 24):
+            piece = self._data[window : window + (1 << 24) + 64].tobytes()
+            for found in re.finditer(rb"(?s)....(?=(?:.{4}[a-z_]+=.{0,24}?)*?\x04\0\0\0op=[\x04\x05\x06\x07])", piece):
+                try:
+                    if "op" in _rosbag_record(self._data, window + found.start())[0]:
+                        return window + found.start()
+                except _Short:
+                    continue
+        return len(self._data)
+
+    def _take(self, fields: dict[str, bytes], begin: int, end: int, at: int) -> None:
+        match fields.get("op", b"")[:1]:
+            case b"\x03":
+                self._stated = int.from_bytes(fields.get("chunk_count", b""), "little")
+            case b"\x05":
+                self._chunks += 1
+                self._is_lost = False
+                chunk, place = self._unpacked(fields, begin, end, at), 0
+                while place < len(chunk):
+                    inner, content, after = _rosbag_record(chunk, place)
+                    self._record(inner, chunk[content:after].tobytes())
+                    place = after
+            case b"\x04" if self._is_lost:
+                id_, count = int.from_bytes(fields.get("conn", b""), "little"), int.from_bytes(fields.get("count", b""), "little")
+                topic = self._connections[id_].topic if id_ in self._connections else f"(connection {id_})"
+                self._log.log.damaged[topic] = self._log.log.damaged.get(topic, 0) + count
+            case b"\x07" | b"\x02":
+                self._record(fields, self._data[begin:end].tobytes())
+
+    def _unpacked(self, fields: dict[str, bytes], begin: int, end: int, at: int) -> np.ndarray:
+        size, how = int.from_bytes(fields.get("size", b""), "little"), fields.get("compression", b"")
+        data = self._data[begin:end]
+        if how == b"none":
+            return data
+        if size > _MOST_CHUNK:
+            raise LogError(f"{self._log.log.path}: the chunk at byte {at} claims {size} bytes; at most {_MOST_CHUNK} are read")
+        try:
+            if how == b"bz2":
+                import bz2
+
+                whole = bz2.BZ2Decompressor().decompress(data.tobytes(), size)
+            elif how == b"lz4":
+                import lz4.frame
+
+                whole = lz4.frame.LZ4FrameDecompressor().decompress(data.tobytes(), max_length=size)
+            else:
+                raise LogError(f"{self._log.log.path}: the compression {how[:32]!r} is not read; none, bz2 and lz4 are")
+        except (OSError, RuntimeError, EOFError) as why:
+            self._log.damaged(f"the chunk at byte {at} cannot be decompressed: {why}")
+            self._is_lost = True
+            return np.empty(0, "u1")
+        if len(whole) != size:
+            self._log.damaged(f"the chunk at byte {at} has {len(whole)} bytes, and claims {size}")
+        return np.frombuffer(whole, "u1")
+
+    def _record(self, fields: dict[str, bytes], content: bytes) -> None:
+        id_ = int.from_bytes(fields.get("conn", b""), "little")
+        if fields.get("op") == b"\x07":
+            about = _fields(content)
+            topic = fields.get("topic", b"").decode(errors="replace")
+            name = about.get("type", b"").decode(errors="replace")
+            schema = Schema(name, "ros1msg", about.get("message_definition", b""))
+            texts = {key: about[key].decode(errors="replace") for key in ("callerid", "latching") if key in about}
+            self._connections[id_] = self._log.channel(id_, lambda: RawChannel(topic, "ros1", schema, texts))
+        elif fields.get("op") == b"\x02":
+            seconds, ns = struct.unpack("<II", fields.get("time", b"").ljust(8, b"\0")[:8])
+            make = lambda: RawChannel(f"(connection {id_})", "", Schema("", "", b""), {}, "the bag does not define it")  # noqa: E731
+            of = self._connections.get(id_) or self._log.channel(id_, make)
+            if of.is_wanted:
+                of.add(seconds * 1_000_000_000 + ns, len(of.payloads) & 0xFFFFFFFF, content)
+
+
+def rosbag(path: Path, data: np.ndarray, wanted: set[str] | None, skips: bool) -> RawLog:
+    """Reads a bag of ROS 1, version 2.0."""
+    return _Rosbag(path, data, wanted, skips).read()
+
+
+def lcm(path: Path, data: np.ndarray, wanted: set[str] | None, skips: bool) -> RawLog:
+    """Reads a log of LCM. Its payloads are bytes: a log has no definitions."""
+    log, at = _Collected(path, wanted, skips), 0
+    bytes_ = memoryview(data)
+    log.log.is_complete = True
+    while at < len(data):
+        head = bytes(bytes_[at : at + 28])
+        sound = head[:4] == LCM and len(head) == 28
+        if sound:
+            number, at_us, name, size = struct.unpack(">QQII", head[4:])
+            end = at + 28 + name + size
+            sound = name <= 1024 and size <= _MOST_CHUNK and end <= len(data)
+            if not sound and end > len(data) and name <= 1024 and size <= _MOST_CHUNK:
+                log.log.is_complete = False
+                log.log.cut = f"the file ends within the event at byte {at}"
+                break
+        if not sound:
+            if len(head) < 28 and head.startswith(LCM[: len(head)]):
+                log.log.is_complete, log.log.cut = False, f"the file ends within the event at byte {at}"
+                break
+            after = _find(bytes_, LCM, at + 1)
+            log.damaged(f"bytes {at} to {after} are not an event of LCM")
+            at = after
+            continue
+        topic = bytes(bytes_[at + 28 : at + 28 + name]).decode(errors="replace")
+        make = lambda t=topic: RawChannel(  # noqa: E731
+            t, "lcm", Schema("", "", b""), {}, "an LCM log has no definitions; `onbeat message convert --file TYPES.lcm` adds them"
+        )
+        of = log.channel(topic, make)
+        if of.is_wanted:
+            of.add(at_us * 1000 if at_us < 1 << 53 else 0, number & 0xFFFFFFFF, bytes(bytes_[at + 28 + name : end]))
+        at = end
+    return log.log
+
+
+def _find(data: memoryview, what: bytes, begin: int) -> int:
+    window = 1 << 20
+    for at in range(begin, len(data), window):
+        found = bytes(data[at : at + window + len(what)]).find(what)
+        if found >= 0:
+            return at + found
+    return len(data)

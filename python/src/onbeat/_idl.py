@@ -1,0 +1,244 @@
+"""Definitions in IDL (OMG IDL 4.2), as far as rosidl and Fast DDS use it: structures, enumerations, constants and typedefs."""
+
+import re
+
+from .definition import Field, TypeMismatch
+
+_NUMBERS = {
+    "boolean": "bool",
+    "octet": "uint8",
+    "char": "uint8",
+    "int8": "int8",
+    "uint8": "uint8",
+    "short": "int16",
+    "int16": "int16",
+    "unsigned short": "uint16",
+    "uint16": "uint16",
+    "long": "int32",
+    "int32": "int32",
+    "unsigned long": "uint32",
+    "uint32": "uint32",
+    "long long": "int64",
+    "int64": "int64",
+    "unsigned long long": "uint64",
+    "uint64": "uint64",
+    "float": "float32",
+    "double": "float64",
+}
+_WORD = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])\'|[A-Za-z_]\w*|::|0[xX][0-9a-fA-F]+|\d[\w.+]*|\S')
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|^\s*#[^\n]*", re.DOTALL | re.MULTILINE)
+
+
+def parse(text: str) -> dict[str, list[Field]]:
+    """Returns the fields of all structures, by names such as `std_msgs/msg/Float64`."""
+    text = re.sub(r"^={3,}[ \t]*$|^IDL:.*$", "", text, flags=re.MULTILINE)
+    return _Parser(_WORD.findall(_COMMENT.sub(" ", text))).types()
+
+
+class _Parser:
+    def __init__(self, words: list[str]):
+        self._words, self._at = words, 0
+        self._module: list[str] = []
+        self._types: dict[str, list[Field]] = {}
+        #: Kind and dimensions of typedefs; enumerations are numbers.
+        self._names: dict[str, tuple[str, list[int | None]]] = {}
+        self._constants: dict[str, int] = {}
+        self._extra = 0
+
+    def types(self) -> dict[str, list[Field]]:
+        while self._at < len(self._words):
+            self._declaration()
+        return self._types
+
+    def _peek(self) -> str:
+        return self._words[self._at] if self._at < len(self._words) else ""
+
+    def _next(self) -> str:
+        word = self._peek()
+        self._at += 1
+        return word
+
+    def _expect(self, wanted: str) -> None:
+        found = self._next()
+        if found != wanted:
+            near = " ".join(self._words[max(self._at - 5, 0) : self._at])
+            raise TypeMismatch(f"the IDL needs `{wanted}` where it has `{found}`, after `{near}`")
+
+    def _annotations(self) -> None:
+        while self._peek() == "@":
+            self._next()
+            self._next()
+            while self._peek() == "::":
+                self._next()
+                self._next()
+            if self._peek() == "(":
+                depth = 0
+                while True:
+                    word = self._next()
+                    depth += (word == "(") - (word == ")")
+                    if depth == 0 or not word:
+                        break
+
+    def _declaration(self) -> None:
+        self._annotations()
+        word = self._next()
+        match word:
+            case "module":
+                self._module.append(self._next())
+                self._expect("{")
+                while self._peek() not in ("}", ""):
+                    self._declaration()
+                self._expect("}")
+                self._module.pop()
+            case "struct":
+                self._struct()
+            case "typedef":
+                kind, shape = self._kind()
+                name = self._next()
+                self._names[self._full(name)] = (kind, self._dimensions() + shape)
+            case "enum":
+                name = self._next()
+                self._names[self._full(name)] = ("uint32", [])
+                self._expect("{")
+                self._enumerators()
+            case "const":
+                self._kind()
+                name = self._next()
+                self._expect("=")
+                self._constants[name] = self._number_until(";")
+                return
+            case ";":
+                return
+            case _:
+                raise TypeMismatch(f"`{word}` of the IDL is not read; structures, enumerations, constants and typedefs are")
+        if self._peek() == ";":
+            self._next()
+
+    def _enumerators(self) -> None:
+        number = 0
+        while self._peek() not in ("}", ""):
+            self._annotations()
+            word = self._next()
+            if word != ",":
+                self._constants[word] = number
+                number += 1
+        self._expect("}")
+
+    def _number_until(self, end: str) -> int:
+        words = []
+        while self._peek() not in (end, ""):
+            words.append(self._next())
+        self._expect(end)
+        text = "".join(words)
+        try:
+            return self._constants[words[-1]] if words and words[-1] in self._constants else int(text.lstrip("+"), 0)
+        except ValueError:
+            # Of a type without use as a length.
+            return -1
+
+    def _full(self, name: str) -> str:
+        return "/".join([*self._module, name])
+
+    def _struct(self) -> None:
+        name = self._full(self._next())
+        fields: list[Field] = []
+        if self._peek() == ":":
+            self._next()
+            parent = self._scoped()
+            fields += self._types.get(self._known(parent), [])
+        if self._peek() == ";":
+            return
+        self._expect("{")
+        while self._peek() not in ("}", ""):
+            self._annotations()
+            kind, shape = self._kind()
+            while True:
+                self._annotations()
+                own = self._next()
+                fields.append(self._field(own, kind, self._dimensions() + shape))
+                if self._peek() != ",":
+                    break
+                self._next()
+            self._expect(";")
+        self._expect("}")
+        # IDL has no empty structures: rosidl writes this member.
+        if [field.name for field in fields] == ["structure_needs_at_least_one_member"]:
+            fields = []
+        self._types[name] = fields
+
+    def _field(self, name: str, kind: str, shape: list[int | None]) -> Field:
+        """A list of lists is a list of messages with one field."""
+        if not shape:
+            return Field(name, kind, None)
+        count = -1 if shape[0] is None else shape[0]
+        if len(shape) == 1:
+            return Field(name, kind, count)
+        if all(isinstance(one, int) for one in shape):
+            whole = 1
+            for one in shape:
+                whole *= one
+            return Field(name, kind, whole)
+        self._extra += 1
+        inner = f"(list {self._extra})"
+        self._types[inner] = [self._field("items", kind, shape[1:])]
+        return Field(name, inner, count)
+
+    def _dimensions(self) -> list[int | None]:
+        found: list[int | None] = []
+        while self._peek() == "[":
+            self._next()
+            found.append(self._length("]"))
+        return found
+
+    def _length(self, end: str) -> int:
+        number = self._number_until(end)
+        if number < 0:
+            raise TypeMismatch("a length in the IDL is not a number or a constant")
+        return number
+
+    def _scoped(self) -> str:
+        if self._peek() == "::":
+            self._next()
+        parts = [self._next()]
+        while self._peek() == "::":
+            self._next()
+            parts.append(self._next())
+        return "/".join(parts)
+
+    def _known(self, name: str) -> str:
+        """The name of a type as seen from the module."""
+        for depth in range(len(self._module), -1, -1):
+            full = "/".join([*self._module[:depth], name])
+            if full in self._types or full in self._names:
+                return full
+        return name
+
+    def _kind(self) -> tuple[str, list[int | None]]:
+        """A type, with the dimensions that its name has by itself."""
+        if self._peek() == "sequence":
+            self._next()
+            self._expect("<")
+            kind, shape = self._kind()
+            if self._peek() == ",":
+                self._next()
+                self._length(">")
+            else:
+                self._expect(">")
+            return kind, [None, *shape]
+        if self._peek() in ("string", "wstring"):
+            word = self._next()
+            if self._peek() == "<":
+                self._next()
+                self._length(">")
+            return word, []
+        words = []
+        while self._peek() in ("unsigned", "long", "short", "double", *_NUMBERS):
+            words.append(self._next())
+        if words:
+            word = " ".join(words)
+            if word not in _NUMBERS:
+                raise TypeMismatch(f"the type `{word}` of the IDL is not read")
+            return _NUMBERS[word], []
+        name = self._known(self._scoped())
+        kind, shape = self._names.get(name, (name, []))
+        return kind, list(shape)

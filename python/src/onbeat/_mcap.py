@@ -1,0 +1,331 @@
+"""Reads the records of MCAP files (https://mcap.dev/spec) that anyone may have made."""
+
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from ._raw import LogError, RawChannel, RawLog, Schema
+
+MAGIC = b"\x89MCAP0\r\n"
+_FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _INDEX, _STATISTICS, _NOTE, _END = 2, 3, 4, 5, 6, 7, 0x0B, 0x0C, 0x0F
+#: Kinds of records from which a damaged file is read on.
+_KINDS = frozenset(range(1, 16))
+#: Bytes of a record before its content: kind and length.
+_HEAD = 9
+#: A message before its payload.
+MESSAGE_HEAD = np.dtype([("kind", "u1"), ("length", "<u8"), ("channel", "<u2"), ("number", "<u4"), ("times", "<u8", 2)])
+#: Longest chunk, decompressed, and what one compressed byte of LZ4 can stand for.
+_MOST_CHUNK = 256 << 20
+_LZ4_RATIO, _LZ4_MORE = 255, 1 << 16
+#: Bytes that two messages of a channel have in common.
+_SAME = 11
+#: Most channels of a file.
+_MOST_CHANNELS = 4096
+
+
+class _Damage(Exception):
+    """A record or chunk is not what its writer wrote."""
+
+
+class McapReader:
+    """Reads records in the order of the file; where it is damaged, with `skips`, from the next sound record on."""
+
+    def __init__(self, path: Path, data: np.ndarray, wanted: set[str] | None, skips: bool):
+        self._path, self._data, self._wanted, self._skips = path, data, wanted, skips
+        self._schemas: dict[int, Schema] = {}
+        self._channels: dict[int, RawChannel] = {}
+        #: Messages read of each channel, wanted or not, and said to be there by what the file has at its end.
+        self._read: dict[int, int] = {}
+        self._stated: dict[int, int] | None = None
+        self._is_chunked = False
+        self._log = RawLog(path)
+        self._is_closed = len(data) >= 2 * len(MAGIC) and data[-len(MAGIC) :].tobytes() == MAGIC
+
+    def read(self) -> RawLog:
+        at = len(MAGIC)
+        while at < len(self._data):
+            try:
+                at = self._record_at(at)
+            except _Damage as why:
+                if not self._is_closed and self._runs_out(at):
+                    self._log.cut = f"the file ends within the record at byte {at}: its writer was killed, or it was not copied whole"
+                    break
+                at = self._resume(at, str(why))
+        self._log.is_complete = self._log.is_complete and not self._log.cut
+        self._compare()
+        self._log.channels = list(self._channels.values())
+        return self._log
+
+    def _runs_out(self, at: int) -> bool:
+        return at + _HEAD > len(self._data) or at + _HEAD + _length(self._data, at) > len(self._data)
+
+    def _record_at(self, at: int) -> int:
+        """Takes the record at a byte; returns where the next one begins."""
+        kind, content = _record(self._data, at)
+        after = at + _HEAD + len(content)
+        if kind == _CHUNK:
+            self._is_chunked = True
+            self._scan(self._decompressed(content, at), at)
+        elif kind == _MESSAGE:
+            # A log without chunks is one chunk.
+            return self._messages(self._data, at)
+        elif kind == _FOOTER:
+            self._footer(content, after)
+            return len(self._data)
+        elif kind == 0:
+            raise _Damage("a record of kind 0 is not one of MCAP")
+        else:
+            self._define(kind, content)
+        return after
+
+    def _scan(self, chunk: np.ndarray, of: int) -> None:
+        at = 0
+        try:
+            while at < len(chunk):
+                kind, content = _record(chunk, at)
+                if kind == _MESSAGE:
+                    at = self._messages(chunk, at)
+                    continue
+                self._define(kind, content)
+                at += _HEAD + len(content)
+        except _Damage as why:
+            raise _Damage(f"in the chunk at byte {of}, {why}") from None
+
+    def _messages(self, data: np.ndarray, at: int) -> int:
+        """Takes consecutive messages of one channel and one length; returns where they end."""
+        _record(data, at)
+        wide = _HEAD + _length(data, at)
+        if wide < MESSAGE_HEAD.itemsize:
+            raise _Damage(f"the message at byte {at} is shorter than its head")
+        end, look = at + wide, 16
+        while end + wide <= len(data):
+            count = min((len(data) - end) // wide, look)
+            rows = data[end : end + count * wide].reshape(count, wide)
+            same = (rows[:, :_SAME] == data[at : at + _SAME]).all(axis=1)
+            matching = count if same.all() else int(np.argmin(same))
+            end += matching * wide
+            look *= 2
+            if matching < count:
+                break
+        id_ = int.from_bytes(data[at + _HEAD : at + _SAME].tobytes(), "little")
+        self._read[id_] = self._read.get(id_, 0) + (end - at) // wide
+        channel = self._channels.get(id_)
+        if channel is None:
+            channel = self._undefined(id_)
+        if channel.is_wanted:
+            channel.rows.append(data[at:end].reshape(-1, wide))
+        return end
+
+    def _undefined(self, id_: int) -> RawChannel:
+        return self._new(id_, RawChannel(f"(channel {id_})", "", Schema("", "", b""), {}, "the file does not define its channel"))
+
+    def _new(self, id_: int, channel: RawChannel) -> RawChannel:
+        if len(self._channels) >= _MOST_CHANNELS:
+            raise LogError(f"{self._path} has more than {_MOST_CHANNELS} channels")
+        channel.id = id_
+        channel.is_wanted = self._wanted is None or channel.topic in self._wanted
+        self._channels[id_] = channel
+        return channel
+
+    def _define(self, kind: int, content: np.ndarray) -> None:
+        try:
+            if kind == _SCHEMA:
+                texts = _Texts(content, 2)
+                # A log repeats its definitions behind the messages.
+                self._schemas.setdefault(_u16(content, 0), Schema(texts.text(), texts.text(), texts.bytes()))
+            elif kind == _CHANNEL and _u16(content, 0) not in self._channels:
+                texts = _Texts(content, 4)
+                topic, encoding = texts.text(), texts.text()
+                schema, why = self._schemas.get(_u16(content, 2)), ""
+                if schema is None:
+                    schema = Schema("", "", b"")
+                    why = "the file does not have the definition of its type" if _u16(content, 2) else ""
+                self._new(_u16(content, 0), RawChannel(topic, encoding, schema, texts.pairs(), why))
+            elif kind == _NOTE:
+                texts = _Texts(content, 0)
+                self._log.note(texts.text(), texts.pairs())
+            elif kind == _STATISTICS:
+                self._stated = _statistics(content)
+            elif kind == _END and len(content) >= 4:
+                self._check_data(int.from_bytes(content[:4].tobytes(), "little"), content)
+        except IndexError as why:
+            raise _Damage(f"a record of kind {kind} contradicts its own length: {why}") from None
+
+    def _check_data(self, stated: int, content: np.ndarray) -> None:
+        """Chunks have checksums of their own."""
+        if stated and not self._is_chunked:
+            end = content.__array_interface__["data"][0] - self._data.__array_interface__["data"][0] - _HEAD
+            found = zlib.crc32(memoryview(np.ascontiguousarray(self._data[:end])))
+            if found != stated:
+                self._damaged(f"the checksum of the messages is {found:08x}, and {stated:08x} was written: some byte has changed", 0)
+
+    def _footer(self, content: np.ndarray, after: int) -> None:
+        self._log.is_complete = self._data[after : after + len(MAGIC)].tobytes() == MAGIC
+        begin, stated = int.from_bytes(content[:8].tobytes(), "little"), int.from_bytes(content[16:20].tobytes(), "little")
+        end = after - 4
+        if stated and 0 < begin < end and zlib.crc32(memoryview(np.ascontiguousarray(self._data[begin:end]))) != stated:
+            # The index is damaged, and not the messages.
+            self._stated = None
+            self._log.damage.append("the checksum of the index is wrong; the messages were read without it")
+
+    def _compare(self) -> None:
+        """Names messages that the file states at its end, and that were not found."""
+        for id_, stated in (self._stated or {}).items():
+            missing = stated - self._read.get(id_, 0)
+            if missing > 0:
+                channel = self._channels.get(id_)
+                topic = channel.topic if channel else f"(channel {id_})"
+                if channel is None or channel.is_wanted:
+                    self._log.damaged[topic] = self._log.damaged.get(topic, 0) + missing
+                if not self._log.damage and self._is_closed:
+                    self._damaged(f"{missing} of {stated} messages of {topic} are missing", missing)
+
+    def _damaged(self, why: str, at: int) -> None:
+        if not self._skips:
+            raise LogError(f"{self._path} is damaged: {why}; `damaged='skip'` loads the rest, and counts")
+        self._log.damage.append(why)
+
+    def _resume(self, at: int, why: str) -> int:
+        """Counts a damaged record; returns where the next sound one begins."""
+        self._damaged(why, at)
+        whole = at + _HEAD + _length(self._data, at) if at + _HEAD <= len(self._data) else len(self._data)
+        if whole <= len(self._data) and _is_sound(self._data, whole):
+            return whole
+        kinds = (_CHUNK, _INDEX, _END, _FOOTER, _SCHEMA, _CHANNEL) if self._is_chunked else tuple(_KINDS)
+        window = 1 << 20
+        for begin in range(at + 1, len(self._data), window):
+            piece = self._data[begin : begin + window + _HEAD]
+            places = max(len(piece) - _HEAD + 1, 0)
+            likely = np.isin(piece[:places], kinds)
+            for high in range(5, _HEAD):
+                likely &= piece[high : high + places] == 0
+            for place in np.flatnonzero(likely).tolist():
+                if _is_sound(self._data, begin + place, 3):
+                    return begin + place
+        return len(self._data)
+
+    def _decompressed(self, content: np.ndarray, at: int) -> np.ndarray:
+        try:
+            texts = _Texts(content, 28)
+            compression = texts.text()
+            texts.need(8)
+        except IndexError as why:
+            raise _Damage(f"the chunk at byte {at} contradicts its own length: {why}") from None
+        size = int.from_bytes(content[16:24].tobytes(), "little")
+        stated = int.from_bytes(content[24:28].tobytes(), "little")
+        stored = int.from_bytes(content[texts.at : texts.at + 8].tobytes(), "little")
+        data = content[texts.at + 8 :]
+        if stored > len(data):
+            raise _Damage(f"the chunk at byte {at} has {len(data)} bytes, and claims {stored}")
+        whole = decompressed(self._path, compression, data[:stored], size, at)
+        if stated:
+            found = zlib.crc32(memoryview(np.ascontiguousarray(whole)))
+            if found != stated:
+                raise _Damage(f"the chunk at byte {at} has the checksum {found:08x}, and {stated:08x} was written")
+        return whole
+
+
+def decompressed(path: Path, compression: str, data: np.ndarray, size: int, at: int) -> np.ndarray:
+    """Decompresses a chunk; neither its claim nor that of the compressed frame is believed."""
+    if compression == "":
+        return data
+    if compression not in ("lz4", "zstd"):
+        raise _Damage(f"the compression {compression[:32]!r} of the chunk at byte {at} is not known; lz4 and zstd are")
+    most = min(_MOST_CHUNK, len(data) * _LZ4_RATIO + _LZ4_MORE if compression == "lz4" else _MOST_CHUNK)
+    if size > most:
+        raise _Damage(f"a chunk of {len(data)} bytes claims {size} bytes; at most {most} are read")
+    try:
+        if compression == "lz4":
+            import lz4.frame
+
+            try:
+                whole = lz4.frame.LZ4FrameDecompressor().decompress(data.tobytes(), max_length=size)
+            except RuntimeError as why:
+                raise _Damage(f"the chunk at byte {at} cannot be decompressed: {why}") from None
+        else:
+            import zstandard
+
+            try:
+                decompressor = zstandard.ZstdDecompressor(max_window_size=_MOST_CHUNK)
+                whole = decompressor.stream_reader(data.tobytes()).read(size)
+            except zstandard.ZstdError as why:
+                raise _Damage(f"the chunk at byte {at} cannot be decompressed: {why}") from None
+    except ImportError as why:
+        raise LogError(f"{path} needs the package {why.name}; install it by pip") from None
+    if len(whole) != size:
+        raise _Damage(f"the chunk at byte {at} has {len(whole)} bytes, and claims {size}")
+    return np.frombuffer(whole, "u1")
+
+
+def _statistics(content: np.ndarray) -> dict[int, int]:
+    if len(content) < 46:
+        raise IndexError("statistics of fewer than 46 bytes")
+    pairs = content[46 : 46 + int.from_bytes(content[42:46].tobytes(), "little")]
+    pairs = pairs[: len(pairs) // 10 * 10].tobytes()
+    pieces = [pairs[at : at + 10] for at in range(0, len(pairs), 10)]
+    return {int.from_bytes(piece[:2], "little"): int.from_bytes(piece[2:], "little") for piece in pieces}
+
+
+class _Texts:
+    """Reads texts one after the other, each with its length. Raises `IndexError` for one that is not complete."""
+
+    def __init__(self, content: np.ndarray, at: int):
+        self._content = content
+        self.at = at
+
+    def need(self, bytes_: int) -> None:
+        if self.at + bytes_ > len(self._content):
+            raise IndexError(f"{self.at + bytes_} of {len(self._content)} bytes")
+
+    def bytes(self) -> bytes:
+        self.need(4)
+        length = int.from_bytes(self._content[self.at : self.at + 4].tobytes(), "little")
+        self.at += 4
+        self.need(length)
+        self.at += length
+        return self._content[self.at - length : self.at].tobytes()
+
+    def text(self) -> str:
+        return self.bytes().decode(errors="replace")
+
+    def pairs(self) -> dict[str, str]:
+        inner = _Texts(np.frombuffer(self.bytes(), "u1"), 0)
+        found = {}
+        while inner.at < len(inner._content):
+            name = inner.text()
+            found[name] = inner.text()
+        return found
+
+
+def _u16(content: np.ndarray, at: int) -> int:
+    if at + 2 > len(content):
+        raise IndexError(f"{at + 2} of {len(content)} bytes")
+    return int.from_bytes(content[at : at + 2].tobytes(), "little")
+
+
+def _length(data: np.ndarray, at: int) -> int:
+    return int.from_bytes(data[at + 1 : at + _HEAD].tobytes(), "little")
+
+
+def _record(data: np.ndarray, at: int) -> tuple[int, np.ndarray]:
+    """Returns kind and content of a record."""
+    if at + _HEAD > len(data):
+        raise _Damage(f"{len(data) - at} bytes are left at byte {at}, and a record has {_HEAD} at least")
+    end = at + _HEAD + _length(data, at)
+    if end > len(data):
+        raise _Damage(f"the record at byte {at} claims {end - at - _HEAD} bytes, and {len(data) - at - _HEAD} are left")
+    return int(data[at]), data[at + _HEAD : end]
+
+
+def _is_sound(data: np.ndarray, at: int, depth: int = 2) -> bool:
+    """Returns whether records follow one another from here on."""
+    for _ in range(depth):
+        if at == len(data) or data[at : at + len(MAGIC)].tobytes() == MAGIC:
+            return True
+        if at + _HEAD > len(data) or int(data[at]) not in _KINDS:
+            return False
+        at += _HEAD + _length(data, at)
+        if at > len(data):
+            return False
+    return True
