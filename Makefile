@@ -9,7 +9,7 @@ BESIDE := target/beside
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help install vm-onbeat dist test-dist test-python test-interop test-interop-java load-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace test-vm-net test-vm-clocks causes-vm fuzz inject-live causes worth outside test-view test-long deny miri bench test build setup-bench setup-test setup-peers lint format clippy doc packages unit build-tests loom viewer generated bless peers clean
+.PHONY: help install fuzz-targets vm-onbeat dist test-dist test-python test-interop test-interop-java load-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace test-vm-net test-vm-clocks causes-vm fuzz inject-live causes worth outside test-view test-long deny miri bench test build setup-bench setup-test setup-peers lint format clippy doc packages unit build-tests loom viewer generated bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -34,7 +34,7 @@ setup-peers:
 test: setup-test format build-tests ## all tests, with everything they need
 	@mkdir -p $(BESIDE)
 	@CARGO_TARGET_DIR=$(abspath $(BESIDE)) RUSTFLAGS="$(RUSTFLAGS) $$(sh scripts/link-flags.sh)" \
-	setsid sh scripts/give-way.sh $(MAKE) clippy outside loom doc packages deny >$(BESIDE)/log 2>&1 & \
+	setsid sh scripts/give-way.sh $(MAKE) clippy fuzz-targets outside loom doc packages deny >$(BESIDE)/log 2>&1 & \
 	trap "kill -- -$$!" INT TERM; \
 	$(MAKE) unit generated viewer; tests=$$?; \
 	wait $$!; beside=$$?; cat $(BESIDE)/log; [ $$tests = 0 ] && [ $$beside = 0 ]
@@ -186,6 +186,9 @@ test-vm-clocks: vm-onbeat ## two boards in two guests whose clocks differ: the s
 
 # Time for each fuzz target, in seconds.
 FUZZ_SECONDS ?= 20
+
+fuzz-targets: ## the fuzz targets compile
+	cd fuzz && $(CARGO) check --quiet --locked --all-targets
 
 fuzz: ## every decoder on random input, each for FUZZ_SECONDS (20)
 	FUZZ_SECONDS=$(FUZZ_SECONDS) CARGO="$(CARGO)" sh fuzz/run.sh

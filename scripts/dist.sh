@@ -23,7 +23,7 @@ if [ "$("$tools/bin/cargo-deb" --version 2>/dev/null)" != "$cargo_deb" ]; then
     "$cargo" install cargo-deb --version "$cargo_deb" --locked --root "$tools"
 fi
 
-"$cargo" build --profile dist --locked --target "$target" -p onbeat-cli -p onbeat-gateway
+"$cargo" build --profile dist --locked --target "$target" -p onbeat-cli -p onbeat-gateway -p onbeat-camera
 # Another architecture's library would need its libc and compiler here.
 library=no
 if [ "$machine" = "${target%%-*}" ]; then
@@ -42,7 +42,7 @@ mkdir -p "$dist"
 
 name=onbeat-$version-${target%%-*}-linux
 mkdir -p "$dist/$name"
-cp "$built/onbeat" "$built/onbeat-gateway" README.md GLOSSARY.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$dist/$name/"
+cp "$built/onbeat" "$built/onbeat-gateway" "$built/onbeat-camera" README.md GLOSSARY.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$dist/$name/"
 cp -r share include "$dist/$name/"
 # A reproducible archive: sorted by name, owned by nobody, with the time of the commit.
 tar -C "$dist" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" \

@@ -11,7 +11,7 @@ what=${1:-all}
 
 case $what in
     library) packages="-p onbeat-c" ;;
-    all) packages="-p onbeat-c -p onbeat-cli -p onbeat-gateway" ;;
+    all) packages="-p onbeat-c -p onbeat-cli -p onbeat-gateway -p onbeat-camera" ;;
     *) echo "usage: $0 library|all" >&2; exit 2 ;;
 esac
 
@@ -28,7 +28,7 @@ put() { # MODE FILE FOLDER [NAME]
     install -m "$1" "$2" "$to/$3/${4:-$(basename "$2")}"
 }
 
-for header in include/onbeat.h include/onbeat_ring.h include/onbeat_control.h; do
+for header in include/onbeat.h include/onbeat_ring.h include/onbeat_frames.h include/onbeat_control.h; do
     put 644 "$header" include
 done
 put 644 "$built/libonbeat_c.a" lib libonbeat.a
@@ -41,6 +41,7 @@ sed "s|@prefix@|$prefix|; s|@version@|$version|" crates/onbeat-c/onbeat.pc.in >"
 if [ "$what" = all ]; then
     put 755 "$built/onbeat" bin
     put 755 "$built/onbeat-gateway" bin
+    put 755 "$built/onbeat-camera" bin
     for page in share/man/*.1; do put 644 "$page" share/man/man1; done
     put 644 share/completions/onbeat.bash share/bash-completion/completions onbeat
     put 644 share/completions/_onbeat share/zsh/site-functions

@@ -39,7 +39,7 @@ rm -rf /var/lib/onbeat
 apt-get install -y -qq --no-install-recommends ./onbeat_*.deb >/try/apt 2>&1 || { cat /try/apt; fail "the package does not install"; }
 onbeat --version
 verdict onbeat
-for file in /usr/bin/onbeat-gateway /usr/share/man/man1/onbeat-bench.1.gz /usr/share/bash-completion/completions/onbeat \
+for file in /usr/bin/onbeat-gateway /usr/bin/onbeat-camera /usr/share/man/man1/onbeat-bench.1.gz /usr/share/bash-completion/completions/onbeat \
     /usr/share/zsh/vendor-completions/_onbeat /usr/share/fish/vendor_completions.d/onbeat.fish \
     /usr/share/doc/onbeat/copyright; do
     # A bare root may be configured without manuals and documents; dpkg lists them all the same.

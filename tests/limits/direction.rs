@@ -4,7 +4,7 @@ use crate::source::{Source, code, code_without_tests, paths, tracked};
 use crate::{catches, holds, rust_below};
 
 /// All crates as paths name them.
-const CRATES: [&str; 13] = [
+const CRATES: [&str; 14] = [
     "onbeat_rt",
     "onbeat_host",
     "onbeat_tune",
@@ -17,6 +17,7 @@ const CRATES: [&str; 13] = [
     "onbeat_lab",
     "onbeat_c",
     "onbeat_gateway",
+    "onbeat_camera",
     "onbeat_cli",
 ];
 
@@ -24,7 +25,7 @@ const CRATES: [&str; 13] = [
 /// earlier entries.
 ///
 /// A room of `onbeat` is named by its name alone.
-const MAY_NAME: [(&str, &[&str]); 26] = [
+const MAY_NAME: [(&str, &[&str]); 27] = [
     ("crates/onbeat-rt/src/", &[]),
     ("crates/onbeat-host/src/", &[]),
     ("crates/onbeat-tune/src/", &["onbeat_rt", "onbeat_host"]),
@@ -73,6 +74,7 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
     ("crates/onbeat-c/src/", &["onbeat_rt", "onbeat_control", "onbeat"]),
     // Nobody names it: `onbeat` starts it as a program.
     ("crates/onbeat-gateway/src/", &["onbeat_host", "onbeat_control", "onbeat_message"]),
+    ("crates/onbeat-camera/src/", &["onbeat_rt", "onbeat_host", "onbeat_control"]),
     (
         "crates/onbeat-cli/src/",
         &[

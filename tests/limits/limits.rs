@@ -120,6 +120,12 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/onbeat-ethercat/src/carrier/xdp/socket.rs", "options and address of an AF_XDP socket"),
     ("crates/onbeat-ethercat/tests/xdp_beside_others.rs", "a network namespace of a thread's own"),
     ("crates/onbeat-control/src/abi.rs", "what may lie in shared memory"),
+    ("crates/onbeat-control/src/frames/memory.rs", "pixels in memory that processes share"),
+    (
+        "crates/onbeat-camera/src/convert/vector.rs",
+        "vector instructions, and their loads and stores",
+    ),
+    ("crates/onbeat-camera/src/convert/blocks.rs", "blocks of pixels by vector instructions"),
     ("crates/onbeat-control/src/lock.rs", "what may lie in shared memory"),
     ("crates/onbeat-control/src/map.rs", "memory that processes share"),
     (

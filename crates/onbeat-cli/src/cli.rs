@@ -1,6 +1,7 @@
 //! The command line, as clap reads it. Help text, completions and man pages come from these
 //! definitions.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -108,6 +109,15 @@ pub(crate) enum Command {
     /// Read messages of running robots and buses
     #[command(subcommand, disable_help_subcommand = true)]
     Message(Message),
+    /// Give pictures of a camera to Octave, MATLAB, Python, Java and C
+    ///
+    /// Starts the program onbeat-camera, which is installed beside this one and has help of its own:
+    /// onbeat camera run --help.
+    #[command(
+        disable_help_flag = true,
+        override_usage = "onbeat camera <run|list|watch|bench> [OPTIONS]"
+    )]
+    Camera(CameraWords),
     /// Measure Ethernet and UDP: predict, build a laboratory, answer as a device
     #[command(subcommand, disable_help_subcommand = true)]
     Net(Net),
@@ -125,6 +135,14 @@ pub(crate) enum Command {
     /// Write man pages and completions
     #[command(hide = true)]
     Generate(GenerateOptions),
+}
+
+/// What is passed on to onbeat-camera.
+#[derive(Debug, Args)]
+pub(crate) struct CameraWords {
+    /// Command of onbeat-camera, and its options
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub(crate) words: Vec<OsString>,
 }
 
 /// How to treat changes that another program has modified since.

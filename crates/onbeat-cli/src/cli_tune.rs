@@ -113,13 +113,16 @@ const PERSIST_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 const LINT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat tune lint /proc/cmdline
       the command line of this kernel
+  onbeat tune lint /etc/default/grub
+  onbeat tune lint robot.service
   onbeat tune lint --corrected guest.sh >guest-corrected.sh
       a script that starts QEMU";
 
 const LINT_STATUSES: &str = "\x1b[1mExit status\x1b[0m
-  0  no problem found
+  0  everything was judged and no problem found
   1  problems found
-  2  could not run";
+  2  could not run
+  3  no problem found, but not everything was judged";
 
 #[derive(Debug, Args)]
 pub(crate) struct TuneCheckOptions {
@@ -285,6 +288,21 @@ pub(crate) struct TuneLintOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LintSubjectWord {
     KernelLine,
+    KernelLines,
+    GrubFile,
+    GrubMenu,
+    Extlinux,
+    SystemdBootEntry,
+    NixOptions,
+    BuildVariables,
+    Sysctl,
+    Limits,
+    SystemdUnit,
+    ContainerCommand,
+    ComposeFile,
+    KubernetesPod,
+    TunedProfile,
+    UdevRules,
     QemuScript,
     QemuArguments,
     LibvirtXml,
@@ -294,6 +312,21 @@ impl From<LintSubjectWord> for LintSubject {
     fn from(word: LintSubjectWord) -> Self {
         match word {
             LintSubjectWord::KernelLine => Self::KernelLine,
+            LintSubjectWord::KernelLines => Self::KernelLines,
+            LintSubjectWord::GrubFile => Self::GrubFile,
+            LintSubjectWord::GrubMenu => Self::GrubMenu,
+            LintSubjectWord::Extlinux => Self::Extlinux,
+            LintSubjectWord::SystemdBootEntry => Self::SystemdBootEntry,
+            LintSubjectWord::NixOptions => Self::NixOptions,
+            LintSubjectWord::BuildVariables => Self::BuildVariables,
+            LintSubjectWord::Sysctl => Self::Sysctl,
+            LintSubjectWord::Limits => Self::Limits,
+            LintSubjectWord::SystemdUnit => Self::SystemdUnit,
+            LintSubjectWord::ContainerCommand => Self::ContainerCommand,
+            LintSubjectWord::ComposeFile => Self::ComposeFile,
+            LintSubjectWord::KubernetesPod => Self::KubernetesPod,
+            LintSubjectWord::TunedProfile => Self::TunedProfile,
+            LintSubjectWord::UdevRules => Self::UdevRules,
             LintSubjectWord::QemuScript => Self::QemuScript,
             LintSubjectWord::QemuArguments => Self::QemuArguments,
             LintSubjectWord::LibvirtXml => Self::LibvirtXml,

@@ -32,7 +32,8 @@ pub(crate) const LINT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 pub(crate) const LINT_STATUSES: &str = "\x1b[1mExit status\x1b[0m
   0  nothing to correct
   1  an option should be changed, or one is missing
-  2  could not run";
+  2  could not run
+  3  nothing to correct, but not everything was judged";
 
 pub(crate) const PIN_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat vm pin /run/guest/qmp --cpus 2-3

@@ -46,39 +46,78 @@ const FIRST: i32 = -20;
 /// busy machine may let the thread that says it wait.
 const TO_SAY: Duration = Duration::from_secs(2);
 
-/// What an end that may be cut off waits for; empty while there is none.
-static CUT_OFF: Mutex<&str> = Mutex::new("");
+/// How the command that runs may end, and what its end can wait for.
+static END: Mutex<End> = Mutex::new(End::Prompt(ITS_WORK));
+const ITS_WORK: &str = "its own work, on a machine that leaves it no time";
 
-/// A part of a command whose orderly end is worth less than a prompt one: run files are readable
-/// without it, loads end with this process, and a guard undoes what it changed.
-pub(crate) struct PromptEnd(());
+/// What happens to a command that has not ended in order soon after a stop signal.
+#[derive(Clone, Copy)]
+enum End {
+    /// It ends without what it waits for: run files are readable without an orderly end, loads and
+    /// guests end with this process, and a guard undoes what it changed.
+    Prompt(&'static str),
+    /// It goes on, and says what it waits for: a robot is not let go in the middle of its stop.
+    Orderly(&'static str),
+}
 
-impl PromptEnd {
+impl End {
+    fn now() -> Self {
+        *END.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(self) {
+        *END.lock().unwrap_or_else(PoisonError::into_inner) = self;
+    }
+}
+
+/// A part of a command with its own way to end; dropped, the way before it is back.
+pub(crate) struct EndOf(End);
+
+impl EndOf {
+    fn part(end: End) -> Self {
+        let before = End::now();
+        end.set();
+        Self(before)
+    }
+
     /// From here to the drop a stop signal ends the process within two seconds, in order or not.
     /// `waits_for` names what an end can wait for, such as "its loads".
-    pub(crate) fn of(waits_for: &'static str) -> Self {
-        *CUT_OFF.lock().unwrap_or_else(PoisonError::into_inner) = waits_for;
-        Self(())
+    pub(crate) fn prompt(waits_for: &'static str) -> Self {
+        Self::part(End::Prompt(waits_for))
+    }
+
+    /// From here to the drop the end is waited for, such as "the robot's stop"; after two seconds a
+    /// sentence says so.
+    pub(crate) fn orderly(waits_for: &'static str) -> Self {
+        Self::part(End::Orderly(waits_for))
     }
 }
 
-impl Drop for PromptEnd {
+impl Drop for EndOf {
     fn drop(&mut self) {
-        *CUT_OFF.lock().unwrap_or_else(PoisonError::into_inner) = "";
+        self.0.set();
     }
 }
 
-/// Ends the process if it has not ended in order soon after a stop signal.
+/// Ends the process if it has not ended in order soon after a stop signal, or says what it waits for.
 fn end_soon(signal: i32) {
     let end = move || {
         thread::sleep(ORDERLY);
-        let waits_for = *CUT_OFF.lock().unwrap_or_else(PoisonError::into_inner);
-        if !waits_for.is_empty() {
-            let cut = format!(
-                "still waiting for {waits_for}; ends without it, and what was recorded is kept"
-            );
-            say_within(Duration::from_millis(200), cut);
-            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        let most = Duration::from_millis(200);
+        match End::now() {
+            End::Prompt(waits_for) => {
+                let cut = format!(
+                    "still waiting for {waits_for}; ends without it, and what was recorded is kept"
+                );
+                say_within(most, cut);
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
+            End::Orderly(waits_for) => {
+                let waits = format!(
+                    "still waiting for {waits_for}; a second Ctrl-C ends onbeat without it"
+                );
+                say_within(most, waits);
+            }
         }
     };
     // The thread inherits the priority of the one that watches.

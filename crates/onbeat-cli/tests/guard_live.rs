@@ -183,7 +183,7 @@ fn as_before(place: &Place, before: &BTreeMap<String, String>, what: &str) -> Du
 }
 
 /// The commands, each with the longest time after which it is killed, in milliseconds.
-fn commands() -> [(&'static str, u64); 6] {
+fn commands() -> [(&'static str, u64); 7] {
     [
         ("bench --tunings none,C,PMC --loads cpu=30%,idle --for 20s --out runs", 3_000),
         ("measure timer --no-causes --tuning PMC --for 20s --out runs", 1_500),
@@ -191,6 +191,7 @@ fn commands() -> [(&'static str, u64); 6] {
         ("segment run humanoid --veth kill0 --priority 0", 700),
         ("net lab --for 20s --out runs", 1_000),
         ("tune measure mem.swappiness --for 20s --out runs", 2_500),
+        ("inject cpu-quota --for 20ms --every 200ms --count 100", 1_500),
     ]
 }
 
@@ -260,6 +261,45 @@ fn what_is_killed_with_its_guard_is_undone_by_the_next_start() {
         }
         println!("{without_guard} of {} killed with their guard: {line}", kills().div_ceil(4));
     }
+}
+
+/// `tune apply` leaves its changes on purpose, so a kill finds them whole or undone, never in part.
+#[test]
+fn a_killed_apply_has_made_all_of_its_changes_or_none() {
+    let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
+    if !is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let place = Place { dir, namespace: PathBuf::from("/proc/self/ns/net") };
+    let before = machine(&place.namespace);
+    let apply = "tune apply mem.swappiness timer.vmstat sched.rt_runtime --yes --ignore-owners";
+    let (mut whole, mut none, mut longest) = (0, 0, Duration::ZERO);
+    let mut rng = fastrand::Rng::new();
+    for _ in 0..kills() {
+        let mut run = place.onbeat().args(apply.split(' ')).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(rng.u64(0..60)));
+        run.kill().unwrap();
+        run.wait().unwrap();
+
+        // The guard works, or has nothing to do.
+        let began = Instant::now();
+        while guard_of(run.id()).is_some() {
+            assert!(began.elapsed() < PATIENCE, "the guard does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        longest = longest.max(began.elapsed());
+        if place.journals().is_empty() {
+            assert_eq!(machine(&place.namespace), before, "no record, and something is changed");
+            none += 1;
+            continue;
+        }
+        let undone = place.onbeat().args(["tune", "undo"]).stderr(Stdio::piped()).output().unwrap();
+        assert!(undone.status.success(), "{}", String::from_utf8_lossy(&undone.stderr));
+        as_before(&place, &before, apply);
+        whole += 1;
+    }
+    println!("{whole} whole, {none} undone after at most {} ms: {apply}", longest.as_millis());
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl Inward {
         seal_length(&file)?;
         let map = Map::new(&file, bytes)?;
         let slots = Self { map, slot_words, began: newest, is_closed: AtomicBool::new(false) };
-        slots.newest().store(newest, Ordering::Release);
+        slots.number().store(newest, Ordering::Release);
         Ok((slots, file))
     }
 
@@ -116,15 +116,21 @@ impl Inward {
         self.is_closed.load(Ordering::Acquire)
     }
 
+    /// Number of the newest publication.
+    #[inline]
+    pub(super) fn newest(&self) -> u64 {
+        self.number().load(Ordering::Acquire)
+    }
+
     #[allow(clippy::expect_used)] // The map has the length that `bytes` computed.
-    fn newest(&self) -> &AtomicU64 {
+    fn number(&self) -> &AtomicU64 {
         self.map.one(0).expect("a number before the slots")
     }
 
     #[allow(clippy::expect_used)] // As above.
     pub(super) fn slots(&self) -> Latest<'_> {
         let words = self.map.all(SLOTS_AT, SLOTS * self.slot_words);
-        Latest::over(self.newest(), words, SLOTS).expect("slots lie within the map")
+        Latest::over(self.number(), words, SLOTS).expect("slots lie within the map")
     }
 }
 

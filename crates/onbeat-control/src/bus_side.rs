@@ -9,6 +9,7 @@ use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 use onbeat_ethercat::link_errors::LinkErrors;
 use onbeat_ethercat::step::{BusCycle, RobotState};
 use onbeat_rt::Clock;
+use onbeat_rt::latest::Latest;
 use onbeat_rt::sys::Monotonic;
 
 use super::abi::{CYCLE_BYTES, EVENT_BYTES, cycle_bytes};
@@ -314,18 +315,13 @@ impl OwnerOutputs {
         let Some(slots) = self.slots.as_ref().filter(|_| self.is_owned) else {
             return OutputsFrom::Safe;
         };
-        let published = slots.slots();
         self.age = self.age.saturating_add(1);
-        for _ in 0..MOST_READINGS {
-            let number = published.newest();
-            if number == self.publication {
-                break;
-            }
-            if published.read(number, &mut [&mut self.next]) {
-                swap(&mut self.held, &mut self.next);
-                (self.publication, self.is_owners, self.age) = (number, true, 0);
-                break;
-            }
+        // An owner slower than the bus costs most cycles this comparison only.
+        if slots.newest() != self.publication
+            && let Some(number) = read_newest(&slots.slots(), self.publication, &mut self.next)
+        {
+            swap(&mut self.held, &mut self.next);
+            (self.publication, self.is_owners, self.age) = (number, true, 0);
         }
 
         if !self.is_owners {
@@ -337,7 +333,7 @@ impl OwnerOutputs {
             return OutputsFrom::Owner;
         }
 
-        shared.stats().add(Counter::StaleCycles, 1);
+        shared.stats().add_alone(Counter::StaleCycles, 1);
         if !self.is_stale_reported {
             self.is_stale_reported = true;
             push(shared, &event(cycle, EventKind::OutputsStale, self.age));
@@ -345,6 +341,15 @@ impl OwnerOutputs {
 
         OutputsFrom::Safe
     }
+}
+
+/// Copies the newest outputs, unless they are those of `seen` or change while they are read. Returns
+/// their number.
+fn read_newest(published: &Latest<'_>, seen: u64, into: &mut [u8]) -> Option<u64> {
+    (0..MOST_READINGS)
+        .map(|_| published.newest())
+        .take_while(|number| *number != seen)
+        .find(|number| published.read(*number, &mut [&mut *into]))
 }
 
 /// Releases the lock, and reports what there was with it.

@@ -38,7 +38,7 @@
 //!
 //! Messages of any other kind go through rings: [`RingWriter`] publishes records in shared memory
 //! without waiting, any number of [`RingReader`]s read them and learn what they lost.
-//! `docs/ring.md` specifies the memory.
+//! `docs/ring.md` specifies the memory. [`frames`] is the same for the pictures of a camera.
 //!
 //! Absent on purpose: system calls and allocation in the exchange (except for a contended lock in
 //! the two kinds of sharing with a lock), trust in what other processes write, several owners.
@@ -53,6 +53,7 @@ mod device_state;
 mod device_table;
 mod error;
 mod error_record;
+pub mod frames;
 mod goals;
 mod handover;
 mod image;

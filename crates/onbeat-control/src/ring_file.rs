@@ -24,7 +24,7 @@ use super::ring_object::{Channel, HEADER_BYTES, MAGIC, RingOffsets, state, word}
 /// Largest ring, in bytes: below 2 GiB, as Java maps no more.
 pub(super) const MOST_BYTES: u64 = 1536 << 20;
 /// The writer writes; its group may read.
-const MODE: u32 = 0o640;
+pub(super) const MODE: u32 = 0o640;
 /// Maximum number of attempts, as another process may take or remove the file between two steps.
 const MOST_TRIES: u32 = 20;
 /// Unit of the allocated size of a file (`st_blocks`).
@@ -37,7 +37,7 @@ pub(super) struct HeaderWords([u64; HEADER_WORDS]);
 
 impl HeaderWords {
     /// Reads the header of a file that has one.
-    fn read(file: &File) -> io::Result<Self> {
+    pub(super) fn read(file: &File) -> io::Result<Self> {
         let read = || {
             let mut bytes = [0; HEADER_BYTES];
             file.read_exact_at(&mut bytes, 0)?;
@@ -49,8 +49,8 @@ impl HeaderWords {
 
         // The magic number is written last: what is read after it has been seen is complete.
         match read()? {
-            seen if seen.load(word::MAGIC) == MAGIC => read(),
-            other => Ok(other),
+            seen if seen.load(word::MAGIC) == 0 => Ok(seen),
+            _ => read(),
         }
     }
 
@@ -185,31 +185,12 @@ impl OwnRing {
     /// writer is replaced.
     pub(super) fn create(channel: &Channel) -> Result<(Self, u64), RingError> {
         let directory = RuntimeDir::own_in_memory()?;
-        let name = channel.file_name();
-        let path = directory.path().join(&name);
-        let mut generation = 1;
-        for _ in 0..MOST_TRIES {
-            match directory.create_file(&name, MODE) {
-                Ok(file) => {
-                    // Another process may have taken the file for abandoned before it was locked.
-                    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
-                        && directory.leads_to(&name, &file)
-                    {
-                        return Ok((Self { directory, name, file }, generation));
-                    }
-                }
-                Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
-                    let retired = retire(&directory, &name, state::REPLACED);
-                    match retired.map_err(at("replace", &path))? {
-                        Some(last) => generation = generation.max(last.saturating_add(1)),
-                        None => return Err(taken(&directory, channel)),
-                    }
-                }
-                Err(why) => return Err(at("create", &path)(why)),
+        match create_locked(&directory, &channel.file_name(), MAGIC)? {
+            Some((file, generation)) => {
+                Ok((Self { directory, name: channel.file_name(), file }, generation))
             }
+            None => Err(taken(&directory, channel)),
         }
-
-        Err(taken(&directory, channel))
     }
 
     pub(super) fn path(&self) -> PathBuf {
@@ -225,15 +206,52 @@ impl OwnRing {
     }
 }
 
+/// Creates a file that begins with a header and this magic number, and locks it; returns its generation
+/// too, and `None` if a living writer has the name. The file of a dead writer is replaced.
+pub(super) fn create_locked(
+    directory: &RuntimeDir,
+    name: &str,
+    magic: u64,
+) -> Result<Option<(File, u64)>, RingError> {
+    let path = directory.path().join(name);
+    let mut generation = 1;
+    for _ in 0..MOST_TRIES {
+        match directory.create_file(name, MODE) {
+            Ok(file) => {
+                // Another process may have taken the file for abandoned before it was locked.
+                if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+                    && directory.leads_to(name, &file)
+                {
+                    return Ok(Some((file, generation)));
+                }
+            }
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
+                let retired = retire(directory, name, magic, state::REPLACED);
+                match retired.map_err(at("replace", &path))? {
+                    Some(last) => generation = generation.max(last.saturating_add(1)),
+                    None => return Ok(None),
+                }
+            }
+            Err(why) => return Err(at("create", &path)(why)),
+        }
+    }
+    Ok(None)
+}
+
 fn taken(directory: &RuntimeDir, channel: &Channel) -> RingError {
     let writer = open_in(directory, channel).ok().flatten().and_then(|ring| ring.header.writer());
     let (pid, process) = writer.map_or((0, String::new()), |it| (it.pid(), it.name()));
     RingError::Taken { channel: channel.to_string(), pid, process }
 }
 
-/// Removes the ring of a dead writer, leaves a state for its readers, and returns its generation; 0
+/// Removes the ring of a dead writer, which begins with this magic number, leaves a state for its readers, and returns its generation; 0
 /// if it is gone, `None` if its writer is alive.
-fn retire(directory: &RuntimeDir, name: &str, left: u64) -> io::Result<Option<u64>> {
+pub(super) fn retire(
+    directory: &RuntimeDir,
+    name: &str,
+    magic: u64,
+    left: u64,
+) -> io::Result<Option<u64>> {
     let file = match directory.open_file(name, &Opening::found(TrustedOwner::Own).writable()) {
         Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Some(0)),
         opened => opened?,
@@ -245,7 +263,7 @@ fn retire(directory: &RuntimeDir, name: &str, left: u64) -> io::Result<Option<u6
     // A file shorter than a header is a ring that was never completed.
     let mut generation = 0;
     if let Ok(header) = HeaderWords::read(&file) {
-        if ![0, MAGIC].contains(&header.load(word::MAGIC)) {
+        if ![0, magic].contains(&header.load(word::MAGIC)) {
             let why = "it is not a ring of onbeat; remove it, or use another name";
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
         }
@@ -263,12 +281,13 @@ fn retire(directory: &RuntimeDir, name: &str, left: u64) -> io::Result<Option<u6
     Ok(Some(generation))
 }
 
-/// Removes the images of killed bus processes, and the rings of killed writers; returns their names
-/// and channels. Those of living processes and of other users are not changed.
+/// Removes the images of killed bus processes, and the rings of killed writers and cameras; returns
+/// their names and channels. Those of living processes and of other users are not changed.
 #[must_use]
 pub fn remove_leftovers() -> Vec<String> {
     let rings = remove_leftover_rings().into_iter().map(|channel| channel.to_string());
-    remove_leftover_images().into_iter().chain(rings).collect()
+    let frames = super::frames::remove_leftovers();
+    remove_leftover_images().into_iter().chain(rings).chain(frames).collect()
 }
 
 fn remove_leftover_rings() -> Vec<Channel> {
@@ -277,7 +296,7 @@ fn remove_leftover_rings() -> Vec<Channel> {
         let names = directory.names().unwrap_or_default();
         for channel in names.iter().filter_map(|name| Channel::from_file_name(name)) {
             let is_ring = matches!(open_in(&directory, &channel), Ok(Some(_)));
-            let retired = || retire(&directory, &channel.file_name(), state::RUNNING);
+            let retired = || retire(&directory, &channel.file_name(), MAGIC, state::RUNNING);
             if is_ring && retired().is_ok_and(|generation| generation.is_some()) {
                 removed.push(channel);
             }

@@ -238,6 +238,22 @@ impl RuntimeDir {
         matches!((there, own), (Ok(there), Ok(own)) if (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino))
     }
 
+    /// Gives a file of this directory another name, atomically: whoever opens that name finds what had it
+    /// before, or this file.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.descriptor, from, &self.descriptor, to)?)
+    }
+
+    /// Returns how many bytes of its file system are free for this user.
+    #[must_use]
+    pub fn free_bytes(&self) -> u64 {
+        rustix::fs::fstatvfs(&self.descriptor)
+            .map_or(u64::MAX, |found| found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
     /// Removes a name.
     ///
     /// # Errors

@@ -13,6 +13,6 @@ use onbeat_tune::lint::{LintSubject, lint};
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("give a file, such as /proc/cmdline")?;
     let text = std::fs::read_to_string(path)?;
-    print!("{}", lint(&text, LintSubject::guess(&text))?);
+    print!("{}", lint(&text, LintSubject::recognise(&text, None)?)?);
     Ok(())
 }

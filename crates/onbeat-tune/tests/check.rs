@@ -504,3 +504,162 @@ fn the_machine_of_the_test_is_checked_live() {
     let records: Vec<_> = catalogue().records.iter().map(|record| record.id.as_str()).collect();
     assert_eq!(ids, records);
 }
+
+// ---- what the machine's other files prove about a finding
+
+#[test]
+fn what_the_boot_file_has_and_the_running_kernel_has_not_is_told_apart() {
+    let machine = CapturedMachine::hardware();
+    machine.file("/sys/devices/system/cpu/isolated", "\n");
+    machine.file(
+        "/etc/default/grub",
+        "GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX=\"quiet isolcpus=managed_irq,domain,3 rcu_nocbs=3\"\n",
+    );
+    let finding = machine.finding("shield.isolcpus", &setup());
+    assert_eq!(finding.verdict, CheckVerdict::Bad);
+    for part in
+        ["/etc/default/grub has isolcpus=managed_irq,domain,3", "update-grub", "another boot entry"]
+    {
+        assert!(finding.fix.contains(part), "{}", finding.fix);
+    }
+    // A comment is no setting.
+    machine.file("/etc/default/grub", "#GRUB_CMDLINE_LINUX=\"isolcpus=3\"\n");
+    assert!(machine.finding("shield.isolcpus", &setup()).fix.contains("boot with"));
+}
+
+#[test]
+fn the_boot_cpu_stays_and_another_one_is_asked_for() {
+    let machine = CapturedMachine::hardware();
+    machine.file("/proc/cmdline", "quiet isolcpus=0,3\n");
+    machine.file("/sys/devices/system/cpu/isolated", "3\n");
+    assert_eq!(machine.verdict("shield.isolcpus"), "good");
+    let on_boot_cpu = LoopSetup::on("0".parse().unwrap());
+    let finding = machine.finding("shield.isolcpus", &on_boot_cpu);
+    assert!(
+        finding.fix.contains("boot CPU") && finding.fix.contains("take another CPU"),
+        "{}",
+        finding.fix
+    );
+
+    machine.file("/proc/cmdline", "isolcpus=3,domain\n");
+    machine.file("/sys/devices/system/cpu/isolated", "\n");
+    assert!(machine.finding("shield.isolcpus", &setup()).fix.contains("Flags stand in front"));
+}
+
+#[test]
+fn a_parameter_of_what_the_kernel_was_built_without_does_nothing() {
+    let machine = CapturedMachine::hardware();
+    machine.file("/proc/cmdline", "nohz_full=3 rcu_nocbs=3\n");
+    machine.file("/boot/config-6.12.5", &config("CONFIG_SMP=y\n"));
+    for (id, option) in
+        [("kern.nohz_choice", "CONFIG_NO_HZ_FULL"), ("shield.rcu_nocbs", "CONFIG_RCU_NOCB_CPU")]
+    {
+        assert_verdict(&machine.verdict(id), "not applicable", option);
+    }
+}
+
+#[test]
+fn a_clock_that_the_kernel_withdrew_is_not_asked_for() {
+    const CLOCKS: &str = "/sys/devices/system/clocksource/clocksource0";
+    let machine = CapturedMachine::hardware();
+    machine.file(&format!("{CLOCKS}/current_clocksource"), "hpet\n");
+    machine.file(&format!("{CLOCKS}/available_clocksource"), "tsc hpet acpi_pm\n");
+    assert_eq!(machine.verdict("clock.source"), "bad");
+    machine.file(&format!("{CLOCKS}/available_clocksource"), "hpet acpi_pm\n");
+    assert_verdict(&machine.verdict("clock.source"), "not applicable", "withdrawn");
+}
+
+#[test]
+fn irqbalance_that_keeps_off_is_good() {
+    let machine = CapturedMachine::hardware();
+    assert_eq!(machine.verdict("irq.irqbalance"), "bad");
+    machine.file("/sys/devices/system/cpu/isolated", "3\n");
+    assert_eq!(machine.verdict("irq.irqbalance"), "good");
+    machine.file("/etc/default/irqbalance", "IRQBALANCE_BANNED_CPULIST=1\n");
+    assert_eq!(machine.verdict("irq.irqbalance"), "bad");
+    machine.file(
+        "/etc/default/irqbalance",
+        "#IRQBALANCE_BANNED_CPULIST=1\nIRQBALANCE_BANNED_CPUS=\"8\"\n",
+    );
+    assert_eq!(machine.verdict("irq.irqbalance"), "good");
+}
+
+#[test]
+fn a_partition_tells_why_it_is_not_isolated() {
+    let machine = CapturedMachine::hardware();
+    machine.file(
+        "/sys/fs/cgroup/robot/cpuset.cpus.partition",
+        "isolated invalid (Cpu list in cpuset.cpus not exclusive)\n",
+    );
+    let finding = machine.finding("shield.cpuset_v2", &setup());
+    for part in ["not exclusive", "/sys/fs/cgroup/robot", "cpuset.cpus"] {
+        assert!(finding.fix.contains(part), "{}", finding.fix);
+    }
+}
+
+#[test]
+fn a_program_that_precedes_the_loop_on_its_cpu_is_named() {
+    let machine = CapturedMachine::hardware();
+    assert_eq!(machine.verdict("kthread.migration"), "good");
+    machine.task(&CapturedTask::user(812, "multipathd", "0-2").fifo(99));
+    assert_eq!(machine.verdict("kthread.migration"), "good");
+    machine.task(&CapturedTask::user(812, "multipathd", "0-3").fifo(99));
+    let finding = machine.finding("kthread.migration", &setup());
+    assert_eq!(finding.verdict, CheckVerdict::Bad);
+    assert!(finding.current.contains("multipathd (812, "), "{}", finding.current);
+    assert!(finding.fix.contains("taskset -cp 0-2 812"), "{}", finding.fix);
+    assert_eq!(catalogue().get("kthread.migration").unwrap().effect, 3);
+}
+
+#[test]
+fn limits_do_not_bind_a_thread_with_the_capabilities_or_with_what_they_are_for() {
+    let machine = CapturedMachine::hardware();
+    machine.task(&CapturedTask::user(900, "loop", "3").fifo(80));
+    let limits = "Limit Soft Limit Hard Limit Units\nMax realtime priority 0 0\nMax locked memory 8388608 8388608 bytes\n";
+    machine.file("/proc/900/limits", limits);
+    let setup = LoopSetup { task: Some(900), ..setup() };
+    let status = |capabilities: &str, locked: u32| {
+        machine.file(
+            "/proc/900/status",
+            &format!("Name:\tloop\nVmLck:\t{locked} kB\nVmRSS:\t4000 kB\nCapEff:\t{capabilities}\nCpus_allowed_list:\t3\n"),
+        );
+    };
+    status("0000000000000000", 0);
+    assert_eq!(machine.verdict_for("proc.limits", &setup), "bad");
+    status("000001ffffffffff", 0);
+    assert_eq!(machine.verdict_for("proc.limits", &setup), "good");
+    status("0000000000000000", 5000);
+    assert_eq!(machine.verdict_for("proc.limits", &setup), "good");
+}
+
+#[test]
+fn systemd_of_a_guest_is_the_guests_own() {
+    let guest = CapturedMachine::guest();
+    for id in ["shield.systemd", "svc.text_target", "svc.noise"] {
+        assert!(!guest.verdict(id).contains("its host decides"), "{id}: {}", guest.verdict(id));
+    }
+}
+
+#[test]
+fn a_plan_has_a_step_or_a_sentence_for_everything_that_a_check_finds() {
+    use onbeat_tune::plan::{PlanProfile, PlanRequest, plan};
+
+    let machine = CapturedMachine::hardware();
+    machine.task(&CapturedTask::user(812, "multipathd", "0-3").fifo(99));
+    machine.file("/etc/default/grub", "GRUB_CMDLINE_LINUX=\"isolcpus=managed_irq,domain,3\"\n");
+    for profile in PlanProfile::ALL.map(|(profile, _)| profile) {
+        let plan = plan(&machine.tree(), &PlanRequest::profile(profile)).unwrap();
+        let setup = LoopSetup::on(plan.loop_cpus().unwrap());
+        for finding in
+            machine.findings(&setup).iter().filter(|finding| finding.verdict == CheckVerdict::Bad)
+        {
+            let has_step = plan.steps.iter().any(|step| step.id == finding.id);
+            let sentence = plan.left_out.iter().find(|left| left.id == finding.id);
+            assert!(
+                has_step || sentence.is_some_and(|left| !left.because.is_empty()),
+                "{}",
+                finding.id
+            );
+        }
+    }
+}

@@ -32,7 +32,7 @@ fn a_summary_of_cyclictest_is_its_figures_and_no_percentiles() {
     );
     let cell = cell(&streams[0]);
     let of = &cell.series[&Series::WakeupLatency];
-    assert!(of.percentiles.iter().all(|p| !p.supported && p.value_ns >= of.max_ns));
+    assert!(of.percentiles.is_empty());
     assert!(cell.notes.iter().any(|note| note.contains("percentiles and SD are not known")));
     assert_eq!(streams[0].host.fact("scheduling"), Some("SCHED_FIFO 80"));
     assert!(!says(&streams[0], "without real-time priority"));
@@ -71,6 +71,8 @@ fn json_without_a_histogram_is_figures_and_a_missing_priority_is_said() {
     let of = streams(bytes_of("ct-nohist.json"));
     assert_eq!(figures(&of[0], Series::WakeupLatency), (1990, 17_000, 4_827_000, 47_450.0));
     assert!(of[0].figures_only.contains(&Series::WakeupLatency) && of[0].remarks.is_empty());
+    // A percentile of what has no distribution would be an invention.
+    assert!(cell(&of[0]).series[&Series::WakeupLatency].percentiles.is_empty());
 
     let of = streams(bytes_of("ct-noprio.json"));
     assert_eq!(figures(&of[0], Series::WakeupLatency), (1907, 56_000, 11_963_000, 149_990.0));

@@ -1,17 +1,18 @@
 """Client of onbeat: cycles of a running robot, run files, measurements.
 
 - `onbeat.ring.open("walker/cycle")`: every cycle of a running robot, as numpy arrays
+- `onbeat.camera.open("left")`: pictures of a running camera, as numpy arrays without a copy
 - `onbeat.robot.Commander("walker")`: commands joints of a running robot
 - `onbeat.load("walk.mcap")`: a log, as numpy arrays
 - `onbeat.Run("onbeat-runs/latest")`: the figures of a run
 - `onbeat.bench()`, `onbeat.measure()`: start the program, return its summary
 """
 
-from . import log, ring, robot
+from . import camera, log, ring, robot
 from .errors import OnbeatError
 from .log import Log, load
 from .program import ProgramError, bench, measure
 from .run import Run
 from .summary import Summary
 
-__all__ = ["Log", "OnbeatError", "ProgramError", "Run", "Summary", "bench", "load", "log", "measure", "ring", "robot"]
+__all__ = ["Log", "OnbeatError", "ProgramError", "Run", "Summary", "bench", "camera", "load", "log", "measure", "ring", "robot"]

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::cli::{BenchOptions, Order, With};
 use crate::options::Until;
-use crate::signals::{self, OnUsr1, PromptEnd};
+use crate::signals::{self, EndOf, OnUsr1};
 use crate::term::{ProgressLine, Tone, advise, wrapped};
 
 pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
@@ -173,7 +173,7 @@ fn conducted(
         report: &mut report,
         is_decided: &mut is_decided,
     };
-    let prompt = PromptEnd::of("its loads, its cells or the shield");
+    let prompt = EndOf::prompt("its loads, its cells or the shield");
     let conducted = conduct(plan, unfinished, conditions);
     drop(prompt);
     view.finish();

@@ -130,10 +130,15 @@ impl Gateway {
 
 /// Finds the gateway: beside this program, else in a folder of PATH.
 fn program() -> Result<PathBuf, Failure> {
+    installed(PROGRAM)
+}
+
+/// Finds a program of onbeat: beside this one, else in a folder of PATH.
+pub(super) fn installed(name: &'static str) -> Result<PathBuf, Failure> {
     let own = std::env::current_exe().map_err(Failure::Myself)?;
-    let beside = own.with_file_name(PROGRAM);
+    let beside = own.with_file_name(name);
     let folders = std::env::var_os("PATH").unwrap_or_default();
-    let in_path = std::env::split_paths(&folders).map(|folder| folder.join(PROGRAM));
+    let in_path = std::env::split_paths(&folders).map(|folder| folder.join(name));
     let found = std::iter::once(beside).chain(in_path).find(|program| program.is_file());
-    Ok(found.ok_or(GatewayFailure::NotInstalled { beside: own })?)
+    Ok(found.ok_or(GatewayFailure::NotInstalled { program: name, beside: own })?)
 }

@@ -4,11 +4,11 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
-use onbeat_tune::lint::{LintReport, LintSubject, lint};
+use onbeat_tune::lint::{LintError, LintReport, LintSubject, lint};
 
 use super::failure::TuneFailure;
 use super::{ExitVerdict, Failure};
-use crate::term::{Tone, put, say};
+use crate::term::{Tone, advise, put, say};
 
 pub(super) struct JudgedFile {
     pub(super) text: String,
@@ -39,16 +39,16 @@ impl JudgedFile {
     /// Reads and judges a file, or standard input for `-`, as what `subject_of` finds it to be.
     pub(super) fn read(
         path: &Path,
-        subject_of: impl FnOnce(&str) -> LintSubject,
+        subject_of: impl FnOnce(&str) -> Result<LintSubject, LintError>,
     ) -> Result<Self, Failure> {
         let text = read_text(path).map_err(|source| Failure::File {
             what: "read",
             path: path.to_owned(),
             source,
         })?;
-        let subject = subject_of(&text);
-        let report = lint(&text, subject)
-            .map_err(|source| TuneFailure::Lint { path: path.to_owned(), source })?;
+        let failed = |source| TuneFailure::Lint { path: path.to_owned(), source };
+        let subject = subject_of(&text).map_err(failed)?;
+        let report = lint(&text, subject).map_err(failed)?;
         Ok(Self { text, subject, report })
     }
 
@@ -60,15 +60,23 @@ impl JudgedFile {
     ) -> Result<ExitVerdict, Failure> {
         match form {
             LintForm::Json => say(Tone::Plain, &serde_json::to_string(&self.report)?),
-            LintForm::Corrected => put(|out| out.write_all(self.report.corrected.as_bytes())),
+            LintForm::Corrected => {
+                put(|out| out.write_all(self.report.corrected.as_bytes()));
+                if let Some(why) = &self.report.refusal {
+                    advise(Tone::Careful, &format!("not corrected: {why}; the text is as it was"));
+                }
+            }
             LintForm::Text => {
                 heading(self);
                 say(Tone::Plain, self.report.to_string().trim_end());
             }
         }
 
-        let is_clean = self.report.problems().next().is_none();
-        Ok(if is_clean { ExitVerdict::Holds } else { ExitVerdict::Broken })
+        Ok(match self.report.problems().next() {
+            Some(_) => ExitVerdict::Broken,
+            None if self.report.is_partly_unjudged() => ExitVerdict::Undecided,
+            None => ExitVerdict::Holds,
+        })
     }
 }
 

@@ -19,7 +19,7 @@ use super::{
     repair_first, resume, runs, show, typed, verdict,
 };
 use crate::cli_measure::{Measure, MeasureOptions};
-use crate::signals::{self, OnUsr1};
+use crate::signals::{self, EndOf, OnUsr1};
 use crate::term::{ProgressLine, Tone, advise, columns, wrapped};
 
 pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
@@ -28,6 +28,7 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     let mut life = options.beside.map(Life::open).transpose()?;
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Summary)?;
+    let _end = EndOf::prompt("its load or its last cycle");
     if options.load_sweep.is_some() || !options.loads.is_empty() {
         return loads::run(measure, life, &interruptions);
     }

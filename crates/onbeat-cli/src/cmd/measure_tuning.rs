@@ -23,7 +23,7 @@ use super::{ExitVerdict, Failure, bench, typed};
 use crate::cli::{BenchOptions, BusExchange, Order};
 use crate::cli_tune_measure::{MeasuredSeries, TuneMeasureOptions};
 use crate::options::{LimitOptions, OutputOptions};
-use crate::signals::{self, OnUsr1};
+use crate::signals::{self, EndOf, OnUsr1};
 use crate::state::state_directory;
 use crate::term::{Tone, advise, columns, fold, say, wrapped};
 
@@ -50,6 +50,7 @@ pub(crate) fn run(options: &TuneMeasureOptions) -> Result<ExitVerdict, Failure> 
     }
 
     let interruptions = signals::watch(OnUsr1::Refuse)?;
+    let _end = EndOf::prompt("its load, its cells or the settings to be put back");
     let dir = bench::measured(&asked, &plan, &interruptions)?;
     let worth = sides.worth(&dir, options)?;
     let result = RememberedWorth {

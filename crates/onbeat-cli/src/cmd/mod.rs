@@ -9,6 +9,7 @@ mod bus_scan;
 mod bus_values;
 mod bus_words;
 mod byte_words;
+pub(crate) mod camera;
 mod carrier;
 pub(crate) mod cell;
 mod command_watch;

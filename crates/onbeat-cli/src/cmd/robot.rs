@@ -36,7 +36,7 @@ use super::{
     show, typed, verdict,
 };
 use crate::cli_robot::{Robot, RobotRunOptions, TrajectoryWord};
-use crate::signals::{self, OnUsr1};
+use crate::signals::{self, EndOf, OnUsr1};
 use crate::term::{Live, Tone, advise, columns, robot as words, wrapped};
 
 /// Rows of devices in the live table.
@@ -264,6 +264,7 @@ fn run_on<W: Wire + Send>(
         advise(Tone::Careful, &wrapped(words, columns()));
     }
 
+    let _stopping = EndOf::orderly("the robot's stop");
     let session =
         Session::bring_up(wire, on, file, BusOptions { mode, period_ns, follow_clock: true })?;
 

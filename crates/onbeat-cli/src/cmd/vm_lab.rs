@@ -18,7 +18,7 @@ use super::failure::VmFailure;
 use super::vm_stock::Stock;
 use super::{ExitVerdict, Failure};
 use crate::cli_vm::VmLabOptions;
-use crate::signals::{self, OnUsr1};
+use crate::signals::{self, EndOf, OnUsr1};
 use crate::term::{Tone, advise, columns, say};
 
 /// Guests give way to everything else on this machine; in virtual time that changes no figure.
@@ -29,6 +29,7 @@ pub(super) fn run(options: &VmLabOptions) -> Result<ExitVerdict, Failure> {
     let matrix =
         Matrix::read(path).map_err(|source| VmFailure::Matrix { path: path.clone(), source })?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
+    let _end = EndOf::prompt("its guest");
     let stop = &interruptions.stop;
     let stock = Stock::open(&options.stock)?;
     let boots = boots(&stock, &matrix)?;

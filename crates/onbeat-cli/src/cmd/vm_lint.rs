@@ -2,7 +2,7 @@
 //! libvirt, and a corrected version.
 
 use onbeat_lab::vm::{OptionVerdict, verdicts_by_option};
-use onbeat_tune::lint::LintSubject;
+use onbeat_tune::lint::{LintError, LintSubject};
 
 use super::lint_report::{JudgedFile, LintForm};
 use super::{ExitVerdict, Failure};
@@ -10,10 +10,13 @@ use crate::cli_vm_study::VmLintOptions;
 use crate::term::{Tone, columns, say};
 
 pub(super) fn run(options: &VmLintOptions) -> Result<ExitVerdict, Failure> {
-    let subject_of = |text: &str| match LintSubject::guess(text) {
-        // A guest's kernel command line alone is for `onbeat tune lint`.
-        LintSubject::KernelLine => LintSubject::QemuScript,
-        subject => subject,
+    let subject_of = |text: &str| {
+        Ok(match LintSubject::recognise(text, None) {
+            Ok(subject @ (LintSubject::QemuArguments | LintSubject::LibvirtXml)) => subject,
+            Err(why @ LintError::Empty) => return Err(why),
+            // Everything else that a guest does not start with is for `onbeat tune lint`.
+            _ => LintSubject::QemuScript,
+        })
     };
     let judged = JudgedFile::read(&options.file, subject_of)?;
 

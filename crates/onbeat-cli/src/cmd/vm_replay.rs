@@ -13,7 +13,7 @@ use super::vm_lab::{NICENESS, boots, default_out};
 use super::vm_stock::Stock;
 use super::{ExitVerdict, Failure};
 use crate::cli_vm::VmReplayOptions;
-use crate::signals::{self, OnUsr1};
+use crate::signals::{self, EndOf, OnUsr1};
 use crate::term::{Tone, advise, columns, say};
 
 /// Functions that are listed.
@@ -28,6 +28,7 @@ pub(super) fn run(options: &VmReplayOptions) -> Result<ExitVerdict, Failure> {
     };
 
     let interruptions = signals::watch(OnUsr1::Refuse)?;
+    let _end = EndOf::prompt("its guest");
     let stock = Stock::open(&options.stock)?;
     let boots = boots(&stock, &matrix)?;
     let out = options.out.clone().unwrap_or_else(|| default_out(path));

@@ -17,7 +17,7 @@ use super::bus_words::print_json;
 use super::vm_stock::Stock;
 use super::{ExitVerdict, Failure};
 use crate::cli_vm::{GuestClock, VmRunOptions};
-use crate::signals::{self, OnUsr1};
+use crate::signals::{self, EndOf, OnUsr1};
 use crate::term::{Tone, advise, say};
 
 /// The job without one on the command line. Recording causes is heavy work for a guest that counts
@@ -50,6 +50,7 @@ impl GuestJob {
 
 pub(super) fn run(options: &VmRunOptions) -> Result<ExitVerdict, Failure> {
     let interruptions = signals::watch(OnUsr1::Refuse)?;
+    let _end = EndOf::prompt("its guest");
     let stop = &interruptions.stop;
     let stock = Stock::open(&options.stock)?;
     let kernel = stock.kernel(&options.kernel)?;

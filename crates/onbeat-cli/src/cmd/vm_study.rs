@@ -25,7 +25,7 @@ use super::vm_stock::Stock;
 use super::{ExitVerdict, Failure, repair_first, typed};
 use crate::cli_vm::{KernelOptions, StockOptions};
 use crate::cli_vm_study::{VmAnswerOptions, VmStudyOptions};
-use crate::signals::{self, OnUsr1};
+use crate::signals::{self, EndOf, OnUsr1};
 use crate::state::journal_directory;
 use crate::term::{Tone, advise, columns, say, wrapped};
 
@@ -39,6 +39,7 @@ pub(super) fn run(options: &VmStudyOptions, stock: &StockOptions) -> Result<Exit
         return Err(StudyError::NeedsRoot { command: typed().join(" ") }.into());
     }
     let interruptions = signals::watch(OnUsr1::Refuse)?;
+    let _end = EndOf::prompt("its guest");
     let stop = &interruptions.stop;
     // What an interrupted onbeat left would be taken for the machine's own values.
     repair_first()?;

@@ -19,7 +19,7 @@ use super::vm_run::new_directory;
 use super::vm_stock::Stock;
 use super::{ExitVerdict, Failure, check_cpu, repair_first, typed};
 use crate::cli_vm::{TraceClock, VmTraceOptions};
-use crate::signals::{self, OnUsr1};
+use crate::signals::{self, EndOf, OnUsr1};
 use crate::state::journal_directory;
 use crate::term::{Tone, advise, columns, say, wrapped};
 
@@ -42,6 +42,7 @@ pub(super) fn run(options: &VmTraceOptions) -> Result<ExitVerdict, Failure> {
     repair_first()?;
 
     let interruptions = signals::watch(OnUsr1::Refuse)?;
+    let _end = EndOf::prompt("its guest");
     let stop = &interruptions.stop;
     let stock = Stock::open(&options.stock)?;
     let kernel = stock.kernel(&options.kernel)?;

@@ -179,7 +179,8 @@ mod tests {
     const SCRIPT: &str = include_str!("../../../onbeat-tune/tests/published/pamuk-2024.sh");
 
     fn verdicts(text: &str) -> Vec<(String, String)> {
-        let report = lint(text, LintSubject::guess(text)).expect("a report");
+        let report =
+            lint(text, LintSubject::recognise(text, None).expect("a subject")).expect("a report");
         let all = verdicts_by_option(text, &report);
         all.iter().map(|one| (one.text.clone(), one.worst().to_owned())).collect()
     }

@@ -247,12 +247,12 @@ mod tests {
         let mut control = [0_u64; 32];
         // SAFETY: all-zero is a valid msghdr.
         let mut message: libc::msghdr = unsafe { mem::zeroed() };
-        message.msg_control = control.as_mut_ptr().cast();
+        let first: *mut libc::cmsghdr = control.as_mut_ptr().cast();
+        message.msg_control = first.cast();
 
         let mut length = 0;
         // SAFETY: both headers and their data fit the control data, which are aligned for them.
         unsafe {
-            let first: *mut libc::cmsghdr = control.as_mut_ptr().cast();
             (*first).cmsg_level = libc::SOL_SOCKET;
             (*first).cmsg_type = libc::SCM_TIMESTAMPNS;
             (*first).cmsg_len = libc::CMSG_LEN(size_of::<libc::timespec>() as u32) as _;

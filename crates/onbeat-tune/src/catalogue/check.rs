@@ -4,6 +4,7 @@
 //! error: what cannot be read, or not with certainty, is [`CheckVerdict::Unknown`] with the reason.
 
 use super::host_tree::HostTree;
+use super::known_facts;
 use super::loop_setup::LoopSetup;
 use super::probes::{NoValue, Probe, ProbeReading};
 use super::record::{ProbeCombination, TuningLayer, TuningRecord};
@@ -86,15 +87,16 @@ pub(crate) fn finding(record: &TuningRecord, survey: &Survey<'_>) -> Finding {
     if let Err(why) = applies(record, survey) {
         let verdict = why.into();
         let id = record.id.clone();
-        return Finding {
-            id,
-            verdict,
-            current: String::new(),
-            wanted: String::new(),
-            fix: String::new(),
-        };
+        let empty = String::new;
+        let finding = Finding { id, verdict, current: empty(), wanted: empty(), fix: empty() };
+        return known_facts::reconsider(finding, survey);
     }
 
+    known_facts::reconsider(probed(record, survey), survey)
+}
+
+/// What the record's own probes say.
+fn probed(record: &TuningRecord, survey: &Survey<'_>) -> Finding {
     let probes: Vec<_> = record.probe.iter().map(|spec| judge(spec.probe(), survey)).collect();
     let verdicts = probes
         .iter()

@@ -11,6 +11,7 @@
 //! | [`host_tree`] | the files of a machine, live or captured: [`HostTree`] |
 //! | [`survey`] | facts of a machine that several probes need |
 //! | [`mod@check`] | a [`Finding`] for each record |
+//! | `known_facts` | what the machine's other files prove about a finding |
 //! | `clue` | the counters that a record names |
 //!
 //! ```
@@ -27,6 +28,7 @@
 pub mod check;
 pub mod clue;
 pub mod host_tree;
+pub(crate) mod known_facts;
 pub mod load;
 pub mod loop_setup;
 mod no_value;

@@ -1,9 +1,10 @@
 //! A text under judgement: its findings, and the replacements that correct it.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::LintSubject;
-use super::finding::{LintFinding, LintReport, LintVerdict};
+use super::finding::{LintCounts, LintFinding, LintReport, LintVerdict};
 
 /// A judgement of one piece, before its place is counted in lines and columns.
 #[derive(Clone, Debug)]
@@ -24,6 +25,11 @@ impl LintRemark {
         Self { id: Some(id.to_owned()), verdict, message: message.into(), instead: None }
     }
 
+    /// Words about a piece that no record is about.
+    pub(super) fn unjudged(verdict: LintVerdict, message: impl Into<String>) -> Self {
+        Self { id: None, verdict, message: message.into(), instead: None }
+    }
+
     /// The same with what to write in its place.
     pub(super) fn instead(self, instead: impl Into<String>) -> Self {
         Self { instead: Some(instead.into()), ..self }
@@ -36,15 +42,34 @@ pub(super) struct Draft<'t> {
     text: &'t str,
     findings: Vec<(usize, LintFinding)>,
     edits: Vec<(Range<usize>, String)>,
+    refusal: Option<String>,
+    other_lines: usize,
 }
 
 impl<'t> Draft<'t> {
     pub(super) const fn new(text: &'t str) -> Self {
-        Self { text, findings: Vec::new(), edits: Vec::new() }
+        Self { text, findings: Vec::new(), edits: Vec::new(), refusal: None, other_lines: 0 }
     }
 
     pub(super) const fn text(&self) -> &'t str {
         self.text
+    }
+
+    /// Leaves the text as it is, because of what is not understood; the first reason counts.
+    pub(super) fn refuse_correction(&mut self, why: impl Into<String>) {
+        self.refusal.get_or_insert(why.into());
+    }
+
+    /// Counts lines that are not judged.
+    pub(super) const fn add_others(&mut self, lines: usize) {
+        self.other_lines += lines;
+    }
+
+    /// Whether something was said of a piece that begins between these bytes.
+    pub(super) fn is_judged(&self, bytes: &Range<usize>) -> bool {
+        self.findings
+            .iter()
+            .any(|(at, finding)| bytes.contains(at) && finding.verdict != LintVerdict::Missing)
     }
 
     /// Records a judgement of the piece at these bytes.
@@ -64,9 +89,9 @@ impl<'t> Draft<'t> {
     }
 
     /// Replaces bytes in the corrected text. Of overlapping replacements the first one counts.
-    pub(super) fn replace(&mut self, bytes: Range<usize>, by: impl Into<String>) {
+    pub(super) fn replace(&mut self, bytes: Range<usize>, by: impl AsRef<str>) {
         if !self.is_replaced(&bytes) {
-            self.edits.push((bytes, by.into()));
+            self.edits.push((bytes, by.as_ref().to_owned()));
         }
     }
 
@@ -128,13 +153,40 @@ impl<'t> Draft<'t> {
 
     pub(super) fn into_report(mut self, subject: LintSubject) -> LintReport {
         self.findings.sort_by_key(|(at, finding)| (*at, finding.verdict));
-        let mut corrected = self.corrected();
-        if subject == LintSubject::QemuScript {
+        let mut corrected = match self.refusal {
+            Some(_) => self.text.to_owned(),
+            None => self.corrected(),
+        };
+        if subject == LintSubject::QemuScript && self.refusal.is_none() {
             corrected = without_empty_continuations(&corrected);
         }
+        let counts = self.counts();
 
-        let findings = self.findings.into_iter().map(|(_, finding)| finding).collect();
-        LintReport { schema: "onbeat.tune-lint/1", subject, findings, corrected }
+        let findings: Vec<_> = self.findings.into_iter().map(|(_, finding)| finding).collect();
+        LintReport {
+            schema: "onbeat.tune-lint/1",
+            subject,
+            findings,
+            corrected,
+            refusal: self.refusal,
+            other_lines: self.other_lines,
+            counts,
+        }
+    }
+
+    /// Pieces at their places: one that several findings are about is one piece.
+    fn counts(&self) -> LintCounts {
+        let mut worst: BTreeMap<usize, LintVerdict> = BTreeMap::new();
+        for (at, finding) in self.findings.iter().filter(|(_, f)| f.verdict != LintVerdict::Missing)
+        {
+            let known = worst.entry(*at).or_insert(finding.verdict);
+            if known.is_unjudged() && !finding.verdict.is_unjudged() {
+                *known = finding.verdict;
+            }
+        }
+        let count = |verdict| worst.values().filter(|known| **known == verdict).count();
+        let (known, unknown) = (count(LintVerdict::Known), count(LintVerdict::Unknown));
+        LintCounts { judged: worst.len() - known - unknown, known, unknown }
     }
 }
 

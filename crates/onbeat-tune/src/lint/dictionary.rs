@@ -99,12 +99,22 @@ struct KnownNames {
     names: Vec<String>,
 }
 
+/// A name that people write, and the one that is meant.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MeantName {
+    written: Vec<String>,
+    meant: String,
+}
+
 /// The whole file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LintDictionary {
     parameter: Vec<ParameterEntry>,
     known: Vec<KnownNames>,
+    plain: Vec<KnownNames>,
+    meant: Vec<MeantName>,
     pub(super) relation: Vec<ParameterRelation>,
 }
 
@@ -132,9 +142,21 @@ impl LintDictionary {
         self.known_names().any(|known| is_name(known, name))
     }
 
+    /// Whether a parameter is known to have no effect on latency.
+    pub(super) fn is_plain(&self, name: &str) -> bool {
+        self.plain.iter().flat_map(|plain| &plain.names).any(|plain| is_name(plain, name))
+    }
+
+    /// Returns the parameter that is meant by a name that does not exist.
+    pub(super) fn meant_by(&self, name: &str) -> Option<&str> {
+        let is_written = |meant: &&MeantName| meant.written.iter().any(|written| written == name);
+        self.meant.iter().find(is_written).map(|meant| meant.meant.as_str())
+    }
+
     fn known_names(&self) -> impl Iterator<Item = &str> {
         let judged = self.parameter.iter().map(|entry| entry.name.as_str());
-        let elsewhere = self.known.iter().flat_map(|known| &known.names).map(String::as_str);
+        let elsewhere =
+            self.known.iter().chain(&self.plain).flat_map(|known| &known.names).map(String::as_str);
         judged.chain(elsewhere).chain(documented_names())
     }
 

@@ -33,6 +33,8 @@ pub enum LintVerdict {
     Redundant,
     /// It is not in the dictionary and is not judged.
     Unknown,
+    /// The program reads it; what it does to latency is not judged.
+    Known,
     /// It works as written.
     Valid,
 }
@@ -41,7 +43,13 @@ impl LintVerdict {
     /// Whether something should be changed.
     #[must_use]
     pub const fn is_problem(self) -> bool {
-        !matches!(self, Self::Valid | Self::Unknown)
+        !matches!(self, Self::Valid | Self::Unknown | Self::Known)
+    }
+
+    /// Whether nothing is said of the piece's effect.
+    #[must_use]
+    pub const fn is_unjudged(self) -> bool {
+        matches!(self, Self::Unknown | Self::Known)
     }
 
     /// Returns the verdict in words.
@@ -59,6 +67,7 @@ impl LintVerdict {
             Self::Discouraged => "discouraged",
             Self::Redundant => "redundant",
             Self::Unknown => "unknown",
+            Self::Known => "known, not judged",
             Self::Valid => "valid",
         }
     }
@@ -112,8 +121,25 @@ pub struct LintReport {
     pub subject: LintSubject,
     /// The findings, in the order of the text; what is missing stands where it belongs.
     pub findings: Vec<LintFinding>,
-    /// The corrected text.
+    /// The corrected text; the text as it is where nothing is corrected.
     pub corrected: String,
+    /// Why nothing is corrected, though something is wrong.
+    pub refusal: Option<String>,
+    /// Lines of the file that hold nothing of what is judged.
+    pub other_lines: usize,
+    /// How many pieces were judged, are known without a judgement, and are unknown.
+    pub counts: LintCounts,
+}
+
+/// Pieces of a text by what is said of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LintCounts {
+    /// With a judgement.
+    pub judged: usize,
+    /// The program reads them; nothing is said of their effect.
+    pub known: usize,
+    /// Not in the dictionary.
+    pub unknown: usize,
 }
 
 impl LintReport {
@@ -128,9 +154,51 @@ impl LintReport {
     }
 }
 
+impl LintReport {
+    /// Whether another report has no problem of a kind of which this one has fewer.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        let count = |report: &Self, like: &LintFinding| {
+            let is_like =
+                |known: &&LintFinding| known.verdict == like.verdict && known.id == like.id;
+            report.problems().filter(is_like).count()
+        };
+        other.problems().all(|left| count(other, left) <= count(self, left))
+    }
+
+    /// Whether a part of the text was not judged.
+    #[must_use]
+    pub const fn is_partly_unjudged(&self) -> bool {
+        self.counts.known > 0 || self.counts.unknown > 0 || self.other_lines > 0
+    }
+
+    /// The pieces of one kind without a judgement, in a sentence.
+    fn unjudged(&self, verdict: LintVerdict, what: &str) -> Option<String> {
+        let pieces: Vec<_> = self.with_verdict(verdict).map(|one| one.text.as_str()).collect();
+        (!pieces.is_empty()).then(|| format!("{what}: {}", pieces.join(", ")))
+    }
+
+    /// What was judged and what was not, in lines.
+    #[must_use]
+    pub fn account(&self) -> Vec<String> {
+        let LintCounts { judged, known, unknown } = self.counts;
+        let mut lines = vec![format!(
+            "Read as {}. Judged: {judged}; known but not judged: {known}; unknown: {unknown}.",
+            self.subject.words()
+        )];
+        lines.extend(self.unjudged(LintVerdict::Known, "Known, not judged"));
+        lines.extend(self.unjudged(LintVerdict::Unknown, "Unknown, not judged"));
+        if self.other_lines > 0 {
+            let noun = if self.other_lines == 1 { "line" } else { "lines" };
+            lines.push(format!("{} other {noun} of the file not judged.", self.other_lines));
+        }
+        lines
+    }
+}
+
 impl fmt::Display for LintReport {
-    /// The problems, as compilers print them, then the corrected text.
+    /// The problems, as compilers print them, what was not judged, then the corrected text.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const COLUMNS: usize = 80;
         let mut count = 0;
         for finding in self.problems() {
             let LintFinding { verdict, line, column, text, .. } = finding;
@@ -138,10 +206,22 @@ impl fmt::Display for LintReport {
             finding.details().iter().try_for_each(|detail| writeln!(out, "    {detail}"))?;
             count += 1;
         }
+        if count > 0 {
+            writeln!(out)?;
+        }
+        for line in self.account().iter().flat_map(|line| wrap(line, COLUMNS)) {
+            writeln!(out, "{line}")?;
+        }
 
-        match count {
-            0 => writeln!(out, "No problem found."),
-            _ => writeln!(out, "\nCorrected:\n\n{}", self.corrected.trim_end()),
+        match (count, &self.refusal) {
+            (0, _) if self.is_partly_unjudged() => {
+                writeln!(out, "No problem in what was judged; the rest is open.")
+            }
+            (0, _) => writeln!(out, "No problem found."),
+            (_, Some(why)) => wrap(&format!("Not corrected: {why}."), COLUMNS)
+                .iter()
+                .try_for_each(|line| writeln!(out, "{line}")),
+            (_, None) => writeln!(out, "\nCorrected:\n\n{}", self.corrected.trim_end()),
         }
     }
 }

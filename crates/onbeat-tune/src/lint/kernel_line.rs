@@ -2,51 +2,77 @@
 
 use std::ops::Range;
 
+use super::LintSubject;
 use super::correction::{Draft, LintRemark};
-use super::dictionary::{CpuRelation, ParameterRelation, dictionary};
+use super::dictionary::{CpuRelation, ParameterEntry, ParameterRelation, dictionary};
 use super::finding::LintVerdict;
+use super::kernel_cpus::{self, IsolatedCpus, KernelCpus};
+use super::kernel_text::{self, AddedAt, LineStretch};
+use super::settings;
 use crate::cpu_list::CpuList;
 
 /// One parameter of a line, and its bytes in the text.
 #[derive(Clone, Debug)]
 struct PlacedParameter {
-    /// With `_` for `-`.
+    /// With `_` for `-`; the name that is meant, where people write another one.
     name: String,
+    /// The name that is written and does not exist.
+    wrong_name: Option<String>,
     /// Empty without one.
     value: String,
+    /// Whether a `=` stands behind the name.
+    has_value: bool,
     bytes: Range<usize>,
+    /// What is removed with it.
+    whole: Range<usize>,
 }
 
 impl PlacedParameter {
-    /// The CPUs that it lists; `None` where its value is not a list.
+    /// The CPUs that it lists, or that its correction does: what follows from them holds for the
+    /// corrected line as well.
+    fn meant_cpus(&self) -> Option<KernelCpus> {
+        match kernel_cpus::parse_isolated(&self.value) {
+            IsolatedCpus::Read { cpus, .. } => Some(cpus),
+            IsolatedCpus::FlagsBehind { list, .. } => kernel_cpus::parse(&list).ok(),
+            IsolatedCpus::Refused(_) => kernel_cpus::parse(&list_of_mask(&self.value)?).ok(),
+            IsolatedCpus::Empty => None,
+        }
+    }
+
+    /// The CPUs that it lists; `None` where the text does not say all.
     fn cpus(&self) -> Option<CpuList> {
-        let is_flag = |piece: &&str| piece.starts_with(|c: char| c.is_ascii_lowercase());
-        let list = self.value.split(',').skip_while(is_flag).collect::<Vec<_>>().join(",");
-        CpuList::parse_list(&list).ok().filter(|cpus| !cpus.is_empty())
+        self.meant_cpus()?.known().cloned()
+    }
+
+    /// Whether CPU 0 is among its CPUs.
+    fn names_boot_cpu(&self) -> bool {
+        self.meant_cpus().is_some_and(|cpus| cpus.contains(0))
     }
 }
 
-/// Variables of `/etc/default/grub` that hold kernel command lines.
-const GRUB_VARIABLE: &str = "GRUB_CMDLINE_LINUX";
-
-/// Whether a text sets the variables of `/etc/default/grub`.
-pub(super) fn is_grub_file(text: &str) -> bool {
-    text.lines().any(|line| line.trim_start().starts_with(GRUB_VARIABLE))
-}
-
-/// Judges a line, or all lines of a file for GRUB together: the kernel gets them as one.
-pub(super) fn judge(draft: &mut Draft<'_>) {
+/// Judges the command lines of a text.
+pub(super) fn judge(draft: &mut Draft<'_>, subject: LintSubject) {
     let text = draft.text();
-    let pieces = if is_grub_file(text) { grub_values(text) } else { kernel_lines(text) };
-    let parameters: Vec<_> = pieces.iter().flat_map(|bytes| split(text, bytes)).collect();
-    let last = pieces.iter().rfind(|bytes| !bytes.is_empty());
+    let found = kernel_text::lines_of(text, subject);
 
     // A word of a shell without quotes gets them, because it may become several.
-    let unquoted: Vec<_> =
-        pieces.iter().filter(|bytes| text[..bytes.start].ends_with('=')).collect();
-    unquoted.iter().for_each(|bytes| draft.insert(bytes.start, "\""));
-    judge_parameters(draft, &parameters, last.map_or(text.len(), |bytes| bytes.end));
-    unquoted.iter().for_each(|bytes| draft.insert(bytes.end, "\""));
+    found.unquoted.iter().for_each(|bytes| draft.insert(bytes.start, "\""));
+    for line in &found.lines {
+        let parameters: Vec<_> =
+            line.stretches.iter().flat_map(|stretch| split_stretch(text, stretch)).collect();
+        judge_parameters(draft, &parameters, &line.added_at);
+    }
+    found.unquoted.iter().for_each(|bytes| draft.insert(bytes.end, "\""));
+
+    for bytes in found.unread {
+        let message = "Not read: a kernel command line is one line, and the firmware of a Raspberry Pi reads the first one \
+                       only. Move these words to the first line.";
+        draft.remark(bytes, LintRemark::new("env.bootchain", LintVerdict::NoEffect, message));
+    }
+    draft.add_others(found.others);
+    if let Some(why) = found.refusal {
+        draft.refuse_correction(why);
+    }
 }
 
 /// Judges the command line that is a part of another text; `offsets` are the bytes of the text for
@@ -56,51 +82,20 @@ pub(super) fn judge_inside(draft: &mut Draft<'_>, line: &str, offsets: &[usize])
     let mut parameters = split(line, &whole);
     for parameter in &mut parameters {
         parameter.bytes = offsets[parameter.bytes.start]..offsets[parameter.bytes.end - 1] + 1;
+        parameter.whole = parameter.bytes.clone();
     }
 
-    judge_parameters(draft, &parameters, offsets[line.len()]);
+    judge_parameters(draft, &parameters, &AddedAt::Word(offsets[line.len()]));
 }
 
-/// Lines that are not comments, as in `cmdline.txt` and `/proc/cmdline`.
-fn kernel_lines(text: &str) -> Vec<Range<usize>> {
-    let mut start = 0;
-    let mut lines = Vec::new();
-    for line in text.split_inclusive('\n') {
-        let trimmed = line.trim_end();
-        if !trimmed.is_empty() && !trimmed.trim_start().starts_with('#') {
-            lines.push(start..start + trimmed.len());
+fn split_stretch(text: &str, stretch: &LineStretch) -> Vec<PlacedParameter> {
+    let mut parameters = split(text, &stretch.bytes);
+    if let [only] = parameters.as_mut_slice() {
+        if stretch.whole != stretch.bytes {
+            only.whole = stretch.whole.clone();
         }
-        start += line.len();
     }
-
-    lines
-}
-
-/// The values of `GRUB_CMDLINE_LINUX="..."` and `GRUB_CMDLINE_LINUX_DEFAULT="..."`, without their
-/// quotes.
-fn grub_values(text: &str) -> Vec<Range<usize>> {
-    let mut start = 0;
-    let mut values = Vec::new();
-    for line in text.split_inclusive('\n') {
-        let trimmed = line.trim();
-        if let (true, Some((_, value))) =
-            (trimmed.starts_with(GRUB_VARIABLE), trimmed.split_once('='))
-        {
-            let from = start + line.find(value).unwrap_or_default();
-            let inner = value.strip_prefix(['"', '\'']).and_then(|rest| rest.find(&value[..1]));
-            match inner {
-                Some(length) => values.push(from + 1..from + 1 + length),
-                None if value.is_empty() || value.starts_with(['"', '\'']) => {}
-                None => {
-                    values
-                        .push(from..from + value.find(char::is_whitespace).unwrap_or(value.len()));
-                }
-            }
-        }
-        start += line.len();
-    }
-
-    values
+    parameters
 }
 
 /// Splits as the kernel does: at blanks outside quotes, up to `--`.
@@ -120,26 +115,37 @@ fn split(text: &str, bytes: &Range<usize>) -> Vec<PlacedParameter> {
         if piece == "--" {
             break;
         }
-        if !piece.is_empty() {
-            let clean = piece.replace('"', "");
-            let (name, value) = clean.split_once('=').unwrap_or((&clean, ""));
-            let name = name.replace('-', "_");
-            let value = value.to_owned();
-            parameters.push(PlacedParameter { name, value, bytes: start..start + piece.len() });
+        // A line of a shell that continues.
+        if piece.is_empty() || piece == "\\" {
+            continue;
         }
+        let clean = piece.replace('"', "");
+        let (name, value) = clean.split_once('=').unwrap_or((&clean, ""));
+        let bytes = start..start + piece.len();
+        let name = name.replace('-', "_");
+        let meant = dictionary().meant_by(&name);
+        parameters.push(PlacedParameter {
+            name: meant.unwrap_or(&name).to_owned(),
+            wrong_name: meant.is_some().then_some(name),
+            value: value.to_owned(),
+            has_value: clean.contains('='),
+            whole: bytes.clone(),
+            bytes,
+        });
     }
 
     parameters
 }
 
-fn judge_parameters(draft: &mut Draft<'_>, parameters: &[PlacedParameter], end: usize) {
+fn judge_parameters(draft: &mut Draft<'_>, parameters: &[PlacedParameter], added_at: &AddedAt) {
     for (at, parameter) in parameters.iter().enumerate() {
         // First what removes it: a parameter that goes is not replaced for its own sake.
         judge_repetition(draft, parameter, &parameters[at + 1..]);
         for relation in relations(parameter, parameters) {
-            apply_relation(draft, parameter, relation, end);
+            apply_relation(draft, parameter, relation, added_at);
         }
-        judge_one(draft, parameter);
+        let before = at.checked_sub(1).map(|before| &parameters[before]);
+        judge_one(draft, parameter, before);
     }
 
     judge_order_of_pages(draft, parameters);
@@ -147,31 +153,288 @@ fn judge_parameters(draft: &mut Draft<'_>, parameters: &[PlacedParameter], end: 
     judge_boot_cpu(draft, parameters);
 }
 
-fn judge_one(draft: &mut Draft<'_>, parameter: &PlacedParameter) {
-    let PlacedParameter { name, value, bytes } = parameter;
+/// Parameters whose value is a list of CPUs and nothing else.
+const CPU_LISTS: [&str; 4] = ["nohz_full", "rcu_nocbs", "irqaffinity", "workqueue.unbound_cpus"];
+
+fn judge_one(draft: &mut Draft<'_>, parameter: &PlacedParameter, before: Option<&PlacedParameter>) {
+    let PlacedParameter { name, value, bytes, .. } = parameter;
+    if draft.text()[bytes.clone()].contains(['$', '@', '%']) {
+        let message =
+            "Something else is written here before the kernel reads it; it is not judged.";
+        draft.remark(bytes.clone(), LintRemark::unjudged(LintVerdict::Unknown, message));
+        return;
+    }
+    if parameter.wrong_name.is_some() {
+        judge_wrong_name(draft, parameter);
+        return;
+    }
+    if name == "isolcpus" {
+        judge_isolated(draft, parameter, value);
+        return;
+    }
+    if CPU_LISTS.contains(&name.as_str()) && !judge_list(draft, parameter) {
+        return;
+    }
+
     if let Some(entry) = dictionary().entry(name, value) {
         match entry.instead.as_deref() {
-            Some("") => draft.remove(bytes.clone()),
+            Some("") => draft.remove(parameter.whole.clone()),
             Some(instead) => draft.replace(bytes.clone(), instead.replace("{value}", value)),
             None => {}
         }
         draft.remark(bytes.clone(), entry.remark(value));
         return;
     }
+    judge_name(draft, parameter, before);
+}
 
-    let similar = dictionary().similar(name).filter(|_| !dictionary().is_known(name));
-    let (verdict, message) = match similar {
-        _ if dictionary().is_known(name) => (LintVerdict::Valid, "No effect on latency.".to_owned()),
-        Some(similar) => (LintVerdict::Misspelt, format!("No such parameter is documented; {similar} is.")),
-        None if name.contains('.') => (
-            LintVerdict::Unknown,
-            "Not in the dictionary. The kernel ignores a module's parameter that does not exist without a message."
-                .to_owned(),
-        ),
-        None => (LintVerdict::Unknown, "Not in the dictionary; it is not judged.".to_owned()),
+/// A parameter under a name that no kernel has.
+fn judge_wrong_name(draft: &mut Draft<'_>, parameter: &PlacedParameter) {
+    let PlacedParameter { name, value, bytes, has_value, .. } = parameter;
+    let message = format!("No parameter of a kernel has this name; {name} is meant.");
+    let remark = LintRemark::new("kern.cmdline_known", LintVerdict::Misspelt, message);
+    let written = match kernel_cpus::parse_isolated(value) {
+        IsolatedCpus::Read { flags, list, .. } if name == "isolcpus" => {
+            Some(isolated(&flags, list))
+        }
+        _ if name == "isolcpus" => None,
+        _ if *has_value => Some(format!("{name}={value}")),
+        _ => Some(name.clone()),
     };
-    let id = similar.map(|_| "kern.cmdline_known".to_owned());
-    draft.remark(bytes.clone(), LintRemark { id, verdict, message, instead: None });
+    let is_valid = |entry: &ParameterEntry| entry.verdict == LintVerdict::Valid;
+    let is_good = name == "isolcpus"
+        || (dictionary().entry(name, value).is_some_and(is_valid)
+            && (!CPU_LISTS.contains(&name.as_str()) || list_error(name, value).is_none()));
+    let remark = match written.filter(|_| is_good) {
+        Some(written) => {
+            draft.replace(bytes.clone(), &written);
+            remark.instead(written)
+        }
+        None => remark,
+    };
+    draft.remark(bytes.clone(), remark);
+}
+
+/// A parameter that no entry is about.
+fn judge_name(
+    draft: &mut Draft<'_>,
+    parameter: &PlacedParameter,
+    before: Option<&PlacedParameter>,
+) {
+    const ID: &str = "kern.cmdline_known";
+    let PlacedParameter { name, bytes, .. } = parameter;
+    if dictionary().is_plain(name) {
+        draft.remark(
+            bytes.clone(),
+            LintRemark::unjudged(LintVerdict::Valid, "No effect on latency."),
+        );
+        return;
+    }
+    if judge_sysctl(draft, parameter) || judge_lost_piece(draft, parameter, before) {
+        return;
+    }
+
+    let is_known = dictionary().is_known(name);
+    let remark = match dictionary().similar(name).filter(|_| !is_known) {
+        _ if is_known => {
+            let message = "A parameter of the kernel, of a module or of the init system. Its effect on latency is not judged.";
+            LintRemark::unjudged(LintVerdict::Known, message)
+        }
+        Some(similar) => LintRemark::new(
+            ID,
+            LintVerdict::Misspelt,
+            format!("No such parameter is documented; {similar} is."),
+        ),
+        None if name.contains('.') => LintRemark::unjudged(
+            LintVerdict::Unknown,
+            "Not in the dictionary. The kernel ignores a module's parameter that does not exist without a message.",
+        ),
+        None => {
+            LintRemark::unjudged(LintVerdict::Unknown, "Not in the dictionary; it is not judged.")
+        }
+    };
+    draft.remark(bytes.clone(), remark);
+}
+
+/// A sysctl on the command line: the kernel reads it behind the prefix `sysctl.` only.
+fn judge_sysctl(draft: &mut Draft<'_>, parameter: &PlacedParameter) -> bool {
+    let PlacedParameter { name, value, bytes, has_value, .. } = parameter;
+    if let Some(key) = name.strip_prefix("sysctl.") {
+        let remark = settings::remark("sysctl", key, value);
+        draft.remark(bytes.clone(), remark);
+        return true;
+    }
+    let is_sysctl = settings::is_known("sysctl", name)
+        || ["kernel.", "vm.", "fs."].iter().any(|start| name.starts_with(start));
+    if !is_sysctl || !*has_value || dictionary().is_known(name) {
+        return false;
+    }
+    let message = "A sysctl, which the kernel does not read here. In /etc/sysctl.d it is set at each boot; on the command line \
+                   it needs the prefix sysctl. (since Linux 5.8).";
+    let written = format!("sysctl.{name}={value}");
+    let mut remark = LintRemark::new("kern.cmdline_known", LintVerdict::NoEffect, message);
+    if settings::remark("sysctl", name, value).verdict.is_problem() {
+        draft.remark(bytes.clone(), remark);
+        return true;
+    }
+    draft.replace(bytes.clone(), &written);
+    remark = remark.instead(written);
+    draft.remark(bytes.clone(), remark);
+    true
+}
+
+/// The rest of a list behind a blank.
+fn judge_lost_piece(
+    draft: &mut Draft<'_>,
+    parameter: &PlacedParameter,
+    before: Option<&PlacedParameter>,
+) -> bool {
+    let is_list = |text: &str| !text.is_empty() && kernel_cpus::parse(text).is_ok();
+    let follows_list = before.is_some_and(|before| before.value.ends_with(','));
+    if parameter.has_value || !follows_list || !is_list(&parameter.name.replace('_', "-")) {
+        return false;
+    }
+    let message = "A blank ends the list in front of it: the kernel does not read these CPUs and passes the word to init.";
+    let remark = LintRemark::new("kern.cmdline_known", LintVerdict::NoEffect, message);
+    draft.remark(parameter.bytes.clone(), remark);
+    true
+}
+
+/// `isolcpus=` as the kernel reads it best: flags in front, the scheduler's domains among them.
+fn isolated(flags: &[&str], list: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    for flag in flags.iter().filter_map(|flag| known_flag(flag)) {
+        if !kept.contains(&flag) {
+            kept.push(flag);
+        }
+    }
+    if kept.is_empty() {
+        kept.push("managed_irq");
+    }
+    if !kept.contains(&"domain") {
+        kept.push("domain");
+    }
+    format!("isolcpus={},{list}", kept.join(","))
+}
+
+/// The flag that a word is, or is nearly.
+fn known_flag(word: &str) -> Option<&'static str> {
+    let nearly = |flag: &&&str| strsim::damerau_levenshtein(flag, word) <= 2;
+    kernel_cpus::FLAGS.iter().find(nearly).copied()
+}
+
+/// A mask such as `0x0c` as the list that was meant.
+fn list_of_mask(value: &str) -> Option<String> {
+    let digits = value.strip_prefix("0x").or_else(|| value.strip_prefix("0X"))?;
+    let cpus = CpuList::parse_mask(digits).ok()?;
+    (!cpus.is_empty()).then(|| cpus.to_string())
+}
+
+/// What is wrong with a list of CPUs; `None` for a good one.
+fn list_error(name: &str, value: &str) -> Option<String> {
+    let nothing = match name {
+        "nohz_full" => "no tick is stopped",
+        "rcu_nocbs" => "no CPU is offloaded",
+        _ => "the parameter has no effect",
+    };
+    match kernel_cpus::parse(value) {
+        // `rcu_nocbs` alone offloads what nohz_full names.
+        Ok(_) if value.is_empty() && name == "rcu_nocbs" => None,
+        Ok(_) if value.trim_matches(',').is_empty() => {
+            Some(format!("No CPU is in the list: {nothing}."))
+        }
+        Ok(_) => None,
+        Err(at) => Some(format!(
+            "Not a list of CPUs: the kernel stops at \"{at}\" and ignores the whole value, so {nothing}. A list is numbers \
+             and ranges by comma, such as 2-3."
+        )),
+    }
+}
+
+/// Judges the value of a parameter of [`CPU_LISTS`]; returns whether the kernel reads it.
+fn judge_list(draft: &mut Draft<'_>, parameter: &PlacedParameter) -> bool {
+    let PlacedParameter { name, value, bytes, .. } = parameter;
+    let Some(message) = list_error(name, value) else { return true };
+    let id = dictionary().entry(name, value).map_or("kern.cmdline_known", |entry| &entry.id);
+    let mut remark = LintRemark::new(id, LintVerdict::InvalidValue, message);
+    if let Some(list) = list_of_mask(value) {
+        let written = format!("{name}={list}");
+        draft.replace(bytes.clone(), &written);
+        remark = remark.instead(written);
+    }
+    draft.remark(bytes.clone(), remark);
+    false
+}
+
+/// Judges `isolcpus=`.
+fn judge_isolated(draft: &mut Draft<'_>, parameter: &PlacedParameter, value: &str) {
+    let mut say = |verdict, message: String, instead: Option<String>| {
+        let mut remark = LintRemark::new("shield.isolcpus", verdict, message);
+        if let Some(instead) = instead {
+            draft.replace(parameter.bytes.clone(), &instead);
+            remark = remark.instead(instead);
+        }
+        draft.remark(parameter.bytes.clone(), remark);
+    };
+    let invalid = LintVerdict::InvalidValue;
+    match kernel_cpus::parse_isolated(value) {
+        IsolatedCpus::Empty if value.is_empty() => {
+            say(invalid, "No CPU is in the list: the kernel isolates nothing.".to_owned(), None);
+        }
+        IsolatedCpus::Empty => {
+            let message = format!(
+                "The kernel takes \"{value}\" for flags and finds no list behind them: nothing is isolated. Name the CPUs, \
+                 such as managed_irq,domain,2-3."
+            );
+            say(invalid, message, None);
+        }
+        IsolatedCpus::Refused(at) => {
+            let list = list_of_mask(value);
+            let what = if list.is_some() { "A mask, not a list" } else { "Not a list of CPUs" };
+            let message = format!(
+                "{what}: the kernel stops at \"{at}\", reports an incorrect CPU range and isolates nothing."
+            );
+            say(invalid, message, list.map(|list| isolated(&[], &list)));
+        }
+        IsolatedCpus::FlagsBehind { flags, list } => {
+            let message = "Flags stand in front of the list. Behind it the kernel reports an incorrect CPU range and isolates \
+                           nothing.";
+            say(invalid, message.to_owned(), Some(isolated(&flags, &list)));
+        }
+        IsolatedCpus::Read { flags, list, .. } => judge_flags(&flags, list, say),
+    }
+}
+
+fn judge_flags(
+    flags: &[&str],
+    list: &str,
+    mut say: impl FnMut(LintVerdict, String, Option<String>),
+) {
+    let better = isolated(flags, list);
+    if let Some(unknown) = flags.iter().find(|flag| !kernel_cpus::FLAGS.contains(flag)) {
+        let lost = match known_flag(unknown) {
+            Some("managed_irq") => "managed interrupts still arrive there",
+            Some("domain") => "the scheduler still places threads there",
+            Some("nohz") => "the tick stays",
+            _ => "it has no effect",
+        };
+        let message = format!(
+            "No such flag: the kernel skips \"{unknown}\", so {lost} (since Linux 5.8; before, it ignored the whole \
+             parameter). The flags are managed_irq, domain and nohz."
+        );
+        say(LintVerdict::InvalidValue, message, Some(better));
+    } else if flags.is_empty() {
+        let message = "Works, but managed interrupts still arrive there: add managed_irq,domain. A cpuset partition is preferred, \
+                       because it can be undone; SMT siblings must be isolated as well.";
+        say(LintVerdict::Incomplete, message.to_owned(), Some(better));
+    } else if !flags.contains(&"domain") {
+        let message = "Without the flag domain the scheduler still places threads on these CPUs.";
+        say(LintVerdict::Incomplete, message.to_owned(), Some(better));
+    } else {
+        let message = "Removes these CPUs from the scheduling domains. A cpuset partition does the same and can be undone; SMT \
+                       siblings must be isolated as well.";
+        say(LintVerdict::Valid, message.to_owned(), None);
+    }
 }
 
 /// The relations that hold for a parameter on its line.
@@ -208,13 +471,17 @@ fn apply_relation(
     draft: &mut Draft<'_>,
     parameter: &PlacedParameter,
     relation: &ParameterRelation,
-    end: usize,
+    added_at: &AddedAt,
 ) {
     if relation.instead.as_deref() == Some("") {
-        draft.remove(parameter.bytes.clone());
+        draft.remove(parameter.whole.clone());
     }
     if let Some(add) = &relation.add {
-        draft.insert(end, format!(" {add}"));
+        match *added_at {
+            AddedAt::Word(end) => draft.insert(end, format!(" {add}")),
+            AddedAt::QuotedWord(end) => draft.insert(end, format!(" \"{add}\"")),
+            AddedAt::Nowhere => {}
+        }
     }
 
     let id = dictionary().entry(&parameter.name, &parameter.value).map(|entry| entry.id.clone());
@@ -244,7 +511,10 @@ const REPEATABLE: [&str; 10] = [
 ];
 
 fn judge_repetition(draft: &mut Draft<'_>, parameter: &PlacedParameter, later: &[PlacedParameter]) {
-    let PlacedParameter { name, value, bytes } = parameter;
+    let PlacedParameter { name, value, bytes, .. } = parameter;
+    if bytes.is_empty() || draft.text()[bytes.clone()].contains(['$', '@']) {
+        return;
+    }
     if REPEATABLE
         .iter()
         .any(|known| name == known || (known.ends_with('.') && name.starts_with(known)))
@@ -256,11 +526,11 @@ fn judge_repetition(draft: &mut Draft<'_>, parameter: &PlacedParameter, later: &
     let (verdict, message) = if other.value == *value {
         (LintVerdict::Redundant, "Given twice with the same value.".to_owned())
     } else {
-        let written = &draft.text()[other.bytes.clone()];
+        let written = draft.text()[other.bytes.clone()].to_owned();
         (LintVerdict::Contradiction, format!("Given again as {written}, with another value."))
     };
     if verdict == LintVerdict::Redundant {
-        draft.remove(bytes.clone());
+        draft.remove(parameter.whole.clone());
     }
     let id = dictionary().entry(name, value).map(|entry| entry.id.clone());
     draft.remark(bytes.clone(), LintRemark { id, verdict, message, instead: None });
@@ -295,12 +565,21 @@ fn judge_interrupts(draft: &mut Draft<'_>, parameters: &[PlacedParameter]) {
 }
 
 fn judge_boot_cpu(draft: &mut Draft<'_>, parameters: &[PlacedParameter]) {
-    let with_boot_cpu = |parameter: &&PlacedParameter| {
-        parameter.name == "nohz_full" && parameter.cpus().is_some_and(|cpus| cpus.contains(0))
-    };
-    if let Some(parameter) = parameters.iter().find(with_boot_cpu) {
-        let message = "CPU 0 keeps the time and cannot be without a tick; the kernel removes it from the list.";
-        let remark = LintRemark::new("shield.nohz_full", LintVerdict::Contradiction, message);
+    for parameter in parameters.iter().filter(|parameter| parameter.names_boot_cpu()) {
+        let (id, message) = match parameter.name.as_str() {
+            "nohz_full" => (
+                "shield.nohz_full",
+                "CPU 0 keeps the time and cannot be without a tick; the kernel removes it from the list.",
+            ),
+            "isolcpus" => (
+                "shield.plan",
+                "CPU 0 is the boot CPU: timekeeping, the kernel's own work and interrupts that cannot move stay on it, and where \
+                 no other CPU is left the kernel takes it out of the list. /sys/devices/system/cpu/isolated shows what is in \
+                 effect. Take another CPU.",
+            ),
+            _ => continue,
+        };
+        let remark = LintRemark::new(id, LintVerdict::Contradiction, message);
         draft.remark(parameter.bytes.clone(), remark);
     }
 }

@@ -25,7 +25,105 @@ pub(super) fn judge(draft: &mut Draft<'_>) -> Result<(), LintError> {
         judge_balloon(draft, devices);
     }
     judge_guest_line(draft, domain);
+    judge_the_rest(draft, domain);
     Ok(())
+}
+
+/// Elements that were judged, or have no effect on latency.
+const PLAIN: [&str; 30] = [
+    "name",
+    "uuid",
+    "genid",
+    "title",
+    "description",
+    "metadata",
+    "memory",
+    "currentMemory",
+    "maxMemory",
+    "vcpu",
+    "cputune",
+    "os",
+    "cpu",
+    "features",
+    "memoryBacking",
+    "devices",
+    "on_poweroff",
+    "on_reboot",
+    "on_crash",
+    "seclabel",
+    "pm",
+    "emulator",
+    "disk",
+    "interface",
+    "hostdev",
+    "memballoon",
+    "graphics",
+    "video",
+    "sound",
+    "audio",
+];
+
+/// Elements whose effect is not judged.
+const KNOWN: [&str; 34] = [
+    "clock",
+    "numatune",
+    "iothreads",
+    "iothreadids",
+    "resource",
+    "blkiotune",
+    "memtune",
+    "vcpus",
+    "sysinfo",
+    "idmap",
+    "perf",
+    "launchSecurity",
+    "keywrap",
+    "bootloader",
+    "controller",
+    "serial",
+    "console",
+    "channel",
+    "input",
+    "rng",
+    "tpm",
+    "watchdog",
+    "panic",
+    "shmem",
+    "memory",
+    "filesystem",
+    "redirdev",
+    "smartcard",
+    "hub",
+    "vsock",
+    "iommu",
+    "parallel",
+    "lease",
+    "crypto",
+];
+
+/// Says of each element that nothing was said about whether it is known.
+fn judge_the_rest(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
+    let devices = child(domain, "devices");
+    let inside = devices.into_iter().flat_map(|devices| devices.children());
+    for node in domain.children().chain(inside).filter(Node::is_element) {
+        let name = node.tag_name().name();
+        let start = node.range().start;
+        if draft.is_judged(&(start..start + 1)) {
+            continue;
+        }
+        let finding = if PLAIN.contains(&name) {
+            LintRemark::unjudged(
+                LintVerdict::Valid,
+                "No effect on latency, or judged by what is in it.",
+            )
+        } else if KNOWN.contains(&name) {
+            let message = "An element of libvirt. Its effect on latency is not judged.";
+            LintRemark::unjudged(LintVerdict::Known, message)
+        } else {
+            LintRemark::unjudged(LintVerdict::Unknown, "Not in the dictionary; it is not judged.")
+        };
+        remark(draft, node, finding);
+    }
 }
 
 /// The first child element of this name.

@@ -27,6 +27,7 @@ pub(super) fn judge(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
         remark(draft, vcpu.unwrap_or(domain), finding);
     }
 
+    judge_sets(draft, domain);
     let tune = child(domain, "cputune");
     let pins = vcpu_pins(draft, tune);
     judge_pins(draft, tune.unwrap_or(domain), number, &pins);
@@ -63,7 +64,42 @@ fn number_of(node: Node<'_, '_>, name: &str) -> Option<u32> {
 }
 
 fn cpus_of(node: Node<'_, '_>) -> Option<CpuList> {
-    CpuList::parse_list(node.attribute("cpuset")?).ok()
+    cpu_set(node.attribute("cpuset")?)
+}
+
+/// A set as libvirt writes it: numbers and ranges by comma, of which `^3` takes one out.
+fn cpu_set(text: &str) -> Option<CpuList> {
+    let mut cpus = CpuList::default();
+    for piece in text.split(',').map(str::trim) {
+        match piece.strip_prefix('^') {
+            Some(out) => cpus = cpus.minus(&CpuList::parse_list(out).ok()?),
+            None => {
+                let more = CpuList::parse_list(piece).ok()?;
+                cpus = cpus.iter().chain(more.iter()).collect();
+            }
+        }
+    }
+    (!cpus.is_empty()).then_some(cpus)
+}
+
+/// Says of each set that cannot be read that it is not judged.
+fn judge_sets(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
+    for node in domain.descendants() {
+        for name in ["cpuset", "vcpus"] {
+            let is_read = node.attribute(name).is_none_or(|text| cpu_set(text).is_some());
+            if !is_read && node.is_element() {
+                let message = format!(
+                    "\"{}\" is not a set of CPUs: libvirt refuses the definition.",
+                    node.attribute(name).unwrap_or_default()
+                );
+                remark(
+                    draft,
+                    node,
+                    LintRemark::new("host.vcpu_pin", LintVerdict::InvalidValue, message),
+                );
+            }
+        }
+    }
 }
 
 fn judge_pins(draft: &mut Draft<'_>, at: Node<'_, '_>, number: u32, pins: &BTreeMap<u32, CpuList>) {
@@ -104,6 +140,15 @@ fn judge_emulator(
         }
     }
 
+    let shared = child(domain, "vcpu").filter(|_| pins.is_empty()).and_then(cpus_of);
+    if let (Some(cpus), Some(vcpu)) = (&shared, child(domain, "vcpu")) {
+        let message = format!(
+            "Host CPUs {cpus} for all vCPUs together and for QEMU's other threads: vCPU 0's CPU is one of theirs. Give each vCPU \
+             a vcpupin, and QEMU's other threads an emulatorpin elsewhere."
+        );
+        let finding = LintRemark::new("host.emulator_pin", LintVerdict::Harmful, message);
+        remark(draft, vcpu, finding);
+    }
     if !elements.iter().any(|element| element.has_tag_name("emulatorpin")) {
         let message = "QEMU's main loop and its workers may run on the host CPUs of the vCPUs.";
         let xml = "<emulatorpin cpuset='HOUSEKEEPING'/>";
@@ -125,10 +170,7 @@ fn judge_policies(
         is_any = true;
         judge_priority(draft, policy);
 
-        let vcpus = policy
-            .attribute("vcpus")
-            .and_then(|list| CpuList::parse_list(list).ok())
-            .unwrap_or_default();
+        let vcpus = policy.attribute("vcpus").and_then(cpu_set).unwrap_or_default();
         if let Some(vcpu) = vcpus.iter().find(|vcpu| !pins.contains_key(vcpu) && *vcpu < number) {
             let message = format!(
                 "vCPU {vcpu} has this policy but no host CPU of its own: it starves whatever shares its CPU."

@@ -1,5 +1,5 @@
-//! Judges kernel command lines, scripts that start QEMU, and libvirt definitions, from their text
-//! alone.
+//! Judges what people configure, from its text alone: kernel command lines in all files that hold
+//! them, sysctl and limits, systemd units, containers, QEMU and libvirt, TuneD and udev.
 //!
 //! | file | contents |
 //! |---|---|
@@ -8,7 +8,12 @@
 //! | `dictionary` | the reader of both |
 //! | [`finding`] | [`LintFinding`], [`LintVerdict`], [`LintReport`] |
 //! | `correction` | replacements in the text, and the corrected text |
-//! | `kernel_line` | kernel command lines, also inside `/etc/default/grub` |
+//! | [`LintSubject`] | what a text is, and how it is recognised |
+//! | `kernel_line` | kernel command lines |
+//! | `kernel_text` | where they stand in the files that hold them |
+//! | `kernel_cpus` | lists of CPUs as the kernel reads them |
+//! | `settings.toml`, `settings` | the settings of all other files that are judged |
+//! | `config_files`, `containers` | files of lines; `docker run`, compose files and pods |
 //! | `shell_words` | words of a shell script with their positions |
 //! | `qemu`, `qemu_command`, `qemu_memory` | command lines of QEMU |
 //! | `libvirt`, `libvirt_cpus` | domain definitions of libvirt |
@@ -16,7 +21,10 @@
 //! The corrected text keeps what the author wrote as far as it has an effect. What does nothing is
 //! removed, what is misspelt or removed from the programs is replaced, and what is missing is
 //! added. A setting that works and is only discouraged stays, with its finding; so does what
-//! depends on facts that the text does not hold.
+//! depends on facts that the text does not hold. Every byte that is not judged stays, and where the
+//! structure is not fully understood nothing is corrected ([`LintReport::refusal`]).
+//!
+//! Each piece is judged, known without a judgement, or unknown; [`LintReport::counts`] has all three.
 //!
 //! ```
 //! use onbeat_tune::lint::{LintSubject, LintVerdict, lint};
@@ -31,57 +39,34 @@
 //! Absent on purpose: reading files, running anything, and any judgement that the text does not
 //! prove.
 
+mod config_files;
+mod containers;
 mod correction;
 mod dictionary;
 pub mod finding;
+mod kernel_cpus;
 mod kernel_line;
+mod kernel_text;
 mod libvirt;
 mod libvirt_cpus;
 mod qemu;
 mod qemu_command;
 mod qemu_memory;
+mod settings;
 mod shell_words;
+mod subject;
 
-pub use finding::{LintFinding, LintReport, LintVerdict};
+pub use finding::{LintCounts, LintFinding, LintReport, LintVerdict};
+pub use subject::LintSubject;
 
 use correction::Draft;
-
-/// What a text is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LintSubject {
-    /// A kernel command line, or a file with lines of `GRUB_CMDLINE_LINUX`.
-    KernelLine,
-    /// A shell script with a command that starts QEMU.
-    QemuScript,
-    /// Arguments of QEMU alone: on any number of lines, or separated by NUL as in
-    /// `/proc/PID/cmdline`.
-    QemuArguments,
-    /// A domain definition of libvirt.
-    LibvirtXml,
-}
-
-impl LintSubject {
-    /// Returns what a text is, judged by its beginning and by the commands in it.
-    #[must_use]
-    pub fn guess(text: &str) -> Self {
-        let start = text.trim_start();
-        let is_script = start.starts_with("#!") || qemu_command::find(text).is_some();
-        match start {
-            _ if start.starts_with('<') => Self::LibvirtXml,
-            _ if text.contains('\0') || start.starts_with('-') => Self::QemuArguments,
-            _ if is_script && !kernel_line::is_grub_file(text) => Self::QemuScript,
-            _ => Self::KernelLine,
-        }
-    }
-}
 
 /// Why a text cannot be judged.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum LintError {
     /// There is nothing in it.
     #[error(
-        "the text is empty. Give a kernel command line, a script that starts QEMU, or a libvirt definition"
+        "nothing is in the text, or comments only. Give a kernel command line, a unit, a script that starts QEMU, or another file that configures a machine"
     )]
     Empty,
     /// It is larger than anything that a person writes.
@@ -91,6 +76,30 @@ pub enum LintError {
         bytes: usize,
         /// The limit.
         most: usize,
+    },
+    /// Nothing that is known here.
+    #[error(
+        "it is not clear what the text is: it begins with \"{begins}\". Read are kernel command lines (also of GRUB, extlinux, \
+         systemd-boot, NixOS and Yocto), sysctl.d, limits.d, systemd units, docker run, compose files, pods, libvirt XML, QEMU \
+         commands, TuneD profiles and udev rules; --as says which of them it is"
+    )]
+    NotRecognised {
+        /// Its first words.
+        begins: String,
+    },
+    /// A text without a command that starts a container.
+    #[error("no command in the {lines} lines is docker run or podman run")]
+    NoContainer {
+        /// Lines of the text.
+        lines: usize,
+    },
+    /// YAML beyond what is read.
+    #[error(
+        "{what}, which is not read. Write keys and values on lines of their own, indented by blanks"
+    )]
+    Yaml {
+        /// What is not read, and where.
+        what: String,
     },
     /// A script without a command that starts QEMU.
     #[error(
@@ -145,9 +154,52 @@ pub fn lint(text: &str, subject: LintSubject) -> Result<LintReport, LintError> {
         return Err(LintError::TooLong { bytes: text.len(), most: MOST_BYTES });
     }
 
+    let report = judge(text, subject)?;
+    if report.corrected == text {
+        return Ok(report);
+    }
+
+    // A correction has to pass its own judgement: nothing left to correct, and no problem that the
+    // text did not have. What two corrections make equal takes a second round.
+    let mut corrected = report.corrected.clone();
+    for _ in 0..MOST_ROUNDS {
+        let Ok(again) = judge(&corrected, subject) else { break };
+        if again.corrected != corrected {
+            corrected = again.corrected;
+            continue;
+        }
+        if report.covers(&again) {
+            return Ok(LintReport { corrected, ..report });
+        }
+        break;
+    }
+    let refusal = "the corrected text would not pass its own check".to_owned();
+    Ok(LintReport { corrected: text.to_owned(), refusal: Some(refusal), ..report })
+}
+
+/// Rounds after which a correction has to be stable.
+const MOST_ROUNDS: usize = 4;
+
+/// Judges a text once.
+fn judge(text: &str, subject: LintSubject) -> Result<LintReport, LintError> {
     let mut draft = Draft::new(text);
     match subject {
-        LintSubject::KernelLine => kernel_line::judge(&mut draft),
+        LintSubject::KernelLine
+        | LintSubject::KernelLines
+        | LintSubject::GrubFile
+        | LintSubject::GrubMenu
+        | LintSubject::Extlinux
+        | LintSubject::SystemdBootEntry
+        | LintSubject::NixOptions
+        | LintSubject::BuildVariables => kernel_line::judge(&mut draft, subject),
+        LintSubject::Sysctl => config_files::judge_sysctl(&mut draft),
+        LintSubject::Limits => config_files::judge_limits(&mut draft),
+        LintSubject::SystemdUnit => config_files::judge_unit(&mut draft),
+        LintSubject::TunedProfile => config_files::judge_tuned(&mut draft),
+        LintSubject::UdevRules => config_files::judge_udev(&mut draft),
+        LintSubject::ContainerCommand => containers::judge_run(&mut draft)?,
+        LintSubject::ComposeFile => containers::judge_compose(&mut draft)?,
+        LintSubject::KubernetesPod => containers::judge_pod(&mut draft)?,
         LintSubject::QemuScript => qemu::judge_script(&mut draft)?,
         LintSubject::QemuArguments => qemu::judge_arguments(&mut draft)?,
         LintSubject::LibvirtXml => libvirt::judge(&mut draft)?,

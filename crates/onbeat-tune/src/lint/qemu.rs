@@ -44,7 +44,98 @@ fn judge_command(draft: &mut Draft<'_>, command: &QemuCommand) {
     if let Some(word) = command.last(&["append"]).and_then(|option| option.argument.as_ref()) {
         kernel_line::judge_inside(draft, &word.text, &word.offsets);
     }
+    judge_the_rest(draft, command);
     additions.write(draft, command);
+}
+
+/// Options without effect on latency: what is started, from where, and under which name.
+const PLAIN: [&str; 27] = [
+    "name",
+    "kernel",
+    "initrd",
+    "append",
+    "m",
+    "no-reboot",
+    "no-shutdown",
+    "bios",
+    "pidfile",
+    "uuid",
+    "boot",
+    "drive",
+    "netdev",
+    "nodefaults",
+    "no-user-config",
+    "D",
+    "d",
+    "monitor",
+    "mon",
+    "qmp",
+    "hda",
+    "M",
+    "machine",
+    "accel",
+    "enable-kvm",
+    "smp",
+    "cpu",
+];
+
+/// Options whose effect is not judged.
+const KNOWN: [&str; 36] = [
+    "device",
+    "object",
+    "chardev",
+    "blockdev",
+    "fsdev",
+    "virtfs",
+    "net",
+    "nic",
+    "serial",
+    "parallel",
+    "display",
+    "vga",
+    "spice",
+    "vnc",
+    "rtc",
+    "global",
+    "usb",
+    "usbdevice",
+    "audiodev",
+    "smbios",
+    "acpitable",
+    "numa",
+    "overcommit",
+    "sandbox",
+    "runas",
+    "daemonize",
+    "snapshot",
+    "cdrom",
+    "tpmdev",
+    "fw_cfg",
+    "icount",
+    "incoming",
+    "add-fd",
+    "set",
+    "S",
+    "s",
+];
+
+/// Says of each option that nothing was said about whether it is known.
+fn judge_the_rest(draft: &mut Draft<'_>, command: &QemuCommand) {
+    for option in &command.options {
+        if draft.is_judged(&option.bytes) {
+            continue;
+        }
+        let name = option.name.as_str();
+        let remark = if PLAIN.contains(&name) {
+            LintRemark::unjudged(LintVerdict::Valid, "No effect on latency.")
+        } else if KNOWN.contains(&name) {
+            let message = "An option of QEMU. Its effect on latency is not judged.";
+            LintRemark::unjudged(LintVerdict::Known, message)
+        } else {
+            LintRemark::unjudged(LintVerdict::Unknown, "Not in the dictionary; it is not judged.")
+        };
+        draft.remark(option.bytes.clone(), remark);
+    }
 }
 
 /// Options that the corrected command has in addition.

@@ -6,6 +6,7 @@ use super::cpus::{self, ChosenCpus};
 use super::partition;
 use super::steps::{self, StepError};
 use super::{LeftOut, PLAN_SCHEMA, Plan, PlanError, PlanRequest, PlanStep, StepTarget, Tunings};
+use crate::catalogue::known_facts;
 use crate::catalogue::survey::Survey;
 use crate::catalogue::{
     CheckVerdict, Finding, HostTree, LoopSetup, TuningRecord, catalogue, check, load,
@@ -37,8 +38,12 @@ pub fn plan(host: &HostTree, request: &PlanRequest) -> Result<Plan, PlanError> {
         steps: Vec::new(),
         left_out: Vec::new(),
     };
-    for record in selected(&request.tunings, &mut draft.names_ids)? {
+    let selected = selected(&request.tunings, &mut draft.names_ids)?;
+    for record in &selected {
         draft.add(record);
+    }
+    if let Tunings::Profile(profile) = &request.tunings {
+        draft.leave_out_the_rest(&selected, *profile);
     }
 
     let ChosenCpus { cpus, because } = chosen;
@@ -90,6 +95,14 @@ fn selected(
         .collect())
 }
 
+/// Why a record that is only checked has no step, and what a person does.
+fn without_step(record: &TuningRecord, finding: &Finding) -> String {
+    match finding.fix.as_str() {
+        "" => format!("only checked: {}", record.why),
+        fix => format!("by hand: {fix}"),
+    }
+}
+
 /// A plan in the making.
 struct PlanDraft<'s> {
     survey: &'s Survey<'s>,
@@ -105,8 +118,33 @@ impl PlanDraft<'_> {
         self.left_out.push(LeftOut { id: id.to_owned(), because: because.into() });
     }
 
+    /// Names what a check finds and the profile does not change.
+    fn leave_out_the_rest(&mut self, selected: &[&TuningRecord], profile: super::PlanProfile) {
+        for record in &catalogue().records {
+            let is_planned = selected.iter().any(|known| known.id == record.id);
+            let Some(finding) = self.findings.get(&record.id).filter(|_| !is_planned) else {
+                continue;
+            };
+            if finding.verdict != CheckVerdict::Bad {
+                continue;
+            }
+            let because = match record.is_check_only() {
+                true => without_step(record, finding),
+                false => format!(
+                    "not in the profile {profile}: onbeat tune plan {} plans it alone",
+                    record.id
+                ),
+            };
+            self.leave_out(&record.id, because);
+        }
+    }
+
     fn add(&mut self, record: &TuningRecord) {
         let Some(finding) = self.findings.get(&record.id) else { return };
+        // A finding that nobody can change by a step has its sentence all the same.
+        if record.is_check_only() && finding.verdict == CheckVerdict::Bad {
+            return self.leave_out(&record.id, without_step(record, finding));
+        }
         let nothing_to_do = match &finding.verdict {
             _ if record.is_check_only() => {
                 Some("is only checked: there is nothing to change".to_owned())
@@ -172,7 +210,14 @@ impl PlanDraft<'_> {
 
     /// A record that takes a reboot, a person, or another machine.
     fn take_later(&mut self, record: &TuningRecord, by_hand: &str) {
-        match steps::boot(record, self.survey) {
+        let boot = steps::boot(record, self.survey);
+        // Written down already: another line of the same does not help.
+        if let Some(sentence) = known_facts::waits_for_restart(&record.id, self.survey)
+            && boot.is_some()
+        {
+            return self.leave_out(&record.id, sentence);
+        }
+        match boot {
             Some(step) => self.take(record, vec![step]),
             None => {
                 let takes: Vec<_> = record.takes_effect.iter().map(ToString::to_string).collect();

@@ -30,6 +30,13 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, judging: Option<Judging>) -> Ce
         .collect();
     if let Some(import) = &run.import {
         import_notes::mark_beyond(&mut series, import);
+        // Count, extremes and mean are all that the source states: a percentile made of them would be
+        // an invention.
+        for only in &import.figures_only {
+            if let Some(of) = series.get_mut(only) {
+                of.percentiles.clear();
+            }
+        }
     }
 
     let notes = notes(run, &series);

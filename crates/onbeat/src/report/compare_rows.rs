@@ -118,10 +118,9 @@ pub fn table(runs: &[Digest], of: &SeriesRows, letters: Letters) -> Table {
         let mut entries: Vec<Entry> =
             labels.words(runs, row).into_iter().map(Entry::from).collect();
         entries.push(count(row.count).into());
-        entries.extend(
-            [row.min_ns as f64, row.mean_ns, row.sd_ns, row.max_ns as f64, row.jitter_ns as f64]
-                .map(us),
-        );
+        let sd = if is_spread_unknown(row) { NO_FIGURE.into() } else { us(row.sd_ns) };
+        entries.extend([us(row.min_ns as f64), us(row.mean_ns), sd]);
+        entries.extend([row.max_ns as f64, row.jitter_ns as f64].map(us));
         entries.extend([counted(row.overruns), counted(row.skipped), tail.into()]);
 
         Row { entries, begins_group: false }
@@ -138,6 +137,11 @@ pub fn table(runs: &[Digest], of: &SeriesRows, letters: Letters) -> Table {
         rows: of.rows.iter().map(row).collect(),
         legend: legend(runs, of),
     }
+}
+
+/// A spread of 0 between different extremes means that the source does not state one.
+fn is_spread_unknown(row: &RunFigures) -> bool {
+    row.sd_ns == 0.0 && row.max_ns > row.min_ns
 }
 
 fn legend(runs: &[Digest], of: &SeriesRows) -> Vec<String> {
@@ -157,7 +161,12 @@ fn legend(runs: &[Digest], of: &SeriesRows) -> Vec<String> {
             listed(&uncounted)
         ));
     }
-    if rows.iter().any(|row| row.tail_ratio.is_none()) {
+    let unspread = names(is_spread_unknown);
+    if !unspread.is_empty() {
+        let which = listed(&unspread);
+        legend.push(format!("- no SD and no tail: {which} states count, min, avg and max only"));
+    }
+    if rows.iter().any(|row| row.tail_ratio.is_none() && !is_spread_unknown(row)) {
         legend.push("- no tail: all samples are equal".to_owned());
     }
 

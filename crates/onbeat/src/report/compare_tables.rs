@@ -23,7 +23,9 @@ pub fn figures(comparison: &Comparison, compared: &Compared, letters: Letters) -
             count(of.count).into(),
             us(of.min_ns),
         ];
-        entries.extend(of.percentiles.iter().map(|percentile| {
+        entries.extend(SHARES.map(|share| {
+            let known = of.percentiles.iter().find(|percentile| share.is(percentile.p));
+            let Some(percentile) = known else { return Entry::from(NO_FIGURE) };
             let text = three_digits(percentile.value_ns as f64 / 1e3);
             if percentile.supported {
                 Entry::from(text)

@@ -75,7 +75,7 @@ impl Share {
         format!("p{}", self.percent())
     }
 
-    fn is(self, percent: f64) -> bool {
+    pub(super) fn is(self, percent: f64) -> bool {
         (self.percent() - percent).abs() < 1e-6
     }
 }

@@ -130,8 +130,10 @@ fn figures(cell: &CellSummary, (series, unit): (Series, TableUnit)) -> Vec<Entry
         None => Entry::from(NO_FIGURE),
     };
 
-    let mut entries =
-        vec![plain(of.min_ns as f64), plain(of.mean_ns), plain(of.max_ns as f64), plain(of.sd_ns)];
+    // A spread of 0 between different extremes means that the source does not state one.
+    let is_unknown = of.sd_ns == 0.0 && of.max_ns > of.min_ns;
+    let sd = if is_unknown { Entry::from(NO_FIGURE) } else { plain(of.sd_ns) };
+    let mut entries = vec![plain(of.min_ns as f64), plain(of.mean_ns), plain(of.max_ns as f64), sd];
     entries.extend([Share::P50, Share::P99, Share::P99_9, Share::P99_99].map(percentile));
     let counted =
         |n: Option<u64>| Entry::from(n.map_or_else(|| NO_FIGURE.to_owned(), |n| unit.whole(n)));

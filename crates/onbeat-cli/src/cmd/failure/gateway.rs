@@ -10,9 +10,9 @@ pub(crate) const PROGRAM: &str = "onbeat-gateway";
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GatewayFailure {
     #[error(
-        "the program {PROGRAM} is not installed, which this command starts; it belongs beside {beside}, and `make install` puts both there"
+        "the program {program} is not installed, which this command starts; it belongs beside {beside}, and `make install` puts both there"
     )]
-    NotInstalled { beside: PathBuf },
+    NotInstalled { program: &'static str, beside: PathBuf },
     #[error("cannot start {program}: {source}")]
     Start { program: PathBuf, source: io::Error },
     #[error("{0}")]

@@ -19,7 +19,7 @@ use super::selection::{self, Selection, selection};
 use crate::cli_tune::TuneApplyOptions;
 use crate::cmd::failure::TuneFailure;
 use crate::cmd::{ExitVerdict, Failure, repair_first, typed};
-use crate::signals::{OnUsr1, watch};
+use crate::signals::{EndOf, OnUsr1, watch};
 use crate::state::journal_directory;
 use crate::term::{Tone, advise, columns, fold, say};
 
@@ -70,6 +70,7 @@ fn apply_now(
 ) -> Result<ExitVerdict, Failure> {
     let directory = journal_directory();
     let interruptions = watch(OnUsr1::Refuse)?;
+    let _undoing = EndOf::orderly("the change in progress and its undoing");
     let request = ApplyRequest {
         on_refusal: if options.keep_going { OnRefusal::LeaveOut } else { OnRefusal::RollBack },
         owners: if options.ignore_owners { OwnerRule::Allow } else { OwnerRule::Refuse },

@@ -66,7 +66,8 @@ fn folded(text: &str) -> String {
 
 pub(super) fn lint(options: &TuneLintOptions) -> Result<ExitVerdict, Failure> {
     let given = options.subject.map(LintSubject::from);
-    let subject_of = |text: &str| given.unwrap_or_else(|| LintSubject::guess(text));
+    let file = options.file.to_str();
+    let subject_of = |text: &str| given.map_or_else(|| LintSubject::recognise(text, file), Ok);
     let judged = JudgedFile::read(&options.file, subject_of)?;
 
     judged.say(LintForm::from_options(options.json, options.corrected), |_| ())

@@ -15,6 +15,13 @@ public final class OnbeatException extends RuntimeException {
     /** The type has no such field, or its bytes cannot be read. */
     public static final String TYPE = "onbeat:type";
 
+    /** The camera does not run. */
+    public static final String NO_CAMERA = "onbeat:camera:no_camera";
+    /** The camera has ended, and its newest frame was taken. */
+    public static final String ENDED_CAMERA = "onbeat:camera:ended";
+    /** The file does not hold pictures of a camera, or of another version. */
+    public static final String NOT_FRAMES = "onbeat:camera:not_frames";
+
     /** The file is not a log, or cannot be read. */
     public static final String LOG = "onbeat:log";
     /** A command was refused, or the robot takes none. */

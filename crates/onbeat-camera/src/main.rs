@@ -1,0 +1,189 @@
+//! The program `onbeat-camera`, which `onbeat camera` starts.
+//!
+//! Results are on standard output, everything else on standard error; exit status 2 when it could not run.
+
+mod bench;
+mod list;
+mod watch;
+
+use std::io::{Write, stderr, stdout};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use onbeat_camera::camera::{CameraError, CameraSettings, News, run};
+use onbeat_camera::source::{Address, SourceError};
+use onbeat_control::frames::{FrameError, PixelLayout};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat camera run test:1920x1080@30 --name left
+      generated pictures, with number and time painted on them
+  onbeat camera run rtsp://admin:PASSWORD@10.0.0.5/stream --name left
+      H.264, H.265 or MJPEG of an IP camera; opened again when it was lost
+  onbeat camera run /dev/video0 --name right --gray
+      a USB camera, gray
+  onbeat camera watch left --for 10s
+      age, order and losses of the pictures, as a reader sees them";
+
+/// Give pictures of a camera to Octave, MATLAB, Python, Java and C.
+#[derive(Debug, Parser)]
+#[command(name = "onbeat-camera", bin_name = "onbeat camera", version, before_help = EXAMPLES)]
+#[command(disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Publish the pictures of a source in shared memory
+    Run(RunOptions),
+    /// List running cameras and video devices
+    List(list::ListOptions),
+    /// Read a running camera and print age, order and losses of its pictures
+    Watch(watch::WatchOptions),
+    /// Measure what a picture costs: conversion beside memcpy, by size and instructions
+    Bench(bench::BenchOptions),
+}
+
+#[derive(Debug, Args)]
+struct RunOptions {
+    /// rtsp://HOST/PATH, http://HOST/PATH, /dev/videoN, test:WIDTHxHEIGHT@RATE, or a file
+    #[arg(value_name = "SOURCE")]
+    source: String,
+    /// Name by which readers open the pictures
+    #[arg(long, value_name = "NAME", default_value = "camera")]
+    name: String,
+    /// Order of the pixels
+    #[arg(long, value_enum, default_value_t = Layout::Columns, value_name = "LAYOUT")]
+    layout: Layout,
+    /// Publish gray pictures
+    #[arg(long)]
+    gray: bool,
+    /// Pictures kept in memory, 4 to 64
+    #[arg(long, default_value_t = 4, value_name = "COUNT")]
+    slots: u64,
+    /// End after this number of pictures; 0: never
+    #[arg(long, default_value_t = 0, value_name = "COUNT")]
+    frames: u64,
+    /// Print the account as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Layout {
+    /// Column by column, a plane for each colour: MATLAB, Octave, Fortran
+    Columns,
+    /// Row by row, the colours of a pixel side by side: OpenCV, PIL
+    Rows,
+    /// As decoded: I420
+    Decoded,
+}
+
+/// Why the program ends with exit status 2.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Camera(#[from] CameraError),
+    #[error(transparent)]
+    Frames(#[from] FrameError),
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    #[error("cannot watch for Ctrl-C: {0}")]
+    Signals(std::io::Error),
+    #[error("{0}")]
+    Words(String),
+}
+
+fn main() -> ExitCode {
+    // Where the system refuses it, a truncated ring ends this process, as it ends others.
+    let _ = onbeat_control::truncation::install();
+    let cli = Cli::parse();
+    let done = match &cli.command {
+        Command::Run(options) => run_camera(options),
+        Command::List(options) => list::list(options),
+        Command::Watch(options) => watch::watch(options),
+        Command::Bench(options) => bench::bench(options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            advise(&format!("error: {why}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Prints a line of results. A reader that has gone is no reason to end: a camera has others.
+fn say(line: &str) {
+    let mut out = stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// Prints a sentence for people.
+fn advise(line: &str) {
+    let _ = writeln!(stderr().lock(), "{line}");
+}
+
+/// Returns a flag that is set by Ctrl-C and SIGTERM; the second one ends the process.
+fn interruption() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let armed = Arc::clone(&stop);
+        signal_hook::flag::register_conditional_shutdown(signal, 130, armed)
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .map_err(Failure::Signals)?;
+    }
+    Ok(stop)
+}
+
+fn run_camera(options: &RunOptions) -> Result<(), Failure> {
+    let layout = match options.layout {
+        Layout::Columns => PixelLayout::ColumnPlanes,
+        Layout::Rows => PixelLayout::RowInterleaved,
+        Layout::Decoded => PixelLayout::Yuv420,
+    };
+    let settings = CameraSettings {
+        name: options.name.clone(),
+        source: options.source.parse::<Address>()?,
+        layout,
+        channels: if options.gray { 1 } else { 3 },
+        slots: options.slots,
+        frames: options.frames,
+    };
+    let stop = interruption()?;
+    let name = &options.name;
+    let account = run(
+        &settings,
+        |news| match news {
+            News::Begun { source, format, instructions } => advise(&format!(
+                "{name}: {} x {} {} from {}; {}; converted with {instructions}",
+                format.width,
+                format.height,
+                if format.channels == 1 { "gray" } else { "colour" },
+                source.address,
+                source.decoder,
+            )),
+            News::Trouble(sentence) => advise(&format!("{name}: {sentence}")),
+            News::Recovered { after } => {
+                advise(&format!("{name}: pictures again after {:.1} s", after.as_secs_f64()));
+            }
+        },
+        || stop.load(Ordering::Relaxed),
+    )?;
+
+    if options.json {
+        say(&serde_json::to_string(&account).unwrap_or_default());
+        return Ok(());
+    }
+    let ms = account.delay_ns.map(|ns| ns as f64 / 1e6);
+    say(&format!(
+        "{name}: {} frames published, {} dropped before, {} reconnections; capture to published p50 {:.2} ms, \
+         p99 {:.2} ms, max {:.2} ms",
+        account.published, account.dropped, account.reconnections, ms[0], ms[1], ms[2]
+    ));
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! Addresses of sources.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use onbeat_control::frames::MOST_SIDE;
+use url::Url;
+
+use super::error::SourceError;
+
+/// Largest rate of a test picture, in pictures a second.
+const MOST_RATE: f64 = 1000.0;
+
+/// A generated picture.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TestPicture {
+    /// Width in pixels.
+    pub width: u32,
+    /// Height in pixels.
+    pub height: u32,
+    /// Distance of two pictures, in ns.
+    pub period_ns: u64,
+}
+
+/// Where pictures come from.
+///
+/// ```
+/// use onbeat_camera::source::Address;
+///
+/// let door: Address = "rtsp://admin:secret@10.0.0.5/stream".parse()?;
+/// assert_eq!(door.to_string(), "rtsp://10.0.0.5/stream");
+/// assert!("test:0x1@30".parse::<Address>().is_err());
+/// # Ok::<(), onbeat_camera::source::SourceError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub enum Address {
+    /// A generated picture.
+    Test(TestPicture),
+    /// A camera with RTSP.
+    Rtsp(Url),
+    /// A camera with MJPEG over HTTP.
+    Http(Url),
+    /// A video device of the kernel.
+    Device(PathBuf),
+    /// A recording.
+    File(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Test(TestPicture { width, height, period_ns }) => {
+                let rate = (1e12 / *period_ns as f64).round() / 1e3;
+                write!(f, "test:{width}x{height}@{rate}")
+            }
+            Self::Rtsp(url) | Self::Http(url) => f.write_str(&without_password(url)),
+            Self::Device(path) | Self::File(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// Returns an address as it may be shown.
+pub(super) fn without_password(url: &Url) -> String {
+    let mut shown = url.clone();
+    // An address without a host has none.
+    let _ = shown.set_username("");
+    let _ = shown.set_password(None);
+    shown.to_string()
+}
+
+/// User name and password of an address, decoded.
+pub(super) fn credentials(url: &Url) -> Option<(String, String)> {
+    let decoded = |text: &str| percent_decoded(text);
+    (!url.username().is_empty())
+        .then(|| (decoded(url.username()), decoded(url.password().unwrap_or_default())))
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let digits = tail.get(..2).and_then(|it| std::str::from_utf8(it).ok());
+        match digits.and_then(|it| u8::from_str_radix(it, 16).ok()) {
+            Some(byte) if *first == b'%' => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+impl FromStr for Address {
+    type Err = SourceError;
+
+    fn from_str(text: &str) -> Result<Self, SourceError> {
+        if let Some(test) = text.strip_prefix("test:") {
+            let bad = |why| SourceError::BadAddress { given: text.to_owned(), why };
+            return test_picture(test).map(Self::Test).map_err(bad);
+        }
+        if text.contains("://") {
+            return network(text);
+        }
+        match text {
+            "" => Err(SourceError::BadAddress { given: String::new(), why: "it is empty".into() }),
+            _ if text.starts_with("/dev/") => Ok(Self::Device(text.into())),
+            _ => Ok(Self::File(text.into())),
+        }
+    }
+}
+
+fn network(text: &str) -> Result<Address, SourceError> {
+    let url = Url::parse(text);
+    let bad = |why: String| {
+        let given = text.split_once("://").map_or(text, |(scheme, _)| scheme);
+        SourceError::BadAddress { given: format!("{given}://…"), why }
+    };
+    let url = url.map_err(|why| bad(why.to_string()))?;
+    if url.host_str().is_none_or(str::is_empty) {
+        return Err(bad("it has no host".to_owned()));
+    }
+    match url.scheme() {
+        "rtsp" => Ok(Address::Rtsp(url)),
+        "http" => Ok(Address::Http(url)),
+        "https" | "rtsps" => Err(bad("TLS is not supported".to_owned())),
+        other => Err(bad(format!("{other}:// is not read"))),
+    }
+}
+
+fn test_picture(text: &str) -> Result<TestPicture, String> {
+    let (size, rate) = text.split_once('@').ok_or("the rate is missing, as in test:640x480@30")?;
+    let (width, height) = size.split_once(['x', 'X']).ok_or("its size is not WIDTHxHEIGHT")?;
+    let side = |digits: &str| {
+        let side = digits.parse::<u32>().map_err(|_| format!("\"{digits}\" is not a size"))?;
+        let sides = 1..=MOST_SIDE;
+        if !sides.contains(&side) {
+            return Err(format!("a side has 1 to {MOST_SIDE} pixels, not {side}"));
+        }
+        Ok(side)
+    };
+    let rate = rate.parse::<f64>().map_err(|_| format!("\"{rate}\" is not a rate"))?;
+    if !(rate > 0.0 && rate <= MOST_RATE) {
+        return Err(format!("a rate is above 0 and at most {MOST_RATE} a second, not {rate}"));
+    }
+    Ok(TestPicture {
+        width: side(width)?,
+        height: side(height)?,
+        period_ns: (1e9 / rate).round() as u64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_read_as_what_it_names() {
+        let test = TestPicture { width: 1920, height: 1080, period_ns: 33_333_333 };
+        assert_eq!("test:1920x1080@30".parse::<Address>().unwrap(), Address::Test(test));
+        let device = Address::Device("/dev/video2".into());
+        assert_eq!("/dev/video2".parse::<Address>().unwrap(), device);
+        assert_eq!("a b.mp4".parse::<Address>().unwrap(), Address::File("a b.mp4".into()));
+        assert!(matches!("http://h:80/m".parse(), Ok(Address::Http(_))));
+    }
+
+    #[test]
+    fn what_is_not_an_address_is_refused_by_what_is_wrong_with_it() {
+        for (text, why) in [
+            ("", "it is empty"),
+            ("test:640x480", "the rate is missing"),
+            ("test:640@30", "not WIDTHxHEIGHT"),
+            ("test:100000x100000@30", "1 to 16384 pixels, not 100000"),
+            ("test:640x480@0", "above 0"),
+            ("test:640x480@nan", "above 0"),
+            ("ftp://h/x", "ftp:// is not read"),
+            ("https://h/x", "TLS"),
+            ("rtsp://", "it has no host"),
+        ] {
+            let found = text.parse::<Address>().unwrap_err().to_string();
+            assert!(found.contains(why), "{text}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_never_shown_and_used_as_written() {
+        let address: Address = "rtsp://ad%40min:p%3a%2Fw@h/s".parse().unwrap();
+        let Address::Rtsp(url) = &address else { panic!("rtsp") };
+        assert_eq!(credentials(url), Some(("ad@min".to_owned(), "p:/w".to_owned())));
+        assert_eq!(address.to_string(), "rtsp://h/s");
+        let wrong = "ftp://user:secret@h/x".parse::<Address>().unwrap_err().to_string();
+        assert!(!wrong.contains("secret"), "{wrong}");
+    }
+}

@@ -1,0 +1,60 @@
+//! The clock of a source on the clock of this machine.
+
+/// How much faster or slower another clock may run: the fit forgets its earliest arrival at this rate.
+const DRIFT: f64 = 200e-6;
+
+/// Fits the times of a source to their arrivals: the arrival with the least delay is taken as without
+/// delay, so a fitted time is never later than the arrival, and its error is that least delay.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ClockFit {
+    /// Arrival minus source time of the least delayed one, in ns, and its arrival.
+    least: Option<(i64, u64)>,
+}
+
+impl ClockFit {
+    /// Returns when something stamped `source_ns` happened that arrived at `arrival_ns`.
+    pub(super) fn at(&mut self, source_ns: u64, arrival_ns: u64) -> u64 {
+        let offset = arrival_ns.cast_signed() - source_ns.cast_signed();
+        let allowed = self
+            .least
+            .map(|(least, at)| least + (arrival_ns.saturating_sub(at) as f64 * DRIFT) as i64);
+        let is_least = allowed.is_none_or(|allowed| offset <= allowed);
+        if is_least {
+            self.least = Some((offset, arrival_ns));
+        }
+        let used = allowed.filter(|_| !is_least).unwrap_or(offset);
+        source_ns.checked_add_signed(used).unwrap_or(arrival_ns).min(arrival_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn delays_are_seen_against_the_least_one() {
+        let mut fit = ClockFit::default();
+        let mut delay_of = |k: u64, delay: u64| {
+            let arrival = 5_000 * MS + k * 33 * MS + delay;
+            arrival - fit.at(77 * MS + k * 33 * MS, arrival)
+        };
+        assert_eq!(delay_of(0, 3 * MS), 0, "the first one is all that is known");
+        assert_eq!(delay_of(1, MS), 0, "less delay");
+        let seen = delay_of(2, 9 * MS);
+        assert!((7 * MS..=8 * MS).contains(&seen), "{seen}");
+    }
+
+    #[test]
+    fn a_clock_that_runs_slower_is_followed() {
+        let mut fit = ClockFit::default();
+        for k in 0..10_000_u64 {
+            let arrival = k * 33 * MS;
+            // 100 ppm slower: 33 ms after 10,000 pictures.
+            let source = (arrival as f64 * (1.0 - 100e-6)) as u64;
+            let at = fit.at(source, arrival);
+            assert!(arrival - at < MS, "{k}: {} ns", arrival - at);
+        }
+    }
+}

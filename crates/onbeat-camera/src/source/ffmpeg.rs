@@ -1,0 +1,445 @@
+//! The machine's `ffmpeg` as a decoder: a process of its own, whose pictures come through a pipe.
+//!
+//! It prints a line about each picture before it writes the picture (the filter `showinfo`): index, size
+//! and range. So pictures keep their times, and one of another size is known as such.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use onbeat_control::frames::{FrameTimes, MOST_SIDE, TimeSource};
+use onbeat_host::foreign;
+
+use super::error::SourceError;
+use super::mailbox::Mailbox;
+use super::matroska::STEP_MS;
+use super::{Captured, Description, Source, now_ns};
+use crate::convert::{Colours, Matrix, Picture, Range};
+
+const PROGRAM: &str = "ffmpeg";
+/// Major number of video devices (Documentation/admin-guide/devices.txt of the kernel).
+const VIDEO_MAJOR: u32 = 81;
+/// Longest line that is kept of what it prints.
+const MOST_LINE: u64 = 4096;
+/// Pictures whose times are remembered while they are in the decoder.
+const MOST_INSIDE: usize = 256;
+/// Size of the pipe of pictures: one of 4K in I420.
+const MOST_PIPE: usize = 16 << 20;
+/// Rows from which video without a statement is taken as high definition, as players do.
+const HD_ROWS: usize = 720;
+
+/// Times of pictures that were given to the decoder, by index.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TimesInside(Arc<Mutex<VecDeque<(u64, FrameTimes)>>>);
+
+impl TimesInside {
+    pub(super) fn put(&self, index: u64, times: FrameTimes) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push_back((index, times));
+        if all.len() > MOST_INSIDE {
+            all.pop_front();
+        }
+    }
+
+    /// Takes the times of a picture, with the drops of those before it that never came out.
+    fn take(&self, index: u64) -> Option<FrameTimes> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut dropped = 0;
+        while let Some((of, times)) = all.pop_front() {
+            dropped += times.dropped_before;
+            if of == index {
+                return Some(FrameTimes { dropped_before: dropped, ..times });
+            }
+            if of > index {
+                all.push_front((of, times));
+                return None;
+            }
+            dropped += 1;
+        }
+        None
+    }
+}
+
+/// What is printed about a picture.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Announced {
+    index: u64,
+    seconds: f64,
+    width: usize,
+    height: usize,
+    range: Range,
+}
+
+/// A picture in the format of the decoder.
+#[derive(Debug, Default)]
+struct Decoded {
+    bytes: Vec<u8>,
+    size: (usize, usize),
+    colours: Colours,
+    times: FrameTimes,
+}
+
+/// A running decoder; killed on drop.
+#[derive(Debug)]
+pub(super) struct Decoder {
+    child: Child,
+    mailbox: Mailbox<Decoded, SourceError>,
+    spare: Arc<Mutex<Vec<Vec<u8>>>>,
+    current: Decoded,
+    description: Description,
+}
+
+/// Whether the source goes on while nobody takes its pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    Live,
+    Waits,
+}
+
+/// What a decoder reads.
+#[derive(Debug)]
+pub(super) struct Input<'i> {
+    /// Options before `-i`, and the input.
+    pub(super) arguments: Vec<String>,
+    pub(super) stdin: Stdio,
+    /// Address for sentences.
+    pub(super) place: &'i str,
+    /// What is decoded.
+    pub(super) coding: String,
+    /// Times of what is given through a pipe; without them, the arrival of the picture.
+    pub(super) inside: Option<TimesInside>,
+}
+
+/// Returns the version of the machine's ffmpeg: its first two numbers, and the text.
+#[must_use]
+pub fn ffmpeg_version() -> Option<((u32, u32), String)> {
+    let output = Command::new(PROGRAM).arg("-version").stdin(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let word = text.strip_prefix("ffmpeg version ")?.split_whitespace().next()?.to_owned();
+    let mut numbers = word.trim_start_matches('n').split(['.', '-']).map(|it| it.parse().ok());
+    // A build from the repository has a hash in the place of a version: it is a new one.
+    let major = numbers.next().flatten().unwrap_or(99);
+    Some(((major, numbers.next().flatten().unwrap_or(0)), word))
+}
+
+/// A recording, at its own rate.
+pub(super) fn of_file(path: &Path) -> Result<Decoder, SourceError> {
+    let opened = foreign::open(path);
+    let failed = |source| SourceError::Device { what: "open", path: path.to_owned(), source };
+    let file: File = opened.map_err(failed)?;
+    let place = path.display().to_string();
+    let words = ["-protocol_whitelist", "file", "-re", "-i", "file:/proc/self/fd/0"];
+    let input = Input {
+        arguments: words.map(str::to_owned).to_vec(),
+        stdin: file.into(),
+        place: &place,
+        coding: "a file".to_owned(),
+        inside: None,
+    };
+    Decoder::start(input)
+}
+
+/// A video device of the kernel, by its first format and size.
+pub(super) fn of_device(path: &Path) -> Result<Decoder, SourceError> {
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
+    let failed = |source| SourceError::Device { what: "open", path: path.to_owned(), source };
+    let found = std::fs::metadata(path).map_err(failed)?;
+    let is_video = rustix::fs::major(found.rdev()) == VIDEO_MAJOR;
+    if !found.file_type().is_char_device() || !is_video {
+        let why = "it is not a video device".to_owned();
+        return Err(SourceError::NotACamera { path: path.to_owned(), why });
+    }
+    let place = path.display().to_string();
+    let words = ["-f", "v4l2", "-i", &place];
+    let input = Input {
+        arguments: words.map(str::to_owned).to_vec(),
+        stdin: Stdio::null(),
+        place: &place,
+        coding: "a video device".to_owned(),
+        inside: None,
+    };
+    Decoder::start(input)
+}
+
+impl Decoder {
+    /// Starts the program.
+    pub(super) fn start(input: Input<'_>) -> Result<Self, SourceError> {
+        let place = input.place.to_owned();
+        let missing =
+            || SourceError::NoDecoder { place: place.clone(), what: input.coding.clone() };
+        let ((major, minor), version) = ffmpeg_version().ok_or_else(missing)?;
+        let rate = if (major, minor) >= (5, 1) { "-fps_mode" } else { "-vsync" };
+        let early = "-hide_banner -nostats -loglevel info -flags low_delay -threads 1 \
+                     -probesize 500000 -analyzeduration 1 -fpsprobesize 0 -copyts";
+        let late =
+            "-an -sn -dn -vf format=pix_fmts=yuv420p|yuvj420p,showinfo=checksum=0 -autoscale 0";
+        let mut command = Command::new(PROGRAM);
+        command.args(early.split_whitespace()).args(&input.arguments);
+        command.args(late.split_whitespace()).args([rate, "passthrough", "-f", "rawvideo"]);
+        // Without, the end of a picture stays in its buffer until the next one comes.
+        command.args(["-flush_packets", "1", "pipe:1"]);
+        // Ctrl-C ends this process, and with it the decoder.
+        use std::os::unix::process::CommandExt;
+        command.stdin(input.stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let failed = |source| SourceError::Device { what: "start", path: PROGRAM.into(), source };
+        let mut child = command.spawn().map_err(failed)?;
+
+        let mailbox = Mailbox::new();
+        let spare: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
+        let pace =
+            if input.arguments.iter().any(|it| it == "-re") { Pace::Waits } else { Pace::Live };
+        if let (Some(pictures), Some(lines)) = (child.stdout.take(), child.stderr.take()) {
+            let (announce, announced) = channel();
+            let lines_to = mailbox.clone();
+            let said: Arc<Mutex<String>> = Arc::default();
+            let saying = Arc::clone(&said);
+            thread::spawn(move || {
+                for line in lines_of(BufReader::new(lines)) {
+                    match announced_by(&line) {
+                        Some(picture) if announce.send(picture).is_err() => return,
+                        Some(_) => {}
+                        None if line.contains("showinfo") => {}
+                        None => {
+                            lines_to.saw(|| format!("ffmpeg says: {line}"));
+                            *saying.lock().unwrap_or_else(PoisonError::into_inner) = line;
+                        }
+                    }
+                }
+            });
+            let reader = PictureReader {
+                pictures,
+                announced,
+                mailbox: mailbox.clone(),
+                spare: Arc::clone(&spare),
+                inside: input.inside.clone(),
+                place: place.clone(),
+                said,
+                pace,
+            };
+            thread::spawn(move || reader.run());
+        }
+        let decoder = format!(
+            "{}, decoded by ffmpeg {version} in a process of its own (one copy through a pipe)",
+            input.coding
+        );
+        let description = Description { address: place, decoder };
+        Ok(Self { child, mailbox, spare, current: Decoded::default(), description })
+    }
+
+    /// Takes the end of the pipe through which compressed pictures are given.
+    pub(super) fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
+    }
+
+    /// As [`Source::next`].
+    pub(super) fn next_within(
+        &mut self,
+        patience: Duration,
+    ) -> Result<Option<Captured<'_>>, SourceError> {
+        let Some((decoded, dropped)) = self.mailbox.take(patience)? else { return Ok(None) };
+        let before = std::mem::replace(&mut self.current, decoded);
+        if before.bytes.capacity() > 0 {
+            self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(before.bytes);
+        }
+        let Decoded { bytes, size: (width, height), colours, times } = &self.current;
+        let dropped_before = times.dropped_before + dropped;
+        let times = FrameTimes { dropped_before, ..*times };
+        Ok(Picture::i420(*width, *height, bytes, *colours)
+            .map(|picture| Captured { picture, times }))
+    }
+
+    pub(super) fn seen_within(&self) -> String {
+        self.mailbox.seen()
+    }
+}
+
+impl Drop for Decoder {
+    fn drop(&mut self) {
+        self.mailbox.leave();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Source for Decoder {
+    fn next(&mut self, patience: Duration) -> Result<Option<Captured<'_>>, SourceError> {
+        self.next_within(patience)
+    }
+
+    fn description(&self) -> Description {
+        self.description.clone()
+    }
+
+    fn seen(&self) -> String {
+        self.seen_within()
+    }
+}
+
+/// The thread that reads pictures.
+struct PictureReader {
+    pictures: ChildStdout,
+    announced: Receiver<Announced>,
+    mailbox: Mailbox<Decoded, SourceError>,
+    spare: Arc<Mutex<Vec<Vec<u8>>>>,
+    inside: Option<TimesInside>,
+    place: String,
+    said: Arc<Mutex<String>>,
+    pace: Pace,
+}
+
+impl PictureReader {
+    fn run(mut self) {
+        // Each filling of the pipe is a turn of two processes. Root can have one of a whole picture.
+        let sizes = [MOST_PIPE, 1 << 20];
+        let _ =
+            sizes.iter().find(|it| rustix::pipe::fcntl_setpipe_size(&self.pictures, **it).is_ok());
+        let mut frames = 0;
+        while let Ok(announced) = self.announced.recv() {
+            match self.picture(announced) {
+                Ok(decoded) => {
+                    frames += 1;
+                    if self.pace == Pace::Waits && !self.mailbox.wait_until_taken() {
+                        return;
+                    }
+                    if let Some(before) = self.mailbox.put(decoded) {
+                        self.spare
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .push(before.bytes);
+                    }
+                }
+                Err(why) => return self.mailbox.end(why),
+            }
+            if self.mailbox.is_left() {
+                return;
+            }
+        }
+
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let place = self.place.clone();
+        self.mailbox.end(if self.pace == Pace::Waits && frames > 0 {
+            SourceError::Ended { place, frames }
+        } else {
+            SourceError::DecoderEnded { place, status: format!("{frames} pictures"), said }
+        });
+    }
+
+    fn picture(&mut self, announced: Announced) -> Result<Decoded, SourceError> {
+        let Announced { width, height, range, .. } = announced;
+        let most = MOST_SIDE as usize;
+        let length = width * height + 2 * width.div_ceil(2) * height.div_ceil(2);
+        if width == 0 || height == 0 || width.max(height) > most {
+            let given = length as u64;
+            let place = self.place.clone();
+            let most = (most * most) as u64;
+            return Err(SourceError::TooLong { place, what: "a picture", given, most });
+        }
+        let mut bytes =
+            self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        bytes.resize(length, 0);
+        let read = self.pictures.read_exact(&mut bytes);
+        read.map_err(|why| SourceError::DecoderEnded {
+            place: self.place.clone(),
+            status: why.to_string(),
+            said: self.said.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        })?;
+        let decoded_ns = now_ns();
+        let index = (announced.seconds * 1000.0 / STEP_MS as f64).round() as u64;
+        let source_ns = (announced.seconds.max(0.0) * 1e9) as u64;
+        let arrived = FrameTimes {
+            capture_ns: decoded_ns,
+            received_ns: decoded_ns,
+            source_ns,
+            time_source: TimeSource::Arrival,
+            ..FrameTimes::default()
+        };
+        let times = self.inside.as_ref().and_then(|inside| inside.take(index)).unwrap_or(arrived);
+        let matrix = if range == Range::Limited && height >= HD_ROWS {
+            Matrix::Bt709
+        } else {
+            Matrix::Bt601
+        };
+        let colours = Colours { matrix, range };
+        Ok(Decoded {
+            bytes,
+            size: (width, height),
+            colours,
+            times: FrameTimes { decoded_ns, ..times },
+        })
+    }
+}
+
+/// Lines of text, each cut to a bound.
+fn lines_of(mut from: impl BufRead) -> impl Iterator<Item = String> {
+    std::iter::from_fn(move || {
+        let mut line = Vec::new();
+        let read = from.by_ref().take(MOST_LINE).read_until(b'\n', &mut line).ok()?;
+        (read > 0).then(|| String::from_utf8_lossy(&line).trim_end().to_owned())
+    })
+}
+
+/// Reads a line of `showinfo`, such as `[Parsed_showinfo_1 @ 0x5] n:   0 pts:      0 pts_time:0 … fmt:yuv420p
+/// sar:1/1 s:1920x1080 …`.
+fn announced_by(line: &str) -> Option<Announced> {
+    let words = line.split_once("] n:")?.1;
+    let value = |key: &str| {
+        let from = words.find(key)? + key.len();
+        words[from..].split_whitespace().next()
+    };
+    let (width, height) = value(" s:")?.split_once('x')?;
+    Some(Announced {
+        index: words.split_whitespace().next()?.parse().ok()?,
+        seconds: value(" pts_time:")?.parse().unwrap_or(0.0),
+        width: width.parse().ok()?,
+        height: height.parse().ok()?,
+        range: if value(" fmt:")? == "yuvj420p" { Range::Full } else { Range::Limited },
+    })
+}
+
+/// Writes compressed pictures to a decoder.
+pub(super) fn give(to: &mut ChildStdin, bytes: &[u8]) -> bool {
+    to.write_all(bytes).and_then(|()| to.flush()).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_about_pictures_are_read_in_the_forms_of_several_versions() {
+        let old = "[Parsed_showinfo_1 @ 0x5581] n:   7 pts:     70 pts_time:0.07    pos:     1234 fmt:yuv420p sar:1/1 s:1920x1080 i:P iskey:1 type:I";
+        let new = "[Parsed_showinfo_1 @ 0x5581] n:  12 pts:    120 pts_time:0.12    duration:      1 duration_time:0.001 fmt:yuvj420p cl:left sar:0/1 s:64x48 i:P iskey:0 type:P";
+        let found = announced_by(old).unwrap();
+        assert_eq!(
+            (found.index, found.width, found.height, found.range),
+            (7, 1920, 1080, Range::Limited)
+        );
+        let found = announced_by(new).unwrap();
+        assert_eq!(
+            (found.index, found.width, found.height, found.range),
+            (12, 64, 48, Range::Full)
+        );
+        for other in ["", "[h264 @ 0x1] error while decoding MB 3 4", "[x] n: s:1x1", "n: 1 s:axb"]
+        {
+            assert_eq!(announced_by(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn pictures_keep_their_times_and_those_that_never_come_out_are_counted() {
+        let inside = TimesInside::default();
+        for index in 0..5 {
+            inside.put(index, FrameTimes { capture_ns: index, ..FrameTimes::default() });
+        }
+        assert_eq!(inside.take(0).map(|it| (it.capture_ns, it.dropped_before)), Some((0, 0)));
+        assert_eq!(inside.take(3).map(|it| (it.capture_ns, it.dropped_before)), Some((3, 2)));
+        assert_eq!(inside.take(2), None);
+        assert_eq!(inside.take(4).map(|it| it.capture_ns), Some(4));
+    }
+}

@@ -1,0 +1,104 @@
+//! The mapped memory of a ring of frames.
+//!
+//! Words are atomics, as everywhere in shared memory. Pixels are plain bytes: they are too many to be
+//! stored one word at a time, and converted by vector instructions.
+#![allow(unsafe_code)]
+
+use std::cell::UnsafeCell;
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::format::{FrameOffsets, STAMP_BYTES};
+use crate::map::{Map, SharedMemory};
+use crate::ring_map::RingMap;
+
+/// A byte of a picture.
+#[repr(transparent)]
+struct Pixel(UnsafeCell<u8>);
+
+// SAFETY: one byte behind `UnsafeCell`; every value is one.
+unsafe impl SharedMemory for Pixel {}
+
+#[derive(Debug)]
+pub(super) struct FrameMemory {
+    ring: RingMap,
+    pub(super) offsets: FrameOffsets,
+}
+
+impl FrameMemory {
+    pub(super) fn writable(file: &File, offsets: FrameOffsets) -> io::Result<Self> {
+        Ok(Self { ring: RingMap::new(Map::new(file, offsets.total)?), offsets })
+    }
+
+    pub(super) fn read_only(file: &File, offsets: FrameOffsets) -> io::Result<Self> {
+        Ok(Self { ring: RingMap::new(Map::read_only(file, offsets.total)?), offsets })
+    }
+
+    /// Returns whether the memory is no longer that of the file.
+    pub(super) fn is_damaged(&self) -> bool {
+        self.ring.is_damaged()
+    }
+
+    pub(super) fn words(&self, at: usize, count: usize) -> &[AtomicU64] {
+        self.ring.map.all(at, count)
+    }
+
+    pub(super) fn load(&self, word: usize) -> u64 {
+        self.words(word * 8, 1).first().map_or(0, |word| word.load(Ordering::Acquire))
+    }
+
+    pub(super) fn store(&self, word: usize, value: u64, order: Ordering) {
+        if let Some(word) = self.words(word * 8, 1).first() {
+            word.store(value, order);
+        }
+    }
+
+    pub(super) fn stamp(&self, number: u64) -> &[AtomicU64] {
+        self.words(self.offsets.stamp_at(number), STAMP_BYTES / 8)
+    }
+
+    fn pixels(&self, number: u64) -> &[Pixel] {
+        self.ring.map.all(self.offsets.pixels_of(number), self.offsets.frame_bytes)
+    }
+
+    /// Returns the pixels of a frame's slot, for the only writer of this memory.
+    pub(super) fn pixels_mut(&mut self, number: u64) -> &mut [u8] {
+        let pixels = self.pixels(number);
+        // SAFETY: within the mapping, which was mapped for writing (`writable`) wherever this is called
+        // (`FrameWriter`), and borrowed mutably as long as the slice. Other processes only read it, and
+        // accept nothing that they read meanwhile (`sequence`).
+        unsafe { std::slice::from_raw_parts_mut(pixels.as_ptr().cast_mut().cast(), pixels.len()) }
+    }
+
+    /// Copies the pixels of a frame's slot. What was copied is a picture only if the sequence of the slot
+    /// is the same before and after.
+    pub(super) fn copy_pixels(&self, number: u64, to: &mut [u8]) {
+        let pixels = self.pixels(number);
+        let length = pixels.len().min(to.len());
+        // SAFETY: both ranges have `length` bytes and do not overlap: one is shared memory, the other
+        // memory of this process. Another process may write meanwhile; the bytes are then any, and the
+        // caller drops them.
+        unsafe {
+            std::ptr::copy_nonoverlapping(pixels.as_ptr().cast::<u8>(), to.as_mut_ptr(), length);
+        }
+    }
+
+    /// Stores a text at a multiple of 8, in native byte order.
+    pub(super) fn put_text(&self, at: usize, bytes: &[u8]) {
+        let words = self.words(at, bytes.len().div_ceil(8));
+        for (word, chunk) in words.iter().zip(bytes.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..chunk.len()].copy_from_slice(chunk);
+            word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn text(&self, at: usize, length: usize) -> String {
+        let words = self.words(at, length.div_ceil(8)).iter();
+        let mut bytes: Vec<u8> =
+            words.flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).collect();
+        bytes.truncate(length);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}

@@ -1,0 +1,220 @@
+//! The reading end of a ring of frames.
+
+use std::fs::File;
+use std::sync::atomic::{Ordering, fence};
+use std::thread::sleep;
+use std::time::Duration;
+
+use super::error::FrameError;
+use super::file::{OpenedFrames, is_whole, open};
+use super::format::{DESCRIPTION_AT, FrameFormat, MOST_DESCRIPTION, MOST_STATUS, STATUS_AT, word};
+use super::memory::FrameMemory;
+use super::stamp::{FrameTimes, word as of_stamp};
+use crate::process::Process;
+use crate::ring_object::state;
+
+/// Maximum number of polls for a ring being created, and their interval.
+const MAKING: (u32, Duration) = (100, Duration::from_millis(5));
+/// Attempts to copy a picture that the writer overtakes.
+const MOST_TRIES: u32 = 3;
+
+/// Which frame a reader takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// The newest one, if it is new to this reader; those between are counted as skipped.
+    Newest,
+    /// The next one in order; those that were overwritten before are counted as lost.
+    Each,
+}
+
+/// A picture, copied.
+#[derive(Debug)]
+pub struct Frame<'r> {
+    /// Its number, from 1.
+    pub number: u64,
+    /// Frames between the one that this reader took before and this one: skipped with
+    /// [`Want::Newest`], lost with [`Want::Each`].
+    pub passed_over: u64,
+    /// Its times.
+    pub times: FrameTimes,
+    /// Its pixels.
+    pub pixels: &'r [u8],
+}
+
+/// The reading end. The writer does not know of it.
+#[derive(Debug)]
+pub struct FrameReader {
+    name: String,
+    memory: FrameMemory,
+    file: File,
+    last: u64,
+    received: u64,
+    passed_over: u64,
+    pixels: Vec<u8>,
+}
+
+impl FrameReader {
+    /// Opens a camera; the first frame taken is the newest one there is. A ring whose writer has died or
+    /// ended can be read until another one replaces it.
+    ///
+    /// # Errors
+    /// [`FrameError`].
+    pub fn open(name: &str) -> Result<Self, FrameError> {
+        for _ in 0..MAKING.0 {
+            match open(name)? {
+                Some(opened) => return Self::over(name, opened),
+                None => sleep(MAKING.1),
+            }
+        }
+        Err(FrameError::Unfinished { name: name.to_owned() })
+    }
+
+    fn over(name: &str, opened: OpenedFrames) -> Result<Self, FrameError> {
+        let offsets = opened.offsets(name)?;
+        // All of it has memory, so mapping it allocates none.
+        let memory = FrameMemory::read_only(&opened.file, offsets)
+            .map_err(FrameError::system("map", &opened.path))?;
+        let last = memory.load(word::NEWEST).saturating_sub(1).max(memory.load(word::FIRST));
+        let pixels = vec![0; offsets.frame_bytes];
+        let name = name.to_owned();
+        Ok(Self { name, memory, file: opened.file, last, received: 0, passed_over: 0, pixels })
+    }
+
+    /// Returns what the pictures look like.
+    #[must_use]
+    pub const fn format(&self) -> FrameFormat {
+        self.memory.offsets.format
+    }
+
+    /// Returns the number of the newest frame, 0 for none.
+    #[must_use]
+    pub fn newest(&self) -> u64 {
+        let newest = self.memory.load(word::NEWEST);
+        if self.memory.is_damaged() { 0 } else { newest }
+    }
+
+    /// Returns whether there is a frame that this reader has not taken.
+    #[must_use]
+    pub fn has_new(&self) -> bool {
+        self.newest() > self.last
+    }
+
+    /// Copies a frame; `None` if there is no new one. Makes no system call.
+    pub fn take(&mut self, want: Want) -> Option<Frame<'_>> {
+        for _ in 0..MOST_TRIES {
+            let newest = self.newest();
+            if newest <= self.last {
+                return None;
+            }
+            // One slot may be under the writer's hands, and the one behind it will be next.
+            let kept = self.memory.offsets.slots as u64 - 2;
+            let oldest = (newest + 1).saturating_sub(kept).max(self.memory.load(word::FIRST) + 1);
+            let number = match want {
+                Want::Newest => newest,
+                Want::Each => (self.last + 1).max(oldest),
+            };
+            if let Some(times) = self.copy(number) {
+                let passed_over = number - self.last - 1;
+                self.last = number;
+                self.received += 1;
+                self.passed_over += passed_over;
+                return Some(Frame { number, passed_over, times, pixels: &self.pixels });
+            }
+        }
+        None
+    }
+
+    /// Copies frame `number`; `None` if its slot held another one before, after or meanwhile.
+    fn copy(&mut self, number: u64) -> Option<FrameTimes> {
+        let Self { memory, pixels, .. } = self;
+        let stamp = memory.stamp(number);
+        let sequence = stamp.get(of_stamp::SEQUENCE)?;
+        if sequence.load(Ordering::Acquire) != 2 * number {
+            return None;
+        }
+        let times = FrameTimes::load(stamp);
+        memory.copy_pixels(number, pixels);
+        fence(Ordering::Acquire);
+        let is_same = sequence.load(Ordering::Relaxed) == 2 * number;
+        (is_same && !memory.is_damaged()).then_some(times)
+    }
+
+    /// Returns the number of frames taken.
+    #[must_use]
+    pub const fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Returns the number of frames passed over: skipped or lost.
+    #[must_use]
+    pub const fn passed_over(&self) -> u64 {
+        self.passed_over
+    }
+
+    /// Returns how many frames were dropped before they were published: by source, network or decoder.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.memory.load(word::DROPPED)
+    }
+
+    /// Returns how often the source was opened again.
+    #[must_use]
+    pub fn reconnections(&self) -> u64 {
+        self.memory.load(word::RECONNECTIONS)
+    }
+
+    /// Returns the number of successive rings of this camera.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.memory.load(word::GENERATION)
+    }
+
+    /// Returns the writer's text about its source, JSON.
+    #[must_use]
+    pub fn description(&self) -> String {
+        let length = usize::try_from(self.memory.load(word::DESCRIPTION_BYTES)).unwrap_or(0);
+        self.memory.text(DESCRIPTION_AT, length.min(MOST_DESCRIPTION))
+    }
+
+    /// Returns why no pictures come, in one sentence; empty if they do.
+    #[must_use]
+    pub fn status(&self) -> String {
+        for _ in 0..MOST_TRIES {
+            let before = self.memory.load(word::STATUS_SEQUENCE);
+            let length = usize::try_from(self.memory.load(word::STATUS_BYTES)).unwrap_or(0);
+            let text = self.memory.text(STATUS_AT, length.min(MOST_STATUS));
+            fence(Ordering::Acquire);
+            if before % 2 == 0 && self.memory.load(word::STATUS_SEQUENCE) == before {
+                return text;
+            }
+        }
+        String::new()
+    }
+
+    /// Checks that the file is complete and the writer alive; reads `/proc`. Frames published before can
+    /// be read afterwards.
+    ///
+    /// # Errors
+    /// [`FrameError::Truncated`], [`FrameError::Ended`], [`FrameError::Replaced`],
+    /// [`FrameError::WriterDied`].
+    pub fn check_alive(&self) -> Result<(), FrameError> {
+        let name = || self.name.clone();
+        if self.memory.is_damaged() || !is_whole(&self.file, self.memory.offsets.total) {
+            return Err(FrameError::Truncated { name: name() });
+        }
+        let reported = || match self.memory.load(word::STATE) {
+            state::RUNNING => Ok(()),
+            state::ENDED => Err(FrameError::Ended { name: name() }),
+            _ => Err(FrameError::Replaced { name: name() }),
+        };
+        reported()?;
+        match Process::from_word(self.memory.load(word::WRITER)) {
+            Some(writer) if writer.is_alive() => Ok(()),
+            // It may have ended in order in between.
+            writer => {
+                let pid = writer.map_or(0, Process::pid);
+                reported().and(Err(FrameError::WriterDied { name: name(), pid }))
+            }
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The writing end of a ring of frames.
+
+use std::sync::atomic::{Ordering, fence};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use onbeat_rt::Clock;
+use onbeat_rt::sys::Monotonic;
+use rustix::fs::{FallocateFlags, fallocate};
+
+use super::error::FrameError;
+use super::file::{OwnFrames, is_whole, no_room};
+use super::format::{
+    DESCRIPTION_AT, FrameFormat, FrameOffsets, MAGIC, MOST_DESCRIPTION, MOST_STATUS, STAMPS_AT,
+    STATUS_AT, VERSION, word,
+};
+use super::memory::FrameMemory;
+use super::stamp::{FrameTimes, word as of_stamp};
+use crate::process::Process;
+use crate::ring_object::state;
+
+/// The writing end, for one thread. Dropping it reports the end to readers and frees the name.
+#[derive(Debug)]
+pub struct FrameWriter {
+    memory: FrameMemory,
+    /// Locked as long as this lives.
+    own: OwnFrames,
+    generation: u64,
+    newest: u64,
+    description: String,
+}
+
+impl FrameWriter {
+    /// Creates the ring of a camera. `description` is JSON about its source, at most 3,072 bytes; more is
+    /// cut.
+    ///
+    /// # Errors
+    /// [`FrameError`]: [`Taken`](FrameError::Taken) if a living process has the name.
+    pub fn create(
+        name: &str,
+        format: FrameFormat,
+        slots: u64,
+        description: &str,
+    ) -> Result<Self, FrameError> {
+        let offsets =
+            FrameOffsets::new(format, slots).ok_or(FrameError::BadFormat { format, slots })?;
+        let (own, generation) = OwnFrames::create(name)?;
+        match mapped(&own, offsets) {
+            Ok(memory) => {
+                let description = description.to_owned();
+                let writer = Self { memory, own, generation, newest: 0, description };
+                writer.fill();
+                Ok(writer)
+            }
+            Err(why) => {
+                own.remove();
+                Err(why)
+            }
+        }
+    }
+
+    /// Continues with pictures of another format in a new file; the numbers of frames and the counters
+    /// go on. Readers of the file before read what it has and learn that it was replaced.
+    ///
+    /// # Errors
+    /// [`FrameError`]: the ring before goes on.
+    pub fn change_format(&mut self, format: FrameFormat) -> Result<(), FrameError> {
+        let slots = self.memory.offsets.slots as u64;
+        let offsets =
+            FrameOffsets::new(format, slots).ok_or(FrameError::BadFormat { format, slots })?;
+        let own = self.own.next()?;
+        let memory = match mapped(&own, offsets) {
+            Ok(memory) => memory,
+            Err(why) => {
+                own.remove_next();
+                return Err(why);
+            }
+        };
+
+        for counter in [word::DROPPED, word::RECONNECTIONS] {
+            memory.store(counter, self.memory.load(counter), Ordering::Relaxed);
+        }
+        let before = std::mem::replace(&mut self.memory, memory);
+        self.generation += 1;
+        self.fill();
+        self.own = match own.take_name() {
+            Ok(()) => own,
+            Err(why) => {
+                self.memory = before;
+                own.remove_next();
+                return Err(why);
+            }
+        };
+        before.store(word::STATE, state::REPLACED, Ordering::Release);
+        Ok(())
+    }
+
+    fn fill(&self) {
+        let (memory, offsets) = (&self.memory, &self.memory.offsets);
+        let length = self.description.len().min(MOST_DESCRIPTION);
+        memory.put_text(DESCRIPTION_AT, &self.description.as_bytes()[..length]);
+
+        let created_ns = Monotonic.now().as_ns();
+        let utc = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let utc_ns = u64::try_from(utc.as_nanos()).unwrap_or(u64::MAX);
+        for (place, value) in [
+            (word::VERSION, VERSION),
+            (word::TOTAL_BYTES, offsets.total as u64),
+            (word::GENERATION, self.generation),
+            (word::WRITER, Process::this().word()),
+            (word::STATE, state::RUNNING),
+            (word::SLOTS, offsets.slots as u64),
+            (word::SLOT_BYTES, offsets.slot_bytes as u64),
+            (word::PIXELS_AT, offsets.pixels_at as u64),
+            (word::STAMPS_AT, STAMPS_AT as u64),
+            (word::WIDTH, u64::from(offsets.format.width)),
+            (word::HEIGHT, u64::from(offsets.format.height)),
+            (word::CHANNELS, u64::from(offsets.format.channels)),
+            (word::LAYOUT, offsets.format.layout.number()),
+            (word::FRAME_BYTES, offsets.frame_bytes as u64),
+            (word::CREATED_NS, created_ns),
+            (word::UTC_OFFSET_NS, utc_ns.saturating_sub(created_ns)),
+            (word::DESCRIPTION_BYTES, length as u64),
+            (word::FIRST, self.newest),
+            (word::NEWEST, self.newest),
+        ] {
+            memory.store(place, value, Ordering::Relaxed);
+        }
+        // A process that sees the magic number sees all of the above.
+        memory.store(word::MAGIC, MAGIC, Ordering::Release);
+    }
+
+    /// Returns the name of the camera.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.own.name()
+    }
+
+    /// Returns the format of the pictures.
+    #[must_use]
+    pub const fn format(&self) -> FrameFormat {
+        self.memory.offsets.format
+    }
+
+    /// Returns the number of the newest frame, from 1; 0 for none.
+    #[must_use]
+    pub const fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    /// Returns the memory of the next picture, to be filled. From here on readers do not accept what this
+    /// slot held before.
+    pub fn pixels(&mut self) -> &mut [u8] {
+        let next = self.newest + 1;
+        if let Some(sequence) = self.memory.stamp(next).get(of_stamp::SEQUENCE) {
+            sequence.store(2 * next - 1, Ordering::Relaxed);
+        }
+        fence(Ordering::Release);
+        self.memory.pixels_mut(next)
+    }
+
+    /// Publishes what [`FrameWriter::pixels`] was filled with; returns its number and the time of
+    /// publication. Without a preceding call, the picture is whatever the slot holds.
+    pub fn publish(&mut self, times: &FrameTimes) -> (u64, u64) {
+        let next = self.newest + 1;
+        let published_ns = Monotonic.now().as_ns();
+        let times = FrameTimes { published_ns, ..*times };
+        let stamp = self.memory.stamp(next);
+        if let (Some(sequence), Some(number)) =
+            (stamp.get(of_stamp::SEQUENCE), stamp.get(of_stamp::NUMBER))
+        {
+            sequence.store(2 * next - 1, Ordering::Relaxed);
+            fence(Ordering::Release);
+            times.store(stamp);
+            number.store(next, Ordering::Relaxed);
+            sequence.store(2 * next, Ordering::Release);
+        }
+        self.newest = next;
+        self.memory.store(word::NEWEST, next, Ordering::Release);
+        let dropped = self.memory.load(word::DROPPED).saturating_add(times.dropped_before);
+        self.memory.store(word::DROPPED, dropped, Ordering::Relaxed);
+        (next, published_ns)
+    }
+
+    /// Records that the source was opened again.
+    pub fn count_reconnection(&mut self) {
+        let so_far = self.memory.load(word::RECONNECTIONS);
+        self.memory.store(word::RECONNECTIONS, so_far.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// States in one sentence why no pictures come; an empty one if they do. At most 496 bytes; more is
+    /// cut.
+    pub fn set_status(&mut self, sentence: &str) {
+        let cut =
+            (0..=sentence.len().min(MOST_STATUS)).rev().find(|at| sentence.is_char_boundary(*at));
+        let text = &sentence[..cut.unwrap_or(0)];
+        let sequence = self.memory.load(word::STATUS_SEQUENCE).wrapping_add(1) | 1;
+        self.memory.store(word::STATUS_SEQUENCE, sequence, Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.memory.store(word::STATUS_BYTES, text.len() as u64, Ordering::Relaxed);
+        self.memory.put_text(STATUS_AT, text.as_bytes());
+        self.memory.store(word::STATUS_SEQUENCE, sequence.wrapping_add(1), Ordering::Release);
+    }
+
+    /// Checks that the file is complete and still has its name.
+    ///
+    /// # Errors
+    /// [`FrameError::Truncated`].
+    pub fn check(&self) -> Result<(), FrameError> {
+        if self.memory.is_damaged() || !is_whole(&self.own.file, self.memory.offsets.total) {
+            return Err(FrameError::Truncated { name: self.own.name().to_owned() });
+        }
+        Ok(())
+    }
+}
+
+impl Drop for FrameWriter {
+    fn drop(&mut self) {
+        self.memory.store(word::STATE, state::ENDED, Ordering::Release);
+        self.own.remove();
+    }
+}
+
+fn mapped(own: &OwnFrames, offsets: FrameOffsets) -> Result<FrameMemory, FrameError> {
+    // Allocated completely: access to a sparse file without free memory ends the process with SIGBUS.
+    fallocate(&own.file, FallocateFlags::empty(), 0, offsets.total as u64)
+        .map_err(|why| no_room(own.directory(), offsets.total, why.into()))?;
+    FrameMemory::writable(&own.file, offsets).map_err(FrameError::system("map", own.path()))
+}

@@ -1,0 +1,386 @@
+//! What a machine's files say about a finding beyond its probe: the link that is broken between what
+//! was configured and what is in effect, the right that a thread already has, the program that is
+//! already kept away.
+//!
+//! A record holds no code, so these facts have their place here: each looks at a finding that a probe
+//! made and either keeps it, or replaces its verdict or its fix with what the files prove.
+
+use super::check::{CheckVerdict, Finding};
+use super::loop_setup::CpuSetVariable;
+use super::probes::expand;
+use super::survey::{SchedulingPolicy, Survey, TaskStat};
+use crate::cpu_list::CpuList;
+
+/// A finding in the light of the machine's other facts.
+pub(super) fn reconsider(finding: Finding, survey: &Survey<'_>) -> Finding {
+    match finding.id.as_str() {
+        "shield.isolcpus" => isolation(finding, survey),
+        "shield.nohz_full" | "kern.nohz_choice" => {
+            intended(built_without(finding, survey, "nohz_full", "CONFIG_NO_HZ_FULL"), survey)
+        }
+        "shield.rcu_nocbs" => {
+            intended(built_without(finding, survey, "rcu_nocbs", "CONFIG_RCU_NOCB_CPU"), survey)
+        }
+        "shield.cpuset_v2" => partition(finding, survey),
+        "clock.source" => clock_source(finding, survey),
+        "irq.irqbalance" => banned(finding, survey),
+        "proc.limits" => rights(finding, survey),
+        "proc.policy" => served(finding, survey),
+        "kthread.migration" => rivals(finding, survey),
+        _ => intended(finding, survey),
+    }
+}
+
+fn is_bad(finding: &Finding) -> bool {
+    finding.verdict == CheckVerdict::Bad
+}
+
+/// The text of a file that may be absent.
+fn text(survey: &Survey<'_>, path: &str) -> Option<String> {
+    survey.host().read(path).ok()
+}
+
+/// Files that say what a kernel should be started with, and what carries them over.
+const BOOT_FILES: [(&str, &str); 6] = [
+    (
+        "/etc/default/grub",
+        "run update-grub (grub2-mkconfig) and restart, or another boot entry is in use",
+    ),
+    ("/boot/firmware/cmdline.txt", "restart, or the board was started from another medium"),
+    ("/boot/cmdline.txt", "restart, or the firmware reads /boot/firmware/cmdline.txt instead"),
+    ("/etc/kernel/cmdline", "run kernel-install add-all (or rebuild the image) and restart"),
+    ("/boot/extlinux/extlinux.conf", "restart, or another label is in use"),
+    ("/boot/loader/loader.conf", "restart, or another entry is in use"),
+];
+
+/// The boot file that has a parameter, with its value there, and what carries it over.
+fn configured(survey: &Survey<'_>, name: &str) -> Option<(String, String, &'static str)> {
+    let in_text = |text: &str| {
+        let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+        let mut words = lines.flat_map(|line| line.split([' ', '\t', '"', '\'']));
+        words.find_map(|word| word.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
+    };
+    for (path, then) in BOOT_FILES {
+        if let Some(value) = text(survey, path).as_deref().and_then(in_text) {
+            return Some((path.to_owned(), value, then));
+        }
+    }
+    let drop_ins = survey.host().names("/etc/default/grub.d").unwrap_or_default();
+    drop_ins.iter().find_map(|name| {
+        let path = format!("/etc/default/grub.d/{name}");
+        let value = text(survey, &path).as_deref().and_then(in_text)?;
+        Some((path, value, BOOT_FILES[0].1))
+    })
+}
+
+/// The kernel parameter of a record that a boot file may have already.
+fn parameter_of(id: &str) -> Option<&'static str> {
+    match id {
+        "shield.isolcpus" => Some("isolcpus"),
+        "shield.nohz_full" => Some("nohz_full"),
+        "shield.rcu_nocbs" => Some("rcu_nocbs"),
+        "irq.default" => Some("irqaffinity"),
+        "timer.skew_tick" => Some("skew_tick"),
+        "kern.threadirqs" => Some("threadirqs"),
+        _ => None,
+    }
+}
+
+/// Returns what a boot file has and the running kernel has not, for the parameter of a record, with
+/// what carries it over; `None` where both agree.
+pub(crate) fn waits_for_restart(id: &str, survey: &Survey<'_>) -> Option<String> {
+    let name = parameter_of(id)?;
+    if !matches!(survey.parameter(name), Ok(None)) {
+        return None;
+    }
+    let (path, value, then) = configured(survey, name)?;
+    Some(format!("{path} has {name}={value}, the running kernel has not: {then}"))
+}
+
+/// A finding with the boot file that was meant to prevent it.
+fn intended(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+    if let Some(sentence) = waits_for_restart(&finding.id, survey).filter(|_| is_bad(&finding)) {
+        let read = finding.current.as_str();
+        let separator = if read.is_empty() { "" } else { "; " };
+        finding.current = format!("{read}{separator}not in /proc/cmdline");
+        finding.fix = sentence;
+    }
+    finding
+}
+
+/// What the kernel's configuration makes of a parameter that was given to it.
+fn built_without(mut finding: Finding, survey: &Survey<'_>, name: &str, option: &str) -> Finding {
+    let lacks = survey.config().is_ok_and(|config| !config.contains_key(option));
+    let is_given = matches!(survey.parameter(name), Ok(Some(_)));
+    if lacks && is_given {
+        let reason = format!(
+            "{name}= on the command line does nothing: this kernel is built without {option}"
+        );
+        finding.verdict = CheckVerdict::NotApplicable(reason);
+        finding.fix.clear();
+    }
+    finding
+}
+
+/// Why CPUs that were asked for are not isolated.
+fn isolation(finding: Finding, survey: &Survey<'_>) -> Finding {
+    let mut finding = intended(finding, survey);
+    let Ok(Some(parameter)) = survey.parameter("isolcpus") else { return finding };
+    let value = parameter.value.clone().unwrap_or_default();
+    let asked =
+        value.split(',').skip_while(|piece| piece.starts_with(|c: char| c.is_ascii_alphabetic()));
+    let asked = CpuList::parse_list(&asked.collect::<Vec<_>>().join(","));
+    let effective = text(survey, "/sys/devices/system/cpu/isolated")
+        .and_then(|list| CpuList::parse_list(&list).ok());
+    let (true, Some(effective), Ok(loop_cpus)) = (is_bad(&finding), effective, survey.loop_cpus())
+    else {
+        return finding;
+    };
+
+    finding.fix = match asked {
+        Err(_) => format!(
+            "isolcpus={value} is not a list that the kernel reads: it isolates nothing. Flags stand in front, then numbers and \
+             ranges, such as managed_irq,domain,{loop_cpus}"
+        ),
+        Ok(asked) if asked.contains(0) && !effective.contains(0) && loop_cpus.contains(0) => {
+            let rest =
+                if effective.is_empty() { "none".to_owned() } else { format!("CPU {effective}") };
+            format!(
+                "isolcpus={value} names CPU 0, which is the boot CPU and stays out ({rest} is isolated): take another CPU for the loop"
+            )
+        }
+        Ok(asked)
+            if loop_cpus.is_within(&asked)
+                && !value.contains("domain")
+                && value.contains("managed_irq") =>
+        {
+            format!(
+                "isolcpus={value} lacks the flag domain: the scheduler still places threads there"
+            )
+        }
+        Ok(_) => return finding,
+    };
+    finding
+}
+
+/// Why a partition is not isolated, in the kernel's words.
+fn partition(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+    if !is_bad(&finding) {
+        return finding;
+    }
+    let mut paths = expand("{cgroup2}/*/cpuset.cpus.partition", survey).unwrap_or_default();
+    paths.extend(expand("{cgroup2}/*/*/cpuset.cpus.partition", survey).unwrap_or_default());
+    for path in paths {
+        let Some(state) = text(survey, &path) else { continue };
+        let state = state.trim();
+        let Some((_, reason)) = state.split_once("invalid") else { continue };
+        let reason = reason.trim().trim_matches(['(', ')']);
+        let change = match reason {
+            _ if reason.contains("not exclusive") => {
+                "another control group beside it has the same CPUs: take them out of its cpuset.cpus"
+            }
+            _ if reason.contains("no cpu available") || reason.contains("Parent unable") => {
+                "the group above has no CPU left to give: give it more, or this one fewer"
+            }
+            _ if reason.contains("not a partition root") || reason.contains("Parent is") => {
+                "the group above is no partition root: make it one first"
+            }
+            _ if reason.contains("housekeeping") => {
+                "isolcpus reserves other CPUs: take those, or boot without it"
+            }
+            _ if reason.contains("cpuset.cpus is empty") || reason.contains("Invalid cpu list") => {
+                "write the CPUs to its cpuset.cpus"
+            }
+            _ => "change its cpuset.cpus or those of the groups beside and above it",
+        };
+        finding.current = format!("{path}: {state}");
+        finding.fix = format!("{path} says \"{state}\": {change}");
+        break;
+    }
+    finding
+}
+
+/// Clocks that the kernel has withdrawn cannot be chosen.
+fn clock_source(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+    const PATH: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+    let Some(available) = text(survey, PATH).filter(|_| is_bad(&finding)) else { return finding };
+    if !available.split_whitespace().any(|name| name == "tsc") {
+        let reason = format!(
+            "the kernel has withdrawn the TSC (available: {}): its log says why, often the firmware; dmesg | grep -i tsc",
+            available.trim()
+        );
+        finding.verdict = CheckVerdict::NotApplicable(reason);
+        finding.fix.clear();
+    }
+    finding
+}
+
+/// Environment files of irqbalance.
+const IRQBALANCE_FILES: [&str; 3] =
+    ["/etc/default/irqbalance", "/etc/sysconfig/irqbalance", "/etc/irqbalance.env"];
+
+/// Whether a running irqbalance keeps off the loop's CPUs: by its ban, and without one by what was
+/// isolated at boot.
+fn banned(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+    let Ok(loop_cpus) = survey.loop_cpus() else { return finding };
+    if !is_bad(&finding) {
+        return finding;
+    }
+    let mut ban: Option<(String, CpuList)> = None;
+    for file in IRQBALANCE_FILES {
+        let Some(settings) = text(survey, file) else { continue };
+        for line in settings.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
+            let Some((name, value)) = line.split_once('=') else { continue };
+            let value = value.trim_matches(['"', '\'', ' ']);
+            let cpus = match name.trim_start_matches("export ").trim() {
+                "IRQBALANCE_BANNED_CPULIST" => CpuList::parse_list(value),
+                "IRQBALANCE_BANNED_CPUS" => CpuList::parse_mask(value),
+                _ => continue,
+            };
+            if let Ok(cpus) = cpus.map(|cpus| (line.to_owned(), cpus)) {
+                ban = Some(cpus);
+            }
+        }
+    }
+
+    // A ban replaces what irqbalance would leave alone by itself.
+    let (why, kept_off) = match ban {
+        Some((line, cpus)) => (line, cpus),
+        None => {
+            let list = |path: &str| {
+                text(survey, path)
+                    .and_then(|list| CpuList::parse_list(&list).ok())
+                    .unwrap_or_default()
+            };
+            let isolated = list("/sys/devices/system/cpu/isolated");
+            let quiet = list("/sys/devices/system/cpu/nohz_full");
+            let both = isolated.iter().chain(quiet.iter()).collect();
+            ("isolcpus and nohz_full, which it leaves alone".to_owned(), both)
+        }
+    };
+    if loop_cpus.is_within(&kept_off) {
+        finding.verdict = CheckVerdict::Good;
+        finding.current = format!("irqbalance runs and keeps off: {why}");
+        finding.fix.clear();
+    }
+    finding
+}
+
+/// Bits of `CapEff` in capabilities(7).
+const CAP_IPC_LOCK: u32 = 14;
+const CAP_SYS_NICE: u32 = 23;
+
+/// A limit does not matter to a thread with the capability, or with what the limit is for.
+fn rights(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+    let Some(task) = survey.setup().task.filter(|_| is_bad(&finding)) else { return finding };
+    let Some(status) = text(survey, &format!("/proc/{task}/status")) else { return finding };
+    let value = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|line| line.split_whitespace().next().map(str::to_owned))
+    };
+    let capabilities = value("CapEff:").and_then(|bits| u64::from_str_radix(&bits, 16).ok());
+    let has = |bit: u32| capabilities.is_some_and(|bits| bits >> bit & 1 == 1);
+    let kibibytes = |name: &str| value(name).and_then(|number| number.parse::<u64>().ok());
+    let is_locked = match (kibibytes("VmLck:"), kibibytes("VmRSS:")) {
+        (Some(locked), Some(resident)) => resident > 0 && locked >= resident,
+        _ => false,
+    };
+    let is_real_time = survey.task(task).is_ok_and(|task| task.priority > 0);
+    let schedules = if is_real_time {
+        Some("has a real-time policy")
+    } else if has(CAP_SYS_NICE) {
+        Some("has CAP_SYS_NICE")
+    } else {
+        None
+    };
+    let locks = if is_locked {
+        Some("all memory is locked")
+    } else if has(CAP_IPC_LOCK) {
+        Some("has CAP_IPC_LOCK")
+    } else {
+        None
+    };
+    if let (Some(schedules), Some(locks)) = (schedules, locks) {
+        finding.verdict = CheckVerdict::Good;
+        finding.current = format!("task {task} {schedules}, {locks}: the limits do not bind it");
+        finding.fix.clear();
+    }
+    finding
+}
+
+/// A thread of a policy that serves as well is left as it is.
+fn served(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+    let Some(task) = survey.setup().task.filter(|_| is_bad(&finding)) else { return finding };
+    let Ok(stat) = survey.task(task) else { return finding };
+    let serves = match stat.policy {
+        SchedulingPolicy::Deadline => true,
+        // Above the interrupt threads, at 50, and below the kernel's own guards.
+        SchedulingPolicy::Fifo | SchedulingPolicy::RoundRobin => (51..=95).contains(&stat.priority),
+        SchedulingPolicy::Ordinary => false,
+    };
+    if serves {
+        finding.verdict = CheckVerdict::Good;
+        finding.fix.clear();
+    }
+    finding
+}
+
+/// Threads of programs that precede the loop and may run on its CPUs.
+fn rivals(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+    let (Ok(table), Ok(loop_cpus)) = (survey.tasks(), survey.loop_cpus()) else { return finding };
+    let own = survey.host().is_live().then(|| std::process::id().cast_signed());
+    let loop_task = survey.setup().task;
+    let loop_process =
+        loop_task.and_then(|task| table.tasks.iter().find(|known| known.tid == task));
+    let loop_process = loop_process.map(|task| task.pid);
+    let is_rival = |task: &&TaskStat| {
+        !task.is_kernel()
+            && task.priority > 0
+            && task.priority >= survey.setup().loop_priority
+            && Some(task.tid) != loop_task
+            && Some(task.pid) != loop_process
+            && Some(task.pid) != own
+            && survey
+                .affinity(task.tid)
+                .is_ok_and(|cpus| cpus.is_some_and(|cpus| cpus.meets(&loop_cpus)))
+    };
+    let rivals: Vec<_> = table.tasks.iter().filter(is_rival).collect();
+    if rivals.is_empty() {
+        // At 99 elsewhere it ties with the kernel's guards of other CPUs.
+        let is_elsewhere = |task: &TaskStat| {
+            let cpus = survey.affinity(task.tid);
+            task.is_kernel()
+                || task.priority == 0
+                || cpus.is_ok_and(|cpus| cpus.is_none_or(|cpus| !cpus.meets(&loop_cpus)))
+        };
+        if is_bad(&finding) && table.tasks.iter().all(is_elsewhere) {
+            finding.verdict = CheckVerdict::Good;
+            finding.fix.clear();
+        }
+        return finding;
+    }
+    let housekeeping = survey.cpu_set(CpuSetVariable::Housekeeping);
+    let housekeeping =
+        housekeeping.map_or_else(|_| "HOUSEKEEPING".to_owned(), |cpus| cpus.to_string());
+    let named: Vec<_> = rivals
+        .iter()
+        .take(3)
+        .map(|task| format!("{} ({}, {} {})", task.comm, task.tid, task.policy, task.priority))
+        .collect();
+    let commands: Vec<_> = rivals
+        .iter()
+        .take(3)
+        .map(|task| format!("taskset -cp {housekeeping} {}", task.tid))
+        .collect();
+    let more = rivals.len().saturating_sub(3);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    finding.verdict = CheckVerdict::Bad;
+    finding.current =
+        format!("{}{more} may run on the loop's CPU and precedes the loop", named.join(", "));
+    finding.wanted = format!("none at {} or more on CPU {loop_cpus}", survey.setup().loop_priority);
+    finding.fix = format!(
+        "{}; CPUAffinity={housekeeping} in a drop-in of its unit holds after a restart",
+        commands.join("; ")
+    );
+    finding
+}

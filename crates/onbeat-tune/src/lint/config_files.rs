@@ -1,0 +1,285 @@
+//! Files of lines: `sysctl.d`, `limits.d`, systemd units, TuneD profiles, udev rules.
+
+use std::ops::Range;
+
+use super::correction::{Draft, LintRemark};
+use super::finding::LintVerdict;
+use super::kernel_cpus;
+use super::kernel_line;
+use super::kernel_text::numbered_lines;
+use super::settings::{self, PlacedSetting};
+
+/// A line with its end, which goes where the setting goes.
+fn with_end(text: &str, at: usize, line: &str) -> Range<usize> {
+    let end = at + line.len();
+    let rest = &text[end..];
+    let newline = if rest.starts_with("\r\n") { 2 } else { usize::from(rest.starts_with('\n')) };
+    at..end + newline
+}
+
+fn unknown_line(draft: &mut Draft<'_>, at: usize, line: &str) {
+    let start = at + line.len() - line.trim_start().len();
+    let message = "Not a line of this kind of file; it is not judged.";
+    let remark = LintRemark::unjudged(LintVerdict::Unknown, message);
+    draft.remark(start..at + line.trim_end().len(), remark);
+}
+
+/// `name = value`, without blanks around both.
+fn assignment(at: usize, line: &str) -> Option<PlacedSetting<'_>> {
+    let (name, value) = line.split_once('=')?;
+    let start = at + name.len() - name.trim_start().len();
+    let value_start = at + name.len() + 1 + value.len() - value.trim_start().len();
+    let value = value.trim();
+    let value_bytes = value_start..value_start + value.len();
+    let bytes = start..value_bytes.end;
+    Some(PlacedSetting { name: name.trim().to_owned(), value, bytes, value_bytes })
+}
+
+/// Judges a file of `sysctl.d`.
+pub(super) fn judge_sysctl(draft: &mut Draft<'_>) {
+    let text = draft.text();
+    for (at, line) in numbered_lines(text) {
+        if line.trim().is_empty() || line.trim_start().starts_with(['#', ';']) {
+            continue;
+        }
+        match assignment(at, line) {
+            Some(mut setting) => {
+                // `-name` ignores errors, and `/` may stand for `.`.
+                setting.name = setting.name.trim_start_matches('-').replace('/', ".");
+                settings::judge(draft, "sysctl", &setting, Some(with_end(text, at, line)));
+            }
+            None => unknown_line(draft, at, line),
+        }
+    }
+}
+
+/// Judges a file of `limits.d`: domain, type, item, value.
+pub(super) fn judge_limits(draft: &mut Draft<'_>) {
+    let text = draft.text();
+    for (at, line) in numbered_lines(text) {
+        let content = line.split('#').next().unwrap_or_default();
+        let words: Vec<&str> = content.split_whitespace().collect();
+        let [_, kind, item, value] = words[..] else {
+            if !words.is_empty() {
+                unknown_line(draft, at, content);
+            }
+            continue;
+        };
+        if !matches!(kind, "soft" | "hard" | "-") {
+            unknown_line(draft, at, content);
+            continue;
+        }
+        let place = |word: &str| at + (word.as_ptr() as usize - line.as_ptr() as usize);
+        let value_bytes = place(value)..place(value) + value.len();
+        let bytes = place(words[0])..value_bytes.end;
+        let setting = PlacedSetting { name: item.to_owned(), value, bytes, value_bytes };
+        settings::judge(draft, "limits", &setting, Some(with_end(text, at, line)));
+    }
+}
+
+/// Sections of units in which processes are configured.
+const PROCESS_SECTIONS: [&str; 6] = ["Service", "Socket", "Mount", "Swap", "Slice", "Scope"];
+
+/// Judges a unit of systemd, or a drop-in of one.
+pub(super) fn judge_unit(draft: &mut Draft<'_>) {
+    let text = draft.text();
+    let mut section = String::new();
+    let mut set: Vec<(String, String, Range<usize>)> = Vec::new();
+    let mut continues = false;
+    for (at, line) in numbered_lines(text) {
+        let trimmed = line.trim();
+        let is_rest = std::mem::replace(&mut continues, trimmed.ends_with('\\'));
+        if is_rest || trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
+            continue;
+        }
+        if let Some(name) = trimmed.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+            name.clone_into(&mut section);
+            continue;
+        }
+        let Some(setting) = assignment(at, line) else {
+            unknown_line(draft, at, line);
+            continue;
+        };
+        set.push((setting.name.clone(), setting.value.to_owned(), setting.bytes.clone()));
+        let is_process = settings::is_known("unit", &setting.name) || setting.name == "CPUAffinity";
+        if is_process && !PROCESS_SECTIONS.contains(&section.as_str()) {
+            let message = format!("systemd ignores it in [{section}]: it belongs in [Service].");
+            let remark = LintRemark::new("env.systemd", LintVerdict::NoEffect, message);
+            draft.remark(setting.bytes.clone(), remark);
+        } else if setting.name == "CPUAffinity" {
+            judge_affinity(draft, &setting);
+        } else if setting.name.starts_with("X-") {
+            let remark = LintRemark::unjudged(LintVerdict::Valid, "No effect on latency.");
+            draft.remark(setting.bytes.clone(), remark);
+        } else {
+            settings::judge(draft, "unit", &setting, Some(with_end(text, at, line)));
+        }
+    }
+    judge_unit_as_a_whole(draft, &set);
+}
+
+/// CPUs by blank or comma, ranges among them; `numa` or nothing as well.
+fn judge_affinity(draft: &mut Draft<'_>, setting: &PlacedSetting<'_>) {
+    let list = setting.value.split([' ', ',', '\t']).filter(|piece| !piece.is_empty());
+    let is_list = list.clone().all(|piece| {
+        piece.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+            && kernel_cpus::parse(piece).is_ok()
+    });
+    let remark = if is_list || setting.value == "numa" {
+        let message = "Valid; the CPUs of every thread of the service. They are its own only where all else is kept off them.";
+        LintRemark::new("proc.affinity", LintVerdict::Valid, message)
+    } else {
+        let message = "Not a list of CPUs: systemd reports that it cannot parse it and ignores the line. Write 2 3, 2,3 or 2-3.";
+        LintRemark::new("proc.affinity", LintVerdict::InvalidValue, message)
+    };
+    draft.remark(setting.bytes.clone(), remark);
+}
+
+fn judge_unit_as_a_whole(draft: &mut Draft<'_>, set: &[(String, String, Range<usize>)]) {
+    let last = |name: &str| set.iter().rfind(|(known, ..)| known == name);
+    let policy = last("CPUSchedulingPolicy").map(|(_, value, _)| value.as_str());
+    let is_real_time = matches!(policy, Some("fifo" | "rr"));
+    if let Some((.., bytes)) = last("CPUSchedulingPriority").filter(|_| !is_real_time) {
+        let message = "Without CPUSchedulingPolicy=fifo or rr a priority has no effect.";
+        draft.remark(bytes.clone(), LintRemark::new("proc.policy", LintVerdict::NoEffect, message));
+    }
+    if let Some((.., bytes)) = last("CPUSchedulingPolicy")
+        .filter(|_| is_real_time && last("CPUSchedulingPriority").is_none())
+    {
+        let message = "Without CPUSchedulingPriority the priority is 1, below every interrupt thread: 80 to 95 for a control loop.";
+        draft.remark(
+            bytes.clone(),
+            LintRemark::new("proc.policy", LintVerdict::Incomplete, message),
+        );
+    }
+    if let Some((.., bytes)) = last("Nice").filter(|_| is_real_time) {
+        let message = "No effect on threads of a real-time policy.";
+        draft.remark(bytes.clone(), LintRemark::new("proc.policy", LintVerdict::NoEffect, message));
+    }
+}
+
+/// Judges a profile of TuneD.
+pub(super) fn judge_tuned(draft: &mut Draft<'_>) {
+    let text = draft.text();
+    let mut section = String::new();
+    for (at, line) in numbered_lines(text) {
+        let trimmed = line.trim();
+        if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
+            continue;
+        }
+        if let Some(name) = trimmed.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+            name.clone_into(&mut section);
+            continue;
+        }
+        let Some(mut setting) = assignment(at, line) else {
+            unknown_line(draft, at, line);
+            continue;
+        };
+        let has_variables = setting.value.contains("${");
+        match section.as_str() {
+            "bootloader" if setting.name.starts_with("cmdline") => {
+                // `+` and `-` in front add to what other profiles have.
+                let sign = usize::from(setting.value.starts_with(['+', '-']));
+                let bytes = setting.value_bytes.start + sign..setting.value_bytes.end;
+                let offsets: Vec<usize> = (bytes.start..=bytes.end).collect();
+                kernel_line::judge_inside(draft, &text[bytes], &offsets);
+            }
+            _ if has_variables => {
+                let message = "Holds a variable; it is not judged.";
+                draft.remark(setting.bytes, LintRemark::unjudged(LintVerdict::Unknown, message));
+            }
+            "sysctl" => {
+                settings::judge(draft, "sysctl", &setting, Some(with_end(text, at, line)));
+            }
+            _ => {
+                setting.name = format!("{section}.{}", setting.name);
+                settings::judge(draft, "tuned", &setting, None);
+            }
+        }
+    }
+}
+
+/// One `KEY=="value"` of a rule of udev.
+struct UdevPart<'t> {
+    key: &'t str,
+    operator: &'static str,
+    value: &'t str,
+    bytes: Range<usize>,
+    value_bytes: Range<usize>,
+}
+
+/// The parts of a rule; `None` where it is not understood.
+fn udev_parts(at: usize, line: &str) -> Option<Vec<UdevPart<'_>>> {
+    let mut parts = Vec::new();
+    let mut from = 0;
+    loop {
+        from += line[from..].len() - line[from..].trim_start_matches([' ', '\t', ',']).len();
+        if line[from..].trim().is_empty() {
+            return Some(parts);
+        }
+        let key_end = from + line[from..].find(['=', '!', '+', '-', ':', ' '])?;
+        let rest = line[key_end..].trim_start();
+        let operator =
+            ["==", "!=", "+=", "-=", ":=", "="].into_iter().find(|o| rest.starts_with(o))?;
+        let opened = line.len() - rest.len() + operator.len();
+        let quote = opened
+            + line[opened..]
+                .find('"')
+                .filter(|at| line[opened..][..*at].trim_matches([' ', 'e', 'i']).is_empty())?;
+        let end = quote + 1 + line[quote + 1..].find('"')?;
+        parts.push(UdevPart {
+            key: &line[from..key_end],
+            operator,
+            value: &line[quote + 1..end],
+            bytes: at + from..at + end + 1,
+            value_bytes: at + quote + 1..at + end,
+        });
+        from = end + 1;
+    }
+}
+
+/// Judges rules of udev.
+pub(super) fn judge_udev(draft: &mut Draft<'_>) {
+    for (at, line) in numbered_lines(draft.text()) {
+        if line.trim().is_empty() || line.trim_start().starts_with('#') {
+            continue;
+        }
+        let Some(parts) = udev_parts(at, line) else {
+            draft.refuse_correction("a rule is not understood");
+            unknown_line(draft, at, line);
+            continue;
+        };
+        let assigns = parts.iter().any(|part| !matches!(part.operator, "==" | "!="));
+        for part in parts {
+            let attribute = part.key.strip_prefix("ATTR{").and_then(|key| key.strip_suffix('}'));
+            let is_match = matches!(part.operator, "==" | "!=");
+            match attribute {
+                Some(name) if is_match && !assigns && settings::is_known("udev", name) => {
+                    let message =
+                        "Two signs compare: the rule sets nothing. One sign sets the attribute.";
+                    let remark = LintRemark::new("env.systemd", LintVerdict::NoEffect, message);
+                    draft.remark(part.bytes, remark);
+                }
+                Some(name) if !is_match => {
+                    let setting = PlacedSetting {
+                        name: name.to_owned(),
+                        value: part.value,
+                        bytes: part.bytes,
+                        value_bytes: part.value_bytes,
+                    };
+                    settings::judge(draft, "udev", &setting, None);
+                }
+                _ if is_match
+                    || matches!(part.key, "MODE" | "GROUP" | "OWNER" | "SYMLINK" | "TAG") =>
+                {
+                    let message = "No effect on latency.";
+                    draft.remark(part.bytes, LintRemark::unjudged(LintVerdict::Valid, message));
+                }
+                _ => {
+                    let message = "A known key of udev. Its effect on latency is not judged.";
+                    draft.remark(part.bytes, LintRemark::unjudged(LintVerdict::Known, message));
+                }
+            }
+        }
+    }
+}

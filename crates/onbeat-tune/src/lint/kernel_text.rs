@@ -1,0 +1,390 @@
+//! Where kernel command lines stand in the files that hold them.
+//!
+//! | file | where |
+//! |---|---|
+//! | `/proc/cmdline`, `cmdline.txt` | the first line |
+//! | `/etc/kernel/cmdline` | all lines as one |
+//! | `/etc/default/grub`, Yocto, `CONFIG_CMDLINE`, U-Boot | the values of certain variables |
+//! | `extlinux.conf` | each line `APPEND`, for itself |
+//! | entries of systemd-boot | the lines `options`, as one |
+//! | `grub.cfg` | each line `linux`, for itself |
+//! | NixOS | the quoted words of `boot.kernelParams = [ ... ]` |
+//!
+//! Only what is found here is judged and replaced; every other byte stays.
+
+use std::ops::Range;
+
+use super::LintSubject;
+
+/// A stretch of a command line.
+#[derive(Clone, Debug)]
+pub(super) struct LineStretch {
+    pub(super) bytes: Range<usize>,
+    /// What goes where all words of it go: a word of NixOS with its quotes.
+    pub(super) whole: Range<usize>,
+}
+
+impl LineStretch {
+    fn plain(bytes: Range<usize>) -> Self {
+        Self { whole: bytes.clone(), bytes }
+    }
+}
+
+/// Where a parameter may be added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum AddedAt {
+    /// As a word behind this byte.
+    Word(usize),
+    /// As a quoted word behind this byte.
+    QuotedWord(usize),
+    /// Nowhere: it is not known where.
+    Nowhere,
+}
+
+/// What one boot of a kernel gets.
+#[derive(Clone, Debug)]
+pub(super) struct KernelLine {
+    pub(super) stretches: Vec<LineStretch>,
+    pub(super) added_at: AddedAt,
+}
+
+/// All lines of a text.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KernelText {
+    pub(super) lines: Vec<KernelLine>,
+    /// Values without quotes: they get some where a word is added.
+    pub(super) unquoted: Vec<Range<usize>>,
+    /// Lines of the file that are read by nobody.
+    pub(super) unread: Vec<Range<usize>>,
+    /// Other lines of the file, which are not judged.
+    pub(super) others: usize,
+    /// Why nothing is corrected.
+    pub(super) refusal: Option<String>,
+}
+
+/// Finds the lines of a text of this subject.
+pub(super) fn lines_of(text: &str, subject: LintSubject) -> KernelText {
+    match subject {
+        LintSubject::GrubFile => assigned(text, is_grub_variable, Joined::AllTogether),
+        LintSubject::BuildVariables => assigned(text, is_build_variable, Joined::EachAlone),
+        LintSubject::Extlinux => after_keyword(text, &["append"], Joined::EachAlone),
+        LintSubject::SystemdBootEntry => after_keyword(text, &["options"], Joined::AllTogether),
+        LintSubject::GrubMenu => grub_menu(text),
+        LintSubject::NixOptions => nix_words(text),
+        LintSubject::KernelLines => joined_lines(text),
+        _ => first_line(text),
+    }
+}
+
+/// Whether several places of a file make one command line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Joined {
+    AllTogether,
+    EachAlone,
+}
+
+/// Each line with the byte at which it begins, without its end.
+pub(super) fn numbered_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut start = 0;
+    text.split_inclusive('\n').map(move |line| {
+        let at = start;
+        start += line.len();
+        (at, line.trim_end_matches(['\n', '\r']))
+    })
+}
+
+fn trimmed(at: usize, line: &str) -> Range<usize> {
+    let start = at + line.len() - line.trim_start().len();
+    start..start + line.trim().len()
+}
+
+fn line_of(bytes: Range<usize>) -> KernelLine {
+    let added_at = AddedAt::Word(bytes.end);
+    KernelLine { stretches: vec![LineStretch::plain(bytes)], added_at }
+}
+
+/// A command line is one line: the firmware of a Raspberry Pi reads no other.
+fn first_line(text: &str) -> KernelText {
+    let mut found = KernelText::default();
+    for (at, line) in numbered_lines(text) {
+        let bytes = trimmed(at, line);
+        if bytes.is_empty() || line.trim_start().starts_with('#') {
+            continue;
+        }
+        match found.lines.is_empty() {
+            true => found.lines.push(line_of(bytes)),
+            false => found.unread.push(bytes),
+        }
+    }
+    if !found.unread.is_empty() {
+        let why = "a kernel command line is one line and this text has several; which of them is meant is not known";
+        found.refusal = Some(why.to_owned());
+    }
+    found
+}
+
+fn joined_lines(text: &str) -> KernelText {
+    let lines = numbered_lines(text).map(|(at, line)| trimmed(at, line));
+    let is_read = |bytes: &Range<usize>| !bytes.is_empty() && !text[bytes.clone()].starts_with('#');
+    let stretches: Vec<_> = lines.filter(is_read).map(LineStretch::plain).collect();
+    let added_at = stretches.last().map_or(AddedAt::Nowhere, |last| AddedAt::Word(last.bytes.end));
+    KernelText { lines: vec![KernelLine { stretches, added_at }], ..KernelText::default() }
+}
+
+/// Lines that begin with a keyword, as in `extlinux.conf` and the entries of systemd-boot.
+fn after_keyword(text: &str, keywords: &[&str], joined: Joined) -> KernelText {
+    let mut found = KernelText::default();
+    for (at, line) in numbered_lines(text) {
+        let word = line.split_whitespace().next().unwrap_or_default();
+        if !keywords.iter().any(|keyword| word.eq_ignore_ascii_case(keyword)) {
+            continue;
+        }
+        let after = at + line.find(word).unwrap_or(0) + word.len();
+        let bytes = trimmed(after, &text[after..at + line.len()]);
+        match found.lines.last_mut().filter(|_| joined == Joined::AllTogether) {
+            Some(line) => {
+                line.added_at = AddedAt::Word(bytes.end);
+                line.stretches.push(LineStretch::plain(bytes));
+            }
+            None => found.lines.push(line_of(bytes)),
+        }
+    }
+    found
+}
+
+/// The words behind the kernel's name. The file is generated, so that it is not corrected.
+fn grub_menu(text: &str) -> KernelText {
+    let why = "grub.cfg is generated: change /etc/default/grub and run update-grub";
+    let mut found = KernelText { refusal: Some(why.to_owned()), ..KernelText::default() };
+    for (at, line) in numbered_lines(text) {
+        let mut words = line.split_whitespace();
+        if !matches!(words.next(), Some("linux" | "linuxefi" | "linux16")) {
+            continue;
+        }
+        let Some(kernel) = words.next() else { continue };
+        let after = at + line.find(kernel).unwrap_or(0) + kernel.len();
+        found.lines.push(line_of(trimmed(after, &text[after..at + line.len()])));
+    }
+    found
+}
+
+fn is_grub_variable(name: &str) -> bool {
+    name.starts_with("GRUB_CMDLINE_LINUX")
+}
+
+/// Variables of Yocto, of the kernel's configuration, and of U-Boot.
+pub(super) fn is_build_variable(name: &str) -> bool {
+    let name = name.split([':', '[']).next().unwrap_or(name);
+    let name = ["_append", "_prepend", "_remove"]
+        .iter()
+        .find_map(|suffix| name.strip_suffix(suffix))
+        .unwrap_or(name);
+    matches!(
+        name,
+        "APPEND"
+            | "CMDLINE"
+            | "CONFIG_CMDLINE"
+            | "KERNEL_CMDLINE"
+            | "KERNEL_BOOTARGS"
+            | "UBOOT_EXTLINUX_KERNEL_ARGS"
+            | "OSTREE_KERNEL_ARGS"
+            | "QB_KERNEL_CMDLINE_APPEND"
+            | "SYSLINUX_DEFAULT_CONSOLE"
+            | "bootargs"
+            | "extraargs"
+    )
+}
+
+/// An assignment: its name, and where the value begins.
+pub(super) fn assignment(line: &str) -> Option<(&str, usize)> {
+    let start = line.len() - line.trim_start().len();
+    let rest = &line[start..];
+    let rest = ["export ", "setenv ", "set "].iter().find_map(|word| rest.strip_prefix(word));
+    let rest = rest.unwrap_or(&line[start..]).trim_start();
+    let at = line.len() - rest.len();
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "_:-[]".contains(c);
+    let length = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+    let name = rest[..length].trim_end_matches(':');
+    let after = &rest[name.len()..];
+    let is_begun = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let operator = ["??=", "?=", "+=", ".=", "=.", "=+", ":=", "="]
+        .iter()
+        .find(|operator| after.trim_start().starts_with(**operator));
+    match operator {
+        Some(operator) if is_begun => {
+            let blanks = after.len() - after.trim_start().len();
+            let value = at + name.len() + blanks + operator.len();
+            Some((name, value + line[value..].len() - line[value..].trim_start().len()))
+        }
+        // `setenv bootargs ...` has no operator.
+        None if name == "bootargs" && line.trim_start().starts_with("setenv ") => {
+            let value = at + name.len();
+            Some((name, value + line[value..].len() - line[value..].trim_start().len()))
+        }
+        _ => None,
+    }
+}
+
+/// The values of variables, without their quotes.
+fn assigned(text: &str, is_meant: fn(&str) -> bool, joined: Joined) -> KernelText {
+    let mut found = KernelText::default();
+    let mut until = 0;
+    for (at, line) in numbered_lines(text) {
+        if at < until || line.trim().is_empty() || line.trim_start().starts_with('#') {
+            continue;
+        }
+        let Some((name, value_at)) = assignment(line) else {
+            found.others += 1;
+            continue;
+        };
+        if !is_meant(name) {
+            found.others += usize::from(joined == Joined::EachAlone);
+            continue;
+        }
+        let from = at + value_at;
+        let (bytes, is_quoted) = value_of(text, from, at + line.len());
+        until = bytes.end;
+        let value = &text[bytes.clone()];
+        if let Some(why) = not_understood(value, is_quoted) {
+            found.refusal.get_or_insert(why);
+        }
+        if !is_quoted && !value.is_empty() {
+            found.unquoted.push(bytes.clone());
+        }
+        match found.lines.last_mut().filter(|_| joined == Joined::AllTogether) {
+            Some(line) => {
+                if !bytes.is_empty() || matches!(line.added_at, AddedAt::Nowhere) {
+                    line.added_at = AddedAt::Word(bytes.end);
+                }
+                line.stretches.push(LineStretch::plain(bytes));
+            }
+            None => found.lines.push(line_of(bytes)),
+        }
+    }
+    found
+}
+
+/// The value that begins at a byte: in quotes perhaps on several lines, else up to a blank.
+fn value_of(text: &str, from: usize, line_end: usize) -> (Range<usize>, bool) {
+    let rest = &text[from..];
+    let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''));
+    let Some(quote) = quote else {
+        let value = &text[from..line_end];
+        let end = value.find(char::is_whitespace).unwrap_or(value.len());
+        // `setenv bootargs a b c` has no quotes and no comment.
+        let end = if text[..from].ends_with("bootargs ") { value.trim_end().len() } else { end };
+        return (from..from + end, false);
+    };
+
+    let mut is_escaped = false;
+    for (at, c) in rest[1..].char_indices() {
+        match c {
+            _ if is_escaped => is_escaped = false,
+            '\\' if quote == '"' => is_escaped = true,
+            _ if c == quote => return (from + 1..from + 1 + at, true),
+            _ => {}
+        }
+    }
+    // A quote that stays open: nothing is known of the rest.
+    (from + 1..from + 1, true)
+}
+
+/// What makes a value of a shell more than its words.
+fn not_understood(value: &str, is_quoted: bool) -> Option<String> {
+    let computed = ["$(", "`"].iter().find(|sign| value.contains(**sign));
+    match computed {
+        Some(sign) => Some(format!("a value is computed by a shell ({sign}...)")),
+        None if value.replace("\\\n", "").contains('\\') => {
+            Some("a value has characters behind a backslash".to_owned())
+        }
+        None if !is_quoted && value.contains(['"', '\'']) => {
+            Some("a value has quotes in its middle".to_owned())
+        }
+        None => None,
+    }
+}
+
+/// The words between the brackets of `boot.kernelParams`.
+fn nix_words(text: &str) -> KernelText {
+    let mut found = KernelText::default();
+    let mut line = KernelLine { stretches: Vec::new(), added_at: AddedAt::Nowhere };
+    let mut outside = 0..0;
+    while let Some((open, close)) = next_brackets(text, outside.end, &mut found.refusal) {
+        found.others += other_lines(&text[outside.end..open]);
+        for (start, end) in quoted(&text[open..close]) {
+            let whole = open + start..open + end;
+            let bytes = whole.start + 1..whole.end - 1;
+            if text[bytes.clone()].contains(['$', '\\']) {
+                let why = "a word is computed by Nix (${...} or a backslash)";
+                found.refusal.get_or_insert_with(|| why.to_owned());
+            }
+            line.added_at = AddedAt::QuotedWord(whole.end);
+            line.stretches.push(LineStretch { bytes, whole });
+        }
+        outside = 0..close + 1;
+    }
+    found.others += other_lines(&text[outside.end..]);
+    found.lines.push(line);
+    found
+}
+
+/// Lines with more than what ends the list or names it.
+fn other_lines(text: &str) -> usize {
+    let is_other = |line: &&str| {
+        let line = line.trim();
+        let is_name = line.contains("kernelParams");
+        !(is_name
+            || line.starts_with('#')
+            || line.trim_matches([']', ';', '{', '}', ' ']).is_empty())
+    };
+    text.lines().filter(is_other).count()
+}
+
+fn next_brackets(text: &str, from: usize, refusal: &mut Option<String>) -> Option<(usize, usize)> {
+    let name = from + text[from..].find("kernelParams")?;
+    let open = name + text[name..].find('[')?;
+    let between = text[name + "kernelParams".len()..open].trim();
+    if between != "=" {
+        let why = format!("boot.kernelParams is more than a list (\"{between}\" stands before it)");
+        refusal.get_or_insert(why);
+    }
+    let length = closing_bracket(&text[open..])?;
+    Some((open, open + length))
+}
+
+/// Where the list ends, outside of quotes and comments.
+fn closing_bracket(text: &str) -> Option<usize> {
+    let mut in_quotes = false;
+    let mut in_comment = false;
+    for (at, c) in text.char_indices() {
+        match c {
+            '\n' => in_comment = false,
+            _ if in_comment => {}
+            '"' => in_quotes = !in_quotes,
+            '#' if !in_quotes => in_comment = true,
+            ']' if !in_quotes => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Quoted words with their quotes, outside of comments.
+fn quoted(text: &str) -> Vec<(usize, usize)> {
+    let mut words = Vec::new();
+    let mut opened = None;
+    let mut in_comment = false;
+    for (at, c) in text.char_indices() {
+        match (c, opened) {
+            ('\n', None) => in_comment = false,
+            ('#', None) => in_comment = true,
+            ('"', None) if !in_comment => opened = Some(at),
+            ('"', Some(start)) => {
+                words.push((start, at + 1));
+                opened = None;
+            }
+            _ => {}
+        }
+    }
+    words
+}

@@ -1,0 +1,190 @@
+//! The settings outside of kernel command lines that are judged, `settings.toml`.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::correction::{Draft, LintRemark};
+use super::finding::LintVerdict;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SettingEntry {
+    table: String,
+    name: String,
+    #[serde(default)]
+    values: Vec<String>,
+    #[serde(default)]
+    below: Option<i64>,
+    #[serde(default)]
+    above: Option<i64>,
+    #[serde(default = "valid")]
+    verdict: LintVerdict,
+    id: String,
+    says: String,
+    #[serde(default)]
+    instead: Option<String>,
+    #[serde(default)]
+    better: Option<String>,
+}
+
+const fn valid() -> LintVerdict {
+    LintVerdict::Valid
+}
+
+impl SettingEntry {
+    fn is_about(&self, value: &str) -> bool {
+        let is = |known: &String| match known.strip_suffix('*') {
+            Some(start) => value.starts_with(start),
+            None => known == value,
+        };
+        let number = || value.split(':').next().and_then(|number| number.parse::<i64>().ok());
+        (self.values.is_empty() || self.values.iter().any(is))
+            && self.below.is_none_or(|limit| number().is_some_and(|number| number < limit))
+            && self.above.is_none_or(|limit| number().is_some_and(|number| number > limit))
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SettingNames {
+    table: String,
+    names: Vec<String>,
+}
+
+impl SettingNames {
+    fn has(&self, table: &str, name: &str) -> bool {
+        let is = |known: &String| {
+            known == "*"
+                || known == name
+                || (known.ends_with(['.', '_']) && name.starts_with(known))
+        };
+        self.table == table && self.names.iter().any(is)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SettingDictionary {
+    setting: Vec<SettingEntry>,
+    plain: Vec<SettingNames>,
+    known: Vec<SettingNames>,
+}
+
+static DICTIONARY: LazyLock<SettingDictionary> = LazyLock::new(|| {
+    // The text is part of the program, and a test reads it: it cannot be wrong in one that was
+    // tested.
+    #[allow(clippy::expect_used)]
+    toml::from_str(include_str!("settings.toml")).expect("the dictionary is valid")
+});
+
+/// One setting and where it stands.
+#[derive(Clone, Debug)]
+pub(super) struct PlacedSetting<'t> {
+    /// As the dictionary names it.
+    pub(super) name: String,
+    pub(super) value: &'t str,
+    /// The setting as written.
+    pub(super) bytes: Range<usize>,
+    pub(super) value_bytes: Range<usize>,
+}
+
+/// Whether an entry or a list of names has a setting.
+pub(super) fn is_known(table: &str, name: &str) -> bool {
+    DICTIONARY.setting.iter().any(|entry| entry.table == table && entry.name == name)
+}
+
+fn entry(table: &str, name: &str, value: &str) -> Option<&'static SettingEntry> {
+    let is =
+        |entry: &&SettingEntry| entry.table == table && entry.name == name && entry.is_about(value);
+    DICTIONARY.setting.iter().find(is)
+}
+
+/// What is said of a setting.
+pub(super) fn remark(table: &str, name: &str, value: &str) -> LintRemark {
+    if let Some(entry) = entry(table, name, value) {
+        let mut remark = LintRemark::new(&entry.id, entry.verdict, &entry.says);
+        remark.instead = entry.instead.clone().or_else(|| entry.better.clone());
+        return remark;
+    }
+    if let Some(entry) = DICTIONARY.setting.iter().find(|e| e.table == table && e.name == name) {
+        let message =
+            format!("\"{value}\" is not a value that is known for {name}; it is not judged.");
+        return LintRemark {
+            id: Some(entry.id.clone()),
+            ..LintRemark::unjudged(LintVerdict::Unknown, message)
+        };
+    }
+    if DICTIONARY.plain.iter().any(|names| names.has(table, name)) {
+        return LintRemark::unjudged(LintVerdict::Valid, "No effect on latency.");
+    }
+    if DICTIONARY.known.iter().any(|names| names.has(table, name)) {
+        let message = "A known setting. Its effect on latency is not judged.";
+        return LintRemark::unjudged(LintVerdict::Known, message);
+    }
+    match similar(table, name) {
+        Some(similar) => {
+            let message = format!("No such setting is known; {similar} is.");
+            LintRemark::new("kern.cmdline_known", LintVerdict::Misspelt, message)
+        }
+        None => {
+            LintRemark::unjudged(LintVerdict::Unknown, "Not in the dictionary; it is not judged.")
+        }
+    }
+}
+
+/// The name of a judged setting that differs by a letter or two.
+fn similar(table: &str, name: &str) -> Option<&'static str> {
+    let most = if name.len() < 6 { 1 } else { 2 };
+    let names = DICTIONARY.setting.iter().filter(|entry| entry.table == table);
+    let distance = |known: &str| strsim::damerau_levenshtein(known, name);
+    let nearest = names.map(|entry| entry.name.as_str()).min_by_key(|known| distance(known))?;
+    (distance(nearest) <= most).then_some(nearest)
+}
+
+/// Judges a setting and replaces its value, or removes `line` with it.
+pub(super) fn judge(
+    draft: &mut Draft<'_>,
+    table: &str,
+    setting: &PlacedSetting<'_>,
+    line: Option<Range<usize>>,
+) {
+    let PlacedSetting { name, value, bytes, value_bytes } = setting;
+    let mut remark = remark(table, name, value);
+    let replacement = entry(table, name, value).and_then(|entry| entry.instead.as_deref());
+    match (replacement, line) {
+        (Some(""), Some(line)) => draft.replace(line, ""),
+        (Some(""), None) | (None, _) => {}
+        (Some(instead), _) => draft.replace(value_bytes.clone(), instead),
+    }
+    let whole = &draft.text()[bytes.clone()];
+    if let Some(instead) = remark.instead.take() {
+        let start = value_bytes.start.saturating_sub(bytes.start);
+        let end = value_bytes.end.saturating_sub(bytes.start);
+        remark.instead = Some(match instead.as_str() {
+            "" => instead,
+            _ => format!("{}{instead}{}", &whole[..start], &whole[end..]),
+        });
+    }
+    draft.remark(bytes.clone(), remark);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::catalogue;
+
+    #[test]
+    fn every_entry_belongs_to_a_record_and_a_correction_is_valid() {
+        for entry in &DICTIONARY.setting {
+            assert!(catalogue().get(&entry.id).is_some(), "{}: {}", entry.name, entry.id);
+            assert!(entry.says.ends_with('.'), "{}", entry.name);
+            let Some(instead) = entry.instead.as_ref().filter(|instead| !instead.is_empty()) else {
+                continue;
+            };
+            let verdict = remark(&entry.table, &entry.name, instead).verdict;
+            assert_eq!(verdict, LintVerdict::Valid, "{} = {instead}", entry.name);
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! What a text is.
+
+use super::dictionary::dictionary;
+use super::kernel_text::{assignment, is_build_variable};
+use super::{LintError, containers, qemu_command};
+
+/// What a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LintSubject {
+    /// A kernel command line on one line: `/proc/cmdline`, `cmdline.txt` of a Raspberry Pi.
+    KernelLine,
+    /// A kernel command line on several lines: `/etc/kernel/cmdline`, `/etc/cmdline.d`.
+    KernelLines,
+    /// `/etc/default/grub`, or a file of `/etc/default/grub.d`.
+    GrubFile,
+    /// `grub.cfg`, which is generated.
+    GrubMenu,
+    /// `extlinux.conf`.
+    Extlinux,
+    /// An entry of systemd-boot.
+    SystemdBootEntry,
+    /// Options of NixOS with `boot.kernelParams`.
+    NixOptions,
+    /// Variables of Yocto, of the kernel's configuration or of U-Boot that hold a command line.
+    BuildVariables,
+    /// A file of `sysctl.d`.
+    Sysctl,
+    /// A file of `limits.d`.
+    Limits,
+    /// A unit of systemd, or a drop-in of one.
+    SystemdUnit,
+    /// A command that starts a container: `docker run`, `podman run`.
+    ContainerCommand,
+    /// A compose file.
+    ComposeFile,
+    /// A pod of Kubernetes, or what makes pods.
+    KubernetesPod,
+    /// A profile of TuneD.
+    TunedProfile,
+    /// Rules of udev.
+    UdevRules,
+    /// A shell script with a command that starts QEMU.
+    QemuScript,
+    /// Arguments of QEMU alone: on any number of lines, or separated by NUL as in
+    /// `/proc/PID/cmdline`.
+    QemuArguments,
+    /// A domain definition of libvirt.
+    LibvirtXml,
+}
+
+impl LintSubject {
+    /// Returns what a text is, by its contents and, where these leave it open, by the name of its
+    /// file.
+    ///
+    /// # Errors
+    /// [`LintError::NotRecognised`] with the first words, [`LintError::Empty`].
+    ///
+    /// ```
+    /// use onbeat_tune::lint::LintSubject;
+    ///
+    /// let unit = "[Service]\nCPUSchedulingPolicy=fifo\n";
+    /// assert_eq!(LintSubject::recognise(unit, None)?, LintSubject::SystemdUnit);
+    /// assert!(LintSubject::recognise("Dear reader, hello.", None).is_err());
+    /// # Ok::<(), onbeat_tune::lint::LintError>(())
+    /// ```
+    pub fn recognise(text: &str, file: Option<&str>) -> Result<Self, LintError> {
+        if contents(text).next().is_none() {
+            return Err(LintError::Empty);
+        }
+        let file = file.unwrap_or_default();
+        let by_name = by_name(file);
+        by_name.or_else(|| by_contents(text)).ok_or_else(|| {
+            let begins: Vec<&str> = text.split_whitespace().take(6).collect();
+            let begins: String = begins.join(" ").chars().take(60).collect();
+            LintError::NotRecognised { begins }
+        })
+    }
+
+    /// Returns the subject in words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::KernelLine => "a kernel command line",
+            Self::KernelLines => "the lines of a kernel command line",
+            Self::GrubFile => "a file of /etc/default/grub",
+            Self::GrubMenu => "a generated grub.cfg",
+            Self::Extlinux => "an extlinux.conf",
+            Self::SystemdBootEntry => "an entry of systemd-boot",
+            Self::NixOptions => "options of NixOS",
+            Self::BuildVariables => "variables with a kernel command line",
+            Self::Sysctl => "a file of sysctl.d",
+            Self::Limits => "a file of limits.d",
+            Self::SystemdUnit => "a systemd unit",
+            Self::ContainerCommand => "a command that starts a container",
+            Self::ComposeFile => "a compose file",
+            Self::KubernetesPod => "a pod of Kubernetes",
+            Self::TunedProfile => "a profile of TuneD",
+            Self::UdevRules => "rules of udev",
+            Self::QemuScript => "a script that starts QEMU",
+            Self::QemuArguments => "arguments of QEMU",
+            Self::LibvirtXml => "a domain of libvirt",
+        }
+    }
+}
+
+/// Names that leave no doubt.
+fn by_name(file: &str) -> Option<LintSubject> {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    match name {
+        "cmdline" if file.ends_with("/etc/kernel/cmdline") => Some(LintSubject::KernelLines),
+        "cmdline" if file == "/proc/cmdline" => Some(LintSubject::KernelLine),
+        "cmdline.txt" => Some(LintSubject::KernelLine),
+        _ if file.contains("/cmdline.d/") => Some(LintSubject::KernelLines),
+        "tuned.conf" => Some(LintSubject::TunedProfile),
+        _ => None,
+    }
+}
+
+/// Lines that are neither empty nor a comment.
+fn contents(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']))
+}
+
+fn has_keyword(text: &str, keyword: &str) -> bool {
+    contents(text).any(|line| {
+        line.split_whitespace().next().is_some_and(|word| word.eq_ignore_ascii_case(keyword))
+    })
+}
+
+fn by_contents(text: &str) -> Option<LintSubject> {
+    let start = text.trim_start();
+    if text.contains('\0') || start.starts_with('-') && !start.starts_with("---") {
+        return Some(LintSubject::QemuArguments);
+    }
+    if start.starts_with('<') {
+        return Some(LintSubject::LibvirtXml);
+    }
+    if contents(text)
+        .any(|line| line.trim_start_matches("export ").starts_with("GRUB_CMDLINE_LINUX"))
+    {
+        return Some(LintSubject::GrubFile);
+    }
+    by_shape(text).or_else(|| by_command(text)).or_else(|| by_lines(text))
+}
+
+/// What has sections, keys or keywords.
+fn by_shape(text: &str) -> Option<LintSubject> {
+    let first = contents(text).next()?;
+    if let Some(section) = first.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+        let is_unit = [
+            "Unit", "Service", "Install", "Slice", "Socket", "Timer", "Mount", "Swap", "Scope",
+            "Manager",
+        ];
+        let is_tuned = [
+            "main",
+            "sysctl",
+            "sysfs",
+            "bootloader",
+            "cpu",
+            "vm",
+            "variables",
+            "scheduler",
+            "irqbalance",
+        ];
+        return match section {
+            _ if is_unit.contains(&section) => Some(LintSubject::SystemdUnit),
+            _ if is_tuned.contains(&section) => Some(LintSubject::TunedProfile),
+            _ => None,
+        };
+    }
+    if has_keyword(text, "menuentry") {
+        return Some(LintSubject::GrubMenu);
+    }
+    if has_keyword(text, "label") && has_keyword(text, "append") {
+        return Some(LintSubject::Extlinux);
+    }
+    if has_keyword(text, "options") && (has_keyword(text, "linux") || has_keyword(text, "title")) {
+        return Some(LintSubject::SystemdBootEntry);
+    }
+    if text.contains("kernelParams") && text.contains('[') {
+        return Some(LintSubject::NixOptions);
+    }
+    if contents(text).any(|line| assignment(line).is_some_and(|(name, _)| is_build_variable(name)))
+    {
+        return Some(LintSubject::BuildVariables);
+    }
+    let has_key = |key: &str| {
+        text.lines().any(|line| line.trim_end() == key || line.starts_with(&format!("{key} ")))
+    };
+    if has_key("apiVersion:") && has_key("kind:") {
+        return Some(LintSubject::KubernetesPod);
+    }
+    has_key("services:").then_some(LintSubject::ComposeFile)
+}
+
+fn by_command(text: &str) -> Option<LintSubject> {
+    if containers::is_run_command(text) {
+        return Some(LintSubject::ContainerCommand);
+    }
+    qemu_command::find(text).is_some().then_some(LintSubject::QemuScript)
+}
+
+/// What is the same on every line.
+fn by_lines(text: &str) -> Option<LintSubject> {
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let is_limit = |line: &str| {
+        let words = words(line.split('#').next().unwrap_or(line));
+        words.len() == 4 && matches!(words[1].as_str(), "soft" | "hard" | "-")
+    };
+    let is_rule = |line: &str| {
+        [
+            "ACTION",
+            "KERNEL",
+            "SUBSYSTEM",
+            "ATTR",
+            "DRIVER",
+            "ENV{",
+            "LABEL=",
+            "GOTO=",
+            "IMPORT{",
+            "TEST",
+            "PROGRAM",
+            "TAG",
+        ]
+        .iter()
+        .any(|key| line.starts_with(key))
+            && line.contains("=\"")
+    };
+    let is_sysctl = |line: &str| {
+        let Some((name, value)) = line.split_once('=') else { return false };
+        let name = name.trim().trim_start_matches('-');
+        let first = name.split(['.', '/']).next().unwrap_or(name);
+        let is_name =
+            matches!(first, "kernel" | "vm" | "net" | "fs" | "dev" | "user" | "abi" | "debug");
+        is_name && name.len() > first.len() && !name.contains(' ') && !value.contains('=')
+    };
+    let mut lines = contents(text).peekable();
+    lines.peek()?;
+    let lines: Vec<&str> = lines.collect();
+    let most =
+        |is: &dyn Fn(&str) -> bool| lines.iter().filter(|line| is(line)).count() * 2 > lines.len();
+    if most(&is_limit) {
+        return Some(LintSubject::Limits);
+    }
+    if most(&is_rule) {
+        return Some(LintSubject::UdevRules);
+    }
+    if most(&is_sysctl) {
+        return Some(LintSubject::Sysctl);
+    }
+    is_kernel_line(lines[0]).then_some(LintSubject::KernelLine)
+}
+
+/// Whether half of the words of a line are names that a kernel has, or nearly.
+fn is_kernel_line(line: &str) -> bool {
+    let is_parameter = |word: &&str| {
+        let name = word.split('=').next().unwrap_or(word).replace('-', "_");
+        let dictionary = dictionary();
+        dictionary.is_known(&name)
+            || dictionary.meant_by(&name).is_some()
+            || (name.len() > 4 && dictionary.similar(&name).is_some())
+            || (name.contains('.') && word.contains('='))
+    };
+    let words: Vec<&str> = line.split_whitespace().collect();
+    words.iter().filter(|word| is_parameter(word)).count() * 2 >= words.len().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_file_is_recognised_by_what_is_in_it() {
+        let cases = [
+            ("root=/dev/sda1 rw quiet", LintSubject::KernelLine),
+            ("GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX=\"quiet\"\n", LintSubject::GrubFile),
+            ("menuentry 'a' {\n linux /vmlinuz quiet\n}\n", LintSubject::GrubMenu),
+            ("LABEL a\n  LINUX /Image\n  APPEND quiet\n", LintSubject::Extlinux),
+            ("title a\nlinux /vmlinuz\noptions quiet\n", LintSubject::SystemdBootEntry),
+            ("{\n  boot.kernelParams = [ \"quiet\" ];\n}\n", LintSubject::NixOptions),
+            ("APPEND:append = \" quiet\"\n", LintSubject::BuildVariables),
+            ("CONFIG_SMP=y\nCONFIG_CMDLINE=\"quiet\"\n", LintSubject::BuildVariables),
+            ("setenv bootargs root=/dev/mmcblk0p2 quiet\n", LintSubject::BuildVariables),
+            ("# a\nkernel.printk = 3 4 1 3\n", LintSubject::Sysctl),
+            ("robot - rtprio 95\n", LintSubject::Limits),
+            ("[Unit]\nDescription=a\n", LintSubject::SystemdUnit),
+            ("sudo docker run -it image\n", LintSubject::ContainerCommand),
+            ("services:\n  a:\n    image: b\n", LintSubject::ComposeFile),
+            ("apiVersion: v1\nkind: Pod\n", LintSubject::KubernetesPod),
+            ("[main]\ninclude=realtime\n", LintSubject::TunedProfile),
+            ("SUBSYSTEM==\"usb\", ATTR{power/control}=\"on\"\n", LintSubject::UdevRules),
+            ("#!/bin/sh\nqemu-system-x86_64 -m 1G\n", LintSubject::QemuScript),
+            ("-m 1G\n", LintSubject::QemuArguments),
+            ("<domain/>", LintSubject::LibvirtXml),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(LintSubject::recognise(text, None), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_clear_is_refused_with_its_first_words() {
+        for text in
+            ["Dear reader, this is a letter.\n", "#!/bin/sh\necho hello world\n", "{\"a\": 1}\n"]
+        {
+            let error = LintSubject::recognise(text, None).expect_err(text).to_string();
+            assert!(error.contains("it is not clear what the text is"), "{error}");
+        }
+    }
+}

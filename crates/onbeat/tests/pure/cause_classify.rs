@@ -1,0 +1,490 @@
+//! Each cause is found from the events that show it.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use crate::cause_world::{
+    LOOP, TICK, TIMER, World, dd, idle, looper, main_of, none, thread, us, us_of,
+};
+use onbeat::cause::event::{KernelEvent, Label, ThreadState, Vector};
+use onbeat::cause::kind::CauseKind as Kind;
+use onbeat::cause::{SpikeFacts, stalls};
+
+#[test]
+fn a_cpu_that_slept_woke_up_late() {
+    let mut world = World::asleep_beside(idle());
+    world
+        .on(1, 103, 0, KernelEvent::IdleEntry { state: 2 })
+        .timer_interrupt(1180, 5)
+        .loop_runs(1187, idle());
+    let explanation = world.explained();
+    assert_eq!(main_of(&explanation), (Kind::LateIdleExit, none()));
+    assert_eq!((explanation.lateness_ns, us_of(&explanation, Kind::LateIdleExit)), (189_000, 180));
+    assert!(explanation.main().unwrap().evidence.contains("idle state 2"));
+    assert_eq!(us_of(&explanation, Kind::WakeUpPath), 9);
+}
+
+#[test]
+fn a_system_call_with_interrupts_off_delayed_the_timer() {
+    let mut world = World::asleep_beside(dd());
+    world.on(1, 150, 7, KernelEvent::SyscallEnter { number: libc::SYS_write });
+    world.timer_interrupt(1400, 5).loop_runs(1407, dd());
+    let explanation = world.explained();
+    assert_eq!(explanation.main().unwrap().words(), "interrupts off in dd/write");
+    assert_eq!(us_of(&explanation, Kind::InterruptsOff), 400);
+}
+
+#[test]
+fn the_timer_of_a_relative_sleep_is_found_although_it_ends_slightly_later() {
+    let late = |relative| {
+        let mut world = World::asleep_beside(idle());
+        world
+            .on(1, 103, 0, KernelEvent::IdleEntry { state: 2 })
+            .timer_interrupt(1180, 5)
+            .loop_runs(1187, idle());
+        // The kernel's sleep began 3 us after the loop had read its clock, and nothing else shows
+        // when the loop went to sleep.
+        (world.facts.relative, world.facts.expiry, world.facts.release) =
+            (relative, us(997), us(997));
+        world.facts.entered_sleep = None;
+        world.explained()
+    };
+
+    let explanation = late(true);
+    assert_eq!(main_of(&explanation), (Kind::LateIdleExit, none()));
+    assert_eq!(us_of(&explanation, Kind::OwnOverrun), 0, "the loop had its timer set in time");
+    assert!(
+        us_of(&late(false), Kind::OwnOverrun) > 0,
+        "what a timer that is not the loop's would come to"
+    );
+}
+
+#[test]
+fn user_code_cannot_delay_the_timer() {
+    let mut world = World::asleep_beside(dd());
+    world.on(1, 150, 7, KernelEvent::SyscallExit { number: libc::SYS_write, result: 0 });
+    world.timer_interrupt(1400, 5).loop_runs(1407, dd());
+    let explanation = world.explained();
+    assert_eq!(main_of(&explanation), (Kind::LateTimer, none()), "dd did nothing that could have");
+    assert!(explanation.main().unwrap().evidence.contains("dd [7] was in user code"));
+}
+
+#[test]
+fn a_system_call_did_not_yield_after_the_wake_up() {
+    let mut world = World::asleep_beside(dd());
+    world.on(1, 150, 7, KernelEvent::SyscallEnter { number: libc::SYS_write });
+    world.timer_interrupt(1001, 5).loop_runs(1906, dd());
+    let explanation = world.explained();
+
+    assert_eq!(explanation.main().unwrap().words(), "kernel section in dd/write");
+    assert_eq!(us_of(&explanation, Kind::KernelSection), 900);
+    assert!(
+        explanation.main().unwrap().evidence.starts_with("the kernel worked for dd [7] in write")
+    );
+}
+
+#[test]
+fn the_system_call_is_known_from_its_end_or_from_the_counters_too() {
+    let mut world = World::asleep_beside(dd());
+    world.timer_interrupt(1001, 5).loop_runs(1906, dd());
+    world.on(1, 2500, 7, KernelEvent::SyscallExit { number: libc::SYS_read, result: 0 });
+    assert_eq!(world.explained().main().unwrap().words(), "kernel section in dd/read");
+
+    let mut world = World::asleep_beside(dd());
+    world.timer_interrupt(1001, 5).loop_runs(1906, dd());
+    world.reading(101, 0);
+    let reading = world.reading(1906, 0);
+    (reading.prev, reading.next, reading.prev_syscall) = (7, LOOP, Some(libc::SYS_fsync));
+
+    assert_eq!(world.explained().main().unwrap().words(), "kernel section in dd/fsync");
+}
+
+#[test]
+fn a_handler_of_a_device_ran_before_the_timers_interrupt_and_after_it() {
+    let mut world = World::asleep_beside(dd());
+    world
+        .device(990, 1200, "eth0")
+        .timer_interrupt(1201, 5)
+        .device(1207, 1307, "eth0")
+        .loop_runs(1309, dd());
+    let explanation = world.explained();
+    assert_eq!(main_of(&explanation), (Kind::HardIrq, "eth0 (irq 36)".to_owned()));
+    assert_eq!(us_of(&explanation, Kind::HardIrq), 300);
+    assert_eq!(
+        us_of(&explanation, Kind::KernelSection),
+        0,
+        "a switch of 3 us is not a kernel section"
+    );
+}
+
+#[test]
+fn another_timer_in_the_same_interrupt_is_named_by_its_function() {
+    let mut world = World::asleep_beside(idle());
+    world.on(1, 1001, 0, KernelEvent::VectorEntry(Vector::LocalTimer));
+    world.on(
+        1,
+        1002,
+        0,
+        KernelEvent::TimerExpireEntry { timer: 0x1002, function: TICK, now: us(1002) },
+    );
+    world.on(
+        1,
+        1303,
+        0,
+        KernelEvent::TimerExpireEntry { timer: TIMER, function: 1, now: us(1303) },
+    );
+    world.on(1, 1304, 0, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
+    world.on(1, 1306, 0, KernelEvent::VectorExit(Vector::LocalTimer));
+    world.loop_runs(1308, idle());
+    let explanation = world.explained();
+
+    assert_eq!(main_of(&explanation), (Kind::HardIrq, "timer tick_nohz_handler".to_owned()));
+    assert_eq!(us_of(&explanation, Kind::HardIrq), 301, "with the way to the next timer");
+}
+
+#[test]
+fn a_softirq_ran_between_the_wake_up_and_the_switch() {
+    let mut world = World::asleep_beside(dd());
+    world.timer_interrupt(1001, 5).softirq(1007, 1507, 3).loop_runs(1509, dd());
+    let explanation = world.explained();
+    assert_eq!(main_of(&explanation), (Kind::Softirq, "NET_RX".to_owned()));
+    assert_eq!(us_of(&explanation, Kind::Softirq), 500);
+}
+
+#[test]
+fn a_thread_of_equal_priority_kept_the_cpu() {
+    let hog = thread(8, crate::cause_world::PRIO, "hog");
+    let mut world = World::asleep_beside(hog);
+    world.timer_interrupt(1001, 5).loop_runs(3006, hog);
+    let explanation = world.explained();
+
+    assert_eq!(explanation.main().unwrap().words(), "preempted by hog");
+    assert!(explanation.main().unwrap().evidence.contains("hog [8] FIFO/RR 90"));
+    assert_eq!(us_of(&explanation, Kind::Preempted), 2000);
+}
+
+#[test]
+fn an_ordinary_loop_waits_for_other_ordinary_threads() {
+    let mut world = World::asleep_beside(dd());
+    world.facts.prio = 120;
+    world.timer_interrupt(1001, 5).loop_runs(4006, dd());
+    assert_eq!(main_of(&world.explained()), (Kind::Preempted, "dd".to_owned()));
+}
+
+#[test]
+fn the_loop_went_to_sleep_after_the_instant_to_wake_up_at() {
+    let mut world = World::asleep_beside(idle());
+    for cpu in &mut world.window.cpus {
+        cpu.events.clear();
+    }
+
+    world.facts.entered_sleep = Some(us(1499));
+    world.switch(50, idle(), 0, looper());
+    world.timer_set(1500, 1000).timer_interrupt(1502, 4).started(1510);
+    let explanation = world.explained();
+    assert_eq!(main_of(&explanation), (Kind::OwnOverrun, none()));
+    assert_eq!(us_of(&explanation, Kind::OwnOverrun), 500);
+}
+
+#[test]
+fn work_that_took_longer_than_planned_is_the_loops_own() {
+    let mut world = World::asleep_beside(idle());
+    world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(100, 900);
+    let explanation = world.explained();
+    assert_eq!((main_of(&explanation).0, explanation.lateness_ns), (Kind::OwnOverrun, 800_000));
+}
+
+/// The loop sleeps in a system call of its work until `waker` wakes it.
+fn waits(call: i64, waker: u32) -> World {
+    let mut world = World::asleep_beside(idle());
+    world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(10, 900);
+    world.switch(1020, looper(), 1, dd());
+    let reading = world.reading(1020, 0);
+    (reading.prev, reading.next, reading.prev_syscall) = (LOOP, 7, Some(call));
+    world.on(0, 1850, waker, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
+    world.switch(1855, dd(), 0, looper());
+
+    world
+}
+
+#[test]
+fn a_lock_is_named_with_its_holder_and_the_thread_that_preempted_the_holder() {
+    let holder = thread(31, 120, "reader");
+    let mut world = waits(libc::SYS_futex, 31);
+    let named = world.explained();
+    assert_eq!(main_of(&named).0, Kind::LockWait);
+    assert_eq!(us_of(&named, Kind::LockWait), 830);
+
+    world.on(
+        0,
+        1100,
+        31,
+        KernelEvent::Switch {
+            prev: holder,
+            prev_state: ThreadState(0),
+            next: thread(40, 120, "hog"),
+        },
+    );
+    world.on(
+        0,
+        1800,
+        40,
+        KernelEvent::Switch {
+            prev: thread(40, 120, "hog"),
+            prev_state: ThreadState(0),
+            next: holder,
+        },
+    );
+    let explanation = world.explained();
+    let main = explanation.main().unwrap();
+
+    assert_eq!(main.words(), "waited for a lock held by reader");
+    assert!(
+        main.evidence.contains("hog") && main.evidence.contains("kept the holder off"),
+        "{}",
+        main.evidence
+    );
+}
+
+#[test]
+fn a_wait_for_a_reply_is_not_counted_as_work() {
+    let explanation = waits(libc::SYS_ppoll, 12).explained();
+    assert_eq!(explanation.main().unwrap().words(), "waited in its work in ppoll");
+    assert_eq!(us_of(&explanation, Kind::OwnWait), 830);
+    assert_eq!(us_of(&explanation, Kind::OwnOverrun), 55, "what it did itself beyond the plan");
+}
+
+#[test]
+fn missing_pages_took_the_time() {
+    let mut world = World::asleep_beside(idle());
+    world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(100, 900);
+    world.on(1, 1200, LOOP, KernelEvent::PageFault { address: 0x7000, user: true });
+    world.on(1, 1400, LOOP, KernelEvent::PageFault { address: 0x8000, user: true });
+    let explanation = world.explained();
+
+    assert_eq!(main_of(&explanation).0, Kind::PageFault);
+    assert!(explanation.main().unwrap().evidence.contains("2 page faults"));
+    assert_eq!(us_of(&explanation, Kind::PageFault), 800);
+}
+
+#[test]
+fn a_page_that_had_to_be_read_from_a_device_took_the_time() {
+    let mut world = World::asleep_beside(idle());
+    world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(100, 9000);
+    world.on(1, 1200, LOOP, KernelEvent::PageFault { address: 0x7000, user: true });
+    world.switch(1205, looper(), 2, idle());
+    world.on(1, 9000, 0, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
+    world.switch(9003, idle(), 0, looper());
+    let explanation = world.explained();
+
+    assert_eq!(main_of(&explanation).0, Kind::PageFault);
+    assert!(us_of(&explanation, Kind::PageFault) >= 7795);
+}
+
+#[test]
+fn the_loop_was_moved_to_a_cpu_that_slept() {
+    let mut world = World::asleep_beside(idle());
+    let stopper = thread(16, 0, "migration/1");
+    world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(100, 500);
+    world.switch(1050, looper(), 0, stopper);
+    world.on(1, 1060, 16, KernelEvent::Migrate { thread: looper(), from_cpu: 1, to_cpu: 0 });
+    let zero = thread(0, 120, "swapper/0");
+    world.on(0, 10, 0, KernelEvent::Switch { prev: dd(), prev_state: ThreadState(1), next: zero });
+    world.on(
+        0,
+        1300,
+        0,
+        KernelEvent::Switch { prev: zero, prev_state: ThreadState(0), next: looper() },
+    );
+    let explanation = world.explained();
+
+    assert_eq!(main_of(&explanation).0, Kind::Migration);
+    assert!(us_of(&explanation, Kind::Migration) >= 380, "{explanation:?}");
+}
+
+#[test]
+fn a_slower_cpu_made_the_work_longer() {
+    let mut world = World::asleep_beside(idle());
+    world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(100, 300);
+    world.on(1, 1050, 0, KernelEvent::Frequency { cpu: 1, khz: 800_000 });
+    let explanation = world.explained();
+    assert_eq!(
+        (main_of(&explanation).0, us_of(&explanation, Kind::FrequencyChange)),
+        (Kind::FrequencyChange, 200)
+    );
+    assert!(explanation.main().unwrap().evidence.contains("800 MHz"));
+}
+
+#[test]
+fn a_signal_stopped_the_process() {
+    let mut world = World::asleep_beside(idle());
+    let stop = KernelEvent::SignalGenerate {
+        signal: libc::SIGSTOP,
+        target: LOOP,
+        name: Label::from("onbeat-loop"),
+    };
+    world.on(0, 500, 55, stop);
+    world.on(
+        0,
+        501,
+        55,
+        KernelEvent::Switch {
+            prev: thread(55, 120, "kill"),
+            prev_state: ThreadState(0x10),
+            next: dd(),
+        },
+    );
+    world.on(1, 502, 55, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
+    world.switch(510, idle(), 0, looper()).switch(515, looper(), 4, idle());
+    world.on(1, 100_000, 55, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
+    world.loop_runs(100_004, idle());
+    let explanation = world.explained();
+
+    assert_eq!(main_of(&explanation).0, Kind::Stopped);
+    assert_eq!(us_of(&explanation, Kind::Stopped), 99_000);
+    assert!(explanation.main().unwrap().evidence.contains("signal 19 from kill [55]"));
+}
+
+#[test]
+fn stolen_time_is_named_from_its_counter() {
+    let mut world = World::asleep_beside(dd());
+    world.timer_interrupt(4660, 5).loop_runs(4668, dd());
+    world.reading(101, 5000);
+    world.reading(4662, 8650);
+    world.reading(4668, 8650);
+    let explanation = world.explained();
+
+    assert_eq!(main_of(&explanation), (Kind::HypervisorSteal, none()));
+    assert_eq!(us_of(&explanation, Kind::HypervisorSteal), 3650);
+    assert_eq!(
+        us_of(&explanation, Kind::InterruptsOff),
+        0,
+        "10 us without a known call are an interrupt's arrival"
+    );
+}
+
+#[test]
+fn steal_before_the_spike_is_not_attributed_to_it() {
+    let mut world = World::asleep_beside(dd());
+    world.timer_interrupt(1100, 5).loop_runs(1108, dd());
+    world.reading(101, 0);
+    world.reading(1102, 700);
+    let explanation = world.explained();
+
+    assert_eq!(
+        us_of(&explanation, Kind::HypervisorSteal),
+        0,
+        "900 us of silence before were longer"
+    );
+    assert_eq!(main_of(&explanation).0, Kind::LateTimer);
+}
+
+#[test]
+fn a_missing_switch_is_inferred_from_the_next_record() {
+    let hog = thread(8, crate::cause_world::PRIO, "hog");
+    let mut world = World::asleep_beside(idle());
+    // Idle at 101; from 990 on the hog runs without a recorded switch to it; the switch to the loop
+    // is missing too.
+    world.on(1, 985, 0, KernelEvent::VectorEntry(Vector::LocalTimer)).on(
+        1,
+        990,
+        0,
+        KernelEvent::VectorExit(Vector::LocalTimer),
+    );
+    world.on(1, 1001, 8, KernelEvent::VectorEntry(Vector::LocalTimer));
+    world.on(
+        1,
+        1002,
+        8,
+        KernelEvent::TimerExpireEntry { timer: TIMER, function: 1, now: us(1002) },
+    );
+    world.on(1, 1003, 8, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
+    world.on(1, 1005, 8, KernelEvent::VectorExit(Vector::LocalTimer));
+    world.loop_runs(3000, hog);
+    let explanation = world.explained();
+
+    assert_eq!(main_of(&explanation), (Kind::Preempted, "hog".to_owned()));
+    assert_eq!(us_of(&explanation, Kind::Preempted), 1995);
+
+    let mut world = World::asleep_beside(idle());
+    world.timer_interrupt(1180, 5).started(1187);
+    world.timer_set(1190, 2000).switch(1191, looper(), 1, idle());
+    let explanation = world.explained();
+
+    assert_eq!((main_of(&explanation).0, explanation.accounted_ns), (Kind::LateIdleExit, 187_000));
+}
+
+#[test]
+fn lost_events_leave_the_time_unexplained_and_are_mentioned() {
+    let mut world = World::asleep_beside(dd());
+    world.lost(500, 1990).loop_runs(2000, dd());
+    let explanation = world.explained();
+    let unexplained = explanation.causes.last().unwrap();
+
+    assert_eq!(unexplained.kind, Kind::Unexplained);
+    assert!(unexplained.ns >= 900_000, "{explanation:?}");
+    assert!(unexplained.evidence.contains("events of 1490.0 us were lost on CPU 1"));
+}
+
+#[test]
+fn without_any_event_everything_is_unexplained() {
+    let mut world = World::asleep_beside(dd());
+    for cpu in &mut world.window.cpus {
+        cpu.events.clear();
+    }
+
+    world.started(1500);
+    let explanation = world.explained();
+    assert_eq!((explanation.accounted_ns, explanation.lateness_ns), (0, 500_000));
+}
+
+#[test]
+fn several_causes_share_one_spike() {
+    let mut world = World::asleep_beside(dd());
+    world.on(1, 150, 7, KernelEvent::SyscallEnter { number: libc::SYS_sendto });
+    world
+        .device(1050, 1100, "eth0")
+        .timer_interrupt(1200, 10)
+        .softirq(1215, 1315, 3)
+        .loop_runs(1500, dd());
+    let explanation = world.explained();
+
+    assert_eq!(us_of(&explanation, Kind::InterruptsOff), 150);
+    assert_eq!(us_of(&explanation, Kind::HardIrq), 50);
+    assert_eq!(us_of(&explanation, Kind::Softirq), 100);
+    assert_eq!(us_of(&explanation, Kind::KernelSection), 190);
+    assert_eq!(us_of(&explanation, Kind::WakeUpPath), 12);
+    assert_eq!(explanation.accounted_ns, 502_000);
+}
+
+#[test]
+fn a_stall_while_polling_is_explained_from_the_poll_on() {
+    let mut world = World::asleep_beside(idle());
+    world.facts.expiry = us(950);
+    world.facts.spun_ns = 332_000;
+    world.timer_interrupt(951, 5).switch(958, idle(), 0, looper());
+    world.device(990, 1290, "eth0").started(1292);
+    let explanation = world.explained();
+
+    assert_eq!(main_of(&explanation), (Kind::HardIrq, "eth0 (irq 36)".to_owned()));
+    assert_eq!(
+        explanation.lateness_ns, 292_000,
+        "from the release on: the poll before it was planned"
+    );
+}
+
+#[test]
+fn spikes_of_one_stall_are_one_event() {
+    let spike = |expiry, start, end| SpikeFacts {
+        expiry: us(expiry),
+        start: us(start),
+        end: us(end),
+        ..SpikeFacts::default()
+    };
+    let spikes = [
+        spike(1000, 1100, 9000),
+        spike(2000, 9001, 9100),
+        spike(3000, 9101, 9200),
+        spike(20_000, 21_000, 21_100),
+    ];
+    assert_eq!(stalls(&spikes), [0..3, 3..4]);
+    assert_eq!(stalls(&[]), []);
+}

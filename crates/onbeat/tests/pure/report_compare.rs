@@ -1,0 +1,110 @@
+//! What differs between runs is named, and runs that do not differ are not said to.
+#![allow(clippy::print_stdout, missing_docs, clippy::unwrap_used)]
+
+use crate::report_days::{Day, MS, Noise};
+use onbeat::record::{RunFile, Series};
+use onbeat::report::Summary;
+use onbeat::report::compare::{Comparison, Digest, SHARES};
+
+/// Some seconds of a loop, every latency multiplied by a factor; levels of the seconds differ a
+/// little, as those of a machine do.
+fn run(seed: u64, times: f64) -> RunFile {
+    let mut noise = Noise::seeded(seed);
+    let mut draws = crate::report_days::Draws(seed + 77);
+    let mut level = 1.0;
+    let mut run = Day::at(MS).seconds(16).recorded_as(|_, cycle| {
+        if cycle % 1000 == 0 {
+            level = times * (1.0 + 0.02 * (draws.share() - 0.5));
+        }
+        (noise.next_ns() as f64 * level) as u64
+    });
+
+    run.entries.retain(|entry| entry.series == Series::WakeupLatency);
+    run
+}
+
+fn digest(name: &str, place: u64, run: &RunFile) -> Digest {
+    Digest::new(name, place, Summary::of_run(run, None), std::slice::from_ref(run), &SHARES)
+}
+
+/// The sentence about two runs.
+fn sentence(a: &RunFile, b: &RunFile) -> String {
+    Comparison::new(&[digest("a", 0, a), digest("b", 1, b)]).sentences.remove(0)
+}
+
+#[test]
+fn a_median_five_percent_apart_is_named_in_nearly_all_pairs() {
+    let said: Vec<String> =
+        (0..40).map(|seed| sentence(&run(seed, 1.0), &run(seed + 1000, 1.05))).collect();
+    let named =
+        said.iter().filter(|said| said.contains("differs from that of a: p50 x 1.0")).count();
+    assert!(named >= 38, "{named} of 40: {said:#?}");
+}
+
+#[test]
+fn runs_of_the_same_are_said_to_differ_in_at_most_five_of_a_hundred_pairs() {
+    let differ =
+        |pair: &u64| sentence(&run(2 * pair, 1.0), &run(2 * pair + 1, 1.0)).contains("differs");
+    let alarms = (10_000..10_200_u64).filter(differ).count();
+    println!("{alarms} of 200 pairs of the same are said to differ");
+    assert!(alarms <= 10, "{alarms} of 200");
+}
+
+#[test]
+fn a_run_beside_its_own_copy_shows_no_difference() {
+    for seed in 0..20 {
+        let run = run(seed, 1.0);
+        let said = sentence(&run, &run);
+        assert!(
+            said.starts_with(
+                "No visible difference of wake-up latency between b and a: p50 x 1.00"
+            ),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn only_what_differs_is_named_and_the_rest_is_said_not_to() {
+    let base = run(1, 1.0);
+    let mut noise = Noise::seeded(500);
+    let mut tailed = Day::at(MS)
+        .seconds(16)
+        .recorded_as(|_, cycle| noise.next_ns() * if cycle % 200 == 7 { 8 } else { 1 });
+    tailed.entries.retain(|entry| entry.series == Series::WakeupLatency);
+    let said = sentence(&base, &tailed);
+
+    assert!(
+        said.starts_with("The wake-up latency of b differs from that of a: p99 x 1.")
+            && said.contains(", p99.9 x 3."),
+        "{said}"
+    );
+    assert!(said.contains("; no visible difference: p50 x "), "{said}");
+}
+
+#[test]
+fn releases_that_were_never_served_are_said_though_no_interval_between_writes_shows_them() {
+    let of_writes = |run: RunFile| {
+        let writes = run.entries.iter().filter(|entry| entry.series == Series::ObservedPeriod);
+        let on_time = |entry: &onbeat::record::Entry| onbeat::record::Entry {
+            series: Series::WriteInterval,
+            counts: onbeat::record::Distribution::from_values((0..800).map(|i| MS + i % 90)),
+            ..entry.clone()
+        };
+        let writes: Vec<_> = writes.map(on_time).collect();
+        let mut run = run;
+        run.header.series = vec![Series::WriteInterval];
+        run.entries.extend(writes);
+        run
+    };
+    let base = of_writes(Day::at(MS).seconds(16).recorded(|_, _| 0));
+    let lossy = of_writes(Day::at(MS).seconds(16).skipping(128, 872).seeded(3).recorded(|_, _| 0));
+    let said = Comparison::new(&[digest("a", 0, &base), digest("b", 1, &lossy)]).sentences;
+
+    assert!(said[0].contains("release latency"), "{said:#?}");
+    assert!(
+        said[1] == "b skipped 2,048 of 15,872 releases (12.9 %), a 0 of 16,000 releases (0 %)",
+        "five stops are not hidden: {said:#?}"
+    );
+    assert!(said[2].contains("write interval"), "{said:#?}");
+}

@@ -1,0 +1,448 @@
+//! Verdicts: exact bounds, what counts as a release, and which tuning is best.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use crate::report_world::{
+    Cycle, MS, US, bench_file, cell, late, run, run_with_late, run_with_over,
+};
+use onbeat::record::{CellNotPermitted, RunFile, Series, Stall};
+use onbeat::report::binomial::{
+    lower_bound, lower_tail, needed_with, needed_with_none_over, upper_bound,
+};
+use onbeat::report::verdict::judge;
+use onbeat::report::{Limit, Outcome, Summary};
+use proptest::prelude::*;
+
+fn limit(at: f64) -> Limit {
+    Limit { limit_ns: 100 * US, at, on: Series::ReleaseLatency }
+}
+
+fn is_close(a: f64, b: f64, relative: f64) -> bool {
+    (a - b).abs() <= relative * b.abs()
+}
+
+#[test]
+fn bounds_agree_with_sums_of_binomial_terms_in_thirty_digits() {
+    let known = [
+        (1, 10, 0.394_163_302_436_504_78, 0.005_116_196_891_823_701),
+        (2, 20, 0.282_618_524_885_860_9, 0.018_065_203_085_418_626),
+        (5, 10, 0.777_558_898_991_870_9, 0.222_441_101_008_129_08),
+        (3, 1000, 0.007_735_244_718_479_46, 0.000_818_175_398_221_800_4),
+        (10, 50, 0.315_596_061_420_013_86, 0.112_721_613_414_075_9),
+        (40, 200, 0.252_249_532_008_214_8, 0.154_550_987_666_919_27),
+    ];
+    for (over, n, upper, lower) in known {
+        assert!(
+            is_close(upper_bound(over, n), upper, 1e-9),
+            "{over} of {n}: {}",
+            upper_bound(over, n)
+        );
+        assert!(
+            is_close(lower_bound(over, n), lower, 1e-9),
+            "{over} of {n}: {}",
+            lower_bound(over, n)
+        );
+    }
+}
+
+#[test]
+fn with_none_over_the_bound_is_the_rule_of_three() {
+    for n in [1_000, 60_000, 86_400_000] {
+        assert!(is_close(upper_bound(0, n), 3.0 / n as f64, 0.01), "{}", upper_bound(0, n));
+    }
+}
+
+#[test]
+fn bounds_of_a_day_at_a_kilohertz_agree_with_the_normal_approximation() {
+    let (over, n) = (86_400_u64, 86_400_000_u64);
+    let (rate, z) = (over as f64 / n as f64, 1.644_853_626_951);
+    let half = z * (rate * (1.0 - rate) / n as f64).sqrt();
+    assert!(is_close(upper_bound(over, n), rate + half, 1e-4));
+    assert!(is_close(lower_bound(over, n), rate - half, 1e-4));
+}
+
+#[test]
+fn bounds_are_ordered_at_the_ends() {
+    assert_eq!((lower_bound(0, 100), upper_bound(100, 100)), (0.0, 1.0));
+    assert_eq!((lower_bound(0, 0), upper_bound(0, 0)), (0.0, 1.0));
+    assert!(is_close(lower_bound(100, 100), 0.05_f64.powf(0.01), 1e-12));
+}
+
+/// `P(X = k)`, term by term.
+fn term(k: u64, n: u64, rate: f64) -> f64 {
+    let ways = (0..k).fold(1.0, |ways, i| ways * (n - i) as f64 / (i + 1) as f64);
+    ways * rate.powi(k as i32) * (1.0 - rate).powi((n - k) as i32)
+}
+
+#[test]
+fn the_true_rate_is_below_the_bound_in_at_least_19_of_20_runs_whatever_it_is() {
+    for n in [1_u64, 2, 5, 10, 20, 40] {
+        let bounds: Vec<(f64, f64)> =
+            (0..=n).map(|k| (lower_bound(k, n), upper_bound(k, n))).collect();
+        for rate in (1..100).map(|percent| f64::from(percent) / 100.0) {
+            let covered = |is_covered: &dyn Fn(&(f64, f64)) -> bool| -> f64 {
+                (0..=n)
+                    .zip(&bounds)
+                    .filter(|(_, bounds)| is_covered(bounds))
+                    .map(|(k, _)| term(k, n, rate))
+                    .sum()
+            };
+            assert!(
+                covered(&|bounds| bounds.1 >= rate) >= 0.95 - 1e-9,
+                "upper bound, n = {n}, rate = {rate}"
+            );
+            assert!(
+                covered(&|bounds| bounds.0 <= rate) >= 0.95 - 1e-9,
+                "lower bound, n = {n}, rate = {rate}"
+            );
+        }
+    }
+}
+
+#[test]
+fn how_many_releases_are_needed_is_the_fewest_that_hold() {
+    assert_eq!(needed_with_none_over(0.0001), 29_956);
+    for (over, allowed) in [(0, 0.01), (0, 0.0001), (1, 0.01), (7, 0.001)] {
+        let needed = needed_with(over, allowed);
+        assert!(
+            upper_bound(over, needed) <= allowed * (1.0 + 1e-9)
+                && upper_bound(over, needed - 1) > allowed,
+            "{over}"
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_tail_agrees_with_the_sum_of_its_terms(n in 1_u64..60, k in 0_u64..60, rate in 0.001_f64..0.999) {
+        let k = k.min(n);
+        let sum: f64 = (0..=k).map(|i| term(i, n, rate)).sum();
+        prop_assert!((lower_tail(k, n, rate) - sum).abs() < 1e-11, "{} {sum}", lower_tail(k, n, rate));
+    }
+}
+
+#[test]
+fn a_limit_holds_when_enough_releases_are_within_it() {
+    let verdict = judge(&run_with_over("P", "paper", 40_000, 0), limit(99.0));
+    assert_eq!(
+        (verdict.outcome, verdict.over, verdict.outages, verdict.releases, verdict.needed),
+        (Outcome::Pass, 0, 0, 40_000, 38_415)
+    );
+    assert_eq!(
+        verdict.sentence,
+        "none of 40,000 releases is over 100 us; with 95 % confidence at most 0.96 % exceed it (1 % allowed); \
+         no outage in 40.0 s: one every 13.4 s or rarer would not show"
+    );
+    assert_eq!(
+        verdict.basis,
+        "The verdict counts outages: late releases at most 10 apart are one outage; one not seen yet is taken to last \
+         100 releases on average. Changes slower than a sixtieth of this run (667 ms) are not covered."
+    );
+}
+
+#[test]
+fn fewer_releases_than_needed_are_inconclusive_even_with_none_over() {
+    let verdict = judge(&run_with_over("P", "paper", 6_000, 0), limit(99.0));
+    assert_eq!((verdict.outcome, verdict.needed), (Outcome::Inconclusive, 38_415));
+    assert_eq!(
+        verdict.sentence,
+        "none of 6,000 releases is over 100 us; no outage in 6.0 s: one every 2.0 s or rarer would not show; \
+         PASS needs 38.4 s with none over"
+    );
+}
+
+#[test]
+fn a_limit_is_broken_when_chance_cannot_explain_how_many_outages_there_are() {
+    let verdict = judge(&run_with_late("P", "paper", 6_000, 150), limit(99.9));
+    assert_eq!((verdict.outcome, verdict.over, verdict.outages), (Outcome::Fail, 40, 40));
+    assert_eq!(
+        verdict.sentence,
+        "40 of 6,000 releases are over 100 us, in 40 outages; with 95 % confidence at least 0.503 % exceed it (0.1 % allowed)"
+    );
+    assert_eq!(
+        judge(&run_with_late("P", "paper", 6_000, 850), limit(99.9)).outcome,
+        Outcome::Inconclusive,
+        "7 for 6"
+    );
+}
+
+#[test]
+fn as_many_late_releases_in_one_outage_prove_nothing() {
+    let verdict = judge(&run_with_over("P", "paper", 6_000, 40), limit(99.9));
+    assert_eq!((verdict.outcome, verdict.outages), (Outcome::Inconclusive, 1));
+    assert!(
+        verdict
+            .sentence
+            .starts_with("40 of 6,000 releases are over 100 us, in 1 outage; 0.0186 % to "),
+        "{}",
+        verdict.sentence
+    );
+}
+
+#[test]
+fn a_limit_that_was_not_watched_is_judged_by_intervals() {
+    let run = run_with_late("P", "paper", 20_000, 2_000);
+    let other = Limit { limit_ns: 300 * US, at: 99.0, on: Series::ReleaseLatency };
+    let (watched, by_interval) = (judge(&run, limit(99.0)), judge(&run, other));
+    assert_eq!((watched.outages, by_interval.outages), (10, 10));
+    assert!(by_interval.sentence.contains("in 10 intervals"), "{}", by_interval.sentence);
+    assert!(by_interval.at_most >= watched.at_most, "never easier");
+    let dense = run_with_late("P", "paper", 20_000, 100);
+    assert!(judge(&dense, other).at_most > judge(&dense, limit(99.0)).at_most);
+}
+
+#[test]
+fn a_limit_for_all_releases_is_broken_by_one_and_reports_what_the_run_can_support() {
+    let verdict = judge(&run_with_over("P", "paper", 60_000, 1), limit(100.0));
+    assert_eq!(verdict.outcome, Outcome::Fail);
+    assert_eq!(verdict.sentence, "1 of 60,000 releases is over 100 us (none allowed)");
+    let verdict = judge(&run_with_over("P", "paper", 60_000, 0), limit(100.0));
+
+    assert_eq!((verdict.outcome, verdict.needed), (Outcome::Pass, 1));
+    assert_eq!(
+        verdict.sentence,
+        "none of 60,000 releases is over 100 us; no outage in 1 min: one every 20.0 s or rarer would not show"
+    );
+}
+
+#[test]
+fn skipped_releases_count_with_the_latency_they_had() {
+    let blocks =
+        [vec![late(20 * US), Cycle { late_ns: 40 * US, skipped: 3, stall: None }, late(20 * US)]];
+    let run = run("none", "paper", &blocks);
+    let on = |on| judge(&run, Limit { limit_ns: 2_500 * US, at: 99.0, on });
+    let wakeup = on(Series::ReleaseLatency);
+
+    assert_eq!(
+        (wakeup.over, wakeup.releases),
+        (1, 6),
+        "passed over 1, 2 and 3 ms before: of these one is over 2.5 ms"
+    );
+    let response = on(Series::ResponseTime);
+    assert_eq!((response.over, response.releases), (3, 6), "none of them ever responded");
+    let period = on(Series::ObservedPeriod);
+    assert_eq!((period.over, period.releases), (1, 2), "4.02 ms and 0.98 ms");
+}
+
+#[test]
+fn a_maximum_that_shares_its_bucket_with_the_limit_decides_exactly() {
+    let limit_at = |limit_ns| Limit { limit_ns, at: 100.0, on: Series::ReleaseLatency };
+    let run = run("P", "idle", &[vec![late(100_020), late(50_000)]]);
+    assert_eq!(
+        judge(&run, limit_at(100_000)).over,
+        1,
+        "100,020 ns in a bucket whose middle is below 100 us"
+    );
+    assert_eq!(judge(&run, limit_at(100_020)).over, 0);
+}
+
+#[test]
+fn lost_samples_count_against_either_outcome() {
+    let mut run = run_with_over("P", "paper", 38_420, 0);
+    assert_eq!(judge(&run, limit(99.0)).outcome, Outcome::Pass);
+    run.intervals[0].lost = 50;
+    let verdict = judge(&run, limit(99.0));
+    assert_eq!(
+        (verdict.outcome, verdict.over),
+        (Outcome::Inconclusive, 0),
+        "50 of 38,470 might have been over"
+    );
+    assert!(
+        verdict.sentence.ends_with("; 50 lost samples count against either outcome"),
+        "{}",
+        verdict.sentence
+    );
+}
+
+#[test]
+fn outcomes_have_the_exit_status_of_the_manual() {
+    let all = [Outcome::Pass, Outcome::Fail, Outcome::Inconclusive];
+    assert_eq!(all.map(Outcome::exit_status), [0, 1, 3]);
+}
+
+fn bench(tunings: &[&str], loads: &[&str], limit: Option<Limit>, cells: &[RunFile]) -> Summary {
+    Summary::of_bench(&bench_file(tunings, loads, limit), cells)
+}
+
+#[test]
+fn a_tuning_holds_only_if_it_holds_under_every_load() {
+    let cells = [
+        run_with_late("P", "idle", 12_000, 20),
+        run_with_over("P", "paper", 12_000, 0),
+        run_with_over("PM", "idle", 12_000, 0),
+        run_with_over("PM", "paper", 12_000, 1),
+    ];
+    let summary = bench(&["P", "PM"], &["idle", "paper"], Some(limit(99.0)), &cells);
+
+    assert_eq!(summary.verdict.outcome, Some(Outcome::Pass));
+    assert_eq!(summary.verdict.best, Some(cell("PM", "paper")), "P is broken when idle");
+    let sentence = &summary.verdict.sentence;
+    assert!(
+        sentence.starts_with(
+            "PASS: limit met with PM: 99 % of releases within 100 us under every load (idle and paper); under the 2009 \
+             stress mix (`paper`): 1 of 12,000 releases is over 100 us; with 95 % confidence at most 0."
+        ),
+        "{sentence}"
+    );
+    assert!(sentence.ends_with("exceed it (1 % allowed); no other tuning passes"), "{sentence}");
+    let basis = &summary.cell("PM", "paper").unwrap().verdict.as_ref().unwrap().basis;
+    assert!(
+        basis.contains(
+            "taken to last 10 releases on average, as those of all cells under this load"
+        ) && basis.contains("shared by 4 verdicts"),
+        "{basis}"
+    );
+}
+
+#[test]
+fn when_every_tuning_is_broken_the_best_one_is_named_with_where_it_broke() {
+    let cells = [run_with_late("none", "paper", 1_000, 2), run_with_late("P", "paper", 4_000, 20)];
+    let summary = bench(&["none", "P"], &["paper"], Some(limit(99.0)), &cells);
+    assert_eq!(summary.verdict.outcome, Some(Outcome::Fail));
+    let sentence = &summary.verdict.sentence;
+    assert!(
+        sentence.starts_with(
+            "FAIL: fewer than 99 % of releases within 100 us with any tuning; P (the best), under the 2009 stress mix (`paper`): \
+             200 of 4,000 releases are over 100 us, in 200 outages; with 95 % confidence at least "
+        ),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn a_tuning_that_was_not_permitted_under_a_load_cannot_hold() {
+    let mut asked = bench_file(&["P"], &["idle", "paper"], Some(limit(99.0)));
+    let why_not = "needs root; run with sudo".to_owned();
+    asked
+        .bench
+        .as_mut()
+        .unwrap()
+        .not_permitted
+        .push(CellNotPermitted { cell: cell("P", "idle"), why_not: why_not.clone() });
+    let summary = Summary::of_bench(&asked, &[run_with_over("P", "paper", 1_000, 0)]);
+
+    assert_eq!(summary.verdict.outcome, Some(Outcome::Inconclusive));
+    let refused = summary.cell("P", "idle").unwrap();
+    assert_eq!((refused.permitted, &refused.why_not), (false, &Some(why_not)));
+}
+
+#[test]
+fn equal_tunings_are_ranked_by_their_tail_and_then_by_their_letters() {
+    let all_late = |tuning: &str, ns: u64| run(tuning, "paper", &[vec![late(ns); 1_000]]);
+    let best_of = |cells: &[RunFile]| {
+        let summary = bench(&["PMC", "PM", "P"], &["paper"], Some(limit(99.0)), cells);
+        summary.verdict.best.unwrap().tuning
+    };
+
+    assert_eq!(
+        best_of(&[all_late("PMC", 9 * US), all_late("PM", 8 * US), all_late("P", 9 * US)]),
+        "PM"
+    );
+    assert_eq!(
+        best_of(&[all_late("PMC", 9 * US), all_late("PM", 9 * US), all_late("P", 9 * US)]),
+        "P"
+    );
+    let slightly_fewer = run("PMC", "paper", &[vec![late(7 * US); 990]]);
+    assert_eq!(
+        best_of(&[slightly_fewer, all_late("PM", 9 * US)]),
+        "PMC",
+        "ten releases fewer are no demerit"
+    );
+}
+
+#[test]
+fn without_a_limit_the_best_tuning_is_compared_with_none() {
+    let of = |tuning: &str, ns: u64| run(tuning, "paper", &[vec![late(ns); 20_000]]);
+    let summary = bench(
+        &["none", "PMCS"],
+        &["idle", "paper"],
+        None,
+        &[of("none", 750 * US), of("PMCS", 12_300)],
+    );
+    assert_eq!(
+        (summary.verdict.outcome, summary.verdict.best),
+        (None, Some(cell("PMCS", "paper")))
+    );
+    assert_eq!(
+        summary.verdict.sentence,
+        "PMCS is best: p99.9 release latency 12.3 us under the 2009 stress mix (`paper`), 61 times below none"
+    );
+}
+
+#[test]
+fn a_bench_that_ended_before_its_heaviest_load_is_compared_by_what_was_run() {
+    let of = |tuning: &str, ns: u64| run(tuning, "idle", &[vec![late(ns); 2_000]]);
+    let cells = [of("none", 80 * US), of("P", 8_000)];
+    let sentence =
+        |limit| bench(&["none", "P"], &["idle", "paper"], limit, &cells).verdict.sentence;
+    assert_eq!(
+        sentence(None),
+        "P is best: p99 release latency 8 us with no added load, 10 times below none"
+    );
+    assert_eq!(
+        sentence(Some(limit(99.0))),
+        "INCONCLUSIVE: limit may be met with P: 99 % of releases within 100 us; not every requested load was run"
+    );
+}
+
+#[test]
+fn tails_of_two_loads_are_named_and_not_divided() {
+    let of = |tuning: &str, load: &str, ns: u64| run(tuning, load, &[vec![late(ns); 2_000]]);
+    let cells = [
+        of("none", "idle", 90 * US),
+        of("none", "paper", 700 * US),
+        of("P", "idle", 30 * US),
+        of("P", "paper", 6 * US),
+    ];
+    let sentence = bench(&["none", "P"], &["idle", "paper"], None, &cells).verdict.sentence;
+    let expected = "P is best: p99 release latency 30 us with no added load, its worst load; none has 700 us under the 2009 stress \
+                    mix (`paper`)";
+
+    assert_eq!(sentence, expected);
+}
+
+#[test]
+fn with_few_samples_the_comparison_falls_back_to_a_percentile_that_they_support() {
+    let of = |tuning: &str, ns: u64| run(tuning, "paper", &[vec![late(ns); 500]]);
+    let summary = bench(&["none", "P"], &["paper"], None, &[of("none", 40 * US), of("P", 20 * US)]);
+    assert_eq!(
+        summary.verdict.sentence,
+        "P is best: p90 release latency 20 us under the 2009 stress mix (`paper`), 2.0 times below none"
+    );
+}
+
+#[test]
+fn releases_that_none_skipped_are_said() {
+    let skipping = vec![Cycle { late_ns: 40 * US, skipped: 1, stall: None }; 500];
+    let cells =
+        [run("none", "paper", &[skipping]), run("P", "paper", &[vec![late(20 * US); 1_000]])];
+    let sentence = bench(&["none", "P"], &["paper"], None, &cells).verdict.sentence;
+    assert!(
+        sentence.ends_with("52 times below none, which skipped 500 of 1,000 releases (50 %)"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn stalls_are_reported_apart_from_machine_latency() {
+    let mut cycles = vec![late(20 * US); 1_000];
+    cycles[10] = Cycle { late_ns: 50 * MS, skipped: 0, stall: Some(Stall::RtThrottling) };
+    let cells = [run("P", "idle", &[cycles])];
+    let summary = bench(&["P"], &["idle"], None, &cells);
+    let said = "1 spike caused by real-time throttling: scheduler policy, not machine latency";
+
+    assert!(
+        summary.verdict.sentence.ends_with(&format!(". {said}")),
+        "{}",
+        summary.verdict.sentence
+    );
+    assert!(summary.cells[0].notes.contains(&said.to_owned()), "{:?}", summary.cells[0].notes);
+}
+
+#[test]
+fn the_heaviest_load_is_the_last_that_is_not_idle() {
+    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+    let heaviest = |loads: &[&str]| onbeat::report::best::heaviest_load(&words(loads)).cloned();
+    assert_eq!(heaviest(&["cpu", "paper", "idle"]).as_deref(), Some("paper"));
+    assert_eq!(heaviest(&["idle"]).as_deref(), Some("idle"));
+    assert_eq!(heaviest(&[]), None);
+}

@@ -1,0 +1,143 @@
+/* Reads pictures of a running camera: docs/frames.md specifies the memory. C99 or C++11, Linux, one header, no library.
+ *
+ *     struct onbeat_frames left;
+ *     if (onbeat_frames_open(&left, "left")) { fprintf(stderr, "%s\n", left.why); return 1; }
+ *     const uint8_t *pixels = onbeat_frames_newest(&left);     NULL if there is no new one
+ *     use(pixels, left.width, left.height, left.channels);
+ *     if (!onbeat_frames_is_valid(&left)) ...                  overwritten meanwhile: what was computed is void
+ *     onbeat_frames_close(&left);
+ *
+ * No lock is held at any time. Directories and files are checked as those of rings (onbeat_ring.h). */
+#ifndef ONBEAT_FRAMES_H
+#define ONBEAT_FRAMES_H
+
+#include "onbeat_ring.h"
+
+#define ONBEAT_FRAMES_ALIGN (2u << 20)
+#define ONBEAT_FRAMES_STAMPS_AT 4096u
+#define ONBEAT_FRAMES_STAMP_BYTES 128u
+#define ONBEAT_FRAMES_MOST_SIDE 16384u
+
+enum onbeat_frames_layout { ONBEAT_FRAMES_COLUMNS = 1, ONBEAT_FRAMES_ROWS = 2, ONBEAT_FRAMES_DECODED = 3 };
+
+struct onbeat_frames {
+    const uint8_t *base;
+    size_t bytes;
+    uint64_t slots, slot_bytes, frame_bytes;
+    uint32_t width, height, channels, layout;
+    /* The frame taken last: its number, and times of CLOCK_MONOTONIC in ns. */
+    uint64_t number, capture_ns, received_ns, decoded_ns, published_ns;
+    /* Frames between the one taken before and the last one, added up. */
+    uint64_t passed_over;
+    char why[ONBEAT_RING_PATH + 256]; /* a sentence, after onbeat_frames_open failed */
+};
+
+static inline uint64_t onbeat_frames_load(const struct onbeat_frames *frames, uint64_t at) {
+    return __atomic_load_n((const uint64_t *)(const void *)(frames->base + at), __ATOMIC_ACQUIRE);
+}
+
+static inline int onbeat_frames_is_consistent(const uint64_t *head) {
+    const uint64_t slots = head[6], width = head[10], height = head[11], channels = head[12], layout = head[13];
+    if (width < 1 || width > ONBEAT_FRAMES_MOST_SIDE || height < 1 || height > ONBEAT_FRAMES_MOST_SIDE) return 0;
+    if (slots < 4 || slots > 64 || (channels != 1 && channels != 3) || layout < 1 || layout > 3) return 0;
+    uint64_t bytes = width * height * channels;
+    if (layout == ONBEAT_FRAMES_DECODED && channels == 3) bytes = width * height + 2 * ((width + 1) / 2) * ((height + 1) / 2);
+    const uint64_t slot = (bytes + ONBEAT_FRAMES_ALIGN - 1) / ONBEAT_FRAMES_ALIGN * ONBEAT_FRAMES_ALIGN;
+    return head[2] == ONBEAT_FRAMES_ALIGN + slots * slot && head[2] <= ONBEAT_RING_MOST_BYTES && head[7] == slot &&
+           head[8] == ONBEAT_FRAMES_ALIGN && head[9] == ONBEAT_FRAMES_STAMPS_AT && head[14] == bytes;
+}
+
+static inline int onbeat_frames_map(struct onbeat_frames *frames, int file, const char *path, const char *name) {
+    static const char magic[8] = {'O', 'N', 'B', 'E', 'A', 'T', 'F', 'R'};
+    uint64_t head[128];
+    struct stat status;
+    const char *why = NULL;
+    if (pread(file, head, sizeof head, 0) != (ssize_t)sizeof head || head[0] == 0) why = "it is being created; open it again in a moment";
+    else if (memcmp(head, magic, 8)) why = "it begins with other bytes";
+    else if (pread(file, head, sizeof head, 0) != (ssize_t)sizeof head || fstat(file, &status) != 0) why = strerror(errno);
+    else if (head[1] != 1) why = "it has another version than 1";
+    else if (!onbeat_frames_is_consistent(head)) why = "the sizes in its header contradict each other";
+    else if ((uint64_t)status.st_size < head[2] || (uint64_t)status.st_blocks * 512 < head[2]) why = "it has less memory than its header states";
+    void *base = why ? MAP_FAILED : mmap(NULL, (size_t)head[2], PROT_READ, MAP_SHARED, file, 0);
+    if (!why && base == MAP_FAILED) why = strerror(errno);
+    if (why) {
+        snprintf(frames->why, sizeof frames->why, "%s/%s does not hold the pictures of a camera: %s", path, name, why);
+        return ONBEAT_RING_NOT_A_RING;
+    }
+    frames->base = (const uint8_t *)base;
+    frames->bytes = (size_t)head[2];
+    frames->slots = head[6];
+    frames->slot_bytes = head[7];
+    frames->width = (uint32_t)head[10];
+    frames->height = (uint32_t)head[11];
+    frames->channels = (uint32_t)head[12];
+    frames->layout = (uint32_t)head[13];
+    frames->frame_bytes = head[14];
+    frames->number = head[40] > head[18] ? head[40] - 1 : head[18];
+    return ONBEAT_RING_OK;
+}
+
+/* Opens a camera; the first frame is the newest one there is. Returns 0, or a number of onbeat_ring.h with a sentence in `why`. */
+static inline int onbeat_frames_open(struct onbeat_frames *frames, const char *camera) {
+    struct onbeat_ring looked;
+    char name[80], path[ONBEAT_RING_PATH];
+    memset(frames, 0, sizeof *frames);
+    memset(&looked, 0, sizeof looked);
+    if (strchr(camera, '/') || strlen(camera) > 64 || camera[0] == '.' || !camera[0]) {
+        snprintf(frames->why, sizeof frames->why, "\"%.64s\" is not the name of a camera", camera);
+        return ONBEAT_RING_NO_CHANNEL;
+    }
+    snprintf(name, sizeof name, "%.64s.frames", camera);
+    for (int place = ONBEAT_RING_OWN; place <= ONBEAT_RING_OF_ROOT_IN_MEMORY; place++) {
+        if (!onbeat_ring_directory(place, path, sizeof path)) continue;
+        const int directory = onbeat_ring_open_directory(&looked, path);
+        const int is_second = place == ONBEAT_RING_OWN_IN_MEMORY || place == ONBEAT_RING_OF_ROOT_IN_MEMORY;
+        if (directory == ONBEAT_RING_NO_CHANNEL || (directory < 0 && is_second)) continue;
+        const int file = directory < 0 ? directory : onbeat_ring_open_file(&looked, directory, path, name);
+        if (directory >= 0) close(directory);
+        if (file == ONBEAT_RING_NO_CHANNEL) continue;
+        if (file < 0) {
+            snprintf(frames->why, sizeof frames->why, "%s", looked.why);
+            return file;
+        }
+        const int result = onbeat_frames_map(frames, file, path, name);
+        close(file);
+        return result;
+    }
+    snprintf(frames->why, sizeof frames->why, "camera %s does not run; start it with: onbeat camera run SOURCE --name %s", camera, camera);
+    return ONBEAT_RING_NO_CHANNEL;
+}
+
+/* Returns whether the memory still holds the frame taken last. */
+static inline int onbeat_frames_is_valid(const struct onbeat_frames *frames) {
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    const uint64_t at = ONBEAT_FRAMES_STAMPS_AT + frames->number % frames->slots * ONBEAT_FRAMES_STAMP_BYTES;
+    return onbeat_frames_load(frames, at) == 2 * frames->number;
+}
+
+/* Takes the newest frame, without a copy; NULL if there is no new one. */
+static inline const uint8_t *onbeat_frames_newest(struct onbeat_frames *frames) {
+    const uint64_t newest = onbeat_frames_load(frames, 320);
+    if (newest <= frames->number) return NULL;
+    const uint64_t slot = newest % frames->slots, at = ONBEAT_FRAMES_STAMPS_AT + slot * ONBEAT_FRAMES_STAMP_BYTES;
+    if (onbeat_frames_load(frames, at) != 2 * newest) return NULL;
+    frames->passed_over += newest - frames->number - 1;
+    frames->number = newest;
+    frames->capture_ns = onbeat_frames_load(frames, at + 16);
+    frames->received_ns = onbeat_frames_load(frames, at + 24);
+    frames->decoded_ns = onbeat_frames_load(frames, at + 32);
+    frames->published_ns = onbeat_frames_load(frames, at + 40);
+    return onbeat_frames_is_valid(frames) ? frames->base + ONBEAT_FRAMES_ALIGN + slot * frames->slot_bytes : NULL;
+}
+
+/* Returns the state of the camera: 1 running (or killed), 2 ended, 3 replaced by a ring that is to be opened. */
+static inline int onbeat_frames_state(const struct onbeat_frames *frames) {
+    return (int)onbeat_frames_load(frames, 40);
+}
+
+static inline void onbeat_frames_close(struct onbeat_frames *frames) {
+    if (frames->base) munmap((void *)(uintptr_t)frames->base, frames->bytes);
+    frames->base = NULL;
+}
+
+#endif
