@@ -165,7 +165,9 @@ fn legend(runs: &[Digest], of: &SeriesRows) -> Vec<String> {
     let unspread = names(is_spread_unknown);
     if !unspread.is_empty() {
         let which = listed(&unspread);
-        legend.push(format!("- no SD and no tail: {which} states count, min, avg and max only"));
+        legend.push(format!(
+            "- no SD and no tail: min, avg and max are all that is stated of {which}"
+        ));
     }
     if rows.iter().any(|row| row.tail_ratio.is_none() && !is_spread_unknown(row)) {
         legend.push("- no tail: all samples are equal".to_owned());

@@ -81,6 +81,10 @@ pub fn ratios(comparison: &Comparison, compared: &Compared, letters: Letters) ->
                 mark,
             )
         }));
+        // A source without a distribution has no percentiles, and so no ratios of them.
+        while entries.len() <= SHARES.len() {
+            entries.push(Entry::from(NO_FIGURE));
+        }
 
         Row { entries, begins_group: false }
     };
