@@ -58,7 +58,11 @@ pub(super) fn open(url: &Url, is_gray: bool) -> Result<Box<dyn Source>, SourceEr
         let over =
             || SourceError::Disconnected { place: of.clone(), why: "the session is over".into() };
         let why = ended.err().unwrap_or_else(over);
-        to.end(why.to_string());
+        // What follows is told as the end of the connection anyway.
+        to.end(match &why {
+            SourceError::Disconnected { why, .. } => why.clone(),
+            other => other.to_string(),
+        });
         first.end(why);
     });
     let found = match begun.take(2 * PATIENCE) {
