@@ -10,7 +10,7 @@ function [log, account] = load (file, varargin)
   % MCAP files and logs of LCM are read; a ROS 1 bag and the .db3 file of a ROS 2 bag are converted to MCAP by the program
   % onbeat, which must be installed then. A row of a matrix is a record; lists whose lengths differ are cells with a row vector
   % for each record, and texts are cells. `at` are times in s (CLOCK_MONOTONIC for logs of onbeat, else since 1970), `number` the
-  % numbers of the records, `lost` how many records did not reach the log, `channel` and `type` names as the log has them.
+  % numbers of the records, `lost` how many records did not reach the log, `onbeat_channel` and `onbeat_type` names as the log has them.
   % Characters of names that are not letters or digits become `_`. Messages in JSON are decoded to `json`, a cell, and each
   % number that all have at the top to a column; what cannot be decoded is in `payload`, a cell of bytes.
   %
@@ -98,8 +98,8 @@ function word = free_word (s, name)
 end
 
 function s = matrices (channel, name, lost)
-  s = struct ('lost', lost, 'at', channel.at (), 'number', channel.numbers (), 'channel', name);
-  s.type = char (channel.type ());
+  s = struct ('lost', lost, 'at', channel.at (), 'number', channel.numbers (), 'onbeat_channel', name);
+  s.onbeat_type = char (channel.type ());
   fields = strsplit (char (channel.fieldNames ()), ' ');
   for i = 1:numel (fields)
     if isempty (fields{i})

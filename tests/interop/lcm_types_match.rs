@@ -8,8 +8,8 @@ mod equipment;
 mod random_messages;
 mod way;
 
-use std::path::Path;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 
 use equipment::{Python, done, root, trial};
 use libtest_mimic::Arguments;
@@ -25,6 +25,8 @@ fn main() -> ExitCode {
         trial("random_messages_of_lcm_are_encoded_to_the_same_bytes", Python::equip, bytes_match),
         trial("messages_travel_in_the_encoding_of_lcm", way::equip, they_travel),
         trial("a_changed_member_changes_the_fingerprint", || Ok(()), |()| a_change_is_found()),
+        trial("a_log_of_150_structs_becomes_mcap_with_its_values", python_and_onbeat, logs_convert),
+        trial("code_of_every_type_compiles_in_five_languages", python_and_onbeat, all_compile),
         trial("every_generator_takes_types_of_lcm", || Ok(()), |()| generators_take_them()),
     ];
     libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
@@ -124,6 +126,31 @@ fn a_change_is_found() {
     let codec = LcmCodec::new(&types, "demo_lcm/msg/empty_t").unwrap();
     let why = codec.decode(&own.to_be_bytes()).unwrap_err().to_string();
     assert!(why.contains(&format!("{own:016x}")) && why.contains(".lcm"), "{why}");
+}
+
+fn python_and_onbeat() -> Result<(Python, PathBuf), String> {
+    Ok((Python::equip()?, equipment::onbeat()?))
+}
+
+/// Runs a script that prints JSON.
+fn said(command: &mut Command) -> Json {
+    serde_json::from_slice(&done(command).stdout).unwrap()
+}
+
+/// Random messages by the classes of lcm-gen, in a log of LCM, are those that `onbeat.load` finds in the converted one.
+fn logs_convert((python, onbeat): &(Python, PathBuf)) {
+    let folder = tempfile::tempdir().unwrap();
+    let found = said(python.script("lcm_logs.py").arg(onbeat).arg(folder.path()));
+    assert_eq!((&found["types"], &found["records"], &found["refused"]), (&150.into(), &600.into(), &0.into()));
+    assert_eq!(found["compared"], 600);
+    assert!(found["recursive"].as_u64() > Some(0), "{found}");
+}
+
+/// All types of ROS 2 that rosbags has, those of LCM, and names that shadow the languages' own: warnings are errors.
+fn all_compile((python, onbeat): &(Python, PathBuf)) {
+    let folder = tempfile::tempdir().unwrap();
+    let found = said(python.script("../messages/all_compile.py").arg(onbeat).arg(folder.path()));
+    assert!(found["types"].as_u64() > Some(300), "{found}");
 }
 
 fn generators_take_them() {

@@ -52,7 +52,7 @@ pub(super) enum LcmType {
 /// Number of elements in one dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LcmDimension {
-    /// Always this number, with its text, a number or the name of a constant: the fingerprint has it.
+    /// Always this number, with its text, which is that of the constant if one is named: the fingerprint has it.
     Fixed(usize, String),
     /// The value of an earlier member.
     Member(String),
@@ -228,8 +228,8 @@ struct LcmParser<'t> {
     words: Vec<LcmWord<'t>>,
     at: usize,
     package: String,
-    /// Constants of the struct that can be dimensions.
-    values: Vec<(String, usize)>,
+    /// Constants of the struct that can be dimensions, with their values and these as written.
+    values: Vec<(String, usize, String)>,
 }
 
 impl<'t> LcmParser<'t> {
@@ -324,15 +324,15 @@ impl<'t> LcmParser<'t> {
                 let name = member.of.primitive_name().unwrap_or_default();
                 member.dimensions.is_empty() && name.starts_with("int")
             };
-            dimensions.push(match size.parse() {
-                Ok(count @ 1..) => LcmDimension::Fixed(count, size.to_owned()),
-                Ok(0) => return Err("has a dimension of 0"),
-                Err(_) if of.members.iter().any(|it| it.name == size && is_whole(it)) => {
+            dimensions.push(match whole(size) {
+                Some(0) => return Err("has a dimension of 0"),
+                Some(count) => LcmDimension::Fixed(count, size.to_owned()),
+                None if of.members.iter().any(|it| it.name == size && is_whole(it)) => {
                     LcmDimension::Member(size.to_owned())
                 }
-                Err(_) => match self.values.iter().find(|(name, _)| name == size) {
-                    Some((_, 0)) => return Err("has a dimension of 0"),
-                    Some((_, count)) => LcmDimension::Fixed(*count, size.to_owned()),
+                None => match self.values.iter().find(|(name, ..)| name == size) {
+                    Some((_, 0, _)) => return Err("has a dimension of 0"),
+                    Some((_, count, text)) => LcmDimension::Fixed(*count, text.clone()),
                     None => {
                         return Err(
                             "has a dimension that is not a number, a constant or an earlier integer member",
@@ -356,7 +356,7 @@ impl<'t> LcmParser<'t> {
             self.expect("=")?;
             let value = self.next();
             if let Some(count) = whole(value) {
-                self.values.push((written.to_owned(), count));
+                self.values.push((written.to_owned(), count, value.to_owned()));
             }
             of.constants.push(format!("{} {name}={value}", number.name()));
             if self.next_is(";")? {
@@ -479,6 +479,17 @@ mod tests {
         let text = types.types().unwrap().text("lcm/tree_t").unwrap();
         assert!(text.starts_with("int8[8] grid\nint32 n\nlcm/msg/tree_t[] b\n"), "{text}");
         crate::LcmCodec::new(&types, "lcm/tree_t").unwrap();
+    }
+
+    /// By the classes of lcm-gen 1.5.
+    #[test]
+    fn fingerprints_are_those_of_lcm_gen() {
+        let mut types = LcmTypes::default();
+        types.add("stick.lcm", "package trial; struct stick_t { int64_t utime; double leftTrigger; boolean ButtonA; }").unwrap();
+        let tree = "package trial; struct tree_t { const int32_t WIDTH = 4; int8_t grid[WIDTH]; int32_t n; tree_t branches[n]; }";
+        types.add("tree.lcm", tree).unwrap();
+        let of = |name| crate::LcmCodec::new(&types, name).unwrap().fingerprint();
+        assert_eq!((of("trial/stick_t"), of("trial/tree_t")), (0x8e38_b44d_36e8_1e5f, 0x96e3_b2b7_d43d_f131));
     }
 
     #[test]

@@ -96,6 +96,10 @@ impl TypeSet {
         for field in &of.fields {
             let FieldType::Message(name) = &field.element else { continue };
             let inner = self.get(name, &of.name)?;
+            // What was looked at once has no circle, and is not looked at again: types may share others many times over.
+            if found.contains(&inner.name) {
+                continue;
+            }
             let is_list = matches!(field.shape, FieldShape::Sequence | FieldShape::Bounded(_));
             above.push((&of.name, is_list));
             match above.iter().position(|(other, _)| *other == inner.name) {

@@ -12,6 +12,8 @@ from .definition import _NUMBERS, Field, is_plain
 
 #: Bytes of a list from which on it is copied as one piece rather than element by element.
 _LONG = 128
+#: Most messages within each other.
+_MOST_DEPTH = 128
 #: Longest text that is compared with the others of its column.
 _SHORT = 256
 
@@ -333,7 +335,7 @@ class Decoder:
 
 def message(types: dict[str, list[Field]], name: str, data: bytes, encoding: Encoding) -> dict:
     """Decodes one record to a dict, with texts as `bytes`. Raises `ValueError` where it is too short."""
-    at = encoding.header
+    at, depth = encoding.header, 0
     order = "little" if encoding.is_little else "big"
 
     def piece(size: int, align: int) -> bytes:
@@ -361,7 +363,11 @@ def message(types: dict[str, list[Field]], name: str, data: bytes, encoding: Enc
             text = piece(count() * encoding.wide, 1)
             wide = f"utf-{8 * encoding.wide}-{'le' if encoding.is_little else 'be'}"
             return text.decode(wide, "replace").removesuffix("\0")
+        nonlocal depth
         found = {}
+        depth += 1
+        if depth > _MOST_DEPTH:
+            raise ValueError(f"{name}: messages are nested more than {_MOST_DEPTH} times")
         if not types[kind] and encoding.pads_empty:
             piece(1, 1)
         for of in types[kind]:
@@ -371,6 +377,7 @@ def message(types: dict[str, list[Field]], name: str, data: bytes, encoding: Enc
                 found[of.name] = one(of.kind)
             else:
                 found[of.name] = [one(of.kind) for _ in range(count() if of.count == -1 else of.count)]
+        depth -= 1
         return found
 
     return one(name)

@@ -49,7 +49,8 @@ def decoder(channel: RawChannel, types: dict[str, str]):
             case "protobuf" if of == "protobuf":
                 return Protobuf(name, channel.schema.text), ""
             case "cdr" | "ros1":
-                return Records(channel, types), ""
+                records = Records(channel, types)
+                return (OneByOne(records) if check(records.types, records.name) else records), ""
     except (TypeMismatch, ValueError, TypeError, LookupError, RecursionError) as why:
         return None, f"{channel.encoding}, {name}: {why}"
     encoding = channel.encoding or "no encoding"
@@ -62,7 +63,7 @@ class Records:
     def __init__(self, channel: RawChannel, types: dict[str, str]):
         self._is_ros1 = channel.encoding == "ros1"
         self.types, self.name = _types(channel, types)
-        self.is_flat = not self._is_ros1 and _is_flat(self.types, self.name)
+        self.is_flat = not self._is_ros1 and not check(self.types, self.name) and _is_flat(self.types, self.name)
         self._wide = 2
 
     def columns(self, payloads) -> tuple[dict[str, Column], np.ndarray, str]:
@@ -113,6 +114,18 @@ class Records:
             return _columns.message(self.types, self.name, data, encoding)
         except ValueError as why:
             raise LogError(str(why)) from None
+
+
+class OneByOne:
+    """Records of a type that holds a list of its own: they have no columns but the first fields, with dicts in lists."""
+
+    def __init__(self, records: Records):
+        self._objects = _Objects()
+        self._objects.one = records.one
+        self.one = records.one
+
+    def columns(self, payloads) -> tuple[dict[str, Column], np.ndarray, str]:
+        return self._objects.columns(payloads)
 
 
 def _types(channel: RawChannel, own: dict[str, str]) -> tuple[dict[str, list[Field]], str]:

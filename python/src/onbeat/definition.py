@@ -59,25 +59,35 @@ def parse(name: str, text: str) -> dict[str, list[Field]]:
     return types
 
 
-def check(types: dict[str, list[Field]], name: str) -> None:
-    """Raises `TypeMismatch` for a type that is not complete, or larger than any message's."""
+def check(types: dict[str, list[Field]], name: str) -> bool:
+    """Raises `TypeMismatch` for a type that is not complete, or larger than any message's; returns whether a list of a type
+    holds the type itself, as LCM permits it."""
     sizes: dict[str, int] = {}
+    is_recursive = False
 
-    def size(of: str, above: tuple[str, ...]) -> int:
-        if of in above:
-            raise TypeMismatch(f"the type {of} contains itself")
+    def size(of: str, above: tuple[tuple[str, bool], ...]) -> int:
+        nonlocal is_recursive
+        names = [other for other, _ in above]
+        if of in names:
+            if not any(is_list for _, is_list in above[names.index(of) :]):
+                raise TypeMismatch(f"the type {of} contains itself")
+            is_recursive = True
+            return 0
         if of not in types:
             raise TypeMismatch(f"the type {of} is not defined in the schema of the channel")
         if len(above) > _MOST_DEPTH:
             raise TypeMismatch(f"the type {name} is nested more than {_MOST_DEPTH} times")
         if of not in sizes:
-            inner = [field.kind for field in types[of] if not is_plain(field.kind)]
-            sizes[of] = len(types[of]) - len(inner) + sum(size(kind, (*above, of)) for kind in inner)
+            inner = [field for field in types[of] if not is_plain(field.kind)]
+            # Messages count too: those without fields could be any number.
+            own = len(types[of])
+            sizes[of] = own + sum(size(field.kind, (*above, (of, field.count == -1))) for field in inner)
             if sizes[of] > _MOST_FIELDS:
                 raise TypeMismatch(f"the type {of} has more than {_MOST_FIELDS} fields")
         return sizes[of]
 
     size(name, ())
+    return is_recursive
 
 
 def is_plain(kind: str) -> bool:

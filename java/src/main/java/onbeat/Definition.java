@@ -107,7 +107,8 @@ final class Definition {
         if (depth > MOST_DEPTH) throw new OnbeatException(OnbeatException.TYPE, "the type " + name + " is nested too deeply, or contains itself");
         int size = before;
         for (Field field : fields(of)) {
-            size = field.isPlain() ? size + 1 : size(field.kind, depth + 1, size);
+            // Messages count too: those without fields could be any number.
+            size = field.isPlain() ? size + 1 : size(field.kind, depth + 1, size + 1);
             if (size > MOST_FIELDS) throw new OnbeatException(OnbeatException.TYPE, "the type " + name + " has more than " + MOST_FIELDS + " fields");
         }
         return size;
