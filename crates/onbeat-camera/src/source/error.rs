@@ -133,8 +133,10 @@ impl SourceError {
     #[must_use]
     pub const fn may_pass(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Disconnected { .. } | Self::Silent { .. } => true,
-            Self::Undecodable { .. } => true,
+            Self::Unreachable { .. }
+            | Self::Disconnected { .. }
+            | Self::Silent { .. }
+            | Self::Undecodable { .. } => true,
             Self::BadAddress { .. }
             | Self::Password { .. }
             | Self::NoStream { .. }

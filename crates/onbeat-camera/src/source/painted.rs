@@ -24,7 +24,7 @@ pub struct Painted {
 /// Returns the pixels of a side of a cell; `None` where there is no room.
 #[must_use]
 pub fn cell_side(width: usize, height: usize) -> Option<usize> {
-    let side = (width / 40 & !1).clamp(4, 32);
+    let side = ((width / 40) & !1).clamp(4, 32);
     (COLUMNS * side <= width && ROWS * side <= height).then_some(side)
 }
 

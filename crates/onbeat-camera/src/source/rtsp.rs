@@ -58,7 +58,11 @@ pub(super) fn open(url: &Url, is_gray: bool) -> Result<Box<dyn Source>, SourceEr
         let over =
             || SourceError::Disconnected { place: of.clone(), why: "the session is over".into() };
         let why = ended.err().unwrap_or_else(over);
-        to.end(why.to_string());
+        // What follows is told as the end of the connection anyway.
+        to.end(match &why {
+            SourceError::Disconnected { why, .. } => why.clone(),
+            other => other.to_string(),
+        });
         first.end(why);
     });
     let found = match begun.take(2 * PATIENCE) {
@@ -72,7 +76,7 @@ pub(super) fn open(url: &Url, is_gray: bool) -> Result<Box<dyn Source>, SourceEr
     };
     match found.encoding.as_str() {
         "jpeg" => Ok(Box::new(RtspJpeg { units, jpegs: Jpegs::new(is_gray), place, dropped: 0 })),
-        _ => Ok(Box::new(RtspVideo::begin(found, units, place)?)),
+        _ => Ok(Box::new(RtspVideo::begin(&found, units, place)?)),
     }
 }
 
@@ -178,18 +182,7 @@ async fn receive(
     let options = SessionOptions::default().creds(creds).user_agent("onbeat".to_owned());
     let described = tokio::time::timeout(PATIENCE, Session::describe(plain, options));
     let mut session = described.await.map_err(late)?.map_err(failed)?;
-    let known = ["h264", "h265", "jpeg"];
-    let is_video =
-        |it: &retina::client::Stream| it.media() == "video" && known.contains(&it.encoding_name());
-    let Some(index) = session.streams().iter().position(is_video) else {
-        let all: Vec<String> = session
-            .streams()
-            .iter()
-            .map(|it| format!("{} {}", it.media(), it.encoding_name()))
-            .collect();
-        let why = format!("it offers {}; H.264, H.265 and JPEG are read", all.join(", "));
-        return Err(SourceError::NoStream { place: place_of(), why });
-    };
+    let index = video_of(session.streams(), place)?;
     let encoding = session.streams()[index].encoding_name().to_owned();
     let setup = SetupOptions::default().transport(Transport::Tcp(Default::default()));
     let set_up = tokio::time::timeout(PATIENCE, session.setup(index, setup));
@@ -234,6 +227,19 @@ async fn receive(
     Ok(())
 }
 
+/// Returns the place of the first stream that can be read.
+fn video_of(streams: &[retina::client::Stream], place: &str) -> Result<usize, SourceError> {
+    let known = ["h264", "h265", "jpeg"];
+    let found =
+        streams.iter().position(|it| it.media() == "video" && known.contains(&it.encoding_name()));
+    found.ok_or_else(|| {
+        let words = |it: &retina::client::Stream| format!("{} {}", it.media(), it.encoding_name());
+        let all: Vec<String> = streams.iter().map(words).collect();
+        let why = format!("it offers {}; H.264, H.265 and JPEG are read", all.join(", "));
+        SourceError::NoStream { place: place.to_owned(), why }
+    })
+}
+
 fn unit_of(frame: VideoFrame, fit: &mut ClockFit, place: &str) -> Result<Unit, SourceError> {
     let (given, most) = (frame.data().len() as u64, MOST_COMPRESSED as u64);
     if given > most {
@@ -271,7 +277,7 @@ struct RtspVideo {
 }
 
 impl RtspVideo {
-    fn begin(found: Found, units: Units, place: String) -> Result<Self, SourceError> {
+    fn begin(found: &Found, units: Units, place: String) -> Result<Self, SourceError> {
         let (codec, name) = match found.encoding.as_str() {
             "h264" => ("V_MPEG4/ISO/AVC", "H.264"),
             _ => ("V_MPEGH/ISO/HEVC", "H.265"),

@@ -184,7 +184,7 @@ impl FrameReader {
             let length = usize::try_from(self.memory.load(word::STATUS_BYTES)).unwrap_or(0);
             let text = self.memory.text(STATUS_AT, length.min(MOST_STATUS));
             fence(Ordering::Acquire);
-            if before % 2 == 0 && self.memory.load(word::STATUS_SEQUENCE) == before {
+            if before.is_multiple_of(2) && self.memory.load(word::STATUS_SEQUENCE) == before {
                 return text;
             }
         }
