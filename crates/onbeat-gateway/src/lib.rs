@@ -52,7 +52,9 @@ pub use bridge::{
 pub use error::GatewayError;
 pub use lcm_packets::{LcmAccount, LcmAssembler, LcmLimits, datagrams};
 pub use lcm_socket::{LcmReceiver, LcmSender, LcmUrl};
-pub use log_copy::{ConvertAccount, ConvertOrder, ListOrder, ListedChannel, ListedLog, convert, list};
+pub use log_copy::{
+    ConvertAccount, ConvertOrder, ListOrder, ListedChannel, ListedLog, convert, list,
+};
 pub use log_records::{LogCheck, LogDefect, check_log};
 pub use log_writer::{Compression, LogChannel, LogWriter};
 pub use playing::{PlayAccount, PlayOrder, PlayStart, PlayedChannel, play};

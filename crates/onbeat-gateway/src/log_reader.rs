@@ -95,8 +95,8 @@ impl LogContent {
             match messages.next() {
                 Some(Ok(message)) => content.add(&message),
                 Some(Err(why)) => {
-                    let is_cut = matches!(why, LogDefect::Cut { .. } | LogDefect::NotClosed);
-                    if !is_cut && content.damage.len() < MOST_DAMAGE && messages.resume() {
+                    let goes_on = why.is_damage() && content.damage.len() < MOST_DAMAGE;
+                    if goes_on && messages.resume() {
                         content.damage.push(why.to_string());
                         continue;
                     }
@@ -222,7 +222,7 @@ impl Iterator for OrderedMessages {
                         WaitingMessage { at_ns: message.log_time, place: self.taken, message };
                     self.waiting.push(Reverse(waiting));
                 }
-                Some(Err(_)) if self.file.resume() => {}
+                Some(Err(why)) if why.is_damage() && self.file.resume() => {}
                 Some(Err(_)) | None => self.unread = 0,
             }
         }

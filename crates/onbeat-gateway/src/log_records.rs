@@ -184,6 +184,24 @@ pub enum LogDefect {
     Io(#[from] io::Error),
 }
 
+impl LogDefect {
+    /// Returns whether records may follow that are sound.
+    pub(super) const fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Self::BeyondFile { .. }
+                | Self::BeyondChunk { .. }
+                | Self::Inflated { .. }
+                | Self::Checksum { .. }
+                | Self::Strange { .. }
+                | Self::Record { .. }
+                | Self::Conflict { .. }
+                | Self::Unknown { .. }
+                | Self::Io(_)
+        )
+    }
+}
+
 /// A channel of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LogRecordChannel {
@@ -239,7 +257,62 @@ enum ReadState {
 struct OpenChunk {
     at: u64,
     left: u64,
-    records: Cursor<Vec<u8>>,
+    records: ChunkBytes,
+}
+
+type ZstdDecoder =
+    ruzstd::decoding::StreamingDecoder<Cursor<Arc<[u8]>>, ruzstd::decoding::FrameDecoder>;
+
+enum ChunkBytes {
+    Plain(Cursor<Arc<[u8]>>),
+    Lz4(Box<lz4::Decoder<Cursor<Arc<[u8]>>>>),
+    Zstd(Box<ZstdDecoder>),
+}
+
+impl ChunkBytes {
+    fn new(stored: Arc<[u8]>, compression: &str, at: u64) -> Result<Self, LogDefect> {
+        let stored = Cursor::new(stored);
+        Ok(match compression {
+            "" => Self::Plain(stored),
+            "lz4" => Self::Lz4(Box::new(lz4::Decoder::new(stored)?)),
+            "zstd" => {
+                let decoder = ZstdDecoder::new(stored).map_err(|_| LogDefect::Record { at })?;
+                Self::Zstd(Box::new(decoder))
+            }
+            name => {
+                let name = name.chars().take(32).map(printable).collect();
+                return Err(LogDefect::Compression { at, name });
+            }
+        })
+    }
+
+    /// Computes the checksum of this many bytes without keeping them.
+    fn checksum(mut self, bytes: u64, at: u64) -> Result<u32, LogDefect> {
+        let mut hash = crc32fast::Hasher::new();
+        let mut piece = [0; 1 << 14];
+        let mut left = bytes;
+        while left > 0 {
+            let most = usize::try_from(left).unwrap_or(piece.len()).min(piece.len());
+            match self.read(&mut piece[..most])? {
+                0 => return Err(LogDefect::Record { at }),
+                read => {
+                    hash.update(&piece[..read]);
+                    left -= read as u64;
+                }
+            }
+        }
+        Ok(hash.finalize())
+    }
+}
+
+impl Read for ChunkBytes {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(bytes) => bytes.read(buffer),
+            Self::Lz4(decoder) => decoder.read(buffer),
+            Self::Zstd(decoder) => decoder.read(buffer),
+        }
+    }
 }
 
 impl<R: Read + Seek> LogMessages<R> {
@@ -379,22 +452,17 @@ impl<R: Read + Seek> LogMessages<R> {
         if left > most {
             return Err(LogDefect::Inflated { at, bytes: left, compressed });
         }
-        self.check_length(at, left)?;
-        let records = match compression.as_str() {
-            "" => records,
-            "lz4" => exactly(&mut lz4::Decoder::new(Cursor::new(records))?, left)?
-                .ok_or(LogDefect::Record { at })?,
-            "zstd" => zstd(records, left).ok_or(LogDefect::Record { at })?,
-            name => {
-                let name = name.chars().take(32).map(printable).collect();
-                return Err(LogDefect::Compression { at, name });
+        let records: Arc<[u8]> = records.into();
+        // Decompressed twice rather than kept: memory is for one record.
+        if stated != 0 {
+            let found =
+                ChunkBytes::new(Arc::clone(&records), &compression, at)?.checksum(left, at)?;
+            if found != stated {
+                return Err(LogDefect::Checksum { at, found, stated });
             }
-        };
-        let found = if stated == 0 { 0 } else { crc32fast::hash(&records) };
-        if found != stated {
-            return Err(LogDefect::Checksum { at, found, stated });
         }
-        self.chunk = Some(OpenChunk { at, left, records: Cursor::new(records) });
+        let records = ChunkBytes::new(records, &compression, at)?;
+        self.chunk = Some(OpenChunk { at, left, records });
         Ok(())
     }
 
@@ -527,7 +595,8 @@ impl<R: Read + Seek> LogMessages<R> {
         let mut begin = from + u64::from(!is_record);
         while begin + RECORD_HEAD as u64 <= self.file_bytes {
             self.source.seek(SeekFrom::Start(begin))?;
-            let bytes = SEARCH_BYTES.min(usize::try_from(self.file_bytes - begin).unwrap_or(SEARCH_BYTES));
+            let bytes =
+                SEARCH_BYTES.min(usize::try_from(self.file_bytes - begin).unwrap_or(SEARCH_BYTES));
             self.source.read_exact(&mut window[..bytes])?;
             let likely = window[..bytes]
                 .windows(RECORD_HEAD)
@@ -566,12 +635,6 @@ impl<R: Read + Seek> LogMessages<R> {
         }
         Ok(true)
     }
-}
-
-/// Decompresses a frame of zstd of which the length is known; memory grows with what is there.
-fn zstd(frame: Vec<u8>, bytes: u64) -> Option<Vec<u8>> {
-    let mut decoder = ruzstd::decoding::StreamingDecoder::new(Cursor::new(frame)).ok()?;
-    exactly(&mut decoder, bytes).ok()?
 }
 
 impl<R: Read + Seek> Iterator for LogMessages<R> {
