@@ -28,6 +28,7 @@ mod lcm_packets;
 mod lcm_socket;
 mod limit_notice;
 mod log_copy;
+mod log_defect;
 mod log_formats;
 mod log_reader;
 mod log_records;
@@ -55,7 +56,8 @@ pub use lcm_socket::{LcmReceiver, LcmSender, LcmUrl};
 pub use log_copy::{
     ConvertAccount, ConvertOrder, ListOrder, ListedChannel, ListedLog, convert, list,
 };
-pub use log_records::{LogCheck, LogDefect, check_log};
+pub use log_defect::LogDefect;
+pub use log_records::{LogCheck, check_log};
 pub use log_writer::{Compression, LogChannel, LogWriter};
 pub use playing::{PlayAccount, PlayOrder, PlayStart, PlayedChannel, play};
 pub use recording::{FirstRecord, LogRecording, RecordOrder};

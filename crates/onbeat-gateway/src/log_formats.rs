@@ -10,9 +10,8 @@ use std::sync::Arc;
 use onbeat_host::foreign;
 
 use super::error::GatewayError;
-use super::log_records::{
-    Fields, LogDefect, LogMessage, LogMessages, LogRecordChannel, LogSchema, exactly,
-};
+use super::log_defect::{LogDefect, MOST_CHANNELS};
+use super::log_records::{Fields, LogMessage, LogMessages, LogRecordChannel, LogSchema, exactly};
 
 /// First bytes of each format.
 const SQLITE: &[u8] = b"SQLite format 3\0";
@@ -21,8 +20,6 @@ const LCM: &[u8] = b"\xed\xa1\xda\x01";
 /// Bytes of an event of LCM before its channel, and the longest name of one.
 const LCM_HEAD: usize = 28;
 const LCM_NAME: u32 = 1024;
-/// Most channels of a file.
-const MOST_CHANNELS: usize = 4096;
 /// Rows that are taken from a database at a time.
 const ROWS: i64 = 256;
 

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::path::{Path, PathBuf};
 
 use super::error::GatewayError;
+use super::log_defect::LogDefect;
 use super::log_formats::FormatMessages;
-use super::log_records::{LogDefect, LogMessage, LogRecordChannel};
+use super::log_records::{LogMessage, LogRecordChannel};
 
 /// Encodings of messages and of definitions whose types other channels have too.
 const TYPED: [&str; 2] = ["cdr", "ros2msg"];
