@@ -196,8 +196,11 @@ fuzz: ## every decoder on random input, each for FUZZ_SECONDS (20)
 deny: setup-test ## licences, sources and advisories of all dependencies, by cargo deny (deny.toml)
 	@sh scripts/deny.sh
 
-# The quarter of an hour of `make test` as a day.
-test-long: setup-test ## a day of a robot in virtual time: memory and descriptors stay constant (about an hour)
+# The quarter of an hour of `make test` as a day, and all that property tests draw, of which `make test` draws a part.
+LONG_TESTS = verdict_holds ratio_holds verdict_of_a_day pure
+test-long: setup-test ## a day of a robot in virtual time, and property tests at full length (about two hours)
+	ONBEAT_LONG=1 $(CARGO) test --locked -p onbeat $(LONG_TESTS:%=--test %) -- --nocapture
+	ONBEAT_LONG=1 $(CARGO) test --locked -p onbeat-message --test messages_match
 	ONBEAT_SOAK_HOURS=24 $(CARGO) test --locked -p onbeat-robot --test robot_memory -- --nocapture
 
 # A nightly toolchain with miri: rustup toolchain install nightly --component miri,rust-src

@@ -14,8 +14,10 @@ use std::sync::OnceLock;
 use libtest_mimic::{Arguments, Completion, Trial};
 use onbeat_message::{TypeSet, generate, own};
 
-/// Messages of each type.
-const MESSAGES: u64 = 10_000;
+/// Messages of each type; with `ONBEAT_LONG=1` (`make test-long`) 10,000.
+fn messages() -> u64 {
+    if std::env::var_os("ONBEAT_LONG").is_some_and(|word| word == "1") { 10_000 } else { 1_000 }
+}
 
 fn main() -> ExitCode {
     let tests = [
@@ -91,7 +93,7 @@ impl Peer {
 
         let folder = tempfile::tempdir().unwrap();
         let mut make = Command::new(&program);
-        make.arg(here().join("peer.py")).arg("make").arg(folder.path()).arg(MESSAGES.to_string());
+        make.arg(here().join("peer.py")).arg("make").arg(folder.path()).arg(messages().to_string());
         let hashes = serde_json::from_slice(&done(&mut make).stdout).unwrap();
         Ok(Self { program, folder, hashes, types: types() })
     }
@@ -131,7 +133,7 @@ fn bytes_match(peer: &Peer) {
             assert_eq!(peer.types.encode(name, &value).unwrap(), message, "{name}: {value:?}");
             (left, count) = (rest, count + 1);
         }
-        assert_eq!(count, MESSAGES, "{name}");
+        assert_eq!(count, messages(), "{name}");
     }
 }
 
@@ -144,7 +146,7 @@ fn python_matches(peer: &Peer) {
     python.arg(here().join("peer.py")).arg("python").arg(peer.folder.path());
     let counts: BTreeMap<String, u64> = serde_json::from_slice(&done(&mut python).stdout).unwrap();
     assert_eq!(counts.len(), peer.types.names().count());
-    assert!(counts.values().all(|count| *count == MESSAGES), "{counts:?}");
+    assert!(counts.values().all(|count| *count == messages()), "{counts:?}");
 }
 
 /// As C11 and as C++17, without a warning, and with the compiler's own checks of memory.
@@ -163,7 +165,11 @@ fn c_matches(peer: &Peer) {
             done(compile.arg(here().join("same.c")).arg("-o").arg(&program));
         }
         let output = done(Command::new(&program).arg(peer.messages(name)));
-        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), MESSAGES.to_string(), "{name}");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout).trim(),
+            messages().to_string(),
+            "{name}"
+        );
     }
 }
 
@@ -228,5 +234,5 @@ fn java_matches(peer: &Peer) {
 fn all_are_the_same(output: &Output, peer: &Peer) {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let counts: Vec<u64> = said.lines().map(|line| line.parse().unwrap()).collect();
-    assert_eq!(counts, vec![MESSAGES; peer.types.names().count()]);
+    assert_eq!(counts, vec![messages(); peer.types.names().count()]);
 }

@@ -317,7 +317,7 @@ fn a_recording_gives_all_its_pictures() {
         .unwrap()
         .stdout;
     let arguments =
-        ["run", path, "--name", &name("file"), "--layout", "decoded", "--slots", "64", "--json"];
+        ["run", path, "--name", &name("file"), "--layout", "decoded", "--slots", "8", "--json"];
     let child = camera(&arguments).spawn().unwrap();
     let mut reader = opened("file");
     assert_eq!(reader.format().layout, PixelLayout::Yuv420);

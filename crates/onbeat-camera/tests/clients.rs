@@ -68,9 +68,9 @@ int main(int count, char **arguments) {
 "#;
 
 const OCTAVE: &str = r"
-arguments = argv ();
+words = argv ();
 wave = @(p) (mod (p, 256) < 128) .* 2 .* mod (p, 256) + (mod (p, 256) >= 128) .* (511 - 2 * mod (p, 256));
-cam = onbeat.camera (arguments{end});
+cam = onbeat.camera (words{end});
 last = 0;
 for k = 1:50
   [img, n, t, times] = onbeat.frame (cam, 5000);
@@ -85,7 +85,7 @@ end
 [img, n] = onbeat.each (cam, 5000);
 assert (n > last);
 try
-  onbeat.camera (['nobody-' arguments{end}]);
+  onbeat.camera (['nobody-' words{end}]);
   error ('opened');
 catch why
   assert (why.identifier, 'onbeat:camera:no_camera');

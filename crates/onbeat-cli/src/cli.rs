@@ -168,7 +168,7 @@ const BENCH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat bench --with rtt --to 192.168.7.2,192.168.7.3
       a packet to each of two boards in every cycle; round trips by tuning and load
   onbeat bench --for 12m --limit 100us --at 99.99
-      exit status 0 PASS, 1 FAIL, 2 INCONCLUSIVE";
+      exit status 0 PASS, 1 FAIL, 3 INCONCLUSIVE, 2 could not run";
 
 const INJECT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat inject equal-priority-hog --cpu 1 --for 300us --every 100ms --count 20

@@ -21,7 +21,8 @@ pub(crate) const STUDY_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 
 pub(crate) const STUDY_STATUSES: &str = "\x1b[1mExit status\x1b[0m
   0  all measurements have results
-  2  could not run, a measurement failed, one waits for a reboot, or stopped by Ctrl-C";
+  2  could not run
+  3  INCONCLUSIVE: a measurement failed, waits for a reboot, or was stopped by Ctrl-C";
 
 pub(crate) const LINT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat vm lint start-guest.sh

@@ -138,6 +138,19 @@ fn at_the_allowed_rate_hardly_a_verdict_is_wrong_and_clear_ones_are_given() {
     }
 }
 
+/// Section 7's table has 81 %. The 75.4 % that 2,000 runs show is chance: their standard error is one
+/// point, that of 10,000 is less than a half.
+#[test]
+fn half_the_allowed_rate_in_outages_without_a_variance_passes_in_three_of_four_runs() {
+    let runs = if is_long() { 10_000 } else { 400 };
+    let cells = [(Law::Pareto(1.6), 600_000, 0.001)];
+    let [half, same] = rates(&cells, &[0.5, 1.0], runs)[0][..] else { panic!("two multiples") };
+    println!("Pareto 1.6, {runs} runs: {} at 0.5, {} at 1", half.words(), same.words());
+    let chance = if is_long() { 0.0 } else { 3.0 * (0.25 / runs as f64).sqrt() };
+    assert!(half.pass >= 0.81 - 0.05 - chance, "{}", half.words());
+    assert!(same.pass <= at_most(0.09, runs), "{}", same.words());
+}
+
 /// PASS and FAIL of runs that are looked at until they are decided, at most 300 s.
 fn looked_at(law: Law, allowed: f64, times: f64, runs: usize) -> Rates {
     let looks: Vec<u64> = looks(300.0).into_iter().map(|s| (s * 1_000.0) as u64).collect();

@@ -158,11 +158,9 @@ fn conducted(
         view.show(happening);
     };
 
-    let is_resumed = unfinished.is_some();
-    let mut watched = Watched::new(dir, plan);
-    // What of the looks at a bench that is resumed is over is not known: it goes to its end.
+    let mut watched = Watched::new(dir, plan, unfinished.is_some());
     let mut is_decided = |elapsed_s: f64| {
-        let decided = !is_resumed && watched.is_decided(elapsed_s);
+        let decided = watched.is_decided(elapsed_s);
         approaching.borrow_mut().clone_from(&watched.words);
         decided
     };

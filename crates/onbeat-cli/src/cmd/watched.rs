@@ -12,31 +12,45 @@ use super::runs;
 /// The looks at a bench.
 pub(super) struct Watched<'w> {
     dir: &'w Path,
-    /// Seconds of the looks that are left, the next one first.
-    looks: Vec<f64>,
+    looks: LooksLeft,
     /// What the last look showed, for the line of progress.
     pub(super) words: String,
 }
 
 impl<'w> Watched<'w> {
-    pub(super) fn new(dir: &'w Path, plan: &BenchPlan) -> Self {
-        let looks = if plan.looks > 0 { looks(plan.duration.as_secs_f64()) } else { Vec::new() };
-        Self { dir, looks, words: String::new() }
+    pub(super) fn new(dir: &'w Path, plan: &BenchPlan, is_resumed: bool) -> Self {
+        let left = if plan.looks > 0 { looks(plan.duration.as_secs_f64()) } else { Vec::new() };
+        Self { dir, looks: LooksLeft { left, is_resumed }, words: String::new() }
     }
 
     /// Whether the verdict is PASS or FAIL at a look that has come. It changes at looks only: they
     /// share the level.
     pub(super) fn is_decided(&mut self, elapsed_s: f64) -> bool {
-        let over = self.looks.iter().take_while(|at| **at <= elapsed_s).count();
-        if over == 0 {
+        if !self.looks.is_due(elapsed_s) {
             return false;
         }
 
-        self.looks.drain(..over);
         // A file that cannot be read now is for the end of the bench to complain about.
         let Ok(judged) = runs::judged(self.dir, None) else { return false };
         self.words = approaching(&judged.summary);
         matches!(judged.summary.verdict.outcome, Some(Outcome::Pass | Outcome::Fail))
+    }
+}
+
+/// Looks that are left, in seconds, the next one first.
+struct LooksLeft {
+    left: Vec<f64>,
+    /// Whether the looks that are over at the first question were taken, or lost, before the bench
+    /// was resumed. Taken again they would share the level with more than all of them.
+    is_resumed: bool,
+}
+
+impl LooksLeft {
+    fn is_due(&mut self, elapsed_s: f64) -> bool {
+        let over = self.left.iter().take_while(|at| **at <= elapsed_s).count();
+        self.left.drain(..over);
+        let are_of_before = std::mem::take(&mut self.is_resumed);
+        over > 0 && !are_of_before
     }
 }
 
@@ -58,4 +72,21 @@ fn approaching(summary: &Summary) -> String {
             percent((100.0 - limit.at) / 100.0)
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bench_that_is_resumed_takes_the_looks_that_are_left_and_none_twice() {
+        let begun = |is_resumed| LooksLeft { left: looks(40.0), is_resumed };
+        let mut whole = begun(false);
+        let due = [5.0, 10.5, 11.0, 21.0, 41.0, 50.0].map(|at| whole.is_due(at));
+        assert_eq!(due, [false, true, false, true, true, false]);
+
+        let mut resumed = begun(true);
+        let due = [15.0, 19.0, 20.5, 29.0, 41.0, 50.0].map(|at| resumed.is_due(at));
+        assert_eq!(due, [false, false, true, true, true, false], "10 and 14 were over");
+    }
 }

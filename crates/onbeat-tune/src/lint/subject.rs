@@ -233,7 +233,14 @@ fn by_lines(text: &str) -> Option<LintSubject> {
         let first = name.split(['.', '/']).next().unwrap_or(name);
         let is_name =
             matches!(first, "kernel" | "vm" | "net" | "fs" | "dev" | "user" | "abi" | "debug");
-        is_name && name.len() > first.len() && !name.contains(' ') && !value.contains('=')
+        // Words behind the value are those of a kernel command line.
+        let is_word = |piece: &str| piece.starts_with(|c: char| c.is_ascii_alphabetic());
+        let has_words = !value.starts_with(' ') && value.split_whitespace().skip(1).any(is_word);
+        is_name
+            && name.len() > first.len()
+            && !name.contains(' ')
+            && !value.contains('=')
+            && !has_words
     };
     let mut lines = contents(text).peekable();
     lines.peek()?;

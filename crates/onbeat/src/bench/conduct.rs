@@ -92,8 +92,8 @@ pub struct BenchConditions<'c> {
     pub interruptions: &'c Interruptions,
     /// Receives what happens.
     pub report: &'c mut dyn FnMut(BenchEvent),
-    /// Whether the bench is decided; asked between two loads, with the seconds since this process
-    /// began or resumed it.
+    /// Whether the bench is decided; asked between two loads, with the seconds since it began. Of a
+    /// bench that is resumed they go on where its files end.
     pub is_decided: &'c mut dyn FnMut(f64) -> bool,
 }
 
@@ -207,8 +207,8 @@ impl<'c> BenchConductor<'c> {
                 (block_s * 1e9 / self.plan.setting.period_ns as f64).round().max(1.0) as u64;
             self.turn(turn, releases)?;
             pace.learn(turn, block_s, self.elapsed_s() - begun_s);
-            let elapsed_s = self.elapsed_s();
-            if (self.conditions.is_decided)(elapsed_s) {
+            let of_bench_s = self.file_s();
+            if (self.conditions.is_decided)(of_bench_s) {
                 break;
             }
         }

@@ -2,8 +2,9 @@
 //!
 //! The length of blocks for a bootstrap is that of Politis and White (2004, with the correction of
 //! Patton, Politis and White, 2009): from the autocorrelations of the series, as far as they stand
-//! out from noise. Where the level wanders for longer than an eighth of the recording no length
-//! helps, and that is told instead.
+//! out from noise. What does not stand out is there all the same, and widens the interval by the factor
+//! of an autoregressive series of first order. Where the level wanders for longer than an eighth of the
+//! recording no length helps, and that is told instead.
 
 /// From fewer stretches than this nothing is known of their neighbours.
 const LEAST: usize = 20;
@@ -15,20 +16,26 @@ const ALIKE: f64 = 0.2;
 const MORE_THAN_STRETCHES: f64 = 2.5;
 
 /// How a series of stretches hangs together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Likeness {
     /// Stretches that are drawn together.
     pub(super) together: usize,
     /// Whether the level wanders too slowly for the length of the series.
     pub(super) wanders: bool,
+    /// By how much the standard deviation of their mean is larger than that of independent stretches,
+    /// where they are drawn singly; 1 where they are drawn together.
+    pub(super) widening: f64,
 }
+
+/// A correlation of neighbours above this is taken to be this: such a level wanders.
+const MOST_CORRELATED: f64 = 0.9;
 
 impl Likeness {
     /// Of one figure per stretch, in the order of time.
     pub(super) fn of(series: &[f64]) -> Self {
         let n = series.len();
         if n < LEAST {
-            return Self { together: 1, wanders: false };
+            return Self { together: 1, wanders: false, widening: 1.0 };
         }
 
         let mean = series.iter().sum::<f64>() / n as f64;
@@ -36,14 +43,26 @@ impl Likeness {
         let length = block_length(&centred);
         let together = (length.ceil() as usize).clamp(1, n);
         let wanders = together * PARTS > n || parts_are_alike(&centred);
-        Self { together, wanders }
+        let correlated = of_neighbours(&centred).clamp(0.0, MOST_CORRELATED);
+        let widening =
+            if together == 1 { ((1.0 + correlated) / (1.0 - correlated)).sqrt() } else { 1.0 };
+        Self { together, wanders, widening }
     }
+}
+
+/// The correlation of each stretch with the next one.
+fn of_neighbours(centred: &[f64]) -> f64 {
+    let variance: f64 = centred.iter().map(|value| value * value).sum();
+    let shared: f64 = centred.windows(2).map(|two| two[0] * two[1]).sum();
+    if variance > 0.0 { shared / variance } else { 0.0 }
 }
 
 impl Likeness {
     /// The stronger of both: far out in the tail noise hides what the middle shows.
     pub(super) fn or(self, other: Self) -> Self {
-        Self { together: self.together.max(other.together), wanders: self.wanders || other.wanders }
+        let together = self.together.max(other.together);
+        let widening = if together == 1 { self.widening.max(other.widening) } else { 1.0 };
+        Self { together, wanders: self.wanders || other.wanders, widening }
     }
 }
 
@@ -135,6 +154,19 @@ mod tests {
     }
 
     #[test]
+    fn a_likeness_too_weak_to_be_drawn_together_widens() {
+        let of = |stays| {
+            let all = (0..200).map(|seed| Likeness::of(&wandering(60, stays, seed)));
+            let single: Vec<f64> =
+                all.filter(|of| of.together == 1).map(|of| of.widening).collect();
+            single.iter().sum::<f64>() / single.len() as f64
+        };
+        assert!(of(0.0) < 1.12, "{}", of(0.0));
+        // sqrt((1 + 0.25) / (1 - 0.25)) is 1.29; what stands out of it is drawn together.
+        assert!((1.12..1.32).contains(&of(0.25)), "{}", of(0.25));
+    }
+
+    #[test]
     fn a_trend_and_a_level_that_wanders_through_the_recording_are_told() {
         let trend: Vec<f64> = wandering(120, 0.0, 1)
             .into_iter()
@@ -150,7 +182,7 @@ mod tests {
 
     #[test]
     fn of_few_or_equal_stretches_nothing_is_known() {
-        let one = Likeness { together: 1, wanders: false };
+        let one = Likeness { together: 1, wanders: false, widening: 1.0 };
         assert_eq!(Likeness::of(&[1.0, 2.0, 3.0]), one);
         assert_eq!(Likeness::of(&[7.0; 100]), one);
     }

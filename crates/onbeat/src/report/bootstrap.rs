@@ -114,6 +114,10 @@ pub(super) struct Drawn {
     pub(super) independent: f64,
     /// Whether the level wanders so slowly that nothing can be said of it.
     pub(super) wanders: bool,
+    /// The most degrees of freedom that the variance of the draws is taken to have.
+    most_freedom: f64,
+    /// By how much neighbours that were drawn singly are alike ([`Likeness::widening`]).
+    alike: f64,
 }
 
 impl Drawn {
@@ -123,7 +127,8 @@ impl Drawn {
         resamples: u32,
         random: &mut fastrand::Rng,
     ) -> Self {
-        let Likeness { together, wanders } = cell.likeness(share).or(cell.likeness(Share::P50));
+        let Likeness { together, wanders, widening: alike } =
+            cell.likeness(share).or(cell.likeness(Share::P50));
         let mut drawn = vec![0; cell.stretches];
         let draws = (0..resamples).map(|_| {
             // The end of the series is taken to be before its beginning.
@@ -134,7 +139,9 @@ impl Drawn {
             cell.ln_percentile(share, &drawn)
         });
         let independent = cell.stretches as f64 / together as f64;
-        Self { draws: draws.collect(), ln: cell.ln_of_all(share), independent, wanders }
+        let most_freedom = if together > 1 { MOST_FREEDOM_TOGETHER } else { MOST_FREEDOM };
+        let draws = draws.collect();
+        Self { draws, ln: cell.ln_of_all(share), independent, wanders, most_freedom, alike }
     }
 
     /// The largest of several, draw by draw; `None` of none.
@@ -147,6 +154,8 @@ impl Drawn {
             draws: (0..draws).map(|i| worst(&|one| one.draws[i])).collect(),
             independent: all.iter().map(|one| one.independent).fold(f64::INFINITY, f64::min),
             wanders: all.iter().any(|one| one.wanders),
+            most_freedom: all.iter().map(|one| one.most_freedom).fold(MOST_FREEDOM, f64::min),
+            alike: all.iter().map(|one| one.alike).fold(1.0, f64::max),
         })
     }
 
@@ -183,6 +192,8 @@ pub(super) fn interval(ln_ratio: f64, pairs: &[(&Drawn, &Drawn)]) -> (f64, f64) 
 /// How alike stretches are is an estimate too: however many there are, the variance between them is
 /// not known better than from so many independent ones.
 const MOST_FREEDOM: f64 = 8.0;
+/// Where they are drawn together, their number is estimated as well.
+const MOST_FREEDOM_TOGETHER: f64 = 5.0;
 
 /// By how much an interval of draws is too narrow: the bias of the variance, and Student's t with
 /// the degrees of freedom of Welch and Satterthwaite.
@@ -193,8 +204,9 @@ fn widening(pairs: &[(&Drawn, &Drawn)]) -> f64 {
     let parts: f64 =
         cells().map(|cell| cell.variance().powi(2) / (cell.independent - 1.0).max(1.0)).sum();
     let freedom = if parts > 0.0 { variance * variance / parts } else { fewest - 1.0 };
-    let freedom = freedom.min(MOST_FREEDOM);
-    (fewest / (fewest - 1.0)).sqrt() * t_97_5(freedom) / Z_97_5
+    let freedom = cells().map(|cell| cell.most_freedom).fold(freedom, f64::min);
+    let alike = cells().map(|cell| cell.alike).fold(1.0, f64::max);
+    alike * (fewest / (fewest - 1.0)).sqrt() * t_97_5(freedom) / Z_97_5
 }
 
 /// The 97.5 % point of the normal distribution.

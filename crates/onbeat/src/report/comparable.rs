@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::cell::CellSummary;
 use super::digest::{Compared, Digest, WANDERS};
+use super::order_statistics::ASSUMPTION;
 use super::statistics::Share;
 use super::units::{Letters, count, listed, time_ns};
 
@@ -53,6 +54,10 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
     if ratios().any(|ratio| ratio.low.is_none() && !ratio.wanders) {
         let why = "Ratios without an interval have fewer than 10 samples beyond the value, or fewer than 4 blocks or intervals";
         warnings.push(why.to_owned());
+    }
+    if ratios().any(|ratio| ratio.independently) {
+        warnings
+            .push(format!("Ratios of plain histograms have intervals from ranks, {ASSUMPTION}"));
     }
 
     if runs.iter().all(|run| run.is_of_load) {

@@ -13,6 +13,7 @@ use super::bootstrap::LEAST_STRETCHES;
 use super::cell::CellSummary;
 use super::comparable;
 use super::digest::WANDERS;
+use super::order_statistics::ASSUMPTION;
 use super::statistics::LEAST_ABOVE;
 use super::units::{Letters, cell_name, count, percent, time_ns};
 use crate::record::Series;
@@ -131,14 +132,19 @@ fn difference(series: Series, (mine, base): (&str, &str), ratios: &[Ratio]) -> S
     }
     if differing.is_empty() && alike.is_empty() {
         return format!(
-            "INCONCLUSIVE whether {mine} and {base} differ: fewer than {LEAST_STRETCHES} blocks or intervals, or fewer than {LEAST_ABOVE} samples beyond each percentile"
+            "INCONCLUSIVE whether {mine} and {base} differ: {}",
+            without_interval(ratios)
         );
     }
 
+    let assumed = match ratios.iter().any(|ratio| ratio.independently) {
+        true => format!(" ({ASSUMPTION})"),
+        false => String::new(),
+    };
     let same: Vec<String> = alike.iter().map(|ratio| sized(ratio)).collect();
     if differing.is_empty() {
         return format!(
-            "No visible difference of {words} between {mine} and {base}: {}",
+            "No visible difference of {words} between {mine} and {base}: {}{assumed}",
             same.join(", ")
         );
     }
@@ -149,7 +155,21 @@ fn difference(series: Series, (mine, base): (&str, &str), ratios: &[Ratio]) -> S
     } else {
         format!("; no visible difference: {}", same.join(", "))
     };
-    format!("The {words} of {mine} differs from that of {base}: {}{rest}", named.join(", "))
+    format!(
+        "The {words} of {mine} differs from that of {base}: {}{rest}{assumed}",
+        named.join(", ")
+    )
+}
+
+/// Why there is no interval at all: the reason that holds.
+pub(super) fn without_interval(ratios: &[Ratio]) -> String {
+    if ratios.is_empty() {
+        "they have no percentile in common".to_owned()
+    } else if ratios.iter().all(|ratio| !ratio.supported) {
+        format!("fewer than {LEAST_ABOVE} samples beyond each percentile")
+    } else {
+        format!("one of them has fewer than {LEAST_STRETCHES} blocks or intervals")
+    }
 }
 
 /// Shares of skipped releases that are further apart than this are said, whatever the percentiles.

@@ -96,7 +96,8 @@ impl Digest {
             let name = load.clone();
             let probe = self.probe.clone();
             let settings = self.settings.clone();
-            parts.push(Self { name, probe, settings, drawn, summary, is_of_load: true });
+            let ranked = self.ranked.clone();
+            parts.push(Self { name, probe, settings, drawn, ranked, summary, is_of_load: true });
         }
 
         parts.retain(|part| !part.summary.cells.is_empty());

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::bootstrap::{Drawn, Stretches, interval};
 use super::cell::CellSummary;
 use super::file_facts::cell_of;
+use super::order_statistics::Ranked;
 use super::statistics::{Percentile, Share};
 use super::summary::Summary;
 use super::units::{Letters, ratio, time_ns};
@@ -43,6 +44,8 @@ pub struct Digest {
     /// What the loop's thread was given and how it waited, by name.
     pub(super) settings: BTreeMap<String, String>,
     pub(super) drawn: BTreeMap<(Cell, Series), BTreeMap<Share, Drawn>>,
+    /// Percentiles of plain histograms, which have no stretches to draw.
+    pub(super) ranked: BTreeMap<(Cell, Series), BTreeMap<Share, Ranked>>,
     /// Whether it is the part of a run that was measured under one of its loads.
     pub(super) is_of_load: bool,
 }
@@ -59,10 +62,14 @@ impl Digest {
         shares: &[Share],
     ) -> Self {
         let mut drawn = BTreeMap::new();
+        let mut ranked = BTreeMap::new();
         let mut random = fastrand::Rng::with_seed(SEED + place);
         for file in files {
             for series in Series::ALL {
-                let Some(stretches) = Stretches::from_file(file, series) else { continue };
+                let Some(stretches) = Stretches::from_file(file, series) else {
+                    ranked.insert((cell_of(file), series), ranks(file, series, shares));
+                    continue;
+                };
                 let supported =
                     shares.iter().filter(|share| share.is_supported_by(stretches.samples));
                 let of_share = supported
@@ -77,7 +84,7 @@ impl Digest {
             .map_or_else(String::new, |file| file.header.probe.clone());
         let name = name.to_owned();
         let settings = settings(files);
-        Self { name, probe, settings, summary, drawn, is_of_load: false }
+        Self { name, probe, settings, summary, drawn, ranked, is_of_load: false }
     }
 
     /// The ratio of a percentile to that of another run's cell, with its interval where there are
@@ -97,9 +104,11 @@ impl Digest {
         let wanders = drawn.is_some_and(|(mine, other)| mine.wanders || other.wanders);
         let ratio = mine.value_ns.max(1) as f64 / other.value_ns.max(1) as f64;
         let supported = mine.supported && other.supported;
+        let ranked = self.ranked_of(cells.0, on).zip(base.ranked_of(cells.1, on));
         let bounds = drawn
-            .filter(|_| supported)
-            .map(|(mine, other)| interval(mine.ln - other.ln, &[(other, mine)]));
+            .map(|(mine, other)| interval(mine.ln - other.ln, &[(other, mine)]))
+            .or(ranked.map(|(mine, other)| mine.over(other)))
+            .filter(|_| supported);
 
         let bounds = bounds.filter(|(low, high)| low.is_finite() && high.is_finite());
         Some(Ratio {
@@ -110,6 +119,7 @@ impl Digest {
             supported,
             differs: false,
             wanders,
+            independently: drawn.is_none() && bounds.is_some(),
         })
     }
 
@@ -130,7 +140,12 @@ impl Digest {
             let drawn = SHARES.iter().filter_map(|share| run.drawn_of(cell, (series, *share)));
             drawn.map(|drawn| drawn.independent as usize).min().unwrap_or(0)
         };
-        let fewest = independent(self, cells.0).min(independent(base, cells.1));
+        // Ranks of samples have no degrees of freedom to lose.
+        let by_ranks = ratios.iter().any(|ratio| ratio.independently);
+        let fewest = match by_ranks {
+            true => usize::MAX,
+            false => independent(self, cells.0).min(independent(base, cells.1)),
+        };
         let wider = wider_for(looked_at, fewest);
 
         for ratio in &mut ratios {
@@ -146,6 +161,24 @@ impl Digest {
     fn drawn_of(&self, cell: &CellSummary, (series, share): (Series, Share)) -> Option<&Drawn> {
         self.drawn.get(&(cell.cell(), series))?.get(&share)
     }
+
+    fn ranked_of(&self, cell: &CellSummary, (series, share): (Series, Share)) -> Option<&Ranked> {
+        self.ranked.get(&(cell.cell(), series))?.get(&share)
+    }
+}
+
+/// Of a source that counted into one histogram. Of one that states extremes and mean alone nothing is
+/// known between them.
+fn ranks(file: &RunFile, series: Series, shares: &[Share]) -> BTreeMap<Share, Ranked> {
+    let Some(import) = &file.import else { return BTreeMap::new() };
+    let counts = file.distribution(series);
+    if counts.count() == 0 || import.figures_only.contains(&series) {
+        return BTreeMap::new();
+    }
+
+    let max_ns = file.moments(series).max_ns;
+    let of_share = |share: &Share| Some((*share, Ranked::new(&counts, *share, max_ns)?));
+    shares.iter().filter_map(of_share).collect()
 }
 
 /// How much wider than a 95 % interval each of `intervals` must be to hold together with the
@@ -190,6 +223,10 @@ pub struct Ratio {
     /// Whether there is no interval because the level wanders through one of the runs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub wanders: bool,
+    /// Whether its interval takes samples to come independently of each other: both runs are plain
+    /// histograms, which do not tell when they came.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub independently: bool,
 }
 
 /// An interval whose ends are further apart than this decides nothing.
@@ -376,6 +413,7 @@ mod tests {
             supported: true,
             differs,
             wanders: false,
+            independently: false,
         };
 
         assert!(!ratio(1.0002, 1.0008, true).is_visible());

@@ -4,9 +4,10 @@
 use serde::Serialize;
 
 use super::cell::CellSummary;
-use super::compare::{Digest, Ratio};
+use super::compare::{Digest, Ratio, without_interval};
 use super::digest::WANDERS;
 use super::events::{self, AlarmVerdict};
+use super::order_statistics::ASSUMPTION;
 use super::statistics::Share;
 use super::summary::Summary;
 use super::units::{cell_name, ratio};
@@ -179,8 +180,9 @@ fn judged(found: Option<&Ratio>, baseline: &Baseline<'_>) -> (Outcome, String) {
             );
         }
         let why = format!(
-            "{label} is x {}, with fewer than 10 samples beyond it or fewer than 4 blocks or intervals",
-            ratio(found.ratio)
+            "{label} is x {}; {}",
+            ratio(found.ratio),
+            without_interval(std::slice::from_ref(found))
         );
         return (Outcome::Inconclusive, why);
     };
@@ -189,7 +191,8 @@ fn judged(found: Option<&Ratio>, baseline: &Baseline<'_>) -> (Outcome, String) {
         let why = format!("{label} is undecided: x {low} to x {high} of {} fit", baseline.run.name);
         return (Outcome::Inconclusive, why);
     }
-    let words = format!("{label} is {} that of {}", found.words(), baseline.run.name);
+    let assumed = if found.independently { format!("; {ASSUMPTION}") } else { String::new() };
+    let words = format!("{label} is {} that of {}{assumed}", found.words(), baseline.run.name);
     let allowed_words = super::units::three_digits(allowed);
 
     if low > allowed {

@@ -98,6 +98,7 @@ pub mod junit;
 pub mod modes;
 pub mod motion;
 pub mod normal;
+mod order_statistics;
 pub mod packets;
 pub mod page;
 mod probe_figures;

@@ -131,8 +131,8 @@ pub struct Statistics {
     /// p50, p90, p99, p99.9, p99.99, p99.999.
     pub percentiles: Vec<Percentile>,
     /// Whether extremes, mean and standard deviation come from histogram buckets, because the exact
-    /// moments do not cover all samples: the file was cut off between a histogram and its
-    /// interval's note.
+    /// moments do not cover all samples, or contradict themselves: the file was cut off between a
+    /// histogram and its interval's note, or damaged.
     #[serde(default, skip_serializing_if = "is_false")]
     pub from_buckets: bool,
 }
@@ -153,7 +153,8 @@ impl Statistics {
         let first = distribution.buckets().first()?;
         let last = distribution.buckets().last()?;
         let count = distribution.count();
-        let from_buckets = moments.n != count;
+        // A damaged or made-up file can state a smallest sample above the largest.
+        let from_buckets = moments.n != count || moments.min_ns > moments.max_ns;
         let whole = if from_buckets {
             let spread = Spread::of_lowest(distribution.buckets(), count);
             Moments {

@@ -8,6 +8,7 @@ use std::process::Command;
 use onbeat::import::stream::ImportLabels;
 use onbeat::import::{self, Error, Format, SourceOptions, Stream};
 use onbeat::record::{Cell, LimitNote, RunFile, Series};
+use onbeat::report::compare::{Comparison, Digest, SHARES};
 use onbeat::report::verdict::judge;
 use onbeat::report::{CellSummary, Outcome, imported};
 use proptest::prelude::*;
@@ -447,4 +448,49 @@ proptest! {
         let _ = streams_of(&bytes, &asked);
         let _ = streams_of(&bytes, &SourceOptions::default());
     }
+}
+
+/// A histogram of cyclictest of so many samples: a bell around a latency, and a long tail.
+fn histogram(samples: u64, around_us: u64, seed: u64) -> RunFile {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut counts = vec![0_u64; 100];
+    for _ in 0..samples {
+        let bell = (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
+        let us = (around_us as f64 + 1.3 * bell) as usize + random.usize(..200) / 199 * 15;
+        counts[us.min(99)] += 1;
+    }
+    let lines = (0..).zip(&counts).map(|(us, n): (usize, _)| format!("{us:06} {n:06}\n"));
+    let text = format!(
+        "# Histogram\n{}# Total: {samples:09}\n# Min Latencies: 00001\n# Avg Latencies: 00010\n\
+         # Max Latencies: 00099\n# Histogram Overflows: 00000\n",
+        lines.collect::<String>()
+    );
+    run_of(&streams_of(text.as_bytes(), &SourceOptions::default()).unwrap()[0])
+}
+
+/// What is said of two runs.
+fn said(a: &RunFile, b: &RunFile) -> String {
+    let digest = |name: &str, place: u64, run: &RunFile| {
+        let summary = imported::summary(std::slice::from_ref(run), None).unwrap();
+        Digest::new(name, place, summary, std::slice::from_ref(run), &SHARES)
+    };
+    Comparison::new(&[digest("before", 0, a), digest("after", 1, b)]).sentences.remove(0)
+}
+
+#[test]
+fn plain_histograms_before_and_after_differ_by_ranks_and_the_assumption_is_named() {
+    let before = histogram(60_000, 11, 1);
+    let shifted = said(&before, &histogram(60_000, 16, 2));
+    assert!(shifted.contains("of after differs from that of before: p50 x 1.3"), "{shifted}");
+    assert!(shifted.contains("p99 x 1."), "{shifted}");
+    assert!(shifted.contains("taking samples to come independently"), "{shifted}");
+
+    for seed in 3..13 {
+        let same = said(&before, &histogram(60_000, 11, seed));
+        assert!(same.starts_with("No visible difference"), "{same}");
+        assert!(same.contains("taking samples to come independently"), "{same}");
+    }
+
+    let few = said(&histogram(15, 11, 1), &histogram(15, 16, 2));
+    assert!(few.ends_with("fewer than 10 samples beyond each percentile"), "{few}");
 }

@@ -97,21 +97,22 @@ fn found_until_shuffled(seed: u64, moved: u64, shuffles: u64) {
 
 #[test]
 fn three_planted_modes_are_found_in_a_day_and_none_when_it_is_shuffled() {
-    found_until_shuffled(1, 0, 3);
+    found_until_shuffled(1, 0, crate::report_days::drawn(1, 3));
 }
 
 #[test]
 fn wherever_in_their_periods_they_begin() {
-    found_until_shuffled(2, 777, 1);
+    found_until_shuffled(2, 777, crate::report_days::drawn(0, 1));
 }
 
 #[test]
 fn a_loop_at_a_kilohertz_shows_the_three_as_well() {
+    let hours = crate::report_days::drawn(5, 8);
     let run = Day::at(MS)
-        .hours(8)
+        .hours(hours)
         .seeded(10)
         .recorded(|second, index| three_modes(second, index, 1000, 60));
-    finds_the_three(&modes::of_run(&run), 8, "1 kHz");
+    finds_the_three(&modes::of_run(&run), hours, "1 kHz");
 }
 
 /// Not the steps of a file in another order, but the disturbances themselves at moments of chance:
@@ -161,7 +162,7 @@ fn what_comes_once_a_second_is_found_where_a_step_is_a_second() {
 
 #[test]
 fn a_minute_without_a_mode_has_none() {
-    for seed in 0..10 {
+    for seed in 0..crate::report_days::drawn(3, 10) {
         let modes = modes::of_run(&Day::at(MS).seconds(60).seeded(seed).recorded(|_, _| 0));
         assert_eq!(modes.found.len(), 0, "seed {seed}: {:#?}", sentences(&modes));
         assert!(
@@ -176,7 +177,7 @@ fn a_minute_without_a_mode_has_none() {
 
 #[test]
 fn a_drift_is_not_a_mode() {
-    for seed in 0..5 {
+    for seed in 0..crate::report_days::drawn(2, 5) {
         let (mut walk, mut draws) = (0.0, crate::report_days::Draws(seed));
         let mut noise = crate::report_days::Noise::seeded(seed);
         let run = Day::at(10 * MS).hours(1).recorded_as(|_, cycle| {

@@ -35,6 +35,15 @@ fn is_close(a: f64, b: f64, relative: f64) -> bool {
 }
 
 #[test]
+fn moments_that_contradict_themselves_are_not_believed() {
+    let values = [10, 20, 30];
+    let moments = Moments { min_ns: 40, ..moments_of(&values) };
+    let figures = Statistics::new(&counted(Series::WakeupLatency, &values), &moments).unwrap();
+    assert!(figures.from_buckets);
+    assert_eq!((figures.min_ns, figures.max_ns, figures.jitter_ns), (10, 30, 20));
+}
+
+#[test]
 fn the_numbers_from_one_to_a_thousand_have_the_figures_of_the_text_books() {
     let figures = statistics(&(1..=1000).collect::<Vec<_>>());
     assert_eq!(

@@ -2,7 +2,7 @@
 //! in noise.
 #![allow(clippy::print_stdout, missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use crate::report_days::{Day, Draws, MS, Noise, US};
+use crate::report_days::{Day, Draws, MS, Noise, US, drawn};
 use onbeat::report::modes::{self, Modes};
 
 const HOUR: u64 = 3600;
@@ -80,11 +80,12 @@ fn between(draws: &mut Draws, low_s: f64, high_s: f64) -> f64 {
 #[test]
 fn periods_of_any_length_sizes_and_phases_are_found_in_runs_of_any_length() {
     let times = std::env::var("SWEEP").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let parts = drawn(4, 1);
     let mut draws = Draws(2026);
     let mut missed_ones = Vec::new();
     let mut n = 0;
     for (seconds, runs) in [(10, 24), (120, 16), (HOUR, 4)] {
-        for _ in 0..runs * times {
+        for _ in 0..runs / parts * times {
             let period_s = between(&mut draws, 0.002, (seconds as f64 / 5.0).min(900.0));
             // What comes a few times must stand out from the noise, whose rare values are up to 4
             // ms.
@@ -110,7 +111,7 @@ fn periods_of_any_length_sizes_and_phases_are_found_in_runs_of_any_length() {
 fn noise_has_no_modes_however_heavy_its_tail() {
     let times: u64 = std::env::var("SWEEP").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     let mut alarms = Vec::new();
-    for seed in 0..48 * times {
+    for seed in 0..drawn(12, 48) * times {
         let seconds = [10, 30, 120][seed as usize % 3];
         let mut draws = Draws(seed);
         let mut noise = Noise::seeded(seed + 500);

@@ -3,7 +3,7 @@
 
 use onbeat::host::Host;
 use onbeat::record::{
-    Account, Header, Recorder, Recording, RunFile, RunWriter, SpikeLimit, Timing, Trend,
+    Account, Header, Recorder, Recording, RunFile, RunWriter, SpikeLimit, Timing, Trend, Watch,
     interval_ns_for,
 };
 use onbeat_rt::{End, Instant, Outcome, Sample};
@@ -12,6 +12,11 @@ pub const US: u64 = 1_000;
 pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000 * MS;
 
+/// So many of what is drawn; with `ONBEAT_LONG=1` (`make test-long`) as many as there are.
+pub fn drawn(few: u64, all: u64) -> u64 {
+    if std::env::var_os("ONBEAT_LONG").is_some_and(|word| word == "1") { all } else { few }
+}
+
 /// A run in the making.
 pub struct Day {
     period_ns: u64,
@@ -19,6 +24,7 @@ pub struct Day {
     seed: u64,
     /// Cycles between two outages, and the releases that each skips.
     skips: Option<(u64, u64)>,
+    watches: Vec<Watch>,
 }
 
 /// A draw per step (SplitMix64; Steele, Lea and Flood, 2014).
@@ -70,7 +76,7 @@ impl Noise {
 
 impl Day {
     pub fn at(period_ns: u64) -> Self {
-        Self { period_ns, seconds: 60, seed: 0, skips: None }
+        Self { period_ns, seconds: 60, seed: 0, skips: None, watches: Vec::new() }
     }
 
     pub fn hours(self, hours: u64) -> Self {
@@ -83,6 +89,11 @@ impl Day {
 
     pub fn seeded(self, seed: u64) -> Self {
         Self { seed, ..self }
+    }
+
+    /// Joins late releases into outages.
+    pub fn watching(self, watches: Vec<Watch>) -> Self {
+        Self { watches, ..self }
     }
 
     /// Skips `releases` after every `cycles` cycles.
@@ -142,6 +153,7 @@ impl Day {
         let origin = Instant::from_ns(SECOND);
         let mut recorder =
             Recorder::new(RunWriter::create(&path, &self.header()).unwrap(), origin, recording);
+        recorder.watch(&self.watches);
         recorder.begin_block(0, origin, "idle", 0).unwrap();
         let slots = self.seconds * SECOND / self.period_ns;
         let (mut index, mut cycles, mut skipped) = (0, 0, 0);
