@@ -141,7 +141,10 @@ fn said(command: &mut Command) -> Json {
 fn logs_convert((python, onbeat): &(Python, PathBuf)) {
     let folder = tempfile::tempdir().unwrap();
     let found = said(python.script("lcm_logs.py").arg(onbeat).arg(folder.path()));
-    assert_eq!((&found["types"], &found["records"], &found["refused"]), (&150.into(), &600.into(), &0.into()));
+    assert_eq!(
+        (&found["types"], &found["records"], &found["refused"]),
+        (&150.into(), &600.into(), &0.into())
+    );
     assert_eq!(found["compared"], 600);
     assert!(found["recursive"].as_u64() > Some(0), "{found}");
 }

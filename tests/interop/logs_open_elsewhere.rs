@@ -28,7 +28,11 @@ fn main() -> ExitCode {
         ),
         trial("logs_of_others_open_whatever_their_compression", Python::equip, logs_of_others_open),
         trial("logs_of_every_kind_have_every_record", Python::equip, every_kind),
-        trial("octave_finds_the_values_of_every_kind", python_and_octave, octave_agrees_on_every_kind),
+        trial(
+            "octave_finds_the_values_of_every_kind",
+            python_and_octave,
+            octave_agrees_on_every_kind,
+        ),
         trial("octave_finds_the_values_that_python_finds", python_and_octave, octave_agrees),
         trial(
             "a_recording_has_every_record_and_counts_every_loss",
@@ -253,7 +257,8 @@ fn killed_starter(python: &Python) {
 /// Random messages of all types of ROS 2 and ROS 1, by the official writers: MCAP, bags, LCM; whole, and with changed bytes.
 fn every_kind(python: &Python) {
     let folder = tempfile::tempdir().unwrap();
-    let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let seed =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let mut script = python.script("log_kinds.py");
     let found = answer_of(script.args([&seed.to_string(), "20"]).arg(folder.path()));
     for kind in ["mcap", "bag2", "bag1", "lcm"] {

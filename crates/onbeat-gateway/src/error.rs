@@ -48,7 +48,7 @@ pub enum GatewayError {
         /// The file.
         path: PathBuf,
         /// Where it is not valid.
-        source: super::log_records::LogDefect,
+        source: super::log_defect::LogDefect,
     },
     /// More channels than rings are made for.
     #[error(

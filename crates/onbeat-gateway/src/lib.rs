@@ -28,6 +28,7 @@ mod lcm_packets;
 mod lcm_socket;
 mod limit_notice;
 mod log_copy;
+mod log_defect;
 mod log_formats;
 mod log_reader;
 mod log_records;
@@ -52,8 +53,11 @@ pub use bridge::{
 pub use error::GatewayError;
 pub use lcm_packets::{LcmAccount, LcmAssembler, LcmLimits, datagrams};
 pub use lcm_socket::{LcmReceiver, LcmSender, LcmUrl};
-pub use log_copy::{ConvertAccount, ConvertOrder, ListOrder, ListedChannel, ListedLog, convert, list};
-pub use log_records::{LogCheck, LogDefect, check_log};
+pub use log_copy::{
+    ConvertAccount, ConvertOrder, ListOrder, ListedChannel, ListedLog, convert, list,
+};
+pub use log_defect::LogDefect;
+pub use log_records::{LogCheck, check_log};
 pub use log_writer::{Compression, LogChannel, LogWriter};
 pub use playing::{PlayAccount, PlayOrder, PlayStart, PlayedChannel, play};
 pub use recording::{FirstRecord, LogRecording, RecordOrder};

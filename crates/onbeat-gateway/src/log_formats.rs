@@ -10,9 +10,8 @@ use std::sync::Arc;
 use onbeat_host::foreign;
 
 use super::error::GatewayError;
-use super::log_records::{
-    Fields, LogDefect, LogMessage, LogMessages, LogRecordChannel, LogSchema, exactly,
-};
+use super::log_defect::{LogDefect, MOST_CHANNELS};
+use super::log_records::{Fields, LogMessage, LogMessages, LogRecordChannel, LogSchema, exactly};
 
 /// First bytes of each format.
 const SQLITE: &[u8] = b"SQLite format 3\0";
@@ -21,8 +20,6 @@ const LCM: &[u8] = b"\xed\xa1\xda\x01";
 /// Bytes of an event of LCM before its channel, and the longest name of one.
 const LCM_HEAD: usize = 28;
 const LCM_NAME: u32 = 1024;
-/// Most channels of a file.
-const MOST_CHANNELS: usize = 4096;
 /// Rows that are taken from a database at a time.
 const ROWS: i64 = 256;
 
@@ -55,7 +52,14 @@ impl FormatMessages {
         } else if first.starts_with(ROSBAG) {
             Self::Rosbag(RosbagRecords::new(file, bytes, most_memory).map_err(failed)?)
         } else if first.starts_with(LCM) {
-            Self::Lcm(LcmEvents { source: BufReader::new(file), at: 0, bytes, most_memory, channels: HashMap::new(), is_over: false })
+            Self::Lcm(LcmEvents {
+                source: BufReader::new(file),
+                at: 0,
+                bytes,
+                most_memory,
+                channels: HashMap::new(),
+                is_over: false,
+            })
         } else {
             Self::Mcap(LogMessages::new(BufReader::new(file), bytes, most_memory))
         })
@@ -101,7 +105,9 @@ impl LcmEvents {
             self.is_over = true;
             return if at == self.bytes { Ok(None) } else { Err(LogDefect::Cut { at }) };
         };
-        let word = |from: usize| head[from..from + 4].iter().fold(0_u32, |all, byte| all << 8 | u32::from(*byte));
+        let word = |from: usize| {
+            head[from..from + 4].iter().fold(0_u32, |all, byte| all << 8 | u32::from(*byte))
+        };
         let long = |from: usize| u64::from(word(from)) << 32 | u64::from(word(from + 4));
         let (name, data) = (word(20), word(24));
         if &head[..4] != LCM || name > LCM_NAME {
@@ -131,7 +137,8 @@ impl LcmEvents {
         let mut window = vec![0; 1 << 16];
         while begin + LCM.len() as u64 <= self.bytes {
             self.source.seek(SeekFrom::Start(begin))?;
-            let here = window.len().min(usize::try_from(self.bytes - begin).unwrap_or(window.len()));
+            let here =
+                window.len().min(usize::try_from(self.bytes - begin).unwrap_or(window.len()));
             self.source.read_exact(&mut window[..here])?;
             if let Some(place) = window[..here].windows(LCM.len()).position(|it| it == LCM) {
                 self.at = begin + place as u64;
@@ -230,7 +237,8 @@ impl RosbagRecords {
                     let records = self.unpacked(at, &header, content)?;
                     let mut rest = Fields(&records);
                     while !rest.0.is_empty() {
-                        let (header, content) = rosbag_record(&mut rest).ok_or(LogDefect::Record { at })?;
+                        let (header, content) =
+                            rosbag_record(&mut rest).ok_or(LogDefect::Record { at })?;
                         self.take(at, &header, content)?;
                     }
                 }
@@ -240,7 +248,12 @@ impl RosbagRecords {
         Ok(self.waiting.pop_front())
     }
 
-    fn unpacked(&self, at: u64, header: &HashMap<String, Vec<u8>>, content: Vec<u8>) -> Result<Vec<u8>, LogDefect> {
+    fn unpacked(
+        &self,
+        at: u64,
+        header: &HashMap<String, Vec<u8>>,
+        content: Vec<u8>,
+    ) -> Result<Vec<u8>, LogDefect> {
         let bytes = u64::from(header.get("size").and_then(|it| Fields(it).word()).unwrap_or(0));
         let most = self.most_memory;
         if bytes > most {
@@ -260,7 +273,12 @@ impl RosbagRecords {
         whole.ok_or(LogDefect::Record { at })
     }
 
-    fn take(&mut self, at: u64, header: &HashMap<String, Vec<u8>>, content: Vec<u8>) -> Result<(), LogDefect> {
+    fn take(
+        &mut self,
+        at: u64,
+        header: &HashMap<String, Vec<u8>>,
+        content: Vec<u8>,
+    ) -> Result<(), LogDefect> {
         let number = |name: &str| header.get(name).and_then(|it| Fields(it).word());
         match header.get("op").and_then(|op| op.first()) {
             Some(7) => {
@@ -269,13 +287,20 @@ impl RosbagRecords {
                     return Ok(());
                 }
                 let about = rosbag_header(&content).ok_or(LogDefect::Record { at })?;
-                let text = |of: Option<&Vec<u8>>| of.map(|it| String::from_utf8_lossy(it).into_owned()).unwrap_or_default();
+                let text = |of: Option<&Vec<u8>>| {
+                    of.map(|it| String::from_utf8_lossy(it).into_owned()).unwrap_or_default()
+                };
                 let schema = LogSchema {
                     name: text(about.get("type")),
                     encoding: "ros1msg".to_owned(),
                     definition: about.get("message_definition").cloned().unwrap_or_default(),
                 };
-                let channel = new_channel(self.channels.len(), &text(header.get("topic")), "ros1", Some(schema))?;
+                let channel = new_channel(
+                    self.channels.len(),
+                    &text(header.get("topic")),
+                    "ros1",
+                    Some(schema),
+                )?;
                 self.channels.insert(id, channel);
             }
             Some(2) => {
@@ -286,7 +311,12 @@ impl RosbagRecords {
                 let unknown = LogDefect::Unknown { what: "connection", id: id as u16, at };
                 let channel = Arc::clone(self.channels.get(&id).ok_or(unknown)?);
                 let log_time = u64::from(seconds) * 1_000_000_000 + u64::from(ns);
-                self.waiting.push_back(LogMessage { channel, sequence: 0, log_time, data: content });
+                self.waiting.push_back(LogMessage {
+                    channel,
+                    sequence: 0,
+                    log_time,
+                    data: content,
+                });
             }
             _ => {}
         }
@@ -323,7 +353,10 @@ fn rosbag_header(bytes: &[u8]) -> Option<HashMap<String, Vec<u8>>> {
     while !rest.0.is_empty() {
         let field = rosbag_part(&mut rest)?;
         let equals = field.iter().position(|letter| *letter == b'=')?;
-        found.insert(String::from_utf8_lossy(&field[..equals]).into_owned(), field[equals + 1..].to_vec());
+        found.insert(
+            String::from_utf8_lossy(&field[..equals]).into_owned(),
+            field[equals + 1..].to_vec(),
+        );
     }
     Some(found)
 }
@@ -351,13 +384,21 @@ impl SqliteRows {
             let why = "its newest records are in the file beside it that ends in -wal; `sqlite3 FILE 'pragma wal_checkpoint(truncate)'` puts them in";
             return Err(LogDefect::Database(why.to_owned()));
         }
-        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_URI;
+        let flags =
+            rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_URI;
         // By the descriptor: the file that was checked, whatever the path means by now.
         let name = format!("file:/proc/self/fd/{}?immutable=1", file.as_raw_fd());
         let database = rusqlite::Connection::open_with_flags(name, flags).map_err(sqlite_says)?;
         let channels = channels_of(&database).map_err(sqlite_says)?;
         let channels = channels?;
-        Ok(Self { database, _file: file, channels, waiting: VecDeque::new(), last: i64::MIN, is_over: false })
+        Ok(Self {
+            database,
+            _file: file,
+            channels,
+            waiting: VecDeque::new(),
+            last: i64::MIN,
+            is_over: false,
+        })
     }
 
     fn fill(&mut self) -> Result<(), LogDefect> {
@@ -369,8 +410,11 @@ impl SqliteRows {
             .map_err(sqlite_says)?;
         let mut rows = query.query((self.last, ROWS)).map_err(sqlite_says)?;
         while let Some(row) = rows.next().map_err(sqlite_says)? {
-            let (id, topic, at): (i64, i64, i64) =
-                (row.get(0).map_err(sqlite_says)?, row.get(1).map_err(sqlite_says)?, row.get(2).map_err(sqlite_says)?);
+            let (id, topic, at): (i64, i64, i64) = (
+                row.get(0).map_err(sqlite_says)?,
+                row.get(1).map_err(sqlite_says)?,
+                row.get(2).map_err(sqlite_says)?,
+            );
             let data: Vec<u8> = row.get(3).map_err(sqlite_says)?;
             self.last = id;
             let unknown = LogDefect::Unknown { what: "topic", id: topic as u16, at: 0 };
@@ -400,19 +444,26 @@ impl Iterator for SqliteRows {
 type Channels = HashMap<i64, Arc<LogRecordChannel>>;
 
 fn channels_of(database: &rusqlite::Connection) -> rusqlite::Result<Result<Channels, LogDefect>> {
-    let table = "select count(*) from sqlite_master where type = 'table' and name = 'message_definitions'";
+    let table =
+        "select count(*) from sqlite_master where type = 'table' and name = 'message_definitions'";
     let has_definitions = database.query_row(table, [], |row| row.get::<_, i64>(0))? > 0;
     let mut definitions: HashMap<String, (String, String)> = HashMap::new();
     if has_definitions {
-        let mut query = database
-            .prepare("select topic_type, encoding, encoded_message_definition from message_definitions")?;
+        let mut query = database.prepare(
+            "select topic_type, encoding, encoded_message_definition from message_definitions",
+        )?;
         let rows = query.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
         definitions = rows.collect::<rusqlite::Result<_>>()?;
     }
 
     let mut query = database.prepare("select id, name, type, serialization_format from topics")?;
     let rows = query.query_map([], |row| {
-        Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?, row.get::<_, String>(3)?))
+        Ok((
+            row.get::<_, i64>(0)?,
+            row.get::<_, String>(1)?,
+            row.get::<_, String>(2)?,
+            row.get::<_, String>(3)?,
+        ))
     })?;
     let mut channels = HashMap::new();
     for row in rows {

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::path::{Path, PathBuf};
 
 use super::error::GatewayError;
+use super::log_defect::LogDefect;
 use super::log_formats::FormatMessages;
-use super::log_records::{LogDefect, LogMessage, LogRecordChannel};
+use super::log_records::{LogMessage, LogRecordChannel};
 
 /// Encodings of messages and of definitions whose types other channels have too.
 const TYPED: [&str; 2] = ["cdr", "ros2msg"];
@@ -95,8 +96,8 @@ impl LogContent {
             match messages.next() {
                 Some(Ok(message)) => content.add(&message),
                 Some(Err(why)) => {
-                    let is_cut = matches!(why, LogDefect::Cut { .. } | LogDefect::NotClosed);
-                    if !is_cut && content.damage.len() < MOST_DAMAGE && messages.resume() {
+                    let goes_on = why.is_damage() && content.damage.len() < MOST_DAMAGE;
+                    if goes_on && messages.resume() {
                         content.damage.push(why.to_string());
                         continue;
                     }
@@ -222,7 +223,7 @@ impl Iterator for OrderedMessages {
                         WaitingMessage { at_ns: message.log_time, place: self.taken, message };
                     self.waiting.push(Reverse(waiting));
                 }
-                Some(Err(_)) if self.file.resume() => {}
+                Some(Err(why)) if why.is_damage() && self.file.resume() => {}
                 Some(Err(_)) | None => self.unread = 0,
             }
         }

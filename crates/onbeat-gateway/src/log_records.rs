@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Cursor, ErrorKind, Read, Seek, SeekFrom};
 use std::sync::Arc;
 
+use super::log_defect::{LogDefect, MOST_CHANNELS};
+
 /// First and last bytes of a file.
 const MAGIC: [u8; 8] = *b"\x89MCAP0\r\n";
 /// Kinds of records.
@@ -31,158 +33,12 @@ const MESSAGE_HEAD: usize = 22;
 /// Bytes that one compressed byte of LZ4 can stand for, and what a frame can have beside them.
 const LZ4_RATIO: u64 = 255;
 const LZ4_MORE: u64 = 1 << 16;
-/// Most channels of a file.
-const MOST_CHANNELS: usize = 4096;
 /// Bytes that are looked through at a time for a sound record.
 const SEARCH_BYTES: usize = 1 << 20;
 /// Bytes that are rather read than passed over.
 const SHORT_SKIP: u64 = 1 << 16;
 /// Part of the memory limit for definitions and texts of channels.
 const FOR_DEFINITIONS: u64 = 8;
-
-/// Why the records of a log end before its end.
-#[derive(Debug, thiserror::Error)]
-pub enum LogDefect {
-    /// Not an MCAP file.
-    #[error("it does not begin as an MCAP file")]
-    NotMcap,
-    /// The file ends within a record.
-    #[error("the file ends within the record at byte {at}")]
-    Cut {
-        /// Offset of the record.
-        at: u64,
-    },
-    /// The file ends without its closing bytes.
-    #[error("the file does not end as an MCAP file; it was not closed, or is damaged")]
-    NotClosed,
-    /// A record is longer than the rest of the file.
-    #[error("the record at byte {at} claims {bytes} bytes, and {left} are left in the file")]
-    BeyondFile {
-        /// Offset of the record.
-        at: u64,
-        /// Its claimed length, in bytes.
-        bytes: u64,
-        /// What is left of the file, in bytes.
-        left: u64,
-    },
-    /// A record of a chunk is longer than the rest of the chunk.
-    #[error("a record in the chunk at byte {at} claims {bytes} bytes, and {left} are left in it")]
-    BeyondChunk {
-        /// Offset of the chunk.
-        at: u64,
-        /// Its claimed length, in bytes.
-        bytes: u64,
-        /// What is left of the chunk, in bytes.
-        left: u64,
-    },
-    /// A chunk claims more than its compressed bytes can hold.
-    #[error(
-        "the chunk at byte {at} claims {bytes} bytes, which its {compressed} bytes cannot hold"
-    )]
-    Inflated {
-        /// Offset of the chunk.
-        at: u64,
-        /// Claimed length of its records, in bytes.
-        bytes: u64,
-        /// Length of its compressed bytes.
-        compressed: u64,
-    },
-    /// A chunk is not what its writer wrote.
-    #[error("the chunk at byte {at} has the checksum {found:08x}, and {stated:08x} was written")]
-    Checksum {
-        /// Offset of the chunk.
-        at: u64,
-        /// Checksum of its records.
-        found: u32,
-        /// The one in its head.
-        stated: u32,
-    },
-    /// Bytes that are no record of their format.
-    #[error("bytes {at} to {end} are no {what}")]
-    Strange {
-        /// Offset of the first one.
-        at: u64,
-        /// Offset behind the last one.
-        end: u64,
-        /// What was expected.
-        what: &'static str,
-    },
-    /// The database of a bag of ROS 2 is not one.
-    #[error("SQLite says: {0}")]
-    Database(String),
-    /// A record or chunk is longer than the limit.
-    #[error(
-        "the record at byte {at} has {bytes} bytes, and at most {most} are read; --most-memory sets the limit"
-    )]
-    TooLong {
-        /// Offset of the record, or of its chunk.
-        at: u64,
-        /// Its length, in bytes.
-        bytes: u64,
-        /// The limit, in bytes.
-        most: u64,
-    },
-    /// Definitions of types and texts of channels are longer than the limit.
-    #[error(
-        "the definitions of its channels have more than {most} bytes; an eighth of --most-memory is the limit"
-    )]
-    Definitions {
-        /// The limit, in bytes.
-        most: u64,
-    },
-    /// Too many channels.
-    #[error("it has more than {most} channels", most = MOST_CHANNELS)]
-    Channels,
-    /// A record contradicts its own length.
-    #[error("the record at byte {at} is not valid")]
-    Record {
-        /// Offset of the record, or of its chunk.
-        at: u64,
-    },
-    /// A channel or a definition stands for two different ones.
-    #[error("the channel or definition {id} at byte {at} was another one before")]
-    Conflict {
-        /// Its number.
-        id: u16,
-        /// Offset of the record, or of its chunk.
-        at: u64,
-    },
-    /// A message or channel refers to what is not in the file.
-    #[error(
-        "the record at byte {at} refers to {what} {id}, which the file does not have before it"
-    )]
-    Unknown {
-        /// `channel` or `definition`.
-        what: &'static str,
-        /// Its number.
-        id: u16,
-        /// Offset of the record, or of its chunk.
-        at: u64,
-    },
-    /// A compression that is not supported.
-    #[error(
-        "the chunk at byte {at} is compressed by `{name}`, which is not read; lz4 and zstd are"
-    )]
-    Compression {
-        /// Offset of the chunk.
-        at: u64,
-        /// Its name, printable.
-        name: String,
-    },
-    /// The order of messages would need more memory than the limit.
-    #[error(
-        "its messages are {disorder_ns} ns out of order: more than {most} bytes of them would wait in memory; --most-memory sets the limit"
-    )]
-    Disorder {
-        /// Longest time by which a message is earlier than one before it, in ns.
-        disorder_ns: u64,
-        /// The limit, in bytes.
-        most: u64,
-    },
-    /// The file cannot be read, or its compressed bytes are not valid.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-}
 
 /// A channel of a file.
 #[derive(Debug, PartialEq, Eq)]
@@ -239,7 +95,62 @@ enum ReadState {
 struct OpenChunk {
     at: u64,
     left: u64,
-    records: Cursor<Vec<u8>>,
+    records: ChunkBytes,
+}
+
+type ZstdDecoder =
+    ruzstd::decoding::StreamingDecoder<Cursor<Arc<[u8]>>, ruzstd::decoding::FrameDecoder>;
+
+enum ChunkBytes {
+    Plain(Cursor<Arc<[u8]>>),
+    Lz4(Box<lz4::Decoder<Cursor<Arc<[u8]>>>>),
+    Zstd(Box<ZstdDecoder>),
+}
+
+impl ChunkBytes {
+    fn new(stored: Arc<[u8]>, compression: &str, at: u64) -> Result<Self, LogDefect> {
+        let stored = Cursor::new(stored);
+        Ok(match compression {
+            "" => Self::Plain(stored),
+            "lz4" => Self::Lz4(Box::new(lz4::Decoder::new(stored)?)),
+            "zstd" => {
+                let decoder = ZstdDecoder::new(stored).map_err(|_| LogDefect::Record { at })?;
+                Self::Zstd(Box::new(decoder))
+            }
+            name => {
+                let name = name.chars().take(32).map(printable).collect();
+                return Err(LogDefect::Compression { at, name });
+            }
+        })
+    }
+
+    /// Computes the checksum of this many bytes without keeping them.
+    fn checksum(mut self, bytes: u64, at: u64) -> Result<u32, LogDefect> {
+        let mut hash = crc32fast::Hasher::new();
+        let mut piece = [0; 1 << 14];
+        let mut left = bytes;
+        while left > 0 {
+            let most = usize::try_from(left).unwrap_or(piece.len()).min(piece.len());
+            match self.read(&mut piece[..most])? {
+                0 => return Err(LogDefect::Record { at }),
+                read => {
+                    hash.update(&piece[..read]);
+                    left -= read as u64;
+                }
+            }
+        }
+        Ok(hash.finalize())
+    }
+}
+
+impl Read for ChunkBytes {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(bytes) => bytes.read(buffer),
+            Self::Lz4(decoder) => decoder.read(buffer),
+            Self::Zstd(decoder) => decoder.read(buffer),
+        }
+    }
 }
 
 impl<R: Read + Seek> LogMessages<R> {
@@ -379,22 +290,17 @@ impl<R: Read + Seek> LogMessages<R> {
         if left > most {
             return Err(LogDefect::Inflated { at, bytes: left, compressed });
         }
-        self.check_length(at, left)?;
-        let records = match compression.as_str() {
-            "" => records,
-            "lz4" => exactly(&mut lz4::Decoder::new(Cursor::new(records))?, left)?
-                .ok_or(LogDefect::Record { at })?,
-            "zstd" => zstd(records, left).ok_or(LogDefect::Record { at })?,
-            name => {
-                let name = name.chars().take(32).map(printable).collect();
-                return Err(LogDefect::Compression { at, name });
+        let records: Arc<[u8]> = records.into();
+        // Decompressed twice rather than kept: memory is for one record.
+        if stated != 0 {
+            let found =
+                ChunkBytes::new(Arc::clone(&records), &compression, at)?.checksum(left, at)?;
+            if found != stated {
+                return Err(LogDefect::Checksum { at, found, stated });
             }
-        };
-        let found = if stated == 0 { 0 } else { crc32fast::hash(&records) };
-        if found != stated {
-            return Err(LogDefect::Checksum { at, found, stated });
         }
-        self.chunk = Some(OpenChunk { at, left, records: Cursor::new(records) });
+        let records = ChunkBytes::new(records, &compression, at)?;
+        self.chunk = Some(OpenChunk { at, left, records });
         Ok(())
     }
 
@@ -527,7 +433,8 @@ impl<R: Read + Seek> LogMessages<R> {
         let mut begin = from + u64::from(!is_record);
         while begin + RECORD_HEAD as u64 <= self.file_bytes {
             self.source.seek(SeekFrom::Start(begin))?;
-            let bytes = SEARCH_BYTES.min(usize::try_from(self.file_bytes - begin).unwrap_or(SEARCH_BYTES));
+            let bytes =
+                SEARCH_BYTES.min(usize::try_from(self.file_bytes - begin).unwrap_or(SEARCH_BYTES));
             self.source.read_exact(&mut window[..bytes])?;
             let likely = window[..bytes]
                 .windows(RECORD_HEAD)
@@ -566,12 +473,6 @@ impl<R: Read + Seek> LogMessages<R> {
         }
         Ok(true)
     }
-}
-
-/// Decompresses a frame of zstd of which the length is known; memory grows with what is there.
-fn zstd(frame: Vec<u8>, bytes: u64) -> Option<Vec<u8>> {
-    let mut decoder = ruzstd::decoding::StreamingDecoder::new(Cursor::new(frame)).ok()?;
-    exactly(&mut decoder, bytes).ok()?
 }
 
 impl<R: Read + Seek> Iterator for LogMessages<R> {

@@ -108,7 +108,8 @@ impl LcmTypes {
     /// [`MessageError::Line`] with `file` and the line.
     pub fn add(&mut self, file: &str, text: &str) -> Result<(), MessageError> {
         let words = words(text);
-        let mut parser = LcmParser { words, at: 0, package: NO_PACKAGE.to_owned(), values: Vec::new() };
+        let mut parser =
+            LcmParser { words, at: 0, package: NO_PACKAGE.to_owned(), values: Vec::new() };
         while parser.at < parser.words.len() {
             match parser.declaration() {
                 Ok(None) => {}
@@ -467,7 +468,8 @@ mod tests {
         let text = "struct s { double leftTrigger, ButtonA; int32_t nX; float _v[nX], V; }";
         types.add("pad.lcm", text).unwrap();
         let text = types.types().unwrap().text("lcm/s").unwrap();
-        let wanted = "float64 left_trigger\nfloat64 button_a\nint32 n_x\nfloat32[] v\nfloat32 v_2\n";
+        let wanted =
+            "float64 left_trigger\nfloat64 button_a\nint32 n_x\nfloat32[] v\nfloat32 v_2\n";
         assert_eq!(text, wanted);
     }
 
@@ -489,7 +491,10 @@ mod tests {
         let tree = "package trial; struct tree_t { const int32_t WIDTH = 4; int8_t grid[WIDTH]; int32_t n; tree_t branches[n]; }";
         types.add("tree.lcm", tree).unwrap();
         let of = |name| crate::LcmCodec::new(&types, name).unwrap().fingerprint();
-        assert_eq!((of("trial/stick_t"), of("trial/tree_t")), (0x8e38_b44d_36e8_1e5f, 0x96e3_b2b7_d43d_f131));
+        assert_eq!(
+            (of("trial/stick_t"), of("trial/tree_t")),
+            (0x8e38_b44d_36e8_1e5f, 0x96e3_b2b7_d43d_f131)
+        );
     }
 
     #[test]

@@ -279,7 +279,8 @@ mod tests {
         let bytes = types.encode("demo/Tree", &tree).unwrap();
         assert_eq!(types.value("demo/Tree", &bytes).unwrap(), tree);
 
-        let deep: Vec<u8> = [0, 1, 0, 0].into_iter().chain([0, 0, 0, 0, 1, 0, 0, 0].repeat(100_000)).collect();
+        let deep: Vec<u8> =
+            [0, 1, 0, 0].into_iter().chain([0, 0, 0, 0, 1, 0, 0, 0].repeat(100_000)).collect();
         let why = types.value("demo/Tree", &deep).unwrap_err().to_string();
         assert!(why.contains("nested more than"), "{why}");
     }

@@ -155,7 +155,9 @@ fn constant(of: &Constant) -> String {
         (Some(text), _) => ("java.lang.String", format!("{text:?}")),
         (None, Primitive::Float32) => (kind, format!("{}f", of.value)),
         (None, Primitive::Uint32 | Primitive::Int64) => (kind, format!("{}L", of.value)),
-        (None, Primitive::Uint64) => (kind, format!("java.lang.Long.parseUnsignedLong(\"{}\")", of.value)),
+        (None, Primitive::Uint64) => {
+            (kind, format!("java.lang.Long.parseUnsignedLong(\"{}\")", of.value))
+        }
         (None, _) => (kind, of.value.clone()),
     };
     format!("    public static final {kind} {} = {value};\n", constant_name(&of.name))
@@ -170,7 +172,11 @@ fn members(of: &Definition, order: &[&Definition], hash: &str) -> String {
     code.extend(of.constants.iter().map(constant));
     for field in &of.fields {
         if !field.comment.is_empty() {
-            let _ = writeln!(code, "    /** {} */", field.comment.replace("*/", "* /").replace("\\u", "\\ u"));
+            let _ = writeln!(
+                code,
+                "    /** {} */",
+                field.comment.replace("*/", "* /").replace("\\u", "\\ u")
+            );
         }
         let element = element_type(field, order);
         let name = member(field);

@@ -11,17 +11,35 @@ use crate::type_set::TypeSet;
 const RUNTIME: &str = include_str!("runtime.py");
 
 const KEYWORDS: [&str; 38] = [
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class",
-    "continue", "decode", "def", "del", "elif", "else", "encode", "except", "finally", "for",
-    "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass",
-    "print", "raise", "return", "try", "while", "with", "yield",
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue",
+    "decode", "def", "del", "elif", "else", "encode", "except", "finally", "for", "from", "global",
+    "if", "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass", "print", "raise",
+    "return", "try", "while", "with", "yield",
 ];
 
 /// Names of the language that the generated code uses: no class has them.
 const BUILTINS: [&str; 21] = [
-    "TypeError", "ValueError", "bool", "bytearray", "bytes", "classmethod", "dict", "float",
-    "int", "len", "list", "object", "range", "set", "staticmethod", "str", "struct", "sum",
-    "super", "tuple", "type",
+    "TypeError",
+    "ValueError",
+    "bool",
+    "bytearray",
+    "bytes",
+    "classmethod",
+    "dict",
+    "float",
+    "int",
+    "len",
+    "list",
+    "object",
+    "range",
+    "set",
+    "staticmethod",
+    "str",
+    "struct",
+    "sum",
+    "super",
+    "tuple",
+    "type",
 ];
 
 /// Returns a Python module with classes for a type and all it uses. A class has the fields as

@@ -145,11 +145,14 @@ impl {own} {{
 
 /// By hand, because arrays of more than 32 values have none.
 fn default(of: &Definition, own: &str) -> String {
-    let mut code = format!("\nimpl ::core::default::Default for {own} {{\n    fn default() -> Self {{\n");
+    let mut code =
+        format!("\nimpl ::core::default::Default for {own} {{\n    fn default() -> Self {{\n");
     code.push_str("        Self {\n");
     for field in &of.fields {
         let value = match field.shape {
-            FieldShape::Array(_) => "::std::array::from_fn(|_| ::core::default::Default::default())",
+            FieldShape::Array(_) => {
+                "::std::array::from_fn(|_| ::core::default::Default::default())"
+            }
             _ => "::core::default::Default::default()",
         };
         let _ = writeln!(code, "            {}: {value},", member(field));

@@ -1,0 +1,168 @@
+//! Why the records of a log end before its end, or some are missing.
+
+use std::io;
+
+/// Most channels of a file.
+pub(super) const MOST_CHANNELS: usize = 4096;
+
+/// Why the records of a log end before its end.
+#[derive(Debug, thiserror::Error)]
+pub enum LogDefect {
+    /// Not an MCAP file.
+    #[error("it does not begin as an MCAP file")]
+    NotMcap,
+    /// The file ends within a record.
+    #[error("the file ends within the record at byte {at}")]
+    Cut {
+        /// Offset of the record.
+        at: u64,
+    },
+    /// The file ends without its closing bytes.
+    #[error("the file does not end as an MCAP file; it was not closed, or is damaged")]
+    NotClosed,
+    /// A record is longer than the rest of the file.
+    #[error("the record at byte {at} claims {bytes} bytes, and {left} are left in the file")]
+    BeyondFile {
+        /// Offset of the record.
+        at: u64,
+        /// Its claimed length, in bytes.
+        bytes: u64,
+        /// What is left of the file, in bytes.
+        left: u64,
+    },
+    /// A record of a chunk is longer than the rest of the chunk.
+    #[error("a record in the chunk at byte {at} claims {bytes} bytes, and {left} are left in it")]
+    BeyondChunk {
+        /// Offset of the chunk.
+        at: u64,
+        /// Its claimed length, in bytes.
+        bytes: u64,
+        /// What is left of the chunk, in bytes.
+        left: u64,
+    },
+    /// A chunk claims more than its compressed bytes can hold.
+    #[error(
+        "the chunk at byte {at} claims {bytes} bytes, which its {compressed} bytes cannot hold"
+    )]
+    Inflated {
+        /// Offset of the chunk.
+        at: u64,
+        /// Claimed length of its records, in bytes.
+        bytes: u64,
+        /// Length of its compressed bytes.
+        compressed: u64,
+    },
+    /// A chunk is not what its writer wrote.
+    #[error("the chunk at byte {at} has the checksum {found:08x}, and {stated:08x} was written")]
+    Checksum {
+        /// Offset of the chunk.
+        at: u64,
+        /// Checksum of its records.
+        found: u32,
+        /// The one in its head.
+        stated: u32,
+    },
+    /// Bytes that are no record of their format.
+    #[error("bytes {at} to {end} are no {what}")]
+    Strange {
+        /// Offset of the first one.
+        at: u64,
+        /// Offset behind the last one.
+        end: u64,
+        /// What was expected.
+        what: &'static str,
+    },
+    /// The database of a bag of ROS 2 is not one.
+    #[error("SQLite says: {0}")]
+    Database(String),
+    /// A record or chunk is longer than the limit.
+    #[error(
+        "the record at byte {at} has {bytes} bytes, and at most {most} are read; --most-memory sets the limit"
+    )]
+    TooLong {
+        /// Offset of the record, or of its chunk.
+        at: u64,
+        /// Its length, in bytes.
+        bytes: u64,
+        /// The limit, in bytes.
+        most: u64,
+    },
+    /// Definitions of types and texts of channels are longer than the limit.
+    #[error(
+        "the definitions of its channels have more than {most} bytes; an eighth of --most-memory is the limit"
+    )]
+    Definitions {
+        /// The limit, in bytes.
+        most: u64,
+    },
+    /// Too many channels.
+    #[error("it has more than {most} channels", most = MOST_CHANNELS)]
+    Channels,
+    /// A record contradicts its own length.
+    #[error("the record at byte {at} is not valid")]
+    Record {
+        /// Offset of the record, or of its chunk.
+        at: u64,
+    },
+    /// A channel or a definition stands for two different ones.
+    #[error("the channel or definition {id} at byte {at} was another one before")]
+    Conflict {
+        /// Its number.
+        id: u16,
+        /// Offset of the record, or of its chunk.
+        at: u64,
+    },
+    /// A message or channel refers to what is not in the file.
+    #[error(
+        "the record at byte {at} refers to {what} {id}, which the file does not have before it"
+    )]
+    Unknown {
+        /// `channel` or `definition`.
+        what: &'static str,
+        /// Its number.
+        id: u16,
+        /// Offset of the record, or of its chunk.
+        at: u64,
+    },
+    /// A compression that is not supported.
+    #[error(
+        "the chunk at byte {at} is compressed by `{name}`, which is not read; lz4 and zstd are"
+    )]
+    Compression {
+        /// Offset of the chunk.
+        at: u64,
+        /// Its name, printable.
+        name: String,
+    },
+    /// The order of messages would need more memory than the limit.
+    #[error(
+        "its messages are {disorder_ns} ns out of order: more than {most} bytes of them would wait in memory; --most-memory sets the limit"
+    )]
+    Disorder {
+        /// Longest time by which a message is earlier than one before it, in ns.
+        disorder_ns: u64,
+        /// The limit, in bytes.
+        most: u64,
+    },
+    /// The file cannot be read, or its compressed bytes are not valid.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl LogDefect {
+    /// Returns whether records may follow that are sound.
+    pub(super) const fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Self::BeyondFile { .. }
+                | Self::BeyondChunk { .. }
+                | Self::Inflated { .. }
+                | Self::Checksum { .. }
+                | Self::Strange { .. }
+                | Self::Record { .. }
+                | Self::Conflict { .. }
+                | Self::Unknown { .. }
+                | Self::Io(_)
+        )
+    }
+}
