@@ -36,34 +36,6 @@ fn rust_below<'s>(sources: &'s [Source], folder: &'s str) -> impl Iterator<Item 
         .filter(move |source| source.path.starts_with(folder) && source.has_extension(&["rs"]))
 }
 
-// ---- size
-
-const MOST_LINES: usize = 600;
-
-fn long_files(sources: &[Source]) -> Vec<String> {
-    let long = |source: &Source| {
-        let lines = source.text.lines().count();
-        (lines > MOST_LINES)
-            .then(|| source.at(MOST_LINES + 1, &format!("{lines} lines, at most {MOST_LINES}")))
-    };
-    sources
-        .iter()
-        .filter(|source| source.has_extension(&["rs", "ts", "java", "py"]))
-        .filter_map(long)
-        .collect()
-}
-
-#[test]
-fn no_source_file_is_longer_than_600_lines() {
-    holds(long_files);
-}
-
-#[test]
-fn a_file_of_601_lines_is_found() {
-    let lines = |n| "// a line\n".repeat(n);
-    catches(long_files, "crates/onbeat/src/long.rs", &lines(601), 601, &lines(600));
-}
-
 // ---- unsafe
 
 /// Largest distance from an `unsafe` up to its reason, in lines without a blank line between.

@@ -52,7 +52,7 @@ pub(crate) enum Tune {
     /// effect at once, and no other program is started: the commands that remain are printed.
     #[command(before_help = PERSIST_EXAMPLES)]
     Persist(Box<TunePersistOptions>),
-    /// Check a kernel command line, QEMU script or libvirt definition
+    /// Judge what configures a machine: boot lines, units, sysctl, containers, guests
     ///
     /// Judges the text alone and prints a corrected version.
     #[command(before_help = LINT_EXAMPLES, after_help = LINT_STATUSES)]

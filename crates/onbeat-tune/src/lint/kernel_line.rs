@@ -90,10 +90,10 @@ pub(super) fn judge_inside(draft: &mut Draft<'_>, line: &str, offsets: &[usize])
 
 fn split_stretch(text: &str, stretch: &LineStretch) -> Vec<PlacedParameter> {
     let mut parameters = split(text, &stretch.bytes);
-    if let [only] = parameters.as_mut_slice() {
-        if stretch.whole != stretch.bytes {
-            only.whole = stretch.whole.clone();
-        }
+    if let [only] = parameters.as_mut_slice()
+        && stretch.whole != stretch.bytes
+    {
+        only.whole = stretch.whole.clone();
     }
     parameters
 }
