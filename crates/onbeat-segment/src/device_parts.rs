@@ -57,14 +57,14 @@ impl DeviceParts {
         };
 
         let firmware = Firmware::new(setup, self.objects, self.model);
-        for (area, bytes) in [
-            (&firmware.setup.outputs, firmware.outputs.bytes()),
-            (&firmware.setup.inputs, firmware.inputs.bytes()),
+        for (data, map) in [
+            (&firmware.setup.outputs, &firmware.outputs),
+            (&firmware.setup.inputs, &firmware.inputs),
         ] {
-            if let Some(sync_manager) =
-                area.channel.and_then(|channel| self.sync_managers.get_mut(channel))
-            {
-                sync_manager.length = bytes as u16;
+            for (area, bytes) in data.areas.iter().zip(map.area_bytes()) {
+                if let Some(sync_manager) = self.sync_managers.get_mut(area.channel) {
+                    sync_manager.length = bytes;
+                }
             }
         }
 

@@ -3,18 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use onbeat_ethercat::esi::{
-    Behaviour, EsiDevice, EsiError, EsiObject, EsiValue, Pdo, PdoEntry, values,
+    Behaviour, EsiDevice, EsiError, EsiObject, EsiValue, Pdo, PdoEntry, SyncManagerEntry, values,
 };
 
 use crate::coe::{DataType, Dictionary, EntryFormat, access, details};
 use crate::device::{Drive, DriveSettings, Io, Model};
 use crate::device_parts::{DeviceParts, common_objects};
 use crate::firmware::{Mailboxes, ProcessDataArea};
-use crate::process_data::{AssignmentRules, MOST_VALUES};
+use crate::process_data::{AssignedArea, AssignmentRules, USUAL_VALUES};
 use crate::sii_contents::{PdoListing, SiiIdentity};
 
 /// Number of entries of a PDO that a MainDevice can configure.
 const CONFIGURABLE_ENTRIES: usize = 16;
+/// Most entries of a mapping object (ETG.1000.6, 5.6.7.4.7).
+const MOST_ENTRIES: usize = 254;
+/// Most values of one direction that are assigned by default.
+const MOST_VALUES: usize = 16_384;
 /// PDO assignment object of SyncManager 0.
 const ASSIGNMENT: u16 = 0x1c10;
 
@@ -32,7 +36,7 @@ pub(crate) fn parts(
     let mut objects = Dictionary::default();
     let drive =
         (esi.behaviour() == Behaviour::Drive).then(|| Box::new(Drive::new(&mut objects, settings)));
-    add_objects(esi, &mut objects)?;
+    let without_value = add_objects(esi, &mut objects)?;
     for (pdos, right) in [(&esi.pdos[0], access::OUTPUT), (&esi.pdos[1], access::INPUT)] {
         for entry in values(pdos) {
             objects.permit(entry.index, entry.subindex, right);
@@ -46,10 +50,10 @@ pub(crate) fn parts(
     let model = match (drive, esi.behaviour()) {
         (Some(drive), _) => Model::Drive(drive),
         (None, Behaviour::Coupler) => Model::Coupler,
-        (None, _) => Model::Io(io(esi, &objects, loop_back)),
+        (None, _) => Model::Io(io(esi, &objects, &without_value, loop_back)),
     };
 
-    let [outputs, inputs] = [0, 1].map(|direction| area(esi, direction));
+    let [outputs, inputs] = [0, 1].map(|direction| area(esi, direction, &without_value));
     Ok(DeviceParts {
         identity,
         name: esi.name.clone(),
@@ -80,15 +84,21 @@ fn mailboxes(esi: &EsiDevice) -> Option<Mailboxes> {
     Some(Mailboxes { to_device: at(0, 1)?, to_main: at(1, 2)?, coe: esi.coe })
 }
 
-/// Returns the SyncManager to which the process data of one direction are assigned, or can be.
-fn sync_manager(esi: &EsiDevice, direction: usize) -> Option<usize> {
-    let assigned = esi.pdos[direction].iter().find_map(|pdo| pdo.sync_manager).map(usize::from);
-    assigned.or_else(|| {
-        esi.sync_managers.iter().position(|channel| usize::from(channel.usage) == 3 + direction)
-    })
+/// Returns the SyncManagers to which the process data of one direction are assigned, or can be.
+fn sync_managers(esi: &EsiDevice, direction: usize) -> BTreeSet<u8> {
+    let pdos = &esi.pdos[direction];
+    let assigned = pdos.iter().filter_map(|pdo| pdo.sync_manager);
+    // A SyncManager without usage has the direction of its control byte (ETG.1000.4).
+    let of_direction = |channel: &SyncManagerEntry| match channel.usage {
+        0 => (channel.control & 0x0c == 0x04) == (direction == 0),
+        usage => usize::from(usage) == 3 + direction,
+    };
+    let all = (0..).zip(&esi.sync_managers);
+    let assignable = all.filter(|(_, channel)| of_direction(channel)).map(|(number, _)| number);
+    assigned.chain(assignable).collect()
 }
 
-fn area(esi: &EsiDevice, direction: usize) -> ProcessDataArea {
+fn area(esi: &EsiDevice, direction: usize, without_value: &BTreeSet<u32>) -> ProcessDataArea {
     let pdos = &esi.pdos[direction];
     let is_pdo = |index: &u16| pdos.iter().any(|pdo| pdo.index == *index);
     let excludes = |pdo: &Pdo| {
@@ -100,52 +110,56 @@ fn area(esi: &EsiDevice, direction: usize) -> ProcessDataArea {
     let rules = AssignmentRules {
         excludes: pdos.iter().flat_map(excludes).collect(),
         mandatory: always.map(|pdo| pdo.index).collect(),
+        without_value: without_value.iter().copied().collect(),
     };
-    let channel = sync_manager(esi, direction);
-    ProcessDataArea {
-        channel,
-        start: channel
-            .and_then(|number| esi.sync_managers.get(number))
-            .map_or(0, |channel| channel.start),
-        assignment: channel.map_or(0, |channel| ASSIGNMENT + channel as u16),
-        rules,
-    }
+    let areas = sync_managers(esi, direction).into_iter().map(|number| AssignedArea {
+        channel: usize::from(number),
+        start: esi.sync_managers.get(usize::from(number)).map_or(0, |channel| channel.start),
+        assignment: ASSIGNMENT + u16::from(number),
+    });
+    let most_values = values(pdos).count().clamp(USUAL_VALUES, MOST_VALUES);
+    ProcessDataArea { areas: areas.collect(), rules, most_values }
+}
+
+/// Returns an entry as a mapping object has it.
+fn mapping_word(entry: &PdoEntry) -> u32 {
+    u32::from(entry.index) << 16 | u32::from(entry.subindex) << 8 | u32::from(entry.bits)
 }
 
 /// Adds the objects of the dictionary, and missing ones that PDOs map. Objects of the model are
-/// kept.
-fn add_objects(esi: &EsiDevice, objects: &mut Dictionary) -> Result<(), EsiError> {
+/// kept. Returns the mapped entries for which the device has no value.
+fn add_objects(esi: &EsiDevice, objects: &mut Dictionary) -> Result<BTreeSet<u32>, EsiError> {
     let of_model: BTreeSet<u16> = objects.objects.iter().map(|object| object.index).collect();
-    let is_predefined = |index: u16| {
-        let is_pdo = esi.pdos.iter().flatten().any(|pdo| pdo.index == index);
-        of_model.contains(&index) || is_pdo || matches!(index, 0x1018 | 0x1c00 | 0x1c10..0x1c20)
-    };
+    let of_pdos: BTreeSet<u16> = esi.pdos.iter().flatten().map(|pdo| pdo.index).collect();
+    let is_of_profile =
+        |index: u16| of_pdos.contains(&index) || matches!(index, 0x1018 | 0x1c00 | 0x1c10..0x1c20);
 
     let mut plans: BTreeMap<u16, EsiObject> = esi
         .objects
         .iter()
-        .filter(|(index, _)| !is_predefined(**index))
+        .filter(|(index, _)| !of_model.contains(index) && !is_of_profile(**index))
         .map(|(&index, plan)| (index, plan.clone()))
         .collect();
+    let mut without_value = BTreeSet::new();
+    let mut mapped: BTreeMap<(u16, u8), u8> = BTreeMap::new();
     for pdos in &esi.pdos {
-        let assigned = pdos.iter().filter(|pdo| pdo.sync_manager.is_some());
-        let count =
-            assigned.clone().flat_map(|pdo| &pdo.entries).filter(|entry| entry.index != 0).count();
-        if let Some(pdo) = assigned.clone().next_back().filter(|_| count > MOST_VALUES) {
-            let what = format!(
-                "makes {count} values assigned by default; at most {MOST_VALUES} are supported"
-            );
-            return Err(EsiError::NotSimulated { line: pdo.line, element: "Pdo".to_owned(), what });
-        }
-
-        for entry in values(pdos) {
-            let bits = if is_predefined(entry.index) {
-                objects.unsorted(entry.index, entry.subindex).map(|entry| entry.kind.bits())
-            } else {
-                Some(planned_bits(&mut plans, entry))
-            };
-            if bits != Some(u16::from(entry.bits)) {
-                return Err(length_mismatch(entry, bits));
+        check_counts(pdos)?;
+        // The length of an object is that with which a PDO is assigned; others may map a part of it.
+        let (first, later): (Vec<&Pdo>, Vec<&Pdo>) =
+            pdos.iter().partition(|pdo| pdo.sync_manager.is_some());
+        for pdo in first.into_iter().chain(later) {
+            for entry in pdo.entries.iter().filter(|entry| entry.index != 0) {
+                let has_value = if is_of_profile(entry.index) {
+                    false
+                } else if of_model.contains(&entry.index) {
+                    has_model_value(objects, pdo, entry)?
+                } else {
+                    plan_value(&mut plans, &mut mapped, entry);
+                    true
+                };
+                if !has_value {
+                    without_value.insert(mapping_word(entry));
+                }
             }
         }
     }
@@ -153,8 +167,46 @@ fn add_objects(esi: &EsiDevice, objects: &mut Dictionary) -> Result<(), EsiError
     for (index, plan) in &plans {
         add_object(objects, *index, plan);
     }
+    Ok(without_value)
+}
 
-    Ok(())
+/// Checks the limits of mapping objects and maps.
+fn check_counts(pdos: &[Pdo]) -> Result<(), EsiError> {
+    let refuse = |pdo: &Pdo, what| {
+        Err(EsiError::NotSimulated { line: pdo.line, element: "Pdo".to_owned(), what })
+    };
+    if let Some(pdo) = pdos.iter().find(|pdo| pdo.entries.len() > MOST_ENTRIES) {
+        let what = format!(
+            "{:#06x} has {} entries; a mapping object has at most {MOST_ENTRIES}",
+            pdo.index,
+            pdo.entries.len()
+        );
+        return refuse(pdo, what);
+    }
+
+    let assigned: Vec<&Pdo> = pdos.iter().filter(|pdo| pdo.sync_manager.is_some()).collect();
+    let entries = assigned.iter().flat_map(|pdo| &pdo.entries);
+    let count = entries.filter(|entry| entry.index != 0).count();
+    match assigned.last().filter(|_| count > MOST_VALUES) {
+        Some(pdo) => refuse(
+            pdo,
+            format!(
+                "makes {count} values assigned by default; at most {MOST_VALUES} are supported"
+            ),
+        ),
+        None => Ok(()),
+    }
+}
+
+/// Returns whether the model has a value for an entry.
+fn has_model_value(objects: &Dictionary, pdo: &Pdo, entry: &PdoEntry) -> Result<bool, EsiError> {
+    match objects.unsorted(entry.index, entry.subindex).map(|value| value.kind.bits()) {
+        None => Ok(false),
+        Some(bits) if bits != u16::from(entry.bits) && pdo.sync_manager.is_some() => {
+            Err(length_mismatch(entry, bits))
+        }
+        Some(_) => Ok(true),
+    }
 }
 
 /// Adds the PDO mapping objects and the PDO assignment objects.
@@ -168,11 +220,7 @@ fn add_pdos(esi: &EsiDevice, objects: &mut Dictionary) {
             objects.entry("Entries", DataType::U8, right, &[pdo.entries.len() as u8]);
             let room = if free { CONFIGURABLE_ENTRIES } else { 0 }.max(pdo.entries.len());
             for number in 0..room {
-                let value = pdo.entries.get(number).map_or(0, |entry| {
-                    u32::from(entry.index) << 16
-                        | u32::from(entry.subindex) << 8
-                        | u32::from(entry.bits)
-                });
+                let value = pdo.entries.get(number).map_or(0, mapping_word);
                 objects.entry(
                     &format!("Entry {}", number + 1),
                     DataType::U32,
@@ -182,30 +230,38 @@ fn add_pdos(esi: &EsiDevice, objects: &mut Dictionary) {
             }
         }
 
-        let Some(channel) = sync_manager(esi, direction) else { continue };
         let right = right(details::PDO_ASSIGN);
-        let assigned: Vec<u16> =
-            pdos.iter().filter(|pdo| pdo.sync_manager.is_some()).map(|pdo| pdo.index).collect();
-        objects.object(
-            ASSIGNMENT + channel as u16,
-            if direction == 0 { "Outputs assigned" } else { "Inputs assigned" },
-        );
-        objects.entry("Entries", DataType::U8, right, &[assigned.len().min(254) as u8]);
-        for number in 0..pdos.len().clamp(4, 254) {
-            let index = assigned.get(number).copied().unwrap_or(0);
-            objects.entry(
-                &format!("PDO {}", number + 1),
-                DataType::U16,
-                right,
-                &index.to_le_bytes(),
-            );
+        for number in sync_managers(esi, direction) {
+            add_assignment(esi, objects, (direction, number), right);
         }
     }
 }
 
-fn io(esi: &EsiDevice, objects: &Dictionary, loop_back: bool) -> Io {
+/// Adds the PDO assignment object of one SyncManager.
+fn add_assignment(
+    esi: &EsiDevice,
+    objects: &mut Dictionary,
+    (direction, channel): (usize, u8),
+    right: u16,
+) {
+    let pdos = &esi.pdos[direction];
+    let assigned: Vec<u16> =
+        pdos.iter().filter(|pdo| pdo.sync_manager == Some(channel)).map(|pdo| pdo.index).collect();
+    objects.object(
+        ASSIGNMENT + u16::from(channel),
+        if direction == 0 { "Outputs assigned" } else { "Inputs assigned" },
+    );
+    objects.entry("Entries", DataType::U8, right, &[assigned.len().min(254) as u8]);
+    for number in 0..pdos.len().clamp(4, 254) {
+        let index = assigned.get(number).copied().unwrap_or(0);
+        objects.entry(&format!("PDO {}", number + 1), DataType::U16, right, &index.to_le_bytes());
+    }
+}
+
+fn io(esi: &EsiDevice, objects: &Dictionary, without_value: &BTreeSet<u32>, loop_back: bool) -> Io {
     let [outputs, inputs] = esi.pdos.each_ref().map(|pdos| {
-        let found = values(pdos).filter_map(|entry| objects.unsorted(entry.index, entry.subindex));
+        let with_value = values(pdos).filter(|entry| !without_value.contains(&mapping_word(entry)));
+        let found = with_value.filter_map(|entry| objects.unsorted(entry.index, entry.subindex));
         found.map(|entry| (entry.slot, entry.kind.bytes())).collect()
     });
     Io::from_values(outputs, inputs, loop_back)
@@ -220,9 +276,15 @@ fn pdo_listing(pdo: &Pdo) -> PdoListing {
     }
 }
 
-/// Returns the length in bits of the value that a PDO entry maps; adds the value if the dictionary
-/// does not have it.
-fn planned_bits(plans: &mut BTreeMap<u16, EsiObject>, entry: &PdoEntry) -> u16 {
+/// Adds the value that an entry maps if the dictionary does not have it. The first PDO that maps a
+/// value has its length; a dictionary with another one gives way.
+fn plan_value(
+    plans: &mut BTreeMap<u16, EsiObject>,
+    mapped: &mut BTreeMap<(u16, u8), u8>,
+    entry: &PdoEntry,
+) {
+    let is_first = !mapped.contains_key(&(entry.index, entry.subindex));
+    mapped.entry((entry.index, entry.subindex)).or_insert(entry.bits);
     let object = plans
         .entry(entry.index)
         .or_insert_with(|| EsiObject { name: entry.name.clone(), values: BTreeMap::new() });
@@ -232,22 +294,17 @@ fn planned_bits(plans: &mut BTreeMap<u16, EsiObject>, entry: &PdoEntry) -> u16 {
         access: access::BOTH,
         value: Vec::new(),
     });
-
-    value.kind.bits()
+    if is_first && value.kind.bits() != u16::from(entry.bits) {
+        value.kind = entry.kind;
+        value.value.clear();
+    }
 }
 
-fn length_mismatch(entry: &PdoEntry, object_bits: Option<u16>) -> EsiError {
+fn length_mismatch(entry: &PdoEntry, object_bits: u16) -> EsiError {
     let PdoEntry { index, subindex, bits, .. } = entry;
-    let what = match object_bits {
-        Some(object_bits) => {
-            format!(
-                "maps {index:#06x}:{subindex} with {bits} bits, the object has {object_bits}; make them equal"
-            )
-        }
-        None => format!(
-            "maps {index:#06x}:{subindex}, which the simulated device does not have; remove it"
-        ),
-    };
+    let what = format!(
+        "maps {index:#06x}:{subindex} with {bits} bits, the object has {object_bits} in the simulated drive; make them equal"
+    );
     EsiError::NotSimulated { line: entry.line, element: "Entry".to_owned(), what }
 }
 

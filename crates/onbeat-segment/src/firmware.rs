@@ -7,7 +7,7 @@ use super::coe::Dictionary;
 use super::device::{Model, ModelStep};
 use super::esc::{Esc, event};
 use super::mailbox::DeviceMailbox;
-use super::process_data::{AssignmentRules, ProcessDataMap};
+use super::process_data::{AssignedArea, AssignmentRules, ProcessDataMap};
 
 /// AL status codes (ETG.1020).
 pub(crate) mod code {
@@ -38,15 +38,14 @@ pub(crate) struct Mailboxes {
     pub(crate) coe: u8,
 }
 
-/// Process data area of one direction.
+/// Process data of one direction.
 #[derive(Clone, Debug)]
 pub(crate) struct ProcessDataArea {
-    /// SyncManager; `None` if the device has none for this direction.
-    pub(crate) channel: Option<usize>,
-    pub(crate) start: u16,
-    /// PDO assignment object.
-    pub(crate) assignment: u16,
+    /// Areas of its SyncManagers; empty if the device has none for this direction.
+    pub(crate) areas: Vec<AssignedArea>,
     pub(crate) rules: AssignmentRules,
+    /// Most values that can be mapped.
+    pub(crate) most_values: usize,
 }
 
 /// Settings of the firmware.
@@ -98,6 +97,8 @@ pub(crate) struct Firmware {
 
 impl Firmware {
     pub(crate) fn new(setup: FirmwareSetup, objects: Dictionary, model: Model) -> Self {
+        let outputs = ProcessDataMap::new(setup.outputs.most_values);
+        let inputs = ProcessDataMap::new(setup.inputs.most_values);
         let mut firmware = Self {
             mailbox: setup.mailboxes.map(|boxes| {
                 DeviceMailbox::new(usize::from(boxes.to_main.1), boxes.coe, objects.objects.len())
@@ -105,8 +106,8 @@ impl Firmware {
             setup,
             initial_objects: objects.clone(),
             objects,
-            outputs: ProcessDataMap::new(),
-            inputs: ProcessDataMap::new(),
+            outputs,
+            inputs,
             model,
             faults: FirmwareFaults::default(),
             state: INIT,
@@ -145,8 +146,8 @@ impl Firmware {
     fn remap(&mut self) {
         // An invalid mapping leaves an empty one, with which SAFEOP is refused.
         let FirmwareSetup { outputs, inputs, .. } = &self.setup;
-        let _ = self.outputs.compile(&self.objects, outputs.assignment, &outputs.rules);
-        let _ = self.inputs.compile(&self.objects, inputs.assignment, &inputs.rules);
+        let _ = self.outputs.compile(&self.objects, &outputs.areas, &outputs.rules);
+        let _ = self.inputs.compile(&self.objects, &inputs.areas, &inputs.rules);
     }
 
     pub(crate) fn state(&self) -> u8 {
@@ -225,8 +226,7 @@ impl Firmware {
         let elapsed_ns = now_ns.saturating_sub(self.stepped_ns).min(LONGEST_PAUSE_NS);
         self.stepped_ns = now_ns;
         if self.state == OP && std::mem::take(&mut self.fresh_outputs) {
-            let area = esc.area(self.setup.outputs.start, self.outputs.bytes() as u16);
-            self.outputs.scatter(area, &mut self.objects);
+            self.outputs.scatter(esc.process_memory(), &mut self.objects);
             self.outputs_seen = true;
         }
 
@@ -243,8 +243,7 @@ impl Firmware {
 
     fn update_inputs(&self, esc: &mut Esc) {
         if self.state >= SAFEOP && !self.faults.frozen {
-            let area = esc.area_mut(self.setup.inputs.start, self.inputs.bytes() as u16);
-            self.inputs.gather(&self.objects, area);
+            self.inputs.gather(&self.objects, esc.process_memory_mut());
         }
     }
 
@@ -342,8 +341,7 @@ impl Firmware {
 
         if rises && target == SAFEOP {
             self.fresh_outputs = false;
-            let area = esc.area_mut(self.setup.inputs.start, self.inputs.bytes() as u16);
-            self.inputs.gather(&self.objects, area);
+            self.inputs.gather(&self.objects, esc.process_memory_mut());
         }
 
         self.change_state(esc, target);
@@ -396,24 +394,24 @@ impl Firmware {
     }
 
     fn process_data_refusal(&self, esc: &Esc) -> Option<u16> {
-        let fits = |area: &ProcessDataArea, bytes: usize| {
-            let Some(channel) = area.channel.and_then(|channel| esc.sync_managers.get(channel))
-            else {
-                return bytes == 0;
-            };
+        let fits = |area: &AssignedArea, bytes: u16| {
+            let Some(channel) = esc.sync_managers.get(area.channel) else { return bytes == 0 };
             if bytes == 0 {
                 !channel.enabled
             } else {
-                channel.enabled
-                    && channel.start == area.start
-                    && usize::from(channel.length) == bytes
+                channel.enabled && channel.start == area.start && channel.length == bytes
             }
         };
+        let all_fit = |data: &ProcessDataArea, map: &ProcessDataMap| {
+            // A mapping that cannot be compiled has no areas, and none of them may be enabled.
+            let lengths = map.area_bytes().chain(std::iter::repeat(0));
+            data.areas.iter().zip(lengths).all(|(area, bytes)| fits(area, bytes))
+        };
 
-        if !fits(&self.setup.outputs, self.outputs.bytes()) {
+        if !all_fit(&self.setup.outputs, &self.outputs) {
             return Some(code::OUTPUT_SETUP);
         }
-        if !fits(&self.setup.inputs, self.inputs.bytes()) {
+        if !all_fit(&self.setup.inputs, &self.inputs) {
             return Some(code::INPUT_SETUP);
         }
 

@@ -14,7 +14,9 @@ use super::device_parts::{DeviceInstance, DeviceParts, common_objects};
 use super::esc::EscSettings;
 use super::esi_parts;
 use super::firmware::{Mailboxes, ProcessDataArea};
-use super::process_data::{AssignmentRules, INPUT_ASSIGNMENT, OUTPUT_ASSIGNMENT};
+use super::process_data::{
+    AssignedArea, AssignmentRules, INPUT_ASSIGNMENT, OUTPUT_ASSIGNMENT, USUAL_VALUES,
+};
 use super::segment::Segment;
 use super::sii_contents::{PdoListing, SiiIdentity};
 use super::subdevice::SubDevice;
@@ -160,10 +162,9 @@ fn type_parts(
         mailboxes.map_or([0; 4], |boxes| [boxes.to_device.0, mailbox, boxes.to_main.0, mailbox]);
     let first = if mailbox > 0 { 2 } else { 0 };
     let area = |channel, start, assignment| ProcessDataArea {
-        channel: Some(channel),
-        start,
-        assignment,
+        areas: vec![AssignedArea { channel, start, assignment }],
         rules: AssignmentRules::default(),
+        most_values: USUAL_VALUES,
     };
     let has_data = !device.outputs.values.is_empty() || !device.inputs.values.is_empty();
     let listed = |index, channel: usize, data: &ProcessData| {
@@ -218,12 +219,14 @@ fn sync_managers(has_data: bool, mailbox: u16) -> Vec<SyncManagerEntry> {
             length: mailbox,
             control: 0x26,
             usage: 1,
+            enabled: true,
         });
         sync_managers.push(SyncManagerEntry {
             start: 0x1000 + mailbox,
             length: mailbox,
             control: 0x22,
             usage: 2,
+            enabled: true,
         });
     }
 
@@ -233,12 +236,14 @@ fn sync_managers(has_data: bool, mailbox: u16) -> Vec<SyncManagerEntry> {
             length: 0,
             control: 0x64,
             usage: 3,
+            enabled: true,
         });
         sync_managers.push(SyncManagerEntry {
             start: INPUTS_AT,
             length: 0,
             control: 0x20,
             usage: 4,
+            enabled: true,
         });
     }
 

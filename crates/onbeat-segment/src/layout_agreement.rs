@@ -15,6 +15,7 @@ use proptest::prelude::*;
 
 use super::coe::{Dictionary, access};
 use super::link::Link;
+use super::process_data::AssignedArea;
 use super::segment::Segment;
 use super::subdevice::SubDevice;
 
@@ -75,23 +76,27 @@ const MANY: &str = r#"
 "#;
 
 /// Returns the values of the assigned PDOs of a device, in order, without gaps.
-fn mapped(objects: &Dictionary, assignment: u16) -> Vec<MappedValue> {
+fn mapped(objects: &Dictionary, areas: &[AssignedArea]) -> Vec<MappedValue> {
     let slot = |index, entry| objects.slot(index, entry);
     let count = |index| slot(index, 0).map_or(0, |slot| objects.u8(slot));
     let mut values = Vec::new();
     let mut bit_at = 0;
-    for assigned in 1..=count(assignment) {
-        let pdo = slot(assignment, assigned).map_or(0, |slot| objects.u16(slot));
-        for entry in 1..=count(pdo) {
-            let mapped = slot(pdo, entry).map_or(0, |slot| objects.u32(slot));
-            let index = (mapped >> 16) as u16;
-            let entry = (mapped >> 8) as u8;
-            let bits = (mapped & 0xff) as u16;
-            if index != 0 {
-                let name = objects.lookup(index, entry).unwrap().name.clone();
-                values.push(MappedValue { index, entry, bits, bit_at, name });
+    for area in areas {
+        let assignment = area.assignment;
+        bit_at = usize::next_multiple_of(bit_at, 8);
+        for assigned in 1..=count(assignment) {
+            let pdo = slot(assignment, assigned).map_or(0, |slot| objects.u16(slot));
+            for entry in 1..=count(pdo) {
+                let mapped = slot(pdo, entry).map_or(0, |slot| objects.u32(slot));
+                let index = (mapped >> 16) as u16;
+                let entry = (mapped >> 8) as u8;
+                let bits = (mapped & 0xff) as u16;
+                if index != 0 {
+                    let name = objects.lookup(index, entry).unwrap().name.clone();
+                    values.push(MappedValue { index, entry, bits, bit_at, name });
+                }
+                bit_at += usize::from(bits);
             }
-            bit_at += usize::from(bits);
         }
     }
 
@@ -107,14 +112,14 @@ fn assert_agrees(layout: &DeviceLayout, device: &SubDevice) {
     assert_eq!(layout.inputs.len(), device.firmware.inputs.bytes(), "{}", layout.name);
     assert_eq!(
         layout.output_values,
-        mapped(objects, device.firmware.setup.outputs.assignment),
+        mapped(objects, &device.firmware.setup.outputs.areas),
         "{}",
         layout.name
     );
 
     assert_eq!(
         layout.input_values,
-        mapped(objects, device.firmware.setup.inputs.assignment),
+        mapped(objects, &device.firmware.setup.inputs.areas),
         "{}",
         layout.name
     );

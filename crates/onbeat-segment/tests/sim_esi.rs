@@ -328,7 +328,7 @@ fn an_invalid_esi_file_gives_a_sentence_with_the_line() {
             "<Id>nobody</Id>",
             "line 5: <Id> is \"nobody\", expected a number up to 4294967295",
         ),
-        ("ProductCode=\"#x00001003\"", "", "line 12: <Type> lacks the attribute ProductCode"),
+        ("ProductCode=\"#x00001003\"", "", "it has no <Device> with a ProductCode"),
         ("<Index>#x1600</Index>", "", "<RxPdo> lacks <Index>"),
         (
             "RxPdo Sm=\"2\"",
@@ -350,11 +350,6 @@ fn an_invalid_esi_file_gives_a_sentence_with_the_line() {
             "DefaultSize=\"9000\" StartAddress=\"#x1080\"",
             "is a mailbox of 9000 bytes",
         ),
-        (
-            "<DefaultData>92010200</DefaultData>",
-            "<DefaultData>9201x</DefaultData>",
-            "expected pairs of hexadecimal digits",
-        ),
         ("<EtherCATInfo Version=\"1.6\">", "<EtherCATInfo><", "it is not valid XML"),
         ("EtherCATInfo", "EtherCATConfig", "the root element is <EtherCATConfig>"),
     ];
@@ -366,6 +361,20 @@ fn an_invalid_esi_file_gives_a_sentence_with_the_line() {
         assert!(said.starts_with("the ESI file a.xml cannot be used: "), "{said}");
         assert!(!said.contains('\n'), "{said}");
     }
+}
+
+#[test]
+fn an_object_of_the_dictionary_that_cannot_be_read_is_left_out_with_a_note() {
+    let changed =
+        SERVO.replace("<DefaultData>92010200</DefaultData>", "<DefaultData>9201x</DefaultData>");
+    let description = Description::from_esi(changed.as_bytes(), "a.xml", &[]).unwrap();
+    let warnings = description.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(
+        warnings[0].contains("<DefaultData> is \"9201x\", expected pairs of hexadecimal digits; the object is left out"),
+        "{warnings:?}"
+    );
+    assert_eq!(Layout::from_description(&description).unwrap().input_bytes, 12);
 }
 
 #[test]

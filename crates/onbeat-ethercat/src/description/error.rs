@@ -37,6 +37,22 @@ pub enum DescriptionError {
         /// Error in the ESI file.
         why: EsiError,
     },
+    /// `pdos` or start-up values that the ESI file does not permit.
+    #[error("type \"{kind}\": {why}")]
+    Pdos {
+        /// Name of the type.
+        kind: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// A key that needs an ESI file.
+    #[error("type \"{kind}\" has `{what}`, which needs an ESI file; remove it, or add `esi`")]
+    NeedsEsi {
+        /// Name of the type.
+        kind: String,
+        /// The key.
+        what: &'static str,
+    },
     /// No `[[devices]]`.
     #[error("the segment file lists no device; add a [[devices]] table with a type and a name")]
     NoDevices,

@@ -15,6 +15,7 @@
 //! names = ["left knee", "right knee"]    # in a line; `after` and `port` make branches
 //! ```
 
+mod assignment;
 mod error;
 mod fault_table;
 mod process_data;
@@ -24,14 +25,14 @@ mod tables;
 mod to_layout;
 mod value_names;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::esi::{self, DeviceSelector, EsiDevice};
+use crate::esi::{self, DeviceSelector, EsiDevice, EsiSlot, Transition};
 use onbeat_host::foreign;
 
 pub use error::DescriptionError;
@@ -49,6 +50,8 @@ const MOST_DEVICES: usize = 1024;
 /// Longest order name used as a device name, in bytes; a number follows, and names have at most 64
 /// bytes.
 const LONGEST_ORDER: usize = 56;
+/// Most notes and slots that are listed of one device.
+const MOST_NOTES: usize = 8;
 
 /// The description of a segment, from which a simulated segment and a
 /// [`Layout`](crate::layout::Layout) are built.
@@ -95,6 +98,42 @@ pub struct DeviceCycle {
     pub delay_ns: u64,
     /// Whether a processor samples the pins in that cycle; without one, the inputs are the pins.
     pub has_processor: bool,
+}
+
+/// Returns a warning if the slots of a device that has modules are empty.
+fn empty_slots(esi: &EsiDevice) -> Option<String> {
+    let is_empty = |slot: &&EsiSlot| slot.module.is_none() && !slot.modules.is_empty();
+    let nothing_is_filled = esi.slots.iter().all(|slot| slot.module.is_none());
+    let wanted: Vec<&EsiSlot> = esi
+        .slots
+        .iter()
+        .filter(is_empty)
+        .filter(|slot| nothing_is_filled || slot.is_needed)
+        .collect();
+    let first = wanted.first()?;
+    let listed: Vec<String> = wanted
+        .iter()
+        .take(MOST_NOTES)
+        .map(|slot| {
+            let mut modules: Vec<&str> = slot.modules.iter().take(4).map(String::as_str).collect();
+            if slot.modules.len() > 4 {
+                modules.push("...");
+            }
+            format!("\"{}\" ({})", slot.name, modules.join(", "))
+        })
+        .collect();
+    let more = if wanted.len() > MOST_NOTES {
+        format!(" and {} more", wanted.len() - MOST_NOTES)
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "device \"{}\": {} slots are empty and exchange no data: {}{more}; fill them in the device file, such as slots = [\"{}\"]",
+        esi.order,
+        wanted.len(),
+        listed.join(", "),
+        first.usual_module()
+    ))
 }
 
 impl Description {
@@ -166,7 +205,10 @@ impl Description {
 
         let mut files: BTreeMap<&String, Vec<u8>> = BTreeMap::new();
         for (name, kind) in &description.types {
-            let Some(file) = &kind.esi else { continue };
+            let Some(file) = &kind.esi else {
+                kind.check_without_esi(name)?;
+                continue;
+            };
             kind.check_with_esi(name)?;
             if !files.contains_key(file) {
                 let bytes = esi(file).map_err(|error| DescriptionError::Unread {
@@ -180,6 +222,7 @@ impl Description {
                 device: kind.device.clone(),
                 product: kind.product,
                 revision: kind.revision,
+                slots: kind.slots.clone(),
             };
             let bytes = files.get(file).map(Vec::as_slice).unwrap_or_default();
             let found = esi::devices(bytes, &[choice]).map_err(|why| kind.esi_error(why))?;
@@ -204,6 +247,14 @@ impl Description {
             .collect();
         let found = esi::devices(bytes, &choices)
             .map_err(|why| DescriptionError::Esi { file: file.to_owned(), why })?;
+        Self::from_esi_devices(found, file)
+    }
+
+    /// Describes a line of these devices of an ESI file.
+    ///
+    /// # Errors
+    /// [`DescriptionError::TooManyDevices`].
+    pub fn from_esi_devices(found: Vec<EsiDevice>, file: &str) -> Result<Self, DescriptionError> {
         if found.len() > MOST_DEVICES {
             return Err(DescriptionError::TooManyDevices(found.len()));
         }
@@ -222,20 +273,18 @@ impl Description {
             _joints: IgnoredAny,
         };
 
+        let mut orders: BTreeMap<String, usize> = BTreeMap::new();
         for (position, device) in found.into_iter().enumerate() {
             let kind = format!("device {}", position + 1);
-            let same_order = description
-                .esi_devices
-                .values()
-                .filter(|other| other.order == device.order)
-                .count();
             let fits = device
                 .order
                 .char_indices()
                 .take_while(|(at, letter)| at + letter.len_utf8() <= LONGEST_ORDER);
             let order: String = fits.map(|(_, letter)| letter).collect();
             let order = if order.is_empty() { kind.clone() } else { order };
-            let name = if same_order == 0 { order } else { format!("{order} {}", same_order + 1) };
+            let count = orders.entry(order.clone()).or_default();
+            *count += 1;
+            let name = if *count == 1 { order } else { format!("{order} {count}") };
             description.types.insert(
                 kind.clone(),
                 TypeTable { esi: Some(file.to_owned()), ..TypeTable::default() },
@@ -249,6 +298,56 @@ impl Description {
         }
 
         Ok(description)
+    }
+
+    /// Returns what the user should know about the devices that are used, a sentence each: slots
+    /// that are not filled, what was corrected in ESI files, and equal aliases.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let used: BTreeSet<&String> = self.devices.iter().map(|table| &table.kind).collect();
+        for name in used {
+            let Some((esi, kind)) = self.esi_devices.get(name).zip(self.types.get(name)) else {
+                continue;
+            };
+            let file = kind.esi.as_deref().unwrap_or_default();
+            let notes = esi.notes.iter().take(MOST_NOTES);
+            warnings.extend(notes.map(|note| format!("{file}, device \"{}\": {note}", esi.order)));
+            if esi.notes.len() > MOST_NOTES {
+                let more = esi.notes.len() - MOST_NOTES;
+                warnings.push(format!("{file}, device \"{}\": {more} more notes", esi.order));
+            }
+            warnings.extend(empty_slots(esi));
+            let late: Vec<String> = esi
+                .commands
+                .iter()
+                .filter(|command| command.transition == Transition::ToOp)
+                .map(|command| command.line.to_string())
+                .collect();
+            if !late.is_empty() {
+                warnings.push(format!(
+                    "{file}, device \"{}\": start-up commands between SAFEOP and OP are not sent (lines {})",
+                    esi.order,
+                    late.join(", ")
+                ));
+            }
+        }
+
+        let mut aliases: BTreeMap<u16, &str> = BTreeMap::new();
+        for table in self.devices.iter().filter(|table| table.alias != 0) {
+            for (number, name) in (0..).zip(table.all_names()) {
+                let alias = table.alias.wrapping_add(number);
+                match aliases.get(&alias) {
+                    Some(other) => warnings.push(format!(
+                        "devices \"{other}\" and \"{name}\" have the same alias {alias}; give each its own, or the bus cannot tell them apart"
+                    )),
+                    None => {
+                        aliases.insert(alias, name);
+                    }
+                }
+            }
+        }
+        warnings
     }
 
     /// Reads a segment file with the ESI files it names, or an ESI file (`.xml`) as with

@@ -3,7 +3,7 @@
 
 use super::{ChannelsTable, DescriptionError, TypeKind, TypeTable, value_names};
 use crate::coe::DataType;
-use crate::esi::EsiDevice;
+use crate::esi::Pdo;
 use crate::layout::MappedValue;
 
 /// Longest process data of one direction, in bytes.
@@ -105,19 +105,19 @@ impl ProcessData {
         Ok(data)
     }
 
-    /// Returns the default mapping of an ESI file.
-    pub(super) fn from_esi(device: &EsiDevice, direction: PdoDirection) -> Self {
+    /// Returns the mapping of assigned PDOs of an ESI file. The process data of each SyncManager
+    /// begin with a new byte.
+    pub(super) fn from_assigned(channels: &[(u8, Vec<Pdo>)]) -> Self {
         let mut data = Self::default();
-        let assigned = device.pdos[direction as usize]
-            .iter()
-            .filter(|pdo| pdo.sync_manager.is_some())
-            .take(MOST_ASSIGNED);
-        for entry in assigned.flat_map(|pdo| &pdo.entries) {
-            if entry.index == 0 {
-                data.bits += usize::from(entry.bits);
-            } else {
-                let name = value_names::of_esi(&entry.name, entry.index, entry.subindex);
-                data.add(entry.index, entry.subindex, entry.bits.into(), name);
+        for (_, pdos) in channels {
+            data.bits = data.bits.next_multiple_of(8);
+            for entry in pdos.iter().take(MOST_ASSIGNED).flat_map(|pdo| &pdo.entries) {
+                if entry.index == 0 {
+                    data.bits += usize::from(entry.bits);
+                } else {
+                    let name = value_names::of_esi(&entry.name, entry.index, entry.subindex);
+                    data.add(entry.index, entry.subindex, entry.bits.into(), name);
+                }
             }
         }
 

@@ -5,10 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use super::assignment;
 use super::process_data::{PdoDirection, ProcessData};
+use super::setup_tables::setup_of;
 use super::tables::FICTITIOUS_VENDOR;
 use super::{Description, DescriptionError, DeviceTable, TypeTable};
 use crate::esi::EsiDevice;
+use crate::setup::DeviceSetup;
 
 /// Longest name of a device, in bytes.
 const LONGEST_NAME: usize = 64;
@@ -61,10 +64,12 @@ pub struct ResolvedDevice<'d> {
     pub serial: Option<u32>,
     /// Station alias, 0 for none.
     pub alias: u16,
-    /// Outputs in the default mapping.
+    /// Outputs as the MainDevice maps them.
     pub outputs: ProcessData,
-    /// Inputs in the default mapping.
+    /// Inputs as the MainDevice maps them.
     pub inputs: ProcessData,
+    /// Configuration that it gets on the way to OP.
+    pub setup: DeviceSetup,
 }
 
 /// All devices and cables of a description.
@@ -258,8 +263,16 @@ impl<'d> Builder<'d> {
             kind.drive.unwrap_or_default().check(&table.kind)?;
         }
 
-        let data = |direction| match esi {
-            Some(esi) => Ok(ProcessData::from_esi(esi, direction)),
+        let setup = setup_of(name, kind, table, esi)?;
+        let assigned = match esi {
+            Some(esi) => {
+                let (assignment, _) = assignment::chosen(&table.kind, kind, esi)?;
+                Some(assignment::apply(&table.kind, esi, assignment, &setup.startup)?)
+            }
+            None => None,
+        };
+        let data = |direction: PdoDirection| match &assigned {
+            Some(assigned) => Ok(ProcessData::from_assigned(&assigned.0[direction as usize])),
             None => ProcessData::from_type(&table.kind, kind, direction),
         };
 
@@ -277,6 +290,7 @@ impl<'d> Builder<'d> {
             alias: if table.alias == 0 { 0 } else { table.alias.wrapping_add(number as u16) },
             outputs: data(PdoDirection::Outputs)?,
             inputs: data(PdoDirection::Inputs)?,
+            setup,
         })
     }
 }

@@ -3,6 +3,8 @@
 use serde::Deserialize;
 
 use super::{DescriptionError, DeviceTable, TypeTable};
+use crate::coe::details;
+use crate::esi::{EsiDevice, EsiSlot, Transition};
 use crate::setup::{self, DeviceSetup, ObjectValue, Sync0};
 
 /// Longest start-up value, in bytes: the limit of one SDO transfer of the bus.
@@ -32,16 +34,77 @@ pub struct Sync0Table {
     shift_us: Option<f64>,
 }
 
-/// Returns the configuration of a device: the start-up values of its type, then its own; its own
-/// SYNC0 overrides that of its type.
+/// Returns the configuration of a device: what its ESI file has, the start-up values of its type,
+/// then its own; its own SYNC0 overrides that of its type.
 pub(crate) fn setup_of(
     name: &str,
     kind: &TypeTable,
     table: &DeviceTable,
+    esi: Option<&EsiDevice>,
 ) -> Result<DeviceSetup, DescriptionError> {
-    let startup = kind.startup.iter().chain(&table.startup).map(|table| object_value(name, table));
-    let sync0 = table.sync0.or(kind.sync0).map(|sync0_table| sync0(&table.kind, sync0_table));
-    Ok(DeviceSetup { startup: startup.collect::<Result<_, _>>()?, sync0: sync0.transpose()? })
+    let mut setup = match esi {
+        Some(esi) => esi_setup(kind, table, esi)?,
+        None => DeviceSetup::default(),
+    };
+    for startup in kind.startup.iter().chain(&table.startup) {
+        setup.startup.push(object_value(name, startup)?);
+    }
+
+    let table_sync0 = table.sync0.or(kind.sync0);
+    setup.sync0 = table_sync0.map(|sync0_table| sync0(&table.kind, sync0_table)).transpose()?;
+    Ok(setup)
+}
+
+/// Returns the configuration in an ESI file: modules, PDOs, and start-up commands.
+fn esi_setup(
+    kind: &TypeTable,
+    table: &DeviceTable,
+    esi: &EsiDevice,
+) -> Result<DeviceSetup, DescriptionError> {
+    let mut setup = DeviceSetup::default();
+    if !kind.slots.is_empty() && esi.loads_modules {
+        let ident = |slot: &EsiSlot| slot.module.as_ref().map_or(0, |(_, ident)| *ident);
+        let modules: Vec<u32> = esi.slots.iter().map(ident).collect();
+        setup.startup.extend(module_list(&modules, esi.coe));
+    }
+
+    let (_, assigning) = super::assignment::chosen(&table.kind, kind, esi)?;
+    setup.startup.extend(assigning);
+    for command in esi.commands.iter().filter(|one| one.transition == Transition::ToSafeOp) {
+        let value = ObjectValue {
+            index: command.index,
+            entry: command.subindex,
+            complete: command.complete,
+            bytes: command.data.clone(),
+        };
+        if value.bytes.is_empty() || value.bytes.len() > LONGEST {
+            return Err(DescriptionError::Startup {
+                device: table.all_names().next().unwrap_or_default().to_owned(),
+                object: format!("{:x}:{:x}", value.index, value.entry),
+                why: format!(
+                    "the ESI file has {} bytes of data in line {}; 1 to {LONGEST} can be written",
+                    value.bytes.len(),
+                    command.line
+                ),
+            });
+        }
+        setup.startup.push(value);
+    }
+    Ok(setup)
+}
+
+/// Returns the start-up values that write the module ident list (ETG.5001, object 0xF030).
+fn module_list(modules: &[u32], coe: u8) -> Vec<ObjectValue> {
+    const CONFIGURED: u16 = 0xf030;
+    let value = |entry, complete, bytes| ObjectValue { index: CONFIGURED, entry, complete, bytes };
+    let count = modules.len().min(254) as u8;
+    if coe & details::COMPLETE_ACCESS != 0 {
+        let idents = modules.iter().flat_map(|ident| ident.to_le_bytes());
+        return vec![value(0, true, [count, 0].into_iter().chain(idents).collect())];
+    }
+
+    let idents = (1..=254).zip(modules);
+    idents.map(|(entry, ident)| value(entry, false, ident.to_le_bytes().to_vec())).collect()
 }
 
 fn object_value(device: &str, table: &StartupTable) -> Result<ObjectValue, DescriptionError> {

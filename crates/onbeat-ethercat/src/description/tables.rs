@@ -68,6 +68,11 @@ pub struct TypeTable {
     pub esi: Option<String>,
     /// Type or name of the device in the ESI file.
     pub device: Option<String>,
+    /// PDOs to assign, by index or name; `None` for the assignment of the ESI file.
+    pub pdos: Option<Vec<String>>,
+    /// Modules in the slots of the ESI device, in order: type, name or ident; "" for an empty slot.
+    #[serde(default)]
+    pub slots: Vec<String>,
     /// Vendor id.
     pub vendor: Option<u32>,
     /// Product code.
@@ -319,6 +324,15 @@ impl TypeTable {
     #[must_use]
     pub fn esi_error(&self, why: EsiError) -> DescriptionError {
         DescriptionError::Esi { file: self.esi.clone().unwrap_or_default(), why }
+    }
+
+    /// Rejects keys that choose from an ESI file, for a type without one.
+    pub(super) fn check_without_esi(&self, name: &str) -> Result<(), DescriptionError> {
+        let given = [("pdos", self.pdos.is_some()), ("slots", !self.slots.is_empty())];
+        match given.iter().find(|(_, is_given)| *is_given) {
+            Some((what, _)) => Err(DescriptionError::NeedsEsi { kind: name.to_owned(), what }),
+            None => Ok(()),
+        }
     }
 
     /// Rejects keys whose values are in the ESI file.

@@ -1,7 +1,7 @@
 //! From a description to the layout that a MainDevice expects.
 
 use super::resolved::{ResolvedDescription, ResolvedDevice};
-use super::setup_tables::{setup_of, watchdog_ns};
+use super::setup_tables::watchdog_ns;
 use super::{Description, DescriptionError, TypeKind};
 use crate::esi::Behaviour;
 use crate::layout::{DeviceKind, DeviceLayout, Layout};
@@ -56,7 +56,7 @@ fn device(resolved: &ResolvedDevice<'_>) -> Result<DeviceLayout, DescriptionErro
         input_values: resolved.inputs.values.clone(),
         increments: if is_drive { drive.increments } else { 0 },
         travel: if is_drive { drive.travel } else { [0, 0] },
-        setup: setup_of(resolved.name, resolved.kind, resolved.table)?,
+        setup: resolved.setup.clone(),
     })
 }
 

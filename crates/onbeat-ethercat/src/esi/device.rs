@@ -1,33 +1,32 @@
 //! One `<Device>` of an ESI file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::EsiError;
+use super::commands::{InitCommand, commands};
 use super::eeprom::{DEFAULT_CONFIGURATION, DcMode, EEPROM_BYTES, SyncManagerEntry};
 use super::element::Element;
+use super::modules::{EsiSlot, SlotShift};
 use super::objects::{EsiObject, objects};
 use super::types::{from_length, kind};
 use crate::coe::{DataType, details};
-use crate::registers;
 
-/// Number of SyncManagers of a simulated controller.
-const MOST_SYNC_MANAGERS: usize = 8;
-/// One past the last byte of a controller's memory.
-const MEMORY_END: u32 = registers::MEMORY_END as u32;
-/// First address of memory; digital outputs of simple devices are below the usual 0x1000.
-const MEMORY_START: u32 = registers::MEMORY_START as u32;
+/// Most SyncManagers of a controller (ETG.1000.4).
+const MOST_SYNC_MANAGERS: usize = 16;
 /// Valid mailbox sizes, in bytes.
 const MAILBOX: std::ops::RangeInclusive<u32> = 32..=1486;
-/// Most entries of all PDOs of one direction.
-const MOST_ENTRIES: usize = 4096;
-/// Most entries of a PDO; the number is stored in one byte.
-const MOST_PER_PDO: usize = 254;
+/// Most entries of all PDOs of one direction of a device or module.
+const MOST_ENTRIES: usize = 65_536;
+/// Longest part of a gap, in bits.
+const LONGEST_ENTRY: u8 = 248;
 /// Largest EEPROM in bytes.
 const LARGEST_EEPROM: u32 = 0x2_0000;
 
-/// A device of an ESI file, reduced to what is simulated.
+/// A device of an ESI file, with its slots as they are filled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EsiDevice {
+    /// Line in the file.
+    pub line: u32,
     /// Vendor id.
     pub vendor: u32,
     /// Product code.
@@ -44,6 +43,8 @@ pub struct EsiDevice {
     pub port_kinds: u16,
     /// SyncManagers; those of process data have the length of the default PDO assignment.
     pub sync_managers: Vec<SyncManagerEntry>,
+    /// Lines of the SyncManagers in the file.
+    pub sync_manager_lines: Vec<u32>,
     /// Usage of the FMMUs: 1 outputs, 2 inputs, 3 mailbox state, 0 unused.
     pub fmmus: Vec<u8>,
     /// PDOs of the outputs (RxPDO) and of the inputs (TxPDO).
@@ -62,6 +63,14 @@ pub struct EsiDevice {
     pub bootstrap: [u16; 4],
     /// Size of the EEPROM in bytes, a power of two.
     pub eeprom_bytes: usize,
+    /// Slots for modules, in order.
+    pub slots: Vec<EsiSlot>,
+    /// Whether the MainDevice writes the module ident list (object 0xF030).
+    pub loads_modules: bool,
+    /// Start-up commands (InitCmd) of device and modules, in order.
+    pub commands: Vec<InitCommand>,
+    /// What was passed over or corrected, a sentence each, with the line.
+    pub notes: Vec<String>,
 }
 
 /// One PDO.
@@ -111,11 +120,20 @@ impl Pdo {
 }
 
 impl EsiDevice {
-    pub(super) fn read(device: Element<'_>, vendor: u32) -> Result<Self, EsiError> {
+    /// Reads a device. `modules` are those of the file, `fill` the words for its slots.
+    pub(super) fn read(
+        device: Element<'_>,
+        vendor: u32,
+        modules: Option<Element<'_>>,
+        fill: &[String],
+    ) -> Result<Self, EsiError> {
         let kind = device.needs("Type")?;
         let eeprom = EepromData::read(device)?;
         let (ports, port_kinds) = ports(device);
+        let mut notes = Vec::new();
+        let (sync_managers, sync_manager_lines) = sync_managers(device)?;
         let mut info = Self {
+            line: device.line(),
             vendor,
             product: kind.numbered("ProductCode", u32::MAX)?.unwrap_or(0),
             revision: kind.numbered("RevisionNo", u32::MAX)?.unwrap_or(0),
@@ -123,71 +141,119 @@ impl EsiDevice {
             name: device.localized("Name").to_owned(),
             ports,
             port_kinds,
-            sync_managers: sync_managers(device)?,
+            sync_managers,
+            sync_manager_lines,
             fmmus: Vec::new(),
-            pdos: [pdos(device, "RxPdo")?, pdos(device, "TxPdo")?],
+            pdos: [
+                pdos(device, "RxPdo", SlotShift::default(), &mut notes)?,
+                pdos(device, "TxPdo", SlotShift::default(), &mut notes)?,
+            ],
             coe: coe(device),
             has_clock: device.first("Dc").is_some(),
             clock: clock(device)?,
-            objects: objects(device)?,
+            objects: objects(device, SlotShift::default(), &mut notes)?,
             configuration: eeprom.configuration,
             bootstrap: eeprom.bootstrap,
             eeprom_bytes: eeprom.bytes,
+            slots: Vec::new(),
+            loads_modules: false,
+            commands: commands(device, SlotShift::default())?,
+            notes,
         };
+
+        info.fill_slots(device, modules, fill)?;
+        for pdos in &mut info.pdos {
+            keep_first_of_each_index(pdos, &mut info.notes);
+            settle_exclusions(pdos, &mut info.notes);
+        }
 
         info.assign(device)?;
         info.check_mailboxes(device)?;
         info.fmmus = info.fmmus(device);
+        if let Some(safety) = device.first("FSoE").or_else(|| device.at(&["Mailbox", "FSoE"])) {
+            info.notes.push(format!(
+                "line {}: Safety over EtherCAT (FSoE) is not supported; its process data are exchanged and not evaluated",
+                safety.line()
+            ));
+        }
         Ok(info)
     }
 
-    /// Sets the lengths of the process data SyncManagers to those of the assigned PDOs.
+    /// Returns the SyncManagers of one direction with their default PDOs, in the order of the
+    /// process data.
+    #[must_use]
+    pub fn default_assignment(&self, direction: usize) -> Vec<(u8, Vec<&Pdo>)> {
+        let mut assigned: BTreeMap<u8, Vec<&Pdo>> = BTreeMap::new();
+        for pdo in self.pdos.get(direction).into_iter().flatten() {
+            if let Some(number) = pdo.sync_manager {
+                assigned.entry(number).or_default().push(pdo);
+            }
+        }
+        assigned.into_iter().collect()
+    }
+
+    /// Sets the lengths of the process data SyncManagers to those of the assigned PDOs, and their
+    /// directions where only the PDOs show them.
     fn assign(&mut self, device: Element<'_>) -> Result<(), EsiError> {
-        for (pdos, usage, what) in [(&self.pdos[0], 3, "outputs"), (&self.pdos[1], 4, "inputs")] {
-            let mut used = None;
-            for pdo in pdos {
+        let names = ["RxPdo", "TxPdo"];
+        let numbers: [BTreeSet<u8>; 2] = self
+            .pdos
+            .each_ref()
+            .map(|pdos| pdos.iter().filter_map(|pdo| pdo.sync_manager).collect());
+        for direction in 0..2 {
+            let usage = 3 + direction as u8;
+            for pdo in &self.pdos[direction] {
                 let Some(number) = pdo.sync_manager else { continue };
-                let position = usize::from(number);
                 let at = |what: String| EsiError::NotSimulated {
                     line: pdo.line,
-                    element: "Pdo".to_owned(),
+                    element: names[direction].to_owned(),
                     what,
                 };
-                if self
-                    .sync_managers
-                    .get(position)
-                    .is_none_or(|sync_manager| sync_manager.usage != usage)
-                {
+                let Some(channel) = self.sync_managers.get_mut(usize::from(number)) else {
+                    let count = self.sync_managers.len();
                     return Err(at(format!(
-                        "is assigned to SyncManager {number}, which is not for {what}; correct its Sm"
+                        "is assigned to SyncManager {number}, and the device has {count}; correct its Sm"
+                    )));
+                };
+
+                let is_shared = numbers[1 - direction].contains(&number);
+                if channel.usage != usage && (matches!(channel.usage, 1 | 2) || is_shared) {
+                    return Err(at(format!(
+                        "is assigned to SyncManager {number}, which is not for {}; correct its Sm",
+                        if direction == 0 { "outputs" } else { "inputs" }
                     )));
                 }
 
-                if used.is_some_and(|used| used != number) {
-                    return Err(at(format!(
-                        "is assigned to a second SyncManager of {what}; only one is supported"
+                channel.usage = usage;
+            }
+
+            let lengths: Vec<(usize, usize)> = self
+                .default_assignment(direction)
+                .iter()
+                .map(|(number, pdos)| {
+                    let bits: usize = pdos.iter().map(|pdo| pdo.bits()).sum();
+                    (usize::from(*number), bits.div_ceil(8))
+                })
+                .collect();
+            for (number, bytes) in lengths {
+                let what = if direction == 0 { "outputs" } else { "inputs" };
+                let Ok(length) = u16::try_from(bytes) else {
+                    return Err(device.not_simulated(format!(
+                        "has {bytes} bytes of {what}; one SyncManager has at most 65535"
                     )));
-                }
-
-                used = Some(number);
+                };
+                self.sync_managers[number].length = length;
             }
+        }
 
-            let bits: usize =
-                pdos.iter().filter(|pdo| pdo.sync_manager.is_some()).map(Pdo::bits).sum();
-            if let Some(sync_manager) =
-                used.and_then(|number| self.sync_managers.get_mut(usize::from(number)))
-            {
-                let bytes = bits.div_ceil(8);
-                if usize::from(sync_manager.start) + bytes > MEMORY_END as usize {
-                    let what = format!(
-                        "has {bytes} bytes of {what} at {:#x}, beyond the end of memory at {MEMORY_END:#x}",
-                        sync_manager.start
-                    );
-                    return Err(device.not_simulated(what));
-                }
-
-                sync_manager.length = bytes as u16;
-            }
+        let any = self.pdos.each_ref().map(|pdos| !pdos.is_empty());
+        for channel in &mut self.sync_managers {
+            let has_pdos = match channel.usage {
+                3 => any[0],
+                4 => any[1],
+                _ => false,
+            };
+            channel.enabled = channel.enabled && has_pdos;
         }
         Ok(())
     }
@@ -220,22 +286,71 @@ impl EsiDevice {
             _ => 0,
         };
 
-        let listed: Vec<u8> = device.all("Fmmu").map(|fmmu| usage(fmmu.text())).take(16).collect();
-        if !listed.is_empty() {
-            return listed;
+        let mut usages: Vec<u8> =
+            device.all("Fmmu").map(|fmmu| usage(fmmu.text())).take(16).collect();
+        if usages.is_empty() {
+            usages.extend(self.sync_managers.iter().filter_map(|sync_manager| {
+                match sync_manager.usage {
+                    2 => Some(3),
+                    usage @ 3.. => Some(usage - 2),
+                    _ => None,
+                }
+            }));
+            usages.sort_unstable();
+            usages.dedup();
         }
 
-        let of_sync_managers =
-            self.sync_managers.iter().filter_map(|sync_manager| match sync_manager.usage {
-                2 => Some(3),
-                usage @ 3.. => Some(usage - 2),
-                _ => None,
-            });
-
-        let mut usages: Vec<u8> = of_sync_managers.collect();
-        usages.sort_unstable();
-        usages.dedup();
+        // A file can list too few; every direction with PDOs needs one.
+        for (direction, pdos) in (1..).zip(&self.pdos) {
+            if !pdos.is_empty() && !usages.contains(&direction) {
+                usages.push(direction);
+            }
+        }
         usages
+    }
+}
+
+/// Of several PDOs with one index, keeps the first one that is assigned, or the first.
+fn keep_first_of_each_index(pdos: &mut Vec<Pdo>, notes: &mut Vec<String>) {
+    let mut kept: Vec<Pdo> = Vec::new();
+    for pdo in std::mem::take(pdos) {
+        let Some(other) = kept.iter_mut().find(|other| other.index == pdo.index) else {
+            kept.push(pdo);
+            continue;
+        };
+
+        let (line, index) = (pdo.line, pdo.index);
+        if other.sync_manager.is_none() && pdo.sync_manager.is_some() {
+            *other = pdo;
+        }
+        notes.push(format!(
+            "line {line}: a second PDO has the index {index:#06x}; the one of line {} is used",
+            other.line
+        ));
+    }
+    *pdos = kept;
+}
+
+/// Of PDOs that exclude each other and are both assigned by default, keeps the first assignment.
+fn settle_exclusions(pdos: &mut [Pdo], notes: &mut Vec<String>) {
+    for later in 1..pdos.len() {
+        let (before, rest) = pdos.split_at_mut(later);
+        let pdo = &mut rest[0];
+        if pdo.sync_manager.is_none() {
+            continue;
+        }
+
+        let excluding = before.iter().find(|other| {
+            other.sync_manager.is_some()
+                && (pdo.excludes.contains(&other.index) || other.excludes.contains(&pdo.index))
+        });
+        if let Some(other) = excluding {
+            pdo.sync_manager = None;
+            notes.push(format!(
+                "line {}: PDO {:#06x} is assigned by default together with {:#06x}, which excludes it; only the first is assigned",
+                pdo.line, pdo.index, other.index
+            ));
+        }
     }
 }
 
@@ -253,82 +368,89 @@ fn ports(device: Element<'_>) -> (u8, u16) {
     (kinds.len() as u8, kinds.iter().rev().fold(0, |all, kind| all << 4 | kind))
 }
 
-fn sync_managers(device: Element<'_>) -> Result<Vec<SyncManagerEntry>, EsiError> {
+/// Returns the SyncManagers, and their lines in the file.
+fn sync_managers(device: Element<'_>) -> Result<(Vec<SyncManagerEntry>, Vec<u32>), EsiError> {
     let mut sync_managers = Vec::new();
+    let mut lines = Vec::new();
     for sm in device.all("Sm") {
         if sync_managers.len() == MOST_SYNC_MANAGERS {
             return Err(sm.not_simulated(format!(
-                "is one too many: {MOST_SYNC_MANAGERS} SyncManagers are supported"
+                "is one too many: a device has at most {MOST_SYNC_MANAGERS} SyncManagers"
             )));
         }
 
-        let (usage, control) = match sm.text() {
-            "MBoxOut" => (1, 0x26),
-            "MBoxIn" => (2, 0x22),
-            "Outputs" => (3, 0x64),
-            "Inputs" => (4, 0x20),
-            _ => (0, 0),
-        };
-
         let start = sm.numbered("StartAddress", 0xffff)?.unwrap_or(0);
-        if usage != 0 && !(MEMORY_START..MEMORY_END).contains(&start) {
-            let what = format!(
-                "begins at {start:#x}; memory goes from {MEMORY_START:#x} to {MEMORY_END:#x}"
-            );
-            return Err(sm.not_simulated(what));
-        }
-
+        let given = sm.numbered("ControlByte", 0xff)?;
+        let enabled = sm.is_on("Enable");
+        let size = sm.numbered("DefaultSize", 0xffff)?;
+        let usage = usage(sm.text(), given.filter(|_| enabled));
+        let default_control = [0, 0x26, 0x22, 0x64, 0x20][usize::from(usage)];
         let mut length = 0;
         if matches!(usage, 1 | 2) {
-            length = sm
-                .numbered("DefaultSize", 0xffff)?
-                .ok_or_else(|| sm.lacks("the attribute DefaultSize".to_owned()))?;
-            if !MAILBOX.contains(&length) || start + length > MEMORY_END {
+            length = size.ok_or_else(|| sm.lacks("the attribute DefaultSize".to_owned()))?;
+            if !MAILBOX.contains(&length) {
                 let what = format!(
-                    "is a mailbox of {length} bytes at {start:#x}; supported are 32 to 1486 bytes below {MEMORY_END:#x}"
+                    "is a mailbox of {length} bytes at {start:#x}; supported are 32 to 1486 bytes"
                 );
                 return Err(sm.not_simulated(what));
             }
         }
 
-        let control = sm.numbered("ControlByte", 0xff)?.map_or(control, |control| control as u8);
+        lines.push(sm.line());
         sync_managers.push(SyncManagerEntry {
             start: start as u16,
             length: length as u16,
-            control,
+            control: given.unwrap_or(default_control) as u8,
             usage,
+            enabled,
         });
     }
 
-    Ok(sync_managers)
+    Ok((sync_managers, lines))
 }
 
-fn pdos(device: Element<'_>, name: &'static str) -> Result<Vec<Pdo>, EsiError> {
+/// Returns the usage of a SyncManager: that of its text, or that of its control byte (ETG.1000.4:
+/// bits 0 and 1 are the mode, bits 2 and 3 the direction).
+fn usage(text: &str, control: Option<u32>) -> u8 {
+    match (text, control) {
+        ("MBoxOut" | "MbxOut", _) => 1,
+        ("MBoxIn" | "MbxIn", _) => 2,
+        ("Outputs", _) => 3,
+        ("Inputs", _) => 4,
+        ("", Some(control)) => match (control & 3, control & 0x0c) {
+            (2, 4) => 1,
+            (2, _) => 2,
+            (_, 4) => 3,
+            _ => 4,
+        },
+        _ => 0,
+    }
+}
+
+/// Reads the PDOs of one direction of a device or module.
+pub(super) fn pdos(
+    parent: Element<'_>,
+    name: &'static str,
+    shift: SlotShift,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Pdo>, EsiError> {
     let mut pdos: Vec<Pdo> = Vec::new();
     let mut count = 0;
-    for element in device.all(name) {
+    for element in parent.all(name) {
         let mut entries = Vec::new();
         for entry in element.all("Entry") {
-            entries.push(pdo_entry(entry)?);
+            entries.extend(pdo_entry(entry, shift, notes)?);
         }
 
         count += entries.len();
-        if entries.len() > MOST_PER_PDO || count > MOST_ENTRIES {
-            let what = format!(
-                "has too many entries: {MOST_PER_PDO} in one PDO, {MOST_ENTRIES} in all are supported"
-            );
+        if count > MOST_ENTRIES {
+            let what = format!("has too many entries: {MOST_ENTRIES} in all are supported");
             return Err(element.not_simulated(what));
         }
 
-        let index = element.needs("Index")?.number(0xffff)? as u16;
-        if pdos.iter().any(|pdo| pdo.index == index) {
-            return Err(element.not_simulated(format!(
-                "has the same index {index:#x} as another PDO; use another index"
-            )));
-        }
-
-        let excludes =
-            element.all("Exclude").map(|other| other.number(0xffff).map(|index| index as u16));
+        let index = shift.pdo(element.needs("Index")?)?;
+        let excludes = element.all("Exclude").map(|other| shift.pdo(other));
+        let excludes: Vec<u16> = excludes.collect::<Result<_, _>>()?;
         pdos.push(Pdo {
             line: element.line(),
             index,
@@ -336,50 +458,56 @@ fn pdos(device: Element<'_>, name: &'static str) -> Result<Vec<Pdo>, EsiError> {
             sync_manager: element.numbered("Sm", 0xff)?.map(|channel| channel as u8),
             fixed: element.flag("Fixed"),
             mandatory: element.flag("Mandatory"),
-            excludes: excludes.collect::<Result<_, _>>()?,
+            excludes: excludes.into_iter().filter(|other| *other != index).collect(),
             entries,
         });
-    }
-
-    for pdo in &pdos {
-        let assigned = |index: &&u16| {
-            pdos.iter().any(|other| other.index == **index && other.sync_manager.is_some())
-        };
-        if let (Some(_), Some(other)) = (pdo.sync_manager, pdo.excludes.iter().find(assigned)) {
-            return Err(EsiError::NotSimulated {
-                line: pdo.line,
-                element: name.to_owned(),
-                what: format!(
-                    "is assigned by default together with {other:#x}, which it excludes; remove the Sm of one of them"
-                ),
-            });
-        }
     }
 
     Ok(pdos)
 }
 
-fn pdo_entry(entry: Element<'_>) -> Result<PdoEntry, EsiError> {
-    let index = entry.needs("Index")?.number(0xffff)? as u16;
+/// Reads an entry; several of a long gap or text, whose lengths a mapping stores in one byte.
+fn pdo_entry(
+    entry: Element<'_>,
+    shift: SlotShift,
+    notes: &mut Vec<String>,
+) -> Result<Vec<PdoEntry>, EsiError> {
+    let index = shift.object(entry.needs("Index")?)?;
     let subindex = entry.first("SubIndex").map_or(Ok(0), |subindex| subindex.number(0xff))? as u8;
     let length = entry.needs("BitLen")?;
-    let bits = length.number(0xff)? as u8;
+    let bits = length.number(0xffff)? as u16;
+    let line = entry.line();
     if bits == 0 {
-        return Err(length.not_simulated("is 0; write the length of the entry in bits".to_owned()));
+        notes.push(format!("line {line}: <Entry> has 0 bits and is passed over"));
+        return Ok(Vec::new());
     }
 
+    let name = entry.localized("Name").to_owned();
+    if index == 0 {
+        let gap = |bits| PdoEntry {
+            line,
+            index,
+            subindex,
+            bits,
+            name: name.clone(),
+            kind: from_length(u16::from(bits)),
+        };
+        let whole =
+            std::iter::repeat_n(LONGEST_ENTRY, usize::from(bits / u16::from(LONGEST_ENTRY)));
+        let rest = (bits % u16::from(LONGEST_ENTRY)) as u8;
+        return Ok(whole.chain((rest > 0).then_some(rest)).map(gap).collect());
+    }
+
+    let Ok(bits) = u8::try_from(bits) else {
+        return Err(length.not_simulated(format!(
+            "is {bits}; a mapping stores the length of an entry in one byte, so at most 255 bits"
+        )));
+    };
     let declared = entry.first("DataType").and_then(|word| kind(word.text(), u32::from(bits)));
     let kind = declared
         .filter(|kind| kind.bits() == u16::from(bits))
         .unwrap_or_else(|| from_length(u16::from(bits)));
-    Ok(PdoEntry {
-        line: entry.line(),
-        index,
-        subindex,
-        bits,
-        name: entry.localized("Name").to_owned(),
-        kind,
-    })
+    Ok(vec![PdoEntry { line, index, subindex, bits, name, kind }])
 }
 
 fn coe(device: Element<'_>) -> u8 {
@@ -398,17 +526,23 @@ fn clock(device: Element<'_>) -> Result<Vec<DcMode>, EsiError> {
     let mut modes = Vec::new();
     for mode in device.first("Dc").into_iter().flat_map(|clock| clock.all("OpMode")).take(32) {
         let number = |name| mode.first(name).map_or(Ok(0), |element| element.number(u32::MAX));
-        let shift = mode
-            .first("ShiftTimeSync0")
-            .and_then(|shift| super::element::number(shift.text()))
-            .unwrap_or(0);
+        let signed = |text: Option<&str>| {
+            let number = text.and_then(super::element::number).unwrap_or(0);
+            i32::try_from(number).unwrap_or(0)
+        };
+        let shift = |name| signed(mode.first(name).map(Element::text));
+        let factor = |name| signed(mode.first(name).and_then(|time| time.attribute("Factor")));
         modes.push(DcMode {
             name: mode.localized("Name").to_owned(),
             description: mode.localized("Desc").to_owned(),
             activate: mode.first("AssignActivate").map_or(Ok(0), |word| word.number(0xffff))?
                 as u16,
             cycle_ns: number("CycleTimeSync0")?,
-            shift_ns: i32::try_from(shift).unwrap_or(0),
+            cycle_factor: factor("CycleTimeSync0"),
+            shift_ns: shift("ShiftTimeSync0"),
+            sync1_ns: number("CycleTimeSync1")?,
+            sync1_factor: factor("CycleTimeSync1"),
+            sync1_shift_ns: shift("ShiftTimeSync1"),
         });
     }
 

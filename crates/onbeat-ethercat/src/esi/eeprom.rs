@@ -17,6 +17,8 @@ pub struct SyncManagerEntry {
     pub control: u8,
     /// 1 mailbox out (to the device), 2 mailbox in, 3 process data outputs, 4 process data inputs.
     pub usage: u8,
+    /// Whether it can be enabled although its default length is 0: a PDO can be assigned to it.
+    pub enabled: bool,
 }
 
 /// An operation mode of distributed clocks.
@@ -32,4 +34,13 @@ pub struct DcMode {
     pub cycle_ns: u32,
     /// Shift time of SYNC0 in ns.
     pub shift_ns: i32,
+    /// Cycle of SYNC0 as a multiple of the cycle of the MainDevice, if `cycle_ns` is 0: negative
+    /// for a part of it; 0 as 1.
+    pub cycle_factor: i32,
+    /// Cycle time of SYNC1 in ns.
+    pub sync1_ns: u32,
+    /// Cycle of SYNC1 as a multiple of that of SYNC0, if `sync1_ns` is 0; 0: none.
+    pub sync1_factor: i32,
+    /// Shift time of SYNC1 after SYNC0, in ns.
+    pub sync1_shift_ns: i32,
 }

@@ -71,6 +71,13 @@ impl<'d> Element<'d> {
         self.attribute(name).is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"))
     }
 
+    /// Returns whether an attribute that is on by default is on: neither 0 nor false.
+    pub(super) fn is_on(self, name: &str) -> bool {
+        self.attribute(name).is_none_or(|value| {
+            number(value).map_or(!value.eq_ignore_ascii_case("false"), |value| value != 0)
+        })
+    }
+
     /// Parses the text as a number up to `most`.
     pub(super) fn number(self, most: u32) -> Result<u32, EsiError> {
         self.read(self.text(), self.name().to_owned(), most)
@@ -122,10 +129,12 @@ impl<'d> Element<'d> {
     }
 }
 
-/// Parses a number in the notation of ESI files: `4096`, `-1`, `#x1000`; some files have `0x1000`.
+/// Parses a number in the notation of ESI files: `4096`, `-1`, `#x1000`; some files have `0x1000`,
+/// and some both prefixes.
 pub(super) fn number(text: &str) -> Option<i64> {
-    let hexadecimal = ["#x", "#X", "0x", "0X"].iter().find_map(|prefix| text.strip_prefix(prefix));
-    match hexadecimal {
+    const PREFIXES: [&str; 4] = ["#x", "#X", "0x", "0X"];
+    let stripped = |text| PREFIXES.iter().find_map(|prefix| str::strip_prefix(text, *prefix));
+    match stripped(text).map(|digits| stripped(digits).unwrap_or(digits)) {
         Some(digits) if digits.starts_with(['+', '-']) => None,
         Some(digits) => i64::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
@@ -138,8 +147,13 @@ mod tests {
 
     #[test]
     fn numbers_are_decimal_or_hexadecimal() {
-        let numbers =
-            [("#x1000", Some(4096)), ("4096", Some(4096)), ("0xfF", Some(255)), ("-1", Some(-1))];
+        let numbers = [
+            ("#x1000", Some(4096)),
+            ("4096", Some(4096)),
+            ("0xfF", Some(255)),
+            ("-1", Some(-1)),
+            ("#x0x6041", Some(0x6041)),
+        ];
         for (text, value) in
             numbers.into_iter().chain([("#x", None), ("", None), ("#x-1", None), ("1000h", None)])
         {

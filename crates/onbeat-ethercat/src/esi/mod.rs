@@ -1,11 +1,13 @@
 //! Devices of ESI files: the EtherCAT SubDevice Information of a vendor, in XML (ETG.2000).
 //!
 //! Read: identity, SyncManagers, FMMUs, PDOs with their default assignment, mailbox with CoE,
-//! distributed clock, EEPROM, and the object dictionary. The function of a device is not in the
-//! file; see [`EsiDevice::behaviour`].
+//! distributed clock, EEPROM, start-up commands, the object dictionary, and modules in their slots.
+//! The function of a device is not in the file; see [`EsiDevice::behaviour`].
 //!
-//! Absent on purpose: modules and slots, which a configuration tool combines; start-up commands,
-//! which belong to the MainDevice; and mailbox protocols other than CoE.
+//! A file is read as vendors write it: devices that nobody uses may have any error, and what a
+//! device does not need is passed over with a note ([`EsiDevice::notes`]).
+//!
+//! Absent on purpose: mailbox protocols other than CoE, and the safety parameters of FSoE.
 //!
 //! ```
 //! use onbeat_ethercat::esi::{EsiError, devices};
@@ -14,17 +16,23 @@
 //! ```
 
 mod behaviour;
+mod commands;
 mod device;
 mod eeprom;
 mod element;
+mod modules;
 mod objects;
 mod types;
+
+use std::collections::BTreeMap;
 
 use element::Element;
 
 pub use behaviour::{Behaviour, values};
+pub use commands::{InitCommand, Transition};
 pub use device::{EsiDevice, Pdo, PdoEntry};
 pub use eeprom::{DEFAULT_CONFIGURATION, DcMode, EEPROM_BYTES, SyncManagerEntry};
+pub use modules::EsiSlot;
 pub use objects::{EsiObject, EsiValue};
 
 /// Most elements and attributes of a file.
@@ -33,8 +41,8 @@ const MOST_NODES: u32 = 4_000_000;
 /// Why an ESI file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EsiError {
-    /// Neither UTF-8 nor ISO 8859-1.
-    #[error("it is not text in UTF-8 or ISO 8859-1; save it in one of these encodings")]
+    /// Neither UTF-8 nor UTF-16 nor ISO 8859-1.
+    #[error("it is not text in UTF-8, UTF-16 or ISO 8859-1; save it in one of these encodings")]
     Text,
     /// Not XML.
     #[error("it is not valid XML: {0}")]
@@ -78,8 +86,16 @@ pub enum EsiError {
         /// What is not supported, and what to do.
         what: String,
     },
+    /// An error in the description of one device.
+    #[error("device \"{device}\": {why}")]
+    InDevice {
+        /// Type of the device.
+        device: String,
+        /// What is wrong.
+        why: Box<EsiError>,
+    },
     /// No device.
-    #[error("it has no <Device> below <Descriptions>; modules are not supported")]
+    #[error("it has no <Device> with a ProductCode below <Descriptions>")]
     NoDevice,
     /// The requested device is not in the file.
     #[error("it has no device {wanted}; it has {there}")]
@@ -110,6 +126,8 @@ pub struct DeviceSelector {
     pub product: Option<u32>,
     /// Revision.
     pub revision: Option<u32>,
+    /// Modules in its slots, in order: type, name or ident of each; "" for an empty slot.
+    pub slots: Vec<String>,
 }
 
 impl DeviceSelector {
@@ -132,28 +150,142 @@ impl DeviceSelector {
 /// Identification of a device in a file.
 struct DeviceHeader<'d> {
     element: Element<'d>,
+    /// Modules of the file.
+    modules: Option<Element<'d>>,
+    vendor: u32,
     kind: &'d str,
     product: u32,
     revision: u32,
 }
 
 impl<'d> DeviceHeader<'d> {
-    fn read(element: Element<'d>) -> Result<Self, EsiError> {
-        let kind = element.needs("Type")?;
-        let number = |name: &str| kind.numbered(name, u32::MAX);
-        let product = number("ProductCode")?
-            .ok_or_else(|| kind.lacks("the attribute ProductCode".to_owned()))?;
-        Ok(Self {
-            element,
-            kind: kind.text(),
-            product,
-            revision: number("RevisionNo")?.unwrap_or(0),
-        })
+    /// Reads the header of a device; `None` for one without a product code, which has no controller
+    /// of its own and only passes the signals on.
+    fn read(
+        element: Element<'d>,
+        vendor: u32,
+        modules: Option<Element<'d>>,
+    ) -> Option<Result<Self, EsiError>> {
+        let kind = element.first("Type")?;
+        let read = || {
+            let product = kind.numbered("ProductCode", u32::MAX)?;
+            let revision = kind.numbered("RevisionNo", u32::MAX)?.unwrap_or(0);
+            Ok(product.map(|product| Self {
+                element,
+                modules,
+                vendor,
+                kind: kind.text(),
+                product,
+                revision,
+            }))
+        };
+        let named = |why| EsiError::in_device(kind.text(), why);
+        read().map_err(named).transpose()
     }
 
     fn describe(&self) -> String {
         format!("\"{}\" (product {:#x}, revision {:#x})", self.kind, self.product, self.revision)
     }
+
+    fn device(&self, slots: &[String]) -> Result<EsiDevice, EsiError> {
+        EsiDevice::read(self.element, self.vendor, self.modules, slots)
+            .map_err(|why| EsiError::in_device(self.kind, why))
+    }
+}
+
+impl EsiError {
+    fn in_device(device: &str, why: Self) -> Self {
+        Self::InDevice { device: device.to_owned(), why: Box::new(why) }
+    }
+}
+
+/// A parsed file.
+struct EsiFile<'d> {
+    heads: Vec<DeviceHeader<'d>>,
+    /// Errors of devices whose header cannot be read.
+    errors: Vec<EsiError>,
+}
+
+impl<'d> EsiFile<'d> {
+    fn read(root: Element<'d>) -> Result<Self, EsiError> {
+        let roots: Vec<Element<'d>> = match root.name() {
+            "EtherCATInfo" => vec![root],
+            "EtherCATInfoList" => root.all("EtherCATInfo").collect(),
+            other => return Err(EsiError::Other(other.to_owned())),
+        };
+
+        let mut file = Self { heads: Vec::new(), errors: Vec::new() };
+        for root in roots {
+            let vendor = root.needs("Vendor")?.needs("Id")?.number(u32::MAX)?;
+            let modules = root.at(&["Descriptions", "Modules"]);
+            let listed = root.at(&["Descriptions", "Devices"]);
+            for device in listed.into_iter().flat_map(|listed| listed.all("Device")) {
+                match DeviceHeader::read(device, vendor, modules) {
+                    Some(Ok(head)) => file.heads.push(head),
+                    Some(Err(why)) => file.errors.push(why),
+                    None => {}
+                }
+            }
+        }
+
+        match file.errors.first() {
+            Some(why) if file.heads.is_empty() => Err(why.clone()),
+            None if file.heads.is_empty() => Err(EsiError::NoDevice),
+            _ => Ok(file),
+        }
+    }
+
+    /// Returns every device in its newest revision.
+    fn newest(&self) -> Vec<&DeviceHeader<'d>> {
+        let mut newest: BTreeMap<(u32, u32, &str), u32> = BTreeMap::new();
+        let key = |head: &DeviceHeader<'d>| (head.vendor, head.product, head.kind);
+        for head in &self.heads {
+            let revision = newest.entry(key(head)).or_default();
+            *revision = (*revision).max(head.revision);
+        }
+
+        let is_newest = |head: &&DeviceHeader<'d>| newest.get(&key(head)) == Some(&head.revision);
+        self.heads.iter().filter(is_newest).collect()
+    }
+}
+
+/// A device of a file, or why it cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedDevice {
+    /// Its type; empty if not even that can be read.
+    pub order: String,
+    /// Product code.
+    pub product: u32,
+    /// Revision.
+    pub revision: u32,
+    /// The device, with every slot that needs one filled by its default module, or the first that
+    /// fits.
+    pub device: Result<EsiDevice, EsiError>,
+}
+
+/// Reads all devices of an ESI file in all revisions, for a list.
+///
+/// # Errors
+/// [`EsiError`] when the file is not an ESI file.
+pub fn list(bytes: &[u8]) -> Result<Vec<ListedDevice>, EsiError> {
+    with_file(bytes, |file| {
+        let unreadable = file.errors.iter().map(|why| ListedDevice {
+            order: String::new(),
+            product: 0,
+            revision: 0,
+            device: Err(why.clone()),
+        });
+        let read = file.heads.iter().map(|head| ListedDevice {
+            order: head.kind.to_owned(),
+            product: head.product,
+            revision: head.revision,
+            device: head.device(&[]).and_then(|empty| {
+                let fill: Vec<String> = empty.slots.iter().map(EsiSlot::usual_module).collect();
+                if fill.is_empty() { Ok(empty) } else { head.device(&fill) }
+            }),
+        });
+        Ok(read.chain(unreadable).collect())
+    })
 }
 
 /// Reads devices of an ESI file: one for each selector, or, without selectors, every device in its
@@ -162,8 +294,22 @@ impl<'d> DeviceHeader<'d> {
 /// Of several revisions of one device, the newest is used unless a selector has the revision.
 ///
 /// # Errors
-/// [`EsiError`] with what is wrong or missing in the file.
+/// [`EsiError`] with what is wrong or missing in the file, or in a device that is used.
 pub fn devices(bytes: &[u8], selectors: &[DeviceSelector]) -> Result<Vec<EsiDevice>, EsiError> {
+    with_file(bytes, |file| {
+        if selectors.is_empty() {
+            return file.newest().into_iter().map(|head| head.device(&[])).collect();
+        }
+
+        let device = |selector| select(&file.heads, selector)?.device(&selector.slots);
+        selectors.iter().map(device).collect()
+    })
+}
+
+fn with_file<T>(
+    bytes: &[u8],
+    then: impl FnOnce(&EsiFile<'_>) -> Result<T, EsiError>,
+) -> Result<T, EsiError> {
     let text = decoded(bytes)?;
     let options = roxmltree::ParsingOptions {
         allow_dtd: false,
@@ -172,34 +318,7 @@ pub fn devices(bytes: &[u8], selectors: &[DeviceSelector]) -> Result<Vec<EsiDevi
     };
     let document = roxmltree::Document::parse_with_options(&text, options)
         .map_err(|error| EsiError::Xml(error.to_string()))?;
-    let root = Element::new(document.root_element());
-    if root.name() != "EtherCATInfo" {
-        return Err(EsiError::Other(root.name().to_owned()));
-    }
-
-    let vendor = root.needs("Vendor")?.needs("Id")?.number(u32::MAX)?;
-    let listed = root.at(&["Descriptions", "Devices"]).ok_or(EsiError::NoDevice)?;
-    let heads = listed.all("Device").map(DeviceHeader::read).collect::<Result<Vec<_>, _>>()?;
-    if heads.is_empty() {
-        return Err(EsiError::NoDevice);
-    }
-
-    let mut selected: Vec<&DeviceHeader<'_>> = Vec::new();
-    if selectors.is_empty() {
-        let is_newest = |head: &&DeviceHeader<'_>| {
-            let same = |other: &&DeviceHeader<'_>| {
-                (other.product, other.kind) == (head.product, head.kind)
-            };
-            heads.iter().filter(same).all(|other| other.revision <= head.revision)
-        };
-        selected.extend(heads.iter().filter(is_newest));
-    }
-
-    for selector in selectors {
-        selected.push(select(&heads, selector)?);
-    }
-
-    selected.into_iter().map(|head| EsiDevice::read(head.element, vendor)).collect()
+    then(&EsiFile::read(Element::new(document.root_element()))?)
 }
 
 fn select<'h, 'd>(
@@ -231,8 +350,23 @@ fn select<'h, 'd>(
     Err(EsiError::Several { wanted: selector.describe(), there: describe(&matching) })
 }
 
-/// Decodes the text of a file: UTF-8, or ISO 8859-1 as written by older tools.
+/// Decodes the text of a file: UTF-8, UTF-16, or ISO 8859-1 as written by older tools.
 fn decoded(bytes: &[u8]) -> Result<String, EsiError> {
+    let wide = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
+        let (pairs, rest) = bytes.as_chunks::<2>();
+        let units: Vec<u16> = pairs.iter().map(|pair| unit(*pair)).collect();
+        let text = String::from_utf16(&units).ok().filter(|_| rest.is_empty());
+        text.ok_or(EsiError::Text)
+    };
+    match bytes {
+        [0xff, 0xfe, rest @ ..] => return wide(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => return wide(rest, u16::from_be_bytes),
+        // Without a byte order mark, the first character is `<`.
+        [b'<', 0, ..] => return wide(bytes, u16::from_le_bytes),
+        [0, b'<', ..] => return wide(bytes, u16::from_be_bytes),
+        _ => {}
+    }
+
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(text.to_owned()),

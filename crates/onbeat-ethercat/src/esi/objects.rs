@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use super::EsiError;
 use super::element::{Element, number};
+use super::modules::SlotShift;
 use super::types::{LONGEST_VALUE, kind};
 use crate::coe::{DataType, access};
 
 /// Most values of all objects of a device.
-const MOST_VALUES: usize = 20_000;
+const MOST_VALUES: usize = 100_000;
 /// Longest chain of base types.
 const DEEPEST: usize = 8;
 
@@ -37,8 +38,13 @@ pub struct EsiObject {
 /// The data types of a file, by name.
 struct Types<'d>(BTreeMap<&'d str, Element<'d>>);
 
-/// Reads the objects of a device, by index; empty without a dictionary.
-pub(super) fn objects(device: Element<'_>) -> Result<BTreeMap<u16, EsiObject>, EsiError> {
+/// Reads the objects of a device or module, by index; empty without a dictionary. An object that
+/// cannot be read is left out, with a note.
+pub(super) fn objects(
+    device: Element<'_>,
+    shift: SlotShift,
+    notes: &mut Vec<String>,
+) -> Result<BTreeMap<u16, EsiObject>, EsiError> {
     let mut objects = BTreeMap::new();
     let Some(dictionary) = device.all("Profile").find_map(|profile| profile.first("Dictionary"))
     else {
@@ -49,8 +55,15 @@ pub(super) fn objects(device: Element<'_>) -> Result<BTreeMap<u16, EsiObject>, E
     let mut count = 0;
     for element in dictionary.first("Objects").into_iter().flat_map(|objects| objects.all("Object"))
     {
-        let index = element.needs("Index")?.number(0xffff)? as u16;
-        let object = types.object(element)?;
+        let read = || Ok((shift.object(element.needs("Index")?)?, types.object(element)?));
+        let (index, object): (u16, EsiObject) = match read() {
+            Ok(read) => read,
+            Err(why) => {
+                let why: EsiError = why;
+                notes.push(format!("{why}; the object is left out"));
+                continue;
+            }
+        };
         count += object.values.len();
         if count > MOST_VALUES {
             return Err(element.not_simulated(format!(

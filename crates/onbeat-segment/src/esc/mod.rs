@@ -257,6 +257,16 @@ impl Esc {
         long(&self.memory[..], SYNC_CYCLE)
     }
 
+    /// Returns the memory, in which the areas of process data are.
+    pub(crate) fn process_memory(&self) -> &[u8] {
+        &self.memory[..MEMORY_END]
+    }
+
+    /// Returns the memory for the inputs of the model.
+    pub(crate) fn process_memory_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[..MEMORY_END]
+    }
+
     /// Returns a range of process memory; empty when it is outside, for example in the registers.
     pub(crate) fn area(&self, start: u16, length: u16) -> &[u8] {
         let bytes = usize::from(start)..usize::from(start) + usize::from(length);

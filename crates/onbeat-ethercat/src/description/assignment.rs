@@ -1,0 +1,366 @@
+//! Which PDOs of an ESI file a device exchanges: those of the file, those that `pdos` chooses, and
+//! what start-up values change.
+
+use std::collections::BTreeMap;
+
+use super::{DescriptionError, TypeTable};
+use crate::coe::{DataType, details};
+use crate::esi::{EsiDevice, Pdo, PdoEntry};
+use crate::setup::ObjectValue;
+
+/// PDO assignment object of SyncManager 0.
+const ASSIGNMENT: u16 = 0x1c10;
+/// Most SyncManagers of a device.
+const MOST_SYNC_MANAGERS: u16 = 16;
+
+/// PDOs of a device by direction (outputs, inputs) and SyncManager, in the order of the process
+/// data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Assignment(pub(super) [Vec<(u8, Vec<Pdo>)>; 2]);
+
+impl Assignment {
+    /// Returns the assignment of the file.
+    fn default_of(esi: &EsiDevice) -> Self {
+        let owned = |(number, pdos): (u8, Vec<&Pdo>)| (number, pdos.into_iter().cloned().collect());
+        Self(
+            [0, 1].map(|direction| {
+                esi.default_assignment(direction).into_iter().map(owned).collect()
+            }),
+        )
+    }
+
+    fn numbers(&self) -> [Vec<(u8, Vec<u16>)>; 2] {
+        self.0.each_ref().map(|channels| {
+            let indices = |pdos: &[Pdo]| pdos.iter().map(|pdo| pdo.index).collect();
+            channels.iter().map(|(number, pdos)| (*number, indices(pdos))).collect()
+        })
+    }
+
+    fn channel_mut(&mut self, direction: usize, number: u8) -> &mut Vec<Pdo> {
+        let channels = &mut self.0[direction];
+        let at = channels.partition_point(|(other, _)| *other < number);
+        if channels.get(at).is_none_or(|(other, _)| *other != number) {
+            channels.insert(at, (number, Vec::new()));
+        }
+        &mut channels[at].1
+    }
+}
+
+/// Refuses a choice of PDOs.
+struct Refusal<'k>(&'k str);
+
+impl Refusal<'_> {
+    fn because<T>(&self, why: String) -> Result<T, DescriptionError> {
+        Err(DescriptionError::Pdos { kind: self.0.to_owned(), why })
+    }
+}
+
+/// Returns the assignment of a type, and the start-up values that establish it if the file chooses
+/// it.
+pub(super) fn chosen(
+    name: &str,
+    kind: &TypeTable,
+    esi: &EsiDevice,
+) -> Result<(Assignment, Vec<ObjectValue>), DescriptionError> {
+    let default = Assignment::default_of(esi);
+    let Some(words) = &kind.pdos else { return Ok((default, Vec::new())) };
+
+    let refusal = Refusal(name);
+    let picked = picked(&refusal, words, esi)?;
+    let mut assignment = default.clone();
+    for direction in 0..2 {
+        let chosen: Vec<&Pdo> =
+            picked.iter().filter(|(of, _)| *of == direction).map(|(_, pdo)| *pdo).collect();
+        if chosen.is_empty() && !words.is_empty() {
+            continue;
+        }
+
+        check(&refusal, esi, direction, &chosen)?;
+        assignment.0[direction].clear();
+        for pdo in chosen {
+            let Some(number) = sync_manager_of(esi, direction, pdo) else {
+                return refusal.because(format!(
+                    "PDO {:#06x} has no SyncManager: the file has none for its direction",
+                    pdo.index
+                ));
+            };
+            assignment.channel_mut(direction, number).push(pdo.clone());
+        }
+    }
+
+    if esi.coe & details::PDO_ASSIGN == 0 {
+        if assignment.numbers() == default.numbers() {
+            return Ok((assignment, Vec::new()));
+        }
+        return refusal.because(
+            "the device does not permit a choice (its CoE has no PdoAssign); remove `pdos`"
+                .to_owned(),
+        );
+    }
+
+    let values = assigning(&assignment, &default);
+    Ok((assignment, values))
+}
+
+/// Returns the chosen PDOs with their direction, in the order of the file.
+fn picked<'e>(
+    refusal: &Refusal<'_>,
+    words: &[String],
+    esi: &'e EsiDevice,
+) -> Result<Vec<(usize, &'e Pdo)>, DescriptionError> {
+    let all = || {
+        let of = |direction: usize| esi.pdos[direction].iter().map(move |pdo| (direction, pdo));
+        of(0).chain(of(1))
+    };
+    let mut picked: Vec<(usize, &Pdo)> = Vec::new();
+    for word in words {
+        let index = word.trim_start_matches("#x").trim_start_matches("0x");
+        let index = u16::from_str_radix(index, 16).ok();
+        let by_index: Vec<_> = all().filter(|(_, pdo)| Some(pdo.index) == index).collect();
+        let found = if by_index.is_empty() {
+            all().filter(|(_, pdo)| pdo.name == *word).collect()
+        } else {
+            by_index
+        };
+
+        match found[..] {
+            [one] if picked.contains(&one) => {
+                return refusal
+                    .because(format!("`pdos` lists \"{word}\" twice; remove one of them"));
+            }
+            [one] => picked.push(one),
+            [] => {
+                let mut names: Vec<String> = all()
+                    .take(16)
+                    .map(|(_, pdo)| format!("{:04x} \"{}\"", pdo.index, pdo.name))
+                    .collect();
+                let more = all().count().saturating_sub(16);
+                if more > 0 {
+                    names.push(format!("{more} more"));
+                }
+                let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+                return refusal
+                    .because(format!("the device has no PDO \"{word}\"; it has {names}"));
+            }
+            _ => {
+                return refusal.because(format!(
+                    "{} PDOs are called \"{word}\"; write its index",
+                    found.len()
+                ));
+            }
+        }
+    }
+    Ok(picked)
+}
+
+/// Checks the rules of the file: Exclude and Mandatory.
+fn check(
+    refusal: &Refusal<'_>,
+    esi: &EsiDevice,
+    direction: usize,
+    chosen: &[&Pdo],
+) -> Result<(), DescriptionError> {
+    for (number, pdo) in chosen.iter().enumerate() {
+        for other in &chosen[..number] {
+            if pdo.excludes.contains(&other.index) || other.excludes.contains(&pdo.index) {
+                return refusal.because(format!(
+                    "PDOs {:#06x} and {:#06x} exclude each other (line {} of the ESI file); remove one of them",
+                    other.index, pdo.index, pdo.line
+                ));
+            }
+        }
+    }
+
+    let is_chosen = |index| chosen.iter().any(|pdo| pdo.index == index);
+    match esi.pdos[direction].iter().find(|pdo| pdo.mandatory && !is_chosen(pdo.index)) {
+        Some(missing) => refusal.because(format!(
+            "PDO {:#06x} \"{}\" is mandatory (line {} of the ESI file); add it to `pdos`",
+            missing.index, missing.name, missing.line
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Returns the SyncManager of a PDO: its own, that of the PDOs assigned by default, or the first of
+/// its direction.
+fn sync_manager_of(esi: &EsiDevice, direction: usize, pdo: &Pdo) -> Option<u8> {
+    let of_default = || esi.pdos[direction].iter().find_map(|other| other.sync_manager);
+    let usage = 3 + direction as u8;
+    let of_usage =
+        || esi.sync_managers.iter().position(|channel| channel.usage == usage && channel.enabled);
+    pdo.sync_manager.or_else(of_default).or_else(|| of_usage().map(|number| number as u8))
+}
+
+/// Returns the start-up values that establish an assignment: the number of PDOs to 0, the PDOs, the
+/// number (ETG.1000.6, 5.6.7.4).
+fn assigning(wanted: &Assignment, default: &Assignment) -> Vec<ObjectValue> {
+    let mut values = Vec::new();
+    for direction in 0..2 {
+        let mut lists: BTreeMap<u8, Vec<u16>> =
+            default.numbers()[direction].iter().map(|(number, _)| (*number, Vec::new())).collect();
+        lists.extend(wanted.numbers()[direction].iter().cloned());
+        for (number, list) in lists {
+            let index = ASSIGNMENT + u16::from(number);
+            let value = |entry, bytes| ObjectValue { index, entry, complete: false, bytes };
+            values.push(value(0, vec![0]));
+            for (entry, pdo) in (1..).zip(&list) {
+                values.push(value(entry, pdo.to_le_bytes().to_vec()));
+            }
+            if !list.is_empty() {
+                values.push(value(0, vec![list.len() as u8]));
+            }
+        }
+    }
+    values
+}
+
+/// Applies start-up values that change the assignment or the mapping of PDOs, as the device does.
+pub(super) fn apply(
+    name: &str,
+    esi: &EsiDevice,
+    mut assignment: Assignment,
+    startup: &[ObjectValue],
+) -> Result<Assignment, DescriptionError> {
+    let refusal = Refusal(name);
+    let is_assignment = |index| (ASSIGNMENT..ASSIGNMENT + MOST_SYNC_MANAGERS).contains(&index);
+    let is_pdo = |index| esi.pdos.iter().flatten().any(|pdo| pdo.index == index);
+    let mut objects: BTreeMap<u16, BTreeMap<u8, u32>> = BTreeMap::new();
+    for value in startup {
+        let width = match value.index {
+            index if is_assignment(index) => 2,
+            index if is_pdo(index) => 4,
+            _ => continue,
+        };
+        let entries =
+            objects.entry(value.index).or_insert_with(|| present(&assignment, esi, value.index));
+        for (entry, number) in written(value, width) {
+            entries.insert(entry, number);
+        }
+    }
+
+    for (index, entries) in objects.iter().filter(|(index, _)| !is_assignment(**index)) {
+        remap(&refusal, esi, &mut assignment, *index, entries)?;
+    }
+
+    let mapped = assignment.clone();
+    for (index, entries) in objects.iter().filter(|(index, _)| is_assignment(**index)) {
+        let number = (index - ASSIGNMENT) as u8;
+        for pdos in &mut assignment.0 {
+            pdos.retain(|(other, _)| *other != number);
+        }
+        for entry in 1..=entries.get(&0).copied().unwrap_or(0).min(254) as u8 {
+            let pdo = entries.get(&entry).copied().unwrap_or(0) as u16;
+            let Some((direction, pdo)) = find(esi, &mapped, pdo) else {
+                return refusal.because(format!(
+                    "a start-up value assigns PDO {pdo:#06x} in {index:#06x}:{entry}, which the ESI file does not have"
+                ));
+            };
+            assignment.channel_mut(direction, number).push(pdo);
+        }
+    }
+    Ok(assignment)
+}
+
+/// Finds a PDO as it is mapped now.
+fn find(esi: &EsiDevice, mapped: &Assignment, index: u16) -> Option<(usize, Pdo)> {
+    (0..2).find_map(|direction| {
+        let current = mapped.0[direction].iter().flat_map(|(_, pdos)| pdos);
+        let mut all = current.chain(&esi.pdos[direction]);
+        all.find(|pdo| pdo.index == index).map(|pdo| (direction, pdo.clone()))
+    })
+}
+
+/// Returns the entries of an assignment or a PDO before start-up values.
+fn present(assignment: &Assignment, esi: &EsiDevice, index: u16) -> BTreeMap<u8, u32> {
+    let numbers: Vec<u32> =
+        match index.checked_sub(ASSIGNMENT).filter(|at| *at < MOST_SYNC_MANAGERS) {
+            Some(number) => {
+                let all = assignment.0.iter().flatten();
+                let of = all.filter(|(other, _)| u16::from(*other) == number);
+                of.flat_map(|(_, pdos)| pdos).map(|pdo| u32::from(pdo.index)).collect()
+            }
+            None => find(esi, assignment, index).map_or_else(Vec::new, |(_, pdo)| {
+                let entry = |entry: &PdoEntry| {
+                    u32::from(entry.index) << 16
+                        | u32::from(entry.subindex) << 8
+                        | u32::from(entry.bits)
+                };
+                pdo.entries.iter().map(entry).collect()
+            }),
+        };
+    let entries = (1..=254).zip(numbers.iter().copied());
+    std::iter::once((0, numbers.len() as u32)).chain(entries).collect()
+}
+
+/// Returns the entries that a start-up value writes, of `width` bytes each.
+fn written(value: &ObjectValue, width: usize) -> Vec<(u8, u32)> {
+    let number =
+        |bytes: &[u8]| bytes.iter().rev().fold(0u32, |number, byte| number << 8 | u32::from(*byte));
+    if !value.complete {
+        return vec![(value.entry, number(&value.bytes[..value.bytes.len().min(4)]))];
+    }
+
+    // Complete access has entry 0 in two bytes.
+    let (first, rest) = match value.entry {
+        0 => (Some((0, u32::from(value.bytes[0]))), value.bytes.get(2..).unwrap_or_default()),
+        _ => (None, &value.bytes[..]),
+    };
+    let others = (1..=254).zip(rest.chunks(width).map(number));
+    first.into_iter().chain(others).collect()
+}
+
+/// Replaces the entries of a PDO.
+fn remap(
+    refusal: &Refusal<'_>,
+    esi: &EsiDevice,
+    assignment: &mut Assignment,
+    index: u16,
+    entries: &BTreeMap<u8, u32>,
+) -> Result<(), DescriptionError> {
+    let count = entries.get(&0).copied().unwrap_or(0).min(254) as u8;
+    let mut mapped = Vec::new();
+    for number in 1..=count {
+        let entry = entries.get(&number).copied().unwrap_or(0);
+        let (object, subindex, bits) = ((entry >> 16) as u16, (entry >> 8) as u8, entry as u8);
+        if bits == 0 {
+            return refusal.because(format!(
+                "start-up values map {count} entries in {index:#06x}, and entry {number} is not written"
+            ));
+        }
+        mapped.push(PdoEntry {
+            line: 0,
+            index: object,
+            subindex,
+            bits,
+            name: object_name(esi, object, subindex),
+            kind: DataType::Other { number: 0, bits: bits.into() },
+        });
+    }
+
+    let all = assignment.0.iter_mut().flatten().flat_map(|(_, pdos)| pdos);
+    let Some(known) = esi.pdos.iter().flatten().find(|pdo| pdo.index == index) else {
+        return Ok(());
+    };
+    let is_same = known.entries.len() == mapped.len()
+        && known.entries.iter().zip(&mapped).all(|(old, new)| {
+            (old.index, old.subindex, old.bits) == (new.index, new.subindex, new.bits)
+        });
+    if known.fixed && !is_same {
+        return refusal.because(format!(
+            "start-up values change the mapping of PDO {index:#06x}, which is fixed (line {} of the ESI file)",
+            known.line
+        ));
+    }
+    for pdo in all.filter(|pdo| pdo.index == index) {
+        pdo.entries.clone_from(&mapped);
+    }
+    Ok(())
+}
+
+fn object_name(esi: &EsiDevice, index: u16, subindex: u8) -> String {
+    let all = esi.pdos.iter().flatten().flat_map(|pdo| &pdo.entries);
+    let of_entry = || all.clone().find(|entry| (entry.index, entry.subindex) == (index, subindex));
+    let of_object = || esi.objects.get(&index).and_then(|object| object.values.get(&subindex));
+    let name = of_entry().map(|entry| entry.name.clone());
+    name.or_else(|| of_object().map(|value| value.name.clone())).unwrap_or_default()
+}

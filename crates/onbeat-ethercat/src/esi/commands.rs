@@ -1,0 +1,64 @@
+//! Start-up commands of an ESI file (InitCmd): SDO downloads at a transition.
+
+use super::EsiError;
+use super::element::Element;
+use super::modules::SlotShift;
+
+/// Transition of a device at which a command is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transition {
+    /// From PREOP to SAFEOP: before the process data are mapped.
+    ToSafeOp,
+    /// From SAFEOP to OP.
+    ToOp,
+}
+
+/// An SDO download at a transition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InitCommand {
+    /// Line in the file.
+    pub line: u32,
+    /// When it is run.
+    pub transition: Transition,
+    /// Index of the object.
+    pub index: u16,
+    /// Subindex.
+    pub subindex: u8,
+    /// Whether all entries are written in one transfer.
+    pub complete: bool,
+    /// Value, little endian.
+    pub data: Vec<u8>,
+}
+
+/// Reads the CoE commands of a device or module. Commands of transitions that go down, or that need
+/// a mailbox before there is one, have no effect and are left out.
+pub(super) fn commands(
+    parent: Element<'_>,
+    shift: SlotShift,
+) -> Result<Vec<InitCommand>, EsiError> {
+    let mut commands = Vec::new();
+    let listed = parent.at(&["Mailbox", "CoE"]).into_iter().flat_map(|coe| coe.all("InitCmd"));
+    for command in listed {
+        let index = shift.object(command.needs("Index")?)?;
+        let subindex = command.first("SubIndex").map_or(Ok(0), |entry| entry.number(0xff))? as u8;
+        let data = command.needs("Data")?.bytes()?;
+        let mut words: Vec<&str> = command.all("Transition").map(Element::text).collect();
+        words.dedup();
+        for word in words {
+            let transition = match word {
+                "PS" | "IP" => Transition::ToSafeOp,
+                "SO" => Transition::ToOp,
+                _ => continue,
+            };
+            commands.push(InitCommand {
+                line: command.line(),
+                transition,
+                index,
+                subindex,
+                complete: command.flag("CompleteAccess"),
+                data: data.clone(),
+            });
+        }
+    }
+    Ok(commands)
+}

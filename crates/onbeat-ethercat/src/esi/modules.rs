@@ -1,0 +1,234 @@
+//! Slots and modules (ETG.5001, modular device profile): a device whose PDOs and objects are those of
+//! the modules in its slots.
+//!
+//! A module has the indices of slot 0; in slot n, PDOs move by n times `SlotPdoIncrement` and
+//! objects by n times `SlotIndexIncrement`, where the file says that they depend on the slot.
+
+use super::device::pdos;
+use super::element::{Element, number};
+use super::objects::objects;
+use super::{EsiDevice, EsiError};
+
+/// Increments per slot if the file has none (ETG.5001).
+const PDO_INCREMENT: u32 = 1;
+const INDEX_INCREMENT: u32 = 16;
+/// Most slots of a device.
+const MOST_SLOTS: usize = 1024;
+
+/// A slot of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EsiSlot {
+    /// Its name.
+    pub name: String,
+    /// Names of the modules that fit, as a device file selects them.
+    pub modules: Vec<String>,
+    /// The one that the file gives as default.
+    pub default: Option<String>,
+    /// Whether the device needs a module here.
+    pub is_needed: bool,
+    /// The module in it, with its ident; `None` while it is empty.
+    pub module: Option<(String, u32)>,
+}
+
+impl EsiSlot {
+    /// Returns the module that this slot usually has: the default, or the first one that fits; empty
+    /// for none.
+    #[must_use]
+    pub fn usual_module(&self) -> String {
+        self.default.clone().or_else(|| self.modules.first().cloned()).unwrap_or_default()
+    }
+}
+
+/// How far the indices of a module move in its slot.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SlotShift {
+    pdo: u32,
+    object: u32,
+}
+
+impl SlotShift {
+    /// Parses the index of a PDO.
+    pub(super) fn pdo(self, index: Element<'_>) -> Result<u16, EsiError> {
+        shifted(index, self.pdo)
+    }
+
+    /// Parses the index of an object.
+    pub(super) fn object(self, index: Element<'_>) -> Result<u16, EsiError> {
+        shifted(index, self.object)
+    }
+}
+
+fn shifted(index: Element<'_>, by: u32) -> Result<u16, EsiError> {
+    let own = index.number(0xffff)?;
+    let by = if index.flag("DependOnSlot") && own != 0 { by } else { 0 };
+    u16::try_from(own + by).map_err(|_| {
+        index.not_simulated(format!(
+            "{own:#06x} is beyond 0xffff in its slot, {by:#x} further; correct the increments of the slots"
+        ))
+    })
+}
+
+/// A module of a file.
+#[derive(Clone, Copy)]
+struct Module<'d> {
+    element: Element<'d>,
+    kind: &'d str,
+    ident: u32,
+}
+
+impl<'d> Module<'d> {
+    fn all(modules: Option<Element<'d>>) -> Vec<Self> {
+        let listed = modules.into_iter().flat_map(|modules| modules.all("Module"));
+        let read = |element: Element<'d>| {
+            let kind = element.first("Type")?;
+            let ident = kind.numbered("ModuleIdent", u32::MAX).ok()??;
+            Some(Self { element, kind: kind.text(), ident })
+        };
+        listed.filter_map(read).collect()
+    }
+
+    fn is_called(&self, word: &str) -> bool {
+        let names = || self.element.all("Name").map(Element::text).chain([self.kind]);
+        names().any(|name| name == word) || ident(word) == Some(self.ident)
+    }
+
+    fn fits(&self, slot: Element<'_>) -> bool {
+        let class = self.element.first("Type").and_then(|kind| kind.attribute("ModuleClass"));
+        slot.all("ModuleIdent").any(|one| ident(one.text()) == Some(self.ident))
+            || class.is_some_and(|class| slot.all("ModuleClass").any(|one| one.text() == class))
+    }
+
+    fn name(&self) -> String {
+        let name = if self.kind.is_empty() { self.element.localized("Name") } else { self.kind };
+        if name.is_empty() { format!("{:#x}", self.ident) } else { name.to_owned() }
+    }
+}
+
+fn ident(text: &str) -> Option<u32> {
+    number(text).and_then(|ident| u32::try_from(ident).ok())
+}
+
+/// A slot in the file, with its number among all slots and its increments.
+struct SlotElement<'d> {
+    element: Element<'d>,
+    is_needed: bool,
+    shift: SlotShift,
+}
+
+fn slots(listed: Element<'_>) -> Result<Vec<SlotElement<'_>>, EsiError> {
+    let most = listed.numbered("MaxSlotCount", u32::MAX)?.unwrap_or(u32::MAX) as usize;
+    let most = most.min(MOST_SLOTS);
+    let increment = |slot: Element<'_>, name: &str, default: u32| -> Result<u32, EsiError> {
+        let own = slot.numbered(name, 0xffff)?;
+        Ok(own.or(listed.numbered(name, 0xffff)?).unwrap_or(default))
+    };
+
+    let mut slots = Vec::new();
+    for element in listed.all("Slot") {
+        let instances = element.numbered("MaxInstances", u32::MAX)?.unwrap_or(1);
+        let needed = element.numbered("MinInstances", u32::MAX)?.unwrap_or(0);
+        let by_pdo = increment(element, "SlotPdoIncrement", PDO_INCREMENT)?;
+        let by_index = increment(element, "SlotIndexIncrement", INDEX_INCREMENT)?;
+        for instance in 0..instances {
+            if slots.len() == most {
+                break;
+            }
+            let number = slots.len() as u32;
+            let shift = SlotShift { pdo: number * by_pdo, object: number * by_index };
+            slots.push(SlotElement { element, is_needed: instance < needed, shift });
+        }
+    }
+    Ok(slots)
+}
+
+impl EsiDevice {
+    /// Reads the slots and fills them with the modules that `fill` names, in order; "" or "-" leaves
+    /// one empty.
+    pub(super) fn fill_slots(
+        &mut self,
+        device: Element<'_>,
+        modules: Option<Element<'_>>,
+        fill: &[String],
+    ) -> Result<(), EsiError> {
+        let Some(listed) = device.first("Slots") else {
+            return match fill.first() {
+                Some(word) => Err(device.not_simulated(format!(
+                    "has no slots for the module \"{word}\"; remove `slots`"
+                ))),
+                None => Ok(()),
+            };
+        };
+
+        let own = device.first("Modules").map_or_else(Vec::new, |own| Module::all(Some(own)));
+        let modules: Vec<Module<'_>> = own.into_iter().chain(Module::all(modules)).collect();
+        let slots = slots(listed)?;
+        self.loads_modules = listed.flag("DownloadModuleIdentList")
+            || device
+                .at(&["Mailbox", "CoE"])
+                .is_some_and(|coe| coe.flag("DownloadModuleIdentList"));
+        if fill.len() > slots.len() {
+            return Err(listed.not_simulated(format!(
+                "are {}, and `slots` names {} modules; remove the last ones",
+                slots.len(),
+                fill.len()
+            )));
+        }
+
+        for (number, slot) in slots.iter().enumerate() {
+            let fitting: Vec<&Module<'_>> =
+                modules.iter().filter(|module| module.fits(slot.element)).collect();
+            let word =
+                fill.get(number).map(String::as_str).filter(|word| !matches!(*word, "" | "-"));
+            let module = match word {
+                None => None,
+                Some(word) => Some(*selected(slot.element, number, word, &fitting)?),
+            };
+            let default = slot
+                .element
+                .all("ModuleIdent")
+                .find(|one| one.flag("Default"))
+                .and_then(|one| ident(one.text()));
+            let default = fitting.iter().find(|module| Some(module.ident) == default);
+            self.slots.push(EsiSlot {
+                name: slot.element.localized("Name").to_owned(),
+                modules: fitting.iter().map(|module| module.name()).collect(),
+                default: default.map(|module| module.name()),
+                is_needed: slot.is_needed,
+                module: module.map(|module| (module.name(), module.ident)),
+            });
+            if let Some(module) = module {
+                self.plug(module, slot.shift)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what a module brings.
+    fn plug(&mut self, module: Module<'_>, shift: SlotShift) -> Result<(), EsiError> {
+        for (direction, name) in ["RxPdo", "TxPdo"].into_iter().enumerate() {
+            let added = pdos(module.element, name, shift, &mut self.notes)?;
+            self.pdos[direction].extend(added);
+        }
+        self.objects.extend(objects(module.element, shift, &mut self.notes)?);
+        self.commands.extend(super::commands::commands(module.element, shift)?);
+        Ok(())
+    }
+}
+
+/// Returns the fitting module with this name or ident.
+fn selected<'m, 'd>(
+    slot: Element<'_>,
+    number: usize,
+    word: &str,
+    fitting: &[&'m Module<'d>],
+) -> Result<&'m Module<'d>, EsiError> {
+    let found = fitting.iter().find(|module| module.is_called(word));
+    found.copied().ok_or_else(|| {
+        let names: Vec<String> = fitting.iter().take(12).map(|module| module.name()).collect();
+        let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        slot.not_simulated(format!(
+            "{number} (\"{}\") does not take the module \"{word}\"; it takes {names}",
+            slot.localized("Name")
+        ))
+    })
+}
