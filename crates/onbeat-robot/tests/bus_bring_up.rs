@@ -10,7 +10,7 @@ use onbeat_ethercat::layout::Layout;
 use onbeat_robot::bus::{Bus, BusError, BusOptions, ExchangeMode, InProcess, Wire};
 use onbeat_rt::frame::purpose_of;
 use onbeat_rt::time::{Clock, Instant};
-use onbeat_segment::Link;
+use onbeat_segment::{Description, Link};
 
 const DEVICES: usize = 20;
 /// A fault that lasts longer than any bring-up.
@@ -100,13 +100,62 @@ fn slow_devices_are_awaited_together() {
     assert!(took_ms < 50 * DEVICES as u64, "one after the other: {took_ms} ms");
 }
 
-#[test]
-fn a_device_whose_mailbox_stays_mute_is_refused() {
-    let clock = clock();
-    let words = format!("device = \"device 1\"\n{FOR_EVER}");
-    let refused = refused(&mixed(&fault("mail-mute", &words)), &clock);
+/// Counts the frames that are sent.
+struct Counted<W> {
+    wire: W,
+    frames: u64,
+}
 
-    assert!(matches!(refused, BusError::Library { .. }), "{refused}");
+impl<W: Wire> Wire for Counted<W> {
+    fn send(&mut self, frame: &[u8]) {
+        self.frames += 1;
+        self.wire.send(frame);
+    }
+
+    fn receive(&mut self, buffer: &mut [u8], until: Instant) -> Option<usize> {
+        self.wire.receive(buffer, until)
+    }
+
+    fn now(&self) -> Instant {
+        self.wire.now()
+    }
+
+    fn rest(&mut self) {
+        self.wire.rest();
+    }
+}
+
+#[test]
+fn a_device_that_cannot_be_configured_is_named_with_its_cause_in_hundreds_of_frames() {
+    for (kind, place, sentence) in [
+        ("sii-busy", 0, "device 0: its EEPROM stays busy for more than 1 s; nothing was enabled"),
+        ("sii-busy", 7, "device 7: its EEPROM stays busy for more than 1 s; nothing was enabled"),
+        ("sii-blank", 0, "device 0: its EEPROM is blank (vendor 0xffffffff); nothing was enabled"),
+        ("sii-blank", 4, "device 4: its EEPROM is blank (vendor 0xffffffff); nothing was enabled"),
+        ("mail-mute", 1, "device 1: its mailbox does not answer (no response to 3 mails); nothing"),
+        (
+            "mail-mute",
+            18,
+            "device 18: its mailbox does not answer (no response to 3 mails); nothing",
+        ),
+    ] {
+        let clock = clock();
+        let text = mixed(&fault(kind, &format!("device = \"device {place}\"\n{FOR_EVER}")));
+        let mut wire = Counted {
+            wire: InProcess::on_virtual_clock(Link::from_toml(&text).unwrap(), &clock),
+            frames: 0,
+        };
+        let layout = Layout::from_toml(&text).unwrap();
+        let refused = Bus::bring_up(&mut wire, Some(&layout), OPTIONS, "the segment")
+            .map(|_| ())
+            .unwrap_err();
+        let frames = wire.frames;
+        println!("{frames} frames: {refused}");
+
+        assert!(refused.to_string().starts_with(sentence), "{kind}: {refused}");
+        assert!(matches!(refused, BusError::Unready { place: at, .. } if usize::from(at) == place));
+        assert!(frames < 1_000, "{kind}: {frames} frames");
+    }
 }
 
 #[test]
@@ -205,4 +254,52 @@ fn a_reply_behind_the_inputs_of_its_cycle_is_taken_in_the_next_one() {
     assert!(bus.is_up());
     assert_eq!((bus.counts().late, bus.counts().unknown), (0, 0));
     assert!(bus.counts().sent > 100, "frames between cycles were sent");
+}
+
+/// A device of an ESI file with a mailbox and two SyncManagers of outputs, of three bytes each; the
+/// second one begins here.
+fn two_areas(second: &str) -> Description {
+    let pdo = |sm: u32| {
+        format!(
+            "<RxPdo Sm='{sm}'><Index>#x{:x}</Index><Entry><Index>#x{:x}</Index><SubIndex>1</SubIndex><BitLen>24</BitLen></Entry></RxPdo>",
+            0x1600 + sm,
+            0x7000 + sm
+        )
+    };
+    let esi = format!(
+        "<EtherCATInfo><Vendor><Id>1</Id></Vendor><Descriptions><Devices><Device><Type ProductCode='2'>TWO</Type><Name>two</Name>\
+         <Sm DefaultSize='128' StartAddress='#x1000' ControlByte='#x26' Enable='1'>MBoxOut</Sm><Sm DefaultSize='128' StartAddress='#x1080' ControlByte='#x22' Enable='1'>MBoxIn</Sm>\
+         <Sm StartAddress='#x1100' ControlByte='#x64' Enable='1'>Outputs</Sm><Sm StartAddress='{second}' ControlByte='#x64' Enable='1'>Outputs</Sm>{}{}\
+         <Mailbox><CoE PdoAssign='1'/></Mailbox></Device></Devices></Descriptions></EtherCATInfo>",
+        pdo(2),
+        pdo(3)
+    );
+    let text =
+        "[types.t]\nesi = \"two.xml\"\n[[devices]]\ntype = \"t\"\nnames = [\"left\", \"right\"]\n";
+    Description::from_toml_with(text, |_| Ok(esi.clone().into_bytes())).unwrap()
+}
+
+#[test]
+fn areas_that_one_fmmu_cannot_map_are_refused_before_any_output_is_sent() {
+    for (second, fits) in [("#x1103", true), ("#x1200", false), ("#x10c0", false)] {
+        let clock = clock();
+        let description = two_areas(second);
+        let wire =
+            InProcess::on_virtual_clock(Link::from_description(&description).unwrap(), &clock);
+        let layout = Layout::from_description(&description).unwrap();
+        assert_eq!(layout.output_bytes, 12);
+        match Bus::bring_up(wire, Some(&layout), OPTIONS, "the segment").map(|_| ()) {
+            Ok(()) => assert!(fits, "{second}"),
+            Err(why) => {
+                let said = why.to_string();
+                assert!(
+                    !fits
+                        && said.starts_with(
+                            "left: its process data of one direction lie in separate areas"
+                        ),
+                    "{second}: {said}"
+                );
+            }
+        }
+    }
 }

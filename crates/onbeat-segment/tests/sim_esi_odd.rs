@@ -408,3 +408,19 @@ proptest! {
         prop_assert_eq!(lengths("", &file(&devices, "")), (bytes[0], bytes[1]));
     }
 }
+
+#[test]
+fn devices_with_the_same_alias_are_a_warning_that_names_both() {
+    let text = |first: u16, second: u16| {
+        format!(
+            "[types.j]\nkind = \"drive\"\n[[devices]]\ntype = \"j\"\nnames = [\"a\", \"b\"]\nalias = {first}\n\
+             [[devices]]\ntype = \"j\"\nname = \"c\"\nalias = {second}\n"
+        )
+    };
+    // Aliases of a table are consecutive: b has 6.
+    let same = Description::from_toml(&text(5, 6)).unwrap().warnings();
+    assert_eq!(same.len(), 1, "{same:?}");
+    assert!(same[0].contains("devices \"b\" and \"c\" have the same alias 6"), "{same:?}");
+    assert_eq!(Description::from_toml(&text(5, 7)).unwrap().warnings(), Vec::<String>::new());
+    assert_eq!(Description::from_toml(&text(0, 0)).unwrap().warnings(), Vec::<String>::new());
+}

@@ -70,6 +70,9 @@ fn run_robot(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
     }
 
     let file = RobotFile::read(&options.file, options.looping.period)?;
+    for warning in file.description.warnings() {
+        advise(Tone::Careful, &wrapped(&warning, 80));
+    }
     let word = word_of(options, &file.robot)?;
     let name = robot_view::shared_name(options);
     let image = image(name.as_deref(), options, &file, &word)?;

@@ -197,6 +197,9 @@ fn link_of(options: &SegmentRunOptions) -> Result<Link, Failure> {
         Description::from_file(file)?
     };
 
+    for warning in description.warnings() {
+        advise(Tone::Careful, &wrapped(&warning, 80));
+    }
     Ok(Link::from_description(&description)?)
 }
 

@@ -8,8 +8,8 @@ use ethercrab::subdevice_group::PreOp;
 use ethercrab::{DefaultLock, MainDevice, MainDeviceConfig, PduStorage, SubDeviceGroup, Timeouts};
 
 use super::addresses::{BusAddresses, MOST_DEVICES};
-use super::config_record::{ConfigRecord, ConfigStep, FmmuMark};
-use super::error::BusError;
+use super::config_record::{ConfigRecord, ConfigStep, FmmuMark, maps_whole_areas};
+use super::error::{BusError, Unready};
 use super::frame_exchange::MOST_TRIES;
 use super::known_device::KnownDevice;
 use super::panic_guard::catch_panic;
@@ -91,8 +91,20 @@ pub(super) fn bring_up_with_restarts<W: Wire>(
                     event(EventKind::BusRestarted, restarts),
                 ]);
             }
-            Err(why) => return Err(with_link_trouble(why, wire, on)),
+            Err(why) => return Err(with_link_trouble(with_name(why, expected), wire, on)),
         }
+    }
+}
+
+/// Gives a device that cannot be configured its name in the file.
+fn with_name(why: BusError, expected: Option<&Layout>) -> BusError {
+    match why {
+        BusError::Unready { place, name, trouble } => {
+            let device = expected.and_then(|layout| layout.devices.get(usize::from(place)));
+            let name = device.map_or(name, |device| device.name.clone());
+            BusError::Unready { place, name, trouble }
+        }
+        other => other,
     }
 }
 
@@ -128,6 +140,7 @@ fn bring_up<W: Wire>(
                 (found.outputs, found.inputs) = (io.outputs().len(), io.inputs().len());
             }
 
+            check_areas(&pump.config_record, &devices, expected)?;
             if let Some(layout) = expected {
                 compare_process_data(&devices, layout)?;
                 check_sync0(&devices, layout, period_ns)?;
@@ -212,6 +225,23 @@ fn check_thread_start() -> std::io::Result<()> {
     }
 
     Ok(())
+}
+
+/// Checks that no FMMU reaches beyond the areas of its SyncManagers: ethercrab maps all areas of one
+/// direction of a device with CoE by one FMMU, as if they followed each other in memory.
+fn check_areas(
+    config_record: &ConfigRecord,
+    devices: &[FoundDevice],
+    expected: Option<&Layout>,
+) -> Result<(), BusError> {
+    let is_split = |device: &FoundDevice| !maps_whole_areas(config_record.steps(device.station));
+    let Some(place) = devices.iter().position(is_split) else { return Ok(()) };
+    let wanted = expected.and_then(|layout| layout.devices.get(place));
+    Err(BusError::Unready {
+        place: place as u16,
+        name: wanted.map_or(&devices[place].name, |device| &device.name).clone(),
+        trouble: Unready::SplitAreas,
+    })
 }
 
 /// Checks that the configured devices are still at the positions where they were found.

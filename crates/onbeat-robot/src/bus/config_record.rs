@@ -99,6 +99,43 @@ impl FmmuMark {
     }
 }
 
+/// Returns whether every FMMU of a script maps whole areas of SyncManagers, one after the other.
+/// One that begins with the area of a SyncManager and ends elsewhere would carry the outputs of one
+/// area into another.
+pub(super) fn maps_whole_areas(script: &[ConfigStep]) -> bool {
+    const BLOCKS: usize = 16;
+    const CHANNEL: usize = 8;
+    let fmmus = registers(script, *FMMU.start(), BLOCKS * FMMU_BYTES);
+    let channels = registers(script, SYNC_MANAGER, BLOCKS * CHANNEL);
+    let area = |channel: &[u8]| (usize::from(word(channel, 0)), usize::from(word(channel, 2)));
+    let areas: Vec<(usize, usize)> =
+        channels.chunks(CHANNEL).filter(|channel| channel[6] & 1 != 0).map(area).collect();
+    fmmus.chunks(FMMU_BYTES).filter(|fmmu| fmmu[12] & 1 != 0).all(|fmmu| {
+        let mut at = usize::from(word(fmmu, 8));
+        let end = at + usize::from(word(fmmu, 4));
+        while at < end {
+            let Some((_, bytes)) = areas.iter().find(|(start, bytes)| *start == at && *bytes > 0)
+            else {
+                return false;
+            };
+            at += bytes;
+        }
+        at == end
+    })
+}
+
+/// Returns the registers from `first` on after the writes of a script.
+fn registers(script: &[ConfigStep], first: u16, length: usize) -> Vec<u8> {
+    let mut memory = vec![0; length];
+    for line in script.iter().filter_map(ConfigStep::written) {
+        let Some(at) = line.register.checked_sub(first).map(usize::from) else { continue };
+        for (to, byte) in memory.iter_mut().skip(at).zip(&line.bytes) {
+            *to = *byte;
+        }
+    }
+    memory
+}
+
 /// Configuration steps by station address, in order.
 #[derive(Debug, Default)]
 pub(super) struct ConfigRecord {

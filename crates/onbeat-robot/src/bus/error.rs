@@ -149,6 +149,16 @@ pub enum BusError {
          before it"
     )]
     NotInStep(String),
+    /// A device cannot be configured; nothing was enabled.
+    #[error("{name}: its {trouble}")]
+    Unready {
+        /// Position on the cable, from 0.
+        place: u16,
+        /// Name in the file, or its position.
+        name: String,
+        /// What it does not do, and what to do.
+        trouble: Unready,
+    },
     /// ethercrab reported an error.
     #[error(
         "ethercrab cannot configure the devices: {what}; {frames} frames sent, {again} of them repeated; check cables and power of the devices"
@@ -206,6 +216,35 @@ pub enum BusError {
         /// The first of them, with its AL status code in words.
         first: String,
     },
+}
+
+/// Why a device cannot be configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unready {
+    /// The EEPROM interface does not end a read.
+    #[error(
+        "EEPROM stays busy for more than 1 s; nothing was enabled: switch the device off and on, and check that \
+         its firmware does not hold the EEPROM"
+    )]
+    EepromBusy,
+    /// The EEPROM has no contents.
+    #[error(
+        "EEPROM is blank (vendor 0xffffffff); nothing was enabled: write the vendor's image to it, or replace the \
+         device"
+    )]
+    EepromBlank,
+    /// No response to mails.
+    #[error(
+        "mailbox does not answer (no response to 3 mails); nothing was enabled: switch the device off and on, and check its \
+         firmware"
+    )]
+    MuteMailbox,
+    /// Process data of one direction in areas that do not follow each other.
+    #[error(
+        "process data of one direction lie in separate areas of its memory, which one FMMU cannot map; nothing was \
+         enabled: choose PDOs of one SyncManager by `pdos`"
+    )]
+    SplitAreas,
 }
 
 /// A bus that is running already.

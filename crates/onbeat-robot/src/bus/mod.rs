@@ -55,7 +55,7 @@ mod sync0;
 mod transfer;
 
 pub use addresses::MOST_DEVICES;
-pub use error::{BusError, RunningBus};
+pub use error::{BusError, RunningBus, Unready};
 pub use main_device::Bus;
 pub use onbeat_ethercat::wire::{Packets, Wire};
 pub use onbeat_segment::InProcess;

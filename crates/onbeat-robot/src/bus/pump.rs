@@ -8,6 +8,7 @@
 
 use std::future::Future;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use ethercrab::{PduRx, PduTx};
 use onbeat_rt::frame::{Command, LONGEST, Writer, word};
@@ -18,7 +19,7 @@ use super::config_record::ConfigRecord;
 use super::cyclic::ACYCLIC;
 use super::datagram_view::datagrams;
 use super::emergency::ReceivedEmergency;
-use super::error::BusError;
+use super::error::{BusError, Unready};
 use super::frame_exchange::{FrameExchange, MOST_TRIES, REPLY_WITHIN_NS};
 use super::lock_step::{
     LockStep, LockStepAction, MappedDevice, MappingReads, OutOfStep, UntakenWrite,
@@ -37,6 +38,14 @@ const MOST_AGAIN: u32 = 2_000;
 const MOST_IDLE: u32 = 200_000;
 /// Time after which slow EEPROMs are left to ethercrab, in ns; a read usually takes 0.2 to 0.5 ms.
 const READ_WITHIN_NS: u64 = 20_000_000;
+/// Time after which an EEPROM counts as stuck, and interval of the reads until then.
+const STUCK_AFTER_NS: u64 = 1_000_000_000;
+const SLOW_EVERY: Duration = Duration::from_millis(10);
+/// EEPROM word of the vendor id.
+const VENDOR: u16 = 0x0008;
+/// Number of polls for EEPROM data without a pause, and the pause of later ones.
+const PROMPT_LOOKS: u32 = 100;
+const PAUSE: Duration = Duration::from_micros(200);
 /// Maximum number of polls for EEPROM data.
 const MOST_LOOKS: u32 = 1_000;
 /// Start of the mailbox memory.
@@ -252,6 +261,10 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
             self.config_record.set_mail_counter(station, counter);
         }
 
+        if let Some(station) = reads.mute() {
+            return Err(self.unready(station, Unready::MuteMailbox));
+        }
+
         self.lock_step.keep_mappings(reads);
         Ok(())
     }
@@ -263,23 +276,53 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
         let length = SiiCache::request(word_address, &mut frame[..]);
         self.exchange.exchange(&mut frame[..length], &mut reply[..])?;
         let mut waiting = self.sii_cache.stations();
-        let until = self.exchange.wire.now().plus_ns(READ_WITHIN_NS);
-        for _ in 0..MOST_LOOKS {
-            let mut rest = std::mem::take(&mut waiting);
-            while !rest.is_empty() {
-                let (count, length) = SiiCache::fetch_frame(&rest, &mut frame[..]);
-                let came = self.exchange.exchange(&mut frame[..length], &mut reply[..])?;
-                self.sii_cache.take(word_address, &reply[..came], &mut waiting);
-                rest.drain(..count);
+        let began = self.exchange.wire.now();
+        for look in 0..MOST_LOOKS {
+            if look > PROMPT_LOOKS {
+                self.exchange.wait(PAUSE);
             }
-
-            if waiting.is_empty() || self.exchange.wire.now() >= until {
+            self.look(word_address, &mut waiting, (&mut frame[..], &mut reply[..]))?;
+            if waiting.is_empty() || self.exchange.wire.now() >= began.plus_ns(READ_WITHIN_NS) {
                 break;
             }
         }
 
-        self.sii_cache.exclude(&waiting);
+        let slow = waiting.clone();
+        while !waiting.is_empty() {
+            if self.exchange.wire.now() >= began.plus_ns(STUCK_AFTER_NS) {
+                return Err(self.unready(waiting[0], Unready::EepromBusy));
+            }
+            self.exchange.wait(SLOW_EVERY);
+            self.look(word_address, &mut waiting, (&mut frame[..], &mut reply[..]))?;
+        }
+
+        if let Some(station) = self.sii_cache.blank(VENDOR).filter(|_| word_address == VENDOR) {
+            return Err(self.unready(station, Unready::EepromBlank));
+        }
+        self.sii_cache.exclude(&slow);
         Ok(())
+    }
+
+    /// Reads the data of these EEPROMs; those that are still busy remain.
+    fn look(
+        &mut self,
+        word_address: u16,
+        waiting: &mut Vec<u16>,
+        (frame, reply): (&mut [u8], &mut [u8]),
+    ) -> Result<(), BusError> {
+        let mut rest = std::mem::take(waiting);
+        while !rest.is_empty() {
+            let (count, length) = SiiCache::fetch_frame(&rest, frame);
+            let came = self.exchange.exchange(&mut frame[..length], reply)?;
+            self.sii_cache.take(word_address, &reply[..came], waiting);
+            rest.drain(..count);
+        }
+        Ok(())
+    }
+
+    fn unready(&self, station: u16, trouble: Unready) -> BusError {
+        let place = self.addresses.place_of(station).unwrap_or_default();
+        BusError::Unready { place, name: format!("the SubDevice at place {place}"), trouble }
     }
 
     /// Reads the station addresses at the first `places` positions.

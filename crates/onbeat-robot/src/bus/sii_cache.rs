@@ -136,6 +136,15 @@ impl SiiCache {
         chunk.is_some_and(|chunk| chunk.data[0] & COE != 0)
     }
 
+    /// Returns the first device whose word reads as that of an erased EEPROM.
+    pub(super) fn blank(&self, word_address: u16) -> Option<u16> {
+        let is_blank = |station: &&u16| {
+            let chunk = self.chunks.get(&(**station, word_address));
+            chunk.is_some_and(|chunk| chunk.data[..4] == [0xff; 4])
+        };
+        self.stations.iter().find(is_blank).copied()
+    }
+
     /// Writes the frame that requests a word from all devices into `buffer`; returns its length.
     pub(super) fn request(word_address: u16, buffer: &mut [u8]) -> usize {
         let mut writer = Writer::new(buffer, PURPOSE);

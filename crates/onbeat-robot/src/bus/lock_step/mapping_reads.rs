@@ -27,6 +27,9 @@ use crate::bus::sdo::{MailboxStep, SdoTransfer};
 const ASSIGNMENTS: [u16; 2] = [0x1c12, 0x1c13];
 /// Interval between frames while no device has anything to say.
 const PAUSE: Duration = Duration::from_micros(200);
+/// The same after [`QUIET_ROUNDS`] such frames: a device that answers late, or never.
+const LONG_PAUSE: Duration = Duration::from_millis(1);
+const QUIET_ROUNDS: u32 = 50;
 /// Time for the response to a mail, after which it is sent again, in ns.
 const RESPONSE_WITHIN_NS: u64 = 50_000_000;
 /// Maximum number of times a mail is sent.
@@ -54,6 +57,7 @@ struct MappingRead {
     transfer: Option<SdoTransfer>,
     tries: u32,
     sent_at_ns: u64,
+    has_answered: bool,
     mails: BTreeMap<ObjectAddress, Box<[u8]>>,
 }
 
@@ -81,6 +85,7 @@ impl MappingReads {
     ) -> Result<(), BusError> {
         let mut frame = Box::new([0; LONGEST]);
         let mut reply = Box::new([0; LONGEST + 1]);
+        let mut quiet = 0;
         loop {
             let now_ns = exchange.wire.now().as_ns();
             let mut rest: VecDeque<usize> = (0..self.reads.len())
@@ -103,8 +108,11 @@ impl MappingReads {
                 }
             }
 
-            if !progress {
-                exchange.wait(PAUSE);
+            quiet = if progress { 0 } else { quiet + 1 };
+            match quiet {
+                0 => {}
+                1..=QUIET_ROUNDS => exchange.wait(PAUSE),
+                _ => exchange.wait(LONG_PAUSE),
             }
         }
     }
@@ -130,6 +138,7 @@ impl MappingReads {
         } else if let Some(emergency) = ReceivedEmergency::of_mail(read.device.place, data) {
             self.emergencies.push(emergency);
         } else {
+            read.has_answered = true;
             read.answer(data);
         }
     }
@@ -137,6 +146,11 @@ impl MappingReads {
     /// Returns station address and counter of the last mail of each device.
     pub(in crate::bus) fn mail_counters(&self) -> impl Iterator<Item = (u16, u8)> {
         self.reads.iter().map(|read| (read.device.station, read.device.mail_counter))
+    }
+
+    /// Returns the station address of the first device that answered no mail at all.
+    pub(in crate::bus) fn mute(&self) -> Option<u16> {
+        self.reads.iter().find(|read| !read.has_answered).map(|read| read.device.station)
     }
 
     pub(super) fn into_mails(self) -> MappingMails {
@@ -152,7 +166,15 @@ impl MappingRead {
     fn new(device: MappedDevice) -> Self {
         let objects = ASSIGNMENTS.map(|index| (index, 0)).into();
         let mails = BTreeMap::new();
-        Self { device, objects, transfer: None, tries: 0, sent_at_ns: 0, mails }
+        Self {
+            device,
+            objects,
+            transfer: None,
+            tries: 0,
+            sent_at_ns: 0,
+            has_answered: false,
+            mails,
+        }
     }
 
     /// Begins the next object if none is being read, or sends the request again when its response
