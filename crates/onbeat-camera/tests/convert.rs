@@ -1,5 +1,5 @@
 //! Every instruction set gives the same pictures, bit by bit, and they are those of the formulas.
-#![allow(missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use onbeat_camera::convert::{
     ChromaRows, Colours, Converter, InstructionSet, Matrix, Picture, Range,

@@ -372,6 +372,7 @@ pub(super) struct SqliteRows {
     is_over: bool,
 }
 
+#[allow(clippy::needless_pass_by_value)] // What `map_err` hands over.
 fn sqlite_says(why: rusqlite::Error) -> LogDefect {
     LogDefect::Database(why.to_string().replace('\n', " "))
 }
