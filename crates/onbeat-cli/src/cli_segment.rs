@@ -28,11 +28,19 @@ pub(crate) const FAULT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat segment fault --list
       lists all kinds, and the current faults of a running segment";
 
+pub(crate) const CHECK_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat segment check servo.xml
+  onbeat segment check ~/Downloads/vendor-esi
+      every .xml file of a folder";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Segment {
     /// Simulate devices on a network interface, until Ctrl-C
     #[command(before_help = SEGMENT_EXAMPLES, override_usage = RUN_USAGE)]
     Run(SegmentRunOptions),
+    /// Show what onbeat reads from ESI files, device by device
+    #[command(before_help = CHECK_EXAMPLES)]
+    Check(CheckOptions),
     /// Inject a fault into a running segment
     #[command(before_help = FAULT_EXAMPLES)]
     Fault(FaultOptions),
@@ -87,6 +95,16 @@ pub(crate) struct SegmentRunOptions {
     /// Run time; 0: until Ctrl-C
     #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckOptions {
+    /// ESI files (.xml), or folders of them
+    ///
+    /// Slots are counted with the default module of each, or the first that fits. Exit status 1 if
+    /// a device cannot be used.
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -55,6 +55,7 @@ mod run_tuning;
 pub(crate) mod runs;
 mod seconds;
 pub(crate) mod segment;
+mod segment_check;
 mod segment_orders;
 mod show;
 mod so_far;

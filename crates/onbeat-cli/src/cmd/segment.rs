@@ -20,7 +20,7 @@ use onbeat_tune::interfaces::MadeInterface;
 use onbeat_tune::{Intent, Journal, Key, LiveHost, Purpose, UndoMode};
 
 use super::failure::SegmentFailure;
-use super::{ExitVerdict, Failure, repair_first, segment_orders, typed};
+use super::{ExitVerdict, Failure, repair_first, segment_check, segment_orders, typed};
 use crate::cli_segment::{Segment, SegmentRunOptions};
 use crate::signals::{self, OnUsr1};
 use crate::state::journal_directory;
@@ -35,6 +35,7 @@ const LONGEST_NAME: usize = 15;
 pub(crate) fn run(command: &Segment) -> Result<ExitVerdict, Failure> {
     match command {
         Segment::Run(options) => run_segment(options),
+        Segment::Check(options) => segment_check::run(options),
         Segment::Fault(options) => segment_orders::fault(options),
         Segment::Heal(options) => segment_orders::heal(options),
         Segment::Status(options) => segment_orders::status(options),
