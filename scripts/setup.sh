@@ -21,6 +21,7 @@ node:nodejs:the page
 npm:npm:the page
 trace-cmd:trace-cmd:reading trace.dat files
 chromium:chromium:looking at the page
+ffmpeg:ffmpeg:decoding pictures of cameras
 python3 -c 'import ensurepip':python3-venv:reading spikes and exports with Python"
 peers_wants="$test_wants
 sockperf:sockperf:round trips beside another tool"
