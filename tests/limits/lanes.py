@@ -20,7 +20,7 @@ TEST_THREADS = "4"
 # Binaries that read no clock and no setting of the machine, and share nothing but a temporary directory of their own. A name that
 # no binary has is an error, here and below.
 PURE = {
-    "onbeat": "pure",
+    "onbeat": "pure resume",
     "onbeat-ethercat": "onbeat_ethercat layout_spec",
     "onbeat-rt": "pure",
     "onbeat-segment": """sim_commands sim_determinism sim_devices sim_esi sim_faults sim_mailbox sim_registers

@@ -109,6 +109,8 @@ def generated(folder):
         stem = name.replace("/", "-")
         spec = importlib.util.spec_from_file_location(stem.replace("-", "_"), folder / f"{stem}.py")
         module = importlib.util.module_from_spec(spec)
+        # As an import does: a dataclass looks for its module there.
+        sys.modules[spec.name] = module
         spec.loader.exec_module(module)
         class_ = getattr(module, name.split("/")[-1])
         assert class_.TYPE == name and class_.HASH == store.hash_rihs01(name), name

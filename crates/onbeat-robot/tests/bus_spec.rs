@@ -7,7 +7,7 @@ use bus_world::{Idle, MS, OPTIONS, World, clock};
 use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
-use onbeat_robot::bus::{Bus, BusError, BusOptions, ExchangeMode, InProcess};
+use onbeat_robot::bus::{Bus, BusError, BusOptions, ExchangeMode, InProcess, Unready};
 use onbeat_segment::{Fault, Link, Segment};
 
 #[test]
@@ -258,7 +258,9 @@ fn a_failed_bring_up_is_reported_and_repeated() {
         &clock,
     );
     let refused = Bus::bring_up(wire, None, OPTIONS, "the segment").map(|_| ()).unwrap_err();
-    assert!(matches!(refused, BusError::Library { .. }), "{refused}");
+    let is_named =
+        matches!(refused, BusError::Unready { place: 1, trouble: Unready::MuteMailbox, .. });
+    assert!(is_named, "{refused}");
 }
 
 #[test]
