@@ -1,5 +1,6 @@
 //! `onbeat bus`: state, values and events of a running bus, read from its process image.
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use onbeat_control::{
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::layout::DeviceLayout;
 use onbeat_ethercat::step::RobotState;
+use onbeat_segment::Description;
 use serde_json::{Map, Value, json};
 
 use super::bus_link_errors::{devices_with_errors, errors_json, errors_text};
@@ -28,7 +30,7 @@ use crate::cli_bus::{
 };
 use crate::cli_measure::Measure;
 use crate::signals::{self, OnUsr1};
-use crate::term::{Tone, advise, columns, is_read, put, say};
+use crate::term::{Tone, advise, columns, is_read, put, say, wrapped};
 
 /// Interval between two looks of `--follow`, and of a wait for Ctrl-C.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -61,6 +63,13 @@ fn serve(options: &BusRunOptions) -> Result<ExitVerdict, Failure> {
     words.extend(options.wire.iter().flat_map(|wire| ["--wire".to_owned(), wire.to_string()]));
     words.extend(options.group.iter().flat_map(|group| ["--group".to_owned(), group.clone()]));
     words.extend(options.more.iter().cloned());
+
+    // The probe says why a file cannot be used.
+    if let Ok(description) = Description::from_file(Path::new(&options.file)) {
+        for warning in description.warnings() {
+            advise(Tone::Careful, &wrapped(&warning, 80));
+        }
+    }
 
     match Measure::from_words(&words) {
         Ok(measure) => super::measure::run(&measure),
