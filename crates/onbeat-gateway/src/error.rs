@@ -43,7 +43,7 @@ pub enum GatewayError {
         source: io::Error,
     },
     /// Not one message of a log can be read.
-    #[error("cannot read {path}: {source}; a log is an MCAP file, compressed by LZ4 or not at all")]
+    #[error("cannot read {path}: {source}; a log is an MCAP file, a log of LCM, or a bag of ROS")]
     Read {
         /// The file.
         path: PathBuf,

@@ -427,3 +427,12 @@ proptest! {
         let _ = LintSubject::recognise(&text, None);
     }
 }
+
+#[test]
+fn bytes_that_are_no_text_are_not_arguments_of_qemu() {
+    for text in ["\u{fffd}\u{fffd}[\0U\0n\0i\0t\0]\0", "\x7fELF\0\0\0", "q\0u\0i\0e\0t\0"] {
+        assert!(LintSubject::recognise(text, None).is_err(), "{text:?}");
+    }
+    let arguments = LintSubject::recognise("qemu\0-m\x002G\0", None);
+    assert_eq!(arguments.unwrap(), LintSubject::QemuArguments);
+}

@@ -130,7 +130,12 @@ fn has_keyword(text: &str, keyword: &str) -> bool {
 
 fn by_contents(text: &str) -> Option<LintSubject> {
     let start = text.trim_start();
-    if text.contains('\0') || start.starts_with('-') && !start.starts_with("---") {
+    // A text in UTF-16 and a program have NULs too.
+    let is_option = |word: &str| word.len() > 1 && word.starts_with('-');
+    let by_nul = text.contains('\0')
+        && !text.contains(char::REPLACEMENT_CHARACTER)
+        && text.split('\0').any(is_option);
+    if by_nul || !text.contains('\0') && start.starts_with('-') && !start.starts_with("---") {
         return Some(LintSubject::QemuArguments);
     }
     if start.starts_with('<') {
