@@ -18,7 +18,6 @@ use onbeat_control::{
     remove_leftovers,
 };
 use onbeat_ethercat::event::EventKind;
-use rustix::process::{Pid, Signal, kill_process};
 
 /// Held by a test that kills a bus or removes what killed ones left, of any name.
 static LEFT_BEHIND: Mutex<()> = Mutex::new(());
@@ -235,13 +234,12 @@ fn a_stopped_reader_costs_the_bus_one_wait() {
         exchange(&mut bus, 1);
         let mut other = Other::with(&format!("stay {name}"));
         assert_eq!((other.next_line(), other.next_line()), ("reads".into(), "stays".into()));
-        let pid = Pid::from_raw(other.pid().cast_signed()).unwrap();
-        kill_process(pid, Signal::STOP).unwrap();
+        other.stop();
 
         (2..=100).for_each(|number| _ = exchange(&mut bus, number));
         let found = reader_of_a_bus_whose_lock_is_held(&name);
         assert_eq!(found, Some(100), "{sharing}: published without the lock");
-        kill_process(pid, Signal::CONT).unwrap();
+        other.resume();
         other.kill();
         until("the lock serves again", || {
             exchange(&mut bus, 101);
@@ -259,8 +257,7 @@ fn a_stopped_bus_can_be_looked_at_and_claims_are_refused_with_a_sentence() {
     let name = unique_name();
     let mut other = Other::with(&format!("bus {name}"));
     assert_eq!(other.next_line(), "runs");
-    let pid = Pid::from_raw(other.pid().cast_signed()).unwrap();
-    kill_process(pid, Signal::STOP).unwrap();
+    other.stop();
 
     let mut reader = client(&name);
     let mut seen = reader.snapshot();
@@ -268,7 +265,7 @@ fn a_stopped_bus_can_be_looked_at_and_claims_are_refused_with_a_sentence() {
     assert_eq!((number_of(&seen.inputs), reader.state().pid), (Some(1), other.pid()));
     let why = reader.claim().unwrap_err();
     assert!(matches!(why, ControlError::NotReady { .. }), "{why}");
-    kill_process(pid, Signal::CONT).unwrap();
+    other.resume();
     assert!(reader.claim().is_ok());
 }
 

@@ -1,12 +1,11 @@
 //! Generated text of the tools is read with its figures; cut off or damaged it is fewer samples or a
-//! sentence, and of any length it takes no more memory than its values.
+//! sentence.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::fmt::Write as _;
-use std::io::{BufRead, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use onbeat::import::{self, SourceOptions};
+use onbeat::import::SourceOptions;
 use onbeat::record::Series;
 use proptest::prelude::*;
 
@@ -213,58 +212,13 @@ proptest! {
     }
 }
 
-/// A log of `-v` that is made while it is read.
-struct Endless {
-    lines: u64,
-    at: u64,
-    line: Vec<u8>,
-    place: usize,
-}
-
-impl Read for Endless {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let n = self.fill_buf()?.read(buffer)?;
-        self.consume(n);
-        Ok(n)
-    }
-}
-
-impl BufRead for Endless {
-    fn fill_buf(&mut self) -> std::io::Result<&[u8]> {
-        if self.place == self.line.len() && self.at < self.lines {
-            let latency = 20 + self.at * 7919 % 61;
-            self.line = format!("{:8}:{:8}:{latency:8}\n", 0, self.at).into_bytes();
-            (self.place, self.at) = (0, self.at + 1);
-        }
-        Ok(&self.line[self.place..])
-    }
-
-    fn consume(&mut self, n: usize) {
-        self.place += n;
-    }
-}
-
-impl Seek for Endless {
-    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
-        assert_eq!(to, SeekFrom::Start(0));
-        (self.at, self.place) = (0, self.line.len());
-        Ok(0)
-    }
-}
-
+/// Lines that are further apart than the steps of a run file can be cost the trend, and nothing else.
 #[test]
-fn a_hundred_megabytes_of_samples_take_no_more_memory_than_their_values() {
-    let lines = 100_000_000 / 27;
-    let mut log = Endless { lines, at: 0, line: Vec::new(), place: 0 };
-    let resident = || {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let after = status.split_once("VmRSS:").unwrap().1;
-        after.split_whitespace().next().unwrap().parse::<u64>().unwrap()
-    };
-    let before = resident();
-    let of = import::read(&mut log, &SourceOptions::default()).unwrap();
-    let after = resident();
-    assert_eq!(of[0].parts[0].samples(), lines);
-    assert_eq!(of[0].parts[0].cells.len(), 61);
-    assert!(after < before + 64 * 1024, "{before} KiB before, {after} KiB after");
+fn times_that_are_centuries_apart_are_read_without_a_trend() {
+    let text = "hwlatdetect:  test duration 120 seconds\n\
+        ts: 1700000000.000000000, inner:7, outer:0, cpu:3\n\
+        ts: 9700000000.000000000, inner:9, outer:0, cpu:3\n";
+    let all = streams(text);
+    assert!(all[0].steps.is_none());
+    assert_eq!(figures(&all[0], Series::Gap), (2, 7_000, 9_000, 8_000.0));
 }

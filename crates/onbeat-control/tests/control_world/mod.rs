@@ -14,6 +14,7 @@ use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout, MappedValue};
 use onbeat_ethercat::step::BusCycle;
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// The paper's size: 656 bytes of inputs, 656 bytes of outputs.
 pub const BYTES: usize = 656;
@@ -191,6 +192,28 @@ impl Other {
         }
 
         String::new()
+    }
+
+    /// Sends SIGSTOP, and waits until no thread runs any more: the one that the kernel chooses to take
+    /// the signal stops the others only when it gets a CPU.
+    pub fn stop(&self) {
+        kill_process(self.id(), Signal::STOP).unwrap();
+        let tasks = format!("/proc/{}/task", self.pid());
+        until("all threads have stopped", || {
+            std::fs::read_dir(&tasks).unwrap().all(|task| {
+                let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
+                stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
+            })
+        });
+    }
+
+    /// Sends SIGCONT.
+    pub fn resume(&self) {
+        kill_process(self.id(), Signal::CONT).unwrap();
+    }
+
+    fn id(&self) -> Pid {
+        Pid::from_raw(self.pid().cast_signed()).unwrap()
     }
 
     /// Sends SIGKILL, and waits for its end.

@@ -19,7 +19,7 @@ use super::format::{Format, SourceOptions, to_ns};
 use super::lines::{Damage, DamagedLine, begins};
 use super::stream::{Stream, StreamPart, TrendSteps};
 use crate::record::payload::{Decoder, PayloadError, Scale};
-use crate::record::{Resolution, Series, StepFigures, interval_ns_for};
+use crate::record::{EVERY_SECONDS, Resolution, Series, StepFigures, interval_ns_for};
 
 const FORMAT: Format = Format::Hlog;
 /// Longest line that is read, in bytes.
@@ -317,7 +317,7 @@ impl IntervalMerger {
 
         tag.part.length = tag.part.length.max(t + fields.length - tag.part.t);
         let largest = tag.count_line(self.unit_ns);
-        if fields.length < self.interval_s && tag.every_s > 0.0 {
+        if fields.length < self.interval_s && EVERY_SECONDS.contains(&tag.every_s) {
             let place = ((t - tag.part.t) / tag.every_s).round().max(0.0) as usize;
             tag.maximum(place, largest);
         }

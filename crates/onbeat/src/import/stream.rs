@@ -7,8 +7,8 @@ use std::path::Path;
 use super::format::Format;
 use crate::host::Host;
 use crate::record::{
-    Cell, Early, Header, Import, Interval, LONGEST_NS, Maxima, Moments, Note, Remark, Resolution,
-    RunWriter, Series, StepFigures, Trend, WriteError, empty_counts,
+    Cell, EVERY_SECONDS, Early, Header, Import, Interval, LONGEST_NS, Maxima, Moments, Note,
+    Remark, Resolution, RunWriter, Series, StepFigures, Trend, WriteError, empty_counts,
 };
 
 /// Values beyond ten thousand hours are counted as that.
@@ -91,11 +91,12 @@ pub struct TrendSteps {
 }
 
 impl TrendSteps {
-    /// Steps of about `every_s`, in a source of `length_s`; `None` for a source without times.
+    /// Steps of about `every_s`, in a source of `length_s`; `None` for a source without times, or
+    /// whose times are apart by more than a run file's steps can be.
     #[must_use]
     pub fn new(series: Series, every_s: f64, length_s: f64) -> Option<Self> {
         let every_s = every_s.max(length_s / MOST_STEPS);
-        (every_s > 0.0).then(|| Self { series, every_s, figures: Vec::new() })
+        EVERY_SECONDS.contains(&every_s).then(|| Self { series, every_s, figures: Vec::new() })
     }
 
     /// The step of an instant, in seconds since the stream's start.

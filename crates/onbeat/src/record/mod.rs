@@ -76,6 +76,7 @@ pub use note::{
     FindingNote, Header, Interval, LimitNote, LoadEvent, Maxima, Note, Remark, Resume, SpikeNote,
     Stall, StepNote, SweepNote,
 };
+pub(crate) use note_numbers::EVERY_SECONDS;
 pub use outages::{Joining, LateNote, OutageSums, PARTS, Watch, gap};
 pub use packets::{
     AnswerTimes, AnsweredCycle, CycleAnswers, CycleTally, DevicePackets, InterfaceDrops,

@@ -15,7 +15,7 @@ const MOST_OFFSET: u64 = 1 << 62;
 const MOST_FLOAT: f64 = 1e30;
 const OFFSET: &[u8] = b"offset";
 /// Steps of trends and of largest values, in seconds.
-const EVERY_SECONDS: RangeInclusive<f64> = 1e-9..=1e9;
+pub(crate) const EVERY_SECONDS: RangeInclusive<f64> = 1e-9..=1e9;
 
 /// Returns why a note is refused for a number; the note is valid JSON.
 pub(super) fn refusal(note: &Note, json: &str) -> Option<String> {
