@@ -226,7 +226,7 @@ pub(crate) struct BenchOptions {
     /// Order of the cells: short blocks in turn, or one after another
     #[arg(long, value_enum, default_value_t = Order::Interleaved, value_name = "ORDER")]
     pub(crate) order: Order,
-    /// CPU that C shields [default: the one with the fewest device interrupts]
+    /// CPU that C shields [default: the one that `tune plan` chooses]
     #[arg(long, value_name = "N")]
     #[arg(add = ArgValueCandidates::new(complete::cpus))]
     pub(crate) cpu: Option<u32>,

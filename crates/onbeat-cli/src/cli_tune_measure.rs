@@ -58,7 +58,7 @@ pub(crate) struct TuneMeasureOptions {
     /// Fresh pages that the loop touches per cycle [default: 16 for proc.mlock, else 0]
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=256), value_name = "PAGES")]
     pub(crate) touch: Option<u32>,
-    /// CPU of the loop [default: the plan's, or the one with the fewest device interrupts]
+    /// CPU of the loop [default: the plan's, or the one that `tune plan` chooses]
     #[arg(long, value_name = "N")]
     #[arg(add = ArgValueCandidates::new(complete::cpus))]
     pub(crate) cpu: Option<u32>,

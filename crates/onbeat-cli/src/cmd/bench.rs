@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use onbeat::bench;
 use onbeat::bench::conduct::{
     BenchConditions, BenchError, BenchEvent, BenchPlan, Processes, UnfinishedBench, conduct,
     scheduled,
@@ -20,7 +19,8 @@ use onbeat::report::units::{count, time_ns};
 use onbeat::report::verdict::{Rule, looks};
 use onbeat_rt::Wait;
 use onbeat_tune::TuneError;
-use onbeat_tune::catalogue::LoopSetup;
+use onbeat_tune::catalogue::{HostTree, LoopSetup};
+use onbeat_tune::plan::cpus::loop_cpu;
 
 use super::carrier::carrier_of;
 use super::resume_bench::{self, FoundBench};
@@ -97,6 +97,7 @@ pub(super) fn measured(
     {
         return resumed(found, interruptions);
     }
+    say_which_cpu(options, plan);
 
     let dir = NewRunDir::create(&options.output.out)?;
     let job = BenchJob { options, plan, dir: dir.path(), total_s: plan.duration.as_secs_f64() };
@@ -105,10 +106,20 @@ pub(super) fn measured(
     Ok(dir.path().to_owned())
 }
 
+/// Says why a CPU is shielded, where nobody named it.
+fn say_which_cpu(options: &BenchOptions, plan: &BenchPlan) {
+    let chosen = loop_cpu(&HostTree::live());
+    let is_shielded = plan.tunings.iter().any(|tuning| plan.options(tuning).letters.shield);
+    if is_shielded && options.cpu.is_none() && chosen.cpu == plan.cpu {
+        let words = format!("C shields CPU {}: {}", chosen.cpu, chosen.because);
+        advise(Tone::Faint, &wrapped(&words, 80));
+    }
+}
+
 /// Resumes a bench in its files, and returns its directory.
 fn resumed(found: FoundBench, interruptions: &Interruptions) -> Result<PathBuf, Failure> {
     let mut plan = admitted(&found.options)?;
-    // The quietest CPU may be another one today.
+    // Another CPU may be chosen today.
     plan.cpu = found.unfinished.shielded_cpu().unwrap_or(plan.cpu);
     found.unfinished.check(&plan).map_err(BenchError::from)?;
     let rest = found.unfinished.rest(&plan)?;
@@ -185,7 +196,7 @@ fn conducted(
 
 fn plan(options: &BenchOptions) -> BenchPlan {
     let of_plan = || host_settings::cpu_of_plan(&options.tunings, options.plan.as_deref());
-    let cpu = options.cpu.or_else(of_plan).unwrap_or_else(bench::quietest_cpu);
+    let cpu = options.cpu.or_else(of_plan).unwrap_or_else(|| loop_cpu(&HostTree::live()).cpu);
 
     let is_watched = options.limit.limit.is_some()
         && options.order == Order::Interleaved
