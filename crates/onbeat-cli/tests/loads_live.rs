@@ -194,7 +194,9 @@ fn loads_take_turns_and_the_directory_reads_as_a_bench() {
     let dir = dir.to_str().unwrap();
     let read = |words: &[&str]| {
         let ran = onbeat(out).args(words).output().unwrap();
-        assert!(ran.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        // Two blocks of each load decide no ratio: 3.
+        let is_done = matches!(ran.status.code(), Some(0 | 3));
+        assert!(is_done, "{words:?}: {}", String::from_utf8_lossy(&ran.stderr));
         String::from_utf8_lossy(&ran.stdout).into_owned()
     };
 

@@ -156,7 +156,8 @@ fn verdict_of_sweep(sweep: &Sweep) -> ClosingLine {
     ClosingLine { outcome: Some(outcome), ..line("verdict", text) }
 }
 
-/// The cell of a tuning where most releases are over the limit.
+/// The cell of a tuning that decides: the worst outcome, and of equal ones the one that may have most
+/// releases over the limit. A load that was not measured yet has decided nothing.
 fn decisive<'s>(
     summary: &'s Summary,
     tuning: &str,
@@ -164,7 +165,8 @@ fn decisive<'s>(
 ) -> Option<(&'s CellSummary, u64, u64)> {
     let of_tuning = summary.cells.iter().filter(|cell| cell.tuning == tuning && limit.limit_ns > 0);
     let judged = of_tuning.filter_map(|cell| Some((cell, cell.verdict.as_ref()?)));
-    let worst = judged.max_by(|(_, a), (_, b)| a.at_most.total_cmp(&b.at_most));
+    let worst = judged
+        .max_by(|(_, a), (_, b)| a.outcome.cmp(&b.outcome).then(a.at_most.total_cmp(&b.at_most)));
     worst.map(|(cell, verdict)| (cell, verdict.over, verdict.releases))
 }
 

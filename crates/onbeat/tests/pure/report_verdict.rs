@@ -10,7 +10,7 @@ use onbeat::report::binomial::{
     lower_bound, lower_tail, needed_with, needed_with_none_over, upper_bound,
 };
 use onbeat::report::verdict::judge;
-use onbeat::report::{Limit, Outcome, Summary};
+use onbeat::report::{Limit, Outcome, Summary, closing};
 use proptest::prelude::*;
 
 fn limit(at: f64) -> Limit {
@@ -291,6 +291,18 @@ fn a_tuning_holds_only_if_it_holds_under_every_load() {
             "taken to last 10 releases on average, as those of all cells under this load"
         ) && basis.contains("for a wrong PASS are shared by 2, for a wrong FAIL by 4 verdicts"),
         "{basis}"
+    );
+}
+
+/// A bench that ends at the first look may not have reached every load.
+#[test]
+fn the_first_line_names_the_load_that_failed_and_not_one_that_was_hardly_measured() {
+    let cells = [run_with_late("P", "idle", 12_000, 2), run_with_over("P", "paper", 40, 0)];
+    let summary = bench(&["P"], &["idle", "paper"], Some(limit(99.0)), &cells);
+    let first = &closing::of(&summary)[0];
+    assert_eq!(
+        first.text,
+        "FAIL: fewer than 99 % of releases within 100 us; idle: 6,000 of 12,000 over"
     );
 }
 
