@@ -10,8 +10,8 @@ use onbeat::load::Load;
 
 use crate::cli_bus::Bus;
 use crate::cli_files::{
-    COMPARE_EXAMPLES, CompareOptions, ExportFormats, GATE_EXAMPLES, GATE_USAGE, GateOptions,
-    IMPORT_EXAMPLES, ImportOptions,
+    COMPARE_EXAMPLES, COMPARE_STATUSES, CompareOptions, ExportFormats, GATE_EXAMPLES, GATE_USAGE,
+    GateOptions, IMPORT_EXAMPLES, ImportOptions,
 };
 use crate::cli_measure::Measure;
 use crate::cli_message::Message;
@@ -89,7 +89,7 @@ pub(crate) enum Command {
     #[command(before_help = IMPORT_EXAMPLES)]
     Import(Box<ImportOptions>),
     /// Compare runs: figures, ratios with intervals, different settings
-    #[command(before_help = COMPARE_EXAMPLES)]
+    #[command(before_help = COMPARE_EXAMPLES, after_help = COMPARE_STATUSES)]
     Compare(CompareOptions),
     /// Export a run's figures, and the events around a spike
     #[command(before_help = EXPORT_EXAMPLES, override_usage = EXPORT_USAGE)]

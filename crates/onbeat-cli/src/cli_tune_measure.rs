@@ -21,6 +21,12 @@ pub(crate) const MEASURE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat tune measure plan.toml
       a whole plan of `onbeat tune plan --out plan.toml`";
 
+pub(crate) const MEASURE_STATUSES: &str = "\x1b[1mExit status\x1b[0m
+  0  lower with it
+  1  higher with it
+  2  could not run
+  3  INCONCLUSIVE: no visible effect";
+
 #[derive(Debug, Args)]
 pub(crate) struct TuneMeasureOptions {
     /// Tuning of the catalogue, or the file of a plan

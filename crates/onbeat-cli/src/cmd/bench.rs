@@ -170,17 +170,17 @@ fn conducted(
     };
 
     let mut watched = Watched::new(dir, plan, unfinished.is_some());
-    let mut is_decided = |elapsed_s: f64| {
-        let decided = watched.is_decided(elapsed_s);
+    let mut look = |elapsed_s: f64| {
+        let look = watched.look(elapsed_s);
         approaching.borrow_mut().clone_from(&watched.words);
-        decided
+        look
     };
     let conditions = BenchConditions {
         dir,
         processes: &processes,
         interruptions,
         report: &mut report,
-        is_decided: &mut is_decided,
+        look: &mut look,
     };
     let prompt = EndOf::prompt("its loads, its cells or the shield");
     let conducted = conduct(plan, unfinished, conditions);
@@ -270,7 +270,7 @@ impl BenchView {
             quiet,
             period_ns: plan.setting.period_ns,
             rule: plan.limit.filter(|limit| limit.at < 100.0).map(|limit| {
-                let verdicts = plan.tunings.len() * plan.loads.len() * plan.looks.max(1);
+                let verdicts = plan.tunings.len() * plan.looks.max(1);
                 (limit.at, Rule::new((100.0 - limit.at) / 100.0).shared_by(verdicts))
             }),
             worst_ns: 0,
