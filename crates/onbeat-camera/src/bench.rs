@@ -1,8 +1,12 @@
-//! `onbeat camera bench`: what a conversion costs, beside memcpy of the same bytes in the same run.
+//! `onbeat camera bench`: what a conversion costs, and what a picture costs programs that read it, beside memcpy
+//! of the same bytes in the same run.
+
+mod clients;
 
 use std::time::Instant;
 
 use clap::Args;
+use clients::{Client, ClientRow};
 use onbeat_camera::convert::{Colours, Converter, InstructionSet, Picture};
 use onbeat_control::frames::{FrameFormat, PixelLayout};
 use serde_json::json;
@@ -17,10 +21,17 @@ pub(crate) struct BenchOptions {
     /// Repetitions of each row
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(3..=10_000), value_name = "COUNT")]
     rounds: u32,
+    /// Programs to measure as well: the five ways of the article of 2017
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
+    from: Vec<Client>,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
+
+/// Sizes, with their names.
+const SIZES: [(&str, usize, usize); 3] =
+    [("480p", 640, 480), ("1080p", 1920, 1080), ("4K", 3840, 2160)];
 
 struct Row {
     name: String,
@@ -30,15 +41,20 @@ struct Row {
 
 /// Measures all rows, in turns with memcpy.
 pub(crate) fn bench(options: &BenchOptions) -> Result<(), Failure> {
-    let sizes = [("480p", 640, 480), ("1080p", 1920, 1080), ("4K", 3840, 2160)];
     let mut rows = Vec::new();
-    for (of, width, height) in sizes {
+    for (of, width, height) in SIZES {
         for channels in [3, 1] {
             rows.extend(rows_of(of, (width, height), channels, options.rounds)?);
         }
     }
+    let of_clients = if options.from.is_empty() {
+        Vec::new()
+    } else {
+        clients::rows(&options.from, options.rounds)?
+    };
     if options.json {
-        let all: Vec<_> = rows.iter().map(Row::json).collect();
+        let clients = of_clients.iter().map(ClientRow::json);
+        let all: Vec<_> = rows.iter().map(Row::json).chain(clients).collect();
         say(&json!(all).to_string());
         return Ok(());
     }
@@ -58,10 +74,38 @@ pub(crate) fn bench(options: &BenchOptions) -> Result<(), Failure> {
             class_of(median)
         ));
     }
+    print_clients(&of_clients);
     say(
         "class: share of the 33.3 ms of a frame: green < 10 %, yellow < 50 %, orange < 100 %, red above",
     );
     Ok(())
+}
+
+/// A line for each way of a client and each size it was measured for.
+fn print_clients(rows: &[ClientRow]) {
+    if rows.is_empty() {
+        return;
+    }
+    say("");
+    say("what a picture costs the thread that asks for it, the conversion being another process's");
+    say(&format!(
+        "{:<46} {:>8} {:>8} {:>9} {:>7}",
+        "program, way, picture", "p50 ms", "max ms", "x memcpy", "class"
+    ));
+    for row in rows {
+        let (median, max, ratio) = row.figures();
+        say(&format!(
+            "{:<46} {median:>8.2} {max:>8.2} {ratio:>9.2} {:>7}",
+            row.name(),
+            class_of(median)
+        ));
+    }
+}
+
+fn median(of: &[f64]) -> f64 {
+    let mut sorted = of.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
 }
 
 fn class_of(ms: f64) -> &'static str {
@@ -122,11 +166,6 @@ fn rows_of(
 impl Row {
     /// Median and maximum in ms, and the ratio of the medians.
     fn figures(&self) -> (f64, f64, f64) {
-        let median = |of: &[f64]| {
-            let mut sorted = of.to_vec();
-            sorted.sort_by(f64::total_cmp);
-            sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
-        };
         let max = self.times_ms.iter().copied().fold(0.0, f64::max);
         let own = median(&self.times_ms);
         (own, max, own / median(&self.copies_ms).max(1e-9))
