@@ -59,9 +59,13 @@ for format in YUYV MJPG NV12; do
         v4l2-ctl -d /dev/video0 --set-fmt-video=width=640,height=360,pixelformat=\$format >/dev/null 2>&1 || echo "guest: \$format is refused"
     fi
     echo "guest: format \$format"
-    \$camera run /dev/video0 --name vivid --frames 60 --json &
+    \$camera run /dev/video0 --name vivid --frames 300 --json &
     run=\$!
-    sleep 25
+    # An emulated processor takes a minute to load ffmpeg.
+    for _ in \$(seq 120); do
+        \$camera list --json 2>/dev/null | grep -q '"name":"vivid"' && break
+        sleep 1
+    done
     \$camera watch vivid --for 5s --each --json
     wait \$run
     echo "guest: status \$?"

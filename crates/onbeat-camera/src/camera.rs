@@ -213,7 +213,10 @@ impl<'s> Running<'s> {
                 let silent = self.last_picture.max(opened).elapsed();
                 // A source of a picture every ten seconds is not silent after one.
                 let lost = LOST.max(period * 3);
-                if silent >= SILENT.max(period * 3) {
+                // A decoder of a file is a process that begins; what ails it is said once, when it ends.
+                let begins = self.account.published == 0 && self.is_file();
+                let reported = if begins { LOST } else { SILENT };
+                if silent >= reported.max(period * 3) {
                     let why = SourceError::Silent {
                         place: description.address.clone(),
                         seconds: silent.as_secs_f64(),
@@ -258,6 +261,10 @@ impl<'s> Running<'s> {
                 }
             }
         }
+    }
+
+    fn is_file(&self) -> bool {
+        matches!(self.settings.source, Address::File(_))
     }
 
     fn format(&self, (width, height): (usize, usize)) -> FrameFormat {

@@ -64,9 +64,10 @@ const RECEIVE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       --type arm_msgs/msg/Goal --file arm_msgs/msg/Goal.msg";
 
 const PUBLISH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
-  echo '{\"x\": 0.25}' | onbeat message publish tracker/marker --type tracker_msgs/msg/Marker \\
-      --definition 'float64 x'
-      a channel with one record; scripts keep the pipe open and write a line for each record
+  echo '{\"x\": 0.25}' | onbeat message publish tracker/marker \\
+      --type tracker_msgs/msg/Marker --definition 'float64 x'
+      a channel with one record; scripts keep the pipe open and write a line for
+      each record
   onbeat message echo arm/state | onbeat message publish copy/state \\
       --type arm_msgs/msg/State --file arm_msgs/msg/State.msg";
 

@@ -88,14 +88,11 @@ fn number(primitive: Primitive, json: &Json) -> Option<Value> {
         (number.abs() <= 2_f64.powi(53)).then_some(number as i64)
     };
     match primitive {
-        Primitive::Bool => json
-            .as_bool()
-            .or(match whole()? {
-                0 => Some(false),
-                1 => Some(true),
-                _ => None,
-            })
-            .map(Value::Bool),
+        Primitive::Bool => match json.as_bool().map(i64::from).or_else(whole)? {
+            0 => Some(Value::Bool(false)),
+            1 => Some(Value::Bool(true)),
+            _ => None,
+        },
         Primitive::Float32 if json.is_null() => Some(Value::Float32(f32::NAN)),
         Primitive::Float64 if json.is_null() => Some(Value::Float64(f64::NAN)),
         Primitive::Float32 => json.as_f64().map(|number| Value::Float32(number as f32)),

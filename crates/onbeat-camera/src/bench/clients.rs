@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use onbeat_control::frames::{FrameFormat, FrameTimes, FrameWriter, PixelLayout};
 
-use super::{SIZES, median};
+use super::{SIZES, median, timed};
 use crate::{Failure, advise};
 
 /// Distance of the pictures that are offered.
@@ -171,8 +171,10 @@ impl Equipped {
         let said = said.map_err(|why| Failure::Words(format!("{}: {why}", self.client.name())))?;
         let errors = String::from_utf8_lossy(&said.stderr);
         if !said.status.success() {
-            let last =
-                errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+            // Octave's first error is the reason; what follows is said while it ends.
+            let first = errors.lines().find(|line| line.starts_with("error:"));
+            let last = errors.lines().rev().find(|line| !line.trim().is_empty());
+            let last = first.or(last).unwrap_or_default();
             return Err(Failure::Words(format!("{} has ended: {last}", self.client.name())));
         }
         if wanted.of == SIZES[0].0 && wanted.channels == 3 {
@@ -251,14 +253,13 @@ fn times_of(line: &str) -> Option<(String, Vec<f64>)> {
     (!times.is_empty()).then(|| ((*way).to_owned(), times))
 }
 
-/// memcpy of these bytes into memory that is there, in ms.
+/// memcpy of these bytes into memory that is there, CPU time in ms.
 fn copies(pixels: &[u8]) -> Vec<f64> {
     let mut to = vec![1; pixels.len()];
     let once = |_| {
-        let began = Instant::now();
-        to.copy_from_slice(std::hint::black_box(pixels));
+        let (_, cpu_ms) = timed(|| to.copy_from_slice(std::hint::black_box(pixels)));
         std::hint::black_box(&to);
-        began.elapsed().as_secs_f64() * 1e3
+        cpu_ms
     };
     (0..10).map(once).collect()
 }

@@ -136,8 +136,8 @@ mod tests {
     fn no_record_and_no_unit_is_read_beyond_its_end() {
         let mut random = fastrand::Rng::with_seed(3);
         for _ in 0..5_000 {
-            let bytes: Vec<u8> =
-                std::iter::repeat_with(|| random.u8(..)).take(random.usize(..64)).collect();
+            let length = random.usize(..64);
+            let bytes: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(length).collect();
             for format in ["h264", "h265"] {
                 assert!(parameter_sets(format, &bytes).len() <= 4 * bytes.len());
                 let coding = Coding::Video { format, parameters: Vec::new(), is_key: true };

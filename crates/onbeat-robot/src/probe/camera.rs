@@ -91,7 +91,7 @@ fn open(_: &mut Setting, given: &Given) -> Result<Parts, FrameError> {
     };
     let companion = PictureCompanion {
         name: name.to_owned(),
-        dropped_before: watched.dropped(),
+        dropped: Dropped::default(),
         watched,
         pictures: receiver,
         count: FrameCount::default(),
@@ -187,12 +187,19 @@ fn source_words(name: &str, reader: &FrameReader) -> String {
     format!("camera {name}: {width} x {height} {kind} from {}; {}", text("source"), text("decoder"))
 }
 
+/// The camera's own counter of dropped pictures, within blocks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Dropped {
+    begun: u64,
+    sum: u64,
+}
+
 /// Counts what the loop has seen, and watches the camera's process.
 struct PictureCompanion {
     name: String,
     /// The same camera, for its words and its process.
     watched: FrameReader,
-    dropped_before: u64,
+    dropped: Dropped,
     pictures: HandOverReceiver<SeenPicture>,
     count: FrameCount,
     unrecorded: Arc<AtomicU64>,
@@ -207,6 +214,7 @@ impl PictureCompanion {
         let begun = self.begun.swap(0, Ordering::Acquire);
         if begun > 0 {
             self.count.begin(begun);
+            self.dropped.begun = self.watched.dropped();
         }
         for picture in self.pictures.take() {
             self.count.picture(*picture, |counted| count_one(recorder, counted));
@@ -244,6 +252,8 @@ impl Companion for PictureCompanion {
 
     fn after_block(&mut self, recorder: &mut Recorder) {
         self.record(recorder);
+        self.dropped.sum += self.watched.dropped().saturating_sub(self.dropped.begun);
+        self.dropped.begun = self.watched.dropped();
         if self.ended.is_none() {
             let now_ns = Monotonic.now().as_ns();
             self.count.end(now_ns, |counted| count_one(recorder, counted));
@@ -255,10 +265,10 @@ impl Companion for PictureCompanion {
     fn end(&mut self) -> Vec<String> {
         let mut remarks =
             vec![source_words(&self.name, &self.watched), self.count.account().words()];
-        let dropped = self.watched.dropped().saturating_sub(self.dropped_before);
+        let dropped = self.dropped.sum;
         if dropped > self.count.account().dropped {
             remarks.push(format!(
-                "by the camera's own counter {dropped} pictures were dropped between opening and end"
+                "by the camera's own counter {dropped} pictures were dropped; those before an overwritten picture are not in the series"
             ));
         }
         let unrecorded = self.unrecorded.load(Ordering::Relaxed);
