@@ -202,6 +202,8 @@ test-long: setup-test ## a day of a robot in virtual time, and property tests at
 	ONBEAT_LONG=1 $(CARGO) test --locked -p onbeat $(LONG_TESTS:%=--test %) -- --nocapture
 	ONBEAT_LONG=1 $(CARGO) test --locked -p onbeat-message --test messages_match
 	ONBEAT_SOAK_HOURS=24 $(CARGO) test --locked -p onbeat-robot --test robot_memory -- --nocapture
+	ONBEAT_CAMERA_KILLS=1000 $(CARGO) test --locked -p onbeat-camera --test camera kill -- --nocapture
+	$(CARGO) test --locked -p onbeat-cli --test camera_interrupted -- --nocapture
 
 # A nightly toolchain with miri: rustup toolchain install nightly --component miri,rust-src
 miri: ## onbeat-rt and the pure parts of onbeat-control under Miri (needs a nightly toolchain)

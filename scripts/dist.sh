@@ -23,6 +23,10 @@ if [ "$("$tools/bin/cargo-deb" --version 2>/dev/null)" != "$cargo_deb" ]; then
     "$cargo" install cargo-deb --version "$cargo_deb" --locked --root "$tools"
 fi
 
+# The clients of the package: one jar, whatever the machine.
+command -v mvn >/dev/null 2>&1 || { echo "mvn, which builds the jar of the package, is not installed (package maven)" >&2; exit 2; }
+mvn -q -B -f java/pom.xml package
+
 "$cargo" build --profile dist --locked --target "$target" -p onbeat-cli -p onbeat-gateway -p onbeat-camera
 # Another architecture's library would need its libc and compiler here.
 library=no
@@ -44,6 +48,13 @@ name=onbeat-$version-${target%%-*}-linux
 mkdir -p "$dist/$name"
 cp "$built/onbeat" "$built/onbeat-gateway" "$built/onbeat-camera" README.md GLOSSARY.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$dist/$name/"
 cp -r share include "$dist/$name/"
+clients=$dist/$name/share/onbeat
+mkdir -p "$clients/python"
+cp java/target/onbeat.jar "$clients/"
+cp -r octave "$clients/"
+cp include/onbeat_frames.h include/onbeat_ring.h "$clients/octave/src/"
+cp -r python/src/onbeat "$clients/python/"
+find "$clients" -name __pycache__ -prune -exec rm -r {} +
 # A reproducible archive: sorted by name, owned by nobody, with the time of the commit.
 tar -C "$dist" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" \
     -czf "$dist/$name.tar.gz" "$name"

@@ -42,6 +42,11 @@ if [ "$what" = all ]; then
     put 755 "$built/onbeat" bin
     put 755 "$built/onbeat-gateway" bin
     put 755 "$built/onbeat-camera" bin
+    for file in octave/+onbeat/*.m; do put 644 "$file" share/onbeat/octave/+onbeat; done
+    for file in octave/src/* include/onbeat_frames.h include/onbeat_ring.h; do put 644 "$file" share/onbeat/octave/src; done
+    for file in python/src/onbeat/*.py python/src/onbeat/py.typed; do put 644 "$file" share/onbeat/python/onbeat; done
+    # Built by `mvn package`, where Maven is.
+    [ ! -f java/target/onbeat.jar ] || put 644 java/target/onbeat.jar share/onbeat
     for page in share/man/*.1; do put 644 "$page" share/man/man1; done
     put 644 share/completions/onbeat.bash share/bash-completion/completions onbeat
     put 644 share/completions/_onbeat share/zsh/site-functions

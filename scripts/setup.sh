@@ -32,6 +32,7 @@ command -v busybox && ! ldd \$(command -v busybox):busybox-static:the shell in t
 strip:binutils:a small binary in the guests
 python3:python3:the guests' runner"
 dist_wants="cc:build-essential:linking
+mvn:maven:the jar of the package
 musl-gcc:musl-tools:compression of logs in a static binary
 mmdebstrap:mmdebstrap:a bare root of another Debian release"
 

@@ -61,4 +61,8 @@ for release in "$@"; do
     if [ -n "$(find "$dist" -name 'libonbeat-dev_*.deb')" ] && make_root "$release" gcc,libc6-dev,pkg-config; then
         run_in_root try-library.sh
     fi
+    if make_root "$release" octave,default-jre-headless; then
+        run_in_root try-camera.sh
+        echo "Debian $release: Octave reads a camera from the package's own paths"
+    fi
 done

@@ -98,6 +98,19 @@ pub(crate) fn built() -> (PathBuf, &'static str) {
     (folder, profile)
 }
 
+/// The program of cameras, beside this one; built if the build of all tests has not made it.
+pub(crate) fn camera_program() -> PathBuf {
+    let (folder, profile) = built();
+    let program = folder.join("onbeat-camera");
+    if !program.is_file() {
+        let mut build = Command::new(env!("CARGO"));
+        build.current_dir(root()).args(["build", "--locked", "--profile", profile]);
+        build.args(["-p", "onbeat-camera", "--target-dir"]);
+        done(build.arg(folder.parent().unwrap()));
+    }
+    program
+}
+
 /// Whether a file was made after all of these. The build of all tests makes libraries and examples
 /// too; the build of one test does not.
 pub(crate) fn is_newer(made: &Path, than: &[&str]) -> bool {

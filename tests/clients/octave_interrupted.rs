@@ -6,15 +6,17 @@
 
 #[path = "equipment.rs"]
 mod equipment;
+#[path = "prompt.rs"]
+mod prompt;
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::thread::sleep;
 use std::time::Duration;
 
 use equipment::{Robot, octave, root, trial};
 use libtest_mimic::Arguments;
-use rustix::process::{Pid, Signal, kill_process};
+use prompt::Prompt;
+use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 /// Interruptions.
@@ -25,60 +27,6 @@ const LONGEST_US: u64 = 20_000;
 fn main() -> ExitCode {
     let tests = [trial("a_thousand_interruptions_leave_octave_whole", octave, interrupted)];
     libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
-}
-
-/// An Octave that reads its commands from a pipe, as from a keyboard.
-struct Prompt {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl Prompt {
-    fn open(mut octave: Command) -> Self {
-        octave.args(["--interactive", "--no-line-editing", "--no-history"]);
-        octave.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = octave.spawn().unwrap();
-        let input = child.stdin.take().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        Self { child, input, output }
-    }
-
-    fn say(&mut self, line: &str) {
-        writeln!(self.input, "{line}").unwrap();
-        self.input.flush().unwrap();
-    }
-
-    /// Waits for a line with this part; returns it from there.
-    fn wait_for(&mut self, part: &str) -> String {
-        let mut line = String::new();
-        loop {
-            line.clear();
-            assert!(
-                self.output.read_line(&mut line).unwrap() > 0,
-                "Octave has ended before {part}"
-            );
-            if let Some(at) = line.find(part) {
-                return line[at..].trim().to_owned();
-            }
-        }
-    }
-
-    fn pid(&self) -> Pid {
-        Pid::from_child(&self.child)
-    }
-
-    /// Open descriptors of the process.
-    fn descriptors(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
-    }
-}
-
-impl Drop for Prompt {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 fn interrupted(command: Command) {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use onbeat_control::RingError;
 use onbeat_control::frames::{
     FrameError, FrameFormat, FrameTimes, FrameWriter, PixelLayout, cameras,
 };
@@ -9,6 +10,7 @@ use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use serde::Serialize;
 
+use crate::compressed::{ChannelAccount, PictureChannel};
 use crate::convert::Converter;
 use crate::source::{self, Address, Description, Source, SourceError};
 
@@ -39,6 +41,8 @@ pub struct CameraSettings {
     pub slots: u64,
     /// Pictures after which it ends; 0 for never.
     pub frames: u64,
+    /// Whether pictures are published for logs too, as they came ([`PictureChannel`]).
+    pub has_channel: bool,
 }
 
 /// Why a camera ended.
@@ -50,6 +54,9 @@ pub enum CameraError {
     /// Its source, at the start.
     #[error(transparent)]
     Source(#[from] SourceError),
+    /// Its channel for logs.
+    #[error(transparent)]
+    Channel(#[from] RingError),
 }
 
 /// What a camera reports while it runs.
@@ -84,6 +91,8 @@ pub struct CameraAccount {
     pub reconnections: u64,
     /// From capture to publication: median, 99 %, maximum, in ns.
     pub delay_ns: [u64; 3],
+    /// Pictures of the channel for logs, if there is one.
+    pub channel: Option<ChannelAccount>,
 }
 
 /// Runs a camera until `is_stopped`, its source's end, or its number of pictures.
@@ -99,12 +108,13 @@ pub fn run(
     check_free(&settings.name)?;
     let mut camera = Running::new(settings);
     while !camera.is_done() && !is_stopped() {
-        let opened = source::open(&settings.source, settings.channels == 1);
+        let opened =
+            source::open(&settings.source, settings.channels == 1, camera.channel.as_ref());
         let ended =
             opened.and_then(|mut source| camera.follow(&mut *source, &mut news, &is_stopped));
         match ended {
             Ok(Followed::Stopped) => break,
-            Ok(Followed::Failed(why)) => return Err(why.into()),
+            Ok(Followed::Failed(why)) => return Err(why),
             Err(SourceError::Ended { .. }) if camera.account.published > 0 => break,
             Err(why) => {
                 if camera.writer.is_none() && !why.may_pass() {
@@ -143,13 +153,14 @@ fn pause(time: Duration, is_stopped: &impl Fn() -> bool) {
 
 enum Followed {
     Stopped,
-    Failed(FrameError),
+    Failed(CameraError),
 }
 
 struct Running<'s> {
     settings: &'s CameraSettings,
     converter: Converter,
     writer: Option<FrameWriter>,
+    channel: Option<PictureChannel>,
     /// The size that could not be kept, reported once.
     refused: Option<FrameFormat>,
     account: CameraAccount,
@@ -166,6 +177,7 @@ impl<'s> Running<'s> {
             settings,
             converter: Converter::default(),
             writer: None,
+            channel: settings.has_channel.then(|| PictureChannel::new(&settings.name)),
             refused: None,
             account: CameraAccount::default(),
             delays_ns: Vec::new(),
@@ -201,7 +213,10 @@ impl<'s> Running<'s> {
                 let silent = self.last_picture.max(opened).elapsed();
                 // A source of a picture every ten seconds is not silent after one.
                 let lost = LOST.max(period * 3);
-                if silent >= SILENT.max(period * 3) {
+                // A decoder of a file is a process that begins; what ails it is said once, when it ends.
+                let begins = self.account.published == 0 && self.is_file();
+                let reported = if begins { LOST } else { SILENT };
+                if silent >= reported.max(period * 3) {
                     let why = SourceError::Silent {
                         place: description.address.clone(),
                         seconds: silent.as_secs_f64(),
@@ -219,7 +234,7 @@ impl<'s> Running<'s> {
             let format = self.format(captured.picture.size());
             let begins = self.writer.as_ref().is_none_or(|it| it.format() != format);
             if let Some(why) = self.begin(format, &description) {
-                return Ok(Followed::Failed(why));
+                return Ok(Followed::Failed(why.into()));
             }
             if self.refused == Some(format) {
                 self.dropped += 1;
@@ -227,7 +242,12 @@ impl<'s> Running<'s> {
                 self.trouble(&why.to_string(), news);
                 continue;
             }
+            let captured_ns = captured.times.capture_ns;
             self.publish(&captured.picture, captured.times);
+            let logged = self.channel.as_ref().map(|it| it.decoded(&captured.picture, captured_ns));
+            if let Some(Err(why)) = logged {
+                return Ok(Followed::Failed(why.into()));
+            }
             self.recover(news);
             if begins || std::mem::take(&mut is_new) {
                 let instructions = self.converter.set().name();
@@ -237,10 +257,14 @@ impl<'s> Running<'s> {
             if checked.elapsed() >= CHECK_EVERY {
                 checked = Instant::now();
                 if let Some(Err(why)) = self.writer.as_ref().map(FrameWriter::check) {
-                    return Ok(Followed::Failed(why));
+                    return Ok(Followed::Failed(why.into()));
                 }
             }
         }
+    }
+
+    fn is_file(&self) -> bool {
+        matches!(self.settings.source, Address::File(_))
     }
 
     fn format(&self, (width, height): (usize, usize)) -> FrameFormat {
@@ -319,6 +343,7 @@ impl<'s> Running<'s> {
 
     fn account(mut self) -> CameraAccount {
         self.account.dropped += self.dropped;
+        self.account.channel = self.channel.as_ref().map(PictureChannel::account);
         self.delays_ns.sort_unstable();
         let at = |part: f64| {
             let last = self.delays_ns.len().saturating_sub(1);

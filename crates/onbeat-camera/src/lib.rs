@@ -17,8 +17,9 @@
 //! assert_eq!(planes, [255, 0, 0, 0, 0, 255]);
 //! ```
 //!
-//! Absent on purpose: printing, which is the program's; recording.
+//! Absent on purpose: printing, which is the program's; files of logs: [`compressed`] is a channel that a recorder reads.
 
 pub mod camera;
+pub mod compressed;
 pub mod convert;
 pub mod source;

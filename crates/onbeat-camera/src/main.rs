@@ -4,17 +4,22 @@
 
 mod bench;
 mod list;
+mod recorder;
 mod watch;
 
+use std::cell::RefCell;
 use std::io::{Write, stderr, stdout};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use onbeat_camera::camera::{CameraError, CameraSettings, News, run};
+use onbeat_camera::camera::{CameraAccount, CameraError, CameraSettings, News, run};
+use onbeat_camera::compressed::TOPIC;
 use onbeat_camera::source::{Address, SourceError};
 use onbeat_control::frames::{FrameError, PixelLayout};
+use recorder::Log;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
@@ -24,6 +29,8 @@ const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       H.264, H.265 or MJPEG of an IP camera; opened again when it was lost
   onbeat camera run /dev/video0 --name right --gray
       a USB camera, gray
+  onbeat camera run rtsp://10.0.0.5/stream --name left --log walk.mcap --beside walker/cycle
+      the pictures as they came, beside the cycles of a robot
   onbeat camera watch left --for 10s
       age, order and losses of the pictures, as a reader sees them";
 
@@ -65,6 +72,17 @@ struct RunOptions {
     /// Pictures kept in memory, 4 to 64
     #[arg(long, default_value_t = 4, value_name = "COUNT")]
     slots: u64,
+    /// Publish the pictures on the channel NAME/image too, as they came
+    ///
+    /// JPEG, H.264 and H.265 stay compressed; `onbeat message` records, plays and sends the channel.
+    #[arg(long)]
+    channel: bool,
+    /// MCAP log to create, with the pictures as they came
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Channel to record beside them, such as walker/cycle
+    #[arg(long, value_name = "CHANNEL", requires = "log")]
+    beside: Vec<String>,
     /// End after this number of pictures; 0: never
     #[arg(long, default_value_t = 0, value_name = "COUNT")]
     frames: u64,
@@ -153,31 +171,54 @@ fn run_camera(options: &RunOptions) -> Result<(), Failure> {
         channels: if options.gray { 1 } else { 3 },
         slots: options.slots,
         frames: options.frames,
+        has_channel: options.channel || options.log.is_some(),
     };
-    let stop = interruption()?;
     let name = &options.name;
+    let log =
+        options.log.as_deref().map(|file| Log::new(file, name, &options.beside)).transpose()?;
+    let log = RefCell::new(log);
+    let stop = interruption()?;
     let account = run(
         &settings,
         |news| match news {
-            News::Begun { source, format, instructions } => advise(&format!(
-                "{name}: {} x {} {} from {}; {}; converted with {instructions}",
-                format.width,
-                format.height,
-                if format.channels == 1 { "gray" } else { "colour" },
-                source.address,
-                source.decoder,
-            )),
+            News::Begun { source, format, instructions } => {
+                advise(&format!(
+                    "{name}: {} x {} {} from {}; {}; converted with {instructions}",
+                    format.width,
+                    format.height,
+                    if format.channels == 1 { "gray" } else { "colour" },
+                    source.address,
+                    source.decoder,
+                ));
+                let begun = log.borrow_mut().as_mut().map(Log::begin);
+                if let Some(Err(why)) = begun {
+                    advise(&format!("{name}: the log does not begin: {why}"));
+                }
+            }
             News::Trouble(sentence) => advise(&format!("{name}: {sentence}")),
             News::Recovered { after } => {
                 advise(&format!("{name}: pictures again after {:.1} s", after.as_secs_f64()));
             }
         },
-        || stop.load(Ordering::Relaxed),
-    )?;
+        || {
+            if log.borrow_mut().as_mut().is_some_and(Log::has_failed) {
+                advise(&format!("{name}: the log has ended; the pictures go on"));
+            }
+            stop.load(Ordering::Relaxed)
+        },
+    );
+    let ended = log.into_inner().map_or(Ok(()), Log::end);
+    let account = account?;
 
+    print_account(options, &account);
+    ended
+}
+
+fn print_account(options: &RunOptions, account: &CameraAccount) {
+    let name = &options.name;
     if options.json {
-        say(&serde_json::to_string(&account).unwrap_or_default());
-        return Ok(());
+        say(&serde_json::to_string(account).unwrap_or_default());
+        return;
     }
     let ms = account.delay_ns.map(|ns| ns as f64 / 1e6);
     say(&format!(
@@ -185,5 +226,10 @@ fn run_camera(options: &RunOptions) -> Result<(), Failure> {
          p99 {:.2} ms, max {:.2} ms",
         account.published, account.dropped, account.reconnections, ms[0], ms[1], ms[2]
     ));
-    Ok(())
+    if let Some(channel) = account.channel.filter(|it| it.left_out > 0) {
+        say(&format!(
+            "{name}/{TOPIC}: {} pictures published, {} left out",
+            channel.published, channel.left_out
+        ));
+    }
 }

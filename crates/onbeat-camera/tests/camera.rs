@@ -148,6 +148,45 @@ fn a_killed_camera_leaves_a_whole_newest_picture_and_the_next_one_takes_its_name
 }
 
 #[test]
+fn readers_that_are_killed_at_any_instant_leave_nothing_and_tear_nothing() {
+    let kills: u32 =
+        std::env::var("ONBEAT_CAMERA_KILLS").map_or(KILLS, |it| it.parse().expect("a number"));
+    let child = started("test:200x120@500", "killers");
+    let mut reader = opened("killers");
+    let format = reader.format();
+    let descriptors = || std::fs::read_dir(format!("/proc/{}/fd", child.id())).unwrap().count();
+    let (before, files) = (descriptors(), files_of_cameras("killers"));
+    let mut random = fastrand::Rng::with_seed(9);
+    let mut checks = 0_u32;
+    for _ in 0..kills {
+        let mut watcher = camera(&["watch", &name("killers"), "--for", "1h"]).spawn().unwrap();
+        let until = Instant::now() + Duration::from_micros(random.u64(500..30_000));
+        while Instant::now() < until {
+            if let Some(frame) = reader.take(Want::Newest) {
+                checked(frame.pixels, format);
+                checks += 1;
+            }
+        }
+        watcher.kill().unwrap();
+        watcher.wait().unwrap();
+    }
+    println!("{kills} kills, {checks} pictures checked, 0 torn");
+    assert!(checks >= kills);
+    assert_eq!((descriptors(), files_of_cameras("killers")), (before, files), "nothing is left");
+    interrupt(&child);
+    assert!(waited(child).status.success());
+}
+
+/// Files of a camera in all directories in which there may be some.
+fn files_of_cameras(of: &str) -> usize {
+    let user = format!("/run/user/{}/onbeat", rustix::process::getuid().as_raw());
+    let named = std::env::var("ONBEAT_RUNTIME_DIR").unwrap_or_default();
+    let folders = [named.as_str(), "/run/onbeat", &user];
+    let entries = folders.iter().flat_map(std::fs::read_dir).flatten().flatten();
+    entries.filter(|it| it.file_name().to_string_lossy().starts_with(&name(of))).count()
+}
+
+#[test]
 fn killed_and_stopped_readers_do_not_hold_up_the_camera() {
     let child = started("test:200x120@200", "readers");
     let mut reader = opened("readers");

@@ -63,6 +63,14 @@ const RECEIVE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat message receive goal arm/goal --from ros2://0?reliability=best_effort \\
       --type arm_msgs/msg/Goal --file arm_msgs/msg/Goal.msg";
 
+const PUBLISH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  echo '{\"x\": 0.25}' | onbeat message publish tracker/marker \\
+      --type tracker_msgs/msg/Marker --definition 'float64 x'
+      a channel with one record; scripts keep the pipe open and write a line for
+      each record
+  onbeat message echo arm/state | onbeat message publish copy/state \\
+      --type arm_msgs/msg/State --file arm_msgs/msg/State.msg";
+
 const GENERATE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat message generate python onbeat_msgs/msg/Cycle > cycle.py
       a class that encodes and decodes the cycles of a bus
@@ -91,6 +99,9 @@ pub(crate) enum Message {
     /// Receive a channel of LCM, ZeroMQ or ROS 2
     #[command(before_help = RECEIVE_EXAMPLES)]
     Receive(ReceiveOptions),
+    /// Publish lines of JSON on a channel of this machine, for scripts
+    #[command(before_help = PUBLISH_EXAMPLES)]
+    Publish(PublishOptions),
     /// Move joints by lines of standard input, for scripts
     #[command(before_help = COMMAND_EXAMPLES)]
     Command(CommandOptions),
@@ -303,6 +314,28 @@ pub(crate) struct ReceiveOptions {
     /// Print the account as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PublishOptions {
+    /// Channel to create on this machine, NAME/TOPIC
+    #[arg(value_name = "CHANNEL", value_parser = channel)]
+    pub(crate) channel: Channel,
+    /// Message type, PACKAGE/msg/Name
+    ///
+    /// A line is an object with fields of the type; the others are 0 or empty. A line as `onbeat message
+    /// echo` prints them keeps its time; any other is of the time at which it was read.
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) message_type: String,
+    /// Definition, PACKAGE/msg/Name.msg; for each type that is used
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Vec<PathBuf>,
+    /// Text of the definition, in place of a file
+    #[arg(long, value_name = "TEXT", conflicts_with = "file")]
+    pub(crate) definition: Option<String>,
+    /// Longest record, in bytes
+    #[arg(long, default_value_t = 4096, value_name = "N", value_parser = clap::value_parser!(u32).range(16..=16_777_216))]
+    pub(crate) most_bytes: u32,
 }
 
 #[derive(Debug, Args)]

@@ -85,6 +85,16 @@ pub enum MessageError {
         /// Type of the field.
         wanted: String,
     },
+    /// A value names a field that its type does not have.
+    #[error("{type_name} has no field {field}; it has {fields}")]
+    UnknownField {
+        /// The type.
+        type_name: String,
+        /// As given.
+        field: String,
+        /// Those that it has.
+        fields: String,
+    },
     /// Two versions of a type differ in more than appended fields.
     #[error(
         "{type_name} differs: field {number} is `{theirs}` in the channel and `{ours}` here; fields may only be appended"

@@ -23,6 +23,7 @@
 mod cdr;
 mod definition;
 mod error;
+mod from_json;
 pub mod generate;
 mod hash;
 mod lcm;

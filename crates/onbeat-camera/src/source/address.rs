@@ -12,6 +12,9 @@ use super::error::SourceError;
 /// Largest rate of a test picture, in pictures a second.
 const MOST_RATE: f64 = 1000.0;
 
+/// What follows the rate for pictures with a moving disc.
+const MARKER: &str = "+marker";
+
 /// A generated picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TestPicture {
@@ -21,6 +24,8 @@ pub struct TestPicture {
     pub height: u32,
     /// Distance of two pictures, in ns.
     pub period_ns: u64,
+    /// Whether a bright disc moves over dark gradients, for programs that track one.
+    pub has_marker: bool,
 }
 
 /// Where pictures come from.
@@ -50,9 +55,10 @@ pub enum Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Test(TestPicture { width, height, period_ns }) => {
+            Self::Test(TestPicture { width, height, period_ns, has_marker }) => {
                 let rate = (1e12 / *period_ns as f64).round() / 1e3;
-                write!(f, "test:{width}x{height}@{rate}")
+                let marker = if *has_marker { MARKER } else { "" };
+                write!(f, "test:{width}x{height}@{rate}{marker}")
             }
             Self::Rtsp(url) | Self::Http(url) => f.write_str(&without_password(url)),
             Self::Device(path) | Self::File(path) => write!(f, "{}", path.display()),
@@ -143,6 +149,10 @@ fn test_picture(text: &str) -> Result<TestPicture, String> {
         }
         Ok(side)
     };
+    let (rate, has_marker) = match rate.strip_suffix(MARKER) {
+        Some(rate) => (rate, true),
+        None => (rate, false),
+    };
     let rate = rate.parse::<f64>().map_err(|_| format!("\"{rate}\" is not a rate"))?;
     if !(rate > 0.0 && rate <= MOST_RATE) {
         return Err(format!("a rate is above 0 and at most {MOST_RATE} a second, not {rate}"));
@@ -151,6 +161,7 @@ fn test_picture(text: &str) -> Result<TestPicture, String> {
         width: side(width)?,
         height: side(height)?,
         period_ns: (1e9 / rate).round() as u64,
+        has_marker,
     })
 }
 
@@ -160,8 +171,12 @@ mod tests {
 
     #[test]
     fn an_address_is_read_as_what_it_names() {
-        let test = TestPicture { width: 1920, height: 1080, period_ns: 33_333_333 };
+        let test =
+            TestPicture { width: 1920, height: 1080, period_ns: 33_333_333, has_marker: false };
         assert_eq!("test:1920x1080@30".parse::<Address>().unwrap(), Address::Test(test));
+        let marked: Address = "test:1920x1080@30+marker".parse().unwrap();
+        assert_eq!(marked, Address::Test(TestPicture { has_marker: true, ..test }));
+        assert_eq!(marked.to_string(), "test:1920x1080@30+marker");
         let device = Address::Device("/dev/video2".into());
         assert_eq!("/dev/video2".parse::<Address>().unwrap(), device);
         assert_eq!("a b.mp4".parse::<Address>().unwrap(), Address::File("a b.mp4".into()));

@@ -17,6 +17,7 @@ use super::jpeg::Jpegs;
 use super::mailbox::Mailbox;
 use super::multipart::next_part;
 use super::{Captured, Description, Source, now_ns};
+use crate::compressed::{Coding, PictureChannel};
 
 /// Longest time for a connection, and for a byte to come.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -27,13 +28,17 @@ const MOST_HEADERS: usize = 64;
 const MOST_DAMAGED: u64 = 30;
 
 /// Opens a stream. One that is not MJPEG is left to ffmpeg.
-pub(super) fn open(url: &Url, is_gray: bool) -> Result<Box<dyn Source>, SourceError> {
+pub(super) fn open(
+    url: &Url,
+    is_gray: bool,
+    log: Option<PictureChannel>,
+) -> Result<Box<dyn Source>, SourceError> {
     let place = without_password(url);
     let answer = request(url, &place)?;
     let kind = answer.header("content-type").unwrap_or_default().to_ascii_lowercase();
     // Servers that do not know what they send name no type, or the one of any bytes.
     if kind.starts_with("multipart/") || ["", "application/octet-stream"].contains(&kind.as_str()) {
-        return Ok(Box::new(MjpegSource::begin(answer, place, is_gray)));
+        return Ok(Box::new(MjpegSource::begin(answer, place, is_gray, log)));
     }
     if kind.starts_with("video/") || kind.starts_with("application/") {
         drop(answer);
@@ -213,18 +218,19 @@ struct MjpegSource {
 }
 
 impl MjpegSource {
-    fn begin(answer: Answer, place: String, is_gray: bool) -> Self {
+    fn begin(answer: Answer, place: String, is_gray: bool, log: Option<PictureChannel>) -> Self {
         let is_chunked =
             answer.header("transfer-encoding").is_some_and(|it| it.eq_ignore_ascii_case("chunked"));
         let connection = answer.rest.get_ref().try_clone().ok();
         let (mailbox, spare): (_, Arc<Mutex<Vec<Vec<u8>>>>) = (Mailbox::new(), Arc::default());
         let (to, buffers, of) = (mailbox.clone(), Arc::clone(&spare), place.clone());
+        let received = Received { to, buffers, log };
         thread::spawn(move || {
             if is_chunked {
                 let chunks = Chunks { from: answer.rest, left: 0, is_first: true };
-                receive(BufReader::with_capacity(256 << 10, chunks), &to, &buffers, of);
+                receive(BufReader::with_capacity(256 << 10, chunks), &received, of);
             } else {
-                receive(answer.rest, &to, &buffers, of);
+                receive(answer.rest, &received, of);
             }
         });
         Self {
@@ -239,12 +245,15 @@ impl MjpegSource {
     }
 }
 
-fn receive(
-    mut from: impl io::BufRead,
-    to: &Mailbox<Compressed, SourceError>,
-    spare: &Mutex<Vec<Vec<u8>>>,
-    place: String,
-) {
+/// Where received pictures go.
+struct Received {
+    to: Mailbox<Compressed, SourceError>,
+    buffers: Arc<Mutex<Vec<Vec<u8>>>>,
+    log: Option<PictureChannel>,
+}
+
+fn receive(mut from: impl io::BufRead, received: &Received, place: String) {
+    let Received { to, buffers: spare, log } = received;
     let mut frames = 0_u64;
     while !to.is_left() {
         let mut part =
@@ -263,6 +272,9 @@ fn receive(
                 to.saw(|| {
                     format!("{frames} parts were received, the last one of {} bytes", part.len())
                 });
+                if let Some(log) = log {
+                    log.put(&Coding::Jpeg, began, &part);
+                }
                 if let Some((before, _)) = to.put((part, times)) {
                     spare.lock().unwrap_or_else(PoisonError::into_inner).push(before);
                 }

@@ -30,6 +30,7 @@ pub use address::{Address, TestPicture};
 pub use error::SourceError;
 pub use ffmpeg::ffmpeg_version;
 
+use crate::compressed::PictureChannel;
 use crate::convert::Picture;
 
 /// Largest compressed picture that is read, in bytes.
@@ -70,15 +71,19 @@ pub trait Source {
     }
 }
 
-/// Opens a source.
+/// Opens a source. What it receives in compressed form is published on `log` too, as it came.
 ///
 /// # Errors
 /// [`SourceError`].
-pub fn open(address: &Address, is_gray: bool) -> Result<Box<dyn Source>, SourceError> {
+pub fn open(
+    address: &Address,
+    is_gray: bool,
+    log: Option<&PictureChannel>,
+) -> Result<Box<dyn Source>, SourceError> {
     Ok(match address {
         Address::Test(test) => Box::new(test_picture::TestSource::new(*test)),
-        Address::Rtsp(url) => rtsp::open(url, is_gray)?,
-        Address::Http(url) => mjpeg::open(url, is_gray)?,
+        Address::Rtsp(url) => rtsp::open(url, is_gray, log.cloned())?,
+        Address::Http(url) => mjpeg::open(url, is_gray, log.cloned())?,
         Address::Device(path) => Box::new(ffmpeg::of_device(path)?),
         Address::File(path) => Box::new(ffmpeg::of_file(path)?),
     })

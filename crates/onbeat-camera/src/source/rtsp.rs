@@ -23,6 +23,7 @@ use super::ffmpeg::{Decoder, Input, TimesInside, give};
 use super::jpeg::Jpegs;
 use super::mailbox::Mailbox;
 use super::{Captured, Description, MOST_COMPRESSED, Source, matroska, now_ns, ns_of};
+use crate::compressed::{Coding, PictureChannel, parameter_sets};
 
 /// Longest time until a session plays, and for a packet to come.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -44,7 +45,11 @@ struct Unit {
 }
 
 /// Opens a session.
-pub(super) fn open(url: &Url, is_gray: bool) -> Result<Box<dyn Source>, SourceError> {
+pub(super) fn open(
+    url: &Url,
+    is_gray: bool,
+    log: Option<PictureChannel>,
+) -> Result<Box<dyn Source>, SourceError> {
     let place = without_password(url);
     let units: Units = Units::default();
     let begun: Mailbox<Found, SourceError> = Mailbox::new();
@@ -52,7 +57,7 @@ pub(super) fn open(url: &Url, is_gray: bool) -> Result<Box<dyn Source>, SourceEr
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let ended = match runtime {
-            Ok(runtime) => runtime.block_on(receive(url, &of, &to, &first)),
+            Ok(runtime) => runtime.block_on(receive(url, &of, &to, (&first, log))),
             Err(source) => Err(SourceError::Unreachable { place: of.clone(), source }),
         };
         let over =
@@ -158,7 +163,7 @@ async fn receive(
     url: Url,
     place: &str,
     units: &Units,
-    begun: &Mailbox<Found, SourceError>,
+    (begun, log): (&Mailbox<Found, SourceError>, Option<PictureChannel>),
 ) -> Result<(), SourceError> {
     let place_of = || place.to_owned();
     let failed = |why: retina::Error| match why.status_code() {
@@ -222,9 +227,25 @@ async fn receive(
             }
             _ => {}
         }
-        units.put(unit_of(frame, &mut fit, place)?);
+        let unit = unit_of(frame, &mut fit, place)?;
+        if let (Some(log), Some((_, private))) = (&log, &found) {
+            let coding = coding_of(&encoding, private, unit.is_key);
+            log.put(&coding, unit.times.capture_ns, &unit.bytes);
+        }
+        units.put(unit);
     }
     Ok(())
+}
+
+/// How a picture of this encoding is coded; `private` is its decoder configuration record.
+fn coding_of(encoding: &str, private: &[u8], is_key: bool) -> Coding {
+    let format = match encoding {
+        "jpeg" => return Coding::Jpeg,
+        "h264" => "h264",
+        _ => "h265",
+    };
+    let parameters = if is_key { parameter_sets(format, private) } else { Vec::new() };
+    Coding::Video { format, parameters, is_key }
 }
 
 /// Returns the place of the first stream that can be read.

@@ -1,7 +1,8 @@
 //! Generated pictures: gradients that move, with number and time painted on them.
 //!
 //! Every pixel follows from the picture's number: a reader can check that it sees one picture and not two
-//! halves ([`level_at`]).
+//! halves ([`level_at`]). With a marker, the gradients are dark and a white disc moves over them
+//! ([`marker_at`]).
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -14,6 +15,8 @@ use super::painted::{Painted, paint};
 use super::{Captured, Description, Source, now_ns};
 use crate::convert::Picture;
 
+/// How much darker the gradients are behind a marker.
+const MARKER_CONTRAST: u8 = 4;
 /// Rows with the same pixels.
 const BAND: usize = 16;
 
@@ -24,6 +27,14 @@ pub fn level_at(x: usize, y: usize, number: u64) -> [u8; 3] {
     // Up and down again: an edge at the wrap would be hard to compress.
     let wave = |phase: u64| if phase < 128 { 2 * phase } else { 511 - 2 * phase } as u8;
     [wave(moved(x)), wave(moved(2 * (y / BAND * BAND))), wave(moved(x / 2 + 64))]
+}
+
+/// Returns the centre of the marker in parts of width and height, at a time in s since picture 0. It crosses
+/// the picture once in 8 s, and stays below what is painted in the corner.
+#[must_use]
+pub fn marker_at(seconds: f64) -> [f64; 2] {
+    let turn = std::f64::consts::TAU * seconds;
+    [0.5 + 0.35 * (turn / 8.0).sin(), 0.6 + 0.2 * (turn / 5.0).sin()]
 }
 
 /// A source of generated pictures at a rate.
@@ -53,11 +64,35 @@ impl TestSource {
             }
             others.chunks_exact_mut(3 * width).for_each(|row| row.copy_from_slice(first));
         }
+        if self.test.has_marker {
+            self.draw_marker();
+        }
         let painted =
             Painted { number: self.number as u32, at_us: (at_ns / 1000) & ((1 << 48) - 1) };
         paint(width, height, painted, |x, y, length, level| {
             self.pixels[3 * (y * width + x)..][..3 * length].fill(level);
         });
+    }
+}
+
+impl TestSource {
+    fn draw_marker(&mut self) {
+        let (width, height) = (self.test.width as usize, self.test.height as usize);
+        self.pixels.iter_mut().for_each(|level| *level /= MARKER_CONTRAST);
+        let seconds = self.number as f64 * self.test.period_ns as f64 / 1e9;
+        let [x, y] = marker_at(seconds);
+        let (x, y) = (x * width as f64, y * height as f64);
+        let radius = (width.min(height) as f64 / 16.0).max(1.0);
+        for row in 0..height {
+            let off = row as f64 + 0.5 - y;
+            let half = (radius * radius - off * off).max(0.0).sqrt();
+            // Pixels whose centres are within the circle.
+            let first = (x - half - 0.5).ceil().max(0.0) as usize;
+            let end = ((x + half - 0.5).floor() + 1.0).clamp(0.0, width as f64) as usize;
+            if half > 0.0 && first < end {
+                self.pixels[3 * (row * width + first)..3 * (row * width + end)].fill(255);
+            }
+        }
     }
 }
 
@@ -96,6 +131,36 @@ impl Source for TestSource {
         Description {
             address: Address::Test(self.test).to_string(),
             decoder: "generated, nothing to decode".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_brightest_pixels_of_a_picture_with_a_marker_are_centred_where_it_is() {
+        for (width, height) in [(320, 240), (641, 401)] {
+            let test = TestPicture { width, height, period_ns: 40_000_000, has_marker: true };
+            let mut source = TestSource::new(test);
+            for number in [0, 31, 77, 200] {
+                source.number = number;
+                source.draw(0);
+                let (width, height) = (width as usize, height as usize);
+                let below = 3 * super::super::painted::cell_side(width, height).unwrap();
+                let [mut x, mut y, mut pixels] = [0.0; 3];
+                for (at, pixel) in source.pixels.chunks_exact(3).enumerate() {
+                    if at / width >= below && pixel[0] > 128 {
+                        x += (at % width) as f64 + 0.5;
+                        y += (at / width) as f64 + 0.5;
+                        pixels += 1.0;
+                    }
+                }
+                let [right_x, right_y] = marker_at(number as f64 * 0.04);
+                assert!((x / pixels - right_x * width as f64).abs() < 0.5, "{number}");
+                assert!((y / pixels - right_y * height as f64).abs() < 0.5, "{number}");
+            }
         }
     }
 }

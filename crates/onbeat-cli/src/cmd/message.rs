@@ -37,6 +37,7 @@ pub(crate) fn run(command: &Message) -> Result<ExitVerdict, Failure> {
         Message::Convert(options) => super::log::convert(options),
         Message::Send(options) => super::transport::send(options),
         Message::Receive(options) => super::transport::receive(options),
+        Message::Publish(options) => super::message_publish::publish(options),
         Message::Command(options) => super::message_command::command(options),
         Message::Type(options) => print_type(options),
         Message::Generate(options) => generate_codec(options),

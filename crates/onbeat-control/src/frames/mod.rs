@@ -35,7 +35,7 @@ mod writer;
 pub use error::FrameError;
 pub use file::{FoundCamera, cameras, remove_leftovers};
 pub use format::{FrameFormat, MOST_SIDE, MOST_SLOTS, PixelLayout};
-pub use reader::{Frame, FrameReader, Want};
+pub use reader::{Frame, FrameReader, SeenFrame, Want};
 pub use stamp::{FrameTimes, TimeSource};
 pub use writer::FrameWriter;
 

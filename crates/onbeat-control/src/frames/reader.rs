@@ -41,6 +41,17 @@ pub struct Frame<'r> {
     pub pixels: &'r [u8],
 }
 
+/// A picture that was seen and not copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeenFrame {
+    /// Its number, from 1.
+    pub number: u64,
+    /// As [`Frame::passed_over`].
+    pub passed_over: u64,
+    /// Its times.
+    pub times: FrameTimes,
+}
+
 /// The reading end. The writer does not know of it.
 #[derive(Debug)]
 pub struct FrameReader {
@@ -101,6 +112,28 @@ impl FrameReader {
 
     /// Copies a frame; `None` if there is no new one. Makes no system call.
     pub fn take(&mut self, want: Want) -> Option<Frame<'_>> {
+        let seen = self.take_by(want, Self::copy)?;
+        let SeenFrame { number, passed_over, times } = seen;
+        Some(Frame { number, passed_over, times, pixels: &self.pixels })
+    }
+
+    /// Takes a frame without copying its pixels, for those who want its times; `None` if there is no new one. Makes no
+    /// system call.
+    pub fn see(&mut self, want: Want) -> Option<SeenFrame> {
+        self.take_by(want, |reader, number| Self::whole(&reader.memory, number, |_| ()))
+    }
+
+    /// Passes over all frames so far, without counting them; returns the times of the newest one.
+    pub fn skip_to_newest(&mut self) -> Option<FrameTimes> {
+        self.last = self.newest().max(self.last);
+        Self::whole(&self.memory, self.last, |_| ())
+    }
+
+    fn take_by(
+        &mut self,
+        want: Want,
+        copy: impl Fn(&mut Self, u64) -> Option<FrameTimes>,
+    ) -> Option<SeenFrame> {
         for _ in 0..MOST_TRIES {
             let newest = self.newest();
             if newest <= self.last {
@@ -113,27 +146,35 @@ impl FrameReader {
                 Want::Newest => newest,
                 Want::Each => (self.last + 1).max(oldest),
             };
-            if let Some(times) = self.copy(number) {
+            if let Some(times) = copy(self, number) {
                 let passed_over = number - self.last - 1;
                 self.last = number;
                 self.received += 1;
                 self.passed_over += passed_over;
-                return Some(Frame { number, passed_over, times, pixels: &self.pixels });
+                return Some(SeenFrame { number, passed_over, times });
             }
         }
         None
     }
 
-    /// Copies frame `number`; `None` if its slot held another one before, after or meanwhile.
     fn copy(&mut self, number: u64) -> Option<FrameTimes> {
         let Self { memory, pixels, .. } = self;
+        Self::whole(memory, number, |memory| memory.copy_pixels(number, pixels))
+    }
+
+    /// Returns the times of frame `number` after `look`; `None` if its slot held another frame before, after or meanwhile.
+    fn whole(
+        memory: &FrameMemory,
+        number: u64,
+        look: impl FnOnce(&FrameMemory),
+    ) -> Option<FrameTimes> {
         let stamp = memory.stamp(number);
         let sequence = stamp.get(of_stamp::SEQUENCE)?;
-        if sequence.load(Ordering::Acquire) != 2 * number {
+        if number == 0 || sequence.load(Ordering::Acquire) != 2 * number {
             return None;
         }
         let times = FrameTimes::load(stamp);
-        memory.copy_pixels(number, pixels);
+        look(memory);
         fence(Ordering::Acquire);
         let is_same = sequence.load(Ordering::Relaxed) == 2 * number;
         (is_same && !memory.is_damaged()).then_some(times)

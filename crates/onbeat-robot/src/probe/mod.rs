@@ -1,15 +1,16 @@
 //! Probes with a bus: lateness of a loop that exchanges process data, reaction from sensor to
-//! drive, and effect of readers of its image.
+//! drive, effect of readers of its image; and the pictures of a camera beside it.
 //!
 //! They are [`onbeat::probe`] descriptions and run like those; the command line lists both.
 //!
 //! ```
 //! use onbeat_robot::probe::ALL;
 //!
-//! assert_eq!(ALL.map(|probe| probe.name), ["chain", "bus", "sharing"]);
+//! assert_eq!(ALL.map(|probe| probe.name), ["chain", "bus", "sharing", "camera"]);
 //! ```
 
 pub mod bus;
+pub mod camera;
 pub mod chain;
 pub mod devices;
 mod error;
@@ -23,4 +24,5 @@ pub use error::BusProbeError;
 use onbeat::probe::Description;
 
 /// The probes of this crate, in the order of the listing.
-pub const ALL: [&Description; 3] = [&chain::CHAIN, &bus::BUS, &sharing::SHARING_PROBE];
+pub const ALL: [&Description; 4] =
+    [&chain::CHAIN, &bus::BUS, &sharing::SHARING_PROBE, &camera::CAMERA];

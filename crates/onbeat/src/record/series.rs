@@ -73,6 +73,12 @@ pub enum Series {
     NetworkLatency,
     /// From the end of the second board's delay to the end of its write.
     OutputLatency,
+    /// From the capture of a picture to a reader's having it; of every picture that was due.
+    CaptureToUser,
+    /// Of [`Self::CaptureToUser`]: from capture to publication, by the camera's program.
+    CaptureToPublished,
+    /// Of [`Self::CaptureToUser`]: from publication to the reader.
+    PublishedToUser,
 }
 
 impl Series {
@@ -88,7 +94,7 @@ impl Series {
     ];
 
     /// All of them: those of a cycle, then those of imported runs and of single probes.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 31] = [
         Self::ReleaseLatency,
         Self::WakeupLatency,
         Self::ObservedPeriod,
@@ -117,6 +123,9 @@ impl Series {
         Self::ReceivePath,
         Self::NetworkLatency,
         Self::OutputLatency,
+        Self::CaptureToUser,
+        Self::CaptureToPublished,
+        Self::PublishedToUser,
     ];
 
     /// The `Tag=` of its lines in a run file, and its name everywhere else. Lines of
@@ -152,6 +161,9 @@ impl Series {
             Self::ReceivePath => "receive_path",
             Self::NetworkLatency => "network_latency",
             Self::OutputLatency => "output_latency",
+            Self::CaptureToUser => "capture_to_user",
+            Self::CaptureToPublished => "capture_to_published",
+            Self::PublishedToUser => "published_to_user",
         }
     }
 
@@ -193,6 +205,9 @@ impl Series {
             Self::ReceivePath => "receiver's stack",
             Self::NetworkLatency => "board to board",
             Self::OutputLatency => "output latency",
+            Self::CaptureToUser => "capture to user",
+            Self::CaptureToPublished => "capture to publication",
+            Self::PublishedToUser => "publication to user",
         }
     }
 

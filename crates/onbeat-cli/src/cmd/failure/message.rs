@@ -21,6 +21,12 @@ pub(crate) enum MessageFailure {
         "--remote is the name of one channel, and {channels} are given; play each by a command of its own"
     )]
     ManyRemotes { channels: usize },
+    #[error("the line is not JSON: {0}")]
+    Json(serde_json::Error),
+    #[error("the line is longer than {} MiB", most >> 20)]
+    LongLine { most: u64 },
+    #[error("the record has {bytes} bytes, and the channel at most {most} (--most-bytes)")]
+    LongRecord { bytes: usize, most: usize },
     #[error("{0}")]
     Definition(#[from] MessageError),
 }

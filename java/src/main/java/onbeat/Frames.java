@@ -59,7 +59,11 @@ public final class Frames {
     private long last;
     private long received;
     private long passedOver;
+    private long generation;
+    private Path path = Paths.get("");
     private volatile int fenced;
+    /** Copies the next picture while the caller is at work with the one before; made by the first call. */
+    private CopyAhead ahead;
 
     private Frames(String name) {
         this.name = name;
@@ -113,6 +117,10 @@ public final class Frames {
         memory = file.map(FileChannel.MapMode.READ_ONLY, 0, header.getLong(16));
         memory.order(ByteOrder.nativeOrder());
         source = memory.duplicate();
+        this.path = path;
+        if (ahead != null) ahead.leave();
+        ahead = null;
+        generation = header.getLong(24);
         writer = header.getLong(32);
         slots = (int) header.getLong(48);
         slotBytes = (int) header.getLong(56);
@@ -173,7 +181,7 @@ public final class Frames {
             if (newest <= last) return false;
             long oldest = Math.max(newest + 1 - (slots - 2), load(FIRST) + 1);
             long number = each ? Math.max(last + 1, oldest) : newest;
-            if (copy(number)) {
+            if (!each && takeAhead(number) || copy(number)) {
                 passedOver += number - last - 1;
                 last = number;
                 received++;
@@ -181,6 +189,62 @@ public final class Frames {
             }
         }
         return false;
+    }
+
+    /** Takes the picture that was copied ahead, if it is this one. */
+    private boolean takeAhead(long number) {
+        if (ahead == null || !ahead.isAlive()) {
+            ahead = new CopyAhead(memory, slots, slotBytes, frameBytes, last);
+            ahead.start();
+            return false;
+        }
+        CopyAhead.Copied copied = ahead.take(number, pixels);
+        if (copied == null) return false;
+        pixels = copied.pixels;
+        System.arraycopy(copied.stamp, 0, stamp, 0, stamp.length);
+        return true;
+    }
+
+    /**
+     * Takes a frame without copying it, for a caller that copies it by other means; returns its number, 0 if there is no new one.
+     * Whoever finds it overwritten calls {@link #overtaken} and claims another one.
+     */
+    public long claim(boolean each) {
+        for (int i = 0; i < MOST_TRIES; i++) {
+            long newest = load(NEWEST);
+            if (newest <= last) return 0;
+            long number = each ? Math.max(last + 1, Math.max(newest + 1 - (slots - 2), load(FIRST) + 1)) : newest;
+            int at = STAMPS_AT + (int) (number % slots) * STAMP_BYTES;
+            if (load(at) != 2 * number) continue;
+            for (int word = 0; word < stamp.length; word++) stamp[word] = memory.getLong(at + 8 * word);
+            if (load(at) != 2 * number) continue;
+            passedOver += number - last - 1;
+            last = number;
+            received++;
+            return number;
+        }
+        return 0;
+    }
+
+    /** The frame claimed last was overwritten before it was copied: it counts as passed over. */
+    public void overtaken() {
+        received--;
+        passedOver++;
+    }
+
+    /** Returns the name of the camera. */
+    public String name() {
+        return name;
+    }
+
+    /** Returns the path of the ring's file, for those who read it by other means. */
+    public String file() {
+        return path.toString();
+    }
+
+    /** Returns the number of successive rings of this camera. */
+    public long generation() {
+        return generation;
     }
 
     private boolean copy(long number) {

@@ -12,6 +12,8 @@ public final class OnbeatException extends RuntimeException {
     public static final String NOT_A_RING = "onbeat:ring:not_a_ring";
     /** A directory or file is not trusted: another user owns it or can write it, or it is not a regular file. */
     public static final String REFUSED = "onbeat:ring:refused";
+    /** The channel cannot be created, or its program has ended. */
+    public static final String CHANNEL = "onbeat:ring:write";
     /** The type has no such field, or its bytes cannot be read. */
     public static final String TYPE = "onbeat:type";
 

@@ -1,0 +1,113 @@
+//! The camera probe beside a ring whose writer is in this process: every picture that was due is counted once.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use onbeat::probe::{
+    self, BlockPlan, Destination, Given, Interruptions, Origin, Run, Setting, SettingValue,
+};
+use onbeat::record::RunFile;
+use onbeat_control::frames::{FrameFormat, FrameTimes, FrameWriter, PixelLayout};
+use onbeat_robot::probe::camera::CAMERA;
+use onbeat_rt::Clock;
+use onbeat_rt::sys::Monotonic;
+
+const PERIOD_NS: u64 = 5_000_000;
+const RELEASES: u64 = 200;
+/// Pictures that are dropped before every tenth one.
+const DROPPED: u64 = 3;
+const FORMAT: FrameFormat =
+    FrameFormat { width: 16, height: 8, channels: 1, layout: PixelLayout::ColumnPlanes };
+
+fn name(of: &str) -> String {
+    format!("{of}-{}", std::process::id())
+}
+
+fn given(name: &str) -> Given {
+    Given(vec![("name", SettingValue::Name(name.to_owned()))])
+}
+
+fn measure(name: &str, path: &Path) {
+    let mut setting = Setting::new(PERIOD_NS);
+    let mut parts = (CAMERA.open)(&mut setting, &given(name)).expect("opened");
+    let origin = Origin::now();
+    let header = probe::header(&["test".to_owned()], CAMERA.name, CAMERA.series, origin.unix_s);
+    let mut run = Run::open(Destination { path, header, origin: origin.at }, setting).expect("run");
+    let block = BlockPlan { index: 0, load: "idle", releases: RELEASES };
+    run.single_block(&block, &mut parts, &Interruptions::default(), &mut |_| {}).expect("ran");
+    run.close().expect("closed");
+}
+
+/// Publishes a picture every 10 ms until `stop`; every tenth one states that some were dropped before it.
+fn publish(writer: &mut FrameWriter, stop: &AtomicBool, published: &AtomicU64) {
+    while !stop.load(Ordering::Relaxed) {
+        let number = published.fetch_add(1, Ordering::Relaxed) + 1;
+        writer.pixels().fill(number as u8);
+        let dropped_before = if number.is_multiple_of(10) { DROPPED } else { 0 };
+        let capture_ns = Monotonic.now().as_ns();
+        writer.publish(&FrameTimes { capture_ns, dropped_before, ..FrameTimes::default() });
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn every_picture_that_was_due_is_in_the_series_and_the_parts_are_of_those_that_came() {
+    let name = name("due");
+    let mut writer = FrameWriter::create(&name, FORMAT, 64, r#"{"source":"test"}"#).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("camera.onbeat.hlog");
+    let (stop, published) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|threads| {
+        threads.spawn(|| publish(&mut writer, &stop, &published));
+        measure(&name, &path);
+        stop.store(true, Ordering::Relaxed);
+    });
+
+    let file = RunFile::read(&path).unwrap();
+    let counts = CAMERA.series.iter().map(|series| file.distribution(*series).count());
+    let [due, of_camera, read] = counts.collect::<Vec<_>>()[..] else { panic!("three series") };
+    assert_eq!(of_camera, read);
+    assert!(read > 10 && read <= published.into_inner(), "{read} pictures");
+    let words = std::fs::read_to_string(&path).unwrap();
+    let account = format!("{due} pictures were due: {read} read, ");
+    assert!(words.contains(&account), "{account}");
+    // Of ten pictures that follow each other, one states three dropped ones.
+    let dropped = due - read;
+    assert!(
+        dropped >= DROPPED * (read / 10) && dropped <= DROPPED * (read / 10 + 1),
+        "{due} {read}"
+    );
+    assert!(words.contains(&format!("{dropped} dropped before publication, 0 overwritten")));
+    assert!(words.contains("16 x 8 gray from test"));
+    assert_eq!(file.account().slots, RELEASES);
+}
+
+#[test]
+fn a_camera_that_ends_ends_the_run_with_its_reason() {
+    let name = name("ends");
+    let mut writer = FrameWriter::create(&name, FORMAT, 4, "{}").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("camera.onbeat.hlog");
+    thread::scope(|threads| {
+        threads.spawn(move || {
+            for _ in 0..20 {
+                let capture_ns = Monotonic.now().as_ns();
+                writer.publish(&FrameTimes { capture_ns, ..FrameTimes::default() });
+                thread::sleep(Duration::from_millis(10));
+            }
+            drop(writer);
+        });
+        measure(&name, &path);
+    });
+    let words = std::fs::read_to_string(&path).unwrap();
+    assert!(words.contains("the run ended early: camera"), "{words}");
+}
+
+#[test]
+fn a_camera_that_does_not_run_is_refused_by_name() {
+    let why = (CAMERA.open)(&mut Setting::new(PERIOD_NS), &given("nobody")).err().unwrap();
+    assert!(why.to_string().contains("camera nobody does not run"), "{why}");
+}

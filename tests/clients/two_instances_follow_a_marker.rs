@@ -1,0 +1,91 @@
+//! Two instances of Octave: one tracks a marker in the pictures of a camera, the other one turns a robot's head after it
+//! (`examples/follow_marker.sh`).
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+#[path = "equipment.rs"]
+mod equipment;
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use equipment::{camera_program, done, octave, root, trial};
+use libtest_mimic::Arguments;
+use onbeat_control::frames::cameras;
+use onbeat_ethercat::description::Description;
+
+fn main() -> ExitCode {
+    let test = trial("the_head_follows_the_marker", equipped, |camera| follows(&camera));
+    libtest_mimic::run(&Arguments::from_args(), vec![test]).exit_code()
+}
+
+/// Octave, and the program of cameras beside this one.
+fn equipped() -> Result<PathBuf, String> {
+    octave()?;
+    Ok(camera_program())
+}
+
+/// The number before `words` in a text.
+fn number_before(text: &str, words: &str) -> f64 {
+    let before = text.split(words).next().unwrap();
+    let number = before.rsplit([' ', '\n']).next().unwrap();
+    number.parse().unwrap_or_else(|why| panic!("{words}: {why}: {text}"))
+}
+
+fn follows(program: &std::path::Path) {
+    assert!(program.is_file());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("humanoid.toml");
+    // No late cycle of a loaded machine stops it; the loss of its commander does.
+    let text = Description::HUMANOID
+        .replacen("[segment]\n", "[segment]\nwatchdog_ms = 6000\n", 1)
+        .replacen("[robot]\n", "[robot]\nfollowing_ms = 60000\n", 1);
+    let ladder =
+        "[robot.ladder]\ndegrade_at = 1000000\nstop_at = 1000000\n[robot.goal]\nlost_ms = 4000\n";
+    std::fs::write(&file, format!("{text}\n{ladder}")).unwrap();
+
+    let name = format!("follow-{}", std::process::id());
+    let log = folder.path().join("follow.mcap");
+    let mut script = Command::new(root().join("examples/follow_marker.sh"));
+    script.arg("8").arg(&log).env("NAME", &name).env("ROBOT", &file);
+    script.env("ROBOT_OPTIONS", "--period 8ms --priority 0");
+    script.env("CLASSES", root().join("target/clients-java"));
+    script.env("ONBEAT", env!("CARGO_BIN_EXE_onbeat"));
+    let said = String::from_utf8(done(&mut script).stdout).unwrap();
+
+    // The marker is in every picture, and each record of it was a command, but for those that a newer one overtook.
+    assert!(number_before(&said, " pictures with a marker") > 40.0, "{said}");
+    assert!(number_before(&said, " without") == 0.0, "{said}");
+    assert!(number_before(&said, " commands") > 20.0, "{said}");
+
+    let summary = joined(&log, &name);
+    assert!(summary[0] > 20.0 && summary[1] > 100.0, "{summary:?}: {said}");
+    // The head has turned as far as the marker moved, and what it does is what the marker did.
+    assert!(summary[2] > 0.2, "the marker moved by {} of the width", summary[2]);
+    assert!(summary[3] > 0.95, "correlation of marker and neck {}: {said}", summary[3]);
+    let (running, _) = cameras().unwrap();
+    assert!(
+        running.iter().all(|camera| camera.name != name),
+        "the camera has ended with the script"
+    );
+}
+
+/// Numbers of markers and cycles in a log, how far the marker moved, and how well the best joint agrees with it.
+fn joined(log: &std::path::Path, name: &str) -> Vec<f64> {
+    let mut command = octave().unwrap();
+    let program = format!(
+        "javaaddpath ('{}'); addpath ('{}'); log = onbeat.load ('{}'); names = fieldnames (log); \
+         of = @(topic) log.(names{{~cellfun (@isempty, regexp (names, [topic '$']))}}); \
+         m = of ('_marker'); c = of ('_cycle'); best = 0; \
+         for k = 1:columns (c.actual_rad), for shift = 0:0.05:0.6, \
+           x = interp1 (m.at, -m.x, c.at - shift); good = ~isnan (x) & c.at > m.at(1) + 2; a = c.actual_rad(good, k); \
+           if max (a) - min (a) > 0.1, best = max (best, corr (a, x(good))); end; end; end; \
+         printf ('%.6f ', numel (m.at), numel (c.at), max (m.x) - min (m.x), best);",
+        root().join("target/clients-java").display(),
+        root().join("octave").display(),
+        log.display(),
+    );
+    let said = String::from_utf8(done(command.args(["--eval", &program])).stdout).unwrap();
+    let numbers: Vec<f64> = said.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    assert_eq!(numbers.len(), 4, "{name}: {said}");
+    numbers
+}
