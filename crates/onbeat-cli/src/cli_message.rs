@@ -17,7 +17,13 @@ const ECHO_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 const COMMAND_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat robot run humanoid --trajectory commander --name walker
       and then, from a script, a line for each command; `leave` as the last one
-  (for i in 1 2 3 4 5; do echo left knee=0.$i; sleep 0.1; done; echo leave) | onbeat message command walker";
+  (for i in 1 2 3 4 5; do echo left knee=0.$i; sleep 0.1; done; echo leave) | onbeat message command walker
+  onbeat message key robot.key && onbeat message command walker --from tcp://0.0.0.0:7791 --key robot.key
+      other computers with a copy of the key command it: `onbeat.connect` in Python, Java, Octave and MATLAB";
+
+const KEY_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat message key robot.key
+      one key for each robot; copy it to the engineer's computer by a way that nobody else reads";
 
 const RECORD_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat message record walker/cycle --out walk.mcap
@@ -91,9 +97,12 @@ pub(crate) enum Message {
     /// Receive a channel of LCM, ZeroMQ or ROS 2
     #[command(before_help = RECEIVE_EXAMPLES)]
     Receive(ReceiveOptions),
-    /// Move joints by lines of standard input, for scripts
+    /// Move joints by lines of standard input, or from other computers
     #[command(before_help = COMMAND_EXAMPLES)]
     Command(CommandOptions),
+    /// Create a key for commands from other computers
+    #[command(before_help = KEY_EXAMPLES)]
+    Key(KeyOptions),
     /// Print the definition of a channel's type
     Type(TypeOptions),
     /// Print a codec for a message type
@@ -313,9 +322,43 @@ pub(crate) struct CommandOptions {
     /// Time for which a command is valid
     ///
     /// Then the robot holds, and later stops safely, unless another line has come. At least the
-    /// robot's own maximum age of a goal.
+    /// robot's own maximum age of a goal. With --from, the longest that a computer may ask for.
     #[arg(long, default_value = "250ms", value_parser = time_ns, value_name = "TIME")]
     pub(crate) lifetime: u64,
+    /// Listen for other computers on this address, tcp://ADDRESS:PORT [default: standard input]
+    ///
+    /// They read all channels of the robot; the next port publishes them by ZeroMQ. To command, they
+    /// need the key, or to be a process of this user on this computer.
+    #[arg(long, value_name = "URL")]
+    pub(crate) from: Option<String>,
+    /// Key of those who may command, by `onbeat message key` [default: this computer alone]
+    #[arg(long, value_name = "FILE", requires = "from")]
+    pub(crate) key: Option<PathBuf>,
+    /// Addresses that may connect, ADDRESS or ADDRESS/BITS [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "from")]
+    pub(crate) peers: Vec<String>,
+    /// Joints that may be commanded; * stands for any characters [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "from")]
+    pub(crate) joints: Vec<String>,
+    /// Most commands a second; whoever sends more commands no longer
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) rate: u32,
+    /// Do not publish channels on the next port
+    #[arg(long, requires = "from")]
+    pub(crate) no_telemetry: bool,
+    /// Listen for this time; 0: until Ctrl-C or the robot's end
+    #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME", requires = "from")]
+    pub(crate) duration: u64,
+    /// Print the account as JSON
+    #[arg(long, requires = "from")]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KeyOptions {
+    /// File to create, which its user alone can read; an existing file is refused
+    #[arg(value_name = "FILE")]
+    pub(crate) out: PathBuf,
 }
 
 #[derive(Debug, Args)]
