@@ -58,6 +58,13 @@ const SEND_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat message send walker/cycle --to ros2://0
       a topic of ROS 2, /walker/cycle with the type onbeat_msgs/msg/Cycle";
 
+const PUBLISH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  echo '{\"speed\": 0.5}' | onbeat message publish planner/plan --type planner/msg/Plan --file planner/msg/Plan.msg
+      a record of the channel planner/plan for each line; fields that are not given are 0
+  onbeat message publish planner/plan --type planner/msg/plan_t --file planner.lcm \\
+      --to udpm://239.255.76.67:7667?ttl=1 --remote PLAN < plans.jsonl
+      the same, sent to LCM in its own encoding too";
+
 const RECEIVE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat message receive PLAN planner/plan --from udpm://239.255.76.67:7667?ttl=1
       messages of the LCM channel PLAN are records of planner/plan
@@ -94,6 +101,9 @@ pub(crate) enum Message {
     /// Send a channel to LCM, ZeroMQ or ROS 2
     #[command(before_help = SEND_EXAMPLES)]
     Send(SendOptions),
+    /// Publish lines of JSON on a channel, and on a network
+    #[command(before_help = PUBLISH_EXAMPLES)]
+    Publish(PublishOptions),
     /// Receive a channel of LCM, ZeroMQ or ROS 2
     #[command(before_help = RECEIVE_EXAMPLES)]
     Receive(ReceiveOptions),
@@ -270,6 +280,28 @@ pub(crate) struct SendOptions {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct PublishOptions {
+    /// Channel to create on this machine, NAME/TOPIC
+    #[arg(value_name = "CHANNEL", value_parser = channel)]
+    pub(crate) channel: Channel,
+    /// Message type, PACKAGE/msg/Name
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) message_type: String,
+    /// Definition, PACKAGE/msg/Name.msg, FILE.lcm or FILE.idl; for each type that is used
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Vec<PathBuf>,
+    /// Network to send to as well, as for `onbeat message send` [default: none]
+    #[arg(long, value_name = "URL")]
+    pub(crate) to: Option<String>,
+    /// Name of the channel there [default: CHANNEL]
+    #[arg(long, value_name = "NAME", requires = "to")]
+    pub(crate) remote: Option<String>,
+    /// Longest message, in bytes
+    #[arg(long, default_value_t = 65536, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    pub(crate) most_bytes: u32,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ReceiveOptions {
     /// Name of the channel on the network
     #[arg(value_name = "REMOTE")]
@@ -286,7 +318,7 @@ pub(crate) struct ReceiveOptions {
     /// Message type in CDR, PACKAGE/msg/Name [default: plain bytes]
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) message_type: Option<String>,
-    /// Definition, PACKAGE/msg/Name.msg or FILE.lcm; for each type that is used
+    /// Definition, PACKAGE/msg/Name.msg, FILE.lcm or FILE.idl; for each type that is used
     ///
     /// With a definition of LCM, messages arrive in LCM's own encoding, and the channel has CDR.
     #[arg(long, value_name = "FILE", requires = "message_type")]
@@ -309,6 +341,9 @@ pub(crate) struct ReceiveOptions {
     /// Receive for this time; 0: until Ctrl-C
     #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,
+    /// End when standard input ends, for programs that start this one
+    #[arg(long)]
+    pub(crate) until_input_ends: bool,
     /// Print the account as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -377,7 +412,7 @@ pub(crate) struct GenerateCodecOptions {
     /// Message type, PACKAGE/msg/Name
     #[arg(value_name = "TYPE")]
     pub(crate) message_type: String,
-    /// Definition, PACKAGE/msg/Name.msg or FILE.lcm; for each type that is used
+    /// Definition, PACKAGE/msg/Name.msg, FILE.lcm or FILE.idl; for each type that is used
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Vec<PathBuf>,
 }

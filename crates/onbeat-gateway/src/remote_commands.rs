@@ -350,14 +350,16 @@ impl<'w> Remote<'w> {
 
     /// Lets the robot go as if its commander had been killed.
     fn release(&mut self, why: &str) {
+        let name = self.order.name.clone();
+        self.end_holder(why, &format!("; {name} holds, and then stops safely"));
+    }
+
+    fn end_holder(&mut self, why: &str, then: &str) {
         let Some(holder) = self.holder.take() else { return };
         holder.commander.abandon();
         self.account.abandoned += 1;
-        let Holder { address, .. } = holder;
-        let name = &self.order.name;
-        (self.warn)(&format!(
-            "{address} commands {name} no more: {why}; {name} holds, and then stops safely"
-        ));
+        let (address, name) = (holder.address, &self.order.name);
+        (self.warn)(&format!("{address} commands {name} no more: {why}{then}"));
     }
 
     fn frame(&mut self, place: usize, frame: &Frame) -> Result<(), PeerEnd> {
@@ -586,7 +588,7 @@ impl<'w> Remote<'w> {
             let _ = self.notice(place, &json!({ "ended": sentence }));
             self.peers[place].right = CommandRight::None;
         }
-        self.release(&said);
+        self.end_holder(&said, "");
         Ok(())
     }
 }

@@ -85,6 +85,16 @@ pub enum MessageError {
         /// Type of the field.
         wanted: String,
     },
+    /// A value for a field that its type does not have.
+    #[error("{type_name} has no field {member}; it has {fields}")]
+    NoMember {
+        /// The type.
+        type_name: String,
+        /// The given name.
+        member: String,
+        /// The first fields of the type.
+        fields: String,
+    },
     /// Two versions of a type differ in more than appended fields.
     #[error(
         "{type_name} differs: field {number} is `{theirs}` in the channel and `{ours}` here; fields may only be appended"

@@ -36,6 +36,7 @@ pub(crate) fn run(command: &Message) -> Result<ExitVerdict, Failure> {
         Message::Play(options) => super::log::play(options),
         Message::Convert(options) => super::log::convert(options),
         Message::Send(options) => super::transport::send(options),
+        Message::Publish(options) => super::message_publish::publish(options),
         Message::Receive(options) => super::transport::receive(options),
         Message::Command(options) => match &options.from {
             Some(from) => super::remote_command::listen(options, from),

@@ -33,6 +33,7 @@ mod measure_tuning;
 pub(crate) mod message;
 mod message_command;
 mod message_files;
+mod message_publish;
 pub(crate) mod net;
 mod net_board;
 mod net_boards;

@@ -21,6 +21,16 @@ pub(crate) enum MessageFailure {
         "--remote is the name of one channel, and {channels} are given; play each by a command of its own"
     )]
     ManyRemotes { channels: usize },
+    #[error(
+        "a message of {bytes} bytes, and {channel} takes at most {most}; --most-bytes N takes more"
+    )]
+    TooLong { channel: String, bytes: usize, most: u32 },
+    #[error("line {line} is not JSON: {source}")]
+    NotJson { line: u64, source: serde_json::Error },
+    #[error("line {line}: {source}")]
+    Line { line: u64, source: MessageError },
+    #[error("cannot read standard input: {0}")]
+    Input(std::io::Error),
     #[error("{0}")]
     Definition(#[from] MessageError),
 }
