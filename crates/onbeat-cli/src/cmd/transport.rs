@@ -2,9 +2,10 @@
 //! ZeroMQ or ROS 2.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 
+use onbeat::probe::Interruptions;
 use onbeat::report::units::{count, listed};
 use onbeat_message::{TypeSet, own};
 use serde_json::{Value, json};
@@ -68,7 +69,7 @@ pub(super) fn receive(options: &ReceiveOptions) -> Result<ExitVerdict, Failure> 
     });
 
     if options.until_input_ends {
-        stop_with_input(&interruptions.stop)?;
+        stop_with_input(&interruptions)?;
     }
     let gateway =
         Gateway::begin_as("receive", &order, options.user.as_deref(), &interruptions.stop)?;
@@ -98,13 +99,13 @@ pub(super) fn receive(options: &ReceiveOptions) -> Result<ExitVerdict, Failure> 
     Ok(ExitVerdict::Holds)
 }
 
-/// Sets `stop` when standard input ends: the program that started this one is gone, however it ended.
-fn stop_with_input(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
-    let stop = Arc::clone(stop);
+/// Stops when standard input ends: the program that started this one is gone, however it ended.
+fn stop_with_input(interruptions: &Arc<Interruptions>) -> Result<(), Failure> {
+    let interruptions = Arc::clone(interruptions);
     let wait = move || {
         // What is written is not for this program.
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
-        stop.store(true, Ordering::Relaxed);
+        interruptions.stop.store(true, Ordering::Relaxed);
     };
     let started = thread::Builder::new().name("onbeat-input".to_owned()).spawn(wait);
     started
