@@ -4,7 +4,7 @@
 //! ```text
 //! # a sentence that says what is true
 //! $ onbeat measure timer --period 0        (`$ nobody onbeat ...` runs it without any rights)
-//! status 2
+//! status 2                                  (or `status 0 or 3`)
 //! stderr: text that a line of standard error contains
 //! stdout: text that standard output contains
 //! one line on stderr
@@ -172,8 +172,9 @@ fn run(sentence: &Sentence, binaries: &Path, work: &Path, state: &Path) -> Outpu
 fn holds(claim: &str, output: &Output, work: &Path) -> Result<bool, String> {
     let out = String::from_utf8_lossy(&output.stdout);
     let err = String::from_utf8_lossy(&output.stderr);
-    if let Some(status) = claim.strip_prefix("status ") {
-        return Ok(output.status.code() == status.parse().ok());
+    if let Some(statuses) = claim.strip_prefix("status ") {
+        let is_it = |status: &str| output.status.code() == status.parse().ok();
+        return Ok(statuses.split(" or ").any(is_it));
     }
     if let Some(text) = claim.strip_prefix("stdout: ") {
         return Ok(out.contains(text));

@@ -10,8 +10,8 @@ use onbeat::load::Load;
 
 use crate::cli_bus::Bus;
 use crate::cli_files::{
-    COMPARE_EXAMPLES, CompareOptions, ExportFormats, GATE_EXAMPLES, GATE_USAGE, GateOptions,
-    IMPORT_EXAMPLES, ImportOptions,
+    COMPARE_EXAMPLES, COMPARE_STATUSES, CompareOptions, ExportFormats, GATE_EXAMPLES, GATE_USAGE,
+    GateOptions, IMPORT_EXAMPLES, ImportOptions,
 };
 use crate::cli_measure::Measure;
 use crate::cli_message::Message;
@@ -89,7 +89,7 @@ pub(crate) enum Command {
     #[command(before_help = IMPORT_EXAMPLES)]
     Import(Box<ImportOptions>),
     /// Compare runs: figures, ratios with intervals, different settings
-    #[command(before_help = COMPARE_EXAMPLES)]
+    #[command(before_help = COMPARE_EXAMPLES, after_help = COMPARE_STATUSES)]
     Compare(CompareOptions),
     /// Export a run's figures, and the events around a spike
     #[command(before_help = EXPORT_EXAMPLES, override_usage = EXPORT_USAGE)]
@@ -226,7 +226,7 @@ pub(crate) struct BenchOptions {
     /// Order of the cells: short blocks in turn, or one after another
     #[arg(long, value_enum, default_value_t = Order::Interleaved, value_name = "ORDER")]
     pub(crate) order: Order,
-    /// CPU that C shields [default: the one with the fewest device interrupts]
+    /// CPU that C shields [default: the one that `tune plan` chooses]
     #[arg(long, value_name = "N")]
     #[arg(add = ArgValueCandidates::new(complete::cpus))]
     pub(crate) cpu: Option<u32>,

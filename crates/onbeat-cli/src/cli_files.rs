@@ -149,17 +149,32 @@ pub(crate) const COMPARE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat compare onbeat-runs/2026-11-20T08-00-00Z onbeat-runs/latest
   onbeat compare before after --html before-after.html
   onbeat compare monday tuesday wednesday --json
+  onbeat compare before1 before2 before3 --against after1 after2 after3
+      three runs or more of each side: each run is a block
   onbeat compare onbeat-runs/latest --on response_time
       the loads of one run of `measure PROBE --loads idle,paper`, or of a bench";
+
+pub(crate) const COMPARE_STATUSES: &str = "\x1b[1mExit status\x1b[0m
+  0  compared, whatever differs
+  2  could not run
+  3  INCONCLUSIVE: no percentile has an interval that decides";
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareOptions {
     /// Run directories or run files; the first is the reference
     ///
-    /// With a single run, its loads are compared.
+    /// With a single run, its loads are compared. Files of one directory that measured the same, such as
+    /// three histograms of cyclictest in one import, are taken together.
     #[arg(required = true, num_args = 1.., value_name = "RUN")]
     #[arg(add = ArgValueCompleter::new(complete::runs))]
     pub(crate) runs: Vec<PathBuf>,
+    /// Runs of the other side; the runs before are then one side, the reference
+    ///
+    /// The runs of a side are taken together. From three on each is a block, so that what differs
+    /// between them is in the interval.
+    #[arg(long, num_args = 1.., value_name = "RUN")]
+    #[arg(add = ArgValueCompleter::new(complete::runs))]
+    pub(crate) against: Vec<PathBuf>,
     /// Series to show [default: the primary series of each run]
     #[arg(long, value_parser = series, conflicts_with = "full", value_name = "SERIES")]
     #[arg(add = ArgValueCandidates::new(complete::series))]
@@ -175,20 +190,25 @@ pub(crate) struct CompareOptions {
     pub(crate) html: Option<PathBuf>,
 }
 
-pub(crate) const GATE_USAGE: &str = "onbeat gate <--limit TIME|--baseline RUN|...> [OPTIONS] <RUN>";
+pub(crate) const GATE_USAGE: &str = "onbeat gate <--limit TIME|--baseline RUN|...> [OPTIONS] <RUN>...";
 
 pub(crate) const GATE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat gate onbeat-runs/latest --limit 100us --at 99.99
       exit status 0 PASS, 1 FAIL, 3 INCONCLUSIVE, 2 could not run
   onbeat gate nightly --baseline released --no-worse-than 1.2 --at 99.9 --junit gate.xml
-      the whole 95 % interval of the ratio must be at most 1.2";
+      the whole 95 % interval of the ratio must be at most 1.2
+  onbeat gate onbeat-runs/latest --limit 200us --at 99 --watch
+      follows the run in progress until it is decided";
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("asked").required(true).multiple(true).args(["limit", "limit_on", "baseline"]))]
 pub(crate) struct GateOptions {
     /// Run directory, or one run file
+    ///
+    /// Several are one side against --baseline; a limit judges one run.
+    #[arg(required = true, num_args = 1.., value_name = "RUN")]
     #[arg(add = ArgValueCompleter::new(complete::runs))]
-    pub(crate) run: PathBuf,
+    pub(crate) runs: Vec<PathBuf>,
     /// Latency limit
     #[arg(long, value_parser = time_ns, value_name = "TIME")]
     pub(crate) limit: Option<u64>,
@@ -203,9 +223,11 @@ pub(crate) struct GateOptions {
     #[arg(long, value_parser = most_alarms, value_name = "events=N")]
     pub(crate) limit_on: Option<u64>,
     /// Reference run; this run must not be worse
+    ///
+    /// Given several times, its runs are one side.
     #[arg(long, value_name = "RUN")]
     #[arg(add = ArgValueCompleter::new(complete::runs))]
-    pub(crate) baseline: Option<PathBuf>,
+    pub(crate) baseline: Vec<PathBuf>,
     /// Largest ratio to the baseline that passes
     #[arg(long, default_value = "1.2", value_parser = times, requires = "baseline", value_name = "TIMES")]
     pub(crate) no_worse_than: f64,
@@ -217,6 +239,12 @@ pub(crate) struct GateOptions {
     #[arg(long, value_name = "LOAD")]
     #[arg(add = ArgValueCandidates::new(complete::loads))]
     pub(crate) load: Option<String>,
+    /// Follow a run that is being measured, and end as soon as the limit is decided
+    ///
+    /// Looks after 10, 14, 20, 28, 40 ... seconds of the run, which share the level. When the run ends
+    /// undecided, so does the gate, with exit status 3.
+    #[arg(long, conflicts_with_all = ["baseline", "limit_on"], requires = "limit")]
+    pub(crate) watch: bool,
     /// Write the result as JUnit XML; -: standard output
     ///
     /// INCONCLUSIVE is written as an error.

@@ -47,8 +47,8 @@ pub(crate) struct MeasureOptions {
     pub(crate) cpu: Option<u32>,
     /// Tuning for the run, such as PMC or PM+irq.affinity
     ///
-    /// P sets --priority, M locks memory, C shields --cpu or the CPU with the fewest device
-    /// interrupts, S sleeps, then spins; a letter that is left out is off. Further settings are
+    /// P sets --priority, M locks memory, C shields --cpu or the CPU that `tune plan` chooses, S
+    /// sleeps, then spins; a letter that is left out is off. Further settings are
     /// ids of the catalogue or files of plans. What changes the host is undone at the end.
     #[arg(long, value_name = "TUNING", conflicts_with_all = ["wait", "no_lock_memory", "loads", "load_sweep"])]
     #[arg(add = ArgValueCandidates::new(complete::tunings))]

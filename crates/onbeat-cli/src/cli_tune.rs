@@ -11,7 +11,7 @@ use onbeat_tune::lint::LintSubject;
 use onbeat_tune::plan::{CpuChoice, PlanProfile};
 use onbeat_tune::{CpuList, explain};
 
-use crate::cli_tune_measure::{MEASURE_EXAMPLES, TuneMeasureOptions};
+use crate::cli_tune_measure::{MEASURE_EXAMPLES, MEASURE_STATUSES, TuneMeasureOptions};
 use crate::complete;
 use crate::units::{loop_period_ns, time_ns};
 
@@ -66,7 +66,7 @@ pub(crate) enum Tune {
     ///
     /// Blocks with and without it take turns in one run. The host is changed before each block with
     /// it and put back after; after a kill, the next start of onbeat undoes the changes.
-    #[command(before_help = MEASURE_EXAMPLES)]
+    #[command(before_help = MEASURE_EXAMPLES, after_help = MEASURE_STATUSES)]
     Measure(Box<TuneMeasureOptions>),
 }
 

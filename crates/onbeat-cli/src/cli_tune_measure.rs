@@ -21,6 +21,12 @@ pub(crate) const MEASURE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat tune measure plan.toml
       a whole plan of `onbeat tune plan --out plan.toml`";
 
+pub(crate) const MEASURE_STATUSES: &str = "\x1b[1mExit status\x1b[0m
+  0  lower with it
+  1  higher with it
+  2  could not run
+  3  INCONCLUSIVE: no visible effect";
+
 #[derive(Debug, Args)]
 pub(crate) struct TuneMeasureOptions {
     /// Tuning of the catalogue, or the file of a plan
@@ -52,7 +58,7 @@ pub(crate) struct TuneMeasureOptions {
     /// Fresh pages that the loop touches per cycle [default: 16 for proc.mlock, else 0]
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=256), value_name = "PAGES")]
     pub(crate) touch: Option<u32>,
-    /// CPU of the loop [default: the plan's, or the one with the fewest device interrupts]
+    /// CPU of the loop [default: the plan's, or the one that `tune plan` chooses]
     #[arg(long, value_name = "N")]
     #[arg(add = ArgValueCandidates::new(complete::cpus))]
     pub(crate) cpu: Option<u32>,

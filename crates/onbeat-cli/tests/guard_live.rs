@@ -73,7 +73,7 @@ fn machine(namespace: &Path) -> BTreeMap<String, String> {
     found
 }
 
-/// The names of the interfaces in a namespace.
+/// The names of the interfaces in a namespace, each with the kind of program that is attached to it.
 fn interfaces(namespace: &Path) -> Option<String> {
     let output = Command::new("nsenter")
         .arg(format!("--net={}", namespace.display()))
@@ -82,9 +82,14 @@ fn interfaces(namespace: &Path) -> Option<String> {
         .ok()
         .filter(|output| output.status.success())?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let mut names: Vec<&str> = text.lines().filter_map(|line| line.split(": ").nth(1)).collect();
+    let name = |line: &str| {
+        let name = line.split(": ").nth(1)?;
+        let program = line.split_whitespace().find(|word| word.starts_with("xdp"));
+        Some(format!("{name} {}", program.unwrap_or_default()))
+    };
+    let mut names: Vec<String> = text.lines().filter_map(name).collect();
     names.sort_unstable();
-    Some(names.join(" "))
+    Some(names.join(", "))
 }
 
 /// A network namespace of its own, kept by a process that sleeps in it.
@@ -97,6 +102,9 @@ impl Namespace {
         let own = fs::read_link("/proc/self/ns/net").unwrap();
         for _ in 0..1_000 {
             if fs::read_link(kept.path()).is_ok_and(|its| its != own) {
+                let loopback = ["ip", "link", "set", "lo", "up"];
+                let net = format!("--net={}", kept.path().display());
+                Command::new("nsenter").arg(net).args(loopback).status().ok()?;
                 return interfaces(&kept.path()).map(|_| kept);
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -183,12 +191,14 @@ fn as_before(place: &Place, before: &BTreeMap<String, String>, what: &str) -> Du
 }
 
 /// The commands, each with the longest time after which it is killed, in milliseconds.
-fn commands() -> [(&'static str, u64); 7] {
+fn commands() -> [(&'static str, u64); 9] {
     [
         ("bench --tunings none,C,PMC --loads cpu=30%,idle --for 20s --out runs", 3_000),
         ("measure timer --no-causes --tuning PMC --for 20s --out runs", 1_500),
         ("robot run humanoid --tuning PC --for 20s --out runs", 1_500),
         ("segment run humanoid --veth kill0 --priority 0", 700),
+        ("segment run humanoid --tap kill1 --priority 0", 700),
+        ("net device --in-kernel lo --priority 0", 300),
         ("net lab --for 20s --out runs", 1_000),
         ("tune measure mem.swappiness --for 20s --out runs", 2_500),
         ("inject cpu-quota --for 20ms --every 200ms --count 100", 1_500),
@@ -212,17 +222,17 @@ fn a_killed_run_leaves_the_machine_as_it_was_without_a_second_command() {
 
     for (line, longest_ms) in commands() {
         let mut longest = Duration::ZERO;
-        let mut with_journal = 0;
+        let mut changed = 0;
         for _ in 0..kills() {
             let mut run = place.onbeat().args(line.split(' ')).spawn().unwrap();
             std::thread::sleep(Duration::from_millis(rng.u64(0..longest_ms)));
+            changed += usize::from(machine(&place.namespace) != before);
             run.kill().unwrap();
-            with_journal += usize::from(!place.journals().is_empty());
             run.wait().unwrap();
             longest = longest.max(as_before(&place, &before, line));
         }
         println!(
-            "{} kills, {with_journal} with changes on record, as before after at most {} ms: {line}",
+            "{} kills, {changed} of a changed machine, as before after at most {} ms: {line}",
             kills(),
             longest.as_millis()
         );

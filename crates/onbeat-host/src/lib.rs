@@ -2,6 +2,7 @@
 //!
 //! [`foreign`] is the only opener of files that somebody else may have made; [`runtime_dir`] is where
 //! processes of one user share objects. Both check what was opened, never what a path led to before.
+//! [`power`] says who keeps CPUs and devices awake.
 //! [`rights`] gives up what a thread that reads from a network does not need.
 //!
 //! ```
@@ -12,5 +13,6 @@
 //! ```
 
 pub mod foreign;
+pub mod power;
 pub mod rights;
 pub mod runtime_dir;

@@ -1,4 +1,5 @@
-//! kill -9 of `onbeat vm trace` at drawn moments, with a real guest: `make test-vm-trace`.
+//! kill -9 of `onbeat vm trace` and `onbeat vm study` at drawn moments, with real guests: `make
+//! test-vm-trace`. `ONBEAT_KILLS` is the number of kills, 8 without it.
 //!
 //! After the next start (`onbeat repair`, which every command begins with, and the opening of the
 //! work directory) nothing is left: neither a guest, nor its directory with the shared page, nor an
@@ -21,6 +22,10 @@ use test_lab::TestLab;
 const RT: &str = "linux-image-6.12-rt-amd64";
 /// Moments, drawn from the time that a whole trace takes.
 const DRAWS: u32 = 8;
+/// A study makes its settings within this time, and measures under them beyond it.
+const STUDIED: Duration = Duration::from_secs(20);
+/// Waits at most this long for a guard; how long it took is printed.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Begins the draws.
 const SEED: u64 = 15;
 
@@ -124,6 +129,10 @@ fn drawn(state: &mut u64, limit: u64) -> u64 {
     (mixed ^ (mixed >> 31)) % limit.max(1)
 }
 
+fn draws() -> u32 {
+    std::env::var("ONBEAT_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(DRAWS)
+}
+
 #[test]
 fn a_killed_trace_leaves_nothing_after_the_next_start() {
     let Some(lab) = TestLab::open() else { return };
@@ -144,7 +153,7 @@ fn a_killed_trace_leaves_nothing_after_the_next_start() {
     assert_eq!(traced.left_by(pid), before, "after a whole trace");
 
     let (mut state, mut while_tracing) = (SEED, 0);
-    for draw in 0..DRAWS {
+    for draw in 0..draws() {
         let after = Duration::from_nanos(drawn(&mut state, whole.as_nanos() as u64));
         let mut killed = traced.trace().spawn().expect("a trace");
         let pid = killed.id();
@@ -163,6 +172,59 @@ fn a_killed_trace_leaves_nothing_after_the_next_start() {
         }
         assert_eq!(traced.left_by(pid), before, "draw {draw}: killed after {after:?} of {whole:?}");
     }
-    println!("{DRAWS} traces of {whole:.1?} killed, {while_tracing} of them while they traced");
+    println!("{} traces of {whole:.1?} killed, {while_tracing} of them while they traced", draws());
     assert!(while_tracing > 0, "no draw found a trace in progress");
+}
+
+/// What the settings of the study below are on this machine.
+fn settings() -> Vec<String> {
+    let files = ["/proc/sys/vm/swappiness", "/proc/sys/vm/stat_interval"];
+    files.iter().map(|file| fs::read_to_string(file).expect("a setting")).collect()
+}
+
+/// The guard of a study undoes its settings, and its guest ends, without a second command.
+#[test]
+fn a_killed_study_leaves_the_machine_as_it_was() {
+    let Some(lab) = TestLab::open() else { return };
+    if !LiveHost::new().is_root() {
+        println!("skipped: the settings of a study take root");
+        return;
+    }
+
+    let studied = TraceBench { lab: &lab, state: tempfile::tempdir().expect("a directory") };
+    let before = (settings(), HostLeftovers { mounts: mounts(), ..HostLeftovers::default() });
+    let file = studied.state.path().join("study.toml");
+    let text = format!(
+        "kernel = \"{RT}\"\nloads = [{{ name = \"idle\" }}]\n\
+         [[stage]]\nname = \"host\"\nsettings = [\"mem.swappiness\", \"timer.vmstat\"]\n"
+    );
+    fs::write(&file, text).expect("a study");
+    let place = |path: &Path| path.to_str().expect("a path").to_owned();
+
+    let (mut state, mut changed, mut longest) = (SEED, 0, Duration::ZERO);
+    for draw in 0..draws() {
+        let (work, onbeat) = (place(lab.work.path()), place(&lab.onbeat));
+        let (file, out) = (place(&file), format!("out-{draw}"));
+        let words = ["vm", "study", &file, "--quick", "--work", &work, "--onbeat", &onbeat];
+        let mut command = studied.onbeat(&words);
+        let mut killed = command.args(["--out", &out]).spawn().expect("a study");
+        let pid = killed.id();
+        std::thread::sleep(Duration::from_nanos(drawn(&mut state, STUDIED.as_nanos() as u64)));
+        assert!(killed.try_wait().expect("a state").is_none(), "the study has ended by itself");
+        changed += u32::from(settings() != before.0);
+        killed.kill().expect("a signal");
+        killed.wait().expect("its end");
+
+        let since = Instant::now();
+        while (settings(), HostLeftovers { guests: Vec::new(), ..studied.left_by(pid) }) != before {
+            assert!(since.elapsed() < PATIENCE, "draw {draw}: {:?}", studied.left_by(pid));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        longest = longest.max(since.elapsed());
+        // The directory of a killed guest is the next start's to remove.
+        WorkDirectory::open(lab.work.path()).expect("a work directory");
+        assert_eq!(studied.left_by(pid), before.1, "draw {draw}");
+    }
+    println!("{} studies killed, {changed} under settings, as before after {longest:.1?}", draws());
+    assert!(changed > 0, "no draw found a changed machine");
 }

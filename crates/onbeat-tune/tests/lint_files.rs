@@ -245,6 +245,52 @@ fn compose_files_and_pods_are_judged_by_their_keys() {
     assert_eq!((verdict(&report, "cpu: \"2\""), report.corrected.as_str()), (Incomplete, pod));
 }
 
+/// The same service in blocks, in brackets, and merged from what services share.
+#[test]
+fn a_compose_file_is_the_same_in_blocks_in_brackets_and_by_aliases() {
+    let brackets = "services:\n  loop: {image: robot, ulimits: {rtprio: 50, memlock: {soft: 65536, hard: -1}}, cap_add: [SYS_NICE, 'IPC_LOCK']}\n";
+    let report = report(brackets);
+    assert_eq!(verdict(&report, "rtprio: 50"), Incomplete);
+    assert_eq!(verdict(&report, "soft: 65536"), Incomplete);
+    assert_eq!(verdict(&report, "'IPC_LOCK'"), Valid);
+    assert_eq!(report.corrected, brackets.replace("50,", "95,").replace("65536", "-1"));
+
+    let shared = "x-rt: &rt\n  ulimits: &limits\n    memlock: 65536\nservices:\n  a:\n    <<: *rt\n  b:\n    ulimits: *limits\n";
+    let report = self::report(shared);
+    assert_eq!(verdict(&report, "memlock: 65536"), Incomplete);
+    assert_eq!(report.findings.len(), 1, "{report}");
+    assert_eq!(report.corrected, shared.replace("65536", "-1"));
+}
+
+/// A container has CPUs of its own where requests and limits of CPU and memory are equal, as numbers.
+#[test]
+fn a_pod_is_judged_container_by_container_and_by_quantities() {
+    let pod = |resources: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: other\n    resources: {{limits: {{cpu: 2, memory: 1Gi}}}}\n  - name: loop\n    resources: {resources}\n"
+        )
+    };
+    for (resources, place, expected) in [
+        (
+            "{requests: {cpu: 2000m, memory: 1024Mi}, limits: {cpu: 2, memory: 1Gi}}",
+            "cpu: 2000m",
+            Valid,
+        ),
+        ("{requests: {cpu: 3, memory: 1Gi}, limits: {cpu: 3, memory: 2Gi}}", "cpu: 3", Incomplete),
+        ("{limits: {cpu: 3}}", "cpu: 3", Incomplete),
+        ("{requests: {cpu: 3, memory: 1Gi}}", "cpu: 3", Incomplete),
+        ("{requests: {cpu: 3, memory: 1Gi}, limits: {cpu: 4, memory: 1Gi}}", "cpu: 4", Incomplete),
+        ("{limits: {cpu: three, memory: 1Gi}}", "cpu: three", Incomplete),
+    ] {
+        let text = pod(resources);
+        let report = report(&text);
+        // The first container has all that it takes.
+        assert_eq!(verdict(&report, "cpu: 2"), Valid, "{text}");
+        let of_it = report.findings.iter().filter(|finding| finding.text == place);
+        assert!(of_it.map(|finding| finding.verdict).any(|found| found == expected), "{report}");
+    }
+}
+
 #[test]
 fn profiles_and_rules_are_judged() {
     let profile = "[main]\ninclude=realtime\n[bootloader]\ncmdline=+isolcpus=2-3\n[sysctl]\nkernel.numa_balancing=1\n";

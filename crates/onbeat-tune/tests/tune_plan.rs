@@ -6,7 +6,7 @@ use std::path::Path;
 
 use onbeat_tune::catalogue::survey::Survey;
 use onbeat_tune::catalogue::{HostTree, LoopSetup, catalogue, load};
-use onbeat_tune::plan::cpus::choose;
+use onbeat_tune::plan::cpus::{choose, loop_cpu};
 use onbeat_tune::plan::recipes::{RECIPES, appliable};
 use onbeat_tune::plan::{CpuChoice, Plan, PlanError, PlanProfile, PlanRequest, plan};
 
@@ -47,6 +47,29 @@ fn the_loop_gets_a_core_without_cpu_0_and_without_interrupts_that_stay() {
     assert_eq!(chosen(directory.path(), &CpuChoice::Auto).unwrap(), "4-5");
     file(directory.path(), "/sys/devices/system/cpu/isolated", "2-3\n");
     assert_eq!(chosen(directory.path(), &CpuChoice::Auto).unwrap(), "2-3");
+}
+
+/// A bench, a robot and a plan take the same CPU of a machine: never CPU 0 where there is another.
+#[test]
+fn a_loop_of_one_thread_takes_the_first_cpu_that_a_plan_names() {
+    let machines = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines");
+    let archives = fs::read_dir(machines).unwrap().map(|entry| entry.unwrap().path());
+    let archives = archives.filter(|path| path.extension().is_some_and(|end| end == "gz"));
+    let mut captured = 0;
+    for path in archives {
+        let tree = HostTree::from_capture(fs::File::open(&path).unwrap()).unwrap();
+        let found = loop_cpu(&tree);
+        let planned = plan(&tree, &PlanRequest::ids(["wq.unbound"]).unwrap()).unwrap();
+        let first = planned.loop_cpus().unwrap().iter().next();
+        assert_eq!(Some(found.cpu), first, "{}", path.display());
+        assert_eq!(found.because, planned.cpus_because);
+        assert_ne!(found.cpu, 0, "{}", path.display());
+        captured += 1;
+    }
+    assert!(captured >= 6, "{captured} captured machines");
+
+    let alone = loop_cpu(&HostTree::captured(machine("0\n").path()).unwrap());
+    assert_eq!((alone.cpu, &*alone.because), (0, "the machine has, or shows, no other CPU"));
 }
 
 #[test]

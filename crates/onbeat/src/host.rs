@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use onbeat_host::power;
 pub use onbeat_tune::user::{Foreign, foreign, owner, user_name};
 
 /// Facts of a machine by name, as shown to users.
@@ -51,6 +52,10 @@ impl Host {
         host.add("real-time budget", real_time_budget());
         host.add("hypervisor", hypervisor());
         host.add("cpuset", Some(cpuset_kind().to_owned()));
+        host.add("idle exit latency", power::latency_limit().map(|limit| limit.to_string()));
+        let suspendable = power::suspendable(Path::new("/"));
+        let names: Vec<String> = suspendable.iter().map(ToString::to_string).collect();
+        host.add("may be suspended", (!names.is_empty()).then(|| names.join(", ")));
 
         host
     }

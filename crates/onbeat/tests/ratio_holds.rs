@@ -7,8 +7,8 @@ mod report_days;
 mod verdict_world;
 
 use onbeat::record::{Distribution, Entry, RunFile, Series};
-use onbeat::report::Summary;
 use onbeat::report::compare::{Comparison, Digest, SHARES};
+use onbeat::report::{JudgeBy, JudgedRun, Summary};
 use report_days::{Day, Draws, MS};
 use verdict_world::{is_long, percent};
 
@@ -133,6 +133,67 @@ fn intervals_hold_where_the_level_wanders_or_are_refused() {
             if level == Level::Steady {
                 assert!(refused <= chance(0.10), "{seconds} s refused: {}", percent(refused));
             }
+        }
+    }
+}
+
+/// Of pairs of sides of the same, with so many runs each: percentiles whose interval leaves out 1, and
+/// pairs of which anything is said to differ.
+fn found_of_sides(runs: u64, spread: f64, pairs: u64) -> ([f64; 2], f64) {
+    let like = Day::at(MS).seconds(1).recorded_as(|_, _| 20_000);
+    let (mut wrong, mut differ) = ([0.0; 2], 0.0);
+    let one = 1.0 / pairs as f64;
+    for pair in 0..pairs {
+        let mut draws = Draws(pair * 104_729 + runs);
+        let mut side = |name: &str, place| {
+            let judged = (0..runs).map(|_| {
+                let times = (spread * normal(&mut draws)).exp();
+                let mut file = run(&like, Level::Steady, 20, &mut draws);
+                let counts: Vec<Distribution> =
+                    file.entries.iter().map(|of| of.counts.clone()).collect();
+                let all = Distribution::merged(&counts);
+                let ns = all.buckets().iter().flat_map(|bucket| {
+                    let ns = (bucket.high_ns() as f64 * times) as u64;
+                    std::iter::repeat_n(ns, bucket.count as usize)
+                });
+                let counts = Distribution::from_values(ns);
+                file.entries.truncate(1);
+                file.entries[0].counts = counts;
+                JudgedRun::new(vec![file], JudgeBy::default()).unwrap()
+            });
+            Digest::of_side(name, place, judged.collect(), &SHARES).unwrap()
+        };
+        let sides = [side("a", 2 * pair), side("b", 2 * pair + 1)];
+        let compared = Comparison::new(&sides);
+        let ratios = &compared.cells[0].runs[1].ratios;
+        for (wrong, metric) in wrong.iter_mut().zip(["p50", "p99"]) {
+            let of = ratios.iter().find(|ratio| ratio.metric == metric).unwrap();
+            let (low, high) = (of.low.expect("an interval"), of.high.expect("an interval"));
+            *wrong += if low > 1.0 || high < 1.0 { one } else { 0.0 };
+        }
+        differ += if ratios.iter().any(|ratio| ratio.differs) { one } else { 0.0 };
+    }
+    (wrong, differ)
+}
+
+/// Runs of a side are blocks: what differs from run to run is in the interval, from three on.
+#[test]
+fn intervals_of_sides_hold_whatever_differs_from_run_to_run() {
+    let pairs = if is_long() { 1_000 } else { 60 };
+    let chance = |share: f64| {
+        if is_long() { share } else { share + 3.0 * (share * (1.0 - share) / pairs as f64).sqrt() }
+    };
+    for runs in [3, 4, 6, 10] {
+        for spread in [0.0, 0.05, 0.3] {
+            let (wrong, differ) = found_of_sides(runs, spread, pairs);
+            let [p50, p99] = wrong.map(percent);
+            println!(
+                "{runs} runs a side, spread {spread}: wrong p50 {p50}, p99 {p99}; differ {}",
+                percent(differ)
+            );
+            let wrong = wrong[0].max(wrong[1]);
+            assert!(wrong <= chance(0.07), "{runs} runs, spread {spread}: {}", percent(wrong));
+            assert!(differ <= chance(0.05), "{runs} runs, spread {spread}: {}", percent(differ));
         }
     }
 }

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use onbeat::bench;
 use onbeat::bench::conduct::{
     BenchConditions, BenchError, BenchEvent, BenchPlan, Processes, UnfinishedBench, conduct,
     scheduled,
@@ -20,7 +19,8 @@ use onbeat::report::units::{count, time_ns};
 use onbeat::report::verdict::{Rule, looks};
 use onbeat_rt::Wait;
 use onbeat_tune::TuneError;
-use onbeat_tune::catalogue::LoopSetup;
+use onbeat_tune::catalogue::{HostTree, LoopSetup};
+use onbeat_tune::plan::cpus::loop_cpu;
 
 use super::carrier::carrier_of;
 use super::resume_bench::{self, FoundBench};
@@ -97,6 +97,7 @@ pub(super) fn measured(
     {
         return resumed(found, interruptions);
     }
+    say_which_cpu(options, plan);
 
     let dir = NewRunDir::create(&options.output.out)?;
     let job = BenchJob { options, plan, dir: dir.path(), total_s: plan.duration.as_secs_f64() };
@@ -105,10 +106,20 @@ pub(super) fn measured(
     Ok(dir.path().to_owned())
 }
 
+/// Says why a CPU is shielded, where nobody named it.
+fn say_which_cpu(options: &BenchOptions, plan: &BenchPlan) {
+    let chosen = loop_cpu(&HostTree::live());
+    let is_shielded = plan.tunings.iter().any(|tuning| plan.options(tuning).letters.shield);
+    if is_shielded && options.cpu.is_none() && chosen.cpu == plan.cpu {
+        let words = format!("C shields CPU {}: {}", chosen.cpu, chosen.because);
+        advise(Tone::Faint, &wrapped(&words, 80));
+    }
+}
+
 /// Resumes a bench in its files, and returns its directory.
 fn resumed(found: FoundBench, interruptions: &Interruptions) -> Result<PathBuf, Failure> {
     let mut plan = admitted(&found.options)?;
-    // The quietest CPU may be another one today.
+    // Another CPU may be chosen today.
     plan.cpu = found.unfinished.shielded_cpu().unwrap_or(plan.cpu);
     found.unfinished.check(&plan).map_err(BenchError::from)?;
     let rest = found.unfinished.rest(&plan)?;
@@ -159,17 +170,17 @@ fn conducted(
     };
 
     let mut watched = Watched::new(dir, plan, unfinished.is_some());
-    let mut is_decided = |elapsed_s: f64| {
-        let decided = watched.is_decided(elapsed_s);
+    let mut look = |elapsed_s: f64| {
+        let look = watched.look(elapsed_s);
         approaching.borrow_mut().clone_from(&watched.words);
-        decided
+        look
     };
     let conditions = BenchConditions {
         dir,
         processes: &processes,
         interruptions,
         report: &mut report,
-        is_decided: &mut is_decided,
+        look: &mut look,
     };
     let prompt = EndOf::prompt("its loads, its cells or the shield");
     let conducted = conduct(plan, unfinished, conditions);
@@ -185,7 +196,7 @@ fn conducted(
 
 fn plan(options: &BenchOptions) -> BenchPlan {
     let of_plan = || host_settings::cpu_of_plan(&options.tunings, options.plan.as_deref());
-    let cpu = options.cpu.or_else(of_plan).unwrap_or_else(bench::quietest_cpu);
+    let cpu = options.cpu.or_else(of_plan).unwrap_or_else(|| loop_cpu(&HostTree::live()).cpu);
 
     let is_watched = options.limit.limit.is_some()
         && options.order == Order::Interleaved
@@ -259,7 +270,7 @@ impl BenchView {
             quiet,
             period_ns: plan.setting.period_ns,
             rule: plan.limit.filter(|limit| limit.at < 100.0).map(|limit| {
-                let verdicts = plan.tunings.len() * plan.loads.len() * plan.looks.max(1);
+                let verdicts = plan.tunings.len() * plan.looks.max(1);
                 (limit.at, Rule::new((100.0 - limit.at) / 100.0).shared_by(verdicts))
             }),
             worst_ns: 0,

@@ -7,9 +7,7 @@ use onbeat::record::RunOrder;
 use onbeat::record::run_dir::{RUN_FILE_ENDING, RunText, check_not_own_file};
 use onbeat::report::compare::{Compared, Comparison, Digest, SHARES};
 use onbeat::report::compare_rows::{self, SeriesChoice, SeriesRows};
-use onbeat::report::statistics::Share;
-use onbeat::report::verdict::Limit;
-use onbeat::report::{JudgedRun, Overall, Summary, compare_round_trips, compare_tables};
+use onbeat::report::{Overall, Summary, compare_round_trips, compare_tables};
 use serde::Serialize;
 
 use super::failure::CompareFailure;
@@ -20,26 +18,33 @@ use crate::cli_files::CompareOptions;
 use crate::term::{Tone, columns, say, wrapped};
 
 pub(crate) fn run(options: &CompareOptions) -> Result<ExitVerdict, Failure> {
-    let names = names(&options.runs);
-    options.runs.iter().try_for_each(|run| check_not_own_file(run, &options.html))?;
+    let sides = sides(options);
+    let paths: Vec<&PathBuf> = options.runs.iter().chain(&options.against).collect();
+    paths.iter().try_for_each(|run| check_not_own_file(run, &options.html))?;
+    let names = side_names(&sides);
     let mut digests = Vec::new();
     // The text of the files is kept for the page alone.
     let mut texts = Vec::new();
-    for ((path, name), place) in options.runs.iter().zip(&names).zip(0..) {
-        let JudgedRun { summary, runs } = match options.html {
-            Some(_) => {
-                let (judged, text) = runs::judged_with_text(path, None)?;
-                texts.push(text);
-                judged
-            }
-            None => runs::judged(path, None)?,
-        };
-        digests.push(Digest::new(name, place, summary, &runs, &SHARES));
+    let mut hosts = Vec::new();
+    for ((side, name), place) in sides.iter().zip(&names).zip(0..) {
+        let mut runs = Vec::new();
+        for path in *side {
+            let judged = match options.html {
+                Some(_) => {
+                    let (judged, text) = runs::judged_with_text(path, None)?;
+                    texts.push(text);
+                    judged
+                }
+                None => runs::judged(path, None)?,
+            };
+            hosts.push(judged.summary.host.clone());
+            runs.push(judged);
+        }
+        digests.extend(Digest::of_side(name, place, runs, &SHARES));
     }
 
-    let hosts = digests.iter().map(|digest| &digest.summary.host);
-    run_clock::check(options.runs.iter().map(PathBuf::as_path).zip(hosts))?;
-    let digests = comparable(digests, &options.runs)?;
+    run_clock::check(paths.iter().map(|path| path.as_path()).zip(&hosts))?;
+    let digests = comparable(digests, &paths)?;
     let compared = compare_rows::rows(&digests, SeriesChoice::All);
     check_series(options, &digests)?;
     let comparison = Comparison::new(&digests);
@@ -54,16 +59,41 @@ pub(crate) fn run(options: &CompareOptions) -> Result<ExitVerdict, Failure> {
         print(&comparison, &digests, options);
     }
 
-    Ok(ExitVerdict::Holds)
+    Ok(if comparison.is_undecided() { ExitVerdict::Undecided } else { ExitVerdict::Holds })
+}
+
+/// The paths of each side: every run is one, unless `--against` makes two.
+fn sides(options: &CompareOptions) -> Vec<&[PathBuf]> {
+    if options.against.is_empty() {
+        options.runs.chunks(1).collect()
+    } else {
+        vec![&options.runs, &options.against]
+    }
+}
+
+/// Each side is called by its run, or by the first of them and the number of the others.
+pub(crate) fn side_names(sides: &[&[PathBuf]]) -> Vec<String> {
+    let all: Vec<PathBuf> = sides.concat();
+    let mut names = names(&all).into_iter();
+    let of_side = |side: &&[PathBuf]| {
+        let names: Vec<String> = names.by_ref().take(side.len()).collect();
+        match names.as_slice() {
+            [first, others @ ..] if !others.is_empty() => {
+                format!("{first} and {} more", others.len())
+            }
+            names => names.concat(),
+        }
+    };
+    sides.iter().map(of_side).collect()
 }
 
 /// Returns the runs, or the loads of a single run.
-fn comparable(mut digests: Vec<Digest>, paths: &[PathBuf]) -> Result<Vec<Digest>, Failure> {
+fn comparable(mut digests: Vec<Digest>, paths: &[&PathBuf]) -> Result<Vec<Digest>, Failure> {
     let Some(only) = digests.pop_if(|_| paths.len() == 1) else { return Ok(digests) };
     let loads = only.by_load();
     let cells: usize = loads.iter().map(|load| load.summary.cells.len()).sum();
     if cells < 2 {
-        Err(CompareFailure::OneLoad { path: paths[0].clone() }.into())
+        Err(CompareFailure::OneLoad { path: paths[0].to_owned() }.into())
     } else {
         Ok(loads)
     }
@@ -86,18 +116,6 @@ struct Printed<'c> {
     #[serde(flatten)]
     comparison: &'c Comparison,
     rows: &'c [SeriesRows],
-}
-
-/// Reads a run and keeps its digest alone.
-pub(crate) fn digest(
-    path: &Path,
-    name: &str,
-    place: u64,
-    limit: Option<Limit>,
-    shares: &[Share],
-) -> Result<Digest, Failure> {
-    let JudgedRun { summary, runs } = runs::judged(path, limit)?;
-    Ok(Digest::new(name, place, summary, &runs, shares))
 }
 
 fn print(comparison: &Comparison, digests: &[Digest], options: &CompareOptions) {
@@ -194,13 +212,15 @@ fn write_page(
     summary.order = RunOrder::Compared;
     summary.command = super::typed();
     // The loads of one run shared its time.
-    let runs = digests.iter().take(options.runs.len());
+    let sides = sides(options);
+    let runs = digests.iter().take(sides.len());
     summary.elapsed_s = runs.map(|digest| digest.summary.elapsed_s).sum();
     summary.verdict = Overall { sentence: comparison.sentences.join("; "), ..Overall::default() };
 
     for (place, digest) in digests.iter().enumerate() {
         // The loads of one run are in its one directory.
-        let of_path = place.min(options.runs.len() - 1) + 1;
+        let of_side = place.min(sides.len() - 1);
+        let of_path = sides[..of_side].iter().map(|side| side.len()).sum::<usize>() + 1;
         for grant in &digest.summary.ladder {
             if !summary.ladder.contains(grant) {
                 summary.ladder.push(grant.clone());

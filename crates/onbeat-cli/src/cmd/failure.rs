@@ -72,6 +72,12 @@ pub(crate) enum Failure {
     RunDir(#[from] RunDirError),
     #[error("{run} has no such cell; it has {cells}")]
     NoCell { run: String, cells: String },
+    #[error("no run is named")]
+    NoRunNamed,
+    #[error(
+        "{runs} runs are one side against --baseline; a limit judges one run, so that none hides behind the others: name one"
+    )]
+    LimitOfSide { runs: usize },
     #[error(transparent)]
     Signals(#[from] SignalError),
     #[error(

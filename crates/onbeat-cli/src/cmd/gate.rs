@@ -14,16 +14,18 @@ use onbeat::report::gate::{
 use onbeat::report::junit::junit;
 use onbeat::report::statistics::Share;
 use onbeat::report::units::cell_name;
-use onbeat::report::{CellSummary, Outcome};
+use onbeat::report::{CellSummary, JudgedRun, Outcome, Summary};
 use onbeat_host::foreign;
 
-use super::compare::{digest, names};
-use super::{ExitVerdict, Failure, whole};
+use super::compare::side_names;
+use super::{ExitVerdict, Failure, gate_watch, runs, whole};
 use crate::cli_files::GateOptions;
 use crate::term::{Tone, columns, say, wrapped};
 
 pub(crate) fn run(options: &GateOptions) -> Result<ExitVerdict, Failure> {
-    std::iter::once(&options.run)
+    options
+        .runs
+        .iter()
         .chain(&options.baseline)
         .try_for_each(|run| check_not_own_file(run, &options.junit))?;
     let junit = Results::begin(options.junit.as_deref())?;
@@ -117,59 +119,104 @@ const JUNIT: &str = "--junit";
 
 /// Returns the gate, and the length of its run in seconds.
 fn judged(options: &GateOptions) -> Result<(Gate, f64), Failure> {
-    let limit =
-        options.limit.map(|limit_ns| LimitNote { limit_ns, at: options.at, on: options.series });
-    let paths: Vec<_> =
-        std::iter::once(options.run.clone()).chain(options.baseline.clone()).collect();
-    let names = names(&paths);
+    let limit = limit(options);
+    let [path, more @ ..] = options.runs.as_slice() else { return Err(Failure::NoRunNamed) };
+    if !more.is_empty()
+        && (limit.is_some() || options.limit_on.is_some() || options.baseline.is_empty())
+    {
+        return Err(Failure::LimitOfSide { runs: options.runs.len() });
+    }
+    if options.watch {
+        return gate_watch::watched(options, path, limit);
+    }
+
+    let sides: Vec<&[PathBuf]> = [options.runs.as_slice(), &options.baseline]
+        .into_iter()
+        .filter(|side| !side.is_empty())
+        .collect();
+    let names = side_names(&sides);
+    let runs = options.runs.iter().map(|path| runs::judged(path, limit));
+    let runs = runs.collect::<Result<Vec<_>, _>>()?;
+    let (mut elapsed_s, mut checks, mut rest) = (0.0, Vec::new(), Vec::new());
+    for JudgedRun { summary, .. } in &runs {
+        elapsed_s += summary.elapsed_s;
+        let cells = chosen(options, &names[0], summary)?;
+        let most = options.limit_on.iter();
+        checks
+            .extend(limit.map(|limit| limit_checks(&names[0], &cells, limit)).unwrap_or_default());
+        rest.extend(most.flat_map(|most| alarm_checks(&names[0], &cells, *most)));
+        rest.extend(cut_off(&names[0], &cells));
+    }
+
+    if let [_, base] = sides.as_slice() {
+        checks.extend(against(options, &names, runs, base)?);
+    }
+    checks.extend(rest);
+    Ok((Gate::new(&names[0], checks), elapsed_s))
+}
+
+pub(super) fn limit(options: &GateOptions) -> Option<LimitNote> {
+    options.limit.map(|limit_ns| LimitNote { limit_ns, at: options.at, on: options.series })
+}
+
+/// The cells of a run that are checked.
+pub(super) fn chosen<'s>(
+    options: &GateOptions,
+    name: &str,
+    summary: &'s Summary,
+) -> Result<Vec<&'s CellSummary>, Failure> {
+    let chosen = Chosen { tuning: options.tuning.clone(), load: options.load.clone() };
+    let cells = chosen.cells(summary);
+    if cells.is_empty() {
+        return Err(Failure::NoCell { run: name.to_owned(), cells: cells_of(summary) });
+    }
+
+    Ok(cells)
+}
+
+/// Checks the runs of a side against those of the baseline.
+fn against(
+    options: &GateOptions,
+    names: &[String],
+    runs: Vec<JudgedRun>,
+    base: &[PathBuf],
+) -> Result<Vec<Check>, Failure> {
     let share = Share::from_percent(options.at);
     let more = Some(share).filter(|share| !SHARES.contains(share));
     let shares: Vec<Share> = SHARES.into_iter().chain(more).collect();
+    let base_runs = base.iter().map(|path| runs::judged(path, None));
+    let base_runs = base_runs.collect::<Result<Vec<_>, _>>()?;
     // Resampled as `onbeat compare BASELINE RUN` does, so that both print one interval.
-    let place_of = |n: usize| paths.len() - 1 - n;
-    let digest_of =
-        |n: usize, limit| digest(&paths[n], &names[n], place_of(n) as u64, limit, &shares);
-    let run = digest_of(0, limit)?;
-    let chosen = Chosen { tuning: options.tuning.clone(), load: options.load.clone() };
-    let cells = chosen.cells(&run.summary);
+    let base = Digest::of_side(&names[1], 0, base_runs, &shares);
+    let run = Digest::of_side(&names[0], 1, runs, &shares);
+    let (Some(base), Some(run)) = (base, run) else { return Err(Failure::NoRunNamed) };
 
-    if cells.is_empty() {
-        return Err(Failure::NoCell { run: run.name.clone(), cells: cells_of(&run) });
-    }
-
-    let mut checks = limit.map(|limit| limit_checks(&run.name, &cells, limit)).unwrap_or_default();
-    if options.baseline.is_some() {
-        let base = digest_of(1, None)?;
-        let series = options.series;
-        let no_worse_than = options.no_worse_than;
-        checks.extend(baseline_checks(
-            &run,
-            &cells,
-            &Baseline { run: &base, series, share, no_worse_than },
-        ));
-    }
-
-    checks.extend(options.limit_on.iter().flat_map(|most| alarm_checks(&run.name, &cells, *most)));
-    checks.extend(cut_off(&run, &cells));
-    Ok((Gate::new(&run.name, checks), run.summary.elapsed_s))
+    let cells = chosen(options, &run.name, &run.summary)?;
+    let series = options.series;
+    let no_worse_than = options.no_worse_than;
+    Ok(baseline_checks(&run, &cells, &Baseline { run: &base, series, share, no_worse_than }))
 }
 
 /// Returns an inconclusive check for a run that was cut off.
-fn cut_off(run: &Digest, cells: &[&CellSummary]) -> Vec<Check> {
+pub(super) fn cut_off(run: &str, cells: &[&CellSummary]) -> Vec<Check> {
     let cut = cells.iter().filter(|cell| cell.permitted && cell.file.is_some() && !cell.complete);
     let check = |cell: &&CellSummary| Check {
         name: "the run went to its end".to_owned(),
-        of: format!("{}, {}", run.name, cell_name(&cell.tuning, &cell.load)),
+        of: format!("{run}, {}", cell_name(&cell.tuning, &cell.load)),
         outcome: Outcome::Inconclusive,
-        sentence: "the run file was cut off before its closing line".to_owned(),
+        sentence: match cell.goes_on {
+            true => "the run is in progress; --watch follows it until its limit is decided",
+            false => "the run file was cut off before its closing line",
+        }
+        .to_owned(),
         basis: String::new(),
     };
 
     cut.map(check).collect()
 }
 
-fn cells_of(run: &Digest) -> String {
-    let names = run.summary.cells.iter().map(|cell| cell_name(&cell.tuning, &cell.load));
+fn cells_of(summary: &Summary) -> String {
+    let names = summary.cells.iter().map(|cell| cell_name(&cell.tuning, &cell.load));
     names.collect::<Vec<_>>().join(", ")
 }
 

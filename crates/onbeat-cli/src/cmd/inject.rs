@@ -16,6 +16,8 @@ use onbeat::report::units::time_ns;
 use onbeat::thread::ThreadRequest;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
+use onbeat_tune::catalogue::HostTree;
+use onbeat_tune::plan::cpus::loop_cpu;
 use serde_json::json;
 
 use super::show::letters;
@@ -120,7 +122,7 @@ fn elsewhere(options: &InjectOptions, pid: i32) -> Result<ExitVerdict, Failure> 
 fn own(options: &InjectOptions) -> Result<ExitVerdict, Failure> {
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
-    let cpu = options.cpu.or_else(|| onbeat::host::online_cpus().last().copied());
+    let cpu = options.cpu.or_else(|| Some(loop_cpu(&HostTree::live()).cpu));
     let asked = Disturbance {
         fault: options.fault,
         every_ns: every_ns(options),

@@ -19,7 +19,7 @@ use onbeat_tune::{HostFiles, LiveHost};
 use serde::Serialize;
 
 use super::failure::MeasureTuningFailure;
-use super::{ExitVerdict, Failure, bench, typed};
+use super::{ExitVerdict, Failure, bench, typed, verdict};
 use crate::cli::{BenchOptions, BusExchange, Order};
 use crate::cli_tune_measure::{MeasuredSeries, TuneMeasureOptions};
 use crate::options::{LimitOptions, OutputOptions};
@@ -66,13 +66,14 @@ pub(crate) fn run(options: &TuneMeasureOptions) -> Result<ExitVerdict, Failure> 
     };
 
     print(options, &sides, &result)?;
+    let outcome = result.worth.outcome();
     // Chance is not worth remembering.
     if options.what != PLACEBO
         && let Err(why) = remember(&state_directory(), result)
     {
         advise(Tone::Careful, &wrapped(&why.to_string(), columns()));
     }
-    Ok(ExitVerdict::Holds)
+    Ok(verdict(Some(outcome)))
 }
 
 /// Returns the id of the one record that a name stands for, or the name.

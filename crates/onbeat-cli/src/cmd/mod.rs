@@ -19,6 +19,7 @@ mod export_formats;
 mod failure;
 mod findings;
 pub(crate) mod gate;
+mod gate_watch;
 mod gateway;
 pub(crate) mod generate;
 mod host_settings;
@@ -161,7 +162,7 @@ pub(crate) fn most_alarms(options: &LimitOptions) -> Option<u64> {
 
 /// Returns both limits, for a run that is read again.
 pub(crate) fn asked(options: &LimitOptions, main: Series) -> JudgeBy {
-    JudgeBy { limit: limit(options, main), most_alarms: most_alarms(options) }
+    JudgeBy { limit: limit(options, main), most_alarms: most_alarms(options), ..JudgeBy::default() }
 }
 
 pub(crate) fn check_cpu(cpu: Option<u32>) -> Result<(), Failure> {

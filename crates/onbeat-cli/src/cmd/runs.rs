@@ -69,7 +69,11 @@ pub(crate) fn judged_with_text(
     Ok((judged_files(path, files, by.into())?, texts))
 }
 
-fn judged_files(path: &Path, files: Vec<RunFile>, by: JudgeBy) -> Result<JudgedRun, Failure> {
+pub(crate) fn judged_files(
+    path: &Path,
+    files: Vec<RunFile>,
+    by: JudgeBy,
+) -> Result<JudgedRun, Failure> {
     JudgedRun::new(files, by).ok_or_else(|| RunDirError::NoRun { path: path.to_owned() }.into())
 }
 

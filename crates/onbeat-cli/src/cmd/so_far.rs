@@ -74,7 +74,7 @@ impl<'a> SoFar<'a> {
 }
 
 /// A run without an end is looked at for a day.
-const NO_END_S: f64 = 86_400.0;
+pub(super) const NO_END_S: f64 = 86_400.0;
 
 /// The looks at a run that ends when it is decided; none at any other.
 pub(crate) fn looks_of(options: &MeasureOptions) -> Vec<f64> {

@@ -329,8 +329,12 @@ fn conclude(results: &StudyResults, out: &Path, stopped: bool) -> ExitVerdict {
 
     advise(Tone::Faint, &format!("report   {}", out.join(REPORT).display()));
 
-    let is_whole = results.missing == 0 && results.waiting == 0 && results.failed.is_empty();
-    if is_whole { ExitVerdict::Holds } else { ExitVerdict::Undecided }
+    ended(results.missing + results.waiting + results.failed.len())
+}
+
+/// The verdict of a study by its measurements without a result.
+const fn ended(without_result: usize) -> ExitVerdict {
+    if without_result == 0 { ExitVerdict::Holds } else { ExitVerdict::Undecided }
 }
 
 /// Answers commands of a study, or exchanges of clocks, until the other side ends.
@@ -347,4 +351,14 @@ pub(super) fn answer(options: &VmAnswerOptions) -> Result<ExitVerdict, Failure> 
     };
     study::answer(&mut port, options.cpu).map_err(failed)?;
     Ok(ExitVerdict::Holds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_study_with_a_measurement_left_is_inconclusive() {
+        assert_eq!([0, 1, 12].map(|left| ended(left).status()), [0, 3, 3]);
+    }
 }

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use onbeat::bench::conduct::BenchPlan;
+use onbeat::bench::conduct::{BenchPlan, Look};
 use onbeat::report::units::percent;
 use onbeat::report::verdict::looks;
-use onbeat::report::{Outcome, Summary};
+use onbeat::report::{Limit, Outcome, Summary, Verdict};
 
 use super::runs;
 
@@ -23,22 +23,36 @@ impl<'w> Watched<'w> {
         Self { dir, looks: LooksLeft { left, is_resumed }, words: String::new() }
     }
 
-    /// Whether the verdict is PASS or FAIL at a look that has come. It changes at looks only: they
-    /// share the level.
-    pub(super) fn is_decided(&mut self, elapsed_s: f64) -> bool {
+    /// What a look shows whose time has come: the verdict changes at looks only, which share the
+    /// level, and so does what is still measured.
+    pub(super) fn look(&mut self, elapsed_s: f64) -> Look {
+        let going_on = || Look::GoOn { without: Vec::new() };
         if !self.looks.is_due(elapsed_s) {
-            return false;
+            return going_on();
         }
 
         // A file that cannot be read now is for the end of the bench to complain about.
-        let Ok(judged) = runs::judged(self.dir, None) else { return false };
+        let Ok(judged) = runs::judged(self.dir, None) else { return going_on() };
         self.words = approaching(&judged.summary);
-        matches!(judged.summary.verdict.outcome, Some(Outcome::Pass | Outcome::Fail))
+        match judged.summary.verdict.outcome {
+            Some(Outcome::Pass | Outcome::Fail) => Look::Decided,
+            _ => Look::GoOn { without: failed(&judged.summary) },
+        }
     }
 }
 
+/// Tunings that fail under one load or more. Of a bench that is not decided not all do.
+fn failed(summary: &Summary) -> Vec<String> {
+    let has_failed = |tuning: &&String| {
+        let mut cells = summary.cells.iter().filter(|cell| cell.tuning == **tuning);
+        cells.any(|cell| cell.verdict.as_ref().is_some_and(|of| of.outcome == Outcome::Fail))
+    };
+    let failed: Vec<String> = summary.tunings.iter().filter(has_failed).cloned().collect();
+    if failed.len() == summary.tunings.len() { Vec::new() } else { failed }
+}
+
 /// Looks that are left, in seconds, the next one first.
-struct LooksLeft {
+pub(super) struct LooksLeft {
     left: Vec<f64>,
     /// Whether the looks that are over at the first question were taken, or lost, before the bench
     /// was resumed. Taken again they would share the level with more than all of them.
@@ -46,7 +60,17 @@ struct LooksLeft {
 }
 
 impl LooksLeft {
-    fn is_due(&mut self, elapsed_s: f64) -> bool {
+    pub(super) const fn new(left: Vec<f64>) -> Self {
+        Self { left, is_resumed: false }
+    }
+
+    /// The next look, in seconds of the run; `None` behind the last one.
+    pub(super) fn next(&self) -> Option<f64> {
+        self.left.first().copied()
+    }
+
+    /// Whether a look has come that was not taken yet.
+    pub(super) fn is_due(&mut self, elapsed_s: f64) -> bool {
         let over = self.left.iter().take_while(|at| **at <= elapsed_s).count();
         self.left.drain(..over);
         let are_of_before = std::mem::take(&mut self.is_resumed);
@@ -63,15 +87,18 @@ fn approaching(summary: &Summary) -> String {
     let judged = of_best.filter_map(|cell| Some((cell, cell.verdict.as_ref()?)));
     let worst = judged.max_by(|(_, a), (_, b)| a.at_most.total_cmp(&b.at_most));
     worst.map_or(String::new(), |(cell, verdict)| {
-        format!(
-            "{}/{}: {} to {} over ({} allowed)",
-            cell.tuning,
-            cell.load,
-            percent(verdict.at_least),
-            percent(verdict.at_most),
-            percent((100.0 - limit.at) / 100.0)
-        )
+        format!("{}/{}: {}", cell.tuning, cell.load, bounds_in_words(verdict, limit))
     })
+}
+
+/// `0 % to 1.4 % over (1 % allowed)`.
+pub(super) fn bounds_in_words(verdict: &Verdict, limit: Limit) -> String {
+    format!(
+        "{} to {} over ({} allowed)",
+        percent(verdict.at_least),
+        percent(verdict.at_most),
+        percent((100.0 - limit.at) / 100.0)
+    )
 }
 
 #[cfg(test)]

@@ -147,7 +147,7 @@ impl StudyBench<'_> {
                 .map_err(|error| failed("an error".to_owned(), error.to_string()))?;
             if let Some(status) = status {
                 let errors = fs::read(scratch.join("errors")).unwrap_or_default();
-                // Statuses 1 and 2 are verdicts as well; without output it has failed.
+                // Statuses 1 and 3 are verdicts as well; without output it has failed.
                 let has_output =
                     fs::metadata(scratch.join("output")).is_ok_and(|one| one.len() > 0);
                 return if has_output {

@@ -1,14 +1,15 @@
 //! Containers: `docker run`, compose files, and pods of Kubernetes.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::LintError;
 use super::correction::{Draft, LintRemark};
 use super::finding::LintVerdict;
 use super::kernel_cpus;
-use super::kernel_text::numbered_lines;
 use super::settings::{self, PlacedSetting};
 use super::shell_words::{self, ShellWord};
+use super::yaml::{self, YamlValue};
 
 /// Options of `docker run` that take no argument.
 const FLAGS: [&str; 12] = [
@@ -223,72 +224,6 @@ fn judge_cpuset(draft: &mut Draft<'_>, value: &str, bytes: Range<usize>) {
     draft.remark(bytes, remark);
 }
 
-/// A `key: value`, or an item of a list, of a YAML file.
-struct YamlLine<'t> {
-    /// The keys above it and its own.
-    path: Vec<String>,
-    /// Without quotes; empty where deeper lines follow.
-    value: &'t str,
-    bytes: Range<usize>,
-    value_bytes: Range<usize>,
-}
-
-/// Reads the subset of YAML that people write such files in; the error is what is not read.
-fn yaml_lines(text: &str) -> Result<Vec<YamlLine<'_>>, String> {
-    let mut stack: Vec<(usize, String)> = Vec::new();
-    let mut lines = Vec::new();
-    for (number, (at, line)) in numbered_lines(text).enumerate() {
-        let content = line.find(" #").map_or(line, |end| &line[..end]).trim_end();
-        let trimmed = content.trim_start();
-        if trimmed.is_empty() || trimmed.starts_with('#') || trimmed == "---" {
-            continue;
-        }
-        let strange = |what: &str| Err(format!("line {} has {what}", number + 1));
-        if content.contains('\t') {
-            return strange("a tab in its indentation");
-        }
-        let mut indent = content.len() - trimmed.len();
-        let mut rest = trimmed;
-        let mut is_item = false;
-        while let Some(inner) = rest.strip_prefix("- ").or_else(|| (rest == "-").then_some("")) {
-            stack.retain(|(known, _)| *known < indent + usize::from(!is_item));
-            stack.push((indent, "-".to_owned()));
-            let inner = inner.trim_start();
-            indent += rest.len() - inner.len();
-            rest = inner;
-            is_item = true;
-        }
-        stack.retain(|(known, _)| *known < indent);
-        let key_end = rest.find(": ").or_else(|| rest.ends_with(':').then(|| rest.len() - 1));
-        let (key, value) = match key_end {
-            Some(end) if !rest.starts_with(['"', '\'', '[', '{']) => {
-                (Some(&rest[..end]), rest[end + 1..].trim_start())
-            }
-            _ => (None, rest),
-        };
-        if value.starts_with(['&', '*', '|', '>']) || rest.starts_with("<<") {
-            return strange("an anchor, an alias or a text block");
-        }
-        let end = at + content.len();
-        let start = end - rest.len();
-        let quotes = usize::from(
-            value.len() > 1 && value.starts_with(['"', '\'']) && value.ends_with(&value[..1]),
-        );
-        let value_bytes = end - value.len() + quotes..end - quotes;
-        if let Some(key) = key {
-            stack.push((indent, key.to_owned()));
-        }
-        let path = stack.iter().map(|(_, key)| key.clone()).collect();
-        lines.push(YamlLine {
-            path,
-            value: &text[value_bytes.clone()],
-            bytes: start..end,
-            value_bytes,
-        });
-    }
-    Ok(lines)
-}
-
 /// Keys of a service that have no effect on latency.
 const PLAIN_KEYS: [&str; 22] = [
     "image",
@@ -317,9 +252,11 @@ const PLAIN_KEYS: [&str; 22] = [
 
 /// Judges a compose file.
 pub(super) fn judge_compose(draft: &mut Draft<'_>) -> Result<(), LintError> {
-    let lines = yaml_lines(draft.text()).map_err(|what| LintError::Yaml { what })?;
-    for YamlLine { path, value, bytes, value_bytes } in lines {
-        let keys: Vec<&str> = path.iter().map(String::as_str).filter(|key| *key != "-").collect();
+    let values = yaml::values(draft.text()).map_err(|what| LintError::Yaml { what })?;
+    // What services share by an alias stands in the text once.
+    let mut judged = BTreeSet::new();
+    for of in values {
+        let keys = of.keys();
         let Some(key) = keys.get(2).filter(|_| keys[0] == "services") else {
             // Headings, and networks, volumes and the like.
             let is_heading =
@@ -331,64 +268,108 @@ pub(super) fn judge_compose(draft: &mut Draft<'_>) -> Result<(), LintError> {
             ("ulimits", Some(limit)) => format!("ulimit.{limit}"),
             (key, _) => key.to_owned(),
         };
-        if value.is_empty() && !matches!(name.as_str(), "cpuset") {
+        if of.value.is_empty() && name != "cpuset" {
             continue;
         }
-        if name == "cpuset" {
-            judge_cpuset(draft, value, bytes);
-        } else if settings::is_known("container", &name) {
-            if value.starts_with(['[', '{']) {
-                draft.refuse_correction("a value is in brackets");
-                let message = "In brackets; it is not judged.";
-                draft.remark(bytes, LintRemark::unjudged(LintVerdict::Unknown, message));
-                continue;
-            }
-            settings::judge(
-                draft,
-                "container",
-                &PlacedSetting { name, value, bytes, value_bytes },
-                None,
-            );
-        } else if PLAIN_KEYS.contains(key) {
-            plain(draft, bytes);
-        } else {
-            let message = "A key of a service. Its effect on latency is not judged.";
-            draft.remark(bytes, LintRemark::unjudged(LintVerdict::Known, message));
+        if judged.insert((of.bytes.start, of.bytes.end, name.clone())) {
+            judge_key(draft, name, &of, PLAIN_KEYS.contains(key));
         }
     }
     Ok(())
 }
 
-/// Judges the resources of a pod of Kubernetes: whole CPUs of its own need equal requests and limits.
-pub(super) fn judge_pod(draft: &mut Draft<'_>) -> Result<(), LintError> {
-    let lines = yaml_lines(draft.text()).map_err(|what| LintError::Yaml { what })?;
-    let mut requested: Option<&str> = None;
-    let is_at = |path: &[String], end: &[&str]| {
-        let keys: Vec<&str> = path.iter().map(String::as_str).filter(|key| *key != "-").collect();
-        keys.ends_with(end)
-    };
-    for line in &lines {
-        if is_at(&line.path, &["resources", "requests", "cpu"]) {
-            requested = Some(line.value);
+fn judge_key(draft: &mut Draft<'_>, name: String, of: &YamlValue, is_plain: bool) {
+    let bytes = of.bytes.clone();
+    if name == "cpuset" {
+        judge_cpuset(draft, &of.value, bytes);
+    } else if settings::is_known("container", &name) {
+        let value_bytes = of.value_bytes.clone();
+        let placed = PlacedSetting { name, value: &of.value, bytes, value_bytes };
+        settings::judge(draft, "container", &placed, None);
+    } else if is_plain {
+        plain(draft, bytes);
+    } else {
+        let message = "A key of a service. Its effect on latency is not judged.";
+        draft.remark(bytes, LintRemark::unjudged(LintVerdict::Known, message));
+    }
+}
+
+/// A container's resources in a pod: what it requests and its limits.
+struct Resources<'v> {
+    values: &'v [YamlValue],
+    /// The path of `resources`.
+    path: &'v [String],
+}
+
+impl<'v> Resources<'v> {
+    fn get(&self, of: &str, what: &str) -> Option<&'v str> {
+        let is_it = |value: &&YamlValue| {
+            value.path.strip_prefix(self.path).is_some_and(|rest| *rest == [of, what])
+        };
+        self.values.iter().find(is_it).map(|found| found.value.as_str())
+    }
+
+    /// Why a container with these resources gets no CPU of its own from the static CPU manager, seen from
+    /// one of the two values for the CPU (kubelet: pkg/apis/core/v1/helper/qos, cpumanager).
+    fn refusal(&self, cpu: &str, is_limit: bool) -> Option<&'static str> {
+        let is_same = |what: &str| {
+            let limit = self.get("limits", what).and_then(quantity);
+            // A request that is left out is the limit.
+            let request = self.get("requests", what).map_or(limit, quantity);
+            limit.is_some() && request == limit
+        };
+        match quantity(cpu) {
+            None => Some("Not a quantity: a number of CPUs, such as 2 or 2000m."),
+            Some(cpus) if cpus <= 0.0 || cpus.fract() != 0.0 => Some(
+                "Not a whole number of CPUs: the static CPU manager gives the container no CPU of its own, and a quota stops it.",
+            ),
+            _ if !is_limit && self.get("limits", "cpu").is_none() => Some(
+                "Without an equal limit the pod is not Guaranteed, and the static CPU manager gives it no CPU of its own.",
+            ),
+            _ if is_limit && !is_same("cpu") => Some(
+                "Requests and limits differ: the pod is not Guaranteed, and the static CPU manager gives it no CPU of its own.",
+            ),
+            _ if is_limit && !is_same("memory") => Some(
+                "Requests and limits of memory are missing or differ: the pod is not Guaranteed, and the static CPU manager gives it no CPU of its own.",
+            ),
+            _ => None,
         }
     }
-    for YamlLine { path, value, bytes, .. } in &lines {
-        let (path, bytes) = (path.as_slice(), bytes.clone());
-        if is_at(path, &["resources", "limits", "cpu"])
-            || is_at(path, &["resources", "requests", "cpu"])
+}
+
+/// The value of a quantity of Kubernetes, such as 1500m or 1Gi.
+fn quantity(text: &str) -> Option<f64> {
+    let end = text.find(|c: char| c.is_alphabetic() && c != 'e').unwrap_or(text.len());
+    let number: f64 = text[..end].parse().ok()?;
+    let factor = match &text[end..] {
+        "" => 1.0,
+        "m" => 1e-3,
+        "k" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "T" => 1e12,
+        "Ki" => 1024.0,
+        "Mi" => 1024.0 * 1024.0,
+        "Gi" => 1024.0 * 1024.0 * 1024.0,
+        "Ti" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    // Thousandths are not exact as fractions of two.
+    Some(if factor < 1.0 { number / 1e3 } else { number * factor })
+}
+
+/// Judges the resources of a pod of Kubernetes: whole CPUs of its own need equal requests and limits.
+pub(super) fn judge_pod(draft: &mut Draft<'_>) -> Result<(), LintError> {
+    let values = yaml::values(draft.text()).map_err(|what| LintError::Yaml { what })?;
+    for of in &values {
+        let keys = of.keys();
+        let bytes = of.bytes.clone();
+        if keys.ends_with(&["resources", "limits", "cpu"])
+            || keys.ends_with(&["resources", "requests", "cpu"])
         {
-            let is_whole = value.parse::<u32>().is_ok_and(|cpus| cpus > 0);
-            let is_limit = is_at(path, &["limits", "cpu"]);
-            let message = match is_whole {
-                false => Some(
-                    "Not a whole number of CPUs: the static CPU manager gives the container no CPU of its own, and a quota stops it.",
-                ),
-                true if is_limit && requested.is_some_and(|request| request != *value) => Some(
-                    "Requests and limits differ: the pod is not Guaranteed, and the static CPU manager gives it no CPU of its own.",
-                ),
-                true => None,
-            };
-            let remark = match message {
+            let path = &of.path[..of.path.len() - 2];
+            let resources = Resources { values: &values, path };
+            let remark = match resources.refusal(&of.value, keys.ends_with(&["limits", "cpu"])) {
                 Some(message) => LintRemark::new("shield.plan", LintVerdict::Incomplete, message),
                 None => LintRemark::new(
                     "shield.plan",
@@ -397,17 +378,11 @@ pub(super) fn judge_pod(draft: &mut Draft<'_>) -> Result<(), LintError> {
                 ),
             };
             draft.remark(bytes, remark);
-        } else if path.iter().any(|key| key == "capabilities")
-            && !value.is_empty()
-            && path.iter().any(|key| key == "add")
-        {
-            let values = value.trim_matches(['[', ']']);
-            for value in values.split(',').map(|value| value.trim().trim_matches('"')) {
-                draft.remark(bytes.clone(), settings::remark("container", "cap_add", value));
-            }
-        } else if is_at(path, &["securityContext", "privileged"]) && *value == "true" {
+        } else if keys.ends_with(&["capabilities", "add"]) && !of.value.is_empty() {
+            draft.remark(bytes, settings::remark("container", "cap_add", &of.value));
+        } else if keys.ends_with(&["securityContext", "privileged"]) && of.value == "true" {
             draft.remark(bytes, settings::remark("container", "privileged", "true"));
-        } else if !value.is_empty() {
+        } else if !of.value.is_empty() {
             draft.add_others(1);
         }
     }

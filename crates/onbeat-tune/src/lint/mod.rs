@@ -55,6 +55,7 @@ mod qemu_memory;
 mod settings;
 mod shell_words;
 mod subject;
+mod yaml;
 
 pub use finding::{LintCounts, LintFinding, LintReport, LintVerdict};
 pub use subject::LintSubject;
@@ -94,9 +95,7 @@ pub enum LintError {
         lines: usize,
     },
     /// YAML beyond what is read.
-    #[error(
-        "{what}, which is not read. Write keys and values on lines of their own, indented by blanks"
-    )]
+    #[error("the YAML cannot be read: {what}")]
     Yaml {
         /// What is not read, and where.
         what: String,

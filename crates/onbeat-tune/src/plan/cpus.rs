@@ -10,7 +10,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::PlanError;
-use crate::catalogue::loop_setup::CpuSetVariable;
+use crate::catalogue::HostTree;
+use crate::catalogue::loop_setup::{CpuSetVariable, LoopSetup};
 use crate::catalogue::probes::irq::is_managed;
 use crate::catalogue::survey::Survey;
 use crate::cpu_list::CpuList;
@@ -56,6 +57,31 @@ pub fn choose(survey: &Survey<'_>, choice: &CpuChoice) -> Result<ChosenCpus, Pla
         CpuChoice::List(cpus) => check(cpus, &online, survey),
         CpuChoice::Auto => best(survey, &online),
     }
+}
+
+/// The CPU of a loop of one thread, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoopCpu {
+    /// The CPU.
+    pub cpu: u32,
+    /// In a sentence.
+    pub because: String,
+}
+
+/// Chooses the CPU of a loop of one thread on a machine: the first of the core that [`choose`] gives it,
+/// and CPU 0 only where the machine has no other.
+#[must_use]
+pub fn loop_cpu(host: &HostTree) -> LoopCpu {
+    let setup = LoopSetup::default();
+    let chosen = choose(&Survey::new(host, &setup), &CpuChoice::Auto);
+    let first = |chosen: ChosenCpus| {
+        let cpu = chosen.cpus.iter().next()?;
+        Some(LoopCpu { cpu, because: chosen.because })
+    };
+    chosen.ok().and_then(first).unwrap_or_else(|| LoopCpu {
+        cpu: 0,
+        because: "the machine has, or shows, no other CPU".to_owned(),
+    })
 }
 
 fn check(cpus: &CpuList, online: &CpuList, survey: &Survey<'_>) -> Result<ChosenCpus, PlanError> {

@@ -3,6 +3,7 @@
 
 mod preparation;
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::Ordering;
@@ -92,9 +93,21 @@ pub struct BenchConditions<'c> {
     pub interruptions: &'c Interruptions,
     /// Receives what happens.
     pub report: &'c mut dyn FnMut(BenchEvent),
-    /// Whether the bench is decided; asked between two loads, with the seconds since it began. Of a
-    /// bench that is resumed they go on where its files end.
-    pub is_decided: &'c mut dyn FnMut(f64) -> bool,
+    /// What a look at the bench showed; asked between two loads, with the seconds since it began. Of
+    /// a bench that is resumed they go on where its files end.
+    pub look: &'c mut dyn FnMut(f64) -> Look,
+}
+
+/// What a look at a bench in progress showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// It is decided.
+    Decided,
+    /// It goes on without these tunings: they failed, and the time is for the others.
+    GoOn {
+        /// Names of tunings.
+        without: Vec<String>,
+    },
 }
 
 /// Runs a bench from the beginning, or resumes `unfinished`. When the interruptions ask to stop,
@@ -196,24 +209,41 @@ impl<'c> BenchConductor<'c> {
             Some(_) => self.elapsed_s() + pace.estimate_s(&schedule.turns, schedule.block_s),
         };
 
-        for (at, turn) in schedule.turns.iter().enumerate() {
-            if self.is_stopped() {
-                break;
-            }
-
+        let mut turns: VecDeque<LoadTurn> = schedule.turns.iter().cloned().collect();
+        while !turns.is_empty() && !self.is_stopped() {
             let begun_s = self.elapsed_s();
-            let block_s = pace.block_s(&schedule.turns[at..], ends_s - begun_s);
+            let block_s = pace.block_s(turns.make_contiguous(), ends_s - begun_s);
+            let Some(turn) = &turns.pop_front() else { break };
             let releases =
                 (block_s * 1e9 / self.plan.setting.period_ns as f64).round().max(1.0) as u64;
             self.turn(turn, releases)?;
             pace.learn(turn, block_s, self.elapsed_s() - begun_s);
             let of_bench_s = self.file_s();
-            if (self.conditions.is_decided)(of_bench_s) {
-                break;
+            match (self.conditions.look)(of_bench_s) {
+                Look::Decided => break,
+                Look::GoOn { without } => self.leave_out(&mut turns, &without),
             }
         }
 
         Ok(())
+    }
+
+    /// Takes the blocks of these tunings out of the turns that are left: the time that is left is
+    /// shared by the others ([`Pace::block_s`]).
+    fn leave_out(&mut self, turns: &mut VecDeque<LoadTurn>, without: &[String]) {
+        let name = |tuning: usize| self.plan.tunings[tuning].to_string();
+        let is_left_out = |tuning: usize| without.contains(&name(tuning));
+        for tuning in (0..self.plan.tunings.len()).filter(|tuning| is_left_out(*tuning)) {
+            if turns.iter().any(|turn| turn.blocks.contains(&tuning)) {
+                let words = format!("{} failed; its time is for the others", name(tuning));
+                (self.conditions.report)(BenchEvent::Said(words));
+            }
+        }
+
+        for turn in &mut *turns {
+            turn.blocks.retain(|tuning| !is_left_out(*tuning));
+        }
+        turns.retain(|turn| !turn.blocks.is_empty());
     }
 
     fn turn(&mut self, turn: &LoadTurn, releases: u64) -> Result<(), BenchError> {

@@ -221,11 +221,12 @@ impl Series {
         }
     }
 
-    /// Whether a skipped release is late by any limit on this series: what was never served, or never
-    /// answered, was late for certain.
+    /// Whether a skipped release is late by any limit on this series: what was never served, never
+    /// answered or never written was late for certain. A stop that loses a hundred writes is one long
+    /// interval between two of them, and a hundred writes that were due.
     #[must_use]
     pub const fn is_late_when_skipped(self) -> bool {
-        matches!(self, Self::ResponseTime | Self::ReadWrite)
+        matches!(self, Self::ResponseTime | Self::ReadWrite | Self::WriteInterval)
     }
 
     /// Its place in [`Series::ALL`].

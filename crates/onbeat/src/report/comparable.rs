@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::bootstrap::LEAST_RUNS;
 use super::cell::CellSummary;
 use super::digest::{Compared, Digest, WANDERS};
 use super::order_statistics::ASSUMPTION;
@@ -52,13 +53,18 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
         warnings.push(format!("Some ratios have no interval: {WANDERS}"));
     }
     if ratios().any(|ratio| ratio.low.is_none() && !ratio.wanders) {
-        let why = "Ratios without an interval have fewer than 10 samples beyond the value, or fewer than 4 blocks or intervals";
+        let why = "Ratios without an interval have fewer than 10 samples beyond the value, or fewer than 4 blocks or intervals \
+                   and than 3 runs of a side";
         warnings.push(why.to_owned());
     }
     if ratios().any(|ratio| ratio.independently) {
-        warnings
-            .push(format!("Ratios of plain histograms have intervals from ranks, {ASSUMPTION}"));
+        warnings.push(format!(
+            "Ratios of plain histograms have intervals from ranks, {ASSUMPTION}; with three runs or more of each side \
+             each run is a block: {SIDES}"
+        ));
     }
+    warnings.extend(runs.iter().flat_map(of_side));
+    warnings.extend(alone(runs, cells));
 
     if runs.iter().all(|run| run.is_of_load) {
         // Loads that took turns saw the same background.
@@ -74,6 +80,47 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
                  `onbeat bench` interleaves its cells";
     warnings.push(order.to_owned());
     warnings
+}
+
+/// How several runs become a side.
+const SIDES: &str = "onbeat compare before1 before2 before3 --against after1 after2 after3";
+
+/// What several runs of one side were taken for, and what was not the same in them.
+fn of_side(run: &Digest) -> Vec<String> {
+    let mut words = Vec::new();
+    let counts: BTreeSet<usize> = run.taken_together.values().copied().collect();
+    for files in counts {
+        let as_what = match files {
+            LEAST_RUNS.. => "each as a block",
+            _ => "one after the other; from three on each is a block",
+        };
+        words.push(format!("{}: {files} runs are taken together, {as_what}", run.name));
+    }
+    if !run.unlike.is_empty() {
+        let what = listed(&run.unlike);
+        words.push(format!("The runs of {} are not alike: {what} differ", run.name));
+    }
+    words
+}
+
+/// Cells that one run has alone, where others are compared.
+fn alone(runs: &[Digest], compared: &[Compared]) -> Option<String> {
+    let is_compared = |place: usize, cell: &CellSummary| {
+        compared.iter().flat_map(|of| &of.runs).any(|figures| {
+            figures.run == place && figures.tuning == cell.tuning && figures.load == cell.load
+        })
+    };
+    let name = |run: &Digest, cell: &CellSummary| match run.summary.cells.len() {
+        1 => run.name.clone(),
+        _ => format!("{} of {}", super::units::cell_name(&cell.tuning, &cell.load), run.name),
+    };
+    let left = runs.iter().enumerate().flat_map(|(place, run)| {
+        let cells = run.summary.cells.iter().filter(|cell| !cell.series.is_empty());
+        cells.filter(move |cell| !is_compared(place, cell)).map(move |cell| name(run, cell))
+    });
+    let left: Vec<String> = left.collect();
+    (!left.is_empty() && !compared.is_empty())
+        .then(|| format!("Without a counterpart, and not compared: {}", listed(&left)))
 }
 
 fn are_single(runs: &[Digest]) -> bool {

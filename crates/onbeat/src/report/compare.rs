@@ -5,17 +5,18 @@
 //! Any number of long runs can be compared while only one of them is in memory. The first run is
 //! what the others are held against.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::bootstrap::LEAST_STRETCHES;
+use super::bootstrap::{LEAST_RUNS, LEAST_STRETCHES};
 use super::cell::CellSummary;
 use super::comparable;
 use super::digest::WANDERS;
+use super::facts;
 use super::order_statistics::ASSUMPTION;
 use super::statistics::LEAST_ABOVE;
-use super::units::{Letters, cell_name, count, percent, time_ns};
+use super::units::{cell_name, count, listed, percent};
 use crate::record::Series;
 
 pub use super::digest::{Compared, Digest, Ratio, RunFigures, SHARES};
@@ -78,6 +79,15 @@ impl Comparison {
         comparison
     }
 
+    /// Whether no percentile of what the runs are about has an interval that says anything.
+    #[must_use]
+    pub fn is_undecided(&self) -> bool {
+        let main = self.main().into_iter();
+        let figures = main.flat_map(|compared| compared.runs.iter().skip(1));
+        let mut ratios = figures.flat_map(|figures| &figures.ratios);
+        !ratios.any(|ratio| ratio.low.is_some() && !ratio.is_undecided())
+    }
+
     /// The first series of each cell: what is shown by default.
     #[must_use]
     pub fn main(&self) -> Vec<&Compared> {
@@ -125,8 +135,17 @@ impl Comparison {
 fn difference(series: Series, (mine, base): (&str, &str), ratios: &[Ratio]) -> String {
     let words = series.words();
     let sized = |ratio: &Ratio| format!("{} {}", ratio.metric, ratio.words());
+    let (undecided, decided): (Vec<&Ratio>, Vec<&Ratio>) =
+        ratios.iter().filter(|ratio| ratio.low.is_some()).partition(|ratio| ratio.is_undecided());
     let (differing, alike): (Vec<&Ratio>, Vec<&Ratio>) =
-        ratios.iter().filter(|ratio| ratio.low.is_some()).partition(|ratio| ratio.is_visible());
+        decided.into_iter().partition(|ratio| ratio.is_visible());
+    let too_wide: Vec<String> = undecided.iter().map(|ratio| ratio.metric.clone()).collect();
+    if differing.is_empty() && alike.is_empty() && !too_wide.is_empty() {
+        let which = listed(&too_wide);
+        return format!(
+            "INCONCLUSIVE whether {mine} and {base} differ: the interval of {which} {TOO_WIDE}"
+        );
+    }
     if differing.is_empty() && alike.is_empty() && ratios.iter().any(|ratio| ratio.wanders) {
         return format!("INCONCLUSIVE whether {mine} and {base} differ: {WANDERS}");
     }
@@ -140,6 +159,10 @@ fn difference(series: Series, (mine, base): (&str, &str), ratios: &[Ratio]) -> S
     let assumed = match ratios.iter().any(|ratio| ratio.independently) {
         true => format!(" ({ASSUMPTION})"),
         false => String::new(),
+    };
+    let assumed = match too_wide.as_slice() {
+        [] => assumed,
+        which => format!("; undecided: {}, whose interval {TOO_WIDE}{assumed}", listed(which)),
     };
     let same: Vec<String> = alike.iter().map(|ratio| sized(ratio)).collect();
     if differing.is_empty() {
@@ -161,6 +184,9 @@ fn difference(series: Series, (mine, base): (&str, &str), ratios: &[Ratio]) -> S
     )
 }
 
+/// Why a ratio with an interval decides nothing.
+const TOO_WIDE: &str = "is wider than a factor of 100";
+
 /// Why there is no interval at all: the reason that holds.
 pub(super) fn without_interval(ratios: &[Ratio]) -> String {
     if ratios.is_empty() {
@@ -168,7 +194,9 @@ pub(super) fn without_interval(ratios: &[Ratio]) -> String {
     } else if ratios.iter().all(|ratio| !ratio.supported) {
         format!("fewer than {LEAST_ABOVE} samples beyond each percentile")
     } else {
-        format!("one of them has fewer than {LEAST_STRETCHES} blocks or intervals")
+        format!(
+            "one of them has fewer than {LEAST_STRETCHES} blocks or intervals, and than {LEAST_RUNS} runs"
+        )
     }
 }
 
@@ -265,40 +293,10 @@ fn compared(runs: &[Digest], wanted: &Key, series: Series) -> Compared {
 
 /// Facts of hosts, settings and grants that are not the same everywhere.
 fn differences(runs: &[Digest]) -> Vec<Difference> {
-    let facts: Vec<BTreeMap<String, String>> = runs.iter().map(facts).collect();
-    let names: BTreeSet<&String> = facts.iter().flat_map(BTreeMap::keys).collect();
-    let differing = names.into_iter().filter_map(|name| {
-        let values: Vec<Option<String>> =
-            facts.iter().map(|facts| facts.get(name).cloned()).collect();
-        let distinct: BTreeSet<&Option<String>> = values.iter().collect();
-        (distinct.len() > 1).then(|| Difference { fact: name.clone(), values })
-    });
-
-    differing.collect()
-}
-
-fn facts(run: &Digest) -> BTreeMap<String, String> {
-    let summary = &run.summary;
-    let mut facts: BTreeMap<String, String> =
-        summary.host.facts().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    facts.extend(run.settings.clone());
-    let mut add = |name: &str, value: String| facts.insert(name.to_owned(), value);
-    add("measured by", run.probe.clone());
-
-    if !run.is_of_load {
-        add("loads", summary.loads.join(", "));
-    }
-    if summary.period_ns > 0 {
-        add("period", time_ns(summary.period_ns, Letters::Ascii));
-    }
-    if summary.cells.iter().all(|cell| cell.import.is_none()) {
-        add("tunings", summary.tunings.join(", "));
-    }
-
-    for grant in &summary.ladder {
-        let granted = if grant.granted { "" } else { ", not granted" };
-        add(&grant.what, format!("{}{granted}", grant.wanted));
-    }
-
-    facts
+    let of_run =
+        |run: &Digest| facts::of(&run.summary, &run.probe, run.settings.clone(), run.is_of_load);
+    let facts: Vec<_> = runs.iter().map(of_run).collect();
+    let values = |name: &String| facts.iter().map(|of_run| of_run.get(name).cloned()).collect();
+    let differing = facts::differing(&facts).into_iter();
+    differing.map(|name| Difference { fact: name.clone(), values: values(name) }).collect()
 }

@@ -97,7 +97,19 @@ impl Digest {
             let probe = self.probe.clone();
             let settings = self.settings.clone();
             let ranked = self.ranked.clone();
-            parts.push(Self { name, probe, settings, drawn, ranked, summary, is_of_load: true });
+            let taken_together = self.taken_together.clone();
+            let unlike = self.unlike.clone();
+            parts.push(Self {
+                name,
+                probe,
+                settings,
+                drawn,
+                ranked,
+                summary,
+                taken_together,
+                unlike,
+                is_of_load: true,
+            });
         }
 
         parts.retain(|part| !part.summary.cells.is_empty());

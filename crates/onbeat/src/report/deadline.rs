@@ -43,8 +43,10 @@ pub(super) fn judged(
 
     let limit = Limit::of_deadline(timing.deadline_ns);
     let of_run = |(run, load): &(&RunFile, &str)| {
-        let judging =
-            Judging { limit, verdicts: all.len() * looks, unseen: unseen(all, load, limit) };
+        let (verdicts, unseen) = (all.len() * looks, unseen(all, load, limit));
+        // All of `runs` are of one tuning.
+        let passes = (all.len() / runs.len()).max(1) * looks;
+        let judging = Judging { limit, verdicts, passes, unseen };
         (judge(run, judging), (*load).to_owned())
     };
     let (Verdict { outcome, sentence, basis, .. }, load) =

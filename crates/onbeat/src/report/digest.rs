@@ -1,14 +1,18 @@
 //! What a comparison needs of one run: its summary, percentiles of its resampled stretches, and
 //! their ratios to those of another.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use super::bootstrap::{Drawn, Stretches, interval};
 use super::cell::CellSummary;
+use super::facts;
 use super::file_facts::cell_of;
+use super::judged_run::JudgedRun;
 use super::order_statistics::Ranked;
+use super::side::{self, Group};
 use super::statistics::{Percentile, Share};
 use super::summary::Summary;
 use super::units::{Letters, ratio, time_ns};
@@ -46,6 +50,10 @@ pub struct Digest {
     pub(super) drawn: BTreeMap<(Cell, Series), BTreeMap<Share, Drawn>>,
     /// Percentiles of plain histograms, which have no stretches to draw.
     pub(super) ranked: BTreeMap<(Cell, Series), BTreeMap<Share, Ranked>>,
+    /// Cells of which several files were taken together, and how many.
+    pub(super) taken_together: BTreeMap<Cell, usize>,
+    /// Facts that are not the same in all runs of the side.
+    pub(super) unlike: Vec<String>,
     /// Whether it is the part of a run that was measured under one of its loads.
     pub(super) is_of_load: bool,
 }
@@ -61,30 +69,89 @@ impl Digest {
         files: &[RunFile],
         shares: &[Share],
     ) -> Self {
-        let mut drawn = BTreeMap::new();
-        let mut ranked = BTreeMap::new();
+        Self::of_files(name, vec![summary], files, (place, shares))
+    }
+
+    fn of_files(
+        name: &str,
+        mut summaries: Vec<Summary>,
+        files: &[RunFile],
+        draws: (u64, &[Share]),
+    ) -> Self {
+        let others = summaries.split_off(1);
+        let mut digest = Self {
+            name: name.to_owned(),
+            probe: probe_of(files),
+            settings: settings(files),
+            drawn: BTreeMap::new(),
+            ranked: BTreeMap::new(),
+            taken_together: BTreeMap::new(),
+            unlike: Vec::new(),
+            is_of_load: false,
+            summary: summaries.remove(0),
+        };
+        digest.take_together(others, files, draws);
+        digest
+    }
+
+    /// Of the runs of one side, which measured the same again and again: files of the same cell are
+    /// taken together, from three on each as a block. `None` of no run.
+    #[must_use]
+    pub fn of_side(name: &str, place: u64, runs: Vec<JudgedRun>, shares: &[Share]) -> Option<Self> {
+        let mut files = Vec::new();
+        let mut facts = Vec::new();
+        let mut summaries = Vec::new();
+        for JudgedRun { summary, runs } in runs {
+            facts.push(facts::of(&summary, &probe_of(&runs), settings(&runs), false));
+            summaries.push(summary);
+            files.extend(runs);
+        }
+
+        if summaries.is_empty() {
+            return None;
+        }
+        let unlike = facts::differing(&facts).into_iter().cloned().collect();
+        Some(Self { unlike, ..Self::of_files(name, summaries, &files, (place, shares)) })
+    }
+
+    fn take_together(
+        &mut self,
+        others: Vec<Summary>,
+        files: &[RunFile],
+        (place, shares): (u64, &[Share]),
+    ) {
         let mut random = fastrand::Rng::with_seed(SEED + place);
-        for file in files {
+        let groups = side::groups(files).into_iter();
+        let groups: Vec<(Group<'_>, Cow<'_, RunFile>)> =
+            groups.filter_map(|group| side::joined(&group.files).map(|all| (group, all))).collect();
+        for (group, joined) in &groups {
+            let cell = cell_of(joined);
+            if group.files.len() > 1 {
+                self.taken_together.insert(cell.clone(), group.files.len());
+            }
             for series in Series::ALL {
-                let Some(stretches) = Stretches::from_file(file, series) else {
-                    ranked.insert((cell_of(file), series), ranks(file, series, shares));
-                    continue;
+                let stretches = match group.are_blocks() {
+                    true => Stretches::from_runs(&group.files, series),
+                    false => Stretches::from_file(joined, series),
                 };
+                // Beside a single plain histogram ranks are all that both have.
+                if stretches.is_none() || group.files.iter().all(|file| is_plain(file, series)) {
+                    self.ranked.insert((cell.clone(), series), ranks(joined, series, shares));
+                }
+                let Some(stretches) = stretches else { continue };
                 let supported =
                     shares.iter().filter(|share| share.is_supported_by(stretches.samples));
                 let of_share = supported
                     .map(|share| (*share, Drawn::new(&stretches, *share, RESAMPLES, &mut random)));
-                drawn.insert((cell_of(file), series), of_share.collect());
+                self.drawn.insert((cell.clone(), series), of_share.collect());
             }
         }
 
-        let probe = files
-            .iter()
-            .find(|file| file.bench.is_none())
-            .map_or_else(String::new, |file| file.header.probe.clone());
-        let name = name.to_owned();
-        let settings = settings(files);
-        Self { name, probe, settings, summary, drawn, ranked, is_of_load: false }
+        let mut summaries = vec![self.summary.clone()];
+        summaries.extend(others);
+        if let Some(all) = side::summary(summaries, &groups) {
+            self.summary = all;
+        }
     }
 
     /// The ratio of a percentile to that of another run's cell, with its interval where there are
@@ -165,6 +232,16 @@ impl Digest {
     fn ranked_of(&self, cell: &CellSummary, (series, share): (Series, Share)) -> Option<&Ranked> {
         self.ranked.get(&(cell.cell(), series))?.get(&share)
     }
+}
+
+fn probe_of(files: &[RunFile]) -> String {
+    let of_run = files.iter().find(|file| file.bench.is_none());
+    of_run.map_or_else(String::new, |file| file.header.probe.clone())
+}
+
+/// Whether a source counted a series into one histogram.
+fn is_plain(file: &RunFile, series: Series) -> bool {
+    file.import.is_some() && Stretches::from_file(file, series).is_none()
 }
 
 /// Of a source that counted into one histogram. Of one that states extremes and mean alone nothing is

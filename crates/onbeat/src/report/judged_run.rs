@@ -13,11 +13,14 @@ pub struct JudgeBy {
     pub limit: Option<Limit>,
     /// Alarms of bus and robot that are allowed.
     pub most_alarms: Option<u64>,
+    /// Looks at the run that share the level of its verdict; 0 for those that the run itself was to
+    /// have.
+    pub looks: usize,
 }
 
 impl From<Option<Limit>> for JudgeBy {
     fn from(limit: Option<Limit>) -> Self {
-        Self { limit, most_alarms: None }
+        Self { limit, ..Self::default() }
     }
 }
 
@@ -35,7 +38,10 @@ impl JudgedRun {
     /// `None` when they are several runs or none.
     #[must_use]
     pub fn new(mut files: Vec<RunFile>, by: JudgeBy) -> Option<Self> {
-        let JudgeBy { limit, most_alarms } = by;
+        let JudgeBy { limit, most_alarms, looks } = by;
+        if looks > 0 {
+            files.iter_mut().for_each(|file| look_at(file, looks));
+        }
         let bench =
             files.iter().position(|run| run.bench.is_some() || run.path.ends_with(BENCH_FILE));
         if let Some(at) = bench {
@@ -57,5 +63,12 @@ impl JudgedRun {
         let most_alarms = most_alarms.or(run.header.most_alarms);
         let summary = Summary::of_run(run, limit).with_most_alarms(most_alarms);
         Some(Self { summary, runs: files })
+    }
+}
+
+fn look_at(file: &mut RunFile, looks: usize) {
+    file.header.looks = looks;
+    if let Some(bench) = &mut file.bench {
+        bench.looks = looks;
     }
 }

@@ -25,7 +25,8 @@
 //! | [`effects`] | the effect of each of P, M, C and S on its own |
 //! | [`sweep`] | figures over rising load |
 //! | [`summary`], [`imported`] | all of it as one object: of a bench or a run, of runs of other tools |
-//! | [`compare`], [`comparable`], `digest` | runs beside each other |
+//! | [`compare`], [`comparable`], `digest`, `facts` | runs beside each other |
+//! | `side` | several runs as one side of a comparison |
 //! | [`answers`] | when the answers of a cycle arrive, in which order, and what a plan predicts |
 //! | [`chain_cycles`] | a chain through a bus in cycles, predicted and measured |
 //! | [`packets`] | what became of packets, device by device |
@@ -89,6 +90,7 @@ pub mod events;
 mod exclusions;
 pub mod export;
 pub mod extremes;
+mod facts;
 mod file_facts;
 pub mod gate;
 mod import_notes;
@@ -106,6 +108,7 @@ pub mod probes;
 mod ranking;
 pub mod remedies;
 mod sentences;
+mod side;
 pub mod spikes;
 pub mod statistics;
 pub mod summary;

@@ -3,7 +3,7 @@
 //! Specified at the end of `docs/format.md`. Everything that is shown elsewhere (tables, sentences,
 //! the page) is taken from here, so that no two places can disagree.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -137,7 +137,7 @@ impl Summary {
         let tunings = vec![cell.tuning.clone()];
         let loads = vec![cell.load.clone()];
         let looks = run.header.looks.max(1);
-        let judging = limit.map(|limit| Judging { verdicts: looks, ..limit.into() });
+        let judging = limit.map(|limit| Judging { verdicts: looks, passes: looks, ..limit.into() });
         let mut only = cell_figures::of_file(cell, run, judging);
 
         // What else is to be known of one run stands beside its figures: what was never answered,
@@ -251,11 +251,14 @@ fn cells_of(
     let of_files: Vec<Cell> = files.iter().map(cell_of).collect();
     let measured: Vec<(&RunFile, &str)> =
         files.iter().zip(&of_files).map(|(file, cell)| (file, cell.load.as_str())).collect();
+    let tunings: BTreeSet<&String> = of_files.iter().map(|cell| &cell.tuning).collect();
+    let tunings = tunings.len();
     let mut cells = Vec::new();
     for load in &asked.loads {
         let judging = limit.map(|limit| Judging {
             limit,
             verdicts: files.len() * asked.looks.max(1),
+            passes: tunings * asked.looks.max(1),
             unseen: deadline::unseen(&measured, load, limit),
         });
         for tuning in &asked.tunings {

@@ -6,7 +6,7 @@ use super::imported::UNKNOWN;
 use super::statistics::{Low, Percentile, Share, Statistics};
 use super::summary::Summary;
 use super::table::{Column, Entry, Mark, Row, Table};
-use super::units::{Letters, count, ratio, under};
+use super::units::{Letters, count, fixed, ratio, under};
 use super::verdict::{Outcome, limit_in_words};
 use crate::record::Series;
 use crate::thread::Grant;
@@ -51,8 +51,8 @@ impl TableUnit {
     /// Three digits, and all digits of a whole number: `0.04`, `17.1`, `1 234`.
     fn rounded(self, ns: f64) -> String {
         match ns / self.ns {
-            v if v < 9.995 => format!("{v:.2}"),
-            v if v < 99.95 => format!("{v:.1}"),
+            v if v < 9.995 => fixed(v, 2),
+            v if v < 99.95 => fixed(v, 1),
             v => self.whole(v.round() as u64),
         }
     }
@@ -64,7 +64,7 @@ impl TableUnit {
     /// As many of two decimals as fit into `characters`.
     fn fitted(self, ns: f64, characters: usize) -> String {
         let value = ns / self.ns;
-        let texts = [format!("{value:.2}"), format!("{value:.1}"), format!("{value:.0}")];
+        let texts = [2, 1, 0].map(|decimals| fixed(value, decimals));
         texts.iter().find(|text| text.len() <= characters).unwrap_or(&texts[2]).clone()
     }
 }

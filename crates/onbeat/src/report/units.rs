@@ -42,7 +42,7 @@ pub fn time(ns: f64, letters: Letters) -> String {
     }
 
     let value = ns / chosen.0;
-    let text = if chosen.0 == 1.0 { format!("{value:.0}") } else { three_digits(value) };
+    let text = if chosen.0 == 1.0 { fixed(value, 0) } else { three_digits(value) };
     format!("{text} {}", chosen.1)
 }
 
@@ -75,6 +75,29 @@ pub fn spoken(seconds: f64) -> String {
     parts_shown.join(" ")
 }
 
+/// A figure with so many decimals, a half of its decimal digits away from zero: as the page and people
+/// round. (The standard library rounds what the figure is in binary, and an exact half to the even
+/// digit: 100.5 to 100, 17.25 to 17.2 and 12.35 to 12.3.)
+///
+/// ```
+/// use onbeat::report::units::fixed;
+///
+/// assert_eq!([fixed(100.5, 0), fixed(17.25, 1), fixed(12.35, 1)], ["101", "17.3", "12.4"]);
+/// ```
+#[must_use]
+pub fn fixed(value: f64, decimals: usize) -> String {
+    let shortest = value.to_string();
+    let is_half = shortest
+        .split_once('.')
+        .is_some_and(|(_, digits)| digits.len() == decimals + 1 && digits.ends_with('5'));
+    let value = match is_half {
+        true if value > 0.0 => value.next_up(),
+        true => value.next_down(),
+        false => value,
+    };
+    format!("{value:.decimals$}")
+}
+
 /// A figure of at least 0.001 with three significant digits and no zeros at its end: `17.1`,
 /// `0.064`, `1234`.
 #[must_use]
@@ -83,7 +106,7 @@ pub fn three_digits(value: f64) -> String {
         return "0".to_owned();
     }
     let decimals = (2 - value.abs().log10().floor() as i32).clamp(0, 12) as usize;
-    let text = format!("{value:.decimals$}");
+    let text = fixed(value, decimals);
     if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     } else {
@@ -95,11 +118,11 @@ pub fn three_digits(value: f64) -> String {
 #[must_use]
 pub fn ratio(value: f64) -> String {
     match value {
-        v if v >= 10.0 => format!("{v:.0}"),
-        v if v >= 0.1 => format!("{v:.2}"),
+        v if v >= 10.0 => fixed(v, 0),
+        v if v >= 0.1 => fixed(v, 2),
         v => {
             let decimals = (1 - v.max(1e-9).log10().floor() as i32).clamp(2, 9) as usize;
-            format!("{v:.decimals$}")
+            fixed(v, decimals)
         }
     }
 }

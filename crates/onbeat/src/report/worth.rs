@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::bootstrap::Stretches;
 use super::statistics::Share;
 use super::units::{Letters, ratio, time};
+use super::verdict::Outcome;
 use crate::record::{Distribution, RunFile, Series};
 
 /// What the interval may leave out at each end.
@@ -198,6 +199,17 @@ impl Worth {
         self.low > 1.0 || self.high < 1.0
     }
 
+    /// PASS where the figure is lower with the tuning, FAIL where it is higher, INCONCLUSIVE where
+    /// both fit.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self.is_visible() {
+            false => Outcome::Inconclusive,
+            true if self.high < 1.0 => Outcome::Pass,
+            true => Outcome::Fail,
+        }
+    }
+
     /// Returns the result without the name of the tuning: `p99 3.1 [2.2, 4.0] times lower`.
     #[must_use]
     pub fn in_short(&self) -> String {
@@ -253,6 +265,22 @@ mod tests {
         for (pairs, critical) in [(8, 0), (9, 1), (10, 3), (12, 7), (16, 19), (20, 37)] {
             assert_eq!(left_out(pairs), critical, "{pairs} pairs");
         }
+    }
+
+    #[test]
+    fn lower_passes_higher_fails_and_an_interval_around_one_is_inconclusive() {
+        let of = |low: f64, high: f64| Worth {
+            percentile: "p99".to_owned(),
+            series: Series::ReleaseLatency,
+            ratio: f64::midpoint(low, high),
+            low,
+            high,
+            without_ns: 1.0,
+            with_ns: 1.0,
+            pairs: 8,
+        };
+        let outcomes = [of(0.3, 0.9), of(1.1, 2.0), of(0.9, 1.1), of(0.9, 1.0), of(1.0, 1.2)];
+        assert_eq!(outcomes.map(|of| of.outcome().exit_status()), [0, 1, 3, 3, 3]);
     }
 
     #[test]

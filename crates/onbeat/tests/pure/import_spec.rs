@@ -10,7 +10,7 @@ use onbeat::import::{self, Error, Format, SourceOptions, Stream};
 use onbeat::record::{Cell, LimitNote, RunFile, Series};
 use onbeat::report::compare::{Comparison, Digest, SHARES};
 use onbeat::report::verdict::judge;
-use onbeat::report::{CellSummary, Outcome, imported};
+use onbeat::report::{CellSummary, JudgeBy, JudgedRun, Outcome, imported};
 use proptest::prelude::*;
 
 fn path(name: &str) -> PathBuf {
@@ -493,4 +493,123 @@ fn plain_histograms_before_and_after_differ_by_ranks_and_the_assumption_is_named
 
     let few = said(&histogram(15, 11, 1), &histogram(15, 16, 2));
     assert!(few.ends_with("fewer than 10 samples beyond each percentile"), "{few}");
+}
+
+/// Each file a run of its own, all of them one side.
+fn side(name: &str, place: u64, files: Vec<RunFile>) -> Digest {
+    let runs =
+        files.into_iter().map(|file| JudgedRun::new(vec![file], JudgeBy::default()).unwrap());
+    Digest::of_side(name, place, runs.collect(), &SHARES).unwrap()
+}
+
+fn compared(before: Vec<RunFile>, after: Vec<RunFile>) -> Comparison {
+    Comparison::new(&[side("before", 0, before), side("after", 1, after)])
+}
+
+/// Three runs of one machine state: their level differs from run to run by chance, as after a reboot.
+fn three(around_us: u64, seed: u64) -> Vec<RunFile> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let level = |random: &mut fastrand::Rng| around_us + random.u64(0..7) - 3;
+    (0..3).map(|run| histogram(20_000, level(&mut random), seed * 10 + run)).collect()
+}
+
+#[test]
+fn three_histograms_a_side_are_blocks_and_none_is_left_out() {
+    let comparison = compared(three(30, 1), three(60, 2));
+    let said = &comparison.sentences[0];
+    assert!(said.contains("of after differs from that of before: p50 x "), "{said}");
+    assert!(!said.contains("independently"), "{said}");
+    let rows = &comparison.cells[0].runs;
+    assert_eq!([rows[0].count, rows[1].count], [60_000, 60_000]);
+    for name in ["before", "after"] {
+        let words = format!("{name}: 3 runs are taken together, each as a block");
+        assert!(comparison.warnings.contains(&words), "{:#?}", comparison.warnings);
+    }
+    assert!(!comparison.is_undecided());
+}
+
+#[test]
+fn files_of_one_directory_that_measured_the_same_are_taken_together_as_well() {
+    let whole = |files: Vec<RunFile>| JudgedRun::new(files, JudgeBy::default()).unwrap();
+    let directory = |name: &str, place, files| {
+        Digest::of_side(name, place, vec![whole(files)], &SHARES).unwrap()
+    };
+    let in_one = [directory("before", 0, three(30, 1)), directory("after", 1, three(60, 2))];
+    let one_by_one = compared(three(30, 1), three(60, 2));
+    assert_eq!(Comparison::new(&in_one).cells, one_by_one.cells);
+
+    let summary = imported::summary(&three(30, 1), None).unwrap();
+    let digest = Digest::new("before", 0, summary, &three(30, 1), &SHARES);
+    assert_eq!(digest.summary.cells.len(), 1, "three files of one stream");
+    assert_eq!(digest.summary.cells[0].wakeup().unwrap().count, 60_000);
+}
+
+#[test]
+fn levels_that_differ_from_run_to_run_are_no_difference_of_the_sides() {
+    let pairs = 60;
+    let (mut by_blocks, mut by_ranks) = (0, 0);
+    for pair in 0..pairs {
+        let (a, b) = (three(30, 1_000 + pair), three(30, 5_000 + pair));
+        by_ranks += u64::from(said(&a[0], &b[0]).contains("differs"));
+        by_blocks += u64::from(compared(a, b).sentences[0].contains("differs"));
+    }
+    assert!(by_blocks <= 9, "5 % of {pairs} and chance: {by_blocks}");
+    assert!(by_ranks > pairs / 2, "single histograms do not show it: {by_ranks}");
+}
+
+#[test]
+fn two_histograms_a_side_are_counted_together_and_the_assumption_is_named() {
+    let two = |around_us, seed| {
+        vec![histogram(30_000, around_us, seed), histogram(30_000, around_us, seed + 1)]
+    };
+    let comparison = compared(two(11, 1), two(16, 5));
+    let said = &comparison.sentences[0];
+    assert!(said.contains("p50 x 1.4") && said.contains("to come independently"), "{said}");
+    assert_eq!(comparison.cells[0].runs[1].count, 60_000);
+    let words =
+        "after: 2 runs are taken together, one after the other; from three on each is a block";
+    assert!(comparison.warnings.iter().any(|said| said == words), "{:#?}", comparison.warnings);
+}
+
+#[test]
+fn a_side_of_three_beside_a_single_histogram_has_ranks() {
+    let comparison = compared(vec![histogram(60_000, 11, 1)], three(40, 2));
+    assert!(comparison.sentences[0].contains("independently"), "{}", comparison.sentences[0]);
+}
+
+#[test]
+fn a_quotient_whose_interval_is_wider_than_a_factor_of_100_is_undecided() {
+    let far_apart = |seed| {
+        vec![
+            histogram(20_000, 2, seed),
+            histogram(20_000, 40, seed + 1),
+            histogram(20_000, 90, seed + 2),
+        ]
+    };
+    let comparison = compared(far_apart(1), far_apart(7));
+    let said = &comparison.sentences[0];
+    assert!(said.contains("undecided: p50") || said.contains("the interval of p50"), "{said}");
+    assert!(said.contains("wider than a factor of 100") && !said.contains("p50 x"), "{said}");
+}
+
+#[test]
+fn what_differs_between_the_runs_of_a_side_and_what_has_no_counterpart_is_told() {
+    let mut files = three(30, 1);
+    files[1].header.host = onbeat::host::Host::from_facts([("kernel", Some("6.1".to_owned()))]);
+    let comparison = compared(files, three(60, 2));
+    let unlike = |said: &String| {
+        said.starts_with("The runs of before are not alike: ") && said.contains("kernel")
+    };
+    assert!(comparison.warnings.iter().any(unlike), "{:#?}", comparison.warnings);
+
+    let mut other = three(30, 1);
+    for file in &mut other {
+        file.import.as_mut().unwrap().stream = "thread 1".to_owned();
+        file.header.cell.as_mut().unwrap().tuning = "ct thread 1".to_owned();
+    }
+    let both = [three(30, 1), other].concat();
+    let comparison = compared(both, three(60, 2));
+    let alone =
+        |said: &String| said.starts_with("Without a counterpart, and not compared: ct thread 1");
+    assert!(comparison.warnings.iter().any(alone), "{:#?}", comparison.warnings);
 }

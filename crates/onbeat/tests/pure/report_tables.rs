@@ -3,9 +3,10 @@
 
 use crate::report_world::{MS, US, bench_file, cell, run_in_memory};
 use onbeat::record::{CellNotPermitted, RunFile, Series};
+use onbeat::report::compare::{Comparison, Digest, SHARES};
 use onbeat::report::table::{Column, Mark, Row};
 use onbeat::report::units::{self, Letters};
-use onbeat::report::{Limit, Summary, Table, tables};
+use onbeat::report::{Limit, Summary, Table, by_load, compare_tables, tables};
 use onbeat::thread::Grant;
 
 const TUNINGS: [&str; 9] = ["none", "M", "C", "MC", "P", "PM", "PC", "PMC", "PMCS"];
@@ -298,4 +299,44 @@ fn counts_rates_and_lists_read_as_words() {
     let words = |n: usize| units::listed(&["a", "b", "c"].map(str::to_owned)[..n]);
 
     assert_eq!([words(0), words(1), words(2), words(3)], ["", "a", "a and b", "a, b and c"]);
+}
+
+/// The same figure, with and without `~`, in every table and sentence: an exact half goes up, as on the
+/// page.
+#[test]
+fn the_largest_observed_value_has_the_same_digits_everywhere() {
+    for (max_ns, digits) in [
+        (100_500_u64, "101"),
+        (17_250, "17.3"),
+        (999_500, "1,000"),
+        (123_499, "123"),
+        (12_350, "12.4"),
+        (104_500, "105"),
+    ] {
+        let mut latencies = vec![vec![9_000; 999]; 6];
+        latencies[0].extend([max_ns; 6]);
+        let run = run_in_memory("P", "idle", &latencies);
+        let summary = Summary::of_run(&run, None);
+        let in_table = tables::by_tuning(&summary, "idle", Letters::Ascii);
+        let by_load = by_load::table(&summary, Series::ReleaseLatency, Letters::Ascii);
+        let digest = |place| {
+            let files = std::slice::from_ref(&run);
+            Digest::new("r", place, Summary::of_run(&run, None), files, &SHARES)
+        };
+        let compared = Comparison::new(&[digest(0), digest(1)]);
+        let figures = compare_tables::figures(&compared, compared.main()[0], Letters::Ascii);
+        // One row per load has no percentile that few samples carry.
+        for (table, least) in [(in_table, 2), (by_load, 1), (figures, 2)] {
+            let texts: Vec<String> =
+                table.rows[0].entries.iter().map(|entry| entry.text.replace(',', "")).collect();
+            let plain = digits.replace(',', "");
+            let wanted = [plain.clone(), format!("~{plain}")];
+            assert!(wanted.iter().any(|text| texts.contains(text)), "{max_ns}: {texts:?}");
+            let of_max = texts.iter().filter(|text| wanted.contains(text)).count();
+            assert!(of_max >= least, "{max_ns}, with and without the sign: {texts:?}");
+        }
+        let spoken = units::time_ns(max_ns, Letters::Ascii);
+        let expected = if digits == "1,000" { "1 ms".to_owned() } else { format!("{digits} us") };
+        assert_eq!(spoken, expected);
+    }
 }

@@ -1,10 +1,11 @@
 //! Verdicts: exact bounds, what counts as a release, and which tuning is best.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+use crate::report_days::Day;
 use crate::report_world::{
     Cycle, MS, US, bench_file, cell, late, run, run_with_late, run_with_over,
 };
-use onbeat::record::{CellNotPermitted, RunFile, Series, Stall};
+use onbeat::record::{CellNotPermitted, Entry, RunFile, Series, Stall};
 use onbeat::report::binomial::{
     lower_bound, lower_tail, needed_with, needed_with_none_over, upper_bound,
 };
@@ -288,7 +289,7 @@ fn a_tuning_holds_only_if_it_holds_under_every_load() {
     assert!(
         basis.contains(
             "taken to last 10 releases on average, as those of all cells under this load"
-        ) && basis.contains("shared by 4 verdicts"),
+        ) && basis.contains("for a wrong PASS are shared by 2, for a wrong FAIL by 4 verdicts"),
         "{basis}"
     );
 }
@@ -445,4 +446,22 @@ fn the_heaviest_load_is_the_last_that_is_not_idle() {
     assert_eq!(heaviest(&["cpu", "paper", "idle"]).as_deref(), Some("paper"));
     assert_eq!(heaviest(&["idle"]).as_deref(), Some("idle"));
     assert_eq!(heaviest(&[]), None);
+}
+
+/// Five stops that lose a hundred writes each are five long intervals, and five hundred writes that
+/// were due.
+#[test]
+fn a_limit_on_write_intervals_counts_the_writes_that_were_due() {
+    let mut run = Day::at(MS).seconds(16).skipping(128, 872).seeded(3).recorded(|_, _| 0);
+    let of_writes = run.entries.iter().filter(|entry| entry.series == Series::ObservedPeriod);
+    let writes: Vec<Entry> =
+        of_writes.map(|entry| Entry { series: Series::WriteInterval, ..entry.clone() }).collect();
+    let written: u64 = writes.iter().map(|entry| entry.counts.count()).sum();
+    run.entries.extend(writes);
+    let skipped = run.distribution(Series::SkippedLatency).count();
+    let limit = Limit { limit_ns: 3 * MS / 2, at: 99.5, on: Series::WriteInterval };
+    let judged = judge(&run, limit);
+    assert_eq!(judged.releases, written + skipped, "what was due");
+    assert!(judged.over >= skipped && skipped > 1_000, "{} over, {skipped} skipped", judged.over);
+    assert_eq!(judged.outcome, Outcome::Fail, "{}", judged.sentence);
 }

@@ -162,7 +162,8 @@ fn print_check(
     if let Some(watched) = watched {
         print_lines(&tune::watched(watched, letters));
     }
-    for sentence in tune::surroundings(tunings) {
+    let held = options.query.from.is_none().then(tune::kept_awake).unwrap_or_default();
+    for sentence in tune::surroundings(tunings).into_iter().chain(held) {
         print_lines(&[format!("machine  {sentence}")]);
     }
 

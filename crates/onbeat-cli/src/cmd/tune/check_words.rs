@@ -1,7 +1,10 @@
 //! The table of a check, and all that is known of one tuning.
 
+use std::path::Path;
+
 use onbeat::report::table::{Column, Row, Table};
 use onbeat::report::units::{Letters, count, listed, percent, time, time_ns};
+use onbeat_host::power;
 use onbeat_tune::catalogue::record::TakesEffect;
 use onbeat_tune::catalogue::{CheckVerdict, LoopSetup};
 use onbeat_tune::evidence::RecordEvidence;
@@ -219,6 +222,17 @@ pub(crate) fn surroundings(tunings: &[CheckedTuning]) -> Vec<String> {
     }
 
     sentences
+}
+
+/// Returns what keeps this machine awake and what lets it sleep, a sentence each.
+pub(crate) fn kept_awake() -> Vec<String> {
+    let limit = power::latency_limit().filter(|limit| !limit.holders.is_empty());
+    let limit = limit.map(|limit| format!("the limit of idle exit latency is {limit}"));
+    let names: Vec<String> =
+        power::suspendable(Path::new("/")).iter().map(ToString::to_string).collect();
+    let suspendable = (!names.is_empty())
+        .then(|| format!("the kernel may suspend {} while the machine runs", names.join(", ")));
+    limit.into_iter().chain(suspendable).collect()
 }
 
 /// The largest step of the expected effect.

@@ -113,9 +113,13 @@ const fn one() -> f64 {
 pub struct Judging {
     /// The limit.
     pub limit: Limit,
-    /// Verdicts that share the level, so that with 95 % none of them is wrong: the cells of a bench,
-    /// times the looks at a run that ends when it is decided.
+    /// Verdicts that share the level, so that with 95 % none of them is a wrong FAIL: the cells of a
+    /// bench, times the looks at a run that ends when it is decided.
     pub verdicts: usize,
+    /// Those that share it so that with 95 % none is a wrong PASS: the tunings of a bench, times the
+    /// looks. A tuning passes only where all of its cells do, so that one of them that should not is
+    /// enough to stop it (Berger, 1982): loads share nothing.
+    pub passes: usize,
     /// What is known of outages that were not seen.
     pub unseen: Unseen,
 }
@@ -131,13 +135,14 @@ pub enum Unseen {
 
 impl From<Limit> for Judging {
     fn from(limit: Limit) -> Self {
-        Self { limit, verdicts: 1, unseen: Unseen::Assumed }
+        Self { limit, verdicts: 1, passes: 1, unseen: Unseen::Assumed }
     }
 }
 
 impl Judging {
+    /// How PASS is judged; FAIL by the same with its own share of the level.
     fn rule(&self, evidence: &Evidence) -> Rule {
-        let rule = Rule::new(allowed_rate(self.limit)).shared_by(self.verdicts);
+        let rule = Rule::new(allowed_rate(self.limit)).shared_by(self.passes);
         match (evidence.joined, evidence.shorter_below(), self.unseen) {
             (Joined::Never, ..) => rule.with_unseen(1.0),
             (_, Some(Below { largest, .. }), _) => {
@@ -162,9 +167,10 @@ pub fn judge(run: &RunFile, by: impl Into<Judging>) -> Verdict {
     let evidence = Evidence::of(run, judging.limit);
     let allowed = allowed_rate(judging.limit);
     let rule = judging.rule(&evidence);
+    let of_fail = Rule { level: LEVEL, ..rule }.shared_by(judging.verdicts);
     let late = evidence.with_open(true);
     let bounds = Bounds {
-        lower: rule.bounds(&evidence.with_open(false)).lower,
+        lower: of_fail.bounds(&evidence.with_open(false)).lower,
         upper: rule.bounds(&late).upper,
     };
 

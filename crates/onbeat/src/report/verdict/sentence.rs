@@ -170,11 +170,19 @@ impl Judged<'_> {
                     .to_owned();
             }
         };
-        let level = match self.judging.verdicts {
-            0 | 1 => String::new(),
-            n => {
-                format!("; the 5 % for a wrong verdict are shared by {} verdicts", count(n as u64))
+        let level = match (self.judging.passes, self.judging.verdicts) {
+            (_, 0 | 1) => String::new(),
+            (passes, fails) if passes == fails => {
+                format!(
+                    "; the 5 % for a wrong verdict are shared by {} verdicts",
+                    count(fails as u64)
+                )
             }
+            (passes, fails) => format!(
+                "; the 5 % for a wrong PASS are shared by {}, for a wrong FAIL by {} verdicts",
+                count(passes as u64),
+                count(fails as u64)
+            ),
         };
         let unseen = self.unseen();
         let slower = match self.evidence.outages.releases as f64 * self.evidence.period_s / 60.0 {
