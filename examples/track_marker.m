@@ -11,7 +11,6 @@ addpath (fullfile (repository, 'octave'));
 
 % x and y are parts of the picture's width and height from its middle, to the right and downwards.
 fields = {'float64 x', 'float64 y', 'float64 pixels', 'uint64 frame', 'float64 captured_s', 'float64 published_s'};
-marker = onbeat.writer ([name '/marker'], 'tracker_msgs/msg/Marker', fields);
 cam = onbeat.camera (name);
 [found, missed] = deal (0);
 seen = [];
@@ -31,7 +30,8 @@ while toc (began) < seconds
   found = found + 1;
   x = (mean (right) - 0.5) / width - 0.5;
   y = (mean (down) - 0.5 + top) / height - 0.5;
-  onbeat.write (marker, struct ('x', x, 'y', y, 'pixels', numel (down), 'frame', n, 'captured_s', t, 'published_s', times(4)));
+  found_at = struct ('x', x, 'y', y, 'pixels', numel (down), 'frame', n, 'captured_s', t, 'published_s', times(4));
+  onbeat.publish ([name '/marker'], found_at, 'tracker_msgs/msg/Marker', fields);
   seen = struct ('img', img, 'x', x, 'y', y, 'n', n);
 end
 
@@ -40,4 +40,3 @@ printf ('tracker: %d pictures with a marker, %d without, %d passed over, %d drop
 if numel (words) > 3 && ~isempty (seen)
   save ('-v7', words{4}, '-struct', 'seen');             % the last picture, for follow_picture.m
 end
-marker.close ();

@@ -27,7 +27,7 @@ fi
 command -v mvn >/dev/null 2>&1 || { echo "mvn, which builds the jar of the package, is not installed (package maven)" >&2; exit 2; }
 mvn -q -B -f java/pom.xml package
 
-"$cargo" build --profile dist --locked --target "$target" -p onbeat-cli -p onbeat-gateway -p onbeat-camera
+"$cargo" build --profile dist --locked --target "$target" -p onbeat-cli -p onbeat-gateway -p onbeat-camera --features onbeat-gateway/ros2
 # Another architecture's library would need its libc and compiler here.
 library=no
 if [ "$machine" = "${target%%-*}" ]; then
@@ -43,6 +43,15 @@ mkdir -p "$dist"
 "$tools/bin/cargo-deb" -p onbeat-cli --no-build --locked --profile dist --target "$target" --output "$dist/"
 
 [ "$library" = no ] || sh scripts/dist-library.sh "$version"
+
+# For any system: the jar, and the toolbox for MATLAB with it.
+if command -v mvn >/dev/null 2>&1; then
+    (cd java && mvn -q -B package)
+    cp java/target/onbeat.jar "$dist/onbeat-$version.jar"
+    python3 scripts/dist-toolbox.py "$version" java/target/onbeat.jar "$dist/onbeat-$version.mltbx"
+else
+    echo "dist: without the jar and the toolbox for MATLAB: Maven is not installed (package maven)" >&2
+fi
 
 name=onbeat-$version-${target%%-*}-linux
 mkdir -p "$dist/$name"

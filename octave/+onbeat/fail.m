@@ -5,7 +5,7 @@ function fail (why)
     error (found{1}, '%s', found{2});
   end
   if ~isempty (regexp (why.message, 'ClassNotFound|NoClassDefFound|class name', 'once'))
-    error ('onbeat:java:no_jar', 'the jar of onbeat is not in the class path; call javaaddpath (''java/target/onbeat.jar'') first');
+    error ('onbeat:java:no_jar', 'the jar of onbeat is not in the class path; call onbeat.install () first');
   end
   rethrow (why);
 end

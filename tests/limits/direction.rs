@@ -74,7 +74,10 @@ const MAY_NAME: [(&str, &[&str]); 27] = [
     ("crates/onbeat-c/src/", &["onbeat_rt", "onbeat_control", "onbeat"]),
     // Nobody names it: `onbeat` starts it as a program.
     ("crates/onbeat-gateway/src/", &["onbeat_host", "onbeat_control", "onbeat_message"]),
-    ("crates/onbeat-camera/src/", &["onbeat_rt", "onbeat_host", "onbeat_control", "onbeat_message"]),
+    (
+        "crates/onbeat-camera/src/",
+        &["onbeat_rt", "onbeat_host", "onbeat_control", "onbeat_message"],
+    ),
     (
         "crates/onbeat-cli/src/",
         &[

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         trial("generated_c_has_the_same_bytes", c_matches),
         trial("generated_rust_has_the_same_bytes", rust_matches),
         trial_if("generated_java_has_the_same_bytes", has_java, java_matches),
+        trial_if("generated_code_refuses_lists_in_lists_without_end", has_java, depth_is_limited),
     ];
     libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
 }
@@ -236,3 +237,99 @@ fn all_are_the_same(output: &Output, peer: &Peer) {
     let counts: Vec<u64> = said.lines().map(|line| line.parse().unwrap()).collect();
     assert_eq!(counts, vec![messages(); peer.types.names().count()]);
 }
+
+/// A list may hold its own type. Of 50 levels all are decoded, of 100,000 none: no stack overflows.
+fn depth_is_limited(peer: &Peer) {
+    let mut types = TypeSet::default();
+    types.add("deep_msgs/msg/Tree", "uint32 n\nTree[] branches\n").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for (file, levels) in [("good", 50), ("deep", 100_000)] {
+        let bytes: Vec<u8> = [0, 1, 0, 0]
+            .into_iter()
+            .chain([7, 0, 0, 0, 1, 0, 0, 0].repeat(levels))
+            .chain([7, 0, 0, 0, 0, 0, 0, 0])
+            .collect();
+        std::fs::write(at(file), bytes).unwrap();
+    }
+    let name = "deep_msgs/msg/Tree";
+    let code = [
+        ("tree.py", generate::python(&types, name).unwrap()),
+        ("tree.rs", generate::rust(&types, name).unwrap()),
+        ("tree.h", generate::c(&types, name).unwrap()),
+        ("Tree.java", generate::java(&types, name).unwrap()),
+        ("run.py", DEEP_PYTHON.to_owned()),
+        ("main.rs", DEEP_RUST.to_owned()),
+        ("main.c", DEEP_C.to_owned()),
+        ("Deep.java", DEEP_JAVA.to_owned()),
+    ];
+    for (file, text) in code {
+        std::fs::write(at(file), text).unwrap();
+    }
+    let run = |program: &str, words: &[&str]| {
+        let mut command = Command::new(program);
+        String::from_utf8(done(command.args(words).current_dir(folder.path())).stdout).unwrap()
+    };
+    run("cc", &["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-o", "in_c", "main.c"]);
+    run("rustc", &["--edition", "2024", "-Dwarnings", "-o", "in_rust", "main.rs"]);
+    run(
+        "javac",
+        &["--release", "8", "-Xlint:all,-options", "-Werror", "-d", ".", "Tree.java", "Deep.java"],
+    );
+    let said = [
+        run(peer.program.to_str().unwrap(), &["run.py"]),
+        run("./in_c", &[]),
+        run("./in_rust", &[]),
+        run("java", &["-cp", ".", "deep_msgs.Deep"]),
+    ];
+    assert_eq!(said, ["decoded refused\n"; 4]);
+}
+
+const DEEP_PYTHON: &str = "\
+import tree
+tree.Tree.decode(open('good', 'rb').read())
+try:
+    tree.Tree.decode(open('deep', 'rb').read())
+except ValueError as why:
+    assert '128' in str(why), why
+    print('decoded refused')
+";
+const DEEP_RUST: &str = "\
+mod tree;
+fn main() {
+    assert!(tree::Tree::decode(&std::fs::read(\"good\").unwrap()).is_ok());
+    assert_eq!(tree::Tree::decode(&std::fs::read(\"deep\").unwrap()), Err(tree::CdrError::Deep));
+    println!(\"decoded refused\");
+}
+";
+const DEEP_C: &str = "\
+#include <stdio.h>
+#include \"tree.h\"
+static uint8_t bytes[1 << 20];
+static uint64_t memory[1 << 20];
+static int64_t decoded(const char *name) {
+    struct deep_msgs_Tree m;
+    FILE *file = fopen(name, \"rb\");
+    const size_t length = file ? fread(bytes, 1, sizeof bytes, file) : 0;
+    if (file) fclose(file);
+    return deep_msgs_Tree_decode(&m, bytes, length, memory, sizeof memory);
+}
+int main(void) {
+    if (decoded(\"good\") >= 0 && decoded(\"deep\") == -1) puts(\"decoded refused\");
+    return 0;
+}
+";
+const DEEP_JAVA: &str = "\
+package deep_msgs;
+public final class Deep {
+    private Deep() {}
+    public static void main(String[] words) throws Exception {
+        new Tree().decode(java.nio.file.Files.readAllBytes(java.nio.file.Paths.get(\"good\")));
+        try {
+            new Tree().decode(java.nio.file.Files.readAllBytes(java.nio.file.Paths.get(\"deep\")));
+        } catch (IllegalArgumentException why) {
+            if (why.getMessage().contains(\"128\")) System.out.println(\"decoded refused\");
+        }
+    }
+}
+";

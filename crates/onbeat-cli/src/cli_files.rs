@@ -190,7 +190,8 @@ pub(crate) struct CompareOptions {
     pub(crate) html: Option<PathBuf>,
 }
 
-pub(crate) const GATE_USAGE: &str = "onbeat gate <--limit TIME|--baseline RUN|...> [OPTIONS] <RUN>...";
+pub(crate) const GATE_USAGE: &str =
+    "onbeat gate <--limit TIME|--baseline RUN|...> [OPTIONS] <RUN>...";
 
 pub(crate) const GATE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat gate onbeat-runs/latest --limit 100us --at 99.99

@@ -17,7 +17,13 @@ const ECHO_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 const COMMAND_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat robot run humanoid --trajectory commander --name walker
       and then, from a script, a line for each command; `leave` as the last one
-  (for i in 1 2 3 4 5; do echo left knee=0.$i; sleep 0.1; done; echo leave) | onbeat message command walker";
+  (for i in 1 2 3 4 5; do echo left knee=0.$i; sleep 0.1; done; echo leave) | onbeat message command walker
+  onbeat message key robot.key && onbeat message command walker --from tcp://0.0.0.0:7791 --key robot.key
+      other computers with a copy of the key command it: `onbeat.connect` in Python, Java, Octave and MATLAB";
+
+const KEY_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat message key robot.key
+      one key for each robot; copy it to the engineer's computer by a way that nobody else reads";
 
 const RECORD_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat message record walker/cycle --out walk.mcap
@@ -52,6 +58,15 @@ const SEND_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat message send walker/cycle --to ros2://0
       a topic of ROS 2, /walker/cycle with the type onbeat_msgs/msg/Cycle";
 
+const PUBLISH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  echo '{\"speed\": 0.5}' | onbeat message publish planner/plan --type planner/msg/Plan --file planner/msg/Plan.msg
+      a record of the channel planner/plan for each line; fields that are not given are 0
+  echo '{\"x\": 0.25}' | onbeat message publish tracker/marker \\
+      --type tracker_msgs/msg/Marker --definition 'float64 x'
+  onbeat message publish planner/plan --type planner/msg/plan_t --file planner.lcm \\
+      --to udpm://239.255.76.67:7667?ttl=1 --remote PLAN < plans.jsonl
+      the same, sent to LCM in its own encoding too";
+
 const RECEIVE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat message receive PLAN planner/plan --from udpm://239.255.76.67:7667?ttl=1
       messages of the LCM channel PLAN are records of planner/plan
@@ -62,14 +77,6 @@ const RECEIVE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       messages in LCM's own encoding, by the type of lcm-gen
   onbeat message receive goal arm/goal --from ros2://0?reliability=best_effort \\
       --type arm_msgs/msg/Goal --file arm_msgs/msg/Goal.msg";
-
-const PUBLISH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
-  echo '{\"x\": 0.25}' | onbeat message publish tracker/marker \\
-      --type tracker_msgs/msg/Marker --definition 'float64 x'
-      a channel with one record; scripts keep the pipe open and write a line for
-      each record
-  onbeat message echo arm/state | onbeat message publish copy/state \\
-      --type arm_msgs/msg/State --file arm_msgs/msg/State.msg";
 
 const GENERATE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat message generate python onbeat_msgs/msg/Cycle > cycle.py
@@ -96,15 +103,18 @@ pub(crate) enum Message {
     /// Send a channel to LCM, ZeroMQ or ROS 2
     #[command(before_help = SEND_EXAMPLES)]
     Send(SendOptions),
+    /// Publish lines of JSON on a channel, and on a network
+    #[command(before_help = PUBLISH_EXAMPLES)]
+    Publish(PublishOptions),
     /// Receive a channel of LCM, ZeroMQ or ROS 2
     #[command(before_help = RECEIVE_EXAMPLES)]
     Receive(ReceiveOptions),
-    /// Publish lines of JSON on a channel of this machine, for scripts
-    #[command(before_help = PUBLISH_EXAMPLES)]
-    Publish(PublishOptions),
-    /// Move joints by lines of standard input, for scripts
+    /// Move joints by lines of standard input, or from other computers
     #[command(before_help = COMMAND_EXAMPLES)]
     Command(CommandOptions),
+    /// Create a key for commands from other computers
+    #[command(before_help = KEY_EXAMPLES)]
+    Key(KeyOptions),
     /// Print the definition of a channel's type
     Type(TypeOptions),
     /// Print a codec for a message type
@@ -272,6 +282,34 @@ pub(crate) struct SendOptions {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct PublishOptions {
+    /// Channel to create on this machine, NAME/TOPIC
+    #[arg(value_name = "CHANNEL", value_parser = channel)]
+    pub(crate) channel: Channel,
+    /// Message type, PACKAGE/msg/Name
+    ///
+    /// A line is an object with fields of the type; the others are 0 or empty. A line as `onbeat message
+    /// echo` prints them keeps its time; any other is of the time at which it was read.
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) message_type: String,
+    /// Definition, PACKAGE/msg/Name.msg, FILE.lcm or FILE.idl; for each type that is used
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Vec<PathBuf>,
+    /// Text of the definition, a field a line, in place of a file
+    #[arg(long, value_name = "TEXT", conflicts_with = "file")]
+    pub(crate) definition: Option<String>,
+    /// Network to send to as well, as for `onbeat message send` [default: none]
+    #[arg(long, value_name = "URL")]
+    pub(crate) to: Option<String>,
+    /// Name of the channel there [default: CHANNEL]
+    #[arg(long, value_name = "NAME", requires = "to")]
+    pub(crate) remote: Option<String>,
+    /// Longest message, in bytes
+    #[arg(long, default_value_t = 65536, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    pub(crate) most_bytes: u32,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ReceiveOptions {
     /// Name of the channel on the network
     #[arg(value_name = "REMOTE")]
@@ -288,7 +326,7 @@ pub(crate) struct ReceiveOptions {
     /// Message type in CDR, PACKAGE/msg/Name [default: plain bytes]
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) message_type: Option<String>,
-    /// Definition, PACKAGE/msg/Name.msg or FILE.lcm; for each type that is used
+    /// Definition, PACKAGE/msg/Name.msg, FILE.lcm or FILE.idl; for each type that is used
     ///
     /// With a definition of LCM, messages arrive in LCM's own encoding, and the channel has CDR.
     #[arg(long, value_name = "FILE", requires = "message_type")]
@@ -311,31 +349,12 @@ pub(crate) struct ReceiveOptions {
     /// Receive for this time; 0: until Ctrl-C
     #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,
+    /// End when standard input ends, for programs that start this one
+    #[arg(long)]
+    pub(crate) until_input_ends: bool,
     /// Print the account as JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PublishOptions {
-    /// Channel to create on this machine, NAME/TOPIC
-    #[arg(value_name = "CHANNEL", value_parser = channel)]
-    pub(crate) channel: Channel,
-    /// Message type, PACKAGE/msg/Name
-    ///
-    /// A line is an object with fields of the type; the others are 0 or empty. A line as `onbeat message
-    /// echo` prints them keeps its time; any other is of the time at which it was read.
-    #[arg(long = "type", value_name = "TYPE")]
-    pub(crate) message_type: String,
-    /// Definition, PACKAGE/msg/Name.msg; for each type that is used
-    #[arg(long, value_name = "FILE")]
-    pub(crate) file: Vec<PathBuf>,
-    /// Text of the definition, in place of a file
-    #[arg(long, value_name = "TEXT", conflicts_with = "file")]
-    pub(crate) definition: Option<String>,
-    /// Longest record, in bytes
-    #[arg(long, default_value_t = 4096, value_name = "N", value_parser = clap::value_parser!(u32).range(16..=16_777_216))]
-    pub(crate) most_bytes: u32,
 }
 
 #[derive(Debug, Args)]
@@ -346,9 +365,43 @@ pub(crate) struct CommandOptions {
     /// Time for which a command is valid
     ///
     /// Then the robot holds, and later stops safely, unless another line has come. At least the
-    /// robot's own maximum age of a goal.
+    /// robot's own maximum age of a goal. With --from, the longest that a computer may ask for.
     #[arg(long, default_value = "250ms", value_parser = time_ns, value_name = "TIME")]
     pub(crate) lifetime: u64,
+    /// Listen for other computers on this address, tcp://ADDRESS:PORT [default: standard input]
+    ///
+    /// They read all channels of the robot; the next port publishes them by ZeroMQ. To command, they
+    /// need the key, or to be a process of this user on this computer.
+    #[arg(long, value_name = "URL")]
+    pub(crate) from: Option<String>,
+    /// Key of those who may command, by `onbeat message key` [default: this computer alone]
+    #[arg(long, value_name = "FILE", requires = "from")]
+    pub(crate) key: Option<PathBuf>,
+    /// Addresses that may connect, ADDRESS or ADDRESS/BITS [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "from")]
+    pub(crate) peers: Vec<String>,
+    /// Joints that may be commanded; * stands for any characters [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "from")]
+    pub(crate) joints: Vec<String>,
+    /// Most commands a second; whoever sends more commands no longer
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) rate: u32,
+    /// Do not publish channels on the next port
+    #[arg(long, requires = "from")]
+    pub(crate) no_telemetry: bool,
+    /// Listen for this time; 0: until Ctrl-C or the robot's end
+    #[arg(long = "for", default_value = "0", value_parser = time_ns, value_name = "TIME", requires = "from")]
+    pub(crate) duration: u64,
+    /// Print the account as JSON
+    #[arg(long, requires = "from")]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KeyOptions {
+    /// File to create, which its user alone can read; an existing file is refused
+    #[arg(value_name = "FILE")]
+    pub(crate) out: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -367,7 +420,7 @@ pub(crate) struct GenerateCodecOptions {
     /// Message type, PACKAGE/msg/Name
     #[arg(value_name = "TYPE")]
     pub(crate) message_type: String,
-    /// Definition, PACKAGE/msg/Name.msg or FILE.lcm; for each type that is used
+    /// Definition, PACKAGE/msg/Name.msg, FILE.lcm or FILE.idl; for each type that is used
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Vec<PathBuf>,
 }

@@ -460,6 +460,12 @@ impl Client {
         self.shared.named_joints()
     }
 
+    /// Returns the time for which a goal is followed, in µs.
+    #[must_use]
+    pub fn goal_age_us(&self) -> u32 {
+        self.shared.header().goal_age_us.load(Ordering::Relaxed)
+    }
+
     /// Becomes the commander of the joints.
     ///
     /// # Errors

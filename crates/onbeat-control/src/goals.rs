@@ -81,6 +81,7 @@ pub struct Commander {
     /// One bit for each joint with a target, then all positions.
     words: Vec<u8>,
     has_given: bool,
+    is_abandoned: bool,
 }
 
 impl Commander {
@@ -100,7 +101,7 @@ impl Commander {
         })?;
         let words = vec![0; 8 * shared.size.goal_words()];
         let joints = shared.named_joints();
-        Ok(Self { shared, link, slots, joints, words, has_given: false })
+        Ok(Self { shared, link, slots, joints, words, has_given: false, is_abandoned: false })
     }
 
     /// Returns the joints, in the order of the indices of [`Commander::want`].
@@ -176,6 +177,13 @@ impl Commander {
         GoalAnswer::of_word(self.shared.live().answer.0.load(Ordering::Acquire))
     }
 
+    /// Ends without taking leave, as if this process had been killed: the robot holds, and then
+    /// stops safely, unless another process commands it by then. Dropping a commander takes leave,
+    /// and the robot keeps its last targets.
+    pub fn abandon(mut self) {
+        self.is_abandoned = true;
+    }
+
     fn publish(&self, flags: u64) -> u64 {
         let head = [Monotonic.now().as_ns(), flags];
         let mut bytes = [0; GOAL_BYTES];
@@ -188,6 +196,9 @@ impl Commander {
 
 impl Drop for Commander {
     fn drop(&mut self) {
+        if self.is_abandoned {
+            return;
+        }
         if self.has_given {
             // Repeats the goal, since the previous publication may not have been evaluated yet.
             self.publish(LAST_GOAL);

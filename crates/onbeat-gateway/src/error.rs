@@ -4,7 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 
-use onbeat_control::RingError;
+use onbeat_control::{ControlError, RingError};
 
 /// Why records cannot be passed on.
 #[derive(Debug, thiserror::Error)]
@@ -12,6 +12,33 @@ pub enum GatewayError {
     /// A channel cannot be read.
     #[error(transparent)]
     Ring(#[from] RingError),
+    /// A robot cannot be commanded.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// A key cannot be used.
+    #[error("cannot use the key {path}: {why}")]
+    Key {
+        /// Its file.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
+    /// An address that is not one.
+    #[error(
+        "`{text}` is not an address of peers; write ADDRESS or ADDRESS/BITS, such as 10.0.0.0/24"
+    )]
+    Peers {
+        /// The given text.
+        text: String,
+    },
+    /// No joint may be commanded.
+    #[error("no joint of {name} fits {patterns}")]
+    NoJoints {
+        /// Name of the robot.
+        name: String,
+        /// The given patterns.
+        patterns: String,
+    },
     /// The file of a log exists: a log is never overwritten.
     #[error("{path} exists; name another file, or remove it")]
     Exists {

@@ -1,6 +1,6 @@
 //! The program `onbeat-gateway`: takes one order of `onbeat`, and answers in lines of JSON.
 //!
-//! `onbeat-gateway record|play|list|convert|send|receive ORDER [USER]`: a line once the order is being carried out, and a
+//! `onbeat-gateway record|play|list|convert|send|receive|command|key ORDER [USER]`: a line once the order is being carried out, and a
 //! line with its account at the end; `{"error": SENTENCE}` and exit status 2 when it failed. Sentences
 //! meanwhile are on standard error.
 //!
@@ -8,13 +8,15 @@
 //! user.
 
 use std::io::{Write, stderr, stdout};
+use std::net::SocketAddr;
 use std::os::unix::process::parent_id;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use onbeat_gateway::{
-    ConvertOrder, GatewayError, LogRecording, PlayStart, convert, list, play, receive, send,
+    ConvertOrder, GatewayError, LogRecording, PlayStart, command, convert, create_key, list, play,
+    receive, send,
 };
 use onbeat_host::rights;
 use serde_json::{Value, json};
@@ -95,6 +97,16 @@ fn carry_out(
             let order = serde_json::from_str(order)?;
             let ready = |bytes| begun(json!({ "buffer_bytes": bytes }));
             answer(&serde_json::to_value(receive(&order, ready, warn, is_stopped)?)?)
+        }
+        "command" => {
+            let order = serde_json::from_str(order)?;
+            let ready = |address: SocketAddr| begun(json!({ "address": address.to_string() }));
+            answer(&serde_json::to_value(command(order, ready, warn, is_stopped)?)?)
+        }
+        "key" => {
+            create_key(&serde_json::from_str(order)?)?;
+            begun(json!({ "created": true }))?;
+            answer(&json!({}))
         }
         _ => Err(GatewayError::NoOrder),
     }

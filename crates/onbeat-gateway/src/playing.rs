@@ -150,6 +150,7 @@ pub fn play(
         turn: 0,
         peers_read: true,
         latest_ns: 0,
+        numbers_of_all: NumbersOfAll::default(),
     };
     if player.wait_until(Instant::now() + Duration::from_nanos(order.delay_ns))? {
         let mut places = vec![None; content.channels.len()];
@@ -215,12 +216,42 @@ struct PlayedAccount {
     utc_offset_ns: u64,
     /// The low 32 bits of the last message's number.
     last: Option<u32>,
+    /// Missing messages and gaps before this channel's, in numbers that all channels share.
+    missing_of_all: [u64; 2],
+}
+
+/// Numbers of messages over all channels of a log: some writers number each channel, others all of them
+/// together. Read in the order of the log, nearly every change of the channel is then one step.
+#[derive(Debug, Default)]
+struct NumbersOfAll {
+    last: Option<(usize, u32)>,
+    changes: u64,
+    steps_at_changes: u64,
+}
+
+impl NumbersOfAll {
+    /// Counts a message of a channel; returns how many are missing before it, if the numbers are shared.
+    fn count(&mut self, channel: usize, sequence: u32) -> u64 {
+        let last = self.last.replace((channel, sequence));
+        let Some((before, last)) = last else { return 0 };
+        let step = sequence.wrapping_sub(last);
+        if before != channel {
+            self.changes += 1;
+            self.steps_at_changes += u64::from(step == 1);
+        }
+        if (2..1 << 31).contains(&step) { u64::from(step - 1) } else { 0 }
+    }
+
+    /// Two channels that are numbered each, at the same pace, have one step at every other change.
+    const fn are_shared(&self) -> bool {
+        self.changes > 0 && self.steps_at_changes * 4 >= self.changes * 3
+    }
 }
 
 impl PlayedAccount {
     fn new(of: &LoggedChannel) -> Self {
         let account = ChannelAccount { channel: of.topic.clone(), ..ChannelAccount::default() };
-        Self { account, utc_offset_ns: of.utc_offset_ns(), last: None }
+        Self { account, utc_offset_ns: of.utc_offset_ns(), last: None, missing_of_all: [0; 2] }
     }
 
     /// Counts a message; returns its number among the played ones. Numbers that stay, or go back, are
@@ -246,6 +277,7 @@ struct Player<S> {
     /// Whether peers have always read within a second what waited for them.
     peers_read: bool,
     latest_ns: u64,
+    numbers_of_all: NumbersOfAll,
 }
 
 impl<S: Fn() -> bool> Player<S> {
@@ -260,15 +292,19 @@ impl<S: Fn() -> bool> Player<S> {
         for message in content.in_order()? {
             let message = message
                 .map_err(|source| GatewayError::Read { path: content.path.clone(), source })?;
-            let place = content.place_of(&message).and_then(|place| places[place]);
-            let Some(place) = place else { continue };
+            let Some(channel) = content.place_of(&message) else { continue };
+            let missing = self.numbers_of_all.count(channel, message.sequence);
+            let Some(place) = places[channel] else { continue };
             let due = self.due(began, message.log_time - content.first_ns);
             let is_over = |at: Instant| until.is_some_and(|end| at >= end);
             if is_over(due) || !self.keep_pace(due)? || is_over(Instant::now()) {
                 return Ok(());
             }
 
-            let number = self.accounts[place].count(message.sequence);
+            let account = &mut self.accounts[place];
+            account.missing_of_all[0] += missing;
+            account.missing_of_all[1] += u64::from(missing > 0);
+            let number = account.count(message.sequence);
             let at_ns = message.log_time.wrapping_sub(self.accounts[place].utc_offset_ns);
             self.target.play(place, NumberedRecord { number, at_ns, bytes: &message.data })?;
         }
@@ -326,12 +362,46 @@ impl<S: Fn() -> bool> Player<S> {
     }
 
     fn account(self) -> PlayAccount {
+        let are_shared = self.numbers_of_all.are_shared();
+        let counted = |of: PlayedAccount| match (are_shared, of.missing_of_all) {
+            (true, [lost, gaps]) => ChannelAccount { lost, gaps, ..of.account },
+            (false, _) => of.account,
+        };
         PlayAccount {
             dropped: self.target.dropped(),
             refused_peers: self.target.refused_peers(),
             not_encoded: self.target.not_encoded(),
-            channels: self.accounts.into_iter().map(|of| of.account).collect(),
+            channels: self.accounts.into_iter().map(counted).collect(),
             latest_ns: self.latest_ns,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(messages: &[(usize, u32)]) -> (bool, u64) {
+        let mut numbers = NumbersOfAll::default();
+        let missing =
+            messages.iter().map(|(channel, number)| numbers.count(*channel, *number)).sum();
+        (numbers.are_shared(), missing)
+    }
+
+    #[test]
+    fn numbers_that_a_writer_shares_over_all_channels_are_known_and_their_gaps_counted() {
+        let shared: Vec<_> = (0..100).map(|number| (number as usize % 3, number)).collect();
+        assert_eq!(counted(&shared), (true, 0));
+        let with_gap: Vec<_> =
+            shared.iter().copied().filter(|it| !(40..50).contains(&it.1)).collect();
+        assert_eq!(counted(&with_gap), (true, 10));
+
+        // The same pace, one twice as fast, and no numbers at all.
+        let each: Vec<_> = (0..100).map(|place| (place as usize % 2, place / 2)).collect();
+        assert!(!counted(&each).0);
+        let offset: Vec<_> = (0..100).map(|place| (place as usize % 2, (place + 1) / 2)).collect();
+        assert!(!counted(&offset).0);
+        assert!(!counted(&[(0, 0), (1, 0), (0, 0), (1, 0)]).0);
+        assert!(!counted(&[(0, 5), (0, 6), (0, 9)]).0);
     }
 }

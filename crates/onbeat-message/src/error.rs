@@ -85,14 +85,14 @@ pub enum MessageError {
         /// Type of the field.
         wanted: String,
     },
-    /// A value names a field that its type does not have.
-    #[error("{type_name} has no field {field}; it has {fields}")]
-    UnknownField {
+    /// A value for a field that its type does not have.
+    #[error("{type_name} has no field {member}; it has {fields}")]
+    NoMember {
         /// The type.
         type_name: String,
-        /// As given.
-        field: String,
-        /// Those that it has.
+        /// The given name.
+        member: String,
+        /// The first fields of the type.
         fields: String,
     },
     /// Two versions of a type differ in more than appended fields.

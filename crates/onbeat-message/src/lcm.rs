@@ -199,6 +199,11 @@ impl LcmStruct {
 /// The name of a member in a type of ROS 2: lower case, with `_` before a capital behind a small letter. Members
 /// that would have one name are told apart by a number.
 fn field_name(written: &str, of: &LcmStruct) -> String {
+    lower_case(written, |name| of.members.iter().any(|other| other.field == name))
+}
+
+/// A name in lower case, as [`field_name`] describes it.
+pub(super) fn lower_case(written: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let mut name = String::new();
     let mut last = '_';
     for letter in written.chars() {
@@ -210,7 +215,6 @@ fn field_name(written: &str, of: &LcmStruct) -> String {
     }
     let name = name.trim_start_matches(|first: char| !first.is_ascii_lowercase());
     let name = if name.is_empty() { "member" } else { name };
-    let is_taken = |name: &str| of.members.iter().any(|other| other.field == name);
     let numbered = (2..).map(|number| format!("{name}_{number}"));
     let mut names = std::iter::once(name.to_owned()).chain(numbered);
     names.find(|name| !is_taken(name)).unwrap_or_default()

@@ -23,9 +23,10 @@
 mod cdr;
 mod definition;
 mod error;
-mod from_json;
 pub mod generate;
 mod hash;
+mod idl;
+mod json_value;
 mod lcm;
 mod lcm_codec;
 mod lcm_words;
@@ -35,6 +36,7 @@ mod value;
 
 pub use definition::{Constant, Definition, Field, FieldShape, FieldType, Primitive};
 pub use error::MessageError;
+pub use idl::IdlTypes;
 pub use lcm::LcmTypes;
 pub use lcm_codec::LcmCodec;
 pub use type_set::TypeSet;

@@ -119,6 +119,11 @@ impl Gateway {
         self.finish()
     }
 
+    /// Ends the order now; returns the account.
+    pub(super) fn end(self) -> Result<Value, Failure> {
+        self.run(&AtomicBool::new(true))
+    }
+
     /// Waits until the order is carried out, which it is soon after its channels have ended; returns
     /// the account.
     pub(super) fn finish(mut self) -> Result<Value, Failure> {

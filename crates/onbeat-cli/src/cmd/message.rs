@@ -36,9 +36,13 @@ pub(crate) fn run(command: &Message) -> Result<ExitVerdict, Failure> {
         Message::Play(options) => super::log::play(options),
         Message::Convert(options) => super::log::convert(options),
         Message::Send(options) => super::transport::send(options),
-        Message::Receive(options) => super::transport::receive(options),
         Message::Publish(options) => super::message_publish::publish(options),
-        Message::Command(options) => super::message_command::command(options),
+        Message::Receive(options) => super::transport::receive(options),
+        Message::Command(options) => match &options.from {
+            Some(from) => super::remote_command::listen(options, from),
+            None => super::message_command::command(options),
+        },
+        Message::Key(options) => super::remote_command::create_key(options),
         Message::Type(options) => print_type(options),
         Message::Generate(options) => generate_codec(options),
     }

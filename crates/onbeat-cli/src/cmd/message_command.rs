@@ -11,11 +11,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use onbeat_control::Commander;
+use onbeat_control::{CommandWatch, Commander};
 use serde_json::json;
 
 use super::bus_words::print_json;
-use super::command_watch::CommandWatch;
 use super::robot_goal::{CommandedRobot, parsed};
 use super::{ExitVerdict, Failure};
 use crate::cli_message::CommandOptions;
@@ -78,10 +77,9 @@ pub(super) fn command(options: &CommandOptions) -> Result<ExitVerdict, Failure> 
     }
 }
 
-/// Ends as if this process had been killed. Dropping the commander would take leave in order, and
-/// the robot would keep its last targets.
+/// Ends as if this process had been killed.
 fn abandon(commander: Commander, why: &str) -> ExitVerdict {
-    std::mem::forget(commander);
+    commander.abandon();
     advise(Tone::Careful, &format!("{why}: the robot holds, and then stops safely"));
     ExitVerdict::CouldNot
 }

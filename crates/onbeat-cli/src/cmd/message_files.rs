@@ -3,22 +3,33 @@
 use std::path::{Path, PathBuf};
 
 use onbeat_host::foreign;
-use onbeat_message::{LcmTypes, TypeSet};
+use onbeat_message::{IdlTypes, LcmTypes, TypeSet};
 
 use super::Failure;
 use super::failure::MessageFailure;
+use crate::term::{Tone, advise};
+
+/// Types of IDL that cannot be used, of which the reason is said.
+const MOST_NAMED: usize = 5;
 
 /// Adds the definitions in these files.
 pub(super) fn add_files(types: &mut TypeSet, files: &[PathBuf]) -> Result<(), Failure> {
     let mut of_lcm = LcmTypes::default();
+    let mut of_idl = IdlTypes::default();
     for path in files {
         let text = definition(path)?;
-        let added = match is_lcm(path) {
-            true => of_lcm.add(&path.display().to_string(), &text),
-            false => types.add(&type_of(path)?, &text),
+        let file = path.display().to_string();
+        let added = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("lcm") => of_lcm.add(&file, &text),
+            Some("idl") => of_idl.add(&file, &text),
+            _ => types.add(&type_of(path)?, &text),
         };
         added.map_err(MessageFailure::from)?;
     }
+    for why in of_idl.unusable().take(MOST_NAMED) {
+        advise(Tone::Careful, &format!("a type cannot be used: {why}"));
+    }
+    of_idl.add_to(types).map_err(MessageFailure::from)?;
     Ok(of_lcm.add_to(types).map_err(MessageFailure::from)?)
 }
 

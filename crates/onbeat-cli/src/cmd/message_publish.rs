@@ -1,7 +1,8 @@
-//! `onbeat message publish`: a channel from lines of JSON on standard input, for scripts in any language.
+//! `onbeat message publish`: records of a channel from lines of JSON, for scripts in any language.
 
-use std::io::{BufRead, Read, stdin};
-use std::sync::atomic::Ordering;
+use std::io::{self, BufRead, Read, stdin};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -15,7 +16,8 @@ use serde_json::{Value as Json, json};
 
 use super::bus_words::print_json;
 use super::failure::MessageFailure;
-use super::message_files::add_files;
+use super::gateway::Gateway;
+use super::message_files::{add_files, only_lcm_texts};
 use super::{ExitVerdict, Failure};
 use crate::cli_message::PublishOptions;
 use crate::signals::{self, OnUsr1};
@@ -27,42 +29,66 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const MOST_LINES: usize = 64;
 /// Longest line, in bytes: a message of the longest record, as text.
 const MOST_LINE: u64 = 64 << 20;
-/// Memory of the ring, roughly, and limits of the records kept.
-const RING_BYTES: usize = 4 << 20;
-const RECORDS: (usize, usize) = (16, 4096);
+/// Memory of a ring, in bytes; it keeps at least 64 records, and at most 4,096.
+const RING_BYTES: usize = 8 << 20;
 
-/// Publishes until standard input ends, or Ctrl-C.
+/// Publishes until standard input ends. Answers each line by one of JSON: `{"published": N}`, or
+/// `{"refused": SENTENCE}`.
 pub(super) fn publish(options: &PublishOptions) -> Result<ExitVerdict, Failure> {
-    let mut publication = Publication::open(options)?;
-    print_json(&json!({ "channel": options.channel.to_string(), "type": publication.type_name }))?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
+    let mut publication = Publication::open(options)?;
+    let sent = options.to.as_ref().map(|to| send(options, to, &interruptions.stop)).transpose()?;
+
+    print_json(&json!({ "channel": options.channel.to_string(), "type": publication.type_name }))?;
     let lines = lines()?;
-    let mut refused = 0_u64;
-    let mut published = 0_u64;
+    let (mut number, mut at, mut refused) = (0, 0_u64, 0_u64);
     while !interruptions.stop.load(Ordering::Relaxed) {
-        match lines.recv_timeout(LOOK_EVERY) {
-            Ok(line) if line.trim_ascii().is_empty() => {}
-            Ok(line) => match publication.publish(&line) {
-                Ok(()) => published += 1,
-                Err(why) => {
-                    refused += 1;
-                    print_json(&json!({ "refused": why.to_string() }))?;
-                }
-            },
-            Err(RecvTimeoutError::Timeout) => publication.writer.check()?,
+        let line = match lines.recv_timeout(LOOK_EVERY) {
+            Ok(line) => line.map_err(MessageFailure::Input)?,
+            Err(RecvTimeoutError::Timeout) => {
+                publication.writer.check()?;
+                continue;
+            }
             Err(RecvTimeoutError::Disconnected) => break,
+        };
+        at += 1;
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        match publication.encoded(at, &line) {
+            Ok((at_ns, bytes)) => {
+                publication.writer.check()?;
+                number = publication.writer.publish(at_ns, &bytes);
+                print_json(&json!({ "published": number }))?;
+            }
+            Err(why) => {
+                refused += 1;
+                print_json(&json!({ "refused": why.to_string() }))?;
+            }
         }
     }
 
-    let line = format!("{} records published, {} lines refused", count(published), count(refused));
-    advise(if refused > 0 { Tone::Careful } else { Tone::Faint }, &line);
+    // Its last records are sent once it has ended.
+    drop(publication);
+    let dropped = match sent.map(Gateway::finish).transpose()? {
+        Some(account) => {
+            let dropped = account["dropped"].as_u64().unwrap_or(0);
+            format!("; {} dropped for slow peers", count(dropped))
+        }
+        None => String::new(),
+    };
+    let words =
+        format!("{} records published, {} lines refused{dropped}", count(number), count(refused));
+    advise(if refused > 0 { Tone::Careful } else { Tone::Faint }, &words);
     Ok(if refused > 0 { ExitVerdict::CouldNot } else { ExitVerdict::Holds })
 }
 
+/// A channel that is written to, and the type of its records.
 struct Publication {
+    channel: String,
     types: TypeSet,
     type_name: String,
-    most_bytes: usize,
+    most: u32,
     writer: RingWriter,
 }
 
@@ -79,37 +105,41 @@ impl Publication {
         };
         let used = types.used(name).map_err(MessageFailure::from)?;
         let type_name = used.first().map_or_else(|| name.clone(), |first| first.name.clone());
-        let most_bytes = options.most_bytes as usize;
-        let fit = (RING_BYTES / most_bytes).clamp(RECORDS.0, RECORDS.1);
-        let record_type = RecordType {
-            name: type_name.clone(),
-            hash: types.hash(name).map_err(MessageFailure::from)?,
-            schema: types.text(name).map_err(MessageFailure::from)?,
-        };
+        let record_bytes = options.most_bytes as usize;
+        let records = (RING_BYTES / record_bytes).clamp(64, 4096);
+        let records = records.min(RingSettings::most_records(record_bytes));
         let settings = RingSettings {
-            records: 1 << fit.ilog2(),
-            record_bytes: most_bytes,
-            record_type,
+            records: records.next_power_of_two(),
+            record_bytes,
+            record_type: RecordType {
+                name: type_name.clone(),
+                hash: types.hash(name).map_err(MessageFailure::from)?,
+                schema: types.text(name).map_err(MessageFailure::from)?,
+            },
             description: String::new(),
         };
         let writer = RingWriter::create(&options.channel, &settings)?;
-        Ok(Self { types, type_name, most_bytes, writer })
+        let channel = options.channel.to_string();
+        Ok(Self { channel, types, type_name, most: options.most_bytes, writer })
     }
 
-    fn publish(&mut self, line: &[u8]) -> Result<(), MessageFailure> {
-        if line.len() as u64 > MOST_LINE {
-            return Err(MessageFailure::LongLine { most: MOST_LINE });
+    /// The time and the bytes of the record in a line.
+    fn encoded(&self, line: u64, text: &[u8]) -> Result<(u64, Vec<u8>), MessageFailure> {
+        if text.len() as u64 > MOST_LINE {
+            return Err(MessageFailure::LongLine { line, most: MOST_LINE });
         }
-        let json: Json = serde_json::from_slice(line).map_err(MessageFailure::Json)?;
+        let json = serde_json::from_slice(text);
+        let json = json.map_err(|source| MessageFailure::NotJson { line, source })?;
         let (at_ns, json) = stamped(json);
-        let value = self.types.value_of_json(&self.type_name, &json)?;
-        let bytes = self.types.encode(&self.type_name, &value)?;
+        let value = self.types.value_from_json(&self.type_name, &json);
+        let bytes = value.and_then(|value| self.types.encode(&self.type_name, &value));
+        let bytes = bytes.map_err(|source| MessageFailure::Line { line, source })?;
         // What is longer would be cut.
-        if bytes.len() > self.most_bytes {
-            return Err(MessageFailure::LongRecord { bytes: bytes.len(), most: self.most_bytes });
+        if bytes.len() > self.most as usize {
+            let channel = self.channel.clone();
+            return Err(MessageFailure::TooLong { channel, bytes: bytes.len(), most: self.most });
         }
-        self.writer.publish(at_ns.unwrap_or_else(|| Monotonic.now().as_ns()), &bytes);
-        Ok(())
+        Ok((at_ns.unwrap_or_else(|| Monotonic.now().as_ns()), bytes))
     }
 }
 
@@ -124,19 +154,32 @@ fn stamped(mut json: Json) -> (Option<u64>, Json) {
     if is_echoed { (json["at_ns"].as_u64(), json["message"].take()) } else { (None, json) }
 }
 
-/// Reads lines on a thread of their own; the channel is closed at the end of standard input.
-fn lines() -> Result<Receiver<Vec<u8>>, Failure> {
+fn send(options: &PublishOptions, to: &str, stop: &AtomicBool) -> Result<Gateway, Failure> {
+    let channel = options.channel.to_string();
+    let remote = options.remote.as_ref().unwrap_or(&channel);
+    let is_lcm = |path: &PathBuf| Path::new(path).extension().is_some_and(|it| it == "lcm");
+    let of_lcm: Vec<_> = options.file.iter().filter(|path| is_lcm(path)).cloned().collect();
+    let lcm = only_lcm_texts(&of_lcm)?;
+    let sent = json!({ "channel": channel, "remote": remote, "lcm": lcm });
+    Gateway::begin("send", &json!({ "channels": [sent], "to": to }), stop)
+}
+
+/// Reads lines on a thread of their own, so that a signal ends the command while none comes; the channel is
+/// closed at the end of standard input.
+fn lines() -> Result<Receiver<io::Result<Vec<u8>>>, Failure> {
     let (sender, lines) = sync_channel(MOST_LINES);
     let read = move || {
         let mut input = stdin().lock();
         loop {
             let mut line = Vec::new();
             let mut bounded = input.by_ref().take(MOST_LINE + 1);
-            match bounded.read_until(b'\n', &mut line) {
-                Ok(1..) => {}
-                Ok(0) | Err(_) => return,
-            }
-            if sender.send(line).is_err() {
+            let read = match bounded.read_until(b'\n', &mut line) {
+                Ok(0) => return,
+                Ok(_) => Ok(line),
+                Err(why) => Err(why),
+            };
+            let is_over = read.is_err();
+            if sender.send(read).is_err() || is_over {
                 return;
             }
         }

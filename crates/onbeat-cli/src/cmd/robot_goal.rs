@@ -4,9 +4,7 @@ use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use onbeat_control::{Client, Commander, ControlError, GoalAnswer, Snapshot};
-use onbeat_ethercat::event_words::stop_reason;
-use onbeat_ethercat::step::RobotState;
+use onbeat_control::{Client, Commander, GoalAnswer, Snapshot, safe_stop};
 
 use super::failure::GoalFailure;
 use super::{ExitVerdict, Failure};
@@ -94,19 +92,7 @@ impl CommandedRobot {
 
     /// Returns an error with the reason when the robot is in a safe stop.
     pub(super) fn check(&mut self) -> Result<(), Failure> {
-        match self.client.read(&mut self.seen) {
-            // It has just begun.
-            Err(ControlError::NoCycleYet { .. }) => return Ok(()),
-            read => read?,
-        }
-
-        let Some(stopped) = self.seen.robot.filter(RobotState::is_stopped) else { return Ok(()) };
-        let layout = self.client.layout();
-        let joint = layout
-            .devices
-            .get(usize::from(stopped.device))
-            .map_or("", |device| device.name.as_str());
-        let why = stop_reason(stopped.stopped_by.into(), joint, 0);
+        let Some(why) = safe_stop(&mut self.client, &mut self.seen)? else { return Ok(()) };
         let state = self.client.state();
         Err(GoalFailure::SafelyStopped { name: state.name, why, pid: state.pid }.into())
     }

@@ -1,6 +1,11 @@
 //! `onbeat message send` and `receive`: channels of this machine and of a network, LCM,
 //! ZeroMQ or ROS 2.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+
+use onbeat::probe::Interruptions;
 use onbeat::report::units::{count, listed};
 use onbeat_message::{TypeSet, own};
 use serde_json::{Value, json};
@@ -63,6 +68,9 @@ pub(super) fn receive(options: &ReceiveOptions) -> Result<ExitVerdict, Failure> 
         "most_senders": options.most_senders, "most_age_ns": options.most_age,
     });
 
+    if options.until_input_ends {
+        stop_with_input(&interruptions)?;
+    }
     let gateway =
         Gateway::begin_as("receive", &order, options.user.as_deref(), &interruptions.stop)?;
     let buffer = match gateway.begun()["buffer_bytes"].as_u64() {
@@ -89,6 +97,20 @@ pub(super) fn receive(options: &ReceiveOptions) -> Result<ExitVerdict, Failure> 
     );
     say(Tone::Plain, &line);
     Ok(ExitVerdict::Holds)
+}
+
+/// Stops when standard input ends: the program that started this one is gone, however it ended.
+fn stop_with_input(interruptions: &Arc<Interruptions>) -> Result<(), Failure> {
+    let interruptions = Arc::clone(interruptions);
+    let wait = move || {
+        // What is written is not for this program.
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        interruptions.stop.store(true, Ordering::Relaxed);
+    };
+    let started = thread::Builder::new().name("onbeat-input".to_owned()).spawn(wait);
+    started
+        .map(drop)
+        .map_err(|source| Failure::Thread { what: "the end of standard input", source })
 }
 
 pub(super) fn bytes_of_mib(mib: u32) -> u64 {

@@ -256,6 +256,10 @@ fn function(of: &Definition, own: &str, direction: Direction) -> String {
     let mut code = format!(
         "\nstatic inline void {own}_{word}(struct onbeat_cdr *c, {constness}struct {own} *m) {{\n"
     );
+    // A list may hold its own type, as deep as the bytes say.
+    if direction == Direction::Get {
+        code.push_str("    if (++c->depth > 128) c->failed = 1;\n");
+    }
     if of.fields.is_empty() {
         let _ = writeln!(
             code,
@@ -275,6 +279,9 @@ fn function(of: &Definition, own: &str, direction: Direction) -> String {
         };
         code.push_str(&count_lines(field, &name, direction));
         code.push_str(&element_lines(field, &at, &count, word));
+    }
+    if direction == Direction::Get {
+        code.push_str("    c->depth--;\n");
     }
     code.push_str("}\n");
     code

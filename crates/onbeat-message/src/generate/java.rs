@@ -256,7 +256,14 @@ fn codec(of: &Definition, order: &[&Definition]) -> String {
             );
         }
         let _ = writeln!(writes, "        for (int i = 0; i < {name}.length; i++) {write}");
-        let _ = writeln!(reads, "        for (int i = 0; i < {name}.length; i++) {read}");
+        let read = format!("for (int i = 0; i < {name}.length; i++) {read}");
+        // A list may hold its own type.
+        let _ = match (&field.element, wanted.as_str()) {
+            (FieldType::Message(_), "-1") => {
+                writeln!(reads, "        of.nest(1);\n        {read}\n        of.nest(-1);")
+            }
+            _ => writeln!(reads, "        {read}"),
+        };
     }
     format!(
         "\n    private void write(Cdr_Writer out) {{\n{writes}    }}\n\n    private void read(Cdr_Reader of) {{\n{reads}    }}\n"

@@ -23,7 +23,7 @@ struct onbeat_cdr {
     size_t at, end;
     uint8_t *memory;
     size_t used, room;
-    int failed;
+    int failed, depth;
 };
 
 static inline struct onbeat_cdr onbeat_cdr_over(uint8_t *bytes, size_t length, void *memory, size_t room) {

@@ -61,7 +61,7 @@ class _Reader:
         if bytes(data[:2]) != _HEADER[:2]:
             raise ValueError("the message does not begin with 00 01: it is not CDR, little-endian")
         self.body = data[4:]
-        self.at = 0
+        self.at = self.depth = 0
 
     def take(self, size, align):
         begin = self.at + -self.at % align
@@ -86,7 +86,12 @@ class _Reader:
         return bytes(self.take(self.number("I", 4), 1))[:-1].decode("utf-8", "surrogateescape")
 
     def each(self, count, read):
-        return [read() for _ in range(self.number("I", 4) if count is None else count)]
+        self.depth += 1
+        if self.depth > 128:
+            raise ValueError("lists in the message are nested more than 128 times")
+        values = [read() for _ in range(self.number("I", 4) if count is None else count)]
+        self.depth -= 1
+        return values
 
 
 class _Message:

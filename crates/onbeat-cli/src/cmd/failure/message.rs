@@ -21,12 +21,18 @@ pub(crate) enum MessageFailure {
         "--remote is the name of one channel, and {channels} are given; play each by a command of its own"
     )]
     ManyRemotes { channels: usize },
-    #[error("the line is not JSON: {0}")]
-    Json(serde_json::Error),
-    #[error("the line is longer than {} MiB", most >> 20)]
-    LongLine { most: u64 },
-    #[error("the record has {bytes} bytes, and the channel at most {most} (--most-bytes)")]
-    LongRecord { bytes: usize, most: usize },
+    #[error(
+        "a message of {bytes} bytes, and {channel} takes at most {most}; --most-bytes N takes more"
+    )]
+    TooLong { channel: String, bytes: usize, most: u32 },
+    #[error("line {line} is longer than {} MiB", most >> 20)]
+    LongLine { line: u64, most: u64 },
+    #[error("line {line} is not JSON: {source}")]
+    NotJson { line: u64, source: serde_json::Error },
+    #[error("line {line}: {source}")]
+    Line { line: u64, source: MessageError },
+    #[error("cannot read standard input: {0}")]
+    Input(std::io::Error),
     #[error("{0}")]
     Definition(#[from] MessageError),
 }

@@ -5,6 +5,10 @@
 pub(crate) enum GoalFailure {
     #[error("\"{0}\" is not a goal; write JOINT=RAD, such as \"left knee=0.3\"")]
     NoGoal(String),
+    #[error(
+        "`{0}` is not an address to listen on; write tcp://ADDRESS:PORT with a port of 1 to 65534, such as tcp://0.0.0.0:7791"
+    )]
+    Address(String),
     #[error("the robot refused the goal: it is outside the travel of a joint")]
     Refused,
     #[error(

@@ -13,19 +13,15 @@ import java.util.Arrays;
 final class JeroMq implements Closeable {
     private static final String ABSENT = "jeromq, by which onbeat speaks ZeroMQ, is not in the class path; "
             + "call javaaddpath('java/target/dependency/jeromq-0.6.0.jar') before the first use of onbeat";
-    private static final int DO_NOT_WAIT = 1;
     private static final int MORE_FOLLOW = 2;
     /** Messages that may wait in a socket; a publisher drops those beyond. */
     private static final int MOST_WAITING = 1 << 16;
 
     private final Object context;
     private final Object socket;
-    private final Method receive;
-    private final Method hasMore;
     private final Method send;
-    private int timeout = Integer.MIN_VALUE;
 
-    /** Opens a socket of the type {@code SUB} or {@code PUB}. */
+    /** Opens a socket of the type {@code PUB}. */
     JeroMq(String type) {
         try {
             ClassLoader loader = JeroMq.class.getClassLoader();
@@ -35,8 +31,6 @@ final class JeroMq implements Closeable {
             context = ofContext.getConstructor().newInstance();
             Object typed = ofType.getMethod("valueOf", String.class).invoke(null, type);
             socket = ofContext.getMethod("createSocket", ofType).invoke(context, typed);
-            receive = ofSocket.getMethod("recv", int.class);
-            hasMore = ofSocket.getMethod("hasReceiveMore");
             send = ofSocket.getMethod("send", byte[].class, int.class);
         } catch (ClassNotFoundException | NoClassDefFoundError absent) {
             throw new OnbeatException(OnbeatException.NO_JEROMQ, ABSENT);
@@ -47,29 +41,9 @@ final class JeroMq implements Closeable {
         call("setLinger", int.class, 1000);
     }
 
-    /** Connects to a publisher, now and whenever it is back, for messages that begin with this name. */
-    void subscribe(String address, String name) {
-        join("connect", address);
-        call("subscribe", String.class, name);
-    }
-
     /** Listens on an address. */
     void listen(String address) {
         join("bind", address);
-    }
-
-    /** Returns the first frame of the next message, or null after {@code ms} milliseconds; 0 never waits. */
-    byte[] receive(int ms) {
-        if (ms > 0 && ms != timeout) {
-            call("setReceiveTimeOut", int.class, ms);
-            timeout = ms;
-        }
-        return (byte[]) called(receive, ms > 0 ? 0 : DO_NOT_WAIT);
-    }
-
-    /** Returns the next frame of the same message, or null after its last one. */
-    byte[] more() {
-        return (Boolean) called(hasMore) ? (byte[]) called(receive, 0) : null;
     }
 
     /** Sends a message. */

@@ -34,6 +34,9 @@ public final class OnbeatException extends RuntimeException {
     /** The jar of jeromq, by which this library speaks ZeroMQ, is not in the class path. */
     public static final String NO_JEROMQ = "onbeat:zmq:no_jeromq";
 
+    /** The program onbeat cannot join a network, or a message is not of its type. */
+    public static final String GATEWAY = "onbeat:network";
+
     private final String identifier;
 
     OnbeatException(String identifier, String sentence) {

@@ -54,6 +54,7 @@ public final class Ring implements Closeable {
     private long lost;
     private long slotNumber;
     private volatile int fenced;
+    private Process gateway;
 
     private Ring(String channel, MappedByteBuffer memory) {
         this.channel = channel;
@@ -249,10 +250,17 @@ public final class Ring implements Closeable {
         return new Rows(this, fields);
     }
 
+    /** Ends this program when the channel is closed. */
+    Ring endsWith(Process program) {
+        gateway = program;
+        return this;
+    }
+
     /** Forgets the channel. The memory is unmapped with the object. */
     @Override
     public void close() {
         layout = null;
+        if (gateway != null) gateway.destroy();
     }
 
     private int slotLength;

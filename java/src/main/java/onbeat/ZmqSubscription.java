@@ -9,7 +9,7 @@ import java.util.ArrayDeque;
 /**
  * A channel of a ZeroMQ publisher, such as {@code onbeat message send walker/cycle --to tcp://127.0.0.1:5556}, for one thread.
  *
- * <p>It reads as a {@link Ring} does. {@code docs/transports.md} specifies the frames. jeromq must be in the class path.
+ * <p>It reads as a {@link Ring} does. {@code docs/transports.md} specifies the frames.
  */
 public final class ZmqSubscription implements Closeable {
     /** Records taken from the socket at a time. */
@@ -32,9 +32,10 @@ public final class ZmqSubscription implements Closeable {
         }
     }
 
-    private final JeroMq socket = new JeroMq("SUB");
+    private final ZmtpSubscriber socket;
     private final String name;
     private final Definition definition;
+    private final String description;
     private final ArrayDeque<Waiting> waiting = new ArrayDeque<>();
     private Layout layout;
     private long previous;
@@ -43,10 +44,11 @@ public final class ZmqSubscription implements Closeable {
     private long lost;
     private long invalid;
 
-    private ZmqSubscription(String address, String name, Definition definition) {
+    private ZmqSubscription(String address, String name, Definition definition, String description) {
         this.name = name;
         this.definition = definition;
-        socket.subscribe(address, name);
+        this.description = description;
+        socket = new ZmtpSubscriber(address, name);
     }
 
     /**
@@ -54,12 +56,16 @@ public final class ZmqSubscription implements Closeable {
      * subscription has reached it is not received.
      *
      * @param definition the text of the type, as {@code onbeat message type CHANNEL} prints it
-     * @throws OnbeatException without jeromq in the class path, or for another address or definition
+     * @throws OnbeatException for another address or definition
      */
     public static ZmqSubscription open(String address, String name, String type, String definition) {
+        return open(address, name, type, definition, "");
+    }
+
+    static ZmqSubscription open(String address, String name, String type, String definition, String description) {
         Definition parsed = new Definition(type, definition);
         parsed.check();
-        return new ZmqSubscription(address, name, parsed);
+        return new ZmqSubscription(address, name, parsed, description);
     }
 
     /** Returns the number of records that can be read at once. */
@@ -91,6 +97,11 @@ public final class ZmqSubscription implements Closeable {
     /** Returns the name of the type. */
     public String type() {
         return definition.name;
+    }
+
+    /** Returns the publisher's text about the channel; empty if it is not known. */
+    public String description() {
+        return description;
     }
 
     /** Returns the next record, or null after {@code ms} milliseconds; 0 never waits. */
@@ -147,11 +158,11 @@ public final class ZmqSubscription implements Closeable {
 
     /** Takes a message from the socket; false after {@code ms} milliseconds without one. */
     private boolean receive(int ms) {
-        byte[] first = socket.receive(ms);
-        if (first == null) return false;
-        byte[] payload = socket.more();
-        byte[] head = payload == null ? null : socket.more();
-        for (byte[] further = head; further != null; further = socket.more()) {}
+        byte[][] frames = socket.receive(ms);
+        if (frames == null) return false;
+        byte[] first = frames[0];
+        byte[] payload = frames.length > 1 ? frames[1] : null;
+        byte[] head = frames.length > 2 ? frames[2] : null;
 
         if (payload == null) {
             invalid++;

@@ -2,8 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use onbeat_control::{BusState, Client, Commander, GoalAnswer, Outage};
-use onbeat_ethercat::event_words::PHASES;
+use onbeat_ethercat::event_words::{PHASES, stop_reason};
+use onbeat_ethercat::step::RobotState;
+
+use super::client::{BusState, Client, Outage};
+use super::error::ControlError;
+use super::goals::{Commander, GoalAnswer};
+use super::snapshot::Snapshot;
 
 /// Time without a followed goal after which the reason is reported.
 const SILENT: Duration = Duration::from_secs(1);
@@ -18,7 +23,7 @@ const FAULT: u64 = 0x08;
 
 /// Watches whether a robot follows what its commander gives, while a command is valid.
 #[derive(Debug)]
-pub(super) struct CommandWatch {
+pub struct CommandWatch {
     /// Number of the goal that was followed last, or of that of an earlier commander.
     followed: Option<u64>,
     /// Since when no goal was followed, and since when a commanded joint has no power.
@@ -29,18 +34,20 @@ pub(super) struct CommandWatch {
 }
 
 impl CommandWatch {
-    pub(super) fn new(commander: &Commander) -> Self {
+    /// Begins; goals that were followed before do not count.
+    #[must_use]
+    pub fn new(commander: &Commander) -> Self {
         let followed = commander.answer().map(|(number, _)| number);
         Self { followed, silent_since: None, unpowered_since: None, reported: String::new() }
     }
 
     /// Forgets the time in which nothing was commanded.
-    pub(super) fn pause(&mut self) {
+    pub fn pause(&mut self) {
         (self.silent_since, self.unpowered_since) = (None, None);
     }
 
     /// Looks after a goal was given for these joints; returns a reason that is new, or an empty text once the robot follows.
-    pub(super) fn look(
+    pub fn look(
         &mut self,
         commander: &Commander,
         client: &mut Client,
@@ -129,12 +136,31 @@ fn without_power(client: &mut Client, commanded: &[String]) -> String {
     }
 }
 
+/// Returns why the robot is in its safe stop, such as "left knee is down"; `None` if it is not.
+///
+/// # Errors
+/// Those of [`Client::read`]. A robot that has had no cycle yet is not in its safe stop.
+pub fn safe_stop(client: &mut Client, seen: &mut Snapshot) -> Result<Option<String>, ControlError> {
+    match client.read(seen) {
+        // It has just begun.
+        Err(ControlError::NoCycleYet { .. }) => return Ok(None),
+        read => read?,
+    }
+
+    let Some(stopped) = seen.robot.filter(RobotState::is_stopped) else { return Ok(None) };
+    let layout = client.layout();
+    let device = layout.devices.get(usize::from(stopped.device));
+    let joint = device.map_or("", |device| device.name.as_str());
+    Ok(Some(stop_reason(stopped.stopped_by.into(), joint, 0)))
+}
+
 #[cfg(test)]
 mod tests {
-    use onbeat_control::{AlStates, CableLink, Sharing};
-    use onbeat_ethercat::step::{BusCycle, RobotState};
+    use onbeat_ethercat::step::BusCycle;
 
     use super::*;
+    use crate::bus_condition::{AlStates, CableLink};
+    use crate::sharing::Sharing;
 
     fn state(phase: u8, outage: Outage, cycle: Option<BusCycle>) -> BusState {
         BusState {

@@ -1,0 +1,541 @@
+//! Definitions in IDL (`.idl`), a third front end to the types of this crate: the subset that rosidl writes and
+//! Fast DDS examples use. OMG IDL 4.2, <https://www.omg.org/spec/IDL/4.2/>.
+//!
+//! A struct becomes a definition in the `.msg` language. Modules, structs, typedefs, arrays, sequences, bounded texts,
+//! constants, enums (32 bits, as CDR has them) and annotations are read; a type with anything else (`wstring`, unions, maps,
+//! sequences of sequences, inheritance) cannot be used, and says so when it is.
+
+use std::collections::BTreeMap;
+
+use super::error::MessageError;
+use super::lcm::lower_case;
+use super::type_set::TypeSet;
+
+/// The package of a struct without a module.
+const NO_MODULE: &str = "idl";
+
+/// Structs of IDL by the name of their type, `PACKAGE/msg/Name`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IdlTypes {
+    /// Texts in the `.msg` language.
+    structs: BTreeMap<String, String>,
+    /// Types that cannot be used, with the reason: others can.
+    unusable: BTreeMap<String, MessageError>,
+    /// Names that stand for another type, in the `.msg` language with its dimensions.
+    aliases: BTreeMap<String, (String, String)>,
+    /// Whole numbers that can be dimensions.
+    numbers: BTreeMap<String, String>,
+    /// Constants of `NAME_Constants`, in the `.msg` language, by the type that they belong to.
+    constants: BTreeMap<String, String>,
+}
+
+impl IdlTypes {
+    /// Adds the types of a file.
+    ///
+    /// ```
+    /// use onbeat_message::IdlTypes;
+    ///
+    /// let mut types = IdlTypes::default();
+    /// types.add("Plan.idl", "module demo { module msg { struct Plan { sequence<double> speeds; long legs[2]; }; }; };")?;
+    /// let mut set = onbeat_message::TypeSet::default();
+    /// types.add_to(&mut set)?;
+    /// assert_eq!(set.text("demo/msg/Plan")?, "float64[] speeds\nint32[2] legs\n");
+    /// # Ok::<(), onbeat_message::MessageError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`MessageError::Line`] with `file` and the line.
+    pub fn add(&mut self, file: &str, text: &str) -> Result<(), MessageError> {
+        let words = words(text);
+        let mut parser = IdlParser { words, at: 0, modules: Vec::new(), types: self };
+        while parser.at < parser.words.len() {
+            parser.declaration().map_err(|why| parser.failed(file, text, why))?;
+        }
+        Ok(())
+    }
+
+    /// Adds the definitions of all usable types to a set.
+    ///
+    /// # Errors
+    /// As [`TypeSet::add`].
+    pub fn add_to(&self, types: &mut TypeSet) -> Result<(), MessageError> {
+        self.structs.iter().try_for_each(|(name, text)| {
+            let constants = self.constants.get(name).map_or("", String::as_str);
+            types.add(name, &format!("{text}{constants}"))
+        })
+    }
+
+    /// Returns why types cannot be used, each with its name; a type that uses one of them is not complete.
+    pub fn unusable(&self) -> impl Iterator<Item = &MessageError> {
+        self.unusable.values()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct IdlWord<'t> {
+    text: &'t str,
+    line: usize,
+}
+
+/// Splits a text into words, texts in quotation marks and signs, without comments and lines of the preprocessor.
+fn words(text: &str) -> Vec<IdlWord<'_>> {
+    let (mut words, mut line, mut rest) = (Vec::new(), 1, text);
+    while let Some(first) = rest.chars().next() {
+        let is_part = |letter: char| letter.is_alphanumeric() || "_.+-".contains(letter);
+        let to_end_of_line = || rest.find('\n').unwrap_or(rest.len());
+        let (length, is_word) = if rest.starts_with("//") || first == '#' {
+            (to_end_of_line(), false)
+        } else if rest.starts_with("/*") {
+            (rest.find("*/").map_or(rest.len(), |end| end + 2), false)
+        } else if first.is_whitespace() {
+            (first.len_utf8(), false)
+        } else if first == '"' || first == '\'' {
+            let mut is_escaped = false;
+            let end = rest.char_indices().skip(1).find(|(_, letter)| {
+                let is_end = *letter == first && !is_escaped;
+                is_escaped = *letter == '\\' && !is_escaped;
+                is_end
+            });
+            (end.map_or(rest.len(), |(at, _)| at + 1), true)
+        } else if rest.starts_with("::") {
+            (2, true)
+        } else {
+            let end = rest.find(|letter| !is_part(letter)).unwrap_or(rest.len());
+            (end.max(first.len_utf8()), true)
+        };
+        if is_word {
+            words.push(IdlWord { text: &rest[..length], line });
+        }
+        line += rest[..length].matches('\n').count();
+        rest = &rest[length..];
+    }
+    words
+}
+
+struct IdlParser<'t, 'o> {
+    words: Vec<IdlWord<'t>>,
+    at: usize,
+    modules: Vec<&'t str>,
+    types: &'o mut IdlTypes,
+}
+
+impl<'t> IdlParser<'t, '_> {
+    fn peek(&self) -> &'t str {
+        self.words.get(self.at).map_or("", |word| word.text)
+    }
+
+    fn next(&mut self) -> &'t str {
+        let word = self.peek();
+        self.at += 1;
+        word
+    }
+
+    fn expect(&mut self, sign: &str, why: &'static str) -> Result<(), &'static str> {
+        if self.next() == sign { Ok(()) } else { Err(why) }
+    }
+
+    fn failed(&self, file: &str, text: &str, why: &'static str) -> MessageError {
+        let place = self.at.saturating_sub(1).min(self.words.len().saturating_sub(1));
+        let line = self.words.get(place).map_or(1, |word| word.line);
+        let of = text.lines().nth(line - 1).unwrap_or("").trim().to_owned();
+        MessageError::Line { type_name: file.to_owned(), line, text: of, why }
+    }
+
+    fn declaration(&mut self) -> Result<(), &'static str> {
+        self.annotations()?;
+        match self.next() {
+            "module" => {
+                let name = self.name()?;
+                self.modules.push(name);
+                self.expect("{", "has no { behind the name of a module")
+            }
+            "}" => {
+                self.modules.pop().ok_or("closes what was not opened")?;
+                self.expect(";", "has no ; behind }")
+            }
+            ";" => Ok(()),
+            "const" => self.constant(),
+            "typedef" => self.alias(),
+            "struct" => self.structure(),
+            "enum" => self.enumeration(),
+            "union" | "bitmask" | "bitset" | "interface" | "valuetype" => {
+                let name = self.name()?;
+                self.skip_block();
+                self.cannot_use(name, "is neither a struct nor an enum");
+                Ok(())
+            }
+            _ => Err("begins none of module, struct, enum, typedef and const"),
+        }
+    }
+
+    /// Passes over `@name` and `@name(...)`.
+    fn annotations(&mut self) -> Result<(), &'static str> {
+        while self.peek() == "@" {
+            self.at += 1;
+            self.name()?;
+            while self.peek() == "::" {
+                self.at += 1;
+                self.name()?;
+            }
+            if self.peek() == "(" {
+                while self.next() != ")" {
+                    if self.at >= self.words.len() {
+                        return Err("has no ) behind an annotation");
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn name(&mut self) -> Result<&'t str, &'static str> {
+        let word = self.next();
+        let is_name = word.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+            && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if is_name { Ok(word) } else { Err("has no name where one is expected") }
+    }
+
+    /// The full name of a type of this module.
+    fn full(&self, name: &str) -> String {
+        let packages: Vec<&str> = self.modules.iter().copied().filter(|it| *it != "msg").collect();
+        let package = if packages.is_empty() { NO_MODULE.to_owned() } else { packages.join("_") };
+        format!("{package}/msg/{name}")
+    }
+
+    fn cannot_use(&mut self, name: &str, why: &'static str) {
+        let full = self.full(name);
+        let line = self.words.get(self.at.saturating_sub(1)).map_or(1, |word| word.line);
+        let error =
+            MessageError::Line { type_name: full.clone(), line, text: name.to_owned(), why };
+        self.types.structs.remove(&full);
+        self.types.unusable.insert(full, error);
+    }
+
+    fn skip_block(&mut self) {
+        let mut depth = 0;
+        while self.at < self.words.len() {
+            match self.next() {
+                "{" => depth += 1,
+                "}" => depth -= 1,
+                ";" if depth == 0 => return,
+                _ => {}
+            }
+        }
+    }
+
+    fn constant(&mut self) -> Result<(), &'static str> {
+        let kind = self.element();
+        let name = self.name()?;
+        self.expect("=", "is a constant without a value")?;
+        let mut value = String::new();
+        while self.peek() != ";" && self.at < self.words.len() {
+            value.push_str(self.next());
+        }
+        self.expect(";", "has no ; behind a constant")?;
+        self.types.numbers.insert(name.to_owned(), value.clone());
+        // rosidl puts the constants of a message into a module NAME_Constants.
+        let owner = self.modules.last().and_then(|module| module.strip_suffix("_Constants"));
+        if let (Ok(kind), Some(owner)) = (kind, owner) {
+            let module = self.modules.pop();
+            let full = self.full(owner);
+            self.modules.extend(module);
+            let value = match value.as_str() {
+                "TRUE" => "true".to_owned(),
+                "FALSE" => "false".to_owned(),
+                _ => value,
+            };
+            let line = format!("{kind} {}={value}\n", name.to_ascii_uppercase());
+            self.types.constants.entry(full).or_default().push_str(&line);
+        }
+        Ok(())
+    }
+
+    fn enumeration(&mut self) -> Result<(), &'static str> {
+        let name = self.name()?;
+        self.skip_block();
+        self.types.aliases.insert(name.to_owned(), ("uint32".to_owned(), String::new()));
+        Ok(())
+    }
+
+    fn alias(&mut self) -> Result<(), &'static str> {
+        let kind = self.field_type()?;
+        let name = self.name()?;
+        let dimensions = self.dimensions()?;
+        self.expect(";", "has no ; behind a typedef")?;
+        self.types.aliases.insert(name.to_owned(), joined(kind, &dimensions)?);
+        Ok(())
+    }
+
+    fn structure(&mut self) -> Result<(), &'static str> {
+        let name = self.name()?;
+        match self.next() {
+            ";" => return Ok(()),
+            "{" => {}
+            _ => {
+                self.skip_block();
+                self.cannot_use(name, "inherits from another struct");
+                return Ok(());
+            }
+        }
+        let begin = self.at;
+        match self.members() {
+            Ok(text) => {
+                let full = self.full(name);
+                self.types.unusable.remove(&full);
+                self.types.structs.insert(full, text);
+                self.expect(";", "has no ; behind a struct")
+            }
+            Err(why) => {
+                self.cannot_use(name, why);
+                self.at = begin;
+                let mut depth = 1;
+                while depth > 0 && self.at < self.words.len() {
+                    depth += match self.next() {
+                        "{" => 1,
+                        "}" => -1,
+                        _ => 0,
+                    };
+                }
+                self.expect(";", "has no ; behind a struct")
+            }
+        }
+    }
+
+    /// The members up to the end of their struct, in the `.msg` language.
+    fn members(&mut self) -> Result<String, &'static str> {
+        let (mut text, mut names) = (String::new(), Vec::new());
+        loop {
+            self.annotations()?;
+            if self.peek() == "}" {
+                self.at += 1;
+                return Ok(text);
+            }
+            let kind = self.field_type()?;
+            loop {
+                let written = self.name()?;
+                let dimensions = self.dimensions()?;
+                let (element, shape) = joined(kind.clone(), &dimensions)?;
+                let name = lower_case(written, |name| names.iter().any(|other| other == name));
+                // rosidl gives a struct without members one that is not a field.
+                if name != "structure_needs_at_least_one_member" {
+                    text.extend([&element, &shape, " ", &name, "\n"].map(|part: &str| part));
+                }
+                names.push(name);
+                match self.next() {
+                    "," => {}
+                    ";" => break,
+                    _ => return Err("has no ; behind a member"),
+                }
+            }
+        }
+    }
+
+    fn dimensions(&mut self) -> Result<Vec<usize>, &'static str> {
+        let mut all = Vec::new();
+        while self.peek() == "[" {
+            self.at += 1;
+            all.push(self.count()?);
+            self.expect("]", "has no ] behind a length")?;
+        }
+        Ok(all)
+    }
+
+    /// A length: a number, or the name of a constant.
+    fn count(&mut self) -> Result<usize, &'static str> {
+        let mut word = self.next();
+        while self.peek() == "::" {
+            self.at += 1;
+            word = self.next();
+        }
+        let value = self.types.numbers.get(word).map_or(word, String::as_str);
+        value.parse().ok().filter(|count| *count > 0).ok_or("has a length that is not a number")
+    }
+
+    /// A type and its shape: `[]`, `[<=N]`, `[N]` or nothing.
+    fn field_type(&mut self) -> Result<(String, String), &'static str> {
+        if self.peek() != "sequence" {
+            let element = self.element()?;
+            let last = self.words.get(self.at - 1).map_or("", |word| word.text);
+            let alias = self.types.aliases.get(last);
+            return Ok(alias.cloned().unwrap_or((element, String::new())));
+        }
+        self.at += 1;
+        self.expect("<", "has no < behind sequence")?;
+        let (element, inner) = self.field_type()?;
+        if !inner.is_empty() {
+            return Err("is a sequence of sequences or arrays, which .msg does not have");
+        }
+        let shape = match self.next() {
+            ">" => "[]".to_owned(),
+            "," => {
+                let most = self.count()?;
+                self.expect(">", "has no > behind a bound")?;
+                format!("[<={most}]")
+            }
+            _ => return Err("has no > behind the type of a sequence"),
+        };
+        Ok((element, shape))
+    }
+
+    /// A type without a shape, in the `.msg` language.
+    fn element(&mut self) -> Result<String, &'static str> {
+        let word = self.next();
+        let plain = match word {
+            "boolean" => "bool",
+            "octet" => "uint8",
+            "char" => "char",
+            "float" => "float32",
+            "double" => "float64",
+            "short" => "int16",
+            "int8" | "int16" | "int32" | "int64" | "uint8" | "uint16" | "uint32" | "uint64" => word,
+            "long" if self.peek() == "long" => {
+                self.at += 1;
+                "int64"
+            }
+            "long" if self.peek() == "double" => return Err("is a long double"),
+            "long" => "int32",
+            "unsigned" => match (self.next(), self.peek()) {
+                ("short", _) => "uint16",
+                ("long", "long") => {
+                    self.at += 1;
+                    "uint64"
+                }
+                ("long", _) => "uint32",
+                _ => return Err("is an unsigned type that IDL does not have"),
+            },
+            "string" if self.peek() == "<" => {
+                self.at += 1;
+                let most = self.count()?;
+                self.expect(">", "has no > behind a bound")?;
+                return Ok(format!("string<={most}"));
+            }
+            "string" => "string",
+            "wstring" | "wchar" | "map" | "any" | "fixed" => {
+                return Err(
+                    "is of a type that .msg does not have here: wstring, wchar, map, any, fixed",
+                );
+            }
+            _ => {
+                self.at -= 1;
+                return self.named();
+            }
+        };
+        Ok(plain.to_owned())
+    }
+
+    /// Another type: `Name`, `a::msg::Name` or `::a::Name`.
+    fn named(&mut self) -> Result<String, &'static str> {
+        let is_rooted = self.peek() == "::";
+        self.at += usize::from(is_rooted);
+        let mut parts = vec![self.name()?];
+        while self.peek() == "::" {
+            self.at += 1;
+            parts.push(self.name()?);
+        }
+        let name = parts.pop().unwrap_or_default();
+        if parts.is_empty() && !is_rooted {
+            return Ok(self.full(name).replace("/msg/", "/"));
+        }
+        let packages: Vec<&str> = parts.into_iter().filter(|part| *part != "msg").collect();
+        let package = if packages.is_empty() { NO_MODULE.to_owned() } else { packages.join("_") };
+        Ok(format!("{package}/{name}"))
+    }
+}
+
+/// A type with the dimensions of its declarator.
+fn joined(
+    (element, shape): (String, String),
+    dimensions: &[usize],
+) -> Result<(String, String), &'static str> {
+    if dimensions.is_empty() {
+        return Ok((element, shape));
+    }
+    // An array of arrays becomes one, row by row; CDR has the same bytes.
+    let inner = match shape.strip_prefix('[').and_then(|shape| shape.strip_suffix(']')) {
+        None => 1,
+        Some(count) => count
+            .parse::<usize>()
+            .map_err(|_| "is an array of sequences, which .msg does not have")?,
+    };
+    let count = dimensions.iter().try_fold(inner, |all, count| all.checked_mul(*count));
+    Ok((element, format!("[{}]", count.ok_or("has more elements than can be counted")?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text_of(idl: &str, name: &str) -> String {
+        let mut types = IdlTypes::default();
+        types.add("a.idl", idl).unwrap();
+        let mut set = TypeSet::default();
+        types.add_to(&mut set).unwrap();
+        set.text(name).unwrap()
+    }
+
+    #[test]
+    fn what_rosidl_writes_is_the_type_it_was_written_from() {
+        let idl = r#"
+// generated from rosidl_adapter/resource/msg.idl.em
+#include "std_msgs/msg/Header.idl"
+module nav { module msg {
+    typedef double double__36[36];
+    module Pose_Constants {
+      @verbatim (language="comment", text="a (strange); \"comment\"")
+      const octet KIND = 3;
+    };
+    @verbatim (language="comment", text=
+      "Two lines;" "\n" "of it }")
+    struct Pose {
+      std_msgs::msg::Header header;
+      @default (value=0.5) @unit (value="m")
+      double__36 covariance;
+      sequence<uint8> data;
+      sequence<string<8>, 10> names;
+      string<20> text;
+      unsigned long long stamp; boolean on;
+      Inner inner;
+      sequence<Inner, 3> few;
+    };
+    struct Inner { float x, y[2][3]; };
+}; };
+module std_msgs { module msg { struct Header { string frame_id; }; }; };
+"#;
+        let wanted = "std_msgs/Header header\nfloat64[36] covariance\nuint8[] data\nstring<=8[<=10] names\n\
+                      string<=20 text\nuint64 stamp\nbool on\nnav/Inner inner\nnav/Inner[<=3] few\nuint8 KIND=3\n";
+        let text = text_of(idl, "nav/msg/Pose");
+        assert!(text.starts_with(wanted), "{text}");
+        assert!(text.contains("MSG: nav/Inner\nfloat32 x\nfloat32[6] y\n"), "{text}");
+    }
+
+    #[test]
+    fn what_fast_dds_examples_use_is_read_and_the_rest_is_named_when_it_is_used() {
+        let idl = "const long MOST = 4;\nenum Color { RED, GREEN };\n\
+                   struct Shape { @key string color; long shapeSize; Color fill; long grid[MOST]; };\n\
+                   struct Wide { wstring w; };\nunion U switch (long) { case 1: long a; };\n\
+                   struct Child : Shape { long more; };\nstruct Last { char c; };";
+        let shape = "string color\nint32 shape_size\nuint32 fill\nint32[4] grid\n";
+        assert_eq!(text_of(idl, "idl/msg/Shape"), shape);
+        assert_eq!(text_of(idl, "idl/msg/Last"), "char c\n");
+        let mut types = IdlTypes::default();
+        types.add("a.idl", idl).unwrap();
+        let named: Vec<String> = types.unusable().map(ToString::to_string).collect();
+        assert_eq!(named.len(), 3, "{named:?}");
+        for (name, why) in [("Wide", "wstring"), ("U", "neither a struct"), ("Child", "inherits")] {
+            let is_named =
+                |it: &String| it.contains(&format!("idl/msg/{name}")) && it.contains(why);
+            assert!(named.iter().any(is_named), "{name}: {named:?}");
+        }
+        for wrong in [
+            "struct",
+            "struct A { long",
+            "module a {} ",
+            "x",
+            "const long A;",
+            "struct A { long a[0]; };x",
+        ] {
+            let mut types = IdlTypes::default();
+            assert!(types.add("a.idl", wrong).is_err(), "{wrong}");
+        }
+    }
+}

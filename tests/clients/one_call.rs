@@ -1,0 +1,130 @@
+//! `onbeat.subscribe` and `onbeat.publish` in Python and Octave: one call joins LCM or ZeroMQ, and what it started ends with the script,
+//! however that ends.
+//!
+//! Without root, `ip`, the gateway, or a language, a test is counted as ignored, with the reason in its line.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+#[path = "equipment.rs"]
+mod equipment;
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use equipment::{commands, octave, root, trial};
+use libtest_mimic::Arguments;
+use onbeat_control::FoundChannels;
+use serde_json::{Value, json};
+
+const WITHIN: Duration = Duration::from_secs(60);
+
+fn main() -> ExitCode {
+    let tests = [
+        trial("python_publishes_and_subscribes_in_one_call", python, in_python),
+        trial("octave_publishes_and_subscribes_in_one_call", octave_too, in_octave),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
+}
+
+fn here() -> PathBuf {
+    root().join("tests/clients")
+}
+
+fn namespaces() -> Result<(), String> {
+    let gateway = Path::new(env!("CARGO_BIN_EXE_onbeat")).with_file_name("onbeat-gateway");
+    if !gateway.is_file() {
+        return Err("onbeat-gateway is not built beside onbeat; `make test` builds it".to_owned());
+    }
+    let unshared = in_namespace(&Command::new("true")).output();
+    match unshared.is_ok_and(|output| output.status.success()) {
+        true => Ok(()),
+        false => {
+            Err("needs root, unshare (util-linux) and ip (iproute2) for a network namespace".into())
+        }
+    }
+}
+
+/// The same command in a network namespace with a loopback interface that multicasts.
+fn in_namespace(command: &Command) -> Command {
+    let up = "ip link set lo up multicast on && ip route add 224.0.0.0/4 dev lo && exec \"$@\"";
+    let mut unshared = Command::new("unshare");
+    unshared.args(["--net", "sh", "-c", up, "sh"]);
+    unshared.arg(command.get_program()).args(command.get_args());
+    unshared.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    unshared
+}
+
+fn python() -> Result<Command, String> {
+    namespaces()?;
+    let equipped = commands()?;
+    let mut command = Command::new(equipped.get_program());
+    command.arg(here().join("one_call.py")).env("PYTHONPATH", root().join("python/src"));
+    command.env("ONBEAT", env!("CARGO_BIN_EXE_onbeat"));
+    Ok(command)
+}
+
+fn octave_too() -> Result<Command, String> {
+    namespaces()?;
+    let mut command = octave()?;
+    command.arg(here().join("one_call.m"));
+    Ok(command)
+}
+
+/// Runs a script until it has said its line; kills it, and waits until nothing of it is left.
+fn said(mut command: Command, name: &str) -> Value {
+    let mut child: Child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let said = serde_json::from_str(&line);
+    let own = format!("sub-{}-", child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let began = Instant::now();
+    loop {
+        let found = FoundChannels::look().unwrap();
+        let is_own = |channel: &str| channel.starts_with(&own) || channel.starts_with(name);
+        let left = found
+            .rings
+            .iter()
+            .find(|ring| is_own(&ring.channel().to_string()) && ring.check_alive().is_ok());
+        let Some(left) = left else { break };
+        assert!(began.elapsed() < WITHIN, "{} outlives its script", left.channel());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let _ = onbeat_control::remove_leftovers();
+    said.unwrap_or_else(|why| panic!("{why}: {line}"))
+}
+
+fn in_python(script: Command) {
+    let name = format!("call-py-{}", std::process::id());
+    let mut command = in_namespace(&script);
+    let said = said(
+        {
+            command.arg(&name).arg(here());
+            command
+        },
+        &name,
+    );
+    for way in ["cdr_by_lcm", "lcm_by_lcm", "cdr_by_zeromq"] {
+        assert_eq!(said[way], json!([way, [0.5, 1.5], 2]), "{said}");
+    }
+    for (wrong, sentence) in [
+        ("speed", "has no field speed; it has name, speeds, legs"),
+        ("legs", "the value of legs is not a uint8"),
+        ("name", "the value of name is not a text"),
+        ("nowhere", "`udpm://nowhere` is not an LCM network"),
+    ] {
+        assert!(said[wrong].as_str().unwrap().contains(sentence), "{said}");
+    }
+}
+
+fn in_octave(script: Command) {
+    let name = format!("call-oct-{}", std::process::id());
+    let mut command = in_namespace(&script);
+    command.arg(&name).arg(here()).arg(root()).arg(root().join("target/clients-java"));
+    let said = said(command, &name);
+    let wanted = json!(["octave", [0.5, 1.5], 2, 1]);
+    assert_eq!(json!([said["name"], said["speeds"], said["legs"], said["same"]]), wanted, "{said}");
+    assert!(said["refused"].as_str().unwrap().contains("has no field speed"), "{said}");
+}
