@@ -21,7 +21,8 @@ dpkg-deb -x "$package" "$scratch/kernel"
 version=$(basename "$scratch"/kernel/lib/modules/*)
 /sbin/depmod -b "$scratch/kernel" "$version"
 
-mkdir -p "$scratch/initramfs/bin" "$scratch/initramfs/modules" "$scratch/initramfs/host" "$scratch/initramfs/proc" "$scratch/initramfs/sys"
+mkdir -p "$scratch/initramfs/bin" "$scratch/initramfs/modules" "$scratch/initramfs/host" "$scratch/initramfs/proc" "$scratch/initramfs/sys" \
+    "$scratch/initramfs/dev"
 cp "$(command -v busybox)" "$scratch/initramfs/bin/busybox"
 for module in virtio_pci 9pnet_virtio 9p vivid; do
     # A line for each module that it needs, in order.
@@ -34,7 +35,10 @@ done <"$scratch/list" >"$scratch/initramfs/modules/order"
 
 cat >"$scratch/initramfs/init" <<INIT
 #!/bin/busybox sh
+/bin/busybox mount -t devtmpfs dev /dev
+exec </dev/console >/dev/console 2>&1
 /bin/busybox mount -t proc proc /proc
+echo "guest: \$(/bin/busybox uname -r)"
 /bin/busybox mount -t sysfs sys /sys
 for module in \$(/bin/busybox cat /modules/order); do
     case \$module in vivid.ko) options="n_devs=1 node_types=0x1" ;; *) options= ;; esac
@@ -52,7 +56,6 @@ for folder in tmp run var/tmp; do /bin/busybox mount -t tmpfs tmpfs /host/\$fold
 /bin/busybox cat >/host/run/job <<'JOB'
 export PATH=/usr/bin:/bin:/usr/sbin:/sbin HOME=/run
 camera=/run/onbeat-camera
-echo "guest: \$(uname -r)"
 \$camera list
 for format in YUYV MJPG NV12; do
     if command -v v4l2-ctl >/dev/null; then
@@ -84,5 +87,5 @@ accelerator=tcg
 [ ! -w /dev/kvm ] || accelerator=kvm:tcg
 timeout "${GUEST_SECONDS:-600}" qemu-system-x86_64 -M pc,accel=$accelerator -m 2048 -smp 2 -nographic -no-reboot -monitor none -serial stdio \
     -kernel "$scratch"/kernel/boot/vmlinuz-* -initrd "$scratch/initramfs.gz" -append "console=ttyS0 quiet panic=-1 loglevel=3" \
-    -virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap </dev/null | tr -d '\r' | tee "$scratch/said"
+    -virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap </dev/null | stdbuf -oL tr -d '\r' | tee "$scratch/said"
 grep -q '^guest: done' "$scratch/said" || { echo "the guest did not complete its job" >&2; exit 1; }

@@ -7,11 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use onbeat::probe::{
-    self, BlockPlan, Destination, Given, Interruptions, Origin, Run, Setting, SettingValue,
+    self, BlockPlan, Description, Destination, Given, Interruptions, Origin, Run, Setting,
+    SettingValue,
 };
 use onbeat::record::RunFile;
 use onbeat_control::frames::{FrameFormat, FrameTimes, FrameWriter, PixelLayout};
-use onbeat_robot::probe::camera::CAMERA;
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 
@@ -26,15 +26,24 @@ fn name(of: &str) -> String {
     format!("{of}-{}", std::process::id())
 }
 
+fn probe_of_cameras() -> &'static Description {
+    onbeat_robot::probe::ALL.into_iter().find(|probe| probe.name == "camera").unwrap()
+}
+
 fn given(name: &str) -> Given {
     Given(vec![("name", SettingValue::Name(name.to_owned()))])
 }
 
 fn measure(name: &str, path: &Path) {
     let mut setting = Setting::new(PERIOD_NS);
-    let mut parts = (CAMERA.open)(&mut setting, &given(name)).expect("opened");
+    let mut parts = (probe_of_cameras().open)(&mut setting, &given(name)).expect("opened");
     let origin = Origin::now();
-    let header = probe::header(&["test".to_owned()], CAMERA.name, CAMERA.series, origin.unix_s);
+    let header = probe::header(
+        &["test".to_owned()],
+        probe_of_cameras().name,
+        probe_of_cameras().series,
+        origin.unix_s,
+    );
     let mut run = Run::open(Destination { path, header, origin: origin.at }, setting).expect("run");
     let block = BlockPlan { index: 0, load: "idle", releases: RELEASES };
     run.single_block(&block, &mut parts, &Interruptions::default(), &mut |_| {}).expect("ran");
@@ -67,7 +76,7 @@ fn every_picture_that_was_due_is_in_the_series_and_the_parts_are_of_those_that_c
     });
 
     let file = RunFile::read(&path).unwrap();
-    let counts = CAMERA.series.iter().map(|series| file.distribution(*series).count());
+    let counts = probe_of_cameras().series.iter().map(|series| file.distribution(*series).count());
     let [due, of_camera, read] = counts.collect::<Vec<_>>()[..] else { panic!("three series") };
     assert_eq!(of_camera, read);
     assert!(read > 10 && read <= published.into_inner(), "{read} pictures");
@@ -108,6 +117,7 @@ fn a_camera_that_ends_ends_the_run_with_its_reason() {
 
 #[test]
 fn a_camera_that_does_not_run_is_refused_by_name() {
-    let why = (CAMERA.open)(&mut Setting::new(PERIOD_NS), &given("nobody")).err().unwrap();
+    let why =
+        (probe_of_cameras().open)(&mut Setting::new(PERIOD_NS), &given("nobody")).err().unwrap();
     assert!(why.to_string().contains("camera nobody does not run"), "{why}");
 }
