@@ -389,6 +389,10 @@ impl<'w> Remote<'w> {
         command: &RemoteCommand,
     ) -> Result<(), PeerEnd> {
         let now = Instant::now();
+        // What was on its way when it was told.
+        if self.peers[place].is_ended {
+            return Ok(());
+        }
         if !self.peers[place].rate.take(now) {
             return self.end_fast(place);
         }
@@ -429,7 +433,7 @@ impl<'w> Remote<'w> {
         let rate = self.order.rate;
         let why = format!("more than {rate} commands a second (--rate)");
         self.notice(place, &json!({ "ended": why }))?;
-        self.peers[place].right = CommandRight::None;
+        self.peers[place].is_ended = true;
         if self.is_holder(place) {
             self.release(&why);
         }
@@ -586,7 +590,7 @@ impl<'w> Remote<'w> {
         if let Some(place) = self.peers.iter().position(|peer| peer.number == number) {
             let sentence = format!("{said}, and follows no goal until its own computer resets it");
             let _ = self.notice(place, &json!({ "ended": sentence }));
-            self.peers[place].right = CommandRight::None;
+            self.peers[place].is_ended = true;
         }
         self.end_holder(&said, "");
         Ok(())

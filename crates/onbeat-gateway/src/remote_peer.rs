@@ -57,6 +57,8 @@ pub(super) struct Peer {
     pub(super) right: CommandRight,
     /// Has sent a valid frame, by which it has shown the key.
     pub(super) is_proven: bool,
+    /// Was told that it commands no more; a new connection is needed.
+    pub(super) is_ended: bool,
     pub(super) rate: RateLimit,
     greeting: Vec<u8>,
     session: Option<OpenSession>,
@@ -85,6 +87,7 @@ impl Peer {
             accepted: Instant::now(),
             right: CommandRight::None,
             is_proven: false,
+            is_ended: false,
             rate,
             greeting: Vec::new(),
             session: None,

@@ -53,14 +53,18 @@ class Subscription(ring.Reader):
             [*words, *_files(file)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
         end = time.monotonic() + _JOINED_WITHIN
-        while channel not in ring.channels():
+        while True:
+            try:
+                super().__init__(channel, "oldest")
+                return
+            except ring.RingError:
+                # Its writer is about to make it.
+                time.sleep(0.005)
             if self._gateway.poll() is not None:
                 raise NetworkError(_last_line(self._gateway))
             if time.monotonic() > end:
                 self._gateway.kill()
                 raise NetworkError(f"{url} was not joined within {_JOINED_WITHIN:g} s: {_last_line(self._gateway)}")
-            time.sleep(0.005)
-        super().__init__(channel, "oldest")
 
     def close(self) -> None:
         """Leaves the network. Arrays that were returned stay valid."""

@@ -38,13 +38,17 @@ public final class Subscription {
             throw Publisher.notStarted(why);
         }
         long end = System.nanoTime() + JOINED_WITHIN_NS;
-        while (!Arrays.asList(Ring.channels()).contains(channel)) {
+        while (true) {
+            try {
+                return Ring.open(channel).endsWith(gateway);
+            } catch (OnbeatException none) {
+                // Its writer is about to make it.
+            }
             boolean isLate = System.nanoTime() > end;
             if (isLate) gateway.destroy();
             if (isLate || !gateway.isAlive()) throw new OnbeatException(OnbeatException.GATEWAY, Publisher.lastLine(gateway));
             pause();
         }
-        return Ring.open(channel).endsWith(gateway);
     }
 
     private static void pause() {
