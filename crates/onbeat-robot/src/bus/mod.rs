@@ -12,7 +12,7 @@
 //! here, synchronously and without allocation, so a loop can call [`Bus::cycle`]. The bus uses only
 //! the wire's clock: on a virtual clock, runs are identical to the byte.
 //!
-//! Absent on purpose: a second network interface (cable redundancy), device groups with different
+//! A second network interface (cable redundancy) is part of the wire. Absent on purpose: device groups with different
 //! periods, and mailbox protocols other than CoE.
 
 mod acyclic;
