@@ -43,6 +43,43 @@ const REGISTER_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   to 0203), PHY management (0510 to 051f) and user memory (0f80 to 0fff) can be
   written; the bus process sets all others itself";
 
+const PDOS_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  sudo onbeat bus pdos eth1
+      PDOs of all devices, from their EEPROMs
+  sudo onbeat bus pdos eth1 3
+      of the device at position 3; from PREOP on its present mapping, by SDO";
+
+const SDOS_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  sudo onbeat bus sdos eth1 3
+      objects and entries with type, length and access rights in PREOP, SAFEOP, OP
+  sudo onbeat bus sdos eth1 alias:1001 --values
+      with their values";
+
+const SII_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  sudo onbeat bus sii read eth1 3 -o knee.bin
+      saves the EEPROM of the device at position 3
+  onbeat bus sii type knee.bin
+      prints a device type for a device file
+  sudo onbeat bus sii write eth1 3 knee.bin
+      writes it back; the words that differ, each of them read again";
+
+const ALIAS_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  sudo onbeat bus alias eth1 3
+      shows the alias
+  sudo onbeat bus alias eth1 3 1001
+      sets it, with the checksum of the EEPROM";
+
+const FOE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  sudo onbeat bus foe read eth1 3 settings.bin -o settings.bin
+  sudo onbeat bus foe write eth1 3 firmware.efw --boot
+      takes the device to BOOT, loads the firmware, and takes it to INIT";
+
+const STATE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat bus state
+      the running bus
+  sudo onbeat bus state 3 PREOP --interface eth1
+      requests PREOP of the device at position 3, without a running bus";
+
 /// Options of all subcommands.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Named {
@@ -63,7 +100,8 @@ pub(crate) enum Bus {
     #[command(before_help = RUN_EXAMPLES)]
     Run(BusRunOptions),
     /// Show bus state, cycle count and output owner
-    State(Named),
+    #[command(before_help = STATE_EXAMPLES)]
+    State(StateOptions),
     /// List devices: identity, AL state, offset in the process image
     Info(Named),
     /// Print values of devices, line by line
@@ -81,6 +119,200 @@ pub(crate) enum Bus {
     Register(RegisterCommand),
     /// Find out which device is where; retry rejected devices
     Rescan(RescanOptions),
+    /// List PDOs of devices with their entries (no running bus)
+    #[command(before_help = PDOS_EXAMPLES)]
+    Pdos(LineOptions),
+    /// List the object dictionary of a device (no running bus)
+    #[command(before_help = SDOS_EXAMPLES)]
+    Sdos(SdosOptions),
+    /// Read or write the EEPROM of a device (no running bus)
+    #[command(subcommand, before_help = SII_EXAMPLES, disable_help_subcommand = true)]
+    Sii(SiiCommand),
+    /// Show or set the alias of a device (no running bus)
+    #[command(before_help = ALIAS_EXAMPLES)]
+    Alias(AliasOptions),
+    /// Read or write a file of a device, FoE (no running bus)
+    #[command(subcommand, before_help = FOE_EXAMPLES, disable_help_subcommand = true)]
+    Foe(FoeCommand),
+    /// Show controller registers of devices (no running bus)
+    Registers(LineOptions),
+    /// Show which port of which device each device is connected to
+    Topology(LineOptions),
+}
+
+/// Device on a cable: its position, or its alias.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CableDevice {
+    /// Position, from 0.
+    Place(u16),
+    /// Configured station alias.
+    Alias(u16),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LineOptions {
+    /// Network interface with the devices, or `simulated`
+    #[arg(value_name = "INTERFACE")]
+    #[arg(add = ArgValueCandidates::new(complete::interfaces))]
+    pub(crate) interface: String,
+    /// Position from 0, or alias:N [default: all]
+    #[arg(value_name = "DEVICE", value_parser = cable_device)]
+    pub(crate) device: Option<CableDevice>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A device on a cable.
+#[derive(Debug, Args)]
+pub(crate) struct OneDevice {
+    /// Network interface with the devices, or `simulated`
+    #[arg(value_name = "INTERFACE")]
+    #[arg(add = ArgValueCandidates::new(complete::interfaces))]
+    pub(crate) interface: String,
+    /// Position from 0, or alias:N
+    #[arg(value_name = "DEVICE", value_parser = cable_device)]
+    pub(crate) device: CableDevice,
+}
+
+/// Consent to a write.
+#[derive(Debug, Args)]
+pub(crate) struct Consent {
+    /// Write without asking
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SdosOptions {
+    #[command(flatten)]
+    pub(crate) of: OneDevice,
+    /// Read the values too
+    #[arg(long)]
+    pub(crate) values: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SiiCommand {
+    /// Show what the EEPROM holds, or save its bytes
+    Read(SiiReadOptions),
+    /// Write a file to the EEPROM
+    Write(SiiWriteOptions),
+    /// Print a device type for a device file
+    Type(SiiTypeOptions),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SiiReadOptions {
+    #[command(flatten)]
+    pub(crate) of: OneDevice,
+    /// Save the bytes to this file
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<std::path::PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SiiWriteOptions {
+    #[command(flatten)]
+    pub(crate) of: OneDevice,
+    /// File with the bytes, from word 0 on
+    #[arg(value_name = "FILE")]
+    pub(crate) file: std::path::PathBuf,
+    /// Write another vendor's or product's image
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) consent: Consent,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SiiTypeOptions {
+    /// File with the bytes of an EEPROM
+    #[arg(value_name = "FILE")]
+    pub(crate) file: std::path::PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AliasOptions {
+    #[command(flatten)]
+    pub(crate) of: OneDevice,
+    /// New alias, 0 for none
+    #[arg(value_name = "ALIAS")]
+    pub(crate) alias: Option<u16>,
+    #[command(flatten)]
+    pub(crate) consent: Consent,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FoeCommand {
+    /// Read a file from a device
+    Read(FoeReadOptions),
+    /// Write a file to a device
+    Write(FoeWriteOptions),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FoeReadOptions {
+    #[command(flatten)]
+    pub(crate) of: OneDevice,
+    /// Name of the file in the device
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Save it as this file
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: std::path::PathBuf,
+    /// Password, in hexadecimal
+    #[arg(long, default_value = "0", value_parser = password, value_name = "HEX")]
+    pub(crate) password: u32,
+    /// Take the device to BOOT first
+    #[arg(long)]
+    pub(crate) boot: bool,
+    #[command(flatten)]
+    pub(crate) consent: Consent,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FoeWriteOptions {
+    #[command(flatten)]
+    pub(crate) of: OneDevice,
+    /// File to send
+    #[arg(value_name = "FILE")]
+    pub(crate) file: std::path::PathBuf,
+    /// Name of the file in the device [default: that of FILE]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Password, in hexadecimal
+    #[arg(long, default_value = "0", value_parser = password, value_name = "HEX")]
+    pub(crate) password: u32,
+    /// Take the device to BOOT first, and to INIT afterwards
+    #[arg(long)]
+    pub(crate) boot: bool,
+    #[command(flatten)]
+    pub(crate) consent: Consent,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StateOptions {
+    /// Position from 0, or alias:N, of a device to change
+    #[arg(value_name = "DEVICE", value_parser = cable_device, requires = "request", requires = "interface")]
+    pub(crate) device: Option<CableDevice>,
+    /// Requested AL state: INIT, PREOP or BOOT; SAFEOP from OP
+    #[arg(value_name = "STATE", value_parser = al_state)]
+    pub(crate) request: Option<u8>,
+    /// Network interface with the devices, without a running bus
+    #[arg(long, value_name = "INTERFACE")]
+    #[arg(add = ArgValueCandidates::new(complete::interfaces))]
+    pub(crate) interface: Option<String>,
+    #[command(flatten)]
+    pub(crate) consent: Consent,
+    #[command(flatten)]
+    pub(crate) named: Named,
 }
 
 #[derive(Debug, Args)]
@@ -94,6 +326,9 @@ pub(crate) struct ScanOptions {
     /// Scan beside a running bus: read registers only, between its frames
     #[arg(long)]
     pub(crate) beside_running: bool,
+    /// Show mailboxes, protocols, SyncManagers, ports and clocks too
+    #[arg(long, conflicts_with = "beside_running")]
+    pub(crate) details: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -105,7 +340,14 @@ pub(crate) struct BusRunOptions {
     #[arg(value_name = "FILE", default_value = "humanoid")]
     #[arg(add = ArgValueCompleter::new(complete::robot_files))]
     pub(crate) file: String,
+    /// Device of an ESI file, by type or name; repeatable
+    ///
+    /// Without it, one of each.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device: Vec<String>,
     /// Network interface with the devices [default: simulated devices]
+    ///
+    /// Two names with a comma between them are the ends of a ring of cables: eth1,eth2.
     #[arg(long, value_name = "NAME")]
     #[arg(add = ArgValueCandidates::new(complete::interfaces))]
     pub(crate) interface: Option<String>,
@@ -194,6 +436,10 @@ pub(crate) struct SdoOptions {
     /// Transfer all entries at once (complete access)
     #[arg(long)]
     pub(crate) complete: bool,
+    /// Network interface with the devices, without a running bus
+    #[arg(long, value_name = "INTERFACE", conflicts_with = "name")]
+    #[arg(add = ArgValueCandidates::new(complete::interfaces))]
+    pub(crate) interface: Option<String>,
     /// Longest wait for the answer
     #[arg(long, default_value = "2s", value_parser = time_ns, value_name = "TIME")]
     pub(crate) timeout: u64,
@@ -205,6 +451,8 @@ pub(crate) struct SdoOptions {
 pub(crate) struct SdoWriteOptions {
     #[command(flatten)]
     pub(crate) of: SdoOptions,
+    #[command(flatten)]
+    pub(crate) consent: Consent,
     /// Number with its type (6u8, -100i32, 1.5f32), or bytes (hex:01ff)
     #[arg(value_name = "VALUE", value_parser = value, allow_hyphen_values = true)]
     pub(crate) value: ObjectBytes,
@@ -292,6 +540,39 @@ impl SdoWriteOptions {
     pub(crate) fn action(&self) -> SdoAction {
         SdoAction::Write(self.value.0.clone())
     }
+}
+
+/// Parses a device on a cable.
+pub(crate) fn cable_device(text: &str) -> Result<CableDevice, String> {
+    let wrong =
+        || format!("`{text}` is not a device; write its position, such as 3, or alias:1001");
+    match text.strip_prefix("alias:") {
+        Some(alias) => alias.parse().map(CableDevice::Alias).map_err(|_| wrong()),
+        None => text.parse().map(CableDevice::Place).map_err(|_| wrong()),
+    }
+}
+
+fn al_state(text: &str) -> Result<u8, String> {
+    use onbeat_ethercat::al::{BOOT, INIT, OP, PREOP, SAFEOP};
+    match text.to_ascii_uppercase().as_str() {
+        "INIT" => Ok(INIT),
+        "PREOP" | "PRE-OP" => Ok(PREOP),
+        "BOOT" => Ok(BOOT),
+        "SAFEOP" | "SAFE-OP" => Ok(SAFEOP),
+        "OP" => {
+            Err("OP needs process data; run the bus: onbeat bus run FILE --interface NAME"
+                .to_owned())
+        }
+        _ => {
+            let _ = OP;
+            Err(format!("`{text}` is not an AL state; write INIT, PREOP, BOOT or SAFEOP"))
+        }
+    }
+}
+
+fn password(text: &str) -> Result<u32, String> {
+    u32::from_str_radix(text.trim_start_matches("0x"), 16)
+        .map_err(|_| format!("`{text}` is not a password; write up to 8 hexadecimal digits"))
 }
 
 fn object(text: &str) -> Result<(u16, u8), String> {

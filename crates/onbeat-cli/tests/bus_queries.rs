@@ -180,7 +180,10 @@ fn events_are_printed_in_order_and_as_they_come() {
     let first = lines.lines().next().unwrap();
 
     assert!(first.contains("1.500000 s") && first.contains("state_changed"), "{first}");
-    assert!(first.ends_with("left knee went from OP to SAFEOP (AL status code 0x001b)"), "{first}");
+    assert!(
+        first.ends_with("left knee went from OP to SAFEOP (0x001b, sync manager watchdog)"),
+        "{first}"
+    );
     assert_eq!(lines.lines().count(), 2);
     assert_eq!(json(&name, &["events", "--from", "2"])["event"]["kind"], "device_lost");
     let mut following = Command::new(env!("CARGO_BIN_EXE_onbeat"));

@@ -119,6 +119,8 @@ pub mod abort {
     pub const NO_OBJECT: u32 = 0x0602_0000;
     /// The object cannot be mapped.
     pub const NOT_MAPPABLE: u32 = 0x0604_0041;
+    /// The mapped objects exceed the length of the PDO.
+    pub const TOO_MUCH_MAPPED: u32 = 0x0604_0042;
     /// Wrong length.
     pub const LENGTH: u32 = 0x0607_0010;
     /// Too long.

@@ -128,6 +128,18 @@ pub enum EventKind {
     /// A process held the lock of the process image for too long, and cycles are published without
     /// it; `code` is the time waited, in µs.
     LockTimeout = 47,
+    /// Devices left OP together: `old` is their number, `code` the AL status code in its upper 16
+    /// bits. If this loop paused for longer than their watchdog before, `new` is the watchdog and
+    /// the lower 16 bits of `code` are the pause, both in ms; 0 otherwise.
+    DevicesLeftOp = 48,
+    /// Devices that left OP together are all in OP again: `old` is their number, `code` the time
+    /// until then, in µs.
+    DevicesBackInOp = 49,
+    /// The ring of cables is open, and both interfaces reach a part of the devices: `old` and `new`
+    /// are the positions on both sides of the cut, [`NO_DEVICE`] for an interface.
+    RingCut = 50,
+    /// The ring of cables is closed again; `code` is the time it was open, in ms.
+    RingClosed = 51,
 }
 
 /// Code of [`EventKind::NoAnswer`]: replies arrive after their cycle. Smaller codes are those of
@@ -146,7 +158,7 @@ pub fn no_answer_words(code: u32) -> String {
 
 impl EventKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 47] = [
+    pub const ALL: [Self; 51] = [
         Self::BusUp,
         Self::BusDown,
         Self::BusRestarted,
@@ -194,6 +206,10 @@ impl EventKind {
         Self::CommanderLost,
         Self::LinkErrors,
         Self::LockTimeout,
+        Self::DevicesLeftOp,
+        Self::DevicesBackInOp,
+        Self::RingCut,
+        Self::RingClosed,
     ];
 
     /// Returns the name in lower case, with spaces.
@@ -295,6 +311,8 @@ impl Event {
             | EventKind::PhaseChanged
             | EventKind::JointBack
             | EventKind::GoalBack
+            | EventKind::DevicesBackInOp
+            | EventKind::RingClosed
             | EventKind::ResetDone => false,
             _ => true,
         }

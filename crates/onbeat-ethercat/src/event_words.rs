@@ -1,7 +1,8 @@
 //! Events as text: the same sentence in the terminal, the run file and the page.
 
 use super::al;
-use super::event::{Event, EventKind, no_answer_words};
+use super::al_codes;
+use super::event::{Event, EventKind, NO_DEVICE, no_answer_words};
 use super::link_errors::{ErrorCount, ErrorCounter};
 use super::step::RobotState;
 
@@ -35,9 +36,12 @@ fn al_state(state: u16) -> String {
     al::name(state).map_or_else(|| format!("AL state {state}"), str::to_owned)
 }
 
-/// Formats an AL status code; empty for 0.
+/// Formats an AL status code with its name; empty for 0.
 fn with_code(code: u32) -> String {
-    if code == 0 { String::new() } else { format!(" (AL status code 0x{code:04x})") }
+    match code as u16 {
+        0 => String::new(),
+        code => format!(" ({})", al_codes::words(code)),
+    }
 }
 
 /// Formats a count of consecutive events; empty for a single one.
@@ -140,7 +144,12 @@ impl Event {
                 )
             }
             EventKind::StateRefused => {
-                format!("{device} refuses {}{}", al_state(new), with_code(code))
+                format!(
+                    "{device} refuses {}{}: {}",
+                    al_state(new),
+                    with_code(code),
+                    al_codes::remedy(code as u16)
+                )
             }
             EventKind::Emergency => {
                 format!("{device} sent emergency 0x{code:04x}, error register 0x{new:02x}")
@@ -189,8 +198,54 @@ impl Event {
             }
 
             EventKind::LinkErrors => self.of_errors(device),
+            EventKind::DevicesLeftOp => self.of_many(device),
+            EventKind::DevicesBackInOp => {
+                format!("all {old} devices are in OP again, after {:.3} s", f64::from(code) / 1e6)
+            }
+            EventKind::RingCut | EventKind::RingClosed => self.of_ring(),
 
             other => format!("{other:?} {old} {new} {code} {device}"),
+        }
+    }
+
+    /// Sentence of devices that left OP together; `device` is the name of a single one.
+    fn of_many(&self, device: &str) -> String {
+        let Self { old, new, code, .. } = *self;
+        let who = match old {
+            _ if !device.is_empty() => device.to_owned(),
+            1 => "1 device".to_owned(),
+            many => format!("{many} devices"),
+        };
+        let left = format!("{who} left OP{}", with_code(code >> 16));
+        match code & 0xffff {
+            0 => left,
+            pause => format!("{left}: this loop paused {pause} ms, the watchdog is {new} ms"),
+        }
+    }
+
+    /// Sentences of a ring of cables. Positions, because the names of two devices are not known
+    /// here.
+    fn of_ring(&self) -> String {
+        let Self { kind, old, new, code, .. } = *self;
+        match (kind, old) {
+            (EventKind::RingCut, NO_DEVICE) => {
+                "the cable ring is open between the first interface and the device at place 0: \
+                 mend this cable"
+                    .to_owned()
+            }
+            (EventKind::RingCut, _) if new == NO_DEVICE => format!(
+                "the cable ring is open between the last device, at place {old}, and the second \
+                 interface: mend this cable"
+            ),
+            (EventKind::RingCut, _) => format!(
+                "the cable ring is open behind the device at place {old}, before place {new}: \
+                 mend this cable"
+            ),
+            _ => format!(
+                "the cable ring is closed again, after {}.{:03} s",
+                code / 1_000,
+                code % 1_000
+            ),
         }
     }
 
@@ -294,7 +349,6 @@ impl Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::NO_DEVICE;
 
     #[test]
     fn every_kind_has_a_sentence_of_its_own_without_a_full_stop() {
@@ -307,6 +361,27 @@ mod tests {
             assert!(!sentence.contains(&format!("{:?}", EventKind::ALL[at])), "{sentence}");
             assert!(!sentences[..at].contains(sentence), "{sentence}");
         }
+    }
+
+    #[test]
+    fn a_change_of_many_devices_is_one_sentence_with_its_cause() {
+        let event = |old, new, code| Event {
+            at_ns: 0,
+            cycle: 1,
+            kind: EventKind::DevicesLeftOp,
+            device: NO_DEVICE,
+            old,
+            new,
+            code,
+        };
+        assert_eq!(
+            event(56, 100, 0x001b_012d).sentence(""),
+            "56 devices left OP (0x001b, sync manager watchdog): this loop paused 301 ms, the watchdog is 100 ms"
+        );
+        assert_eq!(
+            event(5, 0, 0x001a_0000).sentence(""),
+            "5 devices left OP (0x001a, synchronization error)"
+        );
     }
 
     #[test]

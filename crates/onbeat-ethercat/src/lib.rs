@@ -36,6 +36,7 @@
 //! ```
 
 pub mod al;
+pub mod al_codes;
 mod busy_wait;
 pub mod carrier;
 pub mod coe;
@@ -46,6 +47,7 @@ pub mod event_words;
 pub mod layout;
 pub mod link_errors;
 pub mod registers;
+pub mod ring;
 pub mod setup;
 pub mod sii;
 pub mod step;

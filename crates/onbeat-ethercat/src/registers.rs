@@ -54,6 +54,8 @@ pub const SII_CONTROL: u16 = 0x0502;
 pub const SII_READ: u16 = 0x0100;
 /// Bit of the SII status: a read returns eight bytes; four otherwise.
 pub const SII_READS_EIGHT: u16 = 0x0040;
+/// Bit of the SII status: the checksum of the configuration area is wrong.
+pub const SII_CHECKSUM_ERROR: u16 = 0x0800;
 /// Bit of the SII status: the command was refused.
 pub const SII_REFUSED: u16 = 0x2000;
 /// Bit of the SII status: the interface is busy.

@@ -31,6 +31,8 @@ pub struct DeviceSetup {
     pub startup: Vec<ObjectValue>,
     /// SYNC0, if the device uses it.
     pub sync0: Option<Sync0>,
+    /// Idents of the modules in its slots, 0 for an empty one; no slots if they are not chosen.
+    pub modules: Vec<u32>,
 }
 
 /// Why a text is not a valid value.

@@ -1,6 +1,7 @@
 //! Transport of a bus's frames: a network interface here, a simulated segment in `onbeat-segment`,
 //! anything else in tests.
 
+use onbeat_rt::frame;
 use onbeat_rt::sys::Port;
 use onbeat_rt::time::{Clock, Instant};
 
@@ -9,6 +10,7 @@ use crate::carrier::{
     CarrierError, Interface, LinkWatcher, PacketRing, PacketSocket, Role, Trouble, WireMethod,
     XdpSocket,
 };
+use crate::ring::{RingMerge, RingState, Way};
 
 /// Ethernet header, which the MTU does not include: both addresses and the EtherType, in bytes.
 const ETHERNET_HEADER: usize = 14;
@@ -64,6 +66,11 @@ pub trait Wire {
     fn longest(&self) -> Option<usize> {
         None
     }
+
+    /// Returns the state of the ring of cables between two interfaces; `None` with one interface.
+    fn ring(&self) -> Option<RingState> {
+        None
+    }
 }
 
 impl<W: Wire> Wire for &mut W {
@@ -94,6 +101,10 @@ impl<W: Wire> Wire for &mut W {
     fn longest(&self) -> Option<usize> {
         (**self).longest()
     }
+
+    fn ring(&self) -> Option<RingState> {
+        (**self).ring()
+    }
 }
 
 /// A network interface, through a packet socket or AF_XDP.
@@ -108,6 +119,15 @@ pub struct Packets {
     /// Reason and length of the last frame that could not be sent, until a frame of at least that
     /// length is sent.
     refused: Option<(Trouble, usize)>,
+    /// The interface at the other end of a ring.
+    second: Option<Box<SecondWay>>,
+}
+
+/// The second interface of a ring, and the frames of both.
+#[derive(Debug)]
+struct SecondWay {
+    packets: Packets,
+    ring: RingMerge,
 }
 
 impl Packets {
@@ -137,7 +157,19 @@ impl Packets {
     ///
     /// # Errors
     /// As [`Packets::open`].
+    ///
+    /// Two names with a comma between them, such as `eth1,eth2`, are the ends of a ring of cables
+    /// ([`crate::ring`]).
     pub fn open_by(name: &str, method: WireMethod) -> Result<Self, CarrierError> {
+        let Some((first, second)) = name.split_once(',') else {
+            return Self::open_one(name, method);
+        };
+        let packets = Self::open_one(second, method)?;
+        let second = SecondWay { packets, ring: RingMerge::new() };
+        Ok(Self { second: Some(Box::new(second)), ..Self::open_one(first, method)? })
+    }
+
+    fn open_one(name: &str, method: WireMethod) -> Result<Self, CarrierError> {
         let interface = Interface::open_as(name, Role::MainDevice)?.by(method);
         let watcher = LinkWatcher::new(&interface)?;
         if let Some(trouble) = watcher.trouble() {
@@ -157,7 +189,14 @@ impl Packets {
     pub fn new(interface: Interface) -> Self {
         let socket = PacketSocket::new(interface);
         let port = socket.port();
-        Self { socket, port, busy_wait: BusyWait::new(Self::SPIN_NS), watcher: None, refused: None }
+        Self {
+            socket,
+            port,
+            busy_wait: BusyWait::new(Self::SPIN_NS),
+            watcher: None,
+            refused: None,
+            second: None,
+        }
     }
 
     /// Sets the polling time before the thread sleeps, in ns; 0 disables polling. Polling is also
@@ -193,35 +232,57 @@ impl Packets {
     /// wanted.
     #[must_use]
     pub fn words(&self) -> String {
-        self.socket.words()
-    }
-
-    /// Takes a frame that has arrived.
-    fn take(&mut self, buffer: &mut [u8]) -> Option<usize> {
-        match (&mut self.socket.xdp, &mut self.socket.ring) {
-            (Some(xdp), _) => xdp.take(buffer),
-            (None, Some(ring)) => ring.take(buffer),
-            (None, None) => self.port.read(buffer).ok(),
+        match &self.second {
+            None => self.socket.words(),
+            Some(second) => format!(
+                "{}; ring of cables to the network interface {}",
+                self.socket.words(),
+                second.packets.name()
+            ),
         }
     }
 
-    /// Polls for a frame.
-    fn poll(&mut self, buffer: &mut [u8], until: Instant) -> Option<usize> {
+    /// Takes a frame of a ring that has arrived on either interface.
+    fn take_of_ring(&mut self, buffer: &mut [u8]) -> Option<usize> {
         loop {
-            if let Some(length) = self.take(buffer) {
+            let (way, length) = match self.take_one(buffer) {
+                Some(length) => (Way::First, length),
+                None => (Way::Second, self.second.as_mut()?.packets.take_one(buffer)?),
+            };
+            let ring = &mut self.second.as_mut()?.ring;
+            if let Some(length) = ring.take(way, buffer, length) {
                 return Some(length);
             }
-            if self.now() >= until {
-                return None;
-            }
-
-            core::hint::spin_loop();
         }
     }
-}
 
-impl Wire for Packets {
-    fn send(&mut self, frame: &[u8]) {
+    /// Receives a frame of a ring, as [`Wire::receive`] does.
+    fn receive_of_ring(&mut self, buffer: &mut [u8], until: Instant) -> Option<usize> {
+        /// Interval between looks at both interfaces, after polling.
+        const LOOK_EVERY_NS: u64 = 20_000;
+        let began = self.now();
+        let has_time = until > began;
+        let poll_until = until.min(began.plus_ns(self.busy_wait.poll_ns()));
+        loop {
+            if let Some(length) = self.take_of_ring(buffer) {
+                self.busy_wait.record(self.now() <= poll_until);
+                return Some(length);
+            }
+            let now = self.now();
+            if now >= until {
+                self.busy_wait.record(false);
+                return self.second.as_mut()?.ring.flush(buffer, now, has_time);
+            }
+            if now < poll_until {
+                core::hint::spin_loop();
+            } else {
+                let _ = self.port.is_ready_within(LOOK_EVERY_NS.min(until.ns_since(now)));
+            }
+        }
+    }
+
+    /// Sends a frame on this interface.
+    fn send_one(&mut self, frame: &[u8]) {
         if self.watcher.as_ref().is_some_and(|watcher| watcher.exchange(&mut self.socket)) {
             self.port = self.socket.port();
         }
@@ -238,8 +299,60 @@ impl Wire for Packets {
         }
     }
 
+    /// Returns the trouble of this interface.
+    fn trouble_of_one(&self) -> Option<Trouble> {
+        self.watcher
+            .as_ref()
+            .and_then(LinkWatcher::trouble)
+            .or(self.refused.map(|(trouble, _)| trouble))
+    }
+
+    /// Takes a frame that has arrived on this interface. Replies of simulators that leave the source
+    /// address as it was are taken as replies, where a device has processed them.
+    fn take_one(&mut self, buffer: &mut [u8]) -> Option<usize> {
+        let length = self.take_raw(buffer)?;
+        mark_returned(&mut buffer[..length]);
+        Some(length)
+    }
+
+    fn take_raw(&mut self, buffer: &mut [u8]) -> Option<usize> {
+        match (&mut self.socket.xdp, &mut self.socket.ring) {
+            (Some(xdp), _) => xdp.take(buffer),
+            (None, Some(ring)) => ring.take(buffer),
+            (None, None) => self.port.read(buffer).ok(),
+        }
+    }
+
+    /// Polls for a frame.
+    fn poll(&mut self, buffer: &mut [u8], until: Instant) -> Option<usize> {
+        loop {
+            if let Some(length) = self.take_one(buffer) {
+                return Some(length);
+            }
+            if self.now() >= until {
+                return None;
+            }
+
+            core::hint::spin_loop();
+        }
+    }
+}
+
+impl Wire for Packets {
+    fn send(&mut self, frame: &[u8]) {
+        let Some(mut second) = self.second.take() else { return self.send_one(frame) };
+        let now = self.now();
+        let [on_first, on_second] = second.ring.send(frame, now);
+        self.send_one(on_first);
+        second.packets.send_one(on_second);
+        self.second = Some(second);
+    }
+
     fn receive(&mut self, buffer: &mut [u8], until: Instant) -> Option<usize> {
-        if let Some(length) = self.take(buffer) {
+        if self.second.is_some() {
+            return self.receive_of_ring(buffer, until);
+        }
+        if let Some(length) = self.take_one(buffer) {
             return Some(length);
         }
 
@@ -260,7 +373,7 @@ impl Wire for Packets {
             if wait_ns == 0 || !self.port.is_ready_within(wait_ns) {
                 return None;
             }
-            if let Some(length) = self.take(buffer) {
+            if let Some(length) = self.take_one(buffer) {
                 return Some(length);
             }
 
@@ -286,13 +399,27 @@ impl Wire for Packets {
     }
 
     fn trouble(&self) -> Option<Trouble> {
-        self.watcher
-            .as_ref()
-            .and_then(LinkWatcher::trouble)
-            .or(self.refused.map(|(trouble, _)| trouble))
+        let own = self.trouble_of_one()?;
+        // The devices of a ring are reached as long as one of its interfaces works.
+        match &self.second {
+            Some(second) => second.packets.trouble_of_one().map(|_| own),
+            None => Some(own),
+        }
+    }
+
+    fn ring(&self) -> Option<RingState> {
+        self.second.as_ref().map(|second| second.ring.state())
     }
 
     fn longest(&self) -> Option<usize> {
         self.socket.interface.state().map(|state| state.mtu + ETHERNET_HEADER)
+    }
+}
+
+/// Marks a reply as returned where a simulator left the source address as it was: a frame of our own
+/// that a device has processed.
+fn mark_returned(frame: &mut [u8]) {
+    if frame::is_processed(frame) {
+        frame[6] |= 2;
     }
 }

@@ -208,6 +208,11 @@ impl CycleService {
 
             match event.kind {
                 EventKind::StateChanged => image.count(Counter::StateChanges, 1),
+                EventKind::DevicesLeftOp => {
+                    image.count(Counter::StateChanges, event.old.into());
+                    let devices = 0..bus.layout().devices.len();
+                    devices.for_each(|place| publish_device(&image, bus, place));
+                }
                 EventKind::BusRestarted => image.count(Counter::Restarts, 1),
                 _ => {}
             }

@@ -30,6 +30,7 @@
 //! layouts of segments are in `onbeat-ethercat`, simulated devices in `onbeat-segment`.
 
 pub mod bus;
+pub mod commission;
 pub mod cycle_messages;
 pub mod image_service;
 pub mod live_view;

@@ -121,6 +121,9 @@ impl RobotFile {
     pub fn read(path: &Path, period_ns: u64) -> Result<Self, RobotFileError> {
         let (text, description) = if path == Path::new(HUMANOID) {
             (Segment::HUMANOID.to_owned(), Description::from_toml(Segment::HUMANOID)?)
+        } else if Description::esi_choice(path).is_some() {
+            // The devices alone: joints with their defaults.
+            (String::new(), Description::from_file(path)?)
         } else {
             let failed = |source| RobotFileError::Read { path: path.to_owned(), source };
             let text = foreign::text(path, foreign::MOST_BYTES_BY_HAND).map_err(failed)?;

@@ -268,6 +268,48 @@ pub fn purpose_of(frame: &[u8]) -> Option<u8> {
         .then(|| source[5])
 }
 
+/// Returns whether a frame with the source address of a MainDevice was processed by a device: one
+/// of its working counters is not 0. Devices set a bit of the source address, and some simulators
+/// do not.
+///
+/// ```
+/// use onbeat_rt::frame::{Command, LONGEST, Writer, is_processed, register};
+///
+/// let mut buffer = [0; LONGEST];
+/// let mut writer = Writer::new(&mut buffer, 1);
+/// let at = writer.push(Command::Brd, register(0, 0x0130), 2).unwrap();
+/// let length = writer.finish();
+/// assert!(!is_processed(&buffer[..length]));
+/// buffer[at + 2] = 1;
+/// assert!(is_processed(&buffer[..length]));
+/// ```
+#[must_use]
+pub fn is_processed(frame: &[u8]) -> bool {
+    let is_sent = frame.len() >= FIRST_DATAGRAM + AROUND_DATA
+        && frame[TYPE_AT..LENGTH_AT] == ETHERCAT
+        && frame[SOURCE_AT] & RETURNED == 0;
+    if !is_sent {
+        return false;
+    }
+
+    let mut at = FIRST_DATAGRAM;
+    while at + AROUND_DATA <= frame.len() {
+        let length = word(frame, at + 6);
+        let counter = at + HEADER + usize::from(length & 0x07ff);
+        if counter + 2 > frame.len() {
+            return false;
+        }
+        if word(frame, counter) != 0 {
+            return true;
+        }
+        if length & MORE == 0 {
+            return false;
+        }
+        at = counter + 2;
+    }
+    false
+}
+
 /// Returns whether `frame` is an EtherCAT frame of another MainDevice, judged by its source
 /// address.
 #[must_use]

@@ -42,6 +42,7 @@ pub(crate) struct DeviceInstance<'n> {
     pub(crate) state_ns: u64,
     pub(crate) delay_ns: u64,
     pub(crate) needs_outputs: bool,
+    pub(crate) needs_eeprom: bool,
 }
 
 impl DeviceParts {
@@ -54,6 +55,7 @@ impl DeviceParts {
             state_ns: instance.state_ns,
             delay_ns: instance.delay_ns,
             needs_outputs: instance.needs_outputs,
+            needs_eeprom: instance.needs_eeprom,
         };
 
         let firmware = Firmware::new(setup, self.objects, self.model);

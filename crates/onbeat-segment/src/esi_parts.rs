@@ -47,6 +47,7 @@ pub(crate) fn parts(
     let profile = if drive.is_some() { 0x0002_0192 } else { 0x0000_1389 };
     common_objects(&mut objects, &esi.order, identity, profile, &usages);
     add_pdos(esi, &mut objects);
+    add_module_lists(esi, &mut objects);
     let model = match (drive, esi.behaviour()) {
         (Some(drive), _) => Model::Drive(drive),
         (None, Behaviour::Coupler) => Model::Coupler,
@@ -81,7 +82,14 @@ fn mailboxes(esi: &EsiDevice) -> Option<Mailboxes> {
             .filter(|one| one.usage == usage)
             .map(|one| (one.start, one.length))
     };
-    Some(Mailboxes { to_device: at(0, 1)?, to_main: at(1, 2)?, coe: esi.coe })
+    let [to, to_bytes, from, from_bytes] = esi.bootstrap;
+    Some(Mailboxes {
+        to_device: at(0, 1)?,
+        to_main: at(1, 2)?,
+        coe: esi.coe,
+        foe: esi.has_files,
+        bootstrap: [(to, to_bytes), (from, from_bytes)],
+    })
 }
 
 /// Returns the SyncManagers to which the process data of one direction are assigned, or can be.
@@ -306,6 +314,29 @@ fn length_mismatch(entry: &PdoEntry, object_bits: u16) -> EsiError {
         "maps {index:#06x}:{subindex} with {bits} bits, the object has {object_bits} in the simulated drive; make them equal"
     );
     EsiError::NotSimulated { line: entry.line, element: "Entry".to_owned(), what }
+}
+
+/// Adds the configured and the detected module ident list (ETG.5001, 0xF030 and 0xF050) of a device
+/// whose slots are filled, where the file does not have them.
+fn add_module_lists(esi: &EsiDevice, objects: &mut Dictionary) {
+    if esi.slots.iter().all(|slot| slot.module.is_none()) {
+        return;
+    }
+    let lists = [
+        (0xf030, "Configured module ident list", access::BOTH),
+        (0xf050, "Detected module ident list", access::READ),
+    ];
+    let count = esi.slots.len().min(254);
+    for (index, name, right) in
+        lists.into_iter().filter(|(index, ..)| !esi.objects.contains_key(index))
+    {
+        objects.object(index, name);
+        objects.entry("Entries", DataType::U8, right, &[count as u8]);
+        for slot in esi.slots.iter().take(count) {
+            let ident = slot.module.as_ref().map_or(0, |(_, ident)| *ident);
+            objects.entry(&slot.name, DataType::U32, right, &ident.to_le_bytes());
+        }
+    }
 }
 
 /// Adds an object. Entry 0 of an object with several values is the highest subindex.

@@ -125,6 +125,20 @@ pub enum Fault {
         /// Number of mails.
         mails: u32,
     },
+    /// Replies are sent twice.
+    MailRepeat {
+        /// The device.
+        device: usize,
+        /// Number of mails.
+        mails: u32,
+    },
+    /// A module is missing in its slot: the list of detected modules (0xF050) has 0 for it.
+    ModuleMissing {
+        /// The device.
+        device: usize,
+        /// Number of the slot, from 0.
+        slot: u8,
+    },
     /// The next SDO request is aborted.
     MailAbort {
         /// The device.
@@ -186,6 +200,8 @@ impl Fault {
             Self::MailMute { .. } => "mail-mute",
             Self::MailLost { .. } => "mail-lost",
             Self::MailCounter { .. } => "mail-counter",
+            Self::MailRepeat { .. } => "mail-repeat",
+            Self::ModuleMissing { .. } => "module-missing",
             Self::MailAbort { .. } => "mail-abort",
             Self::Emergency { .. } => "emergency",
             Self::ClockStep { .. } => "clock-step",
@@ -217,6 +233,8 @@ impl Fault {
             Self::AlError { .. }
                 | Self::MailLost { .. }
                 | Self::MailCounter { .. }
+                | Self::MailRepeat { .. }
+                | Self::ModuleMissing { .. }
                 | Self::MailAbort { .. }
                 | Self::Emergency { .. }
                 | Self::ClockStep { .. }
@@ -242,6 +260,8 @@ impl Fault {
             | Self::MailMute { device }
             | Self::MailLost { device, .. }
             | Self::MailCounter { device, .. }
+            | Self::MailRepeat { device, .. }
+            | Self::ModuleMissing { device, .. }
             | Self::MailAbort { device, .. }
             | Self::Emergency { device, .. }
             | Self::ClockStep { device, .. }
@@ -305,12 +325,14 @@ impl Segment {
             }
             Fault::Freeze { .. } => firmware.faults.frozen = begins,
             Fault::Emergency { code, .. } => firmware.send_emergency(esc, code),
+            Fault::ModuleMissing { slot, .. } => return firmware.unplug_module(slot),
             _ => {
                 let Some(mailbox) = &mut firmware.mailbox else { return false };
                 match *fault {
                     Fault::MailMute { .. } => mailbox.faults.mute = begins,
                     Fault::MailLost { mails, .. } => mailbox.faults.lost_replies = mails,
                     Fault::MailCounter { mails, .. } => mailbox.faults.wrong_counters = mails,
+                    Fault::MailRepeat { mails, .. } => mailbox.faults.repeated_replies = mails,
                     Fault::MailAbort { code, .. } => mailbox.server.abort_next = Some(code),
                     _ => return false,
                 }

@@ -34,7 +34,7 @@ pub enum FaultError {
 }
 
 /// Kinds of faults: name, what is affected, and the values it uses.
-pub const FAULT_KINDS: [(&str, &str, &str); 26] = [
+pub const FAULT_KINDS: [(&str, &str, &str); 28] = [
     ("lose", "frames", "share"),
     ("late", "frames", "by (ns), share"),
     ("duplicate", "frames", "share"),
@@ -56,6 +56,8 @@ pub const FAULT_KINDS: [(&str, &str, &str); 26] = [
     ("mail-mute", "a device's mailbox", ""),
     ("mail-lost", "a device's replies", "mails"),
     ("mail-counter", "a device's replies", "mails"),
+    ("mail-repeat", "a device's replies", "mails"),
+    ("module-missing", "a device's slot", "by (slot, from 0)"),
     ("mail-abort", "a device's next SDO request", "code"),
     ("emergency", "a device", "code"),
     ("clock-step", "a device's clock", "by (ns)"),
@@ -105,6 +107,8 @@ pub(crate) fn to_fault(
             "mail-mute" => Fault::MailMute { device },
             "mail-lost" => Fault::MailLost { device, mails },
             "mail-counter" => Fault::MailCounter { device, mails },
+            "mail-repeat" => Fault::MailRepeat { device, mails },
+            "module-missing" => Fault::ModuleMissing { device, slot: by_ns(0).clamp(0, 253) as u8 },
             "mail-abort" => Fault::MailAbort { device, code: table.code.unwrap_or(0x0800_0000) },
             "emergency" => Fault::Emergency { device, code: code(0x5000) },
             "clock-step" => Fault::ClockStep { device, by_ns: by_ns(100_000) },
@@ -137,7 +141,10 @@ pub(crate) fn to_table<'n>(fault: &Fault, name: impl Fn(usize) -> Option<&'n str
             table.state = Some(state);
             table.code = Some(u32::from(code));
         }
-        Fault::MailLost { mails, .. } | Fault::MailCounter { mails, .. } => {
+        Fault::ModuleMissing { slot, .. } => table.by = Some(slot.into()),
+        Fault::MailLost { mails, .. }
+        | Fault::MailCounter { mails, .. }
+        | Fault::MailRepeat { mails, .. } => {
             table.mails = Some(mails);
         }
         _ => (),

@@ -21,6 +21,8 @@ pub(crate) mod code {
     pub(crate) const INPUT_SETUP: u16 = 0x001e;
     pub(crate) const NO_SYNC: u16 = 0x002d;
     pub(crate) const CLOCK_SETUP: u16 = 0x0030;
+    pub(crate) const BOOT_MAILBOX_SETUP: u16 = 0x0015;
+    pub(crate) const EEPROM_ACCESS: u16 = 0x0050;
 }
 
 /// Cycle of a device that neither SYNC0 nor process data trigger, from SAFEOP on and below.
@@ -36,6 +38,10 @@ pub(crate) struct Mailboxes {
     pub(crate) to_main: (u16, u16),
     /// CoE details, see [`super::coe::details`].
     pub(crate) coe: u8,
+    /// Whether files are served (FoE).
+    pub(crate) foe: bool,
+    /// Mailboxes in BOOT, to the device first; lengths 0 for none.
+    pub(crate) bootstrap: [(u16, u16); 2],
 }
 
 /// Process data of one direction.
@@ -60,6 +66,8 @@ pub(crate) struct FirmwareSetup {
     pub(crate) delay_ns: u64,
     /// Whether OP is refused until outputs were received.
     pub(crate) needs_outputs: bool,
+    /// Whether PREOP is refused until the EEPROM is assigned to the device.
+    pub(crate) needs_eeprom: bool,
 }
 
 /// Faults of the firmware.
@@ -96,13 +104,14 @@ pub(crate) struct Firmware {
 }
 
 impl Firmware {
-    pub(crate) fn new(setup: FirmwareSetup, objects: Dictionary, model: Model) -> Self {
+    pub(crate) fn new(setup: FirmwareSetup, mut objects: Dictionary, model: Model) -> Self {
+        for area in [&setup.outputs, &setup.inputs] {
+            objects.without_value.extend_from_slice(&area.rules.without_value);
+        }
         let outputs = ProcessDataMap::new(setup.outputs.most_values);
         let inputs = ProcessDataMap::new(setup.inputs.most_values);
         let mut firmware = Self {
-            mailbox: setup.mailboxes.map(|boxes| {
-                DeviceMailbox::new(usize::from(boxes.to_main.1), boxes.coe, objects.objects.len())
-            }),
+            mailbox: setup.mailboxes.map(|boxes| DeviceMailbox::new(&boxes, objects.objects.len())),
             setup,
             initial_objects: objects.clone(),
             objects,
@@ -277,6 +286,15 @@ impl Firmware {
         }
     }
 
+    /// Injects a fault: the module of a slot is not detected. Returns whether there is one.
+    pub(crate) fn unplug_module(&mut self, slot: u8) -> bool {
+        let entry = self.objects.lookup(0xf050, slot.saturating_add(1)).map(|entry| entry.slot);
+        if let Ok(slot) = entry {
+            self.objects.put(slot, [0; 4]);
+        }
+        entry.is_ok()
+    }
+
     // ---- the AL state machine
 
     fn request(&mut self, esc: &mut Esc, now_ns: u64) {
@@ -290,7 +308,14 @@ impl Firmware {
             return;
         }
 
+        let has_boot = self
+            .setup
+            .mailboxes
+            .is_some_and(|boxes| boxes.foe && boxes.bootstrap.iter().all(|(_, bytes)| *bytes > 0));
         let refusal = match (self.state, target) {
+            (INIT | BOOT, BOOT) if has_boot => None,
+            (BOOT, PREOP | SAFEOP | OP) => Some(code::INVALID_CHANGE),
+            (PREOP.., BOOT) if has_boot => Some(code::INVALID_CHANGE),
             (_, INIT) | (PREOP.., PREOP) | (INIT, PREOP) | (PREOP.., SAFEOP) | (SAFEOP.., OP) => {
                 None
             }
@@ -318,7 +343,11 @@ impl Firmware {
     fn enter(&mut self, esc: &mut Esc, target: u8, now_ns: u64) {
         let rises = target > self.state;
         let refusal = match target {
-            PREOP if rises && !self.mailbox_is_set_up(esc) => Some(code::MAILBOX_SETUP),
+            PREOP if rises && !self.mailbox_is_set_up(esc, target) => Some(code::MAILBOX_SETUP),
+            BOOT if rises && !self.mailbox_is_set_up(esc, target) => Some(code::BOOT_MAILBOX_SETUP),
+            PREOP if rises && self.setup.needs_eeprom && !esc.is_eeprom_of_device() => {
+                Some(code::EEPROM_ACCESS)
+            }
             SAFEOP if rises => self.process_data_refusal(esc),
             OP if rises && esc.sync_activation() & 3 == 3 && esc.sync0.is_none() => {
                 Some(code::NO_SYNC)
@@ -333,7 +362,7 @@ impl Firmware {
             return self.fail(esc, code);
         }
         if rises
-            && target == PREOP
+            && matches!(target, PREOP | BOOT)
             && let Some(mailbox) = &mut self.mailbox
         {
             mailbox.reset();
@@ -380,8 +409,10 @@ impl Firmware {
         esc.set_state(self.state | ERROR, code);
     }
 
-    fn mailbox_is_set_up(&self, esc: &Esc) -> bool {
+    fn mailbox_is_set_up(&self, esc: &Esc, state: u8) -> bool {
         let Some(boxes) = self.setup.mailboxes else { return true };
+        let [to, from] =
+            if state == BOOT { boxes.bootstrap } else { [boxes.to_device, boxes.to_main] };
         let [to_device, to_main, ..] = &esc.sync_managers;
         let fits = |channel: &super::sync_manager::SyncManager, (start, length): (u16, u16)| {
             channel.enabled
@@ -390,7 +421,7 @@ impl Firmware {
                 && channel.mode == super::sync_manager::SyncManagerMode::DeviceMailbox
         };
 
-        fits(to_device, boxes.to_device) && fits(to_main, boxes.to_main)
+        fits(to_device, to) && fits(to_main, from)
     }
 
     fn process_data_refusal(&self, esc: &Esc) -> Option<u16> {

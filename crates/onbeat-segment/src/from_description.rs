@@ -129,6 +129,7 @@ fn build_device(
         state_ns: kind.state_us.saturating_mul(1_000),
         delay_ns: description.delay_ns_of(kind),
         needs_outputs: kind.needs_outputs,
+        needs_eeprom: kind.needs_eeprom,
     }))
 }
 
@@ -156,6 +157,8 @@ fn type_parts(
         to_device: (0x1000, mailbox),
         to_main: (0x1000 + mailbox, mailbox),
         coe: details::ALL,
+        foe: true,
+        bootstrap: [(0x1000, mailbox), (0x1000 + mailbox, mailbox)],
     });
 
     let boot =

@@ -52,6 +52,7 @@ mod fault_log;
 mod fault_table;
 mod firmware;
 mod fmmu;
+mod foe;
 mod frame;
 mod from_description;
 mod in_process;

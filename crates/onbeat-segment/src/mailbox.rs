@@ -2,12 +2,17 @@
 
 use super::coe::{Dictionary, SdoOutcome, SdoServer};
 use super::esc::{Esc, event};
+use super::firmware::{BOOT, Mailboxes};
+use super::foe::FileServer;
 use super::registers::word;
 
 /// Mailbox header: length, address, channel, and type with counter.
 const HEADER: usize = 6;
 const ERROR: u8 = 0;
 const COE: u8 = 3;
+const FOE: u8 = 4;
+/// Bytes of the FoE header.
+const FOE_HEADER: usize = 6;
 /// Most mails that wait for the MainDevice; further emergencies are dropped, as in a real device.
 const QUEUE: usize = 8;
 const UNSUPPORTED_PROTOCOL: u16 = 2;
@@ -18,6 +23,10 @@ const INVALID_SIZE: u16 = 8;
 pub(crate) struct DeviceMailbox {
     pub(crate) server: SdoServer,
     has_coe: bool,
+    /// Files, if the device serves them.
+    files: Option<FileServer>,
+    /// Lengths of the mailboxes, to the device first: usual ones, and those in BOOT.
+    lengths: [(u16, u16); 2],
     /// Ring of mails to send.
     queue: Vec<Vec<u8>>,
     first: usize,
@@ -40,15 +49,20 @@ pub(crate) struct MailboxFaults {
     pub(crate) wrong_counters: u32,
     /// Number of next replies that are lost.
     pub(crate) lost_replies: u32,
+    /// Number of next replies that are sent twice.
+    pub(crate) repeated_replies: u32,
 }
 
 impl DeviceMailbox {
-    /// Creates a mailbox. `length`: size of the send mailbox in bytes. `details`: CoE details.
-    /// `objects`: number of objects.
-    pub(crate) fn new(length: usize, details: u8, objects: usize) -> Self {
+    /// Creates the mailbox of a device with this number of objects.
+    pub(crate) fn new(boxes: &Mailboxes, objects: usize) -> Self {
+        let length = usize::from(boxes.to_main.1);
+        let [to, from] = boxes.bootstrap;
         Self {
-            server: SdoServer::new(length - HEADER - 2, details, objects),
-            has_coe: details != 0,
+            server: SdoServer::new(length - HEADER - 2, boxes.coe, objects),
+            has_coe: boxes.coe != 0,
+            files: boxes.foe.then(FileServer::new),
+            lengths: [(boxes.to_device.1, boxes.to_main.1), (to.1, from.1)],
             queue: (0..QUEUE).map(|_| Vec::with_capacity(length)).collect(),
             first: 0,
             waiting: 0,
@@ -64,6 +78,9 @@ impl DeviceMailbox {
     /// Discards all mail, as in the transition from INIT to PREOP.
     pub(crate) fn reset(&mut self) {
         self.server.reset();
+        if let Some(files) = &mut self.files {
+            files.reset();
+        }
         self.waiting = 0;
         self.counter = 0;
         self.last_counter = 0;
@@ -117,7 +134,11 @@ impl DeviceMailbox {
             return None;
         }
 
-        if kind != COE || !self.has_coe {
+        if kind == FOE && self.files.is_some() {
+            self.serve_file(length, state == BOOT);
+            return None;
+        }
+        if kind != COE || !self.has_coe || state == BOOT {
             self.refuse(UNSUPPORTED_PROTOCOL);
             return None;
         }
@@ -132,6 +153,10 @@ impl DeviceMailbox {
                 self.faults.lost_replies -= 1;
             } else {
                 self.post(COE, &reply);
+                if self.faults.repeated_replies > 0 {
+                    self.faults.repeated_replies -= 1;
+                    self.post(COE, &reply);
+                }
             }
         }
 
@@ -140,6 +165,18 @@ impl DeviceMailbox {
             SdoOutcome::Written(index) => Some(index),
             _ => None,
         }
+    }
+
+    fn serve_file(&mut self, length: usize, is_boot: bool) {
+        let Some(files) = &mut self.files else { return };
+        let (to, from) = self.lengths[usize::from(is_boot)];
+        let room = |bytes: u16| usize::from(bytes).saturating_sub(HEADER + FOE_HEADER);
+        let mut reply = std::mem::take(&mut self.scratch);
+        let request = &self.request[HEADER..HEADER + length];
+        if files.serve(request, (room(to), room(from)), is_boot, &mut reply) {
+            self.post(FOE, &reply);
+        }
+        self.scratch = reply;
     }
 
     fn refuse(&mut self, detail: u16) {

@@ -147,9 +147,9 @@ impl SiiContents<'_> {
         }
 
         words[0x14..0x18].copy_from_slice(&self.bootstrap);
-        if let Some(Mailboxes { to_device, to_main, coe }) = self.mailboxes {
+        if let Some(Mailboxes { to_device, to_main, coe, foe, .. }) = self.mailboxes {
             words[0x18..0x1c].copy_from_slice(&[to_device.0, to_device.1, to_main.0, to_main.1]);
-            words[0x1c] = if coe == 0 { 0 } else { 0x0004 };
+            words[0x1c] = if coe == 0 { 0 } else { 0x0004 } | if foe { 0x0008 } else { 0 };
         }
 
         words[0x3f] = 1;

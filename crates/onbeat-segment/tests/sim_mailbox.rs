@@ -136,10 +136,16 @@ fn a_mapping_written_by_complete_access_in_segments_changes_the_process_data() {
 }
 
 #[test]
-fn an_invalid_mapping_keeps_a_device_in_preop() {
+fn what_does_not_exist_or_has_the_other_direction_cannot_be_mapped() {
     let mut world = drive();
-    world.download(0x1001, 0x1600, 1, &0x5555_0010u32.to_le_bytes()).unwrap();
-    assert_eq!(world.ask_state(0x1001, 4), (0x12, 0x001d));
+    // An object that does not exist; the statusword as an output; a wrong length.
+    for mapped in [0x5555_0010u32, 0x6041_0010, 0x6040_0020] {
+        let refused = world.download(0x1001, 0x1600, 1, &mapped.to_le_bytes());
+        assert_eq!(refused, Err(0x0604_0041), "{mapped:#x}");
+    }
+    let as_input = world.download(0x1001, 0x1a00, 1, &0x607a_0020u32.to_le_bytes());
+    assert_eq!(as_input, Err(0x0604_0041), "the target position as an input");
+    assert_eq!(world.download(0x1001, 0x1600, 1, &0x6040_0010u32.to_le_bytes()), Ok(()));
 }
 
 // ---- SDO information
@@ -233,7 +239,7 @@ fn replies_have_their_own_counter() {
 #[test]
 fn an_unsupported_protocol_is_refused() {
     let mut world = drive();
-    assert!(world.mail_as(0x1001, 0x14, &[0; 12]), "file access");
+    assert!(world.mail_as(0x1001, 0x12, &[0; 12]), "Ethernet");
     let mail = world.fetch_whole(0x1001).unwrap();
     assert_eq!((mail[5] & 0x0f, &mail[6..]), (0, [1, 0, 2, 0].as_slice()));
 }

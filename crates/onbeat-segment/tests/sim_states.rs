@@ -25,7 +25,11 @@ fn states_are_reached_one_by_one() {
 fn unknown_states_and_bootstrap_are_refused_with_their_codes() {
     let mut world = World::line(DRIVE, 1);
     assert_eq!(world.ask_state(0x1001, 7), (0x11, 0x0012));
-    assert_eq!(world.ask_state(0x1001, 0x13), (0x11, 0x0013));
+    assert_eq!(world.ask_state(0x1001, 0x13), (0x11, 0x0015), "its mailboxes are not set up");
+
+    let mut world = World::line(DIGITAL, 1);
+    world.set_up(0x1001, 0, 0);
+    assert_eq!(world.ask_state(0x1001, 3), (0x11, 0x0013), "it has no files");
 }
 
 #[test]

@@ -25,8 +25,10 @@ use super::bus_words::{al_words, place_of, print_json};
 use super::byte_words::{hex_and_text, hex_of, number};
 use super::failure::BusFailure;
 use super::{ExitVerdict, Failure};
+use super::{bus_line, bus_line_writes};
 use crate::cli_bus::{
-    Bus, BusRunOptions, EventsOptions, Named, Sdo, SdoOptions, StatsOptions, WatchOptions,
+    Bus, BusRunOptions, EventsOptions, FoeCommand, Named, Sdo, SdoOptions, SiiCommand,
+    StatsOptions, WatchOptions,
 };
 use crate::cli_measure::Measure;
 use crate::signals::{self, OnUsr1};
@@ -39,22 +41,53 @@ pub(crate) fn run(command: &Bus) -> Result<ExitVerdict, Failure> {
     match command {
         Bus::Scan(options) => scan(options),
         Bus::Run(options) => serve(options),
-        Bus::State(named) => state(named),
+        Bus::State(options) => match (options.device, options.request, &options.interface) {
+            (Some(device), Some(request), Some(interface)) => {
+                bus_line_writes::request_state(interface, device, request, &options.consent)
+            }
+            (_, _, Some(interface)) => bus_line::states(interface, options.named.json),
+            _ => state(&options.named),
+        },
         Bus::Info(named) => info(named),
         Bus::Watch(options) => watch(options),
         Bus::Events(options) => events(options),
         Bus::Stats(options) => stats(options),
-        Bus::Sdo(Sdo::Read(options)) => sdo(options, SdoAction::Read),
-        Bus::Sdo(Sdo::Write(options)) => sdo(&options.of, options.action()),
+        Bus::Sdo(Sdo::Read(options)) => match &options.interface {
+            Some(interface) => bus_line::sdo(interface, options),
+            None => sdo(options, SdoAction::Read),
+        },
+        Bus::Sdo(Sdo::Write(options)) => match &options.of.interface {
+            Some(interface) => bus_line_writes::sdo(interface, options),
+            None => sdo(&options.of, options.action()),
+        },
         Bus::Register(command) => register(command),
         Bus::Rescan(options) => rescan(options),
+        Bus::Pdos(options) => bus_line::pdos(options),
+        Bus::Sdos(options) => bus_line::sdos(options),
+        Bus::Sii(SiiCommand::Read(options)) => bus_line::read_sii(options),
+        Bus::Sii(SiiCommand::Write(options)) => bus_line_writes::write_sii(options),
+        Bus::Sii(SiiCommand::Type(options)) => bus_line::sii_type(options),
+        Bus::Alias(options) => bus_line_writes::alias(options),
+        Bus::Foe(FoeCommand::Read(options)) => bus_line_writes::read_file(options),
+        Bus::Foe(FoeCommand::Write(options)) => bus_line_writes::write_file(options),
+        Bus::Registers(options) => bus_line::registers(options),
+        Bus::Topology(options) => bus_line::topology(options),
     }
 }
 
 /// Runs a bus for other processes: the bus probe with a shared process image, until it is stopped.
 fn serve(options: &BusRunOptions) -> Result<ExitVerdict, Failure> {
+    let is_esi = Description::esi_choice(Path::new(&options.file)).is_some();
+    if !options.device.is_empty() && !is_esi {
+        return Err(BusFailure::NoEsi { path: options.file.clone().into() }.into());
+    }
+    let file = if options.device.is_empty() {
+        options.file.clone()
+    } else {
+        format!("{}:{}", options.file, options.device.join(","))
+    };
     let mut words: Vec<String> =
-        ["bus", "--for", "0", "--devices", &options.file, "--serve", &options.name]
+        ["bus", "--for", "0", "--devices", &file, "--serve", &options.name]
             .map(str::to_owned)
             .into();
 
@@ -65,7 +98,7 @@ fn serve(options: &BusRunOptions) -> Result<ExitVerdict, Failure> {
     words.extend(options.more.iter().cloned());
 
     // The probe says why a file cannot be used.
-    if let Ok(description) = Description::from_file(Path::new(&options.file)) {
+    if let Ok(description) = Description::from_file(Path::new(&file)) {
         for warning in description.warnings() {
             advise(Tone::Careful, &wrapped(&warning, 80));
         }

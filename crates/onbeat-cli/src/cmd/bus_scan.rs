@@ -54,6 +54,9 @@ pub(super) fn scan(options: &ScanOptions) -> Result<ExitVerdict, Failure> {
         advise(Tone::Faint, &wrapped(&sentence, 80));
     }
 
+    if options.details {
+        super::bus_line::details(&options.interface)?;
+    }
     Ok(ExitVerdict::Holds)
 }
 

@@ -3,6 +3,9 @@
 pub(crate) mod bench;
 mod bench_robot;
 pub(crate) mod bus;
+mod bus_line;
+mod bus_line_words;
+mod bus_line_writes;
 mod bus_link_errors;
 mod bus_requests;
 mod bus_scan;

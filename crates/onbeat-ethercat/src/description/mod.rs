@@ -27,7 +27,7 @@ mod value_names;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -350,19 +350,46 @@ impl Description {
         warnings
     }
 
+    /// Splits the name of an ESI file from the devices chosen in it: `servo.xml:SV-2,SV-2` are two
+    /// devices of `servo.xml`. Returns `None` for other files.
+    ///
+    /// ```
+    /// use std::path::Path;
+    /// use onbeat_ethercat::description::Description;
+    ///
+    /// let (file, chosen) = Description::esi_choice(Path::new("servo.xml:SV-2,IN-8")).unwrap();
+    /// assert_eq!((file.as_path(), chosen.len()), (Path::new("servo.xml"), 2));
+    /// assert!(Description::esi_choice(Path::new("robot.toml")).is_none());
+    /// ```
+    #[must_use]
+    pub fn esi_choice(path: &Path) -> Option<(PathBuf, Vec<String>)> {
+        let is_esi =
+            |path: &Path| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("xml"));
+        if is_esi(path) {
+            return Some((path.to_owned(), Vec::new()));
+        }
+        let (file, chosen) = path.to_str()?.rsplit_once(':')?;
+        let file = Path::new(file);
+        let chosen =
+            chosen.split(',').map(|one| one.trim().to_owned()).filter(|one| !one.is_empty());
+        is_esi(file).then(|| (file.to_owned(), chosen.collect()))
+    }
+
     /// Reads a segment file with the ESI files it names, or an ESI file (`.xml`) as with
-    /// [`Description::from_esi`].
+    /// [`Description::from_esi`], with the devices after a colon ([`Description::esi_choice`]).
     ///
     /// # Errors
     /// [`DescriptionError`] with what cannot be read or is wrong.
     pub fn from_file(path: &Path) -> Result<Self, DescriptionError> {
+        let choice = Self::esi_choice(path);
+        let file = choice.as_ref().map_or(path, |(file, _)| file.as_path());
         let unread = |error: io::Error| DescriptionError::Unread {
-            file: path.display().to_string(),
+            file: file.display().to_string(),
             why: error.to_string(),
         };
-        let bytes = foreign::read(path, foreign::MOST_BYTES_BY_HAND).map_err(unread)?;
-        if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("xml")) {
-            return Self::from_esi(&bytes, &path.display().to_string(), &[]);
+        let bytes = foreign::read(file, foreign::MOST_BYTES_BY_HAND).map_err(unread)?;
+        if let Some((_, chosen)) = &choice {
+            return Self::from_esi(&bytes, &file.display().to_string(), chosen);
         }
 
         let text = String::from_utf8(bytes).map_err(|_| {

@@ -62,10 +62,13 @@ fn esi_setup(
     esi: &EsiDevice,
 ) -> Result<DeviceSetup, DescriptionError> {
     let mut setup = DeviceSetup::default();
-    if !kind.slots.is_empty() && esi.loads_modules {
+    if !kind.slots.is_empty() {
         let ident = |slot: &EsiSlot| slot.module.as_ref().map_or(0, |(_, ident)| *ident);
         let modules: Vec<u32> = esi.slots.iter().map(ident).collect();
-        setup.startup.extend(module_list(&modules, esi.coe));
+        if esi.loads_modules {
+            setup.startup.extend(module_list(&modules, esi.coe));
+        }
+        setup.modules = modules;
     }
 
     let (_, assigning) = super::assignment::chosen(&table.kind, kind, esi)?;

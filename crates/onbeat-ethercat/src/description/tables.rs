@@ -97,6 +97,9 @@ pub struct TypeTable {
     /// Whether OP is refused until outputs were received.
     #[serde(default)]
     pub needs_outputs: bool,
+    /// Whether PREOP is refused until the EEPROM is assigned to the device.
+    #[serde(default)]
+    pub needs_eeprom: bool,
     /// Objects mapped to the outputs; `None` for the default mapping.
     pub outputs: Option<Vec<String>>,
     /// Objects mapped to the inputs; `None` for the default mapping.

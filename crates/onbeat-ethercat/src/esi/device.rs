@@ -51,6 +51,8 @@ pub struct EsiDevice {
     pub pdos: [Vec<Pdo>; 2],
     /// CoE details; 0: no CoE.
     pub coe: u8,
+    /// Whether it serves files (FoE).
+    pub has_files: bool,
     /// Whether it has a distributed clock.
     pub has_clock: bool,
     /// Operation modes of the distributed clock.
@@ -149,6 +151,7 @@ impl EsiDevice {
                 pdos(device, "TxPdo", SlotShift::default(), &mut notes)?,
             ],
             coe: coe(device),
+            has_files: device.at(&["Mailbox", "FoE"]).is_some(),
             has_clock: device.first("Dc").is_some(),
             clock: clock(device)?,
             objects: objects(device, SlotShift::default(), &mut notes)?,

@@ -10,14 +10,17 @@ use ethercrab::{DefaultLock, MainDevice, MainDeviceConfig, PduStorage, SubDevice
 use super::addresses::{BusAddresses, MOST_DEVICES};
 use super::config_record::{ConfigRecord, ConfigStep, FmmuMark, maps_whole_areas};
 use super::error::{BusError, Unready};
-use super::frame_exchange::MOST_TRIES;
+use super::frame_exchange::{FrameExchange, MOST_TRIES};
 use super::known_device::KnownDevice;
 use super::panic_guard::catch_panic;
+use super::plugged_modules::check_modules;
 use super::preop_setup::{PreopSetup, before_mapping, before_safeop};
-use super::pump::Pump;
+use super::pump::{Pump, read_words};
+use super::topology::{PortLinks, Upstream, upstreams};
 use onbeat_ethercat::carrier::CarrierError;
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout};
+use onbeat_ethercat::registers::DL_STATUS;
 use onbeat_ethercat::setup::DeviceSetup;
 use onbeat_ethercat::wire::Wire;
 
@@ -91,7 +94,10 @@ pub(super) fn bring_up_with_restarts<W: Wire>(
                     event(EventKind::BusRestarted, restarts),
                 ]);
             }
-            Err(why) => return Err(with_link_trouble(with_name(why, expected), wire, on)),
+            Err(why) => {
+                let why = with_location(with_name(why, expected), wire, expected);
+                return Err(with_link_trouble(why, wire, on));
+            }
         }
     }
 }
@@ -99,13 +105,36 @@ pub(super) fn bring_up_with_restarts<W: Wire>(
 /// Gives a device that cannot be configured its name in the file.
 fn with_name(why: BusError, expected: Option<&Layout>) -> BusError {
     match why {
-        BusError::Unready { place, name, trouble } => {
-            let device = expected.and_then(|layout| layout.devices.get(usize::from(place)));
-            let name = device.map_or(name, |device| device.name.clone());
-            BusError::Unready { place, name, trouble }
+        BusError::Unready { place, name, at, trouble, frames } => {
+            let name = name_in_file(place, expected).unwrap_or(name);
+            BusError::Unready { place, name, at, trouble, frames }
         }
         other => other,
     }
+}
+
+fn name_in_file(place: u16, expected: Option<&Layout>) -> Option<String> {
+    let device = expected?.devices.get(usize::from(place))?;
+    Some(device.name.clone())
+}
+
+/// Adds the place of a device that cannot be configured: its position, and the port before it.
+fn with_location<W: Wire>(why: BusError, wire: &mut W, expected: Option<&Layout>) -> BusError {
+    let BusError::Unready { place, name, trouble, frames, .. } = why else { return why };
+    let mut exchange = FrameExchange::new(wire);
+    let links = read_words(&mut exchange, DL_STATUS, usize::from(place) + 1).unwrap_or_default();
+    let links: Vec<PortLinks> = links.into_iter().map(PortLinks::from_status).collect();
+    let frames = frames + exchange.frames;
+    let before = match upstreams(&links).get(usize::from(place)) {
+        Some(Upstream::Interface) => ", next to the interface".to_owned(),
+        Some(&Upstream::Device(device, port)) => {
+            let of = name_in_file(device, expected).unwrap_or_else(|| format!("place {device}"));
+            format!(", behind port {port} of {of}")
+        }
+        Some(Upstream::Unknown) | None => String::new(),
+    };
+    let at = format!("place {place} on the cable{before}");
+    BusError::Unready { place, name, at, trouble, frames }
 }
 
 /// Replaces a missing answer by the interface's trouble, if that is the reason.
@@ -131,6 +160,8 @@ fn bring_up<W: Wire>(
             let mut devices = found(&group, main_device, &pump.addresses);
             if let Some(layout) = expected {
                 compare(&devices, layout)?;
+                let stations: Vec<u16> = devices.iter().map(|device| device.station).collect();
+                check_modules(pump, &stations, layout)?;
                 configure(pump, &devices, layout, |place| before_mapping(layout, place))?;
             }
 
@@ -140,7 +171,7 @@ fn bring_up<W: Wire>(
                 (found.outputs, found.inputs) = (io.outputs().len(), io.inputs().len());
             }
 
-            check_areas(&pump.config_record, &devices, expected)?;
+            check_areas(&pump.config_record, &devices, expected, pump.exchange.frames)?;
             if let Some(layout) = expected {
                 compare_process_data(&devices, layout)?;
                 check_sync0(&devices, layout, period_ns)?;
@@ -233,6 +264,7 @@ fn check_areas(
     config_record: &ConfigRecord,
     devices: &[FoundDevice],
     expected: Option<&Layout>,
+    frames: u64,
 ) -> Result<(), BusError> {
     let is_split = |device: &FoundDevice| !maps_whole_areas(config_record.steps(device.station));
     let Some(place) = devices.iter().position(is_split) else { return Ok(()) };
@@ -240,7 +272,9 @@ fn check_areas(
     Err(BusError::Unready {
         place: place as u16,
         name: wanted.map_or(&devices[place].name, |device| &device.name).clone(),
+        at: String::new(),
         trouble: Unready::SplitAreas,
+        frames,
     })
 }
 

@@ -39,6 +39,10 @@ pub(super) struct BusDevice {
     pub(super) clock_was_off: bool,
     /// AL state to which the device fell back without being lost.
     pub(super) fell_to_state: Option<u8>,
+    /// It left OP together with others, which is one event.
+    pub(super) left_with_others: bool,
+    /// Its clock was within the limit since it was configured.
+    pub(super) clock_converged: bool,
     pub(super) mailbox: Option<MailboxLayout>,
     pub(super) has_mail: bool,
     /// Counter of the last mail sent, 1 to 7.
@@ -62,6 +66,8 @@ impl BusDevice {
             last_reply_status: 4,
             clock_was_off: false,
             fell_to_state: None,
+            left_with_others: false,
+            clock_converged: false,
             mailbox: MailboxLayout::in_script(&known.script),
             has_mail: false,
             mail_counter: known.last_mail_counter,
@@ -95,6 +101,7 @@ impl BusDevice {
         }
 
         self.lost.get_or_insert(events.cycle);
+        self.clock_converged = false;
         self.fell_to_state = None;
         self.al_status = 0;
     }
@@ -149,7 +156,7 @@ impl BusDevice {
     pub(super) fn mark_in_op(&mut self, place: usize, events: &mut EventWriter<'_>) {
         self.found = false;
         self.rejected = None;
-        if let Some(fell_to) = self.fell_to_state.take() {
+        if let Some(fell_to) = self.fell_to_state.take().filter(|_| !self.left_with_others) {
             events.write(
                 EventKind::StateChanged,
                 Some(place),

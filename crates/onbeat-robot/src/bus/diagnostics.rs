@@ -21,6 +21,7 @@ use super::register_query::QueryReply;
 use super::transfer::{BusTransfer, TransferKind};
 use onbeat_control::RequestFailure;
 use onbeat_ethercat::al::OP;
+use onbeat_ethercat::al_codes::WATCHDOG;
 use onbeat_ethercat::event::{EventKind, EventValues};
 use onbeat_ethercat::link_errors::LinkErrors;
 
@@ -34,6 +35,10 @@ const STATE_AND_ERROR: u8 = 0x1f;
 const FMMU_CHECK_AFTER: u32 = 200;
 /// Maximum age of a late reply, in acyclic frames.
 const MOST_AGE: u16 = 1_000;
+/// Number of devices from which on a common change of state is one event.
+const MANY: usize = 4;
+/// Time after the start in which clocks may still converge, in ns.
+const CONVERGES_WITHIN_NS: u64 = 10_000_000_000;
 /// Clock difference beyond which a clock is not synchronised, in ns.
 const APART_NS: u32 = 20_000;
 
@@ -74,6 +79,24 @@ pub(super) struct Diagnostics {
     /// First device of the next start-up mails.
     mails_from: usize,
     link_error_reads: LinkErrorReads,
+    departures: Departures,
+    /// Number of cycles in which clocks may still converge.
+    converges_until: u64,
+}
+
+/// Devices that left OP, until their number is known.
+#[derive(Clone, Debug)]
+struct Departures {
+    /// Positions of those that left with the same states and code.
+    places: Vec<usize>,
+    /// AL state and error, AL status code.
+    left: (u8, u16),
+    /// The last pause of the loop that exceeded the watchdog, in ns, and the cycle after it.
+    pause: Option<(u64, u64)>,
+    watchdog_ns: u64,
+    /// Devices that left together and are not in OP again, their number, and the cycle in which
+    /// they left.
+    away: (usize, usize, u64),
 }
 
 impl Diagnostics {
@@ -84,6 +107,7 @@ impl Diagnostics {
         reference: Option<usize>,
         addresses: BusAddresses,
         period_ns: u64,
+        watchdog_ns: u64,
     ) -> Self {
         let count = devices.len();
         let mut devices: Vec<BusDevice> = devices.into_iter().map(BusDevice::new).collect();
@@ -116,6 +140,21 @@ impl Diagnostics {
             transfer: None,
             mails_from: 0,
             link_error_reads: LinkErrorReads::new(period_ns),
+            departures: Departures {
+                places: Vec::with_capacity(count),
+                left: (0, 0),
+                pause: None,
+                watchdog_ns,
+                away: (0, 0, 0),
+            },
+            converges_until: CONVERGES_WITHIN_NS / period_ns.max(1),
+        }
+    }
+
+    /// Records that nothing was sent for a time; of interest if it exceeds the watchdog.
+    pub(super) fn note_pause(&mut self, pause_ns: u64, cycle: u64) {
+        if pause_ns > self.departures.watchdog_ns {
+            self.departures.pause = Some((pause_ns, cycle));
         }
     }
 
@@ -170,6 +209,9 @@ impl Diagnostics {
             && self.in_op() == self.devices.len();
         self.unexplained = if is_unexplained { self.unexplained + 1 } else { 0 };
         self.reads_clocks = answer.apart_ns > APART_NS && self.was_up;
+        if answer.apart_ns <= APART_NS && self.was_up {
+            self.devices.iter_mut().for_each(|device| device.clock_converged = true);
+        }
         self.reads_mailboxes = answer.has_mail;
     }
 
@@ -389,6 +431,7 @@ impl Diagnostics {
             }
         }
 
+        self.report_departures(events);
         self.compare_with_counted();
         self.queries = queries;
         self.queries.clear();
@@ -458,17 +501,82 @@ impl Diagnostics {
                 ));
             }
             DeviceStage::InOp if status != OP => {
-                let change = EventValues::from_change(before.into(), status.into());
-                let values = change.with_code(device.al_code.into());
-                events.write(EventKind::StateChanged, Some(place), values);
                 device.fell_to_state = Some(status & 0x0f);
+                let left = (status, device.al_code);
                 device.stage = DeviceStage::Recovering(Recovery::in_state(
                     &device.known,
                     status,
                     events.cycle,
                 ));
+                if left != self.departures.left {
+                    self.write_departures(events);
+                }
+                self.departures.left = left;
+                self.departures.places.push(place);
             }
             _ => {}
+        }
+    }
+
+    /// Reports the devices that left OP, once the states of all devices were read.
+    fn report_departures(&mut self, events: &mut EventWriter<'_>) {
+        if self.completes_round {
+            self.write_departures(events);
+        }
+    }
+
+    fn write_departures(&mut self, events: &mut EventWriter<'_>) {
+        let Departures { places, left: (status, code), pause, watchdog_ns, away } =
+            &mut self.departures;
+        let (status, code) = (*status, *code);
+        if places.is_empty() {
+            return;
+        }
+
+        let ms = |ns: u64| u16::try_from(ns / 1_000_000).unwrap_or(u16::MAX);
+        let is_recent =
+            |&(_, cycle): &(u64, u64)| events.cycle.saturating_sub(cycle) <= PAUSE_CYCLES;
+        let pause = pause.filter(|pause| code == WATCHDOG && is_recent(pause));
+        let (paused, watchdog) = pause.map_or((0, 0), |(ns, _)| (ms(ns), ms(*watchdog_ns)));
+        let word = u32::from(code) << 16 | u32::from(paused);
+        if places.len() >= MANY {
+            let values = EventValues::from_change(places.len() as u16, watchdog).with_code(word);
+            events.write(EventKind::DevicesLeftOp, None, values);
+            let (first, together, since) = *away;
+            let begins = if first == 0 { events.cycle } else { since };
+            *away =
+                (first + places.len(), together * usize::from(first > 0) + places.len(), begins);
+            places.iter().for_each(|place| self.devices[*place].left_with_others = true);
+        } else {
+            for place in places.iter().copied() {
+                if pause.is_some() {
+                    let values = EventValues::from_change(1, watchdog).with_code(word);
+                    events.write(EventKind::DevicesLeftOp, Some(place), values);
+                } else {
+                    let change = EventValues::from_change(OP.into(), status.into());
+                    let values = change.with_code(code.into());
+                    events.write(EventKind::StateChanged, Some(place), values);
+                }
+            }
+        }
+
+        self.departures.places.clear();
+    }
+
+    /// Counts a device that is in OP again; the last of those that left together is reported.
+    fn count_return(&mut self, place: usize, events: &mut EventWriter<'_>) {
+        let device = &mut self.devices[place];
+        if !std::mem::take(&mut device.left_with_others) {
+            return;
+        }
+
+        let (away, together, since) = &mut self.departures.away;
+        *away = away.saturating_sub(1);
+        if *away == 0 {
+            let gone_us = (events.cycle - *since) * events.period_ns / 1_000;
+            let values = EventValues::from_change(*together as u16, OP.into());
+            let code = u32::try_from(gone_us).unwrap_or(u32::MAX);
+            events.write(EventKind::DevicesBackInOp, None, values.with_code(code));
         }
     }
 
@@ -487,6 +595,7 @@ impl Diagnostics {
             RecoveryProgress::Done => {
                 (device.stage, device.al_status, device.al_code) = (DeviceStage::InOp, OP, 0);
                 device.mark_in_op(place, events);
+                self.count_return(place, events);
             }
             RecoveryProgress::Identified => device.mark_found(place, events),
             RecoveryProgress::Rejected(why) => {
@@ -523,6 +632,10 @@ impl Diagnostics {
         let device = &mut self.devices[place];
         let difference = u32::from_le_bytes([data[0], data[1], data[2], data[3] & 0x7f]);
         let is_off = counter > 0 && difference > APART_NS;
+        device.clock_converged |= counter > 0 && !is_off || events.cycle > self.converges_until;
+        if !device.clock_converged {
+            return;
+        }
         if is_off && !device.clock_was_off && self.was_up {
             events.write(EventKind::ClockUnlocked, Some(place), EventValues::from_code(difference));
         }

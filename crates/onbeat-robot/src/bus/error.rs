@@ -5,6 +5,7 @@ use std::fmt;
 use super::addresses::MOST_DEVICES;
 use onbeat_control::RequestFailure;
 use onbeat_ethercat::carrier::{CarrierError, User};
+use onbeat_ethercat::{al, al_codes};
 
 /// Time to listen for frames of a running bus before sending, in ns.
 pub(super) const LISTEN_NS: u64 = 200_000_000;
@@ -117,7 +118,9 @@ pub enum BusError {
     },
     /// A device left PREOP during configuration; nothing was enabled.
     #[error(
-        "\"{name}\" left PREOP during configuration, AL status code {code:#06x}; nothing was enabled"
+        "{name}: it left PREOP during configuration ({}); nothing was enabled: {}",
+        al_codes::words(*.code),
+        al_codes::remedy(*.code)
     )]
     FellInPreop {
         /// Name in the file.
@@ -150,14 +153,18 @@ pub enum BusError {
     )]
     NotInStep(String),
     /// A device cannot be configured; nothing was enabled.
-    #[error("{name}: its {trouble}")]
+    #[error("{name}: {} ({at}); nothing was enabled: {}", .trouble.what(), .trouble.remedy())]
     Unready {
         /// Position on the cable, from 0.
         place: u16,
         /// Name in the file, or its position.
         name: String,
+        /// Where it is on the cable.
+        at: String,
         /// What it does not do, and what to do.
         trouble: Unready,
+        /// Number of frames sent until then.
+        frames: u64,
     },
     /// ethercrab reported an error.
     #[error(
@@ -196,6 +203,9 @@ pub enum BusError {
     /// A scan found a running bus.
     #[error("{0}")]
     Running(RunningBus),
+    /// A bus of onbeat runs on an interface that a command wants for itself.
+    #[error("{}; nothing was sent: stop it, or use what it permits: onbeat bus sdo, onbeat bus register", .0.subject())]
+    RunningLine(RunningBus),
     /// Frames are not answered any more.
     #[error(
         "a frame was sent {0} times without a reply; check cables and power, and that no other program uses the interface"
@@ -219,32 +229,104 @@ pub enum BusError {
 }
 
 /// Why a device cannot be configured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unready {
     /// The EEPROM interface does not end a read.
-    #[error(
-        "EEPROM stays busy for more than 1 s; nothing was enabled: switch the device off and on, and check that \
-         its firmware does not hold the EEPROM"
-    )]
     EepromBusy,
     /// The EEPROM has no contents.
-    #[error(
-        "EEPROM is blank (vendor 0xffffffff); nothing was enabled: write the vendor's image to it, or replace the \
-         device"
-    )]
     EepromBlank,
+    /// The checksum of the EEPROM's configuration area is wrong.
+    EepromChecksum,
     /// No response to mails.
-    #[error(
-        "mailbox does not answer (no response to 3 mails); nothing was enabled: switch the device off and on, and check its \
-         firmware"
-    )]
     MuteMailbox,
     /// Process data of one direction in areas that do not follow each other.
-    #[error(
-        "process data of one direction lie in separate areas of its memory, which one FMMU cannot map; nothing was \
-         enabled: choose PDOs of one SyncManager by `pdos`"
-    )]
     SplitAreas,
+    /// A register write is not taken.
+    Untaken {
+        /// The register.
+        register: u16,
+    },
+    /// A state is refused.
+    Refused {
+        /// The AL state.
+        state: u8,
+        /// AL status code.
+        code: u16,
+    },
+    /// A state is not reached in time.
+    Late {
+        /// The AL state.
+        state: u8,
+        /// AL status after that time.
+        status: u16,
+    },
+    /// The plugged modules are not those of the file.
+    Modules {
+        /// Slot, from 0.
+        slot: u16,
+        /// Ident in the file, 0 for an empty slot.
+        expected: u32,
+        /// Ident of the plugged module, 0 for none.
+        found: u32,
+    },
+}
+
+impl Unready {
+    /// Returns what the device does or does not do, without its name.
+    #[must_use]
+    pub fn what(self) -> String {
+        let state = |state: u16| al::name(state & 0x0f).unwrap_or("an unknown AL state");
+        match self {
+            Self::EepromBusy => "its EEPROM stays busy for more than 1 s".to_owned(),
+            Self::EepromBlank => "its EEPROM is blank, its vendor id reads 0xffffffff".to_owned(),
+            Self::EepromChecksum => "its EEPROM has a wrong checksum in word 7".to_owned(),
+            Self::MuteMailbox => "its mailbox does not answer, 3 mails were sent".to_owned(),
+            Self::SplitAreas => "its process data of one direction lie in separate areas of its \
+                                 memory, which one FMMU cannot map"
+                .to_owned(),
+            Self::Untaken { register } => {
+                format!("it does not take a write to register {register:#06x}")
+            }
+            Self::Refused { state: wanted, code } => {
+                format!("it refuses {} ({})", state(wanted.into()), al_codes::words(code))
+            }
+            Self::Late { state: wanted, status: 0 } => {
+                format!("it stopped to answer on its way to {}", state(wanted.into()))
+            }
+            Self::Late { state: wanted, status } => {
+                format!("it stays in {} and does not reach {}", state(status), state(wanted.into()))
+            }
+            Self::Modules { slot, expected, found: 0 } => {
+                format!("slot {slot} is empty where the file has module {expected:#x}")
+            }
+            Self::Modules { slot, expected: 0, found } => {
+                format!("slot {slot} has module {found:#x} where the file has none")
+            }
+            Self::Modules { slot, expected, found } => {
+                format!("slot {slot} has module {found:#x} where the file has {expected:#x}")
+            }
+        }
+    }
+
+    /// Returns what to do.
+    #[must_use]
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Self::EepromBusy => {
+                "switch the device off and on, and check that its firmware does not hold the EEPROM"
+            }
+            Self::EepromBlank => {
+                "write the vendor's image to it (onbeat bus sii write), or replace the device"
+            }
+            Self::EepromChecksum => "write the vendor's image to it: onbeat bus sii write",
+            Self::MuteMailbox => "switch the device off and on, and check its firmware",
+            Self::SplitAreas => "choose PDOs of one SyncManager by `pdos`",
+            Self::Untaken { .. } => "switch the device off and on, and check the cable before it",
+            Self::Refused { code, .. } => al_codes::remedy(code),
+            Self::Late { .. } => "switch the device off and on, and check its firmware",
+            Self::Modules { .. } => "plug the modules of the file, or correct its slots",
+        }
+    }
 }
 
 /// A bus that is running already.
@@ -256,16 +338,22 @@ pub enum RunningBus {
     Foreign(String, u64),
 }
 
-impl fmt::Display for RunningBus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl RunningBus {
+    /// Returns who runs it, as the begin of a sentence.
+    #[must_use]
+    pub fn subject(&self) -> String {
         match self {
-            Self::Onbeat(on, user) => write!(f, "onbeat is running a bus on \"{on}\": {user}")?,
-            Self::Foreign(on, frames) => write!(
-                f,
+            Self::Onbeat(on, user) => format!("onbeat is running a bus on \"{on}\": {user}"),
+            Self::Foreign(on, frames) => format!(
                 "another MainDevice is running on \"{on}\": {frames} of its frames were received within {} ms",
                 LISTEN_NS / 1_000_000
-            )?,
+            ),
         }
-        write!(f, "; nothing was sent: use `--beside-running` to scan read-only")
+    }
+}
+
+impl fmt::Display for RunningBus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; nothing was sent: use `--beside-running` to scan read-only", self.subject())
     }
 }

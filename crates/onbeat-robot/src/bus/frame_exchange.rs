@@ -15,21 +15,21 @@ pub(super) const MOST_TRIES: u32 = 200;
 
 /// A wire during bring-up, and the number of frames sent on it.
 #[derive(Debug)]
-pub(super) struct FrameExchange<'w, W> {
-    pub(super) wire: &'w mut W,
-    pub(super) frames: u64,
+pub(crate) struct FrameExchange<'w, W> {
+    pub(crate) wire: &'w mut W,
+    pub(crate) frames: u64,
     /// Frames sent again without a reply.
-    pub(super) again: u64,
+    pub(crate) again: u64,
 }
 
 impl<'w, W: Wire> FrameExchange<'w, W> {
-    pub(super) fn new(wire: &'w mut W) -> Self {
+    pub(crate) fn new(wire: &'w mut W) -> Self {
         Self { wire, frames: 0, again: 0 }
     }
 
     /// Sends a frame and waits for its reply; returns the reply's length. Other frames that arrive
     /// are dropped.
-    pub(super) fn exchange(
+    pub(crate) fn exchange(
         &mut self,
         frame: &mut [u8],
         reply: &mut [u8],
@@ -54,7 +54,7 @@ impl<'w, W: Wire> FrameExchange<'w, W> {
     }
 
     /// Leaves the devices this time, on the wire's clock. No frame is in flight.
-    pub(super) fn wait(&mut self, time: Duration) {
+    pub(crate) fn wait(&mut self, time: Duration) {
         let until = self.wire.now().plus_ns(time.as_nanos() as u64);
         let mut late = [0; LONGEST + 1];
         while self.wire.receive(&mut late, until).is_some() {}

@@ -24,7 +24,11 @@ use onbeat_ethercat::carrier::Trouble;
 use onbeat_ethercat::event::{Event, EventKind, EventValues};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::link_errors::LinkErrors;
+use onbeat_ethercat::ring::RingState;
 use onbeat_ethercat::wire::Wire;
+
+/// Watchdog of a device after power-on, in ns (ETG.1000.4, registers 0x0400 and 0x0420).
+const USUAL_WATCHDOG_NS: u64 = 100_000_000;
 
 /// An EtherCAT segment whose devices exchange process data with a loop.
 ///
@@ -67,6 +71,10 @@ pub struct Bus<W> {
     off: u32,
     off_reported: bool,
     release: Instant,
+    /// When the frames of the last cycle were sent.
+    sent_at: Option<Instant>,
+    /// State of the ring of cables as last reported, and when it was cut.
+    ring: (RingState, Instant),
     bring_up_frames: u64,
 }
 
@@ -107,7 +115,13 @@ impl<W: Wire> Bus<W> {
 
         let no_answer = NoAnswerMonitor::since(wire.now());
         Ok(Self {
-            diagnostics: Diagnostics::new(devices, reference, addresses, options.period_ns),
+            diagnostics: Diagnostics::new(
+                devices,
+                reference,
+                addresses,
+                options.period_ns,
+                layout.watchdog_ns.unwrap_or(USUAL_WATCHDOG_NS),
+            ),
             clock_sync: (options.follow_clock && reference.is_some()).then(ClockSync::default),
             stale_inputs: StaleInputs::new(&layout),
             inputs: vec![0; layout.input_bytes],
@@ -125,6 +139,8 @@ impl<W: Wire> Bus<W> {
             off: 0,
             off_reported: false,
             release: Instant::default(),
+            sent_at: None,
+            ring: (RingState::Unknown, Instant::default()),
             bring_up_frames: frames,
         })
     }
@@ -153,6 +169,8 @@ impl<W: Wire> Bus<W> {
             off: self.off,
             off_reported: self.off_reported,
             release: self.release,
+            sent_at: self.sent_at,
+            ring: self.ring,
             bring_up_frames: self.bring_up_frames,
         })
     }

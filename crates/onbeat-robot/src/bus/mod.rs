@@ -12,7 +12,7 @@
 //! here, synchronously and without allocation, so a loop can call [`Bus::cycle`]. The bus uses only
 //! the wire's clock: on a virtual clock, runs are identical to the byte.
 //!
-//! Absent on purpose: a second network interface (cable redundancy), device groups with different
+//! A second network interface (cable redundancy) is part of the wire. Absent on purpose: device groups with different
 //! periods, and mailbox protocols other than CoE.
 
 mod acyclic;
@@ -38,6 +38,7 @@ mod main_device;
 mod no_answer;
 mod options;
 mod panic_guard;
+mod plugged_modules;
 mod position_scan;
 mod preop_setup;
 mod pump;
@@ -52,13 +53,18 @@ mod sii_cache;
 mod single_datagram;
 mod stale_inputs;
 mod sync0;
+mod topology;
 mod transfer;
 
 pub use addresses::MOST_DEVICES;
 pub use error::{BusError, RunningBus, Unready};
+pub(crate) use frame_exchange::FrameExchange;
 pub use main_device::Bus;
 pub use onbeat_ethercat::wire::{Packets, Wire};
 pub use onbeat_segment::InProcess;
 pub use options::{BusCounts, BusOptions, ExchangeMode};
+pub(crate) use scan::is_scan_reply;
 pub use scan::{DeviceIdentity, ScannedDevice, scan};
+pub(crate) use sdo::{MailboxStep, SdoTransfer};
+pub use topology::{PortLinks, Upstream, upstreams};
 pub use transfer::BusTransfer;

@@ -11,10 +11,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ethercrab::{PduRx, PduTx};
-use onbeat_rt::frame::{Command, LONGEST, Writer, word};
+use onbeat_rt::frame::{Command, LONGEST, Writer, position, register, word};
 use onbeat_rt::time::Instant;
 
-use super::addresses::{self, BusAddresses};
+use super::addresses::BusAddresses;
 use super::config_record::ConfigRecord;
 use super::cyclic::ACYCLIC;
 use super::datagram_view::datagrams;
@@ -25,9 +25,10 @@ use super::lock_step::{
     LockStep, LockStepAction, MappedDevice, MappingReads, OutOfStep, UntakenWrite,
 };
 use super::mailbox_layout::MailboxLayout;
-use super::sii_cache::{FrameAction, SiiCache};
+use super::sii_cache::{FrameAction, SiiCache, VENDOR};
 use super::single_datagram::{DATA, SingleDatagram};
 use onbeat_ethercat::event::{Event, NO_DEVICE};
+use onbeat_ethercat::registers::STATION;
 use onbeat_ethercat::wire::Wire;
 
 /// Time after which a mailbox that held an emergency is read again, in ns.
@@ -41,8 +42,6 @@ const READ_WITHIN_NS: u64 = 20_000_000;
 /// Time after which an EEPROM counts as stuck, and interval of the reads until then.
 const STUCK_AFTER_NS: u64 = 1_000_000_000;
 const SLOW_EVERY: Duration = Duration::from_millis(10);
-/// EEPROM word of the vendor id.
-const VENDOR: u16 = 0x0008;
 /// Number of polls for EEPROM data without a pause, and the pause of later ones.
 const PROMPT_LOOKS: u32 = 100;
 const PAUSE: Duration = Duration::from_micros(200);
@@ -224,22 +223,17 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
     /// Sends what is queued, and waits for the states that were requested.
     fn settle(&mut self) -> Result<(), BusError> {
         let Some(why) = self.lock_step.settle(&mut self.exchange)? else { return Ok(()) };
-        let name = |station| match self.addresses.place_of(station) {
-            Some(place) => format!("the SubDevice at place {place}"),
-            None => format!("the SubDevice with station address {station:#06x}"),
-        };
-
-        Err(self.failed(&match why {
+        Err(match why {
             OutOfStep::Untaken(UntakenWrite { station, register }) => {
-                format!("{} did not take a write to register {register:#06x}", name(station))
+                self.unready(station, Unready::Untaken { register })
             }
-            OutOfStep::Refused(station, code) => {
-                format!("{} refuses PREOP, AL status code {code:#06x}", name(station))
+            OutOfStep::Refused(station, state, code) => {
+                self.unready(station, Unready::Refused { state, code })
             }
-            OutOfStep::Late(station, status) => {
-                format!("{} does not reach PREOP, AL status {status:#06x}", name(station))
+            OutOfStep::Late(station, state, status) => {
+                self.unready(station, Unready::Late { state, status })
             }
-        }))
+        })
     }
 
     /// Reads the mappings of all devices with CoE.
@@ -296,8 +290,13 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
             self.look(word_address, &mut waiting, (&mut frame[..], &mut reply[..]))?;
         }
 
-        if let Some(station) = self.sii_cache.blank(VENDOR).filter(|_| word_address == VENDOR) {
-            return Err(self.unready(station, Unready::EepromBlank));
+        if word_address == VENDOR {
+            if let Some(station) = self.sii_cache.blank(VENDOR) {
+                return Err(self.unready(station, Unready::EepromBlank));
+            }
+            if let Some(station) = self.sii_cache.damaged() {
+                return Err(self.unready(station, Unready::EepromChecksum));
+            }
         }
         self.sii_cache.exclude(&slow);
         Ok(())
@@ -320,31 +319,16 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
         Ok(())
     }
 
-    fn unready(&self, station: u16, trouble: Unready) -> BusError {
+    pub(super) fn unready(&self, station: u16, trouble: Unready) -> BusError {
         let place = self.addresses.place_of(station).unwrap_or_default();
-        BusError::Unready { place, name: format!("the SubDevice at place {place}"), trouble }
+        let frames = self.exchange.frames;
+        let name = format!("the SubDevice at place {place}");
+        BusError::Unready { place, name, at: String::new(), trouble, frames }
     }
 
     /// Reads the station addresses at the first `places` positions.
     pub(super) fn stations(&mut self, places: usize) -> Result<Vec<u16>, BusError> {
-        let mut frame = Box::new([0; LONGEST]);
-        let mut reply = Box::new([0; LONGEST + 1]);
-        let mut stations = Vec::with_capacity(places);
-        while stations.len() < places {
-            let mut writer = Writer::new(&mut frame[..], ACYCLIC);
-            for place in stations.len()..places {
-                let (command, address) = addresses::station_query(place as u16);
-                if writer.push(command, address, 2).is_none() {
-                    break;
-                }
-            }
-
-            let length = writer.finish();
-            let came = self.exchange.exchange(&mut frame[..length], &mut reply[..])?;
-            stations.extend(datagrams(&reply[..came]).map(|datagram| word(datagram.data, 0)));
-        }
-
-        Ok(stations)
+        read_words(&mut self.exchange, STATION, places)
     }
 
     fn receive_one(&mut self) -> Result<(), BusError> {
@@ -401,6 +385,31 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
 
         Ok(())
     }
+}
+
+/// Reads a register of two bytes at the first `places` positions.
+pub(super) fn read_words<W: Wire>(
+    exchange: &mut FrameExchange<'_, W>,
+    at: u16,
+    places: usize,
+) -> Result<Vec<u16>, BusError> {
+    let mut frame = Box::new([0; LONGEST]);
+    let mut reply = Box::new([0; LONGEST + 1]);
+    let mut words = Vec::with_capacity(places);
+    while words.len() < places {
+        let mut writer = Writer::new(&mut frame[..], ACYCLIC);
+        for place in words.len()..places {
+            if writer.push(Command::Aprd, register(position(place as u16), at), 2).is_none() {
+                break;
+            }
+        }
+
+        let length = writer.finish();
+        let came = exchange.exchange(&mut frame[..length], &mut reply[..])?;
+        words.extend(datagrams(&reply[..came]).map(|datagram| word(datagram.data, 0)));
+    }
+
+    Ok(words)
 }
 
 /// Returns whether `reply` belongs to `sent`: processed by a device, with the same commands,

@@ -126,6 +126,11 @@ pub fn scan<W: Wire>(
     Ok(found)
 }
 
+/// Returns whether a frame is a reply to a scan by onbeat.
+pub(crate) fn is_scan_reply(frame: &[u8]) -> bool {
+    frame::purpose_of(frame) == Some(SCAN)
+}
+
 struct Scan<'w, W> {
     wire: &'w mut W,
     number: u16,

@@ -32,7 +32,7 @@ const STARTUP_TIMEOUT_CYCLES: u64 = 500;
 
 /// Next action of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MailboxStep {
+pub(crate) enum MailboxStep {
     /// Send a mail.
     Send,
     /// Read the response.
@@ -43,7 +43,7 @@ pub(super) enum MailboxStep {
 
 /// An SDO transfer.
 #[derive(Clone, Debug)]
-pub(super) struct SdoTransfer {
+pub(crate) struct SdoTransfer {
     request: SdoRequest,
     /// Bytes read so far, or the bytes to write.
     value: Vec<u8>,
@@ -63,7 +63,7 @@ pub(super) struct SdoTransfer {
 
 impl SdoTransfer {
     /// Creates a transfer that has not begun.
-    pub(super) fn new(request: SdoRequest) -> Self {
+    pub(crate) fn new(request: SdoRequest) -> Self {
         let value = match &request.action {
             SdoAction::Read => Vec::with_capacity(LONGEST),
             SdoAction::Write(bytes) => bytes[..bytes.len().min(LONGEST)].to_vec(),
@@ -115,7 +115,7 @@ impl SdoTransfer {
     }
 
     /// Returns the result; `None` while in progress.
-    pub(super) fn outcome(&self) -> Option<Result<Vec<u8>, RequestFailure>> {
+    pub(crate) fn outcome(&self) -> Option<Result<Vec<u8>, RequestFailure>> {
         let read = || if self.is_upload() { self.value.clone() } else { Vec::new() };
         self.outcome.map(|outcome| outcome.map(|()| read()))
     }
@@ -129,7 +129,7 @@ impl SdoTransfer {
         self.request.action == SdoAction::Read
     }
 
-    pub(super) fn next_step(&self) -> MailboxStep {
+    pub(crate) fn next_step(&self) -> MailboxStep {
         self.step
     }
 
@@ -150,12 +150,12 @@ impl SdoTransfer {
     }
 
     /// Records that the device accepted the mail.
-    pub(super) fn was_sent(&mut self) {
+    pub(crate) fn was_sent(&mut self) {
         self.step = MailboxStep::Receive;
     }
 
     /// Writes the next mail into `mail`, which has the length of the mailbox. `counter`: 1 to 7.
-    pub(super) fn write(&mut self, mail: &mut [u8], counter: u8) {
+    pub(crate) fn write(&mut self, mail: &mut [u8], counter: u8) {
         mail.fill(0);
         let length = if self.in_segments { self.segment(mail) } else { self.first(mail) };
         mail[..2].copy_from_slice(&((length - 6) as u16).to_le_bytes());
@@ -206,7 +206,7 @@ impl SdoTransfer {
     }
 
     /// Processes a mail of the device; returns `false` if it does not belong to this transfer.
-    pub(super) fn answer(&mut self, mail: &[u8], cycle: u64) -> bool {
+    pub(crate) fn answer(&mut self, mail: &[u8], cycle: u64) -> bool {
         if self.step != MailboxStep::Receive || mail.len() < WITH_SIZE || mail[5] & 0x0f != COE {
             return false;
         }

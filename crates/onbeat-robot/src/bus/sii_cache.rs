@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use onbeat_ethercat::registers::{
-    SII_BUSY, SII_CONTROL, SII_DATA, SII_READ, SII_READS_EIGHT, STATION,
+    SII_BUSY, SII_CHECKSUM_ERROR, SII_CONTROL, SII_DATA, SII_READ, SII_READS_EIGHT, STATION,
 };
 use onbeat_rt::frame::{Command, Writer, register, word};
 
@@ -23,6 +23,8 @@ use super::single_datagram::{DATA, SingleDatagram};
 const WHOLE: usize = 14;
 /// Status bits: checksum, device information, acknowledge and write enable errors.
 const ERRORS: u16 = 0x7800;
+/// Word of the vendor id.
+pub(super) const VENDOR: u16 = 0x0008;
 /// Source address of these frames.
 const PURPOSE: u8 = 0x40;
 
@@ -58,6 +60,8 @@ pub(super) struct SiiCache {
     chunks: BTreeMap<(u16, u16), SiiChunk>,
     /// Words requested from all devices.
     fetched: Vec<u16>,
+    /// Devices with a wrong checksum, and what their EEPROM holds as vendor id.
+    damaged: Vec<(u16, [u8; 4])>,
     /// Word requested last and answered from the cache, by station address.
     word_address: BTreeMap<u16, u16>,
 }
@@ -140,9 +144,15 @@ impl SiiCache {
     pub(super) fn blank(&self, word_address: u16) -> Option<u16> {
         let is_blank = |station: &&u16| {
             let chunk = self.chunks.get(&(**station, word_address));
-            chunk.is_some_and(|chunk| chunk.data[..4] == [0xff; 4])
+            let is_damaged = self.damaged.contains(&(**station, [0xff; 4]));
+            is_damaged || chunk.is_some_and(|chunk| chunk.data[..4] == [0xff; 4])
         };
         self.stations.iter().find(is_blank).copied()
+    }
+
+    /// Returns the first device that reports a wrong checksum of its EEPROM's configuration area.
+    pub(super) fn damaged(&self) -> Option<u16> {
+        self.damaged.first().map(|(station, _)| *station)
     }
 
     /// Writes the frame that requests a word from all devices into `buffer`; returns its length.
@@ -183,6 +193,9 @@ impl SiiCache {
             let came = datagram.counter == 1;
             if came && status & SII_BUSY != 0 {
                 waiting.push(station);
+            } else if came && status & SII_CHECKSUM_ERROR != 0 && word_address == VENDOR {
+                let data = datagram.data;
+                self.damaged.push((station, [data[6], data[7], data[8], data[9]]));
             } else if came && status & ERRORS == 0 && word(datagram.data, 2) == word_address {
                 let mut data = [0; 8];
                 data.copy_from_slice(&datagram.data[6..]);

@@ -29,7 +29,9 @@ impl DeviceAlarms {
 
         match event.kind {
             EventKind::DeviceLost => self.lost += 1,
-            EventKind::StateChanged | EventKind::StateRefused => self.fell_back += 1,
+            EventKind::StateChanged | EventKind::StateRefused | EventKind::DevicesLeftOp => {
+                self.fell_back += 1;
+            }
             EventKind::LinkErrors => {
                 if let Some(counter) = ErrorCounter::from_register(event.code) {
                     self.errors.set(counter, ErrorCount::from_word(event.new));

@@ -1,7 +1,10 @@
 //! The object dictionary of a device, with all values in one memory block.
 
-use super::{DataType, abort};
+use super::{DataType, abort, access};
 use crate::registers::{long, word};
+
+/// Most bits of one PDO: those of a frame with one datagram.
+const MOST_BITS: usize = 1_486 * 8;
 
 /// Offset of a value. Valid only for the dictionary that returned it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +67,8 @@ pub(crate) struct Dictionary {
     values: Vec<u8>,
     /// Objects that do not accept every value of their type.
     restricted: Vec<(u16, Accepts)>,
+    /// Mapped entries without an object, as in a mapping object, that the device accepts.
+    pub(crate) without_value: Vec<u32>,
 }
 
 impl Dictionary {
@@ -78,6 +83,64 @@ impl Dictionary {
             .iter()
             .filter(|(restricted, _)| *restricted == index)
             .all(|(_, accepts)| accepts(value))
+    }
+
+    /// Checks a value for an entry of a PDO mapping (0x1600, 0x1A00 and following) or of a PDO
+    /// assignment (0x1C10 and following). Other objects accept every value.
+    ///
+    /// # Errors
+    /// The abort code when what is mapped or assigned does not exist, has another length, or the
+    /// other direction.
+    pub(crate) fn check_mapping(&self, index: u16, subindex: u8, value: &[u8]) -> Result<(), u32> {
+        let is_output = match index {
+            0x1600..=0x17ff => true,
+            0x1a00..=0x1bff => false,
+            0x1c10..=0x1c2f => return self.check_assignment(index, subindex, value),
+            _ => return Ok(()),
+        };
+        let Some(&bytes) = value.first_chunk::<4>().filter(|_| subindex > 0) else {
+            return if subindex == 0 { self.check_length(index, value) } else { Ok(()) };
+        };
+        let mapped = u32::from_le_bytes(bytes);
+        // Index 0 is a gap.
+        if mapped >> 16 == 0 || self.without_value.contains(&mapped) {
+            return Ok(());
+        }
+
+        let entry = self
+            .lookup((mapped >> 16) as u16, (mapped >> 8) as u8)
+            .map_err(|_| abort::NOT_MAPPABLE)?;
+        let other = if is_output { access::INPUT } else { access::OUTPUT };
+        let both = access::INPUT | access::OUTPUT;
+        let is_misdirected = entry.access & both == other;
+        if is_misdirected || entry.kind.bits() != (mapped & 0xff) as u16 {
+            return Err(abort::NOT_MAPPABLE);
+        }
+        Ok(())
+    }
+
+    /// Checks that the PDO exists, and has the direction of its SyncManager: outputs and inputs
+    /// have 0x1C12 and 0x1C13 in devices with two.
+    fn check_assignment(&self, index: u16, subindex: u8, value: &[u8]) -> Result<(), u32> {
+        let Some(&bytes) = value.first_chunk::<2>().filter(|_| subindex > 0) else { return Ok(()) };
+        let pdo = u16::from_le_bytes(bytes);
+        let has_direction = match index {
+            0x1c12 if self.find(0x1c14).is_none() => (0x1600..0x1800).contains(&pdo),
+            0x1c13 if self.find(0x1c14).is_none() => (0x1a00..0x1c00).contains(&pdo),
+            _ => true,
+        };
+        let exists = pdo == 0 || self.find(pdo).is_some() && has_direction;
+        if exists { Ok(()) } else { Err(abort::NOT_MAPPABLE) }
+    }
+
+    /// Checks the length of the entries that a mapping is to have.
+    fn check_length(&self, index: u16, value: &[u8]) -> Result<(), u32> {
+        let count = value.first().copied().unwrap_or_default();
+        let bits: usize = (1..=count)
+            .filter_map(|entry| self.lookup(index, entry).ok())
+            .map(|entry| (self.u32(entry.slot) & 0xff) as usize)
+            .sum();
+        if bits > MOST_BITS { Err(abort::TOO_MUCH_MAPPED) } else { Ok(()) }
     }
 
     /// Adds an object with a single entry, zero-filled after `value`.
@@ -245,7 +308,6 @@ impl Dictionary {
 
 #[cfg(test)]
 mod tests {
-    use super::super::access;
     use super::*;
 
     #[test]

@@ -356,11 +356,13 @@ impl SdoServer {
                 return Err(abort::VALUE_RANGE);
             }
 
+            objects.check_mapping(index, subindex, &self.buffer)?;
             objects.raw_mut(slot, bytes).copy_from_slice(&self.buffer);
             return Ok(SdoOutcome::Written(index));
         }
 
         let entries = objects.find(index).ok_or(abort::NO_OBJECT)?.entries;
+        self.check_whole_mapping(objects, index, subindex)?;
         let mut rest = self.buffer.as_slice();
         for position in usize::from(subindex)..entries {
             let entry =
@@ -380,6 +382,23 @@ impl SdoServer {
         }
 
         if rest.is_empty() { Ok(SdoOutcome::Written(index)) } else { Err(abort::LENGTH) }
+    }
+}
+
+impl SdoServer {
+    /// Checks all entries of a mapping or an assignment that is written at once, before the first
+    /// is stored.
+    fn check_whole_mapping(&self, objects: &Dictionary, index: u16, from: u8) -> Result<(), u32> {
+        let mut rest = self.buffer.as_slice();
+        let Some(object) = objects.find(index) else { return Ok(()) };
+        for entry in objects.entries_of(object).iter().skip(usize::from(from)) {
+            let Some((value, after)) = rest.split_at_checked(entry.kind.bytes()) else { break };
+            if entry.subindex > 0 {
+                objects.check_mapping(index, entry.subindex, value)?;
+            }
+            rest = if entry.subindex == 0 { after.get(1..).unwrap_or_default() } else { after };
+        }
+        Ok(())
     }
 }
 

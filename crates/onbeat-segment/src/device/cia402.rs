@@ -60,6 +60,11 @@ impl PowerState {
     /// do in one step.
     pub(crate) fn after(self, controlword: u16, before: u16) -> Self {
         let has = |bits: u16| controlword & bits == bits;
+        // Bit 7 is 0 in every command except "fault reset" (IEC 61800-7-201, table 28).
+        if has(FAULT_RESET) && self != Self::Fault {
+            return self;
+        }
+
         let voltage = has(ENABLE_VOLTAGE);
         let quick_stop = voltage && !has(NO_QUICK_STOP);
         let shutdown = has(ENABLE_VOLTAGE | NO_QUICK_STOP) && !has(SWITCH_ON);
@@ -104,6 +109,18 @@ mod tests {
         ] {
             state = state.after(controlword, 0);
             assert_eq!(state, expected, "{controlword:#06x}");
+        }
+    }
+
+    #[test]
+    fn a_command_with_the_reset_bit_is_none() {
+        for (state, controlword) in [
+            (PowerState::SwitchOnDisabled, 0x0086),
+            (PowerState::ReadyToSwitchOn, 0x008f),
+            (PowerState::OperationEnabled, 0x0080),
+            (PowerState::OperationEnabled, 0x0082),
+        ] {
+            assert_eq!(state.after(controlword, 0), state, "{controlword:#06x}");
         }
     }
 

@@ -75,8 +75,13 @@ impl Esc {
         any | (!memory.is_empty() && self.write_memory(start + split, memory, pass_times.now_ns))
     }
 
+    /// Returns whether the EEPROM is assigned to the device.
+    pub(crate) fn is_eeprom_of_device(&self) -> bool {
+        self.memory[SII_OWNER] & 1 != 0
+    }
+
     fn write_registers(&mut self, start: usize, data: &[u8]) -> bool {
-        let owned_by_device = self.memory[SII_OWNER] & 1 != 0;
+        let owned_by_device = self.is_eeprom_of_device();
         let writable = &self.register_access().writable;
         let mut any = false;
         for (at, byte) in (start..).zip(data) {

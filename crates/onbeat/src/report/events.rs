@@ -129,6 +129,7 @@ const fn rank(kind: EventKind) -> u8 {
     match kind {
         EventKind::DeviceLost | EventKind::WrongDevice | EventKind::SafeStop => 0,
         EventKind::StateChanged
+        | EventKind::DevicesLeftOp
         | EventKind::StateRefused
         | EventKind::Emergency
         | EventKind::SdoRefused

@@ -4,6 +4,7 @@
 //! ```text
 //! a write               ──▶ queued and answered; sent, in its order, before the next frame that waits for a reply
 //! a request for PREOP   ──▶ queued and answered; then all devices are awaited, before what each does in PREOP
+//! a request for SAFEOP  ──▶ the same
 //! a read of a register  ──▶ read from all devices at once; their reads are answered from what came
 //! a read of the mapping ──▶ mails to all devices at once; their reads are answered with the devices' own mails
 //! ```
@@ -18,7 +19,7 @@ mod write_queue;
 
 use std::time::Duration;
 
-use onbeat_ethercat::al::{ERROR, PREOP, STATE};
+use onbeat_ethercat::al::{ERROR, PREOP, SAFEOP, STATE};
 use onbeat_ethercat::registers::{
     AL_CONTROL, AL_STATUS, PROCESS_MEMORY, SII_CONTROL, SII_DATA, STATION,
 };
@@ -40,10 +41,20 @@ use write_queue::WriteQueue;
 const PURPOSE: u8 = 0x42;
 /// Bytes of AL status and AL status code.
 const STATUS: usize = 6;
-/// Interval between reads of the AL states.
-const STATES_EVERY: Duration = Duration::from_micros(100);
-/// Time for a change of state (ETG.1020, 7: 5 s from INIT to PREOP on most devices), in ns.
-const STATE_WITHIN_NS: u64 = 5_000_000_000;
+/// Time for a change of state, in ns: 5 s from INIT to PREOP on most devices, 10 s to SAFEOP
+/// (ETG.1020, 7).
+const PREOP_WITHIN_NS: u64 = 5_000_000_000;
+const SAFEOP_WITHIN_NS: u64 = 10_000_000_000;
+
+/// Returns the pause after a number of reads of the AL states: most devices change at once, and one
+/// that never does costs a few hundred frames.
+const fn pause_after(reads: u32) -> Duration {
+    match reads {
+        0..100 => Duration::from_micros(100),
+        100..200 => Duration::from_millis(1),
+        _ => Duration::from_millis(50),
+    }
+}
 
 /// Action for a frame that ethercrab sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +74,17 @@ pub(super) enum LockStepAction {
 pub(super) enum OutOfStep {
     /// It did not take a register write.
     Untaken(UntakenWrite),
-    /// It refuses PREOP: station address and AL status code.
-    Refused(u16, u16),
-    /// It does not reach PREOP: station address and AL status.
-    Late(u16, u16),
+    /// It refuses a state: station address, state and AL status code.
+    Refused(u16, u8, u16),
+    /// It does not reach a state: station address, state and AL status.
+    Late(u16, u8, u16),
+}
+
+/// A device on its way to PREOP or SAFEOP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct AwaitedState {
+    station: u16,
+    state: u8,
 }
 
 /// What is queued, awaited and known of all devices.
@@ -75,8 +93,8 @@ pub(super) struct LockStep {
     /// Assigned station addresses, by position.
     stations: Vec<u16>,
     writes: WriteQueue,
-    /// Devices on their way to PREOP.
-    awaited: Vec<u16>,
+    /// Devices on their way to a state.
+    awaited: Vec<AwaitedState>,
     /// Writes to these devices, for afterwards.
     held: WriteQueue,
     ahead: ReadAhead,
@@ -111,22 +129,30 @@ impl LockStep {
         }
 
         self.ahead.invalidate(command, write);
-        if command == Command::Fpwr && self.awaited.contains(&write.station) {
+        if command == Command::Fpwr && self.awaited(write.station).is_some() {
             return self.held.push(command, write, frame);
         }
 
         self.writes.push(command, write, frame);
-        let requests_preop =
-            write.register == AL_CONTROL && write.data(frame).first() == Some(&PREOP);
-        if command == Command::Fpwr && requests_preop {
-            self.awaited.push(write.station);
+        if command != Command::Fpwr || write.register != AL_CONTROL {
+            return;
+        }
+        if let Some(&state @ (PREOP | SAFEOP)) = write.data(frame).first() {
+            self.awaited.push(AwaitedState { station: write.station, state });
         }
     }
 
+    /// Returns the state that a device is on its way to.
+    fn awaited(&self, station: u16) -> Option<u8> {
+        self.awaited.iter().find(|awaited| awaited.station == station).map(|awaited| awaited.state)
+    }
+
     fn read(&mut self, read: SingleDatagram, frame: &mut [u8]) -> LockStepAction {
-        if read.register == AL_STATUS && self.awaited.contains(&read.station) {
+        if read.register == AL_STATUS
+            && let Some(state) = self.awaited(read.station)
+        {
             // It is awaited together with the others, before anything else happens to it.
-            read.answer(frame, &[PREOP], 1);
+            read.answer(frame, &[state], 1);
             return LockStepAction::Answered;
         }
 
@@ -140,7 +166,7 @@ impl LockStep {
         }
     }
 
-    /// Sends what is queued, awaits the devices on their way to PREOP, and sends what was kept
+    /// Sends what is queued, awaits the devices on their way to a state, and sends what was kept
     /// until they are there.
     pub(super) fn settle<W: Wire>(
         &mut self,
@@ -186,8 +212,10 @@ impl LockStep {
         &mut self,
         exchange: &mut FrameExchange<'_, W>,
     ) -> Result<Option<OutOfStep>, BusError> {
-        let until = exchange.wire.now().plus_ns(STATE_WITHIN_NS);
-        loop {
+        let is_safeop = self.awaited.iter().any(|awaited| awaited.state == SAFEOP);
+        let within_ns = if is_safeop { SAFEOP_WITHIN_NS } else { PREOP_WITHIN_NS };
+        let until = exchange.wire.now().plus_ns(within_ns);
+        for reads in 0.. {
             let (missing, refused) = self.read_states(exchange)?;
             if refused.is_some() {
                 return Ok(refused);
@@ -200,12 +228,14 @@ impl LockStep {
                 return Ok(missing);
             }
 
-            exchange.wait(STATES_EVERY);
+            exchange.wait(pause_after(reads));
         }
+
+        Ok(None)
     }
 
-    /// Reads the AL states of the awaited devices. Returns the first that has not reached PREOP,
-    /// and the first that refuses it.
+    /// Reads the AL states of the awaited devices. Returns the first that has not reached its
+    /// state, and the first that refuses it.
     fn read_states<W: Wire>(
         &self,
         exchange: &mut FrameExchange<'_, W>,
@@ -217,20 +247,22 @@ impl LockStep {
         let mut rest = &self.awaited[..];
         while !rest.is_empty() {
             let mut writer = Writer::new(&mut frame[..], PURPOSE);
-            let fit = rest.iter().take_while(|station| {
-                writer.push(Command::Fprd, register(**station, AL_STATUS), STATUS).is_some()
+            let fit = rest.iter().take_while(|awaited| {
+                let address = register(awaited.station, AL_STATUS);
+                writer.push(Command::Fprd, address, STATUS).is_some()
             });
             let count = fit.count();
             let length = writer.finish();
             let came = exchange.exchange(&mut frame[..length], &mut reply[..])?;
 
-            for (datagram, station) in datagrams(&reply[..came]).zip(rest) {
+            for (datagram, &AwaitedState { station, state }) in datagrams(&reply[..came]).zip(rest)
+            {
                 let status = word(datagram.data, 0);
                 if datagram.counter != 0 && status & u16::from(ERROR) != 0 {
                     let code = word(datagram.data, 4);
-                    refused.get_or_insert(OutOfStep::Refused(*station, code));
-                } else if datagram.counter == 0 || status & u16::from(STATE) != u16::from(PREOP) {
-                    missing.get_or_insert(OutOfStep::Late(*station, status));
+                    refused.get_or_insert(OutOfStep::Refused(station, state, code));
+                } else if datagram.counter == 0 || status & u16::from(STATE) != u16::from(state) {
+                    missing.get_or_insert(OutOfStep::Late(station, state, status));
                 }
             }
 
@@ -351,7 +383,8 @@ mod tests {
         assert_eq!(queued(&step.writes), [(FIRST, AL_CONTROL), (SECOND, SII_OWNER)]);
         assert_eq!(queued(&step.held), [(FIRST, SII_OWNER)]);
         assert_eq!(read(&mut step, FIRST, AL_STATUS), (LockStepAction::Answered, PREOP));
-        assert_eq!(step.awaited, [FIRST], "settle awaits it");
+        let awaited = AwaitedState { station: FIRST, state: PREOP };
+        assert_eq!(step.awaited, [awaited], "settle awaits it");
         let range = RegisterRange { register: AL_STATUS, length: 2 };
         let ahead = LockStepAction::ReadAhead(SECOND, range);
         assert_eq!(read(&mut step, SECOND, AL_STATUS), (ahead, 0));
@@ -379,7 +412,7 @@ mod tests {
         let range = RegisterRange { register: AL_STATUS, length: 2 };
         let mut step = two();
         take_ahead(&mut step, range);
-        write(&mut step, SECOND, AL_CONTROL, &[4, 0]);
+        write(&mut step, SECOND, AL_CONTROL, &[8, 0]);
         assert_eq!(read(&mut step, FIRST, AL_STATUS).0, LockStepAction::Answered);
         assert_eq!(read(&mut step, SECOND, AL_STATUS).0, LockStepAction::ReadAhead(SECOND, range));
 

@@ -11,7 +11,8 @@ use crate::bus::cyclic::{CycleReply, FrameClass};
 use crate::bus::no_answer::Change;
 use crate::bus::options::ExchangeMode;
 use crate::bus::rate_limit::EventRateLimit;
-use onbeat_ethercat::event::{EventKind, EventValues};
+use onbeat_ethercat::event::{EventKind, EventValues, NO_DEVICE};
+use onbeat_ethercat::ring::RingState;
 use onbeat_ethercat::step::{BusCycle, Controller};
 use onbeat_ethercat::wire::Wire;
 
@@ -67,6 +68,9 @@ impl<W: Wire> Bus<W> {
         self.counts.cycles += 1;
         let Self { exchange, wire, counts, outputs, .. } = self;
         let now = wire.now();
+        if let Some(before) = self.sent_at.replace(now) {
+            self.diagnostics.note_pause(now.ns_since(before), counts.cycles);
+        }
         exchange.send(outputs, now, |frame| {
             counts.sent += 1;
             wire.send(frame);
@@ -154,6 +158,7 @@ impl<W: Wire> Bus<W> {
         if self.counts.cycles > 0 {
             self.diagnostics.observe(&answer, expected);
             self.count_cycle(&answer, right);
+            self.report_ring();
             self.follow(&answer);
         }
 
@@ -221,6 +226,28 @@ impl<W: Wire> Bus<W> {
                 None,
                 EventValues::from_change(expected, answer.working_counter),
             );
+        }
+    }
+
+    /// Reports a cut of the ring of cables, and its end.
+    fn report_ring(&mut self) {
+        let Some(state) = self.wire.ring().filter(|state| *state != self.ring.0) else { return };
+        let now = self.wire.now();
+        let (before, since) = std::mem::replace(&mut self.ring, (state, now));
+        let mut events = self.events.writer(self.counts.cycles, now);
+        match state {
+            RingState::Cut(left) => {
+                let left_of = left.checked_sub(1).unwrap_or(NO_DEVICE);
+                let is_last = usize::from(left) >= self.layout.devices.len();
+                let right_of = if is_last { NO_DEVICE } else { left };
+                let values = EventValues::from_change(left_of, right_of);
+                events.write(EventKind::RingCut, None, values);
+            }
+            RingState::Closed if matches!(before, RingState::Cut(_)) => {
+                let ms = u32::try_from(now.ns_since(since) / 1_000_000).unwrap_or(u32::MAX);
+                events.write(EventKind::RingClosed, None, EventValues::from_code(ms));
+            }
+            RingState::Closed | RingState::Unknown => {}
         }
     }
 
