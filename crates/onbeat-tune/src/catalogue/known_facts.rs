@@ -27,6 +27,13 @@ pub(super) fn reconsider(finding: Finding, survey: &Survey<'_>) -> Finding {
         "proc.limits" => rights(finding, survey),
         "proc.policy" => served(finding, survey),
         "kthread.migration" => rivals(finding, survey),
+        "wq.writeback" | "kern.efi_runtime" => behind_the_common_mask(finding, survey),
+        "fw.cstates" | "idle.pm_qos" | "idle.state_disable" | "idle.max_cstate" => {
+            held_awake(finding, survey)
+        }
+        "timer.slack" => without_slack(finding, survey),
+        "clock.tsc_watchdog" => watchdog_of_the_clock(finding, survey),
+        "svc.owner_conflict" => owners(finding, survey),
         _ => intended(finding, survey),
     }
 }
@@ -163,8 +170,23 @@ fn isolation(finding: Finding, survey: &Survey<'_>) -> Finding {
     finding
 }
 
-/// Why a partition is not isolated, in the kernel's words.
+/// The CPUs that were isolated at boot.
+fn isolated_at_boot(survey: &Survey<'_>) -> CpuList {
+    let list = text(survey, "/sys/devices/system/cpu/isolated");
+    list.and_then(|list| CpuList::parse_list(&list).ok()).unwrap_or_default()
+}
+
+/// Why a partition is not isolated, in the kernel's words; CPUs that were isolated at boot need none.
 fn partition(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+    let is_open = matches!(finding.verdict, CheckVerdict::Bad | CheckVerdict::Unknown(_));
+    let isolated = isolated_at_boot(survey);
+    if is_open && survey.loop_cpus().is_ok_and(|cpus| cpus.is_within(&isolated)) {
+        finding.verdict = CheckVerdict::Good;
+        finding.current =
+            format!("no partition, and none is needed: CPU {isolated} was isolated at boot");
+        finding.fix.clear();
+        return finding;
+    }
     if !is_bad(&finding) {
         return finding;
     }
@@ -200,16 +222,95 @@ fn partition(mut finding: Finding, survey: &Survey<'_>) -> Finding {
     finding
 }
 
+const AVAILABLE_CLOCKS: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+
 /// Clocks that the kernel has withdrawn cannot be chosen.
 fn clock_source(mut finding: Finding, survey: &Survey<'_>) -> Finding {
-    const PATH: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
-    let Some(available) = text(survey, PATH).filter(|_| is_bad(&finding)) else { return finding };
+    let Some(available) = text(survey, AVAILABLE_CLOCKS).filter(|_| is_bad(&finding)) else {
+        return finding;
+    };
     if !available.split_whitespace().any(|name| name == "tsc") {
         let reason = format!(
             "the kernel has withdrawn the TSC (available: {}): its log says why, often the firmware; dmesg | grep -i tsc",
             available.trim()
         );
         finding.verdict = CheckVerdict::NotApplicable(reason);
+        finding.fix.clear();
+    }
+    finding
+}
+
+/// The clock source watchdog has nothing left to watch once it has withdrawn the TSC.
+fn watchdog_of_the_clock(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+    let available = text(survey, AVAILABLE_CLOCKS).filter(|_| is_bad(&finding));
+    if available.is_some_and(|available| !available.split_whitespace().any(|name| name == "tsc")) {
+        let reason = "the kernel has withdrawn the TSC: its watchdog has nothing left to watch";
+        finding.verdict = CheckVerdict::NotApplicable(reason.to_owned());
+        finding.fix.clear();
+    }
+    finding
+}
+
+/// The work of a queue runs within its own mask and the mask of all unbound queues
+/// (`apply_wqattrs_prepare`, kernel/workqueue.c, since Linux 4.2), of which the queue's file shows
+/// the first alone.
+fn behind_the_common_mask(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+    const PATH: &str = "/sys/devices/virtual/workqueue/cpumask";
+    let mask = text(survey, PATH).filter(|_| is_bad(&finding));
+    let mask = mask.and_then(|mask| CpuList::parse_mask(mask.trim()).ok());
+    let (Some(mask), Ok(loop_cpus)) = (mask, survey.loop_cpus()) else { return finding };
+    if !mask.is_empty() && !mask.meets(&loop_cpus) {
+        finding.verdict = CheckVerdict::Good;
+        finding.current = format!("{PATH} keeps all unbound work on CPUs {mask}");
+        finding.fix.clear();
+    }
+    finding
+}
+
+/// A limit that a program holds at `/dev/cpu_dma_latency` binds every CPU.
+fn held_awake(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+    const PATH: &str = "/dev/cpu_dma_latency";
+    let mut bytes = [0; 4];
+    if !is_bad(&finding) || survey.host().read_device_at(PATH, 0, &mut bytes).is_err() {
+        return finding;
+    }
+    let limit_us = i64::from(i32::from_ne_bytes(bytes));
+    if (0..=survey.setup().idle_exit_us).contains(&limit_us) {
+        finding.verdict = CheckVerdict::Good;
+        finding.current =
+            format!("{PATH} is held at {limit_us} µs, for all CPUs as long as its holder runs");
+        finding.fix.clear();
+    }
+    finding
+}
+
+/// Sleeps of real-time and deadline threads have no slack (`hrtimer_nanosleep`), whatever the file
+/// shows.
+fn without_slack(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+    let Some(task) = survey.setup().task.filter(|_| is_bad(&finding)) else { return finding };
+    if let Ok(stat) = survey.task(task)
+        && stat.priority > 0
+    {
+        finding.verdict = CheckVerdict::Good;
+        finding.current =
+            format!("{}; not applied to a thread of policy {}", finding.current, stat.policy);
+        finding.fix.clear();
+    }
+    finding
+}
+
+/// irqbalance alone, kept off the loop's CPUs, changes nothing there.
+fn owners(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+    let places = finding.current.split("; ");
+    let is_irqbalance = |place: &str| {
+        place
+            .split_once(": ")
+            .is_some_and(|(name, _)| name.trim_end_matches(".service") == "irqbalance")
+    };
+    let is_alone = is_bad(&finding) && places.into_iter().all(is_irqbalance);
+    if let Some(why) = is_alone.then(|| keeps_off(survey)).flatten() {
+        finding.verdict = CheckVerdict::Good;
+        finding.current = format!("irqbalance runs and keeps off: {why}");
         finding.fix.clear();
     }
     finding
@@ -222,11 +323,30 @@ const IRQBALANCE_FILES: [&str; 3] =
 /// Whether a running irqbalance keeps off the loop's CPUs: by its ban, and without one by what was
 /// isolated at boot.
 fn banned(mut finding: Finding, survey: &Survey<'_>) -> Finding {
-    let Ok(loop_cpus) = survey.loop_cpus() else { return finding };
-    if !is_bad(&finding) {
-        return finding;
+    if let Some(why) = is_bad(&finding).then(|| keeps_off(survey)).flatten() {
+        finding.verdict = CheckVerdict::Good;
+        finding.current = format!("irqbalance runs and keeps off: {why}");
+        finding.fix.clear();
     }
-    let mut ban: Option<(String, CpuList)> = None;
+    finding
+}
+
+/// Returns what keeps irqbalance off the loop's CPUs; `None` where it may use one of them.
+fn keeps_off(survey: &Survey<'_>) -> Option<String> {
+    let loop_cpus = survey.loop_cpus().ok()?;
+    // A ban replaces what irqbalance would leave alone by itself.
+    let (why, kept_off) = ban_of_irqbalance(survey).unwrap_or_else(|| {
+        let quiet = text(survey, "/sys/devices/system/cpu/nohz_full");
+        let quiet = quiet.and_then(|list| CpuList::parse_list(&list).ok()).unwrap_or_default();
+        let both = isolated_at_boot(survey).iter().chain(quiet.iter()).collect();
+        ("isolcpus and nohz_full, which it leaves alone".to_owned(), both)
+    });
+    loop_cpus.is_within(&kept_off).then_some(why)
+}
+
+/// The line that bans CPUs, with the CPUs: the last one counts.
+fn ban_of_irqbalance(survey: &Survey<'_>) -> Option<(String, CpuList)> {
+    let mut ban = None;
     for file in IRQBALANCE_FILES {
         let Some(settings) = text(survey, file) else { continue };
         for line in settings.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
@@ -237,33 +357,12 @@ fn banned(mut finding: Finding, survey: &Survey<'_>) -> Finding {
                 "IRQBALANCE_BANNED_CPUS" => CpuList::parse_mask(value),
                 _ => continue,
             };
-            if let Ok(cpus) = cpus.map(|cpus| (line.to_owned(), cpus)) {
-                ban = Some(cpus);
+            if let Ok(cpus) = cpus {
+                ban = Some((line.to_owned(), cpus));
             }
         }
     }
-
-    // A ban replaces what irqbalance would leave alone by itself.
-    let (why, kept_off) = match ban {
-        Some((line, cpus)) => (line, cpus),
-        None => {
-            let list = |path: &str| {
-                text(survey, path)
-                    .and_then(|list| CpuList::parse_list(&list).ok())
-                    .unwrap_or_default()
-            };
-            let isolated = list("/sys/devices/system/cpu/isolated");
-            let quiet = list("/sys/devices/system/cpu/nohz_full");
-            let both = isolated.iter().chain(quiet.iter()).collect();
-            ("isolcpus and nohz_full, which it leaves alone".to_owned(), both)
-        }
-    };
-    if loop_cpus.is_within(&kept_off) {
-        finding.verdict = CheckVerdict::Good;
-        finding.current = format!("irqbalance runs and keeps off: {why}");
-        finding.fix.clear();
-    }
-    finding
+    ban
 }
 
 /// Bits of `CapEff` in capabilities(7).
