@@ -44,7 +44,7 @@ pub(super) fn run(options: &TuneCheckOptions) -> Result<ExitVerdict, Failure> {
     }
 
     if options.query.json {
-        say(Tone::Plain, &checked::json(&setup, watched.as_ref(), &tunings)?);
+        say(Tone::Plain, &checked::json(&setup, options.query.from.is_none(), watched.as_ref(), &tunings)?);
     } else if options.ids.is_empty() {
         print_check(options, because.as_deref(), &setup, watched.as_ref(), &tunings);
     } else {
