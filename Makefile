@@ -62,8 +62,8 @@ outside: ## a program outside the workspace, with ethercrab and onbeat-segment a
 	cd tests/outside && $(CARGO) run --locked --target-dir $(or $(CARGO_TARGET_DIR),../../target)
 
 # Built for debugging, it runs as long and is built in half the time.
-loom: ## every interleaving of the ring and of the latest value, and broken twins that must fail
-	RUSTFLAGS="$(RUSTFLAGS) --cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --locked -p onbeat-rt --test ring_loom --test latest_loom --test broadcast_loom
+loom: ## every interleaving of the ring, of the latest value and of the delayed lock, and broken twins that must fail
+	RUSTFLAGS="$(RUSTFLAGS) --cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --locked -p onbeat-rt --test ring_loom --test latest_loom --test broadcast_loom --test delayed_lock_loom
 
 matlab: ## the .m files have MATLAB's grammar, by MISS_HIT
 	@sh scripts/matlab-grammar.sh

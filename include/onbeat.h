@@ -117,6 +117,41 @@ static inline int onbeat_loop_run(const struct onbeat_loop_options *options, onb
     return onbeat_loop_run_version(ONBEAT_LOOP_VERSION, options, function, user, report);
 }
 
+/* ---- a lock that gives way to releases ---- */
+
+/* Shared by one loop and any number of ordinary threads of a process, or of processes in shared memory. An ordinary thread enters only when it
+ * can leave before the loop's next release; the loop never waits. Use the functions below, not the fields. */
+struct onbeat_delayed_lock {
+    uint64_t next_release_ns;
+    uint32_t holder;
+    uint32_t reserved;
+};
+
+enum onbeat_delayed_lock_result {
+    ONBEAT_DELAYED_LOCK_ENTERED = 0,
+    ONBEAT_DELAYED_LOCK_HELD = 1,    /* another thread is inside, or `lock` is NULL */
+    ONBEAT_DELAYED_LOCK_TOO_NEAR = 2 /* it would still be inside at the next release: ask again behind that */
+};
+
+/* Makes a free lock without a release: nobody has to give way. */
+void onbeat_delayed_lock_init(struct onbeat_delayed_lock *lock);
+
+/* Publishes the loop's next release, of CLOCK_MONOTONIC: at the end of each cycle, release_ns + period. One store. */
+void onbeat_delayed_lock_publish(const struct onbeat_delayed_lock *lock, uint64_t release_ns);
+
+/* The loop has ended or pauses: nobody has to give way. */
+void onbeat_delayed_lock_withdraw(const struct onbeat_delayed_lock *lock);
+
+/* Enters from the loop: one compare-exchange, no waiting, and so allowed in a cycle. HELD: a thread stayed longer than it said, and the loop
+ * goes without the section for this cycle. Returns enum onbeat_delayed_lock_result. */
+int onbeat_delayed_lock_enter_loop(const struct onbeat_delayed_lock *lock);
+
+/* Enters from an ordinary thread that stays for at most `section_ns`. Does not wait. Returns enum onbeat_delayed_lock_result. */
+int onbeat_delayed_lock_enter(const struct onbeat_delayed_lock *lock, uint64_t section_ns);
+
+/* Leaves, in the thread that has entered. */
+void onbeat_delayed_lock_leave(const struct onbeat_delayed_lock *lock);
+
 /* ---- the writing end of a ring ---- */
 
 struct onbeat_ring_settings {

@@ -33,7 +33,7 @@ const MAY_NAME: [(&str, &[&str]); 27] = [
     ("crates/onbeat-segment/src/", &["onbeat_rt", "onbeat_ethercat"]),
     ("crates/onbeat-control/src/", &["onbeat_rt", "onbeat_host", "onbeat_ethercat"]),
     ("crates/onbeat-message/src/", &[]),
-    ("crates/onbeat/src/host", &["onbeat_rt", "onbeat_tune::user"]),
+    ("crates/onbeat/src/host", &["onbeat_rt", "onbeat_tune::user", "onbeat_host::power"]),
     ("crates/onbeat/src/thread", &["onbeat_rt"]),
     ("crates/onbeat/src/cause", &["onbeat_rt", "host", "thread"]),
     (

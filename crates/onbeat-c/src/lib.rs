@@ -1,8 +1,9 @@
 //! `libonbeat`: the loop and the rings of onbeat for C and C++. `include/onbeat.h` is the header;
 //! what it declares is specified there.
 //!
-//! Three modules: [`run_loop`] runs a C function once per period in a prepared thread, [`ring`]
-//! publishes records in shared memory, [`last_error`] keeps the sentence about a failure. Reading
+//! Four modules: [`run_loop`] runs a C function once per period in a prepared thread, [`ring`]
+//! publishes records in shared memory, [`delayed_lock`] is a lock that gives way to releases,
+//! [`last_error`] keeps the sentence about a failure. Reading
 //! rings and commanding robots needs no library: `include/onbeat_ring.h`,
 //! `include/onbeat_control.h`.
 //!
@@ -13,6 +14,7 @@
 //!
 //! Absent on purpose: a loop of its own, printing, signal handlers, and panics that reach C.
 
+pub mod delayed_lock;
 pub mod last_error;
 pub mod ring;
 pub mod run_loop;

@@ -110,6 +110,7 @@ fn c_and_cpp_run_loops_and_publish_records_with_the_shared_library() {
         let (lines, file) = said(&program, &installed, place);
         check_loops(&lines, &file);
         check_ring(&lines);
+        check_delayed_lock(&lines);
     }
 
     let needed = done(
@@ -191,11 +192,18 @@ fn check_ring(lines: &[Value]) {
     assert_eq!(ring["ended"].as_i64(), Some(-3), "readers learn of the end");
 }
 
+/// 0 entered, 1 held, 2 too near.
+fn check_delayed_lock(lines: &[Value]) {
+    let lock = line(lines, "delayed");
+    let results = ["free", "held", "short", "long", "loop", "second", "withdrawn", "null"];
+    assert_eq!(results.map(|key| number(lock, key)), [0, 1, 0, 2, 0, 1, 0, 1], "{lock}");
+}
+
 #[test]
 fn the_header_declares_every_function_of_the_library() {
     let header = std::fs::read_to_string(root().join("include/onbeat.h")).unwrap();
     let mut found = 0;
-    for module in ["last_error", "ring", "run_loop"] {
+    for module in ["delayed_lock", "last_error", "ring", "run_loop"] {
         let path = root().join(format!("crates/onbeat-c/src/{module}.rs"));
         let source = std::fs::read_to_string(path).unwrap();
         for after in source.split("extern \"C\" fn onbeat_").skip(1) {

@@ -6,7 +6,8 @@
 //! edges instead ([`edge_loop`]), the record of one cycle ([`sample`]), EtherCAT frames
 //! ([`frame`]), and the wait-free ring that carries samples to a cold thread ([`ring`]). [`latest`]
 //! shares the newest value between a loop and other threads or processes without waiting,
-//! [`broadcast`] the last records.
+//! [`broadcast`] the last records. [`delayed_lock`] is a lock that ordinary threads take only when they
+//! can leave it before the next release.
 //!
 //! # System calls of the loop
 //!
@@ -66,6 +67,7 @@
 
 pub mod broadcast;
 pub mod cycle;
+pub mod delayed_lock;
 pub mod edge_loop;
 pub mod frame;
 pub mod latest;

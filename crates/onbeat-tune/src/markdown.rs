@@ -18,7 +18,8 @@ instant, and are reported as unknown with the reason; where a record names count
 *Set by* is the value to write, the kernel parameter, or what a person does. *Apply* states whether onbeat applies and undoes it by
 itself; `tune_apply_live` applies and undoes everything that a machine has, and compares its whole state.
 
-*Tests*: the verdicts on the six captured machines of `tests/machines` (virtual, container, server, board, rt_pc, laptop), which
+*Tests*: the verdicts on the ten captured machines of `tests/machines` (virtual, container, server, board, rt_pc, laptop, guest, pi,
+no_nohz, service), which
 `capture` compares with a table made by hand: g good, b bad, n not applicable, u unknown. `check` where `tests/check.rs` takes the
 record through its values on changed files.
 ";

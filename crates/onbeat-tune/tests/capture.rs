@@ -239,10 +239,16 @@ fn machines() -> Vec<TrueMachine> {
         on("board", "3"),
         on("rt_pc", "3"),
         on("laptop", "3"),
+        on("guest", "3"),
+        on("pi", "3"),
+        on("no_nohz", "3"),
+        on("service", "3"),
     ];
 
     machines[1].setup.interfaces.clear();
     machines[2].setup.runs_guests = true;
+    machines[8].setup.polls = true;
+    machines[9].setup.task = Some(812);
     machines
 }
 

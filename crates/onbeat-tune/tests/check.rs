@@ -633,6 +633,69 @@ fn limits_do_not_bind_a_thread_with_the_capabilities_or_with_what_they_are_for()
 }
 
 #[test]
+fn a_boot_file_that_differs_from_the_running_kernel_is_named_with_both_values() {
+    let machine = CapturedMachine::hardware();
+    machine.file("/proc/cmdline", "quiet isolcpus=1\n");
+    machine.file("/boot/firmware/cmdline.txt", "console=tty1 isolcpus=3 threadirqs rootwait\n");
+    let finding = machine.finding("shield.isolcpus", &setup());
+    assert_eq!(finding.verdict, CheckVerdict::Bad);
+    let sentence =
+        "/boot/firmware/cmdline.txt has isolcpus=3, the running kernel isolcpus=1: restart";
+    assert!(finding.current.contains(sentence), "{}", finding.current);
+
+    let bare = machine.finding("kern.threadirqs", &setup());
+    let sentence = "/boot/firmware/cmdline.txt has threadirqs, the running kernel has not";
+    assert!(bare.fix.contains(sentence), "{bare:?}");
+}
+
+#[test]
+fn a_unit_that_is_not_in_effect_is_named_with_what_loads_it() {
+    let machine = CapturedMachine::hardware();
+    machine.task(&CapturedTask::user(900, "loop", "0-3"));
+    machine.file("/proc/900/cgroup", "0::/system.slice/robot.service\n");
+    let setup = LoopSetup { task: Some(900), ..setup() };
+    assert!(!machine.finding("proc.policy", &setup).fix.contains("robot.service"));
+
+    machine.file(
+        "/etc/systemd/system/robot.service",
+        "[Service]\nExecStart=/usr/bin/robot\nCPUSchedulingPolicy=rr\n#CPUAffinity=3\n",
+    );
+    let drop_in = "/etc/systemd/system/robot.service.d/50-policy.conf";
+    machine.file(drop_in, "[Service]\nCPUSchedulingPolicy = fifo\n");
+    let fix = machine.finding("proc.policy", &setup).fix;
+    let sentence = format!("{drop_in} has CPUSchedulingPolicy=fifo, the running process has not");
+    assert!(fix.contains(&sentence) && fix.contains("systemctl restart robot.service"), "{fix}");
+    let fix = machine.finding("proc.affinity", &setup).fix;
+    assert!(!fix.contains("robot.service"), "a comment intends nothing: {fix}");
+}
+
+#[test]
+fn a_mode_of_preemption_that_the_kernel_cannot_take_is_named_with_the_missing_option() {
+    let machine = CapturedMachine::hardware();
+    machine.file("/proc/cmdline", "quiet preempt=full\n");
+    let options: String = (0..200).map(|number| format!("CONFIG_O{number}=y\n")).collect();
+    machine.file("/boot/config-6.12.5", &(options + "CONFIG_PREEMPT_VOLUNTARY=y\n"));
+    machine.file("/proc/sys/kernel/osrelease", "6.12.5\n");
+    let finding = machine.finding("kern.preempt_mode", &setup());
+    if finding.verdict == CheckVerdict::Bad {
+        assert!(finding.fix.contains("without CONFIG_PREEMPT_DYNAMIC"), "{}", finding.fix);
+    } else {
+        panic!("{finding:?}");
+    }
+}
+
+#[test]
+fn a_latency_that_is_held_and_a_common_mask_serve_as_well() {
+    let machine = CapturedMachine::hardware();
+    machine.file("/sys/devices/virtual/workqueue/cpumask", "7\n");
+    machine.file("/sys/devices/virtual/workqueue/writeback/cpumask", "f\n");
+    let finding = machine.finding("wq.writeback", &setup());
+    assert_eq!(finding.verdict, CheckVerdict::Good, "{finding:?}");
+    machine.file("/sys/devices/virtual/workqueue/cpumask", "f\n");
+    assert_eq!(machine.verdict("wq.writeback"), "bad");
+}
+
+#[test]
 fn systemd_of_a_guest_is_the_guests_own() {
     let guest = CapturedMachine::guest();
     for id in ["shield.systemd", "svc.text_target", "svc.noise"] {

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use onbeat_tune::catalogue::survey::Survey;
-use onbeat_tune::catalogue::{HostTree, LoopSetup, catalogue, load};
+use onbeat_tune::catalogue::{CheckVerdict, HostTree, LoopSetup, catalogue, load};
+use onbeat_tune::check;
 use onbeat_tune::plan::cpus::{choose, loop_cpu};
 use onbeat_tune::plan::recipes::{RECIPES, appliable};
 use onbeat_tune::plan::{CpuChoice, Plan, PlanError, PlanProfile, PlanRequest, plan};
@@ -66,10 +67,69 @@ fn a_loop_of_one_thread_takes_the_first_cpu_that_a_plan_names() {
         assert_ne!(found.cpu, 0, "{}", path.display());
         captured += 1;
     }
-    assert!(captured >= 6, "{captured} captured machines");
+    assert!(captured >= 10, "{captured} captured machines");
 
     let alone = loop_cpu(&HostTree::captured(machine("0\n").path()).unwrap());
     assert_eq!((alone.cpu, &*alone.because), (0, "the machine has, or shows, no other CPU"));
+}
+
+/// The captured machines, each as a loop of a robot has it.
+fn captured_machines() -> Vec<(String, HostTree)> {
+    let machines = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines");
+    let archives = fs::read_dir(machines).unwrap().map(|entry| entry.unwrap().path());
+    let archives = archives.filter(|path| path.extension().is_some_and(|end| end == "gz"));
+    let tree = |path: &Path| HostTree::from_capture(fs::File::open(path).unwrap()).unwrap();
+    archives.map(|path| (path.file_name().unwrap().to_string_lossy().into(), tree(&path))).collect()
+}
+
+/// Bad findings of the plan's own loop that have neither a step nor a sentence, or an empty one.
+fn without_an_answer(tree: &HostTree, planned: &Plan, setup: &LoopSetup) -> Vec<String> {
+    let setup = LoopSetup { cpus: planned.loop_cpus().unwrap(), ..setup.clone() };
+    let bad = check(tree, &setup).into_iter().filter(|one| one.verdict == CheckVerdict::Bad);
+    let is_answered = |id: &str| {
+        let sentences = planned.left_out.iter().filter(|left| left.id == id);
+        planned.steps.iter().any(|step| step.id == id)
+            || sentences.map(|left| left.because.trim()).any(|because| !because.is_empty())
+    };
+    bad.map(|finding| finding.id).filter(|id| !is_answered(id)).collect()
+}
+
+#[test]
+fn a_plan_answers_every_bad_finding_by_a_step_or_a_sentence() {
+    let mut answered = 0;
+    for (name, tree) in captured_machines() {
+        let task = (name == "service.tar.gz").then_some(812);
+        for (profile, profile_name) in PlanProfile::ALL {
+            let mut request = PlanRequest::profile(profile);
+            request.setup.interfaces = vec!["eth0".to_owned()];
+            request.setup.task = task;
+            let planned = plan(&tree, &request).unwrap();
+            let missing = without_an_answer(&tree, &planned, &profile.fit(&request.setup));
+            assert!(missing.is_empty(), "{name}, {profile_name}: {missing:?}");
+            answered += planned.steps.len() + planned.left_out.len();
+        }
+    }
+    assert!(answered > 1000, "{answered} steps and sentences");
+}
+
+#[test]
+fn a_plan_of_named_ids_answers_each_of_them() {
+    for (name, tree) in captured_machines() {
+        let setup = LoopSetup { interfaces: vec!["eth0".to_owned()], ..LoopSetup::default() };
+        let cpus = loop_cpu(&tree).cpu;
+        let bad: Vec<String> =
+            check(&tree, &LoopSetup { cpus: [cpus].into_iter().collect(), ..setup.clone() })
+                .into_iter()
+                .filter(|finding| finding.verdict == CheckVerdict::Bad)
+                .map(|finding| finding.id)
+                .collect();
+        let mut request = PlanRequest::ids(bad.iter().map(String::as_str)).unwrap();
+        request.setup = setup.clone();
+        request.cpus = CpuChoice::List([cpus].into_iter().collect());
+        let planned = plan(&tree, &request).unwrap();
+        let missing = without_an_answer(&tree, &planned, &setup);
+        assert!(missing.is_empty(), "{name}: {missing:?}");
+    }
 }
 
 #[test]

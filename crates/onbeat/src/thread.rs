@@ -80,6 +80,15 @@ pub fn this_program() -> String {
     path.map_or_else(|_| "onbeat".to_owned(), |path| shell_word(&path.display().to_string()))
 }
 
+/// Sets the OOM score of this process, -1000 (never a victim) to 1000; it ends with the process, and
+/// processes that it starts later inherit it.
+///
+/// # Errors
+/// The kernel's: a smaller score than before takes `CAP_SYS_RESOURCE`.
+pub fn set_oom_score(score: i32) -> std::io::Result<()> {
+    std::fs::write("/proc/self/oom_score_adj", format!("{score}\n"))
+}
+
 /// Reason, cost and remedy of a refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {

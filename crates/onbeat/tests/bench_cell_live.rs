@@ -93,6 +93,7 @@ fn served(ends_blocks: Flow, blocks: &'static [u64]) -> (Vec<&'static str>, RunF
         task: CellTask::Timer,
         setting: Setting::new(1_000_000),
         timer_slack_ns: None,
+        oom_score: None,
         explain: false,
         resume: None,
     };

@@ -64,6 +64,26 @@ static void loops(const char *run_file) {
            onbeat_loop_run_version(99, &options, cycle, NULL, NULL));
 }
 
+static void delayed_lock(void) {
+    struct onbeat_delayed_lock lock;
+    onbeat_delayed_lock_init(&lock);
+    const int free_lock = onbeat_delayed_lock_enter(&lock, UINT64_MAX / 2);
+    const int held = onbeat_delayed_lock_enter_loop(&lock);
+    onbeat_delayed_lock_leave(&lock);
+    onbeat_delayed_lock_publish(&lock, now_ns() + 60000000000u);
+    const int short_section = onbeat_delayed_lock_enter(&lock, 1000000000u);
+    onbeat_delayed_lock_leave(&lock);
+    const int long_section = onbeat_delayed_lock_enter(&lock, 90000000000u);
+    const int of_loop = onbeat_delayed_lock_enter_loop(&lock);
+    const int second = onbeat_delayed_lock_enter(&lock, 1);
+    onbeat_delayed_lock_leave(&lock);
+    onbeat_delayed_lock_withdraw(&lock);
+    const int withdrawn = onbeat_delayed_lock_enter(&lock, 90000000000u);
+    printf("{\"name\": \"delayed\", \"free\": %d, \"held\": %d, \"short\": %d, \"long\": %d, \"loop\": %d, \"second\": %d, \"withdrawn\": %d, "
+           "\"null\": %d}\n",
+           free_lock, held, short_section, long_section, of_loop, second, withdrawn, onbeat_delayed_lock_enter_loop(NULL));
+}
+
 static void ring(const char *channel) {
     struct onbeat_ring_settings settings;
     struct onbeat_ring reader;
@@ -95,6 +115,7 @@ static void ring(const char *channel) {
 int main(int words, char **word) {
     if (words < 3) return 2;
     loops(word[1]);
+    delayed_lock();
     ring(word[2]);
     return 0;
 }

@@ -2,7 +2,8 @@
 //!
 //! In the paper's ECCI, ordinary tasks read the buffer that the Motion Controller exchanges once
 //! per cycle, behind an RT-mutex, so the controller waits for one of them at most (its Figure 3).
-//! Here an image of the same size, 1,312 bytes, is shared in three ways ([`Sharing`]). Readers read
+//! Here an image of the same size, 1,312 bytes, is shared in three ways ([`Sharing`]), or behind a
+//! lock that readers take only when they can leave it before the next release ([`DelayedLock`]). Readers read
 //! it continuously and can hold it, and a hog of medium priority can keep them from releasing it.
 
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use onbeat_rt::delayed_lock::{DelayedLock, Refusal};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, Sample, Task};
 
@@ -36,13 +38,16 @@ const PAUSE: Duration = Duration::from_micros(100);
 const HOG_BUSY_NS: u64 = 8_000_000;
 const HOG_PAUSE: Duration = Duration::from_millis(2);
 
+/// The kind of sharing that only threads of one process have.
+const DELAYED: &str = "delayed";
+
 const SHARING: ProbeOption = ProbeOption {
     name: "sharing",
     help: "Protection of the shared process image\n\
            wait-free: no process waits; pi: a mutex with priority inheritance, as in the paper; plain: a mutex \
-           without it.",
+           without it; delayed: a lock that readers take only when they can leave it before the next release.",
     default: Some("wait-free"),
-    kind: OptionKind::Word(&["wait-free", "pi", "plain"]),
+    kind: OptionKind::Word(&["wait-free", "pi", "plain", DELAYED]),
 };
 const READERS: ProbeOption = ProbeOption {
     name: "readers",
@@ -75,24 +80,34 @@ pub const SHARING_PROBE: Description = Description {
   sudo onbeat measure sharing --sharing pi --hog --hold 200us
       as in the paper: the loop waits for at most one reader
   sudo onbeat measure sharing --sharing plain --hog --hold 200us
-      priority inversion, which the paper avoids: the loop waits for the hog too",
+      priority inversion, which the paper avoids: the loop waits for the hog too
+  sudo onbeat measure sharing --sharing delayed --hog --hold 200us
+      the loop waits for nobody; cycles in which a reader overstayed are counted",
     series: &[Series::Exchange],
     defaults: Defaults::LOOP,
     choices: &[SHARING, READERS, HOLD, HOG],
     line_a_second: false,
     open: |setting, given| {
-        // The word was checked against the list above.
-        let sharing =
-            given.word(SHARING.name).and_then(|word| word.parse().ok()).unwrap_or_default();
         let readers = u32::try_from(given.count(READERS.name)).unwrap_or(u32::MAX);
         if readers > MOST_READERS {
             return Err(BusProbeError::TooManyReaders { readers, most: MOST_READERS }.into());
         }
 
         let hog = given.is_set(HOG.name).then(|| SharingHog::beside(setting));
-        let (bus, name) = image(sharing).map_err(BusProbeError::from)?;
+        let (exchange, image) = match given.word(SHARING.name) {
+            Some(DELAYED) => {
+                let image = Arc::new(DelayedImage::new());
+                (Exchange::Delayed(Arc::clone(&image)), ReadImage::Delayed(image))
+            }
+            // The word was checked against the list above.
+            word => {
+                let sharing = word.and_then(|word| word.parse().ok()).unwrap_or_default();
+                let (bus, name) = image(sharing).map_err(BusProbeError::from)?;
+                (Exchange::Image(bus), ReadImage::Named(name))
+            }
+        };
         let readers = Readers {
-            name,
+            image,
             count: readers,
             hold_ns: given.time_ns(HOLD.name),
             cpu: hog.map(|hog| hog.cpu),
@@ -100,7 +115,7 @@ pub const SHARING_PROBE: Description = Description {
         let beside = BackgroundThreads::new(readers, hog);
         let inputs = vec![0; PART_BYTES];
         let outputs = vec![0; PART_BYTES];
-        let task = Exchanging { bus, inputs, outputs, work_ns: setting.work_ns };
+        let task = Exchanging { exchange, inputs, outputs, work_ns: setting.work_ns };
         Ok(Parts {
             body: Box::new(OnGrid { task, has_ports: false }),
             figures: Box::new(SharingFigures),
@@ -120,9 +135,15 @@ fn image(sharing: Sharing) -> Result<(BusSide, String), ControlError> {
     Ok((Image::create(&name, &layout, settings)?, name))
 }
 
+/// How the loop exchanges the image.
+enum Exchange {
+    Image(BusSide),
+    Delayed(Arc<DelayedImage>),
+}
+
 /// Exchanges the image once per cycle, and notes the duration.
 struct Exchanging {
-    bus: BusSide,
+    exchange: Exchange,
     inputs: Vec<u8>,
     outputs: Vec<u8>,
     work_ns: u64,
@@ -134,11 +155,17 @@ impl Task for Exchanging {
         self.inputs.fill(cycle.index as u8);
         let of = BusCycle { cycle: cycle.index, ..BusCycle::default() };
         let asked = Monotonic.now();
-        self.bus.exchange(&of, &self.inputs, &mut self.outputs);
+        match &mut self.exchange {
+            Exchange::Image(bus) => _ = bus.exchange(&of, &self.inputs, &mut self.outputs),
+            Exchange::Delayed(image) => image.exchange(&self.inputs),
+        }
         let took_ns = Monotonic.now().ns_since(asked);
         cycle.note(u32::try_from(took_ns).unwrap_or(u32::MAX).max(1));
-        // As a bus does after sending its frame.
-        self.bus.prepare();
+        match &mut self.exchange {
+            // As a bus does after sending its frame.
+            Exchange::Image(bus) => bus.prepare(),
+            Exchange::Delayed(image) => image.lock.publish(cycle.release.plus_ns(cycle.period_ns)),
+        }
         work(cycle.start, self.work_ns);
 
         Flow::Continue
@@ -159,10 +186,92 @@ impl Figures for SharingFigures {
     }
 }
 
+/// Time that a reader needs for the copy, beside the time it stays on purpose.
+const COPY_NS: u64 = 20_000;
+
+/// An image of the same size behind a lock that gives way to releases.
+#[derive(Debug)]
+struct DelayedImage {
+    lock: DelayedLock,
+    /// Inputs, then outputs.
+    words: Vec<AtomicU64>,
+    /// Cycles of the loop, and those that found a reader inside and went without the image.
+    cycles: AtomicU64,
+    missed: AtomicU64,
+    /// Readings that could not have ended before the next release.
+    refused: AtomicU64,
+}
+
+impl DelayedImage {
+    fn new() -> Self {
+        let words = (0..2 * PART_BYTES.div_ceil(8)).map(|_| AtomicU64::new(0)).collect();
+        let [cycles, missed, refused] = [(); 3].map(|()| AtomicU64::new(0));
+        Self { lock: DelayedLock::new(), words, cycles, missed, refused }
+    }
+
+    /// Writes the inputs and reads the outputs, unless a reader is inside.
+    fn exchange(&self, inputs: &[u8]) {
+        self.cycles.fetch_add(1, Ordering::Relaxed);
+        let Some(_inside) = self.lock.enter_loop() else {
+            self.missed.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let (of_inputs, of_outputs) = self.words.split_at(self.words.len() / 2);
+        for (word, bytes) in of_inputs.iter().zip(inputs.as_chunks::<8>().0) {
+            word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+        }
+        for word in of_outputs {
+            std::hint::black_box(word.load(Ordering::Relaxed));
+        }
+    }
+
+    /// Reads the inputs, staying for `hold_ns`; whether they were torn. `None` where the reader was
+    /// refused, behind the release that it had to give way to.
+    fn read(&self, hold_ns: u64) -> Option<bool> {
+        match self.lock.enter(&Monotonic, hold_ns.saturating_add(COPY_NS)) {
+            Ok(_inside) => {
+                let of_inputs = &self.words[..self.words.len() / 2];
+                let first = of_inputs[0].load(Ordering::Relaxed);
+                let until = Monotonic.now().plus_ns(hold_ns);
+                while Monotonic.now() < until {
+                    std::hint::spin_loop();
+                }
+                Some(of_inputs.iter().any(|word| word.load(Ordering::Relaxed) != first))
+            }
+            Err(Refusal::TooNear { release }) => {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+                // A signal only ends the pause early.
+                _ = Monotonic.sleep_until(release);
+                None
+            }
+            Err(Refusal::Held) => None,
+        }
+    }
+
+    fn sentence(&self) -> String {
+        let figure = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        format!(
+            "the loop waited for no reader: in {} of {} cycles one was still inside, and the loop went without the \
+             image; {} readings were put off until after a release",
+            figure(&self.missed),
+            figure(&self.cycles),
+            figure(&self.refused)
+        )
+    }
+}
+
+/// Where readers find the image.
+#[derive(Clone, Debug)]
+enum ReadImage {
+    /// Of another process, as it seems to them, by its name.
+    Named(String),
+    Delayed(Arc<DelayedImage>),
+}
+
 /// Configuration of the readers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Readers {
-    name: String,
+    image: ReadImage,
     count: u32,
     hold_ns: u64,
     /// CPU of the first reader, if fixed.
@@ -187,7 +296,22 @@ impl Readers {
             None => run_as_ordinary(),
         }
 
-        let Ok(mut client) = Client::open(&self.name) else {
+        match &self.image {
+            ReadImage::Named(name) => self.run_named(name, readings, stop),
+            ReadImage::Delayed(image) => {
+                while !stop.load(Ordering::Relaxed) {
+                    if let Some(is_torn) = image.read(self.hold_ns) {
+                        readings.all.fetch_add(1, Ordering::Relaxed);
+                        readings.torn.fetch_add(u64::from(is_torn), Ordering::Relaxed);
+                    }
+                    thread::sleep(PAUSE);
+                }
+            }
+        }
+    }
+
+    fn run_named(&self, name: &str, readings: &Readings, stop: &AtomicBool) {
+        let Ok(mut client) = Client::open(name) else {
             readings.failed.fetch_add(1, Ordering::Relaxed);
             return;
         };
@@ -305,6 +429,9 @@ impl Companion for BackgroundThreads {
             figure(torn),
             figure(retries)
         )];
+        if let ReadImage::Delayed(image) = &self.readers.image {
+            sentences.push(image.sentence());
+        }
         if figure(failed) > 0 {
             sentences.push(format!("{} reads failed", figure(failed)));
         }

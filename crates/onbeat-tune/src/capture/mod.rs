@@ -34,6 +34,7 @@ mod privacy;
 use std::io::Write;
 
 use crate::capture_archive::archive;
+use crate::catalogue::known_facts;
 use crate::catalogue::loop_setup::CpuSetVariable;
 use crate::catalogue::probes::ProbeSpec;
 use crate::catalogue::survey::Survey;
@@ -85,6 +86,7 @@ fn read_everything(catalogue: &Catalogue, host: &HostTree) {
         }
     }
 
+    known_facts::read_all(&survey);
     read_by_interface(host, interfaces);
     read_by_cpu(catalogue, host, &online);
     read_for_plans(catalogue, host, &setup);

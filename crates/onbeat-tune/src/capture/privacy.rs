@@ -10,6 +10,7 @@ use flate2::write::GzEncoder;
 use super::asked::AskedNames;
 use super::interrupts::{self, RenamedInterfaces};
 use crate::capture_archive::accesses::{AccessFailure, Accesses};
+use crate::catalogue::known_facts;
 
 /// Set for kernel threads, in field 9 of a `stat`.
 const KERNEL_FLAG: u64 = 0x0020_0000;
@@ -109,6 +110,8 @@ fn cleaned(path: &str, bytes: &[u8], asked: &AskedNames) -> Vec<u8> {
     let text = String::from_utf8_lossy(bytes);
     match path {
         "/proc/cmdline" => parameters(&text, asked),
+        _ if known_facts::is_boot_file(path) => boot_parameters(&text, asked),
+        _ if known_facts::is_of_irqbalance(path) => bans(&text),
         "/proc/version" => version(&text),
         "/proc/cpuinfo" => processor(&text),
         "/proc/swaps" => swaps(&text),
@@ -138,6 +141,25 @@ fn parameters(text: &str, asked: &AskedNames) -> String {
         .filter(|piece| asked.keeps_parameter(piece.split('=').next().unwrap_or_default()))
         .collect();
     format!("{}\n", kept.join(" "))
+}
+
+/// Of a boot loader's file, line by line, what the command line keeps: names of devices, addresses
+/// and titles stay out.
+fn boot_parameters(text: &str, asked: &AskedNames) -> String {
+    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    let kept = |line: &str| {
+        let words = line.split([' ', '\t', '"', '\'']);
+        let kept =
+            words.filter(|word| asked.keeps_parameter(word.split('=').next().unwrap_or_default()));
+        kept.collect::<Vec<_>>().join(" ")
+    };
+    lines.map(kept).filter(|line| !line.is_empty()).map(|line| line + "\n").collect()
+}
+
+/// The CPUs that irqbalance is kept off.
+fn bans(text: &str) -> String {
+    let is_ban = |line: &&str| line.trim_start().starts_with("IRQBALANCE_BANNED_CPU");
+    text.lines().filter(is_ban).map(|line| format!("{line}\n")).collect()
 }
 
 /// Without the names of who built the kernel and where.
@@ -335,6 +357,14 @@ mod tests {
             !kept.contains("1234") && !kept.contains("robot") && !kept.contains("skew_tick"),
             "{kept}"
         );
+    }
+
+    #[test]
+    fn of_boot_files_and_of_irqbalance_nothing_else_is_kept() {
+        let grub = "# isolcpus=9\nGRUB_TITLE=\"walker of acme\"\nGRUB_CMDLINE_LINUX=\"root=/dev/acme isolcpus=2-3 quiet\"\n";
+        assert_eq!(boot_parameters(grub, &asked()), "isolcpus=2-3\n");
+        let irqbalance = "# who\nIRQBALANCE_ARGS=--pid=/acme\nIRQBALANCE_BANNED_CPULIST=\"3\"\n";
+        assert_eq!(bans(irqbalance), "IRQBALANCE_BANNED_CPULIST=\"3\"\n");
     }
 
     #[test]

@@ -5,10 +5,12 @@
 //! A record holds no code, so these facts have their place here: each looks at a finding that a probe
 //! made and either keeps it, or replaces its verdict or its fix with what the files prove.
 
+use super::catalogue;
 use super::check::{CheckVerdict, Finding};
 use super::loop_setup::CpuSetVariable;
 use super::probes::expand;
 use super::survey::{SchedulingPolicy, Survey, TaskStat};
+use super::unit_in_effect;
 use crate::cpu_list::CpuList;
 
 /// A finding in the light of the machine's other facts.
@@ -24,9 +26,17 @@ pub(super) fn reconsider(finding: Finding, survey: &Survey<'_>) -> Finding {
         "shield.cpuset_v2" => partition(finding, survey),
         "clock.source" => clock_source(finding, survey),
         "irq.irqbalance" => banned(finding, survey),
-        "proc.limits" => rights(finding, survey),
-        "proc.policy" => served(finding, survey),
+        "kern.preempt_mode" => preemption(finding, survey),
+        "proc.limits" => intended(rights(finding, survey), survey),
+        "proc.policy" => intended(served(finding, survey), survey),
         "kthread.migration" => rivals(finding, survey),
+        "wq.writeback" | "kern.efi_runtime" => behind_the_common_mask(finding, survey),
+        "fw.cstates" | "idle.pm_qos" | "idle.state_disable" | "idle.max_cstate" => {
+            intended(held_awake(finding, survey), survey)
+        }
+        "timer.slack" => intended(without_slack(finding, survey), survey),
+        "clock.tsc_watchdog" => watchdog_of_the_clock(finding, survey),
+        "svc.owner_conflict" => owners(finding, survey),
         _ => intended(finding, survey),
     }
 }
@@ -53,59 +63,131 @@ const BOOT_FILES: [(&str, &str); 6] = [
     ("/boot/loader/loader.conf", "restart, or another entry is in use"),
 ];
 
-/// The boot file that has a parameter, with its value there, and what carries it over.
-fn configured(survey: &Survey<'_>, name: &str) -> Option<(String, String, &'static str)> {
-    let in_text = |text: &str| {
-        let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
-        let mut words = lines.flat_map(|line| line.split([' ', '\t', '"', '\'']));
-        words.find_map(|word| word.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
+/// What a boot file says of a parameter.
+struct Configured {
+    path: String,
+    /// Every `name` and `name=value` of the file that is not in a comment, in order.
+    words: Vec<String>,
+    /// What carries it over.
+    then: &'static str,
+}
+
+/// The first boot file that has a parameter.
+fn configured(survey: &Survey<'_>, name: &str) -> Option<Configured> {
+    let is_meant = |word: &&str| {
+        let own = word.split('=').next().unwrap_or_default();
+        own.len() == name.len() && own.replace('-', "_") == name.replace('-', "_")
     };
-    for (path, then) in BOOT_FILES {
-        if let Some(value) = text(survey, path).as_deref().and_then(in_text) {
-            return Some((path.to_owned(), value, then));
-        }
-    }
-    let drop_ins = survey.host().names("/etc/default/grub.d").unwrap_or_default();
-    drop_ins.iter().find_map(|name| {
-        let path = format!("/etc/default/grub.d/{name}");
-        let value = text(survey, &path).as_deref().and_then(in_text)?;
-        Some((path, value, BOOT_FILES[0].1))
+    let in_file = |path: String, then| {
+        let text = text(survey, &path)?;
+        let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+        let words = lines.flat_map(|line| line.split([' ', '\t', '"', '\'']));
+        let words: Vec<String> = words.filter(is_meant).map(str::to_owned).collect();
+        (!words.is_empty()).then_some(Configured { path, words, then })
+    };
+    let known = BOOT_FILES.iter().find_map(|(path, then)| in_file((*path).to_owned(), *then));
+    known.or_else(|| {
+        let drop_ins = survey.host().names("/etc/default/grub.d").unwrap_or_default();
+        let path = |name: &String| format!("/etc/default/grub.d/{name}");
+        drop_ins.iter().find_map(|name| in_file(path(name), BOOT_FILES[0].1))
     })
 }
 
-/// The kernel parameter of a record that a boot file may have already.
-fn parameter_of(id: &str) -> Option<&'static str> {
-    match id {
-        "shield.isolcpus" => Some("isolcpus"),
-        "shield.nohz_full" => Some("nohz_full"),
-        "shield.rcu_nocbs" => Some("rcu_nocbs"),
-        "irq.default" => Some("irqaffinity"),
-        "timer.skew_tick" => Some("skew_tick"),
-        "kern.threadirqs" => Some("threadirqs"),
-        _ => None,
-    }
+/// The names of the kernel parameters that make a record good.
+fn parameters_of(id: &str) -> Vec<&'static str> {
+    let boot = catalogue().get(id).and_then(|record| record.boot.as_deref()).unwrap_or_default();
+    boot.split_whitespace().filter_map(|word| word.split('=').next()).collect()
 }
 
-/// Returns what a boot file has and the running kernel has not, for the parameter of a record, with
+/// Returns what a boot file has and the running kernel has not, for a parameter of a record, with
 /// what carries it over; `None` where both agree.
 pub(crate) fn waits_for_restart(id: &str, survey: &Survey<'_>) -> Option<String> {
-    let name = parameter_of(id)?;
-    if !matches!(survey.parameter(name), Ok(None)) {
-        return None;
-    }
-    let (path, value, then) = configured(survey, name)?;
-    Some(format!("{path} has {name}={value}, the running kernel has not: {then}"))
+    parameters_of(id).into_iter().find_map(|name| {
+        if !matches!(survey.parameter(name), Ok(None)) {
+            return None;
+        }
+        let Configured { path, words, then } = configured(survey, name)?;
+        let word = words.last()?;
+        Some(format!("{path} has {word}, the running kernel has not: {then}"))
+    })
 }
 
-/// A finding with the boot file that was meant to prevent it.
+/// A boot file with another value than the running kernel has; whether a restart helps depends on
+/// the value.
+fn differs(id: &str, survey: &Survey<'_>) -> Option<String> {
+    parameters_of(id).into_iter().find_map(|name| {
+        let running = survey.parameter(name).ok().flatten()?.value.clone()?;
+        let Configured { path, words, then } = configured(survey, name)?;
+        let value = |word: &String| word.split_once('=').map(|(_, value)| value.to_owned());
+        if words.iter().any(|word| value(word).as_deref() == Some(&*running)) {
+            return None;
+        }
+        let word = words.last()?;
+        Some(format!("{path} has {word}, the running kernel {name}={running}: {then}"))
+    })
+}
+
+/// A finding with the file that was meant to prevent it: of the boot loader, or of systemd.
 fn intended(mut finding: Finding, survey: &Survey<'_>) -> Finding {
-    if let Some(sentence) = waits_for_restart(&finding.id, survey).filter(|_| is_bad(&finding)) {
-        let read = finding.current.as_str();
-        let separator = if read.is_empty() { "" } else { "; " };
+    if !is_bad(&finding) {
+        return finding;
+    }
+    let read = std::mem::take(&mut finding.current);
+    let separator = if read.is_empty() { "" } else { "; " };
+    if let Some(sentence) = waits_for_restart(&finding.id, survey) {
         finding.current = format!("{read}{separator}not in /proc/cmdline");
         finding.fix = sentence;
+    } else if let Some(sentence) = differs(&finding.id, survey) {
+        finding.current = format!("{read}{separator}{sentence}");
+    } else {
+        finding.current = read;
+        if let Some(sentence) = unit_in_effect::not_in_effect(&finding.id, survey) {
+            finding.fix = sentence;
+        }
     }
     finding
+}
+
+/// Reads the files of these facts, for a recording tree; partitions, drop-ins and units have names
+/// that people chose and stay out.
+pub(crate) fn read_all(survey: &Survey<'_>) {
+    let boot = BOOT_FILES.iter().map(|(path, _)| *path);
+    let others = [
+        AVAILABLE_CLOCKS,
+        "/sys/devices/system/cpu/isolated",
+        "/sys/devices/system/cpu/nohz_full",
+        "/sys/devices/virtual/workqueue/cpumask",
+    ];
+    for path in boot.chain(others).chain(IRQBALANCE_FILES) {
+        let _ = survey.host().read(path);
+    }
+}
+
+/// Whether a file is one of a boot loader, of which a capture keeps the parameters alone.
+pub(crate) fn is_boot_file(path: &str) -> bool {
+    BOOT_FILES.iter().any(|(known, _)| *known == path)
+}
+
+/// Whether a file is one of irqbalance, of which a capture keeps the bans alone.
+pub(crate) fn is_of_irqbalance(path: &str) -> bool {
+    IRQBALANCE_FILES.contains(&path)
+}
+
+/// The mode of preemption that was asked for on the command line of a kernel that cannot change it.
+fn preemption(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+    const OPTION: &str = "CONFIG_PREEMPT_DYNAMIC";
+    let asked = survey.parameter("preempt").ok().flatten().and_then(|of| of.value.clone());
+    let lacks = survey.config().is_ok_and(|config| !config.contains_key(OPTION));
+    match asked {
+        Some(mode) if lacks && is_bad(&finding) => {
+            finding.fix = format!(
+                "preempt={mode} on the command line does nothing: this kernel is built without {OPTION}; {}",
+                finding.fix
+            );
+            finding
+        }
+        _ => intended(finding, survey),
+    }
 }
 
 /// What the kernel's configuration makes of a parameter that was given to it.
@@ -163,8 +245,23 @@ fn isolation(finding: Finding, survey: &Survey<'_>) -> Finding {
     finding
 }
 
-/// Why a partition is not isolated, in the kernel's words.
+/// The CPUs that were isolated at boot.
+fn isolated_at_boot(survey: &Survey<'_>) -> CpuList {
+    let list = text(survey, "/sys/devices/system/cpu/isolated");
+    list.and_then(|list| CpuList::parse_list(&list).ok()).unwrap_or_default()
+}
+
+/// Why a partition is not isolated, in the kernel's words; CPUs that were isolated at boot need none.
 fn partition(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+    let is_open = matches!(finding.verdict, CheckVerdict::Bad | CheckVerdict::Unknown(_));
+    let isolated = isolated_at_boot(survey);
+    if is_open && survey.loop_cpus().is_ok_and(|cpus| cpus.is_within(&isolated)) {
+        finding.verdict = CheckVerdict::Good;
+        finding.current =
+            format!("no partition, and none is needed: CPU {isolated} was isolated at boot");
+        finding.fix.clear();
+        return finding;
+    }
     if !is_bad(&finding) {
         return finding;
     }
@@ -200,16 +297,95 @@ fn partition(mut finding: Finding, survey: &Survey<'_>) -> Finding {
     finding
 }
 
+const AVAILABLE_CLOCKS: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+
 /// Clocks that the kernel has withdrawn cannot be chosen.
 fn clock_source(mut finding: Finding, survey: &Survey<'_>) -> Finding {
-    const PATH: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
-    let Some(available) = text(survey, PATH).filter(|_| is_bad(&finding)) else { return finding };
+    let Some(available) = text(survey, AVAILABLE_CLOCKS).filter(|_| is_bad(&finding)) else {
+        return finding;
+    };
     if !available.split_whitespace().any(|name| name == "tsc") {
         let reason = format!(
             "the kernel has withdrawn the TSC (available: {}): its log says why, often the firmware; dmesg | grep -i tsc",
             available.trim()
         );
         finding.verdict = CheckVerdict::NotApplicable(reason);
+        finding.fix.clear();
+    }
+    finding
+}
+
+/// The clock source watchdog has nothing left to watch once it has withdrawn the TSC.
+fn watchdog_of_the_clock(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+    let available = text(survey, AVAILABLE_CLOCKS).filter(|_| is_bad(&finding));
+    if available.is_some_and(|available| !available.split_whitespace().any(|name| name == "tsc")) {
+        let reason = "the kernel has withdrawn the TSC: its watchdog has nothing left to watch";
+        finding.verdict = CheckVerdict::NotApplicable(reason.to_owned());
+        finding.fix.clear();
+    }
+    finding
+}
+
+/// The work of a queue runs within its own mask and the mask of all unbound queues
+/// (`apply_wqattrs_prepare`, kernel/workqueue.c, since Linux 4.2), of which the queue's file shows
+/// the first alone.
+fn behind_the_common_mask(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+    const PATH: &str = "/sys/devices/virtual/workqueue/cpumask";
+    let mask = text(survey, PATH).filter(|_| is_bad(&finding));
+    let mask = mask.and_then(|mask| CpuList::parse_mask(mask.trim()).ok());
+    let (Some(mask), Ok(loop_cpus)) = (mask, survey.loop_cpus()) else { return finding };
+    if !mask.is_empty() && !mask.meets(&loop_cpus) {
+        finding.verdict = CheckVerdict::Good;
+        finding.current = format!("{PATH} keeps all unbound work on CPUs {mask}");
+        finding.fix.clear();
+    }
+    finding
+}
+
+/// A limit that a program holds at `/dev/cpu_dma_latency` binds every CPU.
+fn held_awake(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+    const PATH: &str = "/dev/cpu_dma_latency";
+    let mut bytes = [0; 4];
+    if !is_bad(&finding) || survey.host().read_device_at(PATH, 0, &mut bytes).is_err() {
+        return finding;
+    }
+    let limit_us = i64::from(i32::from_ne_bytes(bytes));
+    if (0..=survey.setup().idle_exit_us).contains(&limit_us) {
+        finding.verdict = CheckVerdict::Good;
+        finding.current =
+            format!("{PATH} is held at {limit_us} µs, for all CPUs as long as its holder runs");
+        finding.fix.clear();
+    }
+    finding
+}
+
+/// Sleeps of real-time and deadline threads have no slack (`hrtimer_nanosleep`), whatever the file
+/// shows.
+fn without_slack(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+    let Some(task) = survey.setup().task.filter(|_| is_bad(&finding)) else { return finding };
+    if let Ok(stat) = survey.task(task)
+        && stat.priority > 0
+    {
+        finding.verdict = CheckVerdict::Good;
+        finding.current =
+            format!("{}; not applied to a thread of policy {}", finding.current, stat.policy);
+        finding.fix.clear();
+    }
+    finding
+}
+
+/// irqbalance alone, kept off the loop's CPUs, changes nothing there.
+fn owners(mut finding: Finding, survey: &Survey<'_>) -> Finding {
+    let places = finding.current.split("; ");
+    let is_irqbalance = |place: &str| {
+        place
+            .split_once(": ")
+            .is_some_and(|(name, _)| name.trim_end_matches(".service") == "irqbalance")
+    };
+    let is_alone = is_bad(&finding) && places.into_iter().all(is_irqbalance);
+    if let Some(why) = is_alone.then(|| keeps_off(survey)).flatten() {
+        finding.verdict = CheckVerdict::Good;
+        finding.current = format!("irqbalance runs and keeps off: {why}");
         finding.fix.clear();
     }
     finding
@@ -222,11 +398,30 @@ const IRQBALANCE_FILES: [&str; 3] =
 /// Whether a running irqbalance keeps off the loop's CPUs: by its ban, and without one by what was
 /// isolated at boot.
 fn banned(mut finding: Finding, survey: &Survey<'_>) -> Finding {
-    let Ok(loop_cpus) = survey.loop_cpus() else { return finding };
-    if !is_bad(&finding) {
-        return finding;
+    if let Some(why) = is_bad(&finding).then(|| keeps_off(survey)).flatten() {
+        finding.verdict = CheckVerdict::Good;
+        finding.current = format!("irqbalance runs and keeps off: {why}");
+        finding.fix.clear();
     }
-    let mut ban: Option<(String, CpuList)> = None;
+    finding
+}
+
+/// Returns what keeps irqbalance off the loop's CPUs; `None` where it may use one of them.
+fn keeps_off(survey: &Survey<'_>) -> Option<String> {
+    let loop_cpus = survey.loop_cpus().ok()?;
+    // A ban replaces what irqbalance would leave alone by itself.
+    let (why, kept_off) = ban_of_irqbalance(survey).unwrap_or_else(|| {
+        let quiet = text(survey, "/sys/devices/system/cpu/nohz_full");
+        let quiet = quiet.and_then(|list| CpuList::parse_list(&list).ok()).unwrap_or_default();
+        let both = isolated_at_boot(survey).iter().chain(quiet.iter()).collect();
+        ("isolcpus and nohz_full, which it leaves alone".to_owned(), both)
+    });
+    loop_cpus.is_within(&kept_off).then_some(why)
+}
+
+/// The line that bans CPUs, with the CPUs: the last one counts.
+fn ban_of_irqbalance(survey: &Survey<'_>) -> Option<(String, CpuList)> {
+    let mut ban = None;
     for file in IRQBALANCE_FILES {
         let Some(settings) = text(survey, file) else { continue };
         for line in settings.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
@@ -237,33 +432,12 @@ fn banned(mut finding: Finding, survey: &Survey<'_>) -> Finding {
                 "IRQBALANCE_BANNED_CPUS" => CpuList::parse_mask(value),
                 _ => continue,
             };
-            if let Ok(cpus) = cpus.map(|cpus| (line.to_owned(), cpus)) {
-                ban = Some(cpus);
+            if let Ok(cpus) = cpus {
+                ban = Some((line.to_owned(), cpus));
             }
         }
     }
-
-    // A ban replaces what irqbalance would leave alone by itself.
-    let (why, kept_off) = match ban {
-        Some((line, cpus)) => (line, cpus),
-        None => {
-            let list = |path: &str| {
-                text(survey, path)
-                    .and_then(|list| CpuList::parse_list(&list).ok())
-                    .unwrap_or_default()
-            };
-            let isolated = list("/sys/devices/system/cpu/isolated");
-            let quiet = list("/sys/devices/system/cpu/nohz_full");
-            let both = isolated.iter().chain(quiet.iter()).collect();
-            ("isolcpus and nohz_full, which it leaves alone".to_owned(), both)
-        }
-    };
-    if loop_cpus.is_within(&kept_off) {
-        finding.verdict = CheckVerdict::Good;
-        finding.current = format!("irqbalance runs and keeps off: {why}");
-        finding.fix.clear();
-    }
-    finding
+    ban
 }
 
 /// Bits of `CapEff` in capabilities(7).

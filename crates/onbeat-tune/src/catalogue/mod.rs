@@ -12,6 +12,7 @@
 //! | [`survey`] | facts of a machine that several probes need |
 //! | [`mod@check`] | a [`Finding`] for each record |
 //! | `known_facts` | what the machine's other files prove about a finding |
+//! | `unit_in_effect` | what systemd's files say and is not in effect |
 //! | `clue` | the counters that a record names |
 //!
 //! ```
@@ -36,6 +37,7 @@ pub mod precondition;
 pub mod probes;
 pub mod record;
 pub mod survey;
+mod unit_in_effect;
 pub mod wanted;
 
 use std::collections::BTreeSet;

@@ -198,7 +198,10 @@ impl PlanDraft<'_> {
                 .find(|known| known.target == step.target && known.target != StepTarget::Boot {});
             match same {
                 None => self.steps.push(step),
-                Some(known) if known.new == step.new => {}
+                Some(known) if known.new == step.new => {
+                    let reason = format!("done by {}, which sets {} too", known.id, known.target);
+                    self.leave_out(&record.id, reason);
+                }
                 Some(known) => {
                     let reason =
                         format!("{} already sets {} to {}", known.id, known.target, known.new);

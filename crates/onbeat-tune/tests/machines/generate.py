@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the captures of machines that are not at hand: each from its facts, as a capture of everything.
 
-    python3 generate.py    # writes server, board, rt_pc and laptop beside itself
+    python3 generate.py    # writes the eight of them beside itself
 
 The captures `virtual` and `container` come from real machines, by the example `capture` of the crate.
 """
@@ -225,6 +225,192 @@ def laptop():
     return m
 
 
+def guest():
+    """A guest of KVM with Debian 12 as it is installed: systemd, four virtual CPUs, virtio devices, the host's clock."""
+    m = Machine("6.1.0-21-amd64", "#1 SMP PREEMPT_DYNAMIC Debian 6.1.90-1", count=4)
+    m.about = "generated: a guest of KVM with Debian 12 and systemd, 4 virtual CPUs, kvm-clock"
+    m.x86("GenuineIntel", "fpu msr tsc hypervisor constant_tsc nonstop_tsc tsc_deadline_timer tsc_adjust")
+    m.clocks("kvm-clock", available="kvm-clock tsc acpi_pm")
+    m.text("/proc/cmdline", "BOOT_IMAGE=/boot/vmlinuz-6.1.0-21-amd64 root=UUID=0 ro quiet")
+    m.config("/boot/config-6.1.0-21-amd64", "PREEMPT_DYNAMIC RCU_NOCB_CPU AUDIT", hz=250)
+    m.text("/sys/kernel/security/lockdown", "[none] integrity confidentiality")
+
+    m.topology(siblings=str, smt="0")
+    m.text("/sys/devices/system/cpu/isolated", "")
+    # No driver of idle states: the guest halts, and its host decides.
+    m.text("/sys/devices/system/cpu/cpuidle/current_governor", "menu")
+
+    m.sysctl("kernel", numa_balancing=0, sched_autogroup_enabled=1, sched_schedstats=0, sched_util_clamp_min_rt_default=1024)
+    m.sysctl("kernel", watchdog=1, soft_watchdog=1, nmi_watchdog=0, watchdog_cpumask="0-3", hung_task_timeout_secs=120)
+    m.sysctl("vm", swappiness=60, nr_hugepages=0, min_free_kbytes=67584)
+    m.usual_memory("always", "madvise", ksm=0)
+    m.swap(1)
+    m.module("kfence", sample_interval=0)
+    m.work_queues("0-3")
+    m.debugging(preempt="none (voluntary) full", nr_migrate=32, resolution=1)
+    m.directory("/sys/bus/virtio/drivers/virtio_balloon", ["virtio4"])
+
+    m.default_interrupts("0-3")
+    for number, name, cpu in [(24, "virtio0-config", "0"), (25, "virtio0-input.0", "3"), (26, "virtio0-output.0", "1")]:
+        m.interrupt(number, name, cpu)
+    for cpu in range(4):
+        m.interrupt(30 + cpu, f"virtio1-req.{cpu}", str(cpu))
+    m.block("vda", "[none] mq-deadline", 1)
+    m.network("eth0", queues=1, node=None, ipv6=0)
+
+    m.kernel_threads("0-3", rcu_priority=0)
+    m.systemd("0-3", cpuset=None, isolated=None, running=["ssh.service"])
+    for timer in ["apt-daily.timer", "apt-daily-upgrade.timer", "fstrim.timer", "man-db.timer"]:
+        m.text(f"/etc/systemd/system/timers.target.wants/{timer}", "")
+    m.program("sshd", "0-3")
+    m.grub('GRUB_CMDLINE_LINUX_DEFAULT="quiet"\nGRUB_CMDLINE_LINUX=""')
+    return m
+
+
+def pi():
+    """A Raspberry Pi 4 with a PREEMPT_RT kernel: isolcpus was set and applied, what was added to cmdline.txt later was not."""
+    m = Machine("6.6.31-rt31-v8", "#1 SMP PREEMPT_RT", count=4)
+    m.about = "generated: a Raspberry Pi 4 with a PREEMPT_RT kernel and a cmdline.txt that was edited after the last start"
+    m.text("/sys/kernel/realtime", "1")
+    m.text("/proc/cpuinfo", "processor : 0\nFeatures : fp asimd evtstrm crc32 cpuid\nCPU architecture: 8")
+    m.text("/proc/device-tree/model", "Raspberry Pi 4 Model B Rev 1.4")
+    running = "coherent_pool=1M snd_bcm2835.enable_hdmi=1 console=tty1 rootfstype=ext4 rootwait isolcpus=3"
+    m.text("/proc/cmdline", running)
+    m.text("/boot/firmware/cmdline.txt", "console=tty1 rootfstype=ext4 rootwait isolcpus=3 rcu_nocbs=3 irqaffinity=0-2 skew_tick=1")
+    m.config("/boot/config-6.6.31-rt31-v8", "PREEMPT_RT RCU_NOCB_CPU AUDIT", hz=1000)
+
+    m.topology(siblings=str, smt=None)
+    m.text("/sys/devices/system/cpu/isolated", "3")
+    m.frequency("performance", 600000, 1500000)
+    m.idle([], governor="menu")
+
+    m.sysctl("kernel", sched_autogroup_enabled=1, sched_schedstats=0, hung_task_timeout_secs=120, printk="3 4 1 3")
+    m.sysctl("kernel", watchdog=1, soft_watchdog=1, nmi_watchdog=0, watchdog_cpumask="0-3")
+    m.sysctl("vm", swappiness=60, nr_hugepages=0, min_free_kbytes=16384, compact_unevictable_allowed=0)
+    m.text("/sys/kernel/rcu_normal", "1")
+    m.swap(1)
+    m.module("pcie_aspm", policy="default performance [powersave] powersupersave")
+    # isolcpus takes CPU 3 out of the mask of all unbound work queues; the mask of a single one still shows all CPUs.
+    m.text("/sys/devices/virtual/workqueue/cpumask", m.mask("0-2"))
+    m.text("/sys/devices/virtual/workqueue/writeback/cpumask", m.mask("0-3"))
+    m.debugging(preempt=None, nr_migrate=8, resolution=1)
+
+    m.default_interrupts("0-3")
+    for number, name in [(11, "arch_timer"), (31, "eth0"), (39, "mmc0"), (51, "xhci_hcd")]:
+        m.interrupt(number, name, "0")
+    m.block("mmcblk0", "none [mq-deadline] kyber", 1)
+    m.network("eth0", queues=1, node=None, ipv6=0)
+    m.directory("/sys/class/ieee80211/phy0")
+    m.directory("/sys/class/drm/card0")
+    m.text("/sys/bus/usb-serial/devices/ttyUSB0/latency_timer", 16)
+
+    m.kernel_threads("0-3", rcu_priority=1)
+    m.kernel_thread("irq/31-eth0", "0", policy=1, priority=50, bound=False)
+    m.systemd("0-2", cpuset=None, isolated=None, running=["ssh.service", "avahi-daemon.service"])
+    m.program("avahi-daemon", "0-2")
+    m.program("sshd", "0-2")
+    return m
+
+
+def no_nohz():
+    """A PC for a loop that polls, seen by an ordinary user: nohz_full on the command line of a kernel that is built
+    without it, and a GRUB file that was edited since."""
+    m = Machine("6.6.30", "#2 SMP PREEMPT", count=6)
+    m.about = "generated: a PC with nohz_full given to a kernel that is built without NO_HZ_FULL, and an edited GRUB file"
+    m.x86("GenuineIntel", "fpu msr tsc constant_tsc nonstop_tsc tsc_adjust hwp")
+    m.clocks("tsc", available="tsc hpet acpi_pm")
+    m.text("/proc/cmdline", "quiet nohz_full=3 rcu_nocbs=3 threadirqs audit=0 mitigations=auto")
+    m.config("/boot/config-6.6.30", "PREEMPT RCU_NOCB_CPU AUDIT", hz=1000)
+    m.text("/sys/kernel/security/lockdown", "[none] integrity confidentiality")
+
+    m.topology(siblings=str, smt="0")
+    m.text("/sys/devices/system/cpu/isolated", "")
+    m.text("/sys/devices/system/cpu/intel_pstate/no_turbo", "1")
+    m.text("/sys/devices/system/cpu/intel_pstate/status", "active")
+    m.frequency("performance", 800000, 4400000, preference="performance")
+    m.idle([("POLL", 0), ("C1", 2), ("C1E", 10), ("C6", 85)], governor="menu", bias="6")
+
+    m.sysctl("kernel", sched_autogroup_enabled=1, sched_schedstats=0)
+    m.sysctl("kernel", watchdog=1, soft_watchdog=1, nmi_watchdog=1, watchdog_cpumask="0-5", hung_task_timeout_secs=120)
+    m.sysctl("vm", swappiness=10, nr_hugepages=0, min_free_kbytes=67584)
+    m.usual_memory("madvise", "madvise", ksm=0)
+    m.swap(0)
+    m.module("pcie_aspm", policy="[default] performance powersave powersupersave")
+    m.directory("/sys/firmware/efi")
+    m.directory("/sys/class/drm/card0")
+    m.text("/sys/devices/virtual/workqueue/efi_runtime/cpumask", m.mask("0-5"))
+    m.work_queues("0-5")
+    m.refused("/sys/kernel/debug", "look_up")
+    for path in ["sched/preempt", "sched/nr_migrate"]:
+        m.refused(f"/sys/kernel/debug/{path}", "read")
+    for path in ["/sys/kernel/tracing/current_tracer", "/sys/kernel/tracing/events/enable", "/proc/timer_list",
+                 "/dev/cpu_dma_latency"]:
+        m.refused(path, "read")
+
+    m.default_interrupts("0-5")
+    m.interrupt(16, "i801_smbus", "0")
+    m.interrupt(130, "eth0", "1")
+    for queue in range(7):
+        m.interrupt(140 + queue, f"nvme0q{queue}", str(max(queue - 1, 0)))
+    m.block("nvme0n1", "[none] mq-deadline", 1)
+    m.network("eth0", queues=4, node=None, ipv6=0)
+
+    m.kernel_threads("0-5", rcu_priority=0)
+    m.kernel_thread("irq/130-eth0", "1", policy=1, priority=50, bound=False)
+    m.systemd("0-5", cpuset=None, isolated=None, running=["irqbalance.service", "multipathd.service"])
+    m.text("/etc/default/irqbalance", 'IRQBALANCE_BANNED_CPULIST="3"')
+    m.program("irqbalance", "0-5")
+    m.program("multipathd", "0-5", threads=[("multipathd", "0-5", 2, 99)])
+    m.grub('GRUB_CMDLINE_LINUX_DEFAULT="quiet nohz_full=3 rcu_nocbs=3 isolcpus=managed_irq,domain,3 skew_tick=1"')
+    return m
+
+
+def service():
+    """A PC whose loop is a service of systemd that runs as root: capabilities, FIFO 80, everything locked, and the limit of
+    idle exit latency held at 0. The kernel has withdrawn the TSC."""
+    m = Machine("6.12.30", "#1 SMP PREEMPT_RT Debian", count=4)
+    m.about = "generated: a PC whose loop, task 812, is a root service of systemd with capabilities and locked memory"
+    m.text("/sys/kernel/realtime", "1")
+    m.x86("GenuineIntel", "fpu msr tsc constant_tsc nonstop_tsc")
+    m.clocks("hpet", available="hpet acpi_pm")
+    m.text("/proc/cmdline", "quiet isolcpus=managed_irq,domain,3 rcu_nocbs=3 rcu_nocb_poll skew_tick=1 irqaffinity=0-2 audit=0")
+    m.config("/boot/config-6.12.30", "PREEMPT_RT NO_HZ_FULL RCU_NOCB_CPU AUDIT", hz=1000)
+    m.text("/sys/kernel/security/lockdown", "[none] integrity confidentiality")
+
+    m.topology(siblings=str, smt="0")
+    m.text("/sys/devices/system/cpu/isolated", "3")
+    m.text("/sys/devices/system/cpu/nohz_full", "(null)")
+    m.text("/sys/devices/system/cpu/intel_pstate/no_turbo", "1")
+    m.text("/sys/devices/system/cpu/intel_pstate/status", "passive")
+    m.frequency("performance", 2400000, 2400000)
+    m.idle([("POLL", 0), ("C1", 2), ("C6", 133)], governor="menu", bias="0")
+    m.latency_request(0)
+
+    m.sysctl("kernel", sched_autogroup_enabled=0, sched_schedstats=0)
+    m.sysctl("kernel", watchdog=1, soft_watchdog=1, nmi_watchdog=0, watchdog_cpumask="0-2", hung_task_timeout_secs=600)
+    m.sysctl("vm", swappiness=10, nr_hugepages=0, min_free_kbytes=67584, compact_unevictable_allowed=0)
+    m.sysctl("kernel", timer_migration=0)
+    m.text("/sys/kernel/rcu_normal", "1")
+    m.swap(0)
+    m.work_queues("0-2")
+    m.debugging(preempt=None, nr_migrate=8, resolution=1)
+
+    m.default_interrupts("0-2")
+    m.interrupt(16, "i801_smbus", "0")
+    m.interrupt(130, "eth0", "2")
+    m.block("sda", "[mq-deadline] none", 1)
+    m.network("eth0", queues=1, node=None, ipv6=1, power="on")
+
+    m.kernel_threads("0-2", rcu_priority=1)
+    m.kernel_thread("irq/130-eth0", "2", policy=1, priority=50, bound=False)
+    m.systemd("0-2", cpuset="0-2", isolated="", running=["robot.service"])
+    m.program("sshd", "0-2")
+    m.loop_of_service(812, "robot", cpu=3, unit="robot.service")
+    m.grub('GRUB_CMDLINE_LINUX_DEFAULT="quiet isolcpus=managed_irq,domain,3 rcu_nocbs=3 rcu_nocb_poll skew_tick=1 '
+           'irqaffinity=0-2 audit=0"')
+    return m
+
+
 def write(machine, path):
     """The capture's bytes depend on the facts alone."""
     archive = io.BytesIO()
@@ -239,7 +425,7 @@ def write(machine, path):
 
 if __name__ == "__main__":
     here = pathlib.Path(__file__).resolve().parent
-    for make in [server, board, rt_pc, laptop]:
+    for make in [server, board, rt_pc, laptop, guest, pi, no_nohz, service]:
         place = here / f"{make.__name__}.tar.gz"
         write(make(), place)
         print(f"{place.name}: {place.stat().st_size} bytes")

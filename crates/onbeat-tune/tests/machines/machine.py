@@ -126,6 +126,20 @@ class Machine:
         self.text("/sys/kernel/debug/sched/fair_server/cpu3/runtime", fair_server)
         self.text("/proc/timer_list", f"  .resolution: {resolution} nsecs")
 
+    def clocks(self, current, available):
+        base = "/sys/devices/system/clocksource/clocksource0"
+        self.text(f"{base}/current_clocksource", current)
+        self.text(f"{base}/available_clocksource", available)
+
+    def debugging(self, preempt, nr_migrate, resolution):
+        """What root reads below debugfs and tracefs where nothing is traced."""
+        self.text("/sys/kernel/tracing/current_tracer", "nop")
+        self.text("/sys/kernel/tracing/events/enable", "0")
+        self.text("/sys/kernel/debug/sched/nr_migrate", nr_migrate)
+        self.text("/proc/timer_list", f"  .resolution: {resolution} nsecs")
+        if preempt is not None:
+            self.text("/sys/kernel/debug/sched/preempt", preempt)
+
     def default_interrupts(self, list_):
         self.text("/proc/irq/default_smp_affinity", self.mask(list_))
 
@@ -184,6 +198,24 @@ class Machine:
         for thread, its_list, policy, priority in threads:
             self.thread(process, self.new_task(), thread, its_list, 0x400000, policy, priority)
 
+    def loop_of_service(self, task, name, cpu, unit):
+        """A loop that is the first thread of a root service: all capabilities, FIFO 80, all memory locked, the limits of a
+        service without any of its own, and an ordinary thread beside it."""
+        self.thread(task, task, name, cpu, 0x400000, 1, 80)
+        self.text(f"/proc/{task}/stat", self.stat(task, name, 0x400000, 1, 80))
+        self.text(f"/proc/{task}/status", "\n".join([
+            f"Name:\t{name}", "VmLck:\t   41200 kB", "VmRSS:\t   18432 kB", "CapEff:\t000001ffffffffff", f"Cpus_allowed_list:\t{cpu}"]))
+        limits = [("Max core file size", "0", "unlimited", "bytes"), ("Max locked memory", "8388608", "8388608", "bytes"),
+                  ("Max realtime priority", "0", "0", ""), ("Max realtime timeout", "unlimited", "unlimited", "us")]
+        head = f"{'Limit':<25} {'Soft Limit':<20} {'Hard Limit':<20} Units"
+        self.text(f"/proc/{task}/limits", "\n".join([head] + [f"{limit:<25} {soft:<20} {hard:<20} {units}" for limit, soft, hard, units in limits]))
+        self.text(f"/proc/{task}/timerslack_ns", 50000)
+        self.text(f"/proc/{task}/oom_score_adj", 0)
+        self.text(f"/proc/{task}/cgroup", f"0::/system.slice/{unit}")
+        for group in ["system.slice", f"system.slice/{unit}"]:
+            self.text(f"/sys/fs/cgroup/{group}/memory.high", "max")
+        self.thread(task, task + 1, f"{name}-log", "0-2", 0x400000, 0, 0)
+
     def systemd(self, init, cpuset, isolated, running):
         """systemd with the unified hierarchy; `cpuset` are the CPUs of its slices, None without the controller there."""
         self.thread(1, 1, "systemd", init, 0x400000, 0, 0)
@@ -202,8 +234,8 @@ class Machine:
         for unit in running:
             self.text(f"{wants}/{unit}", "")
 
-    def grub(self):
-        self.text("/etc/default/grub", "")
+    def grub(self, text=""):
+        self.text("/etc/default/grub", text)
 
     def entries(self):
         """Name, kind and bytes of each entry of the archive, the manifest first."""

@@ -16,7 +16,7 @@ use crate::net::rtt::RoundTripCell;
 use crate::probe::resume::ResumePoint;
 use crate::probe::{self, Destination, Run, RunError, Setting};
 use crate::record::{Cell, Past, Series};
-use crate::thread::Grant;
+use crate::thread::{Grant, set_oom_score};
 
 /// The version of this onbeat.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -40,6 +40,7 @@ const MOST_BYTES: u64 = 1 << 20;
 ///     task: CellTask::Timer,
 ///     setting: Setting::new(1_000_000),
 ///     timer_slack_ns: None,
+///     oom_score: None,
 ///     explain: false,
 ///     resume: None,
 /// };
@@ -70,6 +71,8 @@ pub struct CellStart {
     pub setting: Setting,
     /// Timer slack of the loop's thread, in nanoseconds; `None` leaves the kernel's default.
     pub timer_slack_ns: Option<u64>,
+    /// OOM score of the process of the cell; `None` leaves the bench's.
+    pub oom_score: Option<i32>,
     /// Whether the cell asks the bench to explain spikes.
     pub explain: bool,
     /// Where the run file is resumed; `None` creates it.
@@ -191,6 +194,10 @@ impl CellStart {
             set_current_timer_slack(Some(slack)).map_err(|why| RunError::Thread(why.into()))?;
         }
 
+        if let Some(score) = self.oom_score {
+            set_oom_score(score).map_err(RunError::Thread)?;
+        }
+
         let mut header = probe::header(&self.command, "timer", series, self.started_unix_s);
         header.cell = Some(self.cell.clone());
         header.grants = grants;
@@ -261,6 +268,7 @@ mod tests {
             }),
             setting: Setting::new(250_000),
             timer_slack_ns: Some(1),
+            oom_score: Some(-1000),
             explain: true,
             resume: Some(ResumePoint::now(0.0, 0.5)),
         }

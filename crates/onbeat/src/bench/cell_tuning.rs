@@ -19,6 +19,10 @@ pub const PLAN: &str = "plan";
 pub const AFFINITY: &str = "proc.affinity";
 /// The id of the loop's timer slack.
 pub const TIMER_SLACK: &str = "timer.slack";
+/// The id of the OOM score of the loop's process.
+pub const OOM: &str = "mem.oom";
+/// The score of a process that the kernel never ends for want of memory.
+const NEVER_A_VICTIM: i32 = -1000;
 /// The timer slack that the setting gives, in nanoseconds.
 const LEAST_SLACK_NS: u64 = 1;
 
@@ -47,6 +51,8 @@ pub struct LoopOptions {
     pub bound: bool,
     /// Timer slack of the loop's thread, in nanoseconds; `None` leaves the kernel's default.
     pub timer_slack_ns: Option<u64>,
+    /// OOM score of the loop's process, -1000 to 1000; `None` leaves it as it is.
+    pub oom_score: Option<i32>,
 }
 
 impl LoopOptions {
@@ -61,6 +67,7 @@ impl LoopOptions {
             "proc.spin" => letters(Tuning { spin: true, ..none }),
             "shield.cpuset_v1" | "shield.cpuset_v2" => letters(Tuning { shield: true, ..none }),
             AFFINITY => Some(Self { bound: true, ..Self::default() }),
+            OOM => Some(Self { oom_score: Some(NEVER_A_VICTIM), ..Self::default() }),
             TIMER_SLACK => Some(Self { timer_slack_ns: Some(LEAST_SLACK_NS), ..Self::default() }),
             _ => None,
         }
@@ -80,6 +87,7 @@ impl LoopOptions {
             },
             bound: self.bound || other.bound,
             timer_slack_ns: self.timer_slack_ns.or(other.timer_slack_ns),
+            oom_score: self.oom_score.or(other.oom_score),
         }
     }
 }
@@ -254,6 +262,9 @@ mod tests {
         let options = tuning.options();
         assert!(options.letters.priority && options.letters.spin && !options.letters.memory);
         assert!(options.bound && options.timer_slack_ns == Some(1));
+        let of_oom = parsed("PM+mem.oom");
+        assert_eq!(of_oom.options().oom_score, Some(-1000));
+        assert_eq!(of_oom.host_names().count(), 0, "it belongs to the loop's own process");
         assert_eq!(tuning.host_names().collect::<Vec<_>>(), ["irq.affinity", "plan"]);
     }
 

@@ -15,7 +15,7 @@ use super::cell_tuning::{CellTuning, LoopOptions};
 use super::host_settings::{HostSetting, SettingError};
 use super::shielding::Shielding;
 use crate::probe::Setting;
-use crate::thread::{Grant, ThreadRequest};
+use crate::thread::{Grant, ThreadRequest, set_oom_score};
 
 /// A tuning, with everything that this machine needs to make it.
 #[derive(Clone, Debug)]
@@ -56,6 +56,16 @@ pub enum RunTuningError {
     /// The timer slack of the loop's thread could not be set.
     #[error("tuning {tuning}: the timer slack of the loop cannot be set: {source}")]
     TimerSlack {
+        /// The tuning.
+        tuning: CellTuning,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The OOM score of the loop's process could not be set.
+    #[error(
+        "tuning {tuning}: /proc/self/oom_score_adj cannot be written: {source}; a smaller score takes root (CAP_SYS_RESOURCE)"
+    )]
+    OomScore {
         /// The tuning.
         tuning: CellTuning,
         /// The kernel's answer.
@@ -123,6 +133,13 @@ impl RunTuning {
                 source: source.into(),
             };
             set_current_timer_slack(Some(slack)).map_err(refused)?;
+        }
+
+        if let Some(score) = options.oom_score {
+            set_oom_score(score).map_err(|source| RunTuningError::OomScore {
+                tuning: self.tuning.clone(),
+                source,
+            })?;
         }
 
         let mut grants = Vec::new();

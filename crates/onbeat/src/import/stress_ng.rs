@@ -1,11 +1,12 @@
 //! The log of `stress-ng --cyclic --cyclic-dist N`: a relative sleep, and how late it returned.
 //!
 //! Each line carries the process it is of; several stressors are several streams. Without
-//! `--cyclic-dist` there are nine percentiles and no counts, and the YAML of `--metrics` holds work
-//! done, not latency: neither can be imported.
+//! `--cyclic-dist` there are nine percentiles and no counts: of such a log count, extremes and mean
+//! are read. The YAML of `--metrics` holds work done, not latency, and cannot be imported.
 
 use super::error::Error;
 use super::format::Format;
+use super::stated::Stated;
 use super::stream::{Stream, StreamPart};
 use crate::host::Host;
 use crate::record::{Beyond, Moments, Resolution, Series};
@@ -49,7 +50,7 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
         all[place].line(text_after.trim(), number)?;
     }
 
-    all.retain(|stressor| !stressor.rows.is_empty());
+    all.retain(|stressor| !stressor.rows.is_empty() || stressor.extremes_ns.is_some());
     if all.is_empty() {
         return Err(Error::NoHistogram {
             format: FORMAT,
@@ -143,7 +144,39 @@ impl Stressor {
         missing
     }
 
+    /// What is known of a stressor beside its latencies.
+    fn described(&self, number: Option<u32>) -> Stream {
+        Stream {
+            label: number.map_or(String::new(), |n| format!("stressor {n}")),
+            host: Host::from_facts([(
+                "scheduling",
+                Some(self.policy.clone()).filter(|policy| !policy.is_empty()),
+            )]),
+            period_ns: self.delay_ns,
+            ..Stream::default()
+        }
+    }
+
+    /// Of a log without `--cyclic-dist`.
+    fn figures(&self, (min_ns, max_ns): (u64, u64), number: Option<u32>) -> Option<Stream> {
+        let figures = [min_ns as f64, self.mean_ns, max_ns as f64];
+        let stated = Stated::in_units(self.samples, figures, 1.0)?;
+        let mut stream = Stream { missing: self.missing(None), ..self.described(number) };
+        stated.put_into(&mut stream, Series::SleepLatency, 1);
+        stream.missing.push(format!(
+            "the standard deviation of {} ns and the percentiles that it printed: they come without counts; --cyclic-dist 1000 \
+             prints these",
+            self.sd_ns
+        ));
+        Some(stream)
+    }
+
     fn stream(&self, number: Option<u32>) -> Stream {
+        if let (true, Some(extremes)) = (self.rows.is_empty(), self.extremes_ns)
+            && let Some(stream) = self.figures(extremes, number)
+        {
+            return stream;
+        }
         let end_ns = self.rows.last().map_or(0, |(last, _)| last.saturating_add(self.step_ns));
         let beyond = self.beyond(end_ns);
         let missing = self.missing(beyond);
@@ -168,16 +201,10 @@ impl Stressor {
         });
 
         Stream {
-            label: number.map_or(String::new(), |n| format!("stressor {n}")),
-            host: Host::from_facts([(
-                "scheduling",
-                Some(self.policy.clone()).filter(|policy| !policy.is_empty()),
-            )]),
-            period_ns: self.delay_ns,
             resolution: [(part.series, resolution)].into(),
             parts: vec![part],
             missing,
-            ..Stream::default()
+            ..self.described(number)
         }
     }
 }

@@ -131,7 +131,7 @@ pub fn table(runs: &[Digest], of: &SeriesRows, letters: Letters) -> Table {
         let mut entries: Vec<Entry> =
             labels.words(runs, row).into_iter().map(Entry::from).collect();
         entries.push(count(row.count).into());
-        let sd = if is_spread_unknown(row) { NO_FIGURE.into() } else { us(row.sd_ns) };
+        let sd = row.sd_ns.map_or_else(|| NO_FIGURE.into(), us);
         entries.extend([us(row.min_ns as f64), us(row.mean_ns), sd]);
         entries.extend([row.max_ns as f64, row.jitter_ns as f64].map(us));
         entries.extend([counted(row.overruns), counted(row.skipped), tail.into()]);
@@ -154,7 +154,7 @@ pub fn table(runs: &[Digest], of: &SeriesRows, letters: Letters) -> Table {
 
 /// A spread of 0 between different extremes means that the source does not state one.
 fn is_spread_unknown(row: &RunFigures) -> bool {
-    row.sd_ns == 0.0 && row.max_ns > row.min_ns
+    row.sd_ns.is_none()
 }
 
 fn legend(runs: &[Digest], of: &SeriesRows) -> Vec<String> {

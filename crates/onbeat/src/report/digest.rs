@@ -357,8 +357,9 @@ pub struct RunFigures {
     pub min_ns: u64,
     /// Mean, in nanoseconds.
     pub mean_ns: f64,
-    /// Standard deviation (divided by n), in nanoseconds.
-    pub sd_ns: f64,
+    /// Standard deviation (divided by n), in nanoseconds; `None` where the source states figures
+    /// without it.
+    pub sd_ns: Option<f64>,
     /// Percentiles.
     pub percentiles: Vec<Percentile>,
     /// Largest, in nanoseconds.
@@ -407,7 +408,7 @@ impl RunFigures {
             count: of.count,
             min_ns: of.min_ns,
             mean_ns: of.mean_ns,
-            sd_ns: of.sd_ns,
+            sd_ns: (of.sd_ns > 0.0 || of.max_ns == of.min_ns).then_some(of.sd_ns),
             percentiles: SHARES.into_iter().filter_map(|share| of.percentile(share)).collect(),
             max_ns: of.max_ns,
             jitter_ns: of.jitter_ns,

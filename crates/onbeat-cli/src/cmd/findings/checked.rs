@@ -1,7 +1,10 @@
 //! Findings beside their records: in the order in which they are printed, and as JSON.
 
+use std::path::Path;
+
 use onbeat::cause::CauseKind;
 use onbeat::report::causes;
+use onbeat_host::power;
 use onbeat_tune::catalogue::record::TakesEffect;
 use onbeat_tune::catalogue::{CheckVerdict, Finding, LoopSetup, TuningRecord};
 use onbeat_tune::evidence::{Evidence, RecordEvidence};
@@ -40,6 +43,38 @@ impl ExplainedSpikes {
     }
 }
 
+/// What the effect of a tuning is known from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum EffectEvidence {
+    /// It was measured on this machine, explains spikes of the run, or its counters moved.
+    MeasuredHere,
+    /// Its sources saw it on other machines; nothing was measured here.
+    Known,
+    /// No effect on latency is expected.
+    Hygiene,
+}
+
+impl EffectEvidence {
+    /// In the words of tables.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::MeasuredHere => "here",
+            Self::Known => "known",
+            Self::Hygiene => "hygiene",
+        }
+    }
+
+    /// In a sentence behind the expected effect.
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::MeasuredHere => "measured here",
+            Self::Known => "known to, from the sources below; not measured here",
+            Self::Hygiene => "hygiene",
+        }
+    }
+}
+
 /// One tuning with its finding.
 #[derive(Debug)]
 pub(crate) struct CheckedTuning {
@@ -72,6 +107,17 @@ impl CheckedTuning {
         let about = evidence.about(self.record, &setup.cpus);
         let finding = evidence.judged(self.record, self.finding, &setup.cpus);
         Self { finding, evidence: about, ..self }
+    }
+
+    /// What its effect is known from.
+    pub(crate) fn effect_evidence(&self) -> EffectEvidence {
+        let moved = matches!(self.evidence, Some(RecordEvidence::Moved(_)));
+        let explains = self.explained.is_some_and(|explained| explained.spikes > 0);
+        match self.record.effect {
+            _ if moved || explains || self.worth.is_some() => EffectEvidence::MeasuredHere,
+            0 => EffectEvidence::Hygiene,
+            _ => EffectEvidence::Known,
+        }
     }
 
     /// How much it matters: the expected effect, whose steps are powers of ten, times the share of
@@ -182,6 +228,8 @@ struct PrintedCheck<'c> {
     evidence: Option<&'c Evidence>,
     #[serde(skip_serializing_if = "Option::is_none")]
     wake_up_probe: Option<&'c WakeUpProbe>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    power: Option<PrintedPower>,
     findings: Vec<PrintedFinding<'c>>,
 }
 
@@ -193,6 +241,7 @@ struct PrintedFinding<'c> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'c str>,
     effect: u8,
+    effect_evidence: EffectEvidence,
     #[serde(skip_serializing_if = "Option::is_none")]
     share: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -208,6 +257,49 @@ struct PrintedFinding<'c> {
     #[serde(skip_serializing_if = "Option::is_none")]
     risk: Option<PrintedRisk<'c>>,
     mends: &'c [String],
+}
+
+/// What keeps this machine awake, and what lets it sleep.
+#[derive(Serialize)]
+struct PrintedPower {
+    /// `null` where the kernel has no such limit or this user may not read it.
+    idle_exit_latency: Option<PrintedLatencyLimit>,
+    /// Network interfaces and graphics cards that the kernel may suspend while the machine runs.
+    suspendable: Vec<PrintedDevice>,
+}
+
+#[derive(Serialize)]
+struct PrintedLatencyLimit {
+    /// In microseconds; `null`: no limit.
+    limit_us: Option<i32>,
+    /// Who holds `/dev/cpu_dma_latency` open, as far as this user may see.
+    holders: Vec<PrintedHolder>,
+}
+
+#[derive(Serialize)]
+struct PrintedHolder {
+    name: String,
+    pid: u32,
+}
+
+#[derive(Serialize)]
+struct PrintedDevice {
+    name: String,
+    is_suspended: bool,
+}
+
+impl PrintedPower {
+    fn read() -> Self {
+        let holder = |(name, pid)| PrintedHolder { name, pid };
+        let limit = power::latency_limit().map(|limit| PrintedLatencyLimit {
+            limit_us: limit.us,
+            holders: limit.holders.into_iter().map(holder).collect(),
+        });
+        let device =
+            |of: power::Suspendable| PrintedDevice { name: of.name, is_suspended: of.is_suspended };
+        let suspendable = power::suspendable(Path::new("/")).into_iter().map(device).collect();
+        Self { idle_exit_latency: limit, suspendable }
+    }
 }
 
 #[derive(Serialize)]
@@ -239,15 +331,15 @@ impl<'c> PrintedEvidence<'c> {
 }
 
 impl<'c> PrintedFinding<'c> {
-    fn new(
-        CheckedTuning { record, finding, explained, evidence, worth }: &'c CheckedTuning,
-    ) -> Self {
+    fn new(tuning: &'c CheckedTuning) -> Self {
+        let CheckedTuning { record, finding, explained, evidence, worth } = tuning;
         Self {
             id: &record.id,
             title: &record.title,
             verdict: verdict_word(&finding.verdict),
             reason: finding.verdict.reason(),
             effect: record.effect,
+            effect_evidence: tuning.effect_evidence(),
             share: explained.map(|explained| explained.lateness_share),
             explained: *explained,
             evidence: evidence.as_ref().map(PrintedEvidence::new),
@@ -265,9 +357,11 @@ impl<'c> PrintedFinding<'c> {
     }
 }
 
-/// Returns a check as one JSON object.
+/// Returns a check as one JSON object; `is_live` for this machine, whose power management it then
+/// has too.
 pub(crate) fn json(
     setup: &LoopSetup,
+    is_live: bool,
     watched: Option<&WatchedMachine>,
     tunings: &[CheckedTuning],
 ) -> Result<String, serde_json::Error> {
@@ -279,6 +373,7 @@ pub(crate) fn json(
         counts: VerdictCounts::from_tunings(tunings),
         evidence: watched.map(|watched| &watched.evidence),
         wake_up_probe: watched.map(|watched| &watched.probe),
+        power: is_live.then(PrintedPower::read),
         findings: tunings.iter().map(PrintedFinding::new).collect(),
     })
 }
@@ -315,6 +410,29 @@ mod tests {
             checked("irq.affinity", CheckVerdict::Bad, None),
         ];
         assert_eq!(sorted(tunings), ["irq.affinity", "rcu.normal", "irq.noise", "clock.source"]);
+    }
+
+    #[test]
+    fn an_effect_is_measured_here_known_from_elsewhere_or_hygiene() {
+        let bad = |id| checked(id, CheckVerdict::Bad, None);
+        assert_eq!(bad("irq.affinity").effect_evidence(), EffectEvidence::Known);
+        assert_eq!(bad("dbg.hung_task").effect_evidence(), EffectEvidence::Hygiene);
+
+        let moved = RecordEvidence::Moved(vec!["interrupt 24 (eth0) fired once".to_owned()]);
+        let with = |evidence| CheckedTuning { evidence: Some(evidence), ..bad("irq.affinity") };
+        assert_eq!(with(moved).effect_evidence(), EffectEvidence::MeasuredHere);
+        assert_eq!(with(RecordEvidence::Still).effect_evidence(), EffectEvidence::Known);
+        let worth = CheckedTuning { worth: Some("x 0.6".to_owned()), ..bad("timer.slack") };
+        assert_eq!(worth.effect_evidence(), EffectEvidence::MeasuredHere);
+    }
+
+    #[test]
+    fn the_power_management_of_this_machine_is_part_of_its_check_alone() {
+        let printed = |is_live| json(&LoopSetup::default(), is_live, None, &[]).unwrap();
+        let here: serde_json::Value = serde_json::from_str(&printed(true)).unwrap();
+        assert!(here["power"]["suspendable"].is_array(), "{here}");
+        assert!(here["power"].as_object().unwrap().contains_key("idle_exit_latency"), "{here}");
+        assert!(!printed(false).contains("power"));
     }
 
     #[test]

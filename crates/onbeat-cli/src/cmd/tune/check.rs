@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use onbeat::record::Timing;
-use onbeat::report::JudgedRun;
-use onbeat_tune::catalogue::{Finding, HostTree, LoopSetup, catalogue};
+use onbeat::record::{Series, Timing};
+use onbeat::report::{CellSummary, JudgedRun, Statistics};
+use onbeat_tune::catalogue::{CheckVerdict, Finding, HostTree, LoopSetup, catalogue};
 use onbeat_tune::check;
 use onbeat_tune::plan::CpuChoice;
 
@@ -22,7 +22,13 @@ pub(super) fn run(options: &TuneCheckOptions) -> Result<ExitVerdict, Failure> {
     let tree = machine::tree(options.query.from.as_deref())?;
     let (setup, because) = setup(&tree, &options.query.checked, run.as_ref())?;
 
-    let findings = check(&tree, &setup);
+    let mut findings = check(&tree, &setup);
+    if let Some(load) = run.as_ref().and_then(|run| run.load.as_ref()) {
+        findings
+            .iter_mut()
+            .filter(|finding| finding.id == "proc.load")
+            .for_each(|finding| load.judge(finding));
+    }
     let watched = options
         .evidence
         .map(|duration_ns| evidence::watch(&setup, duration_ns, options.query.json))
@@ -44,7 +50,10 @@ pub(super) fn run(options: &TuneCheckOptions) -> Result<ExitVerdict, Failure> {
     }
 
     if options.query.json {
-        say(Tone::Plain, &checked::json(&setup, watched.as_ref(), &tunings)?);
+        say(
+            Tone::Plain,
+            &checked::json(&setup, options.query.from.is_none(), watched.as_ref(), &tunings)?,
+        );
     } else if options.ids.is_empty() {
         print_check(options, because.as_deref(), &setup, watched.as_ref(), &tunings);
     } else {
@@ -58,6 +67,54 @@ pub(super) fn run(options: &TuneCheckOptions) -> Result<ExitVerdict, Failure> {
 struct RecordedLoop {
     timing: Option<Timing>,
     causes: Option<SpikeCauses>,
+    load: Option<ExecutionShare>,
+}
+
+/// Execution times of a run as shares of its period.
+struct ExecutionShare {
+    mean: f64,
+    worst: f64,
+}
+
+/// The shares that leave slack: one late cycle then delays no other.
+const MOST_MEAN_SHARE: f64 = 0.5;
+const MOST_WORST_SHARE: f64 = 0.7;
+
+impl ExecutionShare {
+    /// Of the cell that has the largest; `None` where none recorded execution times.
+    fn new(cells: &[CellSummary], period_ns: u64) -> Option<Self> {
+        if period_ns == 0 {
+            return None;
+        }
+        let times = || cells.iter().filter_map(|cell| cell.series.get(&Series::ExecutionTime));
+        let largest = |of: fn(&Statistics) -> f64| times().map(of).reduce(f64::max);
+        let period_ns = period_ns as f64;
+        Some(Self {
+            mean: largest(|of| of.mean_ns)? / period_ns,
+            worst: largest(|of| of.max_ns as f64)? / period_ns,
+        })
+    }
+
+    /// Judges what a check alone does not know.
+    fn judge(&self, finding: &mut Finding) {
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        let is_good = self.mean <= MOST_MEAN_SHARE && self.worst <= MOST_WORST_SHARE;
+        finding.verdict = if is_good { CheckVerdict::Good } else { CheckVerdict::Bad };
+        finding.current = format!(
+            "execution time of the run: mean {}, worst {} of the period",
+            percent(self.mean),
+            percent(self.worst)
+        );
+        finding.wanted = format!(
+            "mean at most {}, worst at most {} of the period",
+            percent(MOST_MEAN_SHARE),
+            percent(MOST_WORST_SHARE)
+        );
+        if !is_good {
+            "Do less in a cycle, give the CPU its full frequency (freq.governor), or take a longer period."
+                .clone_into(&mut finding.fix);
+        }
+    }
 }
 
 impl RecordedLoop {
@@ -78,7 +135,8 @@ impl RecordedLoop {
         let timings = || runs.iter().filter_map(|run| run.header.timing.as_ref());
         let timing =
             timings().find(|timing| timing.cpu.is_some()).or_else(|| timings().next()).cloned();
-        Ok(Self { timing, causes })
+        let load = timing.as_ref().and_then(|of| ExecutionShare::new(&summary.cells, of.period_ns));
+        Ok(Self { timing, causes, load })
     }
 }
 
@@ -220,5 +278,29 @@ fn print_details(tunings: &[CheckedTuning]) {
         }
 
         print_block(&tune::details(tuning));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(mean: f64, worst: f64) -> Finding {
+        let [id, current, wanted, fix] = ["proc.load", "", "", ""].map(str::to_owned);
+        let verdict = CheckVerdict::Unknown("needs two readings".to_owned());
+        let mut finding = Finding { id, verdict, current, wanted, fix };
+        ExecutionShare { mean, worst }.judge(&mut finding);
+        finding
+    }
+
+    #[test]
+    fn the_load_of_a_loop_is_judged_from_a_run_by_mean_and_worst() {
+        assert_eq!(judged(0.1, 0.7).verdict, CheckVerdict::Good);
+        let worst = judged(0.1, 0.93);
+        assert_eq!(worst.verdict, CheckVerdict::Bad);
+        assert!(worst.current.contains("worst 93.0 % of the period"), "{}", worst.current);
+        assert!(!worst.fix.is_empty());
+        assert_eq!(judged(0.51, 0.6).verdict, CheckVerdict::Bad);
+        assert!(ExecutionShare::new(&[], 1_000_000).is_none(), "nothing was recorded");
     }
 }

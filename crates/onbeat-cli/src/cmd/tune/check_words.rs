@@ -9,7 +9,9 @@ use onbeat_tune::catalogue::record::TakesEffect;
 use onbeat_tune::catalogue::{CheckVerdict, LoopSetup};
 use onbeat_tune::evidence::RecordEvidence;
 
-use crate::cmd::findings::checked::{CheckedTuning, ExplainedSpikes, mended, takes_word};
+use crate::cmd::findings::checked::{
+    CheckedTuning, EffectEvidence, ExplainedSpikes, mended, takes_word,
+};
 use crate::cmd::findings::evidence::WatchedMachine;
 
 /// A longer word would make its column wider than the terminal; details and JSON have it in full.
@@ -39,7 +41,7 @@ fn row(tuning: &CheckedTuning, arrow: &str) -> Row {
     let worth = tuning.worth.as_ref().map_or_else(String::new, |it| format!("; worth here: {it}"));
     let entries = [
         verdict_word(&tuning.finding.verdict).to_owned(),
-        format!("{}{share}", tuning.record.effect),
+        format!("{} {}{share}", tuning.record.effect, tuning.effect_evidence().word()),
         tuning.record.id.clone(),
         state(tuning, arrow) + &worth,
         takes(tuning),
@@ -61,7 +63,8 @@ fn whole_percent(share: f64) -> String {
 
 fn legend(by_run: bool) -> Vec<String> {
     let effect = "effect: expected on the latency tail of a 1 kHz loop; 3 up to milliseconds, 2 tens to hundreds of us, 1 some \
-                  us or rare, 0 hygiene";
+                  us or rare, 0 hygiene; here: measured here, or seen in the run or while watching; known: by its sources, on \
+                  other machines";
     let share = "%: share of the run's lateness with a cause that the tuning removes or reduces; sorted by share and effect, of \
                  which each step counts tenfold";
     let mut lines = vec![effect.to_owned()];
@@ -145,7 +148,6 @@ pub(crate) fn details(tuning: &CheckedTuning) -> String {
     let reason = finding.verdict.reason().map(str::to_owned);
     let causes: Vec<String> = mended(record).iter().map(|kind| kind.words().to_owned()).collect();
     let takes: Vec<String> = record.takes_effect.iter().map(ToString::to_string).collect();
-    let effect = ["hygiene", "some us, or rare", "tens to hundreds of us", "up to milliseconds"];
 
     let lines = [
         ("what", Some(record.what.clone())),
@@ -156,7 +158,7 @@ pub(crate) fn details(tuning: &CheckedTuning) -> String {
         ("fix", some(&finding.fix)),
         ("takes", Some(takes.join(", "))),
         ("risk", record.risk.as_ref().map(|risk| format!("{}: {}", risk.level, risk.text))),
-        ("effect", effect.get(usize::from(record.effect)).map(|words| (*words).to_owned())),
+        ("effect", expected_effect(tuning)),
         ("worth", worth.as_ref().map(|worth| format!("here: {worth}"))),
         ("causes", (!causes.is_empty()).then(|| listed(&causes))),
         ("seen", evidence.as_ref().map(seen)),
@@ -165,6 +167,18 @@ pub(crate) fn details(tuning: &CheckedTuning) -> String {
     ];
     let title = format!("{}: {} ({})", record.id, record.title, verdict_word(&finding.verdict));
     title + &named_lines(lines)
+}
+
+/// `up to milliseconds; known to, from the sources below; not measured here`.
+fn expected_effect(tuning: &CheckedTuning) -> Option<String> {
+    const EFFECTS: [&str; 4] = [
+        "no effect on latency",
+        "some us, or rare",
+        "tens to hundreds of us",
+        "up to milliseconds",
+    ];
+    let effect = EFFECTS.get(usize::from(tuning.record.effect))?;
+    Some(format!("{effect}; {}", tuning.effect_evidence().words()))
 }
 
 fn named_lines<const N: usize>(lines: [(&str, Option<String>); N]) -> String {
@@ -178,6 +192,12 @@ pub(crate) fn verdict(setup: &LoopSetup, tunings: &[CheckedTuning], letters: Let
     let of = loop_words(setup, letters);
     let bad = || tunings.iter().filter(|tuning| tuning.finding.verdict == CheckVerdict::Bad);
     let most = bad().filter(|tuning| tuning.record.effect == MOST_EFFECT).count();
+    let is_measured =
+        |tuning: &&CheckedTuning| tuning.effect_evidence() == EffectEvidence::MeasuredHere;
+    let known_from = match bad().filter(is_measured).count() {
+        0 => "known from other machines, not measured here".to_owned(),
+        here => format!("{} measured here, the others known from elsewhere", count(here as u64)),
+    };
     let settings = |number: usize| match number {
         1 => "1 setting".to_owned(),
         number => format!("{} settings", count(number as u64)),
@@ -185,9 +205,9 @@ pub(crate) fn verdict(setup: &LoopSetup, tunings: &[CheckedTuning], letters: Let
 
     match bad().count() {
         0 => format!("no known setting of this machine delays a loop {of}"),
-        all if most == 0 => format!("{} may delay a loop {of}", settings(all)),
+        all if most == 0 => format!("{} may delay a loop {of} ({known_from})", settings(all)),
         all => format!(
-            "{} may delay a loop {of}, {} of them by up to milliseconds",
+            "{} may delay a loop {of}, {} of them by up to milliseconds ({known_from})",
             settings(all),
             count(most as u64)
         ),
@@ -249,6 +269,10 @@ pub(crate) fn in_short(place: usize, tuning: &CheckedTuning, letters: Letters) -
         ("state", Some(state(tuning, arrow))),
         ("seen", evidence.as_ref().map(seen)),
         ("explains", explained.map(|explained| explains(&explained))),
+        (
+            "effect",
+            expected_effect(tuning).map(|effect| effect.replace(", from the sources below", "")),
+        ),
         ("fix", some(&tuning.finding.fix)),
         ("takes", Some(takes.join(", "))),
         ("risk", record.risk.as_ref().map(|risk| format!("{}: {}", risk.level, risk.text))),

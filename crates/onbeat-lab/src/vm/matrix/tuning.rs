@@ -44,6 +44,10 @@ impl LabTuning {
             return Err(refused("timer.slack is an option of `onbeat bench` only"));
         }
 
+        if wanted.oom_score.is_some() {
+            return Err(refused("mem.oom is an option of `onbeat bench` and `onbeat measure` only"));
+        }
+
         let mut this = Self::default();
         for name in tuning.host_names() {
             this.add(name).map_err(refused)?;

@@ -131,6 +131,7 @@ impl BenchConductor<'_> {
             task: self.plan.task.clone(),
             setting: Setting { limit: self.plan.limit, ..self.plan.tuned(tuning) },
             timer_slack_ns: self.plan.options(tuning).timer_slack_ns,
+            oom_score: self.plan.options(tuning).oom_score,
             explain: self.explainer.is_some(),
             resume: resumed.map(|resumed| resumed.point.clone()),
         };

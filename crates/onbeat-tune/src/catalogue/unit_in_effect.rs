@@ -1,0 +1,119 @@
+//! What systemd's files say beside what is in effect: a unit that was edited and not loaded, a
+//! service that was not started again since.
+//!
+//! Read are the unit's file and its drop-ins, in systemd's order; the last assignment counts.
+//! Specifiers, templates and settings made with `systemctl set-property --runtime` elsewhere are not
+//! followed: then nothing is said.
+
+use super::survey::Survey;
+
+/// Where units lie; the first that has a file of a name counts.
+const DIRECTORIES: [&str; 4] = [
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+];
+
+/// An assignment with the file that it stands in.
+struct Assignment {
+    path: String,
+    value: String,
+}
+
+/// Returns which file of systemd was meant to make a record good and is not in effect, with the
+/// command that brings it into effect; `None` where no file says so.
+pub(super) fn not_in_effect(id: &str, survey: &Survey<'_>) -> Option<String> {
+    match id {
+        "shield.systemd" => ["system.slice", "user.slice", "init.scope"].iter().find_map(|unit| {
+            let Assignment { path, value } = assigned(unit, "AllowedCPUs", survey)?;
+            Some(format!(
+                "{path} has AllowedCPUs={value}, and it is not in effect: systemctl daemon-reload, or the kernel refused it \
+                 (journalctl -b -u {unit})"
+            ))
+        }),
+        "shield.systemd_affinity" => {
+            let path = "/etc/systemd/system.conf";
+            let value = last_in(&survey.host().read(path).ok()?, "CPUAffinity")?;
+            Some(format!(
+                "{path} has CPUAffinity={value}, the first process has not: systemctl daemon-reexec, and start services again"
+            ))
+        }
+        _ => {
+            let unit = unit_of_loop(survey)?;
+            let settings = settings_of(id).iter();
+            let found = settings.filter_map(|setting| {
+                let Assignment { path, value } = assigned(&unit, setting, survey)?;
+                Some(format!("{path} has {setting}={value}"))
+            });
+            let found: Vec<String> = found.collect();
+            (!found.is_empty()).then(|| {
+                format!(
+                    "{}, the running process has not: systemctl daemon-reload && systemctl restart {unit}, unless the program \
+                     changes it itself",
+                    found.join(", ")
+                )
+            })
+        }
+    }
+}
+
+/// The settings of a service that make a record of the loop's program good.
+fn settings_of(id: &str) -> &'static [&'static str] {
+    match id {
+        "proc.policy" => &["CPUSchedulingPolicy", "CPUSchedulingPriority"],
+        "proc.affinity" => &["CPUAffinity", "AllowedCPUs"],
+        "proc.limits" => &["LimitRTPRIO", "LimitMEMLOCK"],
+        "proc.rttime" => &["LimitRTTIME"],
+        "mem.oom" => &["OOMScoreAdjust"],
+        "timer.slack" => &["TimerSlackNSec"],
+        "io.core_dump" => &["LimitCORE"],
+        _ => &[],
+    }
+}
+
+/// The service that the loop's thread runs in, by its control group.
+fn unit_of_loop(survey: &Survey<'_>) -> Option<String> {
+    let task = survey.setup().task?;
+    let groups = survey.host().read(&format!("/proc/{task}/cgroup")).ok()?;
+    let mut parts = groups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    let is_service = |part: &&str| part.ends_with(".service") && !part.starts_with("user@");
+    parts.find_map(|path| path.rsplit('/').find(is_service).map(str::to_owned))
+}
+
+/// The assignment that counts for a unit.
+fn assigned(unit: &str, setting: &str, survey: &Survey<'_>) -> Option<Assignment> {
+    let read = |path: &str| survey.host().read(path).ok();
+    let files = DIRECTORIES.iter().map(|directory| format!("{directory}/{unit}"));
+    let main = files.into_iter().find_map(|path| Some((read(&path)?, path)));
+    let mut found = None;
+    let mut take = |text: &str, path: String| {
+        if let Some(value) = last_in(text, setting) {
+            found = Some(Assignment { path, value });
+        }
+    };
+    if let Some((text, path)) = main {
+        take(&text, path);
+    }
+    // Those of /etc come last and count most.
+    for directory in DIRECTORIES.iter().rev() {
+        let directory = format!("{directory}/{unit}.d");
+        for name in survey.host().names(&directory).unwrap_or_default() {
+            let path = format!("{directory}/{name}");
+            if let Some(text) = name.ends_with(".conf").then(|| read(&path)).flatten() {
+                take(&text, path);
+            }
+        }
+    }
+    found.filter(|found| !found.value.is_empty())
+}
+
+/// The last value of a setting in a text; empty where it was reset.
+fn last_in(text: &str, setting: &str) -> Option<String> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';']));
+    let values = lines.filter_map(|line| {
+        let (name, value) = line.split_once('=')?;
+        (name.trim_end() == setting).then(|| value.trim().to_owned())
+    });
+    values.last()
+}
