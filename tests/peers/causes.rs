@@ -4,9 +4,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use onbeat::bench::quietest_cpu;
 use onbeat::record::Account;
 use onbeat::report::units::{count, percent};
+use onbeat_tune::catalogue::HostTree;
+use onbeat_tune::plan::cpus::loop_cpu;
 
 use crate::Length;
 use crate::cyclictest::{self, Cyclictest};
@@ -37,7 +38,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     let seconds = length.pick(5, 1);
     let rounds = length.pick(9, 1);
     let dir = tempfile::tempdir().map_err(Failure::system("make a directory"))?;
-    let cpu = quietest_cpu();
+    let cpu = loop_cpu(&HostTree::live()).cpu;
     let title = format!(
         "Finding out why: a loop of 1 kHz that sleeps, priority 90 on CPU {cpu}, with the flight recorder on and off; \
          medians of {} of {seconds} s each",

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use onbeat::bench::quietest_cpu;
 use onbeat::record::{RunFile, Series};
 use onbeat::report::units::percent;
+use onbeat_tune::catalogue::HostTree;
+use onbeat_tune::plan::cpus::loop_cpu;
 
 use crate::Length;
 use crate::cyclictest::{self, Cyclictest};
@@ -35,7 +36,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     let seconds = length.pick(8, 2);
     let rounds = length.pick(5, 1);
     let dir = tempfile::tempdir().map_err(Failure::system("make a directory"))?;
-    let cpu = quietest_cpu();
+    let cpu = loop_cpu(&HostTree::live()).cpu;
     let title = format!(
         "Probes beside tools that measure the same: medians of {} of {seconds} s each",
         turns::describe(rounds)

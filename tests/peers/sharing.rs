@@ -12,12 +12,13 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use onbeat::bench::quietest_cpu;
 use onbeat::record::{RunFile, Series};
 use onbeat::report::units::count;
 use onbeat_control::{Client, ControlError, Image, Sharing};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::BusCycle;
+use onbeat_tune::catalogue::HostTree;
+use onbeat_tune::plan::cpus::loop_cpu;
 
 use crate::Length;
 use crate::failure::Failure;
@@ -73,7 +74,7 @@ const STAYING: [Trial; 3] =
 pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     let seconds: u64 = length.pick(5, 1);
     let rounds = length.pick(5, 1);
-    let cpu = quietest_cpu();
+    let cpu = loop_cpu(&HostTree::live()).cpu;
     let dir = tempfile::tempdir().map_err(Failure::system("make a directory"))?;
     let title = format!(
         "Exchange of 1,312 bytes at 1 kHz, priority 90 on CPU {cpu}, three readers and a hog of priority 45 beside: medians of {} of \

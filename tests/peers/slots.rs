@@ -4,9 +4,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use onbeat::bench::quietest_cpu;
 use onbeat::record::{RunFile, Series};
 use onbeat::report::units::{count, percent};
+use onbeat_tune::catalogue::HostTree;
+use onbeat_tune::plan::cpus::loop_cpu;
 use rustix::process::Signal;
 
 use crate::Length;
@@ -55,7 +56,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     for stops in [0, STOPS] {
         for rate_hz in RATES_HZ {
             eprintln!("slots: {rate_hz} Hz, {stops} stops, {}", turns::describe(rounds));
-            let trial = Trial { rate_hz, seconds, stops, cpu: quietest_cpu() };
+            let trial = Trial { rate_hz, seconds, stops, cpu: loop_cpu(&HostTree::live()).cpu };
             part.add(trial.run(rounds, peer)?);
         }
     }

@@ -4,8 +4,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use onbeat::bench::quietest_cpu;
 use onbeat::report::units::percent;
+use onbeat_tune::catalogue::HostTree;
+use onbeat_tune::plan::cpus::loop_cpu;
 
 use crate::Length;
 use crate::cyclictest::{self, Cyclictest};
@@ -37,7 +38,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     let seconds = length.pick(5, 1);
     let rounds = length.pick(5, 1);
     let dir = tempfile::tempdir().map_err(Failure::system("make a directory"))?;
-    let cpu = quietest_cpu();
+    let cpu = loop_cpu(&HostTree::live()).cpu;
     let title = format!(
         "Wake-up latency at 1 kHz, priority 90 on CPU {cpu}: medians of {} of {seconds} s each; S sleeps, \
          then polls the clock for 50 µs",

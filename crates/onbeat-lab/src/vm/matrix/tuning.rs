@@ -45,7 +45,9 @@ impl LabTuning {
         }
 
         if wanted.oom_score.is_some() {
-            return Err(refused("mem.oom is an option of `onbeat bench` and `onbeat measure` only"));
+            return Err(refused(
+                "mem.oom is an option of `onbeat bench` and `onbeat measure` only",
+            ));
         }
 
         let mut this = Self::default();
