@@ -50,7 +50,8 @@ proptest! {
             let all: Vec<u64> = latencies.concat();
             let (count, min, mean, sd, max, jitter, tail) = by_hand(&all);
             prop_assert_eq!((row.count, row.min_ns, row.max_ns, row.jitter_ns), (count, min, max, jitter));
-            prop_assert!(near(row.mean_ns, mean) && near(row.sd_ns, sd), "{} {} {} {}", row.mean_ns, mean, row.sd_ns, sd);
+            let sd_ns = row.sd_ns.unwrap_or_default();
+            prop_assert!(near(row.mean_ns, mean) && near(sd_ns, sd), "{} {} {} {}", row.mean_ns, mean, sd_ns, sd);
             match (row.tail_ratio, tail) {
                 (Some(found), Some(tail)) => prop_assert!(near(found, tail), "{found} {tail}"),
                 (found, tail) => prop_assert_eq!(found, tail),
