@@ -246,7 +246,19 @@ impl Robot {
         let options = [&options[..], &["--priority", priority]].concat();
         let own = Self::new(file.to_str().unwrap(), &options);
         own.wait_until_published();
+        own.wait_until_running();
         own
+    }
+
+    /// Waits until its drives, which are enabled in groups, follow targets.
+    fn wait_until_running(&self) {
+        const RUNNING: u8 = 2;
+        let began = Instant::now();
+        let client = onbeat_control::Client::open(&self.name).unwrap();
+        while client.state().robot.is_none_or(|robot| robot.phase != RUNNING) {
+            assert!(began.elapsed() < Duration::from_secs(60), "not enabled: {}", self.errors());
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Waits until the robot publishes its cycles.

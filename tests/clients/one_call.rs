@@ -2,7 +2,7 @@
 //! however that ends.
 //!
 //! Without root, `ip`, the gateway, or a language, a test is counted as ignored, with the reason in its line.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::needless_pass_by_value)]
 
 #[path = "equipment.rs"]
 mod equipment;

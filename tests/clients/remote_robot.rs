@@ -403,7 +403,7 @@ impl Targets {
                     }
                 }
                 Reading::Lost(records) => {
-                    println!("{records} cycles were overwritten before they were read")
+                    println!("{records} cycles were overwritten before they were read");
                 }
                 Reading::Nothing => break,
             }

@@ -41,6 +41,8 @@ struct State {
     utc_offset_ns: u64,
     writer: Option<RingWriter>,
     coding: Option<Coding>,
+    /// Whether decoding can begin with something that came.
+    has_begun: bool,
     most_bytes: usize,
     /// What came before the channel was made.
     waiting: Vec<(Coding, u64, Vec<u8>)>,
@@ -56,6 +58,8 @@ pub struct ChannelAccount {
     pub published: u64,
     /// Longer than a record, of another coding than the first one, or more than could wait for the channel.
     pub left_out: u64,
+    /// Of a video, before its first key frame: nothing can decode them.
+    pub before_key: u64,
 }
 
 impl PictureChannel {
@@ -69,6 +73,7 @@ impl PictureChannel {
             utc_offset_ns: utc_ns.saturating_sub(now_ns()),
             writer: None,
             coding: None,
+            has_begun: false,
             most_bytes: 0,
             waiting: Vec::new(),
             record: Vec::new(),
@@ -87,6 +92,11 @@ impl PictureChannel {
         let mut state = self.state();
         if state.coding.get_or_insert_with(|| coding.clone()).word() != coding.word() {
             state.account.left_out += 1;
+            return;
+        }
+        state.has_begun |= !matches!(coding, Coding::Video { is_key: false, .. });
+        if !state.has_begun {
+            state.account.before_key += 1;
             return;
         }
         let State { writer, waiting, .. } = &mut *state;
@@ -223,7 +233,23 @@ mod tests {
         assert_eq!(times, [1_000, 2_000, 4_000], "the third one is longer than a record");
         assert_eq!(bytes_of(&found[1].1), [0xff, 0xd8, 2, 3]);
         assert_eq!(found[0].1.field("format"), Some(&Value::Text("jpeg".into())));
-        assert_eq!(channel.account(), ChannelAccount { published: 3, left_out: 1 });
+        assert_eq!(channel.account(), ChannelAccount { published: 3, left_out: 1, before_key: 0 });
+    }
+
+    #[test]
+    fn a_video_begins_with_a_key_frame() {
+        let name = name("video");
+        let channel = PictureChannel::new(&name);
+        let unit = |is_key| Coding::Video { format: "h264", parameters: vec![9], is_key };
+        let pixels = [0; 12];
+        let picture = Picture::Rgb { width: 2, height: 2, pixels: &pixels };
+        for (at, is_key) in [(1, false), (2, false), (3, true), (4, false)] {
+            channel.put(&unit(is_key), at, &[0, 0, 0, 1, at as u8]);
+            channel.decoded(&picture, at).unwrap();
+        }
+        let times: Vec<u64> = records(&name).iter().map(|(at_ns, _)| *at_ns).collect();
+        assert_eq!(times, [3, 4]);
+        assert_eq!(channel.account(), ChannelAccount { published: 2, left_out: 0, before_key: 2 });
     }
 
     #[test]

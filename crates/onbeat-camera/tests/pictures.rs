@@ -224,8 +224,8 @@ fn main() -> ExitCode {
         Trial::test(format!("{name} (skipped: {why})"), || Ok(())).with_ignored_flag(true)
     };
     let mut trials = Vec::new();
-    let all: [(&'static str, fn(&Path)); 2] =
-        [("h264_over_rtsp", h264_over_rtsp), ("mjpeg_over_rtsp", mjpeg_over_rtsp)];
+    type Test = (&'static str, fn(&Path));
+    let all: [Test; 2] = [("h264_over_rtsp", h264_over_rtsp), ("mjpeg_over_rtsp", mjpeg_over_rtsp)];
     for (name, run) in all {
         trials.push(match with_gst() {
             Ok(python) if has_ffmpeg => Trial::test(name, move || {

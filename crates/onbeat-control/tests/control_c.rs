@@ -129,9 +129,14 @@ const SAME: [(&str, &str, &str); 40] = [
     ("stats", "quantile_ns", "onbeat_quantile"),
 ];
 
-/// Of no use to an application: slow readers, for measurements and tests; the group of a bus.
-const RUST_ALONE: [(&str, &str); 3] =
-    [("client", "read_slowly"), ("client", "read_while"), ("place", "group_id")];
+/// Of no use to an application: slow readers, for measurements and tests; the group of a bus; how long a
+/// gateway may repeat a goal.
+const RUST_ALONE: [(&str, &str); 4] = [
+    ("client", "goal_age_us"),
+    ("client", "read_slowly"),
+    ("client", "read_while"),
+    ("place", "group_id"),
+];
 
 #[test]
 fn what_the_rust_client_can_the_header_can() {

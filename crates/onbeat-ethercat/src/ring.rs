@@ -186,7 +186,7 @@ impl RingMerge {
         let part = from as usize;
         self.silent[part] = 0;
         let one = &mut self.frames[number];
-        let Some(mut memory) = one.spare[part].take() else { return None };
+        let mut memory = one.spare[part].take()?;
         memory[..length].copy_from_slice(&buffer[..length]);
         one.replies[part] = Some(memory);
 

@@ -13,6 +13,8 @@ const PATIENCE_NS: u64 = 60 * SECOND_NS;
 fn frame(number: usize, length: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..length).map(|at| (at * 7 + number * 13) as u8).collect();
     bytes[12..14].copy_from_slice(&0x88a4_u16.to_be_bytes());
+    // As the first device marks a frame that comes back.
+    bytes[6] |= 2;
     bytes
 }
 

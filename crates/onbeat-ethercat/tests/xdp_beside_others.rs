@@ -57,6 +57,8 @@ fn frame(ethertype: u16, number: u8) -> Vec<u8> {
     let mut bytes = vec![number; 60];
     bytes[..6].fill(0xff);
     bytes[12..14].copy_from_slice(&ethertype.to_be_bytes());
+    // As the first device marks a frame that comes back.
+    bytes[6] |= 2;
     bytes
 }
 

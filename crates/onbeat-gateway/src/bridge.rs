@@ -268,7 +268,6 @@ pub fn receive(
     is_stopped: impl Fn() -> bool,
 ) -> Result<ReceiveAccount, GatewayError> {
     check_names(&order.from, order.channels.iter().map(|of| of.remote.as_str()))?;
-    let rings: Vec<RingWriter> = order.channels.iter().map(ring).collect::<Result<_, _>>()?;
     let typed = order.channels.iter().map(|of| NetworkChannel {
         name: of.remote.clone(),
         type_name: of.type_name.clone(),
@@ -276,7 +275,6 @@ pub fn receive(
     });
     let typed: Vec<_> = typed.collect();
     let encodings = encodings(order.channels.iter().map(|of| &of.lcm), &typed)?;
-    let mut targets: Vec<_> = order.channels.iter().zip(rings.into_iter().zip(encodings)).collect();
     let limits = LcmLimits {
         most_memory: order.most_memory,
         most_senders: order.most_senders,
@@ -284,6 +282,9 @@ pub fn receive(
         ..LcmLimits::default()
     };
     let mut inlet = Inlet::open(&order.from, &typed, limits)?;
+    // Whoever waits for a ring may take it for a network that was joined.
+    let rings: Vec<RingWriter> = order.channels.iter().map(ring).collect::<Result<_, _>>()?;
+    let mut targets: Vec<_> = order.channels.iter().zip(rings.into_iter().zip(encodings)).collect();
     let mut notice = LimitNotice::new(limits);
     let until = limit(order.for_ns);
     ready(inlet.buffer_bytes())?;

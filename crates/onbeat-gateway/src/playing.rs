@@ -399,7 +399,8 @@ mod tests {
         // The same pace, one twice as fast, and no numbers at all.
         let each: Vec<_> = (0..100).map(|place| (place as usize % 2, place / 2)).collect();
         assert!(!counted(&each).0);
-        let offset: Vec<_> = (0..100).map(|place| (place as usize % 2, (place + 1) / 2)).collect();
+        let offset: Vec<_> =
+            (0..100_u32).map(|place| (place as usize % 2, place.div_ceil(2))).collect();
         assert!(!counted(&offset).0);
         assert!(!counted(&[(0, 0), (1, 0), (0, 0), (1, 0)]).0);
         assert!(!counted(&[(0, 5), (0, 6), (0, 9)]).0);

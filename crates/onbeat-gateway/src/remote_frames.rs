@@ -201,7 +201,7 @@ mod tests {
             let end = loop {
                 match reader.next() {
                     Ok(Some(frame)) => {
-                        assert_eq!(frame.payload, sent[whole], "a changed frame passed")
+                        assert_eq!(frame.payload, sent[whole], "a changed frame passed");
                     }
                     Ok(None) => break None,
                     Err(why) => break Some(why),

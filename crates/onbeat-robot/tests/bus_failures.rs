@@ -40,6 +40,8 @@ fn differing(cause: &'static str, file: &str, expected: &'static [&'static str])
 }
 
 /// Devices that do not come to SAFEOP.
+// A table, a row a case.
+#[allow(clippy::too_many_lines)]
 fn cases() -> Vec<Case> {
     let one_by_one = "[types.j]\nkind = \"drive\"\n[types.k]\nkind = \"drive\"\nproduct = 0x999\n\
         [[devices]]\ntype = \"j\"\nname = \"a\"\n[[devices]]\ntype = \"k\"\nname = \"b\"\n\

@@ -17,7 +17,11 @@ type Stated = (u64, f64, f64, f64);
 
 /// Runs a tool in a folder of its own; `None`, with the reason printed, where it cannot.
 fn output(folder: &Path, program: &str, arguments: &[&str]) -> Option<String> {
-    let mut command = Command::new(program);
+    // By its path: svsematest makes its semaphores from the file that it was started as.
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&folders).map(|one| one.join(program));
+    let path = found.into_iter().find(|path| path.is_file()).unwrap_or_else(|| program.into());
+    let mut command = Command::new(path);
     command.args(arguments).current_dir(folder).stdin(Stdio::null());
     let ran = match command.output() {
         Ok(ran) => ran,

@@ -168,7 +168,7 @@ fn found_of_sides(runs: u64, spread: f64, pairs: u64) -> ([f64; 2], f64) {
         let ratios = &compared.cells[0].runs[1].ratios;
         for (wrong, metric) in wrong.iter_mut().zip(["p50", "p99"]) {
             let of = ratios.iter().find(|ratio| ratio.metric == metric).unwrap();
-            let (low, high) = (of.low.expect("an interval"), of.high.expect("an interval"));
+            let (low, high) = (of.low.unwrap(), of.high.unwrap());
             *wrong += if low > 1.0 || high < 1.0 { one } else { 0.0 };
         }
         differ += if ratios.iter().any(|ratio| ratio.differs) { one } else { 0.0 };

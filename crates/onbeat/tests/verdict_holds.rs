@@ -259,8 +259,8 @@ fn a_bench_that_leaves_out_what_failed_has_the_same_level() {
                 let side = |tuning: usize, load: usize, rule: &Rule| {
                     rule.side(&seen_until(&cells[tuning][load], releases[tuning], 0.01))
                 };
-                for tuning in 0..TUNINGS {
-                    has_failed[tuning] |=
+                for (tuning, has_failed) in has_failed.iter_mut().enumerate() {
+                    *has_failed |=
                         (0..LOADS).any(|load| side(tuning, load, &of_fail) == Side::Beyond);
                 }
                 if (0..LOADS).all(|load| side(1, load, &of_pass) == Side::Within) {

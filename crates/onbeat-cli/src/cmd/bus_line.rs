@@ -434,12 +434,11 @@ pub(super) fn sdos(options: &SdosOptions) -> Result<ExitVerdict, Failure> {
                     None
                 };
                 let shown = match &value {
-                    None => String::new(),
                     Some(Ok(bytes)) => format!("  {}", value_word(described.data_type, bytes)),
                     Some(Err(CommissionError::Object { why, .. })) => {
                         format!("  not readable now: {why}")
                     }
-                    Some(Err(_)) => String::new(),
+                    None | Some(Err(_)) => String::new(),
                 };
                 // Whatever is not about this object ends the list.
                 if let Some(Err(why)) = value

@@ -319,11 +319,12 @@ impl Unready {
                 "write the vendor's image to it (onbeat bus sii write), or replace the device"
             }
             Self::EepromChecksum => "write the vendor's image to it: onbeat bus sii write",
-            Self::MuteMailbox => "switch the device off and on, and check its firmware",
+            Self::MuteMailbox | Self::Late { .. } => {
+                "switch the device off and on, and check its firmware"
+            }
             Self::SplitAreas => "choose PDOs of one SyncManager by `pdos`",
             Self::Untaken { .. } => "switch the device off and on, and check the cable before it",
             Self::Refused { code, .. } => al_codes::remedy(code),
-            Self::Late { .. } => "switch the device off and on, and check its firmware",
             Self::Modules { .. } => "plug the modules of the file, or correct its slots",
         }
     }

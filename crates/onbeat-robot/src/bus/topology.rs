@@ -49,7 +49,7 @@ pub enum Upstream {
 /// use onbeat_robot::bus::{PortLinks, Upstream, upstreams};
 ///
 /// // Ports 0 and 1 open; then port 0 only.
-/// let [both, last] = [0xaa5a, 0x5556].map(PortLinks::from_status);
+/// let [both, last] = [0x5a32, 0x5612].map(PortLinks::from_status);
 /// assert!(both.is_open(0) && both.is_open(1) && !last.is_open(1));
 /// assert_eq!(upstreams(&[both, last]), [Upstream::Interface, Upstream::Device(0, 1)]);
 /// ```

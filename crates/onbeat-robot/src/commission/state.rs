@@ -39,7 +39,7 @@ impl<W: Wire> Line<'_, W> {
         let (is, _) = self.state(place)?;
         match (is & STATE, state) {
             (OP | SAFEOP, SAFEOP) => self.change(place, SAFEOP),
-            (from, PREOP) if matches!(from, PREOP | SAFEOP | OP) => self.change(place, PREOP),
+            (PREOP | SAFEOP | OP, PREOP) => self.change(place, PREOP),
             (BOOT, BOOT) if is & ERROR == 0 => Ok(()),
             (_, PREOP | BOOT) => {
                 self.change(place, INIT)?;

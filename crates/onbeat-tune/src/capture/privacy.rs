@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn of_boot_files_and_of_irqbalance_nothing_else_is_kept() {
-        let grub = "# isolcpus=9\nGRUB_TITLE=\"walker of acme\"\nGRUB_CMDLINE_LINUX=\"root=/dev/acme isolcpus=2-3 quiet\"\n";
+        let grub = "# isolcpus=9\nGRUB_TITLE=\"walker of acme\"\nGRUB_CMDLINE_LINUX=\"root=/dev/acme isolcpus=2-3 splash\"\n";
         assert_eq!(boot_parameters(grub, &asked()), "isolcpus=2-3\n");
         let irqbalance = "# who\nIRQBALANCE_ARGS=--pid=/acme\nIRQBALANCE_BANNED_CPULIST=\"3\"\n";
         assert_eq!(bans(irqbalance), "IRQBALANCE_BANNED_CPULIST=\"3\"\n");

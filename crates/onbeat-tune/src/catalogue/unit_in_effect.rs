@@ -111,9 +111,9 @@ fn assigned(unit: &str, setting: &str, survey: &Survey<'_>) -> Option<Assignment
 /// The last value of a setting in a text; empty where it was reset.
 fn last_in(text: &str, setting: &str) -> Option<String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';']));
-    let values = lines.filter_map(|line| {
+    let mut values = lines.filter_map(|line| {
         let (name, value) = line.split_once('=')?;
         (name.trim_end() == setting).then(|| value.trim().to_owned())
     });
-    values.last()
+    values.next_back()
 }

@@ -69,7 +69,7 @@ impl EffectEvidence {
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::MeasuredHere => "measured here",
-            Self::Known => "known to, from the sources below; not measured here",
+            Self::Known => "known from the sources below, not measured here",
             Self::Hygiene => "hygiene",
         }
     }

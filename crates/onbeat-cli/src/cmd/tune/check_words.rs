@@ -169,7 +169,7 @@ pub(crate) fn details(tuning: &CheckedTuning) -> String {
     title + &named_lines(lines)
 }
 
-/// `up to milliseconds; known to, from the sources below; not measured here`.
+/// `up to milliseconds; known from the sources below, not measured here`.
 fn expected_effect(tuning: &CheckedTuning) -> Option<String> {
     const EFFECTS: [&str; 4] = [
         "no effect on latency",
@@ -271,7 +271,7 @@ pub(crate) fn in_short(place: usize, tuning: &CheckedTuning, letters: Letters) -
         ("explains", explained.map(|explained| explains(&explained))),
         (
             "effect",
-            expected_effect(tuning).map(|effect| effect.replace(", from the sources below", "")),
+            expected_effect(tuning).map(|effect| effect.replace(" from the sources below", "")),
         ),
         ("fix", some(&tuning.finding.fix)),
         ("takes", Some(takes.join(", "))),
