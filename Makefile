@@ -63,7 +63,7 @@ outside: ## a program outside the workspace, with ethercrab and onbeat-segment a
 
 # Built for debugging, it runs as long and is built in half the time.
 loom: ## every interleaving of the ring, of the latest value and of the delayed lock, and broken twins that must fail
-	RUSTFLAGS="$(RUSTFLAGS) --cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --locked -p onbeat-rt --test ring_loom --test latest_loom --test broadcast_loom --test delayed_lock_loom
+	RUSTFLAGS="$(RUSTFLAGS) --cfg loom" RUST_TEST_THREADS=2 CARGO_TARGET_DIR=target/loom $(CARGO) test --locked -p onbeat-rt --test loom
 
 matlab: ## the .m files have MATLAB's grammar, by MISS_HIT
 	@sh scripts/matlab-grammar.sh
@@ -86,8 +86,8 @@ test-view: build-tests ## a joint of a running robot, followed for 5 s in headle
 
 bless: build ## rebuilds generated files: man pages, completions, help texts, tables, the page
 	rm -rf share && $(ONBEAT) generate share
-	ONBEAT_BLESS=1 $(CARGO) test --locked -p onbeat-cli --test help --test tables --test tune_machines
-	ONBEAT_BLESS=1 $(CARGO) test --locked -p onbeat-tune --test catalogue
+	ONBEAT_BLESS=1 $(CARGO) test --locked -p onbeat-cli --test it -- help:: tables:: tune_machines::
+	ONBEAT_BLESS=1 $(CARGO) test --locked -p onbeat-tune --test it -- catalogue::
 	cd viewer && npm ci --no-audit --no-fund && npm run build
 
 # Where `make install` puts things; DESTDIR is a root other than /.
@@ -107,7 +107,7 @@ test-dist: dist ## cargo install, and the package in a bare root of another Debi
 	CARGO="$(CARGO)" sh scripts/test-dist.sh $(RELEASES)
 
 test-python: setup-test ## `pip install ./python` in a clean virtual environment, and a bench from Python (minutes)
-	ONBEAT_TEST_PIP=1 $(CARGO) test --locked -p onbeat-cli --test python_installs
+	ONBEAT_TEST_PIP=1 $(CARGO) test --locked -p onbeat-cli --test elsewhere -- python_installs::
 
 # jeromq, ZeroMQ in Java, as a user fetches it.
 JEROMQ := $(abspath java/target/dependency)
@@ -132,7 +132,7 @@ peers: setup-peers build ## ratios beside other tools, in runs taken in turns (n
 	ONBEAT=$(abspath $(ONBEAT)) $(CARGO) bench --locked -p onbeat-cli --bench peers --features peer-on-io-uring -- $(ARGS)
 
 inject-live: ## every fault of the injector takes place as logged (needs a quiet machine)
-	ONBEAT_LIVE_INJECT=1 $(CARGO) test --locked --release -p onbeat --test inject_live -- --nocapture
+	ONBEAT_LIVE_INJECT=1 $(CARGO) test --locked --release -p onbeat --test it -- --nocapture inject_live::
 
 causes: build ## plants each cause and prints the reported one (needs a quiet machine)
 	$(CARGO) bench --locked -p onbeat-cli --bench causes -- $(ARGS)
@@ -147,7 +147,7 @@ causes-vm: ## the same in a PREEMPT_RT guest in virtual time, twice, at least 95
 	sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | xargs strip -o target/vm/causes
 	ONBEAT=$(abspath target/vm/causes) ONBEAT_CAUSES=$(abspath target/vm/causes) ONBEAT_CAUSES_ARGS="$(CAUSES_IN_GUEST)" \
 	ONBEAT_VM_WORK=$(abspath target/vm) ONBEAT_VM_DOWNLOAD=1 \
-	$(CARGO) test --locked --workspace --test planted_causes -- --nocapture
+	$(CARGO) test --locked --workspace --test it -- --nocapture planted_causes::
 
 worth: build ## what four settings of a loop are worth here, and a placebo (needs a quiet machine, ten minutes)
 	python3 tests/worth/run.py --onbeat $(ONBEAT) $(ARGS)
@@ -162,7 +162,7 @@ test-kernels: ## the main job on Debian's kernels, in guests under QEMU's softwa
 
 # One guest at a time: in virtual time each keeps a CPU of the host busy. With --workspace, crates have the features that `make test` builds.
 VM_TEST = ONBEAT=$(abspath target/vm/onbeat) ONBEAT_VM_WORK=$(abspath target/vm) ONBEAT_VM_DOWNLOAD=1 \
-	$(CARGO) test --locked --workspace $(1) -- --nocapture --test-threads=1
+	$(CARGO) test --locked --workspace --test it -- --nocapture --test-threads=1 $(1:%=%::)
 
 vm-onbeat:
 	@sh scripts/setup.sh kernels
@@ -170,22 +170,22 @@ vm-onbeat:
 	mkdir -p target/vm && strip -o target/vm/onbeat $(ONBEAT)
 
 test-vm: vm-onbeat ## guests in virtual time: kernels with and without PREEMPT_RT, the same figures twice (five minutes)
-	$(call VM_TEST,--test guests --test study)
+	$(call VM_TEST,guests study)
 
 test-vm-repeat: vm-onbeat ## forty guests beside a loaded host: the same bytes (ten minutes)
-	$(call VM_TEST,--test repeated_guests)
+	$(call VM_TEST,repeated_guests)
 
 test-vm-tune: vm-onbeat ## tunings in a PREEMPT_RT guest: applied, checked after a reboot, undone (five minutes)
-	$(call VM_TEST,--test tuned_guests)
+	$(call VM_TEST,tuned_guests)
 
 test-vm-trace: vm-onbeat ## host and guest on one clock: a hog on the host is named, a killed trace leaves nothing (needs root)
-	$(call VM_TEST,--test joined_traces --test killed_traces)
+	$(call VM_TEST,joined_traces killed_traces)
 
 test-vm-net: vm-onbeat ## two boards in virtual time: three tests and their load sweep, the same figures twice (three minutes)
-	$(call VM_TEST,--test board_tests)
+	$(call VM_TEST,board_tests)
 
 test-vm-clocks: vm-onbeat ## two boards in two guests whose clocks differ: the stated bound holds (a minute)
-	$(call VM_TEST,--test joined_boards)
+	$(call VM_TEST,joined_boards)
 
 # Time for each fuzz target, in seconds.
 FUZZ_SECONDS ?= 20
@@ -202,11 +202,11 @@ deny: setup-test ## licences, sources and advisories of all dependencies, by car
 # The quarter of an hour of `make test` as a day, and all that property tests draw, of which `make test` draws a part.
 LONG_TESTS = verdict_holds ratio_holds verdict_of_a_day pure
 test-long: setup-test ## a day of a robot in virtual time, and property tests at full length (about two hours)
-	ONBEAT_LONG=1 $(CARGO) test --locked -p onbeat $(LONG_TESTS:%=--test %) -- --nocapture
+	ONBEAT_LONG=1 $(CARGO) test --locked -p onbeat --test it -- --nocapture $(LONG_TESTS:%=%::)
 	ONBEAT_LONG=1 $(CARGO) test --locked -p onbeat-message --test messages_match
 	ONBEAT_SOAK_HOURS=24 $(CARGO) test --locked -p onbeat-robot --test robot_memory -- --nocapture
-	ONBEAT_CAMERA_KILLS=1000 $(CARGO) test --locked -p onbeat-camera --test camera kill -- --nocapture
-	$(CARGO) test --locked -p onbeat-cli --test camera_interrupted -- --nocapture
+	ONBEAT_CAMERA_KILLS=1000 $(CARGO) test --locked -p onbeat-camera --test it -- --nocapture camera::kill
+	$(CARGO) test --locked -p onbeat-cli --test elsewhere -- camera_interrupted::
 
 # A nightly toolchain with miri: rustup toolchain install nightly --component miri,rust-src
 miri: ## onbeat-rt and the pure parts of onbeat-control under Miri (needs a nightly toolchain)

@@ -4,18 +4,16 @@
 //! Without Octave or Java the test is counted as ignored, with the reason in its line.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-#[path = "equipment.rs"]
-mod equipment;
-#[path = "prompt.rs"]
-mod prompt;
+use crate::equipment;
+use crate::prompt;
 
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use equipment::{camera_program, octave, root, trial};
-use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
 use onbeat_control::frames::FrameReader;
 use prompt::Prompt;
 use rustix::process::{Signal, kill_process};
@@ -26,10 +24,11 @@ const ROUNDS: u64 = 1_000;
 /// Longest time from the beginning of a round to its interruption, in µs: some pictures.
 const LONGEST_US: u64 = 20_000;
 
-fn main() -> ExitCode {
+pub(crate) fn trials() -> Vec<Trial> {
     let equip = || Ok((octave()?, camera_program()));
-    let tests = [trial("a_thousand_interruptions_tear_no_picture", equip, interrupted)];
-    libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
+    let tests =
+        [trial("camera_interrupted::a_thousand_interruptions_tear_no_picture", equip, interrupted)];
+    Vec::from(tests)
 }
 
 /// A camera; killed on drop.

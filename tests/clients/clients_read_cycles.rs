@@ -5,33 +5,52 @@
 //! A client whose language is missing is counted as ignored, with the reason in its line.
 #![allow(clippy::unwrap_used)]
 
-#[path = "equipment.rs"]
-mod equipment;
+use crate::equipment;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use equipment::{Robot, c, commands, java, octave, python, root, trial};
-use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
 use serde_json::Value;
 
 /// Reason of a safe stop: the commander is lost.
 const BY_COMMANDER: u8 = 3;
 
-fn main() -> ExitCode {
+pub(crate) fn trials() -> Vec<Trial> {
     let tests = [
-        trial("python_reads_every_cycle_of_a_robot", python, reads_at_once),
-        trial("python_reads_every_cycle_at_its_own_pace", python, reads_slowly),
-        trial("python_learns_of_the_death_of_a_robot", python, python_sees_death),
-        trial("c_reads_every_cycle_of_a_robot", c, c_reads_all),
-        trial("java_reads_every_cycle_of_a_robot", java, java_reads_all),
-        trial("octave_reads_every_cycle_of_a_robot", octave, octave_reads_all),
-        trial("a_robot_stops_safely_when_its_python_script_is_killed", commands, killed_python),
-        trial("a_humanoid_stops_safely_when_its_octave_script_is_killed", octave, killed_octave),
-        trial("a_robot_that_takes_commands_and_stands_says_why", || Ok(()), says_why_it_stands),
+        trial("clients_read_cycles::python_reads_every_cycle_of_a_robot", python, reads_at_once),
+        trial(
+            "clients_read_cycles::python_reads_every_cycle_at_its_own_pace",
+            python,
+            reads_slowly,
+        ),
+        trial(
+            "clients_read_cycles::python_learns_of_the_death_of_a_robot",
+            python,
+            python_sees_death,
+        ),
+        trial("clients_read_cycles::c_reads_every_cycle_of_a_robot", c, c_reads_all),
+        trial("clients_read_cycles::java_reads_every_cycle_of_a_robot", java, java_reads_all),
+        trial("clients_read_cycles::octave_reads_every_cycle_of_a_robot", octave, octave_reads_all),
+        trial(
+            "clients_read_cycles::a_robot_stops_safely_when_its_python_script_is_killed",
+            commands,
+            killed_python,
+        ),
+        trial(
+            "clients_read_cycles::a_humanoid_stops_safely_when_its_octave_script_is_killed",
+            octave,
+            killed_octave,
+        ),
+        trial(
+            "clients_read_cycles::a_robot_that_takes_commands_and_stands_says_why",
+            || Ok(()),
+            says_why_it_stands,
+        ),
     ];
-    libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
+    Vec::from(tests)
 }
 
 /// Starts a client and waits until it has opened the channel.

@@ -4,17 +4,16 @@
 //! A controller whose language is missing is counted as ignored, with the reason in its line.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-#[path = "equipment.rs"]
-mod equipment;
+use crate::equipment;
 
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use equipment::{
     Robot, built, commands, done, generated_cycle, installed_library, is_newer, octave, root, trial,
 };
-use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
 use onbeat_control::{Reading, RingReader, Start};
 use onbeat_message::{TypeSet, Value};
 use onbeat_rt::Clock;
@@ -34,16 +33,20 @@ const NO_ANSWER_NS: u64 = 110_000_000;
 const RUNNING: u64 = 2;
 const BY_COMMANDER: u64 = 3;
 
-fn main() -> ExitCode {
+pub(crate) fn trials() -> Vec<Trial> {
     let stops_safely = |controller: Controller| while !is_seen_to_stop(&controller) {};
     let tests = [
-        trial("a_controller_in_c_from_header_and_pkg_config", c, stops_safely),
-        trial("a_controller_in_rust", rust, stops_safely),
-        trial("a_controller_in_python", python, stops_safely),
-        trial("a_controller_in_octave", in_octave, stops_safely),
-        trial("a_component_of_ros2_control", ros2_control, stops_safely),
+        trial(
+            "controllers_stop_safely::a_controller_in_c_from_header_and_pkg_config",
+            c,
+            stops_safely,
+        ),
+        trial("controllers_stop_safely::a_controller_in_rust", rust, stops_safely),
+        trial("controllers_stop_safely::a_controller_in_python", python, stops_safely),
+        trial("controllers_stop_safely::a_controller_in_octave", in_octave, stops_safely),
+        trial("controllers_stop_safely::a_component_of_ros2_control", ros2_control, stops_safely),
     ];
-    libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
+    Vec::from(tests)
 }
 
 /// A controller's command; the robot's name and a time follow, then these words.

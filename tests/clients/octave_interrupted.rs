@@ -4,17 +4,15 @@
 //! Without Octave or Java the test is counted as ignored, with the reason in its line.
 #![allow(clippy::unwrap_used)]
 
-#[path = "equipment.rs"]
-mod equipment;
-#[path = "prompt.rs"]
-mod prompt;
+use crate::equipment;
+use crate::prompt;
 
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
 use equipment::{Robot, octave, root, trial};
-use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
 use prompt::Prompt;
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
@@ -24,9 +22,13 @@ const ROUNDS: u64 = 1_000;
 /// Longest time from the beginning of a round to its interruption, in µs: some rounds of the loop.
 const LONGEST_US: u64 = 20_000;
 
-fn main() -> ExitCode {
-    let tests = [trial("a_thousand_interruptions_leave_octave_whole", octave, interrupted)];
-    libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
+pub(crate) fn trials() -> Vec<Trial> {
+    let tests = [trial(
+        "octave_interrupted::a_thousand_interruptions_leave_octave_whole",
+        octave,
+        interrupted,
+    )];
+    Vec::from(tests)
 }
 
 fn interrupted(command: Command) {

@@ -4,27 +4,26 @@
 //! Without root, `ip`, the gateway, or a language, a test is counted as ignored, with the reason in its line.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::needless_pass_by_value)]
 
-#[path = "equipment.rs"]
-mod equipment;
+use crate::equipment;
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use equipment::{commands, octave, root, trial};
-use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
 use onbeat_control::FoundChannels;
 use serde_json::{Value, json};
 
 const WITHIN: Duration = Duration::from_secs(60);
 
-fn main() -> ExitCode {
+pub(crate) fn trials() -> Vec<Trial> {
     let tests = [
-        trial("python_publishes_and_subscribes_in_one_call", python, in_python),
-        trial("octave_publishes_and_subscribes_in_one_call", octave_too, in_octave),
+        trial("one_call::python_publishes_and_subscribes_in_one_call", python, in_python),
+        trial("one_call::octave_publishes_and_subscribes_in_one_call", octave_too, in_octave),
     ];
-    libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
+    Vec::from(tests)
 }
 
 fn here() -> PathBuf {

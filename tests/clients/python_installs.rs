@@ -4,14 +4,13 @@
 //! reason in its line.
 #![allow(clippy::unwrap_used)]
 
-#[path = "equipment.rs"]
-mod equipment;
+use crate::equipment;
 
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use equipment::{done, root, trial};
-use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
 
 /// As an engineer types it, and what follows from it.
 const BENCH: &str =
@@ -26,9 +25,9 @@ assert taken.verdict['sentence'], taken.raw
 print(len(run.cells), onbeat.program.program())
 ";
 
-fn main() -> ExitCode {
-    let tests = [trial("pip_installs_package_and_program", pip, benches)];
-    libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
+pub(crate) fn trials() -> Vec<Trial> {
+    let tests = [trial("python_installs::pip_installs_package_and_program", pip, benches)];
+    Vec::from(tests)
 }
 
 /// Set to 1, it lets the test build the wheel, which builds the program again: some minutes.

@@ -4,18 +4,17 @@
 //! Without root, `ip`, or a language, a test is counted as ignored, with the reason in its line.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-#[path = "equipment.rs"]
-mod equipment;
+use crate::equipment;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use equipment::{Robot, commands, done, octave, root, trial};
-use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
 use onbeat_control::{Client, Reading, RingReader, Start};
 use onbeat_ethercat::step::RobotState;
 use onbeat_message::{TypeSet, Value};
@@ -27,27 +26,32 @@ const BY_COMMANDER: u8 = 3;
 /// Seconds after which a walking script says what it saw.
 const SECONDS: &str = "3";
 
-fn main() -> ExitCode {
-    let mut arguments = Arguments::from_args();
-    // Each has a robot of 48 joints.
-    arguments.test_threads = Some(1);
+pub(crate) fn trials() -> Vec<Trial> {
     let tests = [
-        trial("a_cut_cable_stops_a_robot_that_walks_on_commands_in_python", python, |walker| {
-            walks_and_stops(walker, End::CutCable);
-        }),
-        trial("a_killed_computer_stops_a_robot_that_walks_on_commands_in_java", java, |walker| {
-            walks_and_stops(walker, End::Killed);
-        }),
         trial(
-            "a_stopped_computer_stops_a_robot_that_walks_on_commands_in_octave",
+            "remote_robot::a_cut_cable_stops_a_robot_that_walks_on_commands_in_python",
+            python,
+            |walker| {
+                walks_and_stops(walker, End::CutCable);
+            },
+        ),
+        trial(
+            "remote_robot::a_killed_computer_stops_a_robot_that_walks_on_commands_in_java",
+            java,
+            |walker| {
+                walks_and_stops(walker, End::Killed);
+            },
+        ),
+        trial(
+            "remote_robot::a_stopped_computer_stops_a_robot_that_walks_on_commands_in_octave",
             in_octave,
             |walker| {
                 walks_and_stops(walker, End::Stopped);
             },
         ),
-        trial("a_third_party_on_the_network_moves_nothing", attacks, third_party),
+        trial("remote_robot::a_third_party_on_the_network_moves_nothing", attacks, third_party),
     ];
-    libtest_mimic::run(&arguments, Vec::from(tests)).exit_code()
+    Vec::from(tests)
 }
 
 /// How the commanding computer ends.

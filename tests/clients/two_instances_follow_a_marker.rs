@@ -2,20 +2,22 @@
 //! (`examples/follow_marker.sh`).
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-#[path = "equipment.rs"]
-mod equipment;
+use crate::equipment;
 
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use equipment::{camera_program, done, octave, root, trial};
-use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
 use onbeat_control::frames::cameras;
 use onbeat_ethercat::description::Description;
 
-fn main() -> ExitCode {
-    let test = trial("the_head_follows_the_marker", equipped, |camera| follows(&camera));
-    libtest_mimic::run(&Arguments::from_args(), vec![test]).exit_code()
+pub(crate) fn trials() -> Vec<Trial> {
+    let test =
+        trial("two_instances_follow_a_marker::the_head_follows_the_marker", equipped, |camera| {
+            follows(&camera)
+        });
+    vec![test]
 }
 
 /// Octave, and the program of cameras beside this one.

@@ -8,22 +8,37 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Output};
+use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use libtest_mimic::{Arguments, Completion, Trial};
+use libtest_mimic::{Completion, Trial};
 use onbeat::record::{Interval, RunFile, Series};
 use serde_json::Value;
 
-fn main() -> ExitCode {
+pub(crate) fn trials() -> Vec<Trial> {
     let tests = [
-        trial("pyarrow_reads_every_bucket_of_a_run_from_parquet", parquet_holds_every_bucket),
-        trial("pyarrow_reads_several_row_groups", parquet_of_several_groups),
-        trial("prometheus_reads_the_histograms_and_counters", openmetrics_is_read),
-        trial("a_csv_reader_finds_every_sample_and_strange_names_whole", csv_is_read),
-        trial("junit_xml_has_the_shape_that_its_readers_expect", junit_is_read),
+        trial(
+            "exports_open_elsewhere::pyarrow_reads_every_bucket_of_a_run_from_parquet",
+            parquet_holds_every_bucket,
+        ),
+        trial(
+            "exports_open_elsewhere::pyarrow_reads_several_row_groups",
+            parquet_of_several_groups,
+        ),
+        trial(
+            "exports_open_elsewhere::prometheus_reads_the_histograms_and_counters",
+            openmetrics_is_read,
+        ),
+        trial(
+            "exports_open_elsewhere::a_csv_reader_finds_every_sample_and_strange_names_whole",
+            csv_is_read,
+        ),
+        trial(
+            "exports_open_elsewhere::junit_xml_has_the_shape_that_its_readers_expect",
+            junit_is_read,
+        ),
     ];
-    libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
+    Vec::from(tests)
 }
 
 fn trial(name: &str, body: fn(&Python)) -> Trial {

@@ -2,12 +2,12 @@
 //! thread.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-mod equipment;
+use crate::equipment;
 
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use equipment::{Java, done, root, trial};
-use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
 use onbeat_control::{Channel, RecordType, RingSettings, RingWriter};
 
 /// Messages of the shorter reading.
@@ -15,12 +15,20 @@ const MESSAGES: usize = 10_000;
 /// Room for three readings: a warm one, a short one, and one four times as long.
 const RECORDS: usize = 1 << 16;
 
-fn main() -> ExitCode {
+pub(crate) fn trials() -> Vec<Trial> {
     let tests = [
-        trial("reading_rows_allocates_no_object_for_a_message", Java::equip, not_more),
-        trial("objects_for_each_message_would_be_counted", Java::equip, objects_are_counted),
+        trial(
+            "java_allocates_nothing::reading_rows_allocates_no_object_for_a_message",
+            Java::equip,
+            not_more,
+        ),
+        trial(
+            "java_allocates_nothing::objects_for_each_message_would_be_counted",
+            Java::equip,
+            objects_are_counted,
+        ),
     ];
-    libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
+    Vec::from(tests)
 }
 
 /// Publishes messages and has them read; returns the bytes of the shorter and of the longer reading.

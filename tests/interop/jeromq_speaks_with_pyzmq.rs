@@ -2,15 +2,15 @@
 //! publish, the same bytes. Without the jar of jeromq one sentence says so.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-mod equipment;
-mod random_messages;
-mod way;
+use crate::equipment;
+use crate::random_messages;
+use crate::way;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use equipment::{Java, Octave, Python, done, root, trial};
-use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 /// Where Python publishes, where Java does, and the beginning of their channels; `jeromq_peer.py` has them too.
@@ -19,13 +19,25 @@ const PEER: [&str; 3] = ["tcp://127.0.0.1:5561", "tcp://127.0.0.1:5562", "jeromq
 const NUMBERED: u64 = 20_000;
 const STATE: &str = "uint64 n\nfloat64[14] joints\nuint32 last\nstring leg\n";
 
-fn main() -> ExitCode {
+pub(crate) fn trials() -> Vec<Trial> {
     let tests = [
-        trial("java_sends_random_messages_back_with_the_same_bytes", with_java, java_echoes),
-        trial("octave_reads_a_channel_into_a_matrix", with_octave, octave_reads),
-        trial("without_jeromq_one_sentence_says_so", Octave::equip, says_what_is_missing),
+        trial(
+            "jeromq_speaks_with_pyzmq::java_sends_random_messages_back_with_the_same_bytes",
+            with_java,
+            java_echoes,
+        ),
+        trial(
+            "jeromq_speaks_with_pyzmq::octave_reads_a_channel_into_a_matrix",
+            with_octave,
+            octave_reads,
+        ),
+        trial(
+            "jeromq_speaks_with_pyzmq::without_jeromq_one_sentence_says_so",
+            Octave::equip,
+            says_what_is_missing,
+        ),
     ];
-    libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
+    Vec::from(tests)
 }
 
 /// The jars that `make test-interop` fetches.

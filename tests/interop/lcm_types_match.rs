@@ -3,16 +3,15 @@
 //! bytes.
 #![allow(clippy::unwrap_used)]
 
-mod equipment;
-#[allow(dead_code)] // Python makes the messages.
-mod random_messages;
-mod way;
+use crate::equipment;
+use crate::random_messages;
+use crate::way;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use equipment::{Python, done, root, trial};
-use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
 use onbeat_message::{LcmCodec, LcmTypes, generate};
 use serde_json::{Value as Json, json};
 use way::{Carried, Network, Way};
@@ -20,16 +19,36 @@ use way::{Carried, Network, Way};
 const FILE: &str = "tests/messages/lcm/demo.lcm";
 const TYPES: [&str; 3] = ["inner_t", "empty_t", "all_t"];
 
-fn main() -> ExitCode {
+pub(crate) fn trials() -> Vec<Trial> {
     let tests = [
-        trial("random_messages_of_lcm_are_encoded_to_the_same_bytes", Python::equip, bytes_match),
-        trial("messages_travel_in_the_encoding_of_lcm", way::equip, they_travel),
-        trial("a_changed_member_changes_the_fingerprint", || Ok(()), |()| a_change_is_found()),
-        trial("a_log_of_150_structs_becomes_mcap_with_its_values", python_and_onbeat, logs_convert),
-        trial("code_of_every_type_compiles_in_five_languages", python_and_onbeat, all_compile),
-        trial("every_generator_takes_types_of_lcm", || Ok(()), |()| generators_take_them()),
+        trial(
+            "lcm_types_match::random_messages_of_lcm_are_encoded_to_the_same_bytes",
+            Python::equip,
+            bytes_match,
+        ),
+        trial("lcm_types_match::messages_travel_in_the_encoding_of_lcm", way::equip, they_travel),
+        trial(
+            "lcm_types_match::a_changed_member_changes_the_fingerprint",
+            || Ok(()),
+            |()| a_change_is_found(),
+        ),
+        trial(
+            "lcm_types_match::a_log_of_150_structs_becomes_mcap_with_its_values",
+            python_and_onbeat,
+            logs_convert,
+        ),
+        trial(
+            "lcm_types_match::code_of_every_type_compiles_in_five_languages",
+            python_and_onbeat,
+            all_compile,
+        ),
+        trial(
+            "lcm_types_match::every_generator_takes_types_of_lcm",
+            || Ok(()),
+            |()| generators_take_them(),
+        ),
     ];
-    libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
+    Vec::from(tests)
 }
 
 fn lcm_types(change: impl Fn(String) -> String) -> LcmTypes {

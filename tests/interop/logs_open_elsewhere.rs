@@ -2,16 +2,16 @@
 //! and in `onbeat.load` of Python and Octave; logs that those packages write open in `onbeat.load`.
 #![allow(clippy::unwrap_used)]
 
-mod equipment;
-mod random_messages;
+use crate::equipment;
+use crate::random_messages;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use equipment::{Octave, Python, done, onbeat, root, trial};
-use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
 use onbeat_control::{Channel, RecordType, RingSettings, RingWriter};
 use onbeat_gateway::{Compression, LogWriter};
 use serde_json::{Value, json};
@@ -19,32 +19,60 @@ use serde_json::{Value, json};
 /// A message whose type has a number and an array.
 const POINT: (&str, &str) = ("demo_msgs/msg/Point", "uint64 n\nfloat64[15] values\n");
 
-fn main() -> ExitCode {
+pub(crate) fn trials() -> Vec<Trial> {
     let tests = [
         trial(
-            "mcap_ros2_decodes_random_messages_and_encodes_the_same_bytes",
+            "logs_open_elsewhere::mcap_ros2_decodes_random_messages_and_encodes_the_same_bytes",
             Python::equip,
             peers_agree,
         ),
-        trial("logs_of_others_open_whatever_their_compression", Python::equip, logs_of_others_open),
-        trial("logs_of_every_kind_have_every_record", Python::equip, every_kind),
         trial(
-            "octave_finds_the_values_of_every_kind",
+            "logs_open_elsewhere::logs_of_others_open_whatever_their_compression",
+            Python::equip,
+            logs_of_others_open,
+        ),
+        trial(
+            "logs_open_elsewhere::logs_of_every_kind_have_every_record",
+            Python::equip,
+            every_kind,
+        ),
+        trial(
+            "logs_open_elsewhere::octave_finds_the_values_of_every_kind",
             python_and_octave,
             octave_agrees_on_every_kind,
         ),
-        trial("octave_finds_the_values_that_python_finds", python_and_octave, octave_agrees),
         trial(
-            "a_recording_has_every_record_and_counts_every_loss",
+            "logs_open_elsewhere::octave_finds_the_values_that_python_finds",
+            python_and_octave,
+            octave_agrees,
+        ),
+        trial(
+            "logs_open_elsewhere::a_recording_has_every_record_and_counts_every_loss",
             Python::equip,
             losses_are_counted,
         ),
-        trial("a_killed_recorder_leaves_a_log_that_opens", Python::equip, killed_recorder),
-        trial("a_gateway_whose_starter_was_killed_ends_its_log", Python::equip, killed_starter),
-        trial("every_cycle_of_a_robot_is_in_its_log", python_and_onbeat, cycles_are_logged),
-        trial("an_order_that_cannot_be_carried_out_leaves_no_file", || Ok(()), refused_orders),
+        trial(
+            "logs_open_elsewhere::a_killed_recorder_leaves_a_log_that_opens",
+            Python::equip,
+            killed_recorder,
+        ),
+        trial(
+            "logs_open_elsewhere::a_gateway_whose_starter_was_killed_ends_its_log",
+            Python::equip,
+            killed_starter,
+        ),
+        trial(
+            "logs_open_elsewhere::every_cycle_of_a_robot_is_in_its_log",
+            python_and_onbeat,
+            cycles_are_logged,
+        ),
+        trial(
+            "logs_open_elsewhere::an_order_that_cannot_be_carried_out_leaves_no_file",
+            || Ok(()),
+            refused_orders,
+        ),
     ];
-    libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
+    Vec::from(tests)
 }
 
 fn python_and_octave() -> Result<(Python, Octave), String> {

@@ -2,15 +2,14 @@
 //! or as fast as they can be read; to LCM, in its own encoding, by the command line.
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)] // JSON of one test each.
 
-mod equipment;
-mod way;
+use crate::equipment;
+use crate::way;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use equipment::{Python, done, onbeat, root, trial};
-use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
 use onbeat_control::{Reading, RingReader, Start};
 use onbeat_gateway::{
     Compression, GatewayError, LogWriter, PlayAccount, PlayOrder, PlayStart, play,
@@ -23,17 +22,25 @@ const UTC_OFFSET_NS: u64 = 1_700_000_000_000_000_000;
 /// Messages in LCM's own encoding: they fit into the kernel's smallest receive buffer.
 const OF_LCM: usize = 100;
 
-fn main() -> ExitCode {
+pub(crate) fn trials() -> Vec<Trial> {
     let tests = [
-        trial("every_record_of_a_log_is_in_its_ring", || Ok(()), all_records),
-        trial("two_channels_are_played_in_the_order_of_their_times", || Ok(()), in_order),
-        trial("no_record_comes_before_its_time", || Ok(()), at_its_pace),
-        trial("a_stopped_player_reports_what_it_played", || Ok(()), stopped),
-        trial("an_order_that_cannot_be_played_is_refused", || Ok(()), refused),
-        trial("a_log_of_others_is_played_into_a_ring", Python::equip, of_others),
-        trial("the_command_line_speaks_lcm_to_its_python_classes", python_and_onbeat, commands),
+        trial("logs_play::every_record_of_a_log_is_in_its_ring", || Ok(()), all_records),
+        trial(
+            "logs_play::two_channels_are_played_in_the_order_of_their_times",
+            || Ok(()),
+            in_order,
+        ),
+        trial("logs_play::no_record_comes_before_its_time", || Ok(()), at_its_pace),
+        trial("logs_play::a_stopped_player_reports_what_it_played", || Ok(()), stopped),
+        trial("logs_play::an_order_that_cannot_be_played_is_refused", || Ok(()), refused),
+        trial("logs_play::a_log_of_others_is_played_into_a_ring", Python::equip, of_others),
+        trial(
+            "logs_play::the_command_line_speaks_lcm_to_its_python_classes",
+            python_and_onbeat,
+            commands,
+        ),
     ];
-    libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
+    Vec::from(tests)
 }
 
 fn python_and_onbeat() -> Result<(Python, PathBuf), String> {

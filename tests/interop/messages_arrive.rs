@@ -2,15 +2,15 @@
 //! send back what they receive, and from there to another ring, the same bytes.
 #![allow(clippy::unwrap_used)]
 
-mod equipment;
-mod random_messages;
-mod way;
+use crate::equipment;
+use crate::random_messages;
+use crate::way;
 
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use equipment::{Python, trial};
-use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
 use onbeat_control::Reading;
 use serde_json::{Value, json};
 use way::{Network, Way, equip};
@@ -20,18 +20,30 @@ const BATCH: usize = 50;
 /// How long the last message is awaited before another one is sent.
 const MARK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-fn main() -> ExitCode {
+pub(crate) fn trials() -> Vec<Trial> {
     let tests = [
-        trial("lcm_sends_random_messages_back_with_the_same_bytes", equip, |python| {
-            bytes_come_back(python, Network::Lcm);
-        }),
-        trial("pyzmq_sends_random_messages_back_with_the_same_bytes", equip, |python| {
-            bytes_come_back(python, Network::Zmq);
-        }),
-        trial("long_messages_come_back", equip, long_messages_come_back),
-        trial("a_receiver_that_is_stopped_counts_what_it_lost", equip, losses_are_counted),
+        trial(
+            "messages_arrive::lcm_sends_random_messages_back_with_the_same_bytes",
+            equip,
+            |python| {
+                bytes_come_back(python, Network::Lcm);
+            },
+        ),
+        trial(
+            "messages_arrive::pyzmq_sends_random_messages_back_with_the_same_bytes",
+            equip,
+            |python| {
+                bytes_come_back(python, Network::Zmq);
+            },
+        ),
+        trial("messages_arrive::long_messages_come_back", equip, long_messages_come_back),
+        trial(
+            "messages_arrive::a_receiver_that_is_stopped_counts_what_it_lost",
+            equip,
+            losses_are_counted,
+        ),
     ];
-    libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
+    Vec::from(tests)
 }
 
 fn bytes_come_back(python: &Python, network: Network) {

@@ -14,10 +14,10 @@ mod java_side;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Output};
+use std::process::{Command, Output};
 
 use java_side::Missing;
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use libtest_mimic::{Completion, Failed, Trial};
 use onbeat::probe;
 use onbeat::record::{
     Account, Distribution, LONGEST_NS, Past, Recorder, Recording, RunFile, RunWriter, Series,
@@ -29,42 +29,42 @@ use serde::Deserialize;
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
 
-fn main() -> ExitCode {
+pub(crate) fn trials() -> Vec<Trial> {
     let tests = [
         trial(
-            "java_counts_in_a_real_bench_what_onbeat_counts",
+            "run_files_open_in_java::java_counts_in_a_real_bench_what_onbeat_counts",
             java_counts_in_a_real_bench_what_onbeat_counts,
         ),
         trial(
-            "spikes_skipped_releases_and_the_ends_of_the_range_are_the_same_in_java",
+            "run_files_open_in_java::spikes_skipped_releases_and_the_ends_of_the_range_are_the_same_in_java",
             spikes_skipped_releases_and_the_ends_of_the_range_are_the_same_in_java,
         ),
         trial(
-            "a_file_cut_off_after_a_whole_line_opens_as_far_as_it_goes",
+            "run_files_open_in_java::a_file_cut_off_after_a_whole_line_opens_as_far_as_it_goes",
             a_file_cut_off_after_a_whole_line_opens_as_far_as_it_goes,
         ),
         trial(
-            "a_run_that_was_killed_and_resumed_is_one_log",
+            "run_files_open_in_java::a_run_that_was_killed_and_resumed_is_one_log",
             a_run_that_was_killed_and_resumed_is_one_log,
         ),
         trial(
-            "a_log_that_java_wrote_is_refused_in_one_sentence",
+            "run_files_open_in_java::a_log_that_java_wrote_is_refused_in_one_sentence",
             a_log_that_java_wrote_is_refused_in_one_sentence,
         ),
         trial(
-            "a_log_that_java_wrote_is_imported_sample_by_sample",
+            "run_files_open_in_java::a_log_that_java_wrote_is_imported_sample_by_sample",
             a_log_that_java_wrote_is_imported_sample_by_sample,
         ),
         trial(
-            "a_log_of_the_hiccup_loop_in_java_is_imported_whole",
+            "run_files_open_in_java::a_log_of_the_hiccup_loop_in_java_is_imported_whole",
             a_log_of_the_hiccup_loop_in_java_is_imported_whole,
         ),
         trial(
-            "percentile_text_is_that_of_java_row_by_row",
+            "run_files_open_in_java::percentile_text_is_that_of_java_row_by_row",
             percentile_text_is_that_of_java_row_by_row,
         ),
     ];
-    libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
+    Vec::from(tests)
 }
 
 fn trial(name: &str, body: fn(&Java)) -> Trial {

@@ -1,7 +1,7 @@
 //! The rooms and crates that each room or crate may name: one list, in the order of dependency.
 
-use crate::source::{Source, code, code_without_tests, paths, tracked};
-use crate::{catches, holds, rust_below};
+use super::source::{Source, code, code_without_tests, paths, tracked};
+use super::{catches, holds, rust_below};
 
 /// All crates as paths name them.
 const CRATES: [&str; 14] = [

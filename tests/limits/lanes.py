@@ -1,6 +1,7 @@
-"""The test binaries of the workspace, and which of them may run at the same time.
+"""The test modules of the workspace, and which of them may run at the same time.
 
-Binaries whose time is virtual (PURE) run at the lowest priority, as many at once as there are CPUs, beside all others. Of these, one at a
+A program of several modules (`tests/it/main.rs`) is run once for each of them, so that each has a process of its own; any other test binary is
+a module by itself. Modules whose time is virtual (PURE) run at the lowest priority, as many at once as there are CPUs, beside all others. Of these, one at a
 time, those run first that load the machine, change it or measure it, that kill an onbeat, or that read all that one prints: the next onbeat to
 start removes what a killed one has left, and says so. Then those that mostly wait (WAITING), two at a time.
 """
@@ -13,12 +14,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-# Longer than any binary takes beside stress-ng: a run that reaches it hangs.
+# Test programs of several modules, by the name of their target. The first has a harness that knows no RUST_TEST_THREADS.
+OF_MODULES = {"elsewhere", "it"}
+# Modules of "elsewhere" whose tests share what is installed for them, and the CPUs.
+SERIAL = {"onbeat-cli": "maindevices_reach_op remote_robot"}
+# Longer than any module takes beside stress-ng: a run that reaches it hangs.
 LIMIT_S = 1200
 # Most tests wait.
 TEST_THREADS = "4"
-# Binaries that read no clock and no setting of the machine, and share nothing but a temporary directory of their own. A name that
-# no binary has is an error, here and below.
+# Modules that read no clock and no setting of the machine, and share nothing but a temporary directory of their own. A name that
+# no module has is an error, here and below.
 PURE = {
     "onbeat": "pure resume",
     "onbeat-ethercat": "onbeat_ethercat layout_spec",
@@ -27,7 +32,7 @@ PURE = {
         sim_states sim_two_hundred""",
     "onbeat-tune": "catalogue explain lint tune_apply tune_apply_shield tune_shield",
 }
-# Binaries that mostly wait, for runs with a state directory of their own where they need one, without a shield and without figures that
+# Modules that mostly wait, for runs with a state directory of their own where they need one, without a shield and without figures that
 # other work could spoil.
 WAITING = {
     "onbeat": "net_boards net_log net_packet_elsewhere net_rtt_faults",
@@ -41,28 +46,30 @@ WAITING = {
         live_view robot_bus robot_goals robot_ladder robot_limits robot_memory robot_moves robot_resume robot_session robot_view""",
     "onbeat-segment": "sim_ethercrab",
 }
-# Of these, binaries that prepare one folder below target/, with packages of Python: one after the other.
+# Of these, modules that prepare one folder below target/, with packages of Python: one after the other.
 ONE_FOLDER = [{"onbeat-gateway": WAITING["onbeat-gateway"]}]
 
 
-class TestBinary:
-    """A test binary: its name ("PACKAGE TARGET"), the directory of its package, its executable."""
+class TestModule:
+    """A test module: its name ("PACKAGE MODULE"), the directory of its package, its executable, and its arguments where the
+    executable has other modules as well."""
 
-    def __init__(self, name, package, executable):
+    def __init__(self, name, package, executable, arguments=()):
         self.name = name
         self.package = package
         self.executable = executable
+        self.arguments = arguments
 
     def is_of(self, group):
-        package, _, target = self.name.partition(" ")
-        return target in group.get(package, "").split()
+        package, _, module = self.name.partition(" ")
+        return module in group.get(package, "").split()
 
     def run(self, gives_way=True):
         """Exit status and output of one run, started as `cargo test` starts it, with the output of tests that pass: a skipped one has
-        printed its reason there. A pure binary gives way to the others, unless it
+        printed its reason there. A pure module gives way to the others, unless it
         must not: beside stress-ng it would not end."""
         environment = dict(os.environ, CARGO_MANIFEST_DIR=self.package, RUST_TEST_THREADS=TEST_THREADS)
-        run = start([self.executable, "--show-output"], self.package, environment, lowest=gives_way and self.is_of(PURE))
+        run = start([self.executable, "--show-output", *self.arguments], self.package, environment, lowest=gives_way and self.is_of(PURE))
         try:
             output, _ = run.communicate(timeout=LIMIT_S)
             return run.returncode, output
@@ -88,7 +95,7 @@ def start(command, directory, environment=None, lowest=False):
 
 
 def built():
-    """All test binaries, from cargo's own messages. Raises ValueError for a name above that no binary has."""
+    """All test modules, from cargo's own messages. Raises ValueError for a name above that no module has."""
     command = ["cargo", "test", "--locked", "--workspace", "--no-run", "--message-format=json"]
     output = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True).stdout
     found = []
@@ -96,24 +103,44 @@ def built():
         message = json.loads(line)
         if message.get("reason") != "compiler-artifact" or not message["executable"] or not message["profile"]["test"]:
             continue
-        package = str(Path(message["manifest_path"]).parent)
-        name = f"{Path(package).name} {message['target']['name']}" + (" (bin)" if "bin" in message["target"]["kind"] else "")
-        found.append(TestBinary(name, package, message["executable"]))
+        found += modules(message["target"], Path(message["manifest_path"]).parent, message["executable"])
 
     require_names(found)
     return found
 
 
+def modules(target, package, executable):
+    """The modules of a test binary; itself, if it is none of several modules."""
+    if target["name"] not in OF_MODULES:
+        name = target["name"] + (" (bin)" if "bin" in target["kind"] else "")
+        return [TestModule(f"{package.name} {name}", str(package), executable)]
+
+    listed = subprocess.run([executable, "--list"], cwd=package, check=True, stdout=subprocess.PIPE, text=True).stdout
+    tests = {}
+    for line in listed.splitlines():
+        if line.endswith(": test"):
+            # A mimicked harness writes the kind of a test before its name.
+            test = line.removesuffix(": test").rpartition("] ")[2]
+            tests.setdefault(test.partition("::")[0], []).append(test)
+    found = []
+    for module, names in tests.items():
+        one = TestModule(f"{package.name} {module}", str(package), executable, ["--exact", *names])
+        if target["name"] == "elsewhere":
+            one.arguments += ["--test-threads", "1" if one.is_of(SERIAL) else str(os.cpu_count())]
+        found.append(one)
+    return found
+
+
 def require_names(tests):
-    """Raises ValueError for a name of a lane that no binary has."""
+    """Raises ValueError for a name of a lane that no module has."""
     names = {test.name for test in tests}
-    listed = {f"{package} {target}" for group in (PURE, WAITING) for package, targets in group.items() for target in targets.split()}
+    listed = {f"{package} {module}" for group in (PURE, WAITING) for package, modules in group.items() for module in modules.split()}
     if absent := sorted(listed - names):
-        raise ValueError(f"PURE or WAITING names what is not a test binary: {', '.join(absent)}")
+        raise ValueError(f"PURE or WAITING names what is not a test module: {', '.join(absent)}")
 
 
 def in_lanes(tests, take):
-    """Calls `take` with each binary; ends when all calls have returned, and raises what one of them raised."""
+    """Calls `take` with each module; ends when all calls have returned, and raises what one of them raised."""
     pure = [test for test in tests if test.is_of(PURE)]
     waiting = [test for test in tests if test.is_of(WAITING)]
     alone = [test for test in tests if test not in pure and test not in waiting]

@@ -91,7 +91,10 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "the number of an interface's queues by ioctl",
     ),
     ("crates/onbeat-ethercat/src/carrier/xdp/socket.rs", "options and address of an AF_XDP socket"),
-    ("crates/onbeat-ethercat/tests/xdp_beside_others.rs", "a network namespace of a thread's own"),
+    (
+        "crates/onbeat-ethercat/tests/it/xdp_beside_others.rs",
+        "a network namespace of a thread's own",
+    ),
     ("crates/onbeat-control/src/abi.rs", "what may lie in shared memory"),
     ("crates/onbeat-control/src/frames/memory.rs", "pixels in memory that processes share"),
     (
@@ -132,14 +135,14 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "signals to ignore, descriptors to close and pages to give back in a process of one thread",
     ),
     ("crates/onbeat-tune/src/scheduling.rs", "policy of any thread"),
-    ("crates/onbeat-rt/tests/ring_loom.rs", "the broken twin of the ring"),
+    ("crates/onbeat-rt/tests/loom/ring.rs", "the broken twin of the ring"),
     ("crates/onbeat-lab/src/joined/page.rs", "a page of memory that host and guest share"),
     ("crates/onbeat-lab/src/net/namespace.rs", "a network namespace of a thread of its own"),
     ("crates/onbeat-lab/src/vm/process.rs", "what happens between fork and exec"),
-    ("crates/onbeat-robot/tests/bus_interface.rs", "a network namespace of a thread's own"),
-    ("crates/onbeat-cli/tests/bus_one_live.rs", "a network namespace of a thread's own"),
-    ("crates/onbeat/tests/inject_stop.rs", "a thread that waits for a child by vfork"),
-    ("crates/onbeat/tests/load_ends.rs", "the policy of a starter"),
+    ("crates/onbeat-robot/tests/it/bus_interface.rs", "a network namespace of a thread's own"),
+    ("crates/onbeat-cli/tests/it/bus_one_live.rs", "a network namespace of a thread's own"),
+    ("crates/onbeat/tests/it/inject_stop.rs", "a thread that waits for a child by vfork"),
+    ("crates/onbeat/tests/it/load_ends.rs", "the policy of a starter"),
 ];
 
 fn unsafe_lines(source: &Source) -> Vec<usize> {

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs each test binary once, in the order of `lanes.py`, and the examples of the documentation beside them.
+"""Runs each test module once, in the order of `lanes.py`, and the examples of the documentation beside them.
 
     python3 tests/limits/run.py [NAME ...]
 
-With names, only binaries whose name contains one of them. The output of each is printed when it has ended; the last lines name
-the tests that were skipped, with their reasons, and the binaries that failed. Exit status 1 when one has.
+With names, only modules whose name contains one of them. The output of each is printed when it has ended; the last lines name
+the tests that were skipped, with their reasons, and the modules that failed. Exit status 1 when one has.
 """
 
 import os
@@ -48,7 +48,7 @@ def main():
     for skip in sorted(skipped):
         print(f"  {skip}")
     count = len(tests) + (not words)
-    print(f"\ntest binaries: {count - len(failed)} passed, {len(failed)} failed")
+    print(f"\ntest modules: {count - len(failed)} passed, {len(failed)} failed")
     for name in sorted(failed):
         print(f"  FAILED {name}")
     sys.exit(1 if failed else 0)
@@ -92,7 +92,7 @@ def run_examples(print_end):
     started = time.time()
     # They are linked while other tests shield a CPU.
     flags = subprocess.run(["sh", "scripts/link-flags.sh"], cwd=lanes.REPOSITORY, check=True, stdout=subprocess.PIPE, text=True).stdout
-    environment = dict(os.environ, RUSTDOCFLAGS=f"{os.environ.get('RUSTDOCFLAGS', '')} {flags.strip()}".strip())
+    environment = dict(os.environ, RUST_TEST_THREADS=lanes.TEST_THREADS, RUSTDOCFLAGS=f"{os.environ.get('RUSTDOCFLAGS', '')} {flags.strip()}".strip())
     command = ["cargo", "test", "--locked", "--workspace", "--doc", "--no-fail-fast"]
     run = lanes.start(command, lanes.REPOSITORY, environment, lowest=True)
     output, _ = run.communicate()

@@ -9,9 +9,9 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Output};
+use std::process::{Command, Output};
 
-use libtest_mimic::{Arguments, Completion, Trial};
+use libtest_mimic::{Completion, Trial};
 use serde_json::Value;
 
 const CYCLES: u64 = 10_000;
@@ -36,9 +36,9 @@ const CHECKS: [(&str, Check); 5] = [
     ),
 ];
 
-fn main() -> ExitCode {
+pub(crate) fn trials() -> Vec<Trial> {
     let tests = CHECKS.map(|(name, check)| {
-        Trial::ignorable_test(name, move || match equip() {
+        Trial::ignorable_test(format!("maindevices_reach_op::{name}"), move || match equip() {
             Err(reason) => Ok(Completion::ignored_with(reason)),
             Ok(python) => {
                 check(&python);
@@ -47,10 +47,7 @@ fn main() -> ExitCode {
         })
     });
 
-    let mut arguments = Arguments::from_args();
-    // The tests share the installed packages and the CPUs.
-    arguments.test_threads = Some(1);
-    libtest_mimic::run(&arguments, tests.into()).exit_code()
+    tests.into()
 }
 
 fn a_library_that_prints(python: &Path) {

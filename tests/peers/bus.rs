@@ -74,7 +74,7 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     if python.exists() {
         peers.push("pysoem");
     } else {
-        part.remark("pysoem: left out, it is installed by `cargo test -p onbeat-cli --test maindevices_reach_op`");
+        part.remark("pysoem: left out, it is installed by `cargo test -p onbeat-cli --test elsewhere maindevices_reach_op::`");
     }
 
     for peer in peers {

@@ -12,11 +12,11 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
 use cause_world::{LOOP, World, idle, looper, thread, us};
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use libtest_mimic::{Completion, Failed, Trial};
 use onbeat::cause::Explanation;
 use onbeat::cause::event::KernelEvent;
 use onbeat::cause::keep::keep;
@@ -25,24 +25,29 @@ use onbeat::record::{Account, Recorder, Recording, RunFile, RunWriter, Series, S
 use onbeat_rt::{End, Outcome, Sample};
 use serde_json::Value;
 
-#[path = "../../crates/onbeat/tests/cause_world/mod.rs"]
-mod cause_world;
+use crate::cause_world;
 
-fn main() -> ExitCode {
+pub(crate) fn trials() -> Vec<Trial> {
     let tests = [
         trial(
-            "a_thread_that_held_the_cpu_is_found_with_its_nanoseconds",
+            "spikes_open_in_perfetto::a_thread_that_held_the_cpu_is_found_with_its_nanoseconds",
             a_thread_that_held_the_cpu,
         ),
         trial(
-            "a_device_that_took_the_cpu_is_found_with_its_nanoseconds",
+            "spikes_open_in_perfetto::a_device_that_took_the_cpu_is_found_with_its_nanoseconds",
             a_device_that_took_the_cpu,
         ),
-        trial("states_are_those_of_the_kernel_that_ran", states_are_those_of_the_kernel_that_ran),
-        trial("the_kernels_text_has_the_same_switches", the_kernels_text_has_the_same_switches),
-        trial("damaged_traces_are_reported", damaged_traces_are_reported),
+        trial(
+            "spikes_open_in_perfetto::states_are_those_of_the_kernel_that_ran",
+            states_are_those_of_the_kernel_that_ran,
+        ),
+        trial(
+            "spikes_open_in_perfetto::the_kernels_text_has_the_same_switches",
+            the_kernels_text_has_the_same_switches,
+        ),
+        trial("spikes_open_in_perfetto::damaged_traces_are_reported", damaged_traces_are_reported),
     ];
-    libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
+    Vec::from(tests)
 }
 
 fn trial(name: &str, body: fn(&Perfetto)) -> Trial {

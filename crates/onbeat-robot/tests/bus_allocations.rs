@@ -2,6 +2,7 @@
 //! of a device.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "it/bus_world/mod.rs"]
 mod bus_world;
 
 use assert_no_alloc::{AllocDisabler, assert_no_alloc, reset_violation_count, violation_count};

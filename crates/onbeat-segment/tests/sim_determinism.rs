@@ -1,6 +1,7 @@
 //! The same file, seed, frames and instants give the same bytes, without allocation.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "it/sim_world/mod.rs"]
 mod sim_world;
 
 use assert_no_alloc::{AllocDisabler, violation_count};

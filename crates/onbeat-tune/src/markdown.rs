@@ -10,7 +10,7 @@ use crate::plan::recipes::appliable;
 const HEAD: &str = "# The catalogue of tunings
 
 What on a machine can delay a periodic loop, and what sets it. This page is generated from the records in
-`crates/onbeat-tune/src/catalogue/records`; change those, then run `ONBEAT_BLESS=1 cargo test -p onbeat-tune --test catalogue`.
+`crates/onbeat-tune/src/catalogue/records`; change those, then run `ONBEAT_BLESS=1 cargo test -p onbeat-tune --test it catalogue::`.
 
 *Effect* is the expected effect on the tail of a 1 kHz loop: 3 up to milliseconds, 2 tens to hundreds of microseconds, 1 some
 microseconds or rare, 0 hygiene. *Read by* is the kind of probe; `watch`, `review` and `tool` cannot be judged from files at one
@@ -20,7 +20,7 @@ itself; `tune_apply_live` applies and undoes everything that a machine has, and 
 
 *Tests*: the verdicts on the ten captured machines of `tests/machines` (virtual, container, server, board, rt_pc, laptop, guest, pi,
 no_nohz, service), which
-`capture` compares with a table made by hand: g good, b bad, n not applicable, u unknown. `check` where `tests/check.rs` takes the
+`capture` compares with a table made by hand: g good, b bad, n not applicable, u unknown. `check` where `tests/it/check.rs` takes the
 record through its values on changed files.
 ";
 

@@ -3,7 +3,7 @@
  *
  *     cc -std=c11 -D_POSIX_C_SOURCE=200809L -I include client.c -o client && ./client walker "left knee" 0.3
  *
- * It is valid C11, C17 and C++17; tests/control_c.rs builds and runs it. */
+ * It is valid C11, C17 and C++17; tests/it/control_c.rs builds and runs it. */
 #include "onbeat_control.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Commands the joints of an image. Started by tests/control_c.rs. */
+/* Commands the joints of an image. Started by tests/it/control_c.rs. */
 #include "onbeat_control.h"
 
 #include <math.h>

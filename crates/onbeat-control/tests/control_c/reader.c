@@ -1,4 +1,4 @@
-/* Reads an image, prints its content, and owns its outputs for a while. Started by tests/control_c.rs. */
+/* Reads an image, prints its content, and owns its outputs for a while. Started by tests/it/control_c.rs. */
 #include "onbeat_control.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Finds values by name, and makes register requests and a rescan; see tests/control_c.rs. */
+/* Finds values by name, and makes register requests and a rescan; see tests/it/control_c.rs. */
 #include "onbeat_control.h"
 
 #include <stdlib.h>

@@ -14,7 +14,7 @@ use crate::record::{Distribution, RunFile, Series};
 /// From fewer stretches than this, how much they differ cannot be estimated.
 pub(super) const LEAST_STRETCHES: usize = 4;
 /// From so many runs of one side on each of them is a stretch. At three a side 96 to 97 % of intervals
-/// hold (`tests/ratio_holds.rs`).
+/// hold (`tests/it/ratio_holds.rs`).
 pub(super) const LEAST_RUNS: usize = 3;
 /// More stretches than this are put together with their neighbours.
 const MOST_STRETCHES: usize = 64;

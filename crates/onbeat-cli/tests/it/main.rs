@@ -1,0 +1,47 @@
+//! Tests of onbeat-cli, one module a subject. The runner gives each module a process of its own
+//! (`tests/limits/run.py`).
+#![allow(missing_docs)]
+
+mod abused;
+mod abused_inputs;
+mod abused_stage;
+mod bench_chain_live;
+mod bench_live;
+mod bench_resume_live;
+mod bench_robot_live;
+mod bus_alarms_live;
+mod bus_exchanged_live;
+mod bus_live;
+mod bus_one_live;
+mod bus_queries;
+#[path = "../../../../tests/clients/equipment.rs"]
+mod equipment;
+mod exit_status;
+mod foreign_objects;
+mod gate_watch_live;
+mod guard_live;
+mod help;
+mod inject_rights;
+mod killed_live;
+#[path = "../../../../tests/limits/limits.rs"]
+mod limits;
+mod loads_live;
+mod long_live;
+mod net_boards_live;
+mod net_elsewhere_live;
+mod net_ends_live;
+mod net_lab_live;
+mod output_is_not_lost;
+mod planted_runs;
+mod robot_esi;
+mod robot_goal_live;
+mod run_findings;
+mod second_bench;
+mod second_signal;
+mod segment_check;
+mod segment_live;
+mod tables;
+mod tune_live;
+mod tune_machines;
+#[path = "../../../../tests/vm/commands.rs"]
+mod vm_commands;

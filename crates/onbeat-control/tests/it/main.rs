@@ -1,0 +1,14 @@
+//! Tests of onbeat-control, one module a subject. The runner gives each module a process of its own
+//! (`tests/limits/run.py`).
+#![allow(missing_docs)]
+
+mod control_abuse;
+mod control_c;
+mod control_deaths;
+mod control_goals;
+mod control_image;
+mod control_owner;
+mod control_records;
+mod control_world;
+mod ring_deaths;
+mod ring_foreign;

@@ -1,0 +1,7 @@
+//! Tests of onbeat-ethercat, one module a subject. The runner gives each module a process of its own
+//! (`tests/limits/run.py`).
+#![allow(missing_docs)]
+
+mod interface_frames;
+mod layout_spec;
+mod xdp_beside_others;

@@ -1,0 +1,14 @@
+//! Tests of onbeat-lab, one module a subject. The runner gives each module a process of its own
+//! (`tests/limits/run.py`).
+#![allow(missing_docs)]
+
+mod board_tests;
+mod guests;
+mod joined_boards;
+mod joined_traces;
+mod killed_traces;
+mod planted_causes;
+mod repeated_guests;
+mod study;
+mod test_lab;
+mod tuned_guests;

@@ -1,0 +1,130 @@
+//! A ring of cables between two interfaces: a cut costs no cycle and misdirects no set-point.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
+
+use crate::bus_world;
+
+use bus_world::{MS, OPTIONS, VirtualClock, clock};
+use onbeat_ethercat::event::{Event, EventKind};
+use onbeat_ethercat::layout::Layout;
+use onbeat_ethercat::step::{BusCycle, Controller};
+use onbeat_robot::bus::{Bus, InProcess};
+use onbeat_rt::time::{Clock, Instant};
+use onbeat_segment::{Fault, Link};
+
+/// Devices of the ring.
+const DEVICES: usize = 6;
+
+fn text() -> String {
+    let names: Vec<String> = (0..DEVICES).map(|place| format!("\"io {place}\"")).collect();
+    format!(
+        "[segment]\nring = true\n[types.io]\nkind = \"digital\"\nmailbox = 128\n[[devices]]\ntype = \"io\"\nnames = [{}]\n",
+        names.join(", ")
+    )
+}
+
+/// Sends each device a byte that is its own: its position, and a count.
+struct Own(u8);
+
+impl Controller for Own {
+    fn step(&mut self, _: &BusCycle, _: &[u8], outputs: &mut [u8]) {
+        self.0 = self.0.wrapping_add(1) & 0x1f;
+        for (place, output) in outputs.iter_mut().enumerate() {
+            *output = (place as u8) << 5 | self.0;
+        }
+    }
+}
+
+struct Ring<'c> {
+    bus: Bus<InProcess<&'c VirtualClock>>,
+    clock: &'c VirtualClock,
+    next: Instant,
+    own: Own,
+    events: Vec<Event>,
+}
+
+impl<'c> Ring<'c> {
+    fn new(clock: &'c VirtualClock) -> Self {
+        let wire = InProcess::on_virtual_clock(Link::from_toml(&text()).unwrap(), clock).on_ring();
+        let layout = Layout::from_toml(&text()).unwrap();
+        let bus = Bus::bring_up(wire, Some(&layout), OPTIONS, "the ring").expect("SAFEOP");
+        let next = Instant::from_ns((clock.now().as_ns() / MS + 1) * MS);
+        let mut ring = Self { bus, clock, next, own: Own(0), events: Vec::new() };
+        for _ in 0..100 {
+            ring.cycle();
+        }
+        assert!(ring.bus.is_up(), "{:?}", ring.events);
+        ring.events.clear();
+        ring
+    }
+
+    fn cycle(&mut self) -> BusCycle {
+        let _ = self.clock.sleep_until(self.next);
+        let cycle = self.bus.cycle(self.next, MS, &mut self.own);
+        self.next = self.next.plus_ns(MS);
+        self.events.extend(std::iter::from_fn(|| self.bus.next_event()));
+        cycle
+    }
+
+    /// Returns the number of devices that received another device's set-point.
+    fn misdirected(&self) -> usize {
+        let segment = self.bus.wire().link().segment();
+        let received = |device: usize| -> u8 {
+            (1..=8)
+                .map(|channel| segment.value(device, 0x7000, channel).unwrap()[0] << (channel - 1))
+                .sum()
+        };
+        (0..DEVICES).filter(|device| usize::from(received(*device) >> 5) != *device).count()
+    }
+
+    fn cut(&mut self, device: usize, for_ns: u64) {
+        let now = self.clock.now();
+        self.bus.wire_mut().link_mut().inject(Fault::Cut { device }, now, Some(for_ns), 1.0);
+    }
+}
+
+/// Number of cuts; `ONBEAT_CUTS` sets another.
+fn cuts() -> u64 {
+    std::env::var("ONBEAT_CUTS").ok().and_then(|cuts| cuts.parse().ok()).unwrap_or(10_000)
+}
+
+#[test]
+fn cuts_at_random_moments_cost_no_cycle_and_misdirect_no_set_point() {
+    let clock = clock();
+    let mut ring = Ring::new(&clock);
+    let mut random = fastrand::Rng::with_seed(45);
+    let (mut lost, mut misdirected, mut cycles) = (0u64, 0usize, 0u64);
+    for _ in 0..cuts() {
+        // Somewhere within a cycle.
+        let moment = ring.next.minus_ns(random.u64(0..MS));
+        let _ = ring.clock.sleep_until(moment.max(ring.clock.now()));
+        ring.cut(random.usize(0..DEVICES), random.u64(MS..6 * MS));
+        for _ in 0..8 {
+            let cycle = ring.cycle();
+            cycles += 1;
+            lost += u64::from(!cycle.fresh);
+            misdirected += ring.misdirected();
+        }
+    }
+
+    println!("{} cuts, {cycles} cycles: {lost} lost, {misdirected} set-points misdirected", cuts());
+    assert_eq!((lost, misdirected), (0, 0), "{:?}", &ring.events[..ring.events.len().min(20)]);
+    let count = |kind| ring.events.iter().filter(|event| event.kind == kind).count() as u64;
+    assert!(count(EventKind::RingCut) >= cuts() * 9 / 10, "{}", count(EventKind::RingCut));
+    assert!(ring.bus.is_up());
+}
+
+#[test]
+fn a_cut_is_reported_with_its_place_and_so_is_its_end() {
+    let clock = clock();
+    let mut ring = Ring::new(&clock);
+    for device in 0..DEVICES {
+        ring.events.clear();
+        ring.cut(device, 20 * MS);
+        (0..50).for_each(|_| assert!(ring.cycle().fresh));
+        let sentences: Vec<String> = ring.events.iter().map(|event| event.sentence("")).collect();
+        println!("{sentences:?}");
+        let kinds: Vec<EventKind> = ring.events.iter().map(|event| event.kind).collect();
+        assert_eq!(kinds, [EventKind::RingCut, EventKind::RingClosed], "{sentences:?}");
+        assert_eq!(usize::from(ring.events[0].new), device);
+    }
+}

@@ -1,0 +1,34 @@
+//! Tests of onbeat-robot, one module a subject. The runner gives each module a process of its own
+//! (`tests/limits/run.py`).
+#![allow(missing_docs)]
+
+mod bus_bring_up;
+mod bus_chain;
+mod bus_failures;
+mod bus_faults;
+mod bus_interface;
+mod bus_link_errors;
+mod bus_places;
+mod bus_rate_limits;
+mod bus_requests;
+mod bus_ring;
+mod bus_scan;
+mod bus_setup;
+mod bus_spec;
+mod bus_tampering_search;
+mod bus_world;
+mod camera_probe;
+mod commission;
+mod live_view;
+mod live_view_abused;
+mod probe_options;
+mod probe_spec;
+mod robot_bus;
+mod robot_goals;
+mod robot_ladder;
+mod robot_moves;
+mod robot_resume;
+mod robot_session;
+mod robot_view;
+mod robot_world;
+mod view_world;

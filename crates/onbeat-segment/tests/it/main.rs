@@ -1,0 +1,16 @@
+//! Tests of onbeat-segment, one module a subject. The runner gives each module a process of its own
+//! (`tests/limits/run.py`).
+#![allow(missing_docs)]
+
+mod sim_commands;
+mod sim_devices;
+mod sim_esi;
+mod sim_esi_odd;
+mod sim_ethercrab;
+mod sim_faults;
+mod sim_mailbox;
+mod sim_registers;
+mod sim_states;
+mod sim_two_hundred;
+mod sim_wire;
+mod sim_world;

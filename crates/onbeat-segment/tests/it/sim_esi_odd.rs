@@ -1,0 +1,426 @@
+//! Devices of ESI files as vendors write them: odd, and legal. Each reaches OP with the lengths of
+//! process data that its file says, or names what keeps it from there.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use crate::sim_wire;
+use crate::sim_world;
+
+use std::fmt::Write;
+
+use onbeat_ethercat::layout::Layout;
+use onbeat_segment::{Command, Description, Segment};
+use proptest::prelude::*;
+use sim_wire::{Wire, main_device};
+use sim_world::World;
+
+const MAILBOXES: &str = "<Sm DefaultSize='128' StartAddress='#x1000' ControlByte='#x26' Enable='1'>MBoxOut</Sm>\
+    <Sm DefaultSize='128' StartAddress='#x1080' ControlByte='#x22' Enable='1'>MBoxIn</Sm>";
+const COE: &str = "<Mailbox><CoE SdoInfo='1' PdoAssign='1' PdoConfig='1'/></Mailbox>";
+
+fn file(devices: &str, modules: &str) -> String {
+    format!(
+        "<EtherCATInfo><Vendor><Id>#x0E51</Id></Vendor><Descriptions><Devices>\n{devices}\n</Devices>{modules}</Descriptions></EtherCATInfo>"
+    )
+}
+
+fn entry(index: &str, subindex: u32, bits: u32) -> String {
+    format!(
+        "<Entry><Index>{index}</Index><SubIndex>{subindex}</SubIndex><BitLen>{bits}</BitLen><Name>v{subindex}</Name></Entry>"
+    )
+}
+
+/// A device with two mailboxes, SyncManagers 2 and 3, and these PDOs.
+fn with_mailboxes(order: &str, pdos: &str) -> String {
+    format!(
+        "<Device Physics='YY'><Type ProductCode='7' RevisionNo='1'>{order}</Type><Name>{order}</Name>{MAILBOXES}\
+         <Sm StartAddress='#x1100' ControlByte='#x64' Enable='1'>Outputs</Sm><Sm StartAddress='#x1800' ControlByte='#x20' Enable='1'>Inputs</Sm>\
+         {pdos}{COE}</Device>"
+    )
+}
+
+fn described(keys: &str, esi: &[u8]) -> Result<Description, onbeat_segment::DescriptionError> {
+    let text =
+        format!("[types.t]\nesi = \"a.xml\"\n{keys}\n[[devices]]\ntype = \"t\"\nname = \"one\"\n");
+    Description::from_toml_with(&text, |_| Ok(esi.to_vec()))
+}
+
+/// Bytes of outputs and inputs in the layout; an independent MainDevice finds the same ones and
+/// exchanges them.
+fn lengths_in_op(description: &Description) -> (usize, usize) {
+    let layout = Layout::from_description(description).unwrap();
+    let mut segment = Segment::from_description(description).unwrap_or_else(|why| panic!("{why}"));
+    let (mut tx, mut rx, main_device) = main_device();
+    let wire = Wire::new(&mut segment);
+    let startup: Vec<_> =
+        layout.devices.iter().map(|device| device.setup.startup.clone()).collect();
+    let up = async {
+        let group = main_device.init_single_group::<8, 4096>(|| wire.now_ns.get()).await?;
+        for (device, values) in group.iter(&main_device).zip(&startup) {
+            for value in values {
+                match value.bytes[..] {
+                    [one] => device.sdo_write(value.index, value.entry, one).await?,
+                    [low, high] => {
+                        device
+                            .sdo_write(value.index, value.entry, u16::from_le_bytes([low, high]))
+                            .await?;
+                    }
+                    [a, b, c, d] => {
+                        let long = u32::from_le_bytes([a, b, c, d]);
+                        device.sdo_write(value.index, value.entry, long).await?;
+                    }
+                    _ => unreachable!("start-up values of these tests have one, two or four bytes"),
+                }
+            }
+        }
+        let group = group.into_safe_op(&main_device).await?;
+        group.into_op(&main_device).await
+    };
+    let group = wire.run(&mut tx, &mut rx, up).expect("the device reaches OP");
+    let (outputs, inputs) = group
+        .iter(&main_device)
+        .map(|device| (device.outputs_raw().len(), device.inputs_raw().len()))
+        .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let expected = 2 * u16::from(outputs > 0) + u16::from(inputs > 0);
+    for _ in 0..3 {
+        wire.now_ns.set(wire.now_ns.get() + 900_000);
+        let seen = wire.run(&mut tx, &mut rx, group.tx_rx(&main_device)).expect("a cycle");
+        assert_eq!(seen.working_counter, expected, "{outputs} bytes out, {inputs} in");
+    }
+    assert_eq!((layout.output_bytes, layout.input_bytes), (outputs, inputs), "layout and device");
+    (outputs, inputs)
+}
+
+fn lengths(keys: &str, esi: &str) -> (usize, usize) {
+    lengths_in_op(&described(keys, esi.as_bytes()).unwrap_or_else(|why| panic!("{why}")))
+}
+
+#[test]
+fn a_passive_device_without_product_code_is_passed_over() {
+    let pdo = format!("<TxPdo Sm='3'><Index>#x1a00</Index>{}</TxPdo>", entry("#x6000", 1, 8));
+    let passive = "<Device Physics='K'><Type>COVER</Type><Name>bus cover</Name></Device>";
+    let esi = file(&format!("{passive}{}", with_mailboxes("IN", &pdo)), "");
+    assert_eq!(lengths("", &esi), (0, 1));
+    let named = described("device = \"COVER\"", esi.as_bytes()).unwrap_err().to_string();
+    assert!(named.contains("it has no device \"COVER\"; it has \"IN\""), "{named}");
+    let alone = described("", file(passive, "").as_bytes()).unwrap_err().to_string();
+    assert!(alone.contains("no <Device> with a ProductCode"), "{alone}");
+}
+
+#[test]
+fn every_sync_manager_of_a_direction_has_its_own_bytes() {
+    let pdo = |sm: u32| {
+        let entry = entry(&format!("#x{:x}", 0x7000 + 16 * sm), 1, 8);
+        format!("<RxPdo Sm='{sm}' Fixed='1'><Index>#x{:x}</Index>{entry}</RxPdo>", 0x1600 + sm)
+    };
+    let esi = file(
+        &format!(
+            "<Device Physics='KK'><Type ProductCode='2'>OUT</Type><Name>o</Name><Fmmu>Outputs</Fmmu><Fmmu>Outputs</Fmmu>\
+             <Sm StartAddress='#xf00' ControlByte='#x44' Enable='1'>Outputs</Sm><Sm StartAddress='#xf01' ControlByte='#x44' Enable='1'>Outputs</Sm>{}{}</Device>",
+            pdo(0),
+            pdo(1)
+        ),
+        "",
+    );
+    assert_eq!(lengths("", &esi), (2, 0));
+
+    // Each byte is the value of the PDO of its own SyncManager.
+    let mut world =
+        World::new(Segment::from_description(&described("", esi.as_bytes()).unwrap()).unwrap());
+    world.address_all();
+    for (number, start) in [(0, 0x0f00), (1, 0x0f01)] {
+        world.sync_manager(0x1001, number, (start, 1, 0x44));
+        world.fmmu(0x1001, number, u32::from(number), (1, start, 2));
+    }
+    for state in [2, 4, 8] {
+        assert_eq!(world.ask_state(0x1001, state), (state, 0));
+    }
+    for _ in 0..2 {
+        world.wait_ns(10_000_000);
+        world.logical(Command::Lwr, 0, &[0x5a, 0xc3]);
+    }
+    world.wait_ns(10_000_000);
+    assert_eq!(world.segment.value(0, 0x7000, 1), Some(&[0x5a][..]));
+    assert_eq!(world.segment.value(0, 0x7010, 1), Some(&[0xc3][..]));
+}
+
+#[test]
+fn a_sync_manager_of_the_second_area_that_is_not_set_up_keeps_the_device_from_safeop() {
+    let pdo = |sm: u32| {
+        let entry = entry(&format!("#x{:x}", 0x6000 + 16 * sm), 1, 8);
+        format!("<TxPdo Sm='{sm}'><Index>#x{:x}</Index>{entry}</TxPdo>", 0x1a00 + sm)
+    };
+    let esi = file(
+        &format!(
+            "<Device Physics='KK'><Type ProductCode='2'>IN</Type><Name>i</Name>\
+             <Sm StartAddress='#x1000' ControlByte='0' Enable='1'>Inputs</Sm><Sm StartAddress='#x1100' ControlByte='0' Enable='1'>Inputs</Sm>{}{}</Device>",
+            pdo(0),
+            pdo(1)
+        ),
+        "",
+    );
+    let mut world =
+        World::new(Segment::from_description(&described("", esi.as_bytes()).unwrap()).unwrap());
+    world.address_all();
+    world.sync_manager(0x1001, 0, (0x1000, 1, 0));
+    assert_eq!(world.ask_state(0x1001, 2), (2, 0));
+    assert_eq!(world.ask_state(0x1001, 4), (0x12, 0x001e));
+}
+
+#[test]
+fn a_pdo_that_is_not_assigned_may_map_a_part_of_a_value_and_cannot_be_assigned() {
+    let pdos = format!(
+        "<TxPdo Fixed='1'><Index>#x1a00</Index><Exclude>#x1a01</Exclude><Name>short</Name>{}</TxPdo>\
+         <TxPdo Sm='3' Fixed='1'><Index>#x1a01</Index><Exclude>#x1a00</Exclude><Name>long</Name>{}</TxPdo>",
+        entry("#x6010", 17, 16),
+        entry("#x6010", 17, 32)
+    );
+    let esi = file(&with_mailboxes("COUNTER", &pdos), "");
+    assert_eq!(lengths("", &esi), (0, 4));
+    let both = described("pdos = [\"1a00\", \"1a01\"]", esi.as_bytes()).unwrap();
+    let why = Layout::from_description(&both).unwrap_err().to_string();
+    assert!(why.contains("PDOs 0x1a00 and 0x1a01 exclude each other (line 2"), "{why}");
+}
+
+#[test]
+fn a_disabled_sync_manager_takes_no_part() {
+    let pdo = format!("<TxPdo Sm='3'><Index>#x1a00</Index>{}</TxPdo>", entry("#x6000", 1, 8));
+    for disabled in [
+        "<Sm DefaultSize='0' StartAddress='#x0' ControlByte='#x4' Enable='0'>Outputs</Sm>",
+        "<Sm StartAddress='#x990' ControlByte='#x0' Enable='0'>Outputs</Sm>",
+        "<Sm StartAddress='#x9ae' ControlByte='#x0' Enable='0'></Sm>",
+    ] {
+        let device = with_mailboxes("SAFE", &pdo).replace(
+            "<Sm StartAddress='#x1100' ControlByte='#x64' Enable='1'>Outputs</Sm>",
+            disabled,
+        );
+        assert_eq!(lengths("", &file(&device, "")), (0, 1), "{disabled}");
+    }
+}
+
+#[test]
+fn entries_that_name_their_own_pdo_an_unknown_subindex_or_have_two_prefixes_are_process_data() {
+    let own = format!("<TxPdo Sm='3'><Index>#x1a00</Index>{}</TxPdo>", entry("#x1a00", 1, 32));
+    assert_eq!(lengths("", &file(&with_mailboxes("OWN", &own), "")), (0, 4));
+    let itself = format!(
+        "<TxPdo Sm='3'><Index>#x1a00</Index><Exclude>#x1a00</Exclude>{}</TxPdo>",
+        entry("#x0x6041", 0, 16)
+    );
+    let esi = file(&with_mailboxes("ITSELF", &itself), "");
+    assert_eq!(lengths("", &esi), (0, 2));
+    let layout = Layout::from_description(&described("", esi.as_bytes()).unwrap()).unwrap();
+    assert_eq!(layout.devices[0].input_values[0].index, 0x6041);
+    let drive = format!(
+        "<RxPdo Sm='2'><Index>#x1600</Index>{}{}</RxPdo><TxPdo Sm='3'><Index>#x1a00</Index>{}</TxPdo>",
+        entry("#x6040", 0, 16),
+        entry("#x607A", 4, 32),
+        entry("#x6041", 0, 16)
+    );
+    assert_eq!(lengths("", &file(&with_mailboxes("DRIVE", &drive), "")), (6, 2));
+}
+
+/// A servo with a fixed and a free PDO of outputs.
+fn servo() -> String {
+    let pdos = format!(
+        "<RxPdo Sm='2' Fixed='1'><Index>#x1701</Index><Exclude>#x1600</Exclude><Name>fixed</Name>{a}{b}{c}</RxPdo>\
+         <RxPdo><Index>#x1600</Index><Exclude>#x1701</Exclude><Name>free</Name>{a}{b}{d}</RxPdo>\
+         <TxPdo Sm='3'><Index>#x1a00</Index><Name>state</Name>{e}{f}</TxPdo>",
+        a = entry("#x6040", 0, 16),
+        b = entry("#x607A", 0, 32),
+        c = entry("#x60FE", 1, 32),
+        d = entry("#x6060", 0, 8),
+        e = entry("#x6041", 0, 16),
+        f = entry("#x6064", 0, 32),
+    );
+    file(&with_mailboxes("SERVO", &pdos), "")
+}
+
+#[test]
+fn pdos_are_chosen_by_index_or_name_or_by_start_up_values() {
+    assert_eq!(lengths("", &servo()), (10, 6));
+    for keys in [
+        "pdos = [\"1600\", \"1a00\"]",
+        "pdos = [\"#x1600\", \"state\"]",
+        "pdos = [\"free\"]",
+        "startup = [{ object = \"1c12\", value = \"0u8\" }, { object = \"1c12:1\", value = \"0x1600u16\" }, { object = \"1c12\", value = \"1u8\" }]",
+    ] {
+        assert_eq!(lengths(keys, &servo()), (7, 6), "{keys}");
+    }
+    for (keys, why) in [
+        (
+            "pdos = [\"1601\"]",
+            "the device has no PDO \"1601\"; it has 1701 \"fixed\", 1600 \"free\", 1a00 \"state\"",
+        ),
+        ("pdos = [\"1600\", \"1701\"]", "exclude each other"),
+        ("pdos = [\"1600\", \"1600\"]", "lists \"1600\" twice"),
+        ("startup = [{ object = \"1c12:1\", value = \"0x1655u16\" }]", "assigns PDO 0x1655"),
+        ("startup = [{ object = \"1701:1\", value = \"0x60600008u32\" }]", "which is fixed"),
+    ] {
+        let description = described(keys, servo().as_bytes()).unwrap();
+        let said = Layout::from_description(&description).unwrap_err().to_string();
+        assert!(said.contains(why), "{keys}: {said}");
+    }
+}
+
+/// A device with two slots for axes; a module has a controlword.
+fn modular() -> String {
+    let device = format!(
+        "<Device Physics='YY'><Type ProductCode='5'>TWO</Type><Name>two axes</Name>{MAILBOXES}\
+         <Sm StartAddress='#x1800' ControlByte='#x64' Enable='1'>Outputs</Sm><Sm StartAddress='#x1c00' ControlByte='#x20' Enable='1'>Inputs</Sm>{COE}\
+         <Slots MaxSlotCount='2' SlotPdoIncrement='16' SlotIndexIncrement='2048'><Slot MinInstances='1' MaxInstances='2'><Name>Axis</Name>\
+         <ModuleIdent Default='1'>#x98</ModuleIdent><ModuleIdent>#x99</ModuleIdent></Slot></Slots></Device>"
+    );
+    let entry = "<Entry><Index DependOnSlot='1'>#x6040</Index><SubIndex>0</SubIndex><BitLen>16</BitLen></Entry>";
+    let module = |ident: &str, name: &str, entries: &str| {
+        format!(
+            "<Module><Type ModuleIdent='{ident}'>{name}</Type><Name>{name}</Name><RxPdo Sm='2' Fixed='1'><Index DependOnSlot='1'>#x1600</Index>{entries}</RxPdo></Module>"
+        )
+    };
+    let modules = [
+        module("#x98", "csp", entry),
+        module(
+            "#x99",
+            "csv",
+            &format!(
+                "{entry}<Entry><Index DependOnSlot='1'>#x60ff</Index><BitLen>32</BitLen></Entry>"
+            ),
+        ),
+        module("#x9a", "brake", entry),
+    ];
+    file(&device, &format!("<Modules>{}</Modules>", modules.concat()))
+}
+
+#[test]
+fn empty_slots_are_a_warning_and_filled_ones_shift_their_pdos_and_objects() {
+    let empty = described("", modular().as_bytes()).unwrap();
+    let warnings = empty.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(
+        warnings[0].contains("device \"TWO\": 2 slots are empty and exchange no data: \"Axis\" (csp, csv), \"Axis\" (csp, csv)"),
+        "{warnings:?}"
+    );
+
+    let filled = described("slots = [\"csp\", \"#x99\"]", modular().as_bytes()).unwrap();
+    assert_eq!(filled.warnings(), Vec::<String>::new());
+    assert_eq!(lengths_in_op(&filled), (8, 0));
+    let layout = Layout::from_description(&filled).unwrap();
+    let mapped: Vec<(u16, usize)> =
+        layout.devices[0].output_values.iter().map(|value| (value.index, value.bit_at)).collect();
+    assert_eq!(mapped, [(0x6040, 0), (0x6840, 16), (0x68ff, 32)]);
+
+    let wrong =
+        described("slots = [\"csp\", \"brake\"]", modular().as_bytes()).unwrap_err().to_string();
+    assert!(wrong.contains("does not take the module \"brake\"; it takes csp, csv"), "{wrong}");
+    let many = described("slots = [\"csp\", \"csp\", \"csp\"]", modular().as_bytes())
+        .unwrap_err()
+        .to_string();
+    assert!(many.contains("are 2, and `slots` names 3 modules"), "{many}");
+}
+
+#[test]
+fn an_error_names_device_element_and_line_and_only_when_the_device_is_used() {
+    let good = format!("<TxPdo Sm='3'><Index>#x1a00</Index>{}</TxPdo>", entry("#x6000", 1, 8));
+    let bad = with_mailboxes("BAD", "<TxPdo Sm='3'><Index>#xz</Index></TxPdo>")
+        .replace("ProductCode='7'", "ProductCode='8'");
+    let esi = file(&format!("{}\n{bad}", with_mailboxes("GOOD", &good)), "");
+    assert_eq!(lengths("device = \"GOOD\"", &esi), (0, 1));
+    let said = described("device = \"BAD\"", esi.as_bytes()).unwrap_err().to_string();
+    assert!(said.contains("device \"BAD\": line 3: <Index> is \"#xz\""), "{said}");
+}
+
+#[test]
+fn utf_16_files_and_thousands_of_entries_are_read() {
+    let mut pdos = String::new();
+    for number in 0..192 {
+        let entries: String =
+            (1..=12).map(|sub| entry(&format!("#x{:x}", 0x6000 + number), sub, 8)).collect();
+        write!(pdos, "<TxPdo Sm='3'><Index>#x{:x}</Index>{entries}</TxPdo>", 0x1a00 + number)
+            .unwrap();
+    }
+    let large = file(&with_mailboxes("LARGE", &pdos), "");
+    let description = described("", large.as_bytes()).unwrap();
+    let layout = Layout::from_description(&description).unwrap();
+    assert_eq!((layout.input_bytes, layout.devices[0].input_values.len()), (2304, 2304));
+    Segment::from_description(&description).unwrap_or_else(|why| panic!("{why}"));
+
+    let wide: Vec<u16> = servo().encode_utf16().collect();
+    let little = [0xff, 0xfe]
+        .into_iter()
+        .chain(wide.iter().flat_map(|unit| unit.to_le_bytes()))
+        .collect::<Vec<u8>>();
+    let big = [0xfe, 0xff]
+        .into_iter()
+        .chain(wide.iter().flat_map(|unit| unit.to_be_bytes()))
+        .collect::<Vec<u8>>();
+    for bytes in [&little[..], &big, &little[2..], &big[2..]] {
+        assert_eq!(lengths_in_op(&described("", bytes).unwrap()), (10, 6));
+    }
+    assert!(
+        described("", &little[..little.len() - 1]).unwrap_err().to_string().contains("not text")
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    /// PDOs with any entries, gaps, exclusions and prefixes, a passive device before it, disabled
+    /// SyncManagers after it: the lengths are the sums of the assigned entries, and the device
+    /// reaches OP with them.
+    #[test]
+    fn any_legal_file_gives_the_lengths_of_its_assigned_pdos(
+        inputs in prop::collection::vec((any::<bool>(), prop::collection::vec((0u8..4, 1u32..=32), 1..8)), 0..6),
+        outputs in prop::collection::vec((any::<bool>(), prop::collection::vec((0u8..4, 1u32..=32), 1..8)), 0..4),
+        passive: bool,
+        trailing: bool,
+        excludes_itself: bool,
+    ) {
+        let mut text = String::new();
+        let mut bytes = [0, 0];
+        for (direction, (pdos, tag, sm, base, object)) in
+            [(&outputs, "RxPdo", 2, 0x1600, 0x7000), (&inputs, "TxPdo", 3, 0x1a00, 0x6000)].into_iter().enumerate()
+        {
+            let mut bits = 0;
+            for (number, (assigned, entries)) in (0u32..).zip(pdos) {
+                let sm = if *assigned { format!(" Sm='{sm}'") } else { String::new() };
+                let index = base + number;
+                let exclude = if excludes_itself { format!("<Exclude>#x{index:x}</Exclude>") } else { String::new() };
+                let mut body = String::new();
+                for (sub, (form, length)) in (1u32..).zip(entries) {
+                    let value = object + number * 16;
+                    let name = match form {
+                        0 => "0".to_owned(),
+                        1 => format!("#x{value:X}"),
+                        2 => format!("#x0x{value:x}"),
+                        _ => format!("{value}"),
+                    };
+                    body += &entry(&name, sub, *length);
+                    if *assigned { bits += length; }
+                }
+                write!(text, "<{tag}{sm}><Index>#x{index:x}</Index>{exclude}{body}</{tag}>").unwrap();
+            }
+            bytes[direction] = bits.div_ceil(8) as usize;
+        }
+        let mut devices = String::new();
+        if passive { devices += "<Device><Type>PASSIVE</Type><Name>p</Name></Device>"; }
+        let mut device = with_mailboxes("ANY", &text);
+        if trailing {
+            device = device.replace("<Mailbox>", "<Sm StartAddress='0' ControlByte='4' Enable='0'>Outputs</Sm><Mailbox>");
+        }
+        devices += &device;
+        prop_assert_eq!(lengths("", &file(&devices, "")), (bytes[0], bytes[1]));
+    }
+}
+
+#[test]
+fn devices_with_the_same_alias_are_a_warning_that_names_both() {
+    let text = |first: u16, second: u16| {
+        format!(
+            "[types.j]\nkind = \"drive\"\n[[devices]]\ntype = \"j\"\nnames = [\"a\", \"b\"]\nalias = {first}\n\
+             [[devices]]\ntype = \"j\"\nname = \"c\"\nalias = {second}\n"
+        )
+    };
+    // Aliases of a table are consecutive: b has 6.
+    let same = Description::from_toml(&text(5, 6)).unwrap().warnings();
+    assert_eq!(same.len(), 1, "{same:?}");
+    assert!(same[0].contains("devices \"b\" and \"c\" have the same alias 6"), "{same:?}");
+    assert_eq!(Description::from_toml(&text(5, 7)).unwrap().warnings(), Vec::<String>::new());
+    assert_eq!(Description::from_toml(&text(0, 0)).unwrap().warnings(), Vec::<String>::new());
+}

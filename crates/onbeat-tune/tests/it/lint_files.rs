@@ -1,0 +1,484 @@
+//! Lints of the files in which people configure a machine: each is read as what it is, judged by
+//! what the kernel, systemd or docker makes of it, and corrected without touching anything else.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use onbeat_tune::lint::{LintReport, LintSubject, LintVerdict, lint};
+use proptest::prelude::*;
+
+use LintVerdict::{
+    Contradiction, Discouraged, Harmful, Incomplete, InvalidValue, Known, Misspelt, NoEffect,
+    Unknown, Valid,
+};
+
+fn report(text: &str) -> LintReport {
+    lint(text, LintSubject::recognise(text, None).unwrap()).unwrap()
+}
+
+fn verdict(report: &LintReport, piece: &str) -> LintVerdict {
+    let found = report.findings.iter().filter(|finding| finding.text == piece);
+    found.map(|finding| finding.verdict).min().unwrap_or_else(|| panic!("{piece}: {report}"))
+}
+
+#[test]
+fn lists_of_cpus_are_judged_as_the_kernel_reads_them() {
+    let cases = [
+        ("rw isolcpus=", "isolcpus=", InvalidValue, "rw isolcpus="),
+        ("isolcpus=0x30", "isolcpus=0x30", InvalidValue, "isolcpus=managed_irq,domain,4-5"),
+        ("isolcpus=all", "isolcpus=all", InvalidValue, "isolcpus=all"),
+        (
+            "isolcpus=4,domain,managed_irq",
+            "isolcpus=4,domain,managed_irq",
+            InvalidValue,
+            "isolcpus=domain,managed_irq,4",
+        ),
+        ("isolcpus=6-7,nohz", "isolcpus=6-7,nohz", InvalidValue, "isolcpus=nohz,domain,6-7"),
+        (
+            "isolcpus=manage_irq,domain,4",
+            "isolcpus=manage_irq,domain,4",
+            InvalidValue,
+            "isolcpus=managed_irq,domain,4",
+        ),
+        (
+            "isolcpus=managed_irq,4",
+            "isolcpus=managed_irq,4",
+            Incomplete,
+            "isolcpus=managed_irq,domain,4",
+        ),
+        (
+            "isolcpus=0,5 quiet",
+            "isolcpus=0,5",
+            Contradiction,
+            "isolcpus=managed_irq,domain,0,5 quiet",
+        ),
+        ("isolcpus=domain,2-N", "isolcpus=domain,2-N", Valid, "isolcpus=domain,2-N"),
+        ("isolcpus=domain,2-16:2/4", "isolcpus=domain,2-16:2/4", Valid, "isolcpus=domain,2-16:2/4"),
+        (
+            "nohz_full=0xf0 isolcpus=domain,4-7",
+            "nohz_full=0xf0",
+            InvalidValue,
+            "nohz_full=4-7 isolcpus=domain,4-7",
+        ),
+        ("irqaffinity=0-", "irqaffinity=0-", InvalidValue, "irqaffinity=0-"),
+        (
+            "isolated_cpus=4-5 quiet",
+            "isolated_cpus=4-5",
+            Misspelt,
+            "isolcpus=managed_irq,domain,4-5 quiet",
+        ),
+        (
+            "kernel.timer_migration=0 quiet",
+            "kernel.timer_migration=0",
+            NoEffect,
+            "sysctl.kernel.timer_migration=0 quiet",
+        ),
+        ("preempt=rt", "preempt=rt", InvalidValue, "preempt=rt"),
+        ("irqpoll quiet", "irqpoll", Harmful, "quiet"),
+    ];
+    for (line, piece, expected, corrected) in cases {
+        let report = lint(line, LintSubject::KernelLine).unwrap();
+        assert_eq!(
+            (verdict(&report, piece), report.corrected.as_str()),
+            (expected, corrected),
+            "{line}: {report}"
+        );
+    }
+    let report = report("isolcpus=2, 3 quiet");
+    assert_eq!(verdict(&report, "3"), NoEffect);
+}
+
+#[test]
+fn what_is_harmful_is_judged_and_what_is_merely_known_is_said_to_be() {
+    let report = report(
+        "highres=off cpuidle.off=1 nolapic_timer lapic=notscdeadline acpi=off quiet zz.top=1",
+    );
+    for piece in ["highres=off", "nolapic_timer", "lapic=notscdeadline", "acpi=off"] {
+        assert_eq!(verdict(&report, piece), Harmful, "{piece}");
+    }
+    assert_eq!(verdict(&report, "cpuidle.off=1"), Discouraged);
+    assert_eq!(verdict(&report, "zz.top=1"), Unknown);
+    assert_eq!(report.counts.unknown, 1, "{report}");
+
+    let merely_known = self::report("root=/dev/sda1 nokaslr quiet");
+    assert_eq!(verdict(&merely_known, "nokaslr"), Known);
+    let printed = merely_known.to_string();
+    assert!(!printed.contains("No problem found") && printed.contains("nokaslr"), "{printed}");
+}
+
+#[test]
+fn only_the_first_line_of_a_command_line_counts() {
+    let text = "console=tty1 root=PARTUUID=12-02 rootwait\nisolcpus=domain,3\n";
+    let report = report(text);
+    assert_eq!(verdict(&report, "isolcpus=domain,3"), NoEffect);
+    assert_eq!(report.corrected, text);
+    assert!(report.refusal.is_some());
+}
+
+const EXTLINUX: &str = "\
+TIMEOUT 30
+DEFAULT robot
+
+LABEL robot
+      MENU LABEL the robot's kernel
+      LINUX /boot/Image
+      APPEND ${cbootargs} root=/dev/mmcblk0p1 rw isolcpus=4-5 nohz_full=4-5
+LABEL backup
+\tLINUX /boot/Image.backup
+\tAPPEND ${cbootargs} root=/dev/mmcblk0p1 rw
+";
+
+#[test]
+fn in_extlinux_only_words_of_append_change() {
+    let report = report(EXTLINUX);
+    assert_eq!(report.subject, LintSubject::Extlinux);
+    assert_eq!(
+        report.corrected,
+        EXTLINUX.replace("isolcpus=4-5", "isolcpus=managed_irq,domain,4-5")
+    );
+    assert_eq!(verdict(&report, "${cbootargs}"), Unknown);
+}
+
+#[test]
+fn in_nix_words_keep_their_quotes_and_comments() {
+    let text = "boot.kernelParams = [\n  \"isolcpus=2,3\" # the loop\n  \"nohz_full=2,3\"\n  \"nohlt\"\n];\n";
+    let report = report(text);
+    let expected = text
+        .replace("isolcpus=2,3", "isolcpus=managed_irq,domain,2,3")
+        .replace("  \"nohlt\"\n", "");
+    assert_eq!(report.corrected, expected, "{report}");
+    // What Nix computes is left alone.
+    let computed = "boot.kernelParams = [ \"isolcpus=${cpus}\" \"nohlt\" ];\n";
+    let report = self::report(computed);
+    assert_eq!((report.corrected.as_str(), report.refusal.is_some()), (computed, true));
+}
+
+#[test]
+fn a_grub_file_that_a_shell_computes_is_judged_and_not_corrected() {
+    let text = "GRUB_CMDLINE_LINUX=\"$(cat /etc/line) nohlt\"\n";
+    let report = report(text);
+    assert_eq!((report.corrected.as_str(), report.refusal.is_some()), (text, true));
+    let variable = "GRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT isolcpus=3\"\n";
+    let report = self::report(variable);
+    assert_eq!(report.corrected, variable.replace("=3", "=managed_irq,domain,3"));
+}
+
+#[test]
+fn boot_entries_build_variables_and_menus_are_read() {
+    let entry = "title a\nlinux /vmlinuz\ninitrd /initrd\noptions root=/dev/sda1 nohlt\noptions isolcpus=3\n";
+    assert_eq!(
+        report(entry).corrected,
+        entry.replace(" nohlt", "").replace("=3", "=managed_irq,domain,3")
+    );
+    let yocto = "DISTRO = \"poky\"\nAPPEND:append = \" isolcpus=3 quiet\"\n";
+    assert_eq!(report(yocto).corrected, yocto.replace("=3", "=managed_irq,domain,3"));
+    let menu = "menuentry 'a' {\n  linux /boot/vmlinuz root=/dev/sda1 nohlt\n}\n";
+    let menu_report = report(menu);
+    assert_eq!(verdict(&menu_report, "nohlt"), NoEffect);
+    assert!(menu_report.refusal.unwrap().contains("generated"));
+}
+
+#[test]
+fn limits_that_set_the_nice_value_are_removed_and_memory_is_freed() {
+    let text = "# robots\n@rt soft rtprio 99\n@rt soft priority 99\n@rt\thard\tmemlock 65536 # KiB\nalice - nofile 4096\n";
+    let report = report(text);
+    assert_eq!(verdict(&report, "@rt soft priority 99"), Harmful);
+    let expected = text.replace("@rt soft priority 99\n", "").replace("65536", "unlimited");
+    assert_eq!(report.corrected, expected);
+    assert_eq!(verdict(&report, "alice - nofile 4096"), Known);
+}
+
+#[test]
+fn sysctl_values_that_the_kernel_refuses_are_found() {
+    let text =
+        "kernel.sched_rt_period_us = -1\nkernel.sched_rt_runtime_us=-1\nvm.stat_interval=120\n";
+    let report = report(text);
+    assert_eq!(verdict(&report, "kernel.sched_rt_period_us = -1"), InvalidValue);
+    assert_eq!(report.corrected, text.replace("period_us = -1", "period_us = 1000000"));
+}
+
+#[test]
+fn a_unit_is_judged_and_keeps_everything_else() {
+    let text = "[Unit]\nDescription=loop\n\n[Service]\nExecStart=/opt/loop \\\n  --fast\nCPUSchedulingPolicy=fifo\n\
+                CPUSchedulingPriority=99\nLimitMEMLOCK=64M\nCPUQuota=50%\nCPUAffinity=2,3\n";
+    let report = report(text);
+    for (piece, expected) in [
+        ("CPUSchedulingPriority=99", Harmful),
+        ("LimitMEMLOCK=64M", Incomplete),
+        ("CPUQuota=50%", Harmful),
+        ("CPUAffinity=2,3", Valid),
+    ] {
+        assert_eq!(verdict(&report, piece), expected, "{piece}");
+    }
+    let expected =
+        text.replace("=99", "=95").replace("64M", "infinity").replace("CPUQuota=50%\n", "");
+    assert_eq!(report.corrected, expected);
+
+    let misplaced =
+        self::report("[Unit]\nCPUSchedulingPolicy=fifo\n[Service]\nCPUSchedulingPriority=80\n");
+    assert_eq!(verdict(&misplaced, "CPUSchedulingPolicy=fifo"), NoEffect);
+}
+
+#[test]
+fn options_of_docker_are_judged_and_stay() {
+    let text = "docker run -it --rm --cap-add=sys_nice --cpu-rt-runtime=950000 --ulimit rtprio=99 --ulimit memlock=102400 \
+                --cpus 1.5 robot:latest --ulimit x\n";
+    let report = report(text);
+    assert_eq!(report.subject, LintSubject::ContainerCommand);
+    assert_eq!(verdict(&report, "--ulimit memlock=102400"), Incomplete);
+    assert_eq!(verdict(&report, "--cpus 1.5"), Harmful);
+    assert_eq!(verdict(&report, "--cpu-rt-runtime=950000"), Discouraged);
+    assert_eq!(report.corrected, text.replace("102400", "-1"));
+}
+
+#[test]
+fn compose_files_and_pods_are_judged_by_their_keys() {
+    let text = "services:\n  loop:\n    image: robot\n    ulimits:\n      rtprio: 99\n      memlock: 65536\n    cap_add:\n      - SYS_NICE\n    cpus: \"1.5\"\n";
+    let report = report(text);
+    assert_eq!(report.subject, LintSubject::ComposeFile);
+    assert_eq!(verdict(&report, "memlock: 65536"), Incomplete);
+    assert_eq!(verdict(&report, "cpus: \"1.5\""), Harmful);
+    assert_eq!(verdict(&report, "SYS_NICE"), Valid);
+    assert_eq!(report.corrected, text.replace("65536", "-1"));
+
+    let pod = "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: loop\n    resources:\n      requests:\n        cpu: 500m\n      limits:\n        cpu: \"2\"\n";
+    let report = self::report(pod);
+    assert_eq!(verdict(&report, "cpu: 500m"), Incomplete);
+    assert_eq!((verdict(&report, "cpu: \"2\""), report.corrected.as_str()), (Incomplete, pod));
+}
+
+/// The same service in blocks, in brackets, and merged from what services share.
+#[test]
+fn a_compose_file_is_the_same_in_blocks_in_brackets_and_by_aliases() {
+    let brackets = "services:\n  loop: {image: robot, ulimits: {rtprio: 50, memlock: {soft: 65536, hard: -1}}, cap_add: [SYS_NICE, 'IPC_LOCK']}\n";
+    let report = report(brackets);
+    assert_eq!(verdict(&report, "rtprio: 50"), Incomplete);
+    assert_eq!(verdict(&report, "soft: 65536"), Incomplete);
+    assert_eq!(verdict(&report, "'IPC_LOCK'"), Valid);
+    assert_eq!(report.corrected, brackets.replace("50,", "95,").replace("65536", "-1"));
+
+    let shared = "x-rt: &rt\n  ulimits: &limits\n    memlock: 65536\nservices:\n  a:\n    <<: *rt\n  b:\n    ulimits: *limits\n";
+    let report = self::report(shared);
+    assert_eq!(verdict(&report, "memlock: 65536"), Incomplete);
+    assert_eq!(report.findings.len(), 1, "{report}");
+    assert_eq!(report.corrected, shared.replace("65536", "-1"));
+}
+
+/// A container has CPUs of its own where requests and limits of CPU and memory are equal, as numbers.
+#[test]
+fn a_pod_is_judged_container_by_container_and_by_quantities() {
+    let pod = |resources: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - name: other\n    resources: {{limits: {{cpu: 2, memory: 1Gi}}}}\n  - name: loop\n    resources: {resources}\n"
+        )
+    };
+    for (resources, place, expected) in [
+        (
+            "{requests: {cpu: 2000m, memory: 1024Mi}, limits: {cpu: 2, memory: 1Gi}}",
+            "cpu: 2000m",
+            Valid,
+        ),
+        ("{requests: {cpu: 3, memory: 1Gi}, limits: {cpu: 3, memory: 2Gi}}", "cpu: 3", Incomplete),
+        ("{limits: {cpu: 3}}", "cpu: 3", Incomplete),
+        ("{requests: {cpu: 3, memory: 1Gi}}", "cpu: 3", Incomplete),
+        ("{requests: {cpu: 3, memory: 1Gi}, limits: {cpu: 4, memory: 1Gi}}", "cpu: 4", Incomplete),
+        ("{limits: {cpu: three, memory: 1Gi}}", "cpu: three", Incomplete),
+    ] {
+        let text = pod(resources);
+        let report = report(&text);
+        // The first container has all that it takes.
+        assert_eq!(verdict(&report, "cpu: 2"), Valid, "{text}");
+        let of_it = report.findings.iter().filter(|finding| finding.text == place);
+        assert!(of_it.map(|finding| finding.verdict).any(|found| found == expected), "{report}");
+    }
+}
+
+#[test]
+fn profiles_and_rules_are_judged() {
+    let profile = "[main]\ninclude=realtime\n[bootloader]\ncmdline=+isolcpus=2-3\n[sysctl]\nkernel.numa_balancing=1\n";
+    let report = report(profile);
+    assert_eq!(
+        report.corrected,
+        profile.replace("=2-3", "=managed_irq,domain,2-3").replace("balancing=1", "balancing=0")
+    );
+
+    let rules = "SUBSYSTEM==\"usb-serial\", ATTR{latency_timer}=\"1\"\nSUBSYSTEM==\"pci\", ATTR{power/control}==\"on\"\n";
+    let report = self::report(rules);
+    assert_eq!(verdict(&report, "ATTR{latency_timer}=\"1\""), Valid);
+    assert_eq!(verdict(&report, "ATTR{power/control}==\"on\""), NoEffect);
+}
+
+#[test]
+fn sets_of_libvirt_may_take_cpus_out() {
+    let domain = |tune: &str| {
+        format!(
+            "<domain type='kvm'><vcpu>2</vcpu><cputune><vcpupin vcpu='0' cpuset='4'/><vcpupin vcpu='1' cpuset='5'/>{tune}</cputune></domain>"
+        )
+    };
+    let shared = report(&domain("<emulatorpin cpuset='0-4,^3'/>"));
+    assert_eq!(verdict(&shared, "<emulatorpin cpuset='0-4,^3'/>"), Harmful);
+    let apart = report(&domain("<emulatorpin cpuset='0-4,^4'/>"));
+    assert!(!apart.findings.iter().any(|finding| finding.verdict == Harmful), "{apart}");
+    let all = report("<domain type='kvm'><vcpu placement='static' cpuset='2-5'>4</vcpu></domain>");
+    assert_eq!(verdict(&all, "<vcpu placement='static' cpuset='2-5'>"), Harmful);
+    let wrong = report(&domain("<emulatorpin cpuset='x'/>"));
+    assert_eq!(verdict(&wrong, "<emulatorpin cpuset='x'/>"), InvalidValue);
+}
+
+/// Each row of docs/situations.md with a text: what it is judged as is what the table says.
+#[test]
+fn the_table_of_situations_is_true() {
+    let table = include_str!("../../../../docs/situations.md");
+    let mut judged = 0;
+    for row in table.lines().filter(|line| line.starts_with("| ") && line.contains("| `")) {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [situation, text, piece, expected, _before] = cells[..] else { continue };
+        let text = text.trim_matches('`').replace('⏎', "\n");
+        let report = report(&text);
+        let found = verdict(&report, piece.trim_matches('`'));
+        assert_eq!(found.words(), expected, "{situation}: {report}");
+        judged += 1;
+    }
+    assert!(judged >= 32, "{judged}");
+}
+
+/// Words of kernel command lines, right, wrong and odd ones.
+const WORDS: [&str; 44] = [
+    "isolcpus=2-3",
+    "isolcpus=",
+    "isolcpus=2-3,domain",
+    "isolcpus=managed_irqs,domain,2-3",
+    "isolcpus=0x0c",
+    "isolcpus=0,3",
+    "isolcpus=domain,2-N",
+    "isolcpus=all",
+    "isolcpus=managed_irq,2",
+    "nohz_full=2-3",
+    "nohz_full=all",
+    "nohz_full=0x0c",
+    "rcu_nocbs=2-3",
+    "rcu_nocbs=",
+    "rcu_nocb_poll",
+    "irqaffinity=0-1",
+    "irqaffinity=0",
+    "isolated_cpus=2-3",
+    "isolcpu=3",
+    "thread_irqs",
+    "kernel.sched_rt_runtime_us=-1",
+    "vm.stat_interval=0",
+    "sysctl.kernel.timer_migration=0",
+    "highres=off",
+    "acpi=off",
+    "irqpoll",
+    "preempt=rt",
+    "preempt=none",
+    "idle=poll",
+    "intel_idle.max_cstate=0",
+    "processor.max_cstate=0",
+    "nohlt",
+    "mce=off",
+    "quiet",
+    "console=ttyS0",
+    "loglevel=3",
+    "root=/dev/sda1",
+    "rw",
+    "intel_iommu=on",
+    "iommu=pt",
+    "nosoftlockup",
+    "nowatchdog",
+    "foo.bar=1",
+    "zzz",
+];
+
+/// A file that holds a line, as each boot loader has it.
+fn file_of(kind: usize, line: &str) -> String {
+    match kind {
+        0 => line.to_owned(),
+        1 => format!(
+            "# grub\nGRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX=\"{line}\"\nGRUB_CMDLINE_LINUX_DEFAULT=\"\"\n"
+        ),
+        2 => format!("DEFAULT a\nLABEL a\n  LINUX /Image\n  APPEND {line}\n"),
+        3 => format!("title a\nlinux /vmlinuz\noptions {line}\n"),
+        4 => {
+            let words: Vec<_> =
+                line.split(' ').map(|word| format!("    \"{word}\" # why\n")).collect();
+            format!("{{\n  boot.kernelParams = [\n{}  ];\n}}\n", words.concat())
+        }
+        5 => format!("MACHINE = \"board\"\nAPPEND += \"{line}\"\n"),
+        _ => format!("[bootloader]\ncmdline={line}\n"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) })]
+
+    /// A correction passes its own lint, changes judged words only, and is never refused on a line
+    /// whose structure is plain; nothing that was not judged ends in "No problem found".
+    #[test]
+    fn corrections_are_clean_and_change_judged_words_only(
+        picked in proptest::collection::vec(0..WORDS.len(), 1..10),
+        kind in 0_usize..7,
+    ) {
+        let line = picked.iter().map(|at| WORDS[*at]).collect::<Vec<_>>().join(" ");
+        let text = file_of(kind, &line);
+        let subject = [
+            LintSubject::KernelLine, LintSubject::GrubFile, LintSubject::Extlinux, LintSubject::SystemdBootEntry,
+            LintSubject::NixOptions, LintSubject::BuildVariables, LintSubject::TunedProfile,
+        ][kind];
+        let first = lint(&text, subject).unwrap();
+        prop_assert_eq!(&first.refusal, &None, "{}", text);
+
+        // Every word without a problem stays, in its order, and every line without one byte by byte.
+        let troubled: Vec<&str> = first.problems().map(|finding| finding.text.as_str()).collect();
+        let is_separator = |c: char| c.is_whitespace() || c == '"';
+        let mut left = first.corrected.split(is_separator);
+        for word in text.split(is_separator).filter(|word| !word.is_empty()) {
+            if !troubled.contains(&word) && !troubled.contains(&word.trim_start_matches("cmdline=")) {
+                prop_assert!(left.any(|other| other == word), "{} is lost: {}", word, first.corrected);
+            }
+        }
+        let mut lines = first.corrected.lines();
+        for (number, line) in text.lines().enumerate() {
+            let is_judged = first.problems().any(|finding| finding.line == number + 1) || line.contains('"');
+            if kind != 0 && !is_judged && !line.contains("cmdline=") && !line.contains("APPEND") && !line.contains("options") {
+                prop_assert!(lines.any(|other| other == line), "the line {} is lost: {}", line, first.corrected);
+            }
+        }
+
+        prop_assume!(!first.corrected.trim().is_empty());
+        let second = lint(&first.corrected, subject).unwrap();
+        prop_assert_eq!(&second.corrected, &first.corrected);
+        for left in second.problems() {
+            let was_there = first.problems().any(|known| known.verdict == left.verdict && known.id == left.id);
+            prop_assert!(was_there, "{} became {}: {left:?}", text, first.corrected);
+        }
+        for report in [&first, &second] {
+            let printed = report.to_string();
+            let is_partial = report.findings.iter().any(|finding| finding.verdict.is_unjudged());
+            prop_assert!(!(is_partial && printed.contains("No problem found")), "{}", printed);
+        }
+    }
+
+    /// Any text of any kind is judged or refused without a panic, and its correction is stable.
+    #[test]
+    fn every_text_of_every_kind_is_judged(text in "[-a-zA-Z=,.0-9 \"'\\\\\n:;\\[\\]{}$#/<>]{0,160}") {
+        for subject in [
+            LintSubject::KernelLine, LintSubject::KernelLines, LintSubject::GrubFile, LintSubject::GrubMenu,
+            LintSubject::Extlinux, LintSubject::SystemdBootEntry, LintSubject::NixOptions, LintSubject::BuildVariables,
+            LintSubject::Sysctl, LintSubject::Limits, LintSubject::SystemdUnit, LintSubject::ContainerCommand,
+            LintSubject::ComposeFile, LintSubject::KubernetesPod, LintSubject::TunedProfile, LintSubject::UdevRules,
+        ] {
+            let Ok(report) = lint(&text, subject) else { continue };
+            let Ok(again) = lint(&report.corrected, subject) else { continue };
+            prop_assert!(report.refusal.is_some() || again.corrected == report.corrected, "{:?}", report);
+        }
+        let _ = LintSubject::recognise(&text, None);
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text_are_not_arguments_of_qemu() {
+    for text in ["\u{fffd}\u{fffd}[\0U\0n\0i\0t\0]\0", "\x7fELF\0\0\0", "q\0u\0i\0e\0t\0"] {
+        assert!(LintSubject::recognise(text, None).is_err(), "{text:?}");
+    }
+    let arguments = LintSubject::recognise("qemu\0-m\x002G\0", None);
+    assert_eq!(arguments.unwrap(), LintSubject::QemuArguments);
+}

@@ -1,0 +1,349 @@
+//! What people post of their tools, detected without its name and read with the figures that the
+//! tool itself states.
+#![allow(clippy::print_stdout, missing_docs, clippy::unwrap_used)]
+
+use std::process::Command;
+
+use onbeat::import::{SourceOptions, Stream};
+use onbeat::record::Series;
+
+use crate::import_world;
+use import_world::{bytes_of, cell, figures, read, refused, skipping, streams};
+
+/// The same of several streams.
+fn all_figures(streams: &[Stream], series: Series) -> Vec<(u64, u64, u64, f64)> {
+    streams.iter().map(|stream| figures(stream, series)).collect()
+}
+
+fn says(stream: &Stream, what: &str) -> bool {
+    stream.remarks.iter().any(|remark| remark.contains(what))
+}
+
+#[test]
+fn a_summary_of_cyclictest_is_its_figures_and_no_percentiles() {
+    let streams = streams(bytes_of("ct-q.txt"));
+    assert_eq!(
+        all_figures(&streams, Series::WakeupLatency),
+        [(1980, 16_000, 5_305_000, 49_000.0), (1313, 14_000, 10_043_000, 64_000.0)]
+    );
+    assert_eq!(
+        streams.iter().map(|of| of.period_ns).collect::<Vec<_>>(),
+        [Some(1_000_000), Some(1_500_000)]
+    );
+    let cell = cell(&streams[0]);
+    let of = &cell.series[&Series::WakeupLatency];
+    assert!(of.percentiles.is_empty());
+    assert!(cell.notes.iter().any(|note| note.contains("percentiles and SD are not known")));
+    assert_eq!(streams[0].host.fact("scheduling"), Some("SCHED_FIFO 80"));
+    assert!(!says(&streams[0], "without real-time priority"));
+}
+
+#[test]
+fn a_terminals_output_of_cyclictest_counts_its_last_line() {
+    let streams = streams(bytes_of("ct-out.txt"));
+    assert_eq!(all_figures(&streams, Series::WakeupLatency), [(1974, 17_000, 5_112_000, 43_000.0)]);
+    assert_eq!(streams[0].remarks, Vec::<String>::new(), "all lines are cyclictest's");
+}
+
+#[test]
+fn a_prompt_around_cyclictest_is_counted_and_its_command_is_kept() {
+    let text = "Last login: Fri\r\nuser@board:~$ sudo cyclictest -m -Sp0 -i 200 -D 2 -q\r\n# /dev/cpu_dma_latency set to 0us\r\nT: 0 (  812) P: 0 I:200 C:   9980 Min:      4 Act:    6 Avg:    9 Max:      53\r\nuser@board:~$ ";
+    let streams = streams(text);
+    assert_eq!(figures(&streams[0], Series::WakeupLatency), (9980, 4_000, 53_000, 9_000.0));
+    assert_eq!(streams[0].command[..3], ["cyclictest", "-m", "-Sp0"]);
+    assert!(says(&streams[0], "without real-time priority"), "{:?}", streams[0].remarks);
+    assert!(says(&streams[0], "2 lines are not cyclictest's"), "{:?}", streams[0].remarks);
+    assert!(says(&streams[0], "line 1: `Last login: Fri`"), "{:?}", streams[0].remarks);
+}
+
+#[test]
+fn verbose_cyclictest_has_every_sample() {
+    let streams = streams(bytes_of("ct-v.txt"));
+    assert_eq!(figures(&streams[0], Series::WakeupLatency), (300, 17_000, 74_000, 28_373.33));
+    assert_eq!(streams[0].period_ns, Some(1_000_000));
+    let of = &cell(&streams[0]).series[&Series::WakeupLatency];
+    assert_eq!(of.percentiles[0].value_ns, 26_999, "the 150th of 300 is 26 us");
+    assert!(streams[0].steps.is_some());
+}
+
+#[test]
+fn json_without_a_histogram_is_figures_and_a_missing_priority_is_said() {
+    let of = streams(bytes_of("ct-nohist.json"));
+    assert_eq!(figures(&of[0], Series::WakeupLatency), (1990, 17_000, 4_827_000, 47_450.0));
+    assert!(of[0].figures_only.contains(&Series::WakeupLatency) && of[0].remarks.is_empty());
+    // A percentile of what has no distribution would be an invention.
+    assert!(cell(&of[0]).series[&Series::WakeupLatency].percentiles.is_empty());
+
+    let of = streams(bytes_of("ct-noprio.json"));
+    assert_eq!(figures(&of[0], Series::WakeupLatency), (1907, 56_000, 11_963_000, 149_990.0));
+    assert!(says(&of[0], "ran without real-time priority (SCHED_OTHER)"));
+    assert!(cell(&of[0]).notes.iter().any(|note| note.contains("without real-time priority")));
+}
+
+#[test]
+fn xenomai_and_rtai_may_wake_early_and_the_report_says_so() {
+    let of = streams(bytes_of("xeno-g.txt"));
+    assert_eq!(figures(&of[0], Series::WakeupLatency), (10_012, 0, 5_101, 340.0));
+    let early = of[0].early[&Series::WakeupLatency];
+    assert_eq!((early.count, early.earliest_ns), (Some(12), 513));
+    assert!(
+        cell(&of[0]).notes.iter().any(|note| note.contains("12 samples are negative")),
+        "{:?}",
+        cell(&of[0]).notes
+    );
+
+    let of = streams(bytes_of("xeno-H.txt"));
+    assert_eq!(figures(&of[0], Series::WakeupLatency), (10_000, 0, 5_101, 340.0));
+    let early = of[0].early[&Series::WakeupLatency];
+    assert_eq!((early.count, early.earliest_ns), (None, 513), "counted by absolute value");
+    assert_eq!(of[0].period_ns, Some(100_000));
+    assert_eq!(of[0].host.fact("scheduling"), Some("SCHED_FIFO 99"));
+
+    let of = streams(bytes_of("rtai.txt"));
+    assert_eq!(figures(&of[0], Series::WakeupLatency), (1, 0, 3_712, 354.0));
+    assert_eq!(of[0].early[&Series::WakeupLatency].earliest_ns, 37);
+    assert!(of[0].missing.iter().any(|what| what.contains("the number of samples")));
+}
+
+#[test]
+fn negative_values_of_a_csv_are_counted() {
+    let of = streams(bytes_of("neg.csv"));
+    assert_eq!(figures(&of[0], Series::Recorded), (3, 0, 3_099, 1152.67));
+    let early = of[0].early[&Series::Recorded];
+    assert_eq!((early.count, early.earliest_ns), (Some(1), 12));
+}
+
+#[test]
+fn jitterdebugger_and_the_other_rt_tests_are_read_from_json() {
+    let of = streams(bytes_of("jd.json"));
+    assert_eq!(
+        all_figures(&of, Series::SleepLatency),
+        [(9996, 3_000, 61_000, 3_770.0), (9996, 3_000, 5_000, 3_800.0)]
+    );
+    let of = streams(bytes_of("pts.json"));
+    assert_eq!(figures(&of[0], Series::Recorded), (1734, 0, 2_154_000, 2_670.0));
+    assert!(says(&of[0], "without real-time priority") && says(&of[0], "ptsematest measures"));
+    assert_eq!(of[0].period_ns, Some(1_000_000));
+    let of = streams(bytes_of("sig.json"));
+    assert_eq!(
+        all_figures(&of, Series::Recorded),
+        [(2849, 20_000, 5_355_000, 58_330.0), (2849, 30_000, 15_125_000, 688_590.0)]
+    );
+    assert_eq!(of[0].host.fact("scheduling"), Some("SCHED_FIFO 80"));
+}
+
+#[test]
+fn gaps_of_the_hardware_and_of_a_busy_loop_are_read_from_text() {
+    let of = streams(bytes_of("hwlat.txt"));
+    assert_eq!(figures(&of[0], Series::Gap), (2, 14_000, 18_000, 16_000.0));
+    assert!(of[0].missing.iter().any(|what| what.contains("below the threshold of 10us")));
+    let of = streams(bytes_of("hwlattrace.txt"));
+    assert_eq!(figures(&of[0], Series::Gap), (2, 12_000, 16_000, 14_000.0));
+    assert!(of[0].missing.iter().any(|what| what.contains("5 of 7 gaps")), "{:?}", of[0].missing);
+    let of = streams(bytes_of("os.txt"));
+    assert_eq!(figures(&of[0], Series::Gap), (24_075_702, 0, 125_593_000, 564.0));
+    assert!(says(&of[0], "without real-time priority"));
+    let none = "hwlatdetect:  test duration 2 seconds\n        Latency threshold: 10us\nMax Latency: Below threshold\nSamples recorded: 0\n";
+    assert!(refused(none).contains("no gap exceeded the threshold of 10us"));
+}
+
+#[test]
+fn rtla_top_is_two_series_per_cpu() {
+    let of = streams(bytes_of("timerlat-top.txt"));
+    assert_eq!(
+        all_figures(&of, Series::InterruptLatency),
+        [(10_003, 0, 59_000, 1_000.0), (10_003, 0, 61_000, 1_000.0)]
+    );
+    assert_eq!(
+        all_figures(&of, Series::WakeupLatency),
+        [(10_003, 3_000, 68_000, 8_000.0), (10_003, 3_000, 70_000, 9_000.0)]
+    );
+    let osnoise = "                          Operating System Noise\nduration:   0 00:00:10 | time is in us\nCPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single\n  0 #10       10000000         1200    99.98800        300          200\n";
+    assert!(refused(osnoise).contains("rtla osnoise hist has all of them"));
+}
+
+#[test]
+fn a_trace_as_text_is_from_wake_up_to_switch() {
+    let of = streams(bytes_of("ftrace.txt"));
+    assert_eq!(figures(&of[0], Series::WakeupLatency), (1, 49_000, 49_000, 49_000.0));
+    assert_eq!(of[0].host.fact("scheduling"), Some("real-time priority 80"));
+    assert!(says(&of[0], "loop (812): from sched_wakeup to sched_switch"));
+
+    // A thread that is woken while it runs does not wait.
+    let running = "  loop-812 [003] d... 5.000100: sched_wakeup: comm=loop pid=812 prio=19 target_cpu=003\n  loop-812 [003] d... 5.000200: sched_switch: prev_comm=loop prev_pid=812 prev_prio=19 prev_state=S ==> next_comm=swapper/3 next_pid=0 next_prio=120\n  <idle>-0 [003] d... 6.000000: sched_switch: prev_comm=swapper/3 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=loop next_pid=812 next_prio=19\n";
+    assert!(refused(running).contains("no thread was woken and then switched to"));
+    let by_trace_cmd = "cpus=4\n          <idle>-0     [003]   100.000101: sched_wakeup:         loop:812 [19] success=1 CPU:003\n          <idle>-0     [003]   100.000150: sched_switch:         swapper/3:0 [120] R ==> loop:812 [19]\n";
+    assert_eq!(figures(&streams(by_trace_cmd)[0], Series::WakeupLatency).1, 49_000);
+}
+
+#[test]
+fn pings_of_all_systems_are_round_trips() {
+    let of = streams(bytes_of("pingD.txt"));
+    assert_eq!(figures(&of[0], Series::RoundTrip), (3, 115_000, 3_754_000, 1_346_000.0));
+    let timed = "PING 10.0.0.1 (10.0.0.1) 56(84) bytes of data.\n[1700000000.100000] 64 bytes from 10.0.0.1: icmp_seq=1 ttl=64 time=0.115 ms\n[1700000001.100000] 64 bytes from 10.0.0.1: icmp_seq=2 ttl=64 time=0.215 ms\n\n--- 10.0.0.1 ping statistics ---\n3 packets transmitted, 2 received, 33% packet loss, time 2003ms\nrtt min/avg/max/mdev = 0.115/0.165/0.215/0.050 ms\n";
+    let of = streams(timed);
+    assert_eq!(figures(&of[0], Series::RoundTrip), (2, 115_000, 215_000, 165_000.0));
+    assert!((of[0].started_unix_s - 1_700_000_000.1).abs() < 1e-3);
+    assert!(says(&of[0], "1 of 3 requests were not answered"), "{:?}", of[0].remarks);
+    let quiet = "--- 10.0.0.1 ping statistics ---\n9 packets transmitted, 9 packets received, 0% packet loss\nround-trip min/avg/max = 0.021/0.038/0.055 ms\n";
+    let of = streams(quiet);
+    assert_eq!(figures(&of[0], Series::RoundTrip), (9, 21_000, 55_000, 38_000.0));
+    assert!(of[0].figures_only.contains(&Series::RoundTrip));
+}
+
+#[test]
+fn spreadsheets_write_commas_marks_and_dates() {
+    let of = streams(bytes_of("excel.csv"));
+    assert_eq!(figures(&of[0], Series::Recorded), (3, 12_500, 912_000, 312_533.33));
+    let asked = SourceOptions { unit_ns: Some(1e6), ..SourceOptions::default() };
+    assert!(refused(bytes_of("datetime.csv")).contains("the values have no unit"));
+    let of = read(&bytes_of("datetime.csv"), &asked).unwrap();
+    assert_eq!(figures(&of[0], Series::Recorded), (2, 12_000, 13_000, 12_500.0));
+    assert!((of[0].started_unix_s - 1_717_684_006.373).abs() < 1e-3, "{}", of[0].started_unix_s);
+
+    let same = [
+        "latency_us\n1234.5\n2\n",
+        "\"time\";\"latency_us\"\r\n\"0,1\";\"1.234,5\"\r\n\r\n\"0,2\";\"2,0\"\r\n",
+        "time\tlatency (\u{b5}s)\n0.1\t1234.5\n0.2\t2\n",
+        "time_s,latency_us\n0.1,\"1,234.5\"\n0.2,2.0\n",
+        "latency_us\n1234,5\n2,0\n",
+        "# time_s latency_us\n0.1 1234.5\n0.2 2\n",
+        "cpu;latency_us;note\n3;1234,5;a\n3;2,0;b\n",
+    ];
+    for text in same {
+        assert_eq!(
+            figures(&streams(text)[0], Series::Recorded),
+            (2, 2_000, 1_234_500, 618_250.0),
+            "{text}"
+        );
+    }
+    assert!(refused("12,5\n13,1\n").contains("two columns or a number with a decimal comma"));
+    assert!(refused("latency_us\n20\nNaN\n").contains("line 3: `NaN` is not a number"));
+    assert!(refused("a_us;b_us\n1;2\n").contains("2 columns (a_us, b_us)"));
+    let mixed = "t;latency_us\n0,1;12,5\n0,2;13.1\n";
+    assert!(refused(mixed).contains("decimal commas (line 2) and decimal points (line 3)"));
+}
+
+#[test]
+fn an_interval_log_with_decimal_commas_is_the_same_log() {
+    let text = String::from_utf8(bytes_of("comma.hlog")).unwrap();
+    let dotted = |line: &str| {
+        let fields: Vec<&str> = line.split(',').collect();
+        match fields.as_slice() {
+            [a, b, c, d, e, f, histogram] => format!("{a}.{b},{c}.{d},{e}.{f},{histogram}\n"),
+            _ => format!("{line}\n"),
+        }
+    };
+    let plain: String = text.lines().map(dotted).collect();
+    assert_ne!(plain, text);
+    assert_eq!(streams(&text), streams(&plain));
+    assert!(figures(&streams(&text)[0], Series::Hiccup).0 > 1_000);
+}
+
+#[test]
+fn a_log_that_is_cut_off_costs_its_last_line_and_a_damaged_line_is_said() {
+    let text = String::from_utf8(bytes_of("cutlast.hlog")).unwrap();
+    let whole: String = text.split_inclusive('\n').filter(|line| line.ends_with('\n')).collect();
+    let of = streams(&text);
+    assert!(says(&of[0], "its last line, 24, is not imported"), "{:?}", of[0].remarks);
+    assert_eq!(of[0].parts, streams(&whole)[0].parts, "nothing of the cut line is counted");
+
+    let damaged = whole.replacen("HISTFAAAAEJ42p", "HISTFAAAAE=42p", 1);
+    let why = refused(&damaged);
+    assert!(why.contains("line 6: the histogram is not valid base64"), "{why}");
+    assert!(why.contains("before it stand 1 interval that"), "{why}");
+    assert!(why.contains("--skip-damaged"), "{why}");
+    let of = read(damaged.as_bytes(), &skipping()).unwrap();
+    assert!(says(&of[0], "1 damaged line is not imported: line 6"), "{:?}", of[0].remarks);
+    let rest: String =
+        whole.lines().enumerate().filter(|(i, _)| *i != 5).map(|(_, l)| format!("{l}\n")).collect();
+    assert_eq!(of[0].parts, streams(&rest)[0].parts);
+}
+
+#[test]
+fn gzip_and_utf_16_are_read_and_other_packing_is_named() {
+    let plain = bytes_of("ct-q.txt");
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packed, &plain).unwrap();
+    let packed = packed.finish().unwrap();
+    assert_eq!(streams(&packed), streams(&plain));
+    assert!(refused(&packed[..packed.len() / 2]).contains("gzip that cannot be unpacked"));
+
+    let text = String::from_utf8(plain.clone()).unwrap();
+    let wide: Vec<u8> =
+        [0xff, 0xfe].into_iter().chain(text.encode_utf16().flat_map(u16::to_le_bytes)).collect();
+    assert_eq!(streams(&wide), streams(&plain));
+    assert!(refused([0xfd, b'7', b'z', b'X', b'Z', 0]).contains("xz -d"));
+}
+
+#[test]
+fn what_no_reader_knows_is_refused_with_the_list_of_formats() {
+    for text in ["Dear reader,\nthis is a letter.\n", "{\"a\": 1}\n", "", "\0\0\0\u{1}"] {
+        let why = refused(text);
+        assert!(why.contains("fits no known format") && why.contains("xenomai"), "{why}");
+    }
+}
+
+/// What an installed program writes, on standard output or into `out`.
+fn recorded_now(program: &str, words: &str) -> Option<String> {
+    let dir = tempfile::tempdir().unwrap();
+    let ran = Command::new(program).args(words.split(' ')).current_dir(dir.path()).output();
+    let text = match ran {
+        Ok(ran) if ran.status.success() => std::fs::read_to_string(dir.path().join("out"))
+            .unwrap_or_else(|_| String::from_utf8_lossy(&ran.stdout).into_owned()),
+        Ok(ran) => {
+            println!("skipped: {program} {words}: {}", String::from_utf8_lossy(&ran.stderr));
+            return None;
+        }
+        Err(why) => {
+            println!("skipped: {program}: {why}");
+            return None;
+        }
+    };
+    if text.trim().is_empty() {
+        // On a machine that is busy, a tool's second can end before its first cycle.
+        println!("skipped: {program} {words}: it measured nothing");
+        return None;
+    }
+    Some(text)
+}
+
+#[test]
+fn what_the_installed_tools_print_now_is_imported_with_their_own_figures() {
+    let tools = [
+        ("cyclictest", "-q -D 1 -i 1000", Series::WakeupLatency, "C:"),
+        ("signaltest", "-q -D 1 -t 1", Series::Recorded, "C:"),
+        ("ptsematest", "-q -D 1", Series::Recorded, "Cycles"),
+        ("pmqtest", "-q -D 1", Series::Recorded, "Cycles"),
+        ("svsematest", "-q -D 1", Series::Recorded, "Cycles"),
+        ("sigwaittest", "-q -D 1", Series::Recorded, "Cycles"),
+        ("oslat", "-D 1 -b 8 -c 0", Series::Gap, ""),
+    ];
+    for (program, words, series, count) in tools {
+        let Some(text) = recorded_now(program, words) else { continue };
+        let of = figures(&streams(&text)[0], series);
+        let digits = |key: &str| {
+            let after = text.rsplit_once(key).unwrap().1.trim_start_matches([':', ' ', '\t']);
+            after.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse::<u64>().unwrap()
+        };
+        let max_key = if program == "oslat" { "Maximum" } else { "Max" };
+        assert_eq!(of.2 / 1_000, digits(max_key), "{program} {words}: {text}");
+        if !count.is_empty() {
+            assert_eq!(of.0, digits(count), "{program} {words}: {text}");
+            assert_eq!(of.1 / 1_000, digits("Min"), "{program} {words}: {text}");
+        }
+    }
+}
+
+#[test]
+fn every_sample_that_the_installed_cyclictest_prints_now_is_imported() {
+    let Some(text) = recorded_now("cyclictest", "-v -l 200 -i 1000") else { return };
+    let sample = |line: &str| line.rsplit(':').next()?.trim().parse::<u64>().ok();
+    let printed: Vec<u64> =
+        text.lines().filter(|line| line.starts_with("       0:")).filter_map(sample).collect();
+    assert!(!printed.is_empty(), "{text}");
+    let of = figures(&streams(&text)[0], Series::WakeupLatency);
+    assert_eq!(of.0, printed.len() as u64);
+    assert_eq!(of.1 / 1_000, *printed.iter().min().unwrap());
+    assert_eq!(of.2 / 1_000, *printed.iter().max().unwrap());
+}
