@@ -112,7 +112,8 @@ pub(super) fn joined<'f>(files: &[&'f RunFile]) -> Option<Cow<'f, RunFile>> {
 
 /// What of runs that are taken together stands in each of them alone, with the counts that do add up.
 pub(super) fn apart(files: &[&RunFile]) -> Option<String> {
-    let devices = || files.iter().filter_map(|file| file.packets.as_ref()).flat_map(|of| &of.devices);
+    let devices =
+        || files.iter().filter_map(|file| file.packets.as_ref()).flat_map(|of| &of.devices);
     let sum = |fate: fn(&DevicePackets) -> u64| count(devices().map(fate).sum());
     let packets = devices().next().map(|_| {
         format!(
