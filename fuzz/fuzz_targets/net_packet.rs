@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onbeat::net::packet::{self, PacketBody};
-use onbeat::net::plan::Network;
+use onbeat_net::packet::{self, PacketBody};
+use onbeat_net::plan::Network;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok((header, body)) = packet::decode(bytes) {

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
 use onbeat::record::RunFile;
-use onbeat::report::tables;
-use onbeat::report::{JudgeBy, JudgedRun, Letters};
+use onbeat_report::tables;
+use onbeat_report::{JudgeBy, JudgedRun, Letters};
 
 fuzz_target!(|bytes: &[u8]| {
     let run = match RunFile::parse(Path::new("run.onbeat.hlog"), bytes) {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use onbeat::host::online_cpus;
 use onbeat::inject::Fault;
 use onbeat::probe::disturbed::Disturbance;
-use onbeat::report::units::{Letters, time_ns};
+use onbeat_report::units::{Letters, time_ns};
 use onbeat_rt::cycle::Phase;
 
 use crate::condition::{Background, BackgroundLoad, Class, Condition};

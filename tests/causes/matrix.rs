@@ -6,7 +6,7 @@ use std::fmt::Write;
 use onbeat::cause::CauseKind;
 use onbeat::inject::Fault;
 use onbeat::probe::disturbed::{Felt, Late};
-use onbeat::report::units::{Letters, time_ns};
+use onbeat_report::units::{Letters, time_ns};
 
 use crate::condition::Condition;
 use crate::planted::{

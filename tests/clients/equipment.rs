@@ -1,7 +1,7 @@
 //! What the tests of clients need: languages, and robots of simulated devices.
 //!
 //! Python's packages are installed below `target/` on the first run, which needs the network then.
-#![allow(dead_code)] // No test uses all of it.
+#![allow(dead_code, clippy::unwrap_used)] // No test uses all of it.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Programs of others beside onbeat: Java, Octave, Python, shells, Perfetto, other MainDevices. Without one, the
 //! harness says so test by test while it runs, which the built-in one cannot.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod camera_interrupted;
 #[path = "../../crates/onbeat/tests/it/cause_world/mod.rs"]

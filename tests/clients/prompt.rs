@@ -1,4 +1,5 @@
 //! An Octave at its prompt, for tests that interrupt it.
+#![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

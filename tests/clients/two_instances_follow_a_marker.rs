@@ -15,7 +15,7 @@ use onbeat_ethercat::description::Description;
 pub(crate) fn trials() -> Vec<Trial> {
     let test =
         trial("two_instances_follow_a_marker::the_head_follows_the_marker", equipped, |camera| {
-            follows(&camera)
+            follows(&camera);
         });
     vec![test]
 }

@@ -124,8 +124,8 @@ fn parquet_of_several_groups(python: &Python) {
     let times = (1 << 20) / rows_once + 2;
     let to = dir.path().join("long.parquet");
     let mut out = std::fs::File::create(&to).unwrap();
-    let rows = onbeat::report::export::parquet::write(std::iter::repeat_n(&file, times), &mut out)
-        .unwrap();
+    let rows =
+        onbeat_report::export::parquet::write(std::iter::repeat_n(&file, times), &mut out).unwrap();
     let found = python.open("parquet", &to);
 
     assert_eq!((found["rows"].as_u64(), found["groups"].as_u64()), (Some(rows), Some(2)));

@@ -1,5 +1,5 @@
 //! What the tests of interoperation need: Python with the peers' packages, and the program `onbeat`.
-#![allow(dead_code)] // No test uses all of it.
+#![allow(dead_code, clippy::unwrap_used)] // No test uses all of it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,6 +1,6 @@
 //! Peers of the gateway: Python, Java, LCM, ZeroMQ. Without one, the harness says so test by test while it runs, which
 //! the built-in one cannot.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod equipment;
 mod java_allocates_nothing;

@@ -1,4 +1,5 @@
 //! Random messages of any type, the same in every run.
+#![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 

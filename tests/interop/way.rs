@@ -1,6 +1,6 @@
 //! A way through a network and back: a ring, a gateway, a peer in Python, a gateway, another ring. All
 //! of it is in a network namespace of its own, on its loopback interface.
-#![allow(dead_code)] // No test uses all of it.
+#![allow(dead_code, clippy::unwrap_used)] // No test uses all of it.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;

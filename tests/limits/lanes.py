@@ -26,6 +26,7 @@ TEST_THREADS = "4"
 # no module has is an error, here and below.
 PURE = {
     "onbeat": "pure resume",
+    "onbeat-net": "net_packet net_plan",
     "onbeat-ethercat": "onbeat_ethercat layout_spec",
     "onbeat-rt": "pure",
     "onbeat-segment": """sim_commands sim_determinism sim_devices sim_esi sim_faults sim_mailbox sim_registers
@@ -35,7 +36,7 @@ PURE = {
 # Modules that mostly wait, for runs with a state directory of their own where they need one, without a shield and without figures that
 # other work could spoil.
 WAITING = {
-    "onbeat": "net_boards net_log net_packet_elsewhere net_rtt_faults",
+    "onbeat-net": "net_boards net_log net_packet_elsewhere net_rtt_faults",
     "onbeat-c": "c_library",
     "onbeat-cli": """bus_alarms_live bus_queries completion exports_open_elsewhere help limits maindevices_reach_op output_is_not_lost
         robot_esi run_files_open_in_java run_findings spikes_open_in_perfetto tables tune_machines vm_commands""",

@@ -86,8 +86,8 @@ fn words_to_explain(sources: &[Source]) -> Vec<String> {
     let text = |path: &str| {
         sources.iter().find(|source| source.path == path).map_or("", |source| source.text.as_str())
     };
-    let series = literals(item(text("crates/onbeat/src/record/series.rs"), "fn tag"));
-    let notes = text("crates/onbeat/src/record/note.rs");
+    let series = literals(item(text("crates/onbeat-record/src/series.rs"), "fn tag"));
+    let notes = text("crates/onbeat-record/src/note.rs");
     let kinds = variants(item(notes, "enum Note")).into_iter().map(|kind| snake_case(&kind));
     let stalls = variants(item(notes, "enum Stall")).into_iter().map(|stall| snake_case(&stall));
     let reasons =
@@ -196,7 +196,7 @@ fn a_series_that_the_glossary_lacks_is_found() {
     let cli = "    #[arg(long, value_parser = time_ns)]\n    pub(crate) nap_every: u64,\n";
     let with = |glossary: &str| {
         missing_from_the_glossary(&[
-            Source::planted("crates/onbeat/src/record/series.rs", series),
+            Source::planted("crates/onbeat-record/src/series.rs", series),
             Source::planted("crates/onbeat-cli/src/cli.rs", cli),
             Source::planted("GLOSSARY.md", glossary),
         ])

@@ -15,10 +15,10 @@ use std::thread;
 use std::time::{Duration, Instant as Wall};
 
 use ethercrab::{MainDevice, MainDeviceConfig, PduStorage, Timeouts};
-use onbeat::report::units::count;
 use onbeat_ethercat::carrier::WireMethod;
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
+use onbeat_report::units::count;
 use onbeat_robot::bus::{
     Bus, BusOptions as Options, ExchangeMode as Mode, InProcess, Packets, Wire,
 };

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use onbeat::record::Account;
-use onbeat::report::units::{count, percent};
+use onbeat_report::units::{count, percent};
 use onbeat_tune::catalogue::HostTree;
 use onbeat_tune::plan::cpus::loop_cpu;
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use onbeat::record::{Account, Recorder, RunFile, RunWriter, Series, WriteError};
-use onbeat::report::units::count;
+use onbeat_report::units::count;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::{
     Consumer, Cycle, Flow, Instant, MockClock, OnOverrun, Plan, Sample, Slot, Task, Wait, cycle,

@@ -8,13 +8,13 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use onbeat::net::rtt::tracker::{Answer, Tracker};
 use onbeat::probe;
 use onbeat::record::{
     Account, CycleTally, DevicePackets, Figures, Recorder, RoundTripTally, RunFile, RunWriter,
     Series, WriteError,
 };
-use onbeat::report::units::count;
+use onbeat_net::rtt::tracker::{Answer, Tracker};
+use onbeat_report::units::count;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::{
     Consumer, Cycle, Flow, Instant, MockClock, OnOverrun, Plan, Sample, Slot, Task, Wait, cycle,

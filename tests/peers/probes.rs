@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use onbeat::record::{RunFile, Series};
-use onbeat::report::units::percent;
+use onbeat_report::units::percent;
 use onbeat_tune::catalogue::HostTree;
 use onbeat_tune::plan::cpus::loop_cpu;
 

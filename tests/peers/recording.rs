@@ -8,7 +8,7 @@ use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
 use onbeat::record::{Recorder, RunWriter, Series, empty_counts};
-use onbeat::report::units::percent;
+use onbeat_report::units::percent;
 use onbeat_rt::ring::Ring;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Consumer, Producer, Sample, Slot, split};

@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use onbeat::record::{RunFile, Series};
-use onbeat::report::units::count;
 use onbeat_control::{Client, ControlError, Image, Sharing};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::BusCycle;
+use onbeat_report::units::count;
 use onbeat_tune::catalogue::HostTree;
 use onbeat_tune::plan::cpus::loop_cpu;
 

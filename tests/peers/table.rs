@@ -1,8 +1,8 @@
 //! The table: what was measured on both sides, their ratio, the goal, and whether it was reached.
 
-use onbeat::report::Letters;
-use onbeat::report::table::{Column, Row, Table};
-use onbeat::report::units::{ratio, time};
+use onbeat_report::Letters;
+use onbeat_report::table::{Column, Row, Table};
+use onbeat_report::units::{ratio, time};
 
 use crate::turns::Spread;
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use onbeat::report::units::percent;
+use onbeat_report::units::percent;
 use onbeat_tune::catalogue::HostTree;
 use onbeat_tune::plan::cpus::loop_cpu;
 

@@ -4,11 +4,11 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand};
-use onbeat::net::address::AddressRange;
-use onbeat::net::boards::output_board::BOARD_PORT;
-use onbeat::net::device::{MOST_DEVICES, Silence};
-use onbeat::net::run_log::wire::LOG_PORT;
 use onbeat::probe::ports::PortAddress;
+use onbeat_net::address::AddressRange;
+use onbeat_net::boards::output_board::BOARD_PORT;
+use onbeat_net::device::{MOST_DEVICES, Silence};
+use onbeat_net::run_log::wire::LOG_PORT;
 
 use crate::cli_vm::StockOptions;
 use crate::units::time_ns;
@@ -159,7 +159,7 @@ pub(crate) struct NetDeviceOptions {
     #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
     pub(crate) bind: IpAddr,
     /// Port of the first device; the others follow
-    #[arg(long, default_value_t = onbeat::net::packet::PORT, value_name = "PORT")]
+    #[arg(long, default_value_t = onbeat_net::packet::PORT, value_name = "PORT")]
     pub(crate) port: u16,
     /// Number of devices
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=i64::from(MOST_DEVICES)))]

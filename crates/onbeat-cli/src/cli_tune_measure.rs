@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 use onbeat::bench::{CellTuning, Tuning};
 use onbeat::load::Load;
-use onbeat::report::Share;
+use onbeat_report::Share;
 
 use crate::complete;
 use crate::options::{LoopArguments, percent};

@@ -24,6 +24,7 @@ mod signals;
 mod state;
 mod term;
 mod units;
+mod worth;
 
 use std::process::ExitCode;
 
@@ -65,8 +66,8 @@ fn read_command_line() -> Result<Cli, clap::Error> {
 
 /// Returns the exit status. Output that was lost is a failure, whatever the result.
 fn ended(ran: Result<ExitVerdict, Failure>) -> ExitCode {
-    let arrived = term::finish().map_err(Failure::Output);
-    match ran.and_then(|verdict| arrived.map(|()| verdict)) {
+    let arrived = term::finish().map_err(cmd::Common::Output);
+    match ran.and_then(|verdict| Ok(arrived.map(|()| verdict)?)) {
         Ok(verdict) => ExitCode::from(verdict.status()),
         Err(failure) => {
             term::say_error(&failure.to_string());

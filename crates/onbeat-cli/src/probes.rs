@@ -5,7 +5,7 @@ use onbeat::record::Series;
 
 /// All probes, in the order of the help.
 pub(crate) fn all() -> impl Iterator<Item = &'static Description> {
-    onbeat::probe::ALL.into_iter().chain(onbeat::net::PROBES).chain(onbeat_robot::probe::ALL)
+    onbeat::probe::ALL.into_iter().chain(onbeat_net::PROBES).chain(onbeat_robot::probe::ALL)
 }
 
 /// The primary series of a probe; empty for an unknown name.

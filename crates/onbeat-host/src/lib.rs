@@ -2,7 +2,8 @@
 //!
 //! [`foreign`] is the only opener of files that somebody else may have made; [`runtime_dir`] is where
 //! processes of one user share objects. Both check what was opened, never what a path led to before.
-//! [`power`] says who keeps CPUs and devices awake.
+//! [`machine`] is the fingerprint that stands beside every result; [`power`] says who keeps CPUs and devices awake.
+//! [`thread`] asks for policy, CPU and locked memory of a loop's thread; [`user`] says whose a process is.
 //! [`rights`] gives up what a thread that reads from a network does not need.
 //!
 //! ```
@@ -13,6 +14,9 @@
 //! ```
 
 pub mod foreign;
+pub mod machine;
 pub mod power;
 pub mod rights;
 pub mod runtime_dir;
+pub mod thread;
+pub mod user;

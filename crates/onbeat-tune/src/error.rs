@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::cpu_list::{CpuList, CpuListError};
 use super::holder::Holder;
-use crate::user::user_name;
+use onbeat_host::user::user_name;
 
 /// An error of a change to the host.
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,6 @@
 //! |---|---|
 //! | [`host_files`], [`live_host`] | the only access to `/proc`, `/sys` and the system calls: [`HostFiles`], live or fake |
 //! | [`cpu_list`] | sets of CPUs as the kernel writes them: lists and masks |
-//! | [`user`] | the owner of a process, and whether this one may act on it |
 //! | [`tasks`] | running tasks, identified by number and start time |
 //! | [`change`] | one setting of the host: how to read, write and restore it |
 //! | [`journal`] | the list of changes on disk, written before each change |
@@ -76,7 +75,6 @@ mod task_attributes;
 mod task_id;
 pub mod task_setting;
 pub mod tasks;
-pub mod user;
 mod utc;
 mod wrap;
 

@@ -146,7 +146,7 @@ impl HostFiles for LiveHost {
     }
 
     fn is_foreign(&self, tid: i32) -> bool {
-        crate::user::foreign(tid).is_some()
+        onbeat_host::user::foreign(tid).is_some()
     }
 
     fn without_capabilities(&self, act: &mut dyn FnMut()) -> io::Result<()> {

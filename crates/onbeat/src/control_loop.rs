@@ -16,8 +16,8 @@ use onbeat_rt::{OnOverrun, Task, Wait};
 
 use crate::probe::description::OnGrid;
 use crate::probe::{self, BlockPlan, Destination, Interruptions, Origin, Run, RunError, Setting};
-use crate::record::{Account, EndReason, Series, interval_ns_for};
-use crate::thread::{Grant, Privilege, this_program};
+use onbeat_host::thread::{Grant, Privilege, this_program};
+use onbeat_record::{Account, EndReason, Series, interval_ns_for};
 
 /// Where lines go when no run file is asked for.
 const NO_FILE: &str = "/dev/null";

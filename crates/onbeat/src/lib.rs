@@ -27,8 +27,8 @@
 //! `docs/guide/own-loop.md` continues from here; [`run`] is the same without options,
 //! [`probe::Run`] is what both stand on.
 //!
-//! The library prepares a loop, hands it to the hot crate [`onbeat_rt`], records what comes out of
-//! it, and works out what it means. It never prints, never exits and never reads options; the
+//! The library prepares a loop, hands it to the hot crate [`onbeat_rt`] and records what comes out of
+//! it; `onbeat-report` works out what it means. It never prints, never exits and never reads options; the
 //! binary `onbeat` does.
 //!
 //! | module | what is in it |
@@ -39,31 +39,25 @@
 //! | [`probe`] | set-up of one measurement, and the loop's run from first to last sample |
 //! | [`load`] | background load |
 //! | [`inject`] | causes of lateness made on purpose, each with its own log |
-//! | [`net`] | Ethernet and UDP: a model of the wire, devices that answer, round trips |
 //! | [`record`] | run files and their directories: the only writer and the only reader |
 //! | [`import`] | files of other tools become run files |
 //! | [`cause`] | why a cycle was late: flight recorder, classifier, export |
 //! | [`mod@bench`] | tunings × loads, in turns |
-//! | [`report`] | from run files to figures, verdicts, tables and the page |
-//! | [`worth`] | what tunings were worth on this machine, remembered |
 //!
 //! Changes to the host are in `onbeat-tune`, the words of buses in `onbeat-ethercat`, robots and
 //! the probes of their buses in `onbeat-robot`.
 //!
 //! Data flows one way: loop → samples → histograms → run file → summary → table, page or JSON.
 
+pub use onbeat_cause as cause;
+pub use onbeat_host::{machine as host, thread};
+pub use onbeat_record as record;
+pub use onbeat_record::import;
+
 pub mod bench;
-pub mod cause;
 mod control_loop;
-pub mod host;
-pub mod import;
 pub mod inject;
 pub mod load;
-pub mod net;
 pub mod probe;
-pub mod record;
-pub mod report;
-pub mod thread;
-pub mod worth;
 
 pub use control_loop::{Cycle, CycleResult, Flow, Loop, LoopError, LoopReport, Period, run};

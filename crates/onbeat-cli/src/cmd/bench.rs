@@ -15,8 +15,8 @@ use onbeat::load::Load;
 use onbeat::probe::Interruptions;
 use onbeat::record::run_dir::{self, BENCH_FILE, NewRunDir};
 use onbeat::record::{self, Cell, CellNotPermitted, Series};
-use onbeat::report::units::{count, time_ns};
-use onbeat::report::verdict::{Rule, looks};
+use onbeat_report::units::{count, time_ns};
+use onbeat_report::verdict::{Rule, looks};
 use onbeat_rt::Wait;
 use onbeat_tune::TuneError;
 use onbeat_tune::catalogue::{HostTree, LoopSetup};
@@ -30,6 +30,7 @@ use super::{
     load, most_alarms, queue, repair_first, runs, setting, show, typed, verdict,
 };
 use crate::cli::{BenchOptions, Order, With};
+use crate::cmd::Common;
 use crate::options::Until;
 use crate::signals::{self, EndOf, OnUsr1};
 use crate::term::{ProgressLine, Tone, advise, wrapped};
@@ -44,7 +45,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
         }
         match measured(options, &plan, &interruptions) {
             // Another bench began in between.
-            Err(Failure::Occupied(_)) if options.wait => {
+            Err(why) if options.wait && is_occupied(&why) => {
                 if !queue::pause(&interruptions) {
                     return Ok(ExitVerdict::CouldNot);
                 }
@@ -63,12 +64,17 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
     Ok(verdict(kept.summary.outcome()))
 }
 
+/// Whether another onbeat has the machine.
+fn is_occupied(why: &Failure) -> bool {
+    matches!(why.as_error(), Some(Common::Occupied(_)))
+}
+
 /// Returns the plan, when nothing forbids it before something starts.
 pub(super) fn admitted(options: &BenchOptions) -> Result<BenchPlan, Failure> {
     check_cpu(options.cpu)?;
     load::look_at_place(&options.loads, options.load_dir.as_deref(), "--load-dir")?;
     if most_alarms(&options.limit).is_some() && options.with != Some(With::Bus) {
-        return Err(Failure::NoEvents { what: "bench".to_owned(), instead: "add --with bus" });
+        return Err(Common::NoEvents { what: "bench".to_owned(), instead: "add --with bus" }.into());
     }
 
     let mut plan = plan(options);
@@ -157,7 +163,7 @@ fn conducted(
     begin: &dyn Fn(),
 ) -> Result<(), Failure> {
     let BenchJob { options, plan, dir, total_s } = job;
-    let program = std::env::current_exe().map_err(Failure::Myself)?;
+    let program = std::env::current_exe().map_err(Common::Myself)?;
     let processes = Myself { program, load_dir: options.load_dir.clone() };
     let mut view = BenchView::new(plan, *total_s, options.quiet || options.output.json);
     let approaching = RefCell::new(String::new());
@@ -188,7 +194,7 @@ fn conducted(
     view.finish();
     conducted.map_err(|why| match why {
         BenchError::Tune(why @ (TuneError::Busy(_) | TuneError::Shielded { .. })) => {
-            Failure::Occupied(why)
+            Common::Occupied(why).into()
         }
         why => why.into(),
     })

@@ -3,18 +3,19 @@
 
 use std::path::Path;
 
+use onbeat::bench::cell_start::RoundTripCell;
 use onbeat::bench::cell_start::{BusCell, CellTask};
-use onbeat::net::rtt::{self, RoundTripCell};
 use onbeat::probe::description::Parts;
 use onbeat::probe::{RunError, Setting};
 use onbeat::thread::Grant;
 use onbeat_ethercat::layout::{DeviceKind, Layout};
+use onbeat_net::rtt;
 use onbeat_robot::motion::{MotionAccount, MotionController, RobotError, window_channel};
 use onbeat_robot::probe::bus::{self, CellMotion};
 use onbeat_robot::session::{HUMANOID, RobotFile, RobotFileError};
 
 use super::Failure;
-use super::failure::RobotFailure;
+use super::failure::robot::RobotFailure;
 use super::robot::trajectory;
 use crate::cli::{BenchOptions, BusExchange, With};
 use crate::cli_robot::TrajectoryWord;

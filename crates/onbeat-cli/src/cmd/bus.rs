@@ -5,8 +5,6 @@ use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use onbeat::report::table::{Column, Row, Table};
-use onbeat::report::units::{capital, count};
 use onbeat_control::{
     BusState, CableLink, Client, Counter, DeviceInfo as Device, EventBatch as Events, Outage,
     Presence, SdoAction, Snapshot, Stats, Timed,
@@ -14,6 +12,8 @@ use onbeat_control::{
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::layout::DeviceLayout;
 use onbeat_ethercat::step::RobotState;
+use onbeat_report::table::{Column, Row, Table};
+use onbeat_report::units::{capital, count};
 use onbeat_segment::Description;
 use serde_json::{Map, Value, json};
 
@@ -23,7 +23,7 @@ use super::bus_scan::scan;
 use super::bus_values::{values, values_line};
 use super::bus_words::{al_words, place_of, print_json};
 use super::byte_words::{hex_and_text, hex_of, number};
-use super::failure::BusFailure;
+use super::failure::bus::BusFailure;
 use super::{ExitVerdict, Failure};
 use super::{bus_line, bus_line_writes};
 use crate::cli_bus::{

@@ -17,7 +17,7 @@ use super::bus_line_words::{
 };
 use super::bus_words::print_json;
 use super::byte_words::{hex_and_text, hex_of, number};
-use super::failure::BusFailure;
+use super::failure::bus::BusFailure;
 use super::{ExitVerdict, Failure};
 use crate::cli_bus::{LineOptions, SdoOptions, SdosOptions, SiiReadOptions, SiiTypeOptions};
 use crate::term::{Tone, say};

@@ -8,7 +8,7 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_segment::{Link, Segment};
 
 use super::Failure;
-use super::failure::BusFailure;
+use super::failure::bus::BusFailure;
 use crate::cli_bus::CableDevice;
 
 /// The word for the devices that need no interface.

@@ -17,7 +17,7 @@ use serde_json::json;
 use super::bus_line::{device_of, image_of};
 use super::bus_line_words::{LineWire, on_line, place_on, state_word};
 use super::byte_words::hex_of;
-use super::failure::BusFailure;
+use super::failure::bus::BusFailure;
 use super::{ExitVerdict, Failure};
 use crate::cli_bus::{
     AliasOptions, CableDevice, Consent, FoeReadOptions, FoeWriteOptions, SdoWriteOptions,

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::bus_words::{place_of, print_json};
 use super::byte_words::{hex_and_text, hex_of, number};
-use super::failure::BusFailure;
+use super::failure::bus::BusFailure;
 use super::{ExitVerdict, Failure};
 use crate::cli_bus::{RegisterCommand, RegisterOptions, RequestOptions, RescanOptions};
 use crate::term::{Tone, say};

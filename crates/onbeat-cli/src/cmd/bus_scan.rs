@@ -1,9 +1,9 @@
 //! `onbeat bus scan`: lists the devices on a cable (read-only).
 
-use onbeat::report::table::{Column, Row, Table};
 use onbeat_control::{Client, names};
 use onbeat_ethercat::al;
 use onbeat_ethercat::carrier::{Interface, Role, User};
+use onbeat_report::table::{Column, Row, Table};
 use onbeat_robot::bus::{
     BusError, DeviceIdentity as Identity, InProcess, Packets, RunningBus, ScannedDevice,
     scan as scan_on,
@@ -13,7 +13,7 @@ use onbeat_segment::{Link, Segment};
 use serde_json::{Value, json};
 
 use super::bus_words::{al_words, print_json};
-use super::failure::BusFailure;
+use super::failure::bus::BusFailure;
 use super::{ExitVerdict, Failure};
 use crate::cli_bus::ScanOptions;
 use crate::term::{Tone, advise, columns, say, wrapped};

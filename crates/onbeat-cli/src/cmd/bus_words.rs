@@ -5,7 +5,7 @@ use onbeat_ethercat::layout::DeviceLayout;
 use serde_json::Value;
 
 use super::Failure;
-use super::failure::BusFailure;
+use super::failure::bus::BusFailure;
 use crate::term::{Tone, say};
 
 pub(super) fn print_json(value: &Value) -> Result<(), Failure> {

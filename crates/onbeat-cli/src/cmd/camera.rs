@@ -5,7 +5,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use super::failure::GatewayFailure;
+use super::failure::gateway::GatewayFailure;
 use super::gateway::installed;
 use super::{ExitVerdict, Failure};
 use crate::cli::CameraWords;

@@ -6,13 +6,14 @@ use std::process::Command;
 use onbeat::load::Load;
 
 use super::Failure;
+use crate::cmd::Common;
 
 /// Returns a command whose process carries a load: this program again. `None` for the load `idle`.
 pub(crate) fn carrier(load: &Load, dir: Option<&Path>) -> Result<Option<Command>, Failure> {
     if load.is_idle() {
         return Ok(None);
     }
-    let myself = std::env::current_exe().map_err(Failure::Myself)?;
+    let myself = std::env::current_exe().map_err(Common::Myself)?;
     Ok(Some(carrier_of(&myself, load, dir)))
 }
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use onbeat::bench::cell::{CellReply, CellServer};
 use onbeat::bench::cell_start::{CellStart, CellTask};
 use onbeat::bench::fresh_memory;
-use onbeat::net::rtt;
 use onbeat::probe::Interruptions;
 use onbeat::probe::description::{Alone, OnGrid, Parts};
 use onbeat::probe::timer::Timer;
 use onbeat::record::NoFigures;
+use onbeat_net::rtt;
 use onbeat_robot::probe::chain;
 
 use super::{ExitVerdict, Failure, bench_robot};

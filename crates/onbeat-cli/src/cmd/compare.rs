@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use onbeat::record::RunOrder;
 use onbeat::record::run_dir::{RUN_FILE_ENDING, RunText, check_not_own_file};
-use onbeat::report::compare::{Compared, Comparison, Digest, SHARES};
-use onbeat::report::compare_rows::{self, SeriesChoice, SeriesRows};
-use onbeat::report::{Overall, Summary, compare_round_trips, compare_tables};
+use onbeat_report::compare::{Compared, Comparison, Digest, SHARES};
+use onbeat_report::compare_rows::{self, SeriesChoice, SeriesRows};
+use onbeat_report::{Overall, Summary, compare_round_trips, compare_tables};
 use serde::Serialize;
 
-use super::failure::CompareFailure;
+use super::failure::compare::CompareFailure;
 use super::show::{self, letters};
 use super::{ExitVerdict, Failure, whole};
 use super::{run_clock, runs};
@@ -256,5 +256,5 @@ fn write_page(
         .into_iter()
         .collect();
     let html = runs::page_of(&ComparisonPage { summary, comparison: printed }, &files)?;
-    whole::write(to, html.as_bytes())
+    Ok(whole::write(to, html.as_bytes())?)
 }

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use onbeat::record::run_dir::{check_not_own_file, read_cells};
-use onbeat::report::spikes;
+use onbeat_report::spikes;
 
-use super::failure::pasted;
+use super::failure::spike::pasted;
 use super::{ExitVerdict, Failure, export_formats, show, spike, whole};
 use crate::cli::ExportOptions;
 use crate::term::{Tone, advise, say};

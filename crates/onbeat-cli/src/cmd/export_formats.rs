@@ -6,11 +6,12 @@ use std::path::Path;
 
 use onbeat::record::run_dir::RUN_FILE_ENDING;
 use onbeat::record::{Cell, RunFile, Series};
-use onbeat::report::export::{self, csv, hgrm, openmetrics, parquet};
+use onbeat_report::export::{self, csv, hgrm, openmetrics, parquet};
 
 use super::whole::{self, Name};
 use super::{Failure, runs};
 use crate::cli_files::ExportFormats;
+use crate::cmd::Common;
 use crate::term::{Tone, advise};
 
 /// Percentile text is in milliseconds, as HdrHistogram's own tools print it.
@@ -43,7 +44,7 @@ pub(crate) fn write(run: &Path, formats: &ExportFormats) -> Result<(), Failure> 
 
 /// Writes a file per cell and series.
 fn percentiles(dir: &Path, files: &[RunFile]) -> Result<(), Failure> {
-    fs::create_dir_all(dir).map_err(|source| Failure::File {
+    fs::create_dir_all(dir).map_err(|source| Common::File {
         what: "create",
         path: dir.to_owned(),
         source,

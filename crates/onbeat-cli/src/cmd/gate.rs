@@ -7,19 +7,20 @@ use std::path::{Path, PathBuf};
 
 use onbeat::record::run_dir::check_not_own_file;
 use onbeat::record::{LimitNote, Series};
-use onbeat::report::compare::{Digest, SHARES};
-use onbeat::report::gate::{
+use onbeat_host::foreign;
+use onbeat_report::compare::{Digest, SHARES};
+use onbeat_report::gate::{
     Baseline, Check, Chosen, Gate, alarm_checks, baseline_checks, limit_checks,
 };
-use onbeat::report::junit::junit;
-use onbeat::report::statistics::Share;
-use onbeat::report::units::cell_name;
-use onbeat::report::{CellSummary, JudgedRun, Outcome, Summary};
-use onbeat_host::foreign;
+use onbeat_report::junit::junit;
+use onbeat_report::statistics::Share;
+use onbeat_report::units::cell_name;
+use onbeat_report::{CellSummary, JudgedRun, Outcome, Summary};
 
 use super::compare::side_names;
 use super::{ExitVerdict, Failure, gate_watch, runs, whole};
 use crate::cli_files::GateOptions;
+use crate::cmd::Common;
 use crate::term::{Tone, columns, say, wrapped};
 
 pub(crate) fn run(options: &GateOptions) -> Result<ExitVerdict, Failure> {
@@ -67,7 +68,7 @@ impl<'o> Results<'o> {
     }
 
     fn end(&self, gate: &Gate, elapsed_s: f64) -> Result<(), Failure> {
-        self.to.map_or(Ok(()), |to| whole::write(to, junit(gate, elapsed_s).as_bytes()))
+        Ok(self.to.map_or(Ok(()), |to| whole::write(to, junit(gate, elapsed_s).as_bytes()))?)
     }
 
     fn is_on_standard_output(&self) -> bool {
@@ -120,11 +121,11 @@ const JUNIT: &str = "--junit";
 /// Returns the gate, and the length of its run in seconds.
 fn judged(options: &GateOptions) -> Result<(Gate, f64), Failure> {
     let limit = limit(options);
-    let [path, more @ ..] = options.runs.as_slice() else { return Err(Failure::NoRunNamed) };
+    let [path, more @ ..] = options.runs.as_slice() else { return Err(Common::NoRunNamed.into()) };
     if !more.is_empty()
         && (limit.is_some() || options.limit_on.is_some() || options.baseline.is_empty())
     {
-        return Err(Failure::LimitOfSide { runs: options.runs.len() });
+        return Err(Common::LimitOfSide { runs: options.runs.len() }.into());
     }
     if options.watch {
         return gate_watch::watched(options, path, limit);
@@ -168,7 +169,7 @@ pub(super) fn chosen<'s>(
     let chosen = Chosen { tuning: options.tuning.clone(), load: options.load.clone() };
     let cells = chosen.cells(summary);
     if cells.is_empty() {
-        return Err(Failure::NoCell { run: name.to_owned(), cells: cells_of(summary) });
+        return Err(Common::NoCell { run: name.to_owned(), cells: cells_of(summary) }.into());
     }
 
     Ok(cells)
@@ -189,7 +190,7 @@ fn against(
     // Resampled as `onbeat compare BASELINE RUN` does, so that both print one interval.
     let base = Digest::of_side(&names[1], 0, base_runs, &shares);
     let run = Digest::of_side(&names[0], 1, runs, &shares);
-    let (Some(base), Some(run)) = (base, run) else { return Err(Failure::NoRunNamed) };
+    let (Some(base), Some(run)) = (base, run) else { return Err(Common::NoRunNamed.into()) };
 
     let cells = chosen(options, &run.name, &run.summary)?;
     let series = options.series;

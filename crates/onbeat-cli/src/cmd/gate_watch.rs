@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use onbeat::probe::Interruptions;
 use onbeat::record::run_dir::{self, StoredRun};
 use onbeat::record::{LimitNote, RunFile};
-use onbeat::report::gate::{Check, Gate, limit_checks};
-use onbeat::report::units::{cell_name, spoken};
-use onbeat::report::verdict::looks;
-use onbeat::report::{CellSummary, JudgeBy, JudgedRun, Outcome, Summary};
+use onbeat_report::gate::{Check, Gate, limit_checks};
+use onbeat_report::units::{cell_name, spoken};
+use onbeat_report::verdict::looks;
+use onbeat_report::{CellSummary, JudgeBy, JudgedRun, Outcome, Summary};
 
 use super::compare::names;
 use super::gate::{chosen, cut_off};
@@ -18,6 +18,7 @@ use super::so_far::NO_END_S;
 use super::watched::{LooksLeft, bounds_in_words};
 use super::{Failure, runs};
 use crate::cli_files::GateOptions;
+use crate::cmd::Common;
 use crate::signals::{self, EndOf, OnUsr1};
 use crate::term::{ProgressLine, Tone, advise, columns, wrapped};
 
@@ -37,7 +38,7 @@ pub(super) fn watched(
     path: &Path,
     limit: Option<LimitNote>,
 ) -> Result<(Gate, f64), Failure> {
-    let Some(limit) = limit else { return Err(Failure::NoRunNamed) };
+    let Some(limit) = limit else { return Err(Common::NoRunNamed.into()) };
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let _end = EndOf::prompt("the run to be read");
     // `latest` points at another run as soon as one begins.

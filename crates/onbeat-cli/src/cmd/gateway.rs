@@ -14,7 +14,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::Failure;
-use super::failure::{GatewayFailure, PROGRAM};
+use super::failure::gateway::GatewayFailure;
+use super::failure::gateway::PROGRAM;
+use crate::cmd::Common;
 
 /// Longest time that a gateway may take to end after it was asked to, before it is killed.
 const END: Duration = Duration::from_millis(1_500);
@@ -140,7 +142,7 @@ fn program() -> Result<PathBuf, Failure> {
 
 /// Finds a program of onbeat: beside this one, else in a folder of PATH.
 pub(super) fn installed(name: &'static str) -> Result<PathBuf, Failure> {
-    let own = std::env::current_exe().map_err(Failure::Myself)?;
+    let own = std::env::current_exe().map_err(Common::Myself)?;
     let beside = own.with_file_name(name);
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let in_path = std::env::split_paths(&folders).map(|folder| folder.join(name));

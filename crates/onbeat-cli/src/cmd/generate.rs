@@ -7,6 +7,7 @@ use clap::CommandFactory;
 
 use super::{ExitVerdict, Failure};
 use crate::cli::{Cli, GenerateOptions};
+use crate::cmd::Common;
 use crate::completion;
 
 pub(crate) fn run(options: &GenerateOptions) -> Result<ExitVerdict, Failure> {
@@ -14,7 +15,7 @@ pub(crate) fn run(options: &GenerateOptions) -> Result<ExitVerdict, Failure> {
     let completions = options.into.join("completions");
     let failed = |path: &Path| {
         let path = path.to_owned();
-        move |source| Failure::File { what: "write", path, source }
+        move |source| Common::File { what: "write", path, source }
     };
 
     for dir in [&man, &completions] {

@@ -9,12 +9,13 @@ use onbeat::import::stream::ImportLabels;
 use onbeat::import::{self, Format, SourceOptions, Stream};
 use onbeat::record::Cell;
 use onbeat::record::run_dir::NewRunDir;
-use onbeat::report::imported::UNKNOWN;
 use onbeat_host::foreign;
+use onbeat_report::imported::UNKNOWN;
 
-use super::failure::ImportFailure;
+use super::failure::import::ImportFailure;
 use super::{ExitVerdict, Failure, runs, show, typed};
 use crate::cli_files::{ImportOptions, Unit};
+use crate::cmd::Common;
 
 pub(crate) fn run(options: &ImportOptions) -> Result<ExitVerdict, Failure> {
     let mut sources = Vec::new();
@@ -74,7 +75,7 @@ fn asked(options: &ImportOptions) -> SourceOptions {
 
 fn read(path: &Path, asked: &SourceOptions) -> Result<Vec<Stream>, Failure> {
     let failed = |source| ImportFailure::Import { path: path.to_owned(), source };
-    let file = foreign::open(path).map_err(|source| Failure::File {
+    let file = foreign::open(path).map_err(|source| Common::File {
         what: "read",
         path: path.to_owned(),
         source,
@@ -85,7 +86,7 @@ fn read(path: &Path, asked: &SourceOptions) -> Result<Vec<Stream>, Failure> {
 
 /// Creates a directory, or accepts an empty one.
 fn new_directory(to: &Path) -> Result<PathBuf, Failure> {
-    let failed = |source| Failure::File { what: "create", path: to.to_owned(), source };
+    let failed = |source| Common::File { what: "create", path: to.to_owned(), source };
     fs::create_dir_all(to).map_err(failed)?;
     if fs::read_dir(to).map_err(failed)?.next().is_some() {
         return Err(ImportFailure::Taken { path: to.to_owned() }.into());
@@ -121,11 +122,8 @@ fn write(
     let written = import::write(stream, &ImportLabels { command: typed(), file, cell }, &part)
         .map_err(Failure::from);
     let moved = written.and_then(|_| {
-        fs::rename(&part, &path).map_err(|source| Failure::File {
-            what: "create",
-            path: path.clone(),
-            source,
-        })
+        fs::rename(&part, &path)
+            .map_err(|source| Common::File { what: "create", path: path.clone(), source }.into())
     });
 
     if moved.is_err() {

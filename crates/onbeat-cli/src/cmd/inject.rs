@@ -12,8 +12,8 @@ use onbeat::inject::{
 };
 use onbeat::probe::Setting;
 use onbeat::probe::disturbed::{Disturbance, Disturbed, Felt, disturb};
-use onbeat::report::units::time_ns;
 use onbeat::thread::ThreadRequest;
+use onbeat_report::units::time_ns;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 use onbeat_tune::catalogue::HostTree;
@@ -23,6 +23,7 @@ use serde_json::json;
 use super::show::letters;
 use super::{ExitVerdict, Failure, check_cpu, repair_first};
 use crate::cli::InjectOptions;
+use crate::cmd::Common;
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, say};
 
@@ -48,9 +49,9 @@ fn every_ns(options: &InjectOptions) -> u64 {
 }
 
 fn again() -> Result<ExitVerdict, Failure> {
-    let mut command = Command::new(std::env::current_exe().map_err(Failure::Myself)?);
+    let mut command = Command::new(std::env::current_exe().map_err(Common::Myself)?);
     command.args(std::env::args_os().skip(1)).arg("--carried");
-    let status = command.status().map_err(Failure::Again)?;
+    let status = command.status().map_err(Common::Again)?;
     Ok(if status.success() { ExitVerdict::Holds } else { ExitVerdict::CouldNot })
 }
 

@@ -5,6 +5,7 @@ use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::Failure;
+use crate::cmd::Common;
 
 /// A process at whose end a measurement ends.
 pub(crate) struct Life(OwnedFd);
@@ -13,7 +14,7 @@ impl Life {
     pub(crate) fn open(pid: i32) -> Result<Self, Failure> {
         let known = Pid::from_raw(pid).ok_or(rustix::io::Errno::SRCH);
         let opened = known.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
-        opened.map(Self).map_err(|source| Failure::NoProcess { pid, source: source.into() })
+        opened.map(Self).map_err(|source| Common::NoProcess { pid, source: source.into() }.into())
     }
 
     /// Returns whether it has ended: its descriptor is readable from then on.

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use onbeat_tune::lint::{LintError, LintReport, LintSubject, lint};
 
-use super::failure::TuneFailure;
+use super::failure::tune::TuneFailure;
 use super::{ExitVerdict, Failure};
+use crate::cmd::Common;
 use crate::term::{Tone, advise, put, say};
 
 pub(super) struct JudgedFile {
@@ -41,7 +42,7 @@ impl JudgedFile {
         path: &Path,
         subject_of: impl FnOnce(&str) -> Result<LintSubject, LintError>,
     ) -> Result<Self, Failure> {
-        let text = read_text(path).map_err(|source| Failure::File {
+        let text = read_text(path).map_err(|source| Common::File {
             what: "read",
             path: path.to_owned(),
             source,

@@ -11,6 +11,7 @@ use onbeat::load::{Load, Options, RunningLoad, check_directory, misses_the_disk,
 use super::carrier::carrier_of;
 use super::{ExitVerdict, Failure, repair_first};
 use crate::cli::LoadOptions;
+use crate::cmd::Common;
 use crate::signals::{self, OnUsr1, SignalError};
 use crate::term::{Tone, advise, say, wrapped};
 
@@ -42,7 +43,7 @@ pub(crate) fn look_at_place(
     option: &'static str,
 ) -> Result<(), Failure> {
     if let Some(path) = typed {
-        check_directory(path).map_err(|source| Failure::LoadPlace {
+        check_directory(path).map_err(|source| Common::LoadPlace {
             path: path.to_owned(),
             option,
             source,
@@ -68,9 +69,9 @@ fn alone(options: &LoadOptions) -> Result<ExitVerdict, Failure> {
     look_at_place(std::slice::from_ref(&options.load), options.dir.as_deref(), "--dir")?;
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
-    let failed = |source| Failure::Load { load: options.load.clone(), source };
+    let failed = |source| Common::Load { load: options.load.clone(), source };
     advise(Tone::Plain, &wrapped(&options.load.describe(), 80));
-    let myself = std::env::current_exe().map_err(Failure::Myself)?;
+    let myself = std::env::current_exe().map_err(Common::Myself)?;
     let carrier = carrier_of(&myself, &options.load, options.dir.as_deref());
     let mut running = RunningLoad::start(carrier).map_err(failed)?;
     let ends =

@@ -15,10 +15,10 @@ use onbeat::probe::ports::PortAddress;
 use onbeat::probe::{Given, Interruptions, Setting, SettingValue};
 use onbeat::record::run_dir::{BENCH_FILE, NewRunDir, take_up};
 use onbeat::record::{Recorder, SweepNote};
-use onbeat::report::units::under;
+use onbeat_report::units::under;
 
 use super::carrier::carrier_of;
-use super::failure::LoadsFailure;
+use super::failure::loads::LoadsFailure;
 use super::life::Life;
 use super::open_probe::{open_probe, releases};
 use super::resume::find_turns;
@@ -26,6 +26,7 @@ use super::seconds::Lines;
 use super::so_far::{SoFar, counts_so_far};
 use super::{ExitVerdict, Failure, findings, limit, most_alarms, runs, show, typed, verdict};
 use crate::cli_measure::Measure;
+use crate::cmd::Common;
 use crate::term::{ProgressLine, Tone, advise, wrapped};
 
 /// Jitter that the paper allows within one machine, and through a network, in nanoseconds.
@@ -64,7 +65,7 @@ pub(crate) fn run(
         advise(Tone::Faint, &wrapped(&shares(&plan, &left), 80));
     }
 
-    let myself = std::env::current_exe().map_err(Failure::Myself)?;
+    let myself = std::env::current_exe().map_err(Common::Myself)?;
     let carrier = |load: &Load| carrier_of(&myself, load, options.load_dir.as_deref());
 
     let progress = ProgressLine::new(plan.estimate_s(&left).unwrap_or(0.0), options.output.json);
@@ -223,7 +224,7 @@ fn shares(plan: &TurnsPlan, left: &[u64]) -> String {
 }
 
 fn time(seconds: f64) -> String {
-    onbeat::report::units::spoken(seconds)
+    onbeat_report::units::spoken(seconds)
 }
 
 /// Describes what is resumed, and what each load has left.

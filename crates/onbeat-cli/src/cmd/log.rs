@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use onbeat::report::table::{Column, Row, Table};
-use onbeat::report::units::{count, listed, spoken, time_ns};
+use onbeat_report::table::{Column, Row, Table};
+use onbeat_report::units::{count, listed, spoken, time_ns};
 use serde_json::{Value, json};
 
 use super::bus_words::print_json;
-use super::failure::MessageFailure;
+use super::failure::message::MessageFailure;
 use super::gateway::Gateway;
 use super::message_files::only_lcm_texts;
 use super::transport::{bytes_of_mib, refused_peers};

@@ -19,6 +19,7 @@ use super::{
     repair_first, resume, runs, show, typed, verdict,
 };
 use crate::cli_measure::{Measure, MeasureOptions};
+use crate::cmd::Common;
 use crate::signals::{self, EndOf, OnUsr1};
 use crate::term::{ProgressLine, Tone, advise, columns, wrapped};
 
@@ -127,7 +128,7 @@ fn admit(measure: &Measure) -> Result<(), Failure> {
     let has_bus = given.has("devices") && given.word("with") != Some("output");
     if most_alarms(&options.limit).is_some() && !has_bus {
         let what = format!("measure {}", probe.name);
-        return Err(Failure::NoEvents { what, instead: "measure the probe `bus`" });
+        return Err(Common::NoEvents { what, instead: "measure the probe `bus`" }.into());
     }
 
     Ok(())

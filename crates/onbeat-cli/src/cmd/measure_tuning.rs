@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::worth::{Machine, RememberedWorth, remember};
 use onbeat::bench::cell_start::CellTask;
 use onbeat::bench::cell_tuning::{AFFINITY, PLACEBO};
 use onbeat::bench::conduct::BenchPlan;
@@ -11,14 +12,13 @@ use onbeat::bench::{CellTuning, LoopOptions, Tuning};
 use onbeat::host::Host;
 use onbeat::record::run_dir::BENCH_FILE;
 use onbeat::record::{Cell, RunFile, Series};
-use onbeat::report::units::{capital, under};
-use onbeat::report::worth::{self, Worth, WorthRequest};
-use onbeat::worth::{Machine, RememberedWorth, remember};
+use onbeat_report::units::{capital, under};
+use onbeat_report::worth::{self, Worth, WorthRequest};
 use onbeat_tune::catalogue::catalogue;
 use onbeat_tune::{HostFiles, LiveHost};
 use serde::Serialize;
 
-use super::failure::MeasureTuningFailure;
+use super::failure::measure_tuning::MeasureTuningFailure;
 use super::{ExitVerdict, Failure, bench, typed, verdict};
 use crate::cli::{BenchOptions, BusExchange, Order};
 use crate::cli_tune_measure::{MeasuredSeries, TuneMeasureOptions};

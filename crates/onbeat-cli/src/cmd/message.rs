@@ -4,15 +4,15 @@ use std::sync::atomic::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use onbeat::report::table::{Column, Row, Table};
-use onbeat::report::units::count;
 use onbeat_control::{FoundChannels, Reading, RingError, RingHead, RingReader, Start};
 use onbeat_message::{TypeSet, Value, generate, own};
+use onbeat_report::table::{Column, Row, Table};
+use onbeat_report::units::count;
 use serde_json::{Map, Value as Json, json};
 
 use super::bus_words::print_json;
 use super::byte_words::hex_of;
-use super::failure::MessageFailure;
+use super::failure::message::MessageFailure;
 use super::message_files::add_files;
 use super::{ExitVerdict, Failure};
 use crate::cli_message::{

@@ -18,6 +18,7 @@ use super::bus_words::print_json;
 use super::robot_goal::{CommandedRobot, parsed};
 use super::{ExitVerdict, Failure};
 use crate::cli_message::CommandOptions;
+use crate::cmd::Common;
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise};
 
@@ -133,7 +134,7 @@ fn lines() -> Result<Receiver<String>, Failure> {
         }
     };
     let started = thread::Builder::new().name("onbeat-commands".to_owned()).spawn(read);
-    started.map_err(|source| Failure::Thread { what: "commands from standard input", source })?;
+    started.map_err(|source| Common::Thread { what: "commands from standard input", source })?;
     Ok(lines)
 }
 

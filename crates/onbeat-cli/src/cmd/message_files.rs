@@ -6,7 +6,8 @@ use onbeat_host::foreign;
 use onbeat_message::{IdlTypes, LcmTypes, TypeSet};
 
 use super::Failure;
-use super::failure::MessageFailure;
+use super::failure::message::MessageFailure;
+use crate::cmd::Common;
 use crate::term::{Tone, advise};
 
 /// Types of IDL that cannot be used, of which the reason is said.
@@ -52,8 +53,8 @@ fn is_lcm(path: &Path) -> bool {
 }
 
 fn definition(path: &Path) -> Result<String, Failure> {
-    let failed = |source| Failure::File { what: "read", path: path.to_owned(), source };
-    foreign::text(path, foreign::MOST_BYTES_BY_HAND).map_err(failed)
+    let failed = |source| Common::File { what: "read", path: path.to_owned(), source };
+    Ok(foreign::text(path, foreign::MOST_BYTES_BY_HAND).map_err(failed)?)
 }
 
 /// Returns the type that a file is named after: `.../PACKAGE/msg/Name.msg`.

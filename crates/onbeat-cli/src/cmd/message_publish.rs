@@ -7,19 +7,20 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use onbeat::report::units::count;
 use onbeat_control::{RecordType, RingSettings, RingWriter};
 use onbeat_message::{TypeSet, own};
+use onbeat_report::units::count;
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use serde_json::{Value as Json, json};
 
 use super::bus_words::print_json;
-use super::failure::MessageFailure;
+use super::failure::message::MessageFailure;
 use super::gateway::Gateway;
 use super::message_files::{add_files, only_lcm_texts};
 use super::{ExitVerdict, Failure};
 use crate::cli_message::PublishOptions;
+use crate::cmd::Common;
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise};
 
@@ -185,7 +186,7 @@ fn lines() -> Result<Receiver<io::Result<Vec<u8>>>, Failure> {
         }
     };
     let started = thread::Builder::new().name("onbeat-lines".to_owned()).spawn(read);
-    started.map_err(|source| Failure::Thread { what: "lines from standard input", source })?;
+    started.map_err(|source| Common::Thread { what: "lines from standard input", source })?;
     Ok(lines)
 }
 

@@ -83,11 +83,11 @@ mod whole;
 use onbeat::host;
 use onbeat::probe::Setting;
 use onbeat::record::{LimitNote, Series, SpikeLimit, interval_ns_for};
-use onbeat::report::{JudgeBy, Outcome};
 use onbeat::thread::ThreadRequest;
+use onbeat_report::{JudgeBy, Outcome};
 use onbeat_rt::Wait;
 
-pub(crate) use failure::Failure;
+pub(crate) use failure::{Common, Failure};
 
 use crate::options::{LimitOn, LimitOptions, LoopArguments};
 
@@ -173,7 +173,7 @@ pub(crate) fn check_cpu(cpu: Option<u32>) -> Result<(), Failure> {
     match cpu {
         Some(cpu) if !online.contains(&cpu) => {
             let online = online.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-            Err(Failure::NoSuchCpu { cpu, online })
+            Err(Common::NoSuchCpu { cpu, online }.into())
         }
         _ => Ok(()),
     }

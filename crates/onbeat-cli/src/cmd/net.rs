@@ -2,12 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use onbeat::net::address::AddressRange;
-use onbeat::net::device::{DeviceCounts, DeviceOptions, Devices};
-use onbeat::net::kernel_device::KernelDevices;
 use onbeat::thread::ThreadRequest;
+use onbeat_net::address::AddressRange;
+use onbeat_net::device::{DeviceCounts, DeviceOptions, Devices};
+use onbeat_net::kernel_device::KernelDevices;
 
-use super::failure::NetFailure;
+use super::failure::net::NetFailure;
 use super::net_end::end_in_time;
 use super::{ExitVerdict, Failure, check_cpu, net_board, net_lab, net_log, net_plan};
 use crate::cli_net::{Net, NetDeviceOptions};

@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use onbeat::net::address::AddressRange;
-use onbeat::net::boards::output_board::{BoardCounts, BoardOptions, OutputBoard};
-use onbeat::net::boards::ptp::{PtpMonitor, PtpRole};
 use onbeat::thread::ThreadRequest;
+use onbeat_net::address::AddressRange;
+use onbeat_net::boards::output_board::{BoardCounts, BoardOptions, OutputBoard};
+use onbeat_net::boards::ptp::{PtpMonitor, PtpRole};
 
-use super::failure::NetFailure;
+use super::failure::net::NetFailure;
 use super::net_end::end_in_time;
 use super::{ExitVerdict, Failure, check_cpu};
 use crate::cli_net::NetBoardOptions;

@@ -15,7 +15,7 @@ use onbeat_lab::vm::{
 use serde_json::{Value, json};
 
 use super::bus_words::print_json;
-use super::failure::NetFailure;
+use super::failure::net::NetFailure;
 use super::vm_lab::{LabLines, NICENESS, boots, conclude, say_table};
 use super::vm_stock::Stock;
 use super::{ExitVerdict, Failure, worse};

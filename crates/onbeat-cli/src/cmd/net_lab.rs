@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use onbeat::net::device::DeviceCounts;
-use onbeat::net::plan::Network;
 use onbeat_lab::net::{LinkRates, NetworkLab, forty_devices};
+use onbeat_net::device::DeviceCounts;
+use onbeat_net::plan::Network;
 
-use super::failure::NetFailure;
+use super::failure::net::NetFailure;
 use super::{ExitVerdict, Failure, check_cpu, measure, net_boards, worse};
 use crate::cli_measure::Measure;
 use crate::cli_net::NetLabOptions;

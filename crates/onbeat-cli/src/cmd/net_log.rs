@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use onbeat::net::address::AddressRange;
-use onbeat::net::run_log::{LogServer, LogServerOptions, LogShipment, LogShipper, ShippedRun};
+use onbeat_net::address::AddressRange;
+use onbeat_net::run_log::{LogServer, LogServerOptions, LogShipment, LogShipper, ShippedRun};
 
-use super::failure::NetFailure;
+use super::failure::net::NetFailure;
 use super::net_end::end_in_time;
 use super::{ExitVerdict, Failure};
 use crate::cli_measure::MeasureOptions;

@@ -1,7 +1,7 @@
 //! `onbeat net plan`: the prediction as a picture, a table and a sentence, or as JSON.
 
-use onbeat::net::plan::{DevicePrediction, NetPrediction, Network, picture, simulate};
-use onbeat::report::table::{Column, Row, Table};
+use onbeat_net::plan::{DevicePrediction, NetPrediction, Network, picture, simulate};
+use onbeat_report::table::{Column, Row, Table};
 
 use super::{ExitVerdict, Failure};
 use crate::cli_net::PlanOptions;

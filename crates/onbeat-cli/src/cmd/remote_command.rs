@@ -5,12 +5,12 @@
 
 use std::net::SocketAddr;
 
-use onbeat::report::units::count;
 use onbeat_control::channels;
+use onbeat_report::units::count;
 use serde_json::{Value, json};
 
 use super::bus_words::print_json;
-use super::failure::GoalFailure;
+use super::failure::robot_goal::GoalFailure;
 use super::gateway::Gateway;
 use super::{ExitVerdict, Failure};
 use crate::cli_message::{CommandOptions, KeyOptions};

@@ -8,10 +8,11 @@ use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches};
 use onbeat::bench::conduct::UnfinishedBench;
 use onbeat::bench::schedule::Schedule;
 use onbeat::record::run_dir::{BENCH_FILE, runs_of_command};
-use onbeat::report::units::cell_name;
+use onbeat_report::units::cell_name;
 
 use super::{Failure, runs};
 use crate::cli::{BenchOptions, Cli};
+use crate::cmd::Common;
 use crate::term::{Tone, advise};
 
 const COMMAND: &str = "bench";
@@ -79,7 +80,7 @@ fn options_of(
     command: &[String],
     today: &BenchOptions,
 ) -> Result<BenchOptions, Failure> {
-    let not_read = || Failure::ResumedCommand { dir: dir.to_owned(), command: command.join(" ") };
+    let not_read = || Common::ResumedCommand { dir: dir.to_owned(), command: command.join(" ") };
     let then = matches_of(command.iter().map(OsString::from)).ok_or_else(not_read)?;
     let began_with = BenchOptions::from_arg_matches(&then).map_err(|_| not_read())?;
     // The command line of this process has been parsed once before.
@@ -87,7 +88,7 @@ fn options_of(
     if let Some(ChangedOption { option, then, now }) =
         difference(&(&then, &began_with), &(&now, today))
     {
-        return Err(Failure::ResumedOption { dir: dir.to_owned(), option, then, now });
+        return Err(Common::ResumedOption { dir: dir.to_owned(), option, then, now }.into());
     }
 
     Ok(BenchOptions {

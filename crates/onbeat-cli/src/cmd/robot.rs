@@ -27,7 +27,7 @@ use onbeat_segment::Link;
 use serde_json::json;
 
 use super::carrier::carrier;
-use super::failure::RobotFailure;
+use super::failure::robot::RobotFailure;
 use super::log;
 use super::robot_view;
 use super::run_tuning::{self, TunedLoop};
@@ -36,6 +36,7 @@ use super::{
     show, typed, verdict,
 };
 use crate::cli_robot::{Robot, RobotRunOptions, TrajectoryWord};
+use crate::cmd::Common;
 use crate::signals::{self, EndOf, OnUsr1};
 use crate::term::{Live, Tone, advise, columns, robot as words, wrapped};
 
@@ -196,7 +197,7 @@ pub(super) fn trajectory(
         TrajectoryWord::Sine => Trajectory::sine(joints)?,
         TrajectoryWord::Gait => Trajectory::gait(joints)?,
         TrajectoryWord::Csv(path) => {
-            let failed = |source| Failure::File { what: "read", path: path.clone(), source };
+            let failed = |source| Common::File { what: "read", path: path.clone(), source };
             let text = foreign::text(&path, foreign::MOST_BYTES_BY_HAND).map_err(failed)?;
             Trajectory::csv(&text, joints)
                 .map_err(|source| RobotFailure::Played { path, source })?
@@ -208,7 +209,7 @@ pub(super) fn trajectory(
             let following = thread::Builder::new().name("onbeat-goals".to_owned());
             let started = following.spawn(move || follow_lines(&names, commanded));
             started
-                .map_err(|source| Failure::Thread { what: "goals from standard input", source })?;
+                .map_err(|source| Common::Thread { what: "goals from standard input", source })?;
 
             Trajectory::goal(Box::new(place), joints)
         }

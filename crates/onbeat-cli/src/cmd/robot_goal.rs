@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use onbeat_control::{Client, Commander, GoalAnswer, Snapshot, safe_stop};
 
-use super::failure::GoalFailure;
+use super::failure::robot_goal::GoalFailure;
 use super::{ExitVerdict, Failure};
 use crate::cli_robot::GoalOptions;
 use crate::signals::{self, OnUsr1};

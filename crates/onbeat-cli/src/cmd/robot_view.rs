@@ -1,10 +1,10 @@
 //! `onbeat robot run --view`: the robot in a browser of this machine.
 
-use onbeat::report::units::{count, percent};
+use onbeat_report::units::{count, percent};
 use onbeat_robot::live_view::{LiveView, LiveViewAccount, LiveViewPlan, ViewLimits};
 use onbeat_robot::session::RobotFile;
 
-use super::failure::RobotFailure;
+use super::failure::robot::RobotFailure;
 use crate::cli_robot::RobotRunOptions;
 use crate::term::{Tone, advise};
 

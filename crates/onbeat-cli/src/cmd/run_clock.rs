@@ -5,7 +5,7 @@ use std::path::Path;
 
 use onbeat::host::Host;
 
-use super::failure::ClockFailure;
+use super::failure::clock::ClockFailure;
 
 const FACT: &str = "clock";
 const REAL: &str = "real";

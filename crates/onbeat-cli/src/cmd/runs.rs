@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use onbeat::record::RunFile;
 use onbeat::record::run_dir::{NewRunDir, RunDirError, RunText, StoredRun, read, read_with_text};
-use onbeat::report::page::page;
-use onbeat::report::{JudgeBy, JudgedRun, Summary};
+use onbeat_report::page::page;
+use onbeat_report::{JudgeBy, JudgedRun, Summary};
 use serde::Serialize;
 
 use super::Failure;
 use super::whole::{self, Name};
+use crate::cmd::Common;
 use crate::term::{Tone, advise};
 
 const TEMPLATE: &str = include_str!("../../assets/viewer.html");
@@ -95,10 +96,10 @@ impl ReportedRun {
 
         let written = whole::stream(&to, name, |to| to.write_all(html.as_bytes()));
         match written {
-            Err(Failure::File { path, source, .. }) if name == Name::Chosen => {
-                Err(Failure::Page { path, source })
+            Err(Common::File { path, source, .. }) if name == Name::Chosen => {
+                Err(Common::Page { path, source }.into())
             }
-            written => written.map(|()| to),
+            written => Ok(written.map(|()| to)?),
         }
     }
 }

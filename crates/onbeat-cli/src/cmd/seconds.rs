@@ -3,7 +3,7 @@
 
 use onbeat::probe::{Description, Setting};
 use onbeat::record::{Recorder, Second};
-use onbeat::report::Letters;
+use onbeat_report::Letters;
 
 use super::show::letters;
 

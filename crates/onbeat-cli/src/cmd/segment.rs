@@ -19,9 +19,10 @@ use onbeat_segment::{Description, FaultChange, FaultLog, FaultLogEntry, Link, Se
 use onbeat_tune::interfaces::MadeInterface;
 use onbeat_tune::{Intent, Journal, Key, LiveHost, Purpose, UndoMode};
 
-use super::failure::SegmentFailure;
+use super::failure::segment::SegmentFailure;
 use super::{ExitVerdict, Failure, repair_first, segment_check, segment_orders, typed};
 use crate::cli_segment::{Segment, SegmentRunOptions};
+use crate::cmd::Common;
 use crate::signals::{self, OnUsr1};
 use crate::state::journal_directory;
 use crate::term::{Tone, advise, say, wrapped};
@@ -68,12 +69,12 @@ fn run_segment(options: &SegmentRunOptions) -> Result<ExitVerdict, Failure> {
     place.remove();
     let written = report.end();
     let served = served?;
-    ended.map_err(|source| Failure::File {
+    ended.map_err(|source| Common::File {
         what: "write",
         path: options.pcap.clone().unwrap_or_default(),
         source,
     })?;
-    written.map_err(|source| Failure::File {
+    written.map_err(|source| Common::File {
         what: "write",
         path: options.log.clone().unwrap_or_default(),
         source,
@@ -101,7 +102,7 @@ fn outlets(
 ) -> Result<(FaultReport, Option<Capture>), Failure> {
     let capture = match &options.pcap {
         Some(path) => {
-            let failed = |source| Failure::File { what: "write", path: path.clone(), source };
+            let failed = |source| Common::File { what: "write", path: path.clone(), source };
             Some(Pcap::begin(BufWriter::new(File::create(path).map_err(failed)?)).map_err(failed)?)
         }
         None => None,
@@ -116,7 +117,7 @@ fn outlets(
         };
 
         let started = std::thread::Builder::new().name("onbeat-for".to_owned()).spawn(end);
-        started.map_err(|source| Failure::Thread { what: "the end of the segment", source })?;
+        started.map_err(|source| Common::Thread { what: "the end of the segment", source })?;
     }
 
     Ok((FaultReport::begin(options, link)?, capture))
@@ -132,7 +133,7 @@ impl FaultReport {
     fn begin(options: &SegmentRunOptions, link: &Link) -> Result<Self, Failure> {
         let to: Box<dyn Write + Send> = match &options.log {
             Some(path) => {
-                let failed = |source| Failure::File { what: "write", path: path.clone(), source };
+                let failed = |source| Common::File { what: "write", path: path.clone(), source };
                 Box::new(BufWriter::new(File::create(path).map_err(failed)?))
             }
             None => Box::new(io::sink()),
@@ -156,7 +157,7 @@ impl FaultReport {
 
         let started = std::thread::Builder::new().name("onbeat-faults".to_owned()).spawn(write);
         let thread =
-            started.map_err(|source| Failure::Thread { what: "the log of faults", source })?;
+            started.map_err(|source| Common::Thread { what: "the log of faults", source })?;
         Ok(Self { lines, thread })
     }
 
@@ -192,7 +193,7 @@ fn link_of(options: &SegmentRunOptions) -> Result<Link, Failure> {
         Description::from_toml(Devices::HUMANOID)?
     } else if is_esi {
         let bytes = foreign::read(file, foreign::MOST_BYTES_BY_HAND)
-            .map_err(|source| Failure::File { what: "read", path: file.clone(), source })?;
+            .map_err(|source| Common::File { what: "read", path: file.clone(), source })?;
         Description::from_esi(&bytes, &file.display().to_string(), &options.device)?
     } else {
         Description::from_file(file)?
@@ -346,7 +347,7 @@ impl MadePairs {
 
     fn add(&mut self, name: &str, far: &str) -> Result<(), Failure> {
         let kind = "veth";
-        let made = MadeInterface::fresh(name, kind).map_err(|source| Failure::File {
+        let made = MadeInterface::fresh(name, kind).map_err(|source| Common::File {
             what: "read",
             path: "/proc".into(),
             source,

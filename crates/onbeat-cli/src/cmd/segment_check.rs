@@ -9,6 +9,7 @@ use onbeat_segment::{Description, Segment};
 
 use super::{ExitVerdict, Failure};
 use crate::cli_segment::CheckOptions;
+use crate::cmd::Common;
 use crate::term::{Tone, say};
 
 /// Widest column of device types.
@@ -49,7 +50,7 @@ pub(crate) fn run(options: &CheckOptions) -> Result<ExitVerdict, Failure> {
 
 /// Returns the ESI files that a path names: itself, or those in a folder.
 fn files_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let failed = |source| Failure::File { what: "read", path: path.to_owned(), source };
+    let failed = |source| Common::File { what: "read", path: path.to_owned(), source };
     if !fs::metadata(path).map_err(failed)?.is_dir() {
         return Ok(vec![path.to_owned()]);
     }

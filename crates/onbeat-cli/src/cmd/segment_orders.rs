@@ -8,7 +8,7 @@ use onbeat_segment::serving::{
 };
 use onbeat_segment::{FAULT_KINDS, FaultTable};
 
-use super::failure::SegmentOrderFailure;
+use super::failure::segment_orders::SegmentOrderFailure;
 use super::{ExitVerdict, Failure};
 use crate::cli_segment::{FaultOptions, OnOptions, StatusOptions};
 use crate::state::state_directory;

@@ -4,14 +4,14 @@
 use std::path::Path;
 
 use onbeat::record::Series;
-use onbeat::report::closing::{self, ClosingLine};
-use onbeat::report::table::Table;
-use onbeat::report::units::{Letters, under};
-use onbeat::report::{
+use onbeat::thread::shell_line;
+use onbeat_report::closing::{self, ClosingLine};
+use onbeat_report::table::Table;
+use onbeat_report::units::{Letters, under};
+use onbeat_report::{
     Outcome, Summary, answers, bench_sentences, by_load, cautions, imported, packets, probes,
     spikes, sweep, tables,
 };
-use onbeat::thread::shell_line;
 
 use super::Failure;
 use super::runs::ReportedRun;
@@ -218,14 +218,11 @@ pub(crate) fn table(table: &Table) {
 
 /// Shows the conclusions: heading, table, sentences.
 fn sections(summary: &Summary) {
-    for (heading, sentences) in onbeat::report::conclusions::sections(summary) {
+    for (heading, sentences) in onbeat_report::conclusions::sections(summary) {
         say(Tone::Head, heading);
-        if heading == onbeat::report::conclusions::NOT_NORMAL
-            && let Some(table) = onbeat::report::conclusions::normal_table(
-                summary,
-                Series::ReleaseLatency,
-                letters(),
-            )
+        if heading == onbeat_report::conclusions::NOT_NORMAL
+            && let Some(table) =
+                onbeat_report::conclusions::normal_table(summary, Series::ReleaseLatency, letters())
         {
             say(Tone::Plain, &table.to_text(columns()));
         }

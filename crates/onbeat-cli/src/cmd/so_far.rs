@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use onbeat::record::Recorder;
-use onbeat::report::units::{Letters, time_ns};
-use onbeat::report::verdict::looks;
+use onbeat_report::units::{Letters, time_ns};
+use onbeat_report::verdict::looks;
 
 use crate::cli_measure::MeasureOptions;
 use crate::options::Until;

@@ -5,10 +5,10 @@ use std::path::Path;
 use onbeat::cause::ftrace::write_as_kernel;
 use onbeat::cause::{Explanation, perfetto};
 use onbeat::record::{RunFile, WindowFate, WindowNote};
-use onbeat::report::spikes::{self, ListedSpike};
-use onbeat::report::units::{count, time_ns};
+use onbeat_report::spikes::{self, ListedSpike};
+use onbeat_report::units::{count, time_ns};
 
-use super::failure::NoSpike;
+use super::failure::spike::NoSpike;
 use super::show;
 
 /// The format of a spike's events.

@@ -6,18 +6,19 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 use onbeat::probe::Interruptions;
-use onbeat::report::units::{count, listed};
 use onbeat_message::{TypeSet, own};
+use onbeat_report::units::{count, listed};
 use serde_json::{Value, json};
 
 use super::bus_words::print_json;
 use super::byte_words::hex_of;
-use super::failure::MessageFailure;
+use super::failure::message::MessageFailure;
 use super::gateway::Gateway;
 use super::log::of_channels;
 use super::message_files::{add_files, lcm_texts, only_lcm_texts};
 use super::{ExitVerdict, Failure};
 use crate::cli_message::{ReceiveOptions, SendOptions};
+use crate::cmd::Common;
 use crate::signals::{self, OnUsr1};
 use crate::term::{Tone, advise, say};
 
@@ -110,7 +111,7 @@ fn stop_with_input(interruptions: &Arc<Interruptions>) -> Result<(), Failure> {
     let started = thread::Builder::new().name("onbeat-input".to_owned()).spawn(wait);
     started
         .map(drop)
-        .map_err(|source| Failure::Thread { what: "the end of standard input", source })
+        .map_err(|source| Common::Thread { what: "the end of standard input", source }.into())
 }
 
 pub(super) fn bytes_of_mib(mib: u32) -> u64 {

@@ -6,15 +6,15 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 use onbeat::record::Series;
-use onbeat::report::Table;
 use onbeat_lab::vm::{
     BootImage, CellFigures, ClockChoice, Free, LabCell, LabEvent, LabResults, Laboratory, Matrix,
     Measures, Repetition, Virtual, VmClock,
 };
+use onbeat_report::Table;
 use serde_json::{Value, json};
 
 use super::bus_words::print_json;
-use super::failure::VmFailure;
+use super::failure::vm::VmFailure;
 use super::vm_stock::Stock;
 use super::{ExitVerdict, Failure};
 use crate::cli_vm::VmLabOptions;

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::AtomicBool;
 
-use onbeat::report::table::{Column, Row, Table};
 use onbeat_lab::vm::{
     Accelerator, CANARY_LIMIT, Kernel, KernelState, ListedKernel, choose_accelerator,
     downloadable_kernels, list_kernels, open_kvm, qemu_version,
 };
+use onbeat_report::table::{Column, Row, Table};
 use serde_json::{Value, json};
 
 use super::bus_words::print_json;

@@ -1,14 +1,14 @@
 //! `onbeat vm replay`: the largest latency of a laboratory, traced from outside the guest.
 
-use onbeat::report::table::{Column, Row, Table};
 use onbeat_lab::vm::{
     ClockChoice, CriticalPath, Laboratory, Matrix, Measures, PathPart, Repetition, Replay,
     StoredExperiment, Virtual,
 };
+use onbeat_report::table::{Column, Row, Table};
 use serde_json::{Value, json};
 
 use super::bus_words::print_json;
-use super::failure::VmFailure;
+use super::failure::vm::VmFailure;
 use super::vm_lab::{NICENESS, boots, default_out};
 use super::vm_stock::Stock;
 use super::{ExitVerdict, Failure};

@@ -17,6 +17,7 @@ use super::bus_words::print_json;
 use super::vm_stock::Stock;
 use super::{ExitVerdict, Failure};
 use crate::cli_vm::{GuestClock, VmRunOptions};
+use crate::cmd::Common;
 use crate::signals::{self, EndOf, OnUsr1};
 use crate::term::{Tone, advise, say};
 
@@ -185,7 +186,7 @@ fn keep<C: VmClock>(
 pub(super) fn new_directory(out: &Path, name: &str) -> Result<PathBuf, Failure> {
     let failed = |path: &Path| {
         let path = path.to_owned();
-        move |source| Failure::File { what: "create", path, source }
+        move |source| Common::File { what: "create", path, source }
     };
     fs::create_dir_all(out).map_err(failed(out))?;
     let mut number = 1_u32;
@@ -194,7 +195,7 @@ pub(super) fn new_directory(out: &Path, name: &str) -> Result<PathBuf, Failure> 
         match fs::create_dir(&directory) {
             Ok(()) => return Ok(directory),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
-            Err(error) => return Err(failed(&directory)(error)),
+            Err(error) => return Err(failed(&directory)(error).into()),
         }
     }
 }

@@ -9,8 +9,9 @@ use onbeat_lab::vm::{
 };
 
 use super::Failure;
-use super::failure::VmFailure;
+use super::failure::vm::VmFailure;
 use crate::cli_vm::{KernelOptions, StockOptions};
+use crate::cmd::Common;
 use crate::term::{Tone, advise};
 
 /// A work directory, and what guests are made of.
@@ -40,7 +41,7 @@ impl Stock {
         } else {
             PackageSource::Directory(packages)
         };
-        let myself = || std::env::current_exe().map_err(Failure::Myself);
+        let myself = || std::env::current_exe().map_err(Common::Myself);
         let onbeat = options.onbeat.clone().map_or_else(myself, Ok)?;
         Ok(Self { work, source, onbeat, busybox: options.busybox.clone() })
     }

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use onbeat::host::Host;
-use onbeat::report::Table;
 use onbeat_lab::joined;
 use onbeat_lab::study::{
     self, BootState, LEAST_RUNS, Measured, RowSlot, StudyClock, StudyError, StudyEvent, StudyFile,
@@ -18,13 +17,15 @@ use onbeat_lab::study::{
 use onbeat_lab::vm::{
     Accelerator, BootImage, CANARY_LIMIT, Free, GuestWiring, Virtual, VmClock, choose_accelerator,
 };
+use onbeat_report::Table;
 use onbeat_tune::{HostFiles, LiveHost};
 
-use super::failure::StudyFailure;
+use super::failure::study::StudyFailure;
 use super::vm_stock::Stock;
 use super::{ExitVerdict, Failure, repair_first, typed};
 use crate::cli_vm::{KernelOptions, StockOptions};
 use crate::cli_vm_study::{VmAnswerOptions, VmStudyOptions};
+use crate::cmd::Common;
 use crate::signals::{self, EndOf, OnUsr1};
 use crate::state::journal_directory;
 use crate::term::{Tone, advise, columns, say, wrapped};
@@ -58,7 +59,7 @@ pub(super) fn run(options: &VmStudyOptions, stock: &StockOptions) -> Result<Exit
         ChosenClock::Real(_) => String::new(),
         ChosenClock::Virtual { because } | ChosenClock::Free { because } => because.clone(),
     };
-    let myself = std::env::current_exe().map_err(Failure::Myself)?;
+    let myself = std::env::current_exe().map_err(Common::Myself)?;
     let request = StudyRequest {
         study: &study,
         out: &out,
@@ -262,7 +263,7 @@ fn write_report(out: &Path, tables: &[Table], results: &StudyResults) -> Result<
     for table in tables.iter().filter(|table| !table.rows.is_empty()) {
         text += &format!("\n{}", table.to_markdown());
     }
-    fs::write(&path, text).map_err(|source| Failure::File { what: "write", path, source })
+    fs::write(&path, text).map_err(|source| Common::File { what: "write", path, source }.into())
 }
 
 /// Writes a page per clock with the distributions of all rows, by `onbeat compare`.

@@ -5,20 +5,21 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use onbeat::report::table::{Column, Row, Table};
-use onbeat::report::units::{count, time_ns};
 use onbeat_lab::joined::{GuestTrace, JoinedCause, JoinedSpike, JoinedTrace, TraceStep, VcpuPin};
 use onbeat_lab::vm::{BootImage, Free, Guest, PlaceError, VmClock};
+use onbeat_report::table::{Column, Row, Table};
+use onbeat_report::units::{count, time_ns};
 use onbeat_tune::{HostFiles, LiveHost};
 use serde_json::{Value, json};
 
 use super::bus_words::print_json;
-use super::failure::VmFailure;
+use super::failure::vm::VmFailure;
 use super::show::letters;
 use super::vm_run::new_directory;
 use super::vm_stock::Stock;
 use super::{ExitVerdict, Failure, check_cpu, repair_first, typed};
 use crate::cli_vm::{TraceClock, VmTraceOptions};
+use crate::cmd::Common;
 use crate::signals::{self, EndOf, OnUsr1};
 use crate::state::journal_directory;
 use crate::term::{Tone, advise, columns, say, wrapped};
@@ -100,8 +101,8 @@ fn traced<C: VmClock>(
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let failed = |source| Failure::File { what: "write", path: path.to_owned(), source };
-    fs::write(path, bytes).map_err(failed)
+    let failed = |source| Common::File { what: "write", path: path.to_owned(), source };
+    Ok(fs::write(path, bytes).map_err(failed)?)
 }
 
 fn cause_words(cause: &JoinedCause) -> String {

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use onbeat::bench::conduct::{BenchPlan, Look};
-use onbeat::report::units::percent;
-use onbeat::report::verdict::looks;
-use onbeat::report::{Limit, Outcome, Summary, Verdict};
+use onbeat_report::units::percent;
+use onbeat_report::verdict::looks;
+use onbeat_report::{Limit, Outcome, Summary, Verdict};
 
 use super::runs;
 

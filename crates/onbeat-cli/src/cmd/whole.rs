@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
-use super::Failure;
+use super::Common;
 use crate::term;
 
 /// Names that are tried for the temporary file.
@@ -30,7 +30,7 @@ pub(crate) enum Name {
 }
 
 /// Writes a file whose name was typed.
-pub(crate) fn write(to: &Path, bytes: &[u8]) -> Result<(), Failure> {
+pub(crate) fn write(to: &Path, bytes: &[u8]) -> Result<(), Common> {
     stream(to, Name::Typed, |to| to.write_all(bytes))
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn stream(
     to: &Path,
     name: Name,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> Result<(), Failure> {
+) -> Result<(), Common> {
     if name == Name::Typed && is_standard_output(to) {
         term::put(fill);
         return Ok(());
@@ -51,7 +51,7 @@ pub(crate) fn stream(
             .and_then(|temporary| temporary.fill(fill)?.move_to_place()),
     };
 
-    written.map_err(|source| Failure::File { what: "write", path: to.to_owned(), source })
+    written.map_err(|source| Common::File { what: "write", path: to.to_owned(), source })
 }
 
 /// Returns whether a typed name means standard output.
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    fn chosen(to: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    fn chosen(to: &Path, bytes: &[u8]) -> Result<(), Common> {
         stream(to, Name::Chosen, |to| to.write_all(bytes))
     }
 

@@ -1,8 +1,8 @@
 //! What a robot did in a run, in a terminal: what stopped it, then how its joints followed.
 
 use onbeat::record::{JointMotion, MotionNote};
-use onbeat::report::motion::is_full;
-use onbeat::report::units::{count, percent};
+use onbeat_report::motion::is_full;
+use onbeat_report::units::{count, percent};
 
 use super::Tone;
 

@@ -1,8 +1,8 @@
 //! A robot in a terminal: pure functions from a view to lines.
 
-use onbeat::report::units::{Letters, count, percent, time_ns};
 use onbeat_ethercat::event::Event;
 use onbeat_ethercat::event_words::{PHASES, RUNGS, stop_reason};
+use onbeat_report::units::{Letters, count, percent, time_ns};
 use onbeat_robot::motion::{
     DeviceView, DownReason as Reason, JointState, JointView, RobotPhase as Phase, RobotView, Rung,
     SafeStopReason as StopReason,

@@ -54,8 +54,8 @@ fn a_plain_client_in_python_measures_a_device() {
     let device = started(device.args(["net", "device", "--port", &port.to_string()]), "onbeat");
     let device = device.expect("onbeat");
     let mut knock = [0; 56];
-    let header = onbeat::net::packet::WireHeader {
-        kind: onbeat::net::packet::PacketKind::EchoRequest,
+    let header = onbeat_net::packet::WireHeader {
+        kind: onbeat_net::packet::PacketKind::EchoRequest,
         device: 0,
         sequence: 0,
         sent_ns: 0,

@@ -3,9 +3,9 @@
 //! Each exchange says that the line passes between two points: at the guest's stamp, between the
 //! host's two readings. The lines that pass between all of them are the possible relations of the
 //! two clocks; how far they lie apart is the error bound. Nothing is assumed about the ways there
-//! and back. The lines themselves are found by [`onbeat::net::offset_lines`], as those of two boards are.
+//! and back. The lines themselves are found by [`onbeat_net::offset_lines`], as those of two boards are.
 
-use onbeat::net::offset_lines::{OffsetLimit, OffsetLines, OffsetRange};
+use onbeat_net::offset_lines::{OffsetLimit, OffsetLines, OffsetRange};
 use onbeat_rt::Instant;
 
 use super::exchange::PageExchange;

@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use onbeat::net::plan::{Network, PlannedNode, PlannedRole};
-use onbeat::net::rtt::targets::MOST_TARGETS;
+use onbeat_net::plan::{Network, PlannedNode, PlannedRole};
+use onbeat_net::rtt::targets::MOST_TARGETS;
 
 use super::error::NetworkLabError;
 use super::netlink::{HardwareAddress, TokenBucket};

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use onbeat::net::device::DeviceError;
-use onbeat::net::plan::NetPlanError;
+use onbeat_net::device::DeviceError;
+use onbeat_net::plan::NetPlanError;
 
 /// Why a laboratory cannot be built or used.
 #[derive(Debug, thiserror::Error)]

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use onbeat::net::address::AddressRange;
-use onbeat::net::device::{DeviceCounts, DeviceOptions, Devices};
-use onbeat::net::packet::PORT;
-use onbeat::net::plan::Network;
 use onbeat::thread::{ThreadRequest, stay_off_cpu};
+use onbeat_net::address::AddressRange;
+use onbeat_net::device::{DeviceCounts, DeviceOptions, Devices};
+use onbeat_net::packet::PORT;
+use onbeat_net::plan::Network;
 
 use super::cabling::{self, Cable, Cabling, NETWORK_BITS, Socket, hardware_address};
 use super::error::NetworkLabError;

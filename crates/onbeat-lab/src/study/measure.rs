@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use onbeat::load::Load;
 use onbeat::record::run_dir::RUN_FILE_ENDING;
-use onbeat::report::Summary;
+use onbeat_report::Summary;
 use onbeat_tune::CpuList;
 use rustix::process::{Pid, Signal, kill_process};
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use onbeat::report::{Statistics, Summary};
+use onbeat_report::{Statistics, Summary};
 
 use super::clock::Measures;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use onbeat::report::Summary;
+use onbeat_report::Summary;
 
 use super::VmError;
 use super::clock::{Measures, VmClock};

@@ -22,13 +22,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use onbeat::net::hand_over::{HandOverReceiver, HandOverSender, hand_over};
 use onbeat::probe::description::{
     Body, Companion, Defaults, Description, OptionKind, Parts, ProbeError, ProbeOption,
 };
 use onbeat::probe::{Given, Setting};
 use onbeat::record::{Figures, Recorder, Series};
 use onbeat_control::frames::{FrameError, FrameReader, Want};
+use onbeat_net::hand_over::{HandOverReceiver, HandOverSender, hand_over};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, Outcome, Plan, Producer, Sample, Task};
 

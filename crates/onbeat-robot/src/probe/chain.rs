@@ -11,7 +11,6 @@ use super::bus;
 use super::prediction::Prediction;
 use super::reaction;
 pub use super::reaction::parts_of_cell;
-use onbeat::net::boards::{self, EdgeRoute};
 use onbeat::probe::Setting;
 use onbeat::probe::description::{
     Defaults, Description, Given, OnGrid, OptionKind, Parts, ProbeError, ProbeOption,
@@ -23,6 +22,7 @@ use onbeat::probe::read_write::{DELAY, STIMULUS};
 use onbeat::probe::timer::work;
 use onbeat::record::{Figures, PredictedChain, Series};
 use onbeat_ethercat::description;
+use onbeat_net::boards::{self, EdgeRoute};
 
 /// Maximum `SCHED_FIFO` priority.
 const HIGHEST_PRIORITY: u32 = 99;

@@ -17,7 +17,7 @@ use onbeat::record::{
     Account, Figures, NoFigures, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit,
     Timing,
 };
-use onbeat::report::Summary;
+use onbeat_report::Summary;
 use onbeat_robot::probe::chain::ChainFigures;
 use onbeat_robot::probe::sharing::SharingFigures;
 use onbeat_rt::ring::Ring;
@@ -299,7 +299,7 @@ fn a_run_on_the_grid_reports_no_relative_sleep() {
 fn remarks_of_a_probe_are_reported_once() {
     let (_, summary) =
         recorded("timer", Box::new(NoFigures), on_the_grid(&[5, 7, 6], |_, _| ()), 0);
-    let said = onbeat::report::bench_sentences(&summary);
+    let said = onbeat_report::bench_sentences(&summary);
     assert_eq!(said.iter().filter(|sentence| *sentence == REMARK).count(), 1, "{said:?}");
     assert!(!summary.cells[0].notes.contains(&REMARK.to_owned()), "{:?}", summary.cells[0].notes);
 }

@@ -241,7 +241,7 @@ fn the_largest_effect_against_a_cause_comes_first() {
 /// The causes as the library that explains them has them.
 #[test]
 fn causes_are_those_of_the_library() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../onbeat/src/cause/kind.rs");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../onbeat-cause/src/kind.rs");
     let Ok(text) = std::fs::read_to_string(&path) else {
         println!("skipped: the library's sources are not beside this crate");
         return;

@@ -7,7 +7,7 @@ use onbeat_rt::sys::Monotonic;
 
 use super::load_notes;
 use crate::load::{Load, RunningError, RunningLoad};
-use crate::record::{Note, Recorder};
+use onbeat_record::{Note, Recorder};
 
 /// A load could not be started.
 #[derive(Debug, thiserror::Error)]

@@ -19,11 +19,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::cell_start::CellStart;
-use crate::cause::{Cost, Explanation, KeptWindow, LoopThread, SpikeFacts};
 use crate::probe::description::Parts;
 use crate::probe::{BlockPlan, Interruptions, Run, RunError, SpikeExplainer};
-use crate::record::Progress;
-use crate::thread::Grant;
+use onbeat_cause::{Cost, Explanation, KeptWindow, LoopThread, SpikeFacts};
+use onbeat_host::thread::Grant;
+use onbeat_record::Progress;
 
 /// A request of the bench to a cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

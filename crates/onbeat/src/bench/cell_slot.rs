@@ -5,8 +5,8 @@ use std::path::Path;
 use super::cell::CellProcess;
 use super::cell_tuning::CellTuning;
 use super::error::BenchError;
-use crate::record::{Cell, CellNotPermitted};
-use crate::thread::{Grant, Privilege};
+use onbeat_host::thread::{Grant, Privilege};
+use onbeat_record::{Cell, CellNotPermitted};
 
 /// A cell of the bench, with its process while it may run.
 pub(super) struct CellSlot {

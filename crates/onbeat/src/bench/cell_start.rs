@@ -12,11 +12,10 @@ use onbeat_rt::Instant;
 use rustix::thread::set_current_timer_slack;
 use serde::{Deserialize, Serialize};
 
-use crate::net::rtt::RoundTripCell;
 use crate::probe::resume::ResumePoint;
 use crate::probe::{self, Destination, Run, RunError, Setting};
-use crate::record::{Cell, Past, Series};
-use crate::thread::{Grant, set_oom_score};
+use onbeat_host::thread::{Grant, set_oom_score};
+use onbeat_record::{Cell, Past, Series};
 
 /// The version of this onbeat.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -98,6 +97,16 @@ pub enum CellTask {
         /// Pages of 4 KiB in each cycle.
         pages: u32,
     },
+}
+
+/// The devices of a cell's round trips, as typed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RoundTripCell {
+    /// Addresses of the devices; `None` for echo devices in the cell's process.
+    pub to: Option<String>,
+    /// Number of devices, at consecutive ports.
+    pub devices: u64,
 }
 
 /// The bus in a cell's loop, as typed.

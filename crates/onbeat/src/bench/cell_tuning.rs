@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use onbeat_tune::catalogue::catalogue;
 
-use crate::record::{Tuning, TuningError};
+use onbeat_record::{Tuning, TuningError};
 
 /// The name of a setting that changes nothing: what is measured with it is chance.
 pub const PLACEBO: &str = "placebo";

@@ -22,14 +22,14 @@ use super::schedule::{LoadTurn, Pace, RAMP, Schedule};
 use super::shielding::Shielding;
 use super::unfinished::ResumedBench;
 pub use super::unfinished::UnfinishedBench;
-use crate::cause::{Cost, Explainer, FlightSetting, LoopThread};
 use crate::load::{Load, RunningLoad};
 use crate::probe::{self, Interruptions, Origin};
-pub use crate::record::run_dir::BENCH_FILE;
-use crate::record::{
+use onbeat_cause::{Cost, Explainer, FlightSetting, LoopThread};
+use onbeat_host::thread::{AheadOfLoad, Grant, ThreadRequest};
+pub use onbeat_record::run_dir::BENCH_FILE;
+use onbeat_record::{
     Account, Cell, CellNotPermitted, EndReason, Header, Note, Progress, RunWriter,
 };
-use crate::thread::{AheadOfLoad, Grant, ThreadRequest};
 
 /// Interval between two looks of the bench while a block runs.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -7,7 +7,7 @@ use super::host_settings::SettingError;
 use super::schedule::TooShort;
 use crate::load::RunningError;
 use crate::probe::resume::OtherRun;
-use crate::record::WriteError;
+use onbeat_record::WriteError;
 
 /// A bench failed.
 #[derive(Debug, thiserror::Error)]

@@ -11,7 +11,7 @@ use onbeat_rt::{Cycle, Flow, Outcome, Plan, Producer, Sample, Task};
 use crate::probe::ProbeError;
 use crate::probe::description::{Body, Companion, Parts};
 use crate::probe::timer::work;
-use crate::record::{NoFigures, Recorder};
+use onbeat_record::{NoFigures, Recorder};
 
 const PAGE_BYTES: usize = 4096;
 /// Memory of a block, in pages of 4 KiB. A longer block touches the same pages again.

@@ -1,7 +1,7 @@
 //! Notes of run files for what happens to a load.
 
 use crate::load::{Load, LoadNotice, LoadNoticeKind, LoadReport};
-use crate::record::{LoadEvent, LoadEventKind, Note};
+use onbeat_record::{LoadEvent, LoadEventKind, Note};
 
 /// Returns the note of an event, `t` seconds after the file's start.
 pub(super) fn of_event(event: &LoadNotice, t: f64) -> LoadEvent {

@@ -44,8 +44,8 @@ use super::run_tuning::{RunTuning, RunTuningError, TunedHost};
 use crate::load::Load;
 use crate::probe::description::Parts;
 use crate::probe::{BlockPlan, Destination, Interruptions, Run, RunError, Setting};
-use crate::record::run_dir::{self, RunDirError};
-use crate::record::{Account, Header, Past, Recorder};
+use onbeat_record::run_dir::{self, RunDirError};
+use onbeat_record::{Account, Header, Past, Recorder};
 
 /// What is measured, under which load, and where it is written.
 #[derive(Clone, Debug)]

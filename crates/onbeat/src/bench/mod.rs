@@ -17,7 +17,7 @@
 //! # Ok::<(), onbeat::bench::schedule::TooShort>(())
 //! ```
 //!
-//! Absent on purpose: figures. They come from the run files, in [`crate::report`].
+//! Absent on purpose: figures. They come from the run files, in `onbeat-report`.
 
 pub mod background_load;
 pub mod cell;
@@ -38,5 +38,5 @@ pub mod sweep;
 pub mod turns;
 mod unfinished;
 
-pub use crate::record::{Tuning, TuningError};
 pub use cell_tuning::{CellTuning, CellTuningError, LoopOptions};
+pub use onbeat_record::{Tuning, TuningError};

@@ -13,8 +13,8 @@ use super::host_settings::HostSetting;
 use super::schedule::{self, CellOrder, Schedule};
 use crate::load::Load;
 use crate::probe::Setting;
-use crate::record::{Cell, FindingNote, LimitNote};
-use crate::thread::ThreadRequest;
+use onbeat_host::thread::ThreadRequest;
+use onbeat_record::{Cell, FindingNote, LimitNote};
 
 /// What a bench measures, under what, and for how long.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ use super::cell_tuning::{CellTuning, LoopOptions};
 use super::host_settings::{HostSetting, SettingError};
 use super::shielding::Shielding;
 use crate::probe::Setting;
-use crate::thread::{Grant, ThreadRequest, set_oom_score};
+use onbeat_host::thread::{Grant, ThreadRequest, set_oom_score};
 
 /// A tuning, with everything that this machine needs to make it.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ mod paired;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::record::RunOrder;
+use onbeat_record::RunOrder;
 
 /// Time for a load to reach its full weight before the first block, and to end after the last one.
 pub const RAMP: Duration = Duration::from_millis(1000);

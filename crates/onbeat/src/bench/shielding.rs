@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::host_settings::{self, HostSetting, SettingError};
 use crate::load::kill_session;
-use crate::thread::{Grant, Refusal, shell_line, this_program};
+use onbeat_host::thread::{Grant, Refusal, shell_line, this_program};
 use onbeat_tune::shield::{Free, refuse_second};
 use onbeat_tune::{
     CpuList, HostFiles, Intent, Journal, Key, LiveHost, Purpose, Shield, TuneError, UndoMode,

@@ -11,8 +11,8 @@ use super::plan::{BenchPlan, real_loads, scheduled};
 use super::schedule::{Pace, Schedule};
 use crate::probe::resume::{OtherRun, ResumePoint, ResumeTime, differences};
 use crate::probe::{self, Origin};
-use crate::record::run_dir::BENCH_FILE;
-use crate::record::{
+use onbeat_record::run_dir::BENCH_FILE;
+use onbeat_record::{
     Account, Bench, Cell, EndReason, Past, RunFile, RunFileError, RunWriter, WriteError,
 };
 

@@ -15,7 +15,7 @@ use super::error::Error;
 use super::fault::Fault;
 use super::log::{DisturbanceRecord, Dose, LogBuffer};
 use super::plan::{AimedRelease, InjectionPlan};
-use crate::thread::{Grant, ThreadRequest};
+use onbeat_host::thread::{Grant, ThreadRequest};
 
 /// A way to disturb a loop. All methods are called in the injector's thread.
 pub(super) trait Disturb: Send {
@@ -219,7 +219,7 @@ fn is_needed(fault: Fault, grant: &Grant) -> bool {
             | Fault::RtThrottling
             | Fault::FairServer
     );
-    grant.privilege() != Some(crate::thread::Privilege::RealTimePriority) || keeps_the_cpu
+    grant.privilege() != Some(onbeat_host::thread::Privilege::RealTimePriority) || keeps_the_cpu
 }
 
 /// Returns the request for a thread on the loop's CPU: below the loop's priority, above ordinary

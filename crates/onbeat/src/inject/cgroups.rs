@@ -18,7 +18,7 @@ use super::actor::{Disturb, other_cpu, shortest_ns, sleep_until};
 use super::error::Error;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
-use crate::thread::ThreadRequest;
+use onbeat_host::thread::ThreadRequest;
 use onbeat_tune::change::{CgroupVersion, Kind};
 use onbeat_tune::journal::default_directory;
 use onbeat_tune::shield::refuse_existing;

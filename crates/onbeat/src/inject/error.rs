@@ -1,7 +1,7 @@
 //! Why a fault is not injected.
 
 use super::fault::{Fault, FaultOrigin};
-use crate::host::user_name;
+use onbeat_host::machine::user_name;
 
 /// The plan is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cause::CauseKind;
+use onbeat_cause::CauseKind;
 
 /// A fault: a cause of lateness that can be injected.
 ///

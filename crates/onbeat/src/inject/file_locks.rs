@@ -16,7 +16,7 @@ use super::actor::{Disturb, DisturbanceTimer, below_the_loop, busy_until, shorte
 use super::error::Error;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
-use crate::thread::ThreadRequest;
+use onbeat_host::thread::ThreadRequest;
 
 /// Time from the start of the call to the loop's wake-up, in nanoseconds.
 const AHEAD_NS: u64 = 50_000;

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::error::Error;
 use super::fault::Fault;
 use super::plan::InjectionTarget;
-use crate::host::cpu_list;
+use onbeat_host::machine::cpu_list;
 
 /// Name of the loop's thread in onbeat.
 const LOOP_NAME: &str = "onbeat-loop";

@@ -20,8 +20,8 @@ use super::error::Error;
 use super::fault::Fault;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
-use crate::host::online_cpus;
-use crate::thread::{ThreadRequest, Usage, run_by_deadline};
+use onbeat_host::machine::online_cpus;
+use onbeat_host::thread::{ThreadRequest, Usage, run_by_deadline};
 
 /// The disturber of the first three faults.
 pub(super) struct CpuHog(pub(super) Fault);

@@ -14,7 +14,7 @@ use super::actor::{Disturb, other_cpu, sleep_until};
 use super::error::Error;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
-use crate::thread::ThreadRequest;
+use onbeat_host::thread::ThreadRequest;
 
 /// States with a lower exit latency are not deep, in nanoseconds.
 const DEEP_NS: u64 = 10_000;

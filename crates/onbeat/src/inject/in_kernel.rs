@@ -33,12 +33,12 @@ use super::interrupts::Receiver;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
 use super::wait_companion::{WaitCompanion, off_the_loops_cpu};
-use crate::cause::assembler::{
+use onbeat_cause::assembler::{
     Assembler, FRAME, KernelCall, R0, R1, R2, R3, R6, R7, R8, R9, Width,
 };
-use crate::cause::bpf::{AttachPoint, AttachedProgram, BpfArray};
-use crate::cause::btf::Btf;
-use crate::thread::ThreadRequest;
+use onbeat_cause::bpf::{AttachPoint, AttachedProgram, BpfArray};
+use onbeat_cause::btf::Btf;
+use onbeat_host::thread::ThreadRequest;
 
 /// Time from the start of the delay to the loop's wake-up, in nanoseconds.
 const AHEAD_NS: u64 = 50_000;

@@ -22,7 +22,7 @@ use super::in_loop_waits::{LockWait, ReplyWait, SleepInWork};
 use super::kernel_lock::KernelLockWait;
 use super::log::{DisturbanceRecord, Dose, Injected, LogBuffer};
 use super::plan::InjectionPlan;
-use crate::thread::run_delay_ns;
+use onbeat_host::thread::run_delay_ns;
 
 /// Maximum memory for page faults, in bytes.
 const MOST_BYTES: usize = 256 << 20;

@@ -24,7 +24,7 @@ use super::error::Error;
 use super::log::DisturbanceRecord;
 use super::plan::InjectionPlan;
 use super::wait_companion::{WaitCompanion, off_the_loops_cpu};
-use crate::thread::{ThreadRequest, Usage};
+use onbeat_host::thread::{ThreadRequest, Usage};
 
 /// Maximum number of bytes of one write, and number of pages of a mapped file.
 const MOST_BYTES: usize = 8 << 20;

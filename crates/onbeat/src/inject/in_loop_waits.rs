@@ -20,7 +20,7 @@ use super::error::Error;
 use super::log::DisturbanceRecord;
 use super::plan::InjectionPlan;
 use super::wait_companion::{WaitCompanion, above_the_loop, off_the_loops_cpu};
-use crate::thread::ThreadRequest;
+use onbeat_host::thread::ThreadRequest;
 
 /// Interval at which a companion checks whether the loop has got the lock.
 const LOOK: Duration = Duration::from_micros(200);

@@ -28,7 +28,7 @@ use super::descriptor_limit::RaisedDescriptorLimit;
 use super::error::Error;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
-use crate::thread::ThreadRequest;
+use onbeat_host::thread::ThreadRequest;
 
 /// Time from the timers' expiry to the loop's wake-up, in nanoseconds.
 const AHEAD_NS: u64 = 30_000;

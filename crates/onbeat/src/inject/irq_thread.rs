@@ -20,7 +20,7 @@ use super::actor::{Disturb, DisturbanceTimer, below_the_loop, busy_until};
 use super::error::Error;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
-use crate::thread::ThreadRequest;
+use onbeat_host::thread::ThreadRequest;
 
 /// Time from sending the frame to the loop's wake-up, in nanoseconds.
 const AHEAD_NS: u64 = 60_000;

@@ -21,7 +21,7 @@ use super::file_locks::FileLocks;
 use super::log::DisturbanceRecord;
 use super::plan::InjectionPlan;
 use super::wait_companion::WaitCompanion;
-use crate::host::is_preempt_rt;
+use onbeat_host::machine::is_preempt_rt;
 
 /// Time from the holder's wake-up to the loop's release, in nanoseconds.
 const LEAD_NS: u64 = 300_000;

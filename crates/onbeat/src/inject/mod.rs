@@ -71,7 +71,7 @@ use actor::{Actor, Disturb};
 use log::{Dose, LogBuffer};
 use outside::Outside;
 
-use crate::host::{Foreign, foreign};
+use onbeat_host::machine::{Foreign, foreign};
 
 pub use error::{Error, InjectionPlanError};
 pub use fault::{Fault, FaultOrigin, Loops, UnknownFault};

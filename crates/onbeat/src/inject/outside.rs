@@ -41,7 +41,7 @@ use super::error::Error;
 use super::fault::Fault;
 use super::log::{DisturbanceRecord, Dose, LogBuffer};
 use super::plan::{AimedRelease, InjectionPlan};
-use crate::thread::ThreadRequest;
+use onbeat_host::thread::ThreadRequest;
 
 /// Time from set-up to the first injection, in nanoseconds.
 const START_NS: u64 = 30_000_000;
@@ -185,7 +185,7 @@ impl OutsideAction {
 /// Returns the error for a refused access to the target.
 fn refusal(plan: &InjectionPlan, why: Errno, what: &str) -> Error {
     let InjectionPlan { fault, target, .. } = *plan;
-    match (why, crate::host::owner(target.pid)) {
+    match (why, onbeat_host::machine::owner(target.pid)) {
         (Errno::PERM | Errno::ACCESS, Some(owner)) => {
             Error::NotPermitted { fault, pid: target.pid, owner, user: getuid().as_raw() }
         }

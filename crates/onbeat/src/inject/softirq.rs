@@ -18,7 +18,7 @@ use super::actor::{Disturb, DisturbanceTimer, below_the_loop, busy_until, shorte
 use super::error::Error;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
-use crate::thread::ThreadRequest;
+use onbeat_host::thread::ThreadRequest;
 
 /// The loopback's broadcast address: packets to it do not leave the machine.
 const TO_ALL: Ipv4Addr = Ipv4Addr::new(127, 255, 255, 255);

@@ -27,8 +27,8 @@ use super::error::Error;
 use super::fault::Fault;
 use super::log::DisturbanceRecord;
 use super::plan::{AimedRelease, InjectionPlan};
-use crate::host;
-use crate::thread::ThreadRequest;
+use onbeat_host::machine;
+use onbeat_host::thread::ThreadRequest;
 
 const MS: u64 = 1_000_000;
 /// Default period of both rules, in nanoseconds.
@@ -76,8 +76,8 @@ impl Disturb for ThrottleDisturber {
 
     fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         check_priority(plan)?;
-        if !host::throttles_real_time() {
-            let limit = host::real_time_limit_us()
+        if !machine::throttles_real_time() {
+            let limit = machine::real_time_limit_us()
                 .map_or("unknown".to_owned(), |(runtime, period)| {
                     format!("sched_rt_runtime_us is {runtime} of {period}")
                 });
@@ -92,7 +92,7 @@ impl Disturb for ThrottleDisturber {
             ));
         };
         self.period_ns =
-            host::real_time_limit_us().map_or(RULE_NS, |(_, period_us)| period_us * 1000);
+            machine::real_time_limit_us().map_or(RULE_NS, |(_, period_us)| period_us * 1000);
         self.watch = Some(IdleWatch::start(plan.target.cpu, cpu).map_err(Error::Thread)?);
         Ok(())
     }
@@ -261,7 +261,7 @@ impl Disturb for FairServerDisturber {
     fn prepare(&mut self, plan: &InjectionPlan) -> Result<(), Error> {
         debug_assert_eq!(plan.fault, Fault::FairServer);
         check_priority(plan)?;
-        if !host::has_fair_server() {
+        if !machine::has_fair_server() {
             return Err(plan.impossible("this kernel has no fair server; it came with Linux 6.12"));
         }
 

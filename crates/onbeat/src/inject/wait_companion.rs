@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle, Thread};
 use super::actor::{apply_request, other_cpu};
 use super::error::Error;
 use super::plan::InjectionPlan;
-use crate::thread::ThreadRequest;
+use onbeat_host::thread::ThreadRequest;
 
 /// A thread on another CPU than the loop's, if there is one, that ends when it is dropped.
 #[derive(Debug)]

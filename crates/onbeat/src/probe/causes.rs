@@ -6,10 +6,10 @@ use onbeat_rt::Sample;
 use rustix::process::getpid;
 
 use super::setting::Setting;
-use crate::cause::{
+use onbeat_cause::{
     Cost, Explainer, Explanation, FlightSetting, KeptWindow, LoopThread, SpikeFacts,
 };
-use crate::thread::{AheadOfLoad, Grant, ThreadRequest};
+use onbeat_host::thread::{AheadOfLoad, Grant, ThreadRequest};
 
 /// Explains why cycles were late: a flight recorder in this process, or one in another process that
 /// several loops share.
@@ -179,7 +179,7 @@ mod tests {
     use onbeat_rt::cycle::Phase;
 
     use super::*;
-    use crate::cause::CauseKind;
+    use onbeat_cause::CauseKind;
 
     /// Explains everything, and counts how often.
     struct ExplainsAll(u32);

@@ -3,7 +3,7 @@
 use onbeat_rt::Flow;
 
 use super::error::ProbeError;
-use crate::record::Recorder;
+use onbeat_record::Recorder;
 
 /// What runs beside the loop of a probe, in measurements and in cells of a bench alike: a generator
 /// of its edges, a reader of its output, the devices on its bus.

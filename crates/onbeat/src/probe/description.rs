@@ -13,7 +13,7 @@ pub use super::error::ProbeError;
 pub use super::option::{OptionKind, ProbeOption};
 use super::ports::{EdgeCount, PortAddress};
 use super::setting::Setting;
-use crate::record::{Figures, Series};
+use onbeat_record::{Figures, Series};
 
 /// A probe as a program that starts it sees it.
 #[derive(Debug)]

@@ -16,13 +16,13 @@ use super::run::{in_loop_thread, plan, ring};
 use super::setting::Setting;
 use super::start::LEAD_NS;
 use super::timer::Timer;
-use crate::cause::{Cost, Explainer, Explanation};
 use crate::inject::{
     self, Detail, Fault, FaultOrigin, InLoop, Injected, InjectionPlan, InjectionTarget, Injector,
     Log, LoopLog, ReleaseGrid, placebo,
 };
-use crate::record::SpikeLimit;
-use crate::thread::{AheadOfLoad, Grant, stay_off_cpu};
+use onbeat_cause::{Cost, Explainer, Explanation};
+use onbeat_host::thread::{AheadOfLoad, Grant, stay_off_cpu};
+use onbeat_record::SpikeLimit;
 
 /// The injections into a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use super::error::RunError;
 use super::interruptions::Interruptions;
 use super::stall::StallWatch;
 use super::surroundings::Surroundings;
-use crate::record::{Recorder, Why};
+use onbeat_record::{Recorder, Why};
 
 /// How often the recorder empties the ring.
 const DRAIN_EVERY: Duration = Duration::from_millis(20);

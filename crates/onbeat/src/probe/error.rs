@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use onbeat_rt::PlanError;
 
 use super::resume::OtherRun;
-use crate::record::{RunFileError, WriteError};
-use crate::thread::LockdownError;
+use onbeat_host::thread::LockdownError;
+use onbeat_record::{RunFileError, WriteError};
 
 /// A measurement could not be made.
 #[derive(Debug, thiserror::Error)]

@@ -10,7 +10,7 @@ use onbeat_rt::Sample;
 
 use super::description::{Alone, Defaults, Description, OnGrid, Parts};
 use super::timer::Timer;
-use crate::record::{Figures, Series};
+use onbeat_record::{Figures, Series};
 
 /// The description of the probe.
 pub const HICCUP: Description = Description {

@@ -7,7 +7,7 @@
 
 use super::description::{Alone, Defaults, Description, OnGrid, Parts};
 use super::timer::Timer;
-use crate::record::{NoFigures, Series};
+use onbeat_record::{NoFigures, Series};
 
 /// The description of the probe.
 pub const LATENCY: Description = Description {

@@ -45,8 +45,7 @@ pub use run::{BlockPlan, Destination, ProbeRun, Run};
 pub use setting::Setting;
 pub use start::Origin;
 
-use crate::host::Host;
-use crate::record::{Header, Series};
+use onbeat_record::{Header, Series};
 
 /// The probes of this crate, in the order in which they are listed; those with a bus are
 /// `onbeat-robot`'s.
@@ -60,20 +59,5 @@ pub const WAKE_UP: &Description = &timer::TIMER;
 /// the probe, the primary one first.
 #[must_use]
 pub fn header(command: &[String], probe: &str, series: &[Series], started_unix_s: f64) -> Header {
-    Header {
-        schema: Header::SCHEMA.to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        command: command.to_vec(),
-        probe: probe.to_owned(),
-        series: series.to_vec(),
-        started_unix_s,
-        host: Host::read(),
-        cell: None,
-        timing: None,
-        grants: Vec::new(),
-        limit: None,
-        looks: 0,
-        most_alarms: None,
-        findings: Vec::new(),
-    }
+    Header::new(command, probe, series, started_unix_s)
 }

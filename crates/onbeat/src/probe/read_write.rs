@@ -15,7 +15,7 @@ use super::description::{
 use super::ports::{Failures, Generator, OUTPUT, Output, PortAddress, PortCompanion};
 use super::setting::Setting;
 use super::timer::work;
-use crate::record::{Figures, Series};
+use onbeat_record::{Figures, Series};
 
 /// The source of edges.
 pub const INPUT: ProbeOption = ProbeOption {
@@ -79,7 +79,7 @@ pub const READ_WRITE: Description = Description {
 ///
 /// # Errors
 /// [`ProbeError::DelayTooLong`].
-pub(crate) fn check_delay(setting: &Setting, delay_ns: u64) -> Result<(), ProbeError> {
+pub fn check_delay(setting: &Setting, delay_ns: u64) -> Result<(), ProbeError> {
     if delay_ns.saturating_add(setting.work_ns).saturating_mul(10)
         <= setting.period_ns.saturating_mul(9)
     {

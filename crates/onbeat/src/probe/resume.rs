@@ -8,8 +8,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::start::Origin;
-use crate::record::{EndReason, Header, Resume, Timing};
-use crate::thread::Privilege;
+use onbeat_host::thread::Privilege;
+use onbeat_record::{EndReason, Header, Resume, Timing};
 
 /// The longest plausible pause by the wall clock, in seconds, a little over a year: beyond it, the
 /// clock was not set at one of the two times.
@@ -153,7 +153,7 @@ fn compare(found: &mut Vec<String>, what: &str, then: &str, now: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Host;
+    use onbeat_host::machine::Host;
 
     #[test]
     fn times_continue_by_the_wall_clock() {

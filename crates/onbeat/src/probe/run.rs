@@ -24,11 +24,13 @@ use super::setting::Setting;
 use super::stall::{Rules, StallWatch};
 use super::start::{LEAD_NS, steady_tick};
 use super::surroundings::{self, Surroundings};
-use crate::cause::Cost;
-use crate::record::{
+use onbeat_cause::Cost;
+use onbeat_host::thread::{
+    AheadOfLoad, Grant, LoopPorts, Privilege, ProcessGrants, Usage, stay_off_cpu,
+};
+use onbeat_record::{
     Account, DroppedBlock, EndReason, Header, NoFigures, Note, Past, Recorder, Resume, RunWriter,
 };
-use crate::thread::{AheadOfLoad, Grant, LoopPorts, Privilege, ProcessGrants, Usage, stay_off_cpu};
 
 /// What the ring holds, in nanoseconds of cycles: the recorder is an ordinary thread and may wait
 /// long under load.
@@ -472,7 +474,11 @@ pub(super) fn in_loop_thread(
     // The first reading may ask the kernel for the vDSO's place; then never again.
     let _ = Monotonic.now();
     if setting.lockdown {
-        crate::thread::lockdown(if body.has_ports() { LoopPorts::Open } else { LoopPorts::None })?;
+        onbeat_host::thread::lockdown(if body.has_ports() {
+            LoopPorts::Open
+        } else {
+            LoopPorts::None
+        })?;
     }
 
     let before = Usage::of_this_thread();

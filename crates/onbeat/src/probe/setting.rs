@@ -5,8 +5,8 @@ use onbeat_rt::{OnOverrun, Wait};
 use serde::{Deserialize, Serialize};
 
 use super::error::RunError;
-use crate::record::{LimitNote, Recording, SpikeLimit, Timing, Watch, interval_ns_for};
-use crate::thread::ThreadRequest;
+use onbeat_host::thread::ThreadRequest;
+use onbeat_record::{LimitNote, Recording, SpikeLimit, Timing, Watch, interval_ns_for};
 
 /// Cycles at the start of a block that run with cold caches and are in no series, unless said
 /// otherwise.
@@ -58,7 +58,7 @@ pub struct Setting {
     pub causes: bool,
     /// Whether it copies the kernel's stack at late wake-ups ([`FlightSetting::stacks`]).
     ///
-    /// [`FlightSetting::stacks`]: crate::cause::FlightSetting::stacks
+    /// [`FlightSetting::stacks`]: onbeat_cause::FlightSetting::stacks
     #[serde(default)]
     pub stacks: bool,
     /// Whether the process is killed when the loop makes an unexpected system call.

@@ -9,8 +9,8 @@
 
 use onbeat_rt::Sample;
 
-use crate::host;
-use crate::record::Stall;
+use onbeat_host::machine;
+use onbeat_record::Stall;
 
 /// Length of one bin of busy time, in nanoseconds.
 const BIN_NS: u64 = 10_000_000;
@@ -37,7 +37,10 @@ impl Rules {
     /// as on.
     #[must_use]
     pub fn of_this_machine() -> Self {
-        Self { rt_throttling: host::throttles_real_time(), fair_server: host::has_fair_server() }
+        Self {
+            rt_throttling: machine::throttles_real_time(),
+            fair_server: machine::has_fair_server(),
+        }
     }
 
     const fn verdict(self) -> Option<Stall> {

@@ -4,7 +4,7 @@
 //! The recorder takes a [`SurroundingsReading`] at each look into the ring, about every 20 ms.
 //! [`changes`] is the rule: a pure function of two readings, one after the other. What it finds
 //! excludes the cycles that were under way between them, wherever their figures would have gone
-//! (see [`crate::record::Exclusion`]); nothing else is judged by it.
+//! (see [`onbeat_record::Exclusion`]); nothing else is judged by it.
 //!
 //! Absent on purpose: a guess at what a change did to a cycle. The stretch between two looks is
 //! left out as a whole, late cycles and timely ones alike, so that no figure is chosen by its size.
@@ -16,8 +16,8 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::host::cpu_list;
-use crate::record::{Exclusion, Surrounding};
+use onbeat_host::machine::cpu_list;
+use onbeat_record::{Exclusion, Surrounding};
 
 /// Smallest step of the wall clock, in nanoseconds: time services move clocks by less without a
 /// step.

@@ -8,7 +8,7 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, Instant, Task};
 
 use super::description::{Alone, Defaults, Description, OnGrid, Parts};
-use crate::record::{NoFigures, Series};
+use onbeat_record::{NoFigures, Series};
 
 /// The description of the probe.
 pub const TIMER: Description = Description {

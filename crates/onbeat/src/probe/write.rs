@@ -11,7 +11,7 @@ use onbeat_rt::{Cycle, Flow, Sample, Task};
 use super::description::{Defaults, Description, OnGrid, Parts};
 use super::ports::{Failures, OUTPUT, Output, PortAddress, PortCompanion};
 use super::timer::work;
-use crate::record::{Figures, Series};
+use onbeat_record::{Figures, Series};
 
 /// The description of the probe.
 pub const WRITE: Description = Description {

@@ -1,6 +1,6 @@
 //! Tests of onbeat, one module a subject. The runner gives each module a process of its own
 //! (`tests/limits/run.py`).
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod bench_cell_live;
 mod bench_settings;
@@ -22,11 +22,6 @@ mod inject_waits;
 mod load_carrier;
 mod load_ends;
 mod load_parts;
-mod net_boards;
-mod net_device_live;
-mod net_log;
-mod net_packet_elsewhere;
-mod net_rtt_faults;
 mod probe_blocks_live;
 mod pure;
 mod ratio_holds;

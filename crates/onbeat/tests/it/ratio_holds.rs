@@ -7,8 +7,8 @@ use crate::report_days;
 use crate::verdict_world;
 
 use onbeat::record::{Distribution, Entry, RunFile, Series};
-use onbeat::report::compare::{Comparison, Digest, SHARES};
-use onbeat::report::{JudgeBy, JudgedRun, Summary};
+use onbeat_report::compare::{Comparison, Digest, SHARES};
+use onbeat_report::{JudgeBy, JudgedRun, Summary};
 use report_days::{Day, Draws, MS};
 use verdict_world::{is_long, percent};
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use onbeat::record::RunFile;
-use onbeat::report::{JudgeBy, JudgedRun};
+use onbeat_report::{JudgeBy, JudgedRun};
 
 /// Numbers that a report divides by, multiplies and allocates for.
 const NUMBERS: [&str; 14] = [

@@ -7,7 +7,7 @@
 
 use crate::verdict_world;
 
-use onbeat::report::verdict::{LEVEL, Rule, Side, looks};
+use onbeat_report::verdict::{LEVEL, Rule, Side, looks};
 use verdict_world::{Law, Rates, is_long, percent, rates, runs_of, seen_until};
 
 /// Times the allowed rate.

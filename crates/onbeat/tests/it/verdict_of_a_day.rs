@@ -9,8 +9,8 @@ use crate::report_days;
 use std::time::{Duration, Instant};
 
 use onbeat::record::{RunFile, Series, Watch};
-use onbeat::report::verdict::judge;
-use onbeat::report::{Limit, Outcome};
+use onbeat_report::verdict::judge;
+use onbeat_report::{Limit, Outcome};
 use report_days::{Day, MS, drawn};
 
 /// Outages of 20 cycles every 1,000 s, of cycles that begin after the next release.

@@ -1,15 +1,13 @@
 //! Why a command of `onbeat net` could not run.
 
-use onbeat::net::boards::output_board::BoardError;
-use onbeat::net::boards::ptp::PtpError;
-use onbeat::net::device::DeviceError;
-use onbeat::net::kernel_device::KernelDeviceError;
-use onbeat::net::plan::NetPlanError;
-use onbeat::net::run_log::{LogServerError, LogShipError};
 use onbeat_lab::net::NetworkLabError;
 use onbeat_lab::vm::MatrixError;
-
-use super::Failure;
+use onbeat_net::boards::output_board::BoardError;
+use onbeat_net::boards::ptp::PtpError;
+use onbeat_net::device::DeviceError;
+use onbeat_net::kernel_device::KernelDeviceError;
+use onbeat_net::plan::NetPlanError;
+use onbeat_net::run_log::{LogServerError, LogShipError};
 
 /// Why a command of `onbeat net` could not run.
 #[derive(Debug, thiserror::Error)]
@@ -34,28 +32,4 @@ pub(crate) enum NetFailure {
     Matrix(Box<MatrixError>),
     #[error("behind the two dashes stand options of `onbeat measure rtt`: {0}")]
     Words(String),
-}
-
-impl From<NetworkLabError> for Failure {
-    fn from(why: NetworkLabError) -> Self {
-        Self::Net(why.into())
-    }
-}
-
-impl From<BoardError> for Failure {
-    fn from(why: BoardError) -> Self {
-        Self::Net(why.into())
-    }
-}
-
-impl From<DeviceError> for Failure {
-    fn from(why: DeviceError) -> Self {
-        Self::Net(why.into())
-    }
-}
-
-impl From<NetPlanError> for Failure {
-    fn from(why: NetPlanError) -> Self {
-        Self::Net(why.into())
-    }
 }

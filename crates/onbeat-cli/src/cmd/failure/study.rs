@@ -5,8 +5,6 @@ use std::path::PathBuf;
 
 use onbeat_lab::study::{StudyError, StudyFileError};
 
-use super::Failure;
-
 /// Why a study could not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StudyFailure {
@@ -16,10 +14,4 @@ pub(crate) enum StudyFailure {
     Study(#[from] StudyError),
     #[error("cannot answer on port {port}: {source}")]
     Answer { port: String, source: io::Error },
-}
-
-impl From<StudyError> for Failure {
-    fn from(error: StudyError) -> Self {
-        Self::Study(error.into())
-    }
 }

@@ -5,8 +5,6 @@ use std::path::PathBuf;
 use onbeat_lab::joined::JoinError;
 use onbeat_lab::vm::{MatrixError, VmError};
 
-use super::Failure;
-
 /// Why a command of `onbeat vm` could not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum VmFailure {
@@ -26,16 +24,4 @@ pub(crate) enum VmFailure {
         "--modules names the modules of a kernel image, and {kernel} is a package, which brings its own"
     )]
     ModulesOfPackage { kernel: String },
-}
-
-impl From<JoinError> for Failure {
-    fn from(error: JoinError) -> Self {
-        Self::Vm(error.into())
-    }
-}
-
-impl From<VmError> for Failure {
-    fn from(error: VmError) -> Self {
-        Self::Vm(error.into())
-    }
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use onbeat::cause::CauseKind;
-use onbeat::report::causes;
 use onbeat_host::power;
+use onbeat_report::causes;
 use onbeat_tune::catalogue::record::TakesEffect;
 use onbeat_tune::catalogue::{CheckVerdict, Finding, LoopSetup, TuningRecord};
 use onbeat_tune::evidence::{Evidence, RecordEvidence};
@@ -383,7 +383,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use onbeat::record::CauseCount;
-    use onbeat::report::causes::Causes;
+    use onbeat_report::causes::Causes;
     use onbeat_tune::catalogue::catalogue;
 
     use super::*;

@@ -8,8 +8,8 @@ use onbeat::load::Load;
 use onbeat::probe::{self, Given, Origin, RunError, Setting, WAKE_UP};
 use onbeat::record::interval_ns_for;
 use onbeat::record::run_dir::RUN_FILE_ENDING;
-use onbeat::report::{CellSummary, Statistics};
 use onbeat::thread::{Privilege, ThreadRequest};
+use onbeat_report::{CellSummary, Statistics};
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 use onbeat_tune::catalogue::{HostTree, LoopSetup};
@@ -17,6 +17,7 @@ use onbeat_tune::evidence::{Evidence, HostCounters};
 use serde::Serialize;
 
 use super::spike_causes::SpikeCauses;
+use crate::cmd::Common;
 use crate::cmd::so_far::counts_so_far;
 use crate::cmd::{Failure, runs, typed};
 use crate::signals::{self, OnUsr1};
@@ -53,7 +54,7 @@ pub(crate) fn watch(
     let cpu = setup.cpus.iter().next().or_else(|| host::online_cpus().first().copied());
     let cpu = cpu.unwrap_or(0);
     let temporary = std::env::temp_dir();
-    let dir = tempfile::tempdir_in(&temporary).map_err(|source| Failure::File {
+    let dir = tempfile::tempdir_in(&temporary).map_err(|source| Common::File {
         what: "create a directory in",
         path: temporary,
         source,

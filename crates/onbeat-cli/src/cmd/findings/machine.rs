@@ -11,15 +11,17 @@ use onbeat_tune::plan::cpus::{self, ChosenCpus};
 use onbeat_tune::plan::{CpuChoice, PlanError};
 
 use crate::cli_tune::CheckedLoopOptions;
-use crate::cmd::failure::{Failure, TuneFailure};
+use crate::cmd::Common;
+use crate::cmd::failure::Failure;
+use crate::cmd::failure::tune::TuneFailure;
 
 /// Opens this machine, or a capture: an archive or a directory.
 pub(crate) fn tree(from: Option<&Path>) -> Result<HostTree, Failure> {
     let Some(path) = from else { return Ok(HostTree::live()) };
-    let cannot_read = |source| Failure::File { what: "read", path: path.to_owned(), source };
+    let cannot_read = |source| Common::File { what: "read", path: path.to_owned(), source };
     let file = File::open(path).map_err(cannot_read)?;
     if file.metadata().map_err(cannot_read)?.is_dir() {
-        return HostTree::captured(path).map_err(cannot_read);
+        return Ok(HostTree::captured(path).map_err(cannot_read)?);
     }
 
     HostTree::from_capture(BufReader::new(file))

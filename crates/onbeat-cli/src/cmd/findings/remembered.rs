@@ -1,7 +1,7 @@
 //! What tunings were worth on this machine when they were measured.
 
+use crate::worth::{Machine, RememberedWorth, newest};
 use onbeat::host::Host;
-use onbeat::worth::{Machine, RememberedWorth, newest};
 
 use super::checked::CheckedTuning;
 use crate::state::state_directory;
@@ -9,7 +9,7 @@ use crate::term::{Tone, advise, columns, wrapped};
 
 /// Adds what tunings were worth on this machine to the findings of a check.
 pub(crate) fn add_remembered(tunings: &mut [CheckedTuning]) {
-    match onbeat::worth::read(&state_directory()) {
+    match crate::worth::read(&state_directory()) {
         Ok(results) if results.is_empty() => {}
         Ok(results) => {
             let machine = Machine::from_host(&Host::read());

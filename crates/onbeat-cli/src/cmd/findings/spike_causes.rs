@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use onbeat::report::CellSummary;
-use onbeat::report::causes::{self, Causes};
+use onbeat_report::CellSummary;
+use onbeat_report::causes::{self, Causes};
 
 /// The causes of a run's spikes, and the tunings that its report advises.
 #[derive(Clone, Debug, Default)]

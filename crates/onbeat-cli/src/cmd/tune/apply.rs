@@ -17,7 +17,7 @@ use super::plan_text::{self, ListExtent, counted};
 use super::question::{UserAnswer, ask};
 use super::selection::{self, Selection, selection};
 use crate::cli_tune::TuneApplyOptions;
-use crate::cmd::failure::TuneFailure;
+use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::{ExitVerdict, Failure, repair_first, typed};
 use crate::signals::{EndOf, OnUsr1, watch};
 use crate::state::journal_directory;

@@ -14,8 +14,9 @@ use onbeat_tune::plan::{Plan, PlanStep, StepTarget, ThreadGroup, Tunings};
 
 use super::selection;
 use crate::cli_tune::CheckedLoopOptions;
+use crate::cmd::Common;
 use crate::cmd::Failure;
-use crate::cmd::failure::TuneFailure;
+use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::findings::machine;
 
 /// Where packages install onbeat, for a tree of another machine.
@@ -130,7 +131,7 @@ impl PersistPlan {
 
         let at_boot = Plan { task: None, steps, left_out: Vec::new(), ..plan.clone() };
         let program = if root == Path::new("/") {
-            let own = std::env::current_exe().map_err(Failure::Myself)?;
+            let own = std::env::current_exe().map_err(Common::Myself)?;
             own.to_string_lossy().into_owned()
         } else {
             INSTALLED.to_owned()

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use onbeat::record::{Series, Timing};
-use onbeat::report::{CellSummary, JudgedRun, Statistics};
+use onbeat_report::{CellSummary, JudgedRun, Statistics};
 use onbeat_tune::catalogue::{CheckVerdict, Finding, HostTree, LoopSetup, catalogue};
 use onbeat_tune::check;
 use onbeat_tune::plan::CpuChoice;

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use onbeat::report::table::{Column, Row, Table};
-use onbeat::report::units::{Letters, count, listed, percent, time, time_ns};
 use onbeat_host::power;
+use onbeat_report::table::{Column, Row, Table};
+use onbeat_report::units::{Letters, count, listed, percent, time, time_ns};
 use onbeat_tune::catalogue::record::TakesEffect;
 use onbeat_tune::catalogue::{CheckVerdict, LoopSetup};
 use onbeat_tune::evidence::RecordEvidence;

@@ -17,7 +17,7 @@ use super::question::{UserAnswer, ask};
 use super::selection::{Selection, selection};
 use super::status::{PrintedValue, persisted_words};
 use crate::cli_tune::TunePersistOptions;
-use crate::cmd::failure::TuneFailure;
+use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::findings::machine;
 use crate::cmd::{ExitVerdict, Failure, typed};
 use crate::term::{Tone, columns, fold, say};

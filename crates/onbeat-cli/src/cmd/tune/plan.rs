@@ -9,7 +9,8 @@ use onbeat_tune::plan::{Plan, PlanProfile, Tunings};
 use super::plan_text::{self, ListExtent};
 use super::selection;
 use crate::cli_tune::TunePlanOptions;
-use crate::cmd::failure::TuneFailure;
+use crate::cmd::Common;
+use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::findings::machine;
 use crate::cmd::{ExitVerdict, Failure};
 use crate::term::{Tone, columns, fold, say};
@@ -62,6 +63,6 @@ pub(super) fn write_new(path: &Path, bytes: &[u8], may_replace: bool) -> Result<
     let written = how.open(path).and_then(|mut file| file.write_all(bytes));
     written.map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => TuneFailure::Exists { path: path.to_owned() }.into(),
-        _ => Failure::File { what: "write", path: path.to_owned(), source },
+        _ => Common::File { what: "write", path: path.to_owned(), source }.into(),
     })
 }

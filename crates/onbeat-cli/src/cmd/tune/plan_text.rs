@@ -1,6 +1,6 @@
 //! A plan as text: old and new values, the line that a person would type, what it may break.
 
-use onbeat::report::units::Letters;
+use onbeat_report::units::Letters;
 use onbeat_tune::catalogue::catalogue;
 use onbeat_tune::plan::{LeftOut, Plan, PlanStep, StepTarget};
 
@@ -154,5 +154,5 @@ fn counts(plan: &Plan, extent: ListExtent) -> String {
 /// `1 step`, `2 steps`.
 pub(super) fn counted(count: usize, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", onbeat::report::units::count(count as u64))
+    format!("{} {noun}{plural}", onbeat_report::units::count(count as u64))
 }

@@ -9,7 +9,7 @@ use onbeat_tune::apply::{AppliedJournal, status};
 use onbeat_tune::journal::JournalHead;
 use onbeat_tune::{HostFiles, TuneError};
 
-use crate::cmd::failure::TuneFailure;
+use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::typed;
 use crate::state::journal_directory;
 

@@ -7,8 +7,9 @@ use onbeat_tune::catalogue::HostTree;
 use onbeat_tune::plan::{Plan, PlanRequest, Tunings, plan};
 
 use crate::cli_tune::{CheckedLoopOptions, SelectionOptions, tuning_id};
+use crate::cmd::Common;
 use crate::cmd::Failure;
-use crate::cmd::failure::TuneFailure;
+use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::findings::machine;
 
 /// What a command is to apply or to persist.
@@ -56,7 +57,7 @@ fn is_file(word: &str) -> bool {
 }
 
 fn read(path: &Path) -> Result<Plan, Failure> {
-    let text = foreign::text(path, MOST_BYTES_BY_HAND).map_err(|source| Failure::File {
+    let text = foreign::text(path, MOST_BYTES_BY_HAND).map_err(|source| Common::File {
         what: "read",
         path: path.to_owned(),
         source,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use onbeat::load::kill_session;
-use onbeat::report::units::Letters;
+use onbeat_report::units::Letters;
 use onbeat_tune::LiveHost;
 use onbeat_tune::apply::status::ChangeState;
 use onbeat_tune::apply::{AppliedChange, AppliedJournal};
@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::plan_text::{counted, value};
 use super::record;
 use crate::cli_tune::TuneStatusOptions;
-use crate::cmd::failure::TuneFailure;
+use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::{ExitVerdict, Failure, show};
 use crate::term::{Tone, columns, fold, say};
 

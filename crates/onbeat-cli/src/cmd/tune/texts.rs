@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::plan::write_new;
 use super::plan_text::counted;
 use crate::cli_tune::{TuneCaptureOptions, TuneExplainOptions, TuneLintOptions};
-use crate::cmd::failure::TuneFailure;
+use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::findings::machine;
 use crate::cmd::lint_report::{JudgedFile, LintForm};
 use crate::cmd::{ExitVerdict, Failure};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use onbeat::load::kill_session;
-use onbeat::report::units::Letters;
+use onbeat_report::units::Letters;
 use onbeat_tune::apply::status::ChangeState;
 use onbeat_tune::apply::{self, AppliedChange, AppliedJournal};
 use onbeat_tune::journal::Undone;

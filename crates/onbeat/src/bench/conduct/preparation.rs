@@ -12,8 +12,8 @@ use crate::bench::schedule::{Pace, Schedule};
 use crate::bench::unfinished::ResumedBench;
 use crate::load::Load;
 use crate::probe::Setting;
-use crate::record::{Bench, Cell, CellNotPermitted, Note, Remark};
-use crate::thread::Grant;
+use onbeat_host::thread::Grant;
+use onbeat_record::{Bench, Cell, CellNotPermitted, Note, Remark};
 
 impl BenchConductor<'_> {
     /// Starts the processes of the cells, checks what is permitted, prepares the shield, and

@@ -21,19 +21,19 @@ use onbeat_rt::{Clock, End, Outcome};
 use super::load_notes;
 use super::schedule::Shares;
 use super::sweep::Busy;
-use crate::cause::{
-    Cost, Explainer, Explanation, FlightSetting, KeptWindow, LoopThread, SpikeFacts,
-};
 use crate::load::{Load, LoadNotice, RunningError, RunningLoad};
 use crate::probe::description::Parts;
 use crate::probe::resume::OtherRun;
 use crate::probe::{BlockPlan, Destination, Interruptions, Run, RunError, Setting, SpikeExplainer};
-use crate::record::run_dir::BENCH_FILE;
-use crate::record::{
+use onbeat_cause::{
+    Cost, Explainer, Explanation, FlightSetting, KeptWindow, LoopThread, SpikeFacts,
+};
+use onbeat_host::thread::{AheadOfLoad, Grant};
+use onbeat_record::run_dir::BENCH_FILE;
+use onbeat_record::{
     Account, Bench, EndReason, Header, Note, Past, Recorder, Resume, RunWriter, StepNote,
     WriteError,
 };
-use crate::thread::{AheadOfLoad, Grant};
 pub use plan::TurnsPlan;
 use unfinished::TurnsOrigin;
 pub use unfinished::UnfinishedTurns;

@@ -6,7 +6,7 @@ use super::unfinished::TurnsOrigin;
 use crate::bench::schedule::{CellOrder, releases_per_block};
 use crate::load::Load;
 use crate::probe::{self, Description, Given, Setting};
-use crate::record::{Cell, FindingNote, Header, LimitNote, SweepNote};
+use onbeat_record::{Cell, FindingNote, Header, LimitNote, SweepNote};
 
 /// What is measured, under which loads, and for how long.
 #[derive(Clone, Debug)]

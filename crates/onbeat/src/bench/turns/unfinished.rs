@@ -9,8 +9,8 @@ use onbeat_rt::{Clock, Instant};
 use super::TurnsPlan;
 use crate::probe::RunError;
 use crate::probe::resume::{OtherRun, differences};
-use crate::record::run_dir::BENCH_FILE;
-use crate::record::{EndReason, Past, RunFile, RunFileError};
+use onbeat_record::run_dir::BENCH_FILE;
+use onbeat_record::{EndReason, Past, RunFile, RunFileError};
 
 /// An unfinished measurement under several loads. Its files are locked: no other process writes
 /// them.

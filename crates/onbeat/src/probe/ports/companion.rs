@@ -15,8 +15,8 @@ use super::super::error::ProbeError;
 use super::effects::{EffectTally, Observer, SeenEffect};
 use super::generator::{Commands, EdgeThread, Generator, LateEdges};
 use super::{Failures, Input, Marks, Output, PortAddress};
-use crate::record::{Recorder, Series};
-use crate::thread::ThreadRequest;
+use onbeat_host::thread::ThreadRequest;
+use onbeat_record::{Recorder, Series};
 
 /// Looks after the last command, so that its effect is seen.
 const LOOKS_AFTER: u32 = 25;

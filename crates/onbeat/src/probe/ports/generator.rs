@@ -14,7 +14,7 @@ use super::super::error::ProbeError;
 use super::super::setting::Setting;
 use super::super::start::{LEAD_NS, steady_tick};
 use super::{Input, Marks, Output, PortAddress};
-use crate::thread::ThreadRequest;
+use onbeat_host::thread::ThreadRequest;
 
 const INPUT: &str = "an input";
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use onbeat::import::stream::ImportLabels;
 use onbeat::import::{self, Error, SourceOptions, Stream};
 use onbeat::record::{Cell, RunFile, Series};
-use onbeat::report::{CellSummary, imported};
+use onbeat_report::{CellSummary, imported};
 
 pub(crate) fn bytes_of(name: &str) -> Vec<u8> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import_files/posted");

@@ -9,7 +9,7 @@ use onbeat::bench::LoopOptions;
 use onbeat::cause::advice::{self, Advice, Fact, Situation};
 use onbeat::cause::{Cause, CauseKind as Kind, Culprit};
 use onbeat::record::Header;
-use onbeat::report::remedies::situation;
+use onbeat_report::remedies::situation;
 use onbeat_tune::catalogue::record::TakesEffect;
 use serde_json::{Value, json};
 

@@ -8,9 +8,9 @@ use std::process::Command;
 use onbeat::import::stream::ImportLabels;
 use onbeat::import::{self, Error, Format, SourceOptions, Stream};
 use onbeat::record::{Cell, DevicePackets, LimitNote, PacketAccount, RunFile, Series};
-use onbeat::report::compare::{Comparison, Digest, SHARES};
-use onbeat::report::verdict::judge;
-use onbeat::report::{CellSummary, JudgeBy, JudgedRun, Outcome, imported};
+use onbeat_report::compare::{Comparison, Digest, SHARES};
+use onbeat_report::verdict::judge;
+use onbeat_report::{CellSummary, JudgeBy, JudgedRun, Outcome, imported};
 use proptest::prelude::*;
 
 fn path(name: &str) -> PathBuf {

@@ -12,8 +12,6 @@ mod cause_perfetto_joined;
 mod cause_timer_thread;
 mod cause_trace_dat;
 mod import_spec;
-mod net_packet;
-mod net_plan;
 mod record_events;
 mod record_spec;
 mod record_windows;

@@ -5,9 +5,9 @@ use onbeat::probe::header;
 use onbeat::record::{
     Account, Header, MOST_OF_A_KIND, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit,
 };
-use onbeat::report::gate::alarm_checks;
-use onbeat::report::{Outcome, Summary, closing};
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
+use onbeat_report::gate::alarm_checks;
+use onbeat_report::{Outcome, Summary, closing};
 use onbeat_rt::time::Instant;
 use onbeat_rt::{End, Outcome as LoopOutcome, Sample};
 
@@ -100,7 +100,7 @@ fn a_drive_that_was_switched_off_is_named_with_the_time_it_was_gone() {
     let summary = summary(&run, None);
     let said = "left knee stopped answering at 0.502 s, back in OP after 0.520 s";
 
-    assert!(onbeat::report::bench_sentences(&summary).iter().any(|sentence| sentence == said));
+    assert!(onbeat_report::bench_sentences(&summary).iter().any(|sentence| sentence == said));
     let events = summary.cells[0].events.as_ref().unwrap();
     assert_eq!((events.alarm_count(), events.others.len(), events.listed.len()), (2, 3, 5));
     assert!(
@@ -180,7 +180,7 @@ fn a_limit_on_alarms_decides_alone_and_beside_a_limit_on_latency() {
     assert_eq!(summary(&bad, Some(2)).verdict.outcome, Some(Outcome::Pass));
     assert_eq!(summary(&good, Some(0)).verdict.outcome, Some(Outcome::Pass));
     let limit =
-        |limit_ns| Some(onbeat::report::Limit { limit_ns, at: 75.0, on: Series::ReleaseLatency });
+        |limit_ns| Some(onbeat_report::Limit { limit_ns, at: 75.0, on: Series::ReleaseLatency });
     let both = |run: &RunFile, ns| {
         Summary::of_run(run, limit(ns)).with_most_alarms(Some(0)).verdict.outcome
     };

@@ -10,7 +10,7 @@ use onbeat::probe;
 use onbeat::record::{
     Account, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit, Timing, Why, WindowFate,
 };
-use onbeat::report::{Letters, Summary, spikes};
+use onbeat_report::{Letters, Summary, spikes};
 use onbeat_rt::{End, Instant, Outcome, Sample};
 
 const SECOND: u64 = 1_000_000_000;

@@ -3,8 +3,8 @@
 
 use crate::report_days::{Day, MS, Noise, drawn};
 use onbeat::record::{RunFile, Series};
-use onbeat::report::Summary;
-use onbeat::report::compare::{Comparison, Digest, SHARES};
+use onbeat_report::Summary;
+use onbeat_report::compare::{Comparison, Digest, SHARES};
 
 /// Some seconds of a loop, every latency multiplied by a factor; levels of the seconds differ a
 /// little, as those of a machine do.

@@ -3,8 +3,8 @@
 
 use crate::report_world::{US, bench_file, run_in_memory};
 use onbeat::record::RunFile;
-use onbeat::report::effects::{self, Bootstrap, Effect};
-use onbeat::report::{Share, Summary, bench_sentences};
+use onbeat_report::effects::{self, Bootstrap, Effect};
+use onbeat_report::{Share, Summary, bench_sentences};
 
 const TUNINGS: [&str; 9] = ["none", "M", "C", "MC", "P", "PM", "PC", "PMC", "PMCS"];
 const BLOCKS: usize = 12;

@@ -10,11 +10,11 @@ use onbeat::record::{
     Account, Cell, Header, Recorder, Recording, RunFile, RunWriter, Series, SpikeLimit,
     empty_counts,
 };
-use onbeat::report::compare::{Comparison, Digest, SHARES};
-use onbeat::report::gate::{Chosen, limit_checks};
-use onbeat::report::statistics::Share;
-use onbeat::report::units::Letters;
-use onbeat::report::{Limit, Outcome, Statistics, Summary, closing, export, tables};
+use onbeat_report::compare::{Comparison, Digest, SHARES};
+use onbeat_report::gate::{Chosen, limit_checks};
+use onbeat_report::statistics::Share;
+use onbeat_report::units::Letters;
+use onbeat_report::{Limit, Outcome, Statistics, Summary, closing, export, tables};
 use onbeat_rt::ring::Ring;
 use onbeat_rt::{
     Clock, Cycle, Flow, Instant, MockClock, OnOverrun, Plan, Sample, Slot, Wait, split,
@@ -285,7 +285,7 @@ fn verdict_and_gate_count_every_release() {
 fn a_limit_on_wake_up_latency_leaves_no_release_out() {
     let (file, all) = run("none", "idle", Some(100));
     let on_served = Limit { on: Series::WakeupLatency, ..limit() };
-    let verdict = onbeat::report::verdict::judge(&file, on_served);
+    let verdict = onbeat_report::verdict::judge(&file, on_served);
     assert_eq!(verdict.releases, all.len() as u64);
     assert_eq!(verdict.over, STOPPED + 1);
 }

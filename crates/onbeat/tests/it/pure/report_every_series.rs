@@ -9,7 +9,7 @@ use crate::report_days::{Day, Draws, MS, Noise, US};
 use onbeat::import::stream::ImportLabels;
 use onbeat::import::{self, SourceOptions};
 use onbeat::record::{Cell, RunFile, Series};
-use onbeat::report::{Conclusions, conclusions, imported};
+use onbeat_report::{Conclusions, conclusions, imported};
 
 fn imported(text: &str, asked: &SourceOptions) -> RunFile {
     let stream = import::read(&mut Cursor::new(text.as_bytes()), asked).unwrap().remove(0);

@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout, missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::report_days::{Day, Draws, MS, US};
-use onbeat::report::extremes::{self, BlockMaxima, Estimate, NoEstimate, Pareto, estimate};
+use onbeat_report::extremes::{self, BlockMaxima, Estimate, NoEstimate, Pareto, estimate};
 
 const HOUR_S: f64 = 3600.0;
 const CASES: u64 = 100;
@@ -109,7 +109,7 @@ fn a_lognormal_tail_is_covered() {
     covers("lognormal", 3.0, |tail| {
         let mut z = (-2.0 * tail.min(0.01).ln()).sqrt();
         for _ in 0..8 {
-            z += (onbeat::report::normal::ln_tail(z) - tail.min(0.01).ln()) / (z + 1.0 / z);
+            z += (onbeat_report::normal::ln_tail(z) - tail.min(0.01).ln()) / (z + 1.0 / z);
         }
         20_000.0 * f64::exp(0.5 * z)
     });
@@ -124,7 +124,7 @@ fn a_weibull_tail_is_covered() {
 fn normal_quantile(tail: f64) -> f64 {
     let mut z = (-2.0 * tail.min(0.01).ln()).sqrt();
     for _ in 0..30 {
-        z += (onbeat::report::normal::ln_tail(z) - tail.ln()) / (z.max(0.3) + 1.0 / z.max(0.5));
+        z += (onbeat_report::normal::ln_tail(z) - tail.ln()) / (z.max(0.3) + 1.0 / z.max(0.5));
     }
     z
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::report_days::{Day, MS, US, shuffled};
 use onbeat::record::RunFile;
-use onbeat::report::modes::{self, Lifts, Mode, Modes, Tied};
+use onbeat_report::modes::{self, Lifts, Mode, Modes, Tied};
 
 const MINUTE_S: f64 = 60.0;
 

@@ -5,7 +5,7 @@ use std::io::Read;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use onbeat::report::{PageError, page};
+use onbeat_report::{PageError, page};
 
 const TEMPLATE: &str = "<html><script id=\"data\" type=\"application/x-onbeat; gzip; base64\">@@DATA@@</script></html>";
 

@@ -3,9 +3,9 @@
 
 use crate::report_world::{Cycle, US, bench_file, late, run};
 use onbeat::record::{Import, LimitNote, RunFile, Series};
-use onbeat::report::compare::{Comparison, Digest, SHARES};
-use onbeat::report::compare_rows::{SeriesChoice, rows, series_of, table};
-use onbeat::report::{Letters, Summary, by_load};
+use onbeat_report::compare::{Comparison, Digest, SHARES};
+use onbeat_report::compare_rows::{SeriesChoice, rows, series_of, table};
+use onbeat_report::{Letters, Summary, by_load};
 use proptest::prelude::*;
 
 fn digest(name: &str, place: u64, file: RunFile) -> Digest {

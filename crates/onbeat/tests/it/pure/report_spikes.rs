@@ -5,9 +5,9 @@
 use crate::report_world::{MS, US, cell, header};
 use onbeat::cause::{Cause, CauseKind, Explanation};
 use onbeat::record::{Account, Header, Recorder, Recording, RunFile, RunWriter, SpikeLimit, Why};
-use onbeat::report::compare::{Comparison, Digest, SHARES};
-use onbeat::report::units::{Letters, count, time_ns};
-use onbeat::report::{Summary, causes, closing, export, spikes};
+use onbeat_report::compare::{Comparison, Digest, SHARES};
+use onbeat_report::units::{Letters, count, time_ns};
+use onbeat_report::{Summary, causes, closing, export, spikes};
 use onbeat_rt::{End, Instant, Outcome, Sample};
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use onbeat::record::{Distribution, Moments, Series, empty_counts};
-use onbeat::report::{Share, Statistics};
+use onbeat_report::{Share, Statistics};
 use proptest::prelude::*;
 
 fn moments_of(values: &[u64]) -> Moments {

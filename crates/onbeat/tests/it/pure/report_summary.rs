@@ -3,8 +3,8 @@
 
 use crate::report_world::{Cycle, MS, US, bench_file, cell, late, read, run, run_text};
 use onbeat::record::{CellNotPermitted, LoadEvent, LoadEventKind, Series, Stall};
-use onbeat::report::{Limit, Outcome, Summary, bench_sentences};
 use onbeat::thread::Grant;
+use onbeat_report::{Limit, Outcome, Summary, bench_sentences};
 use serde_json::Value;
 
 /// Four blocks in which every tenth cycle is later than the others, one of them by two skipped

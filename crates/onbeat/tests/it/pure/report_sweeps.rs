@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout, missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::report_days::{Day, Draws, MS, Noise, US, drawn};
-use onbeat::report::modes::{self, Modes};
+use onbeat_report::modes::{self, Modes};
 
 const HOUR: u64 = 3600;
 

@@ -3,11 +3,11 @@
 
 use crate::report_world::{MS, US, bench_file, cell, run_in_memory};
 use onbeat::record::{CellNotPermitted, RunFile, Series};
-use onbeat::report::compare::{Comparison, Digest, SHARES};
-use onbeat::report::table::{Column, Mark, Row};
-use onbeat::report::units::{self, Letters};
-use onbeat::report::{Limit, Summary, Table, by_load, compare_tables, tables};
 use onbeat::thread::Grant;
+use onbeat_report::compare::{Comparison, Digest, SHARES};
+use onbeat_report::table::{Column, Mark, Row};
+use onbeat_report::units::{self, Letters};
+use onbeat_report::{Limit, Summary, Table, by_load, compare_tables, tables};
 
 const TUNINGS: [&str; 9] = ["none", "M", "C", "MC", "P", "PM", "PC", "PMC", "PMCS"];
 
@@ -126,7 +126,7 @@ fn a_cell_that_was_not_permitted_has_a_row_that_says_why() {
     let table = tables::by_tuning(&summary, "idle", Letters::Ascii);
 
     assert!(table.rows[1].entries[1..].iter().all(|entry| entry.text == "-"));
-    let said = onbeat::report::bench_sentences(&summary);
+    let said = onbeat_report::bench_sentences(&summary);
     assert_eq!(
         said.iter().filter(|sentence| sentence.contains("RLIMIT_RTPRIO")).count(),
         1,

@@ -6,11 +6,11 @@ use crate::report_world::{
     Cycle, MS, US, bench_file, cell, late, run, run_with_late, run_with_over,
 };
 use onbeat::record::{CellNotPermitted, Entry, RunFile, Series, Stall};
-use onbeat::report::binomial::{
+use onbeat_report::binomial::{
     lower_bound, lower_tail, needed_with, needed_with_none_over, upper_bound,
 };
-use onbeat::report::verdict::judge;
-use onbeat::report::{Limit, Outcome, Summary, closing};
+use onbeat_report::verdict::judge;
+use onbeat_report::{Limit, Outcome, Summary, closing};
 use proptest::prelude::*;
 
 fn limit(at: f64) -> Limit {
@@ -452,7 +452,7 @@ fn stalls_are_reported_apart_from_machine_latency() {
 #[test]
 fn the_heaviest_load_is_the_last_that_is_not_idle() {
     let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
-    let heaviest = |loads: &[&str]| onbeat::report::best::heaviest_load(&words(loads)).cloned();
+    let heaviest = |loads: &[&str]| onbeat_report::best::heaviest_load(&words(loads)).cloned();
     assert_eq!(heaviest(&["cpu", "paper", "idle"]).as_deref(), Some("paper"));
     assert_eq!(heaviest(&["idle"]).as_deref(), Some("idle"));
     assert_eq!(heaviest(&[]), None);

@@ -3,8 +3,8 @@
 
 use crate::report_world::{US, run_in_memory};
 use onbeat::record::{Distribution, Series};
-use onbeat::report::Share;
-use onbeat::report::worth::{self, NoWorth, Worth, WorthRequest};
+use onbeat_report::Share;
+use onbeat_report::worth::{self, NoWorth, Worth, WorthRequest};
 
 const PAIRS: usize = 16;
 const SAMPLES: usize = 400;

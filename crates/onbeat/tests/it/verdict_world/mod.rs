@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use onbeat::record::{Joining, gap};
-use onbeat::report::verdict::{BATCHES, Outages, Rule, Side};
+use onbeat_report::verdict::{BATCHES, Outages, Rule, Side};
 
 /// How late releases come.
 #[derive(Clone, Copy, Debug, PartialEq)]

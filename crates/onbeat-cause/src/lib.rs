@@ -1,0 +1,81 @@
+//! Finds out why a loop was late.
+//!
+//! A private tracefs instance records the activity of all CPUs ([`flight`]). When a sample is late,
+//! the events around it are read from raw ring-buffer pages ([`page`], [`decode`]), and the
+//! lateness is divided among its causes, each with its evidence ([`explain`]).
+//!
+//! Absent on purpose: a cause that no event or counter shows. The rest is `unexplained`, with its
+//! length.
+//!
+//! ```
+//! use onbeat_cause::counters::Counters;
+//! use onbeat_cause::{CauseKind, SpikeFacts, Window, explain};
+//! use onbeat_rt::Instant;
+//!
+//! let us = |us: u64| Instant::from_ns(us * 1_000);
+//! let facts = SpikeFacts { expiry: us(1_000), start: us(1_250), end: us(1_260), ..SpikeFacts::default() };
+//!
+//! // Without events no cause can be named.
+//! let explanation = explain(&facts, &Window::default(), &Counters::default());
+//! assert_eq!(explanation.lateness_ns, 250_000);
+//! assert_eq!(explanation.main().map(|cause| cause.kind), Some(CauseKind::Unexplained));
+//! ```
+
+pub mod advice;
+#[doc(hidden)] // For the device in the kernel, of `onbeat_net`.
+pub mod assembler;
+#[doc(hidden)] // For the device in the kernel, of `onbeat_net`.
+pub mod bpf;
+pub mod btf;
+pub mod classify;
+pub mod counters;
+pub mod decode;
+pub mod event;
+mod explainer;
+pub mod facts;
+pub mod flight;
+pub mod format;
+mod freezer;
+pub mod ftrace;
+mod judge;
+pub mod keep;
+pub mod kind;
+mod meter;
+pub mod page;
+mod path;
+mod path_offsets;
+mod path_program;
+mod path_reading;
+mod path_record;
+mod path_stack;
+pub mod perfetto;
+mod protobuf;
+mod quota;
+mod settle;
+mod symbols;
+pub mod syscalls;
+mod thread_names;
+mod thread_stat;
+pub mod timeline;
+pub mod trace_dat;
+pub mod tracefs;
+mod waits;
+pub mod window;
+
+pub use advice::{Advice, Fact, Situation};
+pub use classify::{explain, stalls};
+pub use explainer::{Cost, Explainer, LoopThread, refused};
+pub use facts::SpikeFacts;
+pub use flight::{FlightRecorder, FlightSetting, PathSource};
+pub use keep::KeptWindow;
+pub use kind::{Cause, CauseKind, Culprit, Explanation};
+pub use path_stack::KernelStack;
+pub use tracefs::{TraceError, Tracefs};
+pub use window::Window;
+
+/// Removes flight recorders left by killed onbeat processes and returns their number; 0 if tracing
+/// is not permitted.
+#[must_use]
+pub fn remove_leftovers() -> usize {
+    Tracefs::open().and_then(|tracefs| tracefs.remove_leftovers()).map_or(0, |names| names.len())
+}

@@ -1,0 +1,339 @@
+//! Describes this machine: the fingerprint that is stored with every result.
+//!
+//! Reads `/proc` and `/sys`; changes nothing and needs no privileges. Unknown facts are omitted.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::power;
+pub use crate::user::{Foreign, foreign, owner, user_name};
+
+/// Facts of a machine by name, as shown to users.
+///
+/// ```
+/// use onbeat_host::machine::Host;
+///
+/// let host = Host::from_facts([("kernel", Some("6.18.3".to_owned())), ("hypervisor", None)]);
+/// assert_eq!(host.fact("kernel"), Some("6.18.3"));
+/// assert_eq!(host.fact("hypervisor"), None);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Host {
+    facts: BTreeMap<String, String>,
+}
+
+impl Host {
+    /// Reads the facts of this machine.
+    #[must_use]
+    pub fn read() -> Self {
+        let mut host = Self::default();
+        let system = rustix::system::uname();
+        host.add("kernel", Some(system.release().to_string_lossy().into_owned()));
+        host.add("kernel build", Some(system.version().to_string_lossy().into_owned()));
+        host.add("architecture", Some(system.machine().to_string_lossy().into_owned()));
+        host.add("preemption", Some(preemption(&system.version().to_string_lossy())));
+        host.add("tick", Some(format!("{} Hz", 1_000_000_000 / onbeat_rt::sys::tick().every_ns)));
+        host.add(
+            "distribution",
+            field(&file("/etc/os-release"), "PRETTY_NAME=", '\n').map(|name| name.replace('"', "")),
+        );
+        host.read_processor();
+        host.add(
+            "clock source",
+            trimmed("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        );
+        host.add("kernel command line", trimmed("/proc/cmdline"));
+        host.add("clock", guest_clock(&file("/proc/cmdline")));
+        host.add("memory", memory());
+        host.add("real-time budget", real_time_budget());
+        host.add("hypervisor", hypervisor());
+        host.add("cpuset", Some(cpuset_kind().to_owned()));
+        host.add("idle exit latency", power::latency_limit().map(|limit| limit.to_string()));
+        let suspendable = power::suspendable(Path::new("/"));
+        let names: Vec<String> = suspendable.iter().map(ToString::to_string).collect();
+        host.add("may be suspended", (!names.is_empty()).then(|| names.join(", ")));
+
+        host
+    }
+
+    /// Makes a host of given facts; facts that are `None` are omitted.
+    #[must_use]
+    pub fn from_facts<'f>(facts: impl IntoIterator<Item = (&'f str, Option<String>)>) -> Self {
+        let mut host = Self::default();
+        for (name, value) in facts {
+            host.add(name, value);
+        }
+        host
+    }
+
+    /// Returns a fact by name.
+    #[must_use]
+    pub fn fact(&self, name: &str) -> Option<&str> {
+        self.facts.get(name).map(String::as_str)
+    }
+
+    /// Returns all facts, ordered by name.
+    pub fn facts(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.facts.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Returns a one-line summary: processor, CPUs, kernel, preemption, hypervisor.
+    #[must_use]
+    pub fn in_one_line(&self) -> String {
+        let fact = |name| self.fact(name).unwrap_or("unknown");
+        let machine =
+            self.fact("hypervisor").map_or(String::new(), |name| format!(", a guest of {name}"));
+        format!(
+            "{}, {} CPUs, Linux {} ({}, {}){machine}",
+            fact("processor"),
+            fact("CPUs online"),
+            fact("kernel"),
+            fact("preemption"),
+            fact("tick"),
+        )
+    }
+
+    fn read_processor(&mut self) {
+        let processor = file("/proc/cpuinfo");
+        let model = ["model name", "Model", "Hardware"].iter().find_map(|key| {
+            let line = processor.lines().find(|line| line.starts_with(key))?;
+            Some(line.split_once(':')?.1.trim().to_owned())
+        });
+
+        self.add("processor", model);
+        self.add("CPUs online", Some(online_cpus().len().to_string()));
+        self.add("CPU list", trimmed("/sys/devices/system/cpu/online"));
+        self.add(
+            "isolated CPUs",
+            trimmed("/sys/devices/system/cpu/isolated").filter(|list| !list.is_empty()),
+        );
+        self.add(
+            "frequency governor",
+            trimmed("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        );
+        self.add("idle driver", trimmed("/sys/devices/system/cpu/cpuidle/current_driver"));
+        let deepest = deepest_idle(online_cpus().last().copied().unwrap_or(0));
+        self.add(
+            "deepest idle state",
+            deepest.map(|state| format!("{}, {} ns to leave", state.name, state.exit_ns)),
+        );
+    }
+
+    fn add(&mut self, name: &str, value: Option<String>) {
+        if let Some(value) = value {
+            self.facts.insert(name.to_owned(), value);
+        }
+    }
+}
+
+/// Returns the online CPUs, from `/sys/devices/system/cpu/online`; only CPU 0 if that cannot be
+/// read.
+///
+/// ```
+/// assert!(!onbeat_host::machine::online_cpus().is_empty());
+/// ```
+#[must_use]
+pub fn online_cpus() -> Vec<u32> {
+    let cpus = cpu_list(&file("/sys/devices/system/cpu/online"));
+    if cpus.is_empty() { vec![0] } else { cpus }
+}
+
+/// An idle state of a CPU, from `/sys/devices/system/cpu/cpuN/cpuidle/stateM`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdleState {
+    /// Its name.
+    pub name: String,
+    /// Exit latency according to the kernel, in nanoseconds.
+    pub exit_ns: u64,
+}
+
+/// Returns the idle state of a CPU with the longest exit latency; `None` if the kernel lists none.
+#[must_use]
+pub fn deepest_idle(cpu: u32) -> Option<IdleState> {
+    deepest_idle_below(Path::new("/sys/devices/system/cpu"), cpu)
+}
+
+fn deepest_idle_below(cpus: &Path, cpu: u32) -> Option<IdleState> {
+    let states = fs::read_dir(cpus.join(format!("cpu{cpu}/cpuidle"))).ok()?.flatten();
+    let read = |dir: PathBuf| {
+        let text = |name: &str| fs::read_to_string(dir.join(name)).ok();
+        let latency_us: u64 = text("latency")?.trim().parse().ok()?;
+        Some(IdleState { name: text("name")?.trim().to_owned(), exit_ns: latency_us * 1000 })
+    };
+
+    states.filter_map(|entry| read(entry.path())).max_by_key(|state| state.exit_ns)
+}
+
+/// Parses a kernel list of CPUs such as `0-2,4`.
+///
+/// ```
+/// assert_eq!(onbeat_host::machine::cpu_list("0-2,4"), [0, 1, 2, 4]);
+/// ```
+#[must_use]
+pub fn cpu_list(text: &str) -> Vec<u32> {
+    let range = |part: &str| -> Option<std::ops::RangeInclusive<u32>> {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.trim().parse().ok()?..=last.trim().parse().ok()?)
+    };
+    text.trim().split(',').filter_map(range).flatten().collect()
+}
+
+/// Whether this kernel is at least `major.minor`.
+///
+/// ```
+/// assert!(onbeat_host::machine::kernel_is_at_least(2, 6));
+/// assert!(!onbeat_host::machine::kernel_is_at_least(99, 0));
+/// ```
+#[must_use]
+pub fn kernel_is_at_least(major: u32, minor: u32) -> bool {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut numbers = release.split(['.', '-', '+']).map_while(|part| part.parse::<u32>().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (major, minor)
+}
+
+/// Returns real-time runtime and period of the root group, in microseconds: real-time threads of a
+/// CPU may run for the former in each period. `None` without a limit (`-1`) or if it cannot be
+/// read.
+#[must_use]
+pub fn real_time_limit_us() -> Option<(u64, u64)> {
+    let runtime: i64 = trimmed("/proc/sys/kernel/sched_rt_runtime_us")?.parse().ok()?;
+    let period: u64 = trimmed("/proc/sys/kernel/sched_rt_period_us")?.parse().ok()?;
+    Some((u64::try_from(runtime).ok()?, period))
+}
+
+/// Whether this kernel has a fair server, which gives ordinary threads 50 ms of each second (Linux
+/// 6.12 and later).
+#[must_use]
+pub fn has_fair_server() -> bool {
+    kernel_is_at_least(6, 12)
+}
+
+/// Whether RT throttling is on. Since Linux 6.12 only kernels built with `CONFIG_RT_GROUP_SCHED`
+/// throttle; where its control files cannot be seen, they are assumed to exist.
+#[must_use]
+pub fn throttles_real_time() -> bool {
+    let limited = real_time_limit_us().is_some_and(|(runtime, period)| runtime < period);
+    let v1_cpu = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"]
+        .iter()
+        .find(|dir| Path::new(dir).exists());
+    let groups = v1_cpu.is_none_or(|dir| Path::new(dir).join("cpu.rt_runtime_us").exists());
+    limited && (groups || !has_fair_server())
+}
+
+fn real_time_budget() -> Option<String> {
+    let runtime = trimmed("/proc/sys/kernel/sched_rt_runtime_us")?;
+    let period = trimmed("/proc/sys/kernel/sched_rt_period_us")?;
+    Some(if runtime == "-1" { "unlimited".to_owned() } else { format!("{runtime} of {period} us") })
+}
+
+/// Whether this kernel is built with PREEMPT_RT.
+#[must_use]
+pub fn is_preempt_rt() -> bool {
+    is_real_time(&rustix::system::uname().version().to_string_lossy())
+}
+
+fn is_real_time(build: &str) -> bool {
+    trimmed("/sys/kernel/realtime").is_some_and(|value| value == "1")
+        || build.contains("PREEMPT_RT")
+}
+
+fn preemption(build: &str) -> String {
+    let real_time = is_real_time(build);
+    let words = ["PREEMPT_DYNAMIC", "PREEMPT"];
+    if real_time {
+        "PREEMPT_RT".to_owned()
+    } else {
+        words
+            .iter()
+            .find(|word| build.contains(**word))
+            .map_or("no preemption in its name", |word| word)
+            .to_owned()
+    }
+}
+
+fn memory() -> Option<String> {
+    let kib: u64 = field(&file("/proc/meminfo"), "MemTotal:", 'k')?.trim().parse().ok()?;
+    Some(format!("{:.1} GiB", kib as f64 / 1024.0 / 1024.0))
+}
+
+fn hypervisor() -> Option<String> {
+    let flagged = file("/proc/cpuinfo")
+        .lines()
+        .any(|line| line.starts_with("flags") && line.contains(" hypervisor"));
+    let vendor = trimmed("/sys/class/dmi/id/sys_vendor").filter(|name| !name.is_empty());
+    flagged.then(|| vendor.unwrap_or_else(|| "an unnamed hypervisor".to_owned()))
+}
+
+/// The clock of a guest of `onbeat vm`, by the word `onbeat.clock=` of its kernel command line.
+fn guest_clock(command_line: &str) -> Option<String> {
+    let mut words = command_line.split_ascii_whitespace();
+    words.find_map(|word| word.strip_prefix("onbeat.clock=")).map(str::to_owned)
+}
+
+fn cpuset_kind() -> &'static str {
+    let mounts = file("/proc/self/mountinfo");
+    let v1 = mounts.lines().any(|line| {
+        line.split_once(" - cgroup ")
+            .is_some_and(|(_, fs)| fs.split([' ', ',']).any(|option| option == "cpuset"))
+    });
+    let v2 =
+        file("/sys/fs/cgroup/cgroup.controllers").split_whitespace().any(|name| name == "cpuset");
+    match (v1, v2) {
+        (true, _) => "cgroup v1",
+        (false, true) => "cgroup v2",
+        (false, false) => "none",
+    }
+}
+
+fn field(text: &str, after: &str, until: char) -> Option<String> {
+    Some(text.split_once(after)?.1.split(until).next()?.to_owned())
+}
+
+fn file(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+fn trimmed(path: &str) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_list_names_its_cpus() {
+        assert_eq!(cpu_list("0-2,4\n"), [0, 1, 2, 4]);
+        assert_eq!(cpu_list(""), [] as [u32; 0]);
+    }
+
+    #[test]
+    fn the_deepest_idle_state_is_the_one_that_takes_longest_to_leave() {
+        let dir = tempfile::tempdir().unwrap();
+        for (number, name, latency) in [(0, "POLL", "0"), (2, "C2", "400"), (1, "C1", "1")] {
+            let state = dir.path().join(format!("cpu3/cpuidle/state{number}"));
+            fs::create_dir_all(&state).unwrap();
+            fs::write(state.join("name"), format!("{name}\n")).unwrap();
+            fs::write(state.join("latency"), format!("{latency}\n")).unwrap();
+        }
+
+        let deepest = IdleState { name: "C2".to_owned(), exit_ns: 400_000 };
+        assert_eq!(deepest_idle_below(dir.path(), 3), Some(deepest));
+        assert_eq!(deepest_idle_below(dir.path(), 4), None, "a CPU without idle states of its own");
+    }
+
+    #[test]
+    fn this_machine_has_facts_about_kernel_and_cpus() {
+        let host = Host::read();
+        assert!(host.fact("kernel").is_some_and(|release| release.contains('.')));
+        assert_eq!(
+            host.fact("CPUs online").map(str::to_owned),
+            Some(online_cpus().len().to_string())
+        );
+        assert!(kernel_is_at_least(2, 6));
+    }
+}

@@ -1,0 +1,258 @@
+//! The cold side of two boards: reports become figures, second by second, with the clocks' bound.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use onbeat_rt::Flow;
+
+use super::BoardsError;
+use super::ptp::{PtpMonitor, PtpRole};
+use super::reports::{ReportReader, ReturnedEdge, TakenReports};
+use super::sender::{EdgeTrip, SentEdges};
+use crate::clock_fit::{ClockFit, Exchange};
+use crate::packet::{EdgeReport, PacketKind, WireHeader};
+use onbeat::probe::ProbeError;
+use onbeat::probe::description::Companion;
+use onbeat::probe::ports::Generator;
+use onbeat::probe::ports::PortCompanion;
+use onbeat_record::{BoardAccount, ClockReading, Note, Recorder, Series};
+
+/// Exchanges of this time are fitted together.
+const FIT_NS: u64 = 1_000_000_000;
+/// The end of a block waits for reports until none has come for so long; a lost edge counts with it.
+const LOST_AFTER: Duration = Duration::from_secs(1);
+/// How often it looks for them.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Packets that ask whether the board is there, and how long each waits.
+const TRIES: u64 = 5;
+const ANSWER_WITHIN: Duration = Duration::from_millis(200);
+/// How long the run waits for the first reading of `ptp4l`, which finds its time transmitter within seconds.
+const PTP_WITHIN: Duration = Duration::from_secs(10);
+
+/// Counts reports, and writes the account of both boards.
+pub(super) struct EdgeTripCompanion {
+    pub(super) socket: UdpSocket,
+    pub(super) board: SocketAddr,
+    pub(super) trip: EdgeTrip,
+    pub(super) fifo: Option<u32>,
+    pub(super) edges: Arc<SentEdges>,
+    pub(super) reader: Option<ReportReader>,
+    pub(super) taken: TakenReports,
+    /// Not fitted yet.
+    pub(super) waiting: Vec<ReturnedEdge>,
+    pub(super) account: BoardAccount,
+    /// Whether both boards read one clock.
+    pub(super) one_clock: bool,
+    pub(super) ptp_interface: Option<String>,
+    pub(super) ptp: Option<PtpMonitor>,
+    /// Makes the edges, where they do not come from outside.
+    pub(super) source: PortCompanion,
+}
+
+impl EdgeTripCompanion {
+    /// Returns the companion of an ordinary loop without `ptp4l`.
+    pub(super) fn new(
+        socket: UdpSocket,
+        board: SocketAddr,
+        trip: EdgeTrip,
+        edges: Arc<SentEdges>,
+    ) -> Self {
+        let account = BoardAccount {
+            board: board.to_string(),
+            delay_ns: trip.board_delay_ns.into(),
+            lost_after_ns: LOST_AFTER.as_nanos() as u64,
+            ..BoardAccount::default()
+        };
+        Self {
+            socket,
+            board,
+            trip,
+            fifo: None,
+            edges,
+            reader: None,
+            taken: TakenReports::default(),
+            waiting: Vec::new(),
+            account,
+            one_clock: false,
+            ptp_interface: None,
+            ptp: None,
+            source: PortCompanion::default(),
+        }
+    }
+
+    /// Adds the generator of the edges, if there is one.
+    pub(super) fn fed_by(self, generator: Option<Generator>) -> Self {
+        Self { source: self.source.fed_by(generator), ..self }
+    }
+
+    /// Asks whether the board is there, so that the run begins with known neighbours.
+    fn knock(&self) -> io::Result<bool> {
+        let mut message = [0; 56];
+        let header = WireHeader {
+            kind: PacketKind::EchoRequest,
+            device: 0,
+            sequence: 0,
+            sent_ns: 0,
+            received_ns: 0,
+            answered_ns: 0,
+            session: 0,
+            lifetime_us: 0,
+        };
+        header.write(&mut message);
+
+        self.socket.set_nonblocking(false)?;
+        self.socket.set_read_timeout(Some(ANSWER_WITHIN))?;
+        let mut is_there = false;
+        for _ in 0..TRIES {
+            // A refusal shows as a missing answer.
+            let _ = self.socket.send_to(&message, self.board);
+            let answer = self.socket.recv_from(&mut [0; 256]);
+            is_there = answer.is_ok_and(|(_, from)| from == self.board);
+            if is_there {
+                break;
+            }
+        }
+        self.socket.set_nonblocking(true)?;
+        Ok(is_there)
+    }
+
+    /// Takes reports; fits and counts each second of them.
+    fn count(&mut self, recorder: &mut Recorder) {
+        while let Some(edge) =
+            self.reader.as_ref().and_then(|reader| reader.returned.try_recv().ok())
+        {
+            if !self.taken.is_first(edge.sequence) {
+                self.account.duplicates += 1;
+                continue;
+            }
+
+            self.account.returned += 1;
+            let first_ns = self.waiting.first().unwrap_or(&edge).exchange.sent_ns;
+            let span_ns = edge.exchange.sent_ns.saturating_sub(first_ns);
+            self.waiting.push(edge);
+            if span_ns >= FIT_NS {
+                self.fit(recorder);
+            }
+        }
+    }
+
+    /// Counts the waiting edges, by a fit of the clocks to their own exchanges.
+    fn fit(&mut self, recorder: &mut Recorder) {
+        let edges = std::mem::take(&mut self.waiting);
+        let exchanges: Vec<Exchange> = edges.iter().map(|edge| edge.exchange).collect();
+        let fit = if self.one_clock {
+            ClockFit::of_one_clock(&exchanges)
+        } else {
+            ClockFit::from_exchanges(&exchanges)
+        };
+        let fit = fit.ok();
+        let end_ns = exchanges.last().map_or(0, |exchange| exchange.returned_ns);
+        match &fit {
+            Some(fit) => {
+                let reading = ClockReading {
+                    at_ns: end_ns,
+                    offset_ns: fit.offset_ns(end_ns),
+                    bound_ns: fit.bound_ns(),
+                };
+                self.account.clock.get_or_insert_default().add(reading, fit.drift_ppm());
+            }
+            None => self.account.unfitted += edges.len() as u64,
+        }
+
+        for edge in &edges {
+            self.account.write_failures += u64::from(edge.report.state & EdgeReport::WRITE_FAILED);
+            count_edge(edge, fit.as_ref(), recorder);
+        }
+    }
+
+    /// Counts the edges without a report.
+    fn give_up(&mut self, recorder: &mut Recorder) {
+        let sent = self.edges.sent.load(Ordering::Relaxed);
+        let missing = sent.saturating_sub(self.account.returned + self.account.lost);
+        for _ in 0..missing {
+            recorder.count(Series::Chain, self.account.lost_after_ns);
+        }
+        self.account.lost += missing;
+        self.account.sent = sent;
+        self.account.refused = self.edges.refused.load(Ordering::Relaxed);
+    }
+
+    fn is_complete(&self) -> bool {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        self.account.returned + self.account.lost >= read(&self.edges.sent)
+    }
+}
+
+/// Counts one edge. Without a fit its whole way counts until its report was back, which is later.
+fn count_edge(edge: &ReturnedEdge, fit: Option<&ClockFit>, recorder: &mut Recorder) {
+    let EdgeReport { edge: command, taken_ns, written_ns, .. } = edge.report;
+    let release_ns = taken_ns.saturating_add(command.delay_ns.into());
+    recorder.count(Series::OutputLatency, written_ns.saturating_sub(release_ns));
+    let end_ns = match fit {
+        Some(fit) => {
+            let network_ns = fit.own_ns(taken_ns).saturating_sub(command.release_ns);
+            recorder.count(Series::NetworkLatency, network_ns);
+            fit.own_ns(written_ns)
+        }
+        None => edge.exchange.returned_ns,
+    };
+    recorder.count(Series::Chain, end_ns.saturating_sub(command.edge_ns));
+}
+
+impl Companion for EdgeTripCompanion {
+    fn start(&mut self) -> Result<(), ProbeError> {
+        let is_there = self.knock().map_err(BoardsError::Socket)?;
+        if !is_there {
+            return Err(BoardsError::NoAnswer { board: self.board }.into());
+        }
+        if let Some(interface) = &self.ptp_interface {
+            let ptp = PtpMonitor::start(interface, PtpRole::Receiver)?;
+            // Without a reading the run goes on, and says that the clocks were not compared.
+            ptp.await_reading(PTP_WITHIN)?;
+            self.ptp = Some(ptp);
+        }
+        let socket = self.socket.try_clone().map_err(BoardsError::Socket)?;
+        let reader = ReportReader::start(socket, self.board, self.trip.session, self.fifo)?;
+        self.reader = Some(reader);
+        self.source.start()
+    }
+
+    fn look(&mut self, recorder: &mut Recorder) -> Flow {
+        self.count(recorder);
+        Flow::Continue
+    }
+
+    fn after_block(&mut self, recorder: &mut Recorder) {
+        let mut until = Instant::now() + LOST_AFTER;
+        self.count(recorder);
+        while !self.is_complete() && Instant::now() < until {
+            let returned = self.account.returned;
+            thread::sleep(PAUSE);
+            self.count(recorder);
+            // A board that is behind reports on.
+            if self.account.returned > returned {
+                until = Instant::now() + LOST_AFTER;
+            }
+        }
+
+        if !self.waiting.is_empty() {
+            self.fit(recorder);
+        }
+        self.give_up(recorder);
+        self.account.is_one_clock = self.one_clock;
+        self.account.ptp = self.ptp.as_ref().map(PtpMonitor::account);
+        // A file that cannot be written ends the run by itself.
+        let _ = recorder.write_out();
+        let _ = recorder.writer().note(&Note::Boards(Box::new(self.account.clone())));
+    }
+
+    fn end(&mut self) -> Vec<String> {
+        self.reader = None;
+        self.ptp = None;
+        self.source.end()
+    }
+}

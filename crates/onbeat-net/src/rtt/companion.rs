@@ -1,0 +1,265 @@
+//! The cold side of a round trip: devices of its own, the first packets, the counts.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use onbeat_rt::Flow;
+
+use super::RttError;
+use super::channel::{DeviceCounters, FateReceiver, PacketFate};
+use super::task::BEFORE_RUN;
+use crate::device::Devices;
+use crate::drop_counters::drop_counters;
+use crate::packet::{self, PacketKind, WireHeader};
+use onbeat::probe::ProbeError;
+use onbeat::probe::description::Companion;
+use onbeat_host::thread::{ThreadRequest, stay_off_cpu};
+use onbeat_record::{
+    CycleTally, DevicePackets, KernelDrops, Note, PacketAccount, PredictedAnswers, Recorder,
+    RoundTripTally, Series,
+};
+
+/// Packets that try to reach a device before the run, and how long each round of them waits.
+const TRIES: u64 = 5;
+const ANSWER_WITHIN: Duration = Duration::from_millis(200);
+/// Real-time priority of devices of our own, where the loop has one.
+const DEVICE_PRIORITY: u32 = 50;
+
+/// Devices of this process, until this is dropped.
+pub(super) struct OwnDevices {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl OwnDevices {
+    const NAME: &'static str = "onbeat-devices";
+
+    pub(super) fn start(
+        devices: Devices,
+        loop_cpu: Option<u32>,
+        real_time: bool,
+    ) -> Result<Self, ProbeError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let over = stop.clone();
+        let request = ThreadRequest {
+            fifo: real_time.then_some(DEVICE_PRIORITY),
+            cpu: None,
+            lock_memory: false,
+            dma_latency_us: None,
+        };
+        let body = move || {
+            let _ = request.prepare_thread();
+            if let Some(cpu) = loop_cpu {
+                stay_off_cpu(cpu);
+            }
+            // Without them every packet is lost, and counted as such.
+            let _ = devices.serve(&over);
+        };
+        let thread = thread::Builder::new().name(Self::NAME.to_owned()).spawn(body);
+        let thread = thread.map_err(|source| ProbeError::Thread { what: Self::NAME, source })?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for OwnDevices {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Counts what the loop passes on, and writes the account of each device.
+pub(super) struct RoundTripCompanion {
+    pub(super) socket: UdpSocket,
+    pub(super) targets: Vec<SocketAddr>,
+    pub(super) payload: usize,
+    pub(super) lost_after_ns: u64,
+    pub(super) fates: FateReceiver,
+    pub(super) tally: RoundTripTally,
+    /// Cycle by cycle; `None` with a single device.
+    pub(super) cycles: Option<CycleTally>,
+    /// What a plan predicts; `None` without one.
+    pub(super) predicted: Option<PredictedAnswers>,
+    /// What the kernel had dropped when the run began; `None` before, and where it does not say.
+    pub(super) dropped_before: Option<KernelDrops>,
+    /// Remarks from the set-up.
+    pub(super) remarks: Vec<String>,
+    pub(super) _devices: Option<OwnDevices>,
+}
+
+impl RoundTripCompanion {
+    fn count(&mut self, recorder: &mut Recorder) {
+        let devices = self.targets.len();
+        for fate in self.fates.take() {
+            if let (Some(cycles), Some(device), Some(cycle)) =
+                (&mut self.cycles, fate.device, fate.answered_cycle)
+            {
+                cycles.count(device.into(), cycle, fate.since_release_ns);
+            }
+            let whose = fate.device.map_or(0..devices, |one| one.into()..usize::from(one) + 1);
+            for device in whose {
+                self.tally.count(device, fate.round_trip_ns);
+                count_one(recorder, fate);
+            }
+        }
+    }
+
+    /// Sends packets to every device until it answers, so that the run begins with known
+    /// neighbours; returns those that did not.
+    fn knock(&self) -> io::Result<Vec<SocketAddr>> {
+        let mut silent: Vec<(usize, SocketAddr)> =
+            self.targets.iter().copied().enumerate().collect();
+        let mut message = vec![0; self.payload];
+        let mut answer = [0; packet::MOST_BYTES];
+        self.socket.set_nonblocking(false)?;
+        self.socket.set_read_timeout(Some(Duration::from_millis(10)))?;
+
+        for sequence in 0..TRIES {
+            for (device, address) in &silent {
+                knocking(*device, sequence).write(&mut message);
+                // A refusal shows as a missing answer.
+                let _ = self.socket.send_to(&message, address);
+            }
+            let until = Instant::now() + ANSWER_WITHIN;
+            while Instant::now() < until && !silent.is_empty() {
+                if let Ok((_, from)) = self.socket.recv_from(&mut answer) {
+                    silent.retain(|(_, address)| *address != from);
+                }
+            }
+        }
+        self.socket.set_nonblocking(true)?;
+        Ok(silent.into_iter().map(|(_, address)| address).collect())
+    }
+
+    /// What the kernel dropped during this run.
+    fn drops(&self) -> Option<KernelDrops> {
+        Some(drop_counters(&self.socket)?.since(self.dropped_before.as_ref()?))
+    }
+
+    fn account(&self) -> PacketAccount {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &self.fates.counters;
+        let device = |(number, of): (usize, &DeviceCounters)| {
+            let mut packets = DevicePackets {
+                address: self.targets[number].to_string(),
+                scheduled: read(&of.scheduled),
+                answered: read(&of.answered),
+                late: read(&of.late),
+                lost: read(&of.lost),
+                unsent: read(&of.unsent),
+                refused: read(&of.refused),
+                duplicates: read(&of.duplicates),
+                reordered: read(&of.reordered),
+                strays: read(&of.strays),
+                ..DevicePackets::default()
+            };
+
+            self.tally.fill(number, &mut packets);
+            self.cycles.iter().for_each(|cycles| cycles.fill(number, &mut packets));
+            packets
+        };
+
+        PacketAccount {
+            payload: self.payload as u64,
+            lost_after_ns: self.lost_after_ns,
+            foreign: read(&counters.foreign),
+            unrecorded: read(&counters.unrecorded),
+            devices: counters.devices.iter().enumerate().map(device).collect(),
+            cycles: self.cycles.as_ref().map(CycleTally::cycles),
+            drops: self.drops(),
+            predicted: self.predicted.clone(),
+        }
+    }
+}
+
+/// A packet of no run.
+fn knocking(device: usize, sequence: u64) -> WireHeader {
+    WireHeader {
+        kind: PacketKind::EchoRequest,
+        device: device as u16,
+        sequence,
+        sent_ns: 0,
+        received_ns: 0,
+        answered_ns: 0,
+        session: BEFORE_RUN,
+        lifetime_us: 0,
+    }
+}
+
+fn count_one(recorder: &mut Recorder, fate: &PacketFate) {
+    recorder.count(Series::RoundTrip, fate.round_trip_ns);
+    recorder.count(Series::PacketResponse, fate.since_release_ns);
+    if let Some(parts) = fate.parts {
+        recorder.count(Series::SendPath, parts.send_ns);
+        recorder.count(Series::NetworkTime, parts.network_ns);
+        recorder.count(Series::DeviceTime, parts.device_ns);
+        recorder.count(Series::ReceivePath, parts.receive_ns);
+        if let Some(wire_ns) = parts.wire_ns {
+            recorder.count(Series::WireTime, wire_ns.get());
+        }
+    }
+}
+
+impl Companion for RoundTripCompanion {
+    fn start(&mut self) -> Result<(), ProbeError> {
+        let open = |why: io::Error| ProbeError::from(RttError::Socket(why));
+        let silent = self.knock().map_err(open)?;
+        if silent.len() == self.targets.len() {
+            let devices = silent.len();
+            return Err(RttError::NoAnswer { devices, first: silent[0] }.into());
+        }
+        let remark =
+            |address| format!("{address} did not answer before the run; its packets count as lost");
+        self.remarks.extend(silent.into_iter().map(remark));
+        self.dropped_before = drop_counters(&self.socket);
+        Ok(())
+    }
+
+    fn look(&mut self, recorder: &mut Recorder) -> Flow {
+        self.count(recorder);
+        Flow::Continue
+    }
+
+    fn after_block(&mut self, recorder: &mut Recorder) {
+        self.count(recorder);
+        self.cycles.iter_mut().for_each(CycleTally::end_cycle);
+        // A file that cannot be written ends the run by itself.
+        let _ = recorder.write_out();
+        let _ = recorder.writer().note(&Note::Packets(Box::new(self.account())));
+    }
+
+    fn end(&mut self) -> Vec<String> {
+        let mut remarks = std::mem::take(&mut self.remarks);
+        let account = self.account();
+        let sum = |pick: fn(&DevicePackets) -> u64| account.devices.iter().map(pick).sum::<u64>();
+
+        let refused = sum(|device| device.refused);
+        if refused > 0 {
+            let number = self.fates.counters.refusal.load(Ordering::Relaxed) as i32;
+            let why = io::Error::from_raw_os_error(number);
+            remarks.push(format!("the system refused to send {refused} packets, last with: {why}"));
+        }
+
+        let unchanged = self.fates.counters.unchanged.load(Ordering::Relaxed);
+        if unchanged > 0 {
+            remarks.push(format!(
+                "{unchanged} packets came back unchanged, from a plain echo that states no times; their round trips are not split"
+            ));
+        }
+
+        if account.unrecorded > 0 {
+            remarks.push(format!(
+                "{} packets are in the account of the devices and in no series: the queue to the recorder was full",
+                account.unrecorded
+            ));
+        }
+
+        remarks
+    }
+}

@@ -1,0 +1,100 @@
+//! The devices of a run: their addresses, and whether packets may be sent there.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+
+use super::RttError;
+use crate::address::is_local;
+use crate::packet::PORT;
+
+/// Largest number of devices of a run.
+pub const MOST_TARGETS: u64 = 128;
+
+/// Reads a list of devices as typed, such as `board1,10.0.0.2:7000,[fd00::1]:7470`. A port that is
+/// left out is [`PORT`]. With `count`, one address stands for that many ports from its own on.
+///
+/// # Errors
+/// [`RttError`]: a name that is unknown, several addresses with a count, both families, or an
+/// address outside the local network without `anywhere`.
+pub fn targets(list: &str, count: u64, anywhere: bool) -> Result<Vec<SocketAddr>, RttError> {
+    let names: Vec<&str> = list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+    let mut addresses = names.iter().map(|name| address(name)).collect::<Result<Vec<_>, _>>()?;
+    if let (&[first], 2..) = (addresses.as_slice(), count) {
+        let port = |number: u64| u16::try_from(u64::from(first.port()) + number).ok();
+        let ports: Option<Vec<u16>> = (0..count.min(MOST_TARGETS + 1)).map(port).collect();
+        let ports = ports.ok_or(RttError::Ports { first: first.port(), count })?;
+        addresses = ports.into_iter().map(|port| SocketAddr::new(first.ip(), port)).collect();
+    } else if count > 1 && count != addresses.len() as u64 {
+        return Err(RttError::TwoCounts { listed: addresses.len(), count });
+    }
+
+    let devices = addresses.len() as u64;
+    if !(1..=MOST_TARGETS).contains(&devices) {
+        return Err(RttError::TooManyTargets { devices });
+    }
+    if addresses.iter().any(|address| address.is_ipv4() != addresses[0].is_ipv4()) {
+        return Err(RttError::TwoFamilies);
+    }
+    match addresses.iter().find(|address| !is_local(address.ip())) {
+        Some(outside) if !anywhere => Err(RttError::Outside { address: outside.ip() }),
+        _ => Ok(addresses),
+    }
+}
+
+fn address(name: &str) -> Result<SocketAddr, RttError> {
+    if let Ok(ip) = name.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(ip, PORT));
+    }
+    let has_port = name.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let found = if has_port { name.to_socket_addrs() } else { (name, PORT).to_socket_addrs() };
+    let unknown = |why| RttError::Name { name: name.to_owned(), why };
+    let mut found = found.map_err(|why| unknown(why.to_string()))?;
+    found.next().ok_or_else(|| unknown("it has no address".to_owned()))
+}
+
+/// Returns the local address that sends to all of a family.
+#[must_use]
+pub const fn any_address(is_ipv4: bool) -> SocketAddr {
+    let ip = if is_ipv4 {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED)
+    } else {
+        IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED)
+    };
+    SocketAddr::new(ip, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(list: &str, count: u64) -> String {
+        match targets(list, count, false) {
+            Ok(addresses) => {
+                addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+            }
+            Err(why) => why.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_list_or_a_count_gives_the_addresses() {
+        assert_eq!(words("10.0.0.1", 1), "10.0.0.1:7470");
+        assert_eq!(words("10.0.0.1, 10.0.0.2:9", 1), "10.0.0.1:7470 10.0.0.2:9");
+        assert_eq!(words("127.0.0.1:8000", 3), "127.0.0.1:8000 127.0.0.1:8001 127.0.0.1:8002");
+        assert_eq!(words("::1,[fe80::1]:9", 2), "[::1]:7470 [fe80::1]:9");
+    }
+
+    #[test]
+    fn what_cannot_be_sent_to_has_its_reason() {
+        for (list, count, part) in [
+            ("", 1, "0 devices"),
+            ("127.0.0.1", 129, "129 devices"),
+            ("127.0.0.1:65535", 2, "65535"),
+            ("10.0.0.1,10.0.0.2", 3, "2 addresses"),
+            ("127.0.0.1,::1", 1, "IPv4 and IPv6"),
+            ("8.8.8.8", 1, "--yes-really"),
+        ] {
+            assert!(words(list, count).contains(part), "{list}: {}", words(list, count));
+        }
+        assert!(targets("8.8.8.8", 1, true).is_ok());
+    }
+}

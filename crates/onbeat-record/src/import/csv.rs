@@ -1,0 +1,416 @@
+//! Samples one per line: a value alone, or with its time, in columns that commas, semicolons, tabs
+//! or blanks part.
+//!
+//! A first line without numbers names the columns, and may name their units: `latency_us`,
+//! `time (s)`. Spreadsheets write decimal commas, thousands, quotes, a byte order mark and
+//! date-times; all of these are read. The number of decimals shows how
+//! finely the source counted.
+
+use std::io::{BufRead, Read, Seek, SeekFrom};
+
+use super::date;
+use super::error::Error;
+use super::format::{Format, SourceOptions};
+use super::lines::{Damage, DamagedLine, Line, each_line};
+use super::number::{Mark, Number, Separator};
+use super::samples::{Extent, Sample, SampleCounter};
+use super::stream::Stream;
+use crate::{Resolution, Series};
+
+const FORMAT: Format = Format::Csv;
+/// Longer lines are no samples.
+const LONGEST_LINE: usize = 4096;
+/// The first two lines are within this many bytes.
+const BEGINNING: u64 = 64 * 1024;
+/// No latency is longer: 10,000 hours.
+const LONGEST_NS: f64 = 3.6e16;
+
+/// Whether a text begins with lines of samples, or with the names of their columns.
+#[must_use]
+pub fn is_samples(beginning: &str) -> bool {
+    let mut lines = beginning
+        .split(['\n', '\r'])
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let Some(first) = lines.next() else { return false };
+    let second = lines.next();
+    let separator = Separator::of(first, second);
+    let names = separator.fields(first);
+    let is_figure = |field: &&str| is_number(field, separator) || date::stamp_s(field).is_some();
+    if names.iter().all(is_figure) {
+        return true;
+    }
+
+    let are_known = names.iter().all(|name| is_known(name));
+    // Names of any kind, where a line of figures with as many fields follows.
+    let follows = second.is_some_and(|line| {
+        let fields = separator.fields(line);
+        fields.len() == names.len() && fields.iter().any(is_figure)
+    });
+    are_known || (follows && separator != Separator::Blank)
+}
+
+fn is_known(name: &str) -> bool {
+    unit_in(name).is_some() || is_time(name) || series_in(name).is_some() || is_plain(name)
+}
+
+fn is_number(field: &str, separator: Separator) -> bool {
+    Number::parse(field, separator).is_some()
+}
+
+/// One stream.
+///
+/// # Errors
+/// [`Error`].
+pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
+    let separator = separator(file)?;
+    file.seek(SeekFrom::Start(0))?;
+    let mut first = FirstPass::new(separator, asked.skip_damaged);
+    let lines = each_line(file, |line| first.line(line, asked))?;
+    let Some(columns) = first.columns.filter(|_| first.extent.samples > 0) else {
+        let advice = "it needs one value per line";
+        return Err(Error::NoHistogram { format: FORMAT, lines, advice });
+    };
+
+    file.seek(SeekFrom::Start(0))?;
+    let step_ns = columns.unit_ns / 10_f64.powi(i32::try_from(first.decimals).unwrap_or(9));
+    let resolution = Resolution::even((step_ns.round() as u64).max(1));
+    let mut counter = SampleCounter::new(columns.series, resolution, first.extent, asked.period_ns);
+    each_line(file, |line| {
+        let is_sample = line.number > columns.line || !columns.has_names;
+        if let Some(text) = said(line).filter(|_| is_sample)
+            && let Ok(of) = columns.sample(text)
+        {
+            counter.count(of.sample);
+        }
+        Ok(())
+    })?;
+
+    let mut stream = counter.finish();
+    if columns.series == Series::Recorded {
+        stream
+            .missing
+            .push("what the values are: the file does not say, and --as was not given".to_owned());
+    }
+    if first.has_dates {
+        stream.missing.push("the time zone of its date-times: UTC assumed".to_owned());
+    }
+
+    stream.missing.push(
+        "skipped releases, the machine and the command: the file does not hold them".to_owned(),
+    );
+    stream.remarks.extend(first.damage.sentences());
+    Ok(vec![stream])
+}
+
+/// What parts the columns, by the first two lines.
+fn separator(file: &mut impl BufRead) -> Result<Separator, Error> {
+    let mut first: Option<String> = None;
+    let mut found = None;
+    each_line(&mut file.by_ref().take(BEGINNING), |line| {
+        if let Some(text) = said(line).filter(|_| found.is_none()) {
+            match &first {
+                None => first = Some(text.to_owned()),
+                Some(first) => found = Some(Separator::of(first, Some(text))),
+            }
+        }
+        Ok(())
+    })?;
+
+    Ok(found.unwrap_or_else(|| Separator::of(first.as_deref().unwrap_or(""), None)))
+}
+
+/// The text of a line, unless it is a comment.
+fn said<'l>(line: &Line<'l>) -> Option<&'l str> {
+    let text = line.text.trim();
+    (!text.is_empty() && !text.starts_with('#')).then_some(text)
+}
+
+/// Nanoseconds per unit, of a column's name: `latency_us`, `time [ms]`, `latency(ns)`.
+fn unit_in(name: &str) -> Option<f64> {
+    let word = name.trim_end_matches([')', ']']).rsplit(['_', ' ', '(', '[', '/']).next()?;
+    match word.to_ascii_lowercase().as_str() {
+        "ns" | "nsec" | "nanoseconds" => Some(1.0),
+        "us" | "µs" | "μs" | "usec" | "microseconds" => Some(1e3),
+        "ms" | "msec" | "milliseconds" => Some(1e6),
+        "s" | "sec" | "seconds" => Some(1e9),
+        _ => None,
+    }
+}
+
+fn is_time(name: &str) -> bool {
+    let bare = name.to_ascii_lowercase();
+    ["time", "timestamp", "datetime", "date", "t", "ts"].iter().any(|word| {
+        bare.strip_prefix(word)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', ' ', '(', '[']))
+    })
+}
+
+/// Names that columns of samples have without saying more.
+fn is_plain(name: &str) -> bool {
+    ["latency", "jitter", "value", "sample", "delay", "period"]
+        .contains(&name.to_ascii_lowercase().as_str())
+}
+
+/// The series that a column's name stands for: `wakeup_latency_ns`.
+fn series_in(name: &str) -> Option<Series> {
+    let name = name.to_ascii_lowercase();
+    Series::ALL.into_iter().find(|series| {
+        name.strip_prefix(series.tag())
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', ' ', '(', '[']))
+    })
+}
+
+/// Where the figures stand.
+#[derive(Clone, Copy)]
+struct Columns {
+    line: usize,
+    has_names: bool,
+    count: usize,
+    value: usize,
+    unit_ns: f64,
+    /// Place and nanoseconds per unit.
+    time: Option<(usize, f64)>,
+    series: Series,
+    separator: Separator,
+}
+
+/// One line.
+struct CsvSample {
+    sample: Sample,
+    /// Digits after its decimal mark.
+    decimals: u32,
+    mark: Option<Mark>,
+    has_date: bool,
+}
+
+impl Columns {
+    fn from_line(
+        line: &str,
+        number: usize,
+        (asked, separator): (&SourceOptions, Separator),
+    ) -> Result<Self, Error> {
+        let names = separator.fields(line);
+        let is_number = |field: &&str| is_number(field, separator);
+        let is_date = |field: &&str| date::stamp_s(field).is_some();
+        let has_names = !names.iter().any(|field| is_number(field) || is_date(field));
+        let time = if has_names {
+            names.iter().position(|name| is_time(name))
+        } else {
+            let first = (names.len() == 2).then_some(0).filter(|_| is_number(&names[0]));
+            names.iter().position(|field| is_date(field) && !is_number(field)).or(first)
+        };
+        let value = match &asked.column {
+            Some(wanted) => by_name_or_number(&names, wanted, number)?,
+            None => {
+                let is_value = |place: &usize| {
+                    Some(*place) != time && (has_names || is_number(&names[*place]))
+                };
+                let values: Vec<usize> = (0..names.len()).filter(is_value).collect();
+                value_column(&names, &values, number)?
+            }
+        };
+
+        if names.len() == 2 && asked.column.is_none() && separator.is_doubtful(line) && !has_names {
+            let reason = format!(
+                "`{line}` is two columns or a number with a decimal comma: name the columns in a first line, such as latency_us, or give --column 2"
+            );
+            return Err(Error::line(FORMAT, number, reason));
+        }
+
+        let named = if has_names { unit_in(names[value]) } else { None };
+        let unit_ns =
+            asked.unit_ns.or(named).ok_or(Error::NoUnit { format: FORMAT, line: number })?;
+        let time_unit = |place: usize| unit_in(names[place]).filter(|_| has_names).unwrap_or(1e9);
+        let series = asked.series.or_else(|| series_in(names[value])).unwrap_or(Series::Recorded);
+        let time = time.filter(|place| *place != value).map(|place| (place, time_unit(place)));
+        let count = names.len();
+        Ok(Self { line: number, has_names, count, value, unit_ns, time, series, separator })
+    }
+
+    /// The sample of a line, or what is wrong with it.
+    fn sample(&self, line: &str) -> Result<CsvSample, String> {
+        if line.len() > LONGEST_LINE {
+            return Err(format!(
+                "{} bytes; a line of samples has at most {LONGEST_LINE}",
+                line.len()
+            ));
+        }
+
+        let fields = self.separator.fields(line);
+        if fields.len() != self.count {
+            return Err(format!(
+                "{} fields where line {} has {}",
+                fields.len(),
+                self.line,
+                self.count
+            ));
+        }
+
+        let no_number = |field: &str| format!("`{field}` is not a number");
+        let field = fields[self.value];
+        let value = Number::parse(field, self.separator).ok_or_else(|| no_number(field))?;
+        let ns = (value.figure * self.unit_ns).round();
+        if ns.abs() > LONGEST_NS {
+            return Err(format!("{} is not a latency: above 10,000 hours", value.figure));
+        }
+
+        let mut has_date = false;
+        let t_s = match self.time {
+            None => None,
+            Some((place, unit_ns)) => {
+                let field = fields[place];
+                let by_number = Number::parse(field, self.separator)
+                    .map(|number| number.figure * (unit_ns / 1e9));
+                has_date = by_number.is_none();
+                let t_s = by_number.or_else(|| date::stamp_s(field));
+                let is_possible = |t: &f64| t.abs() < 1e15;
+                Some(t_s.filter(is_possible).ok_or_else(|| {
+                    format!("`{field}` is neither a number nor a date-time (2026-11-27 10:34:27.5)")
+                })?)
+            }
+        };
+
+        let sample = Sample { ns: ns as i64, t_s };
+        Ok(CsvSample { sample, decimals: value.decimals, mark: value.mark, has_date })
+    }
+}
+
+fn by_name_or_number(names: &[&str], wanted: &str, line: usize) -> Result<usize, Error> {
+    let by_number = || {
+        let number = wanted.parse::<usize>().ok()?;
+        number.checked_sub(1).filter(|place| *place < names.len())
+    };
+    names.iter().position(|name| *name == wanted).or_else(by_number).ok_or_else(|| {
+        let reason = format!("no column `{wanted}` among {}", names.join(", "));
+        Error::line(FORMAT, line, reason)
+    })
+}
+
+/// The column of values: the only one, or the only one that its name says so of.
+fn value_column(names: &[&str], values: &[usize], line: usize) -> Result<usize, Error> {
+    let only = |is: &dyn Fn(&str) -> bool| {
+        let mut of = values.iter().filter(|place| is(names[**place]));
+        of.next().copied().filter(|_| of.next().is_none())
+    };
+    let first_series = values.iter().copied().find(|place| series_in(names[*place]).is_some());
+    only(&|_| true)
+        .or(first_series)
+        .or_else(|| only(&|name| unit_in(name).is_some()))
+        .or_else(|| only(&is_plain))
+        .ok_or_else(|| {
+            let reason = format!(
+                "{} columns ({}); name the one of values with --column",
+                names.len(),
+                names.join(", ")
+            );
+            Error::line(FORMAT, line, reason)
+        })
+}
+
+/// What the first pass over the file finds.
+struct FirstPass {
+    separator: Separator,
+    columns: Option<Columns>,
+    extent: Extent,
+    decimals: u32,
+    has_dates: bool,
+    /// The first line with a decimal comma, and the first one with a decimal point.
+    commas: Option<usize>,
+    points: Option<usize>,
+    /// A comment just before the first line: it may name the columns.
+    comment: Option<String>,
+    damage: Damage,
+}
+
+impl FirstPass {
+    const fn new(separator: Separator, is_damage_skipped: bool) -> Self {
+        Self {
+            separator,
+            columns: None,
+            extent: Extent { samples: 0, first_s: None, last_s: 0.0 },
+            decimals: 0,
+            has_dates: false,
+            commas: None,
+            points: None,
+            comment: None,
+            damage: Damage::new(is_damage_skipped),
+        }
+    }
+
+    fn line(&mut self, line: &Line<'_>, asked: &SourceOptions) -> Result<(), Error> {
+        let Some(text) = said(line) else {
+            if self.columns.is_none() {
+                self.comment = Some(line.text.trim().trim_start_matches('#').trim().to_owned());
+            }
+            return Ok(());
+        };
+
+        let columns = match self.columns {
+            Some(columns) => columns,
+            None => {
+                let columns = self.named_by_comment(text, line.number, asked);
+                let columns = columns.map_or_else(
+                    || Columns::from_line(text, line.number, (asked, self.separator)),
+                    Ok,
+                )?;
+                self.columns = Some(columns);
+                if columns.has_names && columns.line == line.number {
+                    return Ok(());
+                }
+                columns
+            }
+        };
+
+        match columns.sample(text) {
+            Ok(of) => self.take_in(&of, line.number, text),
+            Err(reason) if !line.has_end && self.extent.samples > 0 => {
+                self.damage.cut(line.number, reason);
+                Ok(())
+            }
+            Err(reason) => {
+                let (before, what) = (self.extent.samples, "samples");
+                let of = DamagedLine { format: FORMAT, line: line.number, reason, before, what };
+                self.damage.meet(of)
+            }
+        }
+    }
+
+    /// Columns that a comment names, as numpy writes them: `# time_s,latency_us`.
+    fn named_by_comment(
+        &self,
+        text: &str,
+        number: usize,
+        asked: &SourceOptions,
+    ) -> Option<Columns> {
+        let comment = self.comment.as_deref()?;
+        let names = self.separator.fields(comment);
+        let fields = self.separator.fields(text);
+        let is_heading = names.len() == fields.len()
+            && names.iter().all(|name| is_known(name))
+            && fields.iter().any(|field| is_number(field, self.separator));
+        let before = number.saturating_sub(1);
+        is_heading
+            .then(|| Columns::from_line(comment, before, (asked, self.separator)).ok())
+            .flatten()
+    }
+
+    fn take_in(&mut self, of: &CsvSample, line: usize, text: &str) -> Result<(), Error> {
+        match of.mark {
+            Some(Mark::Comma) => self.commas = self.commas.or(Some(line)),
+            Some(Mark::Point) => self.points = self.points.or(Some(line)),
+            None => {}
+        }
+        if let (Some(comma), Some(point)) = (self.commas, self.points) {
+            let reason = format!(
+                "`{text}`: decimal commas (line {comma}) and decimal points (line {point}) are both in the column: thousands or decimals"
+            );
+            return Err(Error::line(FORMAT, line, reason));
+        }
+
+        self.decimals = self.decimals.max(of.decimals);
+        self.has_dates |= of.has_date;
+        self.extent.take_in(&of.sample);
+        Ok(())
+    }
+}

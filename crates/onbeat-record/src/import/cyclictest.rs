@@ -1,0 +1,487 @@
+//! Text of cyclictest as people keep it: histograms (`-h`, `-H`, `--histfile`), every sample
+//! (`-v`), status lines (`-q` or a terminal's), with a prompt and other output around them.
+//!
+//! Of a text with several of them the most detailed one is imported: samples, then histograms, then
+//! status lines, which state count, minimum, average and maximum only.
+//!
+//! A histogram has rows of a latency and its count per thread; with `-H` a last column adds the
+//! threads up. Lines with `#` follow: totals, extremes, and how many samples lie beyond the last
+//! row. The text does not state its unit.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, Seek, SeekFrom};
+
+use super::error::Error;
+use super::format::{Format, SourceOptions, to_ns};
+use super::lines::{Damage, Line, PassedOver, each_line};
+use super::rt_tests::{CommandLine, NO_SKIPPED, Overflow, missing};
+use super::rt_text::{self, StatusLine};
+use super::samples::{Extent, Sample, SampleCounter};
+use super::stated::Stated;
+use super::stream::{SourceFigures, Stream, StreamPart};
+use crate::{Resolution, Series};
+
+const FORMAT: Format = Format::Cyclictest;
+/// More threads than this are not threads.
+const MOST_THREADS: u32 = 8192;
+/// Widths that cyclictest pads figures to: shorter ones at the end of a file are cut off.
+const SAMPLE_WIDTH: usize = 8;
+const ROW_WIDTH: usize = 6;
+
+/// Whether a line is a status line: `T: 0 (23589) P:80 I:1000 C: 1980 Min: 16 ...`.
+#[must_use]
+pub fn is_status_line(line: &str) -> bool {
+    StatusLine::parse(line)
+        .is_some_and(|status| status.priority.is_some() && status.interval_us.is_some())
+}
+
+/// Whether a line is one of `-v`.
+#[must_use]
+pub fn is_sample_line(line: &str) -> bool {
+    VerboseLine::parse(line).is_some()
+}
+
+/// A sample of `-v`: thread, number of its cycle, latency.
+struct VerboseLine {
+    thread: u32,
+    cycle: u64,
+    latency: i64,
+    /// Characters of the latency with its padding.
+    width: usize,
+}
+
+impl VerboseLine {
+    fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.trim_end().split(':');
+        let (thread, cycle, latency) = (fields.next()?, fields.next()?, fields.next()?);
+        // A clock's hours, minutes and seconds are not padded by blanks.
+        let is_padded = cycle.starts_with(' ') || latency.starts_with(' ');
+        if fields.next().is_some() || !is_padded {
+            return None;
+        }
+
+        Some(Self {
+            thread: thread.trim().parse().ok().filter(|thread| *thread < MOST_THREADS)?,
+            cycle: cycle.trim().parse().ok()?,
+            latency: latency.trim().parse().ok()?,
+            width: latency.len(),
+        })
+    }
+}
+
+/// Samples of one thread, in the first pass.
+#[derive(Default)]
+struct VerboseThread {
+    samples: u64,
+    first: u64,
+    /// Number of the cycle after the last one.
+    next: Option<u64>,
+    /// Cycles between the first and the last one that are not in the text.
+    absent: u64,
+}
+
+/// The parsed text.
+struct CyclictestText {
+    /// Latency in units and counts per column, with the line.
+    rows: Vec<(usize, u64, Vec<u64>)>,
+    /// Whether lines between the heading and the totals are being read.
+    is_in_histogram: bool,
+    totals: Vec<u64>,
+    minima: Vec<u64>,
+    averages: Vec<u64>,
+    maxima: Vec<u64>,
+    overflows: Vec<u64>,
+    /// Threads that the list of overflows names.
+    threads: usize,
+    status: BTreeMap<u32, StatusLine>,
+    samples: BTreeMap<u32, VerboseThread>,
+    policy: Option<String>,
+    command: Vec<String>,
+    passed_over: PassedOver,
+    damage: Damage,
+}
+
+/// One stream per thread.
+///
+/// # Errors
+/// [`Error`].
+pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
+    let mut text = CyclictestText::new(asked.skip_damaged);
+    let lines = each_line(file, |line| text.line(line))?;
+    let step_ns = text.step_ns(asked)?;
+    let mut streams = if !text.samples.is_empty() {
+        file.seek(SeekFrom::Start(0))?;
+        text.samples(file, step_ns)?
+    } else if let Some((_, _, first)) = text.rows.first() {
+        let threads = text.threads_of(first.len());
+        let streams = (0..threads).map(|thread| text.histogram(thread, threads, step_ns));
+        streams.collect::<Result<Vec<Stream>, Error>>()?
+    } else {
+        text.figures(step_ns)
+    };
+
+    if streams.is_empty() {
+        let advice = "run cyclictest to its end with -q, with -h such as -h 1000, or with --json";
+        return Err(Error::NoHistogram { format: FORMAT, lines, advice });
+    }
+
+    let is_unit_known = asked.unit_ns.is_some() || step_ns == 1;
+    for stream in &mut streams {
+        text.describe(stream, is_unit_known);
+    }
+
+    Ok(streams)
+}
+
+impl CyclictestText {
+    const fn new(is_damage_skipped: bool) -> Self {
+        Self {
+            rows: Vec::new(),
+            is_in_histogram: false,
+            totals: Vec::new(),
+            minima: Vec::new(),
+            averages: Vec::new(),
+            maxima: Vec::new(),
+            overflows: Vec::new(),
+            threads: 0,
+            status: BTreeMap::new(),
+            samples: BTreeMap::new(),
+            policy: None,
+            command: Vec::new(),
+            passed_over: PassedOver::new(),
+            damage: Damage::new(is_damage_skipped),
+        }
+    }
+
+    fn step_ns(&self, asked: &SourceOptions) -> Result<u64, Error> {
+        let by_command = if self.options().has('N', "--nsecs") { 1.0 } else { 1_000.0 };
+        match to_ns(1.0, asked.unit_ns.unwrap_or(by_command)) {
+            Some(step_ns) if step_ns > 0 => Ok(step_ns),
+            _ => {
+                let line = self.rows.first().map_or(1, |(line, _, _)| *line);
+                Err(Error::line(FORMAT, line, "a unit below a nanosecond"))
+            }
+        }
+    }
+
+    fn options(&self) -> CommandLine {
+        CommandLine::new(self.command.clone())
+    }
+
+    fn line(&mut self, line: &Line<'_>) -> Result<(), Error> {
+        let text = line.text.trim();
+        if let Some(sample) = VerboseLine::parse(line.text) {
+            if line.has_end || sample.width >= SAMPLE_WIDTH {
+                self.sample(&sample);
+            } else {
+                self.damage.cut(line.number, format!("`{text}`"));
+            }
+        } else if let Some(status) = StatusLine::parse(text) {
+            self.status(status, line);
+        } else if let Some(stated) = text.strip_prefix('#').map(str::trim) {
+            if stated == "Histogram" {
+                self.is_in_histogram = true;
+            } else if line.has_end {
+                self.summary(stated, line.number)?;
+            }
+        } else if self.is_in_histogram || is_row(text) {
+            self.row(line)?;
+        } else if !self.is_known(text) {
+            self.passed_over.count(line);
+        }
+
+        Ok(())
+    }
+
+    /// Other lines that cyclictest writes, and the command that was typed.
+    fn is_known(&mut self, text: &str) -> bool {
+        if let Some(policy) = text.strip_prefix("policy: ") {
+            self.policy = policy.split(':').next().map(str::to_owned);
+            return true;
+        }
+
+        if self.command.is_empty() && text.contains("cyclictest -") {
+            let typed = text.split_once("cyclictest ").map_or("", |(_, options)| options);
+            let words = typed.split_whitespace().take_while(|word| !is_of_shell(word));
+            self.command = std::iter::once("cyclictest").chain(words).map(str::to_owned).collect();
+            return true;
+        }
+
+        // The interval that -v prints is that of the thread after this one.
+        let is_interval = text.starts_with("Thread ") && text.contains(" Interval:");
+        is_interval
+            || ["Max CPUs = ", "Online CPUs = ", "INFO: ", "WARN: "]
+                .iter()
+                .any(|known| text.starts_with(known))
+    }
+
+    fn sample(&mut self, sample: &VerboseLine) {
+        let thread = self.samples.entry(sample.thread).or_default();
+        thread.samples += 1;
+        match thread.next {
+            Some(next) => {
+                thread.absent = thread.absent.saturating_add(sample.cycle.saturating_sub(next));
+            }
+            None => thread.first = sample.cycle,
+        }
+
+        thread.next = Some(sample.cycle.saturating_add(1));
+    }
+
+    /// The last status line of a thread counts: before it are those of a terminal.
+    fn status(&mut self, status: StatusLine, line: &Line<'_>) {
+        if !line.has_end && status.last_width < SAMPLE_WIDTH {
+            self.damage.cut(line.number, format!("`{}`", line.text.trim()));
+        } else if status.thread < MOST_THREADS {
+            self.status.insert(status.thread, status);
+        }
+    }
+
+    fn summary(&mut self, stated: &str, number: usize) -> Result<(), Error> {
+        let Some((name, rest)) = stated.split_once(':') else { return Ok(()) };
+        if name.starts_with("Thread ") {
+            self.threads += 1;
+        }
+
+        let list = match name {
+            "Total" => &mut self.totals,
+            "Min Latencies" => &mut self.minima,
+            "Avg Latencies" => &mut self.averages,
+            "Max Latencies" => &mut self.maxima,
+            "Histogram Overflows" => &mut self.overflows,
+            _ => return Ok(()),
+        };
+
+        *list = numbers(rest.split_whitespace(), number)?;
+        self.is_in_histogram = false;
+        Ok(())
+    }
+
+    fn row(&mut self, line: &Line<'_>) -> Result<(), Error> {
+        let text = line.text.trim();
+        let is_whole =
+            line.has_end || text.split_whitespace().last().is_some_and(|n| n.len() >= ROW_WIDTH);
+        if !is_whole {
+            self.damage.cut(line.number, format!("`{text}`"));
+            return Ok(());
+        }
+
+        let numbers = numbers(text.split_whitespace(), line.number)?;
+        let [latency, counts @ ..] = numbers.as_slice() else { return Ok(()) };
+        if let Some((_, previous, columns)) = self.rows.last() {
+            if previous >= latency {
+                return Err(Error::line(
+                    FORMAT,
+                    line.number,
+                    format!("the row {latency} comes after the row {previous}"),
+                ));
+            }
+            if columns.len() != counts.len() {
+                let reason = format!(
+                    "{} columns of counts where the row before has {}",
+                    counts.len(),
+                    columns.len()
+                );
+                return Err(Error::line(FORMAT, line.number, reason));
+            }
+        }
+
+        if counts.is_empty() {
+            return Err(Error::line(FORMAT, line.number, "a row without a count"));
+        }
+
+        self.rows.push((line.number, *latency, counts.to_vec()));
+        Ok(())
+    }
+
+    /// How many of the columns are threads: with `-H` the last one is their sum.
+    fn threads_of(&self, columns: usize) -> usize {
+        if self.threads > 0 {
+            return self.threads.min(columns);
+        }
+
+        let is_sum = |counts: &[u64]| {
+            let (last, others) = counts.split_last().unwrap_or((&0, &[]));
+            others.iter().try_fold(0_u64, |all, n| all.checked_add(*n)) == Some(*last)
+        };
+
+        if columns > 1 && self.rows.iter().all(|(_, _, counts)| is_sum(counts)) {
+            columns - 1
+        } else {
+            columns
+        }
+    }
+
+    fn histogram(&self, thread: usize, threads: usize, step_ns: u64) -> Result<Stream, Error> {
+        let column = || self.rows.iter().map(|(_, latency, counts)| (*latency, counts[thread]));
+        let counted = column().try_fold(0_u64, |all, (_, n)| all.checked_add(n));
+        let (last_line, last, _) =
+            self.rows.last().map_or((1, 0, &[][..]), |(line, last, counts)| (*line, *last, counts));
+        if let Some(&total) = self.totals.get(thread).filter(|total| counted != Some(**total)) {
+            let counted = counted.map_or("more than can be counted".to_owned(), |n| n.to_string());
+            let reason = format!(
+                "thread {thread}: its rows add up to {counted}, `# Total` says {total}: lines are lost or changed"
+            );
+            return Err(Error::line(FORMAT, last_line, reason));
+        }
+
+        let figure = |list: &[u64]| list.get(thread).copied();
+        let max = figure(&self.maxima);
+        let overflow = Overflow {
+            end: last.saturating_add(1),
+            max: max.unwrap_or(last),
+            count: figure(&self.overflows).unwrap_or(0),
+        };
+
+        let resolution = Resolution { beyond: overflow.at(step_ns), ..Resolution::even(step_ns) };
+        let mut part = StreamPart::untimed(Series::WakeupLatency, 0.0);
+        for (latency, n) in column() {
+            part.count(&resolution, latency.saturating_mul(step_ns), n);
+        }
+
+        if let Some(beyond) = resolution.beyond {
+            part.count(&resolution, beyond.from_ns, beyond.count);
+        }
+
+        if let (Some(min), Some(mean), Some(max)) =
+            (figure(&self.minima), figure(&self.averages), max)
+        {
+            let at = |units: u64| units.saturating_mul(step_ns);
+            let stated =
+                SourceFigures { min_ns: at(min), max_ns: at(max), mean_ns: at(mean) as f64 };
+            part.moments = Some(part.moments_around(&resolution, stated));
+        }
+
+        Ok(Stream {
+            label: if threads > 1 { format!("thread {thread}") } else { String::new() },
+            missing: missing(&resolution, max.is_some()),
+            resolution: [(part.series, resolution)].into(),
+            parts: vec![part],
+            ..Stream::default()
+        })
+    }
+
+    /// What status lines state, a stream per thread.
+    fn figures(&self, step_ns: u64) -> Vec<Stream> {
+        let several = self.status.len() > 1;
+        let unit_ns = step_ns as f64;
+        let of_thread = |(thread, status): (&u32, &StatusLine)| {
+            let cycles = Some(status.cycles).filter(|cycles| *cycles > 0)?;
+            let stated = Stated::in_units(Some(cycles), status.figures, unit_ns)?;
+            let mut stream = Stream { label: label(*thread, several), ..Stream::default() };
+            stated.put_into(&mut stream, Series::WakeupLatency, step_ns);
+            stream.missing.push(NO_SKIPPED.to_owned());
+            Some(stream)
+        };
+        self.status.iter().filter_map(of_thread).collect()
+    }
+
+    /// The second pass over a text with every sample.
+    fn samples(&self, file: &mut impl BufRead, step_ns: u64) -> Result<Vec<Stream>, Error> {
+        let counter = |(thread, of): (&u32, &VerboseThread)| {
+            let resolution = Resolution::even(step_ns);
+            let mut extent = Extent { samples: of.samples, ..Extent::default() };
+            if let Some(interval_us) = self.interval_us(*thread) {
+                extent.first_s = Some(time_s(of.first, interval_us));
+                extent.last_s = time_s(of.next.unwrap_or(0), interval_us);
+            }
+            (*thread, SampleCounter::new(Series::WakeupLatency, resolution, extent, None))
+        };
+        let mut counters: BTreeMap<u32, SampleCounter> = self.samples.iter().map(counter).collect();
+        let unit_ns = i64::try_from(step_ns).unwrap_or(1);
+        each_line(file, |line| {
+            let sample = VerboseLine::parse(line.text)
+                .filter(|sample| line.has_end || sample.width >= SAMPLE_WIDTH);
+            let Some(sample) = sample else { return Ok(()) };
+            if let Some(counter) = counters.get_mut(&sample.thread) {
+                let interval_us = self.interval_us(sample.thread);
+                counter.count(Sample {
+                    ns: sample.latency.saturating_mul(unit_ns),
+                    t_s: interval_us.map(|interval_us| time_s(sample.cycle, interval_us)),
+                });
+            }
+            Ok(())
+        })?;
+
+        let several = counters.len() > 1;
+        let finish = |(thread, counter): (u32, SampleCounter)| {
+            let mut stream = counter.finish();
+            stream.label = label(thread, several);
+            stream.missing.push(NO_SKIPPED.to_owned());
+            let of = self.samples.get(&thread);
+            if self.interval_us(thread).is_some() {
+                stream.missing.push(
+                    "times of the samples: cycle numbers times the interval are used".to_owned(),
+                );
+            }
+            if let Some(absent) = of.map(|of| of.absent).filter(|absent| *absent > 0) {
+                stream.remarks.push(format!(
+                    "{absent} cycles between the first and the last one are not in the text"
+                ));
+            }
+            stream
+        };
+        Ok(counters.into_iter().map(finish).collect())
+    }
+
+    /// Microseconds between a thread's cycles, where a status line states it.
+    fn interval_us(&self, thread: u32) -> Option<u64> {
+        self.status.get(&thread)?.interval_us.filter(|us| *us > 0)
+    }
+
+    /// What the text says of how a thread ran, and what of it is not imported.
+    fn describe(&self, stream: &mut Stream, is_unit_known: bool) {
+        let thread = stream.label.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0);
+        let status = self.status.get(&thread);
+        stream.period_ns = self.interval_us(thread).and_then(|us| us.checked_mul(1_000));
+        let options = self.options();
+        let priority = status.and_then(|status| status.priority).or_else(|| {
+            (!self.command.is_empty()).then(|| options.number('p', "--priority").unwrap_or(0))
+        });
+        rt_text::describe_scheduling(stream, self.policy.as_deref(), priority);
+        stream.command.clone_from(&self.command);
+        stream.missing.push(
+            "the machine and the start: cyclictest's text does not hold them, its --json does"
+                .to_owned(),
+        );
+        if !is_unit_known {
+            stream.missing.push(
+                "the unit: microseconds assumed; cyclictest -N counts nanoseconds (--unit ns)"
+                    .to_owned(),
+            );
+        }
+
+        stream.remarks.extend(self.damage.sentences());
+        stream.remarks.extend(self.passed_over.sentence("cyclictest"));
+    }
+}
+
+fn label(thread: u32, several: bool) -> String {
+    if several { format!("thread {thread}") } else { String::new() }
+}
+
+/// Instant of a cycle's release, in seconds from the first one.
+fn time_s(cycle: u64, interval_us: u64) -> f64 {
+    cycle as f64 * interval_us as f64 / 1e6
+}
+
+/// Whether all words of a line are digits: a latency and its counts.
+fn is_row(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+    words.next().is_some_and(is_number)
+        && words.next().is_some_and(is_number)
+        && words.all(is_number)
+}
+
+/// Where a shell's command ends.
+fn is_of_shell(word: &str) -> bool {
+    word.starts_with(['>', '|', ';', '&', '<']) || word.ends_with(';') || word.starts_with("2>")
+}
+
+fn numbers<'w>(words: impl Iterator<Item = &'w str>, line: usize) -> Result<Vec<u64>, Error> {
+    let number = |word: &str| {
+        word.parse().map_err(|_| Error::line(FORMAT, line, format!("`{word}` is not a count")))
+    };
+    words.map(number).collect()
+}

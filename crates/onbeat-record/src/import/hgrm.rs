@@ -1,0 +1,141 @@
+//! HdrHistogram's percentile text (`.hgrm`), as `outputPercentileDistribution` prints it.
+//!
+//! Each row has a value and the number of samples that do not exceed it. Samples between two rows
+//! are known to be between their values and no more: the rows' values become the uneven cells of
+//! the run.
+
+use super::error::Error;
+use super::format::{Format, SourceOptions, to_ns};
+use super::stream::{Stream, StreamPart};
+use crate::{Moments, Resolution, Series};
+
+const FORMAT: Format = Format::Hgrm;
+
+#[derive(Default)]
+struct PercentileText {
+    /// Upper end of a cell and how many samples it holds.
+    cells: Vec<(u64, u64)>,
+    counted: u64,
+    mean: Option<f64>,
+    sd: Option<f64>,
+    max: Option<f64>,
+    last_line: usize,
+}
+
+/// One stream.
+///
+/// # Errors
+/// [`Error`]; [`Error::NoUnit`] without `--unit`, since the text has none.
+pub fn read(text: &str, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
+    let mut all = PercentileText::default();
+    for (line, number) in text.lines().zip(1..) {
+        let line = line.trim();
+        if let Some(comment) = line.strip_prefix("#[") {
+            all.summary(comment);
+        } else if line.starts_with(|c: char| c.is_ascii_digit()) {
+            let unit_ns = asked.unit_ns.ok_or(Error::NoUnit { format: FORMAT, line: number })?;
+            all.row(line, number, unit_ns)?;
+        }
+    }
+
+    let (Some(unit_ns), Some(&(last_ns, _))) = (asked.unit_ns, all.cells.last()) else {
+        let advice = "its rows are Value, Percentile, TotalCount, 1/(1-Percentile)";
+        return Err(Error::NoHistogram { format: FORMAT, lines: text.lines().count(), advice });
+    };
+    let resolution = Resolution {
+        upper_ends_ns: all.cells.iter().map(|(end, _)| *end).collect(),
+        ..Resolution::exact()
+    };
+    let mut part = StreamPart::untimed(asked.series.unwrap_or(Series::Recorded), 0.0);
+    for &(end, n) in &all.cells {
+        part.count(&resolution, end, n);
+    }
+
+    if let (Some(mean), Some(sd)) = (all.mean, all.sd) {
+        let n = part.samples();
+        let max_ns = all.max.and_then(|max| to_ns(max, unit_ns)).unwrap_or(last_ns);
+        let sd_ns = sd * unit_ns;
+        part.moments = Some(Moments {
+            n,
+            min_ns: all.cells[0].0,
+            max_ns,
+            mean_ns: mean * unit_ns,
+            m2: sd_ns * sd_ns * n as f64,
+        });
+    }
+
+    let missing = vec![
+        "order and times of the samples: no figures over time and no intervals".to_owned(),
+        "values between two rows: they are known to lie between the rows' values, and percentiles there are given as the larger one"
+            .to_owned(),
+        "the machine, the start and the command: the text does not hold them".to_owned(),
+    ];
+    let resolution = [(part.series, resolution)].into();
+
+    Ok(vec![Stream { resolution, parts: vec![part], missing, ..Stream::default() }])
+}
+
+impl PercentileText {
+    fn row(&mut self, line: &str, number: usize, unit_ns: f64) -> Result<(), Error> {
+        self.last_line = number;
+        let mut words = line.split_whitespace();
+        let first = words.next().unwrap_or_default();
+        let value = first.parse::<f64>().ok();
+        let total = words.nth(1).and_then(|word| word.parse::<u64>().ok());
+        let (Some(value), Some(total)) = (value, total) else {
+            return Err(Error::line(
+                FORMAT,
+                number,
+                format!("`{}` is not a row of value, percentile and count", brief(line)),
+            ));
+        };
+        // A value is printed rounded: it may have been larger by half of its last digit.
+        let decimals = first
+            .split_once('.')
+            .map_or(0, |(_, digits)| i32::try_from(digits.len().min(12)).unwrap_or(0));
+        let ns = to_ns(value + 0.5 * 10_f64.powi(-decimals), unit_ns).ok_or_else(|| {
+            Error::line(
+                FORMAT,
+                number,
+                format!("the value {value} is out of range; look at --unit"),
+            )
+        })?;
+
+        if total < self.counted || self.cells.last().is_some_and(|(before, _)| *before > ns) {
+            return Err(Error::line(
+                FORMAT,
+                number,
+                "value or count is smaller than in the row before",
+            ));
+        }
+
+        let more = total - self.counted;
+        self.counted = total;
+        match self.cells.last_mut() {
+            Some((end, n)) if *end == ns => *n += more,
+            _ if more > 0 => self.cells.push((ns, more)),
+            _ => {}
+        }
+
+        Ok(())
+    }
+
+    /// `Mean    =       20.123, StdDeviation   =        1.5]`.
+    fn summary(&mut self, comment: &str) {
+        for pair in comment.trim_end_matches(']').split(',') {
+            let Some((name, value)) = pair.split_once('=') else { continue };
+            let value =
+                value.trim().parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
+            match name.trim() {
+                "Mean" => self.mean = value,
+                "StdDeviation" => self.sd = value,
+                "Max" => self.max = value,
+                _ => {}
+            }
+        }
+    }
+}
+
+fn brief(line: &str) -> String {
+    line.chars().take(40).collect()
+}

@@ -1,0 +1,176 @@
+//! Gaps that the hardware made: text of `hwlatdetect`, and the trace of the kernel's tracer hwlat.
+//!
+//! Both record only samples beyond a threshold: two readings of a clock in a loop with interrupts
+//! off (`inner`), and the time between two such pairs (`outer`). The larger of both is the gap.
+
+use std::io::{BufRead, Seek, SeekFrom};
+
+use super::error::Error;
+use super::format::{Format, SourceOptions};
+use super::lines::{Damage, DamagedLine, Line, PassedOver, each_line};
+use super::samples::{Extent, Sample, SampleCounter};
+use super::stream::Stream;
+use crate::{Resolution, Series};
+
+const FORMAT: Format = Format::Hwlat;
+
+/// One line with a sample.
+struct HwlatSample {
+    sample: Sample,
+    /// How many samples the line stands for.
+    count: u64,
+}
+
+impl HwlatSample {
+    fn parse(line: &str) -> Option<Self> {
+        let figure = |key: &str| {
+            let rest = line.split_once(key)?.1.trim_start();
+            rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<i64>().ok()
+        };
+        let stamp = line.split_once("ts:")?.1.trim_start();
+        let stamp = stamp.split(|c: char| !(c.is_ascii_digit() || c == '.')).next()?;
+        let t_s = stamp.parse::<f64>().ok().filter(|t| *t < 1e12)?;
+        let (inner, outer) = match line.split_once("inner/outer(us):") {
+            Some((_, rest)) => {
+                let (inner, outer) = rest.trim_start().split_once('/')?;
+                let outer = outer.split(|c: char| !c.is_ascii_digit()).next()?;
+                (inner.trim().parse().ok()?, outer.parse().ok()?)
+            }
+            None => (figure("inner:")?, figure("outer:")?),
+        };
+        let count = figure(" count:").and_then(|count| u64::try_from(count).ok()).unwrap_or(1);
+        let ns = inner.max(outer).checked_mul(1_000)?;
+        Some(Self { sample: Sample { ns, t_s: Some(t_s) }, count: count.max(1) })
+    }
+}
+
+#[derive(Default)]
+struct HwlatText {
+    extent: Extent,
+    largest_ns: i64,
+    counted: u64,
+    threshold: Option<String>,
+    stated_max_us: Option<i64>,
+    stated_samples: Option<u64>,
+    passed_over: PassedOver,
+}
+
+/// One stream.
+///
+/// # Errors
+/// [`Error`].
+pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
+    let mut text = HwlatText::default();
+    let mut damage = Damage::new(asked.skip_damaged);
+    each_line(file, |line| text.line(line, &mut damage))?;
+    if text.extent.samples == 0 {
+        let beyond = text.threshold.as_deref().map_or(String::new(), |of| format!(" of {of}"));
+        let reason = format!(
+            "no gap exceeded the threshold{beyond}: there is no sample to import, and the report would be empty"
+        );
+        return Err(Error::Nothing { format: FORMAT, reason });
+    }
+
+    file.seek(SeekFrom::Start(0))?;
+    let mut counter = SampleCounter::new(Series::Gap, Resolution::even(1_000), text.extent, None);
+    each_line(file, |line| {
+        if let Some(of) = HwlatSample::parse(line.text).filter(|_| is_whole(line)) {
+            counter.count(of.sample);
+        }
+        Ok(())
+    })?;
+
+    let mut stream = counter.finish();
+    text.describe(&mut stream);
+    stream.remarks.extend(damage.sentences());
+    stream.remarks.extend(text.passed_over.sentence("hwlat"));
+    Ok(vec![stream])
+}
+
+/// Both kinds of lines end with figures: one without its end may be cut within them.
+const fn is_whole(line: &Line<'_>) -> bool {
+    line.has_end
+}
+
+impl HwlatText {
+    fn line(&mut self, line: &Line<'_>, damage: &mut Damage) -> Result<(), Error> {
+        let text = line.text.trim();
+        match HwlatSample::parse(text) {
+            Some(_) if !is_whole(line) => damage.cut(line.number, format!("`{text}`")),
+            Some(of) => {
+                self.extent.take_in(&of.sample);
+                self.largest_ns = self.largest_ns.max(of.sample.ns);
+                self.counted = self.counted.saturating_add(of.count);
+            }
+            None if text.contains("inner:") || text.contains("inner/outer") => {
+                let reason = format!("`{text}` is not a sample: ts, inner, outer");
+                if !line.has_end {
+                    damage.cut(line.number, reason);
+                    return Ok(());
+                }
+                let (before, what) = (self.extent.samples, "samples");
+                let of = DamagedLine { format: FORMAT, line: line.number, reason, before, what };
+                return damage.meet(of);
+            }
+            None => self.other(text, line),
+        }
+
+        Ok(())
+    }
+
+    fn other(&mut self, text: &str, line: &Line<'_>) {
+        let Some((name, value)) = text.split_once(':') else {
+            if !(text.starts_with('#') || text == "Starting test" || text == "test finished") {
+                self.passed_over.count(line);
+            }
+            return;
+        };
+        let value = value.trim();
+        match name {
+            "Latency threshold" => self.threshold = Some(value.to_owned()),
+            "Max Latency" => self.stated_max_us = value.trim_end_matches("us").parse().ok(),
+            "Samples recorded" => self.stated_samples = value.parse().ok(),
+            "hwlatdetect"
+            | "detector"
+            | "parameters"
+            | "Sample window"
+            | "Sample width"
+            | "Non-sampling period"
+            | "Output File"
+            | "Samples exceeding threshold"
+            | "SMIs during run" => {}
+            name if name.starts_with('#') => {}
+            _ => self.passed_over.count(line),
+        }
+    }
+
+    fn describe(&self, stream: &mut Stream) {
+        let threshold = self.threshold.as_deref().unwrap_or("the tracer");
+        stream.missing.push(format!(
+            "gaps below the threshold of {threshold}, and how many there were: percentiles are those of the gaps beyond it"
+        ));
+        stream.missing.push("the machine, and what ran: the text does not hold them".to_owned());
+        if self.counted > self.extent.samples {
+            stream.missing.push(format!(
+                "{} of {} gaps: the tracer counts several in a window and records the largest",
+                self.counted - self.extent.samples,
+                self.counted
+            ));
+        }
+
+        if let Some(max_us) =
+            self.stated_max_us.filter(|us| us.checked_mul(1_000) != Some(self.largest_ns))
+        {
+            stream.remarks.push(format!(
+                "hwlatdetect states a maximum of {max_us} us, the largest sample in the text is {} us",
+                self.largest_ns / 1_000
+            ));
+        }
+        if let Some(stated) = self.stated_samples.filter(|n| *n != self.extent.samples) {
+            stream.remarks.push(format!(
+                "hwlatdetect states {stated} samples, {} are in the text",
+                self.extent.samples
+            ));
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Files of other tools become run files, so that the same report, comparison and gate serve them.
+//!
+//! A format is detected from its content ([`Format::detect`]); [`read`] takes the file apart into
+//! streams (a thread, a CPU, a tag), and [`write`](fn@write) puts each into a run file of its own.
+//!
+//! | file | format |
+//! |---|---|
+//! | [`rt_tests`] | JSON of cyclictest, oslat, signaltest and others of rt-tests |
+//! | [`rt_text`] | text of signaltest and others of rt-tests |
+//! | [`cyclictest`] | text of cyclictest: histograms, status lines, every sample |
+//! | [`oslat`] | text of oslat |
+//! | [`jitterdebugger`] | jitterdebugger's JSON and status lines |
+//! | [`xenomai`] | text of the latency tests of Xenomai and RTAI |
+//! | [`hwlat`] | hwlatdetect's text, the trace of the tracer hwlat |
+//! | [`rtla`], [`rtla_top`] | text of `rtla timerlat hist`, `rtla osnoise hist`, `rtla timerlat top` |
+//! | [`ftrace`] | traces as text: from wake-up to switch |
+//! | [`ping`] | ping |
+//! | [`stress_ng`] | the log of `stress-ng --cyclic` |
+//! | [`hlog`], with [`crate::payload`] | HdrHistogram interval logs, jHiccup's among them, of all versions |
+//! | [`hgrm`] | HdrHistogram's percentile text |
+//! | [`csv`] | one value per line, with or without its time |
+//! | [`stream`] | what all of them become, and its run file |
+//!
+//! What is damaged is refused with its line, or counted with
+//! [`skip_damaged`](SourceOptions::skip_damaged); a last line that is cut off costs that line alone.
+//! Lines that are not the tool's, such as a shell's prompt, are counted and named.
+//!
+//! A histogram does not record when its samples were taken, nor in which order, nor how long those
+//! were that lie beyond its end. Nothing of this is made up: the run file keeps the source's cells
+//! ([`crate::Resolution`]) and says in sentences what is missing
+//! ([`crate::Import`]).
+//!
+//! ```
+//! use std::io::Cursor;
+//!
+//! use onbeat_record::import::{self, Format, SourceOptions};
+//!
+//! let text = "time_s,latency_us\n0.1,20\n0.2,35\n";
+//! assert_eq!(Format::detect(text), Some(Format::Csv));
+//!
+//! let streams = import::read(&mut Cursor::new(text), &SourceOptions::default())?;
+//! assert_eq!(streams[0].parts.iter().map(|part| part.samples()).sum::<u64>(), 2);
+//! # Ok::<(), import::Error>(())
+//! ```
+//!
+//! Absent on purpose: files and names of files (the command line's), and any figure that the source
+//! does not have.
+
+pub mod csv;
+pub mod cyclictest;
+pub mod date;
+mod detect;
+mod encoding;
+mod error;
+mod format;
+pub mod ftrace;
+pub mod hgrm;
+pub mod hlog;
+pub mod hwlat;
+pub mod jitterdebugger;
+mod lines;
+mod number;
+pub mod oslat;
+pub mod ping;
+pub mod rt_tests;
+pub mod rt_text;
+pub mod rtla;
+pub mod rtla_top;
+mod samples;
+mod stated;
+pub mod stream;
+pub mod stress_ng;
+pub mod xenomai;
+
+use std::io::{BufRead, Cursor, Read, Seek, SeekFrom};
+
+use encoding::Encoding;
+use error::LARGEST;
+
+pub use error::Error;
+pub use format::{Format, SourceOptions};
+pub use stream::{Stream, StreamPart, TrendSteps, write};
+
+/// How much of a file shows what it is.
+const SHOWN: u64 = 64 * 1024;
+
+/// Reads a file into its streams. gzip and UTF-16 are read too, up to 64 MiB of text.
+///
+/// Memory is bounded by the number of different values and of intervals kept (about 300), not by
+/// the file's length, except for the formats that are read whole, up to 64 MiB: JSON, `hgrm`,
+/// `rtla` and `stress-ng`.
+///
+/// # Errors
+/// [`Error`], with the line where there is one.
+pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
+    let mut beginning = Vec::new();
+    file.by_ref().take(SHOWN).read_to_end(&mut beginning)?;
+    file.seek(SeekFrom::Start(0))?;
+    match Encoding::from_beginning(&beginning)? {
+        Encoding::Plain => read_text(file, &beginning, asked),
+        encoding => {
+            let text = encoding.decode(file)?;
+            let beginning = &text[..text.len().min(SHOWN as usize)];
+            read_text(&mut Cursor::new(&text), beginning, asked)
+        }
+    }
+}
+
+fn read_text(
+    file: &mut (impl BufRead + Seek),
+    beginning: &[u8],
+    asked: &SourceOptions,
+) -> Result<Vec<Stream>, Error> {
+    let beginning = String::from_utf8_lossy(beginning);
+    if beginning.contains("#[onbeat: {\"run\"") {
+        return Err(Error::RunFile);
+    }
+
+    let format =
+        asked.format.or_else(|| Format::detect(&beginning)).ok_or_else(|| unknown(&beginning))?;
+    let mut streams = match format {
+        Format::Hlog => hlog::read(file, asked)?,
+        Format::Csv => csv::read(file, asked)?,
+        Format::CyclictestJson => rt_tests::cyclictest(&whole(file, format)?, asked)?,
+        Format::RtTestsJson => rt_tests::others(&whole(file, format)?, asked)?,
+        Format::RtTests => rt_text::read(file, asked)?,
+        Format::OslatJson => rt_tests::oslat(&whole(file, format)?)?,
+        Format::Oslat => oslat::read(file)?,
+        Format::Cyclictest => cyclictest::read(file, asked)?,
+        Format::Jitterdebugger => jitterdebugger::read(&whole(file, format)?)?,
+        Format::Xenomai | Format::Rtai => xenomai::read(file, (format, asked))?,
+        Format::Hwlat => hwlat::read(file, asked)?,
+        Format::Rtla if rtla_top::is_top(&beginning) => rtla_top::read(&whole(file, format)?)?,
+        Format::Rtla => rtla::read(&whole(file, format)?)?,
+        Format::Ftrace => ftrace::read(file, asked)?,
+        Format::Ping => ping::read(file, asked)?,
+        Format::StressNg => stress_ng::read(&whole(file, format)?)?,
+        Format::Hgrm => hgrm::read(&whole(file, format)?, asked)?,
+    };
+
+    for stream in &mut streams {
+        stream.format = Some(format);
+        stream.period_ns = asked.period_ns.or(stream.period_ns);
+    }
+
+    Ok(streams)
+}
+
+fn unknown(beginning: &str) -> Error {
+    let first_line = beginning
+        .lines()
+        .zip(1..)
+        .find(|(line, _)| !line.trim().is_empty() && !line.starts_with('#'));
+    let (begins, line) = first_line.unwrap_or(("", 1));
+    Error::Unknown { line, begins: begins.chars().filter(|c| !c.is_control()).take(40).collect() }
+}
+
+fn whole(file: &mut impl BufRead, format: Format) -> Result<String, Error> {
+    let mut bytes = Vec::new();
+    file.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(Error::TooLong { format });
+    }
+
+    String::from_utf8(bytes).map_err(|why| {
+        let good = why.utf8_error().valid_up_to();
+        let line = why.as_bytes()[..good].iter().filter(|&&byte| byte == b'\n').count() + 1;
+        Error::line(format, line, "not UTF-8 text")
+    })
+}

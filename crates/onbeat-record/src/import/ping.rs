@@ -1,0 +1,204 @@
+//! ping of iputils, of busybox, of the BSDs and macOS: a round trip per line, with times (`-D`) or
+//! without; of `-q` the closing figures.
+
+use std::io::{BufRead, Seek, SeekFrom};
+
+use super::error::Error;
+use super::format::{Format, SourceOptions};
+use super::lines::{Damage, DamagedLine, Line, PassedOver, each_line};
+use super::samples::{Extent, Sample, SampleCounter};
+use super::stated::Stated;
+use super::stream::Stream;
+use crate::{Resolution, Series};
+
+const FORMAT: Format = Format::Ping;
+
+/// One answer.
+struct Answer {
+    sample: Sample,
+    /// Digits after the point of the round trip in milliseconds.
+    decimals: u32,
+    is_duplicate: bool,
+}
+
+impl Answer {
+    /// `[1795775926.081646] 64 bytes from 127.0.0.1: icmp_seq=1 ttl=64 time=0.065 ms`.
+    fn parse(line: &str) -> Option<Self> {
+        let line = line.trim();
+        let (stamp, rest) = match line.strip_prefix('[') {
+            Some(rest) => rest.split_once("] ")?,
+            None => ("", line),
+        };
+        let is_answer = rest.contains(" bytes from ") || rest.starts_with("Reply from ");
+        let place = rest.find(" time=").or_else(|| rest.find(" time<")).filter(|_| is_answer)?;
+        let time = &rest[place + " time=".len()..];
+        let end = time.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(time.len());
+        let (figure, unit) = time.split_at(end);
+        if !unit.trim_start().starts_with("ms") {
+            return None;
+        }
+
+        let ms = figure.parse::<f64>().ok().filter(|ms| *ms < 1e9)?;
+        // Below the least that it prints.
+        let ms = if rest[place..].starts_with(" time<") { 0.0 } else { ms };
+        let t_s = stamp.parse::<f64>().ok().filter(|t| t.is_finite() && t.abs() < 1e12);
+        let digits = figure.split_once('.').map_or(0, |(_, digits)| digits.len());
+        Some(Self {
+            sample: Sample { ns: (ms * 1e6).round() as i64, t_s },
+            decimals: u32::try_from(digits.min(6)).unwrap_or(6),
+            is_duplicate: unit.contains("(DUP!)"),
+        })
+    }
+}
+
+/// Whether a line is an answer.
+#[must_use]
+pub fn is_answer(line: &str) -> bool {
+    Answer::parse(line).is_some()
+}
+
+/// Whether a line states figures over all: `rtt min/avg/max/mdev = 0.038/0.047/0.065/0.012 ms`.
+#[must_use]
+pub fn is_summary(line: &str) -> bool {
+    summary(line).is_some()
+}
+
+/// Minimum, average and maximum, in milliseconds.
+fn summary(line: &str) -> Option<[f64; 3]> {
+    let (head, figures) = line.trim().split_once(" = ")?;
+    if !head.contains("min/avg/max") {
+        return None;
+    }
+    let mut figures = figures.split('/').map(|word| word.split(' ').next()?.parse::<f64>().ok());
+    let [min, avg, max] = [figures.next()??, figures.next()??, figures.next()??];
+    [min, avg, max].iter().all(|n| n.is_finite()).then_some([min, avg, max])
+}
+
+#[derive(Default)]
+struct PingText {
+    extent: Extent,
+    decimals: u32,
+    duplicates: u64,
+    untimed: u64,
+    figures: Option<[f64; 3]>,
+    /// Requests sent and answers received, as the closing lines state.
+    counts: Option<(u64, u64)>,
+    peer: Option<String>,
+    passed_over: PassedOver,
+}
+
+/// One stream.
+///
+/// # Errors
+/// [`Error`].
+pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
+    let mut text = PingText::default();
+    let mut damage = Damage::new(asked.skip_damaged);
+    each_line(file, |line| text.line(line, &mut damage))?;
+    let series = asked.series.unwrap_or(Series::RoundTrip);
+    let mut stream = Stream::default();
+    if text.extent.samples > 0 {
+        file.seek(SeekFrom::Start(0))?;
+        let step_ns = 10_u64.pow(6 - text.decimals);
+        // A text in which only some answers have times is one without.
+        if text.untimed > 0 {
+            text.extent.first_s = None;
+        }
+        let is_timed = text.extent.first_s.is_some();
+        let resolution = Resolution::even(step_ns);
+        let mut counter = SampleCounter::new(series, resolution, text.extent, asked.period_ns);
+        each_line(file, |line| {
+            if let Some(answer) = Answer::parse(line.text).filter(|answer| !answer.is_duplicate) {
+                counter
+                    .count(Sample { t_s: answer.sample.t_s.filter(|_| is_timed), ..answer.sample });
+            }
+            Ok(())
+        })?;
+        stream = counter.finish();
+    } else if let Some(figures) = text.figures {
+        let received = text.counts.map(|(_, received)| received).filter(|n| *n > 0);
+        let stated = Stated::in_units(received, figures, 1e6).ok_or_else(|| Error::Nothing {
+            format: FORMAT,
+            reason: "its closing figures contradict each other".to_owned(),
+        })?;
+        stated.put_into(&mut stream, series, 1_000);
+    } else {
+        let reason = "no request was answered: there is no round trip to import".to_owned();
+        return Err(Error::Nothing { format: FORMAT, reason });
+    }
+
+    text.describe(&mut stream);
+    stream.remarks.extend(damage.sentences());
+    stream.remarks.extend(text.passed_over.sentence("ping"));
+    Ok(vec![stream])
+}
+
+impl PingText {
+    fn line(&mut self, line: &Line<'_>, damage: &mut Damage) -> Result<(), Error> {
+        let text = line.text.trim();
+        if let Some(answer) = Answer::parse(text) {
+            if answer.is_duplicate {
+                self.duplicates += 1;
+            } else {
+                self.untimed += u64::from(answer.sample.t_s.is_none());
+                self.decimals = self.decimals.max(answer.decimals);
+                self.extent.take_in(&answer.sample);
+            }
+        } else if text.contains(" bytes from ") {
+            let reason = format!("`{text}` has no round trip in milliseconds");
+            if !line.has_end {
+                damage.cut(line.number, reason);
+                return Ok(());
+            }
+            let (before, what) = (self.extent.samples, "answers");
+            let of = DamagedLine { format: FORMAT, line: line.number, reason, before, what };
+            return damage.meet(of);
+        } else if let Some(figures) = summary(text) {
+            self.figures = Some(figures);
+        } else if let Some(counts) = counts(text) {
+            self.counts = Some(counts);
+        } else if let Some(peer) = text.strip_prefix("PING ") {
+            self.peer = peer.split_whitespace().next().map(str::to_owned);
+        } else if !text.ends_with("ping statistics ---") {
+            self.passed_over.count(line);
+        }
+
+        Ok(())
+    }
+
+    fn describe(&self, stream: &mut Stream) {
+        if let Some((sent, received)) = self.counts.filter(|(sent, received)| sent > received) {
+            stream.remarks.push(format!(
+                "{} of {sent} requests were not answered and are in no figure",
+                sent - received
+            ));
+        }
+        if let Some((_, received)) = self.counts.filter(|_| self.extent.samples > 0)
+            && received != self.extent.samples
+        {
+            stream.remarks.push(format!(
+                "ping states {received} answers, {} are in the text",
+                self.extent.samples
+            ));
+        }
+        if self.duplicates > 0 {
+            stream
+                .remarks
+                .push(format!("{} answers were duplicates and are in no figure", self.duplicates));
+        }
+
+        if let Some(peer) = &self.peer {
+            stream.remarks.push(format!("round trips to {peer}"));
+        }
+        stream
+            .missing
+            .push("the machine and the command: ping's output does not hold them".to_owned());
+    }
+}
+
+/// `3 packets transmitted, 3 received, 0% packet loss`, `3 packets transmitted, 3 packets received`.
+fn counts(line: &str) -> Option<(u64, u64)> {
+    let (sent, rest) = line.split_once(" packets transmitted, ")?;
+    let received = rest.split_whitespace().next()?;
+    Some((sent.trim().parse().ok()?, received.parse().ok()?))
+}

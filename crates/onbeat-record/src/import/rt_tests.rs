@@ -1,0 +1,503 @@
+//! JSON of rt-tests: `cyclictest --json` and `oslat --json`.
+//!
+//! cyclictest counts a latency in its whole microseconds (nanoseconds with `-N`): a bucket `22`
+//! holds 22 µs up to, not with, 23 µs. oslat rounds up: its bucket `1` holds gaps of up to 1 µs, as
+//! a loop of 65 ns shows that is counted there. cyclictest counts samples beyond its last bucket
+//! only in `cycles`; oslat counts them in its last bucket.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::date;
+use super::error::Error;
+use super::format::{Format, SourceOptions};
+use super::rt_text;
+use super::stated::{self, Stated};
+use super::stream::{SourceFigures, Stream, StreamPart};
+use crate::{Beyond, Resolution, Series};
+use onbeat_host::machine::Host;
+
+#[derive(Deserialize)]
+struct RtTestsJson<T> {
+    #[serde(rename = "cmdline:", alias = "cmdline", default)]
+    cmdline: String,
+    #[serde(rename = "rt_test_version:", alias = "rt_test_version", default)]
+    version: String,
+    #[serde(default)]
+    start_time: String,
+    #[serde(default)]
+    end_time: String,
+    #[serde(default)]
+    sysinfo: BTreeMap<String, serde_json::Value>,
+    #[serde(default)]
+    resolution_in_ns: u64,
+    thread: BTreeMap<u32, T>,
+}
+
+#[derive(Deserialize)]
+struct CyclictestThread {
+    #[serde(default)]
+    histogram: BTreeMap<u64, u64>,
+    cycles: u64,
+    min: i64,
+    max: i64,
+    avg: f64,
+    cpu: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct OslatThread {
+    histogram: BTreeMap<u64, u64>,
+    min: u64,
+    max: u64,
+    avg: f64,
+    cpu: Option<u32>,
+    #[serde(default)]
+    duration: f64,
+}
+
+/// The command line of an rt-tests program.
+pub(super) struct CommandLine {
+    words: Vec<String>,
+}
+
+impl CommandLine {
+    pub(super) const fn new(words: Vec<String>) -> Self {
+        Self { words }
+    }
+
+    /// The number of an option in any of its spellings: `-i 1000`, `-i1000`, `-mi1000`,
+    /// `--interval=1000`.
+    pub(super) fn number(&self, short: char, long: &str) -> Option<u64> {
+        let words = self.words.get(1..).unwrap_or_default();
+        for (word, i) in words.iter().zip(1..) {
+            let next = || words.get(i)?.parse().ok();
+            if word == long {
+                return next();
+            }
+            if let Some(number) = word.strip_prefix(long).and_then(|rest| rest.strip_prefix('=')) {
+                return number.parse().ok();
+            }
+
+            let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+            let Some(letters) = letters else { continue };
+            // A digit begins the argument of another option.
+            let flags = letters.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(letters.len());
+            if let Some(place) = letters[..flags].find(short) {
+                let glued = &letters[place + 1..];
+                return if glued.is_empty() { next() } else { glued.parse().ok() };
+            }
+        }
+        None
+    }
+
+    pub(super) fn has(&self, short: char, long: &str) -> bool {
+        self.words.iter().skip(1).any(|word| {
+            let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+            word == long || letters.is_some_and(|letters| letters.contains(short))
+        })
+    }
+
+    /// The scheduling policy by name: `--policy=rr`.
+    fn policy(&self) -> Option<&str> {
+        let place = self.words.iter().position(|word| word.starts_with("--policy"))?;
+        match self.words[place].strip_prefix("--policy")? {
+            "" => self.words.get(place + 1).map(String::as_str),
+            rest => rest.strip_prefix('='),
+        }
+    }
+}
+
+impl<T> RtTestsJson<T> {
+    fn parse<'t>(text: &'t str, format: Format) -> Result<Self, Error>
+    where
+        T: Deserialize<'t>,
+    {
+        serde_json::from_str(text)
+            .map_err(|why| Error::line(format, why.line().max(1), why.to_string()))
+    }
+
+    fn options(&self) -> CommandLine {
+        CommandLine::new(self.cmdline.split_whitespace().map(str::to_owned).collect())
+    }
+
+    /// A stream with what all threads share.
+    fn stream(&self, thread: u32, cpu: Option<u32>) -> Stream {
+        let label = match (self.thread.len(), cpu) {
+            (1, _) => String::new(),
+            (_, Some(cpu)) => format!("thread {thread} (CPU {cpu})"),
+            (_, None) => format!("thread {thread}"),
+        };
+        Stream {
+            label,
+            command: self.options().words,
+            host: self.host(),
+            started_unix_s: date::unix_s(&self.start_time).unwrap_or(0.0),
+            ..Stream::default()
+        }
+    }
+
+    fn host(&self) -> Host {
+        let text =
+            |key: &str| self.sysinfo.get(key).and_then(|value| value.as_str()).map(str::to_owned);
+        let real_time = self.sysinfo.get("realtime").and_then(serde_json::Value::as_u64) == Some(1);
+        Host::from_facts([
+            ("kernel", text("release")),
+            ("kernel build", text("version")),
+            ("architecture", text("machine")),
+            ("preemption", real_time.then(|| "PREEMPT_RT".to_owned())),
+            (
+                "measured with",
+                (!self.version.is_empty()).then(|| format!("rt-tests {}", self.version)),
+            ),
+        ])
+    }
+
+    fn elapsed_s(&self) -> f64 {
+        let times = date::unix_s(&self.start_time).zip(date::unix_s(&self.end_time));
+        times.map_or(0.0, |(start, end)| (end - start).max(0.0))
+    }
+}
+
+/// The line that a thread's histogram stands on.
+fn line_of(text: &str, thread: u32) -> usize {
+    let name = format!("\"{thread}\": {{");
+    let threads = text.find("\"thread\"").unwrap_or(0);
+    let at = text[threads..].find(&name).map_or(threads, |at| threads + at);
+    text[..at].matches('\n').count() + 1
+}
+
+/// One stream per thread of cyclictest.
+///
+/// # Errors
+/// [`Error`].
+pub fn cyclictest(text: &str, _asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
+    let format = Format::CyclictestJson;
+    let file: RtTestsJson<CyclictestThread> = RtTestsJson::parse(text, format)?;
+    let step_ns = if file.resolution_in_ns == 1 { 1 } else { 1_000 };
+    let options = file.options();
+    let mut streams = Vec::new();
+    for (&number, thread) in &file.thread {
+        let line = |reason: String| Error::line(format, line_of(text, number), reason);
+        let stated = thread.stated(step_ns).ok_or_else(|| {
+            line(format!("thread {number}: minimum {}, maximum {}", thread.min, thread.max))
+        })?;
+        let mut stream = file.stream(number, thread.cpu);
+        stream.period_ns = period_ns(&options, number);
+        let priority =
+            (!file.cmdline.is_empty()).then(|| options.number('p', "--priority").unwrap_or(0));
+        rt_text::describe_scheduling(&mut stream, options.policy(), priority);
+        if thread.histogram.is_empty() && thread.cycles > 0 {
+            stated.put_into(&mut stream, Series::WakeupLatency, step_ns);
+            stream.missing.push(NO_SKIPPED.to_owned());
+        } else {
+            thread
+                .histogram_into(&mut stream, stated, (&options, step_ns, file.elapsed_s()))
+                .map_err(line)?;
+        }
+
+        streams.push(stream);
+    }
+
+    if streams.iter().all(|stream| stream.parts.iter().all(|part| part.samples() == 0)) {
+        let advice = "it states no cycles: cyclictest was stopped before its first one";
+        return Err(Error::NoHistogram { format, lines: text.lines().count(), advice });
+    }
+
+    Ok(streams)
+}
+
+/// What cyclictest counts in no form.
+pub(super) const NO_SKIPPED: &str =
+    "skipped releases: cyclictest does not count them, so their slots are in no figure";
+
+impl CyclictestThread {
+    fn stated(&self, step_ns: u64) -> Option<Stated> {
+        let figures = [self.min as f64, self.avg, self.max as f64];
+        Stated::in_units(Some(self.cycles), figures, step_ns as f64)
+    }
+
+    fn histogram_into(
+        &self,
+        stream: &mut Stream,
+        stated: Stated,
+        (options, step_ns, elapsed_s): (&CommandLine, u64, f64),
+    ) -> Result<(), String> {
+        let counted = self.histogram.values().try_fold(0_u64, |all, n| all.checked_add(*n));
+        let counted = counted.filter(|n| *n <= self.cycles).ok_or_else(|| {
+            format!("a histogram with more samples than its {} cycles", self.cycles)
+        })?;
+        let last = self.histogram.keys().last().copied().unwrap_or(0);
+        let end = options
+            .number('h', "--histogram")
+            .or_else(|| options.number('H', "--histofall"))
+            .unwrap_or(0)
+            .max(last.saturating_add(1));
+        let max = u64::try_from(self.max).unwrap_or(0);
+        let beyond = Overflow { end, max, count: self.cycles - counted };
+        let resolution = Resolution { beyond: beyond.at(step_ns), ..Resolution::even(step_ns) };
+        let mut part = StreamPart::untimed(Series::WakeupLatency, elapsed_s);
+        for (&bucket, &n) in &self.histogram {
+            part.count(&resolution, bucket.saturating_mul(step_ns), n);
+        }
+
+        if let Some(beyond) = resolution.beyond {
+            part.count(&resolution, beyond.from_ns, beyond.count);
+        }
+
+        part.moments = Some(stated::moments(&part, &resolution, stated));
+        stream.missing = missing(&resolution, true);
+        stream.resolution.insert(part.series, resolution);
+        stream.parts.push(part);
+        Ok(())
+    }
+}
+
+/// Samples beyond the last bucket, in buckets of the tool.
+pub(super) struct Overflow {
+    /// The first bucket that there is not.
+    pub(super) end: u64,
+    pub(super) max: u64,
+    pub(super) count: u64,
+}
+
+impl Overflow {
+    pub(super) fn at(&self, step_ns: u64) -> Option<Beyond> {
+        let from_ns = self.end.saturating_mul(step_ns);
+        let to_ns = self.max.saturating_mul(step_ns).saturating_add(step_ns - 1).max(from_ns);
+        (self.count > 0).then_some(Beyond { from_ns, to_ns, count: self.count })
+    }
+}
+
+/// Threads have intervals further and further apart (`-d`, 500 µs), unless a histogram or `-S`
+/// makes them equal.
+fn period_ns(options: &CommandLine, thread: u32) -> Option<u64> {
+    let interval_us = options.number('i', "--interval").unwrap_or(1_000);
+    let has_histogram = options.number('h', "--histogram").is_some()
+        || options.number('H', "--histofall").is_some();
+    let equal = has_histogram || options.has('S', "--smp");
+    let apart_us = if equal { 0 } else { options.number('d', "--distance").unwrap_or(500) };
+    interval_us.checked_add(apart_us.checked_mul(u64::from(thread))?)?.checked_mul(1_000)
+}
+
+/// What cyclictest's histograms do not record.
+pub(super) fn missing(resolution: &Resolution, has_maximum: bool) -> Vec<String> {
+    let mut missing = vec![
+        "order and times of the samples: no figures over time and no intervals".to_owned(),
+        NO_SKIPPED.to_owned(),
+        "standard deviation: computed from the histogram's buckets".to_owned(),
+    ];
+    if resolution.beyond.is_some() {
+        missing.push(
+            "the size of each sample beyond the histogram: percentiles that fall there are given as the maximum"
+                .to_owned(),
+        );
+    }
+
+    if !has_maximum {
+        missing.push(
+            "the maximum, and how many samples lie beyond the histogram: the summary lines are missing".to_owned(),
+        );
+    }
+
+    missing
+}
+
+/// What the other programs of rt-tests state of a thread, or of a pair of threads.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OtherThread {
+    Pair { sender: Sender, receiver: Receiver },
+    Single(Single),
+}
+
+#[derive(Deserialize)]
+struct Sender {
+    priority: Option<u64>,
+    samples: u64,
+    interval: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Receiver {
+    min: f64,
+    avg: f64,
+    max: f64,
+    cpu: Option<u32>,
+    priority: Option<u64>,
+    timeoutcount: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Single {
+    cycles: u64,
+    min: f64,
+    avg: f64,
+    max: f64,
+    cpu: Option<u32>,
+}
+
+/// One stream per thread or pair of threads of signaltest, ptsematest, pmqtest, svsematest,
+/// sigwaittest or cyclicdeadline.
+///
+/// # Errors
+/// [`Error`].
+pub fn others(text: &str, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
+    const STEP_NS: u64 = 1_000;
+    let format = Format::RtTestsJson;
+    let file: RtTestsJson<OtherThread> = RtTestsJson::parse(text, format)?;
+    let options = file.options();
+    let tool = options.words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(""));
+    let step_ns = if file.resolution_in_ns == 1 { 1 } else { STEP_NS };
+    let mut streams = Vec::new();
+    for (&number, thread) in &file.thread {
+        let (count, figures, cpu) = match thread {
+            OtherThread::Pair { sender, receiver } => {
+                (sender.samples, [receiver.min, receiver.avg, receiver.max], receiver.cpu)
+            }
+            OtherThread::Single(of) => (of.cycles, [of.min, of.avg, of.max], of.cpu),
+        };
+        let mut stream = file.stream(number, cpu);
+        if count > 0 {
+            let stated = Stated::in_units(Some(count), figures, step_ns as f64);
+            let stated = stated.ok_or_else(|| {
+                let [min, _, max] = figures;
+                let reason = format!("thread {number}: minimum {min}, maximum {max}");
+                Error::line(format, line_of(text, number), reason)
+            })?;
+            let series = asked.series.unwrap_or_else(|| rt_text::series_of(tool));
+            stated.put_into(&mut stream, series, step_ns);
+        }
+
+        stream.remarks.extend(rt_text::meaning(tool));
+        thread.describe(&mut stream, &options, tool);
+        streams.push(stream);
+    }
+
+    streams.retain(|stream| !stream.parts.is_empty());
+    if streams.is_empty() {
+        let reason = "it states no samples: the program was stopped before its first one";
+        return Err(Error::Nothing { format, reason: reason.to_owned() });
+    }
+
+    Ok(streams)
+}
+
+impl OtherThread {
+    /// Interval, priority and timeouts.
+    fn describe(&self, stream: &mut Stream, options: &CommandLine, tool: &str) {
+        match self {
+            Self::Pair { sender, receiver } => {
+                stream.period_ns = sender.interval.and_then(|us| us.checked_mul(1_000));
+                // Both ends have to run for a sample.
+                let priority = sender.priority.into_iter().chain(receiver.priority).min();
+                rt_text::describe_scheduling(stream, None, priority);
+                if let Some(timeouts @ 1..) = receiver.timeoutcount {
+                    stream.remarks.push(format!("{timeouts} receptions timed out"));
+                }
+            }
+            Self::Single(_) if tool == "cyclicdeadline" => {
+                let interval_us = options.number('i', "--interval").unwrap_or(1_000);
+                stream.period_ns = interval_us.checked_mul(1_000);
+                rt_text::describe_scheduling(stream, Some("deadline"), None);
+            }
+            Self::Single(_) => {
+                let priority = options.number('p', "--prio").unwrap_or(0);
+                rt_text::describe_scheduling(stream, None, Some(priority));
+            }
+        }
+    }
+}
+
+/// One stream per thread of oslat.
+///
+/// # Errors
+/// [`Error`].
+pub fn oslat(text: &str) -> Result<Vec<Stream>, Error> {
+    const STEP_NS: u64 = 1_000;
+    let format = Format::OslatJson;
+    let file: RtTestsJson<OslatThread> = RtTestsJson::parse(text, format)?;
+    let mut streams = Vec::new();
+    for (&number, thread) in &file.thread {
+        let Some((&last, &in_last)) = thread.histogram.last_key_value() else {
+            let advice = "oslat writes one with --json, unless it was stopped before it began";
+            return Err(Error::NoHistogram { format, lines: text.lines().count(), advice });
+        };
+        if thread.histogram.contains_key(&0) || last > u64::from(u32::MAX) {
+            let reason = format!(
+                "thread {number}: oslat's buckets count from 1 in microseconds, and one is 0 or {last}"
+            );
+            return Err(Error::line(format, line_of(text, number), reason));
+        }
+
+        let mut stream = file.stream(number, thread.cpu);
+        let overflow =
+            Overflow { end: last - 1, max: thread.max.saturating_sub(1), count: in_last };
+        let beyond = if thread.max > last { overflow.at(STEP_NS) } else { None };
+        let resolution = Resolution { beyond, ..Resolution::even(STEP_NS) };
+        let mut part = StreamPart::untimed(Series::Gap, thread.duration.clamp(0.0, 1e9));
+        for (&bucket, &n) in &thread.histogram {
+            part.count(&resolution, (bucket - 1) * STEP_NS, n);
+        }
+
+        let stated = SourceFigures {
+            min_ns: thread.min.saturating_sub(1).saturating_mul(STEP_NS),
+            max_ns: thread.max.saturating_mul(STEP_NS),
+            // Each gap is counted rounded up to its microsecond, and so is the mean: half of one
+            // too much, on average.
+            mean_ns: (thread.avg - 0.5).max(0.0) * STEP_NS as f64,
+        };
+
+        part.moments = Some(part.moments_around(&resolution, stated));
+        stream.missing = vec![
+            "order and times of the gaps: no figures over time and no intervals".to_owned(),
+            "gaps to the nanosecond: oslat rounds each up to a microsecond; mean and standard deviation are estimates"
+                .to_owned(),
+        ];
+        if beyond.is_some() {
+            stream.missing.push(format!(
+                "gaps beyond {} us: oslat counts them in its last bucket; percentiles that fall \
+                 there are given as the maximum",
+                last - 1
+            ));
+        }
+
+        stream.resolution.insert(part.series, resolution);
+        stream.parts.push(part);
+        streams.push(stream);
+    }
+
+    Ok(streams)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_found_in_all_their_spellings() {
+        let options = |line: &str| CommandLine::new(line.split(' ').map(str::to_owned).collect());
+        let interval = |line: &str| options(line).number('i', "--interval");
+        assert_eq!(
+            ["c -i 200", "c -i200", "c -mi200", "c --interval=200", "c --interval 200"]
+                .map(interval),
+            [Some(200); 5]
+        );
+        assert_eq!(options("c -m -Sp90").number('p', "--priority"), Some(90));
+        assert_eq!(options("c --policy=rr").policy(), Some("rr"));
+        assert_eq!(interval("c -D 2"), None);
+        assert!(options("c -mSp90").has('S', "--smp") && !options("c --Smart").has('S', "--smp"));
+    }
+
+    #[test]
+    fn threads_have_intervals_further_and_further_apart_unless_an_option_makes_them_equal() {
+        let of = |line: &str| {
+            period_ns(&CommandLine::new(line.split(' ').map(str::to_owned).collect()), 2)
+        };
+        assert_eq!(of("cyclictest -i 1000"), Some(2_000_000));
+        assert_eq!(of("cyclictest -i 1000 -d 0"), Some(1_000_000));
+        assert_eq!(of("cyclictest -S -i 500"), Some(500_000));
+        assert_eq!(of("cyclictest -h 100"), Some(1_000_000));
+    }
+}

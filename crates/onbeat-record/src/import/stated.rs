@@ -1,0 +1,80 @@
+//! Figures that a source states without a distribution: count, extremes, mean, and no more.
+
+use super::stream::{SourceFigures, Stream, StreamPart};
+use crate::{Beyond, Early, Moments, Resolution, Series};
+
+/// Count, extremes and mean of one series, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Stated {
+    /// `None` where the source does not count.
+    pub(super) n: Option<u64>,
+    pub(super) min_ns: i64,
+    pub(super) max_ns: i64,
+    pub(super) mean_ns: f64,
+}
+
+impl Stated {
+    /// Figures in units, as a tool prints them; `None` when they contradict each other or are
+    /// beyond 10,000 hours.
+    pub(super) fn in_units(n: Option<u64>, figures: [f64; 3], unit_ns: f64) -> Option<Self> {
+        let [min, mean, max] = figures;
+        let is_possible = figures.iter().all(|figure| (figure * unit_ns).abs() <= 3.6e16);
+        (is_possible && min <= max).then(|| Self {
+            n,
+            min_ns: (min * unit_ns).round() as i64,
+            max_ns: (max * unit_ns).round() as i64,
+            mean_ns: mean * unit_ns,
+        })
+    }
+
+    /// Puts these figures into a stream. `step_ns` is how finely the source states them.
+    pub(super) fn put_into(self, stream: &mut Stream, series: Series, step_ns: u64) {
+        let floor = |ns: i64| u64::try_from(ns).unwrap_or(0);
+        // What is not counted is at least the maximum itself.
+        let n = self.n.unwrap_or(1).max(1);
+        let finest = step_ns.max(1) - 1;
+        let beyond = Beyond {
+            from_ns: floor(self.min_ns),
+            to_ns: floor(self.max_ns).saturating_add(finest),
+            count: n,
+        };
+        let resolution = Resolution { beyond: Some(beyond), ..Resolution::even(step_ns) };
+        let mut part = StreamPart::untimed(series, 0.0);
+        part.count(&resolution, beyond.from_ns, n);
+        part.moments = Some(Moments {
+            n,
+            min_ns: floor(self.min_ns),
+            max_ns: floor(self.max_ns),
+            mean_ns: self.mean_ns,
+            m2: 0.0,
+        });
+
+        if self.min_ns < 0 {
+            let earliest_ns = self.min_ns.unsigned_abs();
+            stream.early.insert(series, Early { count: None, earliest_ns });
+        }
+
+        stream.figures_only.insert(series);
+        stream.resolution.insert(series, resolution);
+        stream.parts.push(part);
+        stream.missing.push(
+            "the distribution: the source states count, minimum, mean and maximum only".to_owned(),
+        );
+        if self.n.is_none() {
+            stream.missing.push(
+                "the number of samples: the source does not state it; 1 stands for all".to_owned(),
+            );
+        }
+    }
+}
+
+/// Moments that a source states beside its histogram, where it may go below 0.
+pub(super) fn moments(part: &StreamPart, resolution: &Resolution, stated: Stated) -> Moments {
+    let floor = |ns: i64| u64::try_from(ns).unwrap_or(0);
+    let source = SourceFigures {
+        min_ns: floor(stated.min_ns),
+        max_ns: floor(stated.max_ns),
+        mean_ns: stated.mean_ns,
+    };
+    part.moments_around(resolution, source)
+}

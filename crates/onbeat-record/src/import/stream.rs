@@ -1,0 +1,301 @@
+//! What every format becomes: one stream of samples, counted in the source's cells, and its run
+//! file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::format::Format;
+use crate::{
+    Cell, EVERY_SECONDS, Early, Header, Import, Interval, LONGEST_NS, Maxima, Moments, Note,
+    Remark, Resolution, RunWriter, Series, StepFigures, Trend, WriteError, empty_counts,
+};
+use onbeat_host::machine::Host;
+
+/// Values beyond ten thousand hours are counted as that.
+const FARTHEST_NS: u64 = 36_000_000_000_000_000;
+
+/// One stream of a source: a thread, a CPU, a tag, or all of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stream {
+    /// Which part of the source; empty when it has one part only.
+    pub label: String,
+    /// The format it was read as.
+    pub format: Option<Format>,
+    /// The command that recorded it, as far as the source records it.
+    pub command: Vec<String>,
+    /// What the source records of the machine.
+    pub host: Host,
+    /// Wall clock at its start, in seconds since 1970; 0 when the source does not say.
+    pub started_unix_s: f64,
+    /// The loop's period, when it is known.
+    pub period_ns: Option<u64>,
+    /// The cells of each series.
+    pub resolution: BTreeMap<Series, Resolution>,
+    /// What was counted, in order of time.
+    pub parts: Vec<StreamPart>,
+    /// A few figures per step of time, where the source has times.
+    pub steps: Option<TrendSteps>,
+    /// What the source does not record, one sentence each.
+    pub missing: Vec<String>,
+    /// What else is to be known of the run, one sentence each: how it was scheduled, which lines
+    /// were passed over.
+    pub remarks: Vec<String>,
+    /// Samples below 0, per series.
+    pub early: BTreeMap<Series, Early>,
+    /// Series without a distribution: count, extremes and mean alone.
+    pub figures_only: BTreeSet<Series>,
+}
+
+impl Stream {
+    /// What its figures leave open, one sentence each: negative samples, and series without a
+    /// distribution.
+    fn figures_in_words(&self) -> Vec<String> {
+        let early = self.early.iter().map(|(series, Early { count, earliest_ns })| {
+            let words = series.words();
+            match count {
+                Some(1) => format!(
+                    "{words}: 1 sample is negative (an early wake-up): -{earliest_ns} ns; counted as 0"
+                ),
+                Some(n) => format!(
+                    "{words}: {n} samples are negative (early wake-ups), the earliest -{earliest_ns} ns; counted as 0"
+                ),
+                None => format!(
+                    "{words}: the smallest sample is negative (an early wake-up): -{earliest_ns} ns; shown as 0"
+                ),
+            }
+        });
+        let only = self.figures_only.iter().map(|series| {
+            format!(
+                "{}: the source states count, minimum, mean and maximum only; percentiles and SD are not known",
+                series.words()
+            )
+        });
+        early.chain(only).collect()
+    }
+}
+
+/// Steps of a run file's trend are no more than this: longer sources have longer steps.
+const MOST_STEPS: f64 = 100_000.0;
+/// Steps of one trend note.
+const STEPS_PER_NOTE: usize = 600;
+
+/// Figures step by step, from the stream's start on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrendSteps {
+    /// Which series.
+    pub series: Series,
+    /// Seconds from step to step.
+    pub every_s: f64,
+    /// `None` is a step without a sample.
+    pub figures: Vec<Option<StepFigures>>,
+}
+
+impl TrendSteps {
+    /// Steps of about `every_s`, in a source of `length_s`; `None` for a source without times, or
+    /// whose times are apart by more than a run file's steps can be.
+    #[must_use]
+    pub fn new(series: Series, every_s: f64, length_s: f64) -> Option<Self> {
+        let every_s = every_s.max(length_s / MOST_STEPS);
+        EVERY_SECONDS.contains(&every_s).then(|| Self { series, every_s, figures: Vec::new() })
+    }
+
+    /// The step of an instant, in seconds since the stream's start.
+    #[must_use]
+    pub fn place(&self, t: f64) -> usize {
+        (t / self.every_s).clamp(0.0, 2.0 * MOST_STEPS) as usize
+    }
+
+    /// Adds figures to a step. Of several the largest values are kept, and about the middle of the
+    /// medians.
+    pub fn put(&mut self, place: usize, figures: StepFigures) {
+        if self.figures.len() <= place {
+            self.figures.resize(place + 1, None);
+        }
+
+        let Some(step) = self.figures.get_mut(place) else { return };
+        *step = Some(step.map_or(figures, |before| StepFigures {
+            min_ns: before.min_ns.min(figures.min_ns),
+            p50_ns: before.p50_ns.midpoint(figures.p50_ns),
+            p90_ns: before.p90_ns.max(figures.p90_ns),
+            max_ns: before.max_ns.max(figures.max_ns),
+            worst_at: if figures.max_ns > before.max_ns {
+                figures.worst_at
+            } else {
+                before.worst_at
+            },
+        }));
+    }
+
+    fn write(&self, writer: &mut RunWriter) -> Result<(), WriteError> {
+        for (i, steps) in self.figures.chunks(STEPS_PER_NOTE).enumerate() {
+            if steps.iter().any(Option::is_some) {
+                let t = (i * STEPS_PER_NOTE) as f64 * self.every_s;
+                writer.note(&Note::Trend(Box::new(Trend::from_steps(
+                    self.series,
+                    t,
+                    self.every_s,
+                    steps,
+                ))))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What was counted of one series in one stretch of time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StreamPart {
+    /// Which series.
+    pub series: Series,
+    /// Start in seconds since the stream's start; 0 when the source does not say times.
+    pub t: f64,
+    /// Seconds; 0 when the source does not say.
+    pub length: f64,
+    /// Samples per value that stands for a cell, in nanoseconds.
+    pub cells: BTreeMap<u64, u64>,
+    /// Count, extremes, mean and spread as the source reports them.
+    pub moments: Option<Moments>,
+    /// Seconds per value and the largest values, where the source had shorter intervals than the
+    /// run file keeps.
+    pub maxima: Option<(f64, Vec<u64>)>,
+}
+
+impl StreamPart {
+    /// A part without times: all that a histogram holds.
+    #[must_use]
+    pub const fn untimed(series: Series, length: f64) -> Self {
+        Self { series, t: 0.0, length, cells: BTreeMap::new(), moments: None, maxima: None }
+    }
+
+    /// Counts samples whose value is `ns` in the source.
+    pub fn count(&mut self, resolution: &Resolution, ns: u64, samples: u64) {
+        if samples > 0 {
+            let counted =
+                self.cells.entry(resolution.representative_ns(ns.min(FARTHEST_NS))).or_insert(0);
+            *counted = counted.saturating_add(samples);
+        }
+    }
+
+    /// Number of samples.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.cells.values().fold(0, |all, n| all.saturating_add(*n))
+    }
+
+    /// The moments of these cells around a mean that the source reports: extremes are the source's
+    /// own, the spread is that of the cells' middles.
+    #[must_use]
+    pub fn moments_around(&self, resolution: &Resolution, source: SourceFigures) -> Moments {
+        let square = |(&ns, &n): (&u64, &u64)| {
+            (resolution.cell(ns).middle_ns() - source.mean_ns).powi(2) * n as f64
+        };
+        Moments {
+            n: self.samples(),
+            // A damaged text may state a minimum beyond its maximum.
+            min_ns: source.min_ns.min(source.max_ns),
+            max_ns: source.max_ns,
+            mean_ns: source.mean_ns,
+            m2: self.cells.iter().map(square).sum(),
+        }
+    }
+}
+
+/// Figures that a source reports beside its histogram, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SourceFigures {
+    /// Smallest.
+    pub min_ns: u64,
+    /// Largest.
+    pub max_ns: u64,
+    /// Mean.
+    pub mean_ns: f64,
+}
+
+/// What stands in the run file beside the stream itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ImportLabels {
+    /// The import's own command, as typed.
+    pub command: Vec<String>,
+    /// The source's file name.
+    pub file: String,
+    /// The cell of the run file: its name beside other streams, and the load that ran.
+    pub cell: Cell,
+}
+
+/// Writes a stream's run file.
+///
+/// # Errors
+/// [`WriteError`].
+pub fn write(stream: &Stream, labels: &ImportLabels, path: &Path) -> Result<(), WriteError> {
+    let header = Header {
+        schema: Header::SCHEMA.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: if stream.command.is_empty() {
+            labels.command.clone()
+        } else {
+            stream.command.clone()
+        },
+        series: Vec::new(),
+        probe: stream.format.map_or("unknown", Format::tool).to_owned(),
+        started_unix_s: stream.started_unix_s,
+        host: stream.host.clone(),
+        cell: Some(labels.cell.clone()),
+        timing: None,
+        grants: Vec::new(),
+        limit: None,
+        looks: 0,
+        most_alarms: None,
+        findings: Vec::new(),
+    };
+
+    let mut writer = RunWriter::create(path, &header)?;
+    writer.note(&Note::Import(Box::new(Import {
+        format: stream.format.map_or("unknown", Format::word).to_owned(),
+        file: labels.file.clone(),
+        stream: stream.label.clone(),
+        period_ns: stream.period_ns,
+        resolution: stream.resolution.clone(),
+        missing: stream.missing.clone(),
+        early: stream.early.clone(),
+        figures_only: stream.figures_only.clone(),
+    })))?;
+    for sentence in stream.remarks.iter().cloned().chain(stream.figures_in_words()) {
+        writer.note(&Note::Remark(Remark { sentence }))?;
+    }
+
+    for part in &stream.parts {
+        write_part(part, &mut writer)?;
+    }
+
+    if let Some(steps) = &stream.steps {
+        steps.write(&mut writer)?;
+    }
+
+    writer.sync()
+}
+
+fn write_part(part: &StreamPart, writer: &mut RunWriter) -> Result<(), WriteError> {
+    let mut counts = empty_counts(part.series);
+    for (&ns, &n) in &part.cells {
+        counts.saturating_record_n(ns.clamp(1, LONGEST_NS), n);
+    }
+
+    writer.interval(part.series, &counts, part.t, part.length)?;
+    if let Some((every, values)) = &part.maxima {
+        let series = BTreeMap::from([(part.series, values.clone())]);
+        writer.note(&Note::Maxima(Maxima { t: part.t, every: *every, series }))?;
+    }
+
+    if let Some(moments) = part.moments {
+        let interval = Interval {
+            t: part.t,
+            length: part.length,
+            cycles: moments.n,
+            series: BTreeMap::from([(part.series, moments)]),
+            ..Interval::default()
+        };
+        writer.note(&Note::Interval(Box::new(interval)))?;
+    }
+
+    Ok(())
+}

@@ -1,0 +1,377 @@
+//! Text of the latency tests of Xenomai and RTAI: lines per second, histograms, closing figures.
+//!
+//! `RTH` names the columns, each `RTD` has smallest, mean and largest latency of a second, `RTS` has
+//! those of the whole run. Xenomai's `HSD|avg|` rows (`-h`, `-H`) count every sample, and a file for
+//! gnuplot (`-g`, `-H`) has rows of a bucket's middle and its count. Latencies may be below 0: both
+//! anticipate the timer's own latency.
+
+use std::io::BufRead;
+
+use super::error::Error;
+use super::format::{Format, SourceOptions};
+use super::lines::{Damage, DamagedLine, Line, PassedOver, each_line};
+use super::rt_text;
+use super::stated::{self, Stated};
+use super::stream::{Stream, StreamPart};
+use crate::{Beyond, Early, Resolution, Series};
+
+/// Width of Xenomai's buckets (`-B`), in nanoseconds, where nothing says another one.
+const BUCKET_NS: f64 = 1_000.0;
+
+struct LatencyText {
+    format: Format,
+    unit_ns: f64,
+    /// Names of the columns after `RTH`.
+    columns: Vec<String>,
+    /// Smallest, mean and largest of the lines so far.
+    seconds: u64,
+    over_all: [f64; 3],
+    mean_sum: f64,
+    closing: Option<[f64; 3]>,
+    /// Begin of a bucket, its end, both in nanoseconds, and its count.
+    buckets: Vec<(i64, i64, u64)>,
+    /// Middles of a file for gnuplot, in microseconds, and their counts.
+    middles: Vec<(f64, u64)>,
+    is_gnuplot: bool,
+    overruns: u64,
+    period_us: Option<u64>,
+    priority: Option<u64>,
+    in_timer_handler: bool,
+    passed_over: PassedOver,
+    damage: Damage,
+}
+
+/// One stream.
+///
+/// # Errors
+/// [`Error`].
+pub fn read(
+    file: &mut impl BufRead,
+    (format, asked): (Format, &SourceOptions),
+) -> Result<Vec<Stream>, Error> {
+    let mut text = LatencyText::new(format, asked.skip_damaged);
+    each_line(file, |line| text.line(line))?;
+    text.buckets_of_gnuplot();
+    let stated = text.stated();
+    if text.buckets.is_empty() && stated.is_none() {
+        let reason = "no line RTD or RTS holds figures".to_owned();
+        return Err(Error::Nothing { format, reason });
+    }
+
+    Ok(vec![text.stream(stated)])
+}
+
+impl LatencyText {
+    fn new(format: Format, is_damage_skipped: bool) -> Self {
+        Self {
+            format,
+            unit_ns: if format == Format::Rtai { 1.0 } else { 1e3 },
+            columns: Vec::new(),
+            seconds: 0,
+            over_all: [f64::INFINITY, 0.0, f64::NEG_INFINITY],
+            mean_sum: 0.0,
+            closing: None,
+            buckets: Vec::new(),
+            middles: Vec::new(),
+            is_gnuplot: false,
+            overruns: 0,
+            period_us: None,
+            priority: None,
+            in_timer_handler: false,
+            passed_over: PassedOver::default(),
+            damage: Damage::new(is_damage_skipped),
+        }
+    }
+
+    fn line(&mut self, line: &Line<'_>) -> Result<(), Error> {
+        let text = line.text.trim();
+        if let Some(columns) = text.strip_prefix("RTH|") {
+            self.columns = names(columns);
+        } else if let Some(figures) = text.strip_prefix("RTD|") {
+            self.second(figures, line)?;
+        } else if let Some(figures) = text.strip_prefix("RTS|").filter(|_| line.has_end) {
+            self.closing = self.three(figures, ["lat min", "lat avg", "lat max"]).or(self.closing);
+            self.count_overruns(figures);
+        } else if let Some(row) = text.strip_prefix("HSD|") {
+            self.bucket(row, line)?;
+        } else if let Some(comment) = text.strip_prefix('#') {
+            self.comment(comment.trim());
+        } else if self.is_gnuplot && text.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+            self.middle(text, line)?;
+        } else if !self.is_known(text) {
+            self.passed_over.count(line);
+        }
+
+        Ok(())
+    }
+
+    fn is_known(&mut self, text: &str) -> bool {
+        if let Some(period) = text.strip_prefix("== Sampling period: ") {
+            self.period_us = period.split_whitespace().next().and_then(|word| word.parse().ok());
+        }
+        if text.contains(" period, priority ") {
+            self.described_by(text);
+        }
+        if text.contains("in microseconds") {
+            self.unit_ns = 1e3;
+        }
+        if text.contains("in nanoseconds") {
+            self.unit_ns = 1.0;
+        }
+
+        ["==", "RTT|", "---|", "HSH|", "HSS|", "warming up", "RTAI Testsuite"]
+            .iter()
+            .any(|known| text.starts_with(known))
+    }
+
+    /// `(periodic user-mode task, 100 us period, priority 99)`.
+    fn described_by(&mut self, text: &str) {
+        let inner = text.rsplit_once('(').map_or("", |(_, inner)| inner);
+        let mut parts = inner.trim_end_matches(')').split(", ");
+        self.in_timer_handler = parts.next().is_some_and(|mode| mode.contains("timer handler"));
+        for part in parts {
+            if let Some(priority) = part.strip_prefix("priority ") {
+                self.priority = priority.trim().parse().ok();
+            } else if let Some(period) = part.strip_suffix(" us period") {
+                self.period_us = period.trim().parse().ok();
+            }
+        }
+    }
+
+    /// Comments of a file for gnuplot.
+    fn comment(&mut self, comment: &str) {
+        if comment.contains(" period, priority ") {
+            self.is_gnuplot = true;
+            self.described_by(comment);
+        } else if comment.contains("lat min|") {
+            self.columns = names(comment);
+        } else if comment.contains('|') {
+            self.closing = self.three(comment, ["lat min", "lat avg", "lat max"]);
+            self.count_overruns(comment);
+        }
+    }
+
+    /// Figures of the named columns.
+    fn three(&self, row: &str, wanted: [&str; 3]) -> Option<[f64; 3]> {
+        let fields: Vec<&str> = row.split('|').map(str::trim).collect();
+        let default = ["lat min", "lat avg", "lat max"].map(str::to_owned);
+        let columns = if self.columns.is_empty() { &default[..] } else { &self.columns[..] };
+        let mut found = [0.0; 3];
+        for (figure, name) in found.iter_mut().zip(wanted) {
+            let place = columns.iter().position(|column| column == name)?;
+            *figure = fields.get(place)?.parse().ok().filter(|n: &f64| n.is_finite())?;
+        }
+
+        (found[0] <= found[2]).then_some(found)
+    }
+
+    fn count_overruns(&mut self, row: &str) {
+        let place = self.columns.iter().position(|column| column.starts_with("overrun"));
+        let stated = place.and_then(|place| row.split('|').nth(place)?.trim().parse().ok());
+        self.overruns = self.overruns.max(stated.unwrap_or(0));
+    }
+
+    fn second(&mut self, figures: &str, line: &Line<'_>) -> Result<(), Error> {
+        let is_whole = figures.split('|').count() >= self.columns.len();
+        let read = self.three(figures, ["lat min", "lat avg", "lat max"]);
+        let Some([min, mean, max]) = read.filter(|_| is_whole) else {
+            let reason = format!("`{}` is not a line of figures", line.text.trim());
+            if !line.has_end {
+                self.damage.cut(line.number, reason);
+                return Ok(());
+            }
+            let (format, before) = (self.format, self.seconds);
+            let what = "lines of figures";
+            return self.damage.meet(DamagedLine {
+                format,
+                line: line.number,
+                reason,
+                before,
+                what,
+            });
+        };
+
+        self.count_overruns(figures);
+        self.seconds += 1;
+        self.over_all[0] = self.over_all[0].min(min);
+        self.over_all[2] = self.over_all[2].max(max);
+        self.mean_sum += mean;
+        Ok(())
+    }
+
+    /// `  avg| 0 - 1 |  9953`.
+    fn bucket(&mut self, row: &str, line: &Line<'_>) -> Result<(), Error> {
+        let fields: Vec<&str> = row.split('|').map(str::trim).collect();
+        let damaged = || {
+            let reason = format!("`{}` is not a bucket of a histogram", line.text.trim());
+            Error::line(self.format, line.number, reason)
+        };
+        let (kind, bounds, count) = match fields.as_slice() {
+            [kind, bounds, count] => (*kind, *bounds, *count),
+            _ if !line.has_end => {
+                self.damage.cut(line.number, "a bucket of the histogram".to_owned());
+                return Ok(());
+            }
+            _ => return Err(damaged()),
+        };
+        // Those of smallest and largest latencies are of seconds, not of samples.
+        if kind != "avg" {
+            return Ok(());
+        }
+
+        let low = bounds.split_once('-').and_then(|(low, _)| low.trim().parse::<u32>().ok());
+        let (Some(low), Ok(count)) = (low, count.parse()) else { return Err(damaged()) };
+        let begin = f64::from(low) * BUCKET_NS;
+        self.buckets.push((begin as i64, (begin + BUCKET_NS) as i64, count));
+        Ok(())
+    }
+
+    fn middle(&mut self, text: &str, line: &Line<'_>) -> Result<(), Error> {
+        let mut words = text.split_whitespace();
+        let middle = words.next().and_then(|word| word.parse::<f64>().ok());
+        let count = words.next().and_then(|word| word.parse().ok());
+        match (middle.filter(|us| us.abs() < 1e9), count, words.next()) {
+            (Some(middle), Some(count), None) => {
+                if self.middles.last().is_some_and(|(before, _)| *before >= middle) {
+                    let reason = format!("the row {middle} comes after a later one");
+                    return Err(Error::line(self.format, line.number, reason));
+                }
+                self.middles.push((middle, count));
+                Ok(())
+            }
+            _ if !line.has_end => {
+                self.damage.cut(line.number, format!("`{text}`"));
+                Ok(())
+            }
+            _ => {
+                let reason = format!("`{text}` is not a bucket's middle and its count");
+                Err(Error::line(self.format, line.number, reason))
+            }
+        }
+    }
+
+    /// Buckets from their middles: the least distance is their width. Rows of 1 at the outer ends of
+    /// the first and the last bucket are there for the logarithmic axis and hold no sample.
+    fn buckets_of_gnuplot(&mut self) {
+        let is_fence = |end: Option<&(f64, u64)>, inner: Option<&(f64, u64)>| match (end, inner) {
+            (Some((at, 1)), Some((next, _))) => {
+                let (at, next) = (at.abs() * 2.0, next.abs() * 2.0);
+                at % 2.0 == 0.0 && next % 2.0 == 1.0 && (at - next).abs() <= 1.0
+            }
+            _ => false,
+        };
+        if is_fence(self.middles.first(), self.middles.get(1)) {
+            self.middles.remove(0);
+        }
+        let n = self.middles.len();
+        if n > 1 && is_fence(self.middles.last(), self.middles.get(n - 2)) {
+            self.middles.pop();
+        }
+
+        let distances = self.middles.windows(2).map(|pair| pair[1].0 - pair[0].0);
+        let width_us = distances.fold(f64::INFINITY, f64::min);
+        let width_us = if width_us.is_finite() { width_us } else { BUCKET_NS / 1e3 };
+        let bucket = |(middle, count): &(f64, u64)| {
+            let begin = ((middle - width_us / 2.0) * 1e3).round() as i64;
+            (begin, ((middle + width_us / 2.0) * 1e3).round() as i64, *count)
+        };
+        self.buckets.extend(self.middles.iter().map(bucket));
+    }
+
+    fn stated(&self) -> Option<Stated> {
+        let figures = self.closing.or_else(|| {
+            let [min, _, max] = self.over_all;
+            (self.seconds > 0).then(|| [min, self.mean_sum / self.seconds as f64, max])
+        });
+        Stated::in_units(None, figures?, self.unit_ns)
+    }
+
+    fn series(&self) -> Series {
+        if self.in_timer_handler { Series::InterruptLatency } else { Series::WakeupLatency }
+    }
+
+    fn stream(&self, stated: Option<Stated>) -> Stream {
+        let mut stream = Stream::default();
+        match stated {
+            Some(stated) if self.buckets.is_empty() => {
+                // RTAI and Xenomai print whole nanoseconds.
+                stated.put_into(&mut stream, self.series(), 1);
+            }
+            _ => self.histogram_into(&mut stream, stated),
+        }
+
+        stream.period_ns = self.period_us.and_then(|us| us.checked_mul(1_000)).filter(|ns| *ns > 0);
+        if let Some(priority @ 1..) = self.priority {
+            rt_text::describe_scheduling(&mut stream, None, Some(priority));
+        }
+        if self.overruns > 0 {
+            stream.remarks.push(format!(
+                "{} overruns: releases that the task missed, which are in no figure",
+                self.overruns
+            ));
+        }
+
+        stream
+            .missing
+            .push("the machine, the start and the command: the text does not hold them".to_owned());
+        stream.remarks.extend(self.damage.sentences());
+        stream.remarks.extend(self.passed_over.sentence(self.format.tool()));
+        stream
+    }
+
+    fn histogram_into(&self, stream: &mut Stream, stated: Option<Stated>) {
+        let width = self.buckets.iter().map(|(begin, end, _)| end - begin).min().unwrap_or(1);
+        let step_ns = u64::try_from(width).unwrap_or(1).max(1);
+        let floor = |ns: i64| u64::try_from(ns).unwrap_or(0);
+        let last = self.buckets.last().copied().unwrap_or_default();
+        // The last bucket holds all that is longer.
+        let beyond = stated.filter(|of| of.max_ns >= last.1).map(|of| Beyond {
+            from_ns: floor(last.0),
+            to_ns: floor(of.max_ns),
+            count: last.2,
+        });
+        let resolution = Resolution { beyond, ..Resolution::even(step_ns) };
+        let mut part = StreamPart::untimed(self.series(), 0.0);
+        let mut early = Early { count: Some(0), earliest_ns: 0 };
+        for &(begin, end, count) in &self.buckets {
+            part.count(&resolution, floor(begin), count);
+            if end <= 0 {
+                early.count = early.count.map(|n| n.saturating_add(count));
+                early.earliest_ns = early.earliest_ns.max(begin.unsigned_abs());
+            }
+        }
+
+        if let Some(stated) = stated {
+            part.moments = Some(stated::moments(&part, &resolution, stated));
+            if stated.min_ns < 0 {
+                early.earliest_ns = stated.min_ns.unsigned_abs();
+                early.count = early.count.filter(|n| *n > 0);
+            }
+        }
+        if early.earliest_ns > 0 {
+            stream.early.insert(part.series, early);
+            if early.count.is_none() {
+                stream.missing.push(
+                    "how many latencies are negative: Xenomai's histogram counts them by their absolute value".to_owned(),
+                );
+            }
+        }
+
+        stream.missing.push(
+            "order and times of the samples: no figures over time and no intervals".to_owned(),
+        );
+        if self.middles.is_empty() {
+            stream.missing.push(
+                "the width of a bucket: 1 us assumed, the default of Xenomai's -B".to_owned(),
+            );
+        }
+        stream.resolution.insert(part.series, resolution);
+        stream.parts.push(part);
+    }
+}
+
+/// Names of columns: `----lat min|----lat avg|`.
+fn names(columns: &str) -> Vec<String> {
+    let name = |column: &str| column.trim_matches(['-', ' ']).to_owned();
+    columns.trim_end_matches('|').split('|').map(name).collect()
+}

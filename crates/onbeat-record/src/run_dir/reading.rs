@@ -1,0 +1,181 @@
+//! The files of a run, read once each.
+
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use onbeat_host::foreign;
+
+use super::{BENCH_FILE, RUN_FILE_ENDING, RunDirError, failed};
+use crate::note::Header;
+use crate::run_file::RunFile;
+use crate::series::Series;
+
+/// What holds a run file's header for certain, in bytes.
+const BEGINNING_BYTES: u64 = 64 * 1024;
+
+/// A run as its files hold it.
+#[derive(Debug)]
+pub struct StoredRun {
+    /// Its directory.
+    pub dir: PathBuf,
+    /// Its files, by name; that of a bench is among them.
+    pub files: Vec<RunFile>,
+    /// The same files as text, where that was asked for.
+    pub texts: Vec<RunText>,
+}
+
+/// A run file as text, as the page carries it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunText {
+    /// The name of the file, without its directory.
+    pub name: String,
+    /// What it holds.
+    pub text: String,
+}
+
+/// Reads the run files of a directory, or the one that is named.
+///
+/// # Errors
+/// [`RunDirError`].
+pub fn read(path: &Path) -> Result<StoredRun, RunDirError> {
+    let files =
+        run_files(path)?.iter().map(|file| RunFile::read(file)).collect::<Result<Vec<_>, _>>()?;
+    Ok(StoredRun { dir: dir_of(path), files, texts: Vec::new() })
+}
+
+/// Reads the run files of a directory, or the one that is named, and keeps their text: each file is
+/// read once, so that figures and page agree whatever is written to it in the meantime.
+///
+/// # Errors
+/// [`RunDirError`].
+pub fn read_with_text(path: &Path) -> Result<StoredRun, RunDirError> {
+    let mut stored = StoredRun { dir: dir_of(path), files: Vec::new(), texts: Vec::new() };
+    for file in run_files(path)? {
+        let (run, bytes) = RunFile::read_with_bytes(&file)?;
+        let not_text = |why: std::string::FromUtf8Error| {
+            io::Error::new(io::ErrorKind::InvalidData, why.utf8_error())
+        };
+        let text = String::from_utf8(bytes).map_err(not_text).map_err(failed("read", &file))?;
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        stored.files.push(run);
+        stored.texts.push(RunText { name, text });
+    }
+
+    Ok(stored)
+}
+
+/// Reads the run files with samples: all but the file of a bench.
+///
+/// # Errors
+/// [`RunDirError`].
+pub fn read_cells(path: &Path) -> Result<Vec<RunFile>, RunDirError> {
+    let mut files = read(path)?.files;
+    files.retain(|run| run.bench.is_none());
+    Ok(files)
+}
+
+/// Lists the run files of a directory by name; a path that is not a directory is listed as it is.
+///
+/// # Errors
+/// [`RunDirError::NoRun`] for a directory without one.
+pub fn run_files(path: &Path) -> Result<Vec<PathBuf>, RunDirError> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+
+    let entries = fs::read_dir(path)
+        .and_then(Iterator::collect::<io::Result<Vec<_>>>)
+        .map_err(failed("read", path))?;
+    let mut names: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
+    names.retain(|name| name.to_string_lossy().ends_with(RUN_FILE_ENDING));
+    names.sort();
+    if names.is_empty() { Err(RunDirError::NoRun { path: path.to_owned() }) } else { Ok(names) }
+}
+
+/// Returns the primary series of a run, from the beginning of its first file; wake-up latency where
+/// the file has none.
+#[must_use]
+pub fn main_series(path: &Path) -> Series {
+    let first = run_files(path)
+        .ok()
+        .and_then(|files| files.into_iter().find(|file| !file.ends_with(BENCH_FILE)));
+    let series = first.and_then(|file| header_of(&file)?.series.first().copied());
+    series.unwrap_or_default()
+}
+
+/// Reads the header of a run file and nothing behind it; `None` for anything else.
+pub(super) fn header_of(file: &Path) -> Option<Header> {
+    let mut beginning = Vec::new();
+    foreign::open(file).ok()?.take(BEGINNING_BYTES).read_to_end(&mut beginning).ok()?;
+    Some(RunFile::parse(file, &beginning).ok()?.header)
+}
+
+/// Checks that none of the files `to` is a file of the run: a run cannot be measured again.
+///
+/// # Errors
+/// [`RunDirError::OwnFile`].
+pub fn check_not_own_file<'p>(
+    run: &Path,
+    to: impl IntoIterator<Item = &'p PathBuf>,
+) -> Result<(), RunDirError> {
+    let identity = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    // What is wrong with the run is reported when it is read.
+    let own: Vec<_> =
+        run_files(run).unwrap_or_default().iter().filter_map(|file| identity(file)).collect();
+    match to.into_iter().find(|to| identity(to).is_some_and(|there| own.contains(&there))) {
+        Some(path) => Err(RunDirError::OwnFile { path: path.clone(), run: run.to_owned() }),
+        None => Ok(()),
+    }
+}
+
+fn dir_of(path: &Path) -> PathBuf {
+    if path.is_dir() { path.to_owned() } else { path.parent().unwrap_or(Path::new(".")).to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Header, RunWriter};
+
+    #[test]
+    fn the_text_for_the_page_is_what_the_figures_were_read_from() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("timer.onbeat.hlog");
+        let header = Header::new(&["onbeat".to_owned()], "timer", &[Series::ReleaseLatency], 0.0);
+        drop(RunWriter::create(&file, &header).unwrap());
+
+        let stored = read_with_text(dir.path()).unwrap();
+        fs::write(&file, "replaced").unwrap();
+        let RunText { name, text } = &stored.texts[0];
+        assert_eq!((name.as_str(), stored.files.len()), ("timer.onbeat.hlog", 1));
+        assert_eq!(
+            RunFile::parse(&file, text.as_bytes()).unwrap().header.probe,
+            stored.files[0].header.probe
+        );
+    }
+
+    #[test]
+    fn a_file_of_the_run_is_not_a_place_for_results() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("timer.onbeat.hlog");
+        fs::write(&file, "").unwrap();
+        let link = dir.path().join("table.csv");
+        fs::hard_link(&file, &link).unwrap();
+
+        let refused = check_not_own_file(dir.path(), [&link]).unwrap_err().to_string();
+        assert!(refused.contains("table.csv is a file of the run"), "{refused}");
+        assert!(check_not_own_file(dir.path(), [&dir.path().join("other.csv")]).is_ok());
+    }
+
+    #[test]
+    fn a_directory_without_run_files_is_reported_with_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let why = read(dir.path()).unwrap_err().to_string();
+        assert!(
+            why.contains("holds no run file") && why.contains(&*dir.path().to_string_lossy()),
+            "{why}"
+        );
+    }
+}

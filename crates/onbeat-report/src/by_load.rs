@@ -1,0 +1,111 @@
+//! One tuning under several loads: a row per load, with its verdict.
+
+use super::cell::CellSummary;
+use super::statistics::Share;
+use super::summary::Summary;
+use super::table::{Column, Entry, Mark, Row, Table};
+use super::units::{Letters, count, three_digits};
+use super::verdict::{Outcome, limit_in_words};
+use onbeat_record::Series;
+
+const NO_FIGURE: &str = "-";
+
+/// Whether loads are what a summary distinguishes: one tuning, several of them.
+#[must_use]
+pub fn is_by_load(summary: &Summary) -> bool {
+    summary.sweep.is_none()
+        && summary.tunings.len() == 1
+        && summary.loads.len() > 1
+        && summary.cells.iter().all(|cell| cell.import.is_none())
+}
+
+/// A series under each load, with the verdict where the limit is on that series.
+#[must_use]
+pub fn table(summary: &Summary, series: Series, letters: Letters) -> Table {
+    let main = summary.cells.iter().find_map(|cell| cell.main()).map(|(main, _)| main);
+    let limit = summary.limit.filter(|_| main == Some(series));
+    let mut columns = vec![Column::words("load")];
+    let heads = ["samples", "min", "avg", "p99", "p99.9", "max", "jitter", "skipped"];
+    columns.extend(heads.map(Column::figures));
+    if limit.is_some() {
+        columns.extend([Column::figures("over"), Column::words("verdict")]);
+    }
+
+    let row = |cell: &CellSummary| {
+        let mut entries = vec![Entry::from(name(cell))];
+        entries.extend(figures(cell, series, heads.len()));
+        if limit.is_some() {
+            entries.extend(verdict(cell));
+        }
+        Row { entries, begins_group: false }
+    };
+
+    let mut table = Table {
+        title: format!("{} by load, {}", series.words(), letters.microseconds()),
+        columns,
+        rows: summary.cells.iter().map(row).collect(),
+        legend: vec!["jitter is max - min".to_owned()],
+    };
+
+    if let Some(limit) = limit {
+        let words = limit_in_words(limit);
+        let words = if letters == Letters::Unicode { words.replace(" us", " µs") } else { words };
+        table.legend.push(format!("limit: {words}; over is the number of releases beyond it"));
+    }
+
+    let is =
+        |mark: Mark| table.rows.iter().flat_map(|row| &row.entries).any(|entry| entry.mark == mark);
+    if is(Mark::Unsupported) {
+        table.legend.push("~ fewer than 10 samples beyond this value".to_owned());
+    }
+    if summary.cells.iter().any(|cell| cell.goes_on) {
+        table.legend.push("+ run in progress; figures from the part recorded so far".to_owned());
+    }
+
+    if summary.cells.iter().any(|cell| cell.file.is_some() && !cell.complete && !cell.goes_on) {
+        table.legend.push("* truncated; figures from the recorded part".to_owned());
+    }
+
+    table
+}
+
+fn name(cell: &CellSummary) -> String {
+    let mark = match (cell.file.is_some() && !cell.complete, cell.goes_on) {
+        (true, true) => "+",
+        (true, false) => "*",
+        _ => "",
+    };
+    format!("{}{mark}", cell.load)
+}
+
+fn figures(cell: &CellSummary, series: Series, columns: usize) -> Vec<Entry> {
+    let Some(of) = cell.series.get(&series) else { return vec![Entry::from(NO_FIGURE); columns] };
+    let us = |ns: f64| three_digits(ns / 1e3);
+    let percentile = |share: Share| match of.percentile(share) {
+        Some(at) if at.supported => Entry::from(us(at.value_ns as f64)),
+        Some(at) => Entry::marked(format!("~{}", us(at.value_ns as f64)), Mark::Unsupported),
+        None => Entry::from(NO_FIGURE),
+    };
+
+    vec![
+        count(of.count).into(),
+        us(of.min_ns as f64).into(),
+        us(of.mean_ns).into(),
+        percentile(Share::P99),
+        percentile(Share::P99_9),
+        us(of.max_ns as f64).into(),
+        us(of.jitter_ns as f64).into(),
+        cell.skipped.map_or_else(|| NO_FIGURE.to_owned(), count).into(),
+    ]
+}
+
+fn verdict(cell: &CellSummary) -> [Entry; 2] {
+    let Some(verdict) = &cell.verdict else { return [NO_FIGURE.into(), NO_FIGURE.into()] };
+    let mark = match verdict.outcome {
+        Outcome::Pass => Mark::Good,
+        Outcome::Inconclusive => Mark::Open,
+        Outcome::Fail => Mark::Bad,
+    };
+
+    [count(verdict.over).into(), Entry::marked(verdict.outcome.words(), mark)]
+}

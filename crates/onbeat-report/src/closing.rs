@@ -1,0 +1,361 @@
+//! The closing lines of a terminal: at most nine lines, the verdict first.
+//!
+//! Each line has a label and a text that fits beside it into 80 columns. Everything else stands
+//! above, or in the page.
+
+use super::best::Overall;
+use super::bootstrap::LEAST_STRETCHES;
+use super::causes::{self, Causes};
+use super::cell::CellSummary;
+use super::deadline::DeadlineVerdict;
+use super::events::alarms_in_words;
+use super::motion;
+use super::remedies::{remedy, tunings};
+use super::summary::Summary;
+use super::sweep::Sweep;
+use super::units::{Letters, count, listed, percent, spoken, three_digits, time_ns};
+use super::verdict::{Limit, Outcome, limit_in_words, missed_in_words};
+use onbeat_cause::{Advice, advice};
+
+/// What a text has room for behind its label in a terminal of 80 columns.
+const WIDTH: usize = 70;
+/// Longer benches than this are not proposed, in seconds.
+const LONGEST_S: f64 = 86_400.0;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClosingLine {
+    /// What it is: `verdict`, `events`, `robot`, `best`, `effect`, `cause`, `remedy`, `tunings`.
+    pub label: &'static str,
+    /// What it says.
+    pub text: String,
+    /// How the run came out, on the line that says so.
+    pub outcome: Option<Outcome>,
+}
+
+fn line(label: &'static str, text: String) -> ClosingLine {
+    ClosingLine { label, text, outcome: None }
+}
+
+/// The closing lines of a summary, without the one that names the page.
+#[must_use]
+pub fn of(summary: &Summary) -> Vec<ClosingLine> {
+    let is_bench = summary.tunings.len() > 1;
+    let mut lines = vec![verdict(summary)];
+    lines.extend(events(summary));
+    lines.extend(motion::closing(&summary.cells).map(|text| line("robot", text)));
+    lines.extend(Some(summary).filter(|_| is_bench).and_then(best));
+    lines.extend(Some(summary).filter(|_| is_bench).and_then(effect));
+    lines.extend(cause(summary));
+
+    lines
+}
+
+/// What was wrong on the bus and with the robot, of the cell with most alarms.
+fn events(summary: &Summary) -> Option<ClosingLine> {
+    let with_alarms = summary.cells.iter().filter_map(|cell| Some((cell, cell.events.as_ref()?)));
+    let (cell, events) = with_alarms.max_by_key(|(_, events)| events.alarm_count())?;
+    let first = events.incidents.first()?;
+    let alarms = match events.alarm_count() {
+        1 => "1 alarm".to_owned(),
+        n => format!("{} alarms", count(n)),
+    };
+
+    let of = if summary.cells.len() > 1 {
+        format!(" in cell {}/{}", cell.tuning, cell.load)
+    } else {
+        String::new()
+    };
+    let texts = [format!("{alarms}{of}: {first}"), first.clone(), format!("{alarms}{of}")];
+    texts.into_iter().find(|text| text.chars().count() <= WIDTH).map(|text| line("events", text))
+}
+
+fn verdict(summary: &Summary) -> ClosingLine {
+    let Overall { outcome, best, .. } = &summary.verdict;
+    if let Some(((_, alarms), outcome)) = summary.most_alarming().zip(*outcome)
+        && (summary.limit.is_none() || alarms.outcome == outcome && outcome != Outcome::Pass)
+    {
+        let found = alarms_in_words(alarms.alarms);
+        let most = count(alarms.most);
+        let text = format!("{}: {found}, {most} allowed", outcome.words());
+        return ClosingLine { outcome: Some(outcome), ..line("verdict", text) };
+    }
+
+    let Some((limit, outcome)) = summary.limit.zip(*outcome) else {
+        return summary.sweep.as_ref().map_or_else(|| by_default(summary), verdict_of_sweep);
+    };
+    let decisive = best.as_ref().and_then(|best| decisive(summary, &best.tuning, limit));
+    let figures = decisive.map_or(String::new(), |(cell, over, releases)| {
+        format!("; {}: {} of {} over", cell.load, count(over), count(releases))
+    });
+    let who = if summary.tunings.len() > 1 {
+        match outcome {
+            Outcome::Pass => {
+                best.as_ref().map_or(String::new(), |best| format!(" with {}", best.tuning))
+            }
+            Outcome::Inconclusive => String::new(),
+            Outcome::Fail => " with any tuning".to_owned(),
+        }
+    } else {
+        String::new()
+    };
+
+    let words = match outcome {
+        Outcome::Fail => missed_in_words(limit),
+        Outcome::Pass | Outcome::Inconclusive => limit_in_words(limit),
+    };
+    let answer = format!("{}: {words}", outcome.words());
+
+    // The counts matter more than the tuning, which has a line of its own.
+    let candidates = [format!("{answer}{who}{figures}"), format!("{answer}{figures}"), answer];
+    let [longest, ..] = &candidates;
+    let text =
+        candidates.iter().find(|text| text.chars().count() <= WIDTH).unwrap_or(longest).clone();
+
+    ClosingLine { outcome: Some(outcome), ..line("verdict", text) }
+}
+
+/// Where no limit is given, the best tuning by the loop's own deadline.
+fn by_default(summary: &Summary) -> ClosingLine {
+    let Overall { best, deadline, .. } = &summary.verdict;
+    let Some(DeadlineVerdict { outcome, words, .. }) = deadline else {
+        let text = "no limit given; --limit 200us --at 99.9 decides PASS or FAIL";
+        return line("verdict", text.to_owned());
+    };
+
+    let fewer = if *outcome == Outcome::Fail { "fewer than " } else { "" };
+    let who = match best {
+        Some(best) if summary.tunings.len() > 1 => format!(" with {}", best.tuning),
+        _ => String::new(),
+    };
+    let answer = format!("{}: {fewer}{words}", outcome.words());
+    let candidates = [
+        format!("{answer}{who} (no --limit given)"),
+        format!("{answer}{who} (default)"),
+        format!("{answer} (default)"),
+        answer,
+    ];
+    let [.., shortest] = &candidates;
+    let text =
+        candidates.iter().find(|text| text.chars().count() <= WIDTH).unwrap_or(shortest).clone();
+    ClosingLine { outcome: Some(*outcome), ..line("verdict", text) }
+}
+
+/// Whether the jitter is allowed at every load.
+fn verdict_of_sweep(sweep: &Sweep) -> ClosingLine {
+    let allowed = sweep.steps.iter().filter(|step| step.is_allowed).count();
+    let loads = sweep.steps.len();
+    let outcome = sweep.outcome();
+    let jitter = time_ns(sweep.allowed_jitter_ns, Letters::Ascii);
+    let default = if sweep.is_default { " (default)" } else { "" };
+    let text = format!(
+        "{}: jitter within {jitter} at {allowed} of {loads} loads{default}",
+        outcome.words()
+    );
+
+    ClosingLine { outcome: Some(outcome), ..line("verdict", text) }
+}
+
+/// The cell of a tuning that decides: the worst outcome, and of equal ones the one that may have most
+/// releases over the limit. A load that was not measured yet has decided nothing.
+fn decisive<'s>(
+    summary: &'s Summary,
+    tuning: &str,
+    limit: Limit,
+) -> Option<(&'s CellSummary, u64, u64)> {
+    let of_tuning = summary.cells.iter().filter(|cell| cell.tuning == tuning && limit.limit_ns > 0);
+    let judged = of_tuning.filter_map(|cell| Some((cell, cell.verdict.as_ref()?)));
+    let worst = judged
+        .max_by(|(_, a), (_, b)| a.outcome.cmp(&b.outcome).then(a.at_most.total_cmp(&b.at_most)));
+    worst.map(|(cell, verdict)| (cell, verdict.over, verdict.releases))
+}
+
+fn best(summary: &Summary) -> Option<ClosingLine> {
+    let Overall { best, ties, times_longer, .. } = &summary.verdict;
+    let best = best.as_ref()?;
+    let all_tie = ties.len() + 1
+        == summary
+            .cells
+            .iter()
+            .filter(|cell| cell.load == best.load && cell.main().is_some())
+            .count();
+    let decide = times_longer
+        .map(|times| times * summary.elapsed_s)
+        .filter(|needed_s| *needed_s <= LONGEST_S);
+    let decide = decide.map(|needed_s| format!("; --for {} would", rounded_time(needed_s)));
+    let text = match ties.as_slice() {
+        [] => format!("{} (by late releases and tail latency over all loads)", best.tuning),
+        _ if all_tie => {
+            format!(
+                "no tuning is distinguishable{}",
+                decide.unwrap_or_default().replace("would", "would show one")
+            )
+        }
+        ties => {
+            let names =
+                if ties.len() > 4 { format!("{} others", ties.len()) } else { listed(ties) };
+            format!(
+                "{}; {names} cannot be distinguished from it{}",
+                best.tuning,
+                decide.unwrap_or_default()
+            )
+        }
+    };
+
+    Some(line("best", text))
+}
+
+/// A duration that the command line takes: `13m`, `2h`.
+fn rounded_time(seconds: f64) -> String {
+    match seconds {
+        s if s < 5400.0 => format!("{:.0}m", (s / 60.0).ceil().max(1.0)),
+        s => format!("{:.0}h", (s / 3600.0).ceil()),
+    }
+}
+
+/// What the best tuning changes against none, under the load where none's tail is largest; nothing
+/// where the two cannot be distinguished.
+fn effect(summary: &Summary) -> Option<ClosingLine> {
+    let Overall { best, ties, .. } = &summary.verdict;
+    let is_apart = !ties.iter().any(|tie| tie == "none");
+    let best = best.as_ref().filter(|best| best.tuning != "none" && is_apart)?;
+    let tail_ns = |cell: &CellSummary| {
+        cell.main()
+            .and_then(|(_, of)| of.percentiles.iter().rfind(|p| p.supported).map(|p| p.value_ns))
+    };
+    let of_none =
+        summary.cells.iter().filter(|cell| cell.tuning == "none" && cell.main().is_some());
+    let without = of_none.max_by_key(|cell| tail_ns(cell))?;
+    let with = summary.cell(&best.tuning, &without.load)?;
+    let ((_, with_figures), (_, figures)) = (with.main()?, without.main()?);
+    let supported = |p: f64| {
+        let of = |all: &super::statistics::Statistics| {
+            all.percentiles.iter().find(|one| (one.p - p).abs() < 1e-9).copied()
+        };
+        let one = of(figures)?;
+        let other = of(with_figures)?;
+        (one.supported && other.supported).then_some((p, one.value_ns, other.value_ns))
+    };
+
+    let (p, from_ns, to_ns) = [99.99, 99.9, 99.0, 90.0, 50.0].into_iter().find_map(supported)?;
+    let time = |ns: u64| time_ns(ns, Letters::Ascii);
+    let late =
+        |cell: &CellSummary| percent(cell.late_or_skipped() as f64 / cell.slots.max(1) as f64);
+    Some(line(
+        "effect",
+        format!(
+            "{}: p{p} {} -> {}; missed or skipped {} -> {}",
+            without.load,
+            time(from_ns),
+            time(to_ns),
+            late(without),
+            late(with)
+        ),
+    ))
+}
+
+/// The cause of most spikes of the best tuning, or of all where it has none, and what removes it.
+fn cause(summary: &Summary) -> Vec<ClosingLine> {
+    let best = summary.verdict.best.as_ref().map(|best| best.tuning.as_str());
+    let of_best: Vec<&CellSummary> =
+        summary.cells.iter().filter(|cell| Some(cell.tuning.as_str()) == best).collect();
+    let all: Vec<&CellSummary> = summary.cells.iter().collect();
+    let named = [("", of_best), (" in all cells", all)].into_iter().find_map(|(whose, cells)| {
+        let causes = causes::merged(cells.iter().map(|cell| &cell.causes));
+        top(&causes, &cells).map(|top| TopCause { words: format!("{}{whose}", top.words), ..top })
+    });
+
+    named.map_or_else(Vec::new, TopCause::into_lines)
+}
+
+/// The most frequent cause in words, what removes it, and the command that shows the tunings for
+/// it.
+struct TopCause {
+    words: String,
+    remedy: Option<Advice>,
+    check: Option<String>,
+    measure: Option<String>,
+}
+
+impl TopCause {
+    /// The whole remedy: in some, what to do stands behind the first comma.
+    fn into_lines(self) -> Vec<ClosingLine> {
+        let Self { words, remedy, check, measure } = self;
+        let remedy = remedy.map_or(causes::NO_REMEDY, Advice::text);
+        let mut lines = vec![line("cause", words), line("remedy", remedy.to_owned())];
+        lines.extend(check.map(|command| line("tunings", command)));
+        lines.extend(measure.map(|command| line("worth", command)));
+        lines
+    }
+}
+
+/// The cause of most spikes: by who did it where one culprit made more than half of them late, with
+/// its own spikes only.
+fn top(causes: &Causes, cells: &[&CellSummary]) -> Option<TopCause> {
+    let (kind, of_kind) = causes.iter().max_by_key(|(_, count)| count.spikes)?;
+    let all = count(causes.values().map(|count| count.spikes).sum());
+    let in_words = |who: String, spikes: u64, worst_ns: u64| {
+        format!(
+            "{who}: {} of {all} spikes, worst {}",
+            count(spikes),
+            time_ns(worst_ns, Letters::Ascii)
+        )
+    };
+    let words = match of_kind.most_frequent().filter(|(_, of)| of.spikes * 2 > of_kind.spikes) {
+        Some((who, of)) => {
+            in_words(format!("{}{} {who}", kind.words(), kind.link()), of.spikes, of.worst_ns)
+        }
+        None => in_words(kind.words().to_owned(), of_kind.spikes, of_kind.worst_ns),
+    };
+
+    let remedy = remedy(*kind, cells).first().copied();
+    let ids = tunings(*kind, remedy.as_slice(), cells);
+    let check = advice::tuning_command(&ids);
+    let measure = advice::measure_command(&ids);
+    Some(TopCause { words, remedy, check, measure })
+}
+
+/// What would distinguish the best tuning from its ties, in a sentence; nothing without ties.
+#[must_use]
+pub fn to_decide(summary: &Summary) -> Option<String> {
+    let Overall { best, ties, times_longer, .. } = &summary.verdict;
+    let best = best.as_ref().filter(|_| !ties.is_empty())?;
+    let names = listed(ties);
+    let needed_s = times_longer.map(|times| times * summary.elapsed_s);
+
+    Some(match needed_s {
+        Some(needed_s) if needed_s <= LONGEST_S => format!(
+            "To distinguish {} from {names}, measure for {}: onbeat bench --for {}",
+            best.tuning,
+            spoken(needed_s),
+            rounded_time(needed_s)
+        ),
+        Some(needed_s) => format!(
+            "{} and {names} differ so little that {} days would be needed to distinguish them: choose the one with the lower cost",
+            best.tuning,
+            three_digits(needed_s / 86_400.0)
+        ),
+        None => {
+            format!(
+                "INCONCLUSIVE which of {} and {names} is better: equal tails, or fewer than {LEAST_STRETCHES} blocks or intervals; measure longer",
+                best.tuning
+            )
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_remedy_is_never_cut() {
+        for remedy in [Advice::PinVcpu, Advice::OwnInterrupts, Advice::StopTick] {
+            let words = "steal: 1 of 1 spikes, worst 1 ms".to_owned();
+            let top = TopCause { words, remedy: Some(remedy), check: None, measure: None };
+            let lines = top.into_lines();
+            assert_eq!(lines[1].label, "remedy");
+            assert_eq!(lines[1].text, remedy.text());
+        }
+    }
+}

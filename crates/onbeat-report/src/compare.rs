@@ -1,0 +1,302 @@
+//! Runs beside each other: figures, ratios with their intervals, and what differed between the
+//! machines.
+//!
+//! A run is first made small ([`Digest`]): its summary, and percentiles of its resampled stretches.
+//! Any number of long runs can be compared while only one of them is in memory. The first run is
+//! what the others are held against.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::bootstrap::{LEAST_RUNS, LEAST_STRETCHES};
+use super::cell::CellSummary;
+use super::comparable;
+use super::digest::WANDERS;
+use super::facts;
+use super::order_statistics::ASSUMPTION;
+use super::statistics::LEAST_ABOVE;
+use super::units::{cell_name, count, listed, percent};
+use onbeat_record::Series;
+
+pub use super::digest::{Compared, Digest, Ratio, RunFigures, SHARES};
+
+/// The schema of a comparison.
+pub const COMPARE_SCHEMA: &str = "onbeat.compare/1";
+
+/// A fact that is not the same in all runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// What it is.
+    pub fact: String,
+    /// Its value in each run; `None` where the run does not record it.
+    pub values: Vec<Option<String>>,
+}
+
+/// Runs beside each other.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// [`COMPARE_SCHEMA`].
+    pub schema: String,
+    /// Version of onbeat that compares.
+    pub version: String,
+    /// The runs' names, in order; the first is what the others are held against.
+    pub runs: Vec<String>,
+    /// Figures.
+    pub cells: Vec<Compared>,
+    /// Differences between hosts and settings.
+    pub differences: Vec<Difference>,
+    /// Why the runs may not be comparable, in sentences.
+    pub warnings: Vec<String>,
+    /// What came out, in sentences.
+    pub sentences: Vec<String>,
+}
+
+impl Comparison {
+    /// Of several runs.
+    #[must_use]
+    pub fn new(runs: &[Digest]) -> Self {
+        let mut cells = Vec::new();
+        for key in keys(runs) {
+            for series in series_of(runs, &key) {
+                let compared = compared(runs, &key, series);
+                cells.extend(Some(compared).filter(|compared| compared.runs.len() > 1));
+            }
+        }
+
+        let differences = differences(runs);
+        let mut comparison = Self {
+            schema: COMPARE_SCHEMA.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            runs: runs.iter().map(|run| run.name.clone()).collect(),
+            warnings: comparable::warnings(runs, &cells),
+            sentences: Vec::new(),
+            cells,
+            differences,
+        };
+
+        comparison.sentences = comparison.in_words();
+        comparison
+    }
+
+    /// Whether no percentile of what the runs are about has an interval that says anything.
+    #[must_use]
+    pub fn is_undecided(&self) -> bool {
+        let main = self.main().into_iter();
+        let figures = main.flat_map(|compared| compared.runs.iter().skip(1));
+        let mut ratios = figures.flat_map(|figures| &figures.ratios);
+        !ratios.any(|ratio| ratio.low.is_some() && !ratio.is_undecided())
+    }
+
+    /// The first series of each cell: what is shown by default.
+    #[must_use]
+    pub fn main(&self) -> Vec<&Compared> {
+        let mut seen = BTreeSet::new();
+        self.cells.iter().filter(|compared| seen.insert(&compared.cell)).collect()
+    }
+
+    /// A series that counts what was served only has beside it the one of every release that was
+    /// due: what was never served is in no interval between two writes.
+    fn with_all_releases<'c>(&'c self, main: &'c Compared) -> Vec<&'c Compared> {
+        let is_of_releases = |compared: &&Compared| {
+            compared.cell == main.cell
+                && compared.series == Series::ReleaseLatency
+                && compared.runs.len() == main.runs.len()
+        };
+        let all = self.cells.iter().find(is_of_releases);
+        let all = all.filter(|_| main.series != Series::ReleaseLatency);
+        all.into_iter().chain([main]).collect()
+    }
+
+    fn in_words(&self) -> Vec<String> {
+        let mut sentences = Vec::new();
+        for compared in self.main().into_iter().flat_map(|main| self.with_all_releases(main)) {
+            let [base, others @ ..] = compared.runs.as_slice() else { continue };
+            let of = if compared.cell.is_empty() {
+                String::new()
+            } else {
+                format!("{}: ", compared.cell)
+            };
+            for other in others {
+                let runs = (self.runs[other.run].as_str(), self.runs[base.run].as_str());
+                sentences.push(format!("{of}{}", difference(compared.series, runs, &other.ratios)));
+                if compared.series == Series::ReleaseLatency {
+                    let skipped = skipped(runs, (other, base));
+                    sentences.extend(skipped.map(|words| format!("{of}{words}")));
+                }
+            }
+        }
+
+        sentences
+    }
+}
+
+/// Names what differs between two runs, with its size; or says of which percentiles nothing does.
+fn difference(series: Series, (mine, base): (&str, &str), ratios: &[Ratio]) -> String {
+    let words = series.words();
+    let sized = |ratio: &Ratio| format!("{} {}", ratio.metric, ratio.words());
+    let (undecided, decided): (Vec<&Ratio>, Vec<&Ratio>) =
+        ratios.iter().filter(|ratio| ratio.low.is_some()).partition(|ratio| ratio.is_undecided());
+    let (differing, alike): (Vec<&Ratio>, Vec<&Ratio>) =
+        decided.into_iter().partition(|ratio| ratio.is_visible());
+    let too_wide: Vec<String> = undecided.iter().map(|ratio| ratio.metric.clone()).collect();
+    if differing.is_empty() && alike.is_empty() && !too_wide.is_empty() {
+        let which = listed(&too_wide);
+        return format!(
+            "INCONCLUSIVE whether {mine} and {base} differ: the interval of {which} {TOO_WIDE}"
+        );
+    }
+    if differing.is_empty() && alike.is_empty() && ratios.iter().any(|ratio| ratio.wanders) {
+        return format!("INCONCLUSIVE whether {mine} and {base} differ: {WANDERS}");
+    }
+    if differing.is_empty() && alike.is_empty() {
+        return format!(
+            "INCONCLUSIVE whether {mine} and {base} differ: {}",
+            without_interval(ratios)
+        );
+    }
+
+    let assumed = match ratios.iter().any(|ratio| ratio.independently) {
+        true => format!(" ({ASSUMPTION})"),
+        false => String::new(),
+    };
+    let assumed = match too_wide.as_slice() {
+        [] => assumed,
+        which => format!("; undecided: {}, whose interval {TOO_WIDE}{assumed}", listed(which)),
+    };
+    let same: Vec<String> = alike.iter().map(|ratio| sized(ratio)).collect();
+    if differing.is_empty() {
+        return format!(
+            "No visible difference of {words} between {mine} and {base}: {}{assumed}",
+            same.join(", ")
+        );
+    }
+
+    let named: Vec<String> = differing.iter().map(|ratio| sized(ratio)).collect();
+    let rest = if same.is_empty() {
+        String::new()
+    } else {
+        format!("; no visible difference: {}", same.join(", "))
+    };
+    format!(
+        "The {words} of {mine} differs from that of {base}: {}{rest}{assumed}",
+        named.join(", ")
+    )
+}
+
+/// Why a ratio with an interval decides nothing.
+const TOO_WIDE: &str = "is wider than a factor of 100";
+
+/// Why there is no interval at all: the reason that holds.
+pub(super) fn without_interval(ratios: &[Ratio]) -> String {
+    if ratios.is_empty() {
+        "they have no percentile in common".to_owned()
+    } else if ratios.iter().all(|ratio| !ratio.supported) {
+        format!("fewer than {LEAST_ABOVE} samples beyond each percentile")
+    } else {
+        format!(
+            "one of them has neither {LEAST_STRETCHES} blocks or intervals nor {LEAST_RUNS} runs"
+        )
+    }
+}
+
+/// Shares of skipped releases that are further apart than this are said, whatever the percentiles.
+const SKIPPED_APART: f64 = 0.01;
+
+/// Releases that were never served, where one run has clearly more of them.
+fn skipped((mine, base): (&str, &str), of: (&RunFigures, &RunFigures)) -> Option<String> {
+    let share = |run: &RunFigures| Some(run.skipped? as f64 / run.count.max(1) as f64);
+    let (own, other) = (share(of.0)?, share(of.1)?);
+    let words = |run: &RunFigures, share: f64| {
+        let skipped = count(run.skipped.unwrap_or(0));
+        format!("{skipped} of {} releases ({})", count(run.count), percent(share))
+    };
+    ((own - other).abs() > SKIPPED_APART)
+        .then(|| format!("{mine} skipped {}, {base} {}", words(of.0, own), words(of.1, other)))
+}
+
+/// How a cell is known across runs.
+type Key = (String, String);
+
+fn key(run: &Digest, cell: &CellSummary, alone: bool) -> Key {
+    match &cell.import {
+        _ if alone => (String::new(), String::new()),
+        // The name of an imported cell begins with its file's.
+        Some(import) => (import.stream.clone(), cell.load.clone()),
+        None if run.summary.cells.is_empty() => Key::default(),
+        // Loads are what is compared: each is a run of its own here.
+        None if run.is_of_load => (cell.tuning.clone(), String::new()),
+        None => (cell.tuning.clone(), cell.load.clone()),
+    }
+}
+
+fn keys(runs: &[Digest]) -> Vec<Key> {
+    let alone = are_alone(runs);
+    let mut keys = Vec::new();
+    for run in runs {
+        for cell in &run.summary.cells {
+            let key = key(run, cell, alone);
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+    }
+
+    keys
+}
+
+/// All series, the one first that a cell's run is about.
+fn series_of(runs: &[Digest], wanted: &Key) -> Vec<Series> {
+    let alone = are_alone(runs);
+    let cells = runs.iter().flat_map(|run| run.summary.cells.iter().map(move |cell| (run, cell)));
+    let main = cells
+        .filter(|(run, cell)| key(run, cell, alone) == *wanted)
+        .find_map(|(_, cell)| cell.main());
+    let main: Vec<Series> = main.map(|(series, _)| series).into_iter().collect();
+    let others =
+        Series::ALL.into_iter().filter(|series| !main.contains(series)).collect::<Vec<_>>();
+    main.into_iter().chain(others).collect()
+}
+
+/// Whether each run has one cell: then they are compared whatever they are called.
+fn are_alone(runs: &[Digest]) -> bool {
+    runs.iter().all(|run| run.summary.cells.len() == 1)
+}
+
+fn compared(runs: &[Digest], wanted: &Key, series: Series) -> Compared {
+    let alone = are_alone(runs);
+    let found: Vec<(usize, &CellSummary)> = runs
+        .iter()
+        .enumerate()
+        .filter_map(|(place, run)| {
+            let of_key = run.summary.cells.iter().find(|cell| key(run, cell, alone) == *wanted);
+            of_key.filter(|cell| cell.series.contains_key(&series)).map(|cell| (place, cell))
+        })
+        .collect();
+    let base = found.first().copied();
+    let figures = found.iter().filter_map(|&(place, cell)| {
+        let mut figures = RunFigures::new(place, cell, series)?;
+        let (of, base_cell) = base.filter(|(of, _)| *of != place).unzip();
+        if let (Some(of), Some(base_cell)) = (of, base_cell) {
+            figures.ratios = runs[place].ratios_to(&runs[of], (cell, base_cell), series);
+        }
+        Some(figures)
+    });
+
+    let cell = match (wanted.0.as_str(), wanted.1.as_str()) {
+        (tuning, "" | super::imported::UNKNOWN) => tuning.to_owned(),
+        (tuning, load) => cell_name(tuning, load),
+    };
+
+    Compared { cell, series, runs: figures.collect() }
+}
+
+/// Facts of hosts, settings and grants that are not the same everywhere.
+fn differences(runs: &[Digest]) -> Vec<Difference> {
+    let of_run =
+        |run: &Digest| facts::of(&run.summary, &run.probe, run.settings.clone(), run.is_of_load);
+    let facts: Vec<_> = runs.iter().map(of_run).collect();
+    let values = |name: &String| facts.iter().map(|of_run| of_run.get(name).cloned()).collect();
+    let differing = facts::differing(&facts).into_iter();
+    differing.map(|name| Difference { fact: name.clone(), values: values(name) }).collect()
+}

@@ -1,0 +1,157 @@
+//! A comparison as tables: figures run by run, ratios, causes of spikes, and what differed.
+
+use std::collections::BTreeSet;
+
+use super::compare::{Compared, Comparison, RunFigures, SHARES};
+use super::table::{Column, Entry, Mark, Row, Table};
+use super::units::{Letters, count, three_digits};
+use onbeat_cause::CauseKind;
+
+const NO_FIGURE: &str = "-";
+
+/// Figures of one series in one cell: a row per run.
+#[must_use]
+pub fn figures(comparison: &Comparison, compared: &Compared, letters: Letters) -> Table {
+    let mut columns =
+        vec![Column::words("run"), Column::figures("samples"), Column::figures("min")];
+    columns.extend(SHARES.map(|share| Column::figures(share.label())));
+    columns.extend(["max", "misses", "spikes"].map(Column::figures));
+    let row = |of: &RunFigures| {
+        let us = |ns: u64| Entry::from(three_digits(ns as f64 / 1e3));
+        let mut entries = vec![
+            Entry::from(comparison.runs[of.run].as_str()),
+            count(of.count).into(),
+            us(of.min_ns),
+        ];
+        entries.extend(SHARES.map(|share| {
+            let known = of.percentiles.iter().find(|percentile| share.is(percentile.p));
+            let Some(percentile) = known else { return Entry::from(NO_FIGURE) };
+            let text = three_digits(percentile.value_ns as f64 / 1e3);
+            if percentile.supported {
+                Entry::from(text)
+            } else {
+                Entry::marked(format!("~{text}"), Mark::Unsupported)
+            }
+        }));
+        entries.push(us(of.max_ns));
+        let counted = |n: Option<u64>| Entry::from(n.map_or_else(|| NO_FIGURE.to_owned(), count));
+        entries.extend([counted(of.deadline_misses), counted(of.spikes)]);
+
+        Row { entries, begins_group: false }
+    };
+
+    let mut table = Table {
+        title: format!(
+            "{}{}, {}",
+            compared.series.words(),
+            of_cell(compared),
+            letters.microseconds()
+        ),
+        columns,
+        rows: compared.runs.iter().map(row).collect(),
+        legend: Vec::new(),
+    };
+
+    if table.rows.iter().flat_map(|row| &row.entries).any(|entry| entry.mark == Mark::Unsupported) {
+        table.legend.push("~ fewer than 10 samples beyond this value".to_owned());
+    }
+
+    table
+}
+
+/// Ratios to the first run, with 95 % intervals: a row per other run.
+#[must_use]
+pub fn ratios(comparison: &Comparison, compared: &Compared, letters: Letters) -> Option<Table> {
+    let [base, others @ ..] = compared.runs.as_slice() else { return None };
+    let mut columns = vec![Column::words("run")];
+    columns.extend(SHARES.map(|share| Column::figures(share.label())));
+    let row = |of: &RunFigures| {
+        let mut entries = vec![Entry::from(comparison.runs[of.run].as_str())];
+        entries.extend(of.ratios.iter().map(|ratio| {
+            let mark = match ratio {
+                ratio if ratio.high.is_some_and(|high| high < 1.0) => Mark::Good,
+                ratio if ratio.low.is_some_and(|low| low > 1.0) => Mark::Bad,
+                ratio if ratio.low.is_none() => Mark::Unsupported,
+                _ => Mark::Plain,
+            };
+
+            let words = ratio.words();
+            Entry::marked(
+                if letters == Letters::Unicode { words.replace("x ", "× ") } else { words },
+                mark,
+            )
+        }));
+        // A source without a distribution has no percentiles, and so no ratios of them.
+        while entries.len() <= SHARES.len() {
+            entries.push(Entry::from(NO_FIGURE));
+        }
+
+        Row { entries, begins_group: false }
+    };
+
+    Some(Table {
+        title: format!(
+            "{}{}, divided by that of {}, with 95 % confidence intervals",
+            compared.series.words(),
+            of_cell(compared),
+            comparison.runs[base.run]
+        ),
+        columns,
+        rows: others.iter().map(row).collect(),
+        legend: Vec::new(),
+    })
+}
+
+/// Spikes by their main cause: a row per cause. `None` without an analysis.
+#[must_use]
+pub fn causes(comparison: &Comparison, compared: &Compared) -> Option<Table> {
+    let kinds: BTreeSet<CauseKind> =
+        compared.runs.iter().flat_map(|of| of.causes.keys().copied()).collect();
+    let mut columns = vec![Column::words("main cause")];
+    columns
+        .extend(compared.runs.iter().map(|of| Column::figures(comparison.runs[of.run].as_str())));
+    let row = |kind: CauseKind| {
+        let mut entries = vec![Entry::from(kind.words())];
+        entries.extend(compared.runs.iter().map(|of| {
+            Entry::from(of.causes.get(&kind).map_or_else(|| "0".to_owned(), |n| count(*n)))
+        }));
+
+        Row { entries, begins_group: false }
+    };
+
+    (!kinds.is_empty()).then(|| Table {
+        title: format!("spikes by main cause{}", of_cell(compared)),
+        columns,
+        rows: kinds.into_iter().map(row).collect(),
+        legend: Vec::new(),
+    })
+}
+
+/// Differences between hosts and settings: a row per fact. `None` when nothing did.
+#[must_use]
+pub fn differences(comparison: &Comparison) -> Option<Table> {
+    let mut columns = vec![Column::words("what differed")];
+    columns.extend(comparison.runs.iter().map(|name| Column::words(name.as_str())));
+    let rows = comparison.differences.iter().map(|difference| {
+        let mut entries = vec![Entry::from(difference.fact.as_str())];
+        entries.extend(
+            difference
+                .values
+                .iter()
+                .map(|value| Entry::from(value.as_deref().unwrap_or("not recorded"))),
+        );
+        Row { entries, begins_group: false }
+    });
+
+    let rows: Vec<Row> = rows.collect();
+    (!rows.is_empty()).then(|| Table {
+        title: "hosts and settings".to_owned(),
+        columns,
+        rows,
+        legend: Vec::new(),
+    })
+}
+
+fn of_cell(compared: &Compared) -> String {
+    if compared.cell.is_empty() { String::new() } else { format!(", {}", compared.cell) }
+}

@@ -1,0 +1,508 @@
+//! What a comparison needs of one run: its summary, percentiles of its resampled stretches, and
+//! their ratios to those of another.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::bootstrap::{Drawn, Stretches, interval};
+use super::cell::CellSummary;
+use super::facts;
+use super::file_facts::cell_of;
+use super::judged_run::JudgedRun;
+use super::order_statistics::Ranked;
+use super::side::{self, Group};
+use super::statistics::{Percentile, Share};
+use super::summary::Summary;
+use super::units::{Letters, ratio, time_ns};
+use onbeat_cause::CauseKind;
+use onbeat_record::{Cell, RunFile, Series, Timing};
+
+/// Percentiles that are compared.
+pub const SHARES: [Share; 4] = [Share::P50, Share::P99, Share::P99_9, Share::P99_99];
+
+/// Number of resamples.
+const RESAMPLES: u32 = 1000;
+
+/// The point of the normal distribution that 2.5 % lie above, of an interval of 95 %.
+const Z_97_5: f64 = 1.959_964;
+
+/// Points that half of 2.5 % over 1, 2, 3 and 4 lie above. Half, because an interval from few
+/// stretches of time holds less often than it should: with 2.5 % itself, 13 of 200 pairs of equal
+/// runs were said to differ.
+const Z_OF: [f64; 4] = [2.241_403, 2.497_705, 2.638_257, 2.734_369];
+
+/// Where the draws start; runs draw apart from each other, so that a run beside its own copy is not
+/// called certain.
+const SEED: u64 = 2009;
+
+/// What a comparison needs of one run.
+pub struct Digest {
+    /// How the run is called here.
+    pub name: String,
+    /// What was measured: `timer`, `cyclictest`.
+    pub probe: String,
+    /// Its summary.
+    pub summary: Summary,
+    /// What the loop's thread was given and how it waited, by name.
+    pub(super) settings: BTreeMap<String, String>,
+    pub(super) drawn: BTreeMap<(Cell, Series), BTreeMap<Share, Drawn>>,
+    /// Percentiles of plain histograms, which have no stretches to draw.
+    pub(super) ranked: BTreeMap<(Cell, Series), BTreeMap<Share, Ranked>>,
+    /// Cells of which several files were taken together, and how many.
+    pub(super) taken_together: BTreeMap<Cell, usize>,
+    /// What of such files stands in each of them alone, in sentences.
+    pub(super) apart: Vec<String>,
+    /// Facts that are not the same in all runs of the side.
+    pub(super) unlike: Vec<String>,
+    /// Whether it is the part of a run that was measured under one of its loads.
+    pub(super) is_of_load: bool,
+}
+
+impl Digest {
+    /// Of a run's summary and the files it was made from. `place` distinguishes runs that are
+    /// compared with each other; percentiles in `shares` get intervals.
+    #[must_use]
+    pub fn new(
+        name: &str,
+        place: u64,
+        summary: Summary,
+        files: &[RunFile],
+        shares: &[Share],
+    ) -> Self {
+        Self::of_files(name, vec![summary], files, (place, shares))
+    }
+
+    fn of_files(
+        name: &str,
+        mut summaries: Vec<Summary>,
+        files: &[RunFile],
+        draws: (u64, &[Share]),
+    ) -> Self {
+        let others = summaries.split_off(1);
+        let mut digest = Self {
+            name: name.to_owned(),
+            probe: probe_of(files),
+            settings: settings(files),
+            drawn: BTreeMap::new(),
+            ranked: BTreeMap::new(),
+            taken_together: BTreeMap::new(),
+            apart: Vec::new(),
+            unlike: Vec::new(),
+            is_of_load: false,
+            summary: summaries.remove(0),
+        };
+        digest.take_together(others, files, draws);
+        digest
+    }
+
+    /// Of the runs of one side, which measured the same again and again: files of the same cell are
+    /// taken together, from three on each as a block. `None` of no run.
+    #[must_use]
+    pub fn of_side(name: &str, place: u64, runs: Vec<JudgedRun>, shares: &[Share]) -> Option<Self> {
+        let mut files = Vec::new();
+        let mut facts = Vec::new();
+        let mut summaries = Vec::new();
+        for JudgedRun { summary, runs } in runs {
+            facts.push(facts::of(&summary, &probe_of(&runs), settings(&runs), false));
+            summaries.push(summary);
+            files.extend(runs);
+        }
+
+        if summaries.is_empty() {
+            return None;
+        }
+        let unlike = facts::differing(&facts).into_iter().cloned().collect();
+        Some(Self { unlike, ..Self::of_files(name, summaries, &files, (place, shares)) })
+    }
+
+    fn take_together(
+        &mut self,
+        others: Vec<Summary>,
+        files: &[RunFile],
+        (place, shares): (u64, &[Share]),
+    ) {
+        let mut random = fastrand::Rng::with_seed(SEED + place);
+        let groups = side::groups(files).into_iter();
+        let groups: Vec<(Group<'_>, Cow<'_, RunFile>)> =
+            groups.filter_map(|group| side::joined(&group.files).map(|all| (group, all))).collect();
+        for (group, joined) in &groups {
+            let cell = cell_of(joined);
+            if group.files.len() > 1 {
+                self.taken_together.insert(cell.clone(), group.files.len());
+                self.apart.extend(side::apart(&group.files));
+            }
+            for series in Series::ALL {
+                let stretches = match group.are_blocks() {
+                    true => Stretches::from_runs(&group.files, series),
+                    false => Stretches::from_file(joined, series),
+                };
+                // Beside a single plain histogram ranks are all that both have.
+                if stretches.is_none() || group.files.iter().all(|file| is_plain(file, series)) {
+                    self.ranked.insert((cell.clone(), series), ranks(joined, series, shares));
+                }
+                let Some(stretches) = stretches else { continue };
+                let supported =
+                    shares.iter().filter(|share| share.is_supported_by(stretches.samples));
+                let of_share = supported
+                    .map(|share| (*share, Drawn::new(&stretches, *share, RESAMPLES, &mut random)));
+                self.drawn.insert((cell.clone(), series), of_share.collect());
+            }
+        }
+
+        let mut summaries = vec![self.summary.clone()];
+        summaries.extend(others);
+        if let Some(all) = side::summary(summaries, &groups) {
+            self.summary = all;
+        }
+    }
+
+    /// The ratio of a percentile to that of another run's cell, with its interval where there are
+    /// enough stretches.
+    #[must_use]
+    pub fn ratio_to(
+        &self,
+        base: &Self,
+        cells: (&CellSummary, &CellSummary),
+        on: (Series, Share),
+    ) -> Option<Ratio> {
+        let (series, share) = on;
+        let [mine, other] = [cells.0, cells.1].map(|cell| figure(cell, series, share));
+        let mine = mine?;
+        let other = other?;
+        let drawn = self.drawn_of(cells.0, on).zip(base.drawn_of(cells.1, on));
+        let wanders = drawn.is_some_and(|(mine, other)| mine.wanders || other.wanders);
+        let ratio = mine.value_ns.max(1) as f64 / other.value_ns.max(1) as f64;
+        let supported = mine.supported && other.supported;
+        let ranked = self.ranked_of(cells.0, on).zip(base.ranked_of(cells.1, on));
+        let bounds = drawn
+            .map(|(mine, other)| interval(mine.ln - other.ln, &[(other, mine)]))
+            .or(ranked.map(|(mine, other)| mine.over(other)))
+            .filter(|_| supported);
+
+        let bounds = bounds.filter(|(low, high)| low.is_finite() && high.is_finite());
+        Some(Ratio {
+            metric: share.label(),
+            ratio,
+            low: bounds.map(|(low, _)| low.exp()),
+            high: bounds.map(|(_, high)| high.exp()),
+            supported,
+            differs: false,
+            wanders,
+            independently: drawn.is_none() && bounds.is_some(),
+        })
+    }
+
+    /// The ratios of all percentiles to those of another run's cell. Which of them differ is judged
+    /// for all of them together: with intervals widened for their number, so that all of them hold
+    /// in 95 of 100 comparisons (Bonferroni).
+    #[must_use]
+    pub fn ratios_to(
+        &self,
+        base: &Self,
+        cells: (&CellSummary, &CellSummary),
+        series: Series,
+    ) -> Vec<Ratio> {
+        let of_share = |share| self.ratio_to(base, cells, (series, share));
+        let mut ratios: Vec<Ratio> = SHARES.into_iter().filter_map(of_share).collect();
+        let looked_at = ratios.iter().filter(|ratio| ratio.low.is_some()).count();
+        let independent = |run: &Self, cell: &CellSummary| {
+            let drawn = SHARES.iter().filter_map(|share| run.drawn_of(cell, (series, *share)));
+            drawn.map(|drawn| drawn.independent as usize).min().unwrap_or(0)
+        };
+        // Ranks of samples have no degrees of freedom to lose.
+        let by_ranks = ratios.iter().any(|ratio| ratio.independently);
+        let fewest = match by_ranks {
+            true => usize::MAX,
+            false => independent(self, cells.0).min(independent(base, cells.1)),
+        };
+        let wider = wider_for(looked_at, fewest);
+
+        for ratio in &mut ratios {
+            let leaves_out =
+                |bound: f64| (bound.ln() - ratio.ratio.ln()) * wider + ratio.ratio.ln();
+            ratio.differs = ratio.low.is_some_and(|low| leaves_out(low) > 0.0)
+                || ratio.high.is_some_and(|high| leaves_out(high) < 0.0);
+        }
+
+        ratios
+    }
+
+    fn drawn_of(&self, cell: &CellSummary, (series, share): (Series, Share)) -> Option<&Drawn> {
+        self.drawn.get(&(cell.cell(), series))?.get(&share)
+    }
+
+    fn ranked_of(&self, cell: &CellSummary, (series, share): (Series, Share)) -> Option<&Ranked> {
+        self.ranked.get(&(cell.cell(), series))?.get(&share)
+    }
+}
+
+fn probe_of(files: &[RunFile]) -> String {
+    let of_run = files.iter().find(|file| file.bench.is_none());
+    of_run.map_or_else(String::new, |file| file.header.probe.clone())
+}
+
+/// Whether a source counted a series into one histogram.
+fn is_plain(file: &RunFile, series: Series) -> bool {
+    file.import.is_some() && Stretches::from_file(file, series).is_none()
+}
+
+/// Of a source that counted into one histogram. Of one that states extremes and mean alone nothing is
+/// known between them.
+fn ranks(file: &RunFile, series: Series, shares: &[Share]) -> BTreeMap<Share, Ranked> {
+    let Some(import) = &file.import else { return BTreeMap::new() };
+    let counts = file.distribution(series);
+    if counts.count() == 0 || import.figures_only.contains(&series) {
+        return BTreeMap::new();
+    }
+
+    let max_ns = file.moments(series).max_ns;
+    let of_share = |share: &Share| Some((*share, Ranked::new(&counts, *share, max_ns)?));
+    shares.iter().filter_map(of_share).collect()
+}
+
+/// How much wider than a 95 % interval each of `intervals` must be to hold together with the
+/// others, from `stretches` stretches of time: Student's t with the fewest degrees of freedom that
+/// there can be (Abramowitz and Stegun, 26.7.5).
+fn wider_for(intervals: usize, stretches: usize) -> f64 {
+    let freedom = stretches.saturating_sub(1).max(3) as f64;
+    let t = |z: f64| {
+        let first = (z.powi(3) + z) / 4.0;
+        let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
+        let third = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
+        z + first / freedom + second / freedom.powi(2) + third / freedom.powi(3)
+    };
+
+    t(Z_OF[intervals.clamp(1, Z_OF.len()) - 1]) / t(Z_97_5)
+}
+
+fn figure(cell: &CellSummary, series: Series, share: Share) -> Option<Percentile> {
+    cell.series.get(&series)?.percentile(share)
+}
+
+/// Why there is no interval, and what to do.
+pub(super) const WANDERS: &str = "the level wanders through one of the runs, so that chance cannot be told from drift: let both take \
+     turns (onbeat bench, onbeat tune measure), or measure several times longer";
+
+/// One percentile over that of the first run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ratio {
+    /// `p99`.
+    pub metric: String,
+    /// Above 1 this run is the later one.
+    pub ratio: f64,
+    /// Lower end of its 95 % interval; `None` where fewer than four stretches, or unsupported
+    /// figures, allow none.
+    pub low: Option<f64>,
+    /// Its upper end.
+    pub high: Option<f64>,
+    /// Whether at least ten samples are above both figures.
+    pub supported: bool,
+    /// Whether it differs from 1, judged together with the other percentiles of the series.
+    pub differs: bool,
+    /// Whether there is no interval because the level wanders through one of the runs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub wanders: bool,
+    /// Whether its interval takes samples to come independently of each other: both runs are plain
+    /// histograms, which do not tell when they came.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub independently: bool,
+}
+
+/// An interval whose ends are further apart than this decides nothing.
+const WIDEST: f64 = 100.0;
+
+impl Ratio {
+    /// Whether it differs from 1 by more than the two decimals of [`words`](Self::words) hide:
+    /// in long runs medians that are nanoseconds apart differ.
+    #[must_use]
+    pub fn is_visible(&self) -> bool {
+        let hidden = 0.995..1.005;
+        let ends = self.low.zip(self.high);
+        self.differs
+            && !ends.is_some_and(|(low, high)| hidden.contains(&low) && hidden.contains(&high))
+    }
+
+    /// Whether the interval is so wide that the ratio in it means nothing.
+    #[must_use]
+    pub fn is_undecided(&self) -> bool {
+        self.low.zip(self.high).is_some_and(|(low, high)| high / low > WIDEST)
+    }
+
+    /// `x 1.23 (1.1 to 1.4)`, or `undecided`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        if self.is_undecided() {
+            return "undecided".to_owned();
+        }
+
+        let bounds = self
+            .low
+            .zip(self.high)
+            .map(|(low, high)| format!(" ({} to {})", ratio(low), ratio(high)));
+        let sign = if self.supported { "" } else { "~" };
+        format!("{sign}x {}{}", ratio(self.ratio), bounds.unwrap_or_default())
+    }
+}
+
+/// One run's figures of one series in one cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunFigures {
+    /// Place of the run, from 0.
+    pub run: usize,
+    /// The run's own name of the cell.
+    pub tuning: String,
+    /// The load that ran.
+    pub load: String,
+    /// Samples.
+    pub count: u64,
+    /// Smallest, in nanoseconds.
+    pub min_ns: u64,
+    /// Mean, in nanoseconds.
+    pub mean_ns: f64,
+    /// Standard deviation (divided by n), in nanoseconds; `None` where the source states figures
+    /// without it.
+    pub sd_ns: Option<f64>,
+    /// Percentiles.
+    pub percentiles: Vec<Percentile>,
+    /// Largest, in nanoseconds.
+    pub max_ns: u64,
+    /// `max_ns - min_ns`.
+    pub jitter_ns: u64,
+    /// `(max - mean) / SD`; `None` when all samples are equal.
+    pub tail_ratio: Option<f64>,
+    /// Whether extremes, mean and SD come from histogram buckets and are as exact as these.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub from_buckets: bool,
+    /// Cycles that ended after the next release; `None` where another tool measured and did not
+    /// count them.
+    pub overruns: Option<u64>,
+    /// Deadline misses; `None` as above.
+    pub deadline_misses: Option<u64>,
+    /// Skipped releases; `None` as above.
+    pub skipped: Option<u64>,
+    /// Samples beyond the spike limit; `None` as above.
+    pub spikes: Option<u64>,
+    /// Spikes by their main cause.
+    pub causes: BTreeMap<CauseKind, u64>,
+    /// Percentiles over those of the first run that has this cell; empty for that run itself.
+    pub ratios: Vec<Ratio>,
+}
+
+/// One series in one cell, run by run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Compared {
+    /// `PMCS with no added load`; empty where each run has one cell.
+    pub cell: String,
+    /// Which series.
+    pub series: Series,
+    /// Runs that have it, in order.
+    pub runs: Vec<RunFigures>,
+}
+
+impl RunFigures {
+    /// Of one cell; `None` where it has no sample of the series.
+    pub(super) fn new(run: usize, cell: &CellSummary, series: Series) -> Option<Self> {
+        let of = cell.series.get(&series)?;
+        Some(Self {
+            run,
+            tuning: cell.tuning.clone(),
+            load: cell.load.clone(),
+            count: of.count,
+            min_ns: of.min_ns,
+            mean_ns: of.mean_ns,
+            sd_ns: (of.sd_ns > 0.0 || of.max_ns == of.min_ns).then_some(of.sd_ns),
+            percentiles: SHARES.into_iter().filter_map(|share| of.percentile(share)).collect(),
+            max_ns: of.max_ns,
+            jitter_ns: of.jitter_ns,
+            tail_ratio: of.tail_ratio,
+            from_buckets: of.from_buckets,
+            overruns: cell.overruns,
+            deadline_misses: cell.deadline_misses,
+            skipped: cell.skipped,
+            spikes: cell.spike_count,
+            causes: cell.causes.iter().map(|(kind, count)| (*kind, count.spikes)).collect(),
+            ratios: Vec::new(),
+        })
+    }
+}
+
+/// The phase as typed. One that avoids the tick is the same setting wherever the tick is.
+fn phase_words(timing: &Timing) -> String {
+    if timing.avoids_tick {
+        "avoid-tick".to_owned()
+    } else {
+        time_ns(timing.phase_ns, Letters::Ascii)
+    }
+}
+
+fn settings(files: &[RunFile]) -> BTreeMap<String, String> {
+    let mut settings = BTreeMap::new();
+    let Some(timing) = files.iter().find_map(|file| file.header.timing.as_ref()) else {
+        return settings;
+    };
+    let benched = files.iter().filter(|file| file.header.timing.is_some()).count() > 1;
+    let mut add = |name: &str, value: String| settings.insert(name.to_owned(), value);
+    add("deadline", time_ns(timing.deadline_ns, Letters::Ascii));
+    add("work", time_ns(timing.work_ns, Letters::Ascii));
+    add("overrun policy", timing.on_overrun.clone());
+    add("phase", phase_words(timing));
+
+    // Cells of a bench differ in these by intention.
+    if !benched {
+        add("wait", timing.wait.clone());
+        add("priority", timing.priority.to_string());
+        add("CPU of the loop", timing.cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()));
+    }
+
+    settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words_of(phase_ns: u64, avoids_tick: bool) -> String {
+        phase_words(&Timing {
+            period_ns: 1_000_000,
+            phase_ns,
+            avoids_tick,
+            deadline_ns: 1_000_000,
+            work_ns: 0,
+            wait: "sleep".to_owned(),
+            on_overrun: "skip".to_owned(),
+            cpu: None,
+            priority: 90,
+            delay_ns: 0,
+        })
+    }
+
+    #[test]
+    fn a_phase_that_avoids_the_tick_is_one_setting_wherever_the_tick_is() {
+        assert_eq!(words_of(333_471, true), words_of(82_740, true));
+        assert_ne!(words_of(333_471, false), words_of(82_740, false));
+        assert_ne!(words_of(333_471, true), words_of(333_471, false));
+    }
+
+    #[test]
+    fn a_difference_that_the_decimals_hide_is_not_visible() {
+        let ratio = |low: f64, high: f64, differs: bool| Ratio {
+            metric: "p50".to_owned(),
+            ratio: f64::midpoint(low, high),
+            low: Some(low),
+            high: Some(high),
+            supported: true,
+            differs,
+            wanders: false,
+            independently: false,
+        };
+
+        assert!(!ratio(1.0002, 1.0008, true).is_visible());
+        assert!(!ratio(0.9951, 0.9999, true).is_visible());
+        assert!(ratio(1.0002, 1.0051, true).is_visible(), "its upper end is printed as 1.01");
+        assert!(!ratio(1.04, 1.06, false).is_visible(), "what does not differ never is");
+        assert_eq!(ratio(0.000_000_24, 4.61, false).words(), "undecided");
+        assert_eq!(ratio(0.5, 49.0, false).words(), "x 25 (0.50 to 49)");
+    }
+}

@@ -1,0 +1,113 @@
+//! The sentences of a summary, most important first.
+
+use super::best::Overall;
+use super::cell::CellSummary;
+use super::deadline::DeadlineVerdict;
+use super::summary::Summary;
+use super::units::{cell_name, listed};
+use super::{closing, effects, spikes};
+use onbeat_record::RunOrder;
+
+/// The sentences of a bench, most important first: the verdict, the effects, and what the figures
+/// do not cover.
+#[must_use]
+pub fn bench_sentences(summary: &Summary) -> Vec<String> {
+    let mut sentences = vec![summary.verdict.sentence.clone()];
+    sentences.extend(closing::to_decide(summary));
+    sentences.extend(
+        summary
+            .cells
+            .iter()
+            .filter(|_| summary.cells.len() == 1)
+            .flat_map(|cell| cell.derived.clone()),
+    );
+    sentences.extend(summary.sweep.iter().map(|sweep| sweep.sentence.clone()));
+    sentences.extend(effects::in_one_line(&summary.effects));
+    sentences.extend(summary.causes.iter().cloned());
+    sentences.extend(spikes::windows_in_words(summary));
+    sentences.extend(cautions(summary));
+
+    sentences
+}
+
+/// Cautions on a summary: what was not permitted, truncated or lost.
+#[must_use]
+pub fn cautions(summary: &Summary) -> Vec<String> {
+    let mut sentences = judged_by(summary);
+    sentences.extend(refusals(&summary.cells));
+    sentences.extend(one_after_the_other(summary));
+    let cell_names = |is: fn(&CellSummary) -> bool| -> Vec<String> {
+        summary
+            .cells
+            .iter()
+            .filter(|cell| is(cell))
+            .map(|cell| cell_name(&cell.tuning, &cell.load))
+            .collect()
+    };
+
+    let mut caution = |names: Vec<String>, what: &str| {
+        if !names.is_empty() {
+            sentences.push(format!("{what}: {}", listed(&names)));
+        }
+    };
+
+    caution(
+        cell_names(|cell| cell.goes_on),
+        "Run in progress; verdict from the part recorded so far",
+    );
+    caution(
+        cell_names(|cell| cell.permitted && !cell.complete && !cell.goes_on),
+        "Truncated; verdict from the recorded part",
+    );
+    caution(cell_names(|cell| cell.lost > 0), "Samples were lost");
+    sentences
+}
+
+/// What the verdict rests on: the limit that nobody gave, outages, and what is not covered.
+fn judged_by(summary: &Summary) -> Vec<String> {
+    let Overall { best, deadline, .. } = &summary.verdict;
+    if let Some(DeadlineVerdict { outcome, words, sentence, basis, .. }) = deadline {
+        let judged = format!(
+            "{} by the default, without --limit, that {words}: {sentence}",
+            outcome.words()
+        );
+        return [judged, basis.clone()].into_iter().filter(|words| !words.is_empty()).collect();
+    }
+
+    let of_best = |cell: &&CellSummary| best.as_ref().is_none_or(|best| cell.tuning == best.tuning);
+    let verdicts = summary.cells.iter().filter(of_best).filter_map(|cell| cell.verdict.as_ref());
+    // The one that decides the outcome, as in the sentence.
+    let decisive = verdicts.max_by_key(|verdict| verdict.outcome);
+    decisive
+        .map(|verdict| verdict.basis.clone())
+        .filter(|basis| !basis.is_empty())
+        .into_iter()
+        .collect()
+}
+
+/// The caution on a sequential order.
+fn one_after_the_other(summary: &Summary) -> Option<String> {
+    let what = if summary.tunings.len() > 1 { "Tunings" } else { "Loads" };
+    (summary.order == RunOrder::Sequential && summary.sweep.is_none()).then(|| {
+        format!(
+            "{what} ran one after another: a change in background activity can look like an effect"
+        )
+    })
+}
+
+/// Each reason once, with the tunings that it kept from running.
+fn refusals(cells: &[CellSummary]) -> Vec<String> {
+    let mut refusals: Vec<(&str, Vec<String>)> = Vec::new();
+    for (why_not, cell) in cells.iter().filter_map(|cell| Some((cell.why_not.as_deref()?, cell))) {
+        match refusals.iter_mut().find(|(known, _)| *known == why_not) {
+            Some((_, tunings)) if tunings.contains(&cell.tuning) => {}
+            Some((_, tunings)) => tunings.push(cell.tuning.clone()),
+            None => refusals.push((why_not, vec![cell.tuning.clone()])),
+        }
+    }
+
+    refusals
+        .into_iter()
+        .map(|(why_not, tunings)| format!("Not permitted: {}: {why_not}", tunings.join(", ")))
+        .collect()
+}

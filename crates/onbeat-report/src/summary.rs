@@ -1,0 +1,361 @@
+//! The summary of a bench or of one run: the object that `--json` prints and that the page carries.
+//!
+//! Specified at the end of `docs/format.md`. Everything that is shown elsewhere (tables, sentences,
+//! the page) is taken from here, so that no two places can disagree.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::best::{self, Overall};
+use super::cell::CellSummary;
+use super::deadline::DeadlineVerdict;
+use super::effects::{self, Effect};
+use super::events::{self, AlarmVerdict};
+use super::file_facts::{cell_of, last_second};
+use super::sweep::{self, Sweep};
+use super::verdict::{Judging, Limit, Outcome};
+use super::{causes, cell_figures, deadline, motion};
+use onbeat_host::machine::Host;
+use onbeat_host::thread::Grant;
+use onbeat_record::{Bench, Cell, RunFile, RunOrder, Stall, Tuning};
+
+/// The schema of a bench's summary.
+pub const BENCH_SCHEMA: &str = "onbeat.bench/1";
+/// The schema of one run's summary: the same with one cell.
+pub const MEASURE_SCHEMA: &str = "onbeat.measure/1";
+
+/// The result of a bench or of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// [`BENCH_SCHEMA`] or [`MEASURE_SCHEMA`].
+    pub schema: String,
+    /// Version of onbeat that measured.
+    pub version: String,
+    /// The command as typed.
+    pub command: Vec<String>,
+    /// Wall clock at the start: seconds since 1970.
+    pub started_unix_s: f64,
+    /// From the start to the last line of the run files, in seconds.
+    pub elapsed_s: f64,
+    /// The machine.
+    pub host: Host,
+    /// The privileges requested, and which were granted.
+    pub ladder: Vec<Grant>,
+    /// The limit to hold.
+    pub limit: Option<Limit>,
+    /// How many alarms of bus and robot a cell may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_alarms: Option<u64>,
+    /// `interleaved`, `sequential`, or `single` for one run.
+    pub order: RunOrder,
+    /// Tunings in the order asked for.
+    pub tunings: Vec<String>,
+    /// Loads in the order asked for.
+    pub loads: Vec<String>,
+    /// T; 0 when no cell ran.
+    pub period_ns: u64,
+    /// Load by load, tunings in the order asked for.
+    pub cells: Vec<CellSummary>,
+    /// The effect of each tuning on its own.
+    pub effects: Vec<Effect>,
+    /// The causes of latency, in sentences; empty without an analysis.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<String>,
+    /// Over rising load, when it is a sweep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<Sweep>,
+    /// The command that runs the robot of a bench under its best tuning; empty without a robot.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub robot_command: Vec<String>,
+    /// The verdict.
+    pub verdict: Overall,
+}
+
+impl Summary {
+    /// The summary of a bench from its own file (`bench.onbeat.hlog`) and its cells' files, judged
+    /// by the limit the bench was given.
+    #[must_use]
+    pub fn of_bench(bench: &RunFile, cells: &[RunFile]) -> Self {
+        let limit = bench.bench.as_ref().and_then(|bench| bench.limit);
+        Self::of_bench_against(bench, cells, limit)
+    }
+
+    /// The same, judged by another limit, or by none.
+    #[must_use]
+    pub fn of_bench_against(bench: &RunFile, files: &[RunFile], limit: Option<Limit>) -> Self {
+        let asked = asked(bench, files);
+        let cells = cells_of(bench, files, &asked, limit);
+        let elapsed_s = files.iter().chain([bench]).map(last_second).fold(0.0, f64::max);
+        let effects = effects::of(files, &asked.loads, effects::Bootstrap::default());
+        let mut verdict = best::overall(&cells, files, &asked.tunings, &asked.loads, limit);
+        if limit.is_none() && asked.sweep.is_none() {
+            verdict.deadline = by_deadline(files, &verdict, asked.looks.max(1));
+        }
+        let robot_command = robot_command(asked.robot_command, &asked.loads, &verdict);
+        let sweep = sweep::of(bench, &cells);
+        // Of a sweep the worst step is explained; eleven explanations hide it.
+        let worst = sweep.as_ref().and_then(Sweep::worst).map(|step| vec![step.load.clone()]);
+        let explained = worst.unwrap_or_else(|| asked.loads.clone());
+        Self {
+            schema: BENCH_SCHEMA.to_owned(),
+            version: bench.header.version.clone(),
+            command: bench.header.command.clone(),
+            started_unix_s: bench.header.started_unix_s,
+            elapsed_s,
+            host: bench.header.host.clone(),
+            ladder: if asked.ladder.is_empty() {
+                bench.header.grants.clone()
+            } else {
+                asked.ladder
+            },
+            limit,
+            most_alarms: None,
+            order: asked.order,
+            causes: causes::sentences(&cells, &explained)
+                .into_iter()
+                .chain(causes::cost_of_bench(bench))
+                .collect(),
+            sweep,
+            tunings: asked.tunings,
+            loads: asked.loads,
+            period_ns: files
+                .iter()
+                .find_map(|file| Some(file.header.timing.as_ref()?.period_ns))
+                .unwrap_or(0),
+            cells,
+            effects,
+            robot_command,
+            verdict,
+        }
+    }
+
+    /// The summary of one run.
+    #[must_use]
+    pub fn of_run(run: &RunFile, limit: Option<Limit>) -> Self {
+        let cell = cell_of(run);
+        let tunings = vec![cell.tuning.clone()];
+        let loads = vec![cell.load.clone()];
+        let looks = run.header.looks.max(1);
+        let judging = limit.map(|limit| Judging { verdicts: looks, passes: looks, ..limit.into() });
+        let mut only = cell_figures::of_file(cell, run, judging);
+
+        // What else is to be known of one run stands beside its figures: what was never answered,
+        // how late an observer was.
+        let incidents = only.events.as_ref().map_or(Vec::new(), |events| events.incidents.clone());
+        let moved = run.motion.as_ref().map(motion::sentence);
+        let is_beside = |note: &String| {
+            run.remarks.contains(note) || incidents.contains(note) || moved.as_ref() == Some(note)
+        };
+        let (beside, notes) = only.notes.into_iter().partition(is_beside);
+        only.notes = notes;
+        only.derived.extend::<Vec<String>>(beside);
+
+        let cells = vec![only];
+        let mut verdict = best::overall(&cells, std::slice::from_ref(run), &tunings, &loads, limit);
+        if limit.is_none() {
+            let runs = [(run, loads[0].as_str())];
+            verdict.deadline = deadline::judged(&runs, &runs, looks);
+        }
+        Self {
+            schema: MEASURE_SCHEMA.to_owned(),
+            version: run.header.version.clone(),
+            command: run.header.command.clone(),
+            started_unix_s: run.header.started_unix_s,
+            elapsed_s: last_second(run),
+            host: run.header.host.clone(),
+            ladder: run.header.grants.clone(),
+            limit,
+            most_alarms: None,
+            sweep: None,
+            causes: causes::sentences(&cells, &loads),
+            order: RunOrder::Single,
+            tunings,
+            loads,
+            period_ns: run.header.timing.as_ref().map_or(0, |timing| timing.period_ns),
+            cells,
+            effects: Vec::new(),
+            robot_command: Vec::new(),
+            verdict,
+        }
+    }
+
+    /// Judged by a limit on alarms of bus and robot as well, when there is one: of the best
+    /// tuning's cells, those with more fail.
+    #[must_use]
+    pub fn with_most_alarms(mut self, most: Option<u64>) -> Self {
+        self.most_alarms = most;
+        let Some(most) = most else { return self };
+        for cell in self.cells.iter_mut().filter(|cell| cell.file.is_some()) {
+            cell.alarms = Some(events::judge(cell.events.as_deref(), most));
+        }
+
+        let worst = self.most_alarming();
+        let outcome = worst.map_or(Outcome::Inconclusive, |(_, alarms)| alarms.outcome);
+        let sentence =
+            worst.map_or("no cell was run".to_owned(), |(cell, alarms)| match self.cells.len() {
+                1 => alarms.sentence.clone(),
+                _ => format!(
+                    "{}: {}",
+                    super::units::cell_name(&cell.tuning, &cell.load),
+                    alarms.sentence
+                ),
+            });
+
+        let Overall { outcome: of_limit, sentence: of_samples, .. } = &mut self.verdict;
+        *of_samples = format!("{}: {sentence}. {of_samples}", outcome.words());
+        *of_limit = Some(of_limit.map_or(outcome, |of_limit| of_limit.max(outcome)));
+        self
+    }
+
+    /// How the run came out by what was asked: the limit, and the jitter of a sweep. `None` where
+    /// nothing was; the loop's own deadline is not asked for.
+    #[must_use]
+    pub fn outcome(&self) -> Option<Outcome> {
+        let of_sweep = self.sweep.as_ref().filter(|sweep| !sweep.is_default).map(Sweep::outcome);
+        of_sweep.into_iter().chain(self.verdict.outcome).max()
+    }
+
+    /// The cell that decides a limit on alarms: of the best tuning's, the one with most.
+    pub(super) fn most_alarming(&self) -> Option<(&CellSummary, &AlarmVerdict)> {
+        let best = self.verdict.best.as_ref().map(|best| best.tuning.as_str());
+        let is_judged = |cell: &&CellSummary| best.is_none_or(|best| cell.tuning == best);
+        let judged = self
+            .cells
+            .iter()
+            .filter(is_judged)
+            .filter_map(|cell| Some((cell, cell.alarms.as_ref()?)));
+        judged.max_by_key(|(_, alarms)| (alarms.outcome, alarms.alarms))
+    }
+
+    /// The cell of a tuning and a load.
+    #[must_use]
+    pub fn cell(&self, tuning: &str, load: &str) -> Option<&CellSummary> {
+        self.cells.iter().find(|cell| cell.tuning == tuning && cell.load == load)
+    }
+
+    /// Spikes that are no latency of the machine, over all cells.
+    #[must_use]
+    pub fn stalls(&self) -> BTreeMap<Stall, u64> {
+        best::stalls(&self.cells)
+    }
+}
+
+/// The cells of a bench, load by load. The best of them is judged: they share the level.
+fn cells_of(
+    bench: &RunFile,
+    files: &[RunFile],
+    asked: &Bench,
+    limit: Option<Limit>,
+) -> Vec<CellSummary> {
+    let of_files: Vec<Cell> = files.iter().map(cell_of).collect();
+    let measured: Vec<(&RunFile, &str)> =
+        files.iter().zip(&of_files).map(|(file, cell)| (file, cell.load.as_str())).collect();
+    let tunings: BTreeSet<&String> = of_files.iter().map(|cell| &cell.tuning).collect();
+    let tunings = tunings.len();
+    let mut cells = Vec::new();
+    for load in &asked.loads {
+        let judging = limit.map(|limit| Judging {
+            limit,
+            verdicts: files.len() * asked.looks.max(1),
+            passes: tunings * asked.looks.max(1),
+            unseen: deadline::unseen(&measured, load, limit),
+        });
+        for tuning in &asked.tunings {
+            let cell = Cell { tuning: tuning.clone(), load: load.clone() };
+            cells.push(cell_summary(cell, bench, files, judging));
+        }
+    }
+
+    cells
+}
+
+/// The best tuning of a bench by the deadline of its loop.
+fn by_deadline(files: &[RunFile], verdict: &Overall, looks: usize) -> Option<DeadlineVerdict> {
+    let best = verdict.best.as_ref()?;
+    let of_files: Vec<Cell> = files.iter().map(cell_of).collect();
+    let measured: Vec<(&RunFile, &str)> =
+        files.iter().zip(&of_files).map(|(file, cell)| (file, cell.load.as_str())).collect();
+    let of_best = measured.iter().zip(&of_files).filter(|(_, cell)| cell.tuning == best.tuning);
+    let of_best: Vec<(&RunFile, &str)> = of_best.map(|(run, _)| *run).collect();
+    deadline::judged(&of_best, &measured, looks)
+}
+
+/// The options of the bench; from its cells' files where its own note is missing.
+fn asked(bench: &RunFile, files: &[RunFile]) -> Bench {
+    bench.bench.clone().unwrap_or_else(|| {
+        let mut found = Bench {
+            tunings: Vec::new(),
+            loads: Vec::new(),
+            order: RunOrder::Interleaved,
+            blocks: 0,
+            block_s: 0.0,
+            limit: None,
+            most_alarms: None,
+            not_permitted: Vec::new(),
+            ladder: Vec::new(),
+            shield: Vec::new(),
+            sweep: None,
+            robot_command: Vec::new(),
+            looks: 0,
+        };
+
+        for Cell { tuning, load } in files.iter().map(cell_of) {
+            if !found.tunings.contains(&tuning) {
+                found.tunings.push(tuning);
+            }
+            if !found.loads.contains(&load) {
+                found.loads.push(load);
+            }
+        }
+
+        found
+    })
+}
+
+/// The command that runs a robot under the best tuning and the load under which its tail is
+/// largest, or the heaviest one where that is none; empty without a robot or without samples.
+fn robot_command(command: Vec<String>, loads: &[String], verdict: &Overall) -> Vec<String> {
+    let Some(best) = verdict.best.as_ref().filter(|_| !command.is_empty()) else {
+        return Vec::new();
+    };
+    let is_load = |load: &&String| *load != "idle";
+    let load = Some(&best.load).filter(is_load).or_else(|| best::heaviest_load(loads));
+    let mut words = command;
+    words.extend(["--tuning".to_owned(), best.tuning.clone()]);
+    if let Some(load) = load.filter(is_load) {
+        words.extend(["--load".to_owned(), load.clone()]);
+    }
+
+    words
+}
+
+fn cell_summary(
+    cell: Cell,
+    bench: &RunFile,
+    files: &[RunFile],
+    judging: Option<Judging>,
+) -> CellSummary {
+    let refused = bench
+        .bench
+        .iter()
+        .flat_map(|bench| &bench.not_permitted)
+        .find(|refused| refused.cell == cell);
+    let file = files.iter().find(|file| cell_of(file) == cell);
+    let mut summary = match (file, refused) {
+        (Some(file), _) => cell_figures::of_file(cell, file, judging),
+        (None, Some(refused)) => CellSummary::not_permitted(cell, refused.why_not.clone()),
+        (None, None) => CellSummary::missing(cell),
+    };
+
+    if file.is_some() {
+        summary.notes.extend(cell_figures::load_notes(&bench.loads, &summary.load));
+        let letters = summary.tuning.split('+').next().unwrap_or_default();
+        let shielded = letters.parse::<Tuning>().is_ok_and(|tuning| tuning.shield);
+        summary
+            .notes
+            .extend(bench.bench.iter().filter(|_| shielded).flat_map(|bench| bench.shield.clone()));
+    }
+
+    summary
+}

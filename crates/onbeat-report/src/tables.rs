@@ -1,0 +1,402 @@
+//! The tables of a bench: figures per load, the paper's full table, the limit, the effect of each
+//! tuning, the ladder.
+
+use super::cell::CellSummary;
+use super::imported::UNKNOWN;
+use super::statistics::{Low, Percentile, Share, Statistics};
+use super::summary::Summary;
+use super::table::{Column, Entry, Mark, Row, Table};
+use super::units::{Letters, count, fixed, ratio, under};
+use super::verdict::{Outcome, limit_in_words};
+use onbeat_host::thread::Grant;
+use onbeat_record::Series;
+
+/// Before a figure, or the name of a row of figures, that few samples carry.
+const SIGN: char = '~';
+const UNSUPPORTED: &str =
+    "~ fewer than 10 samples beyond this value, or beyond any value of this row";
+const UNSUPPORTED_FIGURE: &str = "~ fewer than 10 samples beyond this value";
+const TRUNCATED: &str = "* truncated; figures from the recorded part";
+const IN_PROGRESS: &str = "+ run in progress; figures from the part recorded so far";
+const NO_FIGURE: &str = "-";
+/// The columns of a load's table, after the tuning.
+const HEADS: [&str; 10] =
+    ["min", "avg", "max", "SD", "p50", "p99", "p99.9", "p99.99", "misses", "skipped"];
+/// The default width of a terminal.
+const TERMINAL: usize = 80;
+
+/// The unit of a table, one for all its figures.
+#[derive(Clone, Copy)]
+struct TableUnit {
+    ns: f64,
+    name: &'static str,
+    /// Whether thousands stand apart.
+    is_grouped: bool,
+}
+
+impl TableUnit {
+    /// Microseconds, unless something took more than ten seconds.
+    fn for_cells(cells: &[&CellSummary], series: Series, letters: Letters) -> Self {
+        let longest = cells
+            .iter()
+            .filter_map(|cell| Some(cell.series.get(&series)?.max_ns))
+            .max()
+            .unwrap_or(0);
+        match longest {
+            0..10_000_000_000 => Self { ns: 1e3, name: letters.microseconds(), is_grouped: true },
+            _ => Self { ns: 1e6, name: "ms", is_grouped: true },
+        }
+    }
+
+    /// Three digits, and all digits of a whole number: `0.04`, `17.1`, `1 234`.
+    fn rounded(self, ns: f64) -> String {
+        match ns / self.ns {
+            v if v < 9.995 => fixed(v, 2),
+            v if v < 99.95 => fixed(v, 1),
+            v => self.whole(v.round() as u64),
+        }
+    }
+
+    fn whole(self, n: u64) -> String {
+        if self.is_grouped { count(n) } else { n.to_string() }
+    }
+
+    /// As many of two decimals as fit into `characters`.
+    fn fitted(self, ns: f64, characters: usize) -> String {
+        let value = ns / self.ns;
+        let texts = [2, 1, 0].map(|decimals| fixed(value, decimals));
+        texts.iter().find(|text| text.len() <= characters).unwrap_or(&texts[2]).clone()
+    }
+}
+
+/// One table for a load: a row per tuning, release latency in microseconds, misses and skipped
+/// releases.
+#[must_use]
+pub fn by_tuning(summary: &Summary, load: &str, letters: Letters) -> Table {
+    by_tuning_of(summary, load, Series::ReleaseLatency, letters)
+}
+
+/// The same for any series.
+#[must_use]
+pub fn by_tuning_of(summary: &Summary, load: &str, series: Series, letters: Letters) -> Table {
+    let cells: Vec<&CellSummary> = summary.cells.iter().filter(|cell| cell.load == load).collect();
+    let unit = TableUnit::for_cells(&cells, series, letters);
+    let under = if load == UNKNOWN { String::new() } else { format!(" {}", under(load)) };
+    let is_imported = cells.iter().all(|cell| cell.import.is_some());
+    let mut table = Table {
+        title: format!(
+            "{}{under}, {}{}",
+            named(series, &cells),
+            unit.name,
+            samples_of(&cells, series)
+        ),
+        columns: vec![Column::words(if is_imported { "run" } else { "tuning" })],
+        rows: rows_by_tuning(summary, &cells, (series, unit)),
+        legend: Vec::new(),
+    };
+
+    table.columns.extend(HEADS.map(Column::figures));
+    if !table.fits(TERMINAL) {
+        table.rows =
+            rows_by_tuning(summary, &cells, (series, TableUnit { is_grouped: false, ..unit }));
+    }
+
+    explain(&mut table, &cells);
+    table
+}
+
+fn rows_by_tuning(summary: &Summary, cells: &[&CellSummary], of: (Series, TableUnit)) -> Vec<Row> {
+    let best = summary.verdict.best.as_ref().map(|best| best.tuning.as_str());
+    let row = |cell: &&CellSummary| {
+        let is_best = summary.cells.len() > 1 && best == Some(cell.tuning.as_str());
+        let mut entries =
+            vec![Entry::marked(name(cell), if is_best { Mark::Best } else { Mark::Plain })];
+        entries.extend(figures(cell, of));
+        Row { entries, begins_group: false }
+    };
+
+    cells.iter().map(row).collect()
+}
+
+fn figures(cell: &CellSummary, (series, unit): (Series, TableUnit)) -> Vec<Entry> {
+    let Some(of) = cell.series.get(&series) else {
+        return vec![Entry::from(NO_FIGURE); HEADS.len()];
+    };
+    let plain = |ns: f64| Entry::from(unit.rounded(ns));
+    let percentile = |share: Share| match of.percentile(share) {
+        Some(Percentile { value_ns, supported, .. }) => {
+            estimate(unit.rounded(value_ns as f64), supported)
+        }
+        None => Entry::from(NO_FIGURE),
+    };
+
+    // A spread of 0 between different extremes means that the source does not state one.
+    let is_unknown = of.sd_ns == 0.0 && of.max_ns > of.min_ns;
+    let sd = if is_unknown { Entry::from(NO_FIGURE) } else { plain(of.sd_ns) };
+    let mut entries = vec![plain(of.min_ns as f64), plain(of.mean_ns), plain(of.max_ns as f64), sd];
+    entries.extend([Share::P50, Share::P99, Share::P99_9, Share::P99_99].map(percentile));
+    let counted =
+        |n: Option<u64>| Entry::from(n.map_or_else(|| NO_FIGURE.to_owned(), |n| unit.whole(n)));
+    entries.extend([cell.deadline_misses, cell.skipped].map(counted));
+    entries
+}
+
+/// The paper's table for a load: statistics over the lowest 99 to 100 % of a series, a column per
+/// tuning (Yoon, Song and Lee, 2009, figures 7 and 8), with jitter and the tail ratio `(max − mean)
+/// / SD` below.
+#[must_use]
+pub fn full(summary: &Summary, load: &str, series: Series, letters: Letters) -> Table {
+    let cells: Vec<&CellSummary> =
+        summary.cells.iter().filter(|cell| cell.load == load && cell.permitted).collect();
+    let unit = TableUnit::for_cells(&cells, series, letters);
+    let mut columns = vec![Column::words("Low"), Column::words("")];
+    columns.extend(cells.iter().map(|cell| Column::figures(name(cell))));
+    let row = |label: &str, statistic: &str, entry: &dyn Fn(&Statistics) -> Option<Entry>| {
+        let of = |cell: &&CellSummary| {
+            cell.series.get(&series).and_then(entry).unwrap_or_else(|| NO_FIGURE.into())
+        };
+        let mut entries = vec![Entry::from(label), Entry::from(statistic)];
+        entries.extend(cells.iter().map(of));
+        Row { entries, begins_group: matches!(statistic, "min" | "max") || label == "jitter" }
+    };
+
+    let mut rows = vec![row("", "min", &|of| Some(unit.fitted(of.min_ns as f64, 6).into()))];
+    for share in Share::LOW {
+        let label = format!("{}%", share.percent());
+        let low = |figure: fn(&Low) -> f64| {
+            move |of: &Statistics| {
+                let low = of.low(share)?;
+                Some(estimate(unit.fitted(figure(&low), 6), low.supported))
+            }
+        };
+
+        rows.push(row(&label, "max", &low(|low| low.max_ns as f64)));
+        rows.push(row("", "avg", &low(|low| low.mean_ns)));
+        rows.push(row("", "SD", &low(|low| low.sd_ns)));
+    }
+
+    rows.push(row("jitter", "", &|of| Some(unit.fitted(of.jitter_ns as f64, 6).into())));
+    let tail = |of: &Statistics| of.tail_ratio.map(|times| Entry::from(format!("{times:.1}")));
+    rows.push(row("tail", "", &tail));
+    rows.iter_mut().for_each(mark_whole_row);
+    let under = if load == UNKNOWN { String::new() } else { format!(" {}", under(load)) };
+    let title =
+        format!("{}{under}, {}{}", named(series, &cells), unit.name, samples_of(&cells, series));
+    let mut table = Table { title, columns, rows, legend: Vec::new() };
+    explain(&mut table, &cells);
+    table
+        .legend
+        .push("jitter is max - min, tail is (max - avg) / SD, both over all samples".to_owned());
+
+    table
+}
+
+/// The verdict on the limit: tunings by loads. `None` without a limit.
+#[must_use]
+pub fn limit(summary: &Summary, letters: Letters) -> Option<Table> {
+    let limit = summary.limit?;
+    let mut columns = vec![Column::words("tuning")];
+    columns.extend(summary.loads.iter().map(Column::figures));
+    let entry = |tuning: &String, load: &String| {
+        let verdict = summary.cell(tuning, load).and_then(|cell| cell.verdict.as_ref());
+        verdict.map_or_else(
+            || Entry::from(NO_FIGURE),
+            |verdict| {
+                let mark = match verdict.outcome {
+                    Outcome::Pass => Mark::Good,
+                    Outcome::Inconclusive => Mark::Open,
+                    Outcome::Fail => Mark::Bad,
+                };
+
+                let text = format!(
+                    "{} {}/{}",
+                    verdict.outcome.words(),
+                    count(verdict.over),
+                    count(verdict.releases)
+                );
+                Entry::marked(text, mark)
+            },
+        )
+    };
+
+    let row = |tuning: &String| {
+        let mut entries = vec![Entry::from(tuning.as_str())];
+        entries.extend(summary.loads.iter().map(|load| entry(tuning, load)));
+        Row { entries, begins_group: false }
+    };
+
+    let words = limit_in_words(limit);
+    let words = if letters == Letters::Unicode { words.replace(" us", " µs") } else { words };
+    Some(Table {
+        title: format!("{words}: releases over the limit / all releases"),
+        columns,
+        rows: summary.tunings.iter().map(row).collect(),
+        legend: Vec::new(),
+    })
+}
+
+/// The effect of each tuning: factors by loads. `None` when nothing could be compared.
+#[must_use]
+pub fn effects(summary: &Summary, letters: Letters) -> Option<Table> {
+    let metric = &summary.effects.first()?.metric;
+    let times = if letters == Letters::Unicode { "×" } else { "x" };
+    let mut factors: Vec<&str> = Vec::new();
+    for effect in &summary.effects {
+        if !factors.contains(&effect.factor.as_str()) {
+            factors.push(&effect.factor);
+        }
+    }
+
+    let mut columns = vec![Column::words("")];
+    columns.extend(summary.loads.iter().map(Column::figures));
+    let entry = |factor: &str, load: &String| {
+        let Some(effect) =
+            summary.effects.iter().find(|effect| effect.factor == factor && effect.load == *load)
+        else {
+            return Entry::from(NO_FIGURE);
+        };
+        let mark = match effect {
+            effect if effect.high < 1.0 => Mark::Good,
+            effect if effect.low > 1.0 => Mark::Bad,
+            _ => Mark::Plain,
+        };
+
+        let [middle, low, high] = [effect.ratio, effect.low, effect.high].map(ratio);
+        Entry::marked(format!("{times} {middle} ({low} to {high})"), mark)
+    };
+
+    let row = |factor: &&str| {
+        let mut entries = vec![Entry::from(*factor)];
+        entries.extend(summary.loads.iter().map(|load| entry(factor, load)));
+        Row { entries, begins_group: false }
+    };
+
+    Some(Table {
+        title: format!("effect of each tuning on {metric}, with 95 % confidence intervals"),
+        columns,
+        rows: factors.iter().map(row).collect(),
+        legend: Vec::new(),
+    })
+}
+
+/// The privileges requested and granted, with what would grant the others.
+#[must_use]
+pub fn ladder(grants: &[Grant]) -> Table {
+    let row = |grant: &Grant| {
+        let granted = if grant.granted {
+            Entry::marked("yes", Mark::Good)
+        } else {
+            Entry::marked("no", Mark::Bad)
+        };
+        Row {
+            entries: vec![grant.what.as_str().into(), grant.wanted.as_str().into(), granted],
+            begins_group: false,
+        }
+    };
+
+    let mut legend = Vec::new();
+    for grant in grants.iter().filter(|grant| !grant.granted) {
+        legend.push(format!(
+            "{}: {}",
+            grant.what,
+            grant.why_not.as_deref().unwrap_or("no reason given")
+        ));
+        legend.extend(grant.costs.iter().map(|costs| format!("  effect: {costs}")));
+        legend.extend(grant.remedy.iter().map(|remedy| format!("  to grant it: {remedy}")));
+    }
+
+    Table {
+        title: "privileges".to_owned(),
+        columns: vec![
+            Column::words("privilege"),
+            Column::words("requested"),
+            Column::words("granted"),
+        ],
+        rows: grants.iter().map(row).collect(),
+        legend,
+    }
+}
+
+/// A series by name, and which releases it leaves out.
+fn named(series: Series, cells: &[&CellSummary]) -> String {
+    let leaves_out =
+        series == Series::WakeupLatency && cells.iter().any(|cell| cell.import.is_none());
+    if leaves_out {
+        format!("{} (served releases)", series.words())
+    } else {
+        series.words().to_owned()
+    }
+}
+
+fn name(cell: &CellSummary) -> String {
+    let mark = match (cell.permitted && !cell.complete, cell.goes_on) {
+        (true, true) => "+",
+        (true, false) => "*",
+        _ => "",
+    };
+    format!("{}{mark}", cell.tuning)
+}
+
+/// Where no tuning supports a row, its name carries the sign once, so that there is room for the
+/// figures.
+fn mark_whole_row(row: &mut Row) {
+    let [_, statistic, figures @ ..] = row.entries.as_mut_slice() else { return };
+    let is_open = |entry: &Entry| entry.mark == Mark::Unsupported || entry.text == NO_FIGURE;
+    if figures.iter().all(is_open) && figures.iter().any(|entry| entry.mark == Mark::Unsupported) {
+        statistic.text.insert(0, SIGN);
+        for figure in figures {
+            figure.text = figure.text.trim_start_matches(SIGN).to_owned();
+        }
+    }
+}
+
+fn estimate(text: String, supported: bool) -> Entry {
+    if supported {
+        Entry::from(text)
+    } else {
+        Entry::marked(format!("{SIGN}{text}"), Mark::Unsupported)
+    }
+}
+
+/// `; 6,000 samples each`, `; 5,990 to 6,000 samples`: what the figures rest on. Titles of 80 columns
+/// have to hold it.
+fn samples_of(cells: &[&CellSummary], series: Series) -> String {
+    let samples =
+        || cells.iter().filter_map(|cell| cell.series.get(&series)).map(|figures| figures.count);
+    match (samples().min(), samples().max()) {
+        (Some(least), Some(most)) if least == most && cells.len() == 1 => {
+            format!("; {} samples", count(least))
+        }
+        (Some(least), Some(most)) if least == most => format!("; {} samples each", count(least)),
+        (Some(least), Some(most)) => format!("; {} to {} samples", count(least), count(most)),
+        _ => String::new(),
+    }
+}
+
+/// Adds what the table's signs mean, and why cells have no figures.
+fn explain(table: &mut Table, cells: &[&CellSummary]) {
+    let entries = table.rows.iter().flat_map(|row| &row.entries);
+    if entries.into_iter().any(|entry| entry.mark == Mark::Unsupported) {
+        let whole_rows = table
+            .rows
+            .iter()
+            .any(|row| row.entries.get(1).is_some_and(|entry| entry.text.starts_with("~m")));
+        table.legend.push(if whole_rows { UNSUPPORTED } else { UNSUPPORTED_FIGURE }.to_owned());
+    }
+
+    if cells.iter().any(|cell| cell.goes_on) {
+        table.legend.push(IN_PROGRESS.to_owned());
+    }
+    if cells.iter().any(|cell| cell.permitted && !cell.complete && !cell.goes_on) {
+        table.legend.push(TRUNCATED.to_owned());
+    }
+
+    let mut blind: Vec<&str> =
+        cells.iter().filter_map(|cell| Some(cell.import.as_ref()?.format.as_str())).collect();
+    blind.dedup();
+    if !blind.is_empty() {
+        let words =
+            format!("served cycles only: {} does not record skipped releases", blind.join(", "));
+        table.legend.push(words);
+    }
+}

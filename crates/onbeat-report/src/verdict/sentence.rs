@@ -1,0 +1,224 @@
+//! A verdict in words.
+
+use super::evidence::{Evidence, Joined};
+use super::rule::{Bounds, MOST_TIMES_LONGER, Rule, UNSEEN};
+use super::{Judging, Limit, Outcome, Unseen, allowed_rate};
+use crate::units::{Letters, count, percent, spoken, time_ns};
+use onbeat_record::Series;
+use onbeat_record::gap;
+
+/// What a sentence is made of.
+pub(super) struct Judged<'e> {
+    pub(super) evidence: &'e Evidence,
+    pub(super) judging: &'e Judging,
+    pub(super) rule: Rule,
+    pub(super) outcome: Outcome,
+    pub(super) bounds: Bounds,
+    /// How many times as long a run would decide.
+    pub(super) times_longer: Option<f64>,
+}
+
+impl Judged<'_> {
+    /// `14 of 60,000 releases are over 100 us, in 3 outages; with 95 % confidence at most 0.08 %
+    /// exceed it (0.1 % allowed)`.
+    pub(super) fn sentence(&self) -> String {
+        let limit = self.judging.limit;
+        if self.evidence.outages.releases == 0 {
+            return "no samples".to_owned();
+        }
+
+        let found = self.found();
+        let allowed = percent(allowed_rate(limit));
+        let Bounds { lower, upper } = self.bounds;
+        let confidence = "with 95 % confidence";
+        let none_allowed = allowed_rate(limit) <= 0.0;
+        let judged = match self.outcome {
+            Outcome::Pass if none_allowed => format!("{found}{}", self.not_seen()),
+            Outcome::Pass => format!(
+                "{found}; {confidence} at most {} exceed it ({allowed} allowed){}",
+                percent(upper),
+                self.not_seen()
+            ),
+            Outcome::Fail if none_allowed => format!("{found} (none allowed)"),
+            Outcome::Fail => {
+                format!(
+                    "{found}; {confidence} at least {} exceed it ({allowed} allowed)",
+                    percent(lower)
+                )
+            }
+            Outcome::Inconclusive if none_allowed => format!("{found} among the recorded samples"),
+            Outcome::Inconclusive if self.evidence.outages.sums.late == 0 => {
+                format!("{found}{}; {}", self.not_seen(), self.would_decide())
+            }
+            Outcome::Inconclusive => format!(
+                "{found}; {} to {} fit ({allowed} allowed); {}",
+                percent(lower),
+                percent(upper),
+                self.would_decide()
+            ),
+        };
+
+        judged + &self.open()
+    }
+
+    /// `none of 60,000 releases is over 100 us`, `14 of 60,000 releases are over 100 us, in 3
+    /// outages`.
+    fn found(&self) -> String {
+        let Limit { limit_ns, on, .. } = self.judging.limit;
+        let (one, many) = match on {
+            Series::ObservedPeriod => ("period", "periods"),
+            Series::ExecutionTime | Series::SleepLatency => ("cycle", "cycles"),
+            _ if self.evidence.has_no_grid => ("served cycle", "served cycles"),
+            _ => ("release", "releases"),
+        };
+
+        let outages = &self.evidence.outages;
+        let noun = if outages.releases == 1 { one } else { many };
+        let (over, is) = match outages.sums.late {
+            0 => ("none".to_owned(), "is"),
+            1 => ("1".to_owned(), "is"),
+            over => (count(over), "are"),
+        };
+        let joined = match (self.evidence.joined, outages.sums.outages) {
+            (_, 0) | (Joined::Never, _) => String::new(),
+            _ if outages.sums.late == 1 => String::new(),
+            (Joined::Recorded, 1) => ", in 1 outage".to_owned(),
+            (Joined::Recorded, n) => format!(", in {} outages", count(n)),
+            (Joined::ByInterval, 1) => ", in 1 interval".to_owned(),
+            (Joined::ByInterval, n) => format!(", in {} intervals", count(n)),
+        };
+
+        format!(
+            "{over} of {} {noun} {is} over {}{joined}",
+            count(outages.releases),
+            time_ns(limit_ns, Letters::Ascii)
+        )
+    }
+
+    /// `; no outage in 98 s: one every 33 s or rarer would not show`.
+    fn not_seen(&self) -> String {
+        let outages = &self.evidence.outages;
+        let seconds = outages.releases as f64 * self.evidence.period_s;
+        if outages.sums.late > 0 || seconds <= 0.0 {
+            return String::new();
+        }
+
+        let every = seconds / -self.rule.level.ln();
+        format!(
+            "; no outage in {}: one every {} or rarer would not show",
+            spoken(seconds),
+            spoken(every)
+        )
+    }
+
+    /// `about 6 min would decide it`, in releases where the period is not known.
+    fn would_decide(&self) -> String {
+        let releases = self.evidence.outages.releases as f64;
+        let period_s = self.evidence.period_s;
+        let in_words = |times: f64| {
+            let needed = releases * times;
+            if period_s > 0.0 {
+                spoken(needed * period_s)
+            } else {
+                format!("{} samples", count(needed.ceil() as u64))
+            }
+        };
+        match self.times_longer {
+            Some(times) if self.evidence.outages.sums.late == 0 => {
+                format!("PASS needs {} with none over", in_words(times))
+            }
+            Some(times) => format!("about {} would decide it (an estimate)", in_words(times)),
+            None => format!("more than {} would decide it", in_words(MOST_TIMES_LONGER)),
+        }
+    }
+
+    /// Samples on an unknown side of the limit.
+    fn open(&self) -> String {
+        let mut words = String::new();
+        if self.evidence.lost > 0 {
+            let lost = count(self.evidence.lost);
+            words += &format!("; {lost} lost samples count against either outcome");
+        }
+        if self.evidence.unsure > 0 {
+            let unsure = count(self.evidence.unsure);
+            words += &format!(
+                "; {unsure} more may exceed it (the limit is inside a bucket of the source)"
+            );
+        }
+        words
+    }
+
+    /// What the verdict rests on, as a sentence of its own.
+    pub(super) fn basis(&self) -> String {
+        let allowed = allowed_rate(self.judging.limit);
+        if allowed <= 0.0 || self.evidence.outages.releases == 0 {
+            return String::new();
+        }
+
+        let how = match self.evidence.joined {
+            Joined::Recorded => {
+                format!("late releases at most {} apart are one outage", count(gap(allowed)))
+            }
+            Joined::ByInterval => {
+                "the file does not tell where in an interval late releases were, \
+                                   so that those of an interval count as one outage"
+                    .to_owned()
+            }
+            Joined::Never => {
+                return "The verdict takes late samples to come singly: the source does not tell when \
+                        they came. In bursts they would prove less."
+                    .to_owned();
+            }
+        };
+        let level = match (self.judging.passes, self.judging.verdicts) {
+            (_, 0 | 1) => String::new(),
+            (passes, fails) if passes == fails => {
+                format!(
+                    "; the 5 % for a wrong verdict are shared by {} verdicts",
+                    count(fails as u64)
+                )
+            }
+            (passes, fails) => format!(
+                "; the 5 % for a wrong PASS are shared by {}, for a wrong FAIL by {} verdicts",
+                count(passes as u64),
+                count(fails as u64)
+            ),
+        };
+        let unseen = self.unseen();
+        let slower = match self.evidence.outages.releases as f64 * self.evidence.period_s / 60.0 {
+            sixtieth if sixtieth > 0.0 => format!(" ({})", spoken(sixtieth)),
+            _ => String::new(),
+        };
+
+        let no_grid = if self.evidence.has_no_grid {
+            " It is about served cycles only: a relative wait has no releases that could be missed."
+        } else {
+            ""
+        };
+
+        format!(
+            "The verdict counts outages: {how}{unseen}{level}. Changes slower than a sixtieth of this \
+             run{slower} are not covered.{no_grid}"
+        )
+    }
+
+    /// The assumption on outages that were not seen, as long as it matters.
+    fn unseen(&self) -> String {
+        let outages = self.evidence.outages.sums.outages;
+        if outages > 20 {
+            return String::new();
+        }
+        let releases = count(self.rule.unseen.round() as u64);
+        let from = match (self.evidence.shorter_below(), self.judging.unseen) {
+            (Some(below), _) => {
+                let part = time_ns(below.limit_ns, Letters::Ascii);
+                format!(", as the longest that reach {part}")
+            }
+            (None, Unseen::Seen(size)) if size < UNSEEN => {
+                ", as those of all cells under this load".to_owned()
+            }
+            (None, _) => String::new(),
+        };
+        format!("; one not seen yet is taken to last {releases} releases on average{from}")
+    }
+}
