@@ -138,6 +138,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/onbeat-lab/src/vm/process.rs", "what happens between fork and exec"),
     ("crates/onbeat-robot/tests/bus_interface.rs", "a network namespace of a thread's own"),
     ("crates/onbeat-cli/tests/bus_one_live.rs", "a network namespace of a thread's own"),
+    ("crates/onbeat-cli/tests/bus_ring_live.rs", "a network namespace of a thread's own"),
     ("crates/onbeat/tests/inject_stop.rs", "a thread that waits for a child by vfork"),
     ("crates/onbeat/tests/load_ends.rs", "the policy of a starter"),
 ];

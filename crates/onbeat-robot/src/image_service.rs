@@ -236,6 +236,7 @@ impl CycleService {
             (Counter::FramesLate, counts.late - before.late),
             (Counter::FramesUnknown, counts.strange() - before.strange()),
             (Counter::WorkingCounterErrors, counts.counter_off - before.counter_off),
+            (Counter::FramesRepeated, counts.repeated.saturating_sub(before.repeated)),
         ];
 
         for (counter, n) in differences.into_iter().filter(|(_, n)| *n > 0) {

@@ -45,6 +45,8 @@ pub struct BusCounts {
     pub duplicate: u64,
     /// Frames of another MainDevice.
     pub foreign: u64,
+    /// Frames of a ring of cables that were sent once more.
+    pub repeated: u64,
     /// Events dropped because the queue was full.
     pub events_lost: u64,
 }
