@@ -153,6 +153,8 @@ fn a_cable_cut_or_mended_between_the_two_frames_costs_no_cycle() {
             }
         }
 
+        let counts = ring.bus.counts();
+        assert_eq!(counts.lost, 0, "the frame in flight is not lost: {counts:?}");
         let repeated = ring.bus.wire().repeated();
         println!("{mode:?}: {repeated} frames sent again");
         assert_eq!((lost, misdirected), (0, 0), "{:?}", &ring.events[..ring.events.len().min(20)]);

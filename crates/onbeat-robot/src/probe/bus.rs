@@ -434,8 +434,7 @@ impl Companion for AfterBus {
                 bus.layout().devices.len(),
                 counts.cycles,
                 counts.answered,
-                100.0 * counts.cycles.saturating_sub(counts.answered) as f64
-                    / counts.cycles.max(1) as f64,
+                100.0 * counts.lost as f64 / counts.cycles.max(1) as f64,
                 counts.counter_off,
                 counts.late,
                 counts.duplicate,
