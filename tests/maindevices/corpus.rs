@@ -96,7 +96,7 @@ fn plain() -> Vec<Case> {
     ]
 }
 
-/// Devices with CoE, whose PDOs can be chosen, and with slots.
+/// Devices with CoE, whose PDOs can be chosen.
 fn with_coe() -> Vec<Case> {
     let pdos =
         pdo("RxPdo", "Sm='2'", "#x1600", &(entry("#x7000", 1, 16) + &entry("#x7000", 2, 32)))
@@ -127,20 +127,6 @@ fn with_coe() -> Vec<Case> {
         })
         .collect();
     let servo = || file(&device("SV", &format!("{MAILBOXES}{pdos}{COE}")), "");
-    let module = |ident: u32, name: &str, bits: u32| {
-        let inner = format!(
-            "<Index DependOnSlot='1'>#x1600</Index><Name>{name}</Name><Entry><Index DependOnSlot='1'>#x7000</Index><SubIndex>1</SubIndex><BitLen>{bits}</BitLen><Name>v</Name></Entry>"
-        );
-        format!(
-            "<Module><Type ModuleIdent='{ident}'>{name}</Type><Name>{name}</Name><RxPdo Sm='2' Fixed='1'>{inner}</RxPdo></Module>"
-        )
-    };
-    let slots = "<Slots MaxSlotCount='3' SlotPdoIncrement='1' SlotIndexIncrement='16'><Slot MinInstances='0' MaxInstances='3'><Name>Slot</Name>\
-        <ModuleIdent>1</ModuleIdent><ModuleIdent>2</ModuleIdent></Slot></Slots>";
-    let modular = file(
-        &device("MDP", &format!("{MAILBOXES}{COE}{slots}")),
-        &format!("<Modules>{}{}</Modules>", module(1, "small", 16), module(2, "large", 64)),
-    );
     vec![
         Case { name: "PDOs of the file", keys: "", esi: servo(), bytes: (6, 2) },
         Case {
@@ -167,6 +153,26 @@ fn with_coe() -> Vec<Case> {
             esi: file(&device("BIG", &format!("{MAILBOXES}{many}{COE}")), ""),
             bytes: (0, 80),
         },
+    ]
+}
+
+/// Devices with slots for modules.
+fn with_slots() -> Vec<Case> {
+    let module = |ident: u32, name: &str, bits: u32| {
+        let inner = format!(
+            "<Index DependOnSlot='1'>#x1600</Index><Name>{name}</Name><Entry><Index DependOnSlot='1'>#x7000</Index><SubIndex>1</SubIndex><BitLen>{bits}</BitLen><Name>v</Name></Entry>"
+        );
+        format!(
+            "<Module><Type ModuleIdent='{ident}'>{name}</Type><Name>{name}</Name><RxPdo Sm='2' Fixed='1'>{inner}</RxPdo></Module>"
+        )
+    };
+    let slots = "<Slots MaxSlotCount='3' SlotPdoIncrement='1' SlotIndexIncrement='16'><Slot MinInstances='0' MaxInstances='3'><Name>Slot</Name>\
+        <ModuleIdent>1</ModuleIdent><ModuleIdent>2</ModuleIdent></Slot></Slots>";
+    let modular = file(
+        &device("MDP", &format!("{MAILBOXES}{COE}{slots}")),
+        &format!("<Modules>{}{}</Modules>", module(1, "small", 16), module(2, "large", 64)),
+    );
+    vec![
         Case {
             name: "filled slots",
             keys: "slots = [\"small\", \"large\", \"small\"]",
@@ -186,7 +192,7 @@ fn with_coe() -> Vec<Case> {
 /// returns what another MainDevice needs to do the same.
 pub(crate) fn written_to(folder: &Path) -> Vec<Value> {
     let mut listed = Vec::new();
-    for (number, case) in plain().into_iter().chain(with_coe()).enumerate() {
+    for (number, case) in plain().into_iter().chain(with_coe()).chain(with_slots()).enumerate() {
         let esi = format!("{number}.xml");
         // Every third in UTF-16, as some tools write it.
         let bytes: Vec<u8> = if number % 3 == 2 {
