@@ -141,6 +141,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/onbeat-lab/src/vm/process.rs", "what happens between fork and exec"),
     ("crates/onbeat-robot/tests/it/bus_interface.rs", "a network namespace of a thread's own"),
     ("crates/onbeat-cli/tests/it/bus_one_live.rs", "a network namespace of a thread's own"),
+    ("crates/onbeat-cli/tests/it/bus_ring_live.rs", "a network namespace of a thread's own"),
     ("crates/onbeat/tests/it/inject_stop.rs", "a thread that waits for a child by vfork"),
     ("crates/onbeat/tests/it/load_ends.rs", "the policy of a starter"),
 ];

@@ -8,6 +8,8 @@
 //! reply is late, and other work on the machine must not cause that.
 #![allow(clippy::unwrap_used)]
 
+mod corpus;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -19,7 +21,7 @@ const CYCLES: u64 = 10_000;
 /// A test; gets the Python interpreter with the MainDevices.
 type Check = fn(&Path);
 
-const CHECKS: [(&str, Check); 5] = [
+const CHECKS: [(&str, Check); 6] = [
     ("output_of_a_library_is_not_part_of_the_result", a_library_that_prints),
     (
         "pysoem_brings_all_59_devices_to_op_and_sees_the_exact_working_counter_for_ten_thousand_cycles",
@@ -28,6 +30,10 @@ const CHECKS: [(&str, Check); 5] = [
     (
         "kickcat_brings_all_59_devices_to_op_with_correct_working_counters",
         all_59_devices_in_op_by_kickcat,
+    ),
+    (
+        "pysoem_and_onbeat_bring_each_generated_device_to_op_with_its_chosen_pdos_and_slots",
+        each_generated_device_in_op,
     ),
     ("the_cable_redundancy_of_pysoem_keeps_a_ring_in_op_through_a_cut", a_ring_through_a_cut),
     (
@@ -91,6 +97,29 @@ fn all_59_devices_in_op_by_kickcat(python: &Path) {
     // KickCAT does not distinguish a wrong working counter from a late reply; few cycles may have
     // either.
     assert!(result["exact"].as_u64().unwrap() * 10 >= CYCLES * 9, "{result}");
+}
+
+fn each_generated_device_in_op(python: &Path) {
+    let folder = tempfile::tempdir().unwrap();
+    let cases = corpus::written_to(folder.path());
+    let list = folder.path().join("cases.json");
+    std::fs::write(&list, serde_json::to_string(&cases).unwrap()).unwrap();
+    let mut command = Command::new("nice");
+    command.args(["-n", "-20", "unshare", "--net"]).arg(python).arg("-B");
+    command.arg(root().join("tests/maindevices/pysoem_corpus.py"));
+    command.arg(env!("CARGO_BIN_EXE_onbeat")).arg(&list);
+    let results = result(&command.output().unwrap());
+
+    let results = results.as_array().unwrap();
+    assert_eq!(results.len(), cases.len());
+    for (case, result) in cases.iter().zip(results) {
+        let name = &case["name"];
+        let lengths = serde_json::json!([case["outputs"], case["inputs"]]);
+        assert_eq!(result["found"], 2, "{name}: {result}");
+        assert_eq!(result["wrong"], serde_json::json!([]), "{name}: {result}");
+        assert!(result["exact"].as_u64().unwrap() >= 40, "{name}: {result}");
+        assert_eq!(result["lengths"], serde_json::json!([lengths, lengths]), "{name}");
+    }
 }
 
 fn a_ring_through_a_cut(python: &Path) {

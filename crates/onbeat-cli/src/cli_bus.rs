@@ -74,6 +74,18 @@ const FOE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat bus foe write eth1 3 firmware.efw --boot
       takes the device to BOOT, loads the firmware, and takes it to INIT";
 
+const CLOCKS_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat bus clocks
+      ten seconds of all clocks of the running bus, a line each
+  onbeat bus clocks \"left knee\" --for 1m --every 50ms --json
+      each value, with its time";
+
+const IMPORT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat bus import cell.xml
+      writes cell.toml and cell-types.xml, and lists what they leave out
+  onbeat bus run cell.toml
+      runs the devices, simulated; with --interface eth1, the real ones";
+
 const STATE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat bus state
       the running bus
@@ -138,6 +150,45 @@ pub(crate) enum Bus {
     Registers(LineOptions),
     /// Show which port of which device each device is connected to
     Topology(LineOptions),
+    /// Plot the distance of clocks from the reference clock over time
+    #[command(before_help = CLOCKS_EXAMPLES)]
+    Clocks(ClocksOptions),
+    /// Make a device file of an ENI file, as exported by TwinCAT
+    #[command(before_help = IMPORT_EXAMPLES)]
+    Import(ImportOptions),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ClocksOptions {
+    /// Devices by name, or by position from 0 [default: all]
+    #[arg(value_name = "DEVICE")]
+    pub(crate) devices: Vec<String>,
+    /// Time to look at the clocks
+    #[arg(long = "for", default_value = "10s", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) duration: u64,
+    /// Interval between values of a clock
+    #[arg(long, default_value = "100ms", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) every: u64,
+    #[command(flatten)]
+    pub(crate) named: Named,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportOptions {
+    /// ENI file (.xml)
+    #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) file: std::path::PathBuf,
+    /// Device file to write [default: name of FILE with .toml]
+    ///
+    /// The types of the devices are written beside it, to a file whose name ends in -types.xml.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<std::path::PathBuf>,
+    /// Replace files that exist
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Device on a cable: its position, or its alias.

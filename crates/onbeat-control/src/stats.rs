@@ -27,11 +27,15 @@ pub enum Counter {
     StaleCycles,
     /// Cycles published without the lock, because a process held it for too long.
     LockTimeouts,
+    /// Frames of a cable ring that were sent once more.
+    FramesRepeated,
+    /// Devices that are simulated in the bus process: the round trip has no cables and no card.
+    SimulatedDevices,
 }
 
 impl Counter {
     /// All counters with their names, in memory order.
-    pub const ALL: [(Self, &'static str); 9] = [
+    pub const ALL: [(Self, &'static str); 11] = [
         (Self::Cycles, "cycles"),
         (Self::FramesLost, "frames_lost"),
         (Self::FramesLate, "frames_late"),
@@ -41,6 +45,8 @@ impl Counter {
         (Self::Restarts, "restarts"),
         (Self::StaleCycles, "stale_cycles"),
         (Self::LockTimeouts, "lock_timeouts"),
+        (Self::FramesRepeated, "frames_repeated"),
+        (Self::SimulatedDevices, "simulated_devices"),
     ];
 }
 

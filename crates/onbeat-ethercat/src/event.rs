@@ -140,6 +140,12 @@ pub enum EventKind {
     RingCut = 50,
     /// The ring of cables is closed again; `code` is the time it was open, in ms.
     RingClosed = 51,
+    /// This device is one of those that left OP together, which is one alarm
+    /// ([`EventKind::DevicesLeftOp`]): `old` and `new` are AL states, `code` is the AL status code.
+    LeftOpWithOthers = 52,
+    /// A device answers and is in PREOP or above, but its mailbox does not reply to a request of
+    /// another process: `old` is the index of the object, `new` the subindex.
+    MailboxMute = 53,
 }
 
 /// Code of [`EventKind::NoAnswer`]: replies arrive after their cycle. Smaller codes are those of
@@ -158,7 +164,7 @@ pub fn no_answer_words(code: u32) -> String {
 
 impl EventKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 51] = [
+    pub const ALL: [Self; 53] = [
         Self::BusUp,
         Self::BusDown,
         Self::BusRestarted,
@@ -210,6 +216,8 @@ impl EventKind {
         Self::DevicesBackInOp,
         Self::RingCut,
         Self::RingClosed,
+        Self::LeftOpWithOthers,
+        Self::MailboxMute,
     ];
 
     /// Returns the name in lower case, with spaces.
@@ -313,6 +321,7 @@ impl Event {
             | EventKind::GoalBack
             | EventKind::DevicesBackInOp
             | EventKind::RingClosed
+            | EventKind::LeftOpWithOthers
             | EventKind::ResetDone => false,
             _ => true,
         }

@@ -203,8 +203,21 @@ impl Event {
                 format!("all {old} devices are in OP again, after {:.3} s", f64::from(code) / 1e6)
             }
             EventKind::RingCut | EventKind::RingClosed => self.of_ring(),
+            EventKind::LeftOpWithOthers | EventKind::MailboxMute => self.of_one(device),
 
             other => format!("{other:?} {old} {new} {code} {device}"),
+        }
+    }
+
+    /// Sentences of a device that left OP with others, and of one with a mute mailbox.
+    fn of_one(&self, device: &str) -> String {
+        let Self { kind, old, new, code, .. } = *self;
+        match kind {
+            EventKind::MailboxMute => format!(
+                "the mailbox of {device} does not answer (request of object 0x{old:04x}:{new:x}); its process data go on: \
+                 repeat the request, and switch the device off and on if it stays mute"
+            ),
+            _ => format!("{device} left OP with others, for {}{}", al_state(new), with_code(code)),
         }
     }
 

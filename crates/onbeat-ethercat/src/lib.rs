@@ -41,6 +41,7 @@ mod busy_wait;
 pub mod carrier;
 pub mod coe;
 pub mod description;
+pub mod eni;
 pub mod esi;
 pub mod event;
 pub mod event_words;

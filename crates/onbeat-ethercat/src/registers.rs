@@ -90,8 +90,12 @@ pub const SYNC_UNIT: u16 = 0x0980;
 pub const SYNC_ACTIVATION: u16 = 0x0981;
 /// Start time of cyclic operation: system time of the first SYNC0 pulse.
 pub const SYNC_START: u16 = 0x0990;
+/// System time of the next SYNC1 pulse.
+pub const SYNC1_NEXT: u16 = 0x0998;
 /// SYNC0 cycle time, in ns.
 pub const SYNC_CYCLE: u16 = 0x09a0;
+/// Time from SYNC0 to SYNC1, in ns.
+pub const SYNC1_CYCLE: u16 = 0x09a4;
 
 /// First address of process memory, behind registers and user memory: mailboxes, inputs, outputs.
 pub const PROCESS_MEMORY: usize = 0x1000;

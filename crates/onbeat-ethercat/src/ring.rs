@@ -12,7 +12,10 @@
 //! part; and the time of the reference clock is distributed by the frame that reaches it, since the
 //! other one would write what was sent. Clocks of the other part run on until the cable is mended.
 //!
-//! A cut costs no cycle: both frames are on their way before it is noticed.
+//! A cut costs no cycle: both frames are on their way before it is noticed. One moment is left: a cable
+//! that is cut or mended between the passages of the two frames, or an interface that goes down with a
+//! frame in its queue. Then a part has processed neither frame, so a frame that devices may process
+//! twice (process data, registers read by broadcast, the time) is sent once more, on both interfaces.
 
 use onbeat_rt::frame::{self, Command, LONGEST, word};
 use onbeat_rt::time::Instant;
@@ -28,6 +31,10 @@ const HEADER: usize = 10;
 const ALONE_AFTER_NS: u64 = 200_000;
 /// Number of frames without a reply from a part, after which it is not waited for.
 const SILENT_AFTER: u8 = 2;
+/// Time within which the reply to a frame that was sent again is waited for, in ns.
+const REPEAT_WITHIN_NS: u64 = 400_000;
+/// Age from which a frame is not sent again, in ns: its cycle is over.
+const TOO_OLD_NS: u64 = 20_000_000;
 
 /// Interface at an end of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +67,17 @@ struct SentFrame {
     replies: [Option<Box<[u8; LONGEST]>>; 2],
     spare: [Option<Box<[u8; LONGEST]>>; 2],
     is_over: bool,
+    repeat: Repeat,
+}
+
+/// Whether a frame may be sent once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Repeat {
+    /// Devices must not process it twice, or it is not worth it any more.
+    Never,
+    Possible,
+    /// It was sent again at this instant.
+    Done(Instant),
 }
 
 /// The frames of a ring. No function allocates.
@@ -73,6 +91,11 @@ pub struct RingMerge {
     clock_on_second: bool,
     /// Frames without a reply from each part in a row.
     silent: [u8; 2],
+    /// Frames that were sent again since one was answered at once.
+    repeated_in_row: u8,
+    repeated: u64,
+    /// Devices that processed a broadcast when the ring was closed.
+    devices: u16,
 }
 
 impl Default for RingMerge {
@@ -92,6 +115,7 @@ impl RingMerge {
             replies: [None, None],
             spare: [Some(Box::new([0; LONGEST])), Some(Box::new([0; LONGEST]))],
             is_over: true,
+            repeat: Repeat::Never,
         };
         Self {
             frames: (0..MOST).map(|_| frame()).collect(),
@@ -100,7 +124,16 @@ impl RingMerge {
             state: RingState::Unknown,
             clock_on_second: false,
             silent: [0; 2],
+            repeated_in_row: 0,
+            repeated: 0,
+            devices: 0,
         }
+    }
+
+    /// Returns the number of frames that were sent once more.
+    #[must_use]
+    pub const fn repeated(&self) -> u64 {
+        self.repeated
     }
 
     /// Returns the state by the replies so far.
@@ -114,10 +147,18 @@ impl RingMerge {
         let length = frame.len().min(LONGEST);
         self.forget_oldest();
         let one = &mut self.frames[self.next];
+        let number = self.next;
         self.next = (self.next + 1) % MOST;
         one.sent[..length].copy_from_slice(&frame[..length]);
         (one.length, one.sent_at, one.is_over) = (length, now, false);
+        one.repeat = if may_be_repeated(frame) { Repeat::Possible } else { Repeat::Never };
+        self.address(number)
+    }
 
+    /// Writes the frames for both interfaces.
+    fn address(&mut self, number: usize) -> [&[u8]; 2] {
+        let SentFrame { sent, length, .. } = &self.frames[number];
+        let (length, frame) = (*length, &sent[..*length]);
         let left = if let RingState::Cut(left) = self.state { left } else { 0 };
         let is_without_clock = [self.clock_on_second, !self.clock_on_second];
         for (way, out) in self.outgoing.iter_mut().enumerate() {
@@ -133,14 +174,51 @@ impl RingMerge {
         [&first[..length], &second[..length]]
     }
 
-    /// Counts silent parts in the frame whose memory is used next.
+    /// Frees the memory that is used next.
     fn forget_oldest(&mut self) {
-        let one = &mut self.frames[self.next];
-        for (reply, spare) in one.replies.iter_mut().zip(&mut one.spare) {
-            if let Some(reply) = reply.take() {
-                *spare = Some(reply);
+        self.frames[self.next].drop_replies();
+    }
+
+    /// Sends a frame without a whole reply once more, by `send`, when its parts have had the time to
+    /// answer. Returns the instant until which the missing replies are worth waiting for, if any.
+    ///
+    /// Twice in a row at most: a segment that does not answer delays no cycle after that.
+    pub fn repeat(&mut self, now: Instant, mut send: impl FnMut(Way, &[u8])) -> Option<Instant> {
+        let mut wait_until = None;
+        // The frames of one cycle count once.
+        let is_hopeless = self.repeated_in_row >= SILENT_AFTER;
+        let repeated_before = self.repeated;
+        for number in 0..MOST {
+            let one = &self.frames[number];
+            let age_ns = now.ns_since(one.sent_at);
+            if one.is_over || age_ns >= TOO_OLD_NS {
+                continue;
+            }
+            let has_part = one.replies.iter().any(Option::is_some);
+            let until = match one.repeat {
+                Repeat::Done(at) => at.plus_ns(REPEAT_WITHIN_NS),
+                _ if age_ns < ALONE_AFTER_NS && has_part => one.sent_at.plus_ns(ALONE_AFTER_NS),
+                Repeat::Possible if age_ns >= ALONE_AFTER_NS => {
+                    if is_hopeless {
+                        self.frames[number].repeat = Repeat::Never;
+                        continue;
+                    }
+                    self.repeated += 1;
+                    self.frames[number].repeat = Repeat::Done(now);
+                    self.frames[number].drop_replies();
+                    let [first, second] = self.address(number);
+                    send(Way::First, first);
+                    send(Way::Second, second);
+                    now.plus_ns(REPEAT_WITHIN_NS)
+                }
+                Repeat::Possible | Repeat::Never => continue,
+            };
+            if until > now {
+                wait_until = wait_until.max(Some(until));
             }
         }
+        self.repeated_in_row += u8::from(self.repeated > repeated_before);
+        wait_until
     }
 
     /// Takes a frame that arrived on an interface; `buffer` holds its `length` bytes. Returns the
@@ -158,7 +236,8 @@ impl RingMerge {
         if one.is_over {
             // The frame that passed a closed ring backwards, a part that came too late, or a
             // duplicate of a whole reply.
-            return (from == Way::First && on == Way::Second).then_some(length);
+            let is_whole = from == Way::First && on == Way::Second;
+            return (is_whole && !matches!(one.repeat, Repeat::Done(_))).then_some(length);
         }
 
         match (from, on) {
@@ -166,6 +245,10 @@ impl RingMerge {
             (Way::Second, Way::First) => None,
             (Way::First, Way::Second) => {
                 one.is_over = true;
+                let is_first_answer = !matches!(one.repeat, Repeat::Done(_));
+                self.repeated_in_row *= u8::from(!is_first_answer);
+                self.devices =
+                    broadcast_counter(&one.sent[..one.length], buffer).unwrap_or(self.devices);
                 self.state = RingState::Closed;
                 self.clock_on_second = false;
                 self.silent = [0; 2];
@@ -190,8 +273,11 @@ impl RingMerge {
         memory[..length].copy_from_slice(&buffer[..length]);
         one.replies[part] = Some(memory);
 
+        let counted = broadcast_counter(&one.sent[..one.length], &buffer[..length]);
+        // A cut at an end of the ring: the other part has no device.
+        let is_all = self.devices > 0 && counted.is_some_and(|counted| counted >= self.devices);
         let other_is_silent = self.silent[1 - part] >= SILENT_AFTER;
-        if one.replies[1 - part].is_some() || other_is_silent {
+        if one.replies[1 - part].is_some() || other_is_silent || is_all {
             return self.deliver(number, buffer);
         }
         None
@@ -201,7 +287,10 @@ impl RingMerge {
     /// reply is over.
     pub fn flush(&mut self, buffer: &mut [u8], now: Instant, has_waited: bool) -> Option<usize> {
         let is_due = |one: &SentFrame| {
-            let is_old = now >= one.sent_at.plus_ns(ALONE_AFTER_NS);
+            let is_old = match one.repeat {
+                Repeat::Done(at) => now >= at.plus_ns(REPEAT_WITHIN_NS),
+                Repeat::Possible | Repeat::Never => now >= one.sent_at.plus_ns(ALONE_AFTER_NS),
+            };
             !one.is_over && one.replies.iter().any(Option::is_some) && (has_waited || is_old)
         };
         let number =
@@ -216,9 +305,12 @@ impl RingMerge {
 
     /// Writes the merged reply into `buffer`, and learns where the ring is cut.
     fn deliver(&mut self, number: usize, buffer: &mut [u8]) -> Option<usize> {
-        let Self { frames, state, clock_on_second, .. } = self;
+        let Self { frames, state, clock_on_second, repeated_in_row, .. } = self;
         let one = &mut frames[number];
         one.is_over = true;
+        if one.replies.iter().all(Option::is_some) && !matches!(one.repeat, Repeat::Done(_)) {
+            *repeated_in_row = 0;
+        }
         let length = one.length.min(buffer.len());
         let sent = &one.sent[..length];
         let parts = one.replies.each_ref().map(|part| part.as_ref().map(|bytes| &bytes[..length]));
@@ -279,6 +371,31 @@ impl RingMerge {
             is_same.then_some((number, from))
         })
     }
+}
+
+impl SentFrame {
+    fn drop_replies(&mut self) {
+        for (reply, spare) in self.replies.iter_mut().zip(&mut self.spare) {
+            if let Some(reply) = reply.take() {
+                *spare = Some(reply);
+            }
+        }
+    }
+}
+
+/// Returns the working counter of the first read by broadcast in a reply.
+fn broadcast_counter(sent: &[u8], reply: &[u8]) -> Option<u16> {
+    let at = datagrams(sent).find(|at| sent[*at] == Command::Brd as u8)?;
+    let bytes = usize::from(word(sent, at + 6) & 0x07ff);
+    Some(word(reply, at + HEADER + bytes))
+}
+
+/// Returns whether devices may process a frame twice: process data, registers that are read of all,
+/// and the time. Mails and writes to single devices are not repeated here: who sent them does.
+fn may_be_repeated(frame: &[u8]) -> bool {
+    const COMMANDS: [Command; 4] = [Command::Lrw, Command::Brd, Command::Frmw, Command::Armw];
+    let is_harmless = |at: usize| COMMANDS.iter().any(|command| *command as u8 == frame[at]);
+    datagrams(frame).count() > 0 && datagrams(frame).all(is_harmless)
 }
 
 /// Offsets of the datagrams of a frame.
@@ -425,5 +542,73 @@ mod tests {
             }
         }
         assert_eq!(ring.state(), RingState::Cut(4));
+    }
+
+    /// A frame of process data alone.
+    fn process_data() -> (Vec<u8>, usize) {
+        let mut buffer = vec![0; LONGEST];
+        let mut writer = Writer::new(&mut buffer, 1);
+        let at = writer.push_data(Command::Lrw, 0, &[0x11, 0x22]).unwrap();
+        let length = writer.finish();
+        buffer.truncate(length);
+        (buffer, at)
+    }
+
+    fn take(ring: &mut RingMerge, on: Way, frame: &[u8]) -> Option<Vec<u8>> {
+        let mut buffer = vec![0; LONGEST];
+        buffer[..frame.len()].copy_from_slice(frame);
+        let length = ring.take(on, &mut buffer, frame.len())?;
+        Some(buffer[..length].to_vec())
+    }
+
+    #[test]
+    fn a_cable_cut_between_the_two_frames_makes_both_leave_once_more() {
+        let mut ring = RingMerge::new();
+        let (frame, at) = process_data();
+        let [first, second] = ring.send(&frame, Instant::from_ns(0)).map(<[u8]>::to_vec);
+        assert_eq!(take(&mut ring, Way::First, &second), None, "backwards through a closed ring");
+        let left = processed(&first, at, &[0x13, 0x22], 3);
+        assert_eq!(take(&mut ring, Way::First, &left), None, "then the cable was cut");
+
+        let mut again = Vec::new();
+        let mut repeat = |ring: &mut RingMerge, at_ns| {
+            ring.repeat(Instant::from_ns(at_ns), |way, frame| again.push((way, frame.to_vec())))
+        };
+        assert_eq!(repeat(&mut ring, 1_000), Some(Instant::from_ns(ALONE_AFTER_NS)));
+        assert_eq!(repeat(&mut ring, 900_000), Some(Instant::from_ns(900_000 + REPEAT_WITHIN_NS)));
+        assert_eq!(again, [(Way::First, first.clone()), (Way::Second, second.clone())]);
+
+        assert_eq!(take(&mut ring, Way::First, &left), None);
+        let right = processed(&second, at, &[0x11, 0x62], 3);
+        let whole = take(&mut ring, Way::Second, &right).unwrap();
+        assert_eq!(whole[at..at + 4], [0x13, 0x62, 6, 0]);
+        assert_eq!(ring.repeated(), 1);
+    }
+
+    #[test]
+    fn a_ring_that_does_not_answer_is_asked_again_twice_and_delays_nothing_after_that() {
+        let mut ring = RingMerge::new();
+        let (frame, _) = process_data();
+        let mut sent_again = 0;
+        for cycle in 0..10u64 {
+            ring.send(&frame, Instant::from_ns(cycle * 1_000_000));
+            let now = Instant::from_ns((cycle + 1) * 1_000_000 - 1);
+            let wait = ring.repeat(now, |_, _| sent_again += 1);
+            assert_eq!(wait.is_some(), cycle < 2, "cycle {cycle}");
+            assert_eq!(ring.repeat(now.plus_ns(REPEAT_WITHIN_NS), |_, _| sent_again += 1), None);
+        }
+        assert_eq!(sent_again, 4);
+    }
+
+    #[test]
+    fn a_mail_is_not_sent_again_by_the_ring() {
+        let mut ring = RingMerge::new();
+        let mut buffer = vec![0; LONGEST];
+        let mut writer = Writer::new(&mut buffer, 1);
+        writer.push_data(Command::Fpwr, register(0x1000, 0x1000), &[0; 16]).unwrap();
+        let length = writer.finish();
+        ring.send(&buffer[..length], Instant::from_ns(0));
+        let repeated = ring.repeat(Instant::from_ns(900_000), |_, _| panic!("a mail was repeated"));
+        assert_eq!(repeated, None);
     }
 }

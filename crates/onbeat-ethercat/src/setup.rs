@@ -14,14 +14,87 @@ pub struct ObjectValue {
     pub bytes: Vec<u8>,
 }
 
-/// SYNC0 pulses of a device (ETG.1000.4, distributed clocks).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// SYNC0 pulses of a device, and SYNC1 if they are activated (ETG.1000.4, distributed clocks).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sync0 {
-    /// Cycle time of SYNC0, in ns; `None`: the period of the bus.
+    /// Cycle time of SYNC0, in ns; `None`: the period of the bus, by `factor`.
     pub period_ns: Option<u32>,
+    /// Cycle of SYNC0 as a multiple of the bus's period, if `period_ns` is `None`: negative for a
+    /// part of it; 0 as 1.
+    pub factor: i32,
+    /// Value of registers 0x0980 and 0x0981 (AssignActivate of an ESI file): 0x0300 for SYNC0,
+    /// 0x0700 for both.
+    pub activation: u16,
+    /// SYNC1, for an activation with bit 10.
+    pub sync1: Sync1,
     /// Shift of the pulses from the multiples of the period in reference time, in ns, less than a
     /// period in either direction. `None`: half a period, as far from the frames as possible.
     pub shift_ns: Option<i64>,
+}
+
+/// SYNC1 pulses of a device, in relation to SYNC0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sync1 {
+    /// Cycle time, in ns; 0: by `factor`.
+    pub period_ns: u32,
+    /// Cycle as a multiple of that of SYNC0; 0: the cycle of SYNC0.
+    pub factor: i32,
+    /// Shift after SYNC0, in ns.
+    pub shift_ns: i64,
+}
+
+impl Default for Sync0 {
+    fn default() -> Self {
+        Self {
+            period_ns: None,
+            factor: 0,
+            activation: Self::ONLY_SYNC0,
+            sync1: Sync1::default(),
+            shift_ns: None,
+        }
+    }
+}
+
+impl Sync0 {
+    /// Activation of SYNC0 alone, with the unit assigned to the MainDevice.
+    pub const ONLY_SYNC0: u16 = 0x0300;
+    /// Bit of an activation for SYNC1 pulses.
+    pub const WITH_SYNC1: u16 = 0x0400;
+
+    /// Returns the cycle time of SYNC0 on a bus with this period, in ns.
+    #[must_use]
+    pub fn period_on_bus_ns(&self, bus_ns: u64) -> u32 {
+        let of_bus = match self.factor {
+            0 | 1 => bus_ns,
+            times @ 2.. => bus_ns.saturating_mul(u64::from(times.unsigned_abs())),
+            part => bus_ns / u64::from(part.unsigned_abs()),
+        };
+        self.period_ns.unwrap_or(u32::try_from(of_bus).unwrap_or(u32::MAX)).max(1)
+    }
+
+    /// Returns the value of register 0x09A4 for a cycle time of SYNC0: the time from a SYNC0 pulse
+    /// to the SYNC1 pulse, which is repeated at the first SYNC0 pulse after it.
+    #[must_use]
+    pub fn sync1_delay_ns(&self, sync0_ns: u32) -> u32 {
+        if self.activation & Self::WITH_SYNC1 == 0 {
+            return 0;
+        }
+        self.sync1.delay_ns(sync0_ns)
+    }
+}
+
+impl Sync1 {
+    /// Returns the time from a SYNC0 pulse to the SYNC1 pulse, for a cycle time of SYNC0, in ns.
+    #[must_use]
+    pub fn delay_ns(&self, sync0_ns: u32) -> u32 {
+        let sync0 = i64::from(sync0_ns);
+        let cycle = match (self.period_ns, self.factor) {
+            (0, 0) => sync0,
+            (0, factor) => sync0.saturating_mul(i64::from(factor.max(1))),
+            (period, _) => i64::from(period),
+        };
+        u32::try_from((cycle - sync0).saturating_add(self.shift_ns).max(0)).unwrap_or(u32::MAX)
+    }
 }
 
 /// Configuration of one device.
@@ -134,6 +207,28 @@ pub fn value(text: &str) -> Result<Vec<u8>, ValueError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sync1_follows_sync0_by_its_shift_or_leaves_cycles_out() {
+        let sync1 = |period_ns, factor, shift_ns| Sync1 { period_ns, factor, shift_ns };
+        assert_eq!(sync1(0, 0, 0).delay_ns(250_000), 0, "together with SYNC0");
+        assert_eq!(sync1(0, 1, 30_000).delay_ns(250_000), 30_000);
+        assert_eq!(sync1(0, 4, 30_000).delay_ns(250_000), 780_000, "with every fourth SYNC0");
+        assert_eq!(sync1(1_000_000, 0, 0).delay_ns(250_000), 750_000);
+        assert_eq!(sync1(0, 0, -1).delay_ns(250_000), 0, "never before SYNC0");
+        let both = Sync0 { activation: 0x0700, sync1: sync1(0, 2, 0), ..Sync0::default() };
+        assert_eq!(both.sync1_delay_ns(1_000_000), 1_000_000);
+        let one = Sync0 { activation: 0x0300, ..both };
+        assert_eq!(one.sync1_delay_ns(1_000_000), 0, "not activated");
+    }
+
+    #[test]
+    fn the_period_of_sync0_is_that_of_the_bus_by_its_factor() {
+        let factor = |factor| Sync0 { factor, ..Sync0::default() }.period_on_bus_ns(1_000_000);
+        assert_eq!([0, 1, 3, -4].map(factor), [1_000_000, 1_000_000, 3_000_000, 250_000]);
+        let fixed = Sync0 { period_ns: Some(62_500), factor: 3, ..Sync0::default() };
+        assert_eq!(fixed.period_on_bus_ns(1_000_000), 62_500);
+    }
 
     #[test]
     fn objects_are_parsed_as_hexadecimal() {

@@ -71,6 +71,12 @@ pub trait Wire {
     fn ring(&self) -> Option<RingState> {
         None
     }
+
+    /// Returns how many frames of a ring were sent once more, because a cable was cut or mended while
+    /// they passed.
+    fn repeated(&self) -> u64 {
+        0
+    }
 }
 
 impl<W: Wire> Wire for &mut W {
@@ -104,6 +110,10 @@ impl<W: Wire> Wire for &mut W {
 
     fn ring(&self) -> Option<RingState> {
         (**self).ring()
+    }
+
+    fn repeated(&self) -> u64 {
+        (**self).repeated()
     }
 }
 
@@ -261,7 +271,8 @@ impl Packets {
         /// Interval between looks at both interfaces, after polling.
         const LOOK_EVERY_NS: u64 = 20_000;
         let began = self.now();
-        let has_time = until > began;
+        let mut until = until;
+        let mut has_time = until > began;
         let poll_until = until.min(began.plus_ns(self.busy_wait.poll_ns()));
         loop {
             if let Some(length) = self.take_of_ring(buffer) {
@@ -269,6 +280,11 @@ impl Packets {
                 return Some(length);
             }
             let now = self.now();
+            if now >= poll_until {
+                let worth = self.repeat_of_ring(now);
+                has_time |= worth.is_some();
+                until = until.max(worth.unwrap_or(until));
+            }
             if now >= until {
                 self.busy_wait.record(false);
                 return self.second.as_mut()?.ring.flush(buffer, now, has_time);
@@ -276,9 +292,26 @@ impl Packets {
             if now < poll_until {
                 core::hint::spin_loop();
             } else {
-                let _ = self.port.is_ready_within(LOOK_EVERY_NS.min(until.ns_since(now)));
+                let wait_ns = LOOK_EVERY_NS.min(until.ns_since(now));
+                if self.port.is_ready_within(wait_ns) && self.socket.ring.is_some() {
+                    // A pending socket error, which reading clears; frames are in the ring.
+                    let _ = self.port.read(buffer);
+                }
             }
         }
+    }
+
+    /// Sends frames of a ring that a part did not process once more; returns until when the rest of
+    /// replies is worth waiting for.
+    fn repeat_of_ring(&mut self, now: Instant) -> Option<Instant> {
+        let mut second = self.second.take()?;
+        let SecondWay { packets, ring } = &mut *second;
+        let worth = ring.repeat(now, |way, frame| match way {
+            Way::First => self.send_one(frame),
+            Way::Second => packets.send_one(frame),
+        });
+        self.second = Some(second);
+        worth
     }
 
     /// Sends a frame on this interface.
@@ -409,6 +442,10 @@ impl Wire for Packets {
 
     fn ring(&self) -> Option<RingState> {
         self.second.as_ref().map(|second| second.ring.state())
+    }
+
+    fn repeated(&self) -> u64 {
+        self.second.as_ref().map_or(0, |second| second.ring.repeated())
     }
 
     fn longest(&self) -> Option<usize> {

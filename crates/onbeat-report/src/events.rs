@@ -130,6 +130,7 @@ const fn rank(kind: EventKind) -> u8 {
         EventKind::DeviceLost | EventKind::WrongDevice | EventKind::SafeStop => 0,
         EventKind::StateChanged
         | EventKind::DevicesLeftOp
+        | EventKind::MailboxMute
         | EventKind::StateRefused
         | EventKind::Emergency
         | EventKind::SdoRefused

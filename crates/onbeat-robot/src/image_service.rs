@@ -229,13 +229,11 @@ impl CycleService {
         let counts = bus.counts();
         let before = std::mem::replace(&mut self.counted, counts);
         let differences = [
-            (
-                Counter::FramesLost,
-                (counts.cycles - counts.answered).saturating_sub(before.cycles - before.answered),
-            ),
+            (Counter::FramesLost, counts.lost - before.lost),
             (Counter::FramesLate, counts.late - before.late),
             (Counter::FramesUnknown, counts.strange() - before.strange()),
             (Counter::WorkingCounterErrors, counts.counter_off - before.counter_off),
+            (Counter::FramesRepeated, counts.repeated.saturating_sub(before.repeated)),
         ];
 
         for (counter, n) in differences.into_iter().filter(|(_, n)| *n > 0) {

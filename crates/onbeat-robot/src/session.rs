@@ -51,7 +51,7 @@ use onbeat::probe::description::Body;
 use onbeat::probe::{BlockPlan, Interruptions, Run, RunError};
 use onbeat::record::{MotionNote, Note, Recorder, Remark, RobotNote, SpikeNote};
 use onbeat_control::BusSide;
-use onbeat_ethercat::event::Event;
+use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::Layout;
 use onbeat_host::foreign;
 use onbeat_rt::ring::Ring;
@@ -490,7 +490,10 @@ fn record(
     recorder: &mut Recorder,
     observer: &mut dyn SessionObserver,
 ) {
-    observer.event(event, device);
+    // Who watches has read the alarm of all of them.
+    if event.kind != EventKind::LeftOpWithOthers {
+        observer.event(event, device);
+    }
     let _ = recorder.event(event, device);
 }
 

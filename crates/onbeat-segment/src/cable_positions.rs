@@ -76,6 +76,12 @@ impl CablePositions {
         true
     }
 
+    /// Cuts or repairs the cable at an end, which is not a port. Returns `false` when it has none.
+    pub(crate) fn set_intact(&mut self, end: CableEnd, intact: bool) -> bool {
+        let cable = self.file_cables.iter_mut().find(|cable| cable.ends.contains(&end));
+        cable.map(|cable| cable.intact = intact).is_some()
+    }
+
     /// Swaps two devices; `has_port` returns which ports they have. Returns `false` when one lacks
     /// a port that the other's cables need.
     pub(crate) fn swap(

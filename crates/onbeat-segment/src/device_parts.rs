@@ -56,6 +56,7 @@ impl DeviceParts {
             delay_ns: instance.delay_ns,
             needs_outputs: instance.needs_outputs,
             needs_eeprom: instance.needs_eeprom,
+            clock_modes: self.clock.clone(),
         };
 
         let firmware = Firmware::new(setup, self.objects, self.model);

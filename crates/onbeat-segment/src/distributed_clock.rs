@@ -177,16 +177,16 @@ fn split(value: f64) -> (i64, f64) {
     )
 }
 
-/// SYNC0 pulses of a device.
+/// SYNC0 or SYNC1 pulses of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sync0Pulses {
+pub(crate) struct SyncPulses {
     /// System time of the next pulse.
     pub(crate) next_ns: u64,
     /// 0 for a single pulse.
     pub(crate) cycle_ns: u32,
 }
 
-impl Sync0Pulses {
+impl SyncPulses {
     /// Shorter cycle times generate no pulses.
     pub(crate) const SHORTEST_CYCLE_NS: u32 = 10_000;
 
@@ -209,6 +209,28 @@ impl Sync0Pulses {
         }
         let cycle = u64::from(self.cycle_ns);
         Self { next_ns: self.next_ns + (behind - most_ns).div_ceil(cycle) * cycle, ..self }
+    }
+
+    /// Returns the SYNC1 pulses to these SYNC0 pulses: each follows a SYNC0 pulse by `delay_ns`, and
+    /// the first SYNC0 pulse after it begins the next delay.
+    pub(crate) fn with_delay(self, delay_ns: u32) -> Self {
+        let sync0 = u64::from(self.cycle_ns);
+        let cycles = u64::from(delay_ns).checked_div(sync0).map_or(0, |whole| whole + 1);
+        Self {
+            next_ns: self.next_ns + u64::from(delay_ns),
+            cycle_ns: u32::try_from(cycles * sync0).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Returns the pulses from the first one after `system_ns` on; the same ones if their next pulse
+    /// is to come, or a single one has passed.
+    pub(crate) fn after(self, system_ns: u64) -> Self {
+        if system_ns < self.next_ns || self.cycle_ns == 0 {
+            return self;
+        }
+        let cycle = u64::from(self.cycle_ns);
+        let passed = (system_ns - self.next_ns) / cycle + 1;
+        Self { next_ns: self.next_ns + passed * cycle, ..self }
     }
 
     /// Returns the pulses after the next one; `None` after a single pulse.
@@ -316,15 +338,15 @@ mod tests {
 
     #[test]
     fn a_start_time_in_the_past_generates_no_pulses() {
-        assert_eq!(Sync0Pulses::activated(999, 50_000, 1_000), None);
-        let pulse = Sync0Pulses::activated(2_000, 50_000, 1_000).unwrap();
+        assert_eq!(SyncPulses::activated(999, 50_000, 1_000), None);
+        let pulse = SyncPulses::activated(2_000, 50_000, 1_000).unwrap();
         assert_eq!(pulse.following().unwrap().next_ns, 52_000);
-        assert_eq!(Sync0Pulses::activated(2_000, 9_999, 1_000), None, "pulses too close together");
+        assert_eq!(SyncPulses::activated(2_000, 9_999, 1_000), None, "pulses too close together");
     }
 
     #[test]
     fn after_a_long_pause_the_pulses_keep_their_grid() {
-        let pulse = Sync0Pulses { next_ns: 2_000, cycle_ns: 50_000 };
+        let pulse = SyncPulses { next_ns: 2_000, cycle_ns: 50_000 };
         assert_eq!(pulse.caught_up(90_000, 100_000), pulse);
         let later = pulse.caught_up(10_000_000, 100_000).next_ns;
         assert_eq!((later - 2_000) % 50_000, 0);
@@ -332,7 +354,20 @@ mod tests {
     }
 
     #[test]
+    fn sync1_follows_a_sync0_pulse_and_starts_again_with_the_next() {
+        let sync0 = SyncPulses::activated(2_000_000, 250_000, 1_000).unwrap();
+        let close = sync0.with_delay(30_000);
+        assert_eq!((close.next_ns, close.cycle_ns), (2_030_000, 250_000));
+        let fourth = sync0.with_delay(750_000);
+        assert_eq!((fourth.next_ns, fourth.cycle_ns), (2_750_000, 1_000_000));
+        assert_eq!(sync0.with_delay(0), sync0);
+        assert_eq!(fourth.after(2_750_000).next_ns, 3_750_000);
+        assert_eq!(fourth.after(9_000_000).next_ns, 9_750_000);
+        assert_eq!(fourth.after(5), fourth);
+    }
+
+    #[test]
     fn a_single_pulse_has_no_successor() {
-        assert_eq!(Sync0Pulses { next_ns: 1, cycle_ns: 0 }.following(), None);
+        assert_eq!(SyncPulses { next_ns: 1, cycle_ns: 0 }.following(), None);
     }
 }

@@ -3,6 +3,9 @@
 pub(crate) use onbeat_ethercat::al::{BOOT, INIT, OP, PREOP, SAFEOP};
 use onbeat_ethercat::al::{ERROR, STATE};
 
+use onbeat_ethercat::esi::DcMode;
+use onbeat_ethercat::setup::Sync0;
+
 use super::coe::Dictionary;
 use super::device::{Model, ModelStep};
 use super::esc::{Esc, event};
@@ -20,7 +23,10 @@ pub(crate) mod code {
     pub(crate) const OUTPUT_SETUP: u16 = 0x001d;
     pub(crate) const INPUT_SETUP: u16 = 0x001e;
     pub(crate) const NO_SYNC: u16 = 0x002d;
+    pub(crate) const NO_SYNC_MODES: u16 = 0x0028;
     pub(crate) const CLOCK_SETUP: u16 = 0x0030;
+    pub(crate) const SYNC0_CYCLE: u16 = 0x0036;
+    pub(crate) const SYNC1_CYCLE: u16 = 0x0037;
     pub(crate) const BOOT_MAILBOX_SETUP: u16 = 0x0015;
     pub(crate) const EEPROM_ACCESS: u16 = 0x0050;
 }
@@ -68,6 +74,8 @@ pub(crate) struct FirmwareSetup {
     pub(crate) needs_outputs: bool,
     /// Whether PREOP is refused until the EEPROM is assigned to the device.
     pub(crate) needs_eeprom: bool,
+    /// Operation modes of its distributed clock.
+    pub(crate) clock_modes: Vec<DcMode>,
 }
 
 /// Faults of the firmware.
@@ -208,10 +216,10 @@ impl Firmware {
     /// Steps the model if it is due: at a SYNC0 pulse, after process data, or in free run.
     fn run_model(&mut self, esc: &mut Esc, events: u8, now_ns: u64) {
         let open = self.state >= SAFEOP;
-        if let Some(pulse) = esc.sync0.filter(|_| open) {
+        if let Some(pulse) = esc.application_pulses().filter(|_| open) {
             let system_ns = esc.clock.system(now_ns);
             if system_ns >= pulse.next_ns {
-                esc.sync0 = pulse.caught_up(system_ns, LONGEST_PAUSE_NS).following();
+                esc.pulse_passed(system_ns, LONGEST_PAUSE_NS);
                 self.step(esc, now_ns);
             }
             return;
@@ -266,7 +274,7 @@ impl Firmware {
 
     fn next_due(&self, esc: &Esc, now_ns: u64) -> u64 {
         let open = self.state >= SAFEOP;
-        let step = match esc.sync0.filter(|_| open) {
+        let step = match esc.application_pulses().filter(|_| open) {
             Some(pulse) => esc.clock.when(pulse.next_ns, now_ns).max(now_ns + 1),
             None => self
                 .cycle_due_ns
@@ -446,7 +454,44 @@ impl Firmware {
             return Some(code::INPUT_SETUP);
         }
 
-        let is_sync_active = esc.sync_activation() & 3 == 3;
-        (is_sync_active && esc.sync_cycle_ns() == 0).then_some(code::CLOCK_SETUP)
+        self.clock_refusal(esc)
+    }
+
+    /// Checks the SYNC pulses against the operation modes of the clock.
+    fn clock_refusal(&self, esc: &Esc) -> Option<u16> {
+        const CYCLIC: u8 = 1;
+        const BOTH: u8 = 6;
+        let activation = esc.sync_activation();
+        if activation & CYCLIC == 0 || activation & BOTH == 0 {
+            return None;
+        }
+        let sync0_ns = esc.sync_cycle_ns();
+        if activation & 2 == 0 || sync0_ns == 0 {
+            return Some(code::CLOCK_SETUP);
+        }
+
+        let modes = &self.setup.clock_modes;
+        let with_pulses = modes.iter().any(|mode| mode.sync0().is_some());
+        if !modes.is_empty() && !with_pulses {
+            return Some(code::NO_SYNC_MODES);
+        }
+        let same: Vec<&DcMode> =
+            modes.iter().filter(|mode| mode.activate == esc.sync_assignment()).collect();
+        if with_pulses && same.is_empty() {
+            return Some(code::CLOCK_SETUP);
+        }
+
+        let fits_sync0 = |mode: &DcMode| mode.cycle_ns == 0 || mode.cycle_ns == sync0_ns;
+        let fits_sync1 = |mode: &DcMode| {
+            mode.activate & Sync0::WITH_SYNC1 == 0
+                || (mode.sync1_ns, mode.sync1_factor) == (0, 0)
+                || mode.sync1().delay_ns(sync0_ns) == esc.sync1_delay_ns()
+        };
+        match same.iter().find(|mode| fits_sync0(mode)) {
+            _ if same.is_empty() => None,
+            None => Some(code::SYNC0_CYCLE),
+            Some(_) if same.iter().any(|mode| fits_sync0(mode) && fits_sync1(mode)) => None,
+            Some(_) => Some(code::SYNC1_CYCLE),
+        }
     }
 }

@@ -4,6 +4,7 @@ use onbeat_ethercat::ring::{RingMerge, RingState, Way};
 use onbeat_ethercat::wire::Wire;
 use onbeat_rt::time::{Clock, Instant};
 
+use super::fault::Fault;
 use super::link::Link;
 use super::segment::Nic;
 
@@ -38,6 +39,14 @@ pub struct InProcess<C> {
     arrived_at: Instant,
     /// The frames of both interfaces of a ring.
     ring: Option<RingMerge>,
+    torn: Option<TornPassage>,
+}
+
+/// A frame of a ring whose two copies pass at different times.
+#[derive(Clone, Copy, Debug)]
+struct TornPassage {
+    second_first: bool,
+    fault: Option<Fault>,
 }
 
 /// Propagation delays up to this are not waited for in real time: a wake-up takes longer.
@@ -46,18 +55,32 @@ const EARLY_NS: u64 = 50_000;
 impl<C: Clock> InProcess<C> {
     /// Creates a wire on a virtual clock: propagation delays are exact.
     pub fn on_virtual_clock(link: Link, clock: C) -> Self {
-        Self { link, clock, early_ns: 0, arrived_at: Instant::default(), ring: None }
+        Self { link, clock, early_ns: 0, arrived_at: Instant::default(), ring: None, torn: None }
     }
 
     /// Creates a wire on a real clock: propagation delays up to 50 µs are skipped.
     pub fn on_clock(link: Link, clock: C) -> Self {
-        Self { link, clock, early_ns: EARLY_NS, arrived_at: Instant::default(), ring: None }
+        Self {
+            link,
+            clock,
+            early_ns: EARLY_NS,
+            arrived_at: Instant::default(),
+            ring: None,
+            torn: None,
+        }
     }
 
     /// Sends every frame on both interfaces of a segment that is a ring.
     #[must_use]
     pub fn on_ring(self) -> Self {
         Self { ring: Some(RingMerge::new()), ..self }
+    }
+
+    /// Makes a fault begin, or all faults end, between the two copies of the next frame of a ring.
+    /// For tests: on a virtual clock both pass at one instant.
+    #[doc(hidden)]
+    pub fn tear_next(&mut self, second_first: bool, fault: Option<Fault>) {
+        self.torn = Some(TornPassage { second_first, fault });
     }
 
     /// Returns the segment and its faults.
@@ -80,6 +103,13 @@ impl<C: Clock> InProcess<C> {
         &self.clock
     }
 
+    /// Sends frames of a ring that a part did not process once more.
+    fn repeat(&mut self, now: Instant) -> Option<Instant> {
+        let Self { ring, link, .. } = self;
+        let nic = |way| if way == Way::First { Nic::First } else { Nic::Second };
+        ring.as_mut()?.repeat(now, |way, frame| link.send(nic(way), frame, now))
+    }
+
     /// Takes a frame that has arrived.
     fn take(&mut self, buffer: &mut [u8], now: Instant) -> Option<usize> {
         loop {
@@ -100,31 +130,42 @@ impl<C: Clock> Wire for InProcess<C> {
         let now = self.clock.now();
         let Some(ring) = &mut self.ring else { return self.link.send(Nic::First, frame, now) };
         let [first, second] = ring.send(frame, now);
-        self.link.send(Nic::First, first, now);
-        self.link.send(Nic::Second, second, now);
+        let mut copies = [(Nic::First, first), (Nic::Second, second)];
+        let torn = self.torn.take();
+        if torn.is_some_and(|torn| torn.second_first) {
+            copies.reverse();
+        }
+        self.link.send(copies[0].0, copies[0].1, now);
+        match torn {
+            Some(TornPassage { fault: Some(fault), .. }) => self.link.inject(fault, now, None, 1.0),
+            Some(_) => self.link.heal(now),
+            None => {}
+        }
+        self.link.send(copies[1].0, copies[1].1, now);
     }
 
     fn receive(&mut self, buffer: &mut [u8], until: Instant) -> Option<usize> {
-        let now = self.clock.now();
-        if let Some(length) = self.take(buffer, now) {
-            return Some(length);
-        }
-        if until <= now {
-            return self.ring.as_mut()?.flush(buffer, now, false);
-        }
-
+        let mut until = until;
+        let mut has_waited = false;
         loop {
-            let arrives = self.link.next_arrival().filter(|arrives| *arrives <= until);
-            // A signal ends the sleep early; the caller checks its deadline again.
-            let _ = self.clock.sleep_until(arrives.unwrap_or(until));
             let now = self.clock.now();
             if let Some(length) = self.take(buffer, now) {
                 return Some(length);
             }
-            // Of a ring, the frame may have been one of two parts.
-            if self.ring.is_none() || arrives.is_none() {
-                return self.ring.as_mut()?.flush(buffer, now, true);
+            // A signal ends a sleep early; the caller checks its deadline again.
+            if self.ring.is_none() && has_waited {
+                return None;
             }
+            if now >= until {
+                match self.repeat(now).filter(|worth| *worth > now) {
+                    Some(worth) => until = worth,
+                    None => return self.ring.as_mut()?.flush(buffer, now, has_waited),
+                }
+            }
+
+            has_waited = true;
+            let arrives = self.link.next_arrival().filter(|arrives| *arrives <= until);
+            let _ = self.clock.sleep_until(arrives.unwrap_or(until));
         }
     }
 
@@ -142,5 +183,9 @@ impl<C: Clock> Wire for InProcess<C> {
 
     fn ring(&self) -> Option<RingState> {
         self.ring.as_ref().map(RingMerge::state)
+    }
+
+    fn repeated(&self) -> u64 {
+        self.ring.as_ref().map_or(0, RingMerge::repeated)
     }
 }

@@ -343,6 +343,14 @@ impl Segment {
         self.topology.cables.iter().any(|cable| cable.ends.contains(&CableEnd::Nic(1)))
     }
 
+    /// Connects or disconnects the cable at a network interface.
+    pub fn set_link(&mut self, nic: Nic, is_connected: bool) {
+        let end = CableEnd::Nic(usize::from(nic == Nic::Second));
+        if self.topology.set_intact(end, is_connected) {
+            self.rebuild(change::PORTS);
+        }
+    }
+
     /// Returns the number of devices.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -88,6 +88,7 @@ pub fn serve<W: Write>(
     let mut buffer = [0; ROOM];
     let mut served = ServeReport::default();
     let mut turn = 0;
+    let mut links = [true; 2];
     while !stop.load(Ordering::Relaxed) {
         let now = clock.now();
         let until =
@@ -97,6 +98,7 @@ pub fn serve<W: Write>(
         {
             let now = clock.now();
             record(&mut options.capture, now, &buffer[..length])?;
+            follow_links(interfaces, &mut links, link);
             link.send(if from == 0 { Nic::First } else { Nic::Second }, &buffer[..length], now);
         }
 
@@ -120,6 +122,20 @@ pub fn serve<W: Write>(
     }
 
     Ok(served)
+}
+
+/// Opens and closes the ends of a ring as their interfaces gain and lose their links: a frame that
+/// would leave by a dead end returns by the other one, as from real devices.
+fn follow_links(interfaces: &[Interface], were: &mut [bool; 2], link: &mut Link) {
+    let [first, second] = interfaces else { return };
+    let ends = [(Nic::First, first), (Nic::Second, second)];
+    for ((nic, interface), was) in ends.into_iter().zip(were) {
+        let is_connected = interface.is_connected();
+        // A cut by a fault stays.
+        if std::mem::replace(was, is_connected) != is_connected {
+            link.segment_mut().set_link(nic, is_connected);
+        }
+    }
 }
 
 fn record<W: Write>(

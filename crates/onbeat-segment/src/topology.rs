@@ -98,6 +98,16 @@ impl Topology {
         is_possible
     }
 
+    /// Connects or cuts the cable at an end; returns whether that changed it.
+    pub(crate) fn set_intact(&mut self, end: CableEnd, intact: bool) -> bool {
+        let ends_here = |cable: &SimulatedCable| cable.ends.contains(&end);
+        let changes = self.cables.iter().any(|cable| ends_here(cable) && cable.intact != intact);
+        if changes && self.placement.set_intact(end, intact) {
+            self.set_cables(self.placement.cables());
+        }
+        changes
+    }
+
     /// Replaces the cables between the devices.
     fn set_cables(&mut self, cables: Vec<SimulatedCable>) {
         self.cable_at.fill([None; 4]);

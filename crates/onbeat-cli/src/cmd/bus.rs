@@ -25,7 +25,7 @@ use super::bus_words::{al_words, place_of, print_json};
 use super::byte_words::{hex_and_text, hex_of, number};
 use super::failure::bus::BusFailure;
 use super::{ExitVerdict, Failure};
-use super::{bus_line, bus_line_writes};
+use super::{bus_clocks, bus_import, bus_line, bus_line_writes};
 use crate::cli_bus::{
     Bus, BusRunOptions, EventsOptions, FoeCommand, Named, Sdo, SdoOptions, SiiCommand,
     StatsOptions, WatchOptions,
@@ -72,6 +72,8 @@ pub(crate) fn run(command: &Bus) -> Result<ExitVerdict, Failure> {
         Bus::Foe(FoeCommand::Write(options)) => bus_line_writes::write_file(options),
         Bus::Registers(options) => bus_line::registers(options),
         Bus::Topology(options) => bus_line::topology(options),
+        Bus::Clocks(options) => bus_clocks::clocks(options),
+        Bus::Import(options) => bus_import::import(options),
     }
 }
 
@@ -406,12 +408,16 @@ fn stats(options: &StatsOptions) -> Result<ExitVerdict, Failure> {
     }
 
     let us = |ns: f64| format!("{:.1}", ns / 1e3);
+    let simulated = stats.counter(Counter::SimulatedDevices);
+    let is_modelled = |kind: Timed| kind == Timed::RoundTrip && simulated > 0;
     let row = |(kind, word): (Timed, &str)| {
         let times = stats.times(kind);
         let of = |share: f64| us(times.quantile_ns(share) as f64);
         let figures =
             [us(times.mean_ns()), of(0.5), of(0.99), of(0.999), us(times.max_ns() as f64)];
-        let entries = [word.replace('_', " "), count(times.count())].into_iter().chain(figures);
+        let modelled = if is_modelled(kind) { ", modelled" } else { "" };
+        let word = format!("{}{modelled}", word.replace('_', " "));
+        let entries = [word, count(times.count())].into_iter().chain(figures);
         Row { entries: entries.map(Into::into).collect(), begins_group: false }
     };
 
@@ -420,7 +426,14 @@ fn stats(options: &StatsOptions) -> Result<ExitVerdict, Failure> {
         title: format!("Times of {} since it began, us", options.named.name),
         columns: std::iter::once(Column::words("")).chain(figures).collect(),
         rows: Timed::ALL.into_iter().map(row).collect(),
-        legend: vec!["Percentiles are upper ends of buckets a sixteenth wide.".to_owned()],
+        legend: std::iter::once("Percentiles are upper ends of buckets a sixteenth wide.".to_owned())
+            .chain((simulated > 0).then(|| {
+                format!(
+                    "The {} devices are simulated in the bus process: the round trip has no cables and no card.",
+                    count(simulated)
+                )
+            }))
+            .collect(),
     };
 
     say(Tone::Plain, table.to_text(columns()).trim_end());

@@ -117,6 +117,7 @@ pub(super) fn sdo(interface: &str, options: &SdoWriteOptions) -> Result<ExitVerd
         logged((interface, place, &what), || {
             line.sdo(place, object, complete, SdoAction::Write(value))
         })?;
+        say(Tone::Plain, &format!("{name} of the device at place {place}: {before} to {new}"));
         Ok(ExitVerdict::Holds)
     })
 }

@@ -3,6 +3,8 @@
 pub(crate) mod bench;
 mod bench_robot;
 pub(crate) mod bus;
+mod bus_clocks;
+mod bus_import;
 mod bus_line;
 mod bus_line_words;
 mod bus_line_writes;

@@ -14,6 +14,7 @@ mod bus_exchanged_live;
 mod bus_live;
 mod bus_one_live;
 mod bus_queries;
+mod bus_ring_live;
 #[path = "../../../../tests/clients/equipment.rs"]
 mod equipment;
 mod exit_status;

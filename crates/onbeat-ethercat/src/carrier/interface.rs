@@ -217,6 +217,13 @@ impl Interface {
         self
     }
 
+    /// Returns whether frames can pass: the interface is up and has a link, or is no interface of the
+    /// kernel.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.index == 0 || self.has_link()
+    }
+
     fn has_link(&self) -> bool {
         self.state().is_some_and(|state| state.trouble().is_none())
     }

@@ -53,6 +53,18 @@ pub enum DescriptionError {
         /// The key.
         what: &'static str,
     },
+    /// No operation mode of the distributed clock with this name.
+    #[error(
+        "device \"{device}\" has no clock mode \"{wanted}\" in its ESI file; dc can be: {there}"
+    )]
+    UnknownClockMode {
+        /// Name of the device.
+        device: String,
+        /// The mode in the file.
+        wanted: String,
+        /// Modes of the ESI device.
+        there: String,
+    },
     /// No `[[devices]]`.
     #[error("the segment file lists no device; add a [[devices]] table with a type and a name")]
     NoDevices,

@@ -162,7 +162,8 @@ impl Description {
         let table =
             self.devices.iter().find(|table| table.all_names().any(|name| name == device))?;
         let kind = self.types.get(&table.kind)?;
-        if kind.esi.is_some() || table.sync0.or(kind.sync0).is_some() {
+        let is_pulsed = table.sync0.or(kind.sync0).is_some() || table.dc.is_some();
+        if kind.esi.is_some() || is_pulsed {
             return None;
         }
 

@@ -4,13 +4,15 @@ use serde::Deserialize;
 
 use super::{DescriptionError, DeviceTable, TypeTable};
 use crate::coe::details;
-use crate::esi::{EsiDevice, EsiSlot, Transition};
-use crate::setup::{self, DeviceSetup, ObjectValue, Sync0};
+use crate::esi::{DcMode, EsiDevice, EsiSlot, Transition};
+use crate::setup::{self, DeviceSetup, ObjectValue, Sync0, Sync1};
 
 /// Longest start-up value, in bytes: the limit of one SDO transfer of the bus.
 const LONGEST: usize = 1024;
 /// Valid cycle times of SYNC0, in µs.
 const PERIODS_US: std::ops::RangeInclusive<f64> = 10.0..=1_000_000.0;
+/// Largest time from SYNC0 to SYNC1, in µs: 32 bits of ns.
+const MOST_SYNC1_US: f64 = 4_000_000.0;
 /// Valid watchdog times in ms: 1 to 65535 units of 100 µs.
 const WATCHDOGS_MS: std::ops::RangeInclusive<f64> = 0.1..=6_553.5;
 
@@ -32,6 +34,10 @@ pub struct StartupTable {
 pub struct Sync0Table {
     period_us: Option<f64>,
     shift_us: Option<f64>,
+    /// Value of registers 0x0980 and 0x0981.
+    activate: Option<u16>,
+    /// Time from SYNC0 to SYNC1, register 0x09A4.
+    sync1_us: Option<f64>,
 }
 
 /// Returns the configuration of a device: what its ESI file has, the start-up values of its type,
@@ -50,9 +56,41 @@ pub(crate) fn setup_of(
         setup.startup.push(object_value(name, startup)?);
     }
 
+    let mode = match (table.dc.as_ref().or(kind.dc.as_ref()), esi) {
+        (None, _) => None,
+        (Some(_), None) => {
+            return Err(DescriptionError::NeedsEsi { kind: table.kind.clone(), what: "dc" });
+        }
+        (Some(wanted), Some(esi)) => Some(clock_mode(name, wanted, esi)?),
+    };
     let table_sync0 = table.sync0.or(kind.sync0);
-    setup.sync0 = table_sync0.map(|sync0_table| sync0(&table.kind, sync0_table)).transpose()?;
+    setup.sync0 = match (mode, table_sync0) {
+        (None, None) => None,
+        (Some(mode), None) => mode.sync0(),
+        (mode, Some(values)) => {
+            let of_mode = mode.and_then(DcMode::sync0).unwrap_or_default();
+            Some(sync0(&table.kind, values, of_mode)?)
+        }
+    };
     Ok(setup)
+}
+
+/// Returns the operation mode of an ESI device with this name.
+fn clock_mode<'e>(
+    device: &str,
+    wanted: &str,
+    esi: &'e EsiDevice,
+) -> Result<&'e DcMode, DescriptionError> {
+    let is_named = |mode: &&DcMode| mode.name.eq_ignore_ascii_case(wanted.trim());
+    esi.clock.iter().find(is_named).ok_or_else(|| {
+        let names: Vec<String> =
+            esi.clock.iter().map(|mode| format!("\"{}\"", mode.name)).collect();
+        DescriptionError::UnknownClockMode {
+            device: device.to_owned(),
+            wanted: wanted.to_owned(),
+            there: if names.is_empty() { "none".to_owned() } else { names.join(", ") },
+        }
+    })
 }
 
 /// Returns the configuration in an ESI file: modules, PDOs, and start-up commands.
@@ -131,7 +169,8 @@ fn object_value(device: &str, table: &StartupTable) -> Result<ObjectValue, Descr
     Ok(ObjectValue { index, entry, complete: table.complete, bytes })
 }
 
-fn sync0(kind: &str, table: Sync0Table) -> Result<Sync0, DescriptionError> {
+/// Returns SYNC0 with the values of a table, the others as in the operation mode.
+fn sync0(kind: &str, table: Sync0Table, of_mode: Sync0) -> Result<Sync0, DescriptionError> {
     let refused = |what, value: f64, range| {
         Err(DescriptionError::Range {
             kind: kind.to_owned(),
@@ -150,10 +189,20 @@ fn sync0(kind: &str, table: Sync0Table) -> Result<Sync0, DescriptionError> {
         return refused("sync0.shift_us", shift, "less than a period in either direction");
     }
 
+    if let Some(delay) = table.sync1_us.filter(|delay| !(0.0..=MOST_SYNC1_US).contains(delay)) {
+        return refused("sync0.sync1_us", delay, "0 to 4000000");
+    }
+
     let ns = |us: f64| (us * 1e3).round();
+    let given =
+        table.sync1_us.map(|delay| Sync1 { shift_ns: ns(delay) as i64, ..Sync1::default() });
+    let with_sync1 = if given.is_some() { Sync0::WITH_SYNC1 } else { 0 };
     Ok(Sync0 {
-        period_ns: table.period_us.map(|period| ns(period) as u32),
-        shift_ns: table.shift_us.map(|shift| ns(shift) as i64),
+        period_ns: table.period_us.map(|period| ns(period) as u32).or(of_mode.period_ns),
+        factor: of_mode.factor,
+        shift_ns: table.shift_us.map(|shift| ns(shift) as i64).or(of_mode.shift_ns),
+        activation: table.activate.unwrap_or(of_mode.activation | with_sync1),
+        sync1: given.unwrap_or(of_mode.sync1),
     })
 }
 

@@ -117,6 +117,8 @@ pub struct TypeTable {
     pub startup: Vec<StartupTable>,
     /// SYNC0 of the devices of the type.
     pub sync0: Option<Sync0Table>,
+    /// Operation mode of the distributed clock, by its name in the ESI file.
+    pub dc: Option<String>,
 }
 
 /// A vendor id that is not assigned and recognisably fictitious.
@@ -312,6 +314,8 @@ pub struct DeviceTable {
     pub startup: Vec<StartupTable>,
     /// SYNC0 of the devices; overrides that of the type.
     pub sync0: Option<Sync0Table>,
+    /// Operation mode of the distributed clock; overrides that of the type.
+    pub dc: Option<String>,
 }
 
 impl TypeTable {
@@ -331,7 +335,11 @@ impl TypeTable {
 
     /// Rejects keys that choose from an ESI file, for a type without one.
     pub(super) fn check_without_esi(&self, name: &str) -> Result<(), DescriptionError> {
-        let given = [("pdos", self.pdos.is_some()), ("slots", !self.slots.is_empty())];
+        let given = [
+            ("pdos", self.pdos.is_some()),
+            ("slots", !self.slots.is_empty()),
+            ("dc", self.dc.is_some()),
+        ];
         match given.iter().find(|(_, is_given)| *is_given) {
             Some((what, _)) => Err(DescriptionError::NeedsEsi { kind: name.to_owned(), what }),
             None => Ok(()),

@@ -1,5 +1,7 @@
 //! Contents of an EEPROM other than names and objects.
 
+use crate::setup::{Sync0, Sync1};
+
 /// Default size of the EEPROM, in bytes.
 pub const EEPROM_BYTES: usize = 2048;
 /// Default configuration area, without alias and checksum: SPI microcontroller, pulse length 10 µs.
@@ -43,4 +45,29 @@ pub struct DcMode {
     pub sync1_factor: i32,
     /// Shift time of SYNC1 after SYNC0, in ns.
     pub sync1_shift_ns: i32,
+}
+
+impl DcMode {
+    /// Returns SYNC0 and SYNC1 as this mode wants them; `None` for a mode without pulses.
+    #[must_use]
+    pub fn sync0(&self) -> Option<Sync0> {
+        const PULSES: u16 = 0x0200 | Sync0::WITH_SYNC1;
+        (self.activate & PULSES != 0).then_some(Sync0 {
+            period_ns: (self.cycle_ns > 0).then_some(self.cycle_ns),
+            factor: self.cycle_factor,
+            activation: self.activate,
+            sync1: self.sync1(),
+            shift_ns: Some(self.shift_ns.into()),
+        })
+    }
+
+    /// Returns SYNC1 as this mode wants it.
+    #[must_use]
+    pub fn sync1(&self) -> Sync1 {
+        Sync1 {
+            period_ns: self.sync1_ns,
+            factor: self.sync1_factor,
+            shift_ns: self.sync1_shift_ns.into(),
+        }
+    }
 }

@@ -6,85 +6,85 @@ use super::EsiError;
 
 /// One element.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Element<'d>(Node<'d, 'd>);
+pub(crate) struct Element<'d>(Node<'d, 'd>);
 
 impl<'d> Element<'d> {
-    pub(super) fn new(node: Node<'d, 'd>) -> Self {
+    pub(crate) fn new(node: Node<'d, 'd>) -> Self {
         Self(node)
     }
 
-    pub(super) fn name(self) -> &'d str {
+    pub(crate) fn name(self) -> &'d str {
         self.0.tag_name().name()
     }
 
     /// Returns the line in the file, from 1.
-    pub(super) fn line(self) -> u32 {
+    pub(crate) fn line(self) -> u32 {
         self.0.document().text_pos_at(self.0.range().start).row
     }
 
-    pub(super) fn elements(self) -> impl Iterator<Item = Self> {
+    pub(crate) fn elements(self) -> impl Iterator<Item = Self> {
         self.0.children().filter(Node::is_element).map(Element)
     }
 
     /// Returns the child elements with this name.
-    pub(super) fn all(self, name: &'static str) -> impl Iterator<Item = Self> {
+    pub(crate) fn all(self, name: &'static str) -> impl Iterator<Item = Self> {
         self.elements().filter(move |element| element.name() == name)
     }
 
-    pub(super) fn first(self, name: &'static str) -> Option<Self> {
+    pub(crate) fn first(self, name: &'static str) -> Option<Self> {
         self.all(name).next()
     }
 
     /// Follows a path of first child elements.
-    pub(super) fn at(self, path: &[&'static str]) -> Option<Self> {
+    pub(crate) fn at(self, path: &[&'static str]) -> Option<Self> {
         path.iter().try_fold(self, |element, name| element.first(name))
     }
 
-    pub(super) fn needs(self, name: &'static str) -> Result<Self, EsiError> {
+    pub(crate) fn needs(self, name: &'static str) -> Result<Self, EsiError> {
         self.first(name).ok_or_else(|| self.lacks(format!("<{name}>")))
     }
 
-    pub(super) fn lacks(self, wanted: String) -> EsiError {
+    pub(crate) fn lacks(self, wanted: String) -> EsiError {
         EsiError::Missing { line: self.line(), element: self.name().to_owned(), wanted }
     }
 
     /// Returns the trimmed text.
-    pub(super) fn text(self) -> &'d str {
+    pub(crate) fn text(self) -> &'d str {
         self.0.text().unwrap_or_default().trim()
     }
 
     /// Returns the text of a child element that can be given in several languages, in English if
     /// available.
-    pub(super) fn localized(self, name: &'static str) -> &'d str {
+    pub(crate) fn localized(self, name: &'static str) -> &'d str {
         let english = self
             .all(name)
             .find(|element| element.attribute("LcId").is_none_or(|lcid| lcid == "1033"));
         english.or_else(|| self.first(name)).map(Self::text).unwrap_or_default()
     }
 
-    pub(super) fn attribute(self, name: &str) -> Option<&'d str> {
+    pub(crate) fn attribute(self, name: &str) -> Option<&'d str> {
         self.0.attribute(name).map(str::trim)
     }
 
     /// Returns a boolean attribute; false by default.
-    pub(super) fn flag(self, name: &str) -> bool {
+    pub(crate) fn flag(self, name: &str) -> bool {
         self.attribute(name).is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"))
     }
 
     /// Returns whether an attribute that is on by default is on: neither 0 nor false.
-    pub(super) fn is_on(self, name: &str) -> bool {
+    pub(crate) fn is_on(self, name: &str) -> bool {
         self.attribute(name).is_none_or(|value| {
             number(value).map_or(!value.eq_ignore_ascii_case("false"), |value| value != 0)
         })
     }
 
     /// Parses the text as a number up to `most`.
-    pub(super) fn number(self, most: u32) -> Result<u32, EsiError> {
+    pub(crate) fn number(self, most: u32) -> Result<u32, EsiError> {
         self.read(self.text(), self.name().to_owned(), most)
     }
 
     /// Parses an attribute as a number up to `most`.
-    pub(super) fn numbered(self, name: &str, most: u32) -> Result<Option<u32>, EsiError> {
+    pub(crate) fn numbered(self, name: &str, most: u32) -> Result<Option<u32>, EsiError> {
         self.attribute(name)
             .map(|text| self.read(text, format!("{} {name}", self.name()), most))
             .transpose()
@@ -103,7 +103,7 @@ impl<'d> Element<'d> {
     }
 
     /// Parses the text as hexadecimal bytes.
-    pub(super) fn bytes(self) -> Result<Vec<u8>, EsiError> {
+    pub(crate) fn bytes(self) -> Result<Vec<u8>, EsiError> {
         let digits: Option<Vec<u8>> = self
             .text()
             .chars()
@@ -124,14 +124,14 @@ impl<'d> Element<'d> {
     }
 
     /// Returns an error for something that is not supported.
-    pub(super) fn not_simulated(self, what: String) -> EsiError {
+    pub(crate) fn not_simulated(self, what: String) -> EsiError {
         EsiError::NotSimulated { line: self.line(), element: self.name().to_owned(), what }
     }
 }
 
 /// Parses a number in the notation of ESI files: `4096`, `-1`, `#x1000`; some files have `0x1000`,
 /// and some both prefixes.
-pub(super) fn number(text: &str) -> Option<i64> {
+pub(crate) fn number(text: &str) -> Option<i64> {
     const PREFIXES: [&str; 4] = ["#x", "#X", "0x", "0X"];
     let stripped = |text| PREFIXES.iter().find_map(|prefix| str::strip_prefix(text, *prefix));
     match stripped(text).map(|digits| stripped(digits).unwrap_or(digits)) {

@@ -19,7 +19,7 @@ mod behaviour;
 mod commands;
 mod device;
 mod eeprom;
-mod element;
+pub(crate) mod element;
 mod modules;
 mod objects;
 mod types;
@@ -310,15 +310,22 @@ fn with_file<T>(
     bytes: &[u8],
     then: impl FnOnce(&EsiFile<'_>) -> Result<T, EsiError>,
 ) -> Result<T, EsiError> {
-    let text = decoded(bytes)?;
+    with_root(&decoded(bytes)?, |root| then(&EsiFile::read(root)?))
+}
+
+/// Parses XML and passes its root element on.
+pub(crate) fn with_root<T, E: From<EsiError>>(
+    text: &str,
+    then: impl FnOnce(Element<'_>) -> Result<T, E>,
+) -> Result<T, E> {
     let options = roxmltree::ParsingOptions {
         allow_dtd: false,
         nodes_limit: MOST_NODES,
         ..Default::default()
     };
-    let document = roxmltree::Document::parse_with_options(&text, options)
+    let document = roxmltree::Document::parse_with_options(text, options)
         .map_err(|error| EsiError::Xml(error.to_string()))?;
-    then(&EsiFile::read(Element::new(document.root_element()))?)
+    then(Element::new(document.root_element()))
 }
 
 fn select<'h, 'd>(
@@ -351,7 +358,7 @@ fn select<'h, 'd>(
 }
 
 /// Decodes the text of a file: UTF-8, UTF-16, or ISO 8859-1 as written by older tools.
-fn decoded(bytes: &[u8]) -> Result<String, EsiError> {
+pub(crate) fn decoded(bytes: &[u8]) -> Result<String, EsiError> {
     let wide = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
         let (pairs, rest) = bytes.as_chunks::<2>();
         let units: Vec<u16> = pairs.iter().map(|pair| unit(*pair)).collect();

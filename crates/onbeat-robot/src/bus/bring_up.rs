@@ -372,7 +372,7 @@ fn check_sync0(found: &[FoundDevice], layout: &Layout, bus_ns: u64) -> Result<()
             return Err(BusError::NoClock(wanted.name.clone()));
         }
 
-        let pulse_ns = sync0.period_ns.map_or(bus_ns, u64::from);
+        let pulse_ns = u64::from(sync0.period_on_bus_ns(bus_ns));
         if !bus_ns.is_multiple_of(pulse_ns) && !pulse_ns.is_multiple_of(bus_ns) {
             return Err(BusError::OddPulses { name: wanted.name.clone(), pulse_ns, bus_ns });
         }

@@ -338,6 +338,18 @@ impl Diagnostics {
         self.transfer.take_if(|transfer| transfer.has_ended())
     }
 
+    /// Returns the device whose mailbox did not reply to an ended transfer, with index and subindex
+    /// of the object. A device that does not answer at all is reported otherwise.
+    pub(super) fn mute_in(&self, transfer: &BusTransfer) -> Option<(usize, u16, u8)> {
+        let TransferKind::Sdo(transfer) = &transfer.0 else { return None };
+        let place = transfer.device();
+        let device = self.devices.get(place)?;
+        let is_mute = matches!(transfer.written(), Some(Err(RequestFailure::NoReply)));
+        let answers = !matches!(device.stage, DeviceStage::NoAnswer) && device.unanswered == 0;
+        let (index, entry) = transfer.object();
+        (is_mute && answers).then_some((place, index, entry))
+    }
+
     /// Returns the number of devices that processed the last answered frame.
     pub(super) fn counted(&self) -> u16 {
         self.counted
@@ -546,7 +558,12 @@ impl Diagnostics {
             let begins = if first == 0 { events.cycle } else { since };
             *away =
                 (first + places.len(), together * usize::from(first > 0) + places.len(), begins);
-            places.iter().for_each(|place| self.devices[*place].left_with_others = true);
+            for place in places.iter().copied() {
+                self.devices[place].left_with_others = true;
+                let change = EventValues::from_change(OP.into(), status.into());
+                let values = change.with_code(code.into());
+                events.write(EventKind::LeftOpWithOthers, Some(place), values);
+            }
         } else {
             for place in places.iter().copied() {
                 if pause.is_some() {

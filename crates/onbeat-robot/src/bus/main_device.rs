@@ -212,7 +212,13 @@ impl<W: Wire> Bus<W> {
 
     /// Returns the ended transfer, once.
     pub fn ended_transfer(&mut self) -> Option<Box<BusTransfer>> {
-        self.diagnostics.ended()
+        let ended = self.diagnostics.ended()?;
+        if let Some((place, index, entry)) = self.diagnostics.mute_in(&ended) {
+            let mut events = self.events.writer(self.counts.cycles, self.wire.now());
+            let values = EventValues::from_change(index, entry.into());
+            events.write(EventKind::MailboxMute, Some(place), values);
+        }
+        Some(ended)
     }
 
     /// Returns the oldest event in the queue.
@@ -229,7 +235,8 @@ impl<W: Wire> Bus<W> {
     /// Returns the counters.
     #[must_use]
     pub fn counts(&self) -> BusCounts {
-        BusCounts { events_lost: self.events.lost, ..self.counts }
+        let repeated = self.wire.repeated();
+        BusCounts { events_lost: self.events.lost, repeated, ..self.counts }
     }
 
     /// Returns the number of frames sent to reach SAFEOP.

@@ -33,6 +33,8 @@ pub struct BusCounts {
     pub cycles: u64,
     /// Cycles in which every frame was answered in time.
     pub answered: u64,
+    /// Cycles in which a frame was not answered in time. The frame in flight is in neither number.
+    pub lost: u64,
     /// Cycles with an unexpected working counter.
     pub counter_off: u64,
     /// Frames sent.
@@ -45,6 +47,8 @@ pub struct BusCounts {
     pub duplicate: u64,
     /// Frames of another MainDevice.
     pub foreign: u64,
+    /// Frames of a ring of cables that were sent once more.
+    pub repeated: u64,
     /// Events dropped because the queue was full.
     pub events_lost: u64,
 }

@@ -1,5 +1,5 @@
 //! SYNC0 of one device: deactivated, and activated again with a start time in the future
-//! (ETG.1000.4, 6.4; registers 0x0980 to 0x09A3).
+//! (ETG.1000.4, 6.4; registers 0x0980 to 0x09A7). SYNC1 is activated with it where it is wanted.
 //!
 //! ```text
 //! clock synchronised ──▶ deactivate ──▶ read time ──▶ period ──▶ start time ──▶ activate, and read time
@@ -17,8 +17,6 @@ use super::register_query::RegisterQuery;
 
 /// SYNC unit and activation registers: off.
 const OFF: [u8; 2] = [0, 0];
-/// SYNC unit assigned to the MainDevice; activated, with SYNC0 output.
-const SYNC0: [u8; 2] = [0, 0x03];
 
 /// A clock is synchronised when its difference from the reference is below this for [`CLOSE_TIMES`]
 /// consecutive reads.
@@ -32,6 +30,10 @@ const AHEAD_PERIODS: u64 = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sync0Timing {
     pub(super) period_ns: u32,
+    /// Time from SYNC0 to SYNC1, in ns.
+    pub(super) sync1_ns: u32,
+    /// Registers 0x0980 and 0x0981 once the pulses are activated.
+    activation: u16,
     /// Offset from multiples of the period, in ns.
     pub(super) shift_ns: u64,
     ahead_ns: u64,
@@ -40,14 +42,20 @@ pub(super) struct Sync0Timing {
 impl Sync0Timing {
     /// Takes the timing from the file, for a bus with this period.
     pub(super) fn new(wanted: onbeat_ethercat::setup::Sync0, bus_period_ns: u64) -> Self {
-        let period_ns =
-            wanted.period_ns.unwrap_or(u32::try_from(bus_period_ns).unwrap_or(u32::MAX)).max(1);
+        let period_ns = wanted.period_on_bus_ns(bus_period_ns);
         let shift_ns = wanted.shift_ns.unwrap_or(i64::from(period_ns / 2));
         Self {
             period_ns,
+            sync1_ns: wanted.sync1_delay_ns(period_ns),
+            activation: wanted.activation,
             shift_ns: shift_ns.rem_euclid(i64::from(period_ns)).unsigned_abs(),
             ahead_ns: (AHEAD_PERIODS * bus_period_ns).max(AHEAD_NS),
         }
+    }
+
+    /// Returns the values of registers 0x09A0 and 0x09A4.
+    fn periods(self) -> [u8; 8] {
+        (u64::from(self.sync1_ns) << 32 | u64::from(self.period_ns)).to_le_bytes()
     }
 
     /// Returns the system time of the first pulse when the current system time is `now_ns`.
@@ -92,12 +100,15 @@ impl Sync0Setup {
             Sync0Step::Deactivate => (RegisterQuery::write(station, SYNC_UNIT, &OFF), None),
             Sync0Step::ReadTime => (time, None),
             Sync0Step::WritePeriod => {
-                (RegisterQuery::write(station, SYNC_CYCLE, &wanted.period_ns.to_le_bytes()), None)
+                (RegisterQuery::write(station, SYNC_CYCLE, &wanted.periods()), None)
             }
             Sync0Step::WriteStart => {
                 (RegisterQuery::write(station, SYNC_START, &self.start_ns.to_le_bytes()), None)
             }
-            Sync0Step::Activate => (RegisterQuery::write(station, SYNC_UNIT, &SYNC0), Some(time)),
+            Sync0Step::Activate => {
+                let activation = wanted.activation.to_le_bytes();
+                (RegisterQuery::write(station, SYNC_UNIT, &activation), Some(time))
+            }
         }
     }
 
@@ -153,7 +164,7 @@ mod tests {
         assert_eq!((half.period_ns, half.shift_ns), (1_000_000, 500_000), "far from the frames");
         assert_eq!(half.start_ns(3_000_001), 24_500_000);
         let early = Sync0Timing::new(
-            Sync0 { period_ns: Some(250_000), shift_ns: Some(-10_000) },
+            Sync0 { period_ns: Some(250_000), shift_ns: Some(-10_000), ..Sync0::default() },
             1_000_000,
         );
         assert_eq!((early.start_ns(1) % 250_000, early.start_ns(1) > 20_000_000), (240_000, true));

@@ -21,8 +21,13 @@ pub struct DeviceAlarms {
 }
 
 impl DeviceAlarms {
-    /// Counts an event of the device; events that are not alarms are not counted.
+    /// Counts an event of the device; events that are not alarms are not counted, except its part in
+    /// an alarm of several devices.
     pub fn add(&mut self, event: &Event) {
+        // The alarm of those that left together names no device.
+        if event.kind == EventKind::LeftOpWithOthers {
+            self.fell_back += 1;
+        }
         if !event.is_alarm() {
             return;
         }
@@ -103,6 +108,7 @@ mod tests {
             (EventKind::StateChanged, 8, 4),
             (EventKind::StateChanged, 4, 8),
             (EventKind::DeviceFound, 0, 0),
+            (EventKind::LeftOpWithOthers, 8, 0x14),
             (EventKind::Emergency, 0, 1),
             (EventKind::LinkErrors, 0, 3),
             (EventKind::LinkErrors, 3, 5),
@@ -111,6 +117,6 @@ mod tests {
         }
         let mut errors = LinkErrors::default();
         errors.set(ErrorCounter::InvalidFrames(1), ErrorCount::exactly(5));
-        assert_eq!(alarms, DeviceAlarms { lost: 2, fell_back: 1, other: 1, errors });
+        assert_eq!(alarms, DeviceAlarms { lost: 2, fell_back: 2, other: 1, errors });
     }
 }

@@ -186,7 +186,7 @@ impl RobotView {
                 expected: cycle.expected,
                 in_op: cycle.in_op,
                 no_answer_ns: seen.no_answer_ns,
-                lost: bus.cycles.saturating_sub(bus.answered),
+                lost: bus.lost,
                 late: bus.late,
                 strange: bus.strange(),
                 round_trips: *round_trips,

@@ -34,7 +34,7 @@ use onbeat::probe::Setting;
 use onbeat::probe::description::{self, Body, Companion, Defaults, Given, Parts, ProbeError};
 use onbeat::probe::timer::work;
 use onbeat::record::{Figures, Note, Recorder, Remark, Series};
-use onbeat_control::{Image, ImageSettings, Sharing, group_id};
+use onbeat_control::{Counter, Image, ImageSettings, Sharing, group_id};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
 use onbeat_segment::{Description, Link};
@@ -101,6 +101,10 @@ pub(super) fn open(
     let mut image = Image::create(name, &layout, settings).map_err(BusProbeError::from)?;
     if controller.is_some() {
         image.keep_outputs().map_err(BusProbeError::from)?;
+    }
+
+    if wanted.interface.is_none() {
+        image.count(Counter::SimulatedDevices, layout.devices.len() as u64);
     }
 
     let messages = CycleMessages::create(name, &layout, &[], setting.period_ns)
@@ -430,12 +434,18 @@ impl Companion for AfterBus {
                 bus.layout().devices.len(),
                 counts.cycles,
                 counts.answered,
-                100.0 * counts.cycles.saturating_sub(counts.answered) as f64
-                    / counts.cycles.max(1) as f64,
+                100.0 * counts.lost as f64 / counts.cycles.max(1) as f64,
                 counts.counter_off,
                 counts.late,
                 counts.duplicate,
                 counts.unknown
+            ));
+        }
+
+        if counts.repeated > 0 {
+            sentences.push(format!(
+                "{} frames were sent once more, because a cable of the ring was cut or mended while they passed, or a reply was late",
+                counts.repeated
             ));
         }
 

@@ -4,7 +4,7 @@
 
 use crate::bus_world;
 
-use bus_world::{Idle, OPTIONS, VirtualClock, World, clock};
+use bus_world::{Counted, Idle, OPTIONS, VirtualClock, World, clock};
 use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::Layout;
 use onbeat_robot::bus::{Bus, BusError, BusOptions, ExchangeMode, InProcess, Wire};
@@ -98,31 +98,6 @@ fn slow_devices_are_awaited_together() {
 
     println!("{took_ms} ms for {DEVICES} devices of 50 ms each");
     assert!(took_ms < 50 * DEVICES as u64, "one after the other: {took_ms} ms");
-}
-
-/// Counts the frames that are sent.
-struct Counted<W> {
-    wire: W,
-    frames: u64,
-}
-
-impl<W: Wire> Wire for Counted<W> {
-    fn send(&mut self, frame: &[u8]) {
-        self.frames += 1;
-        self.wire.send(frame);
-    }
-
-    fn receive(&mut self, buffer: &mut [u8], until: Instant) -> Option<usize> {
-        self.wire.receive(buffer, until)
-    }
-
-    fn now(&self) -> Instant {
-        self.wire.now()
-    }
-
-    fn rest(&mut self) {
-        self.wire.rest();
-    }
 }
 
 #[test]

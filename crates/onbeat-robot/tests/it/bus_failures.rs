@@ -4,12 +4,11 @@
 
 use crate::bus_world;
 
-use bus_world::{Idle, MS, OPTIONS, VirtualClock, World, clock};
+use bus_world::{Counted, Idle, MS, OPTIONS, VirtualClock, World, clock};
 use onbeat_ethercat::description::Description;
 use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::Layout;
-use onbeat_robot::bus::{Bus, InProcess, Wire};
-use onbeat_rt::time::Instant;
+use onbeat_robot::bus::{Bus, InProcess};
 use onbeat_segment::{Fault, Link};
 
 /// Most frames of a bring-up of three devices that fails.
@@ -127,31 +126,6 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Counts the frames that are sent.
-struct Counted<W> {
-    wire: W,
-    frames: u64,
-}
-
-impl<W: Wire> Wire for Counted<W> {
-    fn send(&mut self, frame: &[u8]) {
-        self.frames += 1;
-        self.wire.send(frame);
-    }
-
-    fn receive(&mut self, buffer: &mut [u8], until: Instant) -> Option<usize> {
-        self.wire.receive(buffer, until)
-    }
-
-    fn now(&self) -> Instant {
-        self.wire.now()
-    }
-
-    fn rest(&mut self) {
-        self.wire.rest();
-    }
-}
-
 fn refused(case: &Case, clock: &VirtualClock) -> (String, u64) {
     let link = Link::from_toml(&case.cable).unwrap();
     let mut wire = Counted { wire: InProcess::on_virtual_clock(link, clock), frames: 0 };
@@ -248,6 +222,12 @@ fn many_devices_that_leave_op_after_a_pause_of_the_loop_are_one_event_with_its_c
     let left: Vec<_> =
         world.events.iter().filter(|event| event.kind == EventKind::DevicesLeftOp).collect();
     assert_eq!(left.len(), 1, "{:?}", world.events);
+    // Who counts by device finds each of them.
+    let of = world.events.iter().filter(|event| event.kind == EventKind::LeftOpWithOthers);
+    let mut each: Vec<u16> = of.map(|event| event.device).collect();
+    each.sort_unstable();
+    each.dedup();
+    assert_eq!((each.len(), world.count(EventKind::LeftOpWithOthers)), (56, 56));
     let sentence = left[0].sentence("");
     println!("{sentence}");
     assert!(

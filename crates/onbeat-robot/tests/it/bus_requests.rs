@@ -7,7 +7,7 @@ use crate::bus_world;
 use bus_world::{OPTIONS, TWO, World, clock};
 use onbeat_control::{
     BusRequest, CableLink, CablePosition, RegisterAction, RegisterRequest, RequestAnswer,
-    RequestFailure,
+    RequestFailure, SdoAction, SdoRequest,
 };
 use onbeat_robot::bus::BusTransfer;
 use onbeat_segment::Fault;
@@ -60,6 +60,36 @@ fn registers_of_a_device_are_read_while_the_bus_runs() {
     assert!(world.bus.is_up() && world.bus.counts().counter_off == 0, "{:?}", world.bus.counts());
     // The same registers, read by position.
     assert_eq!(stations, asked.map(|device| world.registers(device, 0x0010, 2)));
+}
+
+#[test]
+fn a_mailbox_that_is_mute_in_op_is_reported_with_its_device() {
+    let clock = clock();
+    let mut world = World::new(TWO, &clock, OPTIONS);
+    world.until_up(&mut bus_world::Idle);
+    world.events.clear();
+    let identity = |device| SdoRequest {
+        device,
+        index: 0x1018,
+        entry: 1,
+        complete: false,
+        action: SdoAction::Read,
+    };
+    assert!(answer(&mut world, identity(1).into()).is_ok());
+    assert_eq!(world.events, [], "a mailbox that answers is no event");
+
+    world.inject(Fault::MailMute { device: 1 }, None, 1.0);
+    assert_eq!(answer(&mut world, identity(1).into()), Err(RequestFailure::NoReply));
+    world.cycles(1);
+    let sentences: Vec<String> = world.events.iter().map(|event| event.sentence("knee")).collect();
+    assert_eq!(sentences.len(), 1, "{sentences:?}");
+    assert!(
+        sentences[0]
+            .starts_with("the mailbox of knee does not answer (request of object 0x1018:1)"),
+        "{sentences:?}"
+    );
+    assert!(world.bus.is_up() && world.events[0].is_alarm() && world.events[0].device == 1);
+    assert!(answer(&mut world, identity(0).into()).is_ok(), "the other one still answers");
 }
 
 #[test]

@@ -7,7 +7,8 @@ use bus_world::{MS, OPTIONS, VirtualClock, clock};
 use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
-use onbeat_robot::bus::{Bus, InProcess};
+use onbeat_ethercat::wire::Wire;
+use onbeat_robot::bus::{Bus, BusOptions, ExchangeMode, InProcess};
 use onbeat_rt::time::{Clock, Instant};
 use onbeat_segment::{Fault, Link};
 
@@ -44,16 +45,37 @@ struct Ring<'c> {
 
 impl<'c> Ring<'c> {
     fn new(clock: &'c VirtualClock) -> Self {
-        let wire = InProcess::on_virtual_clock(Link::from_toml(&text()).unwrap(), clock).on_ring();
+        let mut ring = Self::in_mode(clock, OPTIONS.mode);
+        ring.events.clear();
+        ring
+    }
+
+    fn in_mode(clock: &'c VirtualClock, mode: ExchangeMode) -> Self {
+        Self::prepared(clock, mode, |_, _| {})
+    }
+
+    /// A ring that is prepared in this way before it is brought up.
+    fn after(clock: &'c VirtualClock, prepare: impl FnOnce(&mut Link, Instant)) -> Self {
+        Self::prepared(clock, OPTIONS.mode, prepare)
+    }
+
+    fn prepared(
+        clock: &'c VirtualClock,
+        mode: ExchangeMode,
+        prepare: impl FnOnce(&mut Link, Instant),
+    ) -> Self {
+        let mut link = Link::from_toml(&text()).unwrap();
+        prepare(&mut link, clock.now());
+        let wire = InProcess::on_virtual_clock(link, clock).on_ring();
         let layout = Layout::from_toml(&text()).unwrap();
-        let bus = Bus::bring_up(wire, Some(&layout), OPTIONS, "the ring").expect("SAFEOP");
+        let options = BusOptions { mode, ..OPTIONS };
+        let bus = Bus::bring_up(wire, Some(&layout), options, "the ring").expect("SAFEOP");
         let next = Instant::from_ns((clock.now().as_ns() / MS + 1) * MS);
         let mut ring = Self { bus, clock, next, own: Own(0), events: Vec::new() };
         for _ in 0..100 {
             ring.cycle();
         }
         assert!(ring.bus.is_up(), "{:?}", ring.events);
-        ring.events.clear();
         ring
     }
 
@@ -111,6 +133,57 @@ fn cuts_at_random_moments_cost_no_cycle_and_misdirect_no_set_point() {
     let count = |kind| ring.events.iter().filter(|event| event.kind == kind).count() as u64;
     assert!(count(EventKind::RingCut) >= cuts() * 9 / 10, "{}", count(EventKind::RingCut));
     assert!(ring.bus.is_up());
+}
+
+#[test]
+fn a_cable_cut_or_mended_between_the_two_frames_costs_no_cycle() {
+    for mode in [OPTIONS.mode, ExchangeMode::SameCycle { reply_within_ns: 400_000 }] {
+        let clock = clock();
+        let mut ring = Ring::in_mode(&clock, mode);
+        let mut random = fastrand::Rng::with_seed(46);
+        let (mut lost, mut misdirected) = (0u64, 0usize);
+        for round in 0..cuts() / 10 {
+            // Every second round mends what the one before has cut.
+            let device = random.usize(0..DEVICES);
+            let fault = (round % 2 == 0).then_some(Fault::Cut { device });
+            ring.bus.wire_mut().tear_next(random.bool(), fault);
+            for _ in 0..4 {
+                lost += u64::from(!ring.cycle().fresh);
+                misdirected += ring.misdirected();
+            }
+        }
+
+        let counts = ring.bus.counts();
+        assert_eq!(counts.lost, 0, "the frame in flight is not lost: {counts:?}");
+        let repeated = ring.bus.wire().repeated();
+        println!("{mode:?}: {repeated} frames sent again");
+        assert_eq!((lost, misdirected), (0, 0), "{:?}", &ring.events[..ring.events.len().min(20)]);
+        assert!(repeated > cuts() / 100, "{repeated}: the moment between them was never hit");
+        assert!(ring.bus.is_up());
+    }
+}
+
+#[test]
+fn a_ring_that_is_cut_from_the_beginning_comes_up_and_is_reported() {
+    for device in 0..DEVICES {
+        let clock = clock();
+        let mut ring = Ring::after(&clock, |link, now| {
+            link.inject(Fault::Cut { device }, now, None, 1.0);
+        });
+        let sentences: Vec<String> = ring.events.iter().map(|event| event.sentence("")).collect();
+        let cut = ring.events.iter().find(|event| event.kind == EventKind::RingCut);
+        let cut = cut.unwrap_or_else(|| panic!("{device}: {sentences:?}"));
+        assert_eq!(usize::from(cut.new), device, "{sentences:?}");
+        assert_eq!(ring.misdirected(), 0);
+
+        let now = ring.clock.now();
+        ring.bus.wire_mut().link_mut().heal(now);
+        ring.events.clear();
+        (0..50).for_each(|_| assert!(ring.cycle().fresh));
+        assert_eq!(ring.misdirected(), 0);
+        assert!(ring.events.iter().any(|event| event.kind == EventKind::RingClosed));
+        assert!(ring.bus.is_up());
+    }
 }
 
 #[test]

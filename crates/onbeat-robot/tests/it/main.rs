@@ -4,6 +4,8 @@
 
 mod bus_bring_up;
 mod bus_chain;
+mod bus_clock_modes;
+mod bus_eni;
 mod bus_failures;
 mod bus_faults;
 mod bus_interface;

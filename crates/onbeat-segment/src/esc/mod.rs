@@ -10,14 +10,15 @@ mod cyclic_register;
 mod logical;
 mod side_effects;
 
-use super::distributed_clock::{DistributedClock, Sync0Pulses};
+use super::distributed_clock::{DistributedClock, SyncPulses};
 use super::eeprom::SiiEeprom;
 use super::fmmu::Fmmu;
 use super::registers::{
     AL_CONTROL, AL_STATUS, AL_STATUS_CODE, ALIAS, ALIAS_ENABLE, CHANNELS, DEVICE, DL_STATUS,
     FILTER_DEPTH, LOOP_CONTROL, MEMORY_END, MEMORY_START, PDI_CONFIGURATION, PDI_CONTROL,
-    RegisterAccess, SPEED_START, STATION, SYNC_ACTIVATION, SYNC_CYCLE, WATCHDOG_COUNT,
-    WATCHDOG_DIVIDER, WATCHDOG_STATUS, WATCHDOG_TIME, WITH_CLOCK, WITHOUT_CLOCK, long, word,
+    RegisterAccess, SPEED_START, STATION, SYNC_ACTIVATION, SYNC_CYCLE, SYNC_UNIT, SYNC1_CYCLE,
+    WATCHDOG_COUNT, WATCHDOG_DIVIDER, WATCHDOG_STATUS, WATCHDOG_TIME, WITH_CLOCK, WITHOUT_CLOCK,
+    long, word,
 };
 use super::sync_manager::SyncManager;
 pub(crate) use cyclic_register::CyclicRegister;
@@ -106,7 +107,9 @@ pub(crate) struct Esc {
     pub(crate) sync_managers: [SyncManager; CHANNELS],
     pub(crate) fmmus: Box<[Option<Fmmu>; CHANNELS]>,
     pub(crate) eeprom: Box<SiiEeprom>,
-    pub(crate) sync0: Option<Sync0Pulses>,
+    pub(crate) sync0: Option<SyncPulses>,
+    /// Boxed, because few devices have them; without SYNC0 there are none.
+    pub(crate) sync1: Box<Option<SyncPulses>>,
 }
 
 impl Esc {
@@ -128,6 +131,7 @@ impl Esc {
             fmmus: Box::new([None; CHANNELS]),
             eeprom: Box::new(eeprom),
             sync0: None,
+            sync1: Box::new(None),
         };
 
         esc.preset();
@@ -142,6 +146,7 @@ impl Esc {
         self.fmmus.fill(None);
         self.clock.restart(now_ns);
         self.sync0 = None;
+        *self.sync1 = None;
         self.events = 0;
         self.changes = change::ADDRESS | change::MAPPING | change::PORTS;
         self.watchdog_until_ns = u64::MAX;
@@ -253,8 +258,33 @@ impl Esc {
         self.memory[SYNC_ACTIVATION]
     }
 
+    /// Returns the pulses at which the application works: SYNC1 if they are activated, or SYNC0.
+    pub(crate) fn application_pulses(&self) -> Option<SyncPulses> {
+        self.sync0.map(|sync0| self.sync1.unwrap_or(sync0))
+    }
+
+    /// Advances the pulses after one of the application at this system time.
+    pub(crate) fn pulse_passed(&mut self, system_ns: u64, most_ns: u64) {
+        if let Some(sync1) = *self.sync1 {
+            *self.sync1 = sync1.caught_up(system_ns, most_ns).following();
+            self.sync0 = self.sync0.map(|sync0| sync0.after(system_ns));
+        } else {
+            self.sync0 =
+                self.sync0.and_then(|pulse| pulse.caught_up(system_ns, most_ns).following());
+        }
+    }
+
+    /// Returns the SYNC unit and activation registers (AssignActivate).
+    pub(crate) fn sync_assignment(&self) -> u16 {
+        word(&self.memory[..], SYNC_UNIT)
+    }
+
     pub(crate) fn sync_cycle_ns(&self) -> u32 {
         long(&self.memory[..], SYNC_CYCLE)
+    }
+
+    pub(crate) fn sync1_delay_ns(&self) -> u32 {
+        long(&self.memory[..], SYNC1_CYCLE)
     }
 
     /// Returns the memory, in which the areas of process data are.

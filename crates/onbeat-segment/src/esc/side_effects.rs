@@ -1,14 +1,14 @@
 //! Registers that are more than memory: values that change by themselves, and effects of writes.
 
 use super::{Esc, PassTimes, change, event};
-use crate::distributed_clock::Sync0Pulses;
+use crate::distributed_clock::SyncPulses;
 use crate::eeprom::CommandEffect;
 use crate::fmmu::Fmmu;
 use crate::registers::{
     AL_CONTROL, ALIAS_ENABLE, CHANNELS, FILTER_DEPTH, FMMU, LOOP_CONTROL, LOST_LINKS, PORT_TIMES,
     RECEIVE_TIME, RESET, RX_ERRORS, SII_CONTROL, SPEED_START, STATION, SYNC_ACTIVATION, SYNC_CYCLE,
-    SYNC_MANAGER, SYNC_START, SYSTEM_TIME, TIME_DELAY, TIME_DIFFERENCE, TIME_OFFSET,
-    WATCHDOG_COUNT, WATCHDOG_DIVIDER, WATCHDOG_TIME, long, quad, word,
+    SYNC_MANAGER, SYNC_START, SYNC1_CYCLE, SYNC1_NEXT, SYSTEM_TIME, TIME_DELAY, TIME_DIFFERENCE,
+    TIME_OFFSET, WATCHDOG_COUNT, WATCHDOG_DIVIDER, WATCHDOG_TIME, long, quad, word,
 };
 
 impl Esc {
@@ -41,6 +41,11 @@ impl Esc {
             if let Some(pulse) = self.sync0.filter(|_| covers(SYNC_START, 8)) {
                 self.memory[SYNC_START..SYNC_START + 8]
                     .copy_from_slice(&pulse.next_ns.to_le_bytes());
+            }
+
+            if let Some(pulse) = (*self.sync1).filter(|_| covers(SYNC1_NEXT, 8)) {
+                let next = pulse.after(self.clock.system(now_ns)).next_ns;
+                self.memory[SYNC1_NEXT..SYNC1_NEXT + 8].copy_from_slice(&next.to_le_bytes());
             }
         }
     }
@@ -145,7 +150,10 @@ impl Esc {
             let system = self.clock.system(pass_times.now_ns);
             let start = quad(&self.memory[..], SYNC_START);
             let cycle = long(&self.memory[..], SYNC_CYCLE);
-            self.sync0 = Sync0Pulses::activated(start, cycle, system).filter(|_| is_active);
+            self.sync0 = SyncPulses::activated(start, cycle, system).filter(|_| is_active);
+            let has_sync1 = self.memory[SYNC_ACTIVATION] & 0x04 != 0;
+            let delay = long(&self.memory[..], SYNC1_CYCLE);
+            *self.sync1 = self.sync0.filter(|_| has_sync1).map(|pulses| pulses.with_delay(delay));
             self.events |= event::SYNC;
         }
     }

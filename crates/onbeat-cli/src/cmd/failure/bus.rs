@@ -3,6 +3,7 @@
 use onbeat_control::RequestFailure;
 use std::path::PathBuf;
 
+use onbeat_ethercat::eni::NetworkError;
 use onbeat_ethercat::sii::SiiError;
 use onbeat_robot::bus::BusError;
 use onbeat_robot::commission::CommissionError;
@@ -40,6 +41,14 @@ pub(crate) enum BusFailure {
     WriteLog { path: PathBuf, source: std::io::Error },
     #[error("{path}: {source}")]
     File { path: PathBuf, source: std::io::Error },
+    #[error("{path}: {why}")]
+    Network { path: PathBuf, why: NetworkError },
+    #[error("no distributed clock: {devices}; `onbeat bus info` lists the devices of the bus")]
+    NoClocks { devices: String },
+    #[error(
+        "{path} exists; nothing was written. --force replaces it, --output writes another file"
+    )]
+    Exists { path: PathBuf },
     #[error("{path}: {why}")]
     Image { path: PathBuf, why: SiiError },
     #[error(

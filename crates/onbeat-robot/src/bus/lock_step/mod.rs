@@ -23,6 +23,7 @@ use onbeat_ethercat::al::{ERROR, PREOP, SAFEOP, STATE};
 use onbeat_ethercat::registers::{
     AL_CONTROL, AL_STATUS, PROCESS_MEMORY, SII_CONTROL, SII_DATA, STATION,
 };
+use onbeat_ethercat::ring::RingState;
 use onbeat_ethercat::wire::Wire;
 use onbeat_rt::frame::{Command, LONGEST, Writer, register, word};
 
@@ -287,6 +288,9 @@ impl LockStep {
             let came = exchange.exchange(&mut frame[..length], &mut reply[..])?;
             self.ahead.take(range, &reply[..came]);
             rest.drain(..count);
+        }
+        if let Some(RingState::Cut(left)) = exchange.wire.ring() {
+            self.ahead.close_ring(&self.stations, left);
         }
 
         Ok(())

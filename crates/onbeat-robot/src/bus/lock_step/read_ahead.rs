@@ -100,6 +100,30 @@ impl ReadAhead {
         (count, writer.finish())
     }
 
+    /// Shows a ring that is cut behind the first `left` devices as if it were closed: both parts are
+    /// reached, and ethercrab looks for each device behind the one before it.
+    pub(super) fn close_ring(&mut self, stations: &[u16], left: u16) {
+        /// Ports of a ring: the next device is behind port 1 of the one before, at its port 0.
+        const TO_NEXT: u16 = 1;
+        const FROM_BEFORE: u16 = 0;
+        let left = usize::from(left);
+        let Some(behind) = stations.get(left) else { return };
+        let before = left.checked_sub(1).and_then(|place| stations.get(place));
+        let ends =
+            before.map(|station| (station, TO_NEXT)).into_iter().chain([(behind, FROM_BEFORE)]);
+        for (station, port) in ends {
+            let values = self.values.iter_mut();
+            let of_port = values
+                .filter(|((of, range), _)| of == station && range.register == DL_STATUS)
+                .filter(|(_, value)| value.data.len() >= 2);
+            for (_, value) in of_port {
+                let status = word(&value.data, 0) & !(1 << (8 + 2 * port));
+                let status = status | 1 << (4 + port) | 1 << (9 + 2 * port);
+                value.data[..2].copy_from_slice(&status.to_le_bytes());
+            }
+        }
+    }
+
     /// Stores the values in the reply to such a frame.
     pub(super) fn take(&mut self, range: RegisterRange, reply: &[u8]) {
         for datagram in datagrams(reply) {

@@ -189,6 +189,7 @@ impl<W: Wire> Bus<W> {
         let mut events = self.events.writer(self.counts.cycles, self.wire.now());
 
         if !answer.complete {
+            self.counts.lost += 1;
             if let Some(in_row) = self.rate_limits.lost.record(events.cycle) {
                 events.write(EventKind::FrameLost, None, EventValues::from_code(in_row));
             }

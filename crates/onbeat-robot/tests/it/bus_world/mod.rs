@@ -9,7 +9,7 @@ use onbeat_ethercat::step::{BusCycle, Controller};
 use onbeat_robot::bus::{Bus, BusOptions, ExchangeMode, InProcess, Wire};
 use onbeat_rt::frame::{Command, LONGEST, Writer, is_reply_to, position, register};
 use onbeat_rt::time::{Clock, Instant, MockClock};
-use onbeat_segment::{Fault, Link, Segment};
+use onbeat_segment::{Description, Fault, Link, Segment};
 
 pub const MS: u64 = 1_000_000;
 
@@ -38,6 +38,31 @@ pub fn two_that_stop(fault: &str) -> String {
     format!("{stops}[[faults]]\n{fault}\n")
 }
 
+/// Counts the frames that are sent.
+pub struct Counted<W> {
+    pub wire: W,
+    pub frames: u64,
+}
+
+impl<W: Wire> Wire for Counted<W> {
+    fn send(&mut self, frame: &[u8]) {
+        self.frames += 1;
+        self.wire.send(frame);
+    }
+
+    fn receive(&mut self, buffer: &mut [u8], until: Instant) -> Option<usize> {
+        self.wire.receive(buffer, until)
+    }
+
+    fn now(&self) -> Instant {
+        self.wire.now()
+    }
+
+    fn rest(&mut self) {
+        self.wire.rest();
+    }
+}
+
 pub struct World<'c> {
     pub bus: Bus<InProcess<&'c VirtualClock>>,
     clock: &'c VirtualClock,
@@ -47,8 +72,18 @@ pub struct World<'c> {
 
 impl<'c> World<'c> {
     pub fn new(text: &str, clock: &'c VirtualClock, options: BusOptions) -> Self {
-        let layout = Layout::from_toml(text).unwrap();
-        let wire = InProcess::on_virtual_clock(Link::from_toml(text).unwrap(), clock);
+        Self::described(&Description::from_toml(text).unwrap(), clock, options)
+    }
+
+    /// The same for a description that needs other files.
+    pub fn described(
+        description: &Description,
+        clock: &'c VirtualClock,
+        options: BusOptions,
+    ) -> Self {
+        let layout = Layout::from_description(description).unwrap();
+        let link = Link::from_description(description).unwrap();
+        let wire = InProcess::on_virtual_clock(link, clock);
         let bus =
             Bus::bring_up(wire, Some(&layout), options, "the segment").expect("devices in SAFEOP");
         let next = Instant::from_ns((clock.now().as_ns() / MS + 1) * MS);
@@ -89,6 +124,18 @@ impl<'c> World<'c> {
             }
         }
         panic!("not up: {:?}", self.events);
+    }
+
+    /// Runs cycles until all devices are in OP, after some were not.
+    pub fn until_up_again(&mut self) {
+        for _ in 0..2_000 {
+            self.cycle(&mut Idle);
+            if self.bus.is_up() {
+                self.cycles(6);
+                return;
+            }
+        }
+        panic!("not up again: {:?}", self.events);
     }
 
     /// Sends nothing for a time, as between the blocks of a bench.
