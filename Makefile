@@ -109,13 +109,9 @@ test-dist: dist ## cargo install, and the package in a bare root of another Debi
 test-python: setup-test ## `pip install ./python` in a clean virtual environment, and a bench from Python (minutes)
 	ONBEAT_TEST_PIP=1 $(CARGO) test --locked -p onbeat-cli --test python_installs
 
-# jeromq, ZeroMQ in Java, as a user fetches it.
-JEROMQ := $(abspath java/target/dependency)
-
 test-interop: setup-test ## logs, LCM, ZeroMQ and ROS 2 with peers in Python, 10,000 random messages of each type (minutes)
-	mvn -q -B -f java/pom.xml dependency:copy-dependencies
 	$(CARGO) build --locked -p onbeat-cli
-	ONBEAT_JEROMQ="$(JEROMQ)" ONBEAT_INTEROP_MESSAGES=10000 $(CARGO) test --locked -p onbeat-gateway --features ros2
+	ONBEAT_INTEROP_MESSAGES=10000 $(CARGO) test --locked -p onbeat-gateway --features ros2
 
 # Classes and native libraries of IHMC, from Maven Central.
 IHMC := $(abspath target/ihmc)

@@ -9,7 +9,7 @@ mod way;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use equipment::{Java, Octave, Python, done, root, trial};
+use equipment::{Java, Octave, Python, done, jars, root, trial};
 use libtest_mimic::Arguments;
 use serde_json::{Value, json};
 
@@ -26,15 +26,6 @@ fn main() -> ExitCode {
         trial("without_jeromq_one_sentence_says_so", Octave::equip, says_what_is_missing),
     ];
     libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
-}
-
-/// The jars that `make test-interop` fetches.
-fn jars() -> Result<Vec<PathBuf>, String> {
-    let Some(folder) = std::env::var_os("ONBEAT_JEROMQ") else {
-        return Err("560 KB of Java from Maven Central; `make test-interop` fetches them".into());
-    };
-    let files = std::fs::read_dir(&folder).map_err(|why| format!("{}: {why}", folder.display()))?;
-    Ok(files.map(|file| file.unwrap().path()).collect())
 }
 
 fn with_java() -> Result<(Python, Java, Vec<PathBuf>), String> {
