@@ -76,7 +76,9 @@ def message(store, name, dice, depth=0):
     if name.startswith("builtin_interfaces/"):
         return store.types[name](dice.randint(0, 2**31 - 1), dice.randint(0, 2**31 - 1))
     definition = store.get_msgdef(name)
-    return store.types[name](*(value(store, of, dice, depth) for _, of in definition.fields))
+    # A message without fields has a byte, which ROS 2 writes as 0.
+    empty = "structure_needs_at_least_one_member"
+    return store.types[name](*(0 if field == empty else value(store, of, dice, depth) for field, of in definition.fields))
 
 
 def plain(of):
