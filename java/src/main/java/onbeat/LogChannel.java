@@ -311,9 +311,14 @@ public final class LogChannel {
         Layout.Part part = layout.part(field);
         int columns = columns(field);
         double[] values = new double[size((long) rows * columns)];
+        boolean isDouble = part.kind.equals("float64");
         for (int row = 0; row < rows; row++) {
             ByteBuffer data = chunks.get(chunkOf[row]);
-            for (int i = 0; i < columns; i++) values[i * rows + row] = part.number(data, places[row], i);
+            // Most numbers of a log are these.
+            int from = places[row] + part.at;
+            for (int i = 0; i < columns; i++) {
+                values[i * rows + row] = isDouble ? data.getDouble(from + 8 * i) : part.number(data, places[row], i);
+            }
         }
         return values;
     }
@@ -342,11 +347,19 @@ public final class LogChannel {
     public Texts texts(String field) {
         if (columns != null) return new Texts(column(field).texts);
         List<String> texts = new ArrayList<>(rows);
-        for (int row = 0; row < rows; row++) texts.add(text(field, row));
+        byte[] last = null;
+        String text = "";
+        for (int row = 0; row < rows; row++) {
+            // Names of frames are the same in most records.
+            byte[] bytes = textBytes(field, row);
+            if (!Arrays.equals(bytes, last)) text = new String(bytes, StandardCharsets.UTF_8);
+            last = bytes;
+            texts.add(text);
+        }
         return new Texts(texts);
     }
 
-    private String text(String field, int row) {
+    private byte[] textBytes(String field, int row) {
         ByteBuffer data = chunks.get(chunkOf[row]);
         int at = places[row];
         int length = lengths[row];
@@ -355,7 +368,7 @@ public final class LogChannel {
             length = Math.max(layout.part(field).count, 0);
         }
         byte[] bytes = new byte[length];
-        for (int i = 0; i < length; i++) bytes[i] = data.get(at + i);
-        return new String(bytes, StandardCharsets.UTF_8);
+        System.arraycopy(data.array(), data.arrayOffset() + at, bytes, 0, length);
+        return bytes;
     }
 }

@@ -26,6 +26,10 @@ public final class Texts {
             String text = texts.get(i);
             joined.append(text);
             units[i] = text.length();
+            if (i > 0 && text == texts.get(i - 1)) {
+                bytes[i] = bytes[i - 1];
+                continue;
+            }
             int more = 0;
             for (int j = 0; j < text.length(); j++) {
                 char unit = text.charAt(j);
