@@ -124,7 +124,7 @@ pub(crate) enum Message {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListOptions {
-    /// Log: .mcap, .lcmlog, .db3, .bag, or a folder [default: channels of this machine]
+    /// Log, or the folder of a bag [default: channels of this machine]
     #[arg(value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
     /// Print JSON
