@@ -14,7 +14,7 @@ for guide_part = 1:numel (guide_parts)
     guide_printed = evalc (guide_code);
   catch guide_why
     if ~isempty (strfind (guide_why.message, 'without ROS 2'))
-      guide_found.skipped += 1;
+      guide_found.skipped = guide_found.skipped + 1;
       guide_found.reason = guide_why.message;
       continue;
     end
@@ -24,7 +24,7 @@ for guide_part = 1:numel (guide_parts)
     guide_found.wrong = sprintf ('%s\nprints\n%s\nand not\n%s', guide_code, guide_printed, guide_wanted);
     break;
   end
-  guide_found.compared += 1;
+  guide_found.compared = guide_found.compared + 1;
 end
 disp (jsonencode (guide_found));
 fflush (stdout);
