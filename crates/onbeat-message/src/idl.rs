@@ -387,7 +387,6 @@ impl<'t> IdlParser<'t, '_> {
             "float" => "float32",
             "double" => "float64",
             "short" => "int16",
-            "int8" | "int16" | "int32" | "int64" | "uint8" | "uint16" | "uint32" | "uint64" => word,
             "long" if self.peek() == "long" => {
                 self.at += 1;
                 "int64"
@@ -409,7 +408,8 @@ impl<'t> IdlParser<'t, '_> {
                 self.expect(">", "has no > behind a bound")?;
                 return Ok(format!("{word}<={most}"));
             }
-            "string" | "wstring" => word,
+            "int8" | "int16" | "int32" | "int64" | "uint8" | "uint16" | "uint32" | "uint64"
+            | "string" | "wstring" => word,
             "wchar" | "map" | "any" | "fixed" => {
                 return Err("is of a type that .msg does not have: wchar, map, any, fixed");
             }
