@@ -9,7 +9,7 @@ BESIDE := target/beside
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help install fuzz-targets vm-onbeat dist test-dist test-python test-interop test-interop-java load-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace test-vm-net test-vm-clocks causes-vm fuzz inject-live causes worth outside test-view test-long deny matlab miri bench test build setup-bench setup-test setup-peers lint format clippy doc packages unit build-tests loom viewer generated bless peers clean
+.PHONY: help install fuzz-targets vm-onbeat dist test-dist test-python test-interop test-interop-java load-speed command-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace test-vm-net test-vm-clocks causes-vm fuzz inject-live causes worth outside test-view test-long deny matlab miri bench test build setup-bench setup-test setup-peers lint format clippy doc packages unit build-tests loom viewer generated bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -109,13 +109,9 @@ test-dist: dist ## cargo install, and the package in a bare root of another Debi
 test-python: setup-test ## `pip install ./python` in a clean virtual environment, and a bench from Python (minutes)
 	ONBEAT_TEST_PIP=1 $(CARGO) test --locked -p onbeat-cli --test elsewhere -- python_installs::
 
-# jeromq, ZeroMQ in Java, as a user fetches it.
-JEROMQ := $(abspath java/target/dependency)
-
 test-interop: setup-test ## logs, LCM, ZeroMQ and ROS 2 with peers in Python, 10,000 random messages of each type (minutes)
-	mvn -q -B -f java/pom.xml dependency:copy-dependencies
 	$(CARGO) build --locked -p onbeat-cli
-	ONBEAT_JEROMQ="$(JEROMQ)" ONBEAT_INTEROP_MESSAGES=10000 $(CARGO) test --locked -p onbeat-gateway --features ros2
+	ONBEAT_INTEROP_MESSAGES=10000 $(CARGO) test --locked -p onbeat-gateway --features ros2
 
 # Classes and native libraries of IHMC, from Maven Central.
 IHMC := $(abspath target/ihmc)
@@ -127,6 +123,9 @@ test-interop-java: setup-test ## ROS 2 names with IHMC's Java on Fast-DDS as the
 
 load-speed: setup-test ## onbeat.load on a log of a million messages, in Python and Octave, beside the package mcap (a minute)
 	sh tests/interop/load_speed.sh
+
+command-speed: setup-test build ## commands over the loopback until the cycle that follows them, beside local ones (a minute)
+	sh tests/interop/command_latency.sh $(abspath $(ONBEAT))
 
 peers: setup-peers build ## ratios beside other tools, in runs taken in turns (needs a quiet machine)
 	ONBEAT=$(abspath $(ONBEAT)) $(CARGO) bench --locked -p onbeat-cli --bench peers --features peer-on-io-uring -- $(ARGS)

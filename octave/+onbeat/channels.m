@@ -1,7 +1,8 @@
 function found = channels (file)
   % Returns the channels of a log as a struct array: channel, type, encoding, records, and why its records are not decoded.
   %
-  %   onbeat.channels ('drive.mcap').channel
+  %   found = onbeat.channels ('drive.mcap');
+  %   {found.channel}
   %
   % Identifiers of errors: onbeat:java:no_jar, onbeat:log.
   found = struct ('channel', {}, 'type', {}, 'encoding', {}, 'records', {}, 'why', {});

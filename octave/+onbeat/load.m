@@ -7,21 +7,23 @@ function [log, account] = load (file, varargin)
   %   [log, account] = onbeat.load ('drive.mcap', 'damaged', 'skip');
   %   save ('-v7', 'walk.mat', '-struct', 'log');
   %
-  % MCAP files and logs of LCM are read; a ROS 1 bag and the .db3 file of a ROS 2 bag are converted to MCAP by the program
-  % onbeat, which must be installed then. A row of a matrix is a record; lists whose lengths differ are cells with a row vector
-  % for each record, and texts are cells. `at` are times in s (CLOCK_MONOTONIC for logs of onbeat, else since 1970), `number` the
-  % numbers of the records, `lost` how many records did not reach the log, `onbeat_channel` and `onbeat_type` names as the log has them.
-  % Characters of names that are not letters or digits become `_`. Messages in JSON are decoded to `json`, a cell, and each
-  % number that all have at the top to a column; what cannot be decoded is in `payload`, a cell of bytes.
+  % MCAP files, bags of ROS 2 (the folder, or one of its files, .mcap or .db3, compressed or not) and logs of LCM are read; a ROS 1
+  % bag is converted to MCAP by the program onbeat, which must be installed then. 'types', FOLDER names a folder of .msg files for
+  % bags without definitions (.db3 of ROS 2 Humble and earlier). A row of a matrix is a record; lists whose lengths differ are cells
+  % with a row vector for each record, and texts are cells. `at` are times in s (CLOCK_MONOTONIC for logs of onbeat, else since
+  % 1970), `number` the numbers of the records, `lost` how many records did not reach the log, `onbeat_channel` and `onbeat_type`
+  % names as the log has them. Characters of names that are not letters or digits become `_`, and those at the beginning are left
+  % out: /imu is log.imu. Messages in JSON are decoded to `json`, a cell, and each number that all have at the top to a column;
+  % what cannot be decoded is in `payload`, a cell of bytes.
   %
   % `account` is a struct array with a row for each channel of which records are damaged or not decoded: channel, what, count,
   % reason; a warning, onbeat:log:account, says the same. A damaged log is an error unless 'damaged' is 'skip'. Identifiers of
   % errors: onbeat:java:no_jar, onbeat:log, onbeat:type.
-  [wanted, skips] = options (varargin);
+  [wanted, skips, types] = options (varargin);
   [mcap, is_made] = as_mcap (file);
   log = struct ();
   try
-    reader = javaMethod ('open', 'onbeat.Log', mcap, skips);
+    reader = javaMethod ('open', 'onbeat.Log', mcap, skips, types);
     if is_made
       delete (mcap);
     end
@@ -48,9 +50,10 @@ function [log, account] = load (file, varargin)
   end
 end
 
-function [wanted, skips] = options (given)
+function [wanted, skips, types] = options (given)
   wanted = {};
   skips = false;
+  types = '';
   for i = 1:2:numel (given)
     if i == numel (given)
       error ('onbeat:log', 'the option %s has no value', given{i});
@@ -61,17 +64,19 @@ function [wanted, skips] = options (given)
       end
     elseif strcmp (given{i}, 'damaged') && any (strcmp (given{i + 1}, {'skip', 'raise'}))
       skips = strcmp (given{i + 1}, 'skip');
+    elseif strcmp (given{i}, 'types') && ischar (given{i + 1})
+      types = given{i + 1};
     else
-      error ('onbeat:log', 'options are ''channels'', NAMES and ''damaged'', ''skip'' or ''raise''');
+      error ('onbeat:log', 'options are ''channels'', NAMES; ''damaged'', ''skip'' or ''raise''; and ''types'', FOLDER');
     end
   end
 end
 
 function [mcap, is_made] = as_mcap (file)
-  % Bags need a database or bzip2, which the program has.
+  % Bags of ROS 1 need bzip2, which the program has.
   mcap = file;
   is_made = false;
-  if isempty (regexp (file, '\.(bag|db3)$', 'once'))
+  if isempty (regexp (file, '\.bag$', 'once')) || exist (file, 'dir')
     return;
   end
   mcap = [tempname() '.mcap'];
@@ -84,7 +89,8 @@ end
 
 function word = free_word (s, name)
   % A name that a field of a struct can have, and that this struct has not.
-  word = regexprep (name, '[^a-zA-Z0-9_]', '_');
+  % `/imu` is `imu`, as in the MAT files of the Python package.
+  word = regexprep (regexprep (name, '[^a-zA-Z0-9_]', '_'), '^_+', '');
   if isempty (regexp (word, '^[a-zA-Z]', 'once'))
     word = ['c' word];
   end
@@ -134,7 +140,7 @@ end
 function values = column (channel, field)
   levels = channel.levels (field);
   if channel.isText (field)
-    values = texts (char (channel.texts (field)), channel, field, levels);
+    values = onbeat.of_texts (channel.texts (field));
   elseif channel.columns (field) > 0 || levels == 0
     values = reshape (channel.values (field), channel.rows (), channel.columns (field));
     return;
@@ -150,19 +156,6 @@ function values = column (channel, field)
   end
   for level = levels - 1:-1:0
     values = parts (reshape (values, 1, []), channel.counts (field, level));
-  end
-end
-
-function found = texts (joined, channel, field, levels)
-  if levels == 0
-    count = channel.rows ();
-  else
-    count = sum (channel.counts (field, levels - 1));
-  end
-  if count == 0
-    found = cell (0, 1);
-  else
-    found = reshape (strsplit (joined, char (1), 'CollapseDelimiters', false), [], 1);
   end
 end
 

@@ -10,7 +10,8 @@ function s = to_struct (message)
     name = strrep (names{i}, '.', '_');
     name = regexprep (name, '[^a-zA-Z0-9_]', '_');
     if message.isText (names{i})
-      s.(name) = char (message.getText (names{i}));
+      of_field = onbeat.of_texts (message.getTexts (names{i}));
+      s.(name) = of_field{1};
     else
       s.(name) = message.get (names{i});
     end

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use equipment::{commands, octave, root, trial};
+use equipment::{commands, done, octave, root, trial};
 use libtest_mimic::Trial;
 use onbeat_control::FoundChannels;
 use serde_json::{Value, json};
@@ -22,6 +22,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     let tests = [
         trial("one_call::python_publishes_and_subscribes_in_one_call", python, in_python),
         trial("one_call::octave_publishes_and_subscribes_in_one_call", octave_too, in_octave),
+        trial("one_call::the_guide_prints_what_it_says", octave_for_guide, guide_holds),
     ];
     Vec::from(tests)
 }
@@ -68,6 +69,36 @@ fn octave_too() -> Result<Command, String> {
     let mut command = octave()?;
     command.arg(here().join("one_call.m"));
     Ok(command)
+}
+
+fn octave_for_guide() -> Result<(Command, Command), String> {
+    namespaces()?;
+    let mut command = octave()?;
+    command.arg(here().join("guide.m")).arg(root().join("docs/guide/messages.md"));
+    command.arg(root()).arg(root().join("target/clients-java"));
+    Ok((command, commands()?))
+}
+
+/// Every command of the guide, in one session of Octave; those of ROS 2 where the gateway has it.
+fn guide_holds((octave, python): (Command, Command)) {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    std::fs::create_dir_all(place("plan_msgs/msg")).unwrap();
+    for name in ["plan.lcm", "plan_msgs/msg/Plan.msg", "Shape.idl"] {
+        std::fs::copy(here().join(name), place(name)).unwrap();
+    }
+    let mut bag = Command::new(python.get_program());
+    done(bag.arg(here().join("guide_bag.py")).arg(place("bag")));
+
+    let output = done(in_namespace(&octave).current_dir(folder.path()));
+    let line = String::from_utf8(output.stdout).unwrap();
+    let found: Value = serde_json::from_str(line.trim()).unwrap();
+    println!("{} commands compared; not run: {}", found["compared"], found["reason"]);
+    assert_eq!(found["wrong"], "", "{}", found["wrong"].as_str().unwrap());
+    assert!(
+        found["compared"].as_u64() >= Some(9) && found["skipped"].as_u64() <= Some(1),
+        "{found}"
+    );
 }
 
 /// Runs a script until it has said its line; kills it, and waits until nothing of it is left.

@@ -137,6 +137,38 @@ impl Java {
     }
 }
 
+/// Libraries of the Java client: aircompressor, jeromq and its own. Maven fetches them below `target/` on the first run, which needs
+/// the network then.
+pub(crate) fn jars() -> Result<Vec<PathBuf>, String> {
+    static JARS: OnceLock<Result<Vec<PathBuf>, String>> = OnceLock::new();
+    let fetched = || {
+        let folder = root().join("target/interop-jars");
+        let found = || -> Vec<PathBuf> {
+            let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+            files
+                .map(|file| file.path())
+                .filter(|it| it.extension().is_some_and(|end| end == "jar"))
+                .collect()
+        };
+        let is_whole = |jars: &[PathBuf]| {
+            ["aircompressor-", "jeromq-"].iter().all(|name| {
+                jars.iter().any(|jar| jar.file_name().unwrap().to_string_lossy().starts_with(name))
+            })
+        };
+        if !is_whole(&found()) {
+            let mut maven = Command::new("mvn");
+            maven.args(["-q", "-B", "-f"]).arg(root().join("java/pom.xml"));
+            maven.arg("dependency:copy-dependencies");
+            maven.arg(format!("-DoutputDirectory={}", folder.display()));
+            let _ = maven.output();
+        }
+        let jars = found();
+        let absent = "libraries of Java are not there: mvn is not installed (package maven), or there is no network";
+        if is_whole(&jars) { Ok(jars) } else { Err(absent.to_owned()) }
+    };
+    JARS.get_or_init(fetched).clone()
+}
+
 /// Octave with the functions and the Java client of this repository.
 #[derive(Clone, Debug)]
 pub(crate) struct Octave {
@@ -166,11 +198,12 @@ impl Octave {
     /// Evaluates a script after the paths are set; returns what it printed.
     pub(crate) fn eval(&self, script: &str) -> String {
         let functions = root().join("octave");
-        let paths = format!(
-            "javaaddpath ('{}'); addpath ('{}');",
-            self.classes.display(),
-            functions.display()
-        );
+        let mut paths = format!("addpath ('{}');", functions.display());
+        let jars = jars().unwrap_or_default();
+        let of_zstd = jars.iter().filter(|jar| jar.to_string_lossy().contains("aircompressor"));
+        for path in of_zstd.chain([&self.classes]) {
+            paths.push_str(&format!(" javaaddpath ('{}');", path.display()));
+        }
         let mut octave = self.command();
         let output = done(octave.arg("--eval").arg(format!("{paths}\n{script}")));
         String::from_utf8(output.stdout).unwrap()

@@ -9,7 +9,7 @@ use crate::way;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use equipment::{Java, Octave, Python, done, root, trial};
+use equipment::{Java, Octave, Python, done, jars, root, trial};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
@@ -38,15 +38,6 @@ pub(crate) fn trials() -> Vec<Trial> {
         ),
     ];
     Vec::from(tests)
-}
-
-/// The jars that `make test-interop` fetches.
-fn jars() -> Result<Vec<PathBuf>, String> {
-    let Some(folder) = std::env::var_os("ONBEAT_JEROMQ") else {
-        return Err("560 KB of Java from Maven Central; `make test-interop` fetches them".into());
-    };
-    let files = std::fs::read_dir(&folder).map_err(|why| format!("{}: {why}", folder.display()))?;
-    Ok(files.map(|file| file.unwrap().path()).collect())
 }
 
 fn with_java() -> Result<(Python, Java, Vec<PathBuf>), String> {

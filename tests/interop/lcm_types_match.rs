@@ -173,6 +173,8 @@ fn all_compile((python, onbeat): &(Python, PathBuf)) {
     let folder = tempfile::tempdir().unwrap();
     let found = said(python.script("../messages/all_compile.py").arg(onbeat).arg(folder.path()));
     assert!(found["types"].as_u64() > Some(300), "{found}");
+    // Those of common_interfaces, in each language with the bytes of rosbags.
+    assert!(found["round_trips"].as_u64() > Some(120), "{found}");
 }
 
 fn generators_take_them() {

@@ -1,11 +1,13 @@
 """The other end of the test of logs of all kinds: random messages of every type of ROS 2 by the official writers.
 
-    log_kinds.py SEED COUNT FOLDER    writes COUNT logs in each format; onbeat.load finds each value of each record, and what was
-                                      damaged is counted or refused
+    log_kinds.py SEED COUNT FOLDER GATEWAY    writes COUNT logs in each format; onbeat.load finds each value of each record, in
+                                              the log and in what `onbeat message convert` makes of it; what was damaged is
+                                              counted or refused by both
 """
 
 import json
 import random
+import subprocess
 import sys
 import warnings
 from dataclasses import fields
@@ -15,7 +17,7 @@ import numpy as np
 import onbeat
 from mcap.writer import CompressionType, IndexType, Writer
 from rosbags.rosbag1 import Writer as Bag1
-from rosbags.rosbag2 import StoragePlugin
+from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin
 from rosbags.rosbag2 import Writer as Bag2
 from rosbags.typesys import Stores, get_typestore
 
@@ -74,7 +76,9 @@ def message(store, name, dice, depth=0):
     if name.startswith("builtin_interfaces/"):
         return store.types[name](dice.randint(0, 2**31 - 1), dice.randint(0, 2**31 - 1))
     definition = store.get_msgdef(name)
-    return store.types[name](*(value(store, of, dice, depth) for _, of in definition.fields))
+    # A message without fields has a byte, which ROS 2 writes as 0.
+    empty = "structure_needs_at_least_one_member"
+    return store.types[name](*(0 if field == empty else value(store, of, dice, depth) for field, of in definition.fields))
 
 
 def plain(of):
@@ -206,13 +210,33 @@ def mcap(path, dice, names):
 
 
 def bag2(path, dice, names):
+    """A bag in one file or several, whose topics have other numbers in each, compressed or not in every way there is."""
     wanted = {}
-    with Bag2(path, version=9, storage_plugin=dice.choice(list(StoragePlugin))) as bag:
-        of = {name: bag.add_connection("/" + name, name, typestore=STORE) for name in names}
-        for name, one, at in records(STORE, names, dice, range(5)):
-            bag.write(of[name], 10**9 + at, bytes(STORE.serialize_cdr(one, name)))
-            wanted.setdefault("/" + name, []).append((10**9 + at, plain(one)))
-    return wanted
+    plugin = dice.choice(list(StoragePlugin))
+    modes = [CompressionMode.NONE, CompressionMode.FILE, CompressionMode.MESSAGE]
+    mode = dice.choice(modes + [CompressionMode.STORAGE] * (plugin is StoragePlugin.MCAP))
+    parts, files, about = dice.choice((1, 1, 3)), [], ""
+    path.mkdir()
+    for number in range(parts):
+        part = path.with_name(f"{path.name}_{number}")
+        bag = Bag2(part, version=9, storage_plugin=plugin)
+        bag.set_compression(mode, CompressionFormat.ZSTD)
+        own = dice.sample(names, dice.randint(1, len(names))) if number else names
+        with bag:
+            of = {name: bag.add_connection("/" + name, name, typestore=STORE) for name in own}
+            for name, one, at in records(STORE, own, dice, range(5 * number, 5 * number + 5)):
+                bag.write(of[name], 10**9 + at, bytes(STORE.serialize_cdr(one, name)))
+                wanted.setdefault("/" + name, []).append((10**9 + at, plain(one)))
+        about = (part / "metadata.yaml").read_text()
+        (file,) = (one for one in part.iterdir() if one.suffix != ".yaml")
+        files.append(file.rename(path / file.name).name)
+    if parts > 1:
+        # As the recorder of ROS 2 names the files of a bag that it has split.
+        names_of = "\n".join(f"  - old_name/{name}" for name in files)
+        count = sum(map(len, wanted.values()))
+        about = f"rosbag2_bagfile_information:\n  version: 5\n  relative_file_paths:\n{names_of}\n  message_count: {count}\n"
+    (path / "metadata.yaml").write_text(about)
+    return wanted, f"{plugin}, {mode}, {parts} files"
 
 
 def bag1(path, dice, names):
@@ -254,6 +278,23 @@ def all_equal(path, wanted, where):
         compare(log[topic], rows, f"{where}, {topic}")
 
 
+def converted(path, wanted, where):
+    """The gateway makes an MCAP file of a log, with the same values."""
+    out = path.with_name(path.name + ".converted.mcap")
+    account = gateway("convert", path, out)
+    assert not account.get("error") and not account["cut"] and not account["damage"], f"{where}: {account}"
+    assert account["records"] == sum(map(len, wanted.values())), f"{where}: {account}"
+    all_equal(out, wanted, f"{where}, converted")
+    out.unlink()
+
+
+def gateway(verb, path, out):
+    order = {"log": str(path), "most_memory": 1 << 28} | ({"out": str(out)} if out else {})
+    done = subprocess.run([GATEWAY, verb, json.dumps(order)], stdout=subprocess.PIPE, text=True)
+    assert done.returncode in (0, 2), f"{path}: {done}"
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 def damaged(path, wanted, how, dice):
     """A changed byte is an error, or counted, or was in nothing that matters; no record is wrong in silence."""
     whole = bytearray(path.read_bytes())
@@ -265,6 +306,10 @@ def damaged(path, wanted, how, dice):
         changed[dice.randrange(8, len(changed))] ^= 1 << dice.randrange(8)
         other = path.with_suffix(".damaged.mcap")
         other.write_bytes(changed)
+        account = gateway("list", other, None)
+        found = sum(of["records"] for of in account.get("channels", []))
+        is_said = account.get("error") or account["cut"] or account["damage"]
+        assert is_said or found >= sum(map(len, wanted.values())), f"{other}: {account}"
         try:
             log, _ = load(other)
         except onbeat.OnbeatError:
@@ -307,13 +352,16 @@ def main(seed, count, folder):
         path = folder / f"{turn}.mcap"
         wanted, how = mcap(path, dice, some)
         all_equal(path, wanted, f"seed {seed}, {path}, {how}")
+        converted(path, wanted, f"seed {seed}, {path}, {how}")
         for outcome, number_of in damaged(path, wanted, how, dice).items():
             done[outcome] += number_of
-        wanted = bag2(folder / f"{turn}_bag", dice, some)
-        all_equal(folder / f"{turn}_bag", wanted, f"seed {seed}, bag {turn}")
+        wanted, how = bag2(folder / f"{turn}_bag", dice, some)
+        all_equal(folder / f"{turn}_bag", wanted, f"seed {seed}, bag {turn}, {how}")
+        converted(folder / f"{turn}_bag", wanted, f"seed {seed}, bag {turn}, {how}")
         if some1:
             wanted = bag1(folder / f"{turn}.bag", dice, some1)
             all_equal(folder / f"{turn}.bag", wanted, f"seed {seed}, {turn}.bag")
+            converted(folder / f"{turn}.bag", wanted, f"seed {seed}, {turn}.bag")
         lcmlog(folder / f"{turn}.lcmlog", dice)
         for kind in ("mcap", "bag2", "bag1", "lcm"):
             done[kind] += 1
@@ -321,4 +369,5 @@ def main(seed, count, folder):
 
 
 if __name__ == "__main__":
+    GATEWAY = sys.argv[4]
     main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))

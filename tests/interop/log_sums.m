@@ -1,15 +1,10 @@
-% Prints for each channel and field of logs its number of numbers and their sum, or its number of texts and their letters. A log
-% that is compressed by zstd, for which the class path may have no library, has the line `zstd`.
+% Prints for each channel and field of logs its number of numbers and their sum, or its number of texts and their letters.
 function log_sums (folder, count)
   for turn = 0:count - 1
-    printf ('== %d\n', turn);
-    try
-      sums (onbeat.load (sprintf ('%s/%d.mcap', folder, turn)));
-    catch why
-      if isempty (strfind (why.message, 'aircompressor'))
-        rethrow (why);
-      end
-      printf ('zstd\n');
+    names = {sprintf('%d.mcap', turn), sprintf('%d_bag', turn)};
+    for i = 1:2
+      printf ('== %s\n', names{i});
+      sums (onbeat.load ([folder '/' names{i}]));
     end
   end
 end

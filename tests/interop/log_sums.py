@@ -21,8 +21,9 @@ def flat(values):
 
 
 for turn in range(int(sys.argv[2])):
-    print(f"== {turn}")
-    for name, channel in onbeat.load(f"{sys.argv[1]}/{turn}.mcap").items():
-        for field in channel.fields:
-            count, total = flat(channel[field])
-            print(name, re.sub(r"[^a-zA-Z0-9_]", "_", field), count, f"{total:.9g}")
+    for log in (f"{turn}.mcap", f"{turn}_bag"):
+        print(f"== {log}")
+        for name, channel in onbeat.load(f"{sys.argv[1]}/{log}").items():
+            for field in channel.fields:
+                count, total = flat(channel[field])
+                print(name, re.sub(r"[^a-zA-Z0-9_]", "_", field), count, f"{total:.9g}")

@@ -55,7 +55,7 @@ fn value(types: &TypeSet, field: &Field, random: &mut fastrand::Rng) -> Value {
 fn element(types: &TypeSet, of: &FieldType, random: &mut fastrand::Rng) -> Value {
     match of {
         FieldType::Message(name) => message(types, name, random),
-        FieldType::Text(most) => {
+        FieldType::Text(most) | FieldType::WideText(most) => {
             let letters = random.usize(0..30);
             let mut text: String =
                 (0..letters).map(|_| *random.choice(&LETTERS).unwrap()).collect();

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         trial("generated_c_has_the_same_bytes", c_matches),
         trial("generated_rust_has_the_same_bytes", rust_matches),
         trial_if("generated_java_has_the_same_bytes", has_java, java_matches),
+        trial_if("generated_code_has_the_same_wide_texts", has_java, wide_texts_match),
         trial_if("generated_code_refuses_lists_in_lists_without_end", has_java, depth_is_limited),
     ];
     libtest_mimic::run(&Arguments::from_args(), Vec::from(tests)).exit_code()
@@ -229,6 +230,32 @@ fn java_matches(peer: &Peer) {
     }
     done(compile.arg(here().join("Same.java")));
     all_are_the_same(&done(&mut run), peer);
+}
+
+/// Wide texts, which rosbags does not encode: Python's UTF-16 is the peer, in the layout of Fast CDR 2.
+fn wide_texts_match(peer: &Peer) {
+    let name = "demo_msgs/msg/Wide";
+    let mut types = TypeSet::default();
+    types
+        .add(
+            name,
+            "wstring one\nwstring<=5 short\nwstring[3] three\nwstring<=4[<=2] few\nwstring[] any\n",
+        )
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let wide = Peer { program: peer.program.clone(), folder, hashes: BTreeMap::new(), types };
+    let file = wide.messages(name);
+    std::fs::write(file.with_extension("py"), generate::python(&wide.types, name).unwrap())
+        .unwrap();
+    let mut python = Command::new(&wide.program);
+    python.arg(here().join("wide.py")).arg(wide.folder.path()).arg(messages().to_string());
+    let said = done(&mut python).stdout;
+    assert_eq!(String::from_utf8_lossy(&said).trim(), messages().to_string());
+
+    bytes_match(&wide);
+    c_matches(&wide);
+    rust_matches(&wide);
+    java_matches(&wide);
 }
 
 /// A program has printed the number of equal messages for each type.

@@ -124,7 +124,7 @@ pub(crate) enum Message {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListOptions {
-    /// Log: .mcap, .lcmlog, .db3 or .bag [default: channels of this machine]
+    /// Log, or the folder of a bag [default: channels of this machine]
     #[arg(value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
     /// Print JSON
@@ -193,7 +193,7 @@ pub(crate) enum LogCompression {
 
 #[derive(Debug, Args)]
 pub(crate) struct PlayOptions {
-    /// Log: .mcap, .lcmlog, .db3 or .bag
+    /// Log: .mcap, .lcmlog, .db3, .bag, or a folder
     #[arg(value_name = "FILE")]
     pub(crate) log: PathBuf,
     /// Channels of the log [default: all]
@@ -229,7 +229,7 @@ pub(crate) struct PlayOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct ConvertOptions {
-    /// Log: .mcap, .lcmlog, .db3 or .bag
+    /// Log: .mcap, .lcmlog, .db3, .bag, or a folder
     #[arg(value_name = "FILE")]
     pub(crate) log: PathBuf,
     /// MCAP log to create; an existing file is refused

@@ -29,6 +29,7 @@ mod lcm_socket;
 mod limit_notice;
 mod log_copy;
 mod log_defect;
+mod log_folder;
 mod log_formats;
 mod log_reader;
 mod log_records;

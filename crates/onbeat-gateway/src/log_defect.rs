@@ -75,6 +75,59 @@ pub enum LogDefect {
     /// The database of a bag of ROS 2 is not one.
     #[error("SQLite says: {0}")]
     Database(String),
+    /// A row of a bag of ROS 2 has a topic that the bag does not have.
+    #[error("row {row} of messages has topic {topic}, which the bag does not define")]
+    NoTopic {
+        /// Number of the row.
+        row: i64,
+        /// Number of the topic.
+        topic: i64,
+    },
+    /// A file that was compressed as a whole cannot be unpacked.
+    #[error("it cannot be unpacked: {0}")]
+    Unpack(String),
+    /// A message that was compressed alone cannot be unpacked.
+    #[error("a message of {topic} cannot be unpacked: {why}")]
+    Message {
+        /// Its topic, printable.
+        topic: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// A folder has no file of a bag.
+    #[error("the folder has neither .mcap nor .db3 files")]
+    NoBag,
+    /// The folder of a bag has no `metadata.yaml`.
+    #[error("the folder has no metadata.yaml: its recorder was killed, or it was not copied whole")]
+    NoMetadata,
+    /// The `metadata.yaml` of a bag is not valid.
+    #[error("its metadata.yaml is not valid: {0}; the files of the folder are read")]
+    Metadata(String),
+    /// A file that `metadata.yaml` names is missing.
+    #[error("the file {name}, which metadata.yaml names, is missing")]
+    NoFile {
+        /// Its name, printable.
+        name: String,
+    },
+    /// A file of a bag cannot be opened.
+    #[error("{0}")]
+    Unread(String),
+    /// What is wrong in a file of a bag.
+    #[error("{name}: {why}")]
+    InFile {
+        /// The file, printable.
+        name: String,
+        /// What is wrong.
+        why: Box<Self>,
+    },
+    /// A bag has fewer records than its `metadata.yaml` states.
+    #[error("{read} of {stated} records were found, which metadata.yaml states")]
+    Missing {
+        /// Stated number.
+        stated: u64,
+        /// Number of those that were read.
+        read: u64,
+    },
     /// A record or chunk is longer than the limit.
     #[error(
         "the record at byte {at} has {bytes} bytes, and at most {most} are read; --most-memory sets the limit"
@@ -162,6 +215,13 @@ impl LogDefect {
                 | Self::Record { .. }
                 | Self::Conflict { .. }
                 | Self::Unknown { .. }
+                | Self::NoTopic { .. }
+                | Self::Message { .. }
+                | Self::NoMetadata
+                | Self::Metadata(_)
+                | Self::NoFile { .. }
+                | Self::InFile { .. }
+                | Self::Missing { .. }
                 | Self::Io(_)
         )
     }

@@ -1,58 +1,88 @@
-//! The messages of a log in whatever format it is: MCAP, a log of LCM, a bag of ROS 1, or a bag of ROS 2 in SQLite.
+//! The messages of a log in whatever format it is: MCAP, a log of LCM, a bag of ROS 1, or a bag of ROS 2 in SQLite; a file
+//! that was compressed as a whole by zstd, or a folder of them.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::File;
-use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use onbeat_host::foreign;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
 use super::error::GatewayError;
 use super::log_defect::{LogDefect, MOST_CHANNELS};
+use super::log_folder::FolderMessages;
 use super::log_records::{Fields, LogMessage, LogMessages, LogRecordChannel, LogSchema, exactly};
 
 /// First bytes of each format.
 const SQLITE: &[u8] = b"SQLite format 3\0";
 const ROSBAG: &[u8] = b"#ROSBAG V2.0\n";
 const LCM: &[u8] = b"\xed\xa1\xda\x01";
+const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
+/// Most bytes of a file that was compressed as a whole.
+const MOST_UNPACKED: u64 = 64 << 30;
 /// Bytes of an event of LCM before its channel, and the longest name of one.
 const LCM_HEAD: usize = 28;
 const LCM_NAME: u32 = 1024;
 /// Rows that are taken from a database at a time.
 const ROWS: i64 = 256;
 
-/// The messages of a file, in its order.
-pub(super) enum FormatMessages {
+/// The messages of a log, in its order.
+pub(super) struct FormatMessages {
+    format: Format,
+    most_memory: u64,
+    /// Whether the last defect was in the bytes of one message.
+    is_in_message: bool,
+}
+
+enum Format {
     Mcap(LogMessages<BufReader<File>>),
     Lcm(LcmEvents),
     Rosbag(RosbagRecords),
     Sqlite(SqliteRows),
+    Folder(FolderMessages),
 }
 
 impl FormatMessages {
-    /// Opens a log; its first bytes name its format.
+    /// Opens a log: a file, or the folder of a bag of ROS 2.
     ///
     /// # Errors
     /// [`GatewayError::Open`], [`GatewayError::Read`].
     pub(super) fn open(path: &Path, most_memory: u64) -> Result<Self, GatewayError> {
-        let opened = foreign::open(path).and_then(|mut file| {
-            let mut first = Vec::new();
-            file.by_ref().take(16).read_to_end(&mut first)?;
-            file.seek(SeekFrom::Start(0))?;
-            Ok((first, file.metadata()?.len(), file))
-        });
-        let (first, bytes, file) =
-            opened.map_err(|source| GatewayError::Open { path: path.to_owned(), source })?;
-        let failed = |source| GatewayError::Read { path: path.to_owned(), source };
+        if path.is_dir() {
+            let format = Format::Folder(FolderMessages::open(path, most_memory)?);
+            return Ok(Self { format, most_memory, is_in_message: false });
+        }
+        Self::of_file(path, most_memory)
+    }
 
-        Ok(if first.starts_with(SQLITE) {
-            Self::Sqlite(SqliteRows::open(file, path).map_err(failed)?)
+    /// Opens a file; its first bytes name its format.
+    ///
+    /// # Errors
+    /// As [`FormatMessages::open`].
+    pub(super) fn of_file(path: &Path, most_memory: u64) -> Result<Self, GatewayError> {
+        let opened = |source| GatewayError::Open { path: path.to_owned(), source };
+        let failed = |source| GatewayError::Read { path: path.to_owned(), source };
+        let mut file = foreign::open(path).map_err(opened)?;
+        let mut first = first_bytes(&mut file).map_err(opened)?;
+        let is_packed = first.starts_with(ZSTD);
+        if is_packed {
+            file = unpacked(file).map_err(failed)?;
+            first = first_bytes(&mut file).map_err(opened)?;
+        }
+        let bytes = file.metadata().map_err(opened)?.len();
+
+        let format = if first.starts_with(SQLITE) {
+            // What is unpacked has no journal beside it.
+            let journal = (!is_packed).then_some(path);
+            Format::Sqlite(SqliteRows::open(file, journal).map_err(failed)?)
         } else if first.starts_with(ROSBAG) {
-            Self::Rosbag(RosbagRecords::new(file, bytes, most_memory).map_err(failed)?)
+            Format::Rosbag(RosbagRecords::new(file, bytes, most_memory).map_err(failed)?)
         } else if first.starts_with(LCM) {
-            Self::Lcm(LcmEvents {
+            Format::Lcm(LcmEvents {
                 source: BufReader::new(file),
                 at: 0,
                 bytes,
@@ -61,16 +91,22 @@ impl FormatMessages {
                 is_over: false,
             })
         } else {
-            Self::Mcap(LogMessages::new(BufReader::new(file), bytes, most_memory))
-        })
+            Format::Mcap(LogMessages::new(BufReader::new(file), bytes, most_memory))
+        };
+        Ok(Self { format, most_memory, is_in_message: false })
     }
 
     /// Goes on after a defect; returns false where nothing sound follows.
     pub(super) fn resume(&mut self) -> bool {
-        match self {
-            Self::Mcap(messages) => messages.resume(),
-            Self::Lcm(events) => !events.is_over,
-            Self::Rosbag(_) | Self::Sqlite(_) => false,
+        if std::mem::take(&mut self.is_in_message) {
+            return true;
+        }
+        match &mut self.format {
+            Format::Mcap(messages) => messages.resume(),
+            Format::Lcm(events) => !events.is_over,
+            Format::Sqlite(rows) => !rows.is_over,
+            Format::Folder(messages) => messages.resume(),
+            Format::Rosbag(_) => false,
         }
     }
 }
@@ -79,13 +115,80 @@ impl Iterator for FormatMessages {
     type Item = Result<LogMessage, LogDefect>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        match self {
-            Self::Mcap(messages) => messages.next(),
-            Self::Lcm(events) => events.next(),
-            Self::Rosbag(records) => records.next(),
-            Self::Sqlite(rows) => rows.next(),
+        let next = match &mut self.format {
+            Format::Mcap(messages) => messages.next(),
+            Format::Lcm(events) => events.next(),
+            Format::Rosbag(records) => records.next(),
+            Format::Sqlite(rows) => rows.next(),
+            Format::Folder(messages) => messages.next(),
+        };
+        match next {
+            // CDR begins with a zero: ROS 2 has compressed this message alone.
+            Some(Ok(message))
+                if message.data.starts_with(ZSTD) && message.channel.encoding == "cdr" =>
+            {
+                let message = unpacked_message(message, self.most_memory);
+                self.is_in_message = message.is_err();
+                Some(message)
+            }
+            other => other,
         }
     }
+}
+
+fn first_bytes(file: &mut File) -> io::Result<Vec<u8>> {
+    let mut first = Vec::new();
+    Read::by_ref(file).take(16).read_to_end(&mut first)?;
+    file.seek(SeekFrom::Start(0))?;
+    Ok(first)
+}
+
+/// Unpacks a file that was compressed by zstd into one without a name, which is gone when it is closed.
+fn unpacked(packed: File) -> Result<File, LogDefect> {
+    let place = std::env::temp_dir();
+    let failed =
+        |why: io::Error| LogDefect::Unpack(format!("{why} (TMPDIR is {})", place.display()));
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let to = rustix::fs::open(&place, flags, Mode::RUSR | Mode::WUSR);
+    let mut to = File::from(to.map_err(|why| failed(why.into()))?);
+    let mut from = BufReader::with_capacity(1 << 16, packed);
+    let (mut piece, mut left) = (vec![0; 1 << 16], MOST_UNPACKED);
+    // A file may have several frames, one behind the other.
+    while !from.fill_buf()?.is_empty() {
+        let mut frame = zstd(&mut from)?;
+        loop {
+            let bytes = frame.read(&mut piece).map_err(|why| LogDefect::Unpack(why.to_string()))?;
+            if bytes == 0 {
+                break;
+            }
+            left = left.checked_sub(bytes as u64).ok_or_else(|| {
+                LogDefect::Unpack(format!("it has more than {} GiB", MOST_UNPACKED >> 30))
+            })?;
+            to.write_all(&piece[..bytes]).map_err(failed)?;
+        }
+    }
+    to.seek(SeekFrom::Start(0))?;
+    Ok(to)
+}
+
+type Zstd<R> = ruzstd::decoding::StreamingDecoder<R, ruzstd::decoding::FrameDecoder>;
+
+fn zstd<R: Read>(from: R) -> Result<Zstd<R>, LogDefect> {
+    Zstd::new(from).map_err(|why| LogDefect::Unpack(why.to_string()))
+}
+
+fn unpacked_message(packed: LogMessage, most: u64) -> Result<LogMessage, LogDefect> {
+    let failed = |why: String| {
+        let topic = packed.channel.topic.chars().map(|it| if it.is_control() { '?' } else { it });
+        LogDefect::Message { topic: topic.collect(), why }
+    };
+    let frame = Zstd::new(packed.data.as_slice()).map_err(|why| failed(why.to_string()))?;
+    let mut data = Vec::new();
+    frame.take(most + 1).read_to_end(&mut data).map_err(|why| failed(why.to_string()))?;
+    if data.len() as u64 > most {
+        return Err(failed(format!("it has more than {most} bytes; --most-memory sets the limit")));
+    }
+    Ok(LogMessage { data, ..packed })
 }
 
 /// Events of a log of LCM: big-endian, each with a sync word, its number, its time in µs, its channel and its bytes.
@@ -367,9 +470,30 @@ pub(super) struct SqliteRows {
     /// Keeps the path in /proc that the database is opened by.
     _file: File,
     channels: HashMap<i64, Arc<LogRecordChannel>>,
-    waiting: VecDeque<LogMessage>,
+    waiting: VecDeque<Result<LogMessage, LogDefect>>,
     last: i64,
     is_over: bool,
+}
+
+/// A name of a file without one, for as long as this lives.
+struct TemporaryName(PathBuf);
+
+impl TemporaryName {
+    fn new(file: &str) -> io::Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("onbeat-{}-{number}.db3", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        rustix::fs::linkat(CWD, file, CWD, &path, AtFlags::SYMLINK_FOLLOW)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for TemporaryName {
+    fn drop(&mut self) {
+        // Nothing to be done about one that somebody else has removed.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 #[allow(clippy::needless_pass_by_value)] // What `map_err` hands over.
@@ -378,19 +502,33 @@ fn sqlite_says(why: rusqlite::Error) -> LogDefect {
 }
 
 impl SqliteRows {
-    fn open(file: File, path: &Path) -> Result<Self, LogDefect> {
-        let mut journal = path.as_os_str().to_owned();
-        journal.push("-wal");
-        if std::fs::metadata(&journal).is_ok_and(|it| it.len() > 0) {
+    /// Opens a database; with the path, records that wait in its journal are not passed over.
+    fn open(file: File, path: Option<&Path>) -> Result<Self, LogDefect> {
+        let has_journal = path.is_some_and(|path| {
+            let mut journal = path.as_os_str().to_owned();
+            journal.push("-wal");
+            std::fs::metadata(&journal).is_ok_and(|it| it.len() > 0)
+        });
+        if has_journal {
             let why = "its newest records are in the file beside it that ends in -wal; `sqlite3 FILE 'pragma wal_checkpoint(truncate)'` puts them in";
             return Err(LogDefect::Database(why.to_owned()));
         }
         let flags =
             rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_URI;
         // By the descriptor: the file that was checked, whatever the path means by now.
-        let name = format!("file:/proc/self/fd/{}?immutable=1", file.as_raw_fd());
+        let mut name = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let named = match path {
+            Some(_) => None,
+            // SQLite looks for the name of what it opens; that of what was unpacked is gone once it is open.
+            None => Some(TemporaryName::new(&name)?),
+        };
+        if let Some(named) = &named {
+            name = named.0.display().to_string();
+        }
+        let name = format!("file:{name}?immutable=1");
         let database = rusqlite::Connection::open_with_flags(name, flags).map_err(sqlite_says)?;
         let channels = channels_of(&database).map_err(sqlite_says)?;
+        drop(named);
         let channels = channels?;
         Ok(Self {
             database,
@@ -418,10 +556,14 @@ impl SqliteRows {
             );
             let data: Vec<u8> = row.get(3).map_err(sqlite_says)?;
             self.last = id;
-            let unknown = LogDefect::Unknown { what: "topic", id: topic as u16, at: 0 };
-            let channel = Arc::clone(self.channels.get(&topic).ok_or(unknown)?);
             let log_time = u64::try_from(at).unwrap_or(0);
-            self.waiting.push_back(LogMessage { channel, sequence: 0, log_time, data });
+            let message = self.channels.get(&topic).map(|channel| LogMessage {
+                channel: Arc::clone(channel),
+                sequence: 0,
+                log_time,
+                data,
+            });
+            self.waiting.push_back(message.ok_or(LogDefect::NoTopic { row: id, topic }));
         }
         Ok(())
     }
@@ -433,12 +575,13 @@ impl Iterator for SqliteRows {
     fn next(&mut self) -> Option<Self::Item> {
         if self.waiting.is_empty() && !self.is_over {
             if let Err(why) = self.fill() {
+                // The rows before the damaged one are sound.
+                self.waiting.push_back(Err(why));
                 self.is_over = true;
-                return Some(Err(why));
             }
-            self.is_over = self.waiting.is_empty();
+            self.is_over |= self.waiting.is_empty();
         }
-        self.waiting.pop_front().map(Ok)
+        self.waiting.pop_front()
     }
 }
 

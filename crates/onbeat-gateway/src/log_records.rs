@@ -72,8 +72,11 @@ pub(super) struct LogMessages<R> {
     source: R,
     file_bytes: u64,
     at: u64,
-    /// Where the last record outside of chunks began.
+    /// Where the last record outside of chunks began, and where it ends by its own length.
     begun: u64,
+    begun_end: u64,
+    /// Whether a chunk was met: messages outside of chunks are then parts of a damaged one.
+    has_chunks: bool,
     most_memory: u64,
     chunk: Option<OpenChunk>,
     state: ReadState,
@@ -162,6 +165,8 @@ impl<R: Read + Seek> LogMessages<R> {
             file_bytes,
             at: 0,
             begun: 0,
+            begun_end: 0,
+            has_chunks: false,
             most_memory,
             chunk: None,
             state: ReadState::Begin,
@@ -207,6 +212,7 @@ impl<R: Read + Seek> LogMessages<R> {
     fn record(&mut self) -> Result<Option<(u64, u8, Vec<u8>)>, LogDefect> {
         let at = self.at;
         self.begun = at;
+        self.begun_end = at;
         if self.left() < RECORD_HEAD as u64 {
             return Err(if self.left() == 0 {
                 LogDefect::NotClosed
@@ -220,6 +226,8 @@ impl<R: Read + Seek> LogMessages<R> {
         if bytes > left {
             return Err(LogDefect::BeyondFile { at, bytes, left });
         }
+        self.begun_end = self.at + bytes;
+        self.has_chunks |= kind == CHUNK;
 
         match (kind, self.state) {
             (CHUNK, ReadState::Data) => self.open_chunk(at, bytes)?,
@@ -416,8 +424,15 @@ impl<R: Read + Seek> LogMessages<R> {
         if self.at < MAGIC.len() as u64 || self.left() == 0 && !is_open {
             return false;
         }
-        let from = if is_open { self.at } else { self.begun };
-        match self.sound_from(from, is_open) {
+        // Behind the whole record, where others follow: what seem to be records within a damaged chunk are damaged too.
+        let is_whole = is_open
+            || self.begun_end > self.begun && self.is_sound(self.begun_end).unwrap_or(false);
+        let from = match (is_open, is_whole) {
+            (true, _) => self.at,
+            (false, true) => self.begun_end,
+            (false, false) => self.begun,
+        };
+        match self.sound_from(from, is_whole) {
             Ok(Some(at)) => {
                 self.at = at;
                 self.state = ReadState::Data;
@@ -439,7 +454,10 @@ impl<R: Read + Seek> LogMessages<R> {
             let likely = window[..bytes]
                 .windows(RECORD_HEAD)
                 .enumerate()
-                .filter(|(_, head)| (1..=DATA_END).contains(&head[0]) && head[5..] == [0; 4])
+                .filter(|(_, head)| {
+                    let is_part = self.has_chunks && head[0] == MESSAGE;
+                    (1..=DATA_END).contains(&head[0]) && !is_part && head[5..] == [0; 4]
+                })
                 .map(|(place, _)| begin + place as u64);
             for at in likely.collect::<Vec<_>>() {
                 if self.is_sound(at)? {

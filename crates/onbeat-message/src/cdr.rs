@@ -2,11 +2,13 @@
 //!
 //! Four bytes of header, then the fields in order, each aligned to its size, counted from the end
 //! of the header. Texts have their length with a closing 0, sequences their number of elements,
-//! each in 32 bits.
+//! each in 32 bits. Wide texts have their number of units of UTF-16, and no closing 0; a unit has two bytes, and four in
+//! Fast CDR 1, which is read.
 
 use super::definition::{Definition, Definitions, Field, FieldShape, FieldType, Primitive};
 use super::error::MessageError;
 use super::value::Value;
+use super::wide_text;
 
 /// CDR, little-endian; no options.
 const HEADER: [u8; 4] = [0, 1, 0, 0];
@@ -21,6 +23,9 @@ pub(super) struct CdrDecoder<'t> {
     at: usize,
     depth: usize,
     type_name: &'t str,
+    /// Bytes of a unit of a wide text, and whether one was read.
+    unit_bytes: usize,
+    has_wide: bool,
 }
 
 impl<'t> CdrDecoder<'t> {
@@ -31,12 +36,26 @@ impl<'t> CdrDecoder<'t> {
     ) -> Result<Self, MessageError> {
         match bytes.split_first_chunk() {
             // The last two bytes are options, which readers ignore.
-            Some(([0, 1, _, _], body)) => Ok(Self { types, body, at: 0, depth: 0, type_name }),
+            Some(([0, 1, _, _], body)) => {
+                let (unit_bytes, has_wide) = (2, false);
+                Ok(Self { types, body, at: 0, depth: 0, type_name, unit_bytes, has_wide })
+            }
             _ => {
                 let found = bytes[..bytes.len().min(4)].to_vec();
                 Err(MessageError::Encoding { type_name: type_name.to_owned(), found })
             }
         }
+    }
+
+    /// Reads wide texts as Fast CDR 1 writes them.
+    pub(super) const fn with_four_bytes(mut self) -> Self {
+        self.unit_bytes = 4;
+        self
+    }
+
+    /// Returns whether a wide text was read.
+    pub(super) const fn has_wide(&self) -> bool {
+        self.has_wide
     }
 
     /// Returns the position behind the last value that was read, in the whole message.
@@ -92,6 +111,20 @@ impl<'t> CdrDecoder<'t> {
                 let text = bytes.split_last().map_or(bytes, |(_, text)| text);
                 Ok(Value::Text(text.to_vec()))
             }
+            FieldType::WideText(_) => {
+                self.has_wide = true;
+                let count = self.count(&field.name)?;
+                let bytes = self.take(count.saturating_mul(self.unit_bytes), 1, &field.name)?;
+                let mut units = bytes.chunks_exact(self.unit_bytes).map(|unit| match unit {
+                    [low, high, ..] => u16::from_le_bytes([*low, *high]),
+                    _ => 0,
+                });
+                // Some writers count a closing 0.
+                if units.clone().next_back() == Some(0) {
+                    units.next_back();
+                }
+                Ok(Value::Text(wide_text::text(units)))
+            }
             FieldType::Message(name) => {
                 let inner = self.types.get(name, self.type_name)?;
                 self.message(inner)
@@ -107,7 +140,7 @@ impl<'t> CdrDecoder<'t> {
     fn take(&mut self, bytes: usize, align: usize, field: &str) -> Result<&'t [u8], MessageError> {
         let from = self.at.next_multiple_of(align);
         let taken = from.checked_add(bytes).and_then(|end| self.body.get(from..end));
-        self.at = from + bytes;
+        self.at = from.saturating_add(bytes);
         taken.ok_or_else(|| MessageError::Short {
             type_name: self.type_name.to_owned(),
             field: field.to_owned(),
@@ -190,11 +223,19 @@ impl<'t> CdrEncoder<'t> {
                 self.bytes.extend(text);
                 self.bytes.push(0);
             }
+            (FieldType::WideText(most), Value::Text(text)) => {
+                let units = wide_text::units(text);
+                if *most > 0 && units.len() > *most {
+                    return Err(wrong());
+                }
+                self.count(units.len());
+                self.bytes.extend(units.iter().flat_map(|unit| unit.to_le_bytes()));
+            }
             (FieldType::Message(name), value) => {
                 let inner = self.types.get(name, name)?;
                 self.message(inner, value)?;
             }
-            (FieldType::Text(_), _) => return Err(wrong()),
+            (FieldType::Text(_) | FieldType::WideText(_), _) => return Err(wrong()),
         }
         Ok(())
     }
@@ -291,6 +332,37 @@ mod tests {
         assert_eq!(why(&[0, 1, 0, 0, 1]), "demo/All: 5 bytes end within the field low");
         let endless = [&[0, 1, 0, 0][..], &[0; 16], &[0xff; 4]].concat();
         assert!(why(&endless).ends_with("end within the field word"));
+    }
+
+    /// As Fast CDR 2 and 1 write them, the second one with four bytes for each unit.
+    #[test]
+    fn wide_texts_are_units_of_utf_16_of_two_bytes_or_of_four() {
+        let types =
+            TypeSet::from_text("demo/Wide", "wstring<=4 w\nuint8 n\nwstring[] more\n").unwrap();
+        let mut value = types.default_value("demo/Wide").unwrap();
+        value.set("w", Value::Text("hä🤖".into()));
+        value.set("n", Value::Uint(7));
+        value.set("more", Value::List(vec![Value::Text(Vec::new()), Value::Text("b".into())]));
+        let bytes = types.encode("demo/Wide", &value).unwrap();
+        let two = [
+            &[0, 1, 0, 0, 4, 0, 0, 0][..],
+            &[b'h', 0, 0xe4, 0, 0x3e, 0xd8, 0x16, 0xdd, 7, 0, 0, 0],
+            &[2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, b'b', 0],
+        ];
+        assert_eq!(bytes, two.concat());
+        let four = [
+            &[0, 1, 0, 0, 4, 0, 0, 0][..],
+            &[b'h', 0, 0, 0, 0xe4, 0, 0, 0, 0x3e, 0xd8, 0, 0, 0x16, 0xdd, 0, 0, 7, 0, 0, 0],
+            &[2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, b'b', 0, 0, 0],
+        ];
+        for bytes in [bytes, four.concat()] {
+            assert_eq!(types.value("demo/Wide", &bytes).unwrap(), value);
+            assert_eq!(types.encoded_bytes("demo/Wide", &bytes).unwrap(), bytes.len());
+        }
+        value.set("w", Value::Text("abcde".into()));
+        assert!(types.encode("demo/Wide", &value).is_err());
+        let endless = [&[0, 1, 0, 0][..], &[0xff; 4], &[0; 8]].concat();
+        assert!(types.value("demo/Wide", &endless).is_err());
     }
 
     proptest! {

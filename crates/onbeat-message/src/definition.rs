@@ -49,6 +49,8 @@ pub enum FieldType {
     Primitive(Primitive),
     /// Text, with its maximum length in bytes, 0 for any.
     Text(usize),
+    /// Wide text, with its maximum length in units of UTF-16, 0 for any.
+    WideText(usize),
     /// Another message, by its full name.
     Message(String),
 }
@@ -131,6 +133,8 @@ impl fmt::Display for Field {
             FieldType::Primitive(primitive) => f.write_str(primitive.name())?,
             FieldType::Text(0) => f.write_str("string")?,
             FieldType::Text(most) => write!(f, "string<={most}")?,
+            FieldType::WideText(0) => f.write_str("wstring")?,
+            FieldType::WideText(most) => write!(f, "wstring<={most}")?,
             FieldType::Message(name) => f.write_str(name)?,
         }
         match self.shape {
@@ -284,7 +288,7 @@ fn constant(word: &str, name: &str, value: &str) -> Result<Constant, &'static st
     }
     // Constants are not encoded, and those of text are not used by any codec here.
     let primitive = match word {
-        "string" => Primitive::Char,
+        "string" | "wstring" => Primitive::Char,
         _ => Primitive::from_name(word).ok_or("is a constant of a type that has none")?,
     };
     Ok(Constant { name: name.to_owned(), primitive, value: value.to_owned() })
@@ -313,11 +317,12 @@ fn field_type(element: &str, of: &str) -> Result<FieldType, &'static str> {
 
     match element.split_once("<=") {
         _ if element == "string" => Ok(FieldType::Text(0)),
-        Some(("string", most)) => {
+        _ if element == "wstring" => Ok(FieldType::WideText(0)),
+        Some((text @ ("string" | "wstring"), most)) => {
             let most = most.parse().ok().filter(|most| *most > 0);
-            Ok(FieldType::Text(most.ok_or("has a length that is not a number")?))
+            let most = most.ok_or("has a length that is not a number")?;
+            Ok(if text == "string" { FieldType::Text(most) } else { FieldType::WideText(most) })
         }
-        _ if element.starts_with("wstring") => Err("is a wstring, which onbeat does not encode"),
         _ => {
             let package = of.split('/').next().unwrap_or_default();
             let name = match element {
@@ -348,6 +353,8 @@ mod tests {
             "string name",
             "string<=10 short",
             "string<=10[<=5] shorts",
+            "wstring wide",
+            "wstring<=3[2] few_wide",
             "std_msgs/msg/Header header",
         ] {
             assert_eq!(shown(same), same);
@@ -374,7 +381,7 @@ mod tests {
         for wrong in [
             "float64",
             "float64 X",
-            "wstring text",
+            "wstring<=x text",
             "float64[0] none",
             "float64[x] none",
             "float64 x\nfloat64 x",

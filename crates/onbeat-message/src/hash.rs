@@ -41,6 +41,8 @@ fn described(of: &Definition) -> String {
             FieldType::Primitive(primitive) => (type_number(*primitive), 0, ""),
             FieldType::Text(0) => (17, 0, ""),
             FieldType::Text(most) => (21, *most, ""),
+            FieldType::WideText(0) => (18, 0, ""),
+            FieldType::WideText(most) => (22, *most, ""),
             FieldType::Message(name) => (1, 0, name.as_str()),
         };
         let (distance, capacity) = match field.shape {
@@ -105,6 +107,30 @@ mod tests {
             ),
         ] {
             let definition = Definition::parse(name, field).unwrap();
+            let hash = rihs01(&[&definition]);
+            let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(hex, known, "{name}");
+        }
+    }
+
+    /// By `ros2_pyterfaces` 0.3.0, from the description of the type in JSON.
+    #[test]
+    fn hashes_of_wide_texts_are_those_of_their_descriptions() {
+        let few =
+            "wstring one\nwstring<=5 short\nwstring[3] three\nwstring<=4[<=2] few\nwstring[] any\n";
+        for (fields, name, known) in [
+            (
+                "wstring data",
+                "example_interfaces/msg/WString",
+                "32033e06d9dfe5468c5d6e1dc8b7a23c8910bad071cfd4e151a951d580e68dd8",
+            ),
+            (
+                few,
+                "demo_msgs/msg/Wide",
+                "a4a699a86a4faba2e60ac102edc1a434d8e9804a309255eb7925739c9271a4df",
+            ),
+        ] {
+            let definition = Definition::parse(name, fields).unwrap();
             let hash = rihs01(&[&definition]);
             let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
             assert_eq!(hex, known, "{name}");

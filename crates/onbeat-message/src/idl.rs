@@ -2,7 +2,7 @@
 //! Fast DDS examples use. OMG IDL 4.2, <https://www.omg.org/spec/IDL/4.2/>.
 //!
 //! A struct becomes a definition in the `.msg` language. Modules, structs, typedefs, arrays, sequences, bounded texts,
-//! constants, enums (32 bits, as CDR has them) and annotations are read; a type with anything else (`wstring`, unions, maps,
+//! constants, enums (32 bits, as CDR has them) and annotations are read; a type with anything else (`wchar`, unions, maps,
 //! sequences of sequences, inheritance) cannot be used, and says so when it is.
 
 use std::collections::BTreeMap;
@@ -387,7 +387,6 @@ impl<'t> IdlParser<'t, '_> {
             "float" => "float32",
             "double" => "float64",
             "short" => "int16",
-            "int8" | "int16" | "int32" | "int64" | "uint8" | "uint16" | "uint32" | "uint64" => word,
             "long" if self.peek() == "long" => {
                 self.at += 1;
                 "int64"
@@ -403,17 +402,16 @@ impl<'t> IdlParser<'t, '_> {
                 ("long", _) => "uint32",
                 _ => return Err("is an unsigned type that IDL does not have"),
             },
-            "string" if self.peek() == "<" => {
+            "string" | "wstring" if self.peek() == "<" => {
                 self.at += 1;
                 let most = self.count()?;
                 self.expect(">", "has no > behind a bound")?;
-                return Ok(format!("string<={most}"));
+                return Ok(format!("{word}<={most}"));
             }
-            "string" => "string",
-            "wstring" | "wchar" | "map" | "any" | "fixed" => {
-                return Err(
-                    "is of a type that .msg does not have here: wstring, wchar, map, any, fixed",
-                );
+            "int8" | "int16" | "int32" | "int64" | "uint8" | "uint16" | "uint32" | "uint64"
+            | "string" | "wstring" => word,
+            "wchar" | "map" | "any" | "fixed" => {
+                return Err("is of a type that .msg does not have: wchar, map, any, fixed");
             }
             _ => {
                 self.at -= 1;
@@ -512,16 +510,18 @@ module std_msgs { module msg { struct Header { string frame_id; }; }; };
     fn what_fast_dds_examples_use_is_read_and_the_rest_is_named_when_it_is_used() {
         let idl = "const long MOST = 4;\nenum Color { RED, GREEN };\n\
                    struct Shape { @key string color; long shapeSize; Color fill; long grid[MOST]; };\n\
-                   struct Wide { wstring w; };\nunion U switch (long) { case 1: long a; };\n\
+                   struct Wide { wchar w; };\n\
+                   struct Text { wstring w; sequence<wstring<9>, 2> more; };\nunion U switch (long) { case 1: long a; };\n\
                    struct Child : Shape { long more; };\nstruct Last { char c; };";
         let shape = "string color\nint32 shape_size\nuint32 fill\nint32[4] grid\n";
         assert_eq!(text_of(idl, "idl/msg/Shape"), shape);
         assert_eq!(text_of(idl, "idl/msg/Last"), "char c\n");
+        assert_eq!(text_of(idl, "idl/msg/Text"), "wstring w\nwstring<=9[<=2] more\n");
         let mut types = IdlTypes::default();
         types.add("a.idl", idl).unwrap();
         let named: Vec<String> = types.unusable().map(ToString::to_string).collect();
         assert_eq!(named.len(), 3, "{named:?}");
-        for (name, why) in [("Wide", "wstring"), ("U", "neither a struct"), ("Child", "inherits")] {
+        for (name, why) in [("Wide", "wchar"), ("U", "neither a struct"), ("Child", "inherits")] {
             let is_named =
                 |it: &String| it.contains(&format!("idl/msg/{name}")) && it.contains(why);
             assert!(named.iter().any(is_named), "{name}: {named:?}");

@@ -74,7 +74,7 @@ impl TypeSet {
             FieldType::Primitive(primitive) => {
                 number(*primitive, json).ok_or_else(|| wrong(of, field))
             }
-            FieldType::Text(_) => {
+            FieldType::Text(_) | FieldType::WideText(_) => {
                 let text = json.as_str().ok_or_else(|| wrong(of, field))?;
                 Ok(Value::Text(text.as_bytes().to_vec()))
             }
@@ -114,7 +114,7 @@ impl TypeSet {
             FieldType::Primitive(primitive) => {
                 number(*primitive, &Json::from(0)).ok_or_else(|| wrong(of, field))
             }
-            FieldType::Text(_) => Ok(Value::Text(Vec::new())),
+            FieldType::Text(_) | FieldType::WideText(_) => Ok(Value::Text(Vec::new())),
             FieldType::Message(name) => {
                 self.inner_from_json(of, name, &Json::Object(serde_json::Map::new()))
             }
@@ -133,7 +133,7 @@ fn wrong(of: &Definition, field: &Field) -> MessageError {
     let (type_name, field_name) = (of.name.clone(), field.name.clone());
     let element = match &field.element {
         FieldType::Primitive(primitive) => format!("{primitive:?}").to_lowercase(),
-        FieldType::Text(_) => "text".to_owned(),
+        FieldType::Text(_) | FieldType::WideText(_) => "text".to_owned(),
         FieldType::Message(name) => name.clone(),
     };
     let wanted = match field.shape {

@@ -17,7 +17,7 @@
 //! # Ok::<(), onbeat_message::MessageError>(())
 //! ```
 //!
-//! Absent on purpose: services and actions, `wstring`, encodings other than CDR version 1 and LCM's, and
+//! Absent on purpose: services and actions, encodings other than CDR version 1 and LCM's, and
 //! knowledge of how bytes travel.
 
 mod cdr;
@@ -33,6 +33,7 @@ mod lcm_words;
 pub mod own;
 mod type_set;
 mod value;
+mod wide_text;
 
 pub use definition::{Constant, Definition, Field, FieldShape, FieldType, Primitive};
 pub use error::MessageError;

@@ -144,7 +144,27 @@ impl TypeSet {
     /// # Errors
     /// [`MessageError`].
     pub fn value(&self, name: &str, bytes: &[u8]) -> Result<Value, MessageError> {
-        CdrDecoder::new(&self.definitions, name, bytes)?.message(self.get(name, "this program")?)
+        self.decoded(name, bytes).map(|(value, _)| value)
+    }
+
+    /// Returns the message and its length in bytes. A message with wide texts that does not fit into its bytes is of Fast CDR 1,
+    /// which ROS 2 had before Jazzy: its units of UTF-16 have four bytes each.
+    fn decoded(&self, name: &str, bytes: &[u8]) -> Result<(Value, usize), MessageError> {
+        /// Bytes behind a message: those of its alignment, or of fields that a newer version has.
+        const BEHIND: usize = 8;
+        let of = self.get(name, "this program")?;
+        let mut decoder = CdrDecoder::new(&self.definitions, name, bytes)?;
+        let found = decoder.message(of);
+        let fits = |end: usize| bytes.len().saturating_sub(end) < BEHIND;
+        if decoder.has_wide() && !(found.is_ok() && fits(decoder.end())) {
+            let mut other = CdrDecoder::new(&self.definitions, name, bytes)?.with_four_bytes();
+            if let Ok(value) = other.message(of)
+                && fits(other.end())
+            {
+                return Ok((value, other.end()));
+            }
+        }
+        found.map(|value| (value, decoder.end()))
     }
 
     /// Returns the length of a message in bytes, with its header: up to the end of its last field.
@@ -152,9 +172,7 @@ impl TypeSet {
     /// # Errors
     /// As [`TypeSet::value`].
     pub fn encoded_bytes(&self, name: &str, bytes: &[u8]) -> Result<usize, MessageError> {
-        let mut decoder = CdrDecoder::new(&self.definitions, name, bytes)?;
-        decoder.message(self.get(name, "this program")?)?;
-        Ok(decoder.end())
+        self.decoded(name, bytes).map(|(_, end)| end)
     }
 
     /// Encodes a message.
@@ -198,7 +216,7 @@ impl TypeSet {
                 FieldType::Message(name) => {
                     self.definition(name).map_or(0, |inner| self.most_bytes(inner))
                 }
-                FieldType::Primitive(_) | FieldType::Text(_) => 16,
+                FieldType::Primitive(_) | FieldType::Text(_) | FieldType::WideText(_) => 16,
             };
             count * one + 8
         };

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ._mcap import MESSAGE_HEAD
 from ._raw import LogError, RawChannel, RawLog, Schema
 
 SQLITE = b"SQLite format 3\0"
@@ -53,24 +54,43 @@ def folder(path: Path, read: Callable[[Path], RawLog], wanted: set[str] | None, 
     except OSError:
         about = ""
     names = re.findall(r"^\s*-\s+[\"']?([^\s\"'{}:]+\.(?:mcap|db3)(?:\.zstd)?)[\"']?\s*$", about, re.MULTILINE)
-    # Named in `relative_file_paths` and again in `files`.
-    files = [path / Path(name).name for name in dict.fromkeys(names)]
-    missing = [file.name for file in files if not file.exists()]
-    files = [file for file in files if file.exists()]
+    # Named in `relative_file_paths` and again in `files`; older versions name the folder too.
+    named = [Path(name).name for name in dict.fromkeys(names)]
+    # The player of ROS 2 leaves the unpacked file beside the packed one.
+    found = [next((path / name for name in (of, of.removesuffix(".zstd")) if (path / name).exists()), None) for of in named]
+    missing = [name for name, file in zip(named, found, strict=True) if file is None]
+    files = list(dict.fromkeys(file for file in found if file is not None))
     if not files:
-        found = sorted(one for one in path.iterdir() if re.search(r"\.(mcap|db3)(\.zstd)?$", one.name))
-        if not found:
+        there = [one for one in path.iterdir() if re.search(r"\.(mcap|db3)(\.zstd)?$", one.name)]
+        # A packed file beside the unpacked one has the same records; `bag_10` is behind `bag_9`.
+        files = [one for one in there if one.suffix != ".zstd" or one.with_suffix("") not in there]
+        files.sort(key=lambda one: (len(one.name.removesuffix(".zstd")), one.name))
+        if not files:
             raise LogError(f"{path} is not a bag: it has neither .mcap nor .db3 files")
-        files = found
-    logs = [read(file) for file in files]
     whole = _Collected(path, wanted, skips)
-    whole.log.is_complete = all(log.is_complete for log in logs) and bool(about)
+    if not about:
+        whole.log.cut = "the folder has no metadata.yaml: its recorder was killed, or it was not copied whole"
     for name in missing:
         whole.damaged(f"the file {name}, which metadata.yaml names, is missing")
+    logs = []
+    for file in files:
+        try:
+            logs.append(read(file))
+        except LogError as why:
+            if len(files) == 1:
+                raise
+            whole.damaged(str(why))
+    whole.log.is_complete = all(log.is_complete for log in logs) and bool(about)
     for log in logs:
         _append(whole, log)
-    if "compression_mode: MESSAGE" in about or 'compression_mode: "MESSAGE"' in about:
-        _unpack_messages(whole)
+    stated = re.search(r"^( *)relative_file_paths:.*?^\1message_count: *(\d+)", about, re.MULTILINE | re.DOTALL) or re.search(
+        r"^( *)message_count: *(\d+)\s*$.*^\1relative_file_paths:", about, re.MULTILINE | re.DOTALL
+    )
+    read_ = sum(len(rows) for channel in whole.log.channels for rows in channel.rows)
+    read_ += sum(len(channel.payloads) for channel in whole.log.channels)
+    is_whole = wanted is None and not (whole.log.damage or whole.log.damaged or whole.log.cut)
+    if stated and is_whole and read_ < int(stated[2]):
+        whole.damaged(f"{read_} of {stated[2]} records were found, which metadata.yaml states")
     return whole.log
 
 
@@ -85,7 +105,8 @@ def _append(whole: _Collected, log: RawLog) -> None:
         for name, count in counts.items():
             own[name] = own.get(name, 0) + count
     for channel in log.channels:
-        key = (channel.topic, channel.encoding, channel.schema, tuple(sorted(channel.texts.items())), channel.why)
+        # Records of MCAP are kept in another form than those of SQLite.
+        key = (channel.topic, channel.encoding, channel.schema, tuple(sorted(channel.texts.items())), channel.why, bool(channel.rows))
         of = whole.channel(key, lambda c=channel: RawChannel(c.topic, c.encoding, c.schema, c.texts, c.why))
         of.rows += channel.rows
         of.payloads += channel.payloads
@@ -93,18 +114,38 @@ def _append(whole: _Collected, log: RawLog) -> None:
         of.numbers += channel.numbers
 
 
-def _unpack_messages(whole: _Collected) -> None:
+def unpack_messages(channel: RawChannel, damaged: Callable[[str, int], None]) -> None:
+    """Unpacks the messages that ROS 2 has compressed one by one. CDR begins with a zero, a frame of zstd with another byte."""
+    if channel.encoding != "cdr":
+        return
+    head = MESSAGE_HEAD.itemsize
+    magic = np.frombuffer(ZSTD, "u1")
+    if not any(
+        rows.shape[1] >= head + len(magic) and (rows[:, head : head + len(magic)] == magic).all(axis=1).any() for rows in channel.rows
+    ) and not any(payload.startswith(ZSTD) for payload in channel.payloads):
+        return
     try:
         import zstandard
     except ImportError:
-        raise LogError(f"{whole.log.path} needs the package zstandard; install it by pip") from None
+        raise LogError(f"messages of {channel.topic} are compressed: they need the package zstandard; install it by pip") from None
+    for rows in channel.rows:
+        heads = rows[:, :head].copy().view(MESSAGE_HEAD)[:, 0]
+        for row, of in zip(rows, heads, strict=True):
+            channel.add(int(of["times"][0]), int(of["number"]), row[head:].tobytes())
+    channel.rows = []
     unpack = zstandard.ZstdDecompressor(max_window_size=_MOST_CHUNK)
-    for channel in whole.log.channels:
-        for row, payload in enumerate(channel.payloads):
-            try:
+    kept, why, bad = [], "", 0
+    for row, payload in enumerate(channel.payloads):
+        try:
+            if payload.startswith(ZSTD):
                 channel.payloads[row] = unpack.stream_reader(payload).read(_MOST_CHUNK)
-            except zstandard.ZstdError as why:
-                whole.damaged(f"record {row + 1} of {channel.topic} cannot be decompressed: {why}")
+            kept.append(row)
+        except zstandard.ZstdError as error:
+            why, bad = why or f"record {row + 1} of {channel.topic} cannot be unpacked: {error}", bad + 1
+    if bad:
+        damaged(why, bad)
+        for name in ("payloads", "times", "numbers"):
+            setattr(channel, name, [getattr(channel, name)[row] for row in kept])
 
 
 def unpacked(path: Path, read: Callable[[Path], RawLog]) -> RawLog:

@@ -106,6 +106,13 @@ def _ranges(begins: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return np.arange(int(counts.sum()), dtype="i8") + np.repeat(begins - before, counts)
 
 
+def wide_text(units: bytes, encoding: Encoding) -> str:
+    """Decodes units of UTF-16; Fast CDR 1 has four bytes for each. A closing zero, which some writers count, is left out."""
+    if encoding.wide == 4:
+        units = np.frombuffer(units, "<u4" if encoding.is_little else ">u4").astype("<u2").tobytes()
+    return units.decode("utf-16-le" if encoding.wide == 4 or encoding.is_little else "utf-16-be", "replace").removesuffix("\0")
+
+
 class Rows:
     """A place in each of several records, up to which it was read; `good` is False once a record was too short."""
 
@@ -243,11 +250,9 @@ class Decoder:
         return values
 
     def _wide(self, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        wide = "utf-16" if self._encoding.wide == 2 else "utf-32"
-        order = "-le" if self._encoding.is_little else "-be"
         values = np.empty(len(begins), object)
         for row, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
-            values[row] = bytes(self._bytes[begin:end]).decode(wide + order, "replace").removesuffix("\0")
+            values[row] = wide_text(bytes(self._bytes[begin:end]), self._encoding)
         return values
 
     def _several(self, kind: str, rows: Rows, counts: np.ndarray, path: str, columns: dict[str, Column]) -> None:
@@ -360,9 +365,7 @@ def message(types: dict[str, list[Field]], name: str, data: bytes, encoding: Enc
             text = piece(count(), 1)
             return text[:-1] if encoding.has_zero else text
         if kind == "wstring":
-            text = piece(count() * encoding.wide, 1)
-            wide = f"utf-{8 * encoding.wide}-{'le' if encoding.is_little else 'be'}"
-            return text.decode(wide, "replace").removesuffix("\0")
+            return wide_text(piece(count() * encoding.wide, 1), encoding)
         nonlocal depth
         found = {}
         depth += 1

@@ -122,6 +122,19 @@ def _fields(of: str, text: str) -> list[Field]:
     return fields
 
 
+#: A unit of UTF-16 of a wide text.
+_UNIT = np.dtype("<u2", metadata={"wide": True})
+
+
+def texts_of(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Returns the values of a field as they are, or the texts of a field of wide text."""
+    if not (dtype.base.metadata or {}).get("wide"):
+        return values
+    texts = np.empty(len(values), object)
+    texts[:] = [units.tobytes().decode("utf-16-le", "replace") for units in values]
+    return texts
+
+
 class Layout:
     """Where the fields of a message are, as long as its texts and sequences keep their lengths.
 
@@ -183,7 +196,7 @@ class Layout:
             raise TypeMismatch(f"the type {name} is not defined in the schema of the channel")
         for field in fields:
             path = prefix + field.name
-            if field.count is None and field.kind not in _NUMBERS and field.kind != "string":
+            if field.count is None and not is_plain(field.kind):
                 self._message_fields(field.kind, path + ".")
                 continue
             count = self._count() if field.count == -1 else field.count
@@ -194,6 +207,8 @@ class Layout:
                     indexed = path if count is None else f"{path}[{place}]"
                     if field.kind == "string":
                         self._text(indexed)
+                    elif field.kind == "wstring":
+                        self._wide_text(indexed)
                     else:
                         self._message_fields(field.kind, indexed + ".")
         if not fields:
@@ -210,6 +225,11 @@ class Layout:
         length = self._count()
         self._add(path, f"S{max(length - 1, 1)}" if length > 1 else "S1")
         self._at += length
+
+    def _wide_text(self, path: str) -> None:
+        units = self._count()
+        self._add(path, (_UNIT, (units,)))
+        self._at += 2 * units
 
     def _add(self, path: str, format_) -> None:
         self._names.append(path)

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import _columns, _decode
+from . import _bags, _columns, _decode
 from ._mcap import MAGIC, MESSAGE_HEAD, McapReader
 from ._raw import LogError, RawChannel, RawLog
 from .definition import Layout, TypeMismatch
@@ -169,8 +169,6 @@ def channels(path: str | PathLike) -> list[ChannelInfo]:
 
 def _raw(path: Path, wanted: set[str] | None, skips: bool) -> RawLog:
     """Reads a file in the format that its first bytes name."""
-    from . import _bags
-
     if path.is_dir():
         return _bags.folder(path, lambda file: _raw(file, wanted, skips), wanted, skips)
     try:
@@ -287,7 +285,16 @@ class _Loading:
         words = {"damaged": "damaged and left out", "not_decoded": "not decoded, only as bytes"}[what]
         self._missing.append(f"{count} of {topic} {words}" + (f" ({why})" if why else ""))
 
+    def _unpack(self, channel: RawChannel) -> None:
+        def damaged(why: str, count: int) -> None:
+            if not self._skips:
+                raise LogError(f"{self._raw.path} is damaged: {why}; `damaged='skip'` loads the others, and counts")
+            self._note(channel.topic, "damaged", count, why)
+
+        _bags.unpack_messages(channel, damaged)
+
     def _add(self, channel: RawChannel) -> None:
+        self._unpack(channel)
         payloads = _Payloads(channel)
         if (payloads.times[1:] < payloads.times[:-1]).any():
             payloads.taken(np.argsort(payloads.times, kind="stable"))

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from . import runtime_dir
-from .definition import Layout, parse
+from .definition import Layout, parse, texts_of
 from .errors import OnbeatError
 from .runtime_dir import Refused
 
@@ -105,7 +105,7 @@ class Batch:
         if field not in (self.records.dtype.names or ()):
             names = ", ".join(self.records.dtype.names or ["none"])
             raise KeyError(f"the message has no field {field!r}; it has {names}")
-        return self.records[field]
+        return texts_of(self.records[field], self.records.dtype[field])
 
     @property
     def fields(self) -> tuple[str, ...]:

@@ -189,6 +189,7 @@ fn element_type(field: &Field) -> String {
     match &field.element {
         FieldType::Primitive(primitive) => c_type(*primitive).to_owned(),
         FieldType::Text(_) => "struct onbeat_text".to_owned(),
+        FieldType::WideText(_) => "struct onbeat_wide_text".to_owned(),
         FieldType::Message(name) => format!("struct {}", identifier(name)),
     }
 }
@@ -316,6 +317,7 @@ fn element_lines(field: &Field, at: &str, count: &str, word: &str) -> String {
     let one = if is_single { address } else { format!("&{at}[i]") };
     let call = match &field.element {
         FieldType::Text(most) => format!("onbeat_cdr_{word}_text(c, {one}, {most});"),
+        FieldType::WideText(most) => format!("onbeat_cdr_{word}_wide(c, {one}, {most});"),
         FieldType::Message(name) => format!("{}_{word}(c, {one});", identifier(name)),
         FieldType::Primitive(_) => String::new(),
     };

@@ -144,7 +144,7 @@ fn element_type(field: &Field, order: &[&Definition]) -> String {
     let is_single = field.shape == FieldShape::Single;
     match &field.element {
         FieldType::Primitive(primitive) => number_type(*primitive, is_single).to_owned(),
-        FieldType::Text(_) => "java.lang.String".to_owned(),
+        FieldType::Text(_) | FieldType::WideText(_) => "java.lang.String".to_owned(),
         FieldType::Message(name) => class_name(name, order),
     }
 }
@@ -181,7 +181,7 @@ fn members(of: &Definition, order: &[&Definition], hash: &str) -> String {
         let element = element_type(field, order);
         let name = member(field);
         let one = match field.element {
-            FieldType::Text(_) => " = \"\"".to_owned(),
+            FieldType::Text(_) | FieldType::WideText(_) => " = \"\"".to_owned(),
             FieldType::Message(_) => format!(" = new {element}()"),
             FieldType::Primitive(_) => String::new(),
         };
@@ -281,6 +281,7 @@ fn write_one(field: &Field, one: &str, element: &str) -> String {
             // In an array that was not filled, they are null.
             format!("out.text({one} == null ? \"\" : {one}, {most});")
         }
+        FieldType::WideText(most) => format!("out.wide({one} == null ? \"\" : {one}, {most});"),
         FieldType::Message(_) if field.shape == FieldShape::Single => {
             format!("{one}.write(out);")
         }
@@ -304,6 +305,7 @@ fn read_one(field: &Field, one: &str, element: &str) -> String {
         }
         FieldType::Primitive(primitive) => format!("{one} = of.number({});", primitive.bytes()),
         FieldType::Text(_) => format!("{one} = of.text();"),
+        FieldType::WideText(_) => format!("{one} = of.wide();"),
         FieldType::Message(_) if field.shape == FieldShape::Single => format!("{one}.read(of);"),
         FieldType::Message(_) => {
             format!("{{ if ({one} == null) {one} = new {element}(); {one}.read(of); }}")

@@ -130,7 +130,7 @@ fn hint_and_default(field: &Field, order: &[&Definition]) -> (String, String) {
             ("float".to_owned(), "0.0".to_owned())
         }
         FieldType::Primitive(_) => ("int".to_owned(), "0".to_owned()),
-        FieldType::Text(_) => ("str".to_owned(), "\"\"".to_owned()),
+        FieldType::Text(_) | FieldType::WideText(_) => ("str".to_owned(), "\"\"".to_owned()),
         FieldType::Message(name) => {
             let class = class_name(name, order);
             (class.clone(), format!("{class}()"))
@@ -196,6 +196,10 @@ fn write_line(field: &Field) -> String {
         (FieldType::Text(longest), _) => {
             format!("out.each({own}, {count}, {most}, lambda text: out.text(text, {longest}))")
         }
+        (FieldType::WideText(longest), FieldShape::Single) => format!("out.wide({own}, {longest})"),
+        (FieldType::WideText(longest), _) => {
+            format!("out.each({own}, {count}, {most}, lambda text: out.wide(text, {longest}))")
+        }
         (FieldType::Message(_), FieldShape::Single) => format!("{own}._write(out)"),
         (FieldType::Message(_), _) => {
             format!("out.each({own}, {count}, {most}, lambda inner: inner._write(out))")
@@ -220,6 +224,8 @@ fn read_line(field: &Field, order: &[&Definition]) -> String {
         }
         (FieldType::Text(_), FieldShape::Single) => format!("{own} = of.text()"),
         (FieldType::Text(_), _) => format!("{own} = of.each({count}, of.text)"),
+        (FieldType::WideText(_), FieldShape::Single) => format!("{own} = of.wide()"),
+        (FieldType::WideText(_), _) => format!("{own} = of.each({count}, of.wide)"),
         (FieldType::Message(name), FieldShape::Single) => {
             format!("{own} = {}._read(of)", class_name(name, order))
         }

@@ -17,6 +17,12 @@ struct onbeat_text {
     char *at;
 };
 
+/* Wide text: units of UTF-16, with a 0 behind them that `length` does not count. */
+struct onbeat_wide_text {
+    uint32_t length;
+    uint16_t *at;
+};
+
 /* A message being encoded or decoded: the bytes behind its header, and memory for sequences and texts. */
 struct onbeat_cdr {
     uint8_t *body;
@@ -109,5 +115,18 @@ static inline void onbeat_cdr_get_text(struct onbeat_cdr *c, struct onbeat_text 
     onbeat_cdr_get(c, text->at, 1, text->length);
     text->at[text->length] = 0;
     if (count > 0) (void)onbeat_cdr_place(c, 1, 1, 0);
+}
+
+static inline void onbeat_cdr_put_wide(struct onbeat_cdr *c, const struct onbeat_wide_text *text, uint32_t most) {
+    onbeat_cdr_put_count(c, text->length, most ? most : UINT32_MAX);
+    onbeat_cdr_put(c, text->at, 2, text->length);
+}
+
+static inline void onbeat_cdr_get_wide(struct onbeat_cdr *c, struct onbeat_wide_text *text, uint32_t most) {
+    text->length = onbeat_cdr_get_count(c, most ? most : UINT32_MAX);
+    text->at = (uint16_t *)onbeat_cdr_memory(c, (size_t)text->length + 1, 2);
+    if (c->failed) return;
+    onbeat_cdr_get(c, text->at, 2, text->length);
+    text->at[text->length] = 0;
 }
 #endif

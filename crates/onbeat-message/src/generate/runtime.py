@@ -47,6 +47,13 @@ class _Writer:
         self.number("I", 4, len(raw) + 1)
         self.body += raw + b"\0"
 
+    def wide(self, text, most):
+        raw = text.encode("utf-16-le", "surrogatepass")
+        if most and len(raw) > 2 * most:
+            raise ValueError(f"a wide text of {len(raw) // 2} units given, the type has at most {most}")
+        self.number("I", 4, len(raw) // 2)
+        self.body += raw
+
     def each(self, values, count, most, write):
         self.count(values, count, most)
         for value in values:
@@ -84,6 +91,9 @@ class _Reader:
 
     def text(self):
         return bytes(self.take(self.number("I", 4), 1))[:-1].decode("utf-8", "surrogateescape")
+
+    def wide(self):
+        return bytes(self.take(2 * self.number("I", 4), 1)).decode("utf-16-le", "surrogatepass")
 
     def each(self, count, read):
         self.depth += 1

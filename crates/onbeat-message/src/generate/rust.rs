@@ -19,7 +19,8 @@ const KEYWORDS: [&str; 48] = [
 ];
 
 /// Words that cannot be names even with `r#`, and names of the generated code.
-const TAKEN: [&str; 7] = ["Cdr", "CdrError", "CdrReader", "Self", "crate", "self", "super"];
+const TAKEN: [&str; 8] =
+    ["Cdr", "CdrError", "CdrReader", "Self", "WideText", "crate", "self", "super"];
 
 /// Returns a Rust module with structures for a type and all it uses, each with `encode` and
 /// `decode`.
@@ -33,6 +34,7 @@ pub fn rust(types: &TypeSet, name: &str) -> Result<String, MessageError> {
         "// Messages with their codec: CDR, little-endian. Generated from their definitions by \
          `onbeat message generate`.\n#![allow(dead_code)]\n\nmod onbeat_cdr {{\n{RUNTIME}}}\n\n\
          pub use onbeat_cdr::{{Cdr, CdrError, CdrReader}};\n\
+         #[allow(unused_imports)]\npub use onbeat_cdr::WideText;\n\
          #[allow(unused_imports)]\nuse onbeat_cdr::{{at_most, decoded, encoded}};\n"
     );
     for definition in &order {
@@ -81,6 +83,7 @@ fn member_type(field: &Field, order: &[&Definition]) -> String {
     let element = match &field.element {
         FieldType::Primitive(primitive) => number_type(*primitive).to_owned(),
         FieldType::Text(_) => "::std::string::String".to_owned(),
+        FieldType::WideText(_) => "WideText".to_owned(),
         FieldType::Message(name) => type_name(name, order),
     };
     match field.shape {
@@ -170,7 +173,7 @@ fn codec(of: &Definition, own: &str) -> String {
         if let FieldShape::Bounded(most) = field.shape {
             let _ = writeln!(writes, "        at_most(self.{name}.len(), {most})?;");
         }
-        if let FieldType::Text(most @ 1..) = field.element {
+        if let FieldType::Text(most @ 1..) | FieldType::WideText(most @ 1..) = field.element {
             let check = format!("at_most(text.len(), {most})");
             let _ = match field.shape {
                 FieldShape::Single => {

@@ -86,6 +86,8 @@ final class Columns {
     private int end;
     private int alignment;
     private boolean hasDelimiters;
+    /** Bytes of a unit of a wide text. */
+    private int wide = 2;
 
     Columns(Definition definition, boolean isRos1) {
         this.definition = definition;
@@ -146,6 +148,20 @@ final class Columns {
         }
     }
 
+    /** Finds how many bytes a unit of a wide text has: two, or the four of Fast CDR 1, which ROS 2 had before Jazzy. */
+    void findWide(LogChannel channel) {
+        int[] fitting = new int[2];
+        for (int i = 0; i < 2; i++) {
+            wide = 2 + 2 * i;
+            int of = i;
+            channel.eachRecord((chunk, from, length) -> {
+                if (add(chunk, from, length).isEmpty() && end - at < 8) fitting[of]++;
+            });
+            for (Column column : columns.values()) column.shrink(new int[2 + column.counts.size()]);
+        }
+        wide = fitting[1] > fitting[0] ? 4 : 2;
+    }
+
     private static OnbeatException isShort() {
         return new OnbeatException(OnbeatException.LOG, "a record is too short");
     }
@@ -193,10 +209,12 @@ final class Columns {
             node.leaves.get(0).texts.add(text(place, letters, StandardCharsets.UTF_8));
         } else if (field.kind.equals("wstring")) {
             int letters = count();
-            int place = take(2 * letters, 1);
-            boolean isLittle = data.order() == ByteOrder.LITTLE_ENDIAN;
-            String text = text(place, 2 * letters, isLittle ? StandardCharsets.UTF_16LE : StandardCharsets.UTF_16BE);
-            node.leaves.get(0).texts.add(text.endsWith("\0") ? text.substring(0, text.length() - 1) : text);
+            if (letters > (end - at) / wide) throw isShort();
+            int place = take(wide * letters, 1);
+            char[] text = new char[letters];
+            for (int i = 0; i < letters; i++) text[i] = wide == 2 ? data.getChar(place + 2 * i) : (char) data.getInt(place + 4 * i);
+            boolean hasZero = letters > 0 && text[letters - 1] == 0;
+            node.leaves.get(0).texts.add(new String(text, 0, hasZero ? letters - 1 : letters));
         } else {
             message(node.inner);
         }

@@ -123,6 +123,16 @@ final class Definition {
         return true;
     }
 
+    /** Returns whether a type has a wide text. */
+    boolean hasWide() {
+        for (List<Field> fields : types.values()) {
+            for (Field field : fields) {
+                if (field.kind.equals("wstring")) return true;
+            }
+        }
+        return false;
+    }
+
     List<Field> fields(String of) {
         List<Field> fields = types.get(of);
         if (fields == null) {

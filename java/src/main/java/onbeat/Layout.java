@@ -28,7 +28,7 @@ final class Layout {
         }
 
         boolean isText() {
-            return kind.equals("string");
+            return kind.equals("string") || kind.equals("wstring");
         }
 
         /** Returns number {@code i} of the field. 64-bit integers beyond 2^53 are rounded. */
@@ -135,8 +135,13 @@ final class Layout {
         return parts.keySet().toArray(new String[0]);
     }
 
-    /** Returns the text of a field of the type {@code string}. */
+    /** Returns the text of a field of the type {@code string} or {@code wstring}. */
     static String text(Part part, ByteBuffer message) {
+        if (part.kind.equals("wstring")) {
+            char[] units = new char[part.count];
+            for (int i = 0; i < units.length; i++) units[i] = message.getChar(part.at + 2 * i);
+            return new String(units);
+        }
         byte[] bytes = new byte[Math.max(part.count, 0)];
         for (int i = 0; i < bytes.length; i++) bytes[i] = message.get(part.at + i);
         return new String(bytes, StandardCharsets.UTF_8);
@@ -180,6 +185,10 @@ final class Layout {
                     int bytes = count();
                     parts.put(indexed, new Part("string", at + HEADER_BYTES, 1, bytes - 1));
                     at += bytes;
+                } else if (field.kind.equals("wstring")) {
+                    int units = count();
+                    parts.put(indexed, new Part("wstring", at + HEADER_BYTES, 2, units));
+                    at += 2 * units;
                 } else {
                     add(field.kind, indexed + ".");
                 }

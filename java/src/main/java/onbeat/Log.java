@@ -1,6 +1,7 @@
 package onbeat;
 
 import java.io.EOFException;
+import java.io.File;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.BufferUnderflowException;
@@ -15,12 +16,13 @@ import java.util.Map;
 import java.util.zip.CRC32;
 
 /**
- * A log: an MCAP file, or a log of LCM. It is read as a whole.
+ * A log: an MCAP file, a bag of ROS 2 (its folder or one of its files), or a log of LCM. It is read as a whole.
  *
  * <p>Every record is in the result, or counted in {@link #account} with the reason. A log whose writer was killed is read up to
- * its last complete chunk. {@code onbeat message convert} makes an MCAP file of bags of ROS 1 and ROS 2.
+ * its last complete chunk. {@code onbeat message convert} makes an MCAP file of bags of ROS 1.
  */
 public final class Log {
+    private static final String SQLITE = "SQLite format 3\0";
     private static final byte[] MAGIC = {(byte) 0x89, 'M', 'C', 'A', 'P', '0', '\r', '\n'};
     private static final int FOOTER = 0x02;
     private static final int SCHEMA = 0x03;
@@ -57,10 +59,17 @@ public final class Log {
     private final Map<Integer, Long> stated = new HashMap<>();
     private final List<String> account = new ArrayList<>();
     private boolean isComplete;
+    private boolean isChunked;
+    /** Before the numbers of the channels of a file: a bag may have several. */
+    private int base;
 
-    private Log(String path, boolean skips) {
+    /** Definitions for logs that have none: texts in the {@code .msg} language, one behind the other as in a schema. */
+    private final String types;
+
+    private Log(String path, boolean skips, String types) {
         this.path = path;
         this.skips = skips;
+        this.types = types;
     }
 
     /** Reads a log; a damaged one is an error. */
@@ -70,9 +79,15 @@ public final class Log {
 
     /** Reads a log; with {@code skips}, the sound part of a damaged one, and the rest is in {@link #account}. */
     public static Log open(String path, boolean skips) {
-        Log log = new Log(path, skips);
-        try (RandomAccessFile file = new RandomAccessFile(path, "r")) {
-            log.read(file);
+        return open(path, skips, "");
+    }
+
+    /** Reads a log; {@code types} is a folder of {@code .msg} files for bags without definitions (SQLite, ROS 2 Humble and earlier). */
+    public static Log open(String path, boolean skips, String types) {
+        Log log = new Log(path, skips, types.isEmpty() ? "" : LogFiles.definitions(new File(types)));
+        try {
+            if (new File(path).isDirectory()) log.readFolder(new File(path));
+            else log.readFile(new File(path));
         } catch (IOException why) {
             throw new OnbeatException(OnbeatException.LOG, "cannot read " + path + ": " + why.getMessage());
         } catch (BufferUnderflowException | IllegalArgumentException | IndexOutOfBoundsException why) {
@@ -132,7 +147,7 @@ public final class Log {
             long missing = of.getValue() - read.getOrDefault(of.getKey(), 0L);
             if (missing <= 0) continue;
             LogChannel channel = byId.get(of.getKey());
-            String topic = channel == null ? "(channel " + of.getKey() + ")" : channel.topic;
+            String topic = channel == null ? "(channel " + (of.getKey() & 0xffff) + ")" : channel.topic;
             if (damage.isEmpty()) damaged(missing + " of " + of.getValue() + " messages of " + topic + " are missing");
             note(topic, "damaged", missing, "");
         }
@@ -142,7 +157,7 @@ public final class Log {
             LogChannel other = channels.get(channel.topic);
             if (other == null) channels.put(channel.topic, channel);
             else if (other.isAlike(channel)) other.merge(channel);
-            else if (channel.rows() > 0) channels.put(channel.topic + " [" + of.getKey() + "]", channel);
+            else if (channel.rows() > 0) channels.put(channel.topic + " [" + (of.getKey() & 0xffff) + "]", channel);
         }
         for (Map.Entry<String, LogChannel> of : channels.entrySet()) {
             LogChannel channel = of.getValue();
@@ -152,6 +167,96 @@ public final class Log {
                 note(of.getKey(), "damaged", channel.damaged(), why);
             }
             if (!channel.why().isEmpty() && channel.rows() > 0) note(of.getKey(), "not_decoded", channel.rows(), channel.why());
+        }
+    }
+
+    private void readFolder(File folder) throws IOException {
+        LogFiles bag = new LogFiles(folder);
+        if (bag.files.isEmpty() && bag.missing.isEmpty()) throw wrong("is not a bag: it has neither .mcap nor .db3 files");
+        for (String name : bag.missing) damaged("the file " + name + ", which metadata.yaml names, is missing");
+        boolean isWhole = bag.hasMetadata;
+        for (File part : bag.files) {
+            isComplete = false;
+            try {
+                readFile(part);
+            } catch (IOException | BufferUnderflowException | IllegalArgumentException | IndexOutOfBoundsException why) {
+                damaged(part.getName() + ": " + (why.getMessage() == null ? "a record contradicts its own length" : why.getMessage()));
+            } catch (OnbeatException why) {
+                if (!skips || bag.files.size() == 1) throw why;
+                damaged(part.getName() + ": " + why.getMessage());
+            }
+            isWhole &= isComplete;
+            // Numbers of channels and definitions are those of one file.
+            base += 1 << 16;
+            schemas.clear();
+        }
+        isComplete = isWhole;
+        if (!bag.hasMetadata) note("", "damaged", 0, "the folder has no metadata.yaml: its recorder was killed, or it was not copied whole");
+        long found = 0;
+        for (LogChannel channel : byId.values()) found += channel.rows();
+        boolean isKnown = damage.isEmpty() && account.isEmpty();
+        if (isKnown && found < bag.stated) damaged(found + " of " + bag.stated + " records were found, which metadata.yaml states");
+    }
+
+    private void readFile(File path) throws IOException {
+        File unpacked = null;
+        try (RandomAccessFile file = new RandomAccessFile(path, "r")) {
+            byte[] first = new byte[SQLITE.length()];
+            int bytes = Math.max(file.read(first), 0);
+            file.seek(0);
+            if (LogFiles.isPacked(first, 0, bytes)) {
+                unpacked = LogFiles.unpacked(path);
+                readFile(unpacked);
+            } else if (bytes == first.length && new String(first, StandardCharsets.ISO_8859_1).equals(SQLITE)) {
+                rows(path);
+            } else {
+                read(file);
+            }
+        } finally {
+            if (unpacked != null && !unpacked.delete()) unpacked.deleteOnExit();
+        }
+    }
+
+    /** Reads the database of a bag of ROS 2. */
+    private void rows(File path) throws IOException {
+        File journal = new File(path.getPath() + "-wal");
+        if (journal.length() > 0) {
+            throw wrong("has its newest records in the file beside it that ends in -wal; `sqlite3 FILE 'pragma wal_checkpoint(truncate)'` puts them in");
+        }
+        try (SqliteTables database = new SqliteTables(path)) {
+            if (!database.has("topics") || !database.has("messages")) {
+                throw wrong("is a database of SQLite, and not a bag of ROS 2: it has no tables topics and messages");
+            }
+            Map<String, String[]> definitions = new HashMap<>();
+            if (database.has("message_definitions")) {
+                database.rows("message_definitions", (number, of) -> {
+                    String[] definition = {database.text(of.get("encoding")), database.text(of.get("encoded_message_definition"))};
+                    definitions.put(database.text(of.get("topic_type")), definition);
+                });
+            }
+            Map<Long, LogChannel> topics = new HashMap<>();
+            database.rows("topics", (number, of) -> {
+                String type = database.text(of.get("type"));
+                String[] known = definitions.getOrDefault(type, new String[] {"", ""});
+                String[] schema = {type, known[0], known[1]};
+                LogChannel channel = channel(database.text(of.get("name")), database.text(of.get("serialization_format")), schema, new HashMap<>());
+                topics.put(number, channel);
+                put(base + topics.size() - 1, channel);
+            });
+            database.rows("messages", (number, of) -> {
+                Object topic = of.get("topic_id");
+                Object data = of.get("data");
+                LogChannel channel = topics.get(topic);
+                if (channel == null) {
+                    damaged("row " + number + " of messages has topic " + topic + ", which the bag does not define");
+                    note("(topic " + topic + ")", "damaged", 1, "the bag does not define it");
+                    return;
+                }
+                byte[] bytes = data instanceof byte[] ? (byte[]) data : new byte[0];
+                long at = of.get("timestamp") instanceof Long ? (Long) of.get("timestamp") : 0;
+                channel.add(ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN), 0, bytes.length, channel.rows(), at);
+            });
+            isComplete = true;
         }
     }
 
@@ -166,9 +271,9 @@ public final class Log {
         }
         if (found != magic.length || !java.util.Arrays.equals(magic, MAGIC)) {
             String start = new String(magic, StandardCharsets.ISO_8859_1);
-            boolean isBag = start.startsWith("SQLite f") || start.startsWith("#ROSBAG ");
-            if (isBag) throw wrong("is a bag, and not an MCAP file; `onbeat message convert " + path + " OUT.mcap` makes one of it");
-            throw wrong("is not an MCAP file");
+            boolean isBag = start.startsWith("#ROSBAG ");
+            if (isBag) throw wrong("is a bag of ROS 1; `onbeat message convert " + path + " OUT.mcap` makes an MCAP file of it");
+            throw wrong("is not a log: it begins as none of MCAP, a bag of ROS 2 and a log of LCM");
         }
         long end = file.length();
         boolean isClosed = isClosed(file, end);
@@ -237,7 +342,19 @@ public final class Log {
     }
 
     /** Goes to the next record from which on records follow one another. */
-    private static void resume(RandomAccessFile file, long from, long end) throws IOException {
+    private void resume(RandomAccessFile file, long from, long end) throws IOException {
+        // Behind the whole record, where others follow: what seem to be records within a damaged chunk are damaged too.
+        if (from + HEAD <= end) {
+            byte[] head = new byte[HEAD];
+            file.seek(from);
+            file.readFully(head);
+            long length = ByteBuffer.wrap(head).order(ByteOrder.LITTLE_ENDIAN).getLong(1);
+            long whole = from + HEAD + length;
+            if (length >= 0 && length <= end - from - HEAD && isSound(file, whole, end)) {
+                file.seek(whole);
+                return;
+            }
+        }
         byte[] window = new byte[1 << 16];
         for (long begin = from + 1; begin + HEAD <= end; begin += window.length - HEAD + 1) {
             file.seek(begin);
@@ -245,6 +362,8 @@ public final class Log {
             file.readFully(window, 0, bytes);
             for (int i = 0; i + HEAD <= bytes; i++) {
                 boolean isLikely = window[i] > 0 && window[i] <= DATA_END && window[i + 5] == 0 && window[i + 6] == 0 && window[i + 7] == 0;
+                // Messages outside of chunks, in a file that has chunks, are parts of a damaged one.
+                isLikely &= !(isChunked && window[i] == MESSAGE);
                 if (isLikely && window[i + 8] == 0 && isSound(file, begin + i, end)) {
                     file.seek(begin + i);
                     return;
@@ -308,7 +427,7 @@ public final class Log {
                 if (known.size() >= MOST_CHANNELS) throw wrong("has more than " + MOST_CHANNELS + " channels");
                 String why = "an LCM log has no definitions; `onbeat message convert --file TYPES.lcm` adds them";
                 channel = new LogChannel(topic, "", "lcm", null, new HashMap<>(), why);
-                byId.put(known.size(), channel);
+                byId.put(base + known.size(), channel);
                 known.put(topic, channel);
             }
             channel.add(ByteBuffer.wrap(content), (int) name, (int) length, (int) event.getLong(4), event.getLong(12) * 1000);
@@ -320,11 +439,11 @@ public final class Log {
     private void take(int kind, ByteBuffer data, int at, int length, long place) throws IOException {
         if (kind == MESSAGE) {
             if (length < MESSAGE_HEAD) throw new EOFException("a message is shorter than its head");
-            int id = data.getShort(at) & 0xffff;
+            int id = base + (data.getShort(at) & 0xffff);
             read.merge(id, 1L, Long::sum);
             LogChannel channel = byId.get(id);
             if (channel == null) {
-                channel = new LogChannel("(channel " + id + ")", "", "", null, new HashMap<>(), "the file does not define its channel");
+                channel = new LogChannel("(channel " + (id - base) + ")", "", "", null, new HashMap<>(), "the file does not define its channel");
                 put(id, channel);
             }
             channel.add(data, at + MESSAGE_HEAD, length - MESSAGE_HEAD, data.getInt(at + 2), data.getLong(at + 6));
@@ -333,6 +452,7 @@ public final class Log {
 
         data.position(at);
         if (kind == CHUNK) {
+            isChunked = true;
             chunk(data, place);
         } else if (kind == SCHEMA) {
             int id = data.getShort() & 0xffff;
@@ -344,7 +464,7 @@ public final class Log {
         } else if (kind == STATISTICS) {
             data.position(at + 42);
             int end = data.getInt() + data.position();
-            while (data.position() + 10 <= Math.min(end, at + length)) stated.put(data.getShort() & 0xffff, data.getLong());
+            while (data.position() + 10 <= Math.min(end, at + length)) stated.put(base + (data.getShort() & 0xffff), data.getLong());
         } else if (kind == NOTE && text(data).equals("onbeat:account")) {
             Map<String, String> own = pairs(data);
             accounts.put(own.get("channel"), own);
@@ -408,7 +528,7 @@ public final class Log {
     }
 
     private void define(ByteBuffer data) {
-        int id = data.getShort() & 0xffff;
+        int id = base + (data.getShort() & 0xffff);
         int ofSchema = data.getShort() & 0xffff;
         String[] schema = schemas.get(ofSchema);
         String topic = text(data);
@@ -416,14 +536,27 @@ public final class Log {
         Map<String, String> texts = pairs(data);
         // A log repeats its channels behind the messages.
         if (byId.containsKey(id)) return;
+        LogChannel channel = channel(topic, encoding, schema, texts);
+        if (schema == null && ofSchema != 0) {
+            channel = new LogChannel(topic, "", encoding, null, texts, "the file does not have the definition of its type");
+        }
+        put(id, channel);
+    }
+
+    /** A channel with the definition of its type: name, language and text; null without one. */
+    private LogChannel channel(String topic, String encoding, String[] schema, Map<String, String> texts) {
         String type = schema == null ? "" : schema[0];
         String language = schema == null ? "" : schema[1];
         Definition definition = null;
         String why = "";
         try {
-            if (encoding.equals("cdr") && language.equals("ros2msg")) definition = new Definition(schema[0], schema[2]);
-            else if (encoding.equals("ros1") && language.equals("ros1msg")) definition = Definition.ofRos1(schema[0], schema[2]);
-            else if (schema == null && ofSchema != 0) why = "the file does not have the definition of its type";
+            if (encoding.equals("cdr") && language.equals("ros2msg")) definition = new Definition(type, schema[2]);
+            else if (encoding.equals("ros1") && language.equals("ros1msg")) definition = Definition.ofRos1(type, schema[2]);
+            else if (encoding.equals("cdr") && language.isEmpty() && !type.isEmpty()) {
+                // The definition of its own name is among them, or it is not defined.
+                if (types.contains("\nMSG: " + type + "\n")) definition = new Definition(type, types);
+                else why = "the log has no definition of " + type + "; onbeat.load (file, 'types', FOLDER) takes .msg files";
+            }
             else if (!encoding.equals("json")) {
                 String of = language.isEmpty() ? "no definition" : "the definition " + language;
                 why = "the encoding " + (encoding.isEmpty() ? "(none)" : encoding) + " with " + of + " is not decoded here";
@@ -431,7 +564,7 @@ public final class Log {
         } catch (OnbeatException wrong) {
             why = wrong.getMessage();
         }
-        put(id, new LogChannel(topic, type, encoding, definition, texts, why));
+        return new LogChannel(topic, type, encoding, definition, texts, why);
     }
 
     private static String text(ByteBuffer data) {

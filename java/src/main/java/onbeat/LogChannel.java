@@ -1,5 +1,6 @@
 package onbeat;
 
+import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
@@ -15,8 +16,6 @@ public final class LogChannel {
     /** The one field of records that are not decoded, and of those in JSON. */
     private static final String BYTES = "payload";
     private static final String JSON = "json";
-    /** Between two texts: Octave gets a zero as two bytes. */
-    private static final char SEPARATOR = '\u0001';
 
     final String topic;
     final String type;
@@ -89,18 +88,20 @@ public final class LogChannel {
 
     /** Brings the records into the order of their times and decodes them; returns how many of how many are damaged, with the reason. */
     String finish(boolean skips) {
+        String packed = unpack();
         sort();
-        if (definition == null || rows == 0) return "";
+        if (definition == null || rows == 0) return packed;
         boolean isRos1 = encoding.equals("ros1");
         try {
             definition.checkSize();
-            if (!isRos1 && definition.isFlat(definition.name) && hasOneLayout()) return "";
+            if (!isRos1 && definition.isFlat(definition.name) && hasOneLayout()) return packed;
             columns = new Columns(definition, isRos1);
+            if (definition.hasWide() && !isRos1) columns.findWide(this);
         } catch (OnbeatException wrong) {
             why = wrong.getMessage();
-            return "";
+            return packed;
         }
-        String reason = "";
+        String reason = packed;
         int kept = 0;
         for (int i = 0; i < rows; i++) {
             String bad = columns.add(chunks.get(chunkOf[i]), places[i], lengths[i]);
@@ -114,6 +115,43 @@ public final class LogChannel {
             why = reason;
             columns = null;
             return "";
+        }
+        damaged += rows - kept;
+        rows = kept;
+        return reason;
+    }
+
+    /** Hands each record to a reader. */
+    void eachRecord(RecordReader reader) {
+        for (int i = 0; i < rows; i++) reader.read(chunks.get(chunkOf[i]), places[i], lengths[i]);
+    }
+
+    /** Reads a record. */
+    interface RecordReader {
+        void read(ByteBuffer chunk, int at, int length);
+    }
+
+    /** Unpacks messages that ROS 2 has compressed one by one: CDR begins with a zero, a frame of zstd with another byte. */
+    private String unpack() {
+        if (!encoding.equals("cdr")) return "";
+        String reason = "";
+        int kept = 0;
+        for (int i = 0; i < rows; i++) {
+            ByteBuffer chunk = chunks.get(chunkOf[i]);
+            int from = chunk.arrayOffset() + places[i];
+            if (LogFiles.isPacked(chunk.array(), from, lengths[i])) {
+                try {
+                    byte[] whole = LogFiles.unpacked(Arrays.copyOfRange(chunk.array(), from, from + lengths[i]));
+                    chunks.add(ByteBuffer.wrap(whole).order(ByteOrder.LITTLE_ENDIAN));
+                    chunkOf[i] = chunks.size() - 1;
+                    places[i] = 0;
+                    lengths[i] = whole.length;
+                } catch (IOException wrong) {
+                    if (reason.isEmpty()) reason = "record " + (i + 1) + " of " + rows + " of " + topic + ": " + wrong.getMessage();
+                    continue;
+                }
+            }
+            keep(kept++, i);
         }
         damaged = rows - kept;
         rows = kept;
@@ -273,9 +311,14 @@ public final class LogChannel {
         Layout.Part part = layout.part(field);
         int columns = columns(field);
         double[] values = new double[size((long) rows * columns)];
+        boolean isDouble = part.kind.equals("float64");
         for (int row = 0; row < rows; row++) {
             ByteBuffer data = chunks.get(chunkOf[row]);
-            for (int i = 0; i < columns; i++) values[i * rows + row] = part.number(data, places[row], i);
+            // Most numbers of a log are these.
+            int from = places[row] + part.at;
+            for (int i = 0; i < columns; i++) {
+                values[i * rows + row] = isDouble ? data.getDouble(from + 8 * i) : part.number(data, places[row], i);
+            }
         }
         return values;
     }
@@ -300,19 +343,23 @@ public final class LogChannel {
         return values;
     }
 
-    /** Returns the texts of a field of all records, one after the other with U+0001 between two; within them it becomes U+FFFD. */
-    public String texts(String field) {
-        StringBuilder all = new StringBuilder();
-        List<String> texts = columns == null ? null : column(field).texts;
-        int count = texts == null ? rows : texts.size();
-        for (int i = 0; i < count; i++) {
-            if (i > 0) all.append(SEPARATOR);
-            all.append((texts == null ? text(field, i) : texts.get(i)).replace(SEPARATOR, '\ufffd'));
+    /** Returns the texts of a field of all records. */
+    public Texts texts(String field) {
+        if (columns != null) return new Texts(column(field).texts);
+        List<String> texts = new ArrayList<>(rows);
+        byte[] last = null;
+        String text = "";
+        for (int row = 0; row < rows; row++) {
+            // Names of frames are the same in most records.
+            byte[] bytes = textBytes(field, row);
+            if (!Arrays.equals(bytes, last)) text = new String(bytes, StandardCharsets.UTF_8);
+            last = bytes;
+            texts.add(text);
         }
-        return all.toString();
+        return new Texts(texts);
     }
 
-    private String text(String field, int row) {
+    private byte[] textBytes(String field, int row) {
         ByteBuffer data = chunks.get(chunkOf[row]);
         int at = places[row];
         int length = lengths[row];
@@ -321,7 +368,7 @@ public final class LogChannel {
             length = Math.max(layout.part(field).count, 0);
         }
         byte[] bytes = new byte[length];
-        for (int i = 0; i < length; i++) bytes[i] = data.get(at + i);
-        return new String(bytes, StandardCharsets.UTF_8);
+        System.arraycopy(data.array(), data.arrayOffset() + at, bytes, 0, length);
+        return bytes;
     }
 }

@@ -2,6 +2,7 @@ package onbeat;
 
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.Collections;
 
 /** One record of a channel, with its bytes. */
 public final class Message {
@@ -60,6 +61,11 @@ public final class Message {
     /** Returns the text of a field. */
     public String getText(String field) {
         return Layout.text(layout.part(field), buffer);
+    }
+
+    /** Returns the text of a field for an interpreter, which may take it as bytes. */
+    public Texts getTexts(String field) {
+        return new Texts(Collections.singletonList(getText(field)));
     }
 
     /** Returns the encoded message: CDR, little-endian. */

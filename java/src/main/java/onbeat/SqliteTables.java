@@ -1,0 +1,209 @@
+package onbeat;
+
+import java.io.File;
+import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.nio.ByteBuffer;
+import java.nio.charset.Charset;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+
+/**
+ * Reads the tables of a database of SQLite (sqlite.org/fileformat2.html), as bags of ROS 2 are: MATLAB has no SQLite for bags, and
+ * its libraries for Java are native.
+ *
+ * <p>Rows come in the order of their numbers. What another program has written since into a journal beside the file is not read.
+ * Pages and lengths are a stranger's: none is believed.
+ */
+final class SqliteTables implements AutoCloseable {
+    /** Takes the columns of a row by their names: {@code Long}, {@code Double}, {@code byte[]} or null; and its number. */
+    interface Row {
+        void take(long number, Map<String, Object> columns) throws IOException;
+    }
+
+    private static final int HEAD = 100;
+    private static final int LEAF = 0x0d;
+    private static final int INTERIOR = 0x05;
+    private static final int MOST_DEPTH = 32;
+    /** Longest value, in bytes. */
+    private static final long MOST_BYTES = 256L << 20;
+    private static final Charset[] LETTERS = {StandardCharsets.UTF_8, StandardCharsets.UTF_8, StandardCharsets.UTF_16LE, StandardCharsets.UTF_16BE};
+
+    private final RandomAccessFile file;
+    private final int pageBytes;
+    private final int usable;
+    private final long pages;
+    private final Charset letters;
+    /** Root page and text of the definition of each table. */
+    private final Map<String, Object[]> tables = new HashMap<>();
+    /** Pages that may still be read: a table that leads back to itself would never end. */
+    private long left;
+
+    SqliteTables(File path) throws IOException {
+        file = new RandomAccessFile(path, "r");
+        byte[] head = new byte[HEAD];
+        file.readFully(head);
+        ByteBuffer of = ByteBuffer.wrap(head);
+        int bytes = of.getShort(16) & 0xffff;
+        pageBytes = bytes == 1 ? 1 << 16 : bytes;
+        usable = pageBytes - (head[20] & 0xff);
+        letters = LETTERS[Math.max(0, Math.min(of.getInt(56), 3))];
+        if (pageBytes < 512 || usable < 480) throw new IOException("the database is damaged: its pages have " + pageBytes + " bytes");
+        pages = file.length() / pageBytes;
+        rows(1, "type,name,tbl_name,rootpage,sql".split(","), (number, columns) -> {
+            if ("table".equals(text(columns.get("type"))) && columns.get("rootpage") instanceof Long) {
+                tables.put(text(columns.get("name")), new Object[] {columns.get("rootpage"), text(columns.get("sql"))});
+            }
+        });
+    }
+
+    boolean has(String table) {
+        return tables.containsKey(table);
+    }
+
+    /** Hands over all rows of a table. */
+    void rows(String table, Row to) throws IOException {
+        Object[] of = tables.get(table);
+        rows((Long) of[0], columnsOf((String) of[1]), to);
+    }
+
+    /** Decodes a text; null is empty. */
+    String text(Object value) {
+        return value instanceof byte[] ? new String((byte[]) value, letters) : value == null ? "" : value.toString();
+    }
+
+    @Override
+    public void close() throws IOException {
+        file.close();
+    }
+
+    /** Names of the columns in {@code CREATE TABLE name(id INTEGER PRIMARY KEY, topic TEXT, ...)}. */
+    private static String[] columnsOf(String sql) {
+        List<String> names = new ArrayList<>();
+        int begin = sql.indexOf('(') + 1;
+        int depth = 0;
+        for (int i = begin; i < sql.length() && depth >= 0; i++) {
+            char letter = sql.charAt(i);
+            if (letter == '(') depth++;
+            if (letter == ')') depth--;
+            if (depth < 0 || depth == 0 && letter == ',') {
+                String name = sql.substring(begin, i).trim().split("\\s", 2)[0];
+                names.add(name.replaceAll("[\"`\\[\\]']", "").toLowerCase(Locale.ROOT));
+                begin = i + 1;
+            }
+        }
+        return names.toArray(new String[0]);
+    }
+
+    private void rows(long root, String[] names, Row to) throws IOException {
+        left = 2 * pages + 16;
+        page(root, names, to, 0);
+    }
+
+    private ByteBuffer page(long number) throws IOException {
+        if (number < 1 || number > pages || left-- <= 0) throw new IOException("the database is damaged: it refers to page " + number + " of " + pages);
+        byte[] bytes = new byte[pageBytes];
+        file.seek((number - 1) * pageBytes);
+        file.readFully(bytes);
+        return ByteBuffer.wrap(bytes);
+    }
+
+    private void page(long number, String[] names, Row to, int depth) throws IOException {
+        ByteBuffer page = page(number);
+        int head = number == 1 ? HEAD : 0;
+        int kind = page.get(head);
+        if (kind != LEAF && kind != INTERIOR || depth > MOST_DEPTH) {
+            throw new IOException("the database is damaged: page " + number + " is not one of a table");
+        }
+        int cells = page.getShort(head + 3) & 0xffff;
+        int places = head + (kind == LEAF ? 8 : 12);
+        for (int i = 0; i < cells; i++) {
+            page.position(page.getShort(places + 2 * i) & 0xffff);
+            if (kind == LEAF) row(page, names, to);
+            else page(page.getInt() & 0xffffffffL, names, to, depth + 1);
+        }
+        if (kind == INTERIOR) page(page.getInt(head + 8) & 0xffffffffL, names, to, depth + 1);
+    }
+
+    private void row(ByteBuffer page, String[] names, Row to) throws IOException {
+        long bytes = varint(page);
+        long number = varint(page);
+        ByteBuffer record = payload(page, bytes);
+        int begin = record.position();
+        int end = begin + (int) Math.min(varint(record), record.remaining());
+        Map<String, Object> columns = new HashMap<>();
+        int at = end;
+        for (int i = 0; record.position() < end; i++) {
+            long of = varint(record);
+            int next = record.position();
+            record.position(at);
+            Object value = value(record, of);
+            at = record.position();
+            record.position(next);
+            // A key that is the number of the row is stored as nothing.
+            if (i < names.length) columns.put(names[i], value);
+        }
+        to.take(number, columns);
+    }
+
+    /** The bytes of a record, of which those that do not fit into the page are in others. */
+    private ByteBuffer payload(ByteBuffer page, long bytes) throws IOException {
+        int most = usable - 35;
+        if (bytes < 0 || bytes > MOST_BYTES) throw new IOException("the database has a row of " + bytes + " bytes; at most " + MOST_BYTES + " are read");
+        if (bytes <= most) {
+            ByteBuffer whole = page.slice();
+            if (whole.remaining() < bytes) throw new IOException("the database is damaged: a row is longer than its page");
+            whole.limit((int) bytes);
+            return whole;
+        }
+        int least = (usable - 12) * 32 / 255 - 23;
+        int here = least + (int) ((bytes - least) % (usable - 4));
+        if (here > most) here = least;
+        // The pages are counted: a claim alone takes no memory.
+        if (bytes / (usable - 4) > pages) throw new IOException("the database is damaged: a row claims " + bytes + " bytes");
+        byte[] whole = new byte[(int) bytes];
+        page.get(whole, 0, here);
+        long next = page.getInt() & 0xffffffffL;
+        for (int at = here; at < whole.length; ) {
+            // Each was allocated with its table's pages.
+            left++;
+            ByteBuffer more = page(next);
+            next = more.getInt() & 0xffffffffL;
+            int piece = Math.min(usable - 4, whole.length - at);
+            more.get(whole, at, piece);
+            at += piece;
+        }
+        return ByteBuffer.wrap(whole);
+    }
+
+    private static Object value(ByteBuffer record, long of) throws IOException {
+        if (of == 0) return null;
+        if (of == 8 || of == 9) return of - 8;
+        if (of == 7) return record.getDouble();
+        if (of < 7) {
+            int bytes = of < 5 ? (int) of : of == 5 ? 6 : 8;
+            long number = record.get();
+            for (int i = 1; i < bytes; i++) number = number << 8 | record.get() & 0xff;
+            return number;
+        }
+        long bytes = (of - 12) / 2;
+        if (of < 12 || bytes > record.remaining()) throw new IOException("the database is damaged: a value is longer than its row");
+        byte[] value = new byte[(int) bytes];
+        record.get(value);
+        return value;
+    }
+
+    private static long varint(ByteBuffer of) {
+        long number = 0;
+        for (int i = 0; i < 8; i++) {
+            byte next = of.get();
+            number = number << 7 | next & 0x7f;
+            if (next >= 0) return number;
+        }
+        return number << 8 | of.get() & 0xff;
+    }
+}

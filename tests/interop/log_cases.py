@@ -1,0 +1,236 @@
+"""Logs as people have them, one kind each: what onbeat.load finds in it, and what the gateway lists and plays.
+
+    log_cases.py FOLDER GATEWAY     writes the logs, checks values and counts; prints the number of records of each channel
+"""
+
+import json
+import os
+import shutil
+import sqlite3
+import struct
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import onbeat
+from mcap.writer import CompressionType, Writer
+from rosbags.rosbag2 import StoragePlugin
+from rosbags.rosbag2 import Writer as Bag
+from rosbags.typesys import Stores, get_typestore
+
+STORE = get_typestore(Stores.ROS2_JAZZY)
+FLOAT = "std_msgs/msg/Float64"
+folder, program = Path(sys.argv[1]), sys.argv[2]
+counts = {}
+
+
+def make(name, *values):
+    return STORE.types[name](*values)
+
+
+def header(n):
+    return make("std_msgs/msg/Header", make("builtin_interfaces/msg/Time", n, 5), "base")
+
+
+def float64(n):
+    return make(FLOAT, n / 2)
+
+
+def tf(n, transforms):
+    transform = make(
+        "geometry_msgs/msg/Transform",
+        make("geometry_msgs/msg/Vector3", 1.0, 2.0, 3.0 + n),
+        make("geometry_msgs/msg/Quaternion", 0.0, 0.0, 0.0, 1.0),
+    )
+    one = "geometry_msgs/msg/TransformStamped"
+    return make("tf2_msgs/msg/TFMessage", [make(one, header(n), f"child{k}", transform) for k in range(transforms)])
+
+
+def joints(n):
+    names = [f"j{k}" for k in range(n)]
+    return make("sensor_msgs/msg/JointState", header(n), names, np.arange(n) + 0.5, np.zeros(n), np.zeros(0))
+
+
+def diagnostics(n):
+    pairs = [make("diagnostic_msgs/msg/KeyValue", f"k{k}", "v" * k) for k in range(n)]
+    status = "diagnostic_msgs/msg/DiagnosticStatus"
+    return make("diagnostic_msgs/msg/DiagnosticArray", header(n), [make(status, 1, "a", "b", "c", pairs)] * (n % 3))
+
+
+def ros2(name, topic, messages, **how):
+    """A log of one topic of ROS 2."""
+    path, kind = folder / f"{name}.mcap", messages[0].__msgtype__
+    with path.open("wb") as file:
+        writer = Writer(file, **how)
+        writer.start("ros2")
+        schema = writer.register_schema(kind, "ros2msg", STORE.generate_msgdef(kind, ros_version=2)[0].encode())
+        channel = writer.register_channel(topic, "cdr", schema)
+        for n, one in enumerate(messages):
+            data = bytes(STORE.serialize_cdr(one, kind))
+            writer.add_message(channel, log_time=n, publish_time=n, sequence=n, data=data)
+        writer.finish()
+    return path
+
+
+def other(name, encoding, schema, data, topic="/other"):
+    """Ten messages in another encoding beside ten of ROS 2, with an attachment and metadata."""
+    path = folder / f"{name}.mcap"
+    with path.open("wb") as file:
+        writer = Writer(file, compression=CompressionType.LZ4)
+        writer.start("")
+        of = writer.register_channel(topic, encoding, writer.register_schema(*schema) if schema else 0)
+        beside = writer.register_channel("/f", "cdr", writer.register_schema(FLOAT, "ros2msg", b"float64 data\n"))
+        for n in range(10):
+            writer.add_message(of, log_time=n, publish_time=n, data=data)
+            writer.add_message(beside, log_time=n, publish_time=n, data=bytes(STORE.serialize_cdr(float64(n), FLOAT)))
+        writer.add_attachment(1, 2, "calibration.yaml", "text/plain", b"a: 1")
+        writer.add_metadata("made", {"by": "hand"})
+        writer.finish()
+    return path
+
+
+def gateway(verb, path, **more):
+    order = json.dumps({"log": str(path), "most_memory": 1 << 28} | more)
+    done = subprocess.run([program, verb, order], stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def played(path, topics):
+    """Plays a log into rings of this test; returns the number of records of each topic."""
+    channels = [{"topic": topic, "remote": f"case-{os.getpid()}/{n}"} for n, topic in enumerate(topics)]
+    account = gateway("play", path, channels=channels, rate=0)
+    assert "error" not in account, f"{path}: {account}"
+    return {of["channel"]: of["received"] for of in account["channels"]}
+
+
+def opened(path, wanted, not_decoded=(), **how):
+    """Loads a log, which has these counts, also as the gateway lists and plays it; only these channels are not decoded, and said to be."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        log = onbeat.load(path, **how)
+    assert {name: len(of) for name, of in log.items()} == wanted, f"{path}: {log}"
+    assert {name for name, of in log.account.items() if of.get("not_decoded")} == set(not_decoded), f"{path}: {log.account}"
+    assert bool(caught) == bool(not_decoded or log.damage), f"{path}: {caught}"
+    account = gateway("list", path)
+    assert {of["channel"]: of["records"] for of in account["channels"]} == wanted, f"{path}: {account}"
+    assert played(path, wanted) == wanted, path
+    counts[path.name] = wanted
+    return log
+
+
+def encodings():
+    both = {"/other": 10, "/f": 10}
+    log = opened(other("json", "json", ("X", "jsonschema", b"{}"), b'{"a": 1, "b": {"c": "d"}}'), both)
+    assert log["/other"]["a"].tolist() == [1] * 10 and log["/other"].message(3) == {"a": 1, "b": {"c": "d"}}
+    assert log["/f"]["data"].tolist() == [n / 2 for n in range(10)]
+    log = opened(other("no_schema", "json", None, b'{"a": 1}'), both)
+    assert log["/other"]["a"].tolist() == [1] * 10
+    log = opened(other("protobuf", "protobuf", ("X", "protobuf", b"\x08\x01"), b"\x08\x02"), both, ["/other"])
+    assert log["/other"].payload(9) == b"\x08\x02" and "definition" in log["/other"].why
+    log = opened(other("flatbuffer", "flatbuffer", ("X", "flatbuffer", b"\0"), b"\0\1\2\3"), both, ["/other"])
+    assert log["/other"]["payload"][0] == b"\0\1\2\3"
+    log = opened(other("ros1", "ros1", ("std_msgs/Float64", "ros1msg", b"float64 data\n"), struct.pack("<d", 1.5)), both)
+    assert log["/other"]["data"].tolist() == [1.5] * 10
+    idl = b"=" * 80 + b"\nIDL: std_msgs/msg/Float64\nmodule std_msgs { module msg { struct Float64 { double data; }; }; };\n"
+    log = opened(other("idl", "cdr", (FLOAT, "ros2idl", idl), b"\0\1\0\0" + struct.pack("<d", 1.5)), both)
+    assert log["/other"]["data"].tolist() == [1.5] * 10
+
+
+def wide():
+    """Fast CDR 2 has two bytes for a unit of UTF-16, Fast CDR 1 four."""
+    for name, unit, order in (("wide_2", "<H", b"\0\1\0\0"), ("wide_4", "<I", b"\0\1\0\0"), ("wide_4_big", ">I", b"\0\0\0\0")):
+        text = "hä🤖"
+        units = np.frombuffer(text.encode("utf-16-le"), "<u2").tolist()
+        data = order + struct.pack(unit[0] + "I", len(units)) + b"".join(struct.pack(unit, one) for one in units)
+        schema = ("example_interfaces/msg/WString", "ros2msg", b"wstring data\n")
+        log = opened(other(name, "cdr", schema, data), {"/other": 10, "/f": 10})
+        assert log["/other"]["data"].tolist() == [text] * 10, log["/other"]["data"]
+        assert log["/other"].message(0) == {"data": text}
+
+
+def lists():
+    log = opened(ros2("tf", "/tf", [tf(n, 1 + 2 * (n % 2)) for n in range(6)]), {"/tf": 6})
+    assert [len(one) for one in log["/tf"]["transforms.child_frame_id"]] == [1, 3] * 3
+    assert [one.tolist() for one in log["/tf"]["transforms.transform.translation.z"]][:2] == [[3.0], [4.0] * 3]
+    log = opened(ros2("tf_empty_first", "/tf", [tf(n, n % 3) for n in range(6)]), {"/tf": 6})
+    assert [len(one) for one in log["/tf"]["transforms.header.stamp.sec"]] == [0, 1, 2] * 2
+    log = opened(ros2("joints_grow", "/js", [joints(n) for n in range(6)]), {"/js": 6})
+    assert [one.tolist() for one in log["/js"]["name"]][2:4] == [[b"j0", b"j1"], [b"j0", b"j1", b"j2"]]
+    assert [one.tolist() for one in log["/js"]["position"]][2] == [0.5, 1.5]
+    log = opened(ros2("diagnostics", "/diagnostics", [diagnostics(n) for n in range(6)]), {"/diagnostics": 6})
+    for n in range(6):
+        found = log["/diagnostics"].message(n)["status"]
+        assert [[pair["key"] for pair in one["values"]] for one in found] == [[f"k{k}".encode() for k in range(n)]] * (n % 3)
+
+
+def twice():
+    path = folder / "twice.mcap"
+    with path.open("wb") as file:
+        writer = Writer(file)
+        writer.start("ros2")
+        schema = writer.register_schema(FLOAT, "ros2msg", b"float64 data\n")
+        of = [writer.register_channel("/f", "cdr", schema, {"writer": name}) for name in "ab"]
+        for n in range(20):
+            data = bytes(STORE.serialize_cdr(float64(n), FLOAT))
+            writer.add_message(of[n % 2], log_time=n, publish_time=n, data=data)
+        writer.finish()
+    log = opened(path, {"/f": 20})
+    assert log["/f"]["data"].tolist() == [n / 2 for n in range(20)] and len(set(log["/f"].sources)) == 2
+
+
+def damaged():
+    """A byte of the last but one message is changed, in chunks of a message each."""
+    path = ros2("damaged", "/f", [float64(n) for n in range(200)], chunk_size=1, compression=CompressionType.NONE)
+    whole = bytearray(path.read_bytes())
+    place = bytes(whole).index(bytes(STORE.serialize_cdr(float64(198), FLOAT)))
+    whole[place + 6] ^= 255
+    path.write_bytes(whole)
+    try:
+        onbeat.load(path)
+        raise SystemExit("a damaged log was loaded")
+    except onbeat.OnbeatError as why:
+        assert "checksum" in str(why), why
+    log = opened(path, {"/f": 199}, damaged="skip")
+    assert log.account["/f"]["damaged"] == 1 and 99.0 not in log["/f"]["data"]
+    assert len(gateway("list", path)["damage"]) == 1
+
+
+def bags():
+    """In both formats of ROS 2, one without definitions as those of Humble, and a log of LCM."""
+    for plugin in StoragePlugin:
+        path = folder / f"bag_{plugin.name.lower()}"
+        with Bag(path, version=9, storage_plugin=plugin) as bag:
+            of = bag.add_connection("/f", FLOAT, typestore=STORE)
+            for n in range(30):
+                bag.write(of, n, STORE.serialize_cdr(float64(n), FLOAT))
+        log = opened(path, {"/f": 30})
+        assert log["/f"]["data"].tolist() == [n / 2 for n in range(30)]
+
+    path = folder / "humble.db3"
+    shutil.copy(folder / "bag_sqlite3" / "bag_sqlite3.db3", path)
+    with sqlite3.connect(path) as database:
+        database.execute("drop table message_definitions")
+    database.close()
+    log = opened(path, {"/f": 30}, ["/f"])
+    assert "has no definition of std_msgs/msg/Float64" in log["/f"].why
+    types = folder / "types" / "std_msgs" / "msg"
+    types.mkdir(parents=True)
+    (types / "Float64.msg").write_text("float64 data\n")
+    log = opened(path, {"/f": 30}, types=folder / "types")
+    assert log["/f"]["data"].tolist() == [n / 2 for n in range(30)]
+
+    import lcm
+
+    events = lcm.EventLog(str(folder / "events.lcmlog"), "w", overwrite=True)
+    for n in range(10):
+        events.write_event(n, "EXAMPLE", bytes([n]) * n)
+    events.close()
+    log = opened(folder / "events.lcmlog", {"EXAMPLE": 10}, ["EXAMPLE"])
+    assert log["EXAMPLE"].payload(3) == b"\3\3\3"
+
+
+for check in (encodings, wide, lists, twice, damaged, bags):
+    check()
+print(json.dumps(counts))
