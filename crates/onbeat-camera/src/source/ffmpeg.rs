@@ -177,8 +177,9 @@ impl Decoder {
         let rate = if (major, minor) >= (5, 1) { "-fps_mode" } else { "-vsync" };
         let early = "-hide_banner -nostats -loglevel info -flags low_delay -threads 1 \
                      -probesize 500000 -analyzeduration 1 -fpsprobesize 0 -copyts";
-        let late =
-            "-an -sn -dn -vf format=pix_fmts=yuv420p|yuvj420p,showinfo=checksum=0 -autoscale 0";
+        // Its encoder of raw pictures has a thread for each CPU, and keeps as many pictures back as it has threads, less one.
+        let late = "-an -sn -dn -vf format=pix_fmts=yuv420p|yuvj420p,showinfo=checksum=0 -autoscale 0 \
+                    -threads 1";
         let mut command = Command::new(PROGRAM);
         command.args(early.split_whitespace()).args(&input.arguments);
         command.args(late.split_whitespace()).args([rate, "passthrough", "-f", "rawvideo"]);
