@@ -116,9 +116,22 @@ pub(super) struct Input<'i> {
     pub(super) inside: Option<TimesInside>,
 }
 
-/// Returns the version of the machine's ffmpeg: its first two numbers, and the text.
+/// Version of ffmpeg: its first two numbers, and the text.
+type Version = ((u32, u32), String);
+
+/// Returns the version of the machine's ffmpeg: its first two numbers, and the text. Asking takes as long as a start of the program,
+/// so it is asked once.
 #[must_use]
-pub fn ffmpeg_version() -> Option<((u32, u32), String)> {
+pub fn ffmpeg_version() -> Option<Version> {
+    static FOUND: Mutex<Option<Version>> = Mutex::new(None);
+    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    if found.is_none() {
+        *found = asked_version();
+    }
+    found.clone()
+}
+
+fn asked_version() -> Option<Version> {
     let output = Command::new(PROGRAM).arg("-version").stdin(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let word = text.strip_prefix("ffmpeg version ")?.split_whitespace().next()?.to_owned();

@@ -3,6 +3,7 @@
 mod bus;
 mod clock;
 mod compare;
+mod frames;
 mod gateway;
 mod import;
 mod loads;
@@ -40,6 +41,7 @@ use crate::signals::SignalError;
 pub(crate) use bus::BusFailure;
 pub(crate) use clock::ClockFailure;
 pub(crate) use compare::CompareFailure;
+pub(crate) use frames::FramesFailure;
 pub(crate) use gateway::{GatewayFailure, PROGRAM};
 pub(crate) use import::ImportFailure;
 pub(crate) use loads::LoadsFailure;
@@ -156,6 +158,8 @@ pub(crate) enum Failure {
     Message(#[from] MessageFailure),
     #[error(transparent)]
     Gateway(#[from] GatewayFailure),
+    #[error(transparent)]
+    Frames(#[from] FramesFailure),
     #[error(transparent)]
     Bus(#[from] BusFailure),
     #[error(transparent)]
