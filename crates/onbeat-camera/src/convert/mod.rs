@@ -139,9 +139,9 @@ impl Converter {
                 let target = &mut to[channel * plane + from * height..][..length];
                 let made = &self.strip[channel * STRIP * height..][..length];
                 if is_streamed {
-                    streaming::copy(made, target)
+                    streaming::copy(made, target);
                 } else {
-                    target.copy_from_slice(made)
+                    target.copy_from_slice(made);
                 }
             }
             begin = from + strip.columns;
