@@ -91,7 +91,7 @@ fn on_one_clock() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("robot.toml");
     std::fs::write(&file, include_str!("two_joints.toml")).unwrap();
-    let options = ["--trajectory", "hold", "--for", "4s", "--period", "4ms"];
+    let options = ["--trajectory", "hold", "--for", "8s", "--period", "4ms"];
     let mut robot = Robot::new(file.to_str().unwrap(), &options);
     robot.wait_until_published();
 
