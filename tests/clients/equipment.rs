@@ -213,7 +213,7 @@ pub(crate) fn commands() -> Result<Command, String> {
 pub(crate) struct Robot {
     pub(crate) child: Child,
     pub(crate) name: String,
-    folder: tempfile::TempDir,
+    pub(crate) folder: tempfile::TempDir,
 }
 
 impl Robot {

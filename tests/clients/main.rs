@@ -15,6 +15,7 @@ mod exports_open_elsewhere;
 mod maindevices_reach_op;
 mod octave_interrupted;
 mod one_call;
+mod pictures_in_a_page;
 mod prompt;
 mod python_installs;
 mod remote_robot;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         maindevices_reach_op::trials(),
         octave_interrupted::trials(),
         one_call::trials(),
+        pictures_in_a_page::trials(),
         python_installs::trials(),
         remote_robot::trials(),
         run_files_open_in_java::trials(),

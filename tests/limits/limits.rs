@@ -102,6 +102,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "vector instructions, and their loads and stores",
     ),
     ("crates/onbeat-camera/src/convert/blocks.rs", "blocks of pixels by vector instructions"),
+    ("crates/onbeat-camera/src/convert/streaming.rs", "stores past the caches, and hints"),
     ("crates/onbeat-control/src/lock.rs", "what may lie in shared memory"),
     ("crates/onbeat-control/src/map.rs", "memory that processes share"),
     (

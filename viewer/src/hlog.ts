@@ -2,6 +2,7 @@
 // Histograms are decoded when they are first asked for, since most charts need only some of them.
 import { decodeBase64, without, type Histogram } from './histogram.ts';
 import { ns, sec, type Ns, type Sec } from './units.ts';
+import type { RunFrames } from './frames.ts';
 import type { BusFacts, JointStep, Robot } from './robot.ts';
 import type { Summary } from './summary.ts';
 import type { WindowNote } from './window.ts';
@@ -101,6 +102,8 @@ export interface RunFile {
   intervals: IntervalNote[]; maxima: MaximaNote[]; spikes: Spike[]; windows: WindowNote[]; loads: LoadNote[]; exclusions: ExclusionNote[]; events: EventNote[];
   /** The robot of the run, what its joints did, and how its bus was last. */
   robot: Robot | null; joints: JointStep[]; devices: BusFacts | null;
+  /** Pictures of cameras meanwhile, which the page got from a log. */
+  frames: RunFrames[];
   resumes: ResumeNote[]; end: EndNote | null; bench: Record<string, unknown> | null; problems: string[];
   /** By series; empty unless the run was imported. */
   resolution: Readonly<Record<string, Resolution>>;
@@ -111,7 +114,7 @@ export interface Unpacked { files: RunFile[]; summary: Summary | null }
 
 const newFile = (name: string): RunFile => ({
   name, startUnix: 0, run: null, blocks: [], series: new Map(), intervals: [], maxima: [], spikes: [], windows: [], loads: [],
-  exclusions: [], events: [], robot: null, joints: [], devices: null, resumes: [], end: null, bench: null, problems: [], resolution: {},
+  exclusions: [], events: [], robot: null, joints: [], devices: null, frames: [], resumes: [], end: null, bench: null, problems: [], resolution: {},
 });
 
 const NOTE = '#[onbeat: ';
@@ -175,6 +178,7 @@ function applyNote(file: RunFile, note: Record<string, unknown>): void {
       case 'robot': file.robot = value as Robot; break;
       case 'joints': file.joints.push(...(value as { steps: JointStep[] }).steps); break;
       case 'devices': file.devices = value as BusFacts; break;
+      case 'frames': file.frames = value as RunFrames[]; break;
       case 'resume': file.resumes.push(value as ResumeNote); break;
       case 'end': file.end = value as EndNote; break;
       case 'bench': file.bench = value as Record<string, unknown>; break;

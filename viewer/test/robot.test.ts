@@ -9,7 +9,9 @@ import { jointRow } from '../src/sections/robot.ts';
 import { errorWords, type CountedErrors } from '../src/sections/topology.ts';
 import { CHROMIUM, launch, NO_CHROMIUM, pages, settled } from './browser.ts';
 import { filled } from './fixture.ts';
-import { DEVICES, ROBOT, STEPS, walking } from './walking.ts';
+import { frameWords } from '../src/charts/frames.ts';
+import { framesLead, lastAtMost, pictureAt } from '../src/frames.ts';
+import { DEVICES, FRAMES, ROBOT, STEPS, walking } from './walking.ts';
 
 const recorded = readText(walking(), 'robot').files[0]!;
 
@@ -53,10 +55,24 @@ test('errors are named by port and by the device at the far end of its cable', (
   assert.deepEqual(words(2, error('lost_links', 1), error('pdi_errors', null)), ['port 1: 3 lost links', '3 PDI errors']);
 });
 
+test('at a time stands the last picture before it, and the last one that is kept', () => {
+  const [left, gripper] = FRAMES;
+  assert.deepEqual([-1, 5, 7, 100].map((at) => lastAtMost([5, 6, 9], at)), [-1, 0, 1, 2]);
+  assert.equal(lastAtMost([], 3), -1);
+  assert.deepEqual([0, 19, 20, 69, 70, 109].map((place) => pictureAt(left!, place)?.place), [0, 0, 20, 20, 70, 70]);
+  assert.equal(pictureAt(gripper!, 1), null);
+  const lane = { frames: left!, t: left!.t_us.map((t) => t / 1e6) };
+  assert.equal(frameWords(lane, 30), 'left/image: picture 41 at 2.020 s, 550.0 ms after the one before; the last one kept, 21, is shown below');
+  assert.equal(frameWords(lane, 0), 'left/image: picture 1 at 0.020 s; shown below');
+  assert.equal(frameWords(lane, -1), 'left/image: no picture yet');
+  assert.match(framesLead(FRAMES), /4 of the log are before or after the run\. left\/image: 2 not shown: damaged JPEG pictures\./);
+  assert.deepEqual(readText(walking([{ frames: FRAMES }]), 'robot').files[0]!.frames, FRAMES);
+});
+
 describe('a robot’s page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : false }, () => {
   let browser: Browser;
   let site: ReturnType<typeof pages>;
-  before(async () => { browser = await launch(); site = pages({ 'robot.html': filled(walking()) }); });
+  before(async () => { browser = await launch(); site = pages({ 'robot.html': filled(walking()), 'frames.html': filled(walking([{ frames: FRAMES }])) }); });
   after(async () => { await browser?.close(); site?.done(); });
 
   /** What the position chart has drawn, from its own file. */
@@ -94,4 +110,51 @@ describe('a robot’s page in Chromium', { skip: CHROMIUM === undefined ? NO_CHR
     assert.match(await page.locator('.bar .range').innerText(), / to /);
     await page.close();
   });
+
+  for (const colorScheme of ['light', 'dark'] as const) for (const width of [1280, 360]) {
+    test(`pictures follow the cursor of the joints, ${colorScheme}, ${width} px`, async () => {
+      const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme });
+      const problems: string[] = [];
+      page.on('console', (message) => { if (message.type() === 'error') problems.push(message.text()); });
+      page.on('pageerror', (error) => { problems.push(error.message); });
+      await page.goto(site.url('frames.html'));
+      await settled(page);
+      const chart = page.locator('#frames');
+      const image = chart.locator('img').first();
+      const color = (): Promise<number[]> => image.evaluate(async (shown: HTMLImageElement) => {
+        await shown.decode();
+        const canvas = new OffscreenCanvas(1, 1).getContext('2d')!;
+        canvas.drawImage(shown, 0, 0);
+        return [...canvas.getImageData(0, 0, 1, 1).data];
+      });
+      const isRed = async (): Promise<boolean> => { const [r, , b] = await color(); return r! > b! + 100; };
+      assert.ok(await isRed(), 'before there is a cursor, the first one that is kept');
+      assert.match(await chart.locator('figcaption').last().innerText(), /gripper\/image: no picture is kept/);
+
+      // The cursor of the position is the cursor of the pictures.
+      const hover = async (id: string, t: number): Promise<void> => {
+        const over = page.locator(`${id} .u-over`);
+        await over.scrollIntoViewIfNeeded();
+        const { width: room, height } = (await over.boundingBox())!;
+        await over.hover({ position: { x: Math.round((room * t) / 6), y: height / 2 } });
+      };
+      await hover('#position', 1.75);
+      assert.match(await chart.locator('.readout').innerText(), /left\/image: picture 30 at 1\.470 s, 50\.0 ms after the one before; the last one kept, 21, is shown below · gripper\/image: no picture yet/);
+      assert.ok(!(await isRed()), 'the blue one is shown');
+      assert.match(await chart.locator('figcaption').nth(1).innerText(), /picture 21 at 1\.020 s, of 1920 × 1200/);
+      await hover('#frames', 5.0);
+      assert.match(await chart.locator('.readout').innerText(), /the last one kept, 81, .* gripper\/image: picture 6 at 3\.100 s/);
+      assert.match(await page.locator('#torque .readout').innerText(), /cycle/, 'and the other way round');
+      assert.ok(await isRed());
+
+      await page.keyboard.press('Escape');
+      const [download] = await Promise.all([page.waitForEvent('download'), chart.locator('.zoom button', { hasText: 'CSV' }).click()]);
+      const rows = readFileSync(await download.path(), 'utf8').trim().split('\n');
+      assert.equal(rows.length, 1 + 110 + 2);
+      assert.equal(rows.filter((row) => row.endsWith(',1')).length, 3);
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'nothing is wider than the page');
+      assert.deepEqual(problems, []);
+      await page.close();
+    });
+  }
 });

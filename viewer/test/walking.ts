@@ -1,4 +1,5 @@
 // A run of a robot with four devices in two branches and two joints, in steps with all cycles.
+import type { RunFrames } from '../src/frames.ts';
 import type { BusFacts, JointStep, Robot } from '../src/robot.ts';
 import { cellSummary, HOST, LADDER, runFile } from './fixture.ts';
 
@@ -33,12 +34,27 @@ export const STEPS: JointStep[] = Array.from({ length: 120 }, (_, i): JointStep 
   return { first, last: first + 49, t: (first + 49) / 1000, joints: [knee(0), knee(1)] };
 });
 
-/** The page's data of that run. */
-export function walking(): string {
+/** A red and a blue picture of 16 × 10. */
+const RED = '/9j/4AAQSkZJRgABAgAAAQABAAD//gAQTGF2YzU5LjM3LjEwMAD/2wBDAAgoKC8oLzc3Nzc3N0E8QUNDQ0FBQUFDQ0NISEhVVVVISEhDQ0hIUFBVVVxfXFdXVVdfX2RkZHh4c3OMjJGsrM//xABMAAEBAAAAAAAAAAAAAAAAAAAABgEBAQAAAAAAAAAAAAAAAAAABgcQAQAAAAAAAAAAAAAAAAAAAAARAQAAAAAAAAAAAAAAAAAAAAD/wAARCAAKABADASIAAhEAAxEA/9oADAMBAAIRAxEAPwCLAFF/f//Z';
+const BLUE = '/9j/4AAQSkZJRgABAgAAAQABAAD//gAQTGF2YzU5LjM3LjEwMAD/2wBDAAgoKC8oLzc3Nzc3N0E8QUNDQ0FBQUFDQ0NISEhVVVVISEhDQ0hIUFBVVVxfXFdXVVdfX2RkZHh4c3OMjJGsrM//xABMAAEBAAAAAAAAAAAAAAAAAAAABwEBAQAAAAAAAAAAAAAAAAAABQcQAQAAAAAAAAAAAAAAAAAAAAARAQAAAAAAAAAAAAAAAAAAAAD/wAARCAAKABADASIAAhEAAxEA/9oADAMBAAIRAxEAPwCOAL+Lf//Z';
+
+/** Pictures at 20 Hz, without the 31st to 40th; the first, the 21st and the 81st are kept. A second camera has numbers and times alone. */
+export const FRAMES: RunFrames[] = [
+  {
+    channel: 'left/image', clock: 'cycles', more: 0, outside: 4, undecoded: { 'damaged JPEG pictures': 2 },
+    numbers: Array.from({ length: 110 }, (_, i) => i + 1 + (i >= 30 ? 10 : 0)),
+    t_us: Array.from({ length: 110 }, (_, i) => 20_000 + 50_000 * (i + (i >= 30 ? 10 : 0))),
+    pictures: [[0, RED], [20, BLUE], [70, RED]].map(([place, jpeg]) => ({ place: place as number, of: [1920, 1200], size: [16, 10], jpeg: jpeg as string })),
+  },
+  { channel: 'gripper/image', clock: 'cycles', more: 0, outside: 0, undecoded: {}, numbers: [5, 6], t_us: [3_000_000, 3_100_000], pictures: [] },
+];
+
+/** The page's data of that run, with what is to stand behind its file. */
+export function walking(more: object[] = []): string {
   const made = runFile({ tuning: 'PM', load: 'idle', interval: 1, start: 1_763_950_000, dice: 13, cell: false, tags: ['wakeup_latency', 'observed_period', 'response_time'], blocks: [{ t: 0, seconds: 6, load: 'idle' }] });
   const cell = { ...cellSummary('PM', 'idle', made, 1), file: 'robot.onbeat.hlog', verdict: null };
   const summary = { schema: 'onbeat.measure/1', version: '0.1.0', command: ['onbeat', 'robot', 'run', 'walker.toml'], started_unix_s: 1_763_950_000, elapsed_s: 6, host: HOST, ladder: LADDER.slice(0, 2),
     limit: null, order: 'single', tunings: ['PM'], loads: ['idle'], period_ns: 1_000_000, cells: [cell], effects: [], verdict: null };
-  const notes = [{ robot: ROBOT }, ...[0, 1, 2, 3, 4, 5, 6, 7].map((n) => ({ joints: { steps: STEPS.slice(16 * n, 16 * n + 16) } })), { devices: { ...DEVICES, lost: 0 } }, { devices: DEVICES }];
+  const notes = [{ robot: ROBOT }, ...[0, 1, 2, 3, 4, 5, 6, 7].map((n) => ({ joints: { steps: STEPS.slice(16 * n, 16 * n + 16) } })), { devices: { ...DEVICES, lost: 0 } }, { devices: DEVICES }, ...more];
   return `#[onbeat: {"file":"robot.onbeat.hlog"}]\n${made.text}${notes.map((note) => `#[onbeat: ${JSON.stringify(note)}]\n`).join('')}#[onbeat: ${JSON.stringify({ summary })}]\n`;
 }

@@ -23,3 +23,4 @@ pub mod camera;
 pub mod compressed;
 pub mod convert;
 pub mod source;
+pub mod thumbnails;

@@ -5,6 +5,7 @@
 mod bench;
 mod list;
 mod recorder;
+mod small_pictures;
 mod watch;
 
 use std::cell::RefCell;
@@ -53,6 +54,9 @@ enum Command {
     Watch(watch::WatchOptions),
     /// Measure what a picture costs: conversion beside memcpy, by size and instructions
     Bench(bench::BenchOptions),
+    /// Small pictures of a log, for the page of a report: reads what onbeat-gateway writes
+    #[command(hide = true)]
+    Thumbnails(small_pictures::ThumbnailOptions),
 }
 
 #[derive(Debug, Args)]
@@ -125,6 +129,7 @@ fn main() -> ExitCode {
         Command::List(options) => list::list(options),
         Command::Watch(options) => watch::watch(options),
         Command::Bench(options) => bench::bench(options),
+        Command::Thumbnails(options) => small_pictures::thumbnails(options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

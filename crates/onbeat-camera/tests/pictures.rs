@@ -204,6 +204,40 @@ fn pictures_gray(address: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// A decoder that keeps pictures back has each one late by a whole period, however long that is.
+fn no_picture_waits_for_the_next_one(python: &Path) {
+    const PERIOD_NS: u64 = 1_000_000_000;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("slow.mkv");
+    let slow = "-f lavfi -i testsrc2=size=320x240:rate=1:duration=12";
+    ffmpeg(
+        &format!("{slow} -c:v libx264 -pix_fmt yuv420p -preset ultrafast -g 1 -bf 0 FILE"),
+        &file,
+    );
+    let (_server, address) = rtsp(python, &file, "h264");
+    let name = format!("slow-{}", std::process::id());
+    let camera = Command::new(env!("CARGO_BIN_EXE_onbeat-camera"))
+        .args(["run", &address, "--name", &name, "--slots", "16"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let _camera = Running(vec![camera]);
+    let began = Instant::now();
+    let mut waited_ns = Vec::new();
+    let mut reader = None;
+    while waited_ns.len() < 5 {
+        assert!(began.elapsed() < PATIENCE, "{} pictures", waited_ns.len());
+        reader = reader.or_else(|| FrameReader::open(&name).ok());
+        match reader.as_mut().and_then(|it: &mut FrameReader| it.take(Want::Each)) {
+            Some(frame) => waited_ns.push(frame.times.decoded_ns - frame.times.received_ns),
+            None => sleep(Duration::from_millis(5)),
+        }
+    }
+    let least = waited_ns.iter().min().unwrap();
+    assert!(*least < PERIOD_NS * 9 / 10, "from reception to decoding, ns: {waited_ns:?}");
+}
+
 /// Python with the bindings of gst-rtsp-server.
 fn with_gst() -> Result<PathBuf, String> {
     let tried = |python: &str| {
@@ -225,7 +259,11 @@ fn main() -> ExitCode {
     };
     let mut trials = Vec::new();
     type Test = (&'static str, fn(&Path));
-    let all: [Test; 2] = [("h264_over_rtsp", h264_over_rtsp), ("mjpeg_over_rtsp", mjpeg_over_rtsp)];
+    let all: [Test; 3] = [
+        ("h264_over_rtsp", h264_over_rtsp),
+        ("mjpeg_over_rtsp", mjpeg_over_rtsp),
+        ("no_picture_waits_for_the_next_one", no_picture_waits_for_the_next_one),
+    ];
     for (name, run) in all {
         trials.push(match with_gst() {
             Ok(python) if has_ffmpeg => Trial::test(name, move || {

@@ -426,6 +426,15 @@ pub(crate) struct ReportOptions {
     /// File for the page [default: report.html beside the run files]
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    /// Log with pictures of the robot, for the page
+    ///
+    /// Number and time of each picture of the run, and small pictures of some. `onbeat camera run --log` writes such logs; those of
+    /// others have sensor_msgs or foxglove_msgs in CDR.
+    #[arg(long, value_name = "LOG", conflicts_with = "brief")]
+    pub(crate) camera: Option<PathBuf>,
+    /// Small pictures of each camera in the page, spread over the run
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u16).range(0..=500), value_name = "COUNT", requires = "camera")]
+    pub(crate) pictures: u16,
 }
 
 #[derive(Debug, Args)]

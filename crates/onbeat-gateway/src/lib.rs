@@ -31,6 +31,7 @@ mod log_copy;
 mod log_defect;
 mod log_folder;
 mod log_formats;
+mod log_pictures;
 mod log_reader;
 mod log_records;
 mod log_writer;
@@ -64,6 +65,7 @@ pub use log_copy::{
     ConvertAccount, ConvertOrder, ListOrder, ListedChannel, ListedLog, convert, list,
 };
 pub use log_defect::LogDefect;
+pub use log_pictures::{PicturesAccount, PicturesOrder, pictures};
 pub use log_records::{LogCheck, check_log};
 pub use log_writer::{Compression, LogChannel, LogWriter};
 pub use playing::{PlayAccount, PlayOrder, PlayStart, PlayedChannel, play};

@@ -1,13 +1,13 @@
 //! The program `onbeat-gateway`: takes one order of `onbeat`, and answers in lines of JSON.
 //!
-//! `onbeat-gateway record|play|list|convert|send|receive|command|key ORDER [USER]`: a line once the order is being carried out, and a
+//! `onbeat-gateway record|play|list|pictures|convert|send|receive|command|key ORDER [USER]`: a line once the order is being carried out, and a
 //! line with its account at the end; `{"error": SENTENCE}` and exit status 2 when it failed. Sentences
 //! meanwhile are on standard error.
 //!
 //! It never runs programs; once files, rings and sockets are open it has no capabilities, and is the given
 //! user.
 
-use std::io::{Write, stderr, stdout};
+use std::io::{BufWriter, Write, stderr, stdout};
 use std::net::SocketAddr;
 use std::os::unix::process::parent_id;
 use std::process::ExitCode;
@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use onbeat_gateway::{
-    ConvertOrder, GatewayError, LogRecording, PlayStart, command, convert, create_key, list, play,
-    receive, send,
+    ConvertOrder, GatewayError, LogRecording, PicturesOrder, PlayStart, command, convert,
+    create_key, list, pictures, play, receive, send,
 };
 use onbeat_host::rights;
 use serde_json::{Value, json};
@@ -82,6 +82,15 @@ fn carry_out(
             let listed = list(&order)?;
             begun(json!({ "listing": true }))?;
             answer(&serde_json::to_value(listed)?)
+        }
+        "pictures" => {
+            let order: PicturesOrder = serde_json::from_str(order)?;
+            begun(json!({ "pictures_of": order.log }))?;
+            let mut out = BufWriter::new(stdout().lock());
+            let account = pictures(&order, &mut out, is_stopped)?;
+            out.flush().map_err(GatewayError::Output)?;
+            drop(out);
+            answer(&serde_json::to_value(account)?)
         }
         "convert" => {
             let order: ConvertOrder = serde_json::from_str(order)?;

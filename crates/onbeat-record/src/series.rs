@@ -221,6 +221,12 @@ impl Series {
         }
     }
 
+    /// Returns whether a sample is a picture of a camera: these come at the camera's period, not at the loop's.
+    #[must_use]
+    pub const fn is_of_pictures(self) -> bool {
+        matches!(self, Self::CaptureToUser | Self::CaptureToPublished | Self::PublishedToUser)
+    }
+
     /// Whether a skipped release is late by any limit on this series: what was never served, never
     /// answered or never written was late for certain. A stop that loses a hundred writes is one long
     /// interval between two of them, and a hundred writes that were due.

@@ -12,6 +12,7 @@
 //! | [`binomial`] | how large a rate can be, given what was counted |
 //! | [`verdict`] | whether one run held a limit |
 //! | [`events`] | what happened on its bus and with its robot |
+//! | [`frames`] | which pictures of a camera were taken meanwhile |
 //! | [`modes`], [`extremes`], [`normal`], [`enough`] | periodic interference, the extrapolated worst case (EVT), the tail versus a normal distribution, how long to measure; `analyses` has them together |
 //! | `cause_counts`, [`remedies`] | spikes by their main cause, and what would remove the causes |
 //! | [`deadline`] | the same by the loop's own deadline, where no limit is given |
@@ -92,6 +93,7 @@ pub mod export;
 pub mod extremes;
 mod facts;
 mod file_facts;
+pub mod frames;
 pub mod gate;
 mod import_notes;
 pub mod imported;

@@ -2,6 +2,9 @@
 import { h, section } from '../dom.ts';
 import { JointCharts } from '../charts/joint_charts.ts';
 import { JOINT_STATES } from '../charts/joint.ts';
+import { Chart } from '../charts/frame.ts';
+import { frameLanes, FramePictures, type FrameLane } from '../charts/frames.ts';
+import { framesLead } from '../frames.ts';
 import { onClock, type Cell, type Range } from '../model.ts';
 import { jointSeries, jointWorsts, type JointStep, type JointWorst, type Robot } from '../robot.ts';
 import type { Store } from '../state.ts';
@@ -49,6 +52,10 @@ export function robotSections(store: Store): { elements: HTMLElement[]; redraw: 
 class RobotPart {
   readonly elements: HTMLElement[];
   private readonly joints: JointCharts;
+  private readonly pictures = new FramePictures();
+  /** Null for a page without pictures. */
+  private readonly frames: Chart | null;
+  private lanes: FrameLane[] = [];
   private readonly select = h('select', { 'aria-label': 'Joint', onchange: () => { this.pick(this.select.selectedIndex); } });
   private readonly body = h('tbody');
   private readonly bus = h('div');
@@ -61,6 +68,16 @@ class RobotPart {
     this.cell = cells.find((cell) => store.slotOf(cell.key) >= 0) ?? cells[0]!;
     const setRange = (range: readonly [number, number] | null): void => { store.set({ range: range === null ? null : [sec(range[0]), sec(range[1])] as Range }); };
     this.joints = new JointCharts(() => this.cell.file.robot.joints[this.chosen]?.name ?? '', (drawing) => ({ ...drawing, full: this.whole(), onRange: setRange }));
+    const framed = cells.flatMap(({ file }) => file.frames);
+    this.frames = framed.length === 0 ? null : new Chart('frames', 'Pictures', framesLead(framed), 60 + 40 * Math.max(...cells.map(({ file }) => file.frames.length)), () => {
+      const drawing = frameLanes(this.lanes, this.pictures, this.joints.span, this.whole());
+      return typeof drawing === 'string' ? drawing : { ...drawing, onRange: setRange };
+    }, () => '');
+    if (this.frames !== null) {
+      // One cursor for joints and pictures.
+      const charts = [...this.joints.charts, this.frames];
+      charts.forEach((chart) => { chart.lead(charts.filter((other) => other !== chart)); });
+    }
     const which = h('select', { 'aria-label': 'Cell of the joints', onchange: () => { this.cell = this.cells[which.selectedIndex]!; this.fill(); } },
       ...cells.map((cell) => h('option', { selected: cell === this.cell }, cell.name)));
     const pickers = h('div', { class: 'chart-extra joint-pick' }, cells.length > 1 ? h('label', { class: 'tick' }, 'Cell ', which) : null, h('label', { class: 'tick' }, 'Joint ', this.select));
@@ -68,7 +85,7 @@ class RobotPart {
       h('thead', {}, h('tr', {}, ...HEADS.map((head, i) => h('th', { scope: 'col', ...(i > 1 ? { class: 'number' } : {}) }, head)))), this.body));
     this.elements = [
       section('joints', 'Joints', 'Lines: last cycle of each step; bands: all cycles of it, so that no extreme is left out.', pickers,
-        h('div', { class: 'joint-charts' }, ...this.joints.charts.map(({ figure }) => figure)), table),
+        h('div', { class: 'joint-charts' }, ...this.joints.charts.map(({ figure }) => figure)), this.frames?.figure, table),
       section('bus', 'Bus', 'Devices in the order of the cable; branches stand below the device they begin at. An error that a port has counted arose on the cable at it.', this.bus),
     ];
     this.fill();
@@ -116,6 +133,8 @@ class RobotPart {
   redraw(): void {
     this.joints.series = jointSeries(this.steps, this.chosen, ({ t }) => this.at(sec(t)));
     this.joints.span = this.store.state.range ?? this.whole();
+    this.lanes = this.cell.file.frames.map((frames) => ({ frames, t: frames.t_us.map((t) => this.at(sec(t / 1e6))) }));
+    if (this.frames !== null) { this.pictures.fill(this.lanes); this.frames.redraw(); }
     this.rows.forEach((row, i) => { row.classList.toggle('chosen', i === this.chosen); });
     this.joints.charts.forEach((chart) => { chart.redraw(); });
   }

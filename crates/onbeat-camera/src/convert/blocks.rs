@@ -13,7 +13,7 @@
 use super::colour::{Coefficients, GRAY, ROUND};
 use super::picture::{ChromaRows, Picture};
 use super::vector::{Plain, Vector};
-use super::{BLOCK, InstructionSet, STRIP};
+use super::{BLOCK, InstructionSet, STRIP, streaming};
 
 /// Columns of a picture that are converted together, and the channels wanted: 1 or 3.
 #[derive(Clone, Copy, Debug)]
@@ -150,6 +150,7 @@ unsafe fn block<V: Vector>(
             Picture::Rgb { width, pixels, .. } => {
                 let from = pixels.as_ptr().add(3 * (y * width + x));
                 for row in 0..BLOCK {
+                    read_ahead::<V>(from, row, 3 * width);
                     let levels = split_row::<V>(from.add(row * 3 * width), 3 * width);
                     if channels == 1 {
                         planes[0][row] = gray::<V>(levels);
@@ -161,6 +162,7 @@ unsafe fn block<V: Vector>(
             Picture::Gray { width, pixels, .. } => {
                 let from = pixels.as_ptr().add(y * width + x);
                 for row in 0..BLOCK {
+                    read_ahead::<V>(from, row, width);
                     let level = V::load(from.add(row * width), BLOCK * width);
                     set(&mut planes, row, [level; 3]);
                 }
@@ -172,17 +174,38 @@ unsafe fn block<V: Vector>(
                 let half = width.div_ceil(2);
                 let at = (y >> shift) * half + x / 2;
                 let (blue, red) = (blue.as_ptr().add(at), red.as_ptr().add(at));
+                let apart = (BLOCK >> shift) * half;
                 for row in 0..BLOCK {
-                    let level = V::load(from.add(row * width), BLOCK * width);
+                    read_ahead::<V>(from, row, width);
+                }
+                for pair in 0..BLOCK / 2 {
+                    let row = 2 * pair;
+                    let levels = [
+                        V::load(from.add(row * width), BLOCK * width),
+                        V::load(from.add((row + 1) * width), BLOCK * width),
+                    ];
                     if channels == 1 {
-                        planes[0][row] = by.gray(level);
+                        planes[0][row] = by.gray(levels[0]);
+                        planes[0][row + 1] = by.gray(levels[1]);
                         continue;
                     }
-                    let chroma = (row >> shift) * half;
-                    let apart = (BLOCK >> shift) * half;
-                    let u = V::load_half(blue.add(chroma), apart);
-                    let v = V::load_half(red.add(chroma), apart);
-                    set(&mut planes, row, by.rgb(level, u, v));
+                    let at = (row >> shift) * half;
+                    let first = by.chroma(
+                        V::load_half(blue.add(at), apart),
+                        V::load_half(red.add(at), apart),
+                    );
+                    set(&mut planes, row, by.rgb(levels[0], &first));
+                    // With half the rows, chroma is that of two rows of luma.
+                    let second = if shift == 1 {
+                        first
+                    } else {
+                        let at = at + half;
+                        by.chroma(
+                            V::load_half(blue.add(at), apart),
+                            V::load_half(red.add(at), apart),
+                        )
+                    };
+                    set(&mut planes, row + 1, by.rgb(levels[1], &second));
                 }
             }
         }
@@ -191,6 +214,14 @@ unsafe fn block<V: Vector>(
             put::<V>(&planes[1], out, 1);
             put::<V>(&planes[2], out, 2);
         }
+    }
+}
+
+/// Has the processor read a row of the block below, in each lane: it is in another page, where no processor looks by itself.
+#[inline(always)]
+fn read_ahead<V: Vector>(from: *const u8, row: usize, row_bytes: usize) {
+    for lane in 0..V::LANES {
+        streaming::read_ahead(from.wrapping_add((BLOCK * (V::LANES + lane) + row) * row_bytes));
     }
 }
 
@@ -285,35 +316,58 @@ impl<V: Vector> Factors<V> {
         }
     }
 
-    /// 16 pixels of each lane, of 16 luma and 8 chroma each.
+    /// What eight chroma of each lane add to 16 pixels.
     #[inline(always)]
     // SAFETY: memory and instructions are the caller's to know.
-    unsafe fn rgb(&self, luma: V, blue: V, red: V) -> [V; 3] {
+    unsafe fn chroma(&self, blue: V, red: V) -> [Chroma<V>; 2] {
         // SAFETY: the caller's.
         unsafe {
             let (u, v) = (blue.xor(self.sign), red.xor(self.sign));
             let (u, v) = (u.low(u), v.low(v));
-            let (y, z) = (luma.low(self.zero), luma.high(self.zero));
-            let low = self.eight(self.scaled(y), self.zero.low(u), self.zero.low(v));
-            let high = self.eight(self.scaled(z), self.zero.high(u), self.zero.high(v));
-            [low[0].pack(high[0]), low[1].pack(high[1]), low[2].pack(high[2])]
-        }
-    }
-
-    /// Red, green and blue of eight pixels of each lane, as words.
-    #[inline(always)]
-    // SAFETY: memory and instructions are the caller's to know.
-    unsafe fn eight(&self, y: V, u: V, v: V) -> [V; 3] {
-        // SAFETY: the caller's.
-        unsafe {
-            let green = y.add(u.mul_high(self.green_of_blue)).add(v.mul_high(self.green_of_red));
             [
-                y.add(v.mul_high(self.red_of_red)).right_6(),
-                green.right_6(),
-                y.add(u.mul_high(self.blue_of_blue)).right_6(),
+                self.parts(self.zero.low(u), self.zero.low(v)),
+                self.parts(self.zero.high(u), self.zero.high(v)),
             ]
         }
     }
+
+    /// Of eight pixels of each lane. Nothing is saturated here, so that the order of additions is free.
+    #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know.
+    unsafe fn parts(&self, u: V, v: V) -> Chroma<V> {
+        // SAFETY: the caller's.
+        unsafe {
+            Chroma {
+                red: v.mul_high(self.red_of_red),
+                green: u.mul_high(self.green_of_blue).add(v.mul_high(self.green_of_red)),
+                blue: u.mul_high(self.blue_of_blue),
+            }
+        }
+    }
+
+    /// 16 pixels of each lane, of 16 luma each.
+    #[inline(always)]
+    // SAFETY: memory and instructions are the caller's to know.
+    unsafe fn rgb(&self, luma: V, [low, high]: &[Chroma<V>; 2]) -> [V; 3] {
+        // SAFETY: the caller's.
+        unsafe {
+            let y = self.scaled(luma.low(self.zero));
+            let z = self.scaled(luma.high(self.zero));
+            [
+                y.add(low.red).right_6().pack(z.add(high.red).right_6()),
+                y.add(low.green).right_6().pack(z.add(high.green).right_6()),
+                y.add(low.blue).right_6().pack(z.add(high.blue).right_6()),
+            ]
+        }
+    }
+}
+
+/// What chroma adds to luma, as words.
+#[derive(Clone, Copy)]
+struct Chroma<V> {
+    red: V,
+    green: V,
+    blue: V,
 }
 
 /// Transposes 16 rows and stores them as columns of a channel.

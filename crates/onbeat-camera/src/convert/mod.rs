@@ -2,7 +2,8 @@
 //!
 //! A picture is converted in strips of 64 columns: in the layout of MATLAB they are one run of memory for
 //! each channel, so a strip is built in a buffer that stays in the second-level cache, in blocks of
-//! 16 × 16 pixels that are converted and transposed in registers, and then copied as a whole. The
+//! 16 × 16 pixels that are converted and transposed in registers, and then copied as a whole, past the caches if the
+//! picture is larger than they are. Each row of a strip is in another page, so the rows of the next blocks are asked for ahead. The
 //! instruction set is chosen when the converter is made; all give the same pictures, bit by bit.
 //!
 //! Colours are computed with 16 bits, six of them behind the point: each channel is within one level of the
@@ -13,6 +14,7 @@
 mod blocks;
 mod colour;
 mod picture;
+mod streaming;
 mod vector;
 
 use onbeat_control::frames::{FrameFormat, PixelLayout};
@@ -27,6 +29,10 @@ use colour::luma_of;
 const STRIP: usize = 64;
 /// Columns and rows of a block.
 const BLOCK: usize = 16;
+
+/// Bytes of a picture from which on it is written past the caches: they would not keep it until it is read, and without
+/// it each line is read from memory before it is written.
+const STREAMED_BYTES: usize = 16 << 20;
 
 /// Instructions that a converter uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +126,7 @@ impl Converter {
         let (width, height) = picture.size();
         let plane = width * height;
         self.strip.resize(3 * STRIP * height, 0);
+        let is_streamed = to.len() >= STREAMED_BYTES;
         let mut begin = 0;
         while begin < width {
             // A last strip that is narrower than a block begins further left, in an even column.
@@ -130,9 +137,17 @@ impl Converter {
             for channel in 0..channels {
                 let length = strip.columns * height;
                 let target = &mut to[channel * plane + from * height..][..length];
-                target.copy_from_slice(&self.strip[channel * STRIP * height..][..length]);
+                let made = &self.strip[channel * STRIP * height..][..length];
+                if is_streamed {
+                    streaming::copy(made, target);
+                } else {
+                    target.copy_from_slice(made);
+                }
             }
             begin = from + strip.columns;
+        }
+        if is_streamed {
+            streaming::complete();
         }
     }
 }

@@ -116,9 +116,22 @@ pub(super) struct Input<'i> {
     pub(super) inside: Option<TimesInside>,
 }
 
-/// Returns the version of the machine's ffmpeg: its first two numbers, and the text.
+/// Version of ffmpeg: its first two numbers, and the text.
+type Version = ((u32, u32), String);
+
+/// Returns the version of the machine's ffmpeg: its first two numbers, and the text. Asking takes as long as a start of the program,
+/// so it is asked once.
 #[must_use]
-pub fn ffmpeg_version() -> Option<((u32, u32), String)> {
+pub fn ffmpeg_version() -> Option<Version> {
+    static FOUND: Mutex<Option<Version>> = Mutex::new(None);
+    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    if found.is_none() {
+        *found = asked_version();
+    }
+    found.clone()
+}
+
+fn asked_version() -> Option<Version> {
     let output = Command::new(PROGRAM).arg("-version").stdin(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let word = text.strip_prefix("ffmpeg version ")?.split_whitespace().next()?.to_owned();
@@ -177,8 +190,9 @@ impl Decoder {
         let rate = if (major, minor) >= (5, 1) { "-fps_mode" } else { "-vsync" };
         let early = "-hide_banner -nostats -loglevel info -flags low_delay -threads 1 \
                      -probesize 500000 -analyzeduration 1 -fpsprobesize 0 -copyts";
-        let late =
-            "-an -sn -dn -vf format=pix_fmts=yuv420p|yuvj420p,showinfo=checksum=0 -autoscale 0";
+        // Its encoder of raw pictures has a thread for each CPU, and keeps as many pictures back as it has threads, less one.
+        let late = "-an -sn -dn -vf format=pix_fmts=yuv420p|yuvj420p,showinfo=checksum=0 -autoscale 0 \
+                    -threads 1";
         let mut command = Command::new(PROGRAM);
         command.args(early.split_whitespace()).args(&input.arguments);
         command.args(late.split_whitespace()).args([rate, "passthrough", "-f", "rawvideo"]);

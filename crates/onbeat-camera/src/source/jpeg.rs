@@ -15,7 +15,7 @@ const WITHOUT_TABLES: [u8; 12] = [0xff, 0xe0, 0, 10, b'A', b'V', b'I', b'1', 0, 
 
 /// Decodes pictures; keeps the memory that it needs.
 #[derive(Debug)]
-pub(super) struct Jpegs {
+pub(crate) struct Jpegs {
     is_gray: bool,
     pixels: Vec<u8>,
     completed: Vec<u8>,
@@ -24,12 +24,12 @@ pub(super) struct Jpegs {
 }
 
 impl Jpegs {
-    pub(super) const fn new(is_gray: bool) -> Self {
+    pub(crate) const fn new(is_gray: bool) -> Self {
         Self { is_gray, pixels: Vec::new(), completed: Vec::new(), size: (0, 0), channels: 3 }
     }
 
     /// Decodes a picture. One without its end is refused: the rest would be gray.
-    pub(super) fn decode(&mut self, bytes: &[u8]) -> Result<(), String> {
+    pub(crate) fn decode(&mut self, bytes: &[u8]) -> Result<(), String> {
         let whole = whole(bytes)?;
         let bytes = if has_tables(whole) {
             whole
@@ -61,7 +61,7 @@ impl Jpegs {
     }
 
     /// Returns the picture that was decoded last.
-    pub(super) fn picture(&self) -> Picture<'_> {
+    pub(crate) fn picture(&self) -> Picture<'_> {
         let (width, height) = self.size;
         let pixels = &self.pixels;
         match self.channels {

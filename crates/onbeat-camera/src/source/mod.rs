@@ -11,7 +11,7 @@ mod address;
 mod clock_fit;
 mod error;
 mod ffmpeg;
-mod jpeg;
+pub(crate) mod jpeg;
 mod mailbox;
 mod matroska;
 mod mjpeg;

@@ -19,7 +19,7 @@ use url::Url;
 use super::address::{credentials, without_password};
 use super::clock_fit::ClockFit;
 use super::error::SourceError;
-use super::ffmpeg::{Decoder, Input, TimesInside, give};
+use super::ffmpeg::{Decoder, Input, TimesInside, ffmpeg_version, give};
 use super::jpeg::Jpegs;
 use super::mailbox::Mailbox;
 use super::{Captured, Description, MOST_COMPRESSED, Source, matroska, now_ns, ns_of};
@@ -51,6 +51,8 @@ pub(super) fn open(
     log: Option<PictureChannel>,
 ) -> Result<Box<dyn Source>, SourceError> {
     let place = without_password(url);
+    // Known by the time that the session has begun.
+    thread::spawn(ffmpeg_version);
     let units: Units = Units::default();
     let begun: Mailbox<Found, SourceError> = Mailbox::new();
     let (url, of, to, first) = (url.clone(), place.clone(), units.clone(), begun.clone());

@@ -149,3 +149,19 @@ fn a_decoded_picture_is_passed_on_as_it_is() {
     assert_eq!(converted(InstructionSet::Plain, &picture, 1, PixelLayout::Yuv420), bytes[..24]);
     assert!(Picture::i420(6, 4, &bytes[1..], Colours::default()).is_none());
 }
+
+/// Written past the caches.
+#[test]
+fn pictures_larger_than_the_caches_are_the_same_by_every_instruction_set() {
+    let mut random = fastrand::Rng::with_seed(41);
+    let (width, height) = (2603, 2169);
+    let pixels: Vec<u8> =
+        std::iter::repeat_with(|| random.u8(..)).take(3 * width * height).collect();
+    let picture = Picture::Rgb { width, height, pixels: &pixels };
+    let expected = transposed(&pixels, (width, height), 3);
+    assert!(expected.len() > 16 << 20);
+    for set in InstructionSet::all() {
+        let found = converted(set, &picture, 3, PixelLayout::ColumnPlanes);
+        assert!(found == expected, "{}", set.name());
+    }
+}

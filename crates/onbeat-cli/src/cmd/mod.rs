@@ -52,6 +52,7 @@ mod queue;
 mod remote_command;
 pub(crate) mod repair;
 pub(crate) mod report;
+mod report_frames;
 mod resume;
 mod resume_bench;
 pub(crate) mod robot;

@@ -2,7 +2,7 @@
 
 use onbeat::record::run_dir::{check_not_own_file, main_series};
 
-use super::{ExitVerdict, Failure, asked, run_clock, runs, show, verdict};
+use super::{ExitVerdict, Failure, asked, report_frames, run_clock, runs, show, verdict};
 use crate::cli::ReportOptions;
 
 pub(crate) fn run(options: &ReportOptions) -> Result<ExitVerdict, Failure> {
@@ -14,12 +14,15 @@ pub(crate) fn run(options: &ReportOptions) -> Result<ExitVerdict, Failure> {
     }
 
     check_not_own_file(&options.run, &options.html)?;
-    let kept = runs::reported(
+    let mut kept = runs::reported(
         &options.run,
         asked(&options.limit, main_series(&options.run)),
         options.mission,
     )?;
     run_clock::check([(options.run.as_path(), &kept.summary.host)])?;
+    if let Some(log) = &options.camera {
+        report_frames::add(&mut kept, log, options.pictures)?;
+    }
     let extent = show::SummaryExtent {
         json: options.json,
         full: options.full,

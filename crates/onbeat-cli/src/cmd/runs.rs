@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use onbeat::record::RunFile;
 use onbeat::record::run_dir::{NewRunDir, RunDirError, RunText, StoredRun, read, read_with_text};
+use onbeat_report::frames::RobotClock;
 use onbeat_report::page::page;
 use onbeat_report::{JudgeBy, JudgedRun, Summary};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::Failure;
 use super::whole::{self, Name};
@@ -41,6 +43,8 @@ pub(crate) struct ReportedRun {
     pub(crate) dir: PathBuf,
     pub(crate) summary: Summary,
     texts: Vec<RunText>,
+    /// Clocks of the runs with a robot, and the places of their texts.
+    robots: Vec<(usize, RobotClock)>,
 }
 
 /// Reads a run's directory, or one run file, and judges it; conclusions are for a mission of
@@ -51,9 +55,11 @@ pub(crate) fn reported(
     mission_ns: Option<u64>,
 ) -> Result<ReportedRun, Failure> {
     let StoredRun { dir, files, texts } = read_with_text(path)?;
+    let clock = |(place, run)| Some((place, RobotClock::of(run)?));
+    let robots = files.iter().enumerate().filter_map(clock).collect();
     let JudgedRun { mut summary, runs } = judged_files(path, files, by.into())?;
     summary.conclude(&runs, mission_ns.map(|ns| ns as f64 / 1e9));
-    Ok(ReportedRun { dir, summary, texts })
+    Ok(ReportedRun { dir, summary, texts, robots })
 }
 
 /// Reads and judges a run without the text of its files.
@@ -86,6 +92,20 @@ pub(crate) fn page_of(summary: &impl Serialize, texts: &[RunText]) -> Result<Str
 }
 
 impl ReportedRun {
+    /// Returns the clocks of the runs with a robot.
+    pub(crate) fn robots(&self) -> &[(usize, RobotClock)] {
+        &self.robots
+    }
+
+    /// Adds a note to the page, behind the text of a run file.
+    pub(crate) fn add_note(&mut self, place: usize, kind: &str, note: &Value) {
+        if let Some(of) = self.texts.get_mut(place) {
+            // Of a truncated file, the last line is left out.
+            of.text.truncate(of.text.rfind('\n').map_or(0, |end| end + 1));
+            of.text.push_str(&format!("#[onbeat: {}]\n", json!({ kind: note })));
+        }
+    }
+
     /// Writes the page to `to`, or beside the run files, and returns its path.
     pub(crate) fn write_page(&self, to: Option<&Path>) -> Result<PathBuf, Failure> {
         let html = page_of(&self.summary, &self.texts)?;

@@ -28,7 +28,7 @@ pub(super) struct Evidence {
     pub(super) unsure: u64,
     /// Samples that were lost between loop and recorder.
     pub(super) lost: u64,
-    /// T in seconds; 0 where it is not known.
+    /// Time from a sample to the next, in seconds: T, of pictures the measured time by their number; 0 where it is not known.
     pub(super) period_s: f64,
     /// Whether the loop had no releases: a relative wait serves every cycle, however late it is.
     pub(super) has_no_grid: bool,
@@ -67,7 +67,12 @@ impl Evidence {
         let timing = run.header.timing.as_ref();
         let has_no_grid = timing.is_some_and(|timing| timing.wait.starts_with("relative"));
         let below = Below::of(run, limit);
-        let period_s = period_ns as f64 / 1e9;
+        let period_s = if limit.on.is_of_pictures() {
+            let measured_s: f64 = run.intervals.iter().map(|interval| interval.length).sum();
+            measured_s / releases.max(1) as f64
+        } else {
+            period_ns as f64 / 1e9
+        };
         Self { outages, joined, unsure: 0, lost, period_s, has_no_grid, below }
     }
 

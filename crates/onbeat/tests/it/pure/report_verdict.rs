@@ -5,7 +5,7 @@ use crate::report_days::Day;
 use crate::report_world::{
     Cycle, MS, US, bench_file, cell, late, run, run_with_late, run_with_over,
 };
-use onbeat::record::{CellNotPermitted, Entry, RunFile, Series, Stall};
+use onbeat::record::{CellNotPermitted, Distribution, Entry, RunFile, Series, Stall};
 use onbeat_report::binomial::{
     lower_bound, lower_tail, needed_with, needed_with_none_over, upper_bound,
 };
@@ -149,6 +149,25 @@ fn fewer_releases_than_needed_are_inconclusive_even_with_none_over() {
         "none of 6,000 releases is over 100 us; no outage in 6.0 s: one every 2.0 s or rarer would not show; \
          PASS needs 38.4 s with none over"
     );
+}
+
+/// A camera has a picture in 33 releases of the loop that looks for it.
+#[test]
+fn pictures_are_counted_as_such_and_take_their_own_time() {
+    let mut run = run_with_over("P", "paper", 6_000, 0);
+    let looks = run.entries.iter().filter(|entry| entry.series == Series::ReleaseLatency);
+    let pictures: Vec<Entry> = looks
+        .map(|entry| Entry {
+            series: Series::CaptureToUser,
+            counts: Distribution::from_values(std::iter::repeat_n(50 * US, 30)),
+            ..entry.clone()
+        })
+        .collect();
+    assert_eq!(pictures.len(), 6);
+    run.entries.extend(pictures);
+    let verdict = judge(&run, Limit { on: Series::CaptureToUser, ..limit(99.0) });
+    let words = "none of 180 pictures is over 100 us; no outage in 6.0 s: one every 2.0 s or rarer would not show";
+    assert!(verdict.sentence.starts_with(words), "{}", verdict.sentence);
 }
 
 #[test]
