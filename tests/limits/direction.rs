@@ -4,7 +4,7 @@ use crate::source::{Source, code, code_without_tests, paths, tracked};
 use crate::{catches, holds, rust_below};
 
 /// All crates as paths name them.
-const CRATES: [&str; 14] = [
+const CRATES: [&str; 15] = [
     "onbeat_rt",
     "onbeat_host",
     "onbeat_tune",
@@ -15,6 +15,7 @@ const CRATES: [&str; 14] = [
     "onbeat",
     "onbeat_robot",
     "onbeat_lab",
+    "onbeat_watch",
     "onbeat_c",
     "onbeat_gateway",
     "onbeat_camera",
@@ -25,7 +26,7 @@ const CRATES: [&str; 14] = [
 /// earlier entries.
 ///
 /// A room of `onbeat` is named by its name alone.
-const MAY_NAME: [(&str, &[&str]); 27] = [
+const MAY_NAME: [(&str, &[&str]); 28] = [
     ("crates/onbeat-rt/src/", &[]),
     ("crates/onbeat-host/src/", &[]),
     ("crates/onbeat-tune/src/", &["onbeat_rt", "onbeat_host"]),
@@ -71,6 +72,7 @@ const MAY_NAME: [(&str, &[&str]); 27] = [
         ],
     ),
     ("crates/onbeat-lab/src/", &["onbeat_rt", "onbeat_host", "onbeat_tune", "onbeat"]),
+    ("crates/onbeat-watch/src/", &["onbeat_rt", "onbeat_tune", "onbeat"]),
     ("crates/onbeat-c/src/", &["onbeat_rt", "onbeat_control", "onbeat"]),
     // Nobody names it: `onbeat` starts it as a program.
     ("crates/onbeat-gateway/src/", &["onbeat_host", "onbeat_control", "onbeat_message"]),
@@ -91,6 +93,7 @@ const MAY_NAME: [(&str, &[&str]); 27] = [
             "onbeat",
             "onbeat_robot",
             "onbeat_lab",
+            "onbeat_watch",
         ],
     ),
 ];

@@ -425,7 +425,7 @@ fn a_report_that_reads_a_clock_is_found() {
 }
 
 /// Crates that never print, exit or read the command line.
-const LIBRARIES: [&str; 10] = [
+const LIBRARIES: [&str; 11] = [
     "crates/onbeat-rt/src/",
     "crates/onbeat-host/src/",
     "crates/onbeat-tune/src/",
@@ -435,6 +435,7 @@ const LIBRARIES: [&str; 10] = [
     "crates/onbeat/src/",
     "crates/onbeat-robot/src/",
     "crates/onbeat-lab/src/",
+    "crates/onbeat-watch/src/",
     "crates/onbeat-c/src/",
 ];
 

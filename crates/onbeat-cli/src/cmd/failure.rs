@@ -17,6 +17,7 @@ mod spike;
 mod study;
 mod tune;
 mod vm;
+mod watch;
 
 use std::io;
 use std::path::PathBuf;
@@ -54,6 +55,7 @@ pub(crate) use spike::{NoSpike, pasted};
 pub(crate) use study::StudyFailure;
 pub(crate) use tune::TuneFailure;
 pub(crate) use vm::VmFailure;
+pub(crate) use watch::WatchFailure;
 
 /// Why a command could not run: one sentence, exit status 2.
 #[derive(Debug, thiserror::Error)]
@@ -192,6 +194,8 @@ pub(crate) enum Failure {
     Net(#[from] NetFailure),
     #[error(transparent)]
     Import(#[from] ImportFailure),
+    #[error(transparent)]
+    Watch(#[from] WatchFailure),
 }
 
 impl From<onbeat::record::WriteError> for Failure {

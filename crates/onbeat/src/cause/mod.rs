@@ -50,6 +50,7 @@ pub mod perfetto;
 mod protobuf;
 mod quota;
 mod settle;
+pub mod stream;
 mod symbols;
 pub mod syscalls;
 mod thread_names;
@@ -68,6 +69,7 @@ pub use flight::{FlightRecorder, FlightSetting, PathSource};
 pub use keep::KeptWindow;
 pub use kind::{Cause, CauseKind, Culprit, Explanation};
 pub use path_stack::KernelStack;
+pub use stream::{EventStream, StreamEvent, StreamSetting};
 pub use tracefs::{TraceError, Tracefs};
 pub use window::Window;
 

@@ -1,0 +1,453 @@
+//! The measurement: cycles of the chosen thread into a run file, with the causes of late ones.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use onbeat::cause::{Cost, Explainer, FlightSetting, LoopThread, SpikeFacts};
+use onbeat::probe::stall::{Rules, StallWatch};
+use onbeat::probe::surroundings::{self, Surroundings};
+use onbeat::probe::{Interruptions, Origin};
+use onbeat::record::{
+    Account, EndReason, Header, Recorder, Recording, RunWriter, SpikeLimit, Timing, Watch, Why,
+    interval_ns_for,
+};
+use onbeat::thread::Grant;
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Instant, Outcome};
+
+use crate::class::Class;
+use crate::collect::Collector;
+use crate::cycles::{Cycle, CycleBuilder, CycleFact};
+use crate::error::WatchError;
+use crate::process::{self, Policy, ThreadCounters, ThreadFacts};
+use crate::waits::Source;
+
+/// The loop that is measured.
+#[derive(Clone, Debug)]
+pub struct WatchedLoop {
+    /// The thread.
+    pub thread: ThreadFacts,
+    /// What its releases are.
+    pub source: Source,
+    /// Their regularity.
+    pub class: Class,
+    /// Releases that were seen while the loop was looked for.
+    pub known: Vec<Instant>,
+}
+
+/// What is to be measured.
+#[derive(Debug)]
+pub struct WatchPlan<'p> {
+    /// The loop.
+    pub watched: WatchedLoop,
+    /// How long, in nanoseconds; 0: until it is stopped or the thread ends.
+    pub duration_ns: u64,
+    /// Whether causes of late cycles are recorded.
+    pub causes: bool,
+    /// Beyond which lateness a cycle is a spike.
+    pub spike_limit: SpikeLimit,
+    /// The header of the run file, without timing and grants.
+    pub header: Header,
+    /// The run file.
+    pub path: &'p Path,
+    /// The instant that is 0 in it.
+    pub origin: Origin,
+}
+
+/// How a measurement ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Watched {
+    /// Cycles whose latency was not seen.
+    pub not_seen: u64,
+    /// Events lost in the kernel's buffers.
+    pub lost_events: u64,
+    /// The account of the run; `None` when no cycle was seen.
+    pub account: Option<Account>,
+    /// Whether the thread ended before its time.
+    pub has_ended: bool,
+    /// CPU time of this process for watching, in nanoseconds.
+    pub own_cpu_ns: u64,
+    /// What the kernel counted of the thread meanwhile.
+    pub counters: ThreadCounters,
+    /// How long it was watched, in nanoseconds.
+    pub watched_ns: u64,
+    /// Waits inside its cycles.
+    pub inner: InnerWaits,
+    /// System calls in which it was found waiting, and how often, of some 40 looks a second.
+    pub calls: BTreeMap<String, u32>,
+}
+
+/// Waits of a loop inside its cycles: for locks, files, terminals, other threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InnerWaits {
+    /// Cycles.
+    pub cycles: u64,
+    /// Of these, cycles with at least one such wait.
+    pub waiting: u64,
+    /// The longest wait, in nanoseconds.
+    pub longest_ns: u64,
+}
+
+/// Between two looks at the events.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+/// Between two looks at policy and life of the thread, in nanoseconds.
+const FACTS_EVERY_NS: u64 = 250_000_000;
+/// Most spikes that are explained per look.
+const MOST_EXPLAINED: u32 = 20;
+/// Looks in a row that could not read everything, after which recording ends.
+const MOST_FLOODED_LOOKS: u32 = 20;
+
+struct Measuring<'m> {
+    recorder: Recorder,
+    builder: CycleBuilder,
+    stalls: StallWatch,
+    explainer: Option<Explainer>,
+    left: u32,
+    watched: &'m WatchedLoop,
+    policy: Policy,
+    has_begun: bool,
+    planned: Option<u64>,
+    facts: Vec<CycleFact>,
+    inner: InnerWaits,
+    /// Execution times of the latest cycles: what its work usually takes.
+    usual_ns: VecDeque<u64>,
+}
+
+/// Execution times by which the usual one is known.
+const USUAL_OF: usize = 63;
+
+/// Measures a loop until its time is over, it ends, or `interruptions` say stop. `report` is called
+/// after each look, with the seconds so far.
+///
+/// # Errors
+/// [`WatchError`]; what was recorded before is kept.
+pub fn measure(
+    collector: &mut Collector,
+    plan: WatchPlan<'_>,
+    interruptions: &Interruptions,
+    report: &mut dyn FnMut(f64, &mut Recorder),
+) -> Result<Watched, WatchError> {
+    let tid = plan.watched.thread.tid();
+    let Some(before) = ThreadCounters::read(tid) else {
+        return Err(WatchError::Ended { pid: plan.watched.thread.id.tid });
+    };
+    if plan.watched.source.is_timer() {
+        collector.leave_wakings_out()?;
+    }
+    let own_before = own_cpu_ns();
+    let (mut measuring, duration_ns) = open(&plan)?;
+    let mut source = surroundings::of_this_machine();
+    let mut surroundings = Surroundings::watch(&mut source);
+
+    collector.follow_only(tid)?;
+    let from = Monotonic.now();
+    let baseline = ThreadCounters::read(tid).unwrap_or(before).waits;
+    let mut lost_events = 0;
+    let mut flooded = 0;
+    let mut facts_at = from;
+    let mut missed = 0;
+    let mut has_ended = false;
+    let mut until = from;
+    let mut calls: BTreeMap<String, u32> = BTreeMap::new();
+    loop {
+        let elapsed_ns = Monotonic.now().ns_since(from);
+        let is_over = duration_ns > 0 && elapsed_ns >= duration_ns;
+        if is_over || has_ended || interruptions.stop.load(Ordering::Relaxed) {
+            break;
+        }
+
+        thread::sleep(LOOK_EVERY);
+        let counted = ThreadCounters::read(tid);
+        has_ended = counted.is_none();
+        if let Some(call) = process::waiting_call(tid) {
+            *calls.entry(call).or_default() += 1;
+        }
+        let (_, changes) = surroundings.look();
+        changes.into_iter().for_each(|change| measuring.recorder.exclude(change));
+        measuring.prepare();
+        let mut failed = Ok(());
+        let look = collector.look(&mut |wait, assembler| {
+            if failed.is_ok() && wait.tid == tid {
+                failed = measuring.take(wait, assembler.stops(tid));
+            }
+        })?;
+        failed?;
+        until = look.until;
+        lost_events += look.lost;
+        if let Some(counted) = counted {
+            // Counted before the look: what no event shows by now was missed.
+            let seen = collector.assembler().switches(tid).0;
+            let missing = counted.waits.saturating_sub(baseline).saturating_sub(seen);
+            measuring.builder.miss(missing.saturating_sub(missed));
+            missed = missed.max(missing);
+        }
+
+        flooded = if look.is_flooded { flooded + 1 } else { 0 };
+        if flooded >= MOST_FLOODED_LOOKS {
+            let per_s =
+                look.events.get(&tid).copied().unwrap_or(0) * 1_000 / LOOK_EVERY.as_millis() as u64;
+            return Err(WatchError::Flood { tid, per_s });
+        }
+        if Monotonic.now().ns_since(facts_at) >= FACTS_EVERY_NS {
+            facts_at = Monotonic.now();
+            measuring.look_at_policy()?;
+        }
+        report(Monotonic.now().ns_since(from) as f64 / 1e9, &mut measuring.recorder);
+    }
+
+    let pending = collector.assembler().pending(tid, plan.watched.source);
+    let counters =
+        ThreadCounters::read(tid).map_or(ThreadCounters::default(), |now| now.since(before));
+    let end = if has_ended { None } else { Some((until, pending)) };
+    let was_asked = interruptions.stop.load(Ordering::Relaxed);
+    let reason = match (has_ended, was_asked) {
+        (true, _) => EndReason::Task,
+        (false, true) => EndReason::Asked,
+        (false, false) => EndReason::Complete,
+    };
+    let (not_seen, inner, account) = measuring.finish(end, reason, counters)?;
+    Ok(Watched {
+        not_seen,
+        lost_events,
+        account,
+        inner,
+        calls,
+        has_ended,
+        own_cpu_ns: own_cpu_ns() - own_before,
+        counters,
+        watched_ns: until.ns_since(from),
+    })
+}
+
+/// The file and what explains; the duration that is planned.
+fn open<'m>(plan: &'m WatchPlan<'_>) -> Result<(Measuring<'m>, u64), WatchError> {
+    let WatchedLoop { thread, class, source, known } = &plan.watched;
+    let period_ns = class.period_ns().max(1);
+    let tid = thread.tid();
+    let (explainer, grants) = if plan.causes {
+        let fifo = Some(thread.policy.priority()).filter(|priority| (1..100).contains(priority));
+        let explained = LoopThread { tid, cpu: thread.bound_cpu(), fifo };
+        Explainer::open_with_grants(explained, &FlightSetting::default())
+    } else {
+        (None, Vec::new())
+    };
+
+    let grants = of_thread(thread).into_iter().chain(grants).collect();
+    let phase = known.last().map_or(0, |last| last.as_ns() % period_ns);
+    let header = Header {
+        timing: Some(Timing {
+            period_ns,
+            phase_ns: phase,
+            avoids_tick: false,
+            deadline_ns: period_ns,
+            work_ns: 0,
+            wait: if class.has_grid() { "sleep" } else { "relative" }.to_owned(),
+            on_overrun: "skip".to_owned(),
+            cpu: thread.bound_cpu(),
+            priority: thread.policy.priority().min(99),
+            delay_ns: 0,
+        }),
+        grants,
+        ..plan.header.clone()
+    };
+    let recording = Recording {
+        period_ns,
+        work_ns: 0,
+        interval_ns: interval_ns_for(plan.duration_ns),
+        spike_limit: plan.spike_limit,
+    };
+    let writer = RunWriter::create(plan.path, &header)?;
+    let mut recorder = Recorder::new(writer, plan.origin.at, recording);
+    recorder.watch(&Watch::of_run(header.limit, period_ns));
+    let planned = (plan.duration_ns > 0).then(|| plan.duration_ns / period_ns);
+    let measuring = Measuring {
+        recorder,
+        builder: CycleBuilder::new(*source, class, known),
+        stalls: StallWatch::new(Rules::of_this_machine(), thread.policy.is_real_time(), 0),
+        explainer,
+        left: 0,
+        watched: &plan.watched,
+        policy: thread.policy,
+        has_begun: false,
+        planned,
+        facts: Vec::new(),
+        inner: InnerWaits::default(),
+        usual_ns: VecDeque::with_capacity(USUAL_OF + 1),
+    };
+    Ok((measuring, plan.duration_ns))
+}
+
+/// What the program has of P and M, in the words of onbeat's own loop.
+fn of_thread(thread: &ThreadFacts) -> Vec<Grant> {
+    let mut grants = Vec::new();
+    if thread.policy.is_real_time() {
+        grants.push(Grant::given("real-time priority", thread.policy.words()));
+    }
+    if let Some(cpu) = thread.bound_cpu() {
+        grants.push(Grant::given("CPU affinity", format!("CPU {cpu}")));
+    }
+    grants
+}
+
+impl Measuring<'_> {
+    fn prepare(&mut self) {
+        self.left = MOST_EXPLAINED;
+        if let Some(explainer) = &mut self.explainer {
+            explainer.keep_watch();
+        }
+    }
+
+    fn take(&mut self, wait: &crate::waits::Wait, stops: u64) -> Result<(), WatchError> {
+        let mut facts = std::mem::take(&mut self.facts);
+        self.builder.take(wait, &mut facts);
+        let recorded = facts.drain(..).try_for_each(|fact| self.record(&fact, stops));
+        self.facts = facts;
+        recorded
+    }
+
+    fn record(&mut self, fact: &CycleFact, stops: u64) -> Result<(), WatchError> {
+        match fact {
+            CycleFact::Cycle(cycle) => self.record_cycle(cycle, stops),
+            CycleFact::NewPeriod { at, to_ns, .. } => {
+                Ok(self.recorder.change_period(*at, *to_ns)?)
+            }
+            CycleFact::NewPhase { at } => {
+                let t = self.recorder.seconds(*at);
+                let sentence = format!(
+                    "{t:.1} s after the start the program moved its releases to another phase"
+                );
+                Ok(self.recorder.remark(sentence)?)
+            }
+        }
+    }
+
+    fn record_cycle(&mut self, cycle: &Cycle, stops: u64) -> Result<(), WatchError> {
+        let sample = &cycle.sample;
+        if !std::mem::replace(&mut self.has_begun, true) {
+            let period_ns = self.builder.period_ns();
+            let first = sample.release.minus_ns(sample.index * period_ns);
+            self.recorder.plan_block(self.planned.unwrap_or(u64::MAX));
+            self.recorder.begin_block(0, first, "idle", 0)?;
+        }
+
+        let longest = cycle.inner.iter().map(|inner| inner.to.ns_since(inner.from)).max();
+        self.inner.cycles += 1;
+        self.inner.waiting += u64::from(longest.is_some());
+        self.inner.longest_ns = self.inner.longest_ns.max(longest.unwrap_or(0));
+
+        let stall = self.stalls.judge(sample, stops);
+        let explanation = if self.recorder.is_spike(sample) { self.explain(cycle) } else { None };
+        let window = match &mut self.explainer {
+            Some(explainer) if explanation.is_some() && self.recorder.wants_window(sample) => {
+                explainer.keep()
+            }
+            _ => None,
+        };
+        self.usual_ns.push_back(sample.execution_time_ns);
+        if self.usual_ns.len() > USUAL_OF {
+            self.usual_ns.pop_front();
+        }
+        Ok(self.recorder.sample_with(sample, Why { stall, explanation, window })?)
+    }
+
+    /// The median of the latest cycles: it needs no explanation.
+    fn usual_work_ns(&self) -> u64 {
+        let mut sorted: Vec<u64> = self.usual_ns.iter().copied().collect();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied().unwrap_or(0)
+    }
+
+    fn explain(&mut self, cycle: &Cycle) -> Option<onbeat::cause::Explanation> {
+        let work_ns = self.usual_work_ns().min(cycle.sample.execution_time_ns);
+        let explainer = self.explainer.as_mut()?;
+        let thread = &self.watched.thread;
+        let prio = match self.policy {
+            Policy::Ordinary { nice } => 120 + nice,
+            Policy::Deadline => -1,
+            policy => 99 - policy.priority().cast_signed(),
+        };
+        let facts = SpikeFacts {
+            tid: thread.tid(),
+            cpu: thread.bound_cpu().or(Some(cycle.cpu)),
+            prio,
+            ..SpikeFacts::from_sample(&cycle.sample, 0, work_ns)
+        };
+        if self.left == 0 {
+            return Some(facts.not_analysed("too many spikes at once"));
+        }
+        self.left -= 1;
+        Some(explainer.explain_facts(&facts))
+    }
+
+    fn look_at_policy(&mut self) -> Result<(), WatchError> {
+        let Some(now) = process::thread(self.watched.thread.id.tid) else { return Ok(()) };
+        if now.policy == self.policy {
+            return Ok(());
+        }
+
+        let (before, after) = (self.policy.words(), now.policy.words());
+        self.policy = now.policy;
+        let t = self.recorder.seconds(Monotonic.now());
+        self.recorder.remark(format!(
+            "{t:.1} s after the start the policy of {} [{}] was changed from {before} to {after}",
+            now.name,
+            now.tid()
+        ))?;
+        Ok(())
+    }
+
+    fn finish(
+        mut self,
+        end: Option<(Instant, Option<crate::waits::PendingWait>)>,
+        reason: EndReason,
+        counters: ThreadCounters,
+    ) -> Result<(u64, InnerWaits, Option<Account>), WatchError> {
+        self.left = MOST_EXPLAINED;
+        let mut facts = Vec::new();
+        let (at, pending) = end.unwrap_or_default();
+        let outcome: Outcome = self.builder.finish(at, pending, &mut facts);
+        for fact in &facts {
+            self.record(fact, 0)?;
+        }
+        if !self.has_begun {
+            return Ok((self.builder.not_seen(), self.inner, None));
+        }
+
+        self.recorder.end_block(&outcome)?;
+        if end.is_none() {
+            let t = self.recorder.seconds(Monotonic.now());
+            let thread = &self.watched.thread;
+            self.recorder.remark(format!(
+                "{} [{}] ended {t:.1} s after the start",
+                thread.name,
+                thread.tid()
+            ))?;
+        }
+        let cost = self.explainer.as_ref().map_or_else(Cost::default, Explainer::cost);
+        let closing = Account {
+            t: self.recorder.seconds(Monotonic.now()),
+            reason,
+            page_faults: counters.faults,
+            involuntary_switches: counters.preemptions,
+            cpu_ns: counters.cpu_ns,
+            causes_cpu_ns: cost.cpu_ns,
+            causes_explained: cost.explained,
+            causes_incomplete: cost.incomplete,
+            causes_slowest_ns: cost.slowest_ns,
+            causes_bytes: cost.bytes_held,
+            ..Account::default()
+        };
+        let not_seen = self.builder.not_seen();
+        Ok((not_seen, self.inner, Some(self.recorder.close(&closing)?)))
+    }
+}
+
+/// CPU time of this process, in nanoseconds.
+fn own_cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
