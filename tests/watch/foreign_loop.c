@@ -154,8 +154,9 @@ int main(int count, char **words)
 	}
 
 	qsort(latency, cycles, sizeof *latency, by_size);
-	printf("{\"cycles\":%lld,\"skipped\":%lld,\"p50_ns\":%lld,\"p99_ns\":%lld,\"max_ns\":%lld}\n",
-	       (long long)cycles, (long long)skipped, (long long)latency[cycles / 2],
-	       (long long)latency[cycles * 99 / 100], (long long)latency[cycles - 1]);
+	printf("{\"cycles\":%lld,\"skipped\":%lld", (long long)cycles, (long long)skipped);
+	for (int percent = 10; percent < 100; percent += percent == 10 ? 15 : percent == 25 ? 25 : 49)
+		printf(",\"p%d_ns\":%lld", percent, (long long)latency[cycles * percent / 100]);
+	printf(",\"max_ns\":%lld}\n", (long long)latency[cycles - 1]);
 	return 0;
 }

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use onbeat::cause::Tracefs;
+use onbeat::cause::{CauseKind, Tracefs};
 use onbeat::record::{RunFile, Series, run_dir};
 
 /// Why these tests cannot run here.
@@ -144,6 +144,27 @@ fn page_faults_in_the_loop_are_found_live() {
     let program = program_or_skip!();
     let (printed, _) = watched(program, "fault");
     assert!(printed.contains("page faults"), "{printed}");
+}
+
+#[test]
+fn planted_defects_are_named_and_a_sound_loop_has_none_of_them_live() {
+    let program = program_or_skip!();
+    let (printed, _) = watched(program, "mutex");
+    assert!(printed.contains("waits inside"), "{printed}");
+
+    let (printed, run) = watched(program, "overrun");
+    assert!(run.account().skipped > 0, "{printed}");
+    let causes: Vec<CauseKind> =
+        run.intervals.iter().flat_map(|interval| interval.causes.keys().copied()).collect();
+    assert!(causes.contains(&CauseKind::OwnOverrun), "{causes:?} {printed}");
+
+    let (printed, run) = watched(program, "absolute");
+    assert!(!printed.contains("waits inside") && !printed.contains("CLOCK_REALTIME"), "{printed}");
+    assert!(!printed.contains("is an ordinary thread"), "{printed}");
+    assert!(
+        run.header.findings.iter().any(|note| note.id.starts_with("proc.")),
+        "of its own thread"
+    );
 }
 
 #[test]

@@ -21,6 +21,8 @@ pub struct SeenSeries {
     pub asked_ns: Option<u64>,
     /// How much later than asked the kernel was allowed to be, in nanoseconds.
     pub slack_ns: u64,
+    /// The address of its latest timer; 0 without one.
+    pub timer: u64,
 }
 
 /// Releases of a series that are kept while looking for the loop.
@@ -33,7 +35,15 @@ pub const LEAST_RATE: f64 = 5.0;
 
 impl SeenSeries {
     fn new(source: Source) -> Self {
-        Self { source, releases: Vec::new(), waits: 0, class: None, asked_ns: None, slack_ns: 0 }
+        Self {
+            source,
+            releases: Vec::new(),
+            waits: 0,
+            class: None,
+            asked_ns: None,
+            slack_ns: 0,
+            timer: 0,
+        }
     }
 }
 
@@ -147,6 +157,7 @@ impl SeriesCollection {
         let series = &mut self.series[place];
         series.waits += 1;
         series.slack_ns = series.slack_ns.max(wait.slack_ns);
+        series.timer = wait.timer;
         if let Some(release) = wait.release
             && series.releases.len() < MOST_RELEASES
         {

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use onbeat::cause::decode::TracePoint;
-use onbeat::cause::{EventStream, StreamSetting, TraceError};
+use onbeat::cause::{EventStream, PathStream, StreamSetting, TraceError};
 use onbeat_rt::Instant;
 
-use crate::event::{ClockOffsets, ThreadEvent, translate};
+use crate::event::{ClockOffsets, KnownTimer, ThreadEvent, translate, translate_path};
 use crate::waits::{Wait, WaitAssembler};
 
 /// The trace points that tell of waits; wakings only where something else than a timer ends them.
@@ -14,6 +14,8 @@ const POINTS: [TracePoint; 4] =
     [TracePoint::Switch, TracePoint::TimerStart, TracePoint::TimerExpireEntry, TracePoint::Waking];
 /// Kernel buffer of each CPU, in KiB: half a second of 40 threads at 1 kHz.
 const BUFFER_KIB: u32 = 2_048;
+/// Rings of BPF for each CPU, in KiB: all switches of a second on a very busy CPU.
+const PATH_KIB: u32 = 2_048;
 /// Most bytes of a CPU between two looks, in bytes.
 const MOST_BYTES: usize = 1 << 20;
 
@@ -34,6 +36,8 @@ pub struct Look {
 #[derive(Debug)]
 pub struct Collector {
     stream: EventStream,
+    /// BPF in its place, once the loop is known.
+    path: Option<(PathStream, KnownTimer)>,
     assembler: WaitAssembler,
     offsets: ClockOffsets,
     translated: Vec<ThreadEvent>,
@@ -52,6 +56,7 @@ impl Collector {
         };
         Ok(Self {
             stream: EventStream::open(&setting)?,
+            path: None,
             assembler: WaitAssembler::default(),
             offsets: ClockOffsets::now(),
             translated: Vec::new(),
@@ -76,6 +81,19 @@ impl Collector {
         // What the thread did meanwhile is not known, and must not look like a wait without an end.
         self.assembler = WaitAssembler::default();
         self.stream.follow(&[tid])
+    }
+
+    /// Follows one thread whose releases come from `timer` by BPF from now on, which costs the thread
+    /// a fraction of what tracefs does.
+    ///
+    /// # Errors
+    /// Why BPF cannot record, in a sentence; tracefs can take its place.
+    pub fn follow_by_bpf(&mut self, tid: u32, timer: KnownTimer) -> Result<(), String> {
+        let path = PathStream::open(tid, PATH_KIB)?;
+        self.stream.close_down().map_err(|why| why.to_string())?;
+        self.assembler = WaitAssembler::default();
+        self.path = Some((path, timer));
+        Ok(())
     }
 
     /// Stops recording who wakes whom: loops that timers wake need it for nothing.
@@ -108,7 +126,10 @@ impl Collector {
     ) -> Result<Look, TraceError> {
         // CLOCK_REALTIME may be set at any time.
         self.offsets = ClockOffsets::now();
-        let batch = self.stream.read()?;
+        let batch = match &mut self.path {
+            Some((path, _)) => path.read(),
+            None => self.stream.read()?,
+        };
         let mut look = Look {
             until: batch.until,
             lost: batch.lost.iter().map(|lost| lost.count.unwrap_or(1)).sum(),
@@ -119,7 +140,12 @@ impl Collector {
         let mut waits = Vec::new();
         for event in &batch.events {
             self.translated.clear();
-            translate(&self.stream, &self.offsets, event, &mut self.translated);
+            match &self.path {
+                Some((_, known)) => {
+                    translate_path(*known, &self.offsets, event, &mut self.translated);
+                }
+                None => translate(&self.stream, &self.offsets, event, &mut self.translated),
+            }
             for event in &self.translated {
                 *look.events.entry(event.tid).or_default() += 1;
                 self.assembler.take(event, &mut waits);

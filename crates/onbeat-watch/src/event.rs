@@ -1,7 +1,7 @@
 //! What the kernel says of a watched thread: one [`ThreadEvent`] per fact, on `CLOCK_MONOTONIC`.
 
 use onbeat::cause::decode::EventContext;
-use onbeat::cause::event::KernelEvent;
+use onbeat::cause::event::{KernelEvent, Thread, ThreadState};
 use onbeat::cause::{EventStream, StreamEvent};
 use onbeat_rt::Instant;
 
@@ -177,6 +177,74 @@ impl ClockOffsets {
     }
 }
 
+/// What is known of a loop's timers before its measurement: BPF records neither function nor mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownTimer {
+    /// What they belong to.
+    pub kind: TimerKind,
+    /// Whether their time counts from the call.
+    pub relative: bool,
+    /// The address of one of them.
+    pub address: u64,
+}
+
+/// Kernel stacks are aligned to their size; the timers of sleeps are on them, at a place that the
+/// kernel moves from call to call. 16 KiB on 64-bit x86 and ARM (`THREAD_SIZE`).
+const STACK_BITS: u32 = 14;
+
+impl KnownTimer {
+    /// Whether a timer at `address` is one of the loop's.
+    const fn covers(self, address: u64) -> bool {
+        match self.kind {
+            TimerKind::Sleep => address >> STACK_BITS == self.address >> STACK_BITS,
+            _ => address == self.address,
+        }
+    }
+}
+
+/// Translates events that BPF recorded of one thread: of timers only those that are known.
+pub fn translate_path(
+    known: KnownTimer,
+    offsets: &ClockOffsets,
+    event: &StreamEvent,
+    into: &mut Vec<ThreadEvent>,
+) {
+    let mut push = |tid, what| {
+        let StreamEvent { event, .. } = event;
+        into.push(ThreadEvent { at: event.at, cpu: event.cpu, tid, what });
+    };
+    match event.event.what {
+        KernelEvent::TimerStart { timer, expires, softexpires, .. } if known.covers(timer) => {
+            let (due, clock) = offsets.due(event.event.at, softexpires.as_ns());
+            let slack_ns = expires.ns_since(softexpires);
+            let KnownTimer { kind, relative, .. } = known;
+            let arm = What::Arm { kind, address: timer, relative, due, slack_ns, clock };
+            push(event.event.tid, arm);
+        }
+        KernelEvent::TimerExpireEntry { timer, .. } if known.covers(timer) => {
+            push(event.event.tid, What::Expired { address: timer });
+        }
+        KernelEvent::Switch { prev, prev_state, next } => {
+            switched(prev, prev_state, next, &mut push);
+        }
+        _ => {}
+    }
+}
+
+fn switched(prev: Thread, prev_state: ThreadState, next: Thread, push: &mut impl FnMut(u32, What)) {
+    if !prev.is_idle() {
+        let what = match prev_state {
+            state if state.is_stopped() => What::Stopped,
+            state if state.is_runnable() => What::Preempted,
+            _ => What::Sleep,
+        };
+        push(prev.tid, what);
+    }
+    if !next.is_idle() {
+        push(next.tid, What::Run);
+    }
+}
+
 /// Translates events of a stream, dropping those of the scheduler's own timers and of interrupts
 /// that came while the thread ran.
 pub fn translate(
@@ -189,17 +257,7 @@ pub fn translate(
     let mut push = |tid, what| into.push(ThreadEvent { at: event.at, cpu: event.cpu, tid, what });
     match event.what {
         KernelEvent::Switch { prev, prev_state, next } => {
-            if !prev.is_idle() {
-                let what = match prev_state {
-                    state if state.is_stopped() => What::Stopped,
-                    state if state.is_runnable() => What::Preempted,
-                    _ => What::Sleep,
-                };
-                push(prev.tid, what);
-            }
-            if !next.is_idle() {
-                push(next.tid, What::Run);
-            }
+            switched(prev, prev_state, next, &mut push);
         }
         KernelEvent::Waking { thread, .. } => {
             let waker = match context {

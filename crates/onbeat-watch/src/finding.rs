@@ -106,7 +106,7 @@ fn drifts(name: &str, watched: &WatchedLoop, series: Option<&SeenSeries>) -> Opt
             time(mean_ns)
         ),
     };
-    let remedy = "Sleep until an absolute time that grows by the period: clock_nanosleep with TIMER_ABSTIME, std::this_thread::sleep_until, a timerfd, or rclcpp::Rate".to_owned();
+    let remedy = "Sleep until an absolute time that grows by the period: clock_nanosleep with TIMER_ABSTIME, std::this_thread::sleep_until, a timerfd, or rclcpp::WallRate".to_owned();
     Some(Finding { kind: FindingKind::Drifts, what, remedy: format!("{remedy}.") })
 }
 
@@ -259,7 +259,7 @@ mod tests {
             is_kernel: false,
             counters: ThreadCounters::default(),
         };
-        WatchedLoop { thread, source, class, known: Vec::new() }
+        WatchedLoop { thread, source, class, timer: 0, known: Vec::new() }
     }
 
     fn result() -> Watched {
@@ -313,6 +313,7 @@ mod tests {
             class: Some(drifting.class.clone()),
             asked_ns: Some(999_400),
             slack_ns: 0,
+            timer: 0,
         };
         let found = drifts("loop [9]", &drifting, Some(&series)).unwrap();
         assert!(found.what.contains("drifts by 57.0 us a cycle"), "{}", found.what);

@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use onbeat::cause::{Cost, Explainer, FlightSetting, LoopThread, SpikeFacts};
+use onbeat::cause::{
+    Cause, CauseKind, Cost, Explainer, Explanation, FlightSetting, LoopThread, SpikeFacts,
+};
 use onbeat::probe::stall::{Rules, StallWatch};
 use onbeat::probe::surroundings::{self, Surroundings};
 use onbeat::probe::{Interruptions, Origin};
@@ -16,12 +18,13 @@ use onbeat::record::{
 };
 use onbeat::thread::Grant;
 use onbeat_rt::sys::Monotonic;
-use onbeat_rt::{Clock, Instant, Outcome};
+use onbeat_rt::{Clock, Flags, Instant, Outcome, Sample};
 
 use crate::class::Class;
 use crate::collect::Collector;
 use crate::cycles::{Cycle, CycleBuilder, CycleFact};
 use crate::error::WatchError;
+use crate::event::{KnownTimer, TimerKind};
 use crate::process::{self, Policy, ThreadCounters, ThreadFacts};
 use crate::waits::Source;
 
@@ -34,6 +37,8 @@ pub struct WatchedLoop {
     pub source: Source,
     /// Their regularity.
     pub class: Class,
+    /// The address of one of their timers; 0 without one.
+    pub timer: u64,
     /// Releases that were seen while the loop was looked for.
     pub known: Vec<Instant>,
 }
@@ -97,6 +102,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(25);
 const FACTS_EVERY_NS: u64 = 250_000_000;
 /// Most spikes that are explained per look.
 const MOST_EXPLAINED: u32 = 20;
+/// How long spikes are explained in a look, in nanoseconds: meanwhile the kernel's buffers fill.
+const EXPLAIN_FOR_NS: u64 = 100_000_000;
 /// Looks in a row that could not read everything, after which recording ends.
 const MOST_FLOODED_LOOKS: u32 = 20;
 
@@ -111,6 +118,9 @@ struct Measuring<'m> {
     has_begun: bool,
     planned: Option<u64>,
     facts: Vec<CycleFact>,
+    /// Explanations may take until then.
+    explain_until: Instant,
+    follows: LateByTheOneBefore,
     inner: InnerWaits,
     /// Execution times of the latest cycles: what its work usually takes.
     usual_ns: VecDeque<u64>,
@@ -134,27 +144,31 @@ pub fn measure(
     let Some(before) = ThreadCounters::read(tid) else {
         return Err(WatchError::Ended { pid: plan.watched.thread.id.tid });
     };
-    if plan.watched.source.is_timer() {
-        collector.leave_wakings_out()?;
-    }
     let own_before = own_cpu_ns();
     let (mut measuring, duration_ns) = open(&plan)?;
     let mut source = surroundings::of_this_machine();
     let mut surroundings = Surroundings::watch(&mut source);
 
-    collector.follow_only(tid)?;
+    let by_tracefs = record(collector, &plan.watched)?;
+    if let Some(why) = &by_tracefs {
+        measuring.recorder.remark(format!(
+            "the loop's events were recorded by tracefs, which makes each wake-up 2 to 4 us later: {why}"
+        ))?;
+    }
     let from = Monotonic.now();
     let baseline = ThreadCounters::read(tid).unwrap_or(before).waits;
     let mut lost_events = 0;
     let mut flooded = 0;
     let mut facts_at = from;
     let mut missed = 0;
+    let mut counted_before = baseline;
     let mut has_ended = false;
     let mut until = from;
+    let end = if duration_ns > 0 { from.plus_ns(duration_ns) } else { Instant::from_ns(u64::MAX) };
     let mut calls: BTreeMap<String, u32> = BTreeMap::new();
     loop {
-        let elapsed_ns = Monotonic.now().ns_since(from);
-        let is_over = duration_ns > 0 && elapsed_ns >= duration_ns;
+        // Explanations may take a while; what happened meanwhile is still to be read.
+        let is_over = until >= end;
         if is_over || has_ended || interruptions.stop.load(Ordering::Relaxed) {
             break;
         }
@@ -170,20 +184,20 @@ pub fn measure(
         measuring.prepare();
         let mut failed = Ok(());
         let look = collector.look(&mut |wait, assembler| {
-            if failed.is_ok() && wait.tid == tid {
+            let is_inside = wait.began().is_none_or(|began| began <= end);
+            if failed.is_ok() && wait.tid == tid && is_inside {
                 failed = measuring.take(wait, assembler.stops(tid));
             }
         })?;
         failed?;
-        until = look.until;
+        until = look.until.min(end);
         lost_events += look.lost;
-        if let Some(counted) = counted {
-            // Counted before the look: what no event shows by now was missed.
-            let seen = collector.assembler().switches(tid).0;
-            let missing = counted.waits.saturating_sub(baseline).saturating_sub(seen);
-            measuring.builder.miss(missing.saturating_sub(missed));
-            missed = missed.max(missing);
-        }
+        // What the kernel had counted at the look before and no event shows by now was missed.
+        let seen = collector.assembler().switches(tid).0;
+        let missing = counted_before.saturating_sub(baseline).saturating_sub(seen);
+        measuring.builder.miss(missing.saturating_sub(missed));
+        missed = missed.max(missing);
+        counted_before = counted.map_or(counted_before, |counted| counted.waits);
 
         flooded = if look.is_flooded { flooded + 1 } else { 0 };
         if flooded >= MOST_FLOODED_LOOKS {
@@ -201,14 +215,14 @@ pub fn measure(
     let pending = collector.assembler().pending(tid, plan.watched.source);
     let counters =
         ThreadCounters::read(tid).map_or(ThreadCounters::default(), |now| now.since(before));
-    let end = if has_ended { None } else { Some((until, pending)) };
+    let last = if has_ended { None } else { Some((until, pending)) };
     let was_asked = interruptions.stop.load(Ordering::Relaxed);
     let reason = match (has_ended, was_asked) {
         (true, _) => EndReason::Task,
         (false, true) => EndReason::Asked,
         (false, false) => EndReason::Complete,
     };
-    let (not_seen, inner, account) = measuring.finish(end, reason, counters)?;
+    let (not_seen, inner, account) = measuring.finish(last, reason, counters)?;
     Ok(Watched {
         not_seen,
         lost_events,
@@ -222,9 +236,33 @@ pub fn measure(
     })
 }
 
+/// Starts recording the loop: by BPF, or else by tracefs. Returns why not by BPF.
+fn record(collector: &mut Collector, watched: &WatchedLoop) -> Result<Option<String>, WatchError> {
+    let tid = watched.thread.tid();
+    let timer = match watched.source {
+        Source::Sleep { relative, .. } => {
+            Some(KnownTimer { kind: TimerKind::Sleep, relative, address: watched.timer })
+        }
+        Source::Timer { kind, address } => Some(KnownTimer { kind, relative: false, address }),
+        Source::Event => None,
+    };
+    let why = match timer {
+        Some(timer) => match collector.follow_by_bpf(tid, timer) {
+            Ok(()) => return Ok(None),
+            Err(why) => why,
+        },
+        None => "it shows who wakes a loop that no timer wakes".to_owned(),
+    };
+    if timer.is_some() {
+        collector.leave_wakings_out()?;
+    }
+    collector.follow_only(tid)?;
+    Ok(Some(why))
+}
+
 /// The file and what explains; the duration that is planned.
 fn open<'m>(plan: &'m WatchPlan<'_>) -> Result<(Measuring<'m>, u64), WatchError> {
-    let WatchedLoop { thread, class, source, known } = &plan.watched;
+    let WatchedLoop { thread, class, source, known, .. } = &plan.watched;
     let period_ns = class.period_ns().max(1);
     let tid = thread.tid();
     let (explainer, grants) = if plan.causes {
@@ -274,6 +312,8 @@ fn open<'m>(plan: &'m WatchPlan<'_>) -> Result<(Measuring<'m>, u64), WatchError>
         has_begun: false,
         planned,
         facts: Vec::new(),
+        explain_until: Instant::default(),
+        follows: LateByTheOneBefore::default(),
         inner: InnerWaits::default(),
         usual_ns: VecDeque::with_capacity(USUAL_OF + 1),
     };
@@ -295,6 +335,7 @@ fn of_thread(thread: &ThreadFacts) -> Vec<Grant> {
 impl Measuring<'_> {
     fn prepare(&mut self) {
         self.left = MOST_EXPLAINED;
+        self.explain_until = Monotonic.now().plus_ns(EXPLAIN_FOR_NS);
         if let Some(explainer) = &mut self.explainer {
             explainer.keep_watch();
         }
@@ -360,7 +401,7 @@ impl Measuring<'_> {
         sorted.get(sorted.len() / 2).copied().unwrap_or(0)
     }
 
-    fn explain(&mut self, cycle: &Cycle) -> Option<onbeat::cause::Explanation> {
+    fn explain(&mut self, cycle: &Cycle) -> Option<Explanation> {
         let work_ns = self.usual_work_ns().min(cycle.sample.execution_time_ns);
         let explainer = self.explainer.as_mut()?;
         let thread = &self.watched.thread;
@@ -375,11 +416,18 @@ impl Measuring<'_> {
             prio,
             ..SpikeFacts::from_sample(&cycle.sample, 0, work_ns)
         };
-        if self.left == 0 {
-            return Some(facts.not_analysed("too many spikes at once"));
+        if let Some(explanation) = self.follows.explained(&cycle.sample) {
+            return Some(explanation);
         }
-        self.left -= 1;
-        Some(explainer.explain_facts(&facts))
+
+        let explanation = if self.left == 0 || Monotonic.now() >= self.explain_until {
+            with_inner_waits(facts.not_analysed("too many spikes at once"), cycle)
+        } else {
+            self.left -= 1;
+            explainer.explain_facts(&facts)
+        };
+        self.follows.keep(&cycle.sample, &explanation);
+        Some(explanation)
     }
 
     fn look_at_policy(&mut self) -> Result<(), WatchError> {
@@ -405,7 +453,7 @@ impl Measuring<'_> {
         reason: EndReason,
         counters: ThreadCounters,
     ) -> Result<(u64, InnerWaits, Option<Account>), WatchError> {
-        self.left = MOST_EXPLAINED;
+        self.prepare();
         let mut facts = Vec::new();
         let (at, pending) = end.unwrap_or_default();
         let outcome: Outcome = self.builder.finish(at, pending, &mut facts);
@@ -445,9 +493,121 @@ impl Measuring<'_> {
     }
 }
 
+/// Cycles whose release had passed when the cycle before ended: what made that one late made them
+/// late too, and it is explained once.
+#[derive(Debug, Default)]
+struct LateByTheOneBefore {
+    /// The number of the latest spike, and its main cause.
+    before: Option<(u64, Cause)>,
+}
+
+impl LateByTheOneBefore {
+    fn explained(&mut self, sample: &Sample) -> Option<Explanation> {
+        let (index, cause) = self.before.as_mut()?;
+        let follows = *index + 1 + sample.skipped == sample.index;
+        if !follows || !sample.flags.has(Flags::NO_SLEEP) {
+            return None;
+        }
+
+        *index = sample.index;
+        let ns = sample.wakeup_latency_ns;
+        let evidence = format!(
+            "its release passed during the cycle before, which was late: {}",
+            cause.words()
+        );
+        Some(Explanation::from_causes(vec![Cause { ns, evidence, ..cause.clone() }]))
+    }
+
+    fn keep(&mut self, sample: &Sample, explanation: &Explanation) {
+        let main = explanation.main().filter(|cause| cause.kind != CauseKind::Unexplained);
+        self.before = main.map(|cause| (sample.index, cause.clone()));
+    }
+}
+
+/// Names the waits inside a cycle that was not analysed: they are known without a look at what else
+/// happened on the machine.
+fn with_inner_waits(explanation: Explanation, cycle: &Cycle) -> Explanation {
+    let waited_ns: u64 = cycle.inner.iter().map(|inner| inner.to.ns_since(inner.from)).sum();
+    let ns = waited_ns.min(explanation.lateness_ns);
+    if ns == 0 {
+        return explanation;
+    }
+
+    let mut causes = explanation.causes;
+    if let Some(rest) = causes.first_mut() {
+        rest.ns -= ns.min(rest.ns);
+    }
+    let evidence =
+        format!("left the CPU {} times inside the cycle, not for its timer", cycle.inner.len());
+    let waited = Cause { kind: CauseKind::OwnWait, ns, evidence, culprit: None };
+    causes.insert(0, waited);
+    causes.retain(|cause| cause.ns > 0);
+    Explanation::from_causes(causes)
+}
+
 /// CPU time of this process, in nanoseconds.
 fn own_cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
         + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cycles::InnerWait;
+
+    #[test]
+    fn cycles_that_follow_a_late_one_without_a_sleep_have_its_cause() {
+        let sample = |index, flags| Sample {
+            index,
+            wakeup_latency_ns: 5_000_000 - index * 500_000,
+            flags,
+            ..Sample::default()
+        };
+        let stop = Cause {
+            kind: CauseKind::Stopped,
+            ns: 5_000_000,
+            evidence: "a signal".to_owned(),
+            culprit: None,
+        };
+        let mut follows = LateByTheOneBefore::default();
+        let late = Flags::NO_SLEEP;
+        assert_eq!(follows.explained(&sample(1, late)), None, "nothing before it was late");
+
+        follows.keep(&sample(1, Flags::default()), &Explanation::from_causes(vec![stop]));
+        for index in [2, 3] {
+            let explained = follows.explained(&sample(index, late)).unwrap();
+            assert_eq!(explained.main().map(|cause| cause.kind), Some(CauseKind::Stopped));
+            assert_eq!(explained.lateness_ns, 5_000_000 - index * 500_000);
+        }
+        assert_eq!(
+            follows.explained(&sample(4, Flags::default())),
+            None,
+            "it slept before this one"
+        );
+        assert_eq!(follows.explained(&sample(9, late)), None, "others are between");
+    }
+
+    #[test]
+    fn a_spike_that_is_not_analysed_keeps_what_is_known_of_it() {
+        let at = Instant::from_ns;
+        let sample = Sample {
+            release: at(0),
+            wakeup_latency_ns: 10_000,
+            execution_time_ns: 900_000,
+            ..Sample::default()
+        };
+        let inner = vec![InnerWait { from: at(50_000), to: at(750_000), waker: None }];
+        let cycle = Cycle { sample, inner, waker: None, entered_sleep: None, cpu: 0 };
+        let facts = SpikeFacts::from_sample(&sample, 0, 100_000);
+        let explained = with_inner_waits(facts.not_analysed("too many"), &cycle);
+        assert_eq!(explained.lateness_ns, facts.not_analysed("too many").lateness_ns);
+        assert_eq!(explained.accounted_ns, 700_000);
+        assert_eq!(explained.main().map(|cause| cause.kind), Some(CauseKind::OwnWait));
+
+        let alone = Cycle { inner: Vec::new(), ..cycle };
+        let unknown = with_inner_waits(facts.not_analysed("too many"), &alone);
+        assert_eq!(unknown.accounted_ns, 0);
+    }
 }

@@ -105,7 +105,7 @@ pub struct ThreadCounters {
 }
 
 impl ThreadCounters {
-    /// Reads the counters of a thread; `None` when it is gone.
+    /// Reads the counters of a thread; `None` when it has ended.
     #[must_use]
     pub fn read(tid: u32) -> Option<Self> {
         let read = |file: &str| fs::read_to_string(format!("/proc/{tid}/{file}")).ok();
@@ -118,6 +118,10 @@ impl ThreadCounters {
         let mut times = schedstat.split_whitespace().map(|word| word.parse().unwrap_or(0));
         let stat = read("stat")?;
         let fields = fields(&stat);
+        if matches!(fields.first(), Some(&("Z" | "X" | "x"))) {
+            // It has ended, and whoever started it has not asked yet.
+            return None;
+        }
         Some(Self {
             cpu_ns: times.next().unwrap_or(0),
             delayed_ns: times.next().unwrap_or(0),
@@ -305,6 +309,18 @@ mod tests {
         assert_eq!(waiting_words("running"), None);
         assert_eq!(waiting_words("-1 0x0 0x0"), None);
         assert_eq!(waiting_words(""), None);
+    }
+
+    #[test]
+    fn a_thread_that_has_ended_has_no_counters_even_before_its_parent_has_asked() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let since = std::time::Instant::now();
+        while ThreadCounters::read(child.id()).is_some() && since.elapsed().as_secs() < 60 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(fs::exists(format!("/proc/{}", child.id())).unwrap(), "nobody has asked yet");
+        assert_eq!(ThreadCounters::read(child.id()), None);
+        child.wait().unwrap();
     }
 
     #[test]

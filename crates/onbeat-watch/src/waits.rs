@@ -79,6 +79,8 @@ pub struct Wait {
     pub slack_ns: u64,
     /// The CPU on which the thread went on, or was seen last.
     pub cpu: u32,
+    /// The address of its timer; 0 without one.
+    pub timer: u64,
 }
 
 impl Wait {
@@ -393,7 +395,7 @@ impl Thread {
     }
 
     const fn of_sleeper(&self, sleeper: &Sleeper, slept_at: Option<Instant>, end: WaitEnd) -> Wait {
-        let Sleeper { due, relative, clock, slack_ns, armed_at, .. } = *sleeper;
+        let Sleeper { address, due, relative, clock, slack_ns, armed_at, .. } = *sleeper;
         Wait {
             tid: self.tid,
             source: Source::Sleep { relative, clock },
@@ -404,6 +406,7 @@ impl Thread {
             end,
             slack_ns,
             cpu: self.cpu,
+            timer: address,
         }
     }
 
@@ -418,6 +421,7 @@ impl Thread {
             end,
             slack_ns: 0,
             cpu: self.cpu,
+            timer: 0,
         }
     }
 }
@@ -440,5 +444,6 @@ const fn of_timer(
         end,
         slack_ns,
         cpu,
+        timer: address,
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use onbeat::probe::{self, Interruptions, Origin};
 use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
-use onbeat::record::{Header, Series, SpikeLimit};
+use onbeat::record::{FindingNote, Header, Series, SpikeLimit};
 use onbeat_watch::WatchError;
 use onbeat_watch::collect::Collector;
 use onbeat_watch::measure::{WatchPlan, Watched, WatchedLoop, measure};
@@ -113,7 +113,7 @@ fn record(
     let origin = Origin::now();
     let findings = findings::of_catalogue(&watched);
     let plan = WatchPlan {
-        header: Header { findings, ..header(options, origin) },
+        header: Header { findings: findings.clone(), ..header(options, origin) },
         watched: watched.clone(),
         duration_ns: options.duration,
         causes: !options.no_causes,
@@ -132,17 +132,26 @@ fn record(
     progress.finish();
     summary.end();
     let result = runs::keep_if_begun(&new, measured.map_err(Failure::from))?;
-    conclude(options, seen, &watched, &result, &path)
+    let measured = Measured { seen, watched: &watched, result: &result, findings: &findings };
+    conclude(options, &measured, &path)
+}
+
+/// What is known of a program after its measurement.
+struct Measured<'m> {
+    seen: &'m Survey,
+    watched: &'m WatchedLoop,
+    result: &'m Watched,
+    /// Settings that are not as wanted.
+    findings: &'m [FindingNote],
 }
 
 /// Shows the figures, what was found, and returns the verdict.
 fn conclude(
     options: &WatchOptions,
-    seen: &Survey,
-    watched: &WatchedLoop,
-    result: &Watched,
+    measured: &Measured<'_>,
     path: &Path,
 ) -> Result<ExitVerdict, Failure> {
+    let Measured { watched, result, .. } = measured;
     let name = format!("{} [{}]", watched.thread.name, watched.thread.tid());
     if result.account.is_none() {
         let why = if result.has_ended {
@@ -164,7 +173,7 @@ fn conclude(
     };
     show::summary(&reported, extent, None)?;
     if !options.output.json {
-        findings::say_all(seen, watched, result);
+        findings::say_all(measured);
         if options.output.verbose {
             let share = result.own_cpu_ns as f64 * 100.0 / result.watched_ns.max(1) as f64;
             let words = format!("onbeat itself used {share:.1} % of a CPU while it watched.");

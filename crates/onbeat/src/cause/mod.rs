@@ -69,7 +69,7 @@ pub use flight::{FlightRecorder, FlightSetting, PathSource};
 pub use keep::KeptWindow;
 pub use kind::{Cause, CauseKind, Culprit, Explanation};
 pub use path_stack::KernelStack;
-pub use stream::{EventStream, StreamEvent, StreamSetting};
+pub use stream::{EventStream, PathStream, StreamEvent, StreamSetting};
 pub use tracefs::{TraceError, Tracefs};
 pub use window::Window;
 

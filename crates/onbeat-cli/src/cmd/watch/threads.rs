@@ -211,6 +211,7 @@ pub(super) fn chosen(
         thread: thread.facts.clone(),
         source: series.source,
         class,
+        timer: series.timer,
         known: series.releases.clone(),
     })
 }
