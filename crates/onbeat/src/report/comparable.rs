@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::bootstrap::LEAST_RUNS;
+use super::bootstrap::{LEAST_RUNS, LEAST_STRETCHES};
 use super::cell::CellSummary;
 use super::digest::{Compared, Digest, WANDERS};
 use super::order_statistics::ASSUMPTION;
-use super::statistics::Share;
+use super::statistics::{LEAST_ABOVE, Share};
 use super::units::{Letters, count, listed, time_ns};
 
 /// Sentences about what stands against comparing these runs; the last one always does.
@@ -53,9 +53,10 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
         warnings.push(format!("Some ratios have no interval: {WANDERS}"));
     }
     if ratios().any(|ratio| ratio.low.is_none() && !ratio.wanders) {
-        let why = "Ratios without an interval have fewer than 10 samples beyond the value, or fewer than 4 blocks or intervals \
-                   and than 3 runs of a side";
-        warnings.push(why.to_owned());
+        warnings.push(format!(
+            "Ratios without an interval have fewer than {LEAST_ABOVE} samples beyond the value, or a side with \
+             neither {LEAST_STRETCHES} blocks or intervals nor {LEAST_RUNS} runs"
+        ));
     }
     if ratios().any(|ratio| ratio.independently) {
         warnings.push(format!(
@@ -96,6 +97,7 @@ fn of_side(run: &Digest) -> Vec<String> {
         };
         words.push(format!("{}: {files} runs are taken together, {as_what}", run.name));
     }
+    words.extend(run.apart.iter().map(|what| format!("{}: {what}", run.name)));
     if !run.unlike.is_empty() {
         let what = listed(&run.unlike);
         words.push(format!("The runs of {} are not alike: {what} differ", run.name));

@@ -195,7 +195,7 @@ pub(super) fn without_interval(ratios: &[Ratio]) -> String {
         format!("fewer than {LEAST_ABOVE} samples beyond each percentile")
     } else {
         format!(
-            "one of them has fewer than {LEAST_STRETCHES} blocks or intervals, and than {LEAST_RUNS} runs"
+            "one of them has neither {LEAST_STRETCHES} blocks or intervals nor {LEAST_RUNS} runs"
         )
     }
 }

@@ -98,6 +98,7 @@ impl Digest {
             let settings = self.settings.clone();
             let ranked = self.ranked.clone();
             let taken_together = self.taken_together.clone();
+            let apart = self.apart.clone();
             let unlike = self.unlike.clone();
             parts.push(Self {
                 name,
@@ -107,6 +108,7 @@ impl Digest {
                 ranked,
                 summary,
                 taken_together,
+                apart,
                 unlike,
                 is_of_load: true,
             });

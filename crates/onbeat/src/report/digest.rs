@@ -52,6 +52,8 @@ pub struct Digest {
     pub(super) ranked: BTreeMap<(Cell, Series), BTreeMap<Share, Ranked>>,
     /// Cells of which several files were taken together, and how many.
     pub(super) taken_together: BTreeMap<Cell, usize>,
+    /// What of such files stands in each of them alone, in sentences.
+    pub(super) apart: Vec<String>,
     /// Facts that are not the same in all runs of the side.
     pub(super) unlike: Vec<String>,
     /// Whether it is the part of a run that was measured under one of its loads.
@@ -86,6 +88,7 @@ impl Digest {
             drawn: BTreeMap::new(),
             ranked: BTreeMap::new(),
             taken_together: BTreeMap::new(),
+            apart: Vec::new(),
             unlike: Vec::new(),
             is_of_load: false,
             summary: summaries.remove(0),
@@ -128,6 +131,7 @@ impl Digest {
             let cell = cell_of(joined);
             if group.files.len() > 1 {
                 self.taken_together.insert(cell.clone(), group.files.len());
+                self.apart.extend(side::apart(&group.files));
             }
             for series in Series::ALL {
                 let stretches = match group.are_blocks() {

@@ -13,7 +13,8 @@ use super::cell::CellSummary;
 use super::cell_figures;
 use super::file_facts::{cell_of, last_second};
 use super::summary::Summary;
-use crate::record::{Account, Cell, Entry, Import, Interval, RunFile};
+use super::units::{count, listed};
+use crate::record::{Account, Cell, DevicePackets, Entry, Import, Interval, RunFile};
 
 /// Files of one side that measured the same.
 pub(super) struct Group<'f> {
@@ -107,6 +108,31 @@ pub(super) fn joined<'f>(files: &[&'f RunFile]) -> Option<Cow<'f, RunFile>> {
         }
     }
     Some(Cow::Owned(all))
+}
+
+/// What of runs that are taken together stands in each of them alone, with the counts that do add up.
+pub(super) fn apart(files: &[&RunFile]) -> Option<String> {
+    let devices = || files.iter().filter_map(|file| file.packets.as_ref()).flat_map(|of| &of.devices);
+    let sum = |fate: fn(&DevicePackets) -> u64| count(devices().map(fate).sum());
+    let packets = devices().next().map(|_| {
+        format!(
+            "its packets device by device ({} scheduled, {} late, {} lost, {} unsent in all)",
+            sum(|of| of.scheduled),
+            sum(|of| of.late),
+            sum(|of| of.lost),
+            sum(|of| of.unsent)
+        )
+    });
+    let has = |is: fn(&RunFile) -> bool, what: &str| {
+        files.iter().any(|file| is(file)).then(|| what.to_owned())
+    };
+    let what: Vec<String> = packets
+        .into_iter()
+        .chain(has(|file| file.boards.is_some(), "the edges between its boards"))
+        .chain(has(|file| file.motion.is_some(), "what its robot did"))
+        .chain(has(|file| file.devices.is_some(), "the devices of its bus"))
+        .collect();
+    (!what.is_empty()).then(|| format!("{} stand in each run alone", listed(&what)))
 }
 
 fn append(all: &mut RunFile, next: &RunFile) {

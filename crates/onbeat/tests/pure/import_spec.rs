@@ -7,7 +7,7 @@ use std::process::Command;
 
 use onbeat::import::stream::ImportLabels;
 use onbeat::import::{self, Error, Format, SourceOptions, Stream};
-use onbeat::record::{Cell, LimitNote, RunFile, Series};
+use onbeat::record::{Cell, DevicePackets, LimitNote, PacketAccount, RunFile, Series};
 use onbeat::report::compare::{Comparison, Digest, SHARES};
 use onbeat::report::verdict::judge;
 use onbeat::report::{CellSummary, JudgeBy, JudgedRun, Outcome, imported};
@@ -569,6 +569,22 @@ fn two_histograms_a_side_are_counted_together_and_the_assumption_is_named() {
     let words =
         "after: 2 runs are taken together, one after the other; from three on each is a block";
     assert!(comparison.warnings.iter().any(|said| said == words), "{:#?}", comparison.warnings);
+}
+
+#[test]
+fn what_does_not_add_up_over_the_runs_of_a_side_is_said_with_its_counts() {
+    let with_packets = |lost: u64, seed| {
+        let mut run = histogram(20_000, 30, seed);
+        let devices = vec![DevicePackets { scheduled: 20_000, lost, ..DevicePackets::default() }];
+        run.packets = Some(PacketAccount { devices, ..PacketAccount::default() });
+        run
+    };
+    let before = (0..3).map(|run| with_packets(run, run)).collect();
+    let comparison = compared(before, three(30, 9));
+    let words = "before: its packets device by device (60,000 scheduled, 0 late, 3 lost, \
+                 0 unsent in all) stand in each run alone";
+    assert!(comparison.warnings.iter().any(|said| said == words), "{:#?}", comparison.warnings);
+    assert!(!comparison.warnings.iter().any(|said| said.starts_with("after: its packets")));
 }
 
 #[test]
