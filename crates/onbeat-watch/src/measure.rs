@@ -21,12 +21,12 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Flags, Instant, Outcome, Sample};
 
 use crate::class::Class;
-use crate::collect::Collector;
+use crate::collect::{Collector, Look};
 use crate::cycles::{Cycle, CycleBuilder, CycleFact};
 use crate::error::WatchError;
 use crate::event::{KnownTimer, TimerKind};
 use crate::process::{self, Policy, ThreadCounters, ThreadFacts};
-use crate::waits::Source;
+use crate::waits::{Source, Wait, WaitAssembler};
 
 /// The loop that is measured.
 #[derive(Clone, Debug)]
@@ -118,6 +118,8 @@ struct Measuring<'m> {
     has_begun: bool,
     planned: Option<u64>,
     facts: Vec<CycleFact>,
+    /// Waits of the latest look, and how often the thread had been stopped by then.
+    held: Vec<(Wait, u64)>,
     /// Explanations may take until then.
     explain_until: Instant,
     follows: LateByTheOneBefore,
@@ -136,7 +138,7 @@ const USUAL_OF: usize = 63;
 /// [`WatchError`]; what was recorded before is kept.
 pub fn measure(
     collector: &mut Collector,
-    plan: WatchPlan<'_>,
+    plan: &WatchPlan<'_>,
     interruptions: &Interruptions,
     report: &mut dyn FnMut(f64, &mut Recorder),
 ) -> Result<Watched, WatchError> {
@@ -145,7 +147,7 @@ pub fn measure(
         return Err(WatchError::Ended { pid: plan.watched.thread.id.tid });
     };
     let own_before = own_cpu_ns();
-    let (mut measuring, duration_ns) = open(&plan)?;
+    let mut measuring = open(plan)?;
     let mut source = surroundings::of_this_machine();
     let mut surroundings = Surroundings::watch(&mut source);
 
@@ -156,24 +158,21 @@ pub fn measure(
         ))?;
     }
     let from = Monotonic.now();
-    let baseline = ThreadCounters::read(tid).unwrap_or(before).waits;
+    let mut missing = MissingWaits::new(ThreadCounters::read(tid).unwrap_or(before).waits, from);
     let mut lost_events = 0;
-    let mut flooded = 0;
+    let mut floods = Floods(0);
     let mut facts_at = from;
-    let mut missed = 0;
-    let mut counted_before = baseline;
     let mut has_ended = false;
     let mut until = from;
-    let end = if duration_ns > 0 { from.plus_ns(duration_ns) } else { Instant::from_ns(u64::MAX) };
+    let end = match plan.duration_ns {
+        0 => Instant::from_ns(u64::MAX),
+        duration_ns => from.plus_ns(duration_ns),
+    };
     let mut calls: BTreeMap<String, u32> = BTreeMap::new();
-    loop {
-        // Explanations may take a while; what happened meanwhile is still to be read.
-        let is_over = until >= end;
-        if is_over || has_ended || interruptions.stop.load(Ordering::Relaxed) {
-            break;
-        }
-
+    // Explanations may take a while; what happened meanwhile is still to be read.
+    while until < end && !has_ended && !interruptions.stop.load(Ordering::Relaxed) {
         thread::sleep(LOOK_EVERY);
+        let counted_at = Monotonic.now();
         let counted = ThreadCounters::read(tid);
         has_ended = counted.is_none();
         if let Some(call) = process::waiting_call(tid) {
@@ -181,47 +180,34 @@ pub fn measure(
         }
         let (_, changes) = surroundings.look();
         changes.into_iter().for_each(|change| measuring.recorder.exclude(change));
-        measuring.prepare();
-        let mut failed = Ok(());
+
+        let mut fresh = Vec::new();
         let look = collector.look(&mut |wait, assembler| {
-            let is_inside = wait.began().is_none_or(|began| began <= end);
-            if failed.is_ok() && wait.tid == tid && is_inside {
-                failed = measuring.take(wait, assembler.stops(tid));
+            if wait.tid == tid && wait.began().is_none_or(|began| began <= end) {
+                fresh.push((*wait, assembler.stops(tid)));
             }
         })?;
-        failed?;
         until = look.until.min(end);
         lost_events += look.lost;
-        // What the kernel had counted at the look before and no event shows by now was missed.
-        let seen = collector.assembler().switches(tid).0;
-        let missing = counted_before.saturating_sub(baseline).saturating_sub(seen);
-        measuring.builder.miss(missing.saturating_sub(missed));
-        missed = missed.max(missing);
-        counted_before = counted.map_or(counted_before, |counted| counted.waits);
-
-        flooded = if look.is_flooded { flooded + 1 } else { 0 };
-        if flooded >= MOST_FLOODED_LOOKS {
-            let per_s =
-                look.events.get(&tid).copied().unwrap_or(0) * 1_000 / LOOK_EVERY.as_millis() as u64;
-            return Err(WatchError::Flood { tid, per_s });
+        measuring.builder.miss(missing.found(collector.assembler(), tid));
+        if let Some(counted) = counted {
+            missing.count(counted.waits, counted_at);
         }
+        measuring.take_held(fresh)?;
+        floods.look(&look, tid)?;
         if Monotonic.now().ns_since(facts_at) >= FACTS_EVERY_NS {
             facts_at = Monotonic.now();
             measuring.look_at_policy()?;
         }
         report(Monotonic.now().ns_since(from) as f64 / 1e9, &mut measuring.recorder);
     }
+    measuring.take_held(Vec::new())?;
 
     let pending = collector.assembler().pending(tid, plan.watched.source);
     let counters =
         ThreadCounters::read(tid).map_or(ThreadCounters::default(), |now| now.since(before));
     let last = if has_ended { None } else { Some((until, pending)) };
-    let was_asked = interruptions.stop.load(Ordering::Relaxed);
-    let reason = match (has_ended, was_asked) {
-        (true, _) => EndReason::Task,
-        (false, true) => EndReason::Asked,
-        (false, false) => EndReason::Complete,
-    };
+    let reason = reason(has_ended, interruptions);
     let (not_seen, inner, account) = measuring.finish(last, reason, counters)?;
     Ok(Watched {
         not_seen,
@@ -234,6 +220,58 @@ pub fn measure(
         counters,
         watched_ns: until.ns_since(from),
     })
+}
+
+fn reason(has_ended: bool, interruptions: &Interruptions) -> EndReason {
+    match (has_ended, interruptions.stop.load(Ordering::Relaxed)) {
+        (true, _) => EndReason::Task,
+        (false, true) => EndReason::Asked,
+        (false, false) => EndReason::Complete,
+    }
+}
+
+/// Waits that the kernel counted and no event shows. What it had counted at one look is compared at
+/// the next one, when the events until then are complete.
+#[derive(Debug)]
+struct MissingWaits {
+    /// Counted when the recording began.
+    baseline: u64,
+    counted: (u64, Instant),
+    found: u64,
+}
+
+impl MissingWaits {
+    const fn new(baseline: u64, at: Instant) -> Self {
+        Self { baseline, counted: (baseline, at), found: 0 }
+    }
+
+    const fn count(&mut self, waits: u64, at: Instant) {
+        self.counted = (waits, at);
+    }
+
+    /// Returns how many more are missing than at the look before.
+    fn found(&mut self, assembler: &WaitAssembler, tid: u32) -> u64 {
+        let (counted, at) = self.counted;
+        let seen = assembler.waits_until(tid, at);
+        let missing = counted.saturating_sub(self.baseline).saturating_sub(seen);
+        let more = missing.saturating_sub(self.found);
+        self.found += more;
+        more
+    }
+}
+
+/// Looks in a row that could not read everything.
+struct Floods(u32);
+
+impl Floods {
+    fn look(&mut self, look: &Look, tid: u32) -> Result<(), WatchError> {
+        self.0 = if look.is_flooded { self.0 + 1 } else { 0 };
+        if self.0 < MOST_FLOODED_LOOKS {
+            return Ok(());
+        }
+        let events = look.events.get(&tid).copied().unwrap_or(0);
+        Err(WatchError::Flood { tid, per_s: events * 1_000 / LOOK_EVERY.as_millis() as u64 })
+    }
 }
 
 /// Starts recording the loop: by BPF, or else by tracefs. Returns why not by BPF.
@@ -260,8 +298,8 @@ fn record(collector: &mut Collector, watched: &WatchedLoop) -> Result<Option<Str
     Ok(Some(why))
 }
 
-/// The file and what explains; the duration that is planned.
-fn open<'m>(plan: &'m WatchPlan<'_>) -> Result<(Measuring<'m>, u64), WatchError> {
+/// Opens the file, and what explains.
+fn open<'m>(plan: &'m WatchPlan<'_>) -> Result<Measuring<'m>, WatchError> {
     let WatchedLoop { thread, class, source, known, .. } = &plan.watched;
     let period_ns = class.period_ns().max(1);
     let tid = thread.tid();
@@ -301,7 +339,7 @@ fn open<'m>(plan: &'m WatchPlan<'_>) -> Result<(Measuring<'m>, u64), WatchError>
     let mut recorder = Recorder::new(writer, plan.origin.at, recording);
     recorder.watch(&Watch::of_run(header.limit, period_ns));
     let planned = (plan.duration_ns > 0).then(|| plan.duration_ns / period_ns);
-    let measuring = Measuring {
+    Ok(Measuring {
         recorder,
         builder: CycleBuilder::new(*source, class, known),
         stalls: StallWatch::new(Rules::of_this_machine(), thread.policy.is_real_time(), 0),
@@ -312,12 +350,12 @@ fn open<'m>(plan: &'m WatchPlan<'_>) -> Result<(Measuring<'m>, u64), WatchError>
         has_begun: false,
         planned,
         facts: Vec::new(),
+        held: Vec::new(),
         explain_until: Instant::default(),
         follows: LateByTheOneBefore::default(),
         inner: InnerWaits::default(),
         usual_ns: VecDeque::with_capacity(USUAL_OF + 1),
-    };
-    Ok((measuring, plan.duration_ns))
+    })
 }
 
 /// What the program has of P and M, in the words of onbeat's own loop.
@@ -341,7 +379,15 @@ impl Measuring<'_> {
         }
     }
 
-    fn take(&mut self, wait: &crate::waits::Wait, stops: u64) -> Result<(), WatchError> {
+    /// Records the waits of the look before, for which is known by now what is missing, and keeps
+    /// those of this one.
+    fn take_held(&mut self, fresh: Vec<(Wait, u64)>) -> Result<(), WatchError> {
+        self.prepare();
+        let held = std::mem::replace(&mut self.held, fresh);
+        held.iter().try_for_each(|(wait, stops)| self.take(wait, *stops))
+    }
+
+    fn take(&mut self, wait: &Wait, stops: u64) -> Result<(), WatchError> {
         let mut facts = std::mem::take(&mut self.facts);
         self.builder.take(wait, &mut facts);
         let recorded = facts.drain(..).try_for_each(|fact| self.record(&fact, stops));
@@ -556,6 +602,7 @@ fn own_cpu_ns() -> u64 {
 mod tests {
     use super::*;
     use crate::cycles::InnerWait;
+    use crate::event::{ThreadEvent, What};
 
     #[test]
     fn cycles_that_follow_a_late_one_without_a_sleep_have_its_cause() {
@@ -587,6 +634,23 @@ mod tests {
             "it slept before this one"
         );
         assert_eq!(follows.explained(&sample(9, late)), None, "others are between");
+    }
+
+    #[test]
+    fn waits_that_the_kernel_counted_and_no_event_shows_are_found_once_at_the_next_look() {
+        let at = |ms: u64| Instant::from_ns(ms * 1_000_000);
+        let mut assembler = WaitAssembler::default();
+        let mut sleep = |ms| {
+            let event = ThreadEvent { at: at(ms), cpu: 0, tid: 7, what: What::Sleep };
+            assembler.take(&event, &mut Vec::new());
+        };
+        // Of ten waits until 10 ms two have no event; five more came after the count.
+        [1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14, 15].into_iter().for_each(&mut sleep);
+        let mut missing = MissingWaits::new(100, at(0));
+        assert_eq!(missing.found(&assembler, 7), 0);
+        missing.count(110, at(10));
+        assert_eq!(missing.found(&assembler, 7), 2);
+        assert_eq!(missing.found(&assembler, 7), 0, "once");
     }
 
     #[test]

@@ -253,7 +253,7 @@ pub fn named(name: &str) -> Vec<NamedProcess> {
         // A script's name is the second word of its interpreter.
         let is_named = task.comm == name
             || words.iter().take(2).any(|word| base(word) == name)
-            || name.len() > 15 && task.comm == name[..name.floor_char_boundary(15)];
+            || name.as_bytes().get(..15) == Some(task.comm.as_bytes());
         let command = if words.is_empty() { format!("[{}]", task.comm) } else { words.join(" ") };
         is_named.then_some(NamedProcess { pid: task.pid, command })
     });

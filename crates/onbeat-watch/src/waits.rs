@@ -10,7 +10,7 @@
 //! Events may be missing. A wait whose end is not seen is a wait all the same; its latency is not
 //! known, and never zero.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use onbeat_rt::Instant;
 
@@ -158,8 +158,13 @@ struct Thread {
     woken: Option<(Instant, Waker)>,
     preemptions: u64,
     sleeps: u64,
+    /// When it left the CPU to wait, lately.
+    slept: VecDeque<Instant>,
     stops: u64,
 }
+
+/// Times of leaving the CPU that are remembered of a thread.
+const MOST_SLEPT: usize = 1_024;
 
 /// Assembles waits of threads from their events.
 ///
@@ -218,6 +223,15 @@ impl WaitAssembler {
         }
     }
 
+    /// Returns how often a thread was seen to leave the CPU to wait until `at`, a moment ago.
+    #[must_use]
+    pub fn waits_until(&self, tid: u32, at: Instant) -> u64 {
+        self.threads.get(&tid).map_or(0, |thread| {
+            let later = thread.slept.iter().rev().take_while(|slept| **slept > at).count();
+            thread.sleeps - later as u64
+        })
+    }
+
     /// Returns how often a thread was seen to be stopped by a signal.
     #[must_use]
     pub fn stops(&self, tid: u32) -> u64 {
@@ -263,7 +277,10 @@ impl Thread {
                 let counted =
                     if what == What::Stopped { &mut self.sleeps } else { &mut self.preemptions };
                 *counted += 1;
-                self.stops += u64::from(what == What::Stopped);
+                if what == What::Stopped {
+                    self.stops += 1;
+                    self.remember(at);
+                }
                 self.state = State::Preempted(at);
             }
             What::Woken(waker) => {
@@ -314,6 +331,7 @@ impl Thread {
     fn sleep(&mut self, at: Instant, into: &mut Vec<Wait>) {
         self.end_unseen(into);
         self.sleeps += 1;
+        self.remember(at);
         self.woken = None;
         if self.sleeper.is_some_and(|sleeper| sleeper.due < at && !sleeper.slept) {
             // It came too late to sleep; this is another wait.
@@ -329,6 +347,13 @@ impl Thread {
             .filter(|timer| timer.due <= at)
             .for_each(|timer| timer.served = true);
         self.state = State::Asleep(at);
+    }
+
+    fn remember(&mut self, at: Instant) {
+        if self.slept.len() == MOST_SLEPT {
+            self.slept.pop_front();
+        }
+        self.slept.push_back(at);
     }
 
     fn run(&mut self, at: Instant, into: &mut Vec<Wait>) {

@@ -1,4 +1,5 @@
 //! Sequences of events, as the kernel records them, and what becomes of them: in virtual time.
+#![allow(missing_docs, clippy::unwrap_used)]
 
 use onbeat_rt::{Flags, Instant, Sample};
 use onbeat_watch::class::{Class, classify};

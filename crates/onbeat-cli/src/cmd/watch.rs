@@ -128,7 +128,8 @@ fn record(
         }
     };
 
-    let measured = measure(collector, plan, interruptions, &mut report).map_err(WatchFailure::from);
+    let measured =
+        measure(collector, &plan, interruptions, &mut report).map_err(WatchFailure::from);
     progress.finish();
     summary.end();
     let result = runs::keep_if_begun(&new, measured.map_err(Failure::from))?;
