@@ -96,14 +96,14 @@ fn watch(
         say(Tone::Plain, &wrapped(&threads::choice_words(&chosen), columns()));
         say(Tone::Plain, "");
     }
-    record(options, &mut collector, &seen, chosen, interruptions)
+    record(options, &mut collector, &seen, &chosen, interruptions)
 }
 
 fn record(
     options: &WatchOptions,
     collector: &mut Collector,
     seen: &Survey,
-    watched: WatchedLoop,
+    watched: &WatchedLoop,
     interruptions: &Interruptions,
 ) -> Result<ExitVerdict, Failure> {
     let new = NewRunDir::create(&options.output.out)?;
@@ -111,7 +111,7 @@ fn record(
     let progress = ProgressLine::new(options.duration as f64 / 1e9, options.output.json);
     let mut summary = SoFar::new(path.clone(), &interruptions.summary);
     let origin = Origin::now();
-    let findings = findings::of_catalogue(&watched);
+    let findings = findings::of_catalogue(watched);
     let plan = WatchPlan {
         header: Header { findings: findings.clone(), ..header(options, origin) },
         watched: watched.clone(),
@@ -133,7 +133,7 @@ fn record(
     progress.finish();
     summary.end();
     let result = runs::keep_if_begun(&new, measured.map_err(Failure::from))?;
-    let measured = Measured { seen, watched: &watched, result: &result, findings: &findings };
+    let measured = Measured { seen, watched, result: &result, findings: &findings };
     conclude(options, &measured, &path)
 }
 
