@@ -430,7 +430,7 @@ fn a_report_that_reads_a_clock_is_found() {
 }
 
 /// Crates that never print, exit or read the command line.
-const LIBRARIES: [&str; 14] = [
+const LIBRARIES: [&str; 15] = [
     "crates/onbeat-rt/src/",
     "crates/onbeat-host/src/",
     "crates/onbeat-tune/src/",
@@ -444,6 +444,7 @@ const LIBRARIES: [&str; 14] = [
     "crates/onbeat-net/src/",
     "crates/onbeat-robot/src/",
     "crates/onbeat-lab/src/",
+    "crates/onbeat-watch/src/",
     "crates/onbeat-c/src/",
 ];
 

@@ -196,8 +196,28 @@ struct KnownFormat {
 pub struct EventDecoder {
     id: Option<FormatField>,
     tid: Option<FormatField>,
+    flags: Option<FormatField>,
+    timer_mode: Option<FormatField>,
+    arguments: Option<FormatField>,
     known: HashMap<u16, KnownFormat>,
 }
+
+/// What ran when an event was recorded (`TRACE_FLAG_*` in include/linux/trace_events.h).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EventContext {
+    /// The thread in [`TraceEvent::tid`].
+    #[default]
+    Task,
+    /// A softirq, in the time of that thread.
+    Softirq,
+    /// An interrupt or NMI, in the time of that thread.
+    Interrupt,
+}
+
+const IN_INTERRUPT: u64 = 0x08 | 0x40;
+const IN_SOFTIRQ: u64 = 0x10;
+/// The mode bit of a timer whose time counts from its start (`HRTIMER_MODE_REL`).
+const RELATIVE: u64 = 1;
 
 impl EventDecoder {
     /// Returns a decoder without any trace point.
@@ -218,6 +238,12 @@ impl EventDecoder {
 
         self.id = Some(format.field("common_type")?);
         self.tid = Some(format.field("common_pid")?);
+        self.flags = format.field("common_flags").ok();
+        match kind {
+            TracePoint::TimerStart => self.timer_mode = format.field("mode").ok(),
+            TracePoint::SyscallEnter => self.arguments = format.field("args").ok(),
+            _ => {}
+        }
         self.known.insert(format.id, KnownFormat { kind, fields });
         Ok(())
     }
@@ -230,6 +256,36 @@ impl EventDecoder {
         let known = self.known.get(&u16::try_from(id).ok()?)?;
         let what = what(known.kind, &RecordFields { bytes: record.bytes, places: &known.fields })?;
         Some(TraceEvent { at: Instant::from_ns(record.at_ns), cpu, tid, what })
+    }
+
+    /// Returns what ran when `record` was written; [`EventContext::Task`] where the kernel does not
+    /// say.
+    #[must_use]
+    pub fn context(&self, record: &Record<'_>) -> EventContext {
+        match self.flags.and_then(|field| number(record.bytes, field)).unwrap_or(0) {
+            flags if flags & IN_INTERRUPT != 0 => EventContext::Interrupt,
+            flags if flags & IN_SOFTIRQ != 0 => EventContext::Softirq,
+            _ => EventContext::Task,
+        }
+    }
+
+    /// Returns whether the timer of an `hrtimer_start` counts from its start; `None` before Linux
+    /// 4.16, which does not record it.
+    #[must_use]
+    pub fn is_relative_timer(&self, record: &Record<'_>) -> Option<bool> {
+        Some(number(record.bytes, self.timer_mode?)? & RELATIVE != 0)
+    }
+
+    /// Returns the first arguments of the system call of a `sys_enter`.
+    #[must_use]
+    pub fn arguments(&self, record: &Record<'_>) -> Option<[u64; 3]> {
+        let whole = self.arguments?;
+        let size = whole.size / 6;
+        let argument = |index: usize| {
+            let offset = whole.offset.checked_add(index * size)?;
+            number(record.bytes, FormatField { offset, size, ..whole })
+        };
+        Some([argument(0)?, argument(1)?, argument(2)?])
     }
 }
 

@@ -137,7 +137,7 @@ impl FlightRecorder {
         let parts = if path.is_some() { RARE } else { 1 };
         let setting =
             &FlightSetting { buffer_kib: (setting.buffer_kib / parts).max(16), ..setting.clone() };
-        prepare(&instance, setting)?;
+        prepare(&instance, setting.buffer_kib)?;
         let mut recorder = Self {
             cpus: Vec::new(),
             instance,
@@ -351,27 +351,33 @@ fn open_path(setting: &FlightSetting) -> (Option<PathRecorder>, Option<String>) 
     }
 }
 
-fn prepare(instance: &Instance, setting: &FlightSetting) -> Result<(), TraceError> {
+/// Prepares an instance that does not record yet: its clock and its buffers.
+pub(super) fn prepare(instance: &Instance, buffer_kib: u32) -> Result<(), TraceError> {
     instance.write("tracing_on", "0")?;
     instance.write("trace_clock", "mono").map_err(|why| {
         instance
             .read("trace_clock")
             .map_or(why, |clocks| TraceError::NoMonotonicClock { clocks: clocks.trim().into() })
     })?;
-    instance.write("buffer_size_kb", &setting.buffer_kib.to_string())?;
+    instance.write("buffer_size_kb", &buffer_kib.to_string())?;
     instance.write("options/overwrite", "1")
 }
 
 /// Returns the addresses of the timer functions that distinguish causes.
 fn timer_functions() -> BTreeMap<u64, String> {
-    const NAMES: [&str; 6] = [
+    addresses_of(&[
         "hrtimer_wakeup",
         "tick_nohz_handler",
         "tick_sched_timer",
         "sched_rt_period_timer",
         "dl_task_timer",
         "watchdog_timer_fn",
-    ];
+    ])
+}
+
+/// Returns the addresses of these kernel functions with their names; none without the privilege to
+/// see addresses.
+pub(super) fn addresses_of(names: &[&str]) -> BTreeMap<u64, String> {
     // Without the privilege to see addresses, all of them read as 0.
     let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let named = symbols.lines().filter_map(|line| {
@@ -379,7 +385,7 @@ fn timer_functions() -> BTreeMap<u64, String> {
         let address = words.next()?;
         let name = words.nth(1)?;
         let address =
-            NAMES.contains(&name).then(|| u64::from_str_radix(address, 16).ok()).flatten()?;
+            names.contains(&name).then(|| u64::from_str_radix(address, 16).ok()).flatten()?;
         (address != 0).then(|| (address, name.to_owned()))
     });
 

@@ -52,6 +52,7 @@ pub mod perfetto;
 mod protobuf;
 mod quota;
 mod settle;
+pub mod stream;
 mod symbols;
 pub mod syscalls;
 mod thread_names;
@@ -70,6 +71,7 @@ pub use flight::{FlightRecorder, FlightSetting, PathSource};
 pub use keep::KeptWindow;
 pub use kind::{Cause, CauseKind, Culprit, Explanation};
 pub use path_stack::KernelStack;
+pub use stream::{EventStream, PathStream, StreamEvent, StreamSetting};
 pub use tracefs::{TraceError, Tracefs};
 pub use window::Window;
 

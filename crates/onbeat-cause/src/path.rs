@@ -164,14 +164,40 @@ impl PathRecorder {
         words.map_or_else(Vec::new, |words| stacks_between(words, from, to))
     }
 
-    /// Returns the records of `cpu` between two instants, in order of time.
-    pub(super) fn extract(&mut self, cpu: u32, from: Instant, to: Instant) -> PathExtract {
-        let ring = PathRing {
+    /// Returns the events of thread `tid` on `cpu` between two instants, without names of threads
+    /// and functions of timers, in order of time.
+    pub(super) fn events_of(
+        &self,
+        tid: u32,
+        cpu: u32,
+        from: Instant,
+        to: Instant,
+    ) -> (Vec<TraceEvent>, Option<LostEvents>) {
+        let mut contents = self.ring().between(cpu, from, to);
+        contents.events.retain(|event| match &event.what {
+            KernelEvent::Switch { prev, next, .. } => prev.tid == tid || next.tid == tid,
+            KernelEvent::Waking { thread, .. } => thread.tid == tid,
+            KernelEvent::TimerStart { .. } | KernelEvent::TimerExpireEntry { .. } => {
+                event.tid == tid
+            }
+            _ => false,
+        });
+        contents.events.reverse();
+        contents.events.sort_by_key(|event| event.at);
+        (contents.events, contents.lost)
+    }
+
+    fn ring(&self) -> PathRing<'_> {
+        PathRing {
             heads: self.heads.words(),
             records: self.records.words(),
             exponent: self.exponent,
-        };
-        let mut contents = ring.between(cpu, from, to);
+        }
+    }
+
+    /// Returns the records of `cpu` between two instants, in order of time.
+    pub(super) fn extract(&mut self, cpu: u32, from: Instant, to: Instant) -> PathExtract {
+        let mut contents = self.ring().between(cpu, from, to);
         contents.ended.into_iter().for_each(|(tid, name)| self.names.ended(tid, name));
         contents.events.sort_by_key(|event| event.at);
         give_functions(&mut contents.events);

@@ -20,6 +20,7 @@ use crate::cli_robot::{Robot, TrajectoryWord};
 use crate::cli_segment::Segment;
 use crate::cli_tune::Tune;
 use crate::cli_vm::Vm;
+use crate::cli_watch::{WATCH_EXAMPLES, WATCH_USAGE, WatchOptions};
 use crate::complete;
 use crate::options::{LimitOptions, LoopArguments, OutputOptions, Until};
 use crate::units::{loop_period_ns, time_ns};
@@ -34,6 +35,8 @@ const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       a verdict and an exit status, as soon as the limit is decided
   onbeat measure timer --period 1ms --for 30s
       measure how late one loop starts
+  sudo onbeat watch my_controller
+      is the program that runs on time, and if not, why
   onbeat load paper
       run the load of the bench alone
   onbeat report onbeat-runs/latest
@@ -77,6 +80,12 @@ pub(crate) enum Command {
     /// Measure one latency of this machine
     #[command(subcommand, disable_help_subcommand = true)]
     Measure(Measure),
+    /// Measure the control loop of another program, and explain what was late
+    ///
+    /// Looks for two seconds at every thread of the process and of its children, takes the periodic
+    /// one, and measures what onbeat's own loop measures. Nothing of the program is changed.
+    #[command(before_help = WATCH_EXAMPLES, override_usage = WATCH_USAGE)]
+    Watch(Box<WatchOptions>),
     /// Run a load alone, until Ctrl-C
     #[command(after_help = loads())]
     Load(LoadOptions),

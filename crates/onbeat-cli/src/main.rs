@@ -15,6 +15,7 @@ mod cli_tune;
 mod cli_tune_measure;
 mod cli_vm;
 mod cli_vm_study;
+mod cli_watch;
 mod cmd;
 mod complete;
 mod completion;
@@ -92,6 +93,7 @@ fn run(command: Command) -> Result<ExitVerdict, Failure> {
     match command {
         Command::Bench(options) => cmd::bench::run(&options),
         Command::Measure(measure) => cmd::measure::run(&measure),
+        Command::Watch(options) => cmd::watch::run(&options),
         Command::Inject(options) => cmd::inject::run(&options),
         Command::Load(options) => cmd::load::run(options),
         Command::Export(options) => cmd::export::run(&options),

@@ -11,6 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::note::LimitNote;
 use super::series::Series;
 
 /// Parts of an interval in which late releases are counted.
@@ -32,6 +33,18 @@ impl Watch {
     #[must_use]
     pub fn of_limit(on: Series, limit_ns: u64, at: f64) -> Self {
         Self { on, limit_ns, gap: gap((100.0 - at) / 100.0) }
+    }
+
+    /// What a run with this deadline is watched for: its limit, if it has one, the deadline, and
+    /// parts of the first of them.
+    #[must_use]
+    pub fn of_run(limit: Option<LimitNote>, deadline_ns: u64) -> Vec<Self> {
+        let of_limit = |limit: LimitNote| Self::of_limit(limit.on, limit.limit_ns, limit.at);
+        let deadline = of_limit(LimitNote::of_deadline(deadline_ns));
+        let limit = limit.map(of_limit).filter(|watch| *watch != deadline);
+        let watched: Vec<Self> = limit.into_iter().chain([deadline]).collect();
+        let parts = watched[0].parts();
+        watched.into_iter().chain(parts).collect()
     }
 
     /// The half, the quarter, the eighth and the sixteenth of it: how long outages last where the

@@ -161,6 +161,20 @@ impl Recorder {
         self.writer.note(&Note::Remark(Remark { sentence }))
     }
 
+    /// The loop has another period from here on: a program that is watched may change it.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    pub fn change_period(&mut self, at: Instant, period_ns: u64) -> Result<(), WriteError> {
+        let from_ns = std::mem::replace(&mut self.recording.period_ns, period_ns.max(1));
+        let t = self.seconds(at);
+        self.remark(format!(
+            "{t:.1} s after the start the program changed its period from {:.3} to {:.3} ms",
+            from_ns as f64 / 1e6,
+            period_ns as f64 / 1e6
+        ))
+    }
+
     /// Writes an event of a bus or of the robot on it, `device` being the name of its device; only
     /// counts it when its kind has had [`MOST_OF_A_KIND`](super::MOST_OF_A_KIND) notes.
     ///

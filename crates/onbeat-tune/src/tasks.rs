@@ -34,6 +34,12 @@ pub struct Task {
 }
 
 impl Task {
+    /// The process that started its process; 0 for the first ones.
+    #[must_use]
+    pub const fn parent(&self) -> i32 {
+        self.parent
+    }
+
     /// Whether it is a kernel thread.
     #[must_use]
     pub const fn is_kernel(&self) -> bool {
@@ -123,6 +129,20 @@ pub fn affinity(host: &dyn HostFiles, tid: i32) -> io::Result<CpuList> {
 #[must_use]
 pub fn is_gone(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::SRCH | Errno::NOENT))
+}
+
+/// The tasks of a process and of its descendants by number.
+///
+/// # Errors
+/// When `/proc` itself cannot be listed.
+pub fn descendants(host: &dyn HostFiles, ancestor: i32) -> io::Result<BTreeMap<i32, Task>> {
+    let all = all(host)?;
+    let family: BTreeMap<i32, Task> = all
+        .iter()
+        .filter(|(_, task)| descends(&all, task.pid, ancestor))
+        .map(|(tid, task)| (*tid, task.clone()))
+        .collect();
+    Ok(family)
 }
 
 /// The cgroup of a task below the mount of `hierarchy` (a v1 controller's name, or nothing for v2).

@@ -21,6 +21,7 @@ pub(crate) mod spike;
 pub(crate) mod study;
 pub(crate) mod tune;
 pub(crate) mod vm;
+pub(crate) mod watch;
 
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};

@@ -80,6 +80,7 @@ mod vm_stock;
 mod vm_study;
 mod vm_threads;
 mod vm_trace;
+pub(crate) mod watch;
 mod watched;
 mod whole;
 

@@ -46,3 +46,4 @@ mod tune_live;
 mod tune_machines;
 #[path = "../../../../tests/vm/commands.rs"]
 mod vm_commands;
+mod watch_live;

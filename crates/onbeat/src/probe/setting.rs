@@ -121,12 +121,7 @@ impl Setting {
 
     /// What is watched for outages: the limit, parts of it, and the deadline.
     pub(super) fn watches(&self, of_run: Option<LimitNote>) -> Vec<Watch> {
-        let of_limit = |limit: LimitNote| Watch::of_limit(limit.on, limit.limit_ns, limit.at);
-        let deadline = of_limit(LimitNote::of_deadline(self.deadline_ns));
-        let limit = of_run.or(self.limit).map(of_limit).filter(|watch| *watch != deadline);
-        let watched: Vec<Watch> = limit.into_iter().chain([deadline]).collect();
-        let parts = watched[0].parts();
-        watched.into_iter().chain(parts).collect()
+        Watch::of_run(of_run.or(self.limit), self.deadline_ns)
     }
 
     pub(super) const fn recording(&self) -> Recording {

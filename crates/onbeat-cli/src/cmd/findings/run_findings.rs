@@ -11,8 +11,18 @@ use super::machine;
 /// Returns the bad findings for a loop with this period, the most harmful first. Without a CPU it
 /// is the one that a plan would choose; where none can be chosen there are no findings.
 pub(crate) fn findings(cpu: Option<u32>, period_ns: u64) -> Vec<FindingNote> {
+    of_loop(None, cpu, period_ns)
+}
+
+/// Returns the bad findings for a running loop, its own settings among them.
+pub(crate) fn of_task(tid: i32, cpu: Option<u32>, period_ns: u64) -> Vec<FindingNote> {
+    of_loop(Some(tid), cpu, period_ns)
+}
+
+fn of_loop(task: Option<i32>, cpu: Option<u32>, period_ns: u64) -> Vec<FindingNote> {
     let tree = HostTree::live();
-    let usual = LoopSetup { period_us: machine::whole_us(period_ns), ..LoopSetup::default() };
+    let period_us = machine::whole_us(period_ns);
+    let usual = LoopSetup { period_us, task, ..LoopSetup::default() };
     let choice = cpu.map_or(CpuChoice::Auto, |cpu| CpuChoice::List(CpuList::from_iter([cpu])));
     let Ok(chosen) = machine::chosen(&tree, &usual, &choice) else { return Vec::new() };
     let setup = LoopSetup { cpus: chosen.cpus, ..usual };

@@ -1,0 +1,57 @@
+//! Options of `onbeat watch`.
+
+use std::ffi::OsString;
+
+use clap::Args;
+
+use crate::options::{LimitOptions, OutputOptions};
+use crate::units::time_ns;
+
+pub(crate) const WATCH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  sudo onbeat watch ros2_control_node
+      find its control loop, measure it for 10 s, explain what was late
+  sudo onbeat watch 4711 --limit 200us --at 99.9
+      a verdict and an exit status for a program that runs
+  sudo onbeat watch -- cyclictest -t1 -p80 -i1000 -q
+      start a program and watch it
+  sudo onbeat watch 4711 --list
+      its threads: policy, CPUs, how each waits, how regularly";
+
+pub(crate) const WATCH_USAGE: &str = "onbeat watch [OPTIONS] <PID|NAME|-- COMMAND...>";
+
+/// What to watch, and for how long.
+#[derive(Debug, Args)]
+pub(crate) struct WatchOptions {
+    /// Process ID, or name of a process or its program
+    #[arg(value_name = "PID|NAME", required_unless_present = "command")]
+    pub(crate) target: Option<String>,
+    /// Command to start and watch, after --
+    ///
+    /// It is ended with SIGTERM when the measurement is over.
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "target")]
+    pub(crate) command: Vec<OsString>,
+    /// Thread to measure: name or number [default: the most likely loop]
+    ///
+    /// The default is the periodic thread of the highest real-time priority, then the most regular,
+    /// then the most frequent one.
+    #[arg(long, value_name = "NAME|TID")]
+    pub(crate) thread: Option<String>,
+    /// Measuring time; 0: until Ctrl-C, or until the thread ends
+    #[arg(long = "for", default_value = "10s", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) duration: u64,
+    /// Print the threads and end
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Do not record the causes of spikes
+    ///
+    /// Recording them makes each wake-up of the loop up to 1 us later.
+    #[arg(long)]
+    pub(crate) no_causes: bool,
+    /// Spike threshold [default: 10 times the median wake-up latency, at least 50us]
+    #[arg(long, value_parser = time_ns, value_name = "TIME")]
+    pub(crate) spikes_over: Option<u64>,
+    #[command(flatten)]
+    pub(crate) limit: LimitOptions,
+    #[command(flatten)]
+    pub(crate) output: OutputOptions,
+}

@@ -1,0 +1,33 @@
+//! Why a program cannot be watched.
+
+use onbeat::cause::TraceError;
+use onbeat_watch::WatchError;
+
+/// A program cannot be watched.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WatchFailure {
+    #[error(
+        "no process {pid} exists; `onbeat watch NAME` finds one by name, `onbeat watch -- COMMAND` starts one"
+    )]
+    NoSuchProcess { pid: i32 },
+    #[error("no process is named {name}, nor its program; {hint}")]
+    NoSuchName { name: String, hint: &'static str },
+    #[error("{name} is the name of {count} processes; name one by its number:\n{list}")]
+    Ambiguous { name: String, count: usize, list: String },
+    #[error("{process} has no thread {thread}; its threads are {threads}")]
+    NoSuchThread { process: String, thread: String, threads: String },
+    #[error("{process} has {count} threads named {thread}; name one by its number: {tids}")]
+    AmbiguousThread { process: String, thread: String, count: usize, tids: String },
+    #[error("{0}; above is what the scheduler counted meanwhile")]
+    NotTraced(TraceError),
+    #[error("{process} ended within {seconds:.1} s, before its loop could be measured")]
+    EndedEarly { process: String, seconds: f64 },
+    #[error("{what}; {instead}")]
+    NoLoop { what: String, instead: String },
+    #[error("no cycle of {thread} was seen in {seconds:.1} s; {why}")]
+    NoCycle { thread: String, seconds: f64, why: &'static str },
+    #[error("cannot start {command}: {source}; give the path of a program after --")]
+    Command { command: String, source: std::io::Error },
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+}

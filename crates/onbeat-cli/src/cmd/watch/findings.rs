@@ -1,0 +1,47 @@
+//! What was found about the program itself: each with its evidence and what mends it.
+
+use onbeat::record::FindingNote;
+use onbeat_watch::finding::{Finding, of_program};
+use onbeat_watch::measure::WatchedLoop;
+
+use super::Measured;
+use crate::cmd::findings;
+use crate::term::{Tone, columns, say, wrapped};
+
+/// Settings that are not as wanted for this loop, by the catalogue.
+pub(super) fn of_catalogue(watched: &WatchedLoop) -> Vec<FindingNote> {
+    let tid = watched.thread.id.tid;
+    findings::of_task(tid, watched.thread.bound_cpu(), watched.class.period_ns())
+}
+
+/// Settings of the loop's thread with a smaller expected effect are left to `tune check`.
+const LEAST_EFFECT: u8 = 2;
+
+/// Prints the findings about the program.
+pub(super) fn say_all(measured: &Measured<'_>) {
+    let Measured { seen, watched, result, findings } = measured;
+    let found = of_program(seen, watched, result);
+    // Its policy is among those above, with what was seen of it.
+    let of_thread = findings.iter().filter(|note| {
+        note.id.starts_with("proc.") && note.id != "proc.policy" && note.effect >= LEAST_EFFECT
+    });
+    let settings: Vec<String> = of_thread
+        .map(|note| format!("{} ({}: {})", note.title.to_lowercase(), note.id, note.current))
+        .collect();
+    if found.is_empty() && settings.is_empty() {
+        return;
+    }
+
+    say(Tone::Head, "About the program");
+    for Finding { what, remedy, .. } in &found {
+        say(Tone::Plain, &wrapped(&format!("{what}. {remedy}"), columns()));
+    }
+    if !settings.is_empty() {
+        let words = format!(
+            "Not as recommended: {}. onbeat tune check --task {} has the remedies.",
+            settings.join(", "),
+            watched.thread.tid()
+        );
+        say(Tone::Plain, &wrapped(&words, columns()));
+    }
+}

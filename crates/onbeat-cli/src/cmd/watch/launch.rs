@@ -1,0 +1,67 @@
+//! A program that is started to be watched.
+
+use std::ffi::OsString;
+use std::io::stderr;
+use std::os::fd::AsFd;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::cmd::Failure;
+use crate::cmd::failure::watch::WatchFailure;
+
+/// Between two looks at whether it has ended.
+const STEP: Duration = Duration::from_millis(20);
+
+/// A program that was started.
+pub(super) struct Launched {
+    child: Child,
+    name: String,
+}
+
+/// Starts `command`; `None` without words. What it prints goes where onbeat's own output goes, or
+/// to standard error if that is to be one JSON object.
+pub(super) fn start(command: &[OsString], json: bool) -> Result<Option<Launched>, Failure> {
+    let Some((program, arguments)) = command.split_first() else { return Ok(None) };
+    let name = program.to_string_lossy().into_owned();
+    let cannot = |source| WatchFailure::Command { command: name.clone(), source };
+    let mut starting = Command::new(program);
+    starting.args(arguments).stdin(Stdio::null());
+    if json {
+        starting.stdout(stderr().as_fd().try_clone_to_owned().map_err(cannot)?);
+    }
+    let child = starting.spawn().map_err(cannot)?;
+    Ok(Some(Launched { child, name }))
+}
+
+impl Launched {
+    pub(super) fn pid(&self) -> i32 {
+        self.child.id().cast_signed()
+    }
+
+    /// Ends it with SIGTERM, after `most` with SIGKILL. Returns a sentence if it had ended with an
+    /// error of its own, or had to be killed.
+    pub(super) fn end(mut self, most: Duration) -> Option<String> {
+        let name = &self.name;
+        if let Ok(Some(status)) = self.child.try_wait() {
+            return (!status.success()).then(|| format!("{name} ended with {status}"));
+        }
+
+        if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let since = Instant::now();
+        while since.elapsed() < most {
+            if let Ok(Some(_)) = self.child.try_wait() {
+                return None;
+            }
+            thread::sleep(STEP);
+        }
+
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        Some(format!("{name} did not end {} s after SIGTERM and was killed", most.as_secs()))
+    }
+}

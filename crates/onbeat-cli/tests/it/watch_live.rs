@@ -1,0 +1,250 @@
+//! `onbeat watch` on programs that know nothing of onbeat: tests/watch/foreign_loop.c.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use onbeat::cause::{CauseKind, Tracefs};
+use onbeat::record::{RunFile, Series, run_dir};
+
+/// Why these tests cannot run here.
+fn skipped() -> Option<String> {
+    Tracefs::open().and_then(|tracefs| tracefs.instances()).err().map(|why| why.to_string())
+}
+
+/// The program, compiled once; `None` without a C compiler.
+fn foreign_loop() -> Option<&'static Path> {
+    static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let build = || {
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/watch/foreign_loop.c");
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("foreign_loop");
+        let built = Command::new("cc")
+            .args(["-O2", "-o"])
+            .arg(&program)
+            .arg(source)
+            .arg("-lpthread")
+            .status();
+        built.is_ok_and(|status| status.success()).then_some(program)
+    };
+    BUILT.get_or_init(build).as_deref()
+}
+
+macro_rules! program_or_skip {
+    () => {
+        match (skipped(), foreign_loop()) {
+            (Some(why), _) => return println!("skipped: {why}"),
+            (None, None) => return println!("skipped: there is no C compiler `cc`"),
+            (None, Some(program)) => program,
+        }
+    };
+}
+
+fn onbeat(dir: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_onbeat"))
+        .args(words)
+        .current_dir(dir)
+        .env("ONBEAT_STATE_DIR", dir.join("state"))
+        .env("COLUMNS", "200")
+        .output()
+        .unwrap()
+}
+
+/// Starts the loop for longer than any test takes.
+fn started(program: &Path, kind: &str) -> Running {
+    let child = Command::new(program)
+        .args([kind, "2000", "60000", "80"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    Running(child)
+}
+
+struct Running(Child);
+
+impl Running {
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn latest(dir: &Path) -> RunFile {
+    run_dir::read_cells(&dir.path_of_runs()).unwrap().remove(0)
+}
+
+trait Runs {
+    fn path_of_runs(&self) -> PathBuf;
+}
+
+impl Runs for Path {
+    fn path_of_runs(&self) -> PathBuf {
+        self.join("onbeat-runs/latest")
+    }
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// Watches a kind of loop for two seconds; returns what was printed, and the run.
+fn watched(program: &Path, kind: &str) -> (String, RunFile) {
+    let dir = tempfile::tempdir().unwrap();
+    let running = started(program, kind);
+    let output = onbeat(dir.path(), &["watch", &running.pid(), "--for", "2s"]);
+    let printed = text(&output);
+    assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{kind}: {printed}");
+    (printed, latest(dir.path()))
+}
+
+#[test]
+fn the_loop_is_found_and_every_release_is_accounted_for_live() {
+    let program = program_or_skip!();
+    for kind in ["absolute", "timerfd", "realtime", "twice"] {
+        let (printed, run) = watched(program, kind);
+        let account = run.account();
+        assert_eq!(account.slots, account.cycles + account.skipped + account.lost, "{kind}");
+        let timing = run.header.timing.as_ref().unwrap();
+        assert_eq!(timing.period_ns, 2_000_000, "{kind}: {printed}");
+        assert_eq!(timing.priority, 80, "{kind}");
+        // A cycle at the start and one at the end may be outside.
+        let expected = 1_000;
+        assert!(account.slots.abs_diff(expected) < expected / 5, "{kind}: {account:?}");
+        assert_eq!(
+            run.moments(Series::ReleaseLatency).n,
+            account.cycles + account.skipped,
+            "{kind}"
+        );
+        assert!(
+            run.moments(Series::ExecutionTime).min_ns >= 40_000,
+            "{kind}: its work takes 50 us"
+        );
+        assert!(!printed.contains("drifts"), "{kind}: {printed}");
+        assert_eq!(printed.contains("CLOCK_REALTIME"), kind == "realtime", "{kind}: {printed}");
+    }
+}
+
+#[test]
+fn a_relative_sleep_is_told_to_drift_live() {
+    let program = program_or_skip!();
+    let (printed, run) = watched(program, "relative");
+    assert!(run.header.timing.as_ref().unwrap().wait_kind().is_relative(), "{printed}");
+    assert_eq!(run.account().skipped, 0, "without a grid there is nothing to skip");
+}
+
+#[test]
+fn page_faults_in_the_loop_are_found_live() {
+    let program = program_or_skip!();
+    let (printed, _) = watched(program, "fault");
+    assert!(printed.contains("page faults"), "{printed}");
+}
+
+#[test]
+fn planted_defects_are_named_and_a_sound_loop_has_none_of_them_live() {
+    let program = program_or_skip!();
+    let (printed, _) = watched(program, "mutex");
+    assert!(printed.contains("waits inside"), "{printed}");
+
+    let (printed, run) = watched(program, "overrun");
+    assert!(run.account().skipped > 0, "{printed}");
+    let causes: Vec<CauseKind> =
+        run.intervals.iter().flat_map(|interval| interval.causes.keys().copied()).collect();
+    assert!(causes.contains(&CauseKind::OwnOverrun), "{causes:?} {printed}");
+
+    let (printed, run) = watched(program, "absolute");
+    assert!(!printed.contains("waits inside") && !printed.contains("CLOCK_REALTIME"), "{printed}");
+    assert!(!printed.contains("is an ordinary thread"), "{printed}");
+    assert!(
+        run.header.findings.iter().any(|note| note.id.starts_with("proc.")),
+        "of its own thread"
+    );
+}
+
+#[test]
+fn what_cannot_be_watched_is_one_sentence_and_leaves_nothing_live() {
+    let program = program_or_skip!();
+    let dir = tempfile::tempdir().unwrap();
+    let spinning = Command::new(program).args(["spin", "1000", "1"]).spawn().map(Running).unwrap();
+    let refused = |words: &[&str], sentence: &str| {
+        let output = onbeat(dir.path(), words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", text(&output));
+        assert!(text(&output).contains(sentence), "{words:?}: {}", text(&output));
+    };
+    refused(&["watch", &spinning.pid()], "spins");
+    refused(&["watch", "no-such-program-anywhere"], "no process is named");
+    refused(&["watch", "4194305"], "no process 4194305");
+    refused(&["watch", "--", "./no-such-program"], "cannot start");
+    refused(
+        &["watch", &std::process::id().to_string(), "--thread", "nobody"],
+        "has no thread nobody",
+    );
+
+    let one = started(program, "absolute");
+    let _other = started(program, "absolute");
+    refused(&["watch", "foreign_loop"], "processes; name one by its number");
+    refused(&["watch", &one.pid(), "--limit-on", "events=0"], "no bus");
+    assert!(!dir.path().join("onbeat-runs").exists(), "what cannot run leaves no directory");
+}
+
+#[test]
+fn two_watches_of_one_program_see_the_same_loop_and_a_killed_one_leaves_nothing_live() {
+    let program = program_or_skip!();
+    let running = started(program, "absolute");
+    let dirs =
+        [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let watch = |dir: &Path, long: &str| {
+        Command::new(env!("CARGO_BIN_EXE_onbeat"))
+            .args(["watch", &running.pid(), "--for", long])
+            .current_dir(dir)
+            .env("ONBEAT_STATE_DIR", dir.join("state"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let mut killed = watch(dirs[2].path(), "60s");
+    let mut both = [watch(dirs[0].path(), "2s"), watch(dirs[1].path(), "2s")];
+    for child in &mut both {
+        let status = child.wait().unwrap();
+        assert!(matches!(status.code(), Some(0 | 1 | 3)), "{status}");
+    }
+    for dir in &dirs[..2] {
+        assert_eq!(latest(dir.path()).header.timing.as_ref().unwrap().period_ns, 2_000_000);
+    }
+
+    let mark = format!("onbeat-{}-", killed.id());
+    let has_instance = || {
+        let names = Tracefs::open().unwrap().instances().unwrap();
+        names.iter().any(|name| name.starts_with(&mark))
+    };
+    let since = Instant::now();
+    while !has_instance() && since.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(has_instance());
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    onbeat(dirs[2].path(), &["repair"]);
+    assert!(!has_instance(), "the next start removes it");
+}
+
+#[test]
+fn a_program_that_ends_is_measured_until_then_live() {
+    let program = program_or_skip!();
+    let dir = tempfile::tempdir().unwrap();
+    let program = program.to_str().unwrap();
+    let words = ["watch", "--for", "600s", "--", program, "absolute", "2000", "4000", "80"];
+    let output = onbeat(dir.path(), &words);
+    assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{}", text(&output));
+    let run = latest(dir.path());
+    let account = run.account();
+    assert_eq!(account.slots, account.cycles + account.skipped + account.lost);
+    assert!(run.account().slots < 4_000, "two seconds of them were before the measurement");
+}

@@ -1,0 +1,288 @@
+//! Which of the threads is the loop.
+
+use onbeat_rt::Instant;
+
+use crate::class::{Class, classify};
+use crate::process::{Policy, ThreadFacts};
+use crate::waits::{Source, Wait};
+
+/// A series of waits that was seen while looking for the loop.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeenSeries {
+    /// What it waits for.
+    pub source: Source,
+    /// Releases, in order, at most [`MOST_RELEASES`].
+    pub releases: Vec<Instant>,
+    /// Waits, those whose release was not seen among them.
+    pub waits: u64,
+    /// `None` for too few.
+    pub class: Option<Class>,
+    /// Median of what the program asked for, in nanoseconds, where the time counts from the call.
+    pub asked_ns: Option<u64>,
+    /// How much later than asked the kernel was allowed to be, in nanoseconds.
+    pub slack_ns: u64,
+    /// The address of its latest timer; 0 without one.
+    pub timer: u64,
+}
+
+/// Releases of a series that are kept while looking for the loop.
+pub const MOST_RELEASES: usize = 20_000;
+/// A thread that runs, or waits for a CPU, for this share of the time and waits for nothing else
+/// spins.
+const SPINS_FROM: f64 = 0.7;
+/// Releases per second from which a series may be a control loop.
+pub const LEAST_RATE: f64 = 5.0;
+
+impl SeenSeries {
+    fn new(source: Source) -> Self {
+        Self {
+            source,
+            releases: Vec::new(),
+            waits: 0,
+            class: None,
+            asked_ns: None,
+            slack_ns: 0,
+            timer: 0,
+        }
+    }
+}
+
+/// A thread that was looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeenThread {
+    /// What `/proc` says of it.
+    pub facts: ThreadFacts,
+    /// Its waits by what they are for.
+    pub series: Vec<SeenSeries>,
+    /// The system call in which it was found waiting most often.
+    pub waits_in: Option<String>,
+    /// CPU time while it was looked at, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Time for which it could run and waited for a CPU, in nanoseconds.
+    pub delayed_ns: u64,
+    /// Times it left the CPU to wait, by the kernel's count.
+    pub waits: u64,
+    /// Times it was made to leave the CPU.
+    pub preemptions: u64,
+    /// Events per second, where they were so many that it was not looked at to the end.
+    pub flood: Option<u64>,
+}
+
+/// What a thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadNature {
+    /// It has a series of waits that is periodic.
+    Periodic,
+    /// It waits, but not periodically.
+    NotPeriodic,
+    /// It runs and never waits.
+    Spins,
+    /// It did not run.
+    Sleeps,
+    /// It caused more events than can be recorded.
+    Floods,
+}
+
+impl SeenThread {
+    /// Returns what it is, having been looked at for `looked_ns` nanoseconds.
+    #[must_use]
+    pub fn nature(&self, looked_ns: u64) -> ThreadNature {
+        // On a busy machine a thread that always wants to run runs for a part of the time.
+        let busy = (self.cpu_ns + self.delayed_ns) as f64 / looked_ns.max(1) as f64;
+        if self.flood.is_some() {
+            ThreadNature::Floods
+        } else if self.best(looked_ns).is_some() {
+            ThreadNature::Periodic
+        } else if busy >= SPINS_FROM && self.waits <= 1 {
+            ThreadNature::Spins
+        } else if self.waits > 0 || self.cpu_ns > 0 {
+            ThreadNature::NotPeriodic
+        } else {
+            ThreadNature::Sleeps
+        }
+    }
+
+    /// Returns its most regular series that may be a loop.
+    #[must_use]
+    pub fn best(&self, looked_ns: u64) -> Option<&SeenSeries> {
+        let may_be = self.series.iter().filter(|series| {
+            series.class.as_ref().is_some_and(Class::is_periodic)
+                && rate(series.waits, looked_ns) >= LEAST_RATE
+        });
+        may_be.min_by_key(|series| {
+            let class = series.class.as_ref().map_or(u8::MAX, Class::regularity);
+            (class, std::cmp::Reverse(series.waits))
+        })
+    }
+
+    /// Returns its most frequent series with a class.
+    #[must_use]
+    pub fn most_frequent(&self) -> Option<&SeenSeries> {
+        self.series.iter().filter(|series| series.class.is_some()).max_by_key(|series| series.waits)
+    }
+}
+
+/// Waits per second.
+#[must_use]
+pub fn rate(waits: u64, looked_ns: u64) -> f64 {
+    waits as f64 * 1e9 / looked_ns.max(1) as f64
+}
+
+/// The waits of a thread that are collected while looking for the loop.
+#[derive(Clone, Debug, Default)]
+pub struct SeriesCollection {
+    series: Vec<SeenSeries>,
+    asked: Vec<Vec<u64>>,
+}
+
+/// Series of a thread that are told apart.
+const MOST_SERIES: usize = 32;
+/// Asked times of a series that are kept.
+const MOST_ASKED: usize = 1_000;
+
+impl SeriesCollection {
+    /// Adds a wait.
+    pub fn add(&mut self, wait: &Wait) {
+        let known = self.series.iter().position(|series| series.source == wait.source);
+        let place = match known {
+            Some(place) => place,
+            None if self.series.len() < MOST_SERIES => {
+                self.series.push(SeenSeries::new(wait.source));
+                self.asked.push(Vec::new());
+                self.series.len() - 1
+            }
+            None => return,
+        };
+
+        let series = &mut self.series[place];
+        series.waits += 1;
+        series.slack_ns = series.slack_ns.max(wait.slack_ns);
+        series.timer = wait.timer;
+        if let Some(release) = wait.release
+            && series.releases.len() < MOST_RELEASES
+        {
+            series.releases.push(release);
+        }
+        let asked = &mut self.asked[place];
+        if let (Source::Sleep { .. }, Some(armed_at), Some(release)) =
+            (wait.source, wait.armed_at, wait.release)
+            && asked.len() < MOST_ASKED
+        {
+            asked.push(release.ns_since(armed_at));
+        }
+    }
+
+    /// Returns the series with their classes.
+    #[must_use]
+    pub fn classified(mut self) -> Vec<SeenSeries> {
+        for (series, asked) in self.series.iter_mut().zip(&mut self.asked) {
+            // Waits are known in the order of their ends.
+            series.releases.sort_unstable();
+            series.class = classify(&series.releases);
+            asked.sort_unstable();
+            series.asked_ns = asked.get(asked.len() / 2).copied();
+        }
+        self.series
+    }
+}
+
+/// Returns the thread and series that is most likely the control loop: real-time before ordinary,
+/// then by priority, by regularity, by rate. Only series of at least [`LEAST_RATE`] releases a
+/// second that are periodic.
+#[must_use]
+pub fn choose(threads: &[SeenThread], looked_ns: u64) -> Option<(&SeenThread, &SeenSeries)> {
+    let candidates = threads.iter().filter(|thread| thread.flood.is_none());
+    let candidates = candidates.filter_map(|thread| Some((thread, thread.best(looked_ns)?)));
+    candidates.max_by(|(one, of_one), (other, of_other)| {
+        let key = |thread: &SeenThread, series: &SeenSeries| {
+            let policy: Policy = thread.facts.policy;
+            let class = series.class.as_ref().map_or(u8::MAX, Class::regularity);
+            (policy.is_real_time(), policy.priority(), u8::MAX - class, series.waits)
+        };
+        // Of equal ones the first.
+        key(one, of_one).cmp(&key(other, of_other)).then(std::cmp::Ordering::Greater)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use onbeat_tune::tasks::TaskId;
+
+    use super::*;
+    use crate::event::TimerClock;
+    use crate::process::ThreadCounters;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn thread(tid: i32, policy: Policy, period_ns: u64, error_ns: u64) -> SeenThread {
+        let source = Source::Sleep { relative: false, clock: TimerClock::Monotonic };
+        let mut now = 0;
+        let releases: Vec<Instant> = (0..2 * SECOND / period_ns)
+            .map(|k| {
+                now += period_ns + if error_ns > 0 { k * 7_919 % error_ns } else { 0 };
+                Instant::from_ns(now)
+            })
+            .collect();
+        let class = classify(&releases);
+        let waits = releases.len() as u64;
+        let facts = ThreadFacts {
+            id: TaskId { tid, start_ticks: 1 },
+            pid: 1,
+            name: format!("t{tid}"),
+            policy,
+            cpus: "0-1".to_owned(),
+            last_cpu: 0,
+            is_kernel: false,
+            counters: ThreadCounters::default(),
+        };
+        let series = vec![SeenSeries { releases, waits, class, ..SeenSeries::new(source) }];
+        SeenThread {
+            facts,
+            series,
+            waits_in: None,
+            cpu_ns: 1_000_000,
+            delayed_ns: 0,
+            waits,
+            preemptions: 0,
+            flood: None,
+        }
+    }
+
+    fn chosen(threads: &[SeenThread]) -> Option<i32> {
+        choose(threads, 2 * SECOND).map(|(thread, _)| thread.facts.id.tid)
+    }
+
+    #[test]
+    fn a_real_time_thread_comes_first_then_priority_regularity_and_rate() {
+        let other = |tid, period| thread(tid, Policy::Ordinary { nice: 0 }, period, 0);
+        let fifo = |tid, priority, period| thread(tid, Policy::Fifo(priority), period, 0);
+        let ms = 1_000_000;
+        assert_eq!(chosen(&[other(1, ms), fifo(2, 10, 20 * ms)]), Some(2));
+        assert_eq!(chosen(&[fifo(1, 10, ms), fifo(2, 80, 20 * ms)]), Some(2));
+        assert_eq!(chosen(&[other(1, 2 * ms), other(2, ms)]), Some(2));
+        let drifting = thread(1, Policy::Ordinary { nice: 0 }, ms, 90_000);
+        assert_eq!(chosen(&[drifting, other(2, 10 * ms)]), Some(2));
+        assert_eq!(chosen(&[other(1, ms), other(2, ms)]), Some(1), "of equal ones the first");
+    }
+
+    #[test]
+    fn slow_and_flooding_threads_are_no_candidates() {
+        let slow = thread(1, Policy::Fifo(90), SECOND / 4, 0);
+        assert_eq!(chosen(&[slow]), None);
+        let flooding =
+            SeenThread { flood: Some(9_000_000), ..thread(1, Policy::Fifo(9), 1_000_000, 0) };
+        assert_eq!(flooding.nature(2 * SECOND), ThreadNature::Floods);
+        assert_eq!(chosen(&[flooding]), None);
+    }
+
+    #[test]
+    fn a_thread_that_runs_without_waiting_spins() {
+        let mut spinning = thread(1, Policy::Ordinary { nice: 0 }, 1_000_000, 0);
+        spinning.series.clear();
+        spinning.waits = 0;
+        spinning.cpu_ns = 2 * SECOND;
+        assert_eq!(spinning.nature(2 * SECOND), ThreadNature::Spins);
+        spinning.cpu_ns = 0;
+        assert_eq!(spinning.nature(2 * SECOND), ThreadNature::Sleeps);
+    }
+}

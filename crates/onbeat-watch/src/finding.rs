@@ -1,0 +1,369 @@
+//! What is wrong with the program itself, in the words of its users: what was seen, and what mends
+//! it.
+
+use crate::choose::SeenSeries;
+use crate::class::Class;
+use crate::event::TimerClock;
+use crate::measure::{Watched, WatchedLoop};
+use crate::process::Policy;
+use crate::survey::Survey;
+use crate::waits::Source;
+
+/// What was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FindingKind {
+    /// Each cycle's errors stay.
+    Drifts,
+    /// Releases by a clock that is set.
+    WallClock,
+    /// The kernel may wake it later than asked.
+    TimerSlack,
+    /// An ordinary thread.
+    Ordinary,
+    /// Page faults while it was measured.
+    Faults,
+    /// It waits inside its cycles.
+    WaitsInside,
+    /// Another thread of the process shares its only CPU.
+    SharesCpu,
+    /// Cycles whose latency is not known.
+    NotSeen,
+}
+
+/// A finding about the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Its kind.
+    pub kind: FindingKind,
+    /// What was seen, a sentence without its full stop.
+    pub what: String,
+    /// What mends it.
+    pub remedy: String,
+}
+
+/// Slack of this size is worth a word, in nanoseconds.
+const LEAST_SLACK_NS: u64 = 1_000;
+/// Page faults per second that are worth a word.
+const LEAST_FAULTS_PER_S: f64 = 0.5;
+
+/// Returns what was found about a program, the most harmful first.
+#[must_use]
+pub fn of_program(survey: &Survey, watched: &WatchedLoop, result: &Watched) -> Vec<Finding> {
+    let thread = &watched.thread;
+    let name = format!("{} [{}]", thread.name, thread.tid());
+    let series = survey
+        .threads
+        .iter()
+        .find(|seen| seen.facts.tid() == thread.tid())
+        .and_then(|seen| seen.series.iter().find(|series| series.source == watched.source));
+    [
+        drifts(&name, watched, series),
+        wall_clock(&name, watched),
+        ordinary(&name, watched),
+        slack(&name, watched, series),
+        waits_inside(&name, watched, result),
+        faults(&name, result),
+        shares_cpu(&name, survey, watched),
+        not_seen(&name, result),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Returns a round time near what the program asked for: the kernel sees the timer a little after
+/// the program's own clock reading.
+fn round_up_ns(ns: u64) -> u64 {
+    let unit = [1_000_000, 100_000, 10_000, 1_000].into_iter().find(|unit| {
+        let up = ns.div_ceil(*unit) * unit;
+        ns > 0 && up - ns <= ns / 200
+    });
+    unit.map_or(ns, |unit| ns.div_ceil(unit) * unit)
+}
+
+fn time(ns: u64) -> String {
+    if ns < 1_000_000 {
+        format!("{:.1} us", ns as f64 / 1e3)
+    } else {
+        format!("{:.3} ms", ns as f64 / 1e6)
+    }
+}
+
+fn drifts(name: &str, watched: &WatchedLoop, series: Option<&SeenSeries>) -> Option<Finding> {
+    let Class::Drifting { mean_ns } = watched.class else { return None };
+    let asked_ns = series
+        .and_then(|series| series.asked_ns)
+        .filter(|_| matches!(watched.source, Source::Sleep { .. }));
+    let what = match asked_ns.map(round_up_ns).filter(|asked| *asked < mean_ns) {
+        Some(asked_ns) => format!(
+            "{name} drifts by {} a cycle: it waits for {} after each cycle, and its period is {}",
+            time(mean_ns - asked_ns),
+            time(asked_ns),
+            time(mean_ns)
+        ),
+        None => format!(
+            "{name} drifts: its errors add up instead of being made good, at a mean period of {}",
+            time(mean_ns)
+        ),
+    };
+    let remedy = "Sleep until an absolute time that grows by the period: clock_nanosleep with TIMER_ABSTIME, std::this_thread::sleep_until, a timerfd, or rclcpp::WallRate".to_owned();
+    Some(Finding { kind: FindingKind::Drifts, what, remedy: format!("{remedy}.") })
+}
+
+fn wall_clock(name: &str, watched: &WatchedLoop) -> Option<Finding> {
+    let Source::Sleep { clock: clock @ (TimerClock::Realtime | TimerClock::Tai), .. } =
+        watched.source
+    else {
+        return None;
+    };
+    let clock = if clock == TimerClock::Tai { "CLOCK_TAI" } else { "CLOCK_REALTIME" };
+    Some(Finding {
+        kind: FindingKind::WallClock,
+        what: format!(
+            "{name} sleeps by {clock}: when the clock is set (NTP, PTP, by hand), its releases move or stop"
+        ),
+        remedy: "Use CLOCK_MONOTONIC; in C++ std::chrono::steady_clock.".to_owned(),
+    })
+}
+
+fn ordinary(name: &str, watched: &WatchedLoop) -> Option<Finding> {
+    let Policy::Ordinary { .. } = watched.thread.policy else { return None };
+    let tid = watched.thread.tid();
+    Some(Finding {
+        kind: FindingKind::Ordinary,
+        what: format!(
+            "{name} is an ordinary thread ({}): any other thread may run before it",
+            watched.thread.policy.words()
+        ),
+        remedy: format!(
+            "sudo chrt -f -p 80 {tid} tries it out; for good: CPUSchedulingPolicy=fifo and CPUSchedulingPriority=80 in a systemd unit, `user - rtprio 95` in /etc/security/limits.d, --cap-add=SYS_NICE --ulimit rtprio=95 for docker."
+        ),
+    })
+}
+
+fn slack(name: &str, watched: &WatchedLoop, series: Option<&SeenSeries>) -> Option<Finding> {
+    let slack_ns = series?.slack_ns;
+    let is_ordinary = !watched.thread.policy.is_real_time();
+    (slack_ns >= LEAST_SLACK_NS && is_ordinary).then(|| Finding {
+        kind: FindingKind::TimerSlack,
+        what: format!(
+            "the kernel may wake {name} {} us later than asked (timer slack), to wake several threads at once",
+            slack_ns / 1_000
+        ),
+        remedy: "Real-time threads have none; an ordinary one calls prctl(PR_SET_TIMERSLACK, 1).".to_owned(),
+    })
+}
+
+/// Shares of cycles and of the period from which waits inside cycles are worth a word.
+const LEAST_WAITING: f64 = 0.01;
+const LEAST_OF_PERIOD: f64 = 0.02;
+
+fn waits_inside(name: &str, watched: &WatchedLoop, result: &Watched) -> Option<Finding> {
+    // Where another thread wakes it, such a wait cannot be told from the end of a cycle.
+    let inner = result.inner;
+    let share = inner.waiting as f64 / inner.cycles.max(1) as f64;
+    let of_period = inner.longest_ns as f64 / watched.class.period_ns().max(1) as f64;
+    if !watched.source.is_timer() || share < LEAST_WAITING || of_period < LEAST_OF_PERIOD {
+        return None;
+    }
+
+    let main = result.calls.iter().max_by_key(|(_, found)| **found).map(|(call, _)| call);
+    let others: Vec<&str> =
+        result.calls.keys().filter(|call| Some(*call) != main).map(String::as_str).collect();
+    let found = if others.is_empty() {
+        String::new()
+    } else {
+        format!("; it was found in {}", others.join(", "))
+    };
+    let writes =
+        others.iter().any(|call| matches!(*call, "write" | "writev" | "fsync" | "fdatasync"));
+    let remedy = if writes {
+        "Pass text and data to an ordinary thread by a wait-free queue; print and write files there."
+    } else if others.iter().any(|call| call.starts_with("futex")) {
+        "Use PTHREAD_PRIO_INHERIT for locks that the loop takes, hold them for microseconds, or exchange data without locks."
+    } else {
+        "The causes of late cycles name what it waited for: a lock, a file, a terminal, another thread."
+    };
+    Some(Finding {
+        kind: FindingKind::WaitsInside,
+        what: format!(
+            "{name} waits inside {:.0} % of its cycles for something else than its timer, at most {}{found}",
+            share * 100.0,
+            time(inner.longest_ns)
+        ),
+        remedy: remedy.to_owned(),
+    })
+}
+
+fn faults(name: &str, result: &Watched) -> Option<Finding> {
+    let seconds = result.watched_ns as f64 / 1e9;
+    let faults = result.counters.faults;
+    (faults as f64 > LEAST_FAULTS_PER_S * seconds.max(1.0)).then(|| Finding {
+        kind: FindingKind::Faults,
+        what: format!("{name} had {faults} page faults in {seconds:.1} s: it touches memory that is not there yet"),
+        remedy: "Call mlockall(MCL_CURRENT | MCL_FUTURE) before the loop, touch stack and buffers once, and set mallopt(M_TRIM_THRESHOLD, -1) and mallopt(M_MMAP_MAX, 0).".to_owned(),
+    })
+}
+
+fn shares_cpu(name: &str, survey: &Survey, watched: &WatchedLoop) -> Option<Finding> {
+    let cpu = watched.thread.bound_cpu()?;
+    let mut others: Vec<String> = survey
+        .threads
+        .iter()
+        .filter(|other| other.facts.tid() != watched.thread.tid() && other.cpu_ns > 0)
+        .filter(|other| other.facts.bound_cpu() == Some(cpu))
+        .filter(|other| {
+            !other.facts.policy.is_real_time()
+                || other.facts.policy.priority() >= watched.thread.policy.priority()
+        })
+        .map(|other| format!("{} [{}]", other.facts.name, other.facts.tid()))
+        .collect();
+    others.truncate(4);
+    (!others.is_empty()).then(|| Finding {
+        kind: FindingKind::SharesCpu,
+        what: format!("{name} shares its only CPU {cpu} with {} of its own process", others.join(", ")),
+        remedy: format!("Bind them to other CPUs: taskset -cp, pthread_setaffinity_np, CPUAffinity= in the unit; keep CPU {cpu} for the loop."),
+    })
+}
+
+fn not_seen(name: &str, result: &Watched) -> Option<Finding> {
+    let cycles = if result.not_seen == 1 { "cycle" } else { "cycles" };
+    (result.not_seen > 0).then(|| Finding {
+        kind: FindingKind::NotSeen,
+        what: format!(
+            "the latency of {} {cycles} of {name} is not known: the kernel recorded no event of the wake-up ({} lost in its buffers)",
+            result.not_seen, result.lost_events
+        ),
+        remedy: "They count against either outcome of a verdict.".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use onbeat_tune::tasks::TaskId;
+
+    use super::*;
+    use crate::measure::InnerWaits;
+    use crate::process::{ThreadCounters, ThreadFacts};
+
+    fn watched(source: Source, class: Class, policy: Policy) -> WatchedLoop {
+        let thread = ThreadFacts {
+            id: TaskId { tid: 9, start_ticks: 1 },
+            pid: 9,
+            name: "loop".to_owned(),
+            policy,
+            cpus: "0-3".to_owned(),
+            last_cpu: 0,
+            is_kernel: false,
+            counters: ThreadCounters::default(),
+        };
+        WatchedLoop { thread, source, class, timer: 0, known: Vec::new() }
+    }
+
+    fn result() -> Watched {
+        Watched {
+            not_seen: 0,
+            lost_events: 0,
+            account: None,
+            has_ended: false,
+            own_cpu_ns: 0,
+            counters: ThreadCounters::default(),
+            watched_ns: 10_000_000_000,
+            inner: InnerWaits::default(),
+            calls: BTreeMap::new(),
+        }
+    }
+
+    fn kinds(watched: &WatchedLoop, result: &Watched) -> Vec<FindingKind> {
+        let found = of_program(&Survey::default(), watched, result);
+        found.into_iter().map(|finding| finding.kind).collect()
+    }
+
+    fn sleep(relative: bool, clock: TimerClock) -> Source {
+        Source::Sleep { relative, clock }
+    }
+
+    #[test]
+    fn a_loop_without_defects_has_no_findings() {
+        let source = sleep(false, TimerClock::Monotonic);
+        let good =
+            watched(source, Class::Exact { period_ns: 1_000_000, waits: 1 }, Policy::Fifo(80));
+        assert_eq!(kinds(&good, &result()), []);
+    }
+
+    #[test]
+    fn a_relative_sleep_on_a_grid_does_not_drift() {
+        let source = sleep(true, TimerClock::Monotonic);
+        let locked = watched(source, Class::Locked { period_ns: 1_000_000 }, Policy::Fifo(70));
+        assert_eq!(kinds(&locked, &result()), []);
+        let drifting = watched(source, Class::Drifting { mean_ns: 1_057_000 }, Policy::Fifo(70));
+        assert_eq!(kinds(&drifting, &result()), [FindingKind::Drifts]);
+    }
+
+    #[test]
+    fn the_drift_is_told_per_cycle() {
+        let source = sleep(true, TimerClock::Monotonic);
+        let drifting = watched(source, Class::Drifting { mean_ns: 1_057_000 }, Policy::Fifo(70));
+        let series = SeenSeries {
+            source,
+            releases: Vec::new(),
+            waits: 100,
+            class: Some(drifting.class.clone()),
+            asked_ns: Some(999_400),
+            slack_ns: 0,
+            timer: 0,
+        };
+        let found = drifts("loop [9]", &drifting, Some(&series)).unwrap();
+        assert!(found.what.contains("drifts by 57.0 us a cycle"), "{}", found.what);
+    }
+
+    #[test]
+    fn the_wall_clock_an_ordinary_policy_and_faults_are_found() {
+        let source = sleep(false, TimerClock::Realtime);
+        let class = Class::Exact { period_ns: 1_000_000, waits: 1 };
+        let bad = watched(source, class, Policy::Ordinary { nice: 0 });
+        let faulting = Watched {
+            counters: ThreadCounters { faults: 400, ..ThreadCounters::default() },
+            ..result()
+        };
+        assert_eq!(
+            kinds(&bad, &faulting),
+            [FindingKind::WallClock, FindingKind::Ordinary, FindingKind::Faults]
+        );
+        let few = Watched {
+            counters: ThreadCounters { faults: 4, ..ThreadCounters::default() },
+            ..result()
+        };
+        assert!(!kinds(&bad, &few).contains(&FindingKind::Faults));
+    }
+
+    #[test]
+    fn waits_inside_cycles_are_told_with_the_calls_that_were_found() {
+        let source = sleep(false, TimerClock::Monotonic);
+        let good =
+            watched(source, Class::Exact { period_ns: 1_000_000, waits: 1 }, Policy::Fifo(80));
+        let inner = InnerWaits { cycles: 1_000, waiting: 400, longest_ns: 700_000 };
+        let call = |name: &str, found| (name.to_owned(), found);
+        let calls = BTreeMap::from([call("clock_nanosleep", 300), call("write", 20)]);
+        let result = Watched { inner, calls, ..result() };
+        let found = of_program(&Survey::default(), &good, &result);
+        assert_eq!(found.len(), 1);
+        assert!(
+            found[0].what.contains("40 % of its cycles") && found[0].what.ends_with("in write")
+        );
+        assert!(found[0].remedy.contains("queue"));
+
+        let rare = InnerWaits { waiting: 4, ..inner };
+        assert_eq!(kinds(&good, &Watched { inner: rare, ..result }), []);
+    }
+
+    #[test]
+    fn cycles_that_were_not_seen_are_told() {
+        let source = sleep(false, TimerClock::Monotonic);
+        let good =
+            watched(source, Class::Exact { period_ns: 1_000_000, waits: 1 }, Policy::Fifo(80));
+        assert_eq!(kinds(&good, &Watched { not_seen: 3, ..result() }), [FindingKind::NotSeen]);
+    }
+}

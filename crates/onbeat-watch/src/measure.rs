@@ -1,0 +1,677 @@
+//! The measurement: cycles of the chosen thread into a run file, with the causes of late ones.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use onbeat::cause::{
+    Cause, CauseKind, Cost, Explainer, Explanation, FlightSetting, LoopThread, SpikeFacts,
+};
+use onbeat::probe::stall::{Rules, StallWatch};
+use onbeat::probe::surroundings::{self, Surroundings};
+use onbeat::probe::{Interruptions, Origin};
+use onbeat::record::{
+    Account, EndReason, Header, Recorder, Recording, RunWriter, SpikeLimit, Timing, Watch, Why,
+    interval_ns_for,
+};
+use onbeat::thread::Grant;
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Flags, Instant, Outcome, Sample};
+
+use crate::class::Class;
+use crate::collect::{Collector, Look};
+use crate::cycles::{Cycle, CycleBuilder, CycleFact};
+use crate::error::WatchError;
+use crate::event::{KnownTimer, TimerKind};
+use crate::process::{self, Policy, ThreadCounters, ThreadFacts};
+use crate::waits::{Source, Wait, WaitAssembler};
+
+/// The loop that is measured.
+#[derive(Clone, Debug)]
+pub struct WatchedLoop {
+    /// The thread.
+    pub thread: ThreadFacts,
+    /// What its releases are.
+    pub source: Source,
+    /// Their regularity.
+    pub class: Class,
+    /// The address of one of their timers; 0 without one.
+    pub timer: u64,
+    /// Releases that were seen while the loop was looked for.
+    pub known: Vec<Instant>,
+}
+
+/// What is to be measured.
+#[derive(Debug)]
+pub struct WatchPlan<'p> {
+    /// The loop.
+    pub watched: WatchedLoop,
+    /// How long, in nanoseconds; 0: until it is stopped or the thread ends.
+    pub duration_ns: u64,
+    /// Whether causes of late cycles are recorded.
+    pub causes: bool,
+    /// Beyond which lateness a cycle is a spike.
+    pub spike_limit: SpikeLimit,
+    /// The header of the run file, without timing and grants.
+    pub header: Header,
+    /// The run file.
+    pub path: &'p Path,
+    /// The instant that is 0 in it.
+    pub origin: Origin,
+}
+
+/// How a measurement ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Watched {
+    /// Cycles whose latency was not seen.
+    pub not_seen: u64,
+    /// Events lost in the kernel's buffers.
+    pub lost_events: u64,
+    /// The account of the run; `None` when no cycle was seen.
+    pub account: Option<Account>,
+    /// Whether the thread ended before its time.
+    pub has_ended: bool,
+    /// CPU time of this process for watching, in nanoseconds.
+    pub own_cpu_ns: u64,
+    /// What the kernel counted of the thread meanwhile.
+    pub counters: ThreadCounters,
+    /// How long it was watched, in nanoseconds.
+    pub watched_ns: u64,
+    /// Waits inside its cycles.
+    pub inner: InnerWaits,
+    /// System calls in which it was found waiting, and how often, of some 40 looks a second.
+    pub calls: BTreeMap<String, u32>,
+}
+
+/// Waits of a loop inside its cycles: for locks, files, terminals, other threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InnerWaits {
+    /// Cycles.
+    pub cycles: u64,
+    /// Of these, cycles with at least one such wait.
+    pub waiting: u64,
+    /// The longest wait, in nanoseconds.
+    pub longest_ns: u64,
+}
+
+/// Between two looks at the events.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+/// Between two looks at policy and life of the thread, in nanoseconds.
+const FACTS_EVERY_NS: u64 = 250_000_000;
+/// Most spikes that are explained per look.
+const MOST_EXPLAINED: u32 = 20;
+/// How long spikes are explained in a look, in nanoseconds: meanwhile the kernel's buffers fill.
+const EXPLAIN_FOR_NS: u64 = 100_000_000;
+/// Looks in a row that could not read everything, after which recording ends.
+const MOST_FLOODED_LOOKS: u32 = 20;
+
+struct Measuring<'m> {
+    recorder: Recorder,
+    builder: CycleBuilder,
+    stalls: StallWatch,
+    explainer: Option<Explainer>,
+    left: u32,
+    watched: &'m WatchedLoop,
+    policy: Policy,
+    has_begun: bool,
+    planned: Option<u64>,
+    facts: Vec<CycleFact>,
+    /// Waits of the latest look, and how often the thread had been stopped by then.
+    held: Vec<(Wait, u64)>,
+    /// Explanations may take until then.
+    explain_until: Instant,
+    follows: LateByTheOneBefore,
+    inner: InnerWaits,
+    /// Execution times of the latest cycles: what its work usually takes.
+    usual_ns: VecDeque<u64>,
+}
+
+/// Execution times by which the usual one is known.
+const USUAL_OF: usize = 63;
+
+/// Measures a loop until its time is over, it ends, or `interruptions` say stop. `report` is called
+/// after each look, with the seconds so far.
+///
+/// # Errors
+/// [`WatchError`]; what was recorded before is kept.
+pub fn measure(
+    collector: &mut Collector,
+    plan: &WatchPlan<'_>,
+    interruptions: &Interruptions,
+    report: &mut dyn FnMut(f64, &mut Recorder),
+) -> Result<Watched, WatchError> {
+    let tid = plan.watched.thread.tid();
+    let Some(before) = ThreadCounters::read(tid) else {
+        return Err(WatchError::Ended { pid: plan.watched.thread.id.tid });
+    };
+    let own_before = own_cpu_ns();
+    let mut measuring = open(plan)?;
+    let mut source = surroundings::of_this_machine();
+    let mut surroundings = Surroundings::watch(&mut source);
+
+    let by_tracefs = record(collector, &plan.watched)?;
+    if let Some(why) = &by_tracefs {
+        measuring.recorder.remark(format!(
+            "the loop's events were recorded by tracefs, which makes each wake-up 2 to 4 us later: {why}"
+        ))?;
+    }
+    let from = Monotonic.now();
+    let mut missing = MissingWaits::new(ThreadCounters::read(tid).unwrap_or(before).waits, from);
+    let mut lost_events = 0;
+    let mut floods = Floods(0);
+    let mut facts_at = from;
+    let mut has_ended = false;
+    let mut until = from;
+    let end = match plan.duration_ns {
+        0 => Instant::from_ns(u64::MAX),
+        duration_ns => from.plus_ns(duration_ns),
+    };
+    let mut calls: BTreeMap<String, u32> = BTreeMap::new();
+    // Explanations may take a while; what happened meanwhile is still to be read.
+    while until < end && !has_ended && !interruptions.stop.load(Ordering::Relaxed) {
+        thread::sleep(LOOK_EVERY);
+        let counted_at = Monotonic.now();
+        let counted = ThreadCounters::read(tid);
+        has_ended = counted.is_none();
+        if let Some(call) = process::waiting_call(tid) {
+            *calls.entry(call).or_default() += 1;
+        }
+        let (_, changes) = surroundings.look();
+        changes.into_iter().for_each(|change| measuring.recorder.exclude(change));
+
+        let mut fresh = Vec::new();
+        let look = collector.look(&mut |wait, assembler| {
+            if wait.tid == tid && wait.began().is_none_or(|began| began <= end) {
+                fresh.push((*wait, assembler.stops(tid)));
+            }
+        })?;
+        until = look.until.min(end);
+        lost_events += look.lost;
+        measuring.builder.miss(missing.found(collector.assembler(), tid));
+        if let Some(counted) = counted {
+            missing.count(counted.waits, counted_at);
+        }
+        measuring.take_held(fresh)?;
+        floods.look(&look, tid)?;
+        if Monotonic.now().ns_since(facts_at) >= FACTS_EVERY_NS {
+            facts_at = Monotonic.now();
+            measuring.look_at_policy()?;
+        }
+        report(Monotonic.now().ns_since(from) as f64 / 1e9, &mut measuring.recorder);
+    }
+    measuring.take_held(Vec::new())?;
+
+    let pending = collector.assembler().pending(tid, plan.watched.source);
+    let counters =
+        ThreadCounters::read(tid).map_or(ThreadCounters::default(), |now| now.since(before));
+    let last = if has_ended { None } else { Some((until, pending)) };
+    let reason = reason(has_ended, interruptions);
+    let (not_seen, inner, account) = measuring.finish(last, reason, counters)?;
+    Ok(Watched {
+        not_seen,
+        lost_events,
+        account,
+        inner,
+        calls,
+        has_ended,
+        own_cpu_ns: own_cpu_ns() - own_before,
+        counters,
+        watched_ns: until.ns_since(from),
+    })
+}
+
+fn reason(has_ended: bool, interruptions: &Interruptions) -> EndReason {
+    match (has_ended, interruptions.stop.load(Ordering::Relaxed)) {
+        (true, _) => EndReason::Task,
+        (false, true) => EndReason::Asked,
+        (false, false) => EndReason::Complete,
+    }
+}
+
+/// Waits that the kernel counted and no event shows. What it had counted at one look is compared at
+/// the next one, when the events until then are complete.
+#[derive(Debug)]
+struct MissingWaits {
+    /// Counted when the recording began.
+    baseline: u64,
+    counted: (u64, Instant),
+    found: u64,
+}
+
+impl MissingWaits {
+    const fn new(baseline: u64, at: Instant) -> Self {
+        Self { baseline, counted: (baseline, at), found: 0 }
+    }
+
+    const fn count(&mut self, waits: u64, at: Instant) {
+        self.counted = (waits, at);
+    }
+
+    /// Returns how many more are missing than at the look before.
+    fn found(&mut self, assembler: &WaitAssembler, tid: u32) -> u64 {
+        let (counted, at) = self.counted;
+        let seen = assembler.waits_until(tid, at);
+        let missing = counted.saturating_sub(self.baseline).saturating_sub(seen);
+        let more = missing.saturating_sub(self.found);
+        self.found += more;
+        more
+    }
+}
+
+/// Looks in a row that could not read everything.
+struct Floods(u32);
+
+impl Floods {
+    fn look(&mut self, look: &Look, tid: u32) -> Result<(), WatchError> {
+        self.0 = if look.is_flooded { self.0 + 1 } else { 0 };
+        if self.0 < MOST_FLOODED_LOOKS {
+            return Ok(());
+        }
+        let events = look.events.get(&tid).copied().unwrap_or(0);
+        Err(WatchError::Flood { tid, per_s: events * 1_000 / LOOK_EVERY.as_millis() as u64 })
+    }
+}
+
+/// Starts recording the loop: by BPF, or else by tracefs. Returns why not by BPF.
+fn record(collector: &mut Collector, watched: &WatchedLoop) -> Result<Option<String>, WatchError> {
+    let tid = watched.thread.tid();
+    let timer = match watched.source {
+        Source::Sleep { relative, .. } => {
+            Some(KnownTimer { kind: TimerKind::Sleep, relative, address: watched.timer })
+        }
+        Source::Timer { kind, address } => Some(KnownTimer { kind, relative: false, address }),
+        Source::Event => None,
+    };
+    let why = match timer {
+        Some(timer) => match collector.follow_by_bpf(tid, timer) {
+            Ok(()) => return Ok(None),
+            Err(why) => why,
+        },
+        None => "it shows who wakes a loop that no timer wakes".to_owned(),
+    };
+    if timer.is_some() {
+        collector.leave_wakings_out()?;
+    }
+    collector.follow_only(tid)?;
+    Ok(Some(why))
+}
+
+/// Opens the file, and what explains.
+fn open<'m>(plan: &'m WatchPlan<'_>) -> Result<Measuring<'m>, WatchError> {
+    let WatchedLoop { thread, class, source, known, .. } = &plan.watched;
+    let period_ns = class.period_ns().max(1);
+    let tid = thread.tid();
+    let (explainer, grants) = if plan.causes {
+        let fifo = Some(thread.policy.priority()).filter(|priority| (1..100).contains(priority));
+        let explained = LoopThread { tid, cpu: thread.bound_cpu(), fifo };
+        Explainer::open_with_grants(explained, &FlightSetting::default())
+    } else {
+        (None, Vec::new())
+    };
+
+    let grants = of_thread(thread).into_iter().chain(grants).collect();
+    let phase = known.last().map_or(0, |last| last.as_ns() % period_ns);
+    let header = Header {
+        timing: Some(Timing {
+            period_ns,
+            phase_ns: phase,
+            avoids_tick: false,
+            deadline_ns: period_ns,
+            work_ns: 0,
+            wait: if class.has_grid() { "sleep" } else { "relative" }.to_owned(),
+            on_overrun: "skip".to_owned(),
+            cpu: thread.bound_cpu(),
+            priority: thread.policy.priority().min(99),
+            delay_ns: 0,
+        }),
+        grants,
+        ..plan.header.clone()
+    };
+    let recording = Recording {
+        period_ns,
+        work_ns: 0,
+        interval_ns: interval_ns_for(plan.duration_ns),
+        spike_limit: plan.spike_limit,
+    };
+    let writer = RunWriter::create(plan.path, &header)?;
+    let mut recorder = Recorder::new(writer, plan.origin.at, recording);
+    recorder.watch(&Watch::of_run(header.limit, period_ns));
+    let planned = (plan.duration_ns > 0).then(|| plan.duration_ns / period_ns);
+    Ok(Measuring {
+        recorder,
+        builder: CycleBuilder::new(*source, class, known),
+        stalls: StallWatch::new(Rules::of_this_machine(), thread.policy.is_real_time(), 0),
+        explainer,
+        left: 0,
+        watched: &plan.watched,
+        policy: thread.policy,
+        has_begun: false,
+        planned,
+        facts: Vec::new(),
+        held: Vec::new(),
+        explain_until: Instant::default(),
+        follows: LateByTheOneBefore::default(),
+        inner: InnerWaits::default(),
+        usual_ns: VecDeque::with_capacity(USUAL_OF + 1),
+    })
+}
+
+/// What the program has of P and M, in the words of onbeat's own loop.
+fn of_thread(thread: &ThreadFacts) -> Vec<Grant> {
+    let mut grants = Vec::new();
+    if thread.policy.is_real_time() {
+        grants.push(Grant::given("real-time priority", thread.policy.words()));
+    }
+    if let Some(cpu) = thread.bound_cpu() {
+        grants.push(Grant::given("CPU affinity", format!("CPU {cpu}")));
+    }
+    grants
+}
+
+impl Measuring<'_> {
+    fn prepare(&mut self) {
+        self.left = MOST_EXPLAINED;
+        self.explain_until = Monotonic.now().plus_ns(EXPLAIN_FOR_NS);
+        if let Some(explainer) = &mut self.explainer {
+            explainer.keep_watch();
+        }
+    }
+
+    /// Records the waits of the look before, for which is known by now what is missing, and keeps
+    /// those of this one.
+    fn take_held(&mut self, fresh: Vec<(Wait, u64)>) -> Result<(), WatchError> {
+        self.prepare();
+        let held = std::mem::replace(&mut self.held, fresh);
+        held.iter().try_for_each(|(wait, stops)| self.take(wait, *stops))
+    }
+
+    fn take(&mut self, wait: &Wait, stops: u64) -> Result<(), WatchError> {
+        let mut facts = std::mem::take(&mut self.facts);
+        self.builder.take(wait, &mut facts);
+        let recorded = facts.drain(..).try_for_each(|fact| self.record(&fact, stops));
+        self.facts = facts;
+        recorded
+    }
+
+    fn record(&mut self, fact: &CycleFact, stops: u64) -> Result<(), WatchError> {
+        match fact {
+            CycleFact::Cycle(cycle) => self.record_cycle(cycle, stops),
+            CycleFact::NewPeriod { at, to_ns, .. } => {
+                Ok(self.recorder.change_period(*at, *to_ns)?)
+            }
+            CycleFact::NewPhase { at } => {
+                let t = self.recorder.seconds(*at);
+                let sentence = format!(
+                    "{t:.1} s after the start the program moved its releases to another phase"
+                );
+                Ok(self.recorder.remark(sentence)?)
+            }
+        }
+    }
+
+    fn record_cycle(&mut self, cycle: &Cycle, stops: u64) -> Result<(), WatchError> {
+        let sample = &cycle.sample;
+        if !std::mem::replace(&mut self.has_begun, true) {
+            let period_ns = self.builder.period_ns();
+            let first = sample.release.minus_ns(sample.index * period_ns);
+            self.recorder.plan_block(self.planned.unwrap_or(u64::MAX));
+            self.recorder.begin_block(0, first, "idle", 0)?;
+        }
+
+        let longest = cycle.inner.iter().map(|inner| inner.to.ns_since(inner.from)).max();
+        self.inner.cycles += 1;
+        self.inner.waiting += u64::from(longest.is_some());
+        self.inner.longest_ns = self.inner.longest_ns.max(longest.unwrap_or(0));
+
+        let stall = self.stalls.judge(sample, stops);
+        let explanation = if self.recorder.is_spike(sample) { self.explain(cycle) } else { None };
+        let window = match &mut self.explainer {
+            Some(explainer) if explanation.is_some() && self.recorder.wants_window(sample) => {
+                explainer.keep()
+            }
+            _ => None,
+        };
+        self.usual_ns.push_back(sample.execution_time_ns);
+        if self.usual_ns.len() > USUAL_OF {
+            self.usual_ns.pop_front();
+        }
+        Ok(self.recorder.sample_with(sample, Why { stall, explanation, window })?)
+    }
+
+    /// The median of the latest cycles: it needs no explanation.
+    fn usual_work_ns(&self) -> u64 {
+        let mut sorted: Vec<u64> = self.usual_ns.iter().copied().collect();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied().unwrap_or(0)
+    }
+
+    fn explain(&mut self, cycle: &Cycle) -> Option<Explanation> {
+        let work_ns = self.usual_work_ns().min(cycle.sample.execution_time_ns);
+        let explainer = self.explainer.as_mut()?;
+        let thread = &self.watched.thread;
+        let prio = match self.policy {
+            Policy::Ordinary { nice } => 120 + nice,
+            Policy::Deadline => -1,
+            policy => 99 - policy.priority().cast_signed(),
+        };
+        let facts = SpikeFacts {
+            tid: thread.tid(),
+            cpu: thread.bound_cpu().or(Some(cycle.cpu)),
+            prio,
+            ..SpikeFacts::from_sample(&cycle.sample, 0, work_ns)
+        };
+        if let Some(explanation) = self.follows.explained(&cycle.sample) {
+            return Some(explanation);
+        }
+
+        let explanation = if self.left == 0 || Monotonic.now() >= self.explain_until {
+            with_inner_waits(facts.not_analysed("too many spikes at once"), cycle)
+        } else {
+            self.left -= 1;
+            explainer.explain_facts(&facts)
+        };
+        self.follows.keep(&cycle.sample, &explanation);
+        Some(explanation)
+    }
+
+    fn look_at_policy(&mut self) -> Result<(), WatchError> {
+        let Some(now) = process::thread(self.watched.thread.id.tid) else { return Ok(()) };
+        if now.policy == self.policy {
+            return Ok(());
+        }
+
+        let (before, after) = (self.policy.words(), now.policy.words());
+        self.policy = now.policy;
+        let t = self.recorder.seconds(Monotonic.now());
+        self.recorder.remark(format!(
+            "{t:.1} s after the start the policy of {} [{}] was changed from {before} to {after}",
+            now.name,
+            now.tid()
+        ))?;
+        Ok(())
+    }
+
+    fn finish(
+        mut self,
+        end: Option<(Instant, Option<crate::waits::PendingWait>)>,
+        reason: EndReason,
+        counters: ThreadCounters,
+    ) -> Result<(u64, InnerWaits, Option<Account>), WatchError> {
+        self.prepare();
+        let mut facts = Vec::new();
+        let (at, pending) = end.unwrap_or_default();
+        let outcome: Outcome = self.builder.finish(at, pending, &mut facts);
+        for fact in &facts {
+            self.record(fact, 0)?;
+        }
+        if !self.has_begun {
+            return Ok((self.builder.not_seen(), self.inner, None));
+        }
+
+        self.recorder.end_block(&outcome)?;
+        if end.is_none() {
+            let t = self.recorder.seconds(Monotonic.now());
+            let thread = &self.watched.thread;
+            self.recorder.remark(format!(
+                "{} [{}] ended {t:.1} s after the start",
+                thread.name,
+                thread.tid()
+            ))?;
+        }
+        let cost = self.explainer.as_ref().map_or_else(Cost::default, Explainer::cost);
+        let closing = Account {
+            t: self.recorder.seconds(Monotonic.now()),
+            reason,
+            page_faults: counters.faults,
+            involuntary_switches: counters.preemptions,
+            cpu_ns: counters.cpu_ns,
+            causes_cpu_ns: cost.cpu_ns,
+            causes_explained: cost.explained,
+            causes_incomplete: cost.incomplete,
+            causes_slowest_ns: cost.slowest_ns,
+            causes_bytes: cost.bytes_held,
+            ..Account::default()
+        };
+        let not_seen = self.builder.not_seen();
+        Ok((not_seen, self.inner, Some(self.recorder.close(&closing)?)))
+    }
+}
+
+/// Cycles whose release had passed when the cycle before ended: what made that one late made them
+/// late too, and it is explained once.
+#[derive(Debug, Default)]
+struct LateByTheOneBefore {
+    /// The number of the latest spike, and its main cause.
+    before: Option<(u64, Cause)>,
+}
+
+impl LateByTheOneBefore {
+    fn explained(&mut self, sample: &Sample) -> Option<Explanation> {
+        let (index, cause) = self.before.as_mut()?;
+        let follows = *index + 1 + sample.skipped == sample.index;
+        if !follows || !sample.flags.has(Flags::NO_SLEEP) {
+            return None;
+        }
+
+        *index = sample.index;
+        let ns = sample.wakeup_latency_ns;
+        let evidence = format!(
+            "its release passed during the cycle before, which was late: {}",
+            cause.words()
+        );
+        Some(Explanation::from_causes(vec![Cause { ns, evidence, ..cause.clone() }]))
+    }
+
+    fn keep(&mut self, sample: &Sample, explanation: &Explanation) {
+        let main = explanation.main().filter(|cause| cause.kind != CauseKind::Unexplained);
+        self.before = main.map(|cause| (sample.index, cause.clone()));
+    }
+}
+
+/// Names the waits inside a cycle that was not analysed: they are known without a look at what else
+/// happened on the machine.
+fn with_inner_waits(explanation: Explanation, cycle: &Cycle) -> Explanation {
+    let waited_ns: u64 = cycle.inner.iter().map(|inner| inner.to.ns_since(inner.from)).sum();
+    let ns = waited_ns.min(explanation.lateness_ns);
+    if ns == 0 {
+        return explanation;
+    }
+
+    let mut causes = explanation.causes;
+    if let Some(rest) = causes.first_mut() {
+        rest.ns -= ns.min(rest.ns);
+    }
+    let evidence =
+        format!("left the CPU {} times inside the cycle, not for its timer", cycle.inner.len());
+    let waited = Cause { kind: CauseKind::OwnWait, ns, evidence, culprit: None };
+    causes.insert(0, waited);
+    causes.retain(|cause| cause.ns > 0);
+    Explanation::from_causes(causes)
+}
+
+/// CPU time of this process, in nanoseconds.
+fn own_cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cycles::InnerWait;
+    use crate::event::{ThreadEvent, What};
+
+    #[test]
+    fn cycles_that_follow_a_late_one_without_a_sleep_have_its_cause() {
+        let sample = |index, flags| Sample {
+            index,
+            wakeup_latency_ns: 5_000_000 - index * 500_000,
+            flags,
+            ..Sample::default()
+        };
+        let stop = Cause {
+            kind: CauseKind::Stopped,
+            ns: 5_000_000,
+            evidence: "a signal".to_owned(),
+            culprit: None,
+        };
+        let mut follows = LateByTheOneBefore::default();
+        let late = Flags::NO_SLEEP;
+        assert_eq!(follows.explained(&sample(1, late)), None, "nothing before it was late");
+
+        follows.keep(&sample(1, Flags::default()), &Explanation::from_causes(vec![stop]));
+        for index in [2, 3] {
+            let explained = follows.explained(&sample(index, late)).unwrap();
+            assert_eq!(explained.main().map(|cause| cause.kind), Some(CauseKind::Stopped));
+            assert_eq!(explained.lateness_ns, 5_000_000 - index * 500_000);
+        }
+        assert_eq!(
+            follows.explained(&sample(4, Flags::default())),
+            None,
+            "it slept before this one"
+        );
+        assert_eq!(follows.explained(&sample(9, late)), None, "others are between");
+    }
+
+    #[test]
+    fn waits_that_the_kernel_counted_and_no_event_shows_are_found_once_at_the_next_look() {
+        let at = |ms: u64| Instant::from_ns(ms * 1_000_000);
+        let mut assembler = WaitAssembler::default();
+        let mut sleep = |ms| {
+            let event = ThreadEvent { at: at(ms), cpu: 0, tid: 7, what: What::Sleep };
+            assembler.take(&event, &mut Vec::new());
+        };
+        // Of ten waits until 10 ms two have no event; five more came after the count.
+        [1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14, 15].into_iter().for_each(&mut sleep);
+        let mut missing = MissingWaits::new(100, at(0));
+        assert_eq!(missing.found(&assembler, 7), 0);
+        missing.count(110, at(10));
+        assert_eq!(missing.found(&assembler, 7), 2);
+        assert_eq!(missing.found(&assembler, 7), 0, "once");
+    }
+
+    #[test]
+    fn a_spike_that_is_not_analysed_keeps_what_is_known_of_it() {
+        let at = Instant::from_ns;
+        let sample = Sample {
+            release: at(0),
+            wakeup_latency_ns: 10_000,
+            execution_time_ns: 900_000,
+            ..Sample::default()
+        };
+        let inner = vec![InnerWait { from: at(50_000), to: at(750_000), waker: None }];
+        let cycle = Cycle { sample, inner, waker: None, entered_sleep: None, cpu: 0 };
+        let facts = SpikeFacts::from_sample(&sample, 0, 100_000);
+        let explained = with_inner_waits(facts.not_analysed("too many"), &cycle);
+        assert_eq!(explained.lateness_ns, facts.not_analysed("too many").lateness_ns);
+        assert_eq!(explained.accounted_ns, 700_000);
+        assert_eq!(explained.main().map(|cause| cause.kind), Some(CauseKind::OwnWait));
+
+        let alone = Cycle { inner: Vec::new(), ..cycle };
+        let unknown = with_inner_waits(facts.not_analysed("too many"), &alone);
+        assert_eq!(unknown.accounted_ns, 0);
+    }
+}

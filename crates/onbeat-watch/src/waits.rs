@@ -1,0 +1,474 @@
+//! From events of threads to their waits: what each waited for, since when, until when.
+//!
+//! ```text
+//! Arm(due) ── Sleep ───────── due ──── Woken ── Run       a wait for a timer: release = due
+//!             Sleep ──────────────────  Woken ── Run       a wait for somebody: release = the waking
+//! Arm(due < now) ── Arm                                    it came too late to sleep
+//! Arm(due) ── Sleep ────────────────── Arm                 its wake-up was not seen
+//! ```
+//!
+//! Events may be missing. A wait whose end is not seen is a wait all the same; its latency is not
+//! known, and never zero.
+
+use std::collections::{HashMap, VecDeque};
+
+use onbeat_rt::Instant;
+
+use crate::event::{ThreadEvent, TimerClock, TimerKind, Waker, What};
+
+/// What a thread waited for: waits with the same source are one series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// A sleep until an instant, or the timeout of another wait, that expired. Neither the address
+    /// of the timer nor the system call belongs to it: the first moves from call to call.
+    Sleep {
+        /// Whether the time counts from the call.
+        relative: bool,
+        /// The clock.
+        clock: TimerClock,
+    },
+    /// A timer that outlives a wait.
+    Timer {
+        /// What it belongs to.
+        kind: TimerKind,
+        /// Its address.
+        address: u64,
+    },
+    /// Another thread, a packet or a device.
+    Event,
+}
+
+impl Source {
+    /// Whether a timer ends the waits.
+    #[must_use]
+    pub const fn is_timer(self) -> bool {
+        matches!(self, Self::Sleep { .. } | Self::Timer { .. })
+    }
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitEnd {
+    /// The thread slept, and ran again at this instant.
+    Ran(Instant),
+    /// The release had passed before the wait began: the thread went on at this instant.
+    Late(Instant),
+    /// Its end was not seen.
+    NotSeen,
+}
+
+/// A wait of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The thread.
+    pub tid: u32,
+    /// What it waited for.
+    pub source: Source,
+    /// The instant that it was to end: of a timer the instant asked for, else the waking; `None`
+    /// when the waking was not seen.
+    pub release: Option<Instant>,
+    /// When the timer was set, if the thread set one for this wait.
+    pub armed_at: Option<Instant>,
+    /// When it left the CPU.
+    pub slept_at: Option<Instant>,
+    /// Who woke it, where that is known.
+    pub waker: Option<Waker>,
+    /// How it ended.
+    pub end: WaitEnd,
+    /// How much later than asked the kernel was allowed to be, in nanoseconds.
+    pub slack_ns: u64,
+    /// The CPU on which the thread went on, or was seen last.
+    pub cpu: u32,
+    /// The address of its timer; 0 without one.
+    pub timer: u64,
+}
+
+impl Wait {
+    /// Returns the instant at which the wait began: the end of the work before it.
+    #[must_use]
+    pub fn began(&self) -> Option<Instant> {
+        match self.source {
+            Source::Sleep { .. } => self.armed_at.or(self.slept_at),
+            Source::Timer { .. } | Source::Event => self.slept_at,
+        }
+    }
+
+    /// Returns the instant at which the thread went on, if it was seen.
+    #[must_use]
+    pub const fn went_on(&self) -> Option<Instant> {
+        match self.end {
+            WaitEnd::Ran(at) | WaitEnd::Late(at) => Some(at),
+            WaitEnd::NotSeen => None,
+        }
+    }
+}
+
+/// A wait whose end has not come yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PendingWait {
+    /// The instant that it is to end.
+    pub release: Instant,
+    /// Its beginning.
+    pub began: Instant,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Unknown,
+    Running,
+    Preempted(Instant),
+    Asleep(Instant),
+}
+
+/// A timer of a sleeping thread.
+#[derive(Clone, Copy, Debug)]
+struct Sleeper {
+    address: u64,
+    due: Instant,
+    relative: bool,
+    clock: TimerClock,
+    slack_ns: u64,
+    armed_at: Instant,
+    slept: bool,
+}
+
+/// A timer that outlives a wait.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    kind: TimerKind,
+    address: u64,
+    due: Instant,
+    armed_at: Instant,
+    slack_ns: u64,
+    served: bool,
+}
+
+/// Timers that are remembered of a thread; a program that makes and closes timers all the time
+/// must not fill the memory.
+const MOST_TIMERS: usize = 64;
+
+#[derive(Debug, Default)]
+struct Thread {
+    tid: u32,
+    cpu: u32,
+    state: State,
+    sleeper: Option<Sleeper>,
+    timers: Vec<Pending>,
+    woken: Option<(Instant, Waker)>,
+    preemptions: u64,
+    sleeps: u64,
+    /// When it left the CPU to wait, lately.
+    slept: VecDeque<Instant>,
+    stops: u64,
+}
+
+/// Times of leaving the CPU that are remembered of a thread.
+const MOST_SLEPT: usize = 1_024;
+
+/// Assembles waits of threads from their events.
+///
+/// ```
+/// use onbeat_rt::Instant;
+/// use onbeat_watch::event::{ThreadEvent, TimerClock, TimerKind, What};
+/// use onbeat_watch::waits::{WaitAssembler, WaitEnd};
+///
+/// let at = |us: u64| Instant::from_ns(us * 1_000);
+/// let event = |us, what| ThreadEvent { at: at(us), cpu: 0, tid: 7, what };
+/// let arm = What::Arm {
+///     kind: TimerKind::Sleep, address: 0, relative: false, due: at(1_000), slack_ns: 0,
+///     clock: TimerClock::Monotonic,
+/// };
+/// let mut waits = Vec::new();
+/// let mut assembler = WaitAssembler::default();
+/// for event in [event(300, arm), event(301, What::Sleep), event(1_012, What::Run)] {
+///     assembler.take(&event, &mut waits);
+/// }
+/// assert_eq!(waits[0].release, Some(at(1_000)));
+/// assert_eq!(waits[0].end, WaitEnd::Ran(at(1_012)));
+/// ```
+#[derive(Debug, Default)]
+pub struct WaitAssembler {
+    threads: HashMap<u32, Thread>,
+}
+
+impl WaitAssembler {
+    /// Takes the next event in order of time, and pushes the waits that it ends.
+    pub fn take(&mut self, event: &ThreadEvent, into: &mut Vec<Wait>) {
+        let tid = event.tid;
+        let thread = self.threads.entry(tid).or_insert_with(|| Thread { tid, ..Thread::default() });
+        // A waking is recorded on the CPU of who wakes.
+        if !matches!(event.what, What::Woken(_)) {
+            thread.cpu = event.cpu;
+        }
+        thread.take(event.at, event.what, into);
+    }
+
+    /// Returns the wait for `source` that a thread is in; `None` if it is in none, or if its end is
+    /// nobody's promise.
+    #[must_use]
+    pub fn pending(&self, tid: u32, source: Source) -> Option<PendingWait> {
+        let thread = self.threads.get(&tid)?;
+        let State::Asleep(slept_at) = thread.state else { return None };
+        match source {
+            Source::Sleep { .. } => thread
+                .sleeper
+                .map(|sleeper| PendingWait { release: sleeper.due, began: sleeper.armed_at }),
+            Source::Timer { address, .. } => {
+                let timers = thread.timers.iter().filter(|timer| !timer.served);
+                let mut own = timers.filter(|timer| timer.address == address);
+                own.next().map(|timer| PendingWait { release: timer.due, began: slept_at })
+            }
+            Source::Event => None,
+        }
+    }
+
+    /// Returns how often a thread was seen to leave the CPU to wait until `at`, a moment ago.
+    #[must_use]
+    pub fn waits_until(&self, tid: u32, at: Instant) -> u64 {
+        self.threads.get(&tid).map_or(0, |thread| {
+            let later = thread.slept.iter().rev().take_while(|slept| **slept > at).count();
+            thread.sleeps - later as u64
+        })
+    }
+
+    /// Returns how often a thread was seen to be stopped by a signal.
+    #[must_use]
+    pub fn stops(&self, tid: u32) -> u64 {
+        self.threads.get(&tid).map_or(0, |thread| thread.stops)
+    }
+
+    /// Returns how often a thread was seen to leave the CPU to wait, and how often it was made to
+    /// leave it.
+    #[must_use]
+    pub fn switches(&self, tid: u32) -> (u64, u64) {
+        self.threads.get(&tid).map_or((0, 0), |thread| (thread.sleeps, thread.preemptions))
+    }
+}
+
+impl Thread {
+    fn take(&mut self, at: Instant, what: What, into: &mut Vec<Wait>) {
+        match what {
+            What::Arm { kind: TimerKind::Sleep, address, relative, due, slack_ns, clock } => {
+                self.end_unseen(into);
+                self.end_sleeper(into);
+                let slept = false;
+                let armed_at = at;
+                self.sleeper =
+                    Some(Sleeper { address, due, relative, clock, slack_ns, armed_at, slept });
+            }
+            What::Expired { address } => {
+                let is_own = |sleeper: &mut Sleeper| sleeper.address == address && !sleeper.slept;
+                if let Some(sleeper) = self.sleeper.take_if(is_own) {
+                    into.push(self.of_sleeper(&sleeper, None, WaitEnd::Late(at)));
+                }
+            }
+            What::Arm { kind, address, due, slack_ns, .. } => {
+                self.end_unseen(into);
+                self.arm(
+                    Pending { kind, address, due, armed_at: at, slack_ns, served: false },
+                    into,
+                );
+            }
+            What::Sleep => self.sleep(at, into),
+            What::Preempted | What::Stopped => {
+                self.end_unseen(into);
+                // The kernel counts a stop among the waits.
+                let counted =
+                    if what == What::Stopped { &mut self.sleeps } else { &mut self.preemptions };
+                *counted += 1;
+                if what == What::Stopped {
+                    self.stops += 1;
+                    self.remember(at);
+                }
+                self.state = State::Preempted(at);
+            }
+            What::Woken(waker) => {
+                // A second waking of a thread that is runnable already changes nothing.
+                self.woken.get_or_insert((at, waker));
+            }
+            What::Run => self.run(at, into),
+        }
+    }
+
+    /// A thread that acts without having been seen to run again.
+    fn end_unseen(&mut self, into: &mut Vec<Wait>) {
+        let State::Asleep(slept_at) = self.state else { return };
+        self.state = State::Running;
+        match self.sleeper.take() {
+            Some(sleeper) => into.push(self.of_sleeper(&sleeper, Some(slept_at), WaitEnd::NotSeen)),
+            None => into.push(self.of_event(slept_at, WaitEnd::NotSeen)),
+        }
+        self.woken = None;
+    }
+
+    /// A sleep that was set and not begun.
+    fn end_sleeper(&mut self, into: &mut Vec<Wait>) {
+        let Some(sleeper) = self.sleeper.take_if(|sleeper| !sleeper.slept) else { return };
+        let is_late = sleeper.due <= sleeper.armed_at;
+        let end = if is_late { WaitEnd::Late(sleeper.armed_at) } else { WaitEnd::NotSeen };
+        into.push(self.of_sleeper(&sleeper, None, end));
+    }
+
+    fn arm(&mut self, timer: Pending, into: &mut Vec<Wait>) {
+        let at = timer.armed_at;
+        let Some(known) = self.timers.iter_mut().find(|known| known.address == timer.address)
+        else {
+            if self.timers.len() == MOST_TIMERS {
+                self.timers.remove(0);
+            }
+            self.timers.push(timer);
+            return;
+        };
+
+        let before = std::mem::replace(known, timer);
+        if !before.served && before.due <= at {
+            // It expired while the thread was busy, and is set anew by the call that fetches it.
+            into.push(of_timer((self.tid, self.cpu), &before, None, WaitEnd::Late(at), None));
+        }
+    }
+
+    fn sleep(&mut self, at: Instant, into: &mut Vec<Wait>) {
+        self.end_unseen(into);
+        self.sleeps += 1;
+        self.remember(at);
+        self.woken = None;
+        if self.sleeper.is_some_and(|sleeper| sleeper.due < at && !sleeper.slept) {
+            // It came too late to sleep; this is another wait.
+            self.end_sleeper(into);
+        }
+        if let Some(sleeper) = &mut self.sleeper {
+            sleeper.slept = true;
+        }
+
+        // It would not sleep if one of these were still to be fetched.
+        self.timers
+            .iter_mut()
+            .filter(|timer| timer.due <= at)
+            .for_each(|timer| timer.served = true);
+        self.state = State::Asleep(at);
+    }
+
+    fn remember(&mut self, at: Instant) {
+        if self.slept.len() == MOST_SLEPT {
+            self.slept.pop_front();
+        }
+        self.slept.push_back(at);
+    }
+
+    fn run(&mut self, at: Instant, into: &mut Vec<Wait>) {
+        let before = std::mem::replace(&mut self.state, State::Running);
+        let woken = self.woken.take();
+        match before {
+            State::Asleep(slept_at) => self.wake(slept_at, at, woken, into),
+            State::Preempted(left_at) => {
+                // It was about to sleep when it was made to leave, and the timer expired before
+                // it came back.
+                let is_over = |sleeper: &mut Sleeper| {
+                    !sleeper.slept && sleeper.due > left_at && sleeper.due <= at
+                };
+                if let Some(sleeper) = self.sleeper.take_if(is_over) {
+                    into.push(self.of_sleeper(&sleeper, Some(left_at), WaitEnd::Ran(at)));
+                }
+            }
+            State::Running | State::Unknown => {
+                // Its leaving was not seen.
+                let is_over =
+                    |sleeper: &mut Sleeper| sleeper.due > sleeper.armed_at && sleeper.due <= at;
+                if let Some(sleeper) = self.sleeper.take_if(is_over) {
+                    into.push(self.of_sleeper(&sleeper, None, WaitEnd::Ran(at)));
+                }
+            }
+        }
+    }
+
+    fn wake(
+        &mut self,
+        slept_at: Instant,
+        at: Instant,
+        woken: Option<(Instant, Waker)>,
+        into: &mut Vec<Wait>,
+    ) {
+        let waker = woken.map(|(_, waker)| waker);
+        let woken_at = woken.map_or(at, |(at, _)| at);
+        let end = WaitEnd::Ran(at);
+        let mut is_timer = false;
+        for timer in &mut self.timers {
+            if !timer.served && timer.due <= woken_at {
+                timer.served = true;
+                is_timer = true;
+                into.push(of_timer((self.tid, self.cpu), timer, Some(slept_at), end, waker));
+            }
+        }
+
+        let sleeper = self.sleeper.take();
+        if is_timer {
+            // A timeout that was set as well was cancelled.
+            return;
+        }
+
+        match sleeper.filter(|sleeper| sleeper.due <= woken_at) {
+            Some(sleeper) => {
+                let wait = self.of_sleeper(&sleeper, Some(slept_at), end);
+                into.push(Wait { waker, ..wait });
+            }
+            None => {
+                let release = woken.map(|(at, _)| at);
+                into.push(Wait { release, waker, ..self.of_event(slept_at, end) });
+            }
+        }
+    }
+
+    const fn of_sleeper(&self, sleeper: &Sleeper, slept_at: Option<Instant>, end: WaitEnd) -> Wait {
+        let Sleeper { address, due, relative, clock, slack_ns, armed_at, .. } = *sleeper;
+        Wait {
+            tid: self.tid,
+            source: Source::Sleep { relative, clock },
+            release: Some(due),
+            armed_at: Some(armed_at),
+            slept_at,
+            waker: None,
+            end,
+            slack_ns,
+            cpu: self.cpu,
+            timer: address,
+        }
+    }
+
+    const fn of_event(&self, slept_at: Instant, end: WaitEnd) -> Wait {
+        Wait {
+            tid: self.tid,
+            source: Source::Event,
+            release: None,
+            armed_at: None,
+            slept_at: Some(slept_at),
+            waker: None,
+            end,
+            slack_ns: 0,
+            cpu: self.cpu,
+            timer: 0,
+        }
+    }
+}
+
+const fn of_timer(
+    (tid, cpu): (u32, u32),
+    timer: &Pending,
+    slept_at: Option<Instant>,
+    end: WaitEnd,
+    waker: Option<Waker>,
+) -> Wait {
+    let Pending { kind, address, due, slack_ns, armed_at, .. } = *timer;
+    Wait {
+        tid,
+        source: Source::Timer { kind, address },
+        release: Some(due),
+        armed_at: Some(armed_at),
+        slept_at,
+        waker,
+        end,
+        slack_ns,
+        cpu,
+        timer: address,
+    }
+}
