@@ -128,6 +128,14 @@ pub enum LogDefect {
         /// Number of those that were read.
         read: u64,
     },
+    /// A file states another number of messages than it has.
+    #[error("its statistics state {stated} messages, and {read} were found")]
+    Stated {
+        /// Stated number.
+        stated: u64,
+        /// Number of those that were read.
+        read: u64,
+    },
     /// A record or chunk is longer than the limit.
     #[error(
         "the record at byte {at} has {bytes} bytes, and at most {most} are read; --most-memory sets the limit"

@@ -23,6 +23,7 @@ const SCHEMA: u8 = 3;
 const CHANNEL: u8 = 4;
 const MESSAGE: u8 = 5;
 const CHUNK: u8 = 6;
+const STATISTICS: u8 = 11;
 const DATA_END: u8 = 15;
 
 /// Bytes before a record's content, of a chunk's content before the name of its compression, and of a
@@ -83,6 +84,10 @@ pub(super) struct LogMessages<R> {
     schemas: HashMap<u16, Arc<LogSchema>>,
     channels: HashMap<u16, Arc<LogRecordChannel>>,
     definition_bytes: u64,
+    /// Messages so far; `None` once some are known to be damaged.
+    found: Option<u64>,
+    /// Messages that the file states.
+    stated: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,6 +178,8 @@ impl<R: Read + Seek> LogMessages<R> {
             schemas: HashMap::new(),
             channels: HashMap::new(),
             definition_bytes: 0,
+            found: Some(0),
+            stated: None,
         }
     }
 
@@ -241,6 +248,16 @@ impl<R: Read + Seek> LogMessages<R> {
                     return Err(LogDefect::NotClosed);
                 }
                 self.state = ReadState::Ended;
+                // A record whose kind was damaged is one of a later version of the format: passed over.
+                if let Some((stated, read)) = self.stated.zip(self.found)
+                    && stated > read
+                {
+                    return Err(LogDefect::Stated { stated, read });
+                }
+            }
+            (STATISTICS, ReadState::Summary) => {
+                self.check_length(at, bytes)?;
+                self.stated = Fields(&self.bytes_of_file(bytes, at)?).long();
             }
             _ => {
                 if kind == DATA_END {
@@ -371,7 +388,11 @@ impl<R: Read + Seek> LogMessages<R> {
                     self.channels.insert(id, Arc::new(channel));
                 }
             }
-            MESSAGE => return self.message(at, content).map(Some),
+            MESSAGE => {
+                let message = self.message(at, content)?;
+                self.found = self.found.map(|found| found + 1);
+                return Ok(Some(message));
+            }
             _ => {}
         }
         Ok(None)
@@ -421,6 +442,7 @@ impl<R: Read + Seek> LogMessages<R> {
     /// Goes on after a defect: with the next sound record. Returns false where there is none.
     pub(super) fn resume(&mut self) -> bool {
         let is_open = self.chunk.take().is_some();
+        self.found = None;
         if self.at < MAGIC.len() as u64 || self.left() == 0 && !is_open {
             return false;
         }

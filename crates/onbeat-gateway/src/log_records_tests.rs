@@ -55,6 +55,23 @@ fn a_complete_file_has_its_messages_in_chunks_and_outside() {
     }
 }
 
+/// The kind of a record decides what it is; one that MCAP does not define yet is passed over.
+#[test]
+fn a_message_whose_kind_is_damaged_is_missed_by_the_statistics() {
+    let mut strange = message(b"two");
+    strange[0] ^= 0x10;
+    let stated = |messages: u64| record(STATISTICS, &messages.to_le_bytes());
+    let of = |messages: u64, second: Vec<u8>| {
+        let records = [channel(), message(b"one"), second].concat();
+        let end = [record(DATA_END, &[0; 4]), stated(messages), record(FOOTER, &[0; 20])].concat();
+        check_log(&[&MAGIC[..], &records, &end, &MAGIC].concat(), MOST)
+    };
+    assert!(of(2, message(b"two")).defect.is_none());
+    assert!(of(1, strange.clone()).defect.is_none(), "nothing says that a record was lost");
+    let why = of(2, strange).defect.unwrap().to_string();
+    assert_eq!(why, "its statistics state 2 messages, and 1 were found");
+}
+
 #[test]
 fn a_record_that_claims_more_than_the_file_has_takes_no_memory() {
     for bytes in LENGTHS {

@@ -359,7 +359,7 @@ mod tests {
             text(&view, 2),
             "\
 humanoid: running, run   12.000 s at 100 %   misses 0 of 10
-bus       59 of 59 in OP   working counter 171 of 171   cycles 12,345   lost 1
+bus       59 of 59 in OP   working counter 171 of 171   cycles 12,345   lost 0
           period 1 ms   round trip 12.3 us, longest 45.6 us
 loop      worst wake-up 23.4 us   deadline misses 0   skipped 0   spikes 0
 joint, rad          state             target  actual following error torque
@@ -399,7 +399,7 @@ other devices       8 digital, 3 imu
             "\
 humanoid: at rest, safe stop   12.000 s at 100 %   misses 10 of 10
 stopped   missed cycles
-bus       59 of 59 in OP   working counter 171 of 171   cycles 12,345   lost 1
+bus       59 of 59 in OP   working counter 171 of 171   cycles 12,345   lost 0
           period 1 ms   round trip 12.3 us, longest 45.6 us
 loop      worst wake-up 0 ns   deadline misses 0   skipped 0   spikes 0
 so far    safe stops 1   joints down 2
@@ -421,7 +421,7 @@ spike     3.210 s: 346 us late, softirq NET_RX
         let table = text(&view, 2);
         let line = line(&view, Letters::Ascii);
         assert!(
-            table.contains("bus       no answer for 1.2 s   cycles 12,345   lost 1\n"),
+            table.contains("bus       no answer for 1.2 s   cycles 12,345   lost 0\n"),
             "{table}"
         );
         assert!(line.contains("  no answer for 1.2 s  misses") && !line.contains("OP"), "{line}");

@@ -141,7 +141,7 @@ fn cuts_and_an_interface_that_goes_down_leave_all_devices_in_op_live() {
             assert!(ring.ask(&["segment", "heal", "--on", "r0"]).status.success());
             ring.until("ring_closed", round + 1);
         }
-        assert_eq!(troubles(&ring), [String::new(); 0], "{:#?}", ring.events());
+        assert!(troubles(&ring).is_empty(), "{:#?}", ring.events());
 
         for (down, end) in [("r0b", ROUNDS + 1), ("r0", ROUNDS + 2)] {
             ip(&["link", "set", down, "down"]);
@@ -149,7 +149,7 @@ fn cuts_and_an_interface_that_goes_down_leave_all_devices_in_op_live() {
             ip(&["link", "set", down, "up"]);
             ring.until("ring_closed", end);
         }
-        assert_eq!(troubles(&ring), [String::new(); 0], "{:#?}", ring.events());
+        assert!(troubles(&ring).is_empty(), "{:#?}", ring.events());
 
         let stats = ring.stats();
         let [cycles, lost, wrong, again] =
@@ -174,6 +174,6 @@ fn a_bus_comes_up_on_a_ring_that_is_cut_already_live() {
         ring.until("ring_cut", 1);
         assert!(ring.ask(&["segment", "heal", "--on", "r0"]).status.success());
         ring.until("ring_closed", 1);
-        assert_eq!(troubles(&ring), [String::new(); 0], "{:#?}", ring.events());
+        assert!(troubles(&ring).is_empty(), "{:#?}", ring.events());
     });
 }
