@@ -16,11 +16,11 @@ const cause = (kind: string, size: number, culprit?: Cause['culprit']): Cause =>
 const spike = (index: number, causes?: Cause[]): Spike => ({ t: sec(index), index, block: 0, wakeup_latency_ns: ns(1e5), execution_time_ns: ns(1), skipped: 0, stall: null, ...(causes ? { causes } : {}) });
 const read = (text: string): ReturnType<typeof buildReport> => { const { files, summary } = readText(text, 'page'); return buildReport(summary ?? deriveSummary(files), files); };
 
-const fromRust = (path: string): string => readFileSync(`${process.env['VIEWER_ROOT']}/../crates/onbeat/${path}`, 'utf8');
+const fromRust = (path: string): string => readFileSync(`${process.env['VIEWER_ROOT']}/../crates/${path}`, 'utf8');
 const snake = (name: string): string => name.replace(/(?<!^)([A-Z])/g, '_$1').toLowerCase();
 
 test('words are the same as the command’s', () => {
-  const source = fromRust('src/cause/kind.rs');
+  const source = fromRust('onbeat-cause/src/kind.rs');
   const all = /ALL: [^=]+= \[([^\]]+)\]/.exec(source)![1]!.match(/[A-Z]\w+(?=,)/g)!.map(snake);
   assert.deepEqual(CAUSES.map(({ kind }) => kind), all);
   const arms = [.../fn words\(self\)[\s\S]+?\n    }/.exec(source)![0].matchAll(/Self::(\w+) => "([^"]+)"/g)];
@@ -29,18 +29,18 @@ test('words are the same as the command’s', () => {
 });
 
 test('the list of advice is the command’s', () => {
-  const source = fromRust('src/cause/advice.rs');
+  const source = fromRust('onbeat-cause/src/advice.rs');
   const facts = (list: string): string[] => [...list.matchAll(/Fact::(\w+)/g)].map(([, fact]) => snake(fact!));
   const ids = (list: string): string[] => [...list.matchAll(/"([^"]+)"/g)].map(([, id]) => id!);
   const rows = [...source.matchAll(/^ {4}AdviceRow\(Advice::\w+, "([^"]+)", "([^"]+)", &\[([^\]]*)\], &\[([^\]]*)\], &\[([^\]]*)\]\),$/gm)];
   assert.ok(rows.length > 40, 'the rows of the list are found');
   assert.deepEqual(ADVICE, rows.map(([, id, text, needs, notWith, tunings]) => [id, text, facts(needs!), facts(notWith!), ids(tunings!)]));
-  assert.equal(NO_REMEDY, /NO_REMEDY: &str = "([^"]+)"/.exec(fromRust('src/report/causes.rs'))![1]!.replace("'", '’'));
+  assert.equal(NO_REMEDY, /NO_REMEDY: &str = "([^"]+)"/.exec(fromRust('onbeat-report/src/causes.rs'))![1]!.replace("'", '’'));
 });
 
 test('each cause in each situation is answered as by the command, and a run’s situation is the same', () => {
   interface Cases { situations: Situation[]; runs: { run: RunNote; situation: Situation }[]; causes: { cause: Cause; advice: string[][]; tunings: string[][]; measured: (string | null)[] }[] }
-  const { situations, runs, causes } = JSON.parse(fromRust('tests/advice_cases.json')) as Cases;
+  const { situations, runs, causes } = JSON.parse(fromRust('onbeat/tests/advice_cases.json')) as Cases;
   assert.ok(causes.length > CAUSES.length && situations.length > 5 && runs.length > 2);
   for (const { cause: one, advice, tunings, measured } of causes) {
     assert.deepEqual(situations.map((situation) => adviceIds(one, situation)), advice, inWords(one));
