@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 
 use crate::options::{LimitOptions, OutputOptions};
 use crate::units::time_ns;
@@ -23,7 +24,7 @@ pub(crate) const WATCH_USAGE: &str = "onbeat watch [OPTIONS] <PID|NAME|-- COMMAN
 #[derive(Debug, Args)]
 pub(crate) struct WatchOptions {
     /// Process ID, or name of a process or its program
-    #[arg(value_name = "PID|NAME", required_unless_present = "command")]
+    #[arg(value_name = "PID|NAME", required_unless_present = "command", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) target: Option<String>,
     /// Command to start and watch, after --
     ///
@@ -34,7 +35,7 @@ pub(crate) struct WatchOptions {
     ///
     /// The default is the periodic thread of the highest real-time priority, then the most regular,
     /// then the most frequent one.
-    #[arg(long, value_name = "NAME|TID")]
+    #[arg(long, value_name = "NAME|TID", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) thread: Option<String>,
     /// Measuring time; 0: until Ctrl-C, or until the thread ends
     #[arg(long = "for", default_value = "10s", value_parser = time_ns, value_name = "TIME")]

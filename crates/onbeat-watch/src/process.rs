@@ -227,7 +227,9 @@ fn waiting_words(line: &str) -> Option<String> {
 pub fn threads_of(pid: i32) -> Vec<ThreadFacts> {
     let host = LiveHost::new();
     let family = tasks::descendants(&host, pid).unwrap_or_default();
-    family.values().filter_map(facts).collect()
+    // Who watches an ancestor of its own, such as a shell or an init, is not part of what it watches.
+    let own = std::process::id().cast_signed();
+    family.values().filter(|task| pid == own || task.pid != own).filter_map(facts).collect()
 }
 
 /// A process that a name may mean.
@@ -285,6 +287,13 @@ fn ancestors(all: &BTreeMap<i32, Task>) -> Vec<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_watches_an_ancestor_is_not_part_of_it() {
+        let own = std::process::id().cast_signed();
+        let of_parent = threads_of(rustix::process::getppid().unwrap().as_raw_pid());
+        assert!(!of_parent.is_empty() && of_parent.iter().all(|thread| thread.pid != own));
+    }
 
     #[test]
     fn this_process_has_its_threads_and_is_not_found_by_its_name() {

@@ -41,12 +41,13 @@ pub(crate) fn run(options: &WatchOptions) -> Result<ExitVerdict, Failure> {
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Summary)?;
     let _end = EndOf::prompt("the last cycle of the program");
-    let launched = launch::start(&options.command, options.output.json)?;
+    let mut launched = launch::start(&options.command, options.output.json)?;
     let pid = match &launched {
         Some(launched) => launched.pid(),
         None => target::resolve(options.target.as_deref().unwrap_or_default())?,
     };
     let watched = watch(options, pid, &interruptions);
+    let watched = watched.map_err(|why| launch::explained(why, launched.as_mut()));
     if let Some(launched) = launched {
         end(launched, watched.is_ok());
     }

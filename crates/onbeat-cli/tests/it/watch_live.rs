@@ -1,5 +1,4 @@
 //! `onbeat watch` on programs that know nothing of onbeat: tests/watch/foreign_loop.c.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -181,6 +180,8 @@ fn what_cannot_be_watched_is_one_sentence_and_leaves_nothing_live() {
     refused(&["watch", "no-such-program-anywhere"], "no process is named");
     refused(&["watch", "4194305"], "no process 4194305");
     refused(&["watch", "--", "./no-such-program"], "cannot start");
+    refused(&["watch", "--", "false"], "false ended by itself (exit status: 1)");
+    refused(&["watch", ""], "a value is required");
     refused(
         &["watch", &std::process::id().to_string(), "--thread", "nobody"],
         "has no thread nobody",

@@ -1,5 +1,7 @@
 //! Why a program cannot be watched.
 
+use std::process::ExitStatus;
+
 use onbeat::cause::TraceError;
 use onbeat_watch::WatchError;
 
@@ -22,6 +24,8 @@ pub(crate) enum WatchFailure {
     NotTraced(TraceError),
     #[error("{process} ended within {seconds:.1} s, before its loop could be measured")]
     EndedEarly { process: String, seconds: f64 },
+    #[error("{command} ended by itself ({status}) before its loop could be looked for")]
+    CommandEnded { command: String, status: ExitStatus },
     #[error("{what}; {instead}")]
     NoLoop { what: String, instead: String },
     #[error("no cycle of {thread} was seen in {seconds:.1} s; {why}")]

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use onbeat_watch::WatchError;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cmd::Failure;
@@ -34,6 +35,15 @@ pub(super) fn start(command: &[OsString], json: bool) -> Result<Option<Launched>
     }
     let child = starting.spawn().map_err(cannot)?;
     Ok(Some(Launched { child, name }))
+}
+
+/// Says how the program ended, where nothing more than its end is known.
+pub(super) fn explained(why: Failure, launched: Option<&mut Launched>) -> Failure {
+    let is_end = matches!(why.as_error(), Some(WatchFailure::Watch(WatchError::Ended { .. })));
+    match launched.filter(|_| is_end).map(|of| (of.name.clone(), of.child.try_wait())) {
+        Some((command, Ok(Some(status)))) => WatchFailure::CommandEnded { command, status }.into(),
+        _ => why,
+    }
 }
 
 impl Launched {
