@@ -44,6 +44,7 @@ const REASON_WITHIN: usize = 6;
 /// Files that may contain `unsafe`, with its purpose: what neither the standard library nor rustix
 /// offers safely.
 const UNSAFE_FILES: &[(&str, &str)] = &[
+    ("crates/onbeat-host/src/bpf.rs", "bpf(2), which no library wraps plainly"),
     (
         "crates/onbeat-host/src/rights.rs",
         "the seccomp system call, the database of users, and the switch to another user",
@@ -53,10 +54,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/onbeat-robot/tests/robot_memory.rs", "an allocator that counts"),
     ("crates/onbeat-c/src/ring.rs", "pointers that C hands over"),
     ("crates/onbeat-c/src/run_loop.rs", "pointers that C hands over"),
-    (
-        "crates/onbeat-cause/src/bpf.rs",
-        "the bpf and perf_event_open system calls, which no library wraps plainly",
-    ),
+    ("crates/onbeat-cause/src/bpf.rs", "addresses that bpf(2) reads, and shared arrays"),
     (
         "crates/onbeat-ethercat/src/carrier/claim.rs",
         "the process at the other end of a socket, which may have the number 0",
@@ -77,10 +75,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "crates/onbeat-ethercat/src/carrier/link_watch.rs",
         "state, MTU and number of an interface by ioctl",
     ),
-    (
-        "crates/onbeat-ethercat/src/carrier/xdp/program.rs",
-        "the bpf system call, which no library wraps plainly",
-    ),
+    ("crates/onbeat-ethercat/src/carrier/xdp/program.rs", "addresses that bpf(2) reads"),
     (
         "crates/onbeat-ethercat/src/carrier/xdp/frame_memory.rs",
         "frames in memory that the kernel shares",
@@ -141,8 +136,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/onbeat-lab/src/net/namespace.rs", "a network namespace of a thread of its own"),
     ("crates/onbeat-lab/src/vm/process.rs", "what happens between fork and exec"),
     ("crates/onbeat-robot/tests/it/bus_interface.rs", "a network namespace of a thread's own"),
-    ("crates/onbeat-cli/tests/it/bus_one_live.rs", "a network namespace of a thread's own"),
-    ("crates/onbeat-cli/tests/it/bus_ring_live.rs", "a network namespace of a thread's own"),
+    ("crates/onbeat-cli/tests/it/network_namespace.rs", "a network namespace of a thread's own"),
     ("crates/onbeat/tests/it/inject_stop.rs", "a thread that waits for a child by vfork"),
     ("crates/onbeat/tests/it/load_ends.rs", "the policy of a starter"),
 ];

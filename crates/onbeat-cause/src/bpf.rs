@@ -1,18 +1,17 @@
-//! bpf(2): maps, programs and their attachment. The only file of this room that makes raw system
-//! calls.
+//! Maps, programs and their attachment, by the one door to bpf(2) ([`onbeat_host::bpf`]).
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
+use onbeat_host::bpf::{self, BpfAttributes};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 const MAP_CREATE: libc::c_int = 0;
 const MAP_UPDATE: libc::c_int = 2;
-const PROG_LOAD: libc::c_int = 5;
 const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 const MAP_LOOKUP_BATCH: libc::c_int = 24;
 const LINK_CREATE: libc::c_int = 28;
@@ -29,50 +28,6 @@ const IN_DRIVER: u32 = 1 << 2;
 const TYPED_TRACEPOINT: u32 = 23;
 /// `BPF_F_MMAPABLE`.
 const MAPPABLE: u32 = 1 << 10;
-/// How often a program is given to the verifier, as in `tools/lib/bpf/bpf.c`.
-const LOAD_ATTEMPTS: usize = 5;
-
-/// Attributes of a bpf(2) command: a union of which the kernel reads the part that the command
-/// needs. Larger than any command used here needs, and zero-filled.
-#[repr(C, align(8))]
-struct BpfAttributes([u64; 16]);
-
-impl BpfAttributes {
-    const fn new() -> Self {
-        Self([0; 16])
-    }
-
-    fn word(mut self, at: usize, value: u32) -> Self {
-        let place = &mut self.0[at / 8];
-        let mut bytes = place.to_ne_bytes();
-        bytes[at % 8..at % 8 + 4].copy_from_slice(&value.to_ne_bytes());
-        *place = u64::from_ne_bytes(bytes);
-        self
-    }
-
-    const fn double(mut self, at: usize, value: u64) -> Self {
-        self.0[at / 8] = value;
-        self
-    }
-}
-
-/// # Safety
-/// Addresses inside `attributes` must point to memory as large as the command reads and writes, for
-/// the call's duration.
-unsafe fn bpf(command: libc::c_int, attributes: &mut BpfAttributes) -> io::Result<libc::c_int> {
-    let size = size_of::<BpfAttributes>();
-    // SAFETY: the attributes are valid for `size` bytes; the caller guarantees the addresses in
-    // them.
-    let answer =
-        unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size) };
-    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer as libc::c_int) }
-}
-
-fn descriptor(number: libc::c_int) -> OwnedFd {
-    // SAFETY: the kernel has just created this descriptor, and no other code owns it.
-    unsafe { OwnedFd::from_raw_fd(number) }
-}
-
 /// Writes the value at `key` of an array whose values have `value_size` bytes.
 fn update(array: &OwnedFd, key: u32, value: &[u8], value_size: usize) -> io::Result<()> {
     if value.len() != value_size {
@@ -85,7 +40,7 @@ fn update(array: &OwnedFd, key: u32, value: &[u8], value_size: usize) -> io::Res
         .double(16, value.as_ptr() as u64);
     // SAFETY: the key has the array's 4 bytes, and the value was checked to have its size; both
     // live across the call.
-    unsafe { bpf(MAP_UPDATE, &mut { attributes }) }.map(|_| ())
+    unsafe { bpf::command(MAP_UPDATE, attributes) }.map(|_| ())
 }
 
 /// An array of `entries` values.
@@ -104,8 +59,8 @@ impl BpfArray {
             .word(8, value_size as u32)
             .word(12, entries);
         // SAFETY: no addresses in these attributes.
-        let number = unsafe { bpf(MAP_CREATE, &mut { attributes }) }?;
-        Ok(Self { descriptor: descriptor(number), value_size, entries })
+        let descriptor = unsafe { bpf::create(MAP_CREATE, attributes) }?;
+        Ok(Self { descriptor, value_size, entries })
     }
 
     pub fn number(&self) -> i32 {
@@ -131,7 +86,7 @@ impl BpfArray {
 
         // SAFETY: keys and values have room for the requested `entries`, and `next` for a key; all
         // live across the call.
-        match unsafe { bpf(MAP_LOOKUP_BATCH, &mut { attributes }) } {
+        match unsafe { bpf::command(MAP_LOOKUP_BATCH, attributes) } {
             // The batch ended at the end of the map.
             Err(why) if why.raw_os_error() == Some(libc::ENOENT) => Ok(()),
             other => other.map(|_| ()),
@@ -161,7 +116,7 @@ impl SharedArray {
             .word(12, entries)
             .word(16, MAPPABLE);
         // SAFETY: no addresses in these attributes.
-        let descriptor = descriptor(unsafe { bpf(MAP_CREATE, &mut { attributes }) }?);
+        let descriptor = unsafe { bpf::create(MAP_CREATE, attributes) }?;
         let words = value_words as usize * entries as usize;
         // SAFETY: a mapping of its own, at an address that the kernel chooses.
         let memory = unsafe {
@@ -213,23 +168,6 @@ pub enum AttachPoint<'n> {
     Frames { interface: u32, in_driver: bool },
 }
 
-/// Gives a program to the verifier, which ends with EAGAIN when a signal arrives meanwhile.
-///
-/// # Safety
-/// The addresses in `attributes` must be valid for the call's duration.
-unsafe fn load(attributes: &mut BpfAttributes) -> io::Result<OwnedFd> {
-    let mut attempts = 1;
-    loop {
-        // SAFETY: the caller guarantees the addresses.
-        match unsafe { bpf(PROG_LOAD, attributes) } {
-            Err(why) if why.kind() == io::ErrorKind::WouldBlock && attempts < LOAD_ATTEMPTS => {
-                attempts += 1;
-            }
-            loaded => return loaded.map(descriptor),
-        }
-    }
-}
-
 /// A program attached to a trace point or an interface; dropping it, or the end of the process,
 /// detaches the program.
 #[derive(Debug)]
@@ -259,7 +197,7 @@ impl AttachedProgram {
 
         // SAFETY: `code` has the announced number of instructions, and the licence ends with a NUL;
         // both live across the call.
-        let program = unsafe { load(&mut { attributes }) }?;
+        let program = unsafe { bpf::load(attributes) }?;
         let number = program.as_raw_fd() as u32;
         let (command, attributes) = match at {
             AttachPoint::Frames { interface, in_driver } => {
@@ -274,7 +212,7 @@ impl AttachedProgram {
             AttachPoint::Typed(_) => (RAW_TRACEPOINT_OPEN, BpfAttributes::new().word(8, number)),
         };
         // SAFETY: the name, where there is one, ends with a NUL and lives across the call.
-        let link = descriptor(unsafe { bpf(command, &mut { attributes }) }?);
+        let link = unsafe { bpf::create(command, attributes) }?;
         Ok(Self { _program: program, _link: link })
     }
 }

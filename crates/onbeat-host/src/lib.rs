@@ -3,7 +3,7 @@
 //! [`foreign`] is the only opener of files that somebody else may have made; [`runtime_dir`] is where
 //! processes of one user share objects. Both check what was opened, never what a path led to before.
 //! [`machine`] is the fingerprint that stands beside every result; [`power`] says who keeps CPUs and devices awake.
-//! [`thread`] asks for policy, CPU and locked memory of a loop's thread; [`user`] says whose a process is.
+//! [`bpf`] is the door to bpf(2); [`thread`] asks for policy, CPU and locked memory of a loop's thread; [`user`] says whose a process is.
 //! [`rights`] gives up what a thread that reads from a network does not need.
 //!
 //! ```
@@ -13,6 +13,7 @@
 //! assert_eq!(why.to_string(), "it is a device, not a regular file");
 //! ```
 
+pub mod bpf;
 pub mod foreign;
 pub mod machine;
 pub mod power;

@@ -1,11 +1,5 @@
 //! The program as its users run it: sources, faults, deaths. Readers are in this process.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    missing_docs
-)]
+#![allow(clippy::print_stderr)]
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,5 +1,4 @@
 //! Every instruction set gives the same pictures, bit by bit, and they are those of the formulas.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use onbeat_camera::convert::{
     ChromaRows, Colours, Converter, InstructionSet, Matrix, Picture, Range,

@@ -1,6 +1,5 @@
 //! Misuse of commands, and what it leaves behind: links where files should be, old results in the
 //! way, refused runs. Each ends in one sentence, and no other file is changed.
-#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use crate::abused_stage;
 

@@ -1,6 +1,5 @@
 //! Misuse of commands, by what they are given: pipes for inputs, no room for threads, directories
 //! that cannot be used, words that need quoting. Each ends in one sentence.
-#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use crate::abused_stage;
 

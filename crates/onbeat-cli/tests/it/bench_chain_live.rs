@@ -1,6 +1,5 @@
 //! A bench whose cells measure a chain through a bus: cycles from command to effect, predicted and
 //! measured, in its summary and on its page.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,4 @@
 //! The complete main job: nine tunings, two loads, every figure.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::process::Command;
 

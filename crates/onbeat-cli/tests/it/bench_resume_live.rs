@@ -1,6 +1,5 @@
 //! A bench that is killed at drawn moments, or ended by Ctrl-C, and resumed: the same schedule,
 //! every block once, every slot in one place.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

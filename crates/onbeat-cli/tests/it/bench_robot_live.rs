@@ -1,6 +1,5 @@
 //! A bench with a robot of its user's own, and the line with which it ends: the robot moves at full
 //! amplitude in every cell, and then under the best tuning.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

@@ -1,6 +1,5 @@
 //! A device that fails while a bus or a robot runs is named at the end, in the file and under a
 //! limit, by its exit status.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,6 +1,5 @@
 //! Two drives that were exchanged while the segment was off: the robot stays stopped and reports
 //! why. Needs root and network namespaces; prints a reason where they are missing.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use std::fs::{self, File};
 use std::path::Path;

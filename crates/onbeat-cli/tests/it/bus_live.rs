@@ -1,5 +1,4 @@
 //! A bus shared by processes: any of them may die, and the others react.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};

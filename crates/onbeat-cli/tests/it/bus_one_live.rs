@@ -1,6 +1,5 @@
 //! One segment and one bus of onbeat on an interface, a scan that changes nothing, and states that
 //! are current. Needs root and network namespaces; prints a reason where they are missing.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, unsafe_code)]
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,30 +11,14 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::network_namespace::in_a_namespace;
+
 const FILE: &str = "[segment]\nname = \"two\"\nwatchdog_ms = 6000\n[types.j]\nkind = \"drive\"\n[[devices]]\ntype = \"j\"\nnames = [\"hip\", \"knee\"]\n";
 /// Longest wait for something that must come about; a loaded machine may stop for seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The AL state SAFEOP; OP is greater.
 const SAFEOP: u64 = 4;
-
-/// Does the work in a network namespace of its own, with all processes that it starts.
-fn in_a_namespace(work: impl FnOnce() + Send + 'static) {
-    let done = thread::spawn(move || {
-        // SAFETY: only this thread's network changes, and it has no socket yet.
-        let made = unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) };
-        let veth = Command::new("ip").args(["link", "add", "name", "a", "type", "veth"]).output();
-        if made.is_err() || !veth.is_ok_and(|output| output.status.success()) {
-            println!(
-                "skipped: no network namespace with a veth pair can be made here; it takes root and ip"
-            );
-            return;
-        }
-
-        work();
-    });
-    done.join().unwrap();
-}
 
 struct Place {
     dir: tempfile::TempDir,

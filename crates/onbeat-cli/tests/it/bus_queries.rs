@@ -1,5 +1,4 @@
 //! `onbeat bus` beside a bus without devices, created by the test and queried by the command line.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};

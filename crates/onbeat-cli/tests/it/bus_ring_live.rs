@@ -1,6 +1,5 @@
 //! Cable redundancy on two veth pairs: cuts by the segment and interfaces that go down leave all
 //! devices in OP. Needs root and network namespaces; prints a reason where they are missing.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, unsafe_code)]
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -9,6 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+
+use crate::network_namespace::in_a_namespace;
 
 const FILE: &str = "[segment]\nname = \"ring\"\nring = true\nwatchdog_ms = 6000\n[types.io]\nkind = \"digital\"\n\
     [[devices]]\ntype = \"io\"\nnames = [\"a\", \"b\", \"c\", \"d\"]\n";
@@ -93,23 +94,6 @@ impl Drop for Ring {
         }
         let _ = onbeat_control::remove_leftovers();
     }
-}
-
-/// Does the work in a network namespace of its own, with all processes that it starts.
-fn in_a_namespace(work: impl FnOnce() + Send + 'static) {
-    let done = thread::spawn(move || {
-        // SAFETY: only this thread's network changes, and it has no socket yet.
-        let made = unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) };
-        let veth = Command::new("ip").args(["link", "add", "name", "a", "type", "veth"]).output();
-        if made.is_err() || !veth.is_ok_and(|output| output.status.success()) {
-            println!(
-                "skipped: no network namespace with a veth pair can be made here; it takes root and ip"
-            );
-            return;
-        }
-        work();
-    });
-    done.join().unwrap();
 }
 
 fn ip(words: &[&str]) {

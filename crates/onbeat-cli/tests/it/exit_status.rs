@@ -1,6 +1,5 @@
 //! One meaning of the exit status in every command that judges: 0 PASS, 1 FAIL, 2 could not run,
 //! 3 INCONCLUSIVE.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::fmt::Write;
 use std::fs;

@@ -1,6 +1,5 @@
 //! What another user, another process or a mistake puts where onbeat looks for rings stops no
 //! command, and is named.
-#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use crate::equipment;
 

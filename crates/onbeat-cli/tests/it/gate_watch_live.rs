@@ -1,6 +1,5 @@
 //! `gate --watch` beside a run that is being measured: it ends at the look that decides, when the run
 //! ends or is killed, and soon after Ctrl-C; the run goes on.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};

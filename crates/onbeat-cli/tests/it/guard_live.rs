@@ -3,7 +3,6 @@
 //!
 //! `ONBEAT_KILLS` is the number of kills of each command, 5 without it; of run and guard together
 //! there are a quarter as many. Needs root; prints a reason where something cannot be tried.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::collections::BTreeMap;
 use std::fs;

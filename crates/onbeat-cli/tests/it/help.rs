@@ -2,7 +2,6 @@
 //! to the terminal.
 //!
 //! `make bless` rebuilds the golden files; `ONBEAT_BLESS` does so here.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,7 +1,6 @@
 //! The file capabilities of the rights guide give a user no power over other users' processes.
 //!
 //! Needs root, to become another user, and `setcap`; prints a reason where they are missing.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};

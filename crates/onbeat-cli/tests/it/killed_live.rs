@@ -1,6 +1,5 @@
 //! kill -9 at any moment: no load keeps running, no shield stays, and the recorded part is
 //! readable.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,6 +1,5 @@
 //! One probe under several loads in turns: shares to the release, killed and resumed, ended by
 //! Ctrl-C, read as a bench.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,4 @@
 //! Long runs: killed and resumed, asked for a summary on the way, ended by Ctrl-C.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};

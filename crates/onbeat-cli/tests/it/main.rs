@@ -32,6 +32,7 @@ mod net_boards_live;
 mod net_elsewhere_live;
 mod net_ends_live;
 mod net_lab_live;
+mod network_namespace;
 mod output_is_not_lost;
 mod planted_runs;
 mod robot_esi;

@@ -1,6 +1,5 @@
 //! Two boards in two network namespaces, the second one's monotonic clock shifted by a time
 //! namespace: an edge at the first becomes an output of the second.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;

@@ -1,6 +1,5 @@
 //! Programs that are not onbeat at either end of a round trip, or beside it: a plain client in Python, a
 //! plain echo, tshark on the packets of a run.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::net::UdpSocket;
 use std::path::Path;

@@ -1,5 +1,4 @@
 //! Round trips between two network namespaces: lost packets are located, the kernel answers as a device.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::path::Path;
 use std::process::Command;

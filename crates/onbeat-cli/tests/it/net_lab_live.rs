@@ -1,6 +1,5 @@
 //! The laboratory of namespaces through the binary: forty devices, a plan's rates, its end by a
 //! signal, and nothing left of it after kill -9.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::collections::BTreeSet;
 use std::fs;

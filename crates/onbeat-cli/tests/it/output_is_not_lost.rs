@@ -1,5 +1,4 @@
 //! Lost output is a failure of the command; a reader that closes early is not.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use crate::abused_stage;
 

@@ -1,5 +1,4 @@
 //! Root in the directory of another user who has prepared `onbeat-runs`.
-#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};

@@ -1,5 +1,4 @@
 //! A robot whose drives come from a vendor's ESI file beside its own.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,5 @@
 //! A robot commanded by another process: a goal moves a joint, and the death of the commander is
 //! noticed.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::f64::consts::TAU;
 use std::io::Read;

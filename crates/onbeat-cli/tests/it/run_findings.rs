@@ -1,5 +1,4 @@
 //! A run records which tunings of its machine were not as wanted when it began.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 use std::process::Command;

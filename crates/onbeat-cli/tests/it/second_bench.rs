@@ -1,6 +1,5 @@
 //! A bench beside another onbeat that changes the machine: refused with the other process, or
 //! waiting for it.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

@@ -1,6 +1,5 @@
 //! A first stop signal ends every command that waits, beside programs that take the CPUs as well; a
 //! second one ends onbeat at once, with the command that undoes its changes.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::fs;
 use std::io::Read;

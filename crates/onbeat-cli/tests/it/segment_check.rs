@@ -1,5 +1,4 @@
 //! `onbeat segment check`: a table of the devices of ESI files.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::fs;
 use std::process::Command;

@@ -1,6 +1,5 @@
 //! A running segment takes orders, and does not block the next one after it was killed. Needs root
 //! and network namespaces; prints a reason where they are missing.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use std::fs;
 use std::os::unix::process::CommandExt;

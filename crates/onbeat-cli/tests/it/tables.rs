@@ -2,7 +2,6 @@
 //! machine in `tests/golden/machine`, as in `tests/golden/tables`.
 //!
 //! `make bless` rebuilds the golden files; `ONBEAT_BLESS` does so here.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

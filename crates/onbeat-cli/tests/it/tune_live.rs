@@ -3,7 +3,6 @@
 //!
 //! A named pipe among the settings stops an apply between two steps: reading the old value blocks
 //! until the test writes it.
-#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};

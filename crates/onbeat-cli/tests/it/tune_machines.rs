@@ -1,7 +1,6 @@
 //! `onbeat tune` on captured machines: the same text everywhere, without root.
 //!
 //! `ONBEAT_BLESS` rebuilds the golden files in `tests/golden/tune`.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::BTreeMap;
 use std::fs;

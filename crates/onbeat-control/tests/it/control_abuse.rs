@@ -1,5 +1,4 @@
 //! What a client may do to its descriptors, its socket and its memory; and the bus goes on.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use crate::control_world;
 

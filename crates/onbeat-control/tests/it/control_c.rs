@@ -1,5 +1,5 @@
 //! The C header reads and writes images created by Rust.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs)]
+#![allow(clippy::print_stderr)]
 
 use crate::control_world;
 

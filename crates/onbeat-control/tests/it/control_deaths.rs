@@ -1,6 +1,5 @@
 //! When any process is killed, the others continue or get an error, and nothing has to be cleaned
 //! up.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use crate::control_world;
 

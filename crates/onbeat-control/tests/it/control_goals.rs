@@ -1,6 +1,5 @@
 //! The joints of a bus have at most one commander; its goals are read consistently, and it may
 //! leave or be killed at any time.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use crate::control_world;
 

@@ -1,6 +1,5 @@
 //! The image of a bus: created, named, and read consistently by threads and processes in all three
 //! kinds of sharing.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use crate::control_world;
 

@@ -1,5 +1,4 @@
 //! The outputs of a bus have at most one owner; it may leave, stop, or be killed at any time.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use crate::control_world;
 

@@ -1,5 +1,4 @@
 //! Events, statistics and SDO requests in the image.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use crate::control_world;
 

@@ -1,5 +1,4 @@
 //! Writers and readers of a ring in other processes, killed at any instruction.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use crate::control_world;
 

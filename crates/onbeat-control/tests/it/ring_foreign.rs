@@ -1,6 +1,5 @@
 //! Files that are not rings, or no longer: whatever a header holds, a reader returns an error or
 //! records and never ends its process; a truncated ring ends neither its writer nor its readers.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;

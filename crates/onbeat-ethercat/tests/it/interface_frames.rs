@@ -1,6 +1,5 @@
 //! Frames through a network interface: complete, in order, up to the capacity of the memory shared
 //! with the kernel.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use onbeat_ethercat::carrier::{Interface, WireMethod, private_cable_by};
 use onbeat_ethercat::wire::{Packets, Wire};

@@ -1,5 +1,4 @@
 //! Positions of values in the process image.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use onbeat_ethercat::description::Description;
 use onbeat_ethercat::layout::{DeviceKind, Layout};

@@ -1,7 +1,7 @@
 //! AF_XDP on an interface that others use too: only frames of EtherCAT are taken, what cannot be
 //! used is named, and nothing stays attached after kill -9. Needs permission to create network
 //! namespaces; prints if it is missing.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, unsafe_code)]
+#![allow(unsafe_code)]
 
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;

@@ -2,7 +2,6 @@
 //!
 //! The three tests of Mossige, Sampath and Rao (2007) on a kernel with PREEMPT_RT and on the stock
 //! one, idle and under load, each twice.
-#![allow(missing_docs, clippy::expect_used, clippy::print_stdout)]
 
 use crate::test_lab;
 

@@ -3,7 +3,6 @@
 //! They need QEMU, busybox, a static onbeat (`ONBEAT`) and a work directory (`ONBEAT_VM_WORK`);
 //! without these two variables all tests are skipped. Packages of kernels are taken from
 //! `packages/` in the work directory, and downloaded where `ONBEAT_VM_DOWNLOAD` is set.
-#![allow(missing_docs, clippy::expect_used, clippy::print_stdout)]
 
 use crate::test_lab;
 

@@ -2,7 +2,6 @@
 //!
 //! The first board fits the second one's clock to the packets between them, and states a bound. The
 //! host reads both clocks by shared memory and holds each fit against them.
-#![allow(missing_docs, clippy::expect_used, clippy::print_stdout)]
 
 use crate::test_lab;
 

@@ -3,7 +3,6 @@
 //! A hog is planted on the CPU of the guest's virtual CPU, and the guest's spikes must name it. The
 //! guest runs by the free clock, so no time is asserted but the width of the joined clock's interval,
 //! which does not depend on how fast the guest is.
-#![allow(missing_docs, clippy::expect_used, clippy::print_stdout)]
 
 use crate::test_lab;
 

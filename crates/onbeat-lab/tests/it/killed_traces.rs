@@ -4,7 +4,6 @@
 //! After the next start (`onbeat repair`, which every command begins with, and the opening of the
 //! work directory) nothing is left: neither a guest, nor its directory with the shared page, nor an
 //! instance of the kernel's tracing, nor an open journal, nor a mount.
-#![allow(missing_docs, clippy::expect_used, clippy::print_stdout)]
 
 use crate::test_lab;
 

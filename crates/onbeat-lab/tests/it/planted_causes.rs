@@ -6,7 +6,6 @@
 //! two network cards and a disk do not always send the same ones.
 //!
 //! It needs what the other guests need, and the benchmark as a static program (`ONBEAT_CAUSES`).
-#![allow(missing_docs, clippy::expect_used, clippy::print_stdout)]
 
 use crate::test_lab;
 

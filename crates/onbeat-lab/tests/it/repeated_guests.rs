@@ -1,5 +1,4 @@
 //! Forty guests in virtual time beside a loaded host: `make test-vm-repeat`.
-#![allow(missing_docs, clippy::expect_used, clippy::print_stdout)]
 
 use crate::test_lab;
 

@@ -2,7 +2,6 @@
 //!
 //! The tests of threads need QEMU alone; a guest that never boots has all threads. The study needs
 //! root and what `tests/it/guests.rs` needs. What is missing is printed, and the test skipped.
-#![allow(missing_docs, clippy::expect_used, clippy::print_stdout)]
 
 use std::fs;
 use std::io::{BufRead, BufReader};

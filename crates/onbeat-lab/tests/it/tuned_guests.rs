@@ -3,7 +3,6 @@
 //! A guest has no disk. Its reboot is another guest, which gets the files of the one before, and the
 //! kernel parameters that GRUB's files had there. The guests have two CPUs, so they run by the free
 //! clock: nothing here is about time.
-#![allow(missing_docs, clippy::expect_used, clippy::print_stdout)]
 
 use crate::test_lab;
 

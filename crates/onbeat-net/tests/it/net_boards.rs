@@ -4,7 +4,6 @@
 //! Every clock is computed from the machine's one clock, so the truth of each figure is known. What
 //! is lost or repeated is decided by number, and the loop serves every edge (catch-up): no figure
 //! asserted here depends on the scheduler.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;

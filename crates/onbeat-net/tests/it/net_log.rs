@@ -1,5 +1,4 @@
 //! Run files over UDP: the same bytes when nothing is lost, and exact counts when something is.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use std::collections::BTreeSet;
 use std::fs;

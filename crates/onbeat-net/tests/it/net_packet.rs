@@ -1,5 +1,4 @@
 //! The wire format: fixed bytes, every field there and back, any bytes without a panic.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use onbeat_net::packet::{
     self, ActuatorCommand, ActuatorFeedback, ActuatorMode, EdgeCommand, EdgeReport, IoCommand,

@@ -1,5 +1,4 @@
 //! The golden messages, decoded by others: the C header of firmware, and tshark with our dissector.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
 //! The wire-time model: published measurements, closed forms, queues and buffers.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use onbeat_net::plan::{NetPlanError, NetPrediction, Network, picture, simulate};
 use proptest::prelude::*;

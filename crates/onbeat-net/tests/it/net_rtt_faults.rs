@@ -4,7 +4,6 @@
 //! The proxy decides by sequence number, the loop serves every release (catch-up), and no answer
 //! can be late but where the deadline makes each of them late or the proxy holds it until it is:
 //! two and a half seconds, which no other answer of a run of one second waits.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;

@@ -1,6 +1,5 @@
 //! Bring-up in lock-step, with faults from the first frame on: what ethercrab is answered is what
 //! the devices said, and each device gets its configuration.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use crate::bus_world;
 

@@ -1,6 +1,5 @@
 //! Number of cycles of a reaction through a bus, on a virtual clock: what `measure chain --with
 //! bus` predicts.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::bus_world;
 

@@ -1,6 +1,5 @@
 //! Operation modes of distributed clocks, chosen from an ESI file by name: what the MainDevice
 //! writes, and what a device refuses.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use crate::bus_world;
 

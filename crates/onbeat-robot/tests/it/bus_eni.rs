@@ -1,5 +1,4 @@
 //! ENI files as other tools export them become device files, with which segment and bus reach OP.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use crate::bus_world;
 

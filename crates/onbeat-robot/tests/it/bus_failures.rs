@@ -1,6 +1,5 @@
 //! Bring-ups that fail: each names the device and the cause in one sentence, in few frames, and the
 //! sentences are those of docs/bus.md.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use crate::bus_world;
 

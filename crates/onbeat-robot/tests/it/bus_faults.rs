@@ -4,7 +4,6 @@
 //! begin. From two cycles after its end every frame is answered, and the working counter is
 //! complete after the time that recovery takes. No device leaves OP except those concerned. Moved
 //! devices are tested elsewhere.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use crate::bus_world;
 

@@ -1,6 +1,6 @@
 //! A bus on a network interface that is set down, loses its link, gets a small MTU, and is deleted
 //! and created again. Needs permission to create a network namespace; prints if it is missing.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, unsafe_code)]
+#![allow(unsafe_code)]
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};

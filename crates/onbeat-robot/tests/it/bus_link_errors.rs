@@ -1,5 +1,4 @@
 //! Error counters of the links: planted on a cable of the simulated segment, found at its port.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::bus_world;
 

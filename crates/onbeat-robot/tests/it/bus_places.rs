@@ -1,7 +1,6 @@
 //! Devices that are not at their positions in the file: exchanged, added, switched off together, or
 //! with other station addresses. Checks what the bus does and reports, and what the robot on it
 //! does.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::bus_world;
 use crate::bus_world::tampering;

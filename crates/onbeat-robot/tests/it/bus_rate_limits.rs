@@ -1,6 +1,5 @@
 //! Repeated events of a bus: classified correctly, reported once per series, and never displacing
 //! other events. And a bus without replies, which does not know its devices' states.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::bus_world;
 

@@ -1,6 +1,5 @@
 //! Requests of other processes on a running bus: registers of devices, and what is where on the
 //! cable.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use crate::bus_world;
 

@@ -1,5 +1,4 @@
 //! A ring of cables between two interfaces: a cut costs no cycle and misdirects no set-point.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use crate::bus_world;
 

@@ -1,5 +1,4 @@
 //! A scan finds the devices on a cable, and changes nothing.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::bus_world;
 

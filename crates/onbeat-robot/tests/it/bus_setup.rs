@@ -1,6 +1,5 @@
 //! Configuration of devices during bring-up and recovery, on a virtual clock: start-up values,
 //! SYNC0, watchdog.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::bus_world;
 

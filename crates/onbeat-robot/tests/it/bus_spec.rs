@@ -1,5 +1,4 @@
 //! The bus on a virtual clock: bring-up to OP, and cycles.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use crate::bus_world;
 

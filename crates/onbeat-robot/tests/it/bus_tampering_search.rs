@@ -5,7 +5,6 @@
 //! exchanged, removed, added, switched off and on in another order, and another MainDevice writes
 //! station addresses, FMMUs and states. The result is checked in the simulated devices, each
 //! identified by a property that the bus cannot see. `ONBEAT_SEEDS` sets the number of seeds.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use crate::bus_world;
 use crate::bus_world::tampering;

@@ -1,5 +1,4 @@
 //! The camera probe beside a ring whose writer is in this process: every picture that was due is counted once.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

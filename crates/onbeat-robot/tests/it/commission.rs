@@ -1,5 +1,4 @@
 //! Commissioning without a running bus: registers, EEPROM, states, objects, files.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use crate::bus_world;
 

@@ -1,6 +1,5 @@
 //! The live view, from the ring to a browser's socket: what is answered, what is refused, and that
 //! no cycle is left out.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::view_world;
 

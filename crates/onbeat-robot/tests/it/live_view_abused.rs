@@ -1,6 +1,5 @@
 //! What a connection of the live view can take from the others: programs that never stop sending, never
 //! ask, never read, send anything, or close half of their connection. And what its thread may still do.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::view_world;
 

@@ -2,7 +2,6 @@
 //!
 //! The loops run on the real clock for a few cycles. Assertions hold on a machine of any lateness:
 //! lower bounds, flags, and accounts. The exact effects are tested in the hot crate.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

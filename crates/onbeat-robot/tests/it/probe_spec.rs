@@ -2,7 +2,6 @@
 //!
 //! The loops are those of the hot crate. A script determines lateness and work, and the probe's
 //! figures are computed from the samples as in a run.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,5 +1,4 @@
 //! The motion controller on the bus and the simulated segment: the whole stack on a virtual clock.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::bus_world;
 

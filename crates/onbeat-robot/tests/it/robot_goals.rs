@@ -1,6 +1,5 @@
 //! A robot that follows the goals of another process: goals are followed until they are too old,
 //! invalid ones are refused, and a lost commander leads to a safe stop.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::robot_world;
 

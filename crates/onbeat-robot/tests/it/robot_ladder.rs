@@ -1,5 +1,4 @@
 //! The motion controller with missed cycles and failing drives, on the simulated segment.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::robot_world;
 

@@ -1,5 +1,4 @@
 //! The motion controller on the simulated humanoid: enabling, trajectory, and stop.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::robot_world;
 

@@ -1,6 +1,5 @@
 //! A robot between the blocks of a bench, on a virtual clock: no frame goes out for a while, the
 //! devices leave OP, and the robot goes on where its trajectory was.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::bus_world;
 

@@ -1,6 +1,5 @@
 //! A robot that a program runs without the command line: it is brought up, moves, is asked to stop,
 //! and its run file holds the session's own figures and every event that the observer saw.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::fs;
 use std::path::Path;

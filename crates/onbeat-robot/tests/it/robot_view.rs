@@ -1,7 +1,6 @@
 //! What other processes see of a robot: a client that waits for cycles learns of a safe stop, with
 //! its reason and joint, in the cycle in which it happens or in the next one, from the events and
 //! from the state published with the cycle.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::bus_world;
 

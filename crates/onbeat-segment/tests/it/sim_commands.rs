@@ -1,5 +1,4 @@
 //! Commands to a running segment, and the fault log.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::sim_world;
 

@@ -1,5 +1,4 @@
 //! Models of the simulated devices and their process data.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::sim_world;
 

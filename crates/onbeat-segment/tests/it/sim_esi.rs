@@ -1,6 +1,5 @@
 //! Devices from ESI files behave like those of a segment file, and an independent MainDevice runs
 //! them.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::sim_wire;
 use crate::sim_world;

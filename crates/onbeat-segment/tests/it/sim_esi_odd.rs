@@ -1,6 +1,6 @@
 //! Devices of ESI files as vendors write them: odd, and legal. Each reaches OP with the lengths of
 //! process data that its file says, or names what keeps it from there.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::panic)]
 
 use crate::sim_wire;
 use crate::sim_world;

@@ -1,5 +1,4 @@
 //! An independent MainDevice, ethercrab, on the simulated segment with a virtual clock.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::sim_wire;
 

@@ -1,5 +1,4 @@
 //! Faults of the simulated segment.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::sim_world;
 

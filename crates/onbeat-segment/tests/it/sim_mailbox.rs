@@ -1,5 +1,4 @@
 //! Mailbox and objects of the simulated devices.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::sim_world;
 

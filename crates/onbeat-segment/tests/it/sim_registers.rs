@@ -1,5 +1,4 @@
 //! Registers of the simulated SubDevice controllers.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::sim_world;
 

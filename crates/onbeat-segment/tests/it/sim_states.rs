@@ -1,5 +1,4 @@
 //! AL states, watchdog and distributed clocks of the simulated devices.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::sim_world;
 

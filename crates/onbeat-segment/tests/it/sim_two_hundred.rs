@@ -1,6 +1,5 @@
 //! Two hundred devices of several kinds at 500 Hz: each working counter is exact. The time per
 //! frame is printed, not checked.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::sim_world;
 

@@ -1,5 +1,4 @@
 //! Captures: they hold what the check finds on a machine, and nothing that says whose it is.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::check_tree;
 

@@ -1,5 +1,4 @@
 //! The records of the catalogue: what they must have, and that a record without it is refused.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,5 +1,4 @@
 //! The check of a machine, kind of probe by kind of probe, on captured trees.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::check_tree;
 

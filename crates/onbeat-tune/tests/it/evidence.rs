@@ -1,5 +1,4 @@
 //! Evidence from two readings of one machine, and what it makes of findings.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::check_tree;
 

@@ -1,5 +1,4 @@
 //! Explanations of tunings on captured trees.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::check_tree;
 

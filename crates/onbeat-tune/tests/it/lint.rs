@@ -1,5 +1,4 @@
 //! Lints of whole texts: kernel command lines, scripts that start QEMU, definitions of libvirt.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use onbeat_tune::catalogue::catalogue;
 use onbeat_tune::lint::{LintError, LintReport, LintSubject, LintVerdict, lint};

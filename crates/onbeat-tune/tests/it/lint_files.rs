@@ -1,6 +1,5 @@
 //! Lints of the files in which people configure a machine: each is read as what it is, judged by
 //! what the kernel, systemd or docker makes of it, and corrected without touching anything else.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use onbeat_tune::lint::{LintReport, LintSubject, LintVerdict, lint};
 use proptest::prelude::*;

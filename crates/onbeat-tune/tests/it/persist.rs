@@ -1,6 +1,5 @@
 //! Settings persisted below a root directory, removed without a trace, and confirmed after a
 //! reboot.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::check_tree;
 

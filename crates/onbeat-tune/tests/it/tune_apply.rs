@@ -6,7 +6,6 @@
 //! of its writes once. What it refuses for longer stays on record, and an undo after that restores
 //! it. Steps of one tuning go on record together, so crashes between two changes of such a group
 //! are among them.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::tune_fake;
 

@@ -3,7 +3,7 @@
 //! `ONBEAT_APPLY_ROUNDS=50` repeats it more often than twice, each time with the kill at another
 //! line of the journals. Threads of programs are moved only below this test; the loop, the virtual
 //! machine and the interface that the plans are for are its own.
-#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
+#![allow(clippy::print_stderr)]
 
 use crate::live_machine;
 

@@ -1,6 +1,5 @@
 //! The shield as a step of a plan: a loop of a whole process gets a partition; for any other the
 //! outcome says why it has none.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::tune_fake;
 

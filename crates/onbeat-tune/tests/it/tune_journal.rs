@@ -1,5 +1,4 @@
 //! The journal: its content, its owner, and what a later start does with it.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::tune_fake;
 

@@ -2,7 +2,7 @@
 //!
 //! User tasks that do not descend from this test are left as they are, unless
 //! `ONBEAT_SHIELD_WHOLE_MACHINE=1` says that the machine is there for tests.
-#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
+#![allow(clippy::print_stderr)]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,4 @@
 //! Plans: the choice of CPUs, the order of steps, the file, and which ids can be applied.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::fs;
 use std::path::Path;

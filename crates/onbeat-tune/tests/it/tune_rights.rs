@@ -1,5 +1,4 @@
 //! What capabilities on the program's file give to the undo of a forged journal: nothing.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::cell::{Cell, RefCell};
 use std::io;

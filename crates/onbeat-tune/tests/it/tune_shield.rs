@@ -1,6 +1,5 @@
 //! The shield on a fake host: what it keeps off, what it reports, and that it leaves no change,
 //! wherever it is interrupted.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::tune_fake;
 

@@ -1,5 +1,4 @@
 //! A cell of a bench runs the companion of its probe as a measurement does.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;

@@ -1,6 +1,5 @@
 //! Settings of the host in a bench: resolved or refused with a reason, made before a block and
 //! undone after it, whatever fails and whenever onbeat is killed.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

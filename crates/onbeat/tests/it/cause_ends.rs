@@ -1,5 +1,4 @@
 //! However a recorder ends, its instance is removed, and other instances are not touched.
-#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};

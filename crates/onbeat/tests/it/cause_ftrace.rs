@@ -3,7 +3,6 @@
 //!
 //! Fields are compared with `print fmt` of the kernel's format descriptions captured in
 //! `cause_pages/`, and lines with those that the kernel printed there.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::cause_world;
 

@@ -1,6 +1,5 @@
 //! A loop that the kernel keeps off its CPU although it could run: throttling, fair server, quota,
 //! freezer. Each is found from the events and counters that show it.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::cause_world;
 

@@ -1,5 +1,4 @@
 //! A real loop on this kernel: injected stalls are named correctly.
-#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

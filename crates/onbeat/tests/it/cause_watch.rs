@@ -1,5 +1,4 @@
 //! Records of the BPF programs on this kernel.
-#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 use std::fs::File;
 use std::io::Read;

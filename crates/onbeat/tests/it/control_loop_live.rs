@@ -1,5 +1,4 @@
 //! A loop of one's own: it runs its closure, keeps its account, and refuses in one sentence.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::path::PathBuf;
 use std::sync::Arc;

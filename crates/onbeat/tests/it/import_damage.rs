@@ -1,6 +1,5 @@
 //! Generated text of the tools is read with its figures; cut off or damaged it is fewer samples or a
 //! sentence.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::fmt::Write as _;
 use std::path::Path;

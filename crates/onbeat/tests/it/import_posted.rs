@@ -1,6 +1,5 @@
 //! What people post of their tools, detected without its name and read with the figures that the
 //! tool itself states.
-#![allow(clippy::print_stdout, missing_docs, clippy::unwrap_used)]
 
 use std::process::Command;
 

@@ -1,7 +1,6 @@
 //! Tools that are installed here run for a moment, and what is imported of their output equals what
 //! they state themselves, read here by a few words each. A tool that is not installed, or that this
 //! machine refuses, is printed with the reason.
-#![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
 use std::path::Path;
 use std::process::{Command, Stdio};

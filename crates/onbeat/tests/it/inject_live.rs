@@ -3,7 +3,6 @@
 //! One test, because faults would interfere with each other. No absolute time is asserted: a loop
 //! that was delayed until some time after its release cannot have started before, and the log is
 //! compared with the kernel's counters and with the loop's samples of the same run.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};

@@ -1,12 +1,5 @@
 //! A stop is logged if and only if the loop's thread stood still.
-#![allow(
-    clippy::print_stdout,
-    clippy::exit,
-    unsafe_code,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    missing_docs
-)]
+#![allow(clippy::exit, unsafe_code)]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -2,7 +2,6 @@
 //!
 //! An injector that is killed as a whole runs in a child: this test executable, started again for
 //! one test with the target's number in the environment.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;

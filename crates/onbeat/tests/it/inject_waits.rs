@@ -3,7 +3,6 @@
 //!
 //! An ordinary loop on any CPU: the end of a wait is not asserted, only that the cycle did not end
 //! before it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::sync::atomic::AtomicBool;
 

@@ -1,5 +1,4 @@
 //! However a load ends, and whichever process is killed, nothing of it is left.
-#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 use crate::load_carrier;
 

@@ -1,5 +1,4 @@
 //! Every load does its work, and reports what it could not do.
-#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 use crate::load_carrier;
 

@@ -1,6 +1,5 @@
 //! Runs of one process that take turns: each keeps its own account, and its probe's figures go on
 //! over its blocks.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

@@ -1,7 +1,6 @@
 //! Intervals of ratios in virtual time: where the level wanders they are wide enough, or refused.
 //!
 //! `cargo test` draws a few pairs of runs of each law; with `ONBEAT_LONG=1` it is 400.
-#![allow(clippy::print_stdout, missing_docs, clippy::unwrap_used)]
 
 use crate::report_days;
 use crate::verdict_world;

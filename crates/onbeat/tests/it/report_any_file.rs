@@ -1,5 +1,4 @@
 //! A run file with any numbers is reported, or refused with one sentence.
-#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
 //! A change around a run, reported by a simulated source: no clock is set and no CPU taken away.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

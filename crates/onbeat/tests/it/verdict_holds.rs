@@ -3,7 +3,6 @@
 //!
 //! Outages are drawn and not releases: gaps and sizes. `cargo test` draws a few runs of each law;
 //! with `ONBEAT_LONG=1` it is 2,000, of more lengths, and the table of `docs/verdict.md` is printed.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::verdict_world;
 

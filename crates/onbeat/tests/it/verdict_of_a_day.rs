@@ -2,7 +2,6 @@
 //! in proportion.
 //!
 //! `cargo test` records six hours at 100 Hz; with `ONBEAT_LONG=1` it is a day at a kilohertz.
-#![allow(clippy::print_stdout, missing_docs, clippy::unwrap_used)]
 
 use crate::report_days;
 

@@ -1,6 +1,6 @@
 //! A directory with a run in it, and commands that are run there: what the tests of misuse and of
 //! lost output share.
-#![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
+#![allow(dead_code, unreachable_pub)]
 
 use std::fs;
 use std::path::Path;

@@ -5,22 +5,21 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use onbeat_host::bpf::{self, BpfAttributes};
 
 use super::{XdpError, when_free};
 
 /// Commands, types and flags of bpf(2) (`include/uapi/linux/bpf.h`).
 const MAP_CREATE: libc::c_int = 0;
 const MAP_UPDATE: libc::c_int = 2;
-const PROGRAM_LOAD: libc::c_int = 5;
 const LINK_CREATE: libc::c_int = 28;
 const SOCKET_MAP: u32 = 17;
 const XDP_PROGRAM: u32 = 6;
 const XDP_ATTACHMENT: u32 = 37;
 /// Highest number of a receive queue, plus one.
 const QUEUES: u32 = 64;
-/// How often a program is given to the verifier, as in `tools/lib/bpf/bpf.c`.
-const LOAD_ATTEMPTS: usize = 5;
 
 /// Helper functions that a program calls.
 const KTIME_GET_NS: i32 = 5;
@@ -95,12 +94,12 @@ impl XdpProgram {
     /// Redirects frames of EtherCAT that arrive at a queue to a socket.
     pub(super) fn redirect(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), XdpError> {
         let value = socket.as_raw_fd();
-        let attributes = XdpAttributes::new()
+        let attributes = BpfAttributes::new()
             .word(0, self.sockets.as_raw_fd().cast_unsigned())
             .double(8, std::ptr::from_ref(&queue) as u64)
             .double(16, std::ptr::from_ref(&value) as u64);
         // SAFETY: key and value have 4 bytes each, as the map, and live across the call.
-        unsafe { bpf(MAP_UPDATE, attributes) }
+        unsafe { bpf::command(MAP_UPDATE, attributes) }
             .map(|_| ())
             .map_err(|source| XdpError::from_step("redirect frames to a socket", source))
     }
@@ -130,42 +129,33 @@ fn link_in_any_mode(
 
 fn socket_map() -> io::Result<OwnedFd> {
     let attributes =
-        XdpAttributes::new().word(0, SOCKET_MAP).word(4, 4).word(8, 4).word(12, QUEUES);
+        BpfAttributes::new().word(0, SOCKET_MAP).word(4, 4).word(8, 4).word(12, QUEUES);
     // SAFETY: no addresses in these attributes.
-    unsafe { bpf(MAP_CREATE, attributes) }.map(descriptor)
+    unsafe { bpf::create(MAP_CREATE, attributes) }
 }
 
 fn load(sockets: &OwnedFd) -> io::Result<OwnedFd> {
     let program = instructions(sockets.as_raw_fd());
     let license = c"Dual MIT/GPL";
-    let attributes = XdpAttributes::new()
+    let attributes = BpfAttributes::new()
         .word(0, XDP_PROGRAM)
         .word(4, program.len() as u32)
         .double(8, program.as_ptr() as u64)
         .double(16, license.as_ptr() as u64);
 
-    let mut attempts = 1;
-    loop {
-        // SAFETY: the program has the given number of instructions, the license ends with a zero
-        // byte, and both live across the call.
-        match unsafe { bpf(PROGRAM_LOAD, attributes) } {
-            // A signal that arrives meanwhile ends the verifier.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && attempts < LOAD_ATTEMPTS => {
-                attempts += 1;
-            }
-            loaded => return loaded.map(descriptor),
-        }
-    }
+    // SAFETY: the program has the given number of instructions, the license ends with a zero byte,
+    // and both live across the call.
+    unsafe { bpf::load(attributes) }
 }
 
 fn link(program: &OwnedFd, index: u32, mode: AttachMode) -> io::Result<OwnedFd> {
-    let attributes = XdpAttributes::new()
+    let attributes = BpfAttributes::new()
         .word(0, program.as_raw_fd().cast_unsigned())
         .word(4, index)
         .word(8, XDP_ATTACHMENT)
         .word(12, mode.flags());
     // SAFETY: no addresses in these attributes.
-    unsafe { bpf(LINK_CREATE, attributes) }.map(descriptor)
+    unsafe { bpf::create(LINK_CREATE, attributes) }
 }
 
 /// The instructions, as the kernel reads them.
@@ -238,43 +228,4 @@ const fn instruction(code: Code, to: u8, from: u8, offset: i16, number: i32) -> 
     u64::from_ne_bytes([
         code as u8, registers, offset[0], offset[1], number[0], number[1], number[2], number[3],
     ])
-}
-
-/// `union bpf_attr`, as far as it is used here.
-#[derive(Clone, Copy)]
-struct XdpAttributes([u64; 16]);
-
-impl XdpAttributes {
-    const fn new() -> Self {
-        Self([0; 16])
-    }
-
-    fn word(mut self, at: usize, value: u32) -> Self {
-        let place = &mut self.0[at / 8];
-        let mut bytes = place.to_ne_bytes();
-        bytes[at % 8..at % 8 + 4].copy_from_slice(&value.to_ne_bytes());
-        *place = u64::from_ne_bytes(bytes);
-        self
-    }
-
-    const fn double(mut self, at: usize, value: u64) -> Self {
-        self.0[at / 8] = value;
-        self
-    }
-}
-
-/// # Safety
-/// Addresses inside `attributes` must point to memory as large as the command reads, for the call's
-/// duration.
-unsafe fn bpf(command: libc::c_int, mut attributes: XdpAttributes) -> io::Result<libc::c_int> {
-    let size = size_of::<XdpAttributes>();
-    // SAFETY: the attributes are valid for `size` bytes; the caller guarantees the addresses in
-    // them.
-    let answer = unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut attributes, size) };
-    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer as libc::c_int) }
-}
-
-fn descriptor(number: libc::c_int) -> OwnedFd {
-    // SAFETY: the kernel has just created this descriptor, and no other code owns it.
-    unsafe { OwnedFd::from_raw_fd(number) }
 }

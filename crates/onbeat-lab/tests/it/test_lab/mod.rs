@@ -3,7 +3,7 @@
 //! It needs QEMU, busybox, a static onbeat (`ONBEAT`) and a work directory (`ONBEAT_VM_WORK`);
 //! without these two variables there is none. Packages of kernels are taken from `packages/` in the
 //! work directory, and downloaded where `ONBEAT_VM_DOWNLOAD` is set.
-#![allow(dead_code, clippy::expect_used, clippy::print_stdout)]
+#![allow(dead_code)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

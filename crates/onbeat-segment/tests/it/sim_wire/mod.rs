@@ -1,5 +1,5 @@
 //! Connects ethercrab to a simulated segment, on a virtual clock.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
+#![allow(dead_code, unreachable_pub)]
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;

@@ -1,5 +1,5 @@
 //! A captured tree of a machine that does not exist: files in a temporary directory.
-#![allow(missing_docs, dead_code, unreachable_pub, clippy::unwrap_used)]
+#![allow(dead_code, unreachable_pub)]
 
 use crate::memory;
 

@@ -5,7 +5,7 @@
 //! | `state` | a capture of every setting that a tuning may touch |
 //! | `plans` | plans of everything that applies to this machine |
 //! | `stage` | threads and an interface that stand for a loop, a virtual machine and a fieldbus |
-#![allow(missing_docs, dead_code, unreachable_pub, clippy::unwrap_used, clippy::print_stderr)]
+#![allow(dead_code, unreachable_pub, clippy::print_stderr)]
 
 pub mod plans;
 pub mod stage;

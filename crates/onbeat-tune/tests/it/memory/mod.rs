@@ -1,6 +1,6 @@
 //! Directories in memory, where the machine has such a file system: tests make thousands of files
 //! and sync them.
-#![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+#![allow(unreachable_pub)]
 
 use std::path::Path;
 

@@ -2,7 +2,7 @@
 //! their refusals.
 //!
 //! [`World`] is the host; [`Fake`] is the access to it that the code under test gets.
-#![allow(missing_docs, dead_code, unreachable_pub, clippy::unwrap_used)]
+#![allow(dead_code, unreachable_pub)]
 
 mod cpusets;
 pub mod fake_files;

@@ -1,5 +1,5 @@
 //! Runs this test program as the carrier of a load, and as the process that starts a carrier.
-#![allow(missing_docs, dead_code)]
+#![allow(dead_code)]
 
 use std::io::Write;
 use std::os::fd::AsFd;

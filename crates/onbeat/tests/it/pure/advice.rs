@@ -1,6 +1,5 @@
 //! Advice depends on the situation: none that is in effect already, none that cannot apply, and
 //! each with a row in docs/advice.md.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

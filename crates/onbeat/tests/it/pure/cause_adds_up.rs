@@ -1,5 +1,4 @@
 //! For any events, every nanosecond of a spike has exactly one cause.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::cause_world::{LOOP, TIMER, WAKE_UP, World, idle, looper, thread, us};
 use onbeat::cause::event::{KernelEvent, Label, Softirq, Thread, ThreadState, Vector};

@@ -1,5 +1,4 @@
 //! Each cause is found from the events that show it.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::cause_world::{
     LOOP, TICK, TIMER, World, dd, idle, looper, main_of, none, thread, us, us_of,

@@ -1,6 +1,5 @@
 //! A culprit is named only with evidence: the call that a thread was found in, a counter, the
 //! activity of another CPU.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::cause_world::{
     LOOP, PRIO, TIMER, WAKE_UP, WORK, World, dd, idle, looper, main_of, none, thread, us, us_of,

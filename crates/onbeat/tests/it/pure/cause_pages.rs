@@ -4,7 +4,6 @@
 //! buffers was stopped, its `per_cpu/cpuN/trace` read as text, then its
 //! `per_cpu/cpuN/trace_pipe_raw` as pages. `timers` ran cyclictest beside a build, `syscalls` ran
 //! hackbench with all system calls recorded.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::fs;
 use std::path::PathBuf;

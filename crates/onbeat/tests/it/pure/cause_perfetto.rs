@@ -1,5 +1,4 @@
 //! A spike's window as a Perfetto trace. Tests with Perfetto itself are in `tests/perfetto/`.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::cause_world::{World, thread};
 use onbeat::cause::event::KernelEvent;

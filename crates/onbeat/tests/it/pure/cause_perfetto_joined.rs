@@ -1,6 +1,5 @@
 //! A guest beside its host as one Perfetto trace: tracks and names of both. Perfetto's own engine
 //! is asked in `tests/perfetto/` for the traces of single spikes, which are made by the same code.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::cause_world::{World, thread};
 use onbeat::cause::perfetto::{GuestBesideHost, GuestSpike, write_joined};

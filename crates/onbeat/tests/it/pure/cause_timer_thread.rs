@@ -1,6 +1,5 @@
 //! An ordinary loop on PREEMPT_RT, whose timer expires in the thread `ktimers`: what keeps that thread
 //! off its CPU is the cause.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::cause_world::{
     LOOP, TICK, TIMER, WAKE_UP, World, dd, idle, looper, main_of, none, thread, us, us_of,

@@ -1,5 +1,4 @@
 //! Windows as `trace.dat` files: the pages are the kernel's, and trace-cmd reads the whole file.
-#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 use std::process::Command;
 

@@ -1,5 +1,4 @@
 //! Files of other tools as run files: what they hold is kept, what they do not hold is said.
-#![allow(clippy::print_stdout, missing_docs, clippy::unwrap_used)]
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,5 @@
 //! Tests that read no clock and no setting of the machine, and share nothing but a temporary
 //! directory of their own each: one program, which takes less to link than one for each file.
-#![allow(missing_docs)]
 
 mod advice;
 mod cause_adds_up;

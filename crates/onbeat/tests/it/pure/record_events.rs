@@ -1,5 +1,4 @@
 //! Events of bus and robot as notes of a run file: whole, bounded, counted, and under a limit.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use onbeat::probe::header;
 use onbeat::record::{

@@ -1,5 +1,4 @@
 //! What a run file says of a run, and what is left of it after a crash.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::path::Path;
 

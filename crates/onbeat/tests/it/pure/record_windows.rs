@@ -1,6 +1,5 @@
 //! The events around spikes: what a run file keeps of a day is bounded, and the worst spikes are in
 //! it.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,4 @@
 //! What differs between runs is named, and runs that do not differ are not said to.
-#![allow(clippy::print_stdout, missing_docs, clippy::unwrap_used)]
 
 use crate::report_days::{Day, MS, Noise, drawn};
 use onbeat::record::{RunFile, Series};

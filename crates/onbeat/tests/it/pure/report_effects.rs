@@ -1,5 +1,4 @@
 //! What a factor paid: true effects are found, missing ones are not invented.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::report_world::{US, bench_file, run_in_memory};
 use onbeat::record::RunFile;

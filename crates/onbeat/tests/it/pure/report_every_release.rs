@@ -1,7 +1,6 @@
 //! No figure leaves out what was worst: a loop on a clock without a kernel is stopped for 400 of
 //! 6,000 periods, and everything that people read of it is held against an account of all 6,000
 //! releases that this file makes by itself.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::sync::atomic::AtomicBool;
 

@@ -1,6 +1,5 @@
 //! Conclusions are drawn of every series and every import, and what cannot be concluded is said
 //! with its reason.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::io::Cursor;
 use std::path::Path;

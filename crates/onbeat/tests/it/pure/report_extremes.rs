@@ -1,6 +1,5 @@
 //! The worst of a longer time: the interval covers what is true, and what cannot be estimated is
 //! refused.
-#![allow(clippy::print_stdout, missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::report_days::{Day, Draws, MS, US};
 use onbeat_report::extremes::{self, BlockMaxima, Estimate, NoEstimate, Pareto, estimate};

@@ -1,6 +1,5 @@
 //! Planted disturbances are found in days of a loop, from the run file alone, and nothing is found
 //! where nothing is.
-#![allow(clippy::print_stdout, missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,4 @@
 //! The page carries a bench so that a browser can take it out again.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use std::io::Read;
 

@@ -1,5 +1,4 @@
 //! Rows by run and by load: every figure against the samples themselves, and what is not known.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::report_world::{Cycle, US, bench_file, late, run};
 use onbeat::record::{Import, LimitNote, RunFile, Series};

@@ -1,6 +1,5 @@
 //! There is one number of spikes: counts, causes, tables, sentences, exports and comparisons say
 //! the same, also where the limit of a spike moves from interval to interval.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::report_world::{MS, US, cell, header};
 use onbeat::cause::{Cause, CauseKind, Explanation};

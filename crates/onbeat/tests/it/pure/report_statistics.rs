@@ -1,6 +1,5 @@
 //! The figures of a series: against a brute-force computation, and against numbers worked out by
 //! hand.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use onbeat::record::{Distribution, Moments, Series, empty_counts};
 use onbeat_report::{Share, Statistics};

@@ -1,5 +1,4 @@
 //! The summary: the schema of `docs/format.md`, and what becomes of files that were cut off.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::report_world::{Cycle, MS, US, bench_file, cell, late, read, run, run_text};
 use onbeat::record::{CellNotPermitted, LoadEvent, LoadEventKind, Series, Stall};

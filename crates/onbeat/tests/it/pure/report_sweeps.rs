@@ -1,6 +1,5 @@
 //! Disturbances of any period, size and phase are found in runs of any length, and nothing is found
 //! in noise.
-#![allow(clippy::print_stdout, missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use crate::report_days::{Day, Draws, MS, Noise, US, drawn};
 use onbeat_report::modes::{self, Modes};

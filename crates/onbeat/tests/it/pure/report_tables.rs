@@ -1,5 +1,4 @@
 //! Tables fit a terminal of 80 columns, and say what their figures rest on.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::report_world::{MS, US, bench_file, cell, run_in_memory};
 use onbeat::record::{CellNotPermitted, RunFile, Series};

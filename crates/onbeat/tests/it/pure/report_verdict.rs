@@ -1,5 +1,4 @@
 //! Verdicts: exact bounds, what counts as a release, and which tuning is best.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::report_days::Day;
 use crate::report_world::{

@@ -1,5 +1,4 @@
 //! What a tuning is worth: known ratios are found, a placebo has no visible effect.
-#![allow(missing_docs, clippy::unwrap_used)]
 
 use crate::report_world::{US, run_in_memory};
 use onbeat::record::{Distribution, Series};

@@ -1,5 +1,5 @@
 //! Long runs of made-up latencies, through the recorder, the run file and its reader.
-#![allow(missing_docs, unreachable_pub, dead_code, clippy::unwrap_used)]
+#![allow(unreachable_pub, dead_code)]
 
 use onbeat::host::Host;
 use onbeat::record::{

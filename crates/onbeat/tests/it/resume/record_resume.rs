@@ -1,5 +1,4 @@
 //! What a run file says of a run that was killed, at any byte, and went on.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::fs::OpenOptions;
 use std::path::Path;

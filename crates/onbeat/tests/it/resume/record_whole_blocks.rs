@@ -1,6 +1,5 @@
 //! What the file of a bench's cell holds when it was cut off at any byte, or ended early, and was
 //! resumed after its last complete block.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
