@@ -351,7 +351,7 @@ fn a_probe_is_named_in_its_own_file_and_in_the_list_of_all() {
 
 #[test]
 fn a_probe_that_another_file_names_is_found() {
-    let elsewhere = "crates/onbeat-cli/src/cmd/measure.rs";
+    let elsewhere = "crates/onbeat-cli/src/cmd/measure/mod.rs";
     let with = |text: &str| {
         let own = Source::planted(
             "crates/onbeat/src/probe/nap.rs",

@@ -100,7 +100,10 @@ fn words_to_explain(sources: &[Source]) -> Vec<String> {
     let mut all: Vec<String> =
         series.into_iter().chain(kinds).chain(stalls).chain(reasons).chain(typed).collect();
     all.extend(options_of_time(shared));
-    all.extend(options_of_time(text("crates/onbeat-cli/src/cli.rs")));
+    for command in ["bench", "inject", "load", "report"] {
+        let options = format!("crates/onbeat-cli/src/cmd/{command}/options.rs");
+        all.extend(options_of_time(text(&options)));
+    }
 
     all
 }
@@ -197,7 +200,7 @@ fn a_series_that_the_glossary_lacks_is_found() {
     let with = |glossary: &str| {
         missing_from_the_glossary(&[
             Source::planted("crates/onbeat-record/src/series.rs", series),
-            Source::planted("crates/onbeat-cli/src/cli.rs", cli),
+            Source::planted("crates/onbeat-cli/src/cmd/bench/options.rs", cli),
             Source::planted("GLOSSARY.md", glossary),
         ])
     };

@@ -4,18 +4,6 @@
 //! run, 3 INCONCLUSIVE.
 
 mod cli;
-mod cli_bus;
-mod cli_files;
-mod cli_measure;
-mod cli_message;
-mod cli_net;
-mod cli_robot;
-mod cli_segment;
-mod cli_tune;
-mod cli_tune_measure;
-mod cli_vm;
-mod cli_vm_study;
-mod cli_watch;
 mod cmd;
 mod complete;
 mod completion;

@@ -40,6 +40,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod assembly;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,6 +71,8 @@ use crate::motion::{
     RobotCommands, RobotError, RobotEvent, RobotPhase, RobotSnapshot, RobotTask, RobotView, Rung,
     SpikeView, WindowRecorder, devices_before, devices_note, robot_note, window_channel,
 };
+
+pub use assembly::{AssemblyError, SharedRobot, TrajectoryWord, UnknownTrajectory};
 
 /// The name of the robot that ships with onbeat.
 pub const HUMANOID: &str = "humanoid";

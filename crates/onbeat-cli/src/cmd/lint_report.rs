@@ -6,9 +6,9 @@ use std::path::Path;
 
 use onbeat_tune::lint::{LintError, LintReport, LintSubject, lint};
 
+use super::Common;
 use super::failure::tune::TuneFailure;
 use super::{ExitVerdict, Failure};
-use crate::cmd::Common;
 use crate::term::{Tone, advise, put, say};
 
 pub(super) struct JudgedFile {

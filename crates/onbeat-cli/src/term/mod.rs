@@ -12,7 +12,7 @@ use std::io::Write;
 use anstyle::{AnsiColor, Style};
 
 pub(crate) use live::Live;
-pub(crate) use output::{finish, is_read, put, say};
+pub(crate) use output::{finish, is_read, print_json, put, say};
 pub(crate) use progress::ProgressLine;
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();

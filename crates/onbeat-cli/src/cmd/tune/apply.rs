@@ -13,10 +13,12 @@ use onbeat_tune::plan::Plan;
 use onbeat_tune::{HostFiles, LiveHost, UndoMode};
 use serde::Serialize;
 
-use super::plan_text::{self, ListExtent, counted};
+use super::options::TuneApplyOptions;
+use super::plan_text;
+use super::plan_text::{ListExtent, counted};
 use super::question::{UserAnswer, ask};
-use super::selection::{self, Selection, selection};
-use crate::cli_tune::TuneApplyOptions;
+use super::selection;
+use super::selection::{Selection, selection};
 use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::{ExitVerdict, Failure, repair_first, typed};
 use crate::signals::{EndOf, OnUsr1, watch};

@@ -9,9 +9,11 @@ use onbeat_tune::check;
 use onbeat_tune::plan::CpuChoice;
 
 use super::check_words as tune;
-use crate::cli_tune::{CheckedLoopOptions, TuneCheckOptions};
-use crate::cmd::findings::checked::{self, CheckedTuning, VerdictCounts};
-use crate::cmd::findings::evidence::{self, WatchedMachine};
+use super::options::{CheckedLoopOptions, TuneCheckOptions};
+use crate::cmd::findings::checked;
+use crate::cmd::findings::checked::{CheckedTuning, VerdictCounts};
+use crate::cmd::findings::evidence;
+use crate::cmd::findings::evidence::WatchedMachine;
 use crate::cmd::findings::spike_causes::SpikeCauses;
 use crate::cmd::findings::{add_remembered, machine};
 use crate::cmd::{ExitVerdict, Failure, check_cpu, runs, show};

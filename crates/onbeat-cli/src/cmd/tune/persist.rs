@@ -11,12 +11,13 @@ use onbeat_tune::plan::PlanStep;
 use onbeat_tune::{HostFiles, LiveHost, UndoMode};
 use serde::Serialize;
 
-use super::boot_settings::{self, PersistPlan};
+use super::boot_settings;
+use super::boot_settings::PersistPlan;
+use super::options::TunePersistOptions;
 use super::plan_text::{change, counted};
 use super::question::{UserAnswer, ask};
 use super::selection::{Selection, selection};
 use super::status::{PrintedValue, persisted_words};
-use crate::cli_tune::TunePersistOptions;
 use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::findings::machine;
 use crate::cmd::{ExitVerdict, Failure, typed};

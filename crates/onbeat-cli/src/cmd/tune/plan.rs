@@ -6,9 +6,10 @@ use std::path::Path;
 
 use onbeat_tune::plan::{Plan, PlanProfile, Tunings};
 
-use super::plan_text::{self, ListExtent};
+use super::options::TunePlanOptions;
+use super::plan_text;
+use super::plan_text::ListExtent;
 use super::selection;
-use crate::cli_tune::TunePlanOptions;
 use crate::cmd::Common;
 use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::findings::machine;

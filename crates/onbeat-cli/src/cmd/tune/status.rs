@@ -12,9 +12,9 @@ use onbeat_tune::apply::{AppliedChange, AppliedJournal};
 use onbeat_tune::persist::{ConfirmedState, PersistedValue, confirm};
 use serde::Serialize;
 
+use super::options::TuneStatusOptions;
 use super::plan_text::{counted, value};
 use super::record;
-use crate::cli_tune::TuneStatusOptions;
 use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::{ExitVerdict, Failure, show};
 use crate::term::{Tone, columns, fold, say};

@@ -9,9 +9,9 @@ use onbeat_tune::lint::LintSubject;
 use onbeat_tune::{CpuList, HostFiles, LiveHost};
 use serde::Serialize;
 
+use super::options::{TuneCaptureOptions, TuneExplainOptions, TuneLintOptions};
 use super::plan::write_new;
 use super::plan_text::counted;
-use crate::cli_tune::{TuneCaptureOptions, TuneExplainOptions, TuneLintOptions};
 use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::findings::machine;
 use crate::cmd::lint_report::{JudgedFile, LintForm};

@@ -11,9 +11,9 @@ use onbeat_tune::repair::Ending;
 use onbeat_tune::{ChangeOutcome, LiveHost, Repaired, UndoMode};
 use serde::Serialize;
 
+use super::options::TuneUndoOptions;
 use super::plan_text::{counted, value};
 use super::record;
-use crate::cli_tune::TuneUndoOptions;
 use crate::cmd::{ExitVerdict, Failure, show};
 use crate::term::{Tone, columns, fold, say};
 
