@@ -63,7 +63,7 @@ outside: ## a program outside the workspace, with ethercrab and onbeat-segment a
 
 # Built for debugging, it runs as long and is built in half the time.
 loom: ## every interleaving of the ring, of the latest value and of the delayed lock, and broken twins that must fail
-	RUSTFLAGS="$(RUSTFLAGS) --cfg loom" RUST_TEST_THREADS=2 CARGO_TARGET_DIR=target/loom $(CARGO) test --locked -p onbeat-rt --test loom
+	RUSTFLAGS="$(RUSTFLAGS) --cfg loom" RUST_TEST_THREADS=2 CARGO_TARGET_DIR=target/loom $(CARGO) test --locked -p onbeat-rt --test it
 
 matlab: ## the .m files have MATLAB's grammar, by MISS_HIT
 	@sh scripts/matlab-grammar.sh

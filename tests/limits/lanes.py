@@ -28,7 +28,7 @@ PURE = {
     "onbeat": "pure resume",
     "onbeat-net": "net_packet net_plan",
     "onbeat-ethercat": "onbeat_ethercat layout_spec",
-    "onbeat-rt": "pure",
+    "onbeat-rt": "cycle_spec edge_loop_spec frame_spec relative_spec",
     "onbeat-segment": """sim_commands sim_determinism sim_devices sim_esi sim_faults sim_mailbox sim_registers
         sim_states sim_two_hundred""",
     "onbeat-tune": "catalogue explain lint tune_apply tune_apply_shield tune_shield",

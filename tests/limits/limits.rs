@@ -131,7 +131,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "signals to ignore, descriptors to close and pages to give back in a process of one thread",
     ),
     ("crates/onbeat-tune/src/scheduling.rs", "policy of any thread"),
-    ("crates/onbeat-rt/tests/loom/ring.rs", "the broken twin of the ring"),
+    ("crates/onbeat-rt/tests/it/interleavings/ring.rs", "the broken twin of the ring"),
     ("crates/onbeat-lab/src/joined/page.rs", "a page of memory that host and guest share"),
     ("crates/onbeat-lab/src/net/namespace.rs", "a network namespace of a thread of its own"),
     ("crates/onbeat-lab/src/vm/process.rs", "what happens between fork and exec"),

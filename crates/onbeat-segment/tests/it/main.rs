@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod sim_commands;
+mod sim_determinism;
 mod sim_devices;
 mod sim_esi;
 mod sim_esi_odd;
@@ -14,3 +15,9 @@ mod sim_states;
 mod sim_two_hundred;
 mod sim_wire;
 mod sim_world;
+
+use assert_no_alloc::AllocDisabler;
+
+/// Counts allocations where a test forbids them; elsewhere it is the system's.
+#[global_allocator]
+static ALLOCATOR: AllocDisabler = AllocDisabler;

@@ -1,6 +1,5 @@
-//! A log of any length takes no more memory than its values. Alone in its program: the memory of a process is
-//! that of all its tests.
-#![allow(missing_docs, clippy::unwrap_used)]
+//! A log of any length takes no more memory than its values. Alone in its process, as every module is:
+//! the memory of a process is that of all its tests.
 
 use std::io::{BufRead, Read, Seek, SeekFrom};
 

@@ -1,16 +1,9 @@
 //! The same file, seed, frames and instants give the same bytes, without allocation.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-#[path = "it/sim_world/mod.rs"]
-mod sim_world;
-
-use assert_no_alloc::{AllocDisabler, violation_count};
+use assert_no_alloc::violation_count;
 use onbeat_rt::time::Instant;
 use onbeat_segment::{Command, Segment};
-use sim_world::{World, frame_of, last_count};
-
-#[global_allocator]
-static COUNTED: AllocDisabler = AllocDisabler;
+use crate::sim_world::{World, frame_of, last_count};
 
 /// Process data of the humanoid, and its working counter.
 const IMAGE: usize = 48 * 12 + 8 + 3 * 24;

@@ -1,20 +1,13 @@
 //! Pictures over a network are those that FFmpeg decodes from the same bytes: bit by bit, or as near as two decoders of JPEG are.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    missing_docs
-)]
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Trial;
 use onbeat_control::frames::{FrameReader, Want};
 
 const SIZE: (usize, usize) = (320, 240);
@@ -252,10 +245,10 @@ fn with_gst() -> Result<PathBuf, String> {
         .ok_or("no gst-rtsp-server (packages gir1.2-gst-rtsp-server-1.0 and python3-gi)".to_owned())
 }
 
-fn main() -> ExitCode {
+pub(crate) fn trials() -> Vec<Trial> {
     let has_ffmpeg = Command::new("ffmpeg").arg("-version").output().is_ok();
     let skipped = |name: &str, why: &str| {
-        Trial::test(format!("{name} (skipped: {why})"), || Ok(())).with_ignored_flag(true)
+        Trial::test(format!("pictures::{name} (skipped: {why})"), || Ok(())).with_ignored_flag(true)
     };
     let mut trials = Vec::new();
     type Test = (&'static str, fn(&Path));
@@ -266,7 +259,7 @@ fn main() -> ExitCode {
     ];
     for (name, run) in all {
         trials.push(match with_gst() {
-            Ok(python) if has_ffmpeg => Trial::test(name, move || {
+            Ok(python) if has_ffmpeg => Trial::test(format!("pictures::{name}"), move || {
                 run(&python);
                 Ok(())
             }),
@@ -275,12 +268,12 @@ fn main() -> ExitCode {
         });
     }
     trials.push(if has_ffmpeg {
-        Trial::test("mjpeg_over_http", || {
+        Trial::test("pictures::mjpeg_over_http", || {
             mjpeg_over_http();
             Ok(())
         })
     } else {
         skipped("mjpeg_over_http", "ffmpeg is not installed")
     });
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    trials
 }

@@ -3,13 +3,12 @@
 //!
 //! The filter kills the process, so the loops under it run in children: this file's own executable,
 //! called again for one test with a word in the environment.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, missing_docs)]
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use assert_no_alloc::{AllocDisabler, assert_no_alloc, reset_violation_count, violation_count};
+use assert_no_alloc::{assert_no_alloc, reset_violation_count, violation_count};
 use onbeat::probe::ports::{Output, PortAddress};
 use onbeat::thread::{LoopPorts, ThreadRequest, lockdown};
 use onbeat_control::{BusSide, Client, Image, Owner, Sharing, Snapshot};
@@ -20,9 +19,6 @@ use onbeat_rt::sys::{Monotonic, tick};
 use onbeat_rt::{
     Clock, Cycle, Flow, OnOverrun, Outcome, Plan, Sample, Slot, Task, Wait, cycle, split,
 };
-
-#[global_allocator]
-static ALLOCATOR: AllocDisabler = AllocDisabler;
 
 const CYCLES: u64 = 2000;
 const SIGSYS: i32 = 31;
@@ -138,7 +134,7 @@ impl Task for Exchanges {
 
 fn child(word: &str) -> ExitStatus {
     let me = std::env::current_exe().unwrap();
-    let test = "in_a_child_with_the_filter";
+    let test = "hot_path_is_quiet::in_a_child_with_the_filter";
     Command::new(me)
         .args(["--exact", test, "--nocapture"])
         .env("ONBEAT_TEST_CHILD", word)

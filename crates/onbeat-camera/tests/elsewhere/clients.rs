@@ -1,18 +1,11 @@
 //! Python, C and Octave read the pictures of a running camera: every one whole, in order, as painted.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    missing_docs
-)]
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Trial;
 use onbeat_control::frames::FrameReader;
 
 const PYTHON: &str = r"
@@ -146,12 +139,12 @@ fn trial(
     equipped: Result<impl FnOnce(&str) -> Output + Send + 'static, String>,
 ) -> Trial {
     match equipped {
-        Ok(run) => Trial::test(name, move || {
+        Ok(run) => Trial::test(format!("clients::{name}"), move || {
             let camera = Camera::start(name);
             check(&run(&camera.1))
         }),
         Err(why) => {
-            Trial::test(format!("{name} (skipped: {why})"), || Ok(())).with_ignored_flag(true)
+            Trial::test(format!("clients::{name} (skipped: {why})"), || Ok(())).with_ignored_flag(true)
         }
     }
 }
@@ -217,7 +210,6 @@ fn octave() -> Result<impl FnOnce(&str) -> Output + Send + 'static, String> {
     })
 }
 
-fn main() -> ExitCode {
-    let trials = vec![trial("python", python()), trial("c", c()), trial("octave", octave())];
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![trial("python", python()), trial("c", c()), trial("octave", octave())]
 }

@@ -11,12 +11,28 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
+use libtest_mimic::Trial;
 use onbeat_gateway::datagrams;
 use serde_json::{Value, json};
 
 const GATEWAY: &str = env!("CARGO_BIN_EXE_onbeat-gateway");
 const GROUP: &str = "239.255.76.67:7667";
 const INSIDE: &str = "ONBEAT_TEST_IN_NAMESPACE";
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let senders = thirty_thousand_hostile_senders_leave_memory_and_a_proper_sender_alone;
+    let logs = planted_logs_end_with_a_sentence_in_bounded_memory;
+    let trial = |name: &str, test: fn()| {
+        Trial::test(format!("hostile_network::{name}"), move || {
+            test();
+            Ok(())
+        })
+    };
+    vec![
+        trial("thirty_thousand_hostile_senders_leave_memory_and_a_proper_sender_alone", senders),
+        trial("planted_logs_end_with_a_sentence_in_bounded_memory", logs),
+    ]
+}
 
 /// Runs the named test again in a network namespace of its own that multicasts to itself; returns whether
 /// this process is in it.
@@ -93,9 +109,8 @@ fn private_directory() -> tempfile::TempDir {
     directory
 }
 
-#[test]
 fn thirty_thousand_hostile_senders_leave_memory_and_a_proper_sender_alone() {
-    if !is_in_namespace("thirty_thousand_hostile_senders_leave_memory_and_a_proper_sender_alone") {
+    if !is_in_namespace("hostile_network::thirty_thousand_hostile_senders_leave_memory_and_a_proper_sender_alone") {
         return;
     }
     let directory = private_directory();
@@ -142,7 +157,6 @@ fn thirty_thousand_hostile_senders_leave_memory_and_a_proper_sender_alone() {
     assert!(said.contains("limit reached") && said.lines().count() < 10, "{said}");
 }
 
-#[test]
 fn planted_logs_end_with_a_sentence_in_bounded_memory() {
     let folder = private_directory();
     let record = |kind: u8, bytes: u64| [&[kind][..], &bytes.to_le_bytes()].concat();

@@ -1,12 +1,8 @@
 //! A cycle of the bus does not allocate: in normal operation, with lost frames, and during recovery
 //! of a device.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-#[path = "it/bus_world/mod.rs"]
-mod bus_world;
-
-use assert_no_alloc::{AllocDisabler, assert_no_alloc, reset_violation_count, violation_count};
-use bus_world::{Idle, MS, OPTIONS, World, clock, two_that_stop};
+use assert_no_alloc::{assert_no_alloc, reset_violation_count, violation_count};
+use crate::bus_world::{Idle, MS, OPTIONS, World, clock, two_that_stop};
 use onbeat_control::{Channel, Image, ImageSettings, RingReader, Start};
 use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::Layout;
@@ -16,9 +12,6 @@ use onbeat_robot::image_service::{CycleTimes, serve};
 use onbeat_robot::motion::{MotionController, Robot, Trajectory};
 use onbeat_rt::time::{Clock, Instant};
 use onbeat_segment::{Fault, Segment};
-
-#[global_allocator]
-static ALLOCATOR: AllocDisabler = AllocDisabler;
 
 /// The segment may allocate when cables are cut; the bus that calls it may not.
 struct Permitted<W>(W);

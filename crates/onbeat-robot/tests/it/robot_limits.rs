@@ -1,7 +1,6 @@
 //! For any trajectory, goal and sequence of cycles: no limit is exceeded, and nothing is allocated.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use assert_no_alloc::{AllocDisabler, assert_no_alloc, reset_violation_count, violation_count};
+use assert_no_alloc::{assert_no_alloc, reset_violation_count, violation_count};
 use onbeat_control::{Client, Image, ImageSettings};
 use onbeat_ethercat::layout::{DeviceKind, Layout};
 use onbeat_ethercat::step::{BusCycle, Controller};
@@ -10,9 +9,6 @@ use onbeat_robot::motion::{
 };
 use onbeat_segment::Segment;
 use proptest::prelude::*;
-
-#[global_allocator]
-static ALLOCATOR: AllocDisabler = AllocDisabler;
 
 const PERIOD_NS: u64 = 1_000_000;
 
