@@ -110,7 +110,9 @@ fn private_directory() -> tempfile::TempDir {
 }
 
 fn thirty_thousand_hostile_senders_leave_memory_and_a_proper_sender_alone() {
-    if !is_in_namespace("hostile_network::thirty_thousand_hostile_senders_leave_memory_and_a_proper_sender_alone") {
+    if !is_in_namespace(
+        "hostile_network::thirty_thousand_hostile_senders_leave_memory_and_a_proper_sender_alone",
+    ) {
         return;
     }
     let directory = private_directory();

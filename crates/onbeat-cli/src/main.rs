@@ -69,7 +69,7 @@ fn ended(ran: Result<ExitVerdict, Failure>) -> ExitCode {
 fn answered(answer: &clap::Error) -> ExitCode {
     if !answer.use_stderr() {
         term::put(|_| answer.print());
-        return ended(Ok(ExitVerdict::Holds));
+        return ended(Ok(ExitVerdict::Pass));
     }
 
     cmd::gate::not_understood(&answer.to_string());

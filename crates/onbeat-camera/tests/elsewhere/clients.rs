@@ -143,9 +143,8 @@ fn trial(
             let camera = Camera::start(name);
             check(&run(&camera.1))
         }),
-        Err(why) => {
-            Trial::test(format!("clients::{name} (skipped: {why})"), || Ok(())).with_ignored_flag(true)
-        }
+        Err(why) => Trial::test(format!("clients::{name} (skipped: {why})"), || Ok(()))
+            .with_ignored_flag(true),
     }
 }
 

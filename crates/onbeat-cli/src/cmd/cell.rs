@@ -33,7 +33,7 @@ pub(crate) fn run() -> Result<ExitVerdict, Failure> {
         }
     };
 
-    Ok(if is_served { ExitVerdict::Holds } else { ExitVerdict::CouldNot })
+    Ok(if is_served { ExitVerdict::Pass } else { ExitVerdict::CouldNotRun })
 }
 
 /// Reads the start of the cell, opens its probe, and prepares its run.

@@ -28,5 +28,5 @@ pub(crate) fn run(options: &GenerateOptions) -> Result<ExitVerdict, Failure> {
         fs::write(&path, script).map_err(failed(&path))?;
     }
 
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }

@@ -74,9 +74,9 @@ impl JudgedFile {
         }
 
         Ok(match self.report.problems().next() {
-            Some(_) => ExitVerdict::Broken,
-            None if self.report.is_partly_unjudged() => ExitVerdict::Undecided,
-            None => ExitVerdict::Holds,
+            Some(_) => ExitVerdict::Fail,
+            None if self.report.is_partly_unjudged() => ExitVerdict::Inconclusive,
+            None => ExitVerdict::Pass,
         })
     }
 }

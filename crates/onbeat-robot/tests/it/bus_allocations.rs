@@ -1,8 +1,8 @@
 //! A cycle of the bus does not allocate: in normal operation, with lost frames, and during recovery
 //! of a device.
 
-use assert_no_alloc::{assert_no_alloc, reset_violation_count, violation_count};
 use crate::bus_world::{Idle, MS, OPTIONS, World, clock, two_that_stop};
+use assert_no_alloc::{assert_no_alloc, reset_violation_count, violation_count};
 use onbeat_control::{Channel, Image, ImageSettings, RingReader, Start};
 use onbeat_ethercat::event::EventKind;
 use onbeat_ethercat::layout::Layout;

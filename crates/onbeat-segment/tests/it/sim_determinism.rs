@@ -1,9 +1,9 @@
 //! The same file, seed, frames and instants give the same bytes, without allocation.
 
+use crate::sim_world::{World, frame_of, last_count};
 use assert_no_alloc::violation_count;
 use onbeat_rt::time::Instant;
 use onbeat_segment::{Command, Segment};
-use crate::sim_world::{World, frame_of, last_count};
 
 /// Process data of the humanoid, and its working counter.
 const IMAGE: usize = 48 * 12 + 8 + 3 * 24;

@@ -29,16 +29,15 @@ use onbeat_tune::plan::cpus::loop_cpu;
 
 use super::Common;
 use super::carrier::carrier_of;
+use super::looping::{WITHOUT_TUNING, check_cpu, limit, most_alarms, setting, verdict};
+use super::repair::repair_first;
 use super::watched::Watched;
-use super::{
-    ExitVerdict, Failure, WITHOUT_TUNING, check_cpu, findings, host_settings, limit, load,
-    most_alarms, repair_first, runs, setting, show, typed, verdict,
-};
+use super::{ExitVerdict, Failure, findings, host_settings, load, runs, show, typed};
 use crate::cmd::bench::options::{BenchOptions, Order, With};
 use crate::options::Until;
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
-use crate::term::{ProgressLine, Tone, advise, wrapped};
+use crate::term::{ProgressLine, Tone, advise, letters, wrapped};
 use resume::FoundBench;
 
 pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
@@ -47,13 +46,13 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
     let is_quiet = options.quiet || options.output.json;
     let dir = loop {
         if options.wait && !queue::until_free(&plan.journal, is_quiet, &interruptions) {
-            return Ok(ExitVerdict::CouldNot);
+            return Ok(ExitVerdict::CouldNotRun);
         }
         match measured(options, &plan, &interruptions) {
             // Another bench began in between.
             Err(why) if options.wait && is_occupied(&why) => {
                 if !queue::pause(&interruptions) {
-                    return Ok(ExitVerdict::CouldNot);
+                    return Ok(ExitVerdict::CouldNotRun);
                 }
             }
             measured => break measured?,
@@ -371,7 +370,7 @@ impl BenchView {
 
     /// The cell that runs, and what was worst so far in all of them.
     fn words(&self, cell: &Cell) -> String {
-        let worst = time_ns(self.worst_ns, show::letters());
+        let worst = time_ns(self.worst_ns, letters());
         let so_far =
             format!("{:4} {:5}  worst {worst}  misses {}", cell.tuning, cell.load, self.misses);
         if self.approaching.is_empty() { so_far } else { format!("{so_far}  {}", self.approaching) }
@@ -406,7 +405,7 @@ mod tests {
             view.show(BenchEvent::Block { cell: cell(tuning), progress });
         }
 
-        let worst = time_ns(412_000, show::letters());
+        let worst = time_ns(412_000, letters());
         assert_eq!(view.words(&cell("PMC")), format!("PMC  idle   worst {worst}  misses 4"));
     }
 }

@@ -129,7 +129,7 @@ fn admitted_round_trips(options: &BenchOptions) -> Result<Vec<String>, Failure> 
     }
 
     let looping = &options.looping;
-    let of_loop = crate::cmd::setting(looping, crate::cmd::WITHOUT_TUNING, 0);
+    let of_loop = crate::cmd::looping::setting(looping, crate::cmd::looping::WITHOUT_TUNING, 0);
     rtt::admit_cell(&of_loop, &round_trips(options)).map_err(RunError::from)?;
     let mut words: Vec<String> = ["onbeat", "measure", "rtt"].map(str::to_owned).into();
     let mut option = |name: &str, value: String| words.extend([format!("--{name}"), value]);

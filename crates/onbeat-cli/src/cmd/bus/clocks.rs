@@ -11,10 +11,10 @@ use serde_json::json;
 use super::options::ClocksOptions;
 use super::words::place_of;
 use crate::cmd::failure::bus::BusFailure;
-use crate::cmd::show::letters;
 use crate::cmd::{ExitVerdict, Failure};
 use crate::signals;
 use crate::signals::OnUsr1;
+use crate::term::letters;
 use crate::term::print_json;
 use crate::term::{Tone, advise, columns, is_read, say, wrapped};
 
@@ -80,7 +80,7 @@ pub(super) fn clocks(options: &ClocksOptions) -> Result<ExitVerdict, Failure> {
             advise(Tone::Careful, &wrapped(&sentence, 80));
         }
     }
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 /// Returns the devices of the options that have a clock.

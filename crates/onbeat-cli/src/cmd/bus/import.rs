@@ -33,7 +33,7 @@ pub(super) fn import(options: &ImportOptions) -> Result<ExitVerdict, Failure> {
             "devices_file": devices_path, "types_file": types_path, "devices": network.devices.len(),
             "cycle_ns": network.cycle_ns, "left_out": left_out, "more_left_out": network.more_left_out,
         }))?;
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
 
     say(Tone::Plain, &summary(&network, &devices_path, &types_path));
@@ -51,7 +51,7 @@ pub(super) fn import(options: &ImportOptions) -> Result<ExitVerdict, Failure> {
         types_path.display()
     );
     advise(Tone::Faint, &wrapped(&next, 80));
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 /// Returns the paths of the device file and of the ESI file beside it.

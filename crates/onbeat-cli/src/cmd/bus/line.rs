@@ -49,7 +49,7 @@ pub(super) fn states(interface: &str, is_json: bool) -> Result<ExitVerdict, Fail
             };
             say(Tone::Plain, &format!("{place:>4}  {}{error}", state_word(state)));
         }
-        Ok(ExitVerdict::Holds)
+        Ok(ExitVerdict::Pass)
     })
 }
 
@@ -63,7 +63,7 @@ pub(super) fn registers(options: &LineOptions) -> Result<ExitVerdict, Failure> {
                 registers_text(place, &seen);
             }
         }
-        Ok(ExitVerdict::Holds)
+        Ok(ExitVerdict::Pass)
     })
 }
 
@@ -154,7 +154,7 @@ pub(super) fn topology(options: &LineOptions) -> Result<ExitVerdict, Failure> {
             let branch = if is_branch { "+ " } else { "" };
             say(Tone::Plain, &format!("{place:>4}  {branch}{name}  at {at}; open ports {ports:?}"));
         }
-        Ok(ExitVerdict::Holds)
+        Ok(ExitVerdict::Pass)
     })
 }
 
@@ -185,7 +185,7 @@ pub(super) fn read_sii(options: &SiiReadOptions) -> Result<ExitVerdict, Failure>
             std::fs::write(path, &image)
                 .map_err(|source| BusFailure::File { path: path.clone(), source })?;
             say(Tone::Plain, &format!("{} bytes saved to {}", image.len(), path.display()));
-            return Ok(ExitVerdict::Holds);
+            return Ok(ExitVerdict::Pass);
         }
 
         let sii = Sii::decode(&image).map_err(|why| CommissionError::Sii { place, why });
@@ -195,7 +195,7 @@ pub(super) fn read_sii(options: &SiiReadOptions) -> Result<ExitVerdict, Failure>
         } else {
             sii_text(&sii);
         }
-        Ok(ExitVerdict::Holds)
+        Ok(ExitVerdict::Pass)
     })
 }
 
@@ -257,7 +257,7 @@ pub(super) fn sii_type(options: &SiiTypeOptions) -> Result<ExitVerdict, Failure>
     let sii =
         Sii::decode(&image).map_err(|why| BusFailure::Image { path: options.file.clone(), why })?;
     say(Tone::Plain, type_table(&sii).trim_end());
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 /// Reads the bytes of an EEPROM from a file.
@@ -347,7 +347,7 @@ pub(super) fn pdos(options: &LineOptions) -> Result<ExitVerdict, Failure> {
                 pdos.iter().for_each(|pdo| pdo_text(kind, pdo));
             }
         }
-        Ok(ExitVerdict::Holds)
+        Ok(ExitVerdict::Pass)
     })
 }
 
@@ -466,7 +466,7 @@ pub(super) fn sdos(options: &SdosOptions) -> Result<ExitVerdict, Failure> {
                 }
             }
         }
-        Ok(ExitVerdict::Holds)
+        Ok(ExitVerdict::Pass)
     })
 }
 
@@ -485,7 +485,7 @@ pub(super) fn sdo(interface: &str, options: &SdoOptions) -> Result<ExitVerdict, 
         } else {
             say(Tone::Plain, &hex_and_text(&bytes, &hex));
         }
-        Ok(ExitVerdict::Holds)
+        Ok(ExitVerdict::Pass)
     })
 }
 

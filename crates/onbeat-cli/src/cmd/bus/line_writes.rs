@@ -97,7 +97,7 @@ pub(super) fn request_state(
         let what = format!("AL state {from} to {to}");
         logged((interface, place, &what), || line.request_state(place, state))?;
         say(Tone::Plain, &format!("the device at place {place} is in {to}"));
-        Ok(ExitVerdict::Holds)
+        Ok(ExitVerdict::Pass)
     })
 }
 
@@ -106,7 +106,7 @@ pub(super) fn sdo(interface: &str, options: &SdoWriteOptions) -> Result<ExitVerd
         let place = place_on(line, device_of(&options.of)?)?;
         let object @ (index, entry) = options.of.object;
         let complete = options.of.complete;
-        let SdoAction::Write(value) = options.action() else { return Ok(ExitVerdict::Holds) };
+        let SdoAction::Write(value) = options.action() else { return Ok(ExitVerdict::Pass) };
         let before = line.sdo(place, object, complete, SdoAction::Read).map(|bytes| hex_of(&bytes));
         let before = before.unwrap_or_else(|_| "not readable".to_owned());
         let new = hex_of(&value);
@@ -118,7 +118,7 @@ pub(super) fn sdo(interface: &str, options: &SdoWriteOptions) -> Result<ExitVerd
             line.sdo(place, object, complete, SdoAction::Write(value))
         })?;
         say(Tone::Plain, &format!("{name} of the device at place {place}: {before} to {new}"));
-        Ok(ExitVerdict::Holds)
+        Ok(ExitVerdict::Pass)
     })
 }
 
@@ -130,7 +130,7 @@ pub(super) fn alias(options: &AliasOptions) -> Result<ExitVerdict, Failure> {
         let before = alias_of(&image);
         let Some(alias) = options.alias else {
             say(Tone::Plain, &before.to_string());
-            return Ok(ExitVerdict::Holds);
+            return Ok(ExitVerdict::Pass);
         };
 
         let text =
@@ -148,7 +148,7 @@ pub(super) fn alias(options: &AliasOptions) -> Result<ExitVerdict, Failure> {
             Tone::Faint,
             "Controllers that load the alias at power-on only have it after the device was off",
         );
-        Ok(ExitVerdict::Holds)
+        Ok(ExitVerdict::Pass)
     })
 }
 
@@ -176,7 +176,7 @@ pub(super) fn write_sii(options: &SiiWriteOptions) -> Result<ExitVerdict, Failur
             Tone::Plain,
             &format!("{written} words written and read again; switch the device off and on"),
         );
-        Ok(ExitVerdict::Holds)
+        Ok(ExitVerdict::Pass)
     })
 }
 
@@ -226,7 +226,7 @@ pub(super) fn read_file(options: &FoeReadOptions) -> Result<ExitVerdict, Failure
         std::fs::write(&options.output, &file)
             .map_err(|source| BusFailure::File { path: options.output.clone(), source })?;
         say(Tone::Plain, &format!("{} bytes saved to {}", file.len(), options.output.display()));
-        Ok(ExitVerdict::Holds)
+        Ok(ExitVerdict::Pass)
     })
 }
 
@@ -252,6 +252,6 @@ pub(super) fn write_file(options: &FoeWriteOptions) -> Result<ExitVerdict, Failu
             if options.boot { line.request_state(place, INIT) } else { Ok(()) }
         })?;
         say(Tone::Plain, &format!("{} bytes written as \"{name}\"", file.len()));
-        Ok(ExitVerdict::Holds)
+        Ok(ExitVerdict::Pass)
     })
 }

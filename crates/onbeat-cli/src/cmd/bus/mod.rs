@@ -123,7 +123,7 @@ fn serve(options: &BusRunOptions) -> Result<ExitVerdict, Failure> {
         // Help was requested after the two dashes.
         Err(answer) if !answer.use_stderr() => {
             put(|out| write!(out, "{answer}"));
-            Ok(ExitVerdict::Holds)
+            Ok(ExitVerdict::Pass)
         }
         Err(why) => {
             let why = why.to_string();
@@ -138,7 +138,7 @@ fn state(named: &Named) -> Result<ExitVerdict, Failure> {
     let state = client.state();
     if named.json {
         print_json(&state_json(&state, &client))?;
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
 
     let cycle = state.cycle.map_or_else(
@@ -191,7 +191,7 @@ fn state(named: &Named) -> Result<ExitVerdict, Failure> {
         say(Tone::Plain, &line);
     }
 
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 fn state_json(state: &BusState, client: &Client) -> Value {
@@ -245,7 +245,7 @@ fn info(named: &Named) -> Result<ExitVerdict, Failure> {
     let devices = client.devices();
     if named.json {
         print_json(&Value::Array(devices.iter().enumerate().map(device_json).collect()))?;
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
 
     let row = |(place, device): (usize, &Device)| {
@@ -283,7 +283,7 @@ fn info(named: &Named) -> Result<ExitVerdict, Failure> {
     };
 
     say(Tone::Plain, table.to_text(columns()).trim_end());
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 fn device_json((place, Device { layout, state, link_errors }): (usize, &Device)) -> Value {
@@ -340,13 +340,13 @@ fn watch(options: &WatchOptions) -> Result<ExitVerdict, Failure> {
 
         while begin.elapsed() < Duration::from_nanos(options.every) * round as u32 {
             if interruptions.stop.load(Ordering::Relaxed) {
-                return Ok(ExitVerdict::Holds);
+                return Ok(ExitVerdict::Pass);
             }
             sleep(LOOK_EVERY.min(Duration::from_nanos(options.every)));
         }
     }
 
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 fn values_json(device: &DeviceLayout, seen: &Snapshot) -> (String, Value) {
@@ -379,7 +379,7 @@ fn events(options: &EventsOptions) -> Result<ExitVerdict, Failure> {
 
         from = next;
         if !options.follow || !is_read() || interruptions.stop.load(Ordering::Relaxed) {
-            return Ok(ExitVerdict::Holds);
+            return Ok(ExitVerdict::Pass);
         }
 
         client.check()?;
@@ -410,13 +410,13 @@ fn stats(options: &StatsOptions) -> Result<ExitVerdict, Failure> {
     let client = Client::open(&options.named.name)?;
     if options.text {
         say(Tone::Plain, client.stats_text().trim_end());
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
 
     let stats = client.stats();
     if options.named.json {
         print_json(&stats_json(&stats))?;
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
 
     let us = |ns: f64| format!("{:.1}", ns / 1e3);
@@ -453,7 +453,7 @@ fn stats(options: &StatsOptions) -> Result<ExitVerdict, Failure> {
         format!("{} {}", count(stats.counter(counter)), word.replace('_', " "))
     });
     say(Tone::Plain, &format!("\n{}", crate::term::wrapped(&counters.join(", "), 80)));
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 fn stats_json(stats: &Stats) -> Value {
@@ -497,5 +497,5 @@ fn sdo(options: &SdoOptions, action: SdoAction) -> Result<ExitVerdict, Failure> 
         say(Tone::Plain, &hex_and_text(&bytes, &hex));
     }
 
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }

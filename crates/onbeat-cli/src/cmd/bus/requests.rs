@@ -50,7 +50,7 @@ fn access(
         say(Tone::Plain, &hex_and_text(&bytes, &hex));
     }
 
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 pub(super) fn rescan(options: &RescanOptions) -> Result<ExitVerdict, Failure> {
@@ -69,7 +69,7 @@ pub(super) fn rescan(options: &RescanOptions) -> Result<ExitVerdict, Failure> {
         };
         let positions: Vec<_> = found.iter().map(position).collect();
         print_json(&json!({ "positions": positions, "missing": missing }))?;
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
 
     for (position, found) in found.iter().enumerate() {
@@ -89,7 +89,7 @@ pub(super) fn rescan(options: &RescanOptions) -> Result<ExitVerdict, Failure> {
         say(Tone::Bad, &format!("not on the cable: {}", missing.join(", ")));
     }
 
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 fn missing<'d>(

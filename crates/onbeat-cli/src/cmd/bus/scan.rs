@@ -33,7 +33,7 @@ pub(super) fn scan(options: &ScanOptions) -> Result<ExitVerdict, Failure> {
 
     if options.json {
         print_json(&Value::Array(devices.iter().enumerate().map(as_json).collect()))?;
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
 
     let words = ["device", "vendor:product", "revision", "serial", "alias", "AL state", "clock"]
@@ -58,7 +58,7 @@ pub(super) fn scan(options: &ScanOptions) -> Result<ExitVerdict, Failure> {
     if options.details {
         super::line::details(&options.interface)?;
     }
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 fn scan_interface(name: &str, beside_running: bool) -> Result<Vec<ScannedDevice>, Failure> {

@@ -14,10 +14,10 @@ use serde::Serialize;
 
 use super::failure::compare::CompareFailure;
 use super::show;
-use super::show::letters;
 use super::{ExitVerdict, Failure, whole};
 use super::{run_clock, runs};
 use crate::cmd::compare::options::CompareOptions;
+use crate::term::letters;
 use crate::term::{Tone, columns, say, wrapped};
 
 pub(crate) fn run(options: &CompareOptions) -> Result<ExitVerdict, Failure> {
@@ -62,7 +62,7 @@ pub(crate) fn run(options: &CompareOptions) -> Result<ExitVerdict, Failure> {
         print(&comparison, &digests, options);
     }
 
-    Ok(if comparison.is_undecided() { ExitVerdict::Undecided } else { ExitVerdict::Holds })
+    Ok(if comparison.is_undecided() { ExitVerdict::Inconclusive } else { ExitVerdict::Pass })
 }
 
 /// The paths of each side: every run is one, unless `--against` makes two.

@@ -12,7 +12,7 @@ use onbeat_report::spikes;
 use super::failure::spike::pasted;
 use super::{ExitVerdict, Failure, show, whole};
 use crate::cmd::export::options::ExportOptions;
-use crate::term::{Tone, advise, say};
+use crate::term::{Tone, advise, letters, say};
 
 /// What to write, and where.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ pub(crate) fn run(options: &ExportOptions) -> Result<ExitVerdict, Failure> {
         spikes_of(options)?;
     }
 
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 fn spikes_of(options: &ExportOptions) -> Result<(), Failure> {
@@ -81,7 +81,7 @@ fn list(choice: &spike::SpikeChoice<'_>, runs: &[onbeat::record::RunFile]) -> Re
         .filter(|listed| listed.spike.window == Some(onbeat::record::WindowFate::Kept))
         .count();
     let title = format!("{} spikes, worst first; the events around {kept} are kept", all.len());
-    show::table(&spikes::table(title, &all, show::letters()));
+    show::table(&spikes::table(title, &all, letters()));
     if let Some(first) =
         all.iter().find(|listed| listed.spike.window == Some(onbeat::record::WindowFate::Kept))
     {

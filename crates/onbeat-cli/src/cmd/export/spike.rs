@@ -9,7 +9,7 @@ use onbeat_report::spikes::{self, ListedSpike};
 use onbeat_report::units::{count, time_ns};
 
 use crate::cmd::failure::spike::NoSpike;
-use crate::cmd::show;
+use crate::term::letters;
 
 /// The format of a spike's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +149,7 @@ impl SpikeWindow<'_> {
     pub(crate) fn words(&self, form: TraceForm, to: &Path) -> String {
         let explanation = Explanation::from_causes(self.listed.spike.causes.clone());
         let why = explanation.main().map_or_else(String::new, |main| format!(": {}", main.words()));
-        let late = time_ns(explanation.lateness_ns, show::letters());
+        let late = time_ns(explanation.lateness_ns, letters());
         let left_out = match self.window.left_out {
             0 => String::new(),
             some => format!(", {} dropped (buffer full)", count(some)),

@@ -42,7 +42,7 @@ pub(crate) fn run(options: &GateOptions) -> Result<ExitVerdict, Failure> {
                 print(&gate, options.series);
             }
 
-            Ok(super::verdict(Some(gate.outcome)))
+            Ok(super::looping::verdict(Some(gate.outcome)))
         }
         Err(why) => {
             junit.end(&cannot_run(&why.to_string()), 0.0)?;

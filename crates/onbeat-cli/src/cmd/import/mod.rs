@@ -45,7 +45,7 @@ pub(crate) fn run(options: &ImportOptions) -> Result<ExitVerdict, Failure> {
         show::SummaryExtent { json: options.json, ..show::SummaryExtent::default() },
         None,
     )?;
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 /// Writes each stream of the files as a run file.

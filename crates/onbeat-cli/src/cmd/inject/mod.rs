@@ -23,11 +23,13 @@ use onbeat_tune::plan::cpus::loop_cpu;
 use serde_json::json;
 
 use super::Common;
-use super::show::letters;
-use super::{ExitVerdict, Failure, check_cpu, repair_first};
+use super::looping::check_cpu;
+use super::repair::repair_first;
+use super::{ExitVerdict, Failure};
 use crate::cmd::inject::options::InjectOptions;
 use crate::signals;
 use crate::signals::OnUsr1;
+use crate::term::letters;
 use crate::term::{Tone, advise, say};
 
 /// The priority of a loop of onbeat's own: that of `onbeat measure timer`.
@@ -55,7 +57,7 @@ fn again() -> Result<ExitVerdict, Failure> {
     let mut command = Command::new(std::env::current_exe().map_err(Common::Myself)?);
     command.args(std::env::args_os().skip(1)).arg("--carried");
     let status = command.status().map_err(Common::Again)?;
-    Ok(if status.success() { ExitVerdict::Holds } else { ExitVerdict::CouldNot })
+    Ok(if status.success() { ExitVerdict::Pass } else { ExitVerdict::CouldNotRun })
 }
 
 /// Injects into the loop of a running program.
@@ -119,7 +121,7 @@ fn elsewhere(options: &InjectOptions, pid: i32) -> Result<ExitVerdict, Failure> 
         say(Tone::Plain, &format!("{} injected, {} missed", log.injected.len(), log.missed));
     }
 
-    Ok(if log.injected.is_empty() { ExitVerdict::CouldNot } else { ExitVerdict::Holds })
+    Ok(if log.injected.is_empty() { ExitVerdict::CouldNotRun } else { ExitVerdict::Pass })
 }
 
 /// Injects into a loop of onbeat's own.
@@ -154,7 +156,7 @@ fn own(options: &InjectOptions) -> Result<ExitVerdict, Failure> {
         say(Tone::Plain, &conclusion(options.fault, &done));
     }
 
-    Ok(if done.felt.is_empty() { ExitVerdict::CouldNot } else { ExitVerdict::Holds })
+    Ok(if done.felt.is_empty() { ExitVerdict::CouldNotRun } else { ExitVerdict::Pass })
 }
 
 fn setting(options: &InjectOptions, cpu: Option<u32>) -> Setting {

@@ -12,7 +12,9 @@ use onbeat::load::{Load, Options, RunningLoad, check_directory, misses_the_disk,
 
 use super::Common;
 use super::carrier::carrier_of;
-use super::{ExitVerdict, Failure, repair_first};
+use super::repair::repair_first;
+use super::{ExitVerdict, Failure};
+use crate::cmd::failure::loads::LoadsFailure;
 use crate::cmd::load::options::LoadOptions;
 use crate::signals;
 use crate::signals::{OnUsr1, SignalError};
@@ -35,7 +37,7 @@ fn carry(options: LoadOptions) -> Result<ExitVerdict, Failure> {
         input,
         &mut std::io::stdout(),
     );
-    Ok(if carried.is_ok() { ExitVerdict::Holds } else { ExitVerdict::CouldNot })
+    Ok(if carried.is_ok() { ExitVerdict::Pass } else { ExitVerdict::CouldNotRun })
 }
 
 /// Checks the directory that loads write in, before anything is started; `option` names another
@@ -72,7 +74,7 @@ fn alone(options: &LoadOptions) -> Result<ExitVerdict, Failure> {
     look_at_place(std::slice::from_ref(&options.load), options.dir.as_deref(), "--dir")?;
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
-    let failed = |source| Common::Load { load: options.load.clone(), source };
+    let failed = |source| LoadsFailure::Run { load: options.load.clone(), source };
     advise(Tone::Plain, &wrapped(&options.load.describe(), 80));
     let myself = std::env::current_exe().map_err(Common::Myself)?;
     let carrier = carrier_of(&myself, &options.load, options.dir.as_deref());
@@ -94,5 +96,5 @@ fn alone(options: &LoadOptions) -> Result<ExitVerdict, Failure> {
         say(Tone::Plain, &part.to_string());
     }
 
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }

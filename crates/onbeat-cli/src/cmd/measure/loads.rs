@@ -25,8 +25,9 @@ use super::seconds::Lines;
 use crate::cmd::Common;
 use crate::cmd::carrier::carrier_of;
 use crate::cmd::failure::loads::LoadsFailure;
+use crate::cmd::looping::{limit, most_alarms, verdict};
 use crate::cmd::so_far::{SoFar, counts_so_far};
-use crate::cmd::{ExitVerdict, Failure, findings, limit, most_alarms, runs, show, typed, verdict};
+use crate::cmd::{ExitVerdict, Failure, findings, runs, show, typed};
 use crate::term::{ProgressLine, Tone, advise, wrapped};
 
 /// Jitter that the paper allows within one machine, and through a network, in nanoseconds.

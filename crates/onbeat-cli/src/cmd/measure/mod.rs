@@ -17,14 +17,13 @@ use onbeat::record::{Header, Past};
 
 use super::Common;
 use super::carrier::carrier;
+use super::looping::{check_cpu, limit, most_alarms, verdict};
 use super::net::log;
+use super::repair::repair_first;
 use super::run_tuning;
 use super::run_tuning::TunedLoop;
 use super::so_far::{LooksAhead, SoFar, counts_so_far, looks_of};
-use super::{
-    ExitVerdict, Failure, check_cpu, findings, limit, load, most_alarms, repair_first, runs, show,
-    typed, verdict,
-};
+use super::{ExitVerdict, Failure, findings, load, runs, show, typed};
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
 use crate::term::{ProgressLine, Tone, advise, columns, wrapped};

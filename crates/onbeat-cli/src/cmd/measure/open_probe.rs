@@ -5,7 +5,8 @@ use onbeat::probe::description::Parts;
 use onbeat::probe::{RunError, Setting};
 
 use super::options::Measure;
-use crate::cmd::{Failure, ThreadChoice, setting};
+use crate::cmd::Failure;
+use crate::cmd::looping::{ThreadChoice, setting};
 use crate::options::LoopArguments;
 
 /// Opens a probe with its options, and returns the setting of its loop as well; a tuning decides

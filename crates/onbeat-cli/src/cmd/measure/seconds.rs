@@ -5,7 +5,7 @@ use onbeat::probe::{Description, Setting};
 use onbeat::record::{Recorder, Second};
 use onbeat_report::Letters;
 
-use crate::cmd::show::letters;
+use crate::term::letters;
 
 /// Lines between two heads.
 const LINES_PER_HEAD: u64 = 21;

@@ -56,7 +56,7 @@ pub(super) fn command(options: &CommandOptions) -> Result<ExitVerdict, Failure> 
             return Ok(abandon(commander, "interrupted"));
         }
         match lines.recv_timeout(lifetime.every()) {
-            Ok(line) if line.trim() == "leave" => return Ok(ExitVerdict::Holds),
+            Ok(line) if line.trim() == "leave" => return Ok(ExitVerdict::Pass),
             Ok(line) => match set(&mut commander, &line, &mut commanded) {
                 Ok(()) => valid_until = Some(Instant::now() + lifetime.repeated),
                 Err(why) => print_json(&json!({ "refused": why.to_string() }))?,
@@ -83,7 +83,7 @@ pub(super) fn command(options: &CommandOptions) -> Result<ExitVerdict, Failure> 
 fn abandon(commander: Commander, why: &str) -> ExitVerdict {
     commander.abandon();
     advise(Tone::Careful, &format!("{why}: the robot holds, and then stops safely"));
-    ExitVerdict::CouldNot
+    ExitVerdict::CouldNotRun
 }
 
 /// Sets the targets of a line: `JOINT=RAD, JOINT=RAD`. The targets of a refused line count up to

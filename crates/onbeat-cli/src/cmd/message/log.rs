@@ -12,11 +12,11 @@ use super::options::{ConvertOptions, From, LogCompression, PlayOptions, RecordOp
 use super::transport::{bytes_of_mib, refused_peers};
 use crate::cmd::failure::message::MessageFailure;
 use crate::cmd::gateway::Gateway;
-use crate::cmd::{ExitVerdict, Failure, show};
+use crate::cmd::{ExitVerdict, Failure};
 use crate::signals;
 use crate::signals::OnUsr1;
 use crate::term::print_json;
-use crate::term::{Tone, advise, columns, say};
+use crate::term::{Tone, advise, columns, letters, say};
 
 /// Memory for one record and one chunk while a log is listed, in MiB.
 const LIST_MIB: u32 = 256;
@@ -71,7 +71,7 @@ pub(in crate::cmd) fn record(options: &RecordOptions) -> Result<ExitVerdict, Fai
     } else {
         say(Tone::Plain, &sentence(&options.out, &account));
     }
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 /// Lists what a log has.
@@ -81,13 +81,13 @@ pub(in crate::cmd) fn list(log: &Path, is_json: bool) -> Result<ExitVerdict, Fai
     let listed = Gateway::begin("list", &order, &interruptions.stop)?.run(&interruptions.stop)?;
     if is_json {
         print_json(&listed)?;
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
     say_defects(log, &listed);
     let channels = listed["channels"].as_array().map_or(&[][..], Vec::as_slice);
     if channels.is_empty() {
         advise(Tone::Plain, &format!("{} has no messages", log.display()));
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
     let row = |of: &Value| {
         let word = |name: &str| of[name].as_str().unwrap_or_default().to_owned();
@@ -106,7 +106,7 @@ pub(in crate::cmd) fn list(log: &Path, is_json: bool) -> Result<ExitVerdict, Fai
         legend: Vec::new(),
     };
     say(Tone::Plain, table.to_text(columns()).trim_end());
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 /// Says where a log ends early or is damaged.
@@ -140,7 +140,7 @@ pub(in crate::cmd) fn convert(options: &ConvertOptions) -> Result<ExitVerdict, F
         Gateway::begin("convert", &order, &interruptions.stop)?.run(&interruptions.stop)?;
     if options.json {
         print_json(&account)?;
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
     say_defects(&options.log, &account);
     let number = |name: &str| count(account[name].as_u64().unwrap_or(0));
@@ -153,7 +153,7 @@ pub(in crate::cmd) fn convert(options: &ConvertOptions) -> Result<ExitVerdict, F
         Tone::Plain,
         &format!("log {}: {records} records{strange}; {bytes} bytes", options.out.display()),
     );
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 const fn compression_word(of: LogCompression) -> &'static str {
@@ -191,7 +191,7 @@ pub(in crate::cmd) fn play(options: &PlayOptions) -> Result<ExitVerdict, Failure
     } else {
         say(Tone::Plain, &played_sentence(options, &account));
     }
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 /// Says what is going to be played, and to where.
@@ -219,7 +219,7 @@ fn played_sentence(options: &PlayOptions, account: &Value) -> String {
     };
     let refused = refused_peers(account);
     let behind = match options.rate > 0.0 {
-        true => format!("; at most {} late", time_ns(number("latest_ns"), show::letters())),
+        true => format!("; at most {} late", time_ns(number("latest_ns"), letters())),
         false => String::new(),
     };
     format!(

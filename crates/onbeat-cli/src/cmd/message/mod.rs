@@ -65,13 +65,13 @@ fn list(options: &ListOptions) -> Result<ExitVerdict, Failure> {
     if options.json {
         let all: Vec<Json> = found.rings.iter().map(listed_json).collect();
         print_json(&Json::from(all))?;
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
 
     if found.rings.is_empty() {
         let starts = "`onbeat robot run --name NAME` and `onbeat bus run` publish one";
         advise(Tone::Plain, &format!("there are no channels; {starts}"));
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
 
     let row = |ring: &RingHead| {
@@ -100,7 +100,7 @@ fn list(options: &ListOptions) -> Result<ExitVerdict, Failure> {
         legend: Vec::new(),
     };
     say(Tone::Plain, table.to_text(columns()).trim_end());
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 fn listed_json(ring: &RingHead) -> Json {
@@ -162,7 +162,7 @@ fn echo(options: &EchoOptions) -> Result<ExitVerdict, Failure> {
     let lost = count(reader.lost());
     advise(Tone::Faint, &format!("{received} records received, {lost} lost"));
     match end {
-        Err(RingError::Ended { .. }) | Ok(()) => Ok(ExitVerdict::Holds),
+        Err(RingError::Ended { .. }) | Ok(()) => Ok(ExitVerdict::Pass),
         Err(why) => Err(why.into()),
     }
 }
@@ -224,7 +224,7 @@ fn print_type(options: &TypeOptions) -> Result<ExitVerdict, Failure> {
     let record_type = reader.record_type();
     say(Tone::Plain, &format!("# {} RIHS01_{}", record_type.name, hex_of(&record_type.hash)));
     say(Tone::Plain, record_type.schema.trim_end());
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 // ---- codecs
@@ -242,5 +242,5 @@ fn generate_codec(options: &GenerateCodecOptions) -> Result<ExitVerdict, Failure
     };
     let code = code.map_err(MessageFailure::from)?;
     put(|out| out.write_all(code.as_bytes()));
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }

@@ -82,7 +82,7 @@ pub(super) fn publish(options: &PublishOptions) -> Result<ExitVerdict, Failure> 
     let words =
         format!("{} records published, {} lines refused{dropped}", count(number), count(refused));
     advise(if refused > 0 { Tone::Careful } else { Tone::Faint }, &words);
-    Ok(if refused > 0 { ExitVerdict::CouldNot } else { ExitVerdict::Holds })
+    Ok(if refused > 0 { ExitVerdict::CouldNotRun } else { ExitVerdict::Pass })
 }
 
 /// A channel that is written to, and the type of its records.

@@ -27,7 +27,7 @@ pub(super) fn create_key(options: &KeyOptions) -> Result<ExitVerdict, Failure> {
         Tone::Plain,
         &format!("created {file}, which you alone can read; whoever has a copy can move the robot"),
     );
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 /// Lets other computers command a robot until Ctrl-C, until it ends, or for the given time.
@@ -79,7 +79,7 @@ pub(super) fn listen(options: &CommandOptions, from: &str) -> Result<ExitVerdict
     } else {
         say(Tone::Plain, &sentence(&account));
     }
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 fn sentence(account: &Value) -> String {

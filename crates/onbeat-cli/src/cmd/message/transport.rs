@@ -52,7 +52,7 @@ pub(super) fn send(options: &SendOptions) -> Result<ExitVerdict, Failure> {
             format!("records sent: {sent}; {dropped} dropped for slow peers{refused}{strange}");
         say(Tone::Plain, &line);
     }
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 /// Receives messages until Ctrl-C or for the given time.
@@ -83,7 +83,7 @@ pub(super) fn receive(options: &ReceiveOptions) -> Result<ExitVerdict, Failure> 
     let account = gateway.run(&interruptions.stop)?;
     if options.json {
         print_json(&account)?;
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
 
     let number = |name: &str| count(account[name].as_u64().unwrap_or(0));
@@ -98,7 +98,7 @@ pub(super) fn receive(options: &ReceiveOptions) -> Result<ExitVerdict, Failure> 
         at_limits(&account),
     );
     say(Tone::Plain, &line);
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 /// Stops when standard input ends: the program that started this one is gone, however it ended.

@@ -11,7 +11,8 @@ use onbeat_net::boards::ptp::{PtpMonitor, PtpRole};
 use super::end::end_in_time;
 use super::options::NetBoardOptions;
 use crate::cmd::failure::net::NetFailure;
-use crate::cmd::{ExitVerdict, Failure, check_cpu};
+use crate::cmd::looping::check_cpu;
+use crate::cmd::{ExitVerdict, Failure};
 use crate::signals;
 use crate::signals::OnUsr1;
 use crate::term::{Tone, advise, wrapped};
@@ -61,7 +62,7 @@ pub(super) fn run(options: &NetBoardOptions) -> Result<ExitVerdict, Failure> {
     advise(Tone::Plain, &outcome(board.counts()));
     drop(ptp);
     board.close();
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 fn outcome(counts: &BoardCounts) -> String {

@@ -9,8 +9,9 @@ use onbeat_net::plan::Network;
 use super::boards;
 use super::options::NetLabOptions;
 use crate::cmd::failure::net::NetFailure;
+use crate::cmd::looping::check_cpu;
 use crate::cmd::measure::options::Measure;
-use crate::cmd::{ExitVerdict, Failure, check_cpu, measure, worse};
+use crate::cmd::{ExitVerdict, Failure, measure, worse};
 use crate::signals;
 use crate::signals::OnUsr1;
 use crate::term::{Tone, advise, columns, put, wrapped};
@@ -37,7 +38,7 @@ pub(super) fn run(options: &NetLabOptions) -> Result<ExitVerdict, Failure> {
     };
     // What is not understood is refused before anything is built.
     let Some(_) = measure_of(&words(options, rates, &[], 1_000_000))? else {
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     };
 
     let interruptions = signals::watch(OnUsr1::Refuse)?;
@@ -50,13 +51,13 @@ pub(super) fn run(options: &NetLabOptions) -> Result<ExitVerdict, Failure> {
     let priority = (options.priority > 0).then_some(DEVICE_PRIORITY);
     let devices = lab.start_devices(priority, options.cpu)?;
     let addresses: Vec<String> = lab.addresses().iter().map(ToString::to_string).collect();
-    let mut verdict = ExitVerdict::Holds;
+    let mut verdict = ExitVerdict::Pass;
     for period_ns in &options.periods {
         if interruptions.stop.load(Ordering::Relaxed) {
             break;
         }
         let Some(measure) = measure_of(&words(options, rates, &addresses, *period_ns))? else {
-            return Ok(ExitVerdict::Holds);
+            return Ok(ExitVerdict::Pass);
         };
         verdict = worse(verdict, lab.within_controller(|| measure::run(&measure))??);
     }

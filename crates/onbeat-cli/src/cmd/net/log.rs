@@ -43,7 +43,7 @@ pub(in crate::cmd) fn run(options: &NetLogOptions) -> Result<ExitVerdict, Failur
     let mut ended = |run: ShippedRun| say(Tone::Plain, &wrapped(&of_run(&run), columns()));
     server.serve(&interruptions.stop, &mut ended).map_err(NetFailure::from)?;
     advise(Tone::Plain, &wrapped(&outcome(&server), columns()));
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 fn of_run(run: &ShippedRun) -> String {

@@ -16,7 +16,8 @@ use onbeat_net::device::{DeviceCounts, DeviceOptions, Devices};
 use onbeat_net::kernel_device::KernelDevices;
 
 use super::failure::net::NetFailure;
-use super::{ExitVerdict, Failure, check_cpu};
+use super::looping::check_cpu;
+use super::{ExitVerdict, Failure};
 use crate::signals;
 use crate::signals::OnUsr1;
 use crate::term::{Tone, advise, wrapped};
@@ -71,7 +72,7 @@ fn answer(options: &NetDeviceOptions) -> Result<ExitVerdict, Failure> {
 
     let by_kernel = in_kernel.as_ref().map(KernelDevices::answered);
     advise(Tone::Plain, &outcome(devices.counts(), by_kernel));
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 fn greeting(options: &NetDeviceOptions, allow: &[AddressRange]) -> String {

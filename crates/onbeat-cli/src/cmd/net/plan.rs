@@ -12,7 +12,7 @@ pub(super) fn run(options: &PlanOptions) -> Result<ExitVerdict, Failure> {
     let prediction = simulate(&network)?;
     if options.json {
         say(Tone::Plain, &serde_json::to_string(&prediction)?);
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
 
     if !prediction.name.is_empty() {
@@ -22,7 +22,7 @@ pub(super) fn run(options: &PlanOptions) -> Result<ExitVerdict, Failure> {
     say(Tone::Plain, &if unicode() { drawn } else { in_ascii(&drawn) });
     say(Tone::Plain, table(&prediction).to_text(columns()).trim_end());
     say(Tone::Plain, &format!("\n{}", wrapped(&sentences(&prediction), columns())));
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 /// The picture for terminals that show ASCII only.

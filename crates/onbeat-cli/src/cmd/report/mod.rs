@@ -5,7 +5,8 @@ pub(crate) mod options;
 
 use onbeat::record::run_dir::{check_not_own_file, main_series};
 
-use super::{ExitVerdict, Failure, asked, run_clock, runs, show, verdict};
+use super::looping::{asked, verdict};
+use super::{ExitVerdict, Failure, run_clock, runs, show};
 use crate::cmd::report::options::ReportOptions;
 
 pub(crate) fn run(options: &ReportOptions) -> Result<ExitVerdict, Failure> {

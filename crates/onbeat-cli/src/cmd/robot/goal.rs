@@ -40,7 +40,7 @@ pub(crate) fn give(options: &GoalOptions) -> Result<ExitVerdict, Failure> {
     robot.check()?;
     while !is_followed(&commander, first)? {
         if is_over() {
-            return Ok(ExitVerdict::CouldNot);
+            return Ok(ExitVerdict::CouldNotRun);
         }
         if began.elapsed() > SEEN_WITHIN {
             return Err(GoalFailure::NotSeen { within_s: SEEN_WITHIN.as_secs() }.into());
@@ -58,7 +58,7 @@ pub(crate) fn give(options: &GoalOptions) -> Result<ExitVerdict, Failure> {
         robot.refresh(&mut commander, every.min(lasting.saturating_sub(began.elapsed())))?;
     }
 
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 /// Parses `JOINT=RAD`; names may have blanks.

@@ -24,12 +24,11 @@ use super::screen::{self, DRAW_EVERY_NS, Screen};
 use super::{typed_goals, view};
 use crate::cmd::carrier::carrier;
 use crate::cmd::failure::robot::RobotFailure;
+use crate::cmd::looping::{ThreadChoice, check_cpu, limit, most_alarms, setting};
 use crate::cmd::message::log;
+use crate::cmd::repair::repair_first;
 use crate::cmd::run_tuning::{self, TunedLoop};
-use crate::cmd::{
-    ExitVerdict, Failure, ThreadChoice, check_cpu, limit, load, most_alarms, repair_first, runs,
-    setting, typed,
-};
+use crate::cmd::{ExitVerdict, Failure, load, runs, typed};
 use crate::signals::{self, EndOf, OnUsr1};
 use crate::term::{Tone, advise, columns, wrapped};
 

@@ -14,8 +14,9 @@ use serde_json::json;
 
 use super::options::RobotRunOptions;
 use super::view;
-use crate::cmd::{ExitVerdict, Failure, runs, show, verdict};
-use crate::term::{Live, Tone, advise, motion, print_json, robot as words, say};
+use crate::cmd::looping::verdict;
+use crate::cmd::{ExitVerdict, Failure, runs, show};
+use crate::term::{Live, Tone, advise, letters, motion, print_json, robot as words, say};
 
 /// Rows of devices in the live table.
 const ROWS: usize = 8;
@@ -71,9 +72,9 @@ impl SessionObserver for Screen {
 
         self.drawn = now;
         if self.live.is_on() {
-            self.live.draw(&words::table(view, ROWS, show::letters()));
+            self.live.draw(&words::table(view, ROWS, letters()));
         } else {
-            self.line(&words::line(view, show::letters()));
+            self.line(&words::line(view, letters()));
         }
     }
 
@@ -98,13 +99,13 @@ pub(super) fn conclude(
     outcome: &SessionOutcome,
 ) -> Result<ExitVerdict, Failure> {
     let reported = runs::reported(path, None, None)?;
-    let Some(view) = &outcome.view else { return Ok(ExitVerdict::CouldNot) };
+    let Some(view) = &outcome.view else { return Ok(ExitVerdict::CouldNotRun) };
 
     if options.output.json {
         let all = json!({ "schema": "onbeat.robot/1", "robot": view, "run": reported.summary });
         print_json(&all)?;
     } else {
-        for (tone, line) in words::table(view, ROWS, show::letters()) {
+        for (tone, line) in words::table(view, ROWS, letters()) {
             say(tone, &line);
         }
         say(Tone::Plain, "");
@@ -118,6 +119,6 @@ pub(super) fn conclude(
     Ok(if outcome.ended_in_order() {
         verdict(reported.summary.outcome())
     } else {
-        ExitVerdict::Broken
+        ExitVerdict::Fail
     })
 }

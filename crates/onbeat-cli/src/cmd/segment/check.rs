@@ -45,7 +45,7 @@ pub(crate) fn run(options: &CheckOptions) -> Result<ExitVerdict, Failure> {
         if refused == 0 { Tone::Good } else { Tone::Careful },
         &format!("{devices} devices in {} files, {refused} not usable", files.len()),
     );
-    Ok(if refused == 0 { ExitVerdict::Holds } else { ExitVerdict::Broken })
+    Ok(if refused == 0 { ExitVerdict::Pass } else { ExitVerdict::Fail })
 }
 
 /// Returns the ESI files that a path names: itself, or those in a folder.

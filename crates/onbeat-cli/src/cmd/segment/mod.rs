@@ -25,7 +25,8 @@ use onbeat_tune::{Intent, Journal, Key, LiveHost, Purpose, UndoMode};
 
 use super::Common;
 use super::failure::segment::SegmentFailure;
-use super::{ExitVerdict, Failure, repair_first, typed};
+use super::repair::repair_first;
+use super::{ExitVerdict, Failure, typed};
 use crate::signals;
 use crate::signals::OnUsr1;
 use crate::state::journal_directory;
@@ -94,7 +95,7 @@ fn run_segment(options: &SegmentRunOptions) -> Result<ExitVerdict, Failure> {
     }
 
     say(Tone::Plain, &summed_up(&link));
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 type Capture = Pcap<BufWriter<File>>;

@@ -103,7 +103,7 @@ pub(crate) fn fault(options: &FaultOptions) -> Result<ExitVerdict, Failure> {
 
     let (name, _) = asked(&options.on, &SegmentCommand::Fault(words.clone()))?;
     say(Tone::Plain, &format!("{name}: {}", described(&words)));
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 /// Describes a fault in one line.
@@ -133,7 +133,7 @@ fn list(options: &FaultOptions) -> Result<ExitVerdict, Failure> {
     }
 
     if options.on.on.is_none() && running().is_empty() {
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
 
     let (name, answer) = asked(&options.on, &SegmentCommand::Status)?;
@@ -142,7 +142,7 @@ fn list(options: &FaultOptions) -> Result<ExitVerdict, Failure> {
         say_faults(&status);
     }
 
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 fn say_faults(status: &SegmentStatus) {
@@ -162,15 +162,15 @@ fn say_faults(status: &SegmentStatus) {
 pub(crate) fn heal(options: &OnOptions) -> Result<ExitVerdict, Failure> {
     let (name, _) = asked(options, &SegmentCommand::Heal)?;
     say(Tone::Plain, &format!("{name}: no faults any more"));
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 pub(crate) fn status(options: &StatusOptions) -> Result<ExitVerdict, Failure> {
     let (name, answer) = asked(&options.on, &SegmentCommand::Status)?;
-    let SegmentReply::Status(status) = answer else { return Ok(ExitVerdict::CouldNot) };
+    let SegmentReply::Status(status) = answer else { return Ok(ExitVerdict::CouldNotRun) };
     if options.json {
         say(Tone::Plain, &serde_json::to_string_pretty(&status)?);
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
 
     say(
@@ -213,5 +213,5 @@ pub(crate) fn status(options: &StatusOptions) -> Result<ExitVerdict, Failure> {
         &format!("{} frames, {lost} of them lost, {} came back", counts.sent, counts.received),
     );
     say_faults(&status);
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }

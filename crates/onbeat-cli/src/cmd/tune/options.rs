@@ -12,6 +12,7 @@ use onbeat_tune::plan::{CpuChoice, PlanProfile};
 use onbeat_tune::{CpuList, explain};
 
 use super::measure_options::{MEASURE_EXAMPLES, MEASURE_STATUSES, TuneMeasureOptions};
+use super::undo::TuneUndoOptions;
 use crate::complete;
 use crate::units::{loop_period_ns, time_ns};
 
@@ -224,22 +225,6 @@ pub(crate) struct TuneStatusOptions {
     /// List all changes
     #[arg(long)]
     pub(crate) full: bool,
-    /// Print one JSON object and nothing else
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct TuneUndoOptions {
-    /// Print what would be undone, without changes
-    #[arg(long, conflicts_with_all = ["force", "forget"])]
-    pub(crate) dry_run: bool,
-    /// Restore also settings that another program has changed since
-    #[arg(long, conflicts_with = "forget")]
-    pub(crate) force: bool,
-    /// Drop changes that cannot be undone from the record
-    #[arg(long)]
-    pub(crate) forget: bool,
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub(crate) json: bool,

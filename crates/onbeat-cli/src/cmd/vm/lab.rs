@@ -213,10 +213,10 @@ pub(in crate::cmd) fn conclude<C: VmClock>(
     advise(Tone::Faint, &format!("results in {}", out.display()));
 
     if differing > 0 {
-        ExitVerdict::Broken
+        ExitVerdict::Fail
     } else if results.missing > 0 || !results.failed.is_empty() {
-        ExitVerdict::Undecided
+        ExitVerdict::Inconclusive
     } else {
-        ExitVerdict::Holds
+        ExitVerdict::Pass
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn list(options: &VmListOptions) -> Result<ExitVerdict, Failure> {
     let emulation = qemu.map_err(|error| error.to_string());
     if options.json {
         print_json(&as_json(&kernels, &offered, &emulation, &kvm))?;
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
 
     say(Tone::Plain, kernel_table(&kernels).to_text(columns()).trim_end());
@@ -50,7 +50,7 @@ pub(super) fn list(options: &VmListOptions) -> Result<ExitVerdict, Failure> {
         say(Tone::Plain, &format!("\n{}", wrapped(&offer(&offered), columns())));
     }
     say(Tone::Plain, &format!("\n{}", accelerator_table(&emulation, &kvm).to_text(columns())));
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 /// Boots a canary guest with the first kernel that is unpacked.

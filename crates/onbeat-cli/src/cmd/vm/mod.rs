@@ -51,5 +51,5 @@ fn build(options: &VmBuildOptions) -> Result<ExitVerdict, Failure> {
         say(Tone::Plain, &format!("{name:<11} {value}"));
     }
 
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }

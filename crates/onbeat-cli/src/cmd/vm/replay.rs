@@ -50,7 +50,7 @@ pub(super) fn run(options: &VmReplayOptions) -> Result<ExitVerdict, Failure> {
     } else {
         print(&stored, &replay);
     }
-    Ok(if replay.is_same { ExitVerdict::Holds } else { ExitVerdict::Broken })
+    Ok(if replay.is_same { ExitVerdict::Pass } else { ExitVerdict::Fail })
 }
 
 fn us(ns: u64) -> String {

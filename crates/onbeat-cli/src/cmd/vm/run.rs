@@ -93,7 +93,7 @@ fn measured<C: Measures>(
         object["unit"] = C::UNIT.into();
         object["cells"] = cells.iter().map(cell_json).collect();
         print_json(&object)?;
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
 
     let mut table = ClockTable::default();
@@ -103,7 +103,7 @@ fn measured<C: Measures>(
     say(Tone::Plain, table.to_string().trim_end());
     C::LEGEND.iter().for_each(|line| say(Tone::Faint, line));
     say_where(&result, &directory);
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 /// Runs the job by the free clock: what it measured is neither printed nor kept.
@@ -126,14 +126,14 @@ fn without_figures(
     result.succeeded()?;
     if options.json {
         print_json(&outline(&result, &directory))?;
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
     say(Tone::Plain, &format!("{}: the job ended with exit status 0 (free clock)", result.release));
     let sentence = "No latencies: by the free clock every kernel has the emulator's, milliseconds that differ each time; \
                     --clock virtual ranks kernels";
     advise(Tone::Careful, sentence);
     say_where(&result, &directory);
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 fn guest<C: VmClock>(options: &VmRunOptions, boot: BootImage, clock: C) -> Guest<C> {
@@ -165,7 +165,7 @@ fn finish_command<C: VmClock>(
     }
 
     result.succeeded()?;
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 /// Writes the wanted files that a guest has sent into a new directory below `out`.

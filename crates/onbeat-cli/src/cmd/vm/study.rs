@@ -25,7 +25,8 @@ use super::stock::Stock;
 use super::study_options::{VmAnswerOptions, VmStudyOptions};
 use crate::cmd::Common;
 use crate::cmd::failure::study::StudyFailure;
-use crate::cmd::{ExitVerdict, Failure, repair_first, typed};
+use crate::cmd::repair::repair_first;
+use crate::cmd::{ExitVerdict, Failure, typed};
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
 use crate::state::journal_directory;
@@ -336,7 +337,7 @@ fn conclude(results: &StudyResults, out: &Path, stopped: bool) -> ExitVerdict {
 
 /// The verdict of a study by its measurements without a result.
 const fn ended(without_result: usize) -> ExitVerdict {
-    if without_result == 0 { ExitVerdict::Holds } else { ExitVerdict::Undecided }
+    if without_result == 0 { ExitVerdict::Pass } else { ExitVerdict::Inconclusive }
 }
 
 /// Answers commands of a study, or exchanges of clocks, until the other side ends.
@@ -345,14 +346,14 @@ pub(super) fn answer(options: &VmAnswerOptions) -> Result<ExitVerdict, Failure> 
     let failed = |source| Failure::from(StudyFailure::Answer { port: name.clone(), source });
     if options.clock {
         joined::answer_exchanges().map_err(failed)?;
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
     let mut port = match &options.port {
         Some(port) => study::open_port(port).map_err(failed)?,
         None => File::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?),
     };
     study::answer(&mut port, options.cpu).map_err(failed)?;
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use onbeat_lab::vm::{
 use onbeat_tune::{CpuList, HostFiles, Journal, LiveHost, Purpose};
 
 use super::study_options::{VmPinOptions, VmXmlOptions};
-use crate::cmd::{ExitVerdict, Failure, repair_first, typed};
+use crate::cmd::repair::repair_first;
+use crate::cmd::{ExitVerdict, Failure, typed};
 use crate::state::journal_directory;
 use crate::term::{Tone, columns, say, wrapped};
 
@@ -28,7 +29,7 @@ pub(super) fn xml(options: &VmXmlOptions) -> Result<ExitVerdict, Failure> {
     } else {
         say(Tone::Plain, machine.to_libvirt_xml().trim_end());
     }
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 /// The online CPUs without these.
@@ -80,5 +81,5 @@ pub(super) fn pin(options: &VmPinOptions) -> Result<ExitVerdict, Failure> {
     if changes > 0 {
         say(Tone::Plain, "undo     sudo onbeat tune undo");
     }
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }

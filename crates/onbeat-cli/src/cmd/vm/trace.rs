@@ -17,11 +17,13 @@ use super::run::new_directory;
 use super::stock::Stock;
 use crate::cmd::Common;
 use crate::cmd::failure::vm::VmFailure;
-use crate::cmd::show::letters;
-use crate::cmd::{ExitVerdict, Failure, check_cpu, repair_first, typed};
+use crate::cmd::looping::check_cpu;
+use crate::cmd::repair::repair_first;
+use crate::cmd::{ExitVerdict, Failure, typed};
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
 use crate::state::journal_directory;
+use crate::term::letters;
 use crate::term::print_json;
 use crate::term::{Tone, advise, columns, say, wrapped};
 
@@ -98,7 +100,7 @@ fn traced<C: VmClock>(
     } else {
         print(&joined, &directory);
     }
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {

@@ -19,8 +19,10 @@ use onbeat_watch::survey::{Survey, survey};
 
 use super::Common;
 use super::failure::watch::WatchFailure;
+use super::looping::{limit, most_alarms, verdict};
+use super::repair::repair_first;
 use super::so_far::{SoFar, counts_so_far};
-use super::{ExitVerdict, Failure, limit, most_alarms, repair_first, runs, show, typed, verdict};
+use super::{ExitVerdict, Failure, runs, show, typed};
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
 use crate::term::{ProgressLine, Tone, advise, columns, say, wrapped};
@@ -92,7 +94,7 @@ fn watch(
         });
     }
     if options.list {
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
 
     let chosen = chosen?;

@@ -11,27 +11,34 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_s
 
 /// Environment variable that identifies a load's programs and their descendants after their starter
 /// is gone.
-pub(super) const MARK: &str = "ONBEAT_LOAD";
+pub const MARK: &str = "ONBEAT_LOAD";
 
 /// Maximum time for killed processes to end.
-pub(super) const KILL_TIME: Duration = Duration::from_secs(5);
+pub const KILL_TIME: Duration = Duration::from_secs(5);
 
 /// Contents of `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stat {
-    pub(super) pid: i32,
-    pub(super) state: char,
-    pub(super) parent: i32,
+pub struct Stat {
+    /// Number of the process.
+    pub pid: i32,
+    /// Letter of its state, as in ps(1).
+    pub state: char,
+    /// Number of its parent.
+    pub parent: i32,
     /// Process group and session; 0 if their leader is outside the PID namespace of `/proc`, as for
     /// all children of the kernel's first process. rustix asserts that they are not 0, so they are
     /// read here.
-    pub(super) group: i32,
-    pub(super) session: i32,
-    pub(super) start_ticks: u64,
+    pub group: i32,
+    /// Session; see `group`.
+    pub session: i32,
+    /// Start, in clock ticks since boot.
+    pub start_ticks: u64,
 }
 
 impl Stat {
-    pub(super) fn read(pid: i32) -> Option<Self> {
+    /// Reads the state of a process; `None` if there is none of this number.
+    #[must_use]
+    pub fn read(pid: i32) -> Option<Self> {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
@@ -49,12 +56,14 @@ impl Stat {
         Some(Self { pid, state, parent, group, session, start_ticks })
     }
 
-    pub(super) const fn is_dead(&self) -> bool {
+    /// Whether it has ended, waited for or not.
+    #[must_use]
+    pub const fn is_dead(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
 
     /// Sends SIGKILL to exactly this process; `false` if it is gone.
-    pub(super) fn kill(&self) -> bool {
+    pub fn kill(&self) -> bool {
         let Some(pid) = Pid::from_raw(self.pid) else { return false };
         match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(descriptor) => {
@@ -76,7 +85,8 @@ impl Stat {
 }
 
 /// Returns all processes.
-pub(super) fn all() -> Vec<Stat> {
+#[must_use]
+pub fn all() -> Vec<Stat> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
@@ -86,7 +96,8 @@ pub(super) fn all() -> Vec<Stat> {
 
 /// Returns the processes that descend from `ancestor` or belong to its session, except those in
 /// `except` and their descendants.
-pub(super) fn descendants(ancestor: Stat, except: &[Stat]) -> Vec<Stat> {
+#[must_use]
+pub fn descendants(ancestor: Stat, except: &[Stat]) -> Vec<Stat> {
     let is_excepted =
         |stat: &Stat| except.iter().any(|e| (e.pid, e.start_ticks) == (stat.pid, stat.start_ticks));
     let mut rest = all();
@@ -119,7 +130,8 @@ pub fn session_identity(pid: i32) -> Option<(i32, u64)> {
 }
 
 /// Returns the mark in the environment of the programs of a load with this identity.
-pub(super) fn mark(sid: i32, start_ticks: u64) -> String {
+#[must_use]
+pub fn mark(sid: i32, start_ticks: u64) -> String {
     format!("{sid}:{start_ticks}")
 }
 
