@@ -120,43 +120,6 @@ fn a_front_page_without_an_example_is_found() {
     );
 }
 
-// ---- README
-
-/// Lines of a program that shows how little a loop needs.
-const PROGRAM_LINES: usize = 15;
-
-/// The first block of Rust code: the line of its fence, and its lines.
-fn rust_block(source: &Source) -> Option<(usize, Vec<&str>)> {
-    let (fence, _) = source.lines().find(|(_, line)| line.starts_with("```rust"))?;
-    let lines = source.text.lines().skip(fence).take_while(|line| !line.starts_with("```"));
-    Some((fence, lines.collect()))
-}
-
-fn long_program_in_the_readme(sources: &[Source]) -> Vec<String> {
-    let readme = sources.iter().filter(|source| source.path == "README.md");
-    readme
-        .filter_map(|source| {
-            let (fence, lines) = rust_block(source)?;
-            let what = format!("a program of {} lines, of {PROGRAM_LINES}", lines.len());
-            (lines.len() > PROGRAM_LINES).then(|| source.at(fence, &what))
-        })
-        .collect()
-}
-
-#[test]
-fn the_program_of_the_readme_has_at_most_15_lines() {
-    holds(long_program_in_the_readme);
-    let sources = tracked();
-    let readme = sources.iter().find(|source| source.path == "README.md").expect("it is tracked");
-    assert!(rust_block(readme).is_some_and(|(_, lines)| lines.len() > 5));
-}
-
-#[test]
-fn a_program_of_16_lines_is_found() {
-    let program = |lines: usize| format!("# onbeat\n```rust\n{}```\n", "f();\n".repeat(lines));
-    catches(long_program_in_the_readme, "README.md", &program(16), 2, &program(15));
-}
-
 // ---- links
 
 /// The targets of links and pictures in a line of a document, without their place in the page.
@@ -218,6 +181,13 @@ fn a_link_that_leads_nowhere_is_found() {
 /// Documents whose first program is a part of an example that is built, and that example.
 const EXAMPLES: [(&str, &str); 1] =
     [("docs/guide/own-loop.md", "crates/onbeat/examples/own_loop.rs")];
+
+/// The first block of Rust code: the line of its fence, and its lines.
+fn rust_block(source: &Source) -> Option<(usize, Vec<&str>)> {
+    let (fence, _) = source.lines().find(|(_, line)| line.starts_with("```rust"))?;
+    let lines = source.text.lines().skip(fence).take_while(|line| !line.starts_with("```"));
+    Some((fence, lines.collect()))
+}
 
 /// Lines of such a program that its example has not.
 fn untried_lines(sources: &[Source]) -> Vec<String> {

@@ -5,58 +5,9 @@ import type { Cause, CauseCount, Culprit, RunFile, Spike } from './hlog.ts';
 import type { Cell } from './model.ts';
 import type { CellSummary } from './summary.ts';
 import { ns, type Ns } from './units.ts';
+import { CAUSES, LINKS, type CauseWord } from './vocabulary.ts';
 
-/** A kind of cause: its words, its letters in charts, and how it is painted. */
-export interface CauseWord {
-  kind: string;
-  words: string;
-  letters: string;
-  hue: string;
-  pattern: 'solid' | 'hatch' | 'dots' | 'bars';
-}
-
-// Causes of one family share a colour and differ in pattern; the most frequent ones are solid.
-const TABLE: readonly (readonly [
-  kind: string,
-  words: string,
-  letters: string,
-  hue: string,
-  pattern: CauseWord['pattern'],
-])[] = [
-  ['hypervisor_steal', 'steal', 'St', 'vermilion', 'solid'],
-  ['hypervisor_pause', 'hypervisor pause', 'Hp', 'vermilion', 'dots'],
-  ['rt_throttling', 'RT throttling', 'Rt', 'purple', 'solid'],
-  ['cpu_quota', 'CPU quota', 'Cq', 'purple', 'dots'],
-  ['cgroup_freezer', 'cgroup freezer', 'Fz', 'green', 'dots'],
-  ['fair_server', 'fair server', 'Fs', 'purple', 'hatch'],
-  ['policy_change', 'scheduling policy changed', 'Pc', 'purple', 'bars'],
-  ['hard_irq', 'interrupt handler', 'Ih', 'orange', 'solid'],
-  ['softirq', 'softirq', 'Sq', 'orange', 'hatch'],
-  ['interrupts_off', 'interrupts off', 'Io', 'blue', 'hatch'],
-  ['kernel_section', 'kernel section', 'Ks', 'blue', 'solid'],
-  ['preempted', 'preempted', 'Pr', 'green', 'solid'],
-  ['late_idle_exit', 'late idle exit', 'Id', 'sky', 'solid'],
-  ['late_timer', 'late timer interrupt', 'Ti', 'sky', 'hatch'],
-  ['timer_interrupt', "in the timer's interrupt", 'Tm', 'orange', 'dots'],
-  ['own_overrun', 'own overrun', 'Ov', 'yellow', 'solid'],
-  ['lock_wait', 'waited for a lock', 'Lk', 'blue', 'dots'],
-  ['own_wait', 'waited in its work', 'Wt', 'yellow', 'dots'],
-  ['page_fault', 'page fault', 'Pf', 'yellow', 'hatch'],
-  ['migration', 'CPU migration', 'Mi', 'green', 'hatch'],
-  ['frequency_change', 'frequency change', 'Fq', 'sky', 'dots'],
-  ['stopped', 'stopped by a signal', 'Sp', 'black', 'solid'],
-  ['smi', 'SMI', 'Sm', 'vermilion', 'hatch'],
-  ['wake_up_path', 'wake-up itself', 'Wu', 'black', 'hatch'],
-  ['unexplained', 'unexplained', '?', 'black', 'dots'],
-];
-
-export const CAUSES: readonly CauseWord[] = TABLE.map(([kind, words, letters, hue, pattern]) => ({
-  kind,
-  words,
-  letters,
-  hue,
-  pattern,
-}));
+export { CAUSES, LINKS, type CauseWord } from './vocabulary.ts';
 
 /** The words for a kind; one this page does not know keeps its own name. */
 export const causeWord = (kind: string): CauseWord =>
@@ -67,18 +18,6 @@ export const causeWord = (kind: string): CauseWord =>
     hue: 'black',
     pattern: 'dots',
   };
-
-export const LINKS: Readonly<Record<string, string>> = {
-  kernel_section: ' in',
-  interrupts_off: ' in',
-  preempted: ' by',
-  rt_throttling: ' because of',
-  fair_server: ' because of',
-  policy_change: ' to',
-  lock_wait: ' held by',
-  own_wait: ' in',
-  late_timer: ' on',
-};
 
 /** The program that a thread belongs to, as `Culprit::program` in Rust: its name without the number that distinguishes its threads. */
 export function program({ name, tid }: Culprit): string {
