@@ -13,6 +13,7 @@ const APART: [(&str, &str); 10] = [
     ("onbeat-tune", "onbeat-record"),
     ("onbeat-cause", "onbeat-record"),
     ("onbeat-record", "onbeat-tune"),
+    ("onbeat-lab", "onbeat-report"),
     ("onbeat-report", "onbeat-tune"),
     ("onbeat-report", "onbeat"),
     ("onbeat", "onbeat-report"),
