@@ -29,9 +29,7 @@ const MOST_DELAYS: usize = 1 << 20;
 /// What a camera is started with.
 #[derive(Clone, Debug)]
 pub struct CameraSettings {
-    /// Its name.
     pub name: String,
-    /// Its source.
     pub source: Address,
     /// Layout of its pictures.
     pub layout: PixelLayout,

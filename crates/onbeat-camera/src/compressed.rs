@@ -54,7 +54,6 @@ struct State {
 /// What became of the pictures of a channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct ChannelAccount {
-    /// Published.
     pub published: u64,
     /// Longer than a record, of another coding than the first one, or more than could wait for the channel.
     pub left_out: u64,

@@ -2,6 +2,9 @@
 //!
 //! Results are on standard output, everything else on standard error; exit status 2 when it could not run.
 
+// Not a published library: a name that says all needs no sentence beside it.
+#![allow(missing_docs)]
+
 mod bench;
 mod list;
 mod recorder;

@@ -41,7 +41,6 @@ pub struct ThumbnailLimits {
     pub apart_ns: u64,
 }
 
-/// The pictures of a channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelPictures {
     /// Name of the channel in the log.

@@ -236,6 +236,8 @@ impl EventDecoder {
             *place = Some(format.field(name)?);
         }
 
+        // Of whichever event was learned last: a kernel has the common fields of all events at the
+        // same offsets.
         self.id = Some(format.field("common_type")?);
         self.tid = Some(format.field("common_pid")?);
         self.flags = format.field("common_flags").ok();
@@ -263,6 +265,7 @@ impl EventDecoder {
     #[must_use]
     pub fn context(&self, record: &Record<'_>) -> EventContext {
         match self.flags.and_then(|field| number(record.bytes, field)).unwrap_or(0) {
+            // First: in an interrupt that came in a softirq both are set, and the handler is what ran.
             flags if flags & IN_INTERRUPT != 0 => EventContext::Interrupt,
             flags if flags & IN_SOFTIRQ != 0 => EventContext::Softirq,
             _ => EventContext::Task,
@@ -280,6 +283,7 @@ impl EventDecoder {
     #[must_use]
     pub fn arguments(&self, record: &Record<'_>) -> Option<[u64; 3]> {
         let whole = self.arguments?;
+        // Six words of the kernel that wrote it: on a 32-bit one they are four bytes long.
         let size = whole.size / 6;
         let argument = |index: usize| {
             let offset = whole.offset.checked_add(index * size)?;
@@ -305,6 +309,8 @@ impl RecordFields<'_> {
         let (from, length) = match field.holds {
             FieldStorage::InPlace => (field.offset, field.size),
             FieldStorage::Location | FieldStorage::RelativeLocation => {
+                // `__data_loc`: offset in the low half, length in the high half. The offset of
+                // `__rel_loc` counts from behind its own field.
                 let place = number(self.bytes, FormatField { signed: false, ..field })?;
                 let base = if field.holds == FieldStorage::RelativeLocation { end } else { 0 };
                 (base.checked_add((place & 0xffff) as usize)?, (place >> 16 & 0xffff) as usize)
@@ -366,6 +372,7 @@ fn what(kind: TracePoint, fields: &RecordFields<'_>) -> Option<KernelEvent> {
         },
         TracePoint::TimerExpireExit => KernelEvent::TimerExpireExit { timer: number(0)? },
         TracePoint::TimerCancel => KernelEvent::TimerCancel { timer: number(0)? },
+        // One event for both: leaving is a state of -1 in an unsigned field.
         TracePoint::Idle if number(0)? & IDLE_EXIT == IDLE_EXIT => KernelEvent::IdleExit,
         TracePoint::Idle => KernelEvent::IdleEntry { state: number(0)? as u32 },
         TracePoint::Frequency => {

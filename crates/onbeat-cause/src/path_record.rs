@@ -198,7 +198,6 @@ pub(super) fn read(cpu: u32, words: [u64; WORDS]) -> Option<PathEntry> {
     Some(PathEntry::Event(event))
 }
 
-/// The flags of a reading.
 #[derive(Clone, Copy, Debug)]
 struct ReadingFlags(i32);
 

@@ -52,7 +52,6 @@ impl Machine {
 pub(crate) struct RememberedWorth {
     /// The tuning: an id of the catalogue, or the path of a plan.
     pub id: String,
-    /// The machine.
     pub machine: Machine,
     /// The load that ran.
     pub load: String,
@@ -122,7 +121,6 @@ pub(crate) enum WorthFileError {
     NotValid {
         /// Which.
         path: PathBuf,
-        /// Why.
         why: String,
     },
 }

@@ -18,7 +18,6 @@ pub(super) const ABI: u32 = 6;
 pub(super) const SLOTS: usize = 4;
 /// Number of events kept.
 pub(super) const EVENTS: usize = 1024;
-/// Bytes of an event.
 pub(super) const EVENT_BYTES: usize = 32;
 /// Maximum number of concurrent requests.
 pub(super) const REQUESTS: usize = 16;
@@ -41,7 +40,6 @@ pub(super) const JOINT_BYTES: usize = 48;
 pub(super) const GOAL_BYTES: usize = 16;
 /// Goal flag: the commander has left.
 pub(super) const LAST_GOAL: u64 = 1;
-/// Bytes of a name, and of the name of a value.
 pub(super) const NAME_BYTES: usize = 64;
 pub(super) const VALUE_NAME_BYTES: usize = 48;
 

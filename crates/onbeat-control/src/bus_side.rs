@@ -57,7 +57,6 @@ pub struct BusSide {
     robot: Option<RobotState>,
 }
 
-/// Outputs of the owner.
 #[derive(Debug)]
 struct OwnerOutputs {
     /// The owner's slots, their generation, and whether there is an owner.

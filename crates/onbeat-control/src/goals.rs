@@ -207,7 +207,6 @@ impl Drop for Commander {
     }
 }
 
-/// Buffer of a goal.
 #[derive(Clone, Debug)]
 struct GoalBuffer {
     head: [u8; GOAL_BYTES],

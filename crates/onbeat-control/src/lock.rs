@@ -27,7 +27,6 @@ const BYTES: usize = 64;
 /// Interval in which a waiting thread looks whether the holder has died.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// The words of the lock.
 #[repr(C, align(64))]
 struct LockWords {
     word: AtomicU32,
@@ -52,7 +51,6 @@ pub(super) enum LockProtocol {
 pub(super) struct ImageLock {
     map: Map,
     protocol: LockProtocol,
-    /// This process.
     process: u32,
     /// For clients, in the bus process.
     pub(super) file: Option<File>,

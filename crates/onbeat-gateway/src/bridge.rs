@@ -33,7 +33,6 @@ const FEWEST_RECORDS: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SendOrder {
-    /// Channels.
     pub channels: Vec<SentChannel>,
     /// The network: `udpm://GROUP:PORT?ttl=N` for LCM, `tcp://ADDRESS:PORT` for ZeroMQ, which is
     /// listened on, `ros2://DOMAIN` for ROS 2 ([`crate::Ros2Url`]).
@@ -79,7 +78,6 @@ pub struct ReceiveOrder {
     /// The network: `udpm://GROUP:PORT?ttl=N` for LCM, `tcp://ADDRESS:PORT` of a publisher of ZeroMQ,
     /// `ros2://DOMAIN` for ROS 2 ([`crate::Ros2Url`]).
     pub from: String,
-    /// Channels.
     pub channels: Vec<ReceivedChannel>,
     /// Time limit in ns; 0 for none.
     #[serde(default)]

@@ -175,7 +175,6 @@ pub enum GatewayError {
     Tcp {
         /// What was tried.
         what: &'static str,
-        /// The address.
         address: std::net::SocketAddr,
         /// The kernel's reason.
         source: io::Error,
@@ -209,7 +208,6 @@ pub enum GatewayError {
     Ros2Type {
         /// Name of the type, empty for plain bytes.
         name: String,
-        /// The topic.
         topic: String,
     },
     /// ROS 2 is not in this build.
@@ -222,7 +220,6 @@ pub enum GatewayError {
     Ros2 {
         /// What was tried.
         what: &'static str,
-        /// The domain.
         domain: u16,
         /// Address of the network interface.
         interface: Ipv4Addr,

@@ -142,7 +142,6 @@ struct PartialMessage {
     held_bytes: usize,
 }
 
-/// A part of a message.
 struct MessagePart<'d> {
     sequence: u32,
     at: usize,

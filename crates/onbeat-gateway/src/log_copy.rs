@@ -18,7 +18,6 @@ const IN_A_TURN: u64 = 1024;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListOrder {
-    /// The log.
     pub log: PathBuf,
     /// Memory for one record and one chunk, each, in bytes.
     pub most_memory: u64,
@@ -84,7 +83,6 @@ fn listed(of: &LoggedChannel) -> ListedChannel {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConvertOrder {
-    /// The log.
     pub log: PathBuf,
     /// The MCAP file to create.
     pub out: PathBuf,

@@ -27,7 +27,6 @@ const CYCLE_AT: std::ops::Range<usize> = 4..12;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PicturesOrder {
-    /// The log.
     pub log: PathBuf,
     /// The first and the last time, in ns since 1970.
     pub from_ns: u64,

@@ -59,7 +59,6 @@ pub(super) struct LogSchema {
     pub(super) definition: Vec<u8>,
 }
 
-/// A message.
 #[derive(Debug)]
 pub(super) struct LogMessage {
     pub(super) channel: Arc<LogRecordChannel>,
@@ -590,9 +589,7 @@ impl<'r> Fields<'r> {
 /// What a log contains, as counted by [`check_log`].
 #[derive(Debug, Default)]
 pub struct LogCheck {
-    /// Messages.
     pub messages: u64,
-    /// Bytes of their data.
     pub data_bytes: u64,
     /// Why the log ends early; `None` for a complete one.
     pub defect: Option<LogDefect>,

@@ -23,7 +23,6 @@ pub enum Compression {
     None,
 }
 
-/// A channel of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogChannel {
     id: u16,

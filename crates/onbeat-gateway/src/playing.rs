@@ -28,7 +28,6 @@ const MOST_CHANNELS: usize = 256;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlayOrder {
-    /// The log.
     pub log: PathBuf,
     /// Channels; all of the log if there are none.
     #[serde(default)]

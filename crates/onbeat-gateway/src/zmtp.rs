@@ -14,7 +14,6 @@ const MOST_FRAMES: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotZmtp;
 
-/// SocketRole of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SocketRole {
     Publisher,

@@ -21,7 +21,6 @@ pub struct LcmTypes {
     unusable: BTreeMap<String, MessageError>,
 }
 
-/// A struct of LCM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LcmStruct {
     name: String,

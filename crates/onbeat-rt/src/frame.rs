@@ -38,7 +38,6 @@ const LENGTH_AT: usize = 14;
 const FIRST_DATAGRAM: usize = 16;
 const HEADER: usize = 10;
 const MORE: u16 = 0x8000;
-/// EtherType of EtherCAT.
 const ETHERCAT: [u8; 2] = [0x88, 0xa4];
 /// The first five bytes of the source addresses: locally administered would be 02, which SubDevices
 /// set in what they send back.

@@ -9,7 +9,6 @@ use super::sii_contents::{PdoListing, SiiContents, SiiIdentity};
 use super::subdevice::SubDevice;
 use onbeat_ethercat::esi::{DcMode, SyncManagerEntry};
 
-/// The parts of one device.
 pub(crate) struct DeviceParts {
     pub(crate) identity: SiiIdentity,
     /// Name in the EEPROM.

@@ -78,7 +78,6 @@ pub(crate) struct FirmwareSetup {
     pub(crate) clock_modes: Vec<DcMode>,
 }
 
-/// Faults of the firmware.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FirmwareFaults {
     /// State whose requests are refused, and the AL status code.

@@ -4,7 +4,6 @@ pub use onbeat_rt::frame::Command;
 
 use super::registers::{PORT_TIMES, word};
 
-/// EtherType of EtherCAT.
 pub(crate) const ETHERTYPE: u16 = 0x88a4;
 /// EtherType of a VLAN tag (IEEE 802.1Q), which precedes the EtherType and stays in the reply.
 const VLAN: u16 = 0x8100;

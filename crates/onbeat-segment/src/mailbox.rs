@@ -40,7 +40,6 @@ pub(crate) struct DeviceMailbox {
     pub(crate) faults: MailboxFaults,
 }
 
-/// Faults of a mailbox.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MailboxFaults {
     /// Requests are accepted but never served.

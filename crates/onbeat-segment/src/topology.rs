@@ -11,7 +11,6 @@ use super::cable_positions::{CableEnd, CablePositions, SimulatedCable};
 const PROCESSING_NS: u64 = 320;
 const FORWARDING_NS: u64 = 120;
 
-/// State of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PortState {
     pub(crate) link: bool,

@@ -141,7 +141,6 @@ const MOST_SERIES: usize = 32;
 const MOST_ASKED: usize = 1_000;
 
 impl SeriesCollection {
-    /// Adds a wait.
     pub fn add(&mut self, wait: &Wait) {
         let known = self.series.iter().position(|series| series.source == wait.source);
         let place = match known {

@@ -18,7 +18,6 @@ use onbeat_rt::Instant;
 pub enum Class {
     /// Releases are on a grid to the nanosecond.
     Exact {
-        /// The period.
         period_ns: u64,
         /// Waits in each period: 2 for a loop that sleeps twice in a cycle.
         waits: usize,

@@ -75,7 +75,6 @@ pub enum What {
         due: Instant,
         /// How much later the kernel may wake it, in nanoseconds: the timer slack.
         slack_ns: u64,
-        /// The clock.
         clock: TimerClock,
     },
     /// The timer expired while the thread ran.
@@ -100,7 +99,6 @@ pub enum What {
 pub struct ThreadEvent {
     /// When.
     pub at: Instant,
-    /// The CPU.
     pub cpu: u32,
     /// The thread.
     pub tid: u32,

@@ -33,7 +33,6 @@ pub enum FindingKind {
 /// A finding about the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Its kind.
     pub kind: FindingKind,
     /// What was seen, a sentence without its full stop.
     pub what: String,

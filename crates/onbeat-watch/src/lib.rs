@@ -31,6 +31,9 @@
 //!
 //! Absent on purpose: ptrace, signals, anything that changes the program.
 
+// Not a published library: a name that says all needs no sentence beside it.
+#![allow(missing_docs)]
+
 pub mod choose;
 pub mod class;
 pub mod collect;

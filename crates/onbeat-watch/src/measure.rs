@@ -31,7 +31,6 @@ use crate::waits::{Source, Wait, WaitAssembler};
 /// The loop that is measured.
 #[derive(Clone, Debug)]
 pub struct WatchedLoop {
-    /// The thread.
     pub thread: ThreadFacts,
     /// What its releases are.
     pub source: Source,
@@ -46,7 +45,6 @@ pub struct WatchedLoop {
 /// What is to be measured.
 #[derive(Debug)]
 pub struct WatchPlan<'p> {
-    /// The loop.
     pub watched: WatchedLoop,
     /// How long, in nanoseconds; 0: until it is stopped or the thread ends.
     pub duration_ns: u64,
@@ -88,7 +86,6 @@ pub struct Watched {
 /// Waits of a loop inside its cycles: for locks, files, terminals, other threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InnerWaits {
-    /// Cycles.
     pub cycles: u64,
     /// Of these, cycles with at least one such wait.
     pub waiting: u64,

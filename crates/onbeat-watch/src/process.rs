@@ -89,7 +89,6 @@ impl ThreadFacts {
     }
 }
 
-/// Counters of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadCounters {
     /// CPU time in nanoseconds.

@@ -24,14 +24,12 @@ pub enum Source {
     Sleep {
         /// Whether the time counts from the call.
         relative: bool,
-        /// The clock.
         clock: TimerClock,
     },
     /// A timer that outlives a wait.
     Timer {
         /// What it belongs to.
         kind: TimerKind,
-        /// Its address.
         address: u64,
     },
     /// Another thread, a packet or a device.

@@ -29,9 +29,7 @@ pub enum Range {
 /// How luma and chroma are to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Colours {
-    /// The matrix.
     pub matrix: Matrix,
-    /// The range.
     pub range: Range,
 }
 

@@ -44,7 +44,6 @@ pub enum Picture<'p> {
         blue: &'p [u8],
         /// Plane of red chroma.
         red: &'p [u8],
-        /// Rows of chroma.
         rows: ChromaRows,
         /// How they are to be read.
         colours: Colours,

@@ -53,7 +53,6 @@ pub enum SourceError {
     TooLong {
         /// The address.
         place: String,
-        /// Of what.
         what: &'static str,
         /// The length.
         given: u64,
@@ -123,7 +122,6 @@ pub enum SourceError {
     NotACamera {
         /// The device.
         path: PathBuf,
-        /// Why.
         why: String,
     },
 }

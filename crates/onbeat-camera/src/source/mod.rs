@@ -39,7 +39,6 @@ const MOST_COMPRESSED: usize = 32 << 20;
 /// A picture with its times; `published_ns` is still open.
 #[derive(Debug)]
 pub struct Captured<'s> {
-    /// The picture.
     pub picture: Picture<'s>,
     /// When it was captured, received, decoded.
     pub times: FrameTimes,

@@ -98,7 +98,6 @@ impl fmt::Display for ThreadFields<'_> {
     }
 }
 
-/// The fields of a softirq.
 struct SoftirqFields(Softirq);
 
 impl fmt::Display for SoftirqFields {

@@ -14,7 +14,6 @@ use crate::term::{Tone, advise, say};
 
 /// What was undone.
 pub(crate) struct Undone {
-    /// As sentences.
     pub(crate) sentences: Vec<String>,
     /// Whether nothing is left to undo.
     is_settled: bool,

@@ -4,7 +4,6 @@ use roxmltree::Node;
 
 use super::EsiError;
 
-/// One element.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Element<'d>(Node<'d, 'd>);
 

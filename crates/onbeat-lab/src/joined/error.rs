@@ -55,7 +55,6 @@ pub enum JoinError {
     /// The events of a spike cannot be read.
     #[error("spike {number} of the guest: {source}")]
     Events {
-        /// Its number.
         number: u64,
         /// What is wrong with them.
         source: UnpackError,

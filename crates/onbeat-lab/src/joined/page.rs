@@ -68,7 +68,6 @@ impl SharedPage {
         Self::map(&file)
     }
 
-    /// A word of the page.
     pub(super) fn word(&self, word: PageWord) -> &AtomicU64 {
         let at = word as usize * SPACED * size_of::<AtomicU64>();
         // SAFETY: inside the mapping (4 words, 64 bytes apart, of 4,096 bytes), aligned to 8 bytes,

@@ -73,7 +73,6 @@ pub enum TraceStep {
 /// Host and guest on one clock, the host's.
 #[derive(Clone, Debug)]
 pub struct JoinedTrace<C: VmClock> {
-    /// The relation of the clocks.
     pub relation: ClockRelation,
     /// Exchanges that contradict the relation; 0 unless the fit is wrong.
     pub violated_exchanges: usize,

@@ -85,7 +85,6 @@ impl BoardTest {
     }
 }
 
-/// A kernel of the tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestedKernel {
     /// Its name in tables.
@@ -97,7 +96,6 @@ pub struct TestedKernel {
 /// What the tests are run with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoardTests {
-    /// Kernels.
     pub kernels: Vec<TestedKernel>,
     /// Loads, as `onbeat load` takes them.
     pub loads: Vec<String>,
@@ -133,7 +131,6 @@ impl BoardTests {
 pub struct BoardTestRow {
     /// Name of the kernel.
     pub kernel: String,
-    /// The load.
     pub load: String,
     /// Of the series of each test, in the order of [`BoardTest::ALL`], delays included.
     pub tests: [CellFigures<Virtual>; 3],

@@ -32,7 +32,6 @@ pub enum NetworkLabError {
         kind: &'static str,
         /// What it is for.
         what: &'static str,
-        /// Its module.
         module: &'static str,
     },
     /// A request to the kernel was refused.

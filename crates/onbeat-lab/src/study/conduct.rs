@@ -54,7 +54,6 @@ pub enum StudyEvent<'e> {
     },
     /// The settings of a row are made.
     Made {
-        /// The row.
         row: &'e str,
         /// Settings in effect.
         settings: usize,
@@ -72,12 +71,10 @@ pub enum StudyEvent<'e> {
     },
 }
 
-/// The results of a study.
 #[derive(Clone, Debug)]
 pub struct StudyResults {
     /// What was found out before the first measurement.
     pub baseline: StudyBaseline,
-    /// The rows.
     pub rows: Rows,
     /// All stored measurements.
     pub measured: Vec<Measured>,

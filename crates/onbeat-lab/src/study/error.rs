@@ -9,7 +9,6 @@ use onbeat_tune::plan::PlanError;
 
 use crate::vm::{PlaceError, VmError};
 
-/// An error of a study.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
     /// A guest could not be built or run.
@@ -55,7 +54,6 @@ pub enum StudyError {
     /// A measurement outside of a guest failed.
     #[error("{program} {what} ended with {status}: {message}")]
     Outside {
-        /// The program.
         program: String,
         /// Its first arguments.
         what: &'static str,

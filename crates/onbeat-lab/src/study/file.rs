@@ -24,7 +24,6 @@ pub enum StudyFileError {
     /// A number is out of its range.
     #[error("`{key}` is {value}; it must be {least} to {most}")]
     Range {
-        /// Its key.
         key: &'static str,
         /// The value.
         value: u64,
@@ -38,13 +37,11 @@ pub enum StudyFileError {
     Twice {
         /// Key of the list.
         list: &'static str,
-        /// The name.
         name: String,
     },
     /// A name cannot be a directory's.
     #[error("\"{name}\" is not a name: use letters, digits and hyphens")]
     Name {
-        /// The name.
         name: String,
     },
     /// An id is not in the catalogue.
@@ -52,7 +49,6 @@ pub enum StudyFileError {
         "stage \"{stage}\": \"{id}\" is not a tuning. `onbeat tune check --all` lists all of them"
     )]
     UnknownSetting {
-        /// The stage.
         stage: String,
         /// What was given.
         id: String,
@@ -96,7 +92,6 @@ pub struct StudyLoad {
     pub name: String,
     /// On the host, also while the guest is measured.
     pub host: Load,
-    /// In the guest.
     pub guest: Load,
 }
 
@@ -138,7 +133,6 @@ pub struct StudyFile {
     pub commands: u32,
     /// Which settings are priced each by itself.
     pub prices: SettingPrices,
-    /// The loads.
     pub loads: Vec<StudyLoad>,
     /// Names of stages, and ids of their settings.
     pub stages: Vec<(String, Vec<String>)>,

@@ -7,9 +7,7 @@ use super::setting::{MachineSetting, Means, StageSetting};
 /// A stage with its settings on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Stage {
-    /// Its name.
     pub name: String,
-    /// Its settings.
     pub settings: Vec<StageSetting>,
 }
 
@@ -144,7 +142,6 @@ impl Rows {
         }
     }
 
-    /// The row of a name.
     #[must_use]
     pub fn row(&self, name: &str) -> Option<&StudyRow> {
         self.rows.iter().find(|row| row.name == name)

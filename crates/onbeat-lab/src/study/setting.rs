@@ -129,7 +129,6 @@ pub enum SettingState {
     Priced(Means),
     /// The machine has the wanted value already.
     AsWanted {
-        /// The current value.
         current: String,
     },
     /// It is not made, because.
@@ -139,7 +138,6 @@ pub enum SettingState {
     },
 }
 
-/// A setting of a stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageSetting {
     /// Its id in the catalogue.

@@ -38,7 +38,6 @@ impl StudySide {
 /// Which measurement it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RowSlot {
-    /// The row.
     pub row: String,
     /// Where.
     pub side: StudySide,
@@ -86,13 +85,11 @@ pub struct Answers {
 /// A thread of QEMU while it was measured, as `/proc` showed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenThread {
-    /// Its name.
     pub name: String,
     /// The virtual CPUs that it runs.
     pub vcpus: Vec<usize>,
     /// Host CPUs it may use.
     pub cpus: String,
-    /// Its policy.
     pub policy: String,
 }
 

@@ -97,7 +97,6 @@ pub enum VmError {
     /// A program that is run as a process is missing.
     #[error("{program} is not installed: apt-get install {package}")]
     ProgramMissing {
-        /// The program.
         program: String,
         /// The Debian package that has it.
         package: &'static str,
@@ -145,7 +144,6 @@ pub enum VmError {
     /// QEMU could not be started, or ended at once.
     #[error("{program} ended with {status} before the guest started: {message}")]
     Qemu {
-        /// The program.
         program: String,
         /// Its exit status.
         status: String,
@@ -227,7 +225,6 @@ pub enum VmError {
     /// A kernel shows no addresses of its functions.
     #[error("kernel {release} lists no functions in /proc/kallsyms: a path cannot name any")]
     NoSymbols {
-        /// Its release.
         release: String,
     },
     /// A traced guest had no wake-up of a sleeping thread.
@@ -258,7 +255,6 @@ pub enum VmError {
     /// A result of the job is missing or cannot be read.
     #[error("the job's result {name} cannot be used: {reason}")]
     Result {
-        /// Its name.
         name: String,
         /// Why.
         reason: String,

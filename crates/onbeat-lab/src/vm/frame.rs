@@ -72,7 +72,6 @@ pub enum FrameError {
 pub struct GuestFile {
     /// Its path, relative and without `..`.
     pub path: String,
-    /// Its content.
     pub content: Vec<u8>,
 }
 

@@ -40,7 +40,6 @@ pub struct Guest<C: VmClock> {
     pub clock: C,
     /// Number of CPUs; in virtual time 1.
     pub cpus: u32,
-    /// Memory in MiB.
     pub memory_mib: u32,
     /// Arguments for its kernel, after those that the clock needs.
     pub kernel_arguments: Vec<String>,

@@ -66,9 +66,7 @@ pub fn free_huge_pages(page_kib: u64) -> u64 {
 /// A guest for a real-time loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RealTimeMachine {
-    /// Its name.
     pub name: String,
-    /// Memory in MiB.
     pub memory_mib: u32,
     /// How its memory is provided.
     pub memory: GuestMemory,

@@ -7,7 +7,6 @@ use onbeat::thread::Grant;
 use onbeat_figures::Statistics;
 use serde::Deserialize;
 
-/// A run as printed.
 #[derive(Clone, Debug, Deserialize)]
 pub struct PrintedRun {
     /// Its cells; one, unless it is a bench.
@@ -16,7 +15,6 @@ pub struct PrintedRun {
     pub ladder: Vec<Grant>,
 }
 
-/// A cell as printed.
 #[derive(Clone, Debug, Deserialize)]
 pub struct PrintedCell {
     /// The tuning, such as `PM`.

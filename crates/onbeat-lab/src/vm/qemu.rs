@@ -114,7 +114,6 @@ impl QemuProcess {
         self.directory.path()
     }
 
-    /// The lock on that directory.
     pub(super) fn directory_lock(&self) -> Arc<GuestDirectory> {
         Arc::clone(&self.directory)
     }
@@ -129,7 +128,6 @@ impl QemuProcess {
         self.started.elapsed()
     }
 
-    /// The control socket.
     pub(super) fn control(&mut self) -> Result<&mut MonitorSocket, VmError> {
         let ended = || VmError::Control { message: "closed".to_owned() };
         self.socket.as_mut().ok_or_else(ended)

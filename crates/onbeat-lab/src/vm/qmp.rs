@@ -23,7 +23,6 @@ pub(super) struct MonitorSocket {
     writer: UnixStream,
 }
 
-/// A virtual CPU.
 #[derive(Debug, Deserialize)]
 pub(super) struct VirtualCpu {
     /// Its thread on the host.

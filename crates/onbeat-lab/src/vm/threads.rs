@@ -63,7 +63,6 @@ pub enum PlaceError {
     /// A host CPU is for virtual CPUs and for the other threads at once.
     #[error("CPUs {shared} are named for virtual CPUs and for QEMU's other threads; name others")]
     Shared {
-        /// The CPUs.
         shared: CpuList,
     },
     /// No CPU is left for one of the two.
@@ -85,7 +84,6 @@ pub enum PlaceError {
         pid: i32,
         /// Number of the virtual CPU, from 0.
         vcpu: usize,
-        /// The thread.
         thread: i32,
     },
     /// The kernel refused a change; those before it were undone.

@@ -12,7 +12,6 @@ const MOST_OF_A_LINE: u64 = 64 << 20;
 /// Characters of a line that a sentence repeats.
 const SHOWN: usize = 40;
 
-/// One line.
 pub(super) struct Line<'l> {
     /// Without its end and without escape codes; blanks at its ends are kept.
     pub(super) text: &'l str,

@@ -13,7 +13,6 @@ use crate::{Resolution, Series};
 
 const FORMAT: Format = Format::Ping;
 
-/// One answer.
 struct Answer {
     sample: Sample,
     /// Digits after the point of the round trip in milliseconds.

@@ -15,7 +15,6 @@ const STEPS_PER_INTERVAL: f64 = 10.0;
 const LONGEST_STEP_S: f64 = 1.0;
 const LEAST_PER_STEP: f64 = 10.0;
 
-/// One sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sample {
     /// Below 0 for a wake-up before its release.

@@ -25,7 +25,6 @@ pub(super) struct LateInstant {
     pub(super) at_s: f64,
     /// How much beyond the step's median, in nanoseconds.
     pub(super) late_ns: f64,
-    /// Which step.
     pub(super) step: usize,
 }
 

@@ -18,7 +18,6 @@ pub(super) const MAX_QUERIES: usize = 96;
 // cycle.
 const MOST_MAIL: usize = LONGEST / 2;
 
-/// Purpose of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QueryPurpose {
     State(usize),

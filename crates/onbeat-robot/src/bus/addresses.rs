@@ -73,12 +73,14 @@ impl BusAddresses {
     /// Replaces ethercrab's addresses by those of this bus in a frame about to be sent.
     pub(super) fn rewrite_frame(&self, frame: &mut [u8]) {
         const STATIONED: [u8; 3] = [Command::Fprd as u8, Command::Fpwr as u8, Command::Frmw as u8];
+        // Behind the Ethernet header (14 bytes) and the EtherCAT header (2).
         let mut at = 16;
         let mut more = true;
         while more && at + 12 <= frame.len() {
             let command = frame[at];
             let register = word(frame, at + 4);
             let length = usize::from(word(frame, at + 6) & 0x07ff);
+            // Bit 15 of the length: another datagram follows.
             more = word(frame, at + 6) & 0x8000 != 0;
             let data = at + 10;
             if data + length > frame.len() {

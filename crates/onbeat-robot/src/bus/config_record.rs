@@ -29,7 +29,6 @@ fn is_kept(register: u16) -> bool {
         || matches!(register, AL_CONTROL | SYNC_MANAGER..=SYNC_MANAGERS_END)
 }
 
-/// A register write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RegisterWrite {
     pub(super) register: u16,
@@ -103,6 +102,8 @@ impl FmmuMark {
 /// One that begins with the area of a SyncManager and ends elsewhere would carry the outputs of one
 /// area into another.
 pub(super) fn maps_whole_areas(script: &[ConfigStep]) -> bool {
+    // What the register areas have room for: sixteen FMMUs from 0x0600 on, sixteen SyncManagers
+    // from 0x0800 on. A device has fewer.
     const BLOCKS: usize = 16;
     const CHANNEL: usize = 8;
     let fmmus = registers(script, *FMMU.start(), BLOCKS * FMMU_BYTES);
@@ -126,6 +127,7 @@ pub(super) fn maps_whole_areas(script: &[ConfigStep]) -> bool {
 
 /// Returns the registers from `first` on after the writes of a script.
 fn registers(script: &[ConfigStep], first: u16, length: usize) -> Vec<u8> {
+    // In the order of the writes: ethercrab extends an FMMU that it has written before.
     let mut memory = vec![0; length];
     for line in script.iter().filter_map(ConfigStep::written) {
         let Some(at) = line.register.checked_sub(first).map(usize::from) else { continue };

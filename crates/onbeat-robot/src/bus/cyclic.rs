@@ -23,7 +23,6 @@ const MOST_WITH_STATUS: usize = LONGEST - 16 - 12 - (12 + 8) - (12 + 4) - (12 + 
 /// "Mailbox full" bit in the status of a SyncManager.
 pub(super) const MAILBOX_FULL: u8 = 0x08;
 
-/// One frame of the cycle.
 #[derive(Clone, Debug)]
 struct CyclicFrame {
     bytes: Box<[u8; LONGEST]>,

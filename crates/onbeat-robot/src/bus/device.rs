@@ -10,7 +10,6 @@ use super::sdo::SdoTransfer;
 use onbeat_ethercat::al::OP;
 use onbeat_ethercat::event::{EventKind, EventValues};
 
-/// Stage of a device.
 #[derive(Clone, Debug)]
 pub(super) enum DeviceStage {
     InOp,

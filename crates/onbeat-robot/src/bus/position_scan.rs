@@ -80,6 +80,8 @@ impl PositionScan {
     /// Appends reads of the next station addresses, on a cable with `places` positions.
     pub(super) fn push_queries(&mut self, frame_writer: &mut AcyclicFrame<'_, '_>, places: u16) {
         let places = usize::from(places).min(MOST_PLACES);
+        // With another number of positions a device was added or removed, and all behind it have
+        // moved: the parts of such a pass do not belong together.
         if !self.is_requested || places != self.places {
             self.stations.clear();
             self.before.clear();
@@ -101,6 +103,7 @@ impl PositionScan {
 
     /// Records the reply at this position: its station address, or [`NO_ANSWER`].
     pub(super) fn take(&mut self, place: u16, station: u16) {
+        // Only the next in order: the positions of a frame that is lost are asked for again.
         if usize::from(place) == self.stations.len() && self.stations.len() < self.places {
             self.stations.push(station);
         }
@@ -196,5 +199,6 @@ fn with_station(devices: &[BusDevice], station: u16) -> Option<u16> {
     let has_it = |device: &BusDevice| {
         device.identifying_station().unwrap_or(device.known.station) == station
     };
+    // 0 is the station address of a device that has just been switched on.
     devices.iter().position(has_it).filter(|_| station != 0).map(|place| place as u16)
 }

@@ -31,7 +31,9 @@ const UNIT_NS: u64 = 100_000;
 /// position.
 pub(super) fn before_mapping(layout: &Layout, place: usize) -> Vec<ConfigStep> {
     let Some(device) = layout.devices.get(place) else { return Vec::new() };
+    // At least 1: a watchdog time of 0 switches the watchdog off.
     let time = |ns: u64| u16::try_from(ns.div_ceil(UNIT_NS)).unwrap_or(u16::MAX).max(1);
+    // The watchdog supervises writes of outputs: without any it would expire at once.
     let has_outputs = !device.outputs.is_empty();
     let watchdog = layout.watchdog_ns.filter(|_| has_outputs).map(|ns| {
         [
@@ -103,6 +105,8 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
             self.frames += 1;
             self.lost += 1;
 
+            // To the end of the interval, also behind the reply: a late reply of an earlier frame is
+            // taken out here and cannot stand for that of the next one.
             while let Some(received) = self.wire.receive(&mut reply, next) {
                 let reply = &reply[..received.min(LONGEST)];
                 if frame::purpose_of(reply) == Some(ACYCLIC)
@@ -126,6 +130,7 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
     fn write(&mut self, sent: &mut [u8; LONGEST], reference: Option<u16>) -> usize {
         self.queries.clear();
         let mut writer = Writer::new(&mut sent[..], ACYCLIC);
+        // Clocks go on being distributed: SYNC0 waits until its device is in step.
         if let Some(station) = reference {
             writer.push(Command::Frmw, register(station, SYSTEM_TIME), 8);
         }
@@ -156,6 +161,7 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
                     let second = second.map(|second| second.reply(reply).data);
                     self.take_recovery(place, own, second, layout)?;
                 }
+                // Only a counted write was taken: a full mailbox refuses it, and the mail is sent again.
                 QueryPurpose::StartupMailSent(place) if counter > 0 => {
                     if let Some(transfer) = self.devices[place].startup_transfer() {
                         transfer.was_sent();

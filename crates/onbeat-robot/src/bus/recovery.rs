@@ -65,7 +65,6 @@ enum AfterFmmuCheck {
     Done,
 }
 
-/// Step of a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RecoveryStep {
     /// Checks the identity.

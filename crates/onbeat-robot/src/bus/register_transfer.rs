@@ -86,7 +86,6 @@ impl RegisterTransfer {
         }
     }
 
-    /// Takes the reply to its datagram.
     pub(super) fn take(&mut self, QueryReply { data, counter }: QueryReply<'_>) {
         if self.ended.is_some() {
             return;

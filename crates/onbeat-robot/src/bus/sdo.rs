@@ -42,7 +42,6 @@ pub(crate) enum MailboxStep {
     Done,
 }
 
-/// An SDO transfer.
 #[derive(Clone, Debug)]
 pub(crate) struct SdoTransfer {
     request: SdoRequest,

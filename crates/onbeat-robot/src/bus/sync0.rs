@@ -43,6 +43,8 @@ impl Sync0Timing {
     /// Takes the timing from the file, for a bus with this period.
     pub(super) fn new(wanted: onbeat_ethercat::setup::Sync0, bus_period_ns: u64) -> Self {
         let period_ns = wanted.period_on_bus_ns(bus_period_ns);
+        // Frames pass near multiples of the period. Half a period from them, a device does not
+        // take its outputs while they are being written.
         let shift_ns = wanted.shift_ns.unwrap_or(i64::from(period_ns / 2));
         Self {
             period_ns,
@@ -122,9 +124,11 @@ impl Sync0Setup {
     ) -> bool {
         self.step = match self.step {
             Sync0Step::AwaitClock(times) => {
+                // Bit 31 of register 0x092C is the sign of the difference, the rest is its size.
                 let is_close =
                     u32::from_le_bytes([data[0], data[1], data[2], data[3] & 0x7f]) < CLOSE_NS;
                 match (is_close, times + 1) {
+                    // From the start: a clock that still swings passes through 0 too.
                     (false, _) => Sync0Step::AwaitClock(0),
                     (true, CLOSE_TIMES..) => Sync0Step::Deactivate,
                     (true, times) => Sync0Step::AwaitClock(times),

@@ -47,10 +47,12 @@ impl<'r> CycleRecord<'r> {
             place = usize::next_multiple_of(place, 4);
             let count = u32::from_le_bytes(part(body, place)?) as usize;
             place += 4;
+            // CDR aligns elements, and a sequence without any is followed at once by the next.
             if count > 0 {
                 place = place.next_multiple_of(size);
             }
 
+            // Checked: the count is what another process has written.
             let values = body.get(place..place.checked_add(count.checked_mul(size)?)?)?;
             place += values.len();
             Some(values)

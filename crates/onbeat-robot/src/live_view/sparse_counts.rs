@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 /// Buckets of one width: 2 × 10^3, up to the next power of two, halved.
 const HALF: u64 = 1024;
-/// Bits of [`HALF`].
 const HALF_BITS: u32 = 10;
 
 /// A histogram with its filled buckets alone, and its exact largest value.

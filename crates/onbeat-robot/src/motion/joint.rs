@@ -10,7 +10,6 @@ use super::status::{DownReason, JointStatus};
 // cycle.
 const CSP: u8 = 8;
 
-/// Stage of a joint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JointStage {
     /// Waiting for its group.

@@ -128,7 +128,6 @@ pub struct RobotTask<'r, W> {
     show_every: u64,
     until_shown: u64,
     round_trips: RoundTrips,
-    /// The last cycle.
     last: Option<BusCycle>,
     work_ns: u64,
     serving: Option<CycleService>,

@@ -34,7 +34,6 @@ impl EntryFormat {
     }
 }
 
-/// One entry of an object.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectEntry {
     pub(crate) index: u16,

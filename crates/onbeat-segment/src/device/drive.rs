@@ -139,7 +139,6 @@ impl Drive {
         emergency
     }
 
-    /// Applies the controlword.
     fn apply_controlword(&mut self, objects: &mut Dictionary, controlword: u16) {
         let before = self.power;
         self.power = self.power.after(controlword, self.controlword);

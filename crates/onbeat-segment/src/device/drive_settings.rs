@@ -19,7 +19,6 @@ pub(crate) mod mode {
     }
 }
 
-/// Settings of a drive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DriveSettings {
     pub(crate) motor: MotorSettings,

@@ -38,7 +38,6 @@ pub(crate) struct Emergency {
     pub(crate) register: u8,
 }
 
-/// The models.
 #[derive(Clone, Debug)]
 pub(crate) enum Model {
     /// Nothing but ports.

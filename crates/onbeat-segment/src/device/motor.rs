@@ -2,7 +2,6 @@
 
 use std::f64::consts::TAU;
 
-/// Settings of a motor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MotorSettings {
     /// Inertia of rotor and load, in kg·m².

@@ -28,7 +28,6 @@ use onbeat_ethercat::link_errors::ErrorCounter;
 pub(crate) mod event {
     /// AL control was written.
     pub(crate) const STATE: u8 = 1;
-    /// A mail arrived.
     pub(crate) const MAIL_ARRIVED: u8 = 2;
     /// The MainDevice fetched a mail.
     pub(crate) const MAIL_TAKEN: u8 = 4;

@@ -21,7 +21,6 @@ pub enum OwnerRule {
 struct SettingOwner {
     /// Its process, as the kernel cuts the name.
     process: &'static str,
-    /// Its unit.
     unit: &'static str,
     /// Whether it would overwrite a step.
     overwrites: fn(&PlanStep) -> bool,

@@ -271,7 +271,6 @@ fn path_on_machine(name: &str) -> Result<String, CaptureError> {
 }
 
 impl CapturedFiles {
-    /// Reads an archive.
     pub(crate) fn from_archive(archive: impl Read) -> Result<Self, CaptureError> {
         read(archive)
     }

@@ -366,7 +366,6 @@ fn judge_list(draft: &mut Draft<'_>, parameter: &PlacedParameter) -> bool {
     false
 }
 
-/// Judges `isolcpus=`.
 fn judge_isolated(draft: &mut Draft<'_>, parameter: &PlacedParameter, value: &str) {
     let mut say = |verdict, message: String, instead: Option<String>| {
         let mut remark = LintRemark::new("shield.isolcpus", verdict, message);

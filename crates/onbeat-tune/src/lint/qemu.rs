@@ -10,7 +10,6 @@ use super::qemu_memory;
 use super::shell_words::{self, ShellWord};
 use crate::cpu_list::CpuList;
 
-/// Judges a script.
 pub(super) fn judge_script(draft: &mut Draft<'_>) -> Result<(), LintError> {
     // Splits once more where nothing was found, for the error that it may have.
     let Some(command) = qemu_command::find(draft.text()) else {

@@ -28,7 +28,6 @@ const WITHOUT_ARGUMENT: [&str; 20] = [
     "help",
 ];
 
-/// One option.
 #[derive(Clone, Debug)]
 pub(super) struct QemuOption {
     /// Without dashes.

@@ -9,7 +9,6 @@ use std::ops::Range;
 use super::LintError;
 use super::correction::line_and_column;
 
-/// One word.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ShellWord {
     /// Without quotes and backslashes.

@@ -175,7 +175,6 @@ impl DisturbCycle for LockWait {
     }
 }
 
-/// `reply_wait`.
 #[derive(Debug)]
 pub(super) struct ReplyWait {
     question: Arc<OwnedFd>,
@@ -240,7 +239,6 @@ impl Drop for ReplyWait {
     }
 }
 
-/// `sleep_in_work`.
 #[derive(Debug)]
 pub(super) struct SleepInWork;
 

@@ -277,7 +277,6 @@ impl fmt::Display for Detail {
     }
 }
 
-/// The record of one disturbance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DisturbanceRecord {
     pub(super) at: Instant,

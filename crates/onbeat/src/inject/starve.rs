@@ -247,7 +247,6 @@ fn idle_ticks(stat: &str, cpu: u32) -> Option<u64> {
     Some(fields.next()?.ok()? + fields.next()?.ok()?)
 }
 
-/// The disturber of `fair_server`.
 #[derive(Default)]
 pub(super) struct FairServerDisturber {
     waiter: Option<StarvedThread>,

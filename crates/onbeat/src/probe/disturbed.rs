@@ -262,7 +262,6 @@ impl Task for DisturbedTask {
     }
 }
 
-/// The source of the log.
 enum InjectionLogSource {
     Beside(Injector),
     Within(LoopLog),

@@ -190,7 +190,6 @@ enum OnOverrunAsJson {
     Stop,
 }
 
-/// [`Phase`] as JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Phase", rename_all = "snake_case")]
 enum PhaseAsJson {

@@ -63,14 +63,12 @@ pub enum LabEvent<'e> {
     Stored(&'e StoredExperiment),
     /// An experiment has been run again: whether it sent the same bytes.
     Compared {
-        /// The experiment.
         experiment: &'e Experiment,
         /// Whether its bytes are those that are stored.
         same: bool,
     },
     /// An experiment has failed; the others go on.
     Failed {
-        /// The experiment.
         experiment: &'e Experiment,
         /// Why.
         error: &'e VmError,

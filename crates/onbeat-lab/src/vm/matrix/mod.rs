@@ -48,13 +48,11 @@ pub enum MatrixError {
     Twice {
         /// Key of the list.
         list: &'static str,
-        /// The name.
         name: String,
     },
     /// A number is 0.
     #[error("`{key}` is 0; it must be above 0")]
     Zero {
-        /// Its key.
         key: &'static str,
     },
     /// The time of an instruction is out of range.
@@ -62,7 +60,6 @@ pub enum MatrixError {
     Shift {
         /// The value.
         shift: u8,
-        /// The largest.
         largest: u8,
     },
     /// The time of an instruction is set for a clock that counts none.
@@ -71,7 +68,6 @@ pub enum MatrixError {
     /// A kernel has neither a package nor an image, or both.
     #[error("kernel \"{name}\" needs either `package`, or `image` with optional `modules`")]
     KernelOrigin {
-        /// Its name.
         name: String,
     },
     /// A word is not a valid tuning.
@@ -83,7 +79,6 @@ pub enum MatrixError {
     /// A tuning that no guest of a laboratory can have.
     #[error("tuning `{tuning}`: {reason}")]
     NotInGuest {
-        /// The tuning.
         tuning: String,
         /// Why.
         reason: &'static str,
@@ -162,20 +157,15 @@ struct NamedEntry<T> {
 /// A cell of a laboratory, by the names of its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabCell {
-    /// Kernel.
     pub kernel: String,
-    /// Command line.
     pub command_line: String,
-    /// Tuning.
     pub tuning: String,
-    /// Load.
     pub load: String,
 }
 
 /// An experiment: a cell with a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Experiment {
-    /// The cell.
     pub cell: LabCell,
     /// The seed, of QEMU's random numbers and of the delay before the measurement.
     pub seed: u32,

@@ -31,7 +31,6 @@ pub struct LabResults<C: VmClock> {
 /// The figures of a cell by clock `C`, over all its seeds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellFigures<C: Measures> {
-    /// The cell.
     pub cell: LabCell,
     /// Number of guests.
     pub guests: usize,

@@ -22,9 +22,7 @@ const LONGEST_NAME: usize = 80;
 /// An experiment whose results are on disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoredExperiment {
-    /// The cell.
     pub cell: LabCell,
-    /// The seed.
     pub seed: u32,
     /// Name of the clock: `real`, `virtual` or `free`.
     pub clock: String,

@@ -23,7 +23,6 @@ const SDO_REQUEST: u16 = 2;
 /// Index and subindex of an object.
 pub(super) type ObjectAddress = (u16, u8);
 
-/// Mails of one device.
 #[derive(Debug)]
 pub(super) struct DeviceMails {
     mailbox: MailboxLayout,
@@ -61,6 +60,8 @@ impl MappingMails {
             return LockStepAction::Send;
         };
         if is_status {
+            // The mailbox to the device always reads as empty, so that ethercrab writes its request
+            // without waiting.
             let is_full = read.register == FROM_STATUS && device.requested.is_some();
             read.answer(frame, &[if is_full { FULL } else { 0 }], 1);
             return LockStepAction::Answered;
@@ -72,6 +73,7 @@ impl MappingMails {
             .and_then(|object| device.mails.get(&object));
         let Some(mail) = mail else { return LockStepAction::Send };
         read.answer(frame, mail, 1);
+        // Once: an answer that is read twice would serve the next request too.
         device.requested = None;
         LockStepAction::Answered
     }
