@@ -118,13 +118,12 @@ impl Recorder {
         let keeping = std::mem::take(&mut past.keeping);
         let mut recorder = Self::new(RunWriter::go_on(past)?, origin, recording);
         recorder.zero.t_ns = from_ns;
-        recorder.tally.go_on_keeping(keeping);
+        recorder.tally.continue_keeping(keeping);
         recorder.earlier = before;
         Ok(recorder)
     }
 
-    /// Writes down what of the interval was counted so far. The interval goes on: what comes stands
-    /// in lines of its own.
+    /// Writes the samples counted so far; later samples of the same interval get their own lines.
     ///
     /// # Errors
     /// [`WriteError`].

@@ -156,7 +156,7 @@ pub struct RunFile {
     pub remarks: Vec<String>,
     /// Where the run was resumed.
     pub resumes: Vec<Resume>,
-    /// The closing line; `None` when the file was cut off, or goes on behind it.
+    /// The closing line; `None` if the file is truncated or was extended afterwards.
     pub end: Option<Account>,
     /// Whether its writer was alive when it was read.
     pub goes_on: bool,

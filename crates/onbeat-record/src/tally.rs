@@ -100,7 +100,7 @@ impl IntervalTally {
     }
 
     /// Takes into account which windows the file has been given before.
-    pub(super) fn go_on_keeping(&mut self, keeping: Keeping) {
+    pub(super) fn continue_keeping(&mut self, keeping: Keeping) {
         self.keeping = keeping;
     }
 

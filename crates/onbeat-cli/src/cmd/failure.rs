@@ -58,7 +58,9 @@ impl Display for Failure {
 pub(crate) enum Common {
     #[error("CPU {cpu} does not exist or is offline; this machine has CPUs {online}")]
     NoSuchCpu { cpu: u32, online: String },
-    #[error("cannot watch process {pid}: {source}; --beside takes the number of one that runs")]
+    #[error(
+        "cannot watch process {pid}: {source}; --beside takes the process ID of a running loop"
+    )]
     NoProcess { pid: i32, source: io::Error },
     #[error("cannot {what} {path}: {source}")]
     File { what: &'static str, path: PathBuf, source: io::Error },

@@ -127,7 +127,7 @@ fn is_real_time_already() -> bool {
 }
 
 fn shared_with_loop() -> Refusal {
-    let why_not = "an ordinary loop shares its CPU with the thread that explains, which must not take it away";
+    let why_not = "cause analysis runs at normal priority, because it shares the CPU of a normal-priority loop";
     Refusal {
         remedy: "onbeat measure --cpu N --priority 80 ...".to_owned(),
         ..not_ahead(why_not.to_owned())

@@ -41,9 +41,7 @@ pub enum StudyFileError {
     },
     /// A name cannot be a directory's.
     #[error("\"{name}\" is not a name: use letters, digits and hyphens")]
-    Name {
-        name: String,
-    },
+    Name { name: String },
     /// An id is not in the catalogue.
     #[error(
         "stage \"{stage}\": \"{id}\" is not a tuning. `onbeat tune check --all` lists all of them"

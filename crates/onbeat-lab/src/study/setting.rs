@@ -128,9 +128,7 @@ pub enum SettingState {
     /// It is made and priced.
     Priced(Means),
     /// The machine has the wanted value already.
-    AsWanted {
-        current: String,
-    },
+    AsWanted { current: String },
     /// It is not made, because.
     LeftOut {
         /// The reason.

@@ -224,9 +224,7 @@ pub enum VmError {
     },
     /// A kernel shows no addresses of its functions.
     #[error("kernel {release} lists no functions in /proc/kallsyms: a path cannot name any")]
-    NoSymbols {
-        release: String,
-    },
+    NoSymbols { release: String },
     /// A traced guest had no wake-up of a sleeping thread.
     #[error(
         "the traced guest ran through {stretches} functions, and none of its threads was woken by a timer"

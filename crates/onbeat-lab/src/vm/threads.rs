@@ -62,9 +62,7 @@ pub enum PlaceError {
     },
     /// A host CPU is for virtual CPUs and for the other threads at once.
     #[error("CPUs {shared} are named for virtual CPUs and for QEMU's other threads; name others")]
-    Shared {
-        shared: CpuList,
-    },
+    Shared { shared: CpuList },
     /// No CPU is left for one of the two.
     #[error(
         "virtual CPUs need a host CPU of their own, and QEMU's other threads one besides: {cpus} of {online} leaves none"

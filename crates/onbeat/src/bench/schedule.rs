@@ -139,14 +139,19 @@ impl Schedule {
 /// The total time is too short for the cells.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error(
-    "{asked_s:.0} s are too short for {cells} cells: starting and stopping alone take {overhead_s:.0} s; \
-     use --for {needed_s:.0}s, or fewer tunings or loads"
+    "--for {asked_s:.0}s is too short: {} at least {needed_s:.0} s, {overhead_s:.0} s of them to start and stop; \
+     use --for {needed_s:.0}s, or fewer tunings or loads",
+    cells_need(*.cells)
 )]
 pub struct TooShort {
     asked_s: f64,
     cells: usize,
     overhead_s: f64,
     needed_s: f64,
+}
+
+fn cells_need(cells: usize) -> String {
+    if cells == 1 { "one cell needs".to_owned() } else { format!("{cells} cells need") }
 }
 
 /// Plans `tunings` × `loads.len()` cells into the time `total`; `loads[i]` is false for `idle`,

@@ -380,7 +380,7 @@ impl Run {
 }
 
 /// A probe on a [`Run`], from [`Run::begin`] to [`ProbeRun::end`].
-#[must_use = "`end` writes down what is to be known of the probe"]
+#[must_use = "`end` records the closing facts of the probe"]
 pub struct ProbeRun<'r> {
     run: &'r mut Run,
     body: &'r mut dyn Body,

@@ -141,7 +141,7 @@ pub fn of_this_machine() -> Source {
     Box::new(move || SurroundingsReading { cpus: cpus.count(), ..clocks() })
 }
 
-/// Reads the clocks, again where something came between.
+/// Reads both clocks; retries if interrupted between the two reads.
 fn clocks() -> SurroundingsReading {
     let read = || {
         let from = Monotonic.now();

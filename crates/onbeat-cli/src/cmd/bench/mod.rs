@@ -74,10 +74,10 @@ fn is_occupied(why: &Failure) -> bool {
     matches!(why.as_error(), Some(Common::Occupied(_)))
 }
 
-/// Returns the plan, when nothing forbids it before something starts.
+/// Validates the options and returns the plan before anything is changed.
 pub(super) fn admitted(options: &BenchOptions) -> Result<BenchPlan, Failure> {
     check_cpu(options.cpu)?;
-    load::look_at_place(&options.loads, options.load_dir.as_deref(), "--load-dir")?;
+    load::check_load_directory(&options.loads, options.load_dir.as_deref(), "--load-dir")?;
     if most_alarms(&options.limit).is_some() && options.with != Some(With::Bus) {
         return Err(Common::NoEvents { what: "bench".to_owned(), instead: "add --with bus" }.into());
     }
@@ -169,7 +169,7 @@ fn conducted(
 ) -> Result<(), Failure> {
     let BenchJob { options, plan, dir, total_s } = job;
     let program = std::env::current_exe().map_err(Common::Myself)?;
-    let processes = Myself { program, load_dir: options.load_dir.clone() };
+    let processes = OwnProcess { program, load_dir: options.load_dir.clone() };
     let mut view = BenchView::new(plan, *total_s, options.quiet || options.output.json);
     let approaching = RefCell::new(String::new());
     let mut report = |happening: BenchEvent| {
@@ -242,12 +242,12 @@ fn plan(options: &BenchOptions) -> BenchPlan {
 }
 
 /// This program, which also serves cells and carries loads.
-struct Myself {
+struct OwnProcess {
     program: PathBuf,
     load_dir: Option<PathBuf>,
 }
 
-impl Processes for Myself {
+impl Processes for OwnProcess {
     fn cell(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.arg("cell");

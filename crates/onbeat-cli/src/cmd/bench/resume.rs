@@ -58,7 +58,9 @@ pub(crate) fn words(found: &FoundBench, rest: &Schedule) -> String {
     let all = rest.blocks_per_cell as usize * found.unfinished.permitted();
     let left = rest.blocks();
     if left == 0 {
-        return format!("resuming {dir}, which {how}; left: nothing but the closing lines");
+        return format!(
+            "resuming {dir}, which {how}; nothing left to measure, only the closing lines are missing"
+        );
     }
 
     let estimate = runs::spoken(rest.estimate_s);

@@ -42,7 +42,7 @@ fn carry(options: LoadOptions) -> Result<ExitVerdict, Failure> {
 
 /// Checks the directory that loads write in, before anything is started; `option` names another
 /// one.
-pub(crate) fn look_at_place(
+pub(crate) fn check_load_directory(
     loads: &[Load],
     typed: Option<&Path>,
     option: &'static str,
@@ -71,7 +71,7 @@ pub(crate) fn look_at_place(
 /// Runs a load in a process of its own: it must lead a session, which a process started by a shell
 /// cannot.
 fn alone(options: &LoadOptions) -> Result<ExitVerdict, Failure> {
-    look_at_place(std::slice::from_ref(&options.load), options.dir.as_deref(), "--dir")?;
+    check_load_directory(std::slice::from_ref(&options.load), options.dir.as_deref(), "--dir")?;
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let failed = |source| LoadsFailure::Run { load: options.load.clone(), source };

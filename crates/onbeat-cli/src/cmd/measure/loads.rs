@@ -238,11 +238,8 @@ fn resuming(dir: &Path, unfinished: &UnfinishedTurns, plan: &TurnsPlan) -> Strin
     });
 
     let words: Vec<String> = words.collect();
-    let left = if words.is_empty() {
-        "nothing but the closing lines".to_owned()
-    } else {
-        words.join(", ")
-    };
+    let left =
+        if words.is_empty() { "only the closing lines".to_owned() } else { words.join(", ") };
     format!("resuming {}, which {how}; left: {left}", dir.display())
 }
 

@@ -129,7 +129,7 @@ fn admit(measure: &Measure) -> Result<(), Failure> {
     let Measure { probe, options, given } = measure;
     check_cpu(options.cpu)?;
     for loads in [std::slice::from_ref(&options.load), &options.loads] {
-        load::look_at_place(loads, options.load_dir.as_deref(), "--load-dir")?;
+        load::check_load_directory(loads, options.load_dir.as_deref(), "--load-dir")?;
     }
 
     resume::admit(options)?;

@@ -39,7 +39,7 @@ const REPLY_WITHIN: u64 = 2;
 
 pub(super) fn run(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
     check_cpu(options.cpu)?;
-    load::look_at_place(
+    load::check_load_directory(
         std::slice::from_ref(&options.load),
         options.load_dir.as_deref(),
         "--load-dir",

@@ -120,7 +120,7 @@ impl Laboratory<'_> {
             let result = match ran.and_then(|result| result.succeeded().map(|()| result)) {
                 Ok(result) => result,
                 Err(VmError::Stopped) => return Ok(()),
-                Err(error) if is_of_experiment(&error) => {
+                Err(error) if belongs_to_experiment(&error) => {
                     report(LabEvent::Failed { experiment: &one.experiment, error: &error });
                     // In a comparison it may fail several times.
                     failed.retain(|(before, _)| *before != one.experiment);
@@ -272,7 +272,7 @@ fn queue<C: VmClock>(prepared: &[Prepared<C>], repetition: Repetition) -> Vec<us
 }
 
 /// Whether the next experiment may succeed all the same.
-const fn is_of_experiment(error: &VmError) -> bool {
+const fn belongs_to_experiment(error: &VmError) -> bool {
     matches!(
         error,
         VmError::Timeout { .. }

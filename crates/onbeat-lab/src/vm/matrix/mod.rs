@@ -52,9 +52,7 @@ pub enum MatrixError {
     },
     /// A number is 0.
     #[error("`{key}` is 0; it must be above 0")]
-    Zero {
-        key: &'static str,
-    },
+    Zero { key: &'static str },
     /// The time of an instruction is out of range.
     #[error("`shift` is {shift}, at most {largest}: an instruction takes 2^shift ns")]
     Shift {
@@ -67,9 +65,7 @@ pub enum MatrixError {
     ShiftOfOtherClock,
     /// A kernel has neither a package nor an image, or both.
     #[error("kernel \"{name}\" needs either `package`, or `image` with optional `modules`")]
-    KernelOrigin {
-        name: String,
-    },
+    KernelOrigin { name: String },
     /// A word is not a valid tuning.
     #[error(transparent)]
     Tuning {
