@@ -97,7 +97,7 @@ function controlBar(store: Store): { element: HTMLElement; redraw: () => void } 
 /** How long after a change the address follows: some browsers refuse to be asked more often. */
 const ADDRESS_AFTER_MS = 250;
 
-/** Of the page that is shown; that of one shown before must not follow any more. */
+/** Belongs to the current page; listeners of a previous page are removed. */
 let following: ReturnType<typeof setTimeout> | undefined;
 let addressOf: (section: string) => string = () => '';
 

@@ -149,7 +149,7 @@ export const ADVICE: readonly AdviceRow[] = [
   ["move-softirq", "move the device's interrupt, and threads that use loopback, to another CPU (tuning C)", [], ["one_cpu", "shielded"], ["irq.affinity", "shield.cpuset_v2", "shield.cpuset_v1"]],
   ["threaded-softirqs", "a PREEMPT_RT kernel runs softirqs in threads", [], ["preempt_rt"], ["kern.preempt_rt"]],
   ["others-off", "keep other threads off this CPU (tuning C)", [], ["one_cpu", "shielded"], ["shield.cpuset_v2", "shield.cpuset_v1"]],
-  ["preempt-rt", "a PREEMPT_RT kernel lets go much earlier", [], ["preempt_rt"], ["kern.preempt_rt"]],
+  ["preempt-rt", "PREEMPT_RT makes this section preemptible", [], ["preempt_rt"], ["kern.preempt_rt"]],
   ["preempt-full", "preempt=full on the kernel command line lets go earlier", [], ["preempt_rt", "preempt_full"], ["kern.preempt_mode"]],
   ["priority", "give the loop a priority above that thread's (tuning P)", [], [], ["proc.policy"]],
   ["priority-outside-calls", "give the loop a priority above that thread's (tuning P): this helps only if the thread soon leaves its system call", [], [], ["proc.policy"]],

@@ -425,7 +425,7 @@ pub(crate) const ROWS: [AdviceRow; 44] = [
     },
     AdviceRow {
         id: "preempt-rt",
-        text: "a PREEMPT_RT kernel lets go much earlier",
+        text: "PREEMPT_RT makes this section preemptible",
         needs: &[],
         not_with: &[Fact::PreemptRt],
         tunings: &["kern.preempt_rt"],

@@ -64,7 +64,7 @@ export function buildCharts(
   const curve = new Chart(
     'percentiles',
     'Percentiles',
-    'Each label to the right has one more nine. Dotted, with hollow markers: fewer than 10 samples beyond this value.',
+    'Each gridline adds a nine: 90 %, 99 %, 99.9 %. Dotted, with hollow markers: fewer than 10 samples beyond this value.',
     360,
     (zoom) => percentiles(store, zoom),
     subject,

@@ -95,12 +95,12 @@ export function findingsPart(report: Report): HTMLElement | null {
   return h(
     'div',
     { id: 'findings' },
-    h('h3', {}, 'Not as wanted on this machine'),
+    h('h3', {}, 'Settings that may delay the loop'),
     h(
       'p',
       { class: 'lead' },
       held(
-        `${count(rows.length)} ${rows.length === 1 ? 'tuning was' : 'tunings were'} not as wanted when the run began. `,
+        `When the run began, ${count(rows.length)} ${rows.length === 1 ? 'setting' : 'settings'} differed from the recommended value. `,
       ),
       h('code', {}, 'onbeat tune check ID'),
       ' shows one in full, with its risk; ',

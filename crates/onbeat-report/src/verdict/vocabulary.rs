@@ -9,7 +9,7 @@ pub enum Outcome {
     /// The rate over the limit is as low as asked, at 95 % confidence.
     #[serde(alias = "holds")]
     Pass,
-    /// The samples fit both.
+    /// Too few samples to decide.
     #[serde(alias = "not_enough_samples")]
     Inconclusive,
     /// The rate over the limit is higher than asked, at 95 % confidence.
