@@ -121,6 +121,7 @@ impl Event {
     fn of_bus(&self, device: &str) -> String {
         let Self { old, new, code, .. } = *self;
         match self.kind {
+            EventKind::BusUp if code == 1 => "the device is in OP".to_owned(),
             EventKind::BusUp => format!("all {code} devices are in OP"),
             EventKind::BusDown => "the bus was taken down in order".to_owned(),
             EventKind::BusRestarted => format!("the bus starts again, restart {code}"),
