@@ -81,6 +81,8 @@ pub(super) fn bring_up_with_restarts<W: Wire>(
                 BusError::Library { .. }
                 | BusError::Panicked(_)
                 | BusError::NoAnswer(_)
+                // What another try may mend: a frame lost too often, a cable that was moved
+                // meanwhile. A wrong device stays wrong.
                 | BusError::Moved { .. },
             ) if restart_events.len() / 2 < MOST_RESTARTS => {
                 let event = |kind, code| Event {
@@ -100,6 +102,8 @@ pub(super) fn bring_up_with_restarts<W: Wire>(
                 ]);
             }
             Err(why) => {
+                // Asked only after the failure: the bring-up of a healthy bus needs none of these
+                // frames.
                 let why = with_location(with_name(why, expected), wire, expected);
                 return Err(with_link_trouble(why, wire, on));
             }
@@ -146,6 +150,8 @@ fn with_location<W: Wire>(why: BusError, wire: &mut W, expected: Option<&Layout>
 /// Replaces a missing answer by the interface's trouble, if that is the reason.
 fn with_link_trouble<W: Wire>(why: BusError, wire: &W, on: &str) -> BusError {
     match (&why, wire.trouble()) {
+        // "No devices" has a reason more often than not: an interface that is down, a cable that is
+        // not in.
         (BusError::NoDevices(_) | BusError::NoAnswer(_), Some(trouble)) => {
             CarrierError::Trouble { name: on.to_owned(), trouble }.into()
         }
@@ -169,9 +175,12 @@ fn bring_up<W: Wire>(
                 device.position = position;
             }
             if let Some(layout) = expected {
+                // Before any parameter is written: nothing of this file may reach another device
+                // than its own.
                 compare(&devices, layout)?;
                 let places: Vec<(u16, u16)> =
                     devices.iter().map(|device| (device.position, device.station)).collect();
+                // In PREOP, where mailboxes work and no process data do.
                 check_modules(pump, &places, layout)?;
                 configure(pump, &devices, layout, |place| before_mapping(layout, place))?;
             }
@@ -192,6 +201,8 @@ fn bring_up<W: Wire>(
             }
 
             pump.run(group.into_safe_op(main_device), set_time)?;
+            // Last: a cable that was plugged elsewhere during the bring-up would give each device
+            // behind it another's outputs.
             check_positions(pump, &devices, expected)?;
             record_scripts(&mut devices, &mut pump.config_record);
             let addresses = pump.addresses;
@@ -312,6 +323,7 @@ fn with_main_device<W: Wire, T>(
     );
     let groups = match pump.run(begun, set_time) {
         // The first frame counts the devices.
+        // Only the very first frame: a cable that is cut later has devices, which do not answer.
         Err(BusError::NoAnswer(_)) if pump.exchange.frames <= u64::from(MOST_TRIES) => {
             return Err(BusError::NoDevices(on.to_owned()));
         }
@@ -472,6 +484,8 @@ fn check_sync0(found: &[FoundDevice], layout: &Layout, bus_ns: u64) -> Result<()
         }
 
         let pulse_ns = u64::from(sync0.period_on_bus_ns(bus_ns));
+        // Pulses and frames that beat against each other would meet at a different point in each
+        // cycle.
         if !bus_ns.is_multiple_of(pulse_ns) && !pulse_ns.is_multiple_of(bus_ns) {
             return Err(BusError::OddPulses { name: wanted.name.clone(), pulse_ns, bus_ns });
         }
@@ -508,6 +522,8 @@ fn compare(found: &[FoundDevice], layout: &Layout) -> Result<(), BusError> {
         let there = (device.identity[0], device.identity[1]);
         // A missing device shifts all following ones; reporting it says more than reporting a wrong
         // device.
+        // With one device too few, every device behind the hole differs; the first one that is
+        // missing is the news.
         if expected != there && found.len() >= layout.always_there() {
             let name = wanted.name.clone();
             return Err(BusError::WrongDevice { place, name, expected, found: there });
@@ -549,6 +565,7 @@ fn compare_numbers(found: &[FoundDevice], layout: &Layout) -> Result<(), BusErro
             ("alias", u32::from(wanted.alias), u32::from(device.alias)),
         ];
         for (what, expected, found) in numbers {
+            // 0 in the file: the user did not say which one of several alike it has to be.
             if expected != 0 && expected != found {
                 return Err(BusError::OtherNumber {
                     place,

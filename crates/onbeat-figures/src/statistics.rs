@@ -11,7 +11,7 @@ pub const LEAST_ABOVE: u64 = 10;
 /// A share of all samples, exact to a thousandth of a percent.
 ///
 /// ```
-/// use onbeat_report::Share;
+/// use onbeat_figures::Share;
 ///
 /// assert_eq!(Share::P99_99.rank_in(600_000), 599_940);
 /// assert!(Share::P99.is_supported_by(1_000) && !Share::P99_9.is_supported_by(1_000));
@@ -75,7 +75,9 @@ impl Share {
         format!("p{}", self.percent())
     }
 
-    pub(super) fn is(self, percent: f64) -> bool {
+    /// Whether it is this percentage, as far as a binary fraction can tell.
+    #[must_use]
+    pub fn is(self, percent: f64) -> bool {
         (self.percent() - percent).abs() < 1e-6
     }
 }

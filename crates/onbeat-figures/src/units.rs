@@ -25,7 +25,7 @@ impl Letters {
 /// Whole nanoseconds are the smallest unit.
 ///
 /// ```
-/// use onbeat_report::{Letters, units::time};
+/// use onbeat_figures::{Letters, units::time};
 ///
 /// assert_eq!(time(17_100.0, Letters::Ascii), "17.1 us");
 /// assert_eq!(time(1_070_000.0, Letters::Unicode), "1.07 ms");
@@ -80,7 +80,7 @@ pub fn spoken(seconds: f64) -> String {
 /// digit: 100.5 to 100, 17.25 to 17.2 and 12.35 to 12.3.)
 ///
 /// ```
-/// use onbeat_report::units::fixed;
+/// use onbeat_figures::units::fixed;
 ///
 /// assert_eq!([fixed(100.5, 0), fixed(17.25, 1), fixed(12.35, 1)], ["101", "17.3", "12.4"]);
 /// ```
