@@ -257,7 +257,10 @@ enum onbeat_event_kind {
     ONBEAT_EVENT_RING_CUT = 50,
     ONBEAT_EVENT_RING_CLOSED = 51,
     ONBEAT_EVENT_LEFT_OP_WITH_OTHERS = 52,
-    ONBEAT_EVENT_MAILBOX_MUTE = 53
+    ONBEAT_EVENT_MAILBOX_MUTE = 53,
+    ONBEAT_EVENT_GROUP_CAME = 54,
+    ONBEAT_EVENT_GROUP_LEFT = 55,
+    ONBEAT_EVENT_GROUP_TWICE = 56
 };
 /* end of vocabulary/events.toml */
 
@@ -983,7 +986,7 @@ static inline uint32_t onbeat_owner_pid(const struct onbeat_control *bus) { retu
 static inline uint32_t onbeat_commander_pid(const struct onbeat_control *bus) { return (uint32_t)onbeat_load(&bus->live->commander); }
 
 /* Returns the AL state of a device (1 INIT, 2 PREOP, 4 SAFEOP, 8 OP, 0 unknown); `*status` (may be NULL) receives its AL status code,
- * `*presence` (may be NULL) 1 present, 2 lost, 3 another device at its position. Without replies, every device is lost. */
+ * `*presence` (may be NULL) 1 present, 2 lost, 3 another device at its position, 4 of an optional group that is away. Without replies, every device is lost. */
 static inline uint16_t onbeat_device_state(const struct onbeat_control *bus, uint32_t device, uint16_t *status, uint32_t *presence) {
     uint64_t word = device < bus->device_count ? onbeat_load(bus->states + device) : 0;
     if (onbeat_no_answer_for(bus) > 0) word = (uint64_t)2 << 32;

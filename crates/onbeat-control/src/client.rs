@@ -73,7 +73,7 @@ pub struct BusState {
     pub cycle: Option<BusCycle>,
     /// State of the robot; `None` if the bus process moves no joints.
     pub robot: Option<RobotState>,
-    /// Number of expected devices.
+    /// Number of expected devices, without those of optional groups that are away.
     pub devices: usize,
     /// Number of devices in OP; 0 during an outage.
     pub in_op: usize,
@@ -349,6 +349,8 @@ impl Client {
         let holder = |word: u64| (word != 0).then(|| (word as u32, peer::name_of(word as u32)));
         let outage = self.outage(cycle.as_ref());
         let has_cycle = cycle.is_some() && !matches!(outage, Outage::NoCycle(_));
+        let away = self.states(outage).filter(|state| state.presence == Presence::Away).count();
+        let there = || self.states(outage).filter(|state| state.presence != Presence::Away);
         let link = CableLink::from_number(header.link.load(Ordering::Relaxed));
         let answering = header.answering.load(Ordering::Relaxed) as usize;
 
@@ -360,11 +362,11 @@ impl Client {
             layout_hash: header.layout_hash.load(Ordering::Relaxed),
             cycle,
             robot: last.robot,
-            devices: self.shared.size.devices,
-            in_op: self.states(outage).filter(|state| state.al_state == 8).count(),
+            devices: self.shared.size.devices - away,
+            in_op: there().filter(|state| state.al_state == 8).count(),
             link: if has_cycle { link } else { CableLink::Unknown },
             answering: if outage == Outage::None { answering } else { 0 },
-            al_states: AlStates::from_devices(self.states(outage).map(|state| state.al_state)),
+            al_states: AlStates::from_devices(there().map(|state| state.al_state)),
             outage,
             owner: holder(live.owner.0.load(Ordering::Acquire)),
             commander: holder(live.commander.0.load(Ordering::Acquire)),

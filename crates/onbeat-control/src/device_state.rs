@@ -12,10 +12,12 @@ pub enum Presence {
     Lost,
     /// Another device answers at its position.
     Wrong,
+    /// The device is of an optional group that is away; its process data are not valid.
+    Away,
 }
 
 impl Presence {
-    const ALL: [Self; 4] = [Self::Unknown, Self::Present, Self::Lost, Self::Wrong];
+    const ALL: [Self; 5] = [Self::Unknown, Self::Present, Self::Lost, Self::Wrong, Self::Away];
 }
 
 /// State of a device.

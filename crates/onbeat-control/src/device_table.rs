@@ -79,7 +79,7 @@ pub(super) fn layout(segment: String, size: ImageSize, bytes: &[u8]) -> Layout {
         devices.chunks_exact(DEVICE_BYTES).map(|record| device(record, &values)).collect();
     let output_bytes = size.outputs;
     let input_bytes = size.inputs;
-    Layout { name: segment, devices, output_bytes, input_bytes, watchdog_ns: None }
+    Layout { name: segment, devices, output_bytes, input_bytes, ..Layout::default() }
 }
 
 fn device(record: &[u8], values: &[MappedValue]) -> DeviceLayout {

@@ -121,6 +121,7 @@ impl Event {
     fn of_bus(&self, device: &str) -> String {
         let Self { old, new, code, .. } = *self;
         match self.kind {
+            EventKind::BusUp if code == 1 => "the device is in OP".to_owned(),
             EventKind::BusUp => format!("all {code} devices are in OP"),
             EventKind::BusDown => "the bus was taken down in order".to_owned(),
             EventKind::BusRestarted => format!("the bus starts again, restart {code}"),
@@ -205,6 +206,10 @@ impl Event {
             EventKind::RingCut | EventKind::RingClosed => self.of_ring(),
             EventKind::LeftOpWithOthers | EventKind::MailboxMute => self.of_one(device),
 
+            EventKind::GroupCame | EventKind::GroupLeft | EventKind::GroupTwice => {
+                self.of_group(device)
+            }
+
             other => format!("{other:?} {old} {new} {code} {device}"),
         }
     }
@@ -218,6 +223,27 @@ impl Event {
                  repeat the request, and switch the device off and on if it stays mute"
             ),
             _ => format!("{device} left OP with others, for {}{}", al_state(new), with_code(code)),
+        }
+    }
+
+    /// Sentences of an optional group; `device` is its first one.
+    fn of_group(&self, device: &str) -> String {
+        let Self { kind, old, new, code, .. } = *self;
+        let of_them = if old == 1 { "1 device".to_owned() } else { format!("{old} devices") };
+        match kind {
+            EventKind::GroupCame => format!(
+                "the optional group of {device} came, at place {new} of the cable: {of_them} in OP after {:.3} s",
+                f64::from(code) / 1e6
+            ),
+            EventKind::GroupLeft => format!(
+                "the optional group of {device} left, from place {new} of the cable: {of_them} without an answer, after {}.{:03} s",
+                code / 1_000,
+                code % 1_000
+            ),
+            _ => format!(
+                "{of_them} on the cable have alias {code} of the optional group of {device}, the first at place {new}; none gets set-points: \
+                 disconnect all but one, or give the others another alias (onbeat bus alias)"
+            ),
         }
     }
 

@@ -74,13 +74,25 @@ pub struct DeviceLayout {
     pub setup: DeviceSetup,
 }
 
-/// The devices of a segment in cable order, with their positions in the process image.
+/// Devices that come and go together (hot connect), which follow each other on the cable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupLayout {
+    /// Name in the file.
+    pub name: String,
+    /// Its devices in [`Layout::devices`]. The first is identified by its alias.
+    pub devices: Range<usize>,
+}
+
+/// The devices of a segment in cable order, with their positions in the process image. Devices of
+/// optional groups come after all others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// Name of the segment.
     pub name: String,
-    /// Devices in cable order.
+    /// Devices in cable order; those of optional groups at the end.
     pub devices: Vec<DeviceLayout>,
+    /// Optional groups, in the order of their devices. Not shown to other processes.
+    pub groups: Vec<GroupLayout>,
     /// Size of the outputs, in bytes.
     pub output_bytes: usize,
     /// Size of the inputs, in bytes.
@@ -98,6 +110,18 @@ impl Layout {
         self.output_bytes = device.outputs.end;
         self.input_bytes = device.inputs.end;
         self.devices.push(device);
+    }
+
+    /// Returns the number of devices that are always there: those that are in no optional group.
+    #[must_use]
+    pub fn always_there(&self) -> usize {
+        self.groups.first().map_or(self.devices.len(), |group| group.devices.start)
+    }
+
+    /// Returns the optional group of the device at this position.
+    #[must_use]
+    pub fn group_of(&self, device: usize) -> Option<usize> {
+        self.groups.iter().position(|group| group.devices.contains(&device))
     }
 
     /// Returns the position of the device with this name.

@@ -106,6 +106,44 @@ pub struct DeviceSetup {
     pub sync0: Option<Sync0>,
     /// Idents of the modules in its slots, 0 for an empty one; no slots if they are not chosen.
     pub modules: Vec<u32>,
+    /// What is otherwise read from the device while the bus comes up, for a device of an optional
+    /// group.
+    pub memory: Option<DeviceMemory>,
+}
+
+/// SyncManagers and clock of a device that may come while the bus runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceMemory {
+    /// SyncManagers of mailboxes and process data, by number.
+    pub channels: Vec<DeviceChannel>,
+    /// Whether it has a distributed clock.
+    pub has_clock: bool,
+}
+
+/// A SyncManager of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceChannel {
+    /// Its number, from 0.
+    pub number: u8,
+    /// Start address in the memory of the device.
+    pub start: u16,
+    /// Length, in bytes.
+    pub bytes: u16,
+    /// Control register.
+    pub control: u8,
+    /// What it is for.
+    pub usage: ChannelUsage,
+}
+
+/// What a SyncManager is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChannelUsage {
+    /// Mailbox, either direction.
+    Mailbox,
+    /// Process data to the device.
+    Outputs,
+    /// Process data from the device.
+    Inputs,
 }
 
 /// Why a text is not a valid value.

@@ -141,11 +141,20 @@ pub enum EventKind {
     /// A device answers and is in PREOP or above, but its mailbox does not reply to a request of
     /// another process: `old` is the index of the object, `new` the subindex.
     MailboxMute = 53,
+    /// An optional group is there: all its devices are in OP. `old` is their number, `new` the
+    /// position of the first on the cable, `code` the time since the first one answered, in µs.
+    GroupCame = 54,
+    /// An optional group is away. `old` is the number of its devices that do not answer, `new` the
+    /// position where its first one was on the cable, `code` the time it was there, in ms.
+    GroupLeft = 55,
+    /// Several devices on the cable have the alias of an optional group that is away; none of them
+    /// is configured. `old` is their number, `new` the position of the first, `code` the alias.
+    GroupTwice = 56,
 }
 
 impl EventKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 53] = [
+    pub const ALL: [Self; 56] = [
         Self::BusUp,
         Self::BusDown,
         Self::BusRestarted,
@@ -199,6 +208,9 @@ impl EventKind {
         Self::RingClosed,
         Self::LeftOpWithOthers,
         Self::MailboxMute,
+        Self::GroupCame,
+        Self::GroupLeft,
+        Self::GroupTwice,
     ];
 
     /// Whether events of this kind report a requested change or the end of a problem, whatever
@@ -225,6 +237,8 @@ impl EventKind {
                 | Self::DevicesBackInOp
                 | Self::RingClosed
                 | Self::LeftOpWithOthers
+                | Self::GroupCame
+                | Self::GroupLeft
         )
     }
 }

@@ -131,6 +131,7 @@ const fn rank(kind: EventKind) -> u8 {
         EventKind::StateChanged
         | EventKind::DevicesLeftOp
         | EventKind::MailboxMute
+        | EventKind::GroupTwice
         | EventKind::StateRefused
         | EventKind::Emergency
         | EventKind::SdoRefused

@@ -113,6 +113,8 @@ pub struct CycleService {
     transfers: Transfers,
     /// Device whose state is published in this cycle.
     next: usize,
+    /// Whether the process data of each optional group were valid in the last cycle.
+    groups_valid: Vec<bool>,
     counted: BusCounts,
     messages: Option<CycleMessages>,
 }
@@ -150,6 +152,7 @@ pub fn serve(
         image,
         transfers: transfers.clone(),
         next: 0,
+        groups_valid: Vec::new(),
         counted: BusCounts::default(),
         messages: None,
     };
@@ -232,6 +235,14 @@ impl CycleService {
         // One a cycle: reading all would take longer the more devices there are.
         self.next = (self.next + 1) % bus.layout().devices.len().max(1);
         publish_device(&image, bus, self.next);
+        self.groups_valid.resize(bus.layout().groups.len(), false);
+        for (number, was_valid) in self.groups_valid.iter_mut().enumerate() {
+            let is_valid = bus.is_group_valid(number);
+            if std::mem::replace(was_valid, is_valid) != is_valid {
+                let devices = bus.layout().groups[number].devices.clone();
+                devices.for_each(|place| publish_device(&image, bus, place));
+            }
+        }
         let counts = bus.counts();
         // The bus counts from its beginning, the image adds: differences keep both right across a
         // restart of either.
@@ -294,6 +305,13 @@ fn publish_device<W: Wire>(image: &BusSide, bus: &Bus<W>, device: usize) {
 }
 
 fn state<W: Wire>(bus: &Bus<W>, device: usize) -> DeviceState {
+    // The values of a group that is not there in whole are not valid, also of those that answer.
+    let group = bus.layout().group_of(device);
+    if group.is_some_and(|group| !bus.is_group_valid(group)) && bus.silent_ns().is_none() {
+        let (status, code) = bus.al_status(device).unwrap_or_default();
+        let al_state = u16::from(status);
+        return DeviceState { al_state, al_status: code, presence: Presence::Away };
+    }
     match bus.al_status(device) {
         Some((status, code)) => DeviceState {
             al_state: u16::from(status),

@@ -59,6 +59,8 @@ pub enum Fault {
         with: usize,
     },
     /// The device is removed from the cable, which is reconnected without it. It keeps its power.
+    /// The first device of an optional group stands for the group, which loses its power; at the end
+    /// its devices restart in INIT.
     Unplug {
         /// The device.
         device: usize,
@@ -345,6 +347,14 @@ impl Segment {
 
     /// Applies a fault of cables; `None` for other faults.
     fn apply_cable_fault(&mut self, fault: &Fault, begins: bool) -> Option<bool> {
+        if let Fault::Unplug { device } = *fault
+            && let Some((_, group)) =
+                self.groups.iter().find(|(_, group)| group.first() == Some(&device))
+        {
+            let group = group.clone();
+            return Some(self.unplug_group(&group, begins));
+        }
+
         let Self { topology, devices, .. } = self;
         let is_possible = match *fault {
             Fault::Cut { device } => topology.rearrange(|cables| cables.cut(device, !begins)),
@@ -361,5 +371,26 @@ impl Segment {
         }
 
         Some(is_possible)
+    }
+
+    /// Unplugs a group, which loses its power, or plugs it in.
+    fn unplug_group(&mut self, group: &[usize], begins: bool) -> bool {
+        let now_ns = self.now_ns;
+        for &number in group {
+            let device = &mut self.devices[number];
+            if device.powered == begins {
+                device.powered = !begins;
+                if !begins {
+                    device.firmware.power_on(&mut device.esc, now_ns);
+                }
+            }
+            self.wake(number);
+        }
+
+        let is_possible = group
+            .first()
+            .is_some_and(|&head| self.topology.rearrange(|cables| cables.cut(head, !begins)));
+        self.rebuild(change::ADDRESS | change::MAPPING | change::PORTS);
+        is_possible
     }
 }

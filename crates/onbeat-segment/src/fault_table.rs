@@ -45,7 +45,7 @@ pub const FAULT_KINDS: [(&str, &str, &str); 28] = [
     ("counter-off", "a device, or all", "by"),
     ("cut", "the cable to a device", ""),
     ("swap", "a device and another", "with"),
-    ("unplug", "a device", ""),
+    ("unplug", "a device, or an optional group", ""),
     ("power-off", "a device", ""),
     ("al-error", "a device", "code"),
     ("refuse-state", "a device", "state, code"),
@@ -183,7 +183,7 @@ impl Link {
                     fault: table.kind.clone(),
                     device: name.clone(),
                 };
-                link.segment().find(name).ok_or_else(unknown)
+                link.segment().find_device_or_group(name).ok_or_else(unknown)
             };
 
             let device = table.device.as_ref().map(find).transpose()?;
@@ -207,7 +207,9 @@ impl Link {
     /// the fault is known when it begins.
     pub fn inject_table(&mut self, table: &FaultTable, now: Instant) -> Result<(), FaultError> {
         let find = |name: &String| {
-            self.segment().find(name).ok_or_else(|| FaultError::UnknownDevice(name.clone()))
+            self.segment()
+                .find_device_or_group(name)
+                .ok_or_else(|| FaultError::UnknownDevice(name.clone()))
         };
         let device = table.device.as_ref().map(find).transpose()?;
         let with = table.with.as_ref().map(find).transpose()?;

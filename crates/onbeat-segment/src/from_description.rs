@@ -1,5 +1,8 @@
 //! Builds a segment from a description: its devices, and the cables between them.
 
+use onbeat_ethercat::description::memory::{
+    CONTROLS, INPUTS_AT, MAILBOX_AT, OUTPUTS_AT, mailbox_bytes,
+};
 use onbeat_ethercat::description::{
     Description, DescriptionError, ProcessData, ResolvedDescription, ResolvedDevice, TypeKind,
     TypeTable,
@@ -24,9 +27,6 @@ use super::subdevice::SubDevice;
 /// The PDOs of outputs and inputs.
 const OUTPUT_PDO: u16 = 0x1600;
 const INPUT_PDO: u16 = 0x1a00;
-/// Start addresses of the process data in a device's memory.
-const OUTPUTS_AT: u16 = 0x1800;
-const INPUTS_AT: u16 = 0x2400;
 
 impl Segment {
     /// The robot that ships with onbeat: 48 drives, 8 digital I/O devices and 3 inertial
@@ -81,7 +81,9 @@ impl Segment {
             })
             .collect();
         let head = &description.segment;
-        Ok(Self::new(head.name.clone(), head.seed, devices, cables))
+        let mut segment = Self::new(head.name.clone(), head.seed, devices, cables);
+        segment.groups = resolved.groups;
+        Ok(segment)
     }
 }
 
@@ -148,17 +150,14 @@ fn type_parts(
     let model = model(&mut objects, word, kind, seed);
     map(&mut objects, OUTPUT_PDO, OUTPUT_ASSIGNMENT, &device.outputs);
     map(&mut objects, INPUT_PDO, INPUT_ASSIGNMENT, &device.inputs);
-    let mailbox = kind.mailbox.unwrap_or(match word {
-        TypeKind::Coupler | TypeKind::Digital => 0,
-        _ => 128,
-    });
+    let mailbox = mailbox_bytes(kind, word);
 
     let mailboxes = (mailbox > 0).then_some(Mailboxes {
-        to_device: (0x1000, mailbox),
-        to_main: (0x1000 + mailbox, mailbox),
+        to_device: (MAILBOX_AT, mailbox),
+        to_main: (MAILBOX_AT + mailbox, mailbox),
         coe: details::ALL,
         foe: true,
-        bootstrap: [(0x1000, mailbox), (0x1000 + mailbox, mailbox)],
+        bootstrap: [(MAILBOX_AT, mailbox), (MAILBOX_AT + mailbox, mailbox)],
     });
 
     let boot =
@@ -218,16 +217,16 @@ fn sync_managers(has_data: bool, mailbox: u16) -> Vec<SyncManagerEntry> {
     let mut sync_managers = Vec::new();
     if mailbox > 0 {
         sync_managers.push(SyncManagerEntry {
-            start: 0x1000,
+            start: MAILBOX_AT,
             length: mailbox,
-            control: 0x26,
+            control: CONTROLS[0],
             usage: 1,
             enabled: true,
         });
         sync_managers.push(SyncManagerEntry {
-            start: 0x1000 + mailbox,
+            start: MAILBOX_AT + mailbox,
             length: mailbox,
-            control: 0x22,
+            control: CONTROLS[1],
             usage: 2,
             enabled: true,
         });
@@ -237,14 +236,14 @@ fn sync_managers(has_data: bool, mailbox: u16) -> Vec<SyncManagerEntry> {
         sync_managers.push(SyncManagerEntry {
             start: OUTPUTS_AT,
             length: 0,
-            control: 0x64,
+            control: CONTROLS[2],
             usage: 3,
             enabled: true,
         });
         sync_managers.push(SyncManagerEntry {
             start: INPUTS_AT,
             length: 0,
-            control: 0x20,
+            control: CONTROLS[3],
             usage: 4,
             enabled: true,
         });

@@ -80,6 +80,8 @@ pub struct Segment {
     seed: u64,
     pub(crate) devices: Vec<SubDevice>,
     pub(crate) topology: Topology,
+    /// Optional groups: name, and file positions of their devices, the first one first.
+    pub(crate) groups: Vec<(String, Vec<usize>)>,
     routes: [Route; 2],
     mappings: [Vec<FmmuMapping>; 2],
     stations: StationTable,
@@ -123,6 +125,7 @@ impl Segment {
             devices,
             routes: [topology.new_route(), topology.new_route()],
             topology,
+            groups: Vec::new(),
             mappings: [mapping(), mapping()],
             stations: StationTable::new(),
             due_ns: vec![0; count],
@@ -376,6 +379,14 @@ impl Segment {
     #[must_use]
     pub fn find(&self, name: &str) -> Option<usize> {
         self.devices.iter().position(|device| &*device.name == name)
+    }
+
+    /// Returns the file position of the device with this name, or of the first device of the
+    /// optional group with this name.
+    #[must_use]
+    pub fn find_device_or_group(&self, name: &str) -> Option<usize> {
+        let group = || self.groups.iter().find(|(group, _)| group == name);
+        self.find(name).or_else(|| group()?.1.first().copied())
     }
 
     /// Returns the status of the device at this file position.

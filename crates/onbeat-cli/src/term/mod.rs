@@ -155,6 +155,12 @@ fn broken(text: &str, width: usize, unicode: bool) -> String {
     lines.join("\n")
 }
 
+/// `1 step`, `2 steps`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", onbeat_report::units::count(count as u64))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -248,7 +248,10 @@ fn registers_and_a_rescan_go_through_the_bus() {
 
         let read = ["register", "read", "left knee", "0300", "2"];
         assert_eq!(printed(&name, &read), "64536 (-1000) 0xfc18\n");
-        assert_eq!(printed(&name, &["register", "write", "0", "0x0300", "0u8"]), "");
+        assert_eq!(
+            printed(&name, &["register", "write", "0", "0x0300", "0u8"]),
+            "left knee: register 0x0300 written\n"
+        );
         let refused = ask(&name, &["register", "write", "0", "0120", "hex:0100"]);
         assert_eq!(refused.status.code(), Some(2));
         let refused = String::from_utf8(refused.stderr).unwrap();
@@ -293,7 +296,10 @@ fn objects_are_read_and_written_through_the_bus() {
             "4294966296 (-1000) 0xfffffc18\n"
         );
         assert_eq!(printed(&name, &["sdo", "read", "0", "1008"]), "\"drive\" 6472697665\n");
-        assert_eq!(printed(&name, &["sdo", "write", "0", "6065", "-100i32"]), "");
+        assert_eq!(
+            printed(&name, &["sdo", "write", "0", "6065", "-100i32"]),
+            "left knee: object 0x6065:0 written\n"
+        );
         assert_eq!(json(&name, &["sdo", "read", "0", "6064"])["bytes"], "18fcffff");
         let refused = ask(&name, &["sdo", "read", "0", "5000:1"]);
         is_over.store(true, Ordering::Relaxed);

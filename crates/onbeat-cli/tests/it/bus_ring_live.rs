@@ -18,13 +18,16 @@ const ROUNDS: usize = 8;
 /// Longest wait for something that must come about; a loaded machine may stop for seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-struct Ring {
+/// A segment on a veth pair, or two for a ring, and a bus on it.
+pub(crate) struct LiveSegment {
     dir: tempfile::TempDir,
     name: String,
     processes: Vec<Child>,
+    /// Interfaces of the bus, as `--interface` takes them.
+    interfaces: &'static str,
 }
 
-impl Ring {
+impl LiveSegment {
     fn onbeat(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
         command.args(words).env("ONBEAT_STATE_DIR", self.dir.path()).env("LC_ALL", "C");
@@ -32,20 +35,25 @@ impl Ring {
         command
     }
 
-    fn ask(&self, words: &[&str]) -> Output {
+    pub(crate) fn ask(&self, words: &[&str]) -> Output {
         self.onbeat(words).output().unwrap()
     }
 
     fn start(name: &str) -> Self {
+        Self::of(name, FILE, "r0,r0b")
+    }
+
+    /// Starts a segment of this file on r0.
+    pub(crate) fn of(name: &str, file: &str, interfaces: &'static str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("ring.toml"), FILE).unwrap();
+        fs::write(dir.path().join("ring.toml"), file).unwrap();
         let name = format!("{name}-{}", std::process::id());
-        let mut ring = Self { dir, name, processes: Vec::new() };
+        let mut ring = Self { dir, name, processes: Vec::new(), interfaces };
         let mut segment = ring.onbeat(&["segment", "run", "ring.toml", "--veth", "r0"]);
         let mut child = segment.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
-        while !line.contains("answer on r0 and r0b") {
+        while !line.contains(" on r0") {
             line.clear();
             assert!(lines.read_line(&mut line).unwrap() > 0, "the segment ended");
         }
@@ -54,30 +62,34 @@ impl Ring {
         ring
     }
 
-    fn run_bus(&mut self) {
-        let words = ["bus", "run", "ring.toml", "--interface", "r0,r0b", "--name"];
+    pub(crate) fn run_bus(&mut self) {
+        let words = ["bus", "run", "ring.toml", "--interface", self.interfaces, "--name"];
         let more = ["--", "--no-causes", "--period", "5ms", "--out", "runs"];
         let mut bus = self.onbeat(&[&words[..], &[&self.name], &more[..]].concat());
         let child = bus.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         self.processes.push(child);
     }
 
-    fn stats(&self) -> Value {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn stats(&self) -> Value {
         let answer = self.ask(&["bus", "stats", "--json", "--name", &self.name]);
         serde_json::from_slice(&answer.stdout).unwrap_or_default()
     }
 
-    fn events(&self) -> Vec<Value> {
+    pub(crate) fn events(&self) -> Vec<Value> {
         let said = self.ask(&["bus", "events", "--json", "--name", &self.name]).stdout;
         let lines = String::from_utf8(said).unwrap();
         lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    fn count(&self, kind: &str) -> usize {
+    pub(crate) fn count(&self, kind: &str) -> usize {
         self.events().iter().filter(|event| event["event"]["kind"] == kind).count()
     }
 
-    fn until(&self, kind: &str, times: usize) {
+    pub(crate) fn until(&self, kind: &str, times: usize) {
         let began = Instant::now();
         while self.count(kind) < times {
             assert!(began.elapsed() < PATIENCE, "{kind} {times} times: {:#?}", self.events());
@@ -86,7 +98,7 @@ impl Ring {
     }
 }
 
-impl Drop for Ring {
+impl Drop for LiveSegment {
     fn drop(&mut self) {
         for process in self.processes.iter_mut().rev() {
             let _ = process.kill();
@@ -102,7 +114,7 @@ fn ip(words: &[&str]) {
 }
 
 /// Events of devices that must not happen: a cut is no trouble of a device.
-fn troubles(ring: &Ring) -> Vec<String> {
+fn troubles(ring: &LiveSegment) -> Vec<String> {
     let kinds = ["device_lost", "state_changed", "devices_left_op", "no_answer", "wrong_device"];
     let kind = |event: &Value| event["event"]["kind"].as_str().unwrap_or_default().to_owned();
     ring.events().iter().map(kind).filter(|kind| kinds.contains(&kind.as_str())).collect()
@@ -111,7 +123,7 @@ fn troubles(ring: &Ring) -> Vec<String> {
 #[test]
 fn cuts_and_an_interface_that_goes_down_leave_all_devices_in_op_live() {
     in_a_namespace(|| {
-        let mut ring = Ring::start("ring");
+        let mut ring = LiveSegment::start("ring");
         ring.run_bus();
         ring.until("bus_up", 1);
         for round in 0..ROUNDS {
@@ -150,7 +162,7 @@ fn cuts_and_an_interface_that_goes_down_leave_all_devices_in_op_live() {
 #[test]
 fn a_bus_comes_up_on_a_ring_that_is_cut_already_live() {
     in_a_namespace(|| {
-        let mut ring = Ring::start("cut-ring");
+        let mut ring = LiveSegment::start("cut-ring");
         let done = ring.ask(&["segment", "fault", "cut", "--device", "c", "--on", "r0"]);
         assert!(done.status.success(), "{done:?}");
         ring.run_bus();

@@ -11,6 +11,7 @@ mod bench_resume_live;
 mod bench_robot_live;
 mod bus_alarms_live;
 mod bus_exchanged_live;
+mod bus_groups_live;
 mod bus_live;
 mod bus_one_live;
 mod bus_queries;

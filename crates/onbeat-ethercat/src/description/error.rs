@@ -137,6 +137,14 @@ pub enum DescriptionError {
         /// What is wrong.
         why: String,
     },
+    /// An optional group that cannot come and go.
+    #[error("the optional group \"{group}\" {why}")]
+    Group {
+        /// Name of the group.
+        group: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
     /// A watchdog time that devices do not support.
     #[error("[segment] has watchdog_ms = {0}, which must be 0.1 to 6553.5")]
     Watchdog(String),

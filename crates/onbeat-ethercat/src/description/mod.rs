@@ -18,6 +18,8 @@
 mod assignment;
 mod error;
 mod fault_table;
+mod groups;
+pub mod memory;
 mod process_data;
 mod resolved;
 mod setup_tables;

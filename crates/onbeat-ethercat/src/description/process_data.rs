@@ -124,6 +124,15 @@ impl ProcessData {
         data
     }
 
+    /// Returns the bytes of each SyncManager with assigned PDOs.
+    pub(super) fn bytes_of(channels: &[(u8, Vec<Pdo>)]) -> Vec<(u8, usize)> {
+        let bits = |pdos: &[Pdo]| {
+            let entries = pdos.iter().take(MOST_ASSIGNED).flat_map(|pdo| &pdo.entries);
+            entries.map(|entry| usize::from(entry.bits)).sum::<usize>()
+        };
+        channels.iter().map(|(number, pdos)| (*number, bits(pdos).div_ceil(8))).collect()
+    }
+
     fn add(&mut self, index: u16, entry: u8, bits: u16, name: String) {
         self.values.push(MappedValue { index, entry, bits, bit_at: self.bits, name });
         self.bits += usize::from(bits);

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::assignment;
+use super::groups;
 use super::process_data::{PdoDirection, ProcessData};
 use super::setup_tables::setup_of;
 use super::tables::FICTITIOUS_VENDOR;
@@ -68,6 +69,8 @@ pub struct ResolvedDevice<'d> {
     pub outputs: ProcessData,
     /// Inputs as the MainDevice maps them.
     pub inputs: ProcessData,
+    /// Bytes of outputs and of inputs by SyncManager; empty without an ESI file.
+    pub channel_bytes: [Vec<(u8, usize)>; 2],
     /// Configuration that it gets on the way to OP.
     pub setup: DeviceSetup,
 }
@@ -80,6 +83,8 @@ pub struct ResolvedDescription<'d> {
     /// The cable to each device, in file order; in a ring, the cable back to the MainDevice at the
     /// end.
     pub cables: Vec<CableSpec>,
+    /// Optional groups by name: the file positions of their devices, in cable order.
+    pub groups: Vec<(String, Vec<usize>)>,
 }
 
 impl<'d> ResolvedDescription<'d> {
@@ -90,7 +95,7 @@ impl<'d> ResolvedDescription<'d> {
     pub fn new(description: &'d Description) -> Result<Self, DescriptionError> {
         let mut builder = Builder {
             description,
-            resolved: Self { devices: Vec::new(), cables: Vec::new() },
+            resolved: Self { devices: Vec::new(), cables: Vec::new(), groups: Vec::new() },
             used_ports: Vec::new(),
             positions: BTreeMap::new(),
         };
@@ -116,7 +121,19 @@ impl<'d> ResolvedDescription<'d> {
         }
 
         builder.close_ring();
-        Ok(builder.resolved)
+        let mut resolved = builder.resolved;
+        resolved.groups = groups::optional_groups(&resolved, description.segment.ring)?;
+        Ok(resolved)
+    }
+
+    /// Returns the file positions of the devices in the order of a layout: as on the cable, those
+    /// of optional groups after all others.
+    #[must_use]
+    pub fn layout_order(&self) -> Vec<usize> {
+        let mut order = self.order_on_cable();
+        order.retain(|position| self.devices[*position].table.group.is_none());
+        order.extend(self.groups.iter().flat_map(|(_, members)| members));
+        order
     }
 
     /// Returns the file positions of the devices in the order in which a frame reaches them: a
@@ -290,6 +307,9 @@ impl<'d> Builder<'d> {
             alias: if table.alias == 0 { 0 } else { table.alias.wrapping_add(number as u16) },
             outputs: data(PdoDirection::Outputs)?,
             inputs: data(PdoDirection::Inputs)?,
+            channel_bytes: assigned.as_ref().map_or_else(Default::default, |assigned| {
+                assigned.0.each_ref().map(|channels| ProcessData::bytes_of(channels))
+            }),
             setup,
         })
     }

@@ -294,6 +294,8 @@ pub struct DeviceTable {
     /// Names of several devices.
     #[serde(default)]
     pub names: Vec<String>,
+    /// Name of the optional group of the devices; `None` for devices that are always there.
+    pub group: Option<String>,
     /// Station alias of the first device; that of further devices follows. 0 for none.
     #[serde(default)]
     pub alias: u16,

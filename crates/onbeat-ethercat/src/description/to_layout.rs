@@ -1,10 +1,11 @@
 //! From a description to the layout that a MainDevice expects.
 
+use super::memory::memory_of;
 use super::resolved::{ResolvedDescription, ResolvedDevice};
 use super::setup_tables::watchdog_ns;
 use super::{Description, DescriptionError, TypeKind};
 use crate::esi::Behaviour;
-use crate::layout::{DeviceKind, DeviceLayout, Layout};
+use crate::layout::{DeviceKind, DeviceLayout, GroupLayout, Layout};
 
 impl Layout {
     /// Reads the layout from the text of a segment file (`docs/segment.md`).
@@ -25,8 +26,21 @@ impl Layout {
 
         let mut layout =
             Layout { name: description.segment.name.clone(), watchdog_ns, ..Layout::default() };
-        for position in resolved.order_on_cable() {
+        let is_optional = |position: &usize| resolved.devices[*position].table.group.is_some();
+        let order = resolved.order_on_cable();
+        for position in order.into_iter().filter(|position| !is_optional(position)) {
             layout.add(device(&resolved.devices[position])?);
+        }
+
+        for (name, members) in &resolved.groups {
+            let first = layout.devices.len();
+            for position in members {
+                let mut member = device(&resolved.devices[*position])?;
+                member.setup.memory = Some(memory_of(&resolved.devices[*position])?);
+                layout.add(member);
+            }
+            let devices = first..layout.devices.len();
+            layout.groups.push(GroupLayout { name: name.clone(), devices });
         }
 
         Ok(layout)

@@ -30,6 +30,8 @@ pub struct NetworkDevice {
     pub alias: u16,
     /// Name of its hot connect group.
     pub group: Option<String>,
+    /// Number of devices of the group that begins with it, itself included; 0 if none does.
+    pub group_devices: usize,
     /// Station address and port of the device before it.
     pub before: Option<(u32, u8)>,
     /// SyncManagers by number.
@@ -175,6 +177,7 @@ impl NetworkDevice {
             physics: info.first("Physics").map(Element::text).unwrap_or_default().to_owned(),
             alias: 0,
             group: None,
+            group_devices: 0,
             before: before(slave)?,
             sync_managers: sync_managers(slave, &registers)?,
             pdos: [pdos(slave, "RxPdo")?, pdos(slave, "TxPdo")?],
@@ -249,6 +252,8 @@ impl NetworkDevice {
         let Some(group) = slave.first("HotConnect") else { return Ok(()) };
         let name = group.first("GroupName").map(Element::text).unwrap_or_default();
         self.group = Some(if name.is_empty() { self.name.clone() } else { name.to_owned() });
+        let members = group.first("GroupMemberCnt").map_or(Ok(1), |count| count.number(0xffff))?;
+        self.group_devices = usize::try_from(members).unwrap_or(1).max(1);
         for command in group.all("IdentifyCmd") {
             let address = command.first("Ado").map_or(Ok(0), |ado| ado.number(0xffff))?;
             let data = command.first("Data").map_or(Ok(Vec::new()), Element::bytes)?;

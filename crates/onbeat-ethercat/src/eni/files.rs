@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::{NetworkDevice, NetworkEntry, NetworkError, NetworkInformation, NetworkPdo};
-use crate::description::{Description, ResolvedDescription};
+use crate::description::{Description, DescriptionError, ResolvedDescription};
 
 /// Longest name of a device in a device file, in bytes.
 const LONGEST_NAME: usize = 64;
@@ -51,12 +51,20 @@ impl DeviceFiles {
         let (types, type_of) = types(network);
         let types_text = types_text(&types);
         let names: Vec<String> = types.iter().map(|one| one.name.clone()).collect();
-        let (devices, order) = devices_text(network, esi, (&names, &type_of));
-
-        let parsed = Description::from_toml_with(&devices, |_| Ok(types_text.clone().into_bytes()));
-        let inconsistent =
-            |why: crate::description::DescriptionError| NetworkError::Inconsistent(why.to_string());
-        let description = parsed.map_err(inconsistent)?;
+        let inconsistent = |why: DescriptionError| NetworkError::Inconsistent(why.to_string());
+        let described = |devices: &str| {
+            Description::from_toml_with(devices, |_| Ok(types_text.clone().into_bytes()))
+        };
+        let left_out = network.left_out.clone();
+        let (mut devices, mut order) = devices_text(network, esi, (&names, &type_of), true);
+        let mut description = described(&devices).map_err(inconsistent)?;
+        if let Err(why @ DescriptionError::Group { .. }) = ResolvedDescription::new(&description) {
+            // The other tool may connect groups as onbeat does not.
+            network.left_out = left_out;
+            network.leave_out(0, why.to_string());
+            (devices, order) = devices_text(network, esi, (&names, &type_of), false);
+            description = described(&devices).map_err(inconsistent)?;
+        }
         let resolved = ResolvedDescription::new(&description).map_err(inconsistent)?;
         let on_cable = resolved.order_on_cable();
         if on_cable != order {
@@ -141,6 +149,7 @@ fn devices_text(
     network: &mut NetworkInformation,
     esi: &str,
     (types, type_of): (&[String], &[usize]),
+    with_groups: bool,
 ) -> (String, Vec<usize>) {
     let mut text = String::from("[segment]\n");
     let name: String = network.name.chars().take(64).collect();
@@ -175,6 +184,7 @@ fn devices_text(
     let stations: BTreeMap<u32, usize> =
         network.devices.iter().enumerate().map(|(place, device)| (device.station, place)).collect();
     let mut notes = Vec::new();
+    let groups = if with_groups { groups_by_device(network) } else { Vec::new() };
     for (place, device) in network.devices.iter().enumerate() {
         let _ = write!(
             text,
@@ -202,7 +212,9 @@ fn devices_text(
             )),
             _ => {}
         }
-        if let Some(group) = &device.group {
+        if let Some(group) = groups.get(place).and_then(Option::as_ref) {
+            let _ = writeln!(text, "group = {}", quoted(group));
+        } else if let Some(group) = &device.group {
             notes.push((
                 device.line,
                 format!(
@@ -216,8 +228,35 @@ fn devices_text(
     for (line, what) in notes {
         network.leave_out(line, what);
     }
+    let is_joint = |(place, device): (usize, &NetworkDevice)| {
+        let maps = |direction: usize, index: u16| {
+            let entries = device.pdos[direction].iter().flat_map(|pdo| &pdo.entries);
+            entries.into_iter().any(|entry| entry.index == index)
+        };
+        maps(0, 0x6040) && maps(1, 0x6041) && groups.get(place).is_none_or(|group| group.is_none())
+    };
+    if network.devices.iter().enumerate().any(is_joint) {
+        text.push_str(
+            "\n# Each CiA 402 drive is a joint of `onbeat robot run`. Limits, names and signs of joints\n\
+             # are in [[joints]] tables, which the ENI file does not have.\n[robot]\n",
+        );
+    }
     let order = (0..network.devices.len()).collect();
     (text, order)
+}
+
+/// Returns the hot connect group of each device, for groups that are identified by an alias.
+fn groups_by_device(network: &NetworkInformation) -> Vec<Option<String>> {
+    let mut groups = vec![None; network.devices.len()];
+    let mut names = BTreeSet::new();
+    for (place, head) in network.devices.iter().enumerate() {
+        let Some(group) = head.group.as_ref().filter(|_| head.alias != 0) else { continue };
+        let name = unique(group, &mut names);
+        for member in groups.iter_mut().skip(place).take(head.group_devices.max(1)) {
+            *member = Some(name.clone());
+        }
+    }
+    groups
 }
 
 /// Writes clock and start-up values of a device.

@@ -26,7 +26,7 @@ mod types;
 
 use std::collections::BTreeMap;
 
-use element::Element;
+use element::{Element, LineEnds};
 
 pub use behaviour::{Behaviour, values};
 pub use commands::{InitCommand, Transition};
@@ -325,7 +325,8 @@ pub(crate) fn with_root<T, E: From<EsiError>>(
     };
     let document = roxmltree::Document::parse_with_options(text, options)
         .map_err(|error| EsiError::Xml(error.to_string()))?;
-    then(Element::new(document.root_element()))
+    let lines = LineEnds::of(text);
+    then(Element::new(document.root_element(), &lines))
 }
 
 fn select<'h, 'd>(

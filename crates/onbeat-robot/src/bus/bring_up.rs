@@ -8,9 +8,12 @@ use ethercrab::subdevice_group::PreOp;
 use ethercrab::{DefaultLock, MainDevice, MainDeviceConfig, PduStorage, SubDeviceGroup, Timeouts};
 
 use super::addresses::{BusAddresses, MOST_DEVICES};
-use super::config_record::{ConfigRecord, ConfigStep, FmmuMark, maps_whole_areas};
+use super::config_record::{
+    ConfigRecord, ConfigStep, FmmuMark, first_output_address, maps_whole_areas,
+};
 use super::error::{BusError, Unready};
 use super::frame_exchange::{FrameExchange, MOST_TRIES};
+use super::image_shares::logical_of;
 use super::known_device::KnownDevice;
 use super::panic_guard::catch_panic;
 use super::plugged_modules::check_modules;
@@ -36,6 +39,8 @@ type Storage = PduStorage<16, { PduStorage::element_size(1400) }>;
 /// A device found during bring-up.
 #[derive(Debug)]
 pub(super) struct FoundDevice {
+    /// Position on the cable.
+    pub(super) position: u16,
     pub(super) station: u16,
     pub(super) name: String,
     pub(super) alias: u16,
@@ -118,8 +123,9 @@ fn with_name(why: BusError, expected: Option<&Layout>) -> BusError {
 }
 
 fn name_in_file(place: u16, expected: Option<&Layout>) -> Option<String> {
-    let device = expected?.devices.get(usize::from(place))?;
-    Some(device.name.clone())
+    // Which device is at a position depends on the groups that are there.
+    let layout = expected.filter(|layout| layout.groups.is_empty())?;
+    Some(layout.devices.get(usize::from(place))?.name.clone())
 }
 
 /// Adds the place of a device that cannot be configured: its position, and the port before it.
@@ -162,15 +168,20 @@ fn bring_up<W: Wire>(
     on: &str,
 ) -> Result<BroughtUp, BusError> {
     without_panic(|| {
-        with_main_device(wire, on, |pump, group, (main_device, set_time)| {
+        with_main_device(wire, (on, expected), |pump, group, (main_device, set_time)| {
+            let (group, positions) = group;
             let mut devices = found(&group, main_device, &pump.addresses);
+            for (device, position) in devices.iter_mut().zip(positions) {
+                device.position = position;
+            }
             if let Some(layout) = expected {
                 // Before any parameter is written: nothing of this file may reach another device
                 // than its own.
                 compare(&devices, layout)?;
-                let stations: Vec<u16> = devices.iter().map(|device| device.station).collect();
+                let places: Vec<(u16, u16)> =
+                    devices.iter().map(|device| (device.position, device.station)).collect();
                 // In PREOP, where mailboxes work and no process data do.
-                check_modules(pump, &stations, layout)?;
+                check_modules(pump, &places, layout)?;
                 configure(pump, &devices, layout, |place| before_mapping(layout, place))?;
             }
 
@@ -195,6 +206,9 @@ fn bring_up<W: Wire>(
             check_positions(pump, &devices, expected)?;
             record_scripts(&mut devices, &mut pump.config_record);
             let addresses = pump.addresses;
+            if let Some(layout) = expected {
+                check_addresses(&devices, layout, addresses.logical_start())?;
+            }
             Ok(BroughtUp {
                 devices,
                 events: std::mem::take(&mut pump.events),
@@ -211,14 +225,68 @@ fn without_panic<T>(work: impl FnOnce() -> Result<T, BusError>) -> Result<T, Bus
 }
 
 type DeviceGroup = SubDeviceGroup<MOST_DEVICES, MOST_PROCESS_DATA, DefaultLock, PreOp>;
+
+/// The devices that the library configures, and those of optional groups, which it leaves in PREOP:
+/// they are configured when all others are in OP, as if they came then.
+#[derive(Default)]
+struct Groups {
+    always_there: DeviceGroup,
+    /// Without process data: those of the others begin at 0, whatever the library's order of groups.
+    optional: SubDeviceGroup<MOST_DEVICES, 0, DefaultLock, PreOp>,
+}
+
+/// Finds the devices of optional groups among those on the cable, which are asked for in their
+/// order.
+struct GroupSearch<'l> {
+    layout: Option<&'l Layout>,
+    position: u16,
+    /// The device of a group that follows on the cable, if the group is complete.
+    follower: Option<usize>,
+    /// Positions of all other devices.
+    positions: Vec<u16>,
+}
+
+impl<'l> GroupSearch<'l> {
+    fn new(layout: Option<&'l Layout>) -> Self {
+        Self { layout, position: 0, follower: None, positions: Vec::new() }
+    }
+
+    fn is_optional(&mut self, identity: [u32; 2], alias: u16) -> bool {
+        let position = self.position;
+        self.position += 1;
+        let of_group = self.layout.filter(|_| position > 0).and_then(|layout| {
+            let is_same = |device: &usize| {
+                let device = &layout.devices[*device];
+                [device.vendor, device.product] == identity
+            };
+            let head = |device: &usize| alias != 0 && layout.devices[*device].alias == alias;
+            let mut heads = layout.groups.iter().map(|group| group.devices.start);
+            heads.find(head).or(self.follower.filter(is_same))
+        });
+        self.follower = of_group.and_then(|device| {
+            let next = device + 1;
+            let layout = self.layout?;
+            (layout.group_of(next) == layout.group_of(device)).then_some(next)
+        });
+        if of_group.is_none() {
+            self.positions.push(position);
+        }
+        of_group.is_some()
+    }
+}
+
 /// The library, and the callback that sets its time.
 type Library<'l, 's> = (&'l MainDevice<'s>, &'l dyn Fn(u64));
 
 /// Takes all devices to PREOP and calls `then`.
 fn with_main_device<W: Wire, T>(
     wire: &mut W,
-    on: &str,
-    then: impl FnOnce(&mut Pump<'_, '_, W>, DeviceGroup, Library<'_, '_>) -> Result<T, BusError>,
+    (on, expected): (&str, Option<&Layout>),
+    then: impl FnOnce(
+        &mut Pump<'_, '_, W>,
+        (DeviceGroup, Vec<u16>),
+        Library<'_, '_>,
+    ) -> Result<T, BusError>,
 ) -> Result<T, BusError> {
     let storage = Box::new(Storage::new());
     let Ok((tx, rx, pdu_loop)) = storage.try_split() else {
@@ -239,8 +307,21 @@ fn with_main_device<W: Wire, T>(
     let now_ns = Cell::new(wire.now().as_ns());
     let mut pump = Pump::new(wire, (tx, rx));
     let set_time = |now: u64| now_ns.set(now);
-    let begun = main_device.init_single_group::<MOST_DEVICES, MOST_PROCESS_DATA>(|| now_ns.get());
-    let group = match pump.run(begun, set_time) {
+    let mut search = GroupSearch::new(expected);
+    let begun = main_device.init::<MOST_DEVICES, Groups>(
+        || now_ns.get(),
+        Groups::default(),
+        |groups, device| {
+            let identity = device.identity();
+            let identity = [identity.vendor_id, identity.product_id];
+            Ok(if search.is_optional(identity, device.alias_address()) {
+                &groups.optional
+            } else {
+                &groups.always_there
+            })
+        },
+    );
+    let groups = match pump.run(begun, set_time) {
         // The first frame counts the devices.
         // Only the very first frame: a cable that is cut later has devices, which do not answer.
         Err(BusError::NoAnswer(_)) if pump.exchange.frames <= u64::from(MOST_TRIES) => {
@@ -249,11 +330,12 @@ fn with_main_device<W: Wire, T>(
         other => other?,
     };
 
-    if group.is_empty() {
+    let Groups { always_there, .. } = groups;
+    if always_there.is_empty() {
         return Err(BusError::NoDevices(on.to_owned()));
     }
 
-    then(&mut pump, group, (&main_device, &set_time))
+    then(&mut pump, (always_there, search.positions), (&main_device, &set_time))
 }
 
 /// Checks that a thread can be started: ethercrab's timers start one, and panic on failure.
@@ -290,16 +372,32 @@ fn check_areas(
     })
 }
 
+/// Checks that the outputs of each device are mapped where the cyclic frames have them.
+fn check_addresses(devices: &[FoundDevice], layout: &Layout, start: u32) -> Result<(), BusError> {
+    let is_elsewhere = |(place, device): (usize, &FoundDevice)| {
+        let [_, outputs] = logical_of(layout, place);
+        first_output_address(&device.script).is_some_and(|mapped| mapped != start + outputs)
+    };
+    match devices.iter().enumerate().position(is_elsewhere) {
+        None => Ok(()),
+        Some(place) => {
+            let name = &layout.devices[place].name;
+            Err(BusError::Panicked(format!("it maps the outputs of {name} elsewhere")))
+        }
+    }
+}
+
 /// Checks that the configured devices are still at the positions where they were found.
 fn check_positions<W: Wire>(
     pump: &mut Pump<'_, '_, W>,
     devices: &[FoundDevice],
     expected: Option<&Layout>,
 ) -> Result<(), BusError> {
-    let stations = pump.stations(devices.len())?;
-    let Some(place) =
-        (0..devices.len()).find(|&place| stations.get(place) != Some(&devices[place].station))
-    else {
+    let places = devices.last().map_or(0, |device| usize::from(device.position) + 1);
+    let stations = pump.stations(places)?;
+    let is_elsewhere =
+        |device: &FoundDevice| stations.get(usize::from(device.position)) != Some(&device.station);
+    let Some(place) = devices.iter().position(is_elsewhere) else {
         return Ok(());
     };
     let name = expected
@@ -317,6 +415,7 @@ fn found(
     let devices = group.iter(main_device).map(|device| {
         let identity = device.identity();
         FoundDevice {
+            position: 0,
             station: addresses.translate_station(device.configured_address()),
             name: device.name().to_owned(),
             alias: device.alias_address(),
@@ -405,6 +504,7 @@ impl FoundDevice {
         KnownDevice {
             station: self.station,
             identity: self.identity,
+            is_optional: false,
             alias: self.alias,
             has_identical: false,
             mark: FmmuMark::in_script(&script),
@@ -417,28 +517,28 @@ impl FoundDevice {
 
 /// Checks that the devices are those of the file, in its order.
 fn compare(found: &[FoundDevice], layout: &Layout) -> Result<(), BusError> {
-    for (place, (device, wanted)) in found.iter().zip(&layout.devices).enumerate() {
+    for (place, (device, wanted)) in found.iter().zip(always_there(layout)).enumerate() {
         let expected = (wanted.vendor, wanted.product);
         let there = (device.identity[0], device.identity[1]);
         // A missing device shifts all following ones; reporting it says more than reporting a wrong
         // device.
         // With one device too few, every device behind the hole differs; the first one that is
         // missing is the news.
-        if expected != there && found.len() >= layout.devices.len() {
+        if expected != there && found.len() >= layout.always_there() {
             let name = wanted.name.clone();
             return Err(BusError::WrongDevice { place, name, expected, found: there });
         }
     }
 
     compare_numbers(found, layout)?;
-    let expected = layout.devices.len();
+    let expected = layout.always_there();
     let count = found.len();
     if count < expected {
         let differs = |(device, wanted): &(&FoundDevice, &DeviceLayout)| {
             device.identity[..2] != [wanted.vendor, wanted.product]
         };
         let place =
-            found.iter().zip(&layout.devices).position(|pair| differs(&pair)).unwrap_or(count);
+            found.iter().zip(always_there(layout)).position(|pair| differs(&pair)).unwrap_or(count);
         return Err(BusError::Fewer {
             expected,
             found: count,
@@ -455,11 +555,11 @@ fn compare(found: &[FoundDevice], layout: &Layout) -> Result<(), BusError> {
 
 /// Checks serial numbers and aliases given in the file, which distinguish devices of the same type.
 fn compare_numbers(found: &[FoundDevice], layout: &Layout) -> Result<(), BusError> {
-    if found.len() != layout.devices.len() {
+    if found.len() != layout.always_there() {
         return Ok(());
     }
 
-    for (place, (device, wanted)) in found.iter().zip(&layout.devices).enumerate() {
+    for (place, (device, wanted)) in found.iter().zip(always_there(layout)).enumerate() {
         let numbers = [
             ("serial number", wanted.serial, device.identity[3]),
             ("alias", u32::from(wanted.alias), u32::from(device.alias)),
@@ -479,6 +579,11 @@ fn compare_numbers(found: &[FoundDevice], layout: &Layout) -> Result<(), BusErro
     }
 
     Ok(())
+}
+
+/// Returns the devices that are always there.
+fn always_there(layout: &Layout) -> &[DeviceLayout] {
+    &layout.devices[..layout.always_there()]
 }
 
 fn compare_process_data(found: &[FoundDevice], layout: &Layout) -> Result<(), BusError> {

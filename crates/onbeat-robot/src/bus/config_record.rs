@@ -125,6 +125,17 @@ pub(super) fn maps_whole_areas(script: &[ConfigStep]) -> bool {
     })
 }
 
+/// Returns the first logical address to which a script maps outputs; `None` without outputs.
+pub(super) fn first_output_address(script: &[ConfigStep]) -> Option<u32> {
+    const BLOCKS: usize = 16;
+    const WRITES: u8 = 2;
+    let fmmus = registers(script, *FMMU.start(), BLOCKS * FMMU_BYTES);
+    let outputs = fmmus
+        .chunks(FMMU_BYTES)
+        .filter(|fmmu| fmmu[12] & 1 != 0 && fmmu[11] & WRITES != 0 && word(fmmu, 4) > 0);
+    outputs.map(|fmmu| u32::from_le_bytes([fmmu[0], fmmu[1], fmmu[2], fmmu[3]])).min()
+}
+
 /// Returns the registers from `first` on after the writes of a script.
 fn registers(script: &[ConfigStep], first: u16, length: usize) -> Vec<u8> {
     // In the order of the writes: ethercrab extends an FMMU that it has written before.

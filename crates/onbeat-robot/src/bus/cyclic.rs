@@ -2,11 +2,13 @@
 //! a mailbox is full. They are written once at set-up and sent again in place.
 //!
 //! Inputs and outputs share datagrams. Input bytes are sent with the values received last, so a
-//! device that does not answer leaves its inputs unchanged.
+//! device that does not answer leaves its inputs unchanged. Each optional group has datagrams of its
+//! own, so the working counter of the others does not depend on it ([`super::image_shares`]).
 
 use onbeat_rt::frame::{self, Command, LONGEST, Writer, is_reply_to, register, working_counter};
 use onbeat_rt::time::Instant;
 
+use super::image_shares::{ImageShare, image_shares};
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::registers::{AL_STATUS, SYNC_MANAGER, SYSTEM_TIME, TIME_DIFFERENCE};
 
@@ -27,11 +29,8 @@ pub(super) const MAILBOX_FULL: u8 = 0x08;
 struct CyclicFrame {
     bytes: Box<[u8; LONGEST]>,
     length: usize,
-    /// Range in the process image (inputs, then outputs), and position in the frame.
-    image: std::ops::Range<usize>,
-    data_at: usize,
-    /// Working counter when every device mapped into this frame is in OP.
-    expected: u16,
+    /// Process data datagrams, each with the position of its data in the frame.
+    shares: Vec<(ImageShare, usize)>,
     sent_at: Instant,
     answered: bool,
     /// Whether earlier frames were answered; bit 0 is the latest.
@@ -94,17 +93,17 @@ pub(super) struct CyclicExchange {
     status_datagrams: StatusDatagrams,
     number: u16,
     answer: CycleReply,
-    input_bytes: usize,
+    /// Working counters of the optional groups in this cycle, and when all their devices are in OP.
+    group_counters: Vec<(u16, u16)>,
 }
 
 impl CyclicExchange {
     /// Builds the frames for `layout`, with logical addresses from `logical`. `clock` is the
     /// station address of the reference clock.
     pub(super) fn new(layout: &Layout, clock: Option<u16>, logical: u32) -> Self {
-        let mut parts: Vec<CyclicFrame> = split(layout)
-            .into_iter()
-            .map(|(image, expected)| CyclicFrame::new(image, expected))
-            .collect();
+        let most = [MOST_WITH_STATUS, frame::MOST_DATA];
+        let mut parts: Vec<CyclicFrame> =
+            image_shares(layout, most).into_iter().map(CyclicFrame::new).collect();
         let mut status_datagrams =
             StatusDatagrams { clock: None, difference: None, state: 0, mailbox: 0 };
         for (number, part) in parts.iter_mut().enumerate() {
@@ -127,17 +126,21 @@ impl CyclicExchange {
 
             // LRW reads and writes in one passage. Input bytes leave as they came last, for devices
             // that map them as outputs of others.
-            part.data_at = push(Command::Lrw, logical + part.image.start as u32, part.image.len());
+            for (share, data_at) in &mut part.shares {
+                *data_at = push(Command::Lrw, logical + share.logical, share.len());
+            }
             part.length = writer.finish();
         }
 
-        Self {
-            parts,
-            status_datagrams,
-            number: 0,
-            answer: CycleReply::default(),
-            input_bytes: layout.input_bytes,
+        let mut group_counters = vec![(0, 0); layout.groups.len()];
+        for (share, _) in parts.iter().flat_map(|part| &part.shares) {
+            if let Some((_, expected)) = share.group.and_then(|group| group_counters.get_mut(group))
+            {
+                *expected += share.expected;
+            }
         }
+
+        Self { parts, status_datagrams, number: 0, answer: CycleReply::default(), group_counters }
     }
 
     /// Returns the number of frames per cycle and their total length in bytes.
@@ -150,9 +153,17 @@ impl CyclicExchange {
         self.parts.iter().map(|part| part.length).max().unwrap_or_default()
     }
 
-    /// Returns the working counter of all process data when all devices are in OP.
+    /// Returns the working counter of the process data of all devices that are always there, when
+    /// they are in OP.
     pub(super) fn expected(&self) -> u16 {
-        self.parts.iter().map(|part| part.expected).sum()
+        let shares = self.parts.iter().flat_map(|part| &part.shares);
+        shares.filter(|(share, _)| share.group.is_none()).map(|(share, _)| share.expected).sum()
+    }
+
+    /// Returns the working counters of the optional groups in this cycle, each with that when all
+    /// devices of the group are in OP.
+    pub(super) fn group_counters(&self) -> &[(u16, u16)] {
+        &self.group_counters
     }
 
     /// Sets a new station address of the device with the reference clock.
@@ -171,8 +182,9 @@ impl CyclicExchange {
         // the one that is due.
         self.number = self.number.wrapping_add(1);
         self.answer = CycleReply { sent_at: now, ..CycleReply::default() };
+        self.group_counters.iter_mut().for_each(|(counter, _)| *counter = 0);
         for part in &mut self.parts {
-            part.put(self.input_bytes, outputs);
+            part.put(outputs);
             // A history of 64 cycles, in bits: it tells a late reply from a second copy of one that
             // was taken.
             part.were_answered = part.were_answered << 1 | u64::from(part.answered);
@@ -238,9 +250,15 @@ impl CyclicExchange {
         }
 
         part.answered = true;
-        part.get(self.input_bytes, reply, inputs);
-        // Of all frames together. Each has its own share of the devices.
-        self.answer.working_counter += working_counter(reply, part.data_at, part.image.len());
+        part.get(reply, inputs);
+        for (share, data_at) in &part.shares {
+            let counter = working_counter(reply, *data_at, share.len());
+            match share.group {
+                // Of all frames together. Each has its own share of the devices.
+                None => self.answer.working_counter += counter,
+                Some(group) => self.group_counters[group].0 += counter,
+            }
+        }
         // 0 means that there was no round trip.
         self.answer.round_trip_ns = received_at.ns_since(part.sent_at).max(1);
         if place == 0 {
@@ -281,15 +299,12 @@ impl StatusDatagrams {
 }
 
 impl CyclicFrame {
-    fn new(image: std::ops::Range<usize>, expected: u16) -> Self {
-        let sent_at = Instant::default();
+    fn new(shares: Vec<ImageShare>) -> Self {
         Self {
             bytes: Box::new([0; LONGEST]),
             length: 0,
-            image,
-            data_at: 0,
-            expected,
-            sent_at,
+            shares: shares.into_iter().map(|share| (share, 0)).collect(),
+            sent_at: Instant::default(),
             answered: false,
             were_answered: 0,
         }
@@ -310,52 +325,23 @@ impl CyclicFrame {
         if was_answered { FrameClass::Duplicate } else { FrameClass::Late }
     }
 
-    /// Copies this frame's part of the outputs; `inputs` is the number of input bytes that precede
-    /// the outputs in the image.
-    fn put(&mut self, inputs: usize, outputs: &[u8]) {
-        let from = self.image.start.max(inputs);
-        if from < self.image.end {
-            let at = self.data_at + from - self.image.start;
-            let bytes = self.image.end - from;
-            self.bytes[at..at + bytes]
-                .copy_from_slice(&outputs[from - inputs..from - inputs + bytes]);
+    /// Copies this frame's part of the outputs.
+    fn put(&mut self, outputs: &[u8]) {
+        for (share, data_at) in &self.shares {
+            let from = data_at + share.inputs.len();
+            self.bytes[from..from + share.outputs.len()]
+                .copy_from_slice(&outputs[share.outputs.clone()]);
         }
     }
 
     /// Copies this frame's part of the inputs from `reply`, and keeps them for the next frame.
-    fn get(&mut self, inputs: usize, reply: &[u8], image: &mut [u8]) {
-        let until = self.image.end.min(inputs);
-        if self.image.start < until {
-            let bytes = until - self.image.start;
-            let values = &reply[self.data_at..self.data_at + bytes];
-            image[self.image.start..until].copy_from_slice(values);
+    fn get(&mut self, reply: &[u8], image: &mut [u8]) {
+        for (share, data_at) in &self.shares {
+            let values = &reply[*data_at..data_at + share.inputs.len()];
+            image[share.inputs.clone()].copy_from_slice(values);
             // Sent again with the next frame: a device that does not answer leaves its inputs as
             // they were, and they do not jump to zero.
-            self.bytes[self.data_at..self.data_at + bytes].copy_from_slice(values);
+            self.bytes[*data_at..data_at + share.inputs.len()].copy_from_slice(values);
         }
     }
-}
-
-/// Splits the image into frames at device boundaries, and returns the working counter of each.
-fn split(layout: &Layout) -> Vec<(std::ops::Range<usize>, u16)> {
-    let inputs = layout.devices.iter().map(|device| (device.inputs.clone(), 1));
-    let behind = layout.input_bytes;
-    let outputs = layout
-        .devices
-        .iter()
-        .map(|device| (device.outputs.start + behind..device.outputs.end + behind, 2));
-    let mut shares: Vec<(std::ops::Range<usize>, u16)> = vec![(0..0, 0)];
-    for (range, count) in inputs.chain(outputs).filter(|(range, _)| !range.is_empty()) {
-        // The first frame carries the clock and the state of all devices beside its process data.
-        let most = if shares.len() == 1 { MOST_WITH_STATUS } else { frame::MOST_DATA };
-        match shares.last_mut() {
-            Some((share, counter)) if range.end - share.start <= most => {
-                share.end = range.end;
-                *counter += count;
-            }
-            _ => shares.push((range, count)),
-        }
-    }
-
-    shares
 }

@@ -24,6 +24,8 @@ pub(super) enum DeviceStage {
 pub(super) struct BusDevice {
     pub(super) known: KnownDevice,
     pub(super) stage: DeviceStage,
+    /// Its optional group.
+    pub(super) group: Option<usize>,
     /// Cycle in which the device was lost.
     pub(super) lost: Option<u64>,
     /// The device answers again and is not yet in OP.
@@ -56,6 +58,7 @@ impl BusDevice {
     pub(super) fn new(known: KnownDevice) -> Self {
         Self {
             stage: DeviceStage::Recovering(Recovery::in_safeop(0)),
+            group: None,
             lost: None,
             found: false,
             rejected: None,
@@ -76,6 +79,31 @@ impl BusDevice {
         }
     }
 
+    /// Creates a device of an optional group, which is away until it is found.
+    pub(super) fn absent(known: KnownDevice, group: usize) -> Self {
+        Self {
+            stage: DeviceStage::NoAnswer,
+            group: Some(group),
+            al_status: 0,
+            last_reply_status: 0,
+            ..Self::new(known)
+        }
+    }
+
+    /// Returns whether it is in OP, or away and may be.
+    pub(super) fn is_settled(&self) -> bool {
+        match self.stage {
+            DeviceStage::InOp => true,
+            DeviceStage::NoAnswer => self.group.is_some(),
+            DeviceStage::Recovering(_) | DeviceStage::Paused(_) => false,
+        }
+    }
+
+    /// Returns whether it is expected on the cable: always there, or there now.
+    pub(super) fn is_expected(&self) -> bool {
+        self.group.is_none() || !matches!(self.stage, DeviceStage::NoAnswer)
+    }
+
     /// Returns the start-up transfer of the current recovery step.
     pub(super) fn startup_transfer(&mut self) -> Option<&mut SdoTransfer> {
         let DeviceStage::Recovering(recovery) = &self.stage else { return None };
@@ -91,6 +119,13 @@ impl BusDevice {
     pub(super) fn mark_lost(&mut self, place: usize, events: &mut EventWriter<'_>) {
         self.stage = DeviceStage::NoAnswer;
         self.found = false;
+        self.clock_converged = false;
+        self.fell_to_state = None;
+        if self.group.is_some() {
+            // Its group is one event.
+            self.al_status = 0;
+            return;
+        }
         if self.lost.is_none() {
             events.write(
                 EventKind::DeviceLost,
@@ -100,8 +135,6 @@ impl BusDevice {
         }
 
         self.lost.get_or_insert(events.cycle);
-        self.clock_converged = false;
-        self.fell_to_state = None;
         self.al_status = 0;
     }
 

@@ -15,7 +15,8 @@ use super::emergency::ReceivedEmergency;
 use super::event_queue::EventWriter;
 use super::known_device::KnownDevice;
 use super::link_error_reads::LinkErrorReads;
-use super::position_scan::{NO_ANSWER, PositionScan, UnknownDevice, identical_devices};
+use super::optional_groups::OptionalGroups;
+use super::position_scan::{PlaceReading, PositionScan, UnknownDevice, identical_devices};
 use super::recovery::{Recovery, RecoveryProgress};
 use super::register_query::QueryReply;
 use super::transfer::{BusTransfer, TransferKind};
@@ -53,6 +54,7 @@ const APART_NS: u32 = 20_000;
 #[derive(Clone, Debug)]
 pub(super) struct Diagnostics {
     devices: Vec<BusDevice>,
+    groups: OptionalGroups,
     reference: Option<usize>,
     buffer: Box<[u8; LONGEST]>,
     length: usize,
@@ -107,17 +109,21 @@ struct Departures {
 }
 
 impl Diagnostics {
-    /// Creates the state of devices in SAFEOP, to be taken to OP. `reference` is the device with
-    /// the reference clock; `period_ns` is the distance of cycles.
+    /// Creates the state of devices in SAFEOP, to be taken to OP, and of `absent` ones, which follow
+    /// them. `reference` is the device with the reference clock; `period_ns` is the distance of
+    /// cycles.
     pub(super) fn new(
         devices: Vec<KnownDevice>,
+        (absent, groups): (Vec<BusDevice>, OptionalGroups),
         reference: Option<usize>,
         addresses: BusAddresses,
         period_ns: u64,
         watchdog_ns: u64,
     ) -> Self {
-        let count = devices.len();
+        let counted = devices.len() as u16;
         let mut devices: Vec<BusDevice> = devices.into_iter().map(BusDevice::new).collect();
+        devices.extend(absent);
+        let count = devices.len();
         for place in 0..count {
             let has_identical = identical_devices(&devices, place).next().is_some();
             devices[place].known.has_identical = has_identical;
@@ -125,6 +131,7 @@ impl Diagnostics {
 
         Self {
             devices,
+            groups,
             reference,
             buffer: Box::new([0; LONGEST]),
             length: 0,
@@ -133,7 +140,7 @@ impl Diagnostics {
             answered_number: None,
             state_read_cycles: STATE_READ_CYCLES,
             reads_clocks: false,
-            counted: count as u16,
+            counted,
             position_scan: PositionScan::new(),
             addresses,
             skips_identity_check: false,
@@ -175,9 +182,22 @@ impl Diagnostics {
         self.reference.map(|device| self.devices[device].known.station)
     }
 
-    /// Returns the number of devices in OP.
+    /// Returns the number of devices in OP, without those of optional groups.
     pub(super) fn in_op(&self) -> usize {
-        self.devices.iter().filter(|device| matches!(device.stage, DeviceStage::InOp)).count()
+        self.always_there().filter(|device| matches!(device.stage, DeviceStage::InOp)).count()
+    }
+
+    fn always_there(&self) -> impl Iterator<Item = &BusDevice> {
+        self.devices.iter().filter(|device| device.group.is_none())
+    }
+
+    fn is_up(&self) -> bool {
+        self.always_there().all(|device| matches!(device.stage, DeviceStage::InOp))
+    }
+
+    /// Returns whether all devices of an optional group are in OP.
+    pub(super) fn is_group_there(&self, group: usize) -> bool {
+        self.groups.is_there(group)
     }
 
     /// Returns whether all devices have been in OP once.
@@ -199,27 +219,33 @@ impl Diagnostics {
     }
 
     /// Evaluates the replies of a cycle.
-    pub(super) fn observe(&mut self, answer: &CycleReply, expected: u16) {
+    /// `groups` are the working counters of the optional groups, each with that of the whole group.
+    pub(super) fn observe(&mut self, answer: &CycleReply, expected: u16, groups: &[(u16, u16)]) {
         if !answer.complete {
             return;
         }
 
         self.counted = answer.counted;
-        let all = usize::from(answer.counted) == self.devices.len();
+        let on_cable = self.devices.iter().filter(|device| device.is_expected()).count();
+        let all = usize::from(answer.counted) == on_cable;
+        let is_group_right = |(group, (counter, full)): (usize, &(u16, u16))| {
+            !self.groups.is_there(group) || counter == full
+        };
+        let is_right =
+            answer.working_counter == expected && groups.iter().enumerate().all(is_group_right);
         // The broadcast says that something is wrong and not where. Single devices are read then,
         // and only then.
-        if !all || answer.state & STATE_AND_ERROR != OP || answer.working_counter != expected {
+        if !all || answer.state & STATE_AND_ERROR != OP || !is_right {
             self.state_read_cycles = STATE_READ_CYCLES;
         }
 
-        let is_unexplained = all
-            && self.was_up
-            && answer.working_counter != expected
-            && self.in_op() == self.devices.len();
+        let is_unexplained = all && self.was_up && !is_right && self.are_all_settled();
         self.unexplained = if is_unexplained { self.unexplained + 1 } else { 0 };
         self.reads_clocks = answer.apart_ns > APART_NS && self.was_up;
         if answer.apart_ns <= APART_NS && self.was_up {
-            self.devices.iter_mut().for_each(|device| device.clock_converged = true);
+            let in_op = |device: &&mut BusDevice| matches!(device.stage, DeviceStage::InOp);
+            let in_op = self.devices.iter_mut().filter(in_op);
+            in_op.for_each(|device| device.clock_converged = true);
         }
         self.reads_mailboxes = answer.has_mail;
     }
@@ -230,7 +256,7 @@ impl Diagnostics {
             || self.reads_clocks
             || self.reads_mailboxes
             || self.transfer.is_some()
-            || !self.are_all_in_op()
+            || !self.are_all_settled()
             || self.reads_link_errors(cycle)
     }
 
@@ -238,8 +264,8 @@ impl Diagnostics {
         self.was_up && self.link_error_reads.is_due(cycle)
     }
 
-    fn are_all_in_op(&self) -> bool {
-        self.devices.iter().all(|device| matches!(device.stage, DeviceStage::InOp))
+    fn are_all_settled(&self) -> bool {
+        self.devices.iter().all(BusDevice::is_settled)
     }
 
     /// Has the FMMU of each device checked once the working counter has been wrong for long enough
@@ -250,7 +276,7 @@ impl Diagnostics {
         }
 
         self.unexplained = 0;
-        for device in &mut self.devices {
+        for device in self.devices.iter_mut().filter(|device| device.is_expected()) {
             device.stage = DeviceStage::Recovering(Recovery::in_state(&device.known, OP, cycle));
         }
     }
@@ -268,7 +294,7 @@ impl Diagnostics {
 
         self.number = self.number.wrapping_add(1);
         self.check_fmmus_if_due(cycle);
-        let reads_states = self.state_read_cycles > 0 || !self.are_all_in_op();
+        let reads_states = self.state_read_cycles > 0 || !self.are_all_settled();
         let reads_link_errors = self.reads_link_errors(cycle);
         let reference = self.reference_station();
         let mut writer = Writer::new(&mut self.buffer[..], ACYCLIC);
@@ -408,8 +434,9 @@ impl Diagnostics {
                     self.take_state(place, own, events);
                 }
                 QueryPurpose::Station(place) => {
+                    let reading = PlaceReading { station: word(data, 0), alias: word(data, 2) };
                     self.position_scan
-                        .take(place, if counter > 0 { word(data, 0) } else { NO_ANSWER });
+                        .take(place, if counter > 0 { reading } else { PlaceReading::NO_ANSWER });
                 }
                 QueryPurpose::Recovery(place) => {
                     let second = queries
@@ -453,7 +480,7 @@ impl Diagnostics {
             }
         }
 
-        if self.position_scan.is_certain(&self.devices) {
+        if self.position_scan.is_certain(&self.devices, &mut self.groups) {
             self.prove_places();
             self.identify_unknown(events);
             if let Some(BusTransfer(TransferKind::Rescan(transfer))) = self.transfer.as_deref_mut()
@@ -463,6 +490,7 @@ impl Diagnostics {
         }
 
         self.report_departures(events);
+        self.groups.report(&self.devices, self.completes_round, events);
         self.compare_with_counted();
         self.queries = queries;
         self.queries.clear();
@@ -490,9 +518,10 @@ impl Diagnostics {
     }
 
     fn report_bus_up(&mut self, events: &mut EventWriter<'_>) {
-        if !self.was_up && self.in_op() == self.devices.len() {
+        if !self.was_up && self.is_up() {
             self.was_up = true;
-            events.write(EventKind::BusUp, None, EventValues::from_code(self.devices.len() as u32));
+            let count = self.always_there().count();
+            events.write(EventKind::BusUp, None, EventValues::from_code(count as u32));
         }
     }
 
@@ -527,6 +556,10 @@ impl Diagnostics {
         match device.stage {
             DeviceStage::NoAnswer => {
                 device.mark_found(place, events);
+                if device.group.is_some() {
+                    // Where it is now.
+                    self.position_scan.request();
+                }
                 device.stage = DeviceStage::Recovering(Recovery::in_state(
                     &device.known,
                     status,
@@ -635,6 +668,9 @@ impl Diagnostics {
 
         match recovery.answer(&mut device.known, answer, second, events.cycle) {
             RecoveryProgress::InProgress => {}
+            RecoveryProgress::Assigned(before, station) => {
+                self.follow_station(place, before, station);
+            }
             RecoveryProgress::Done => {
                 (device.stage, device.al_status, device.al_code) = (DeviceStage::InOp, OP, 0);
                 device.mark_in_op(place, events);
@@ -668,6 +704,24 @@ impl Diagnostics {
         }
     }
 
+    /// Follows a known device that got a new station address: the cable changed after its positions
+    /// were read, and it was at the position of the one that is looked for. Its process data do not
+    /// depend on the address.
+    fn follow_station(&mut self, place: usize, before: u16, station: u16) {
+        let had_it = |(other, device): (usize, &BusDevice)| {
+            other != place && device.identifying_station().unwrap_or(device.known.station) == before
+        };
+        let Some(other) = self.devices.iter().enumerate().position(had_it) else { return };
+        self.devices[place].stage = DeviceStage::NoAnswer;
+        let other = &mut self.devices[other];
+        if other.identifying_station().is_some() {
+            other.stage = DeviceStage::NoAnswer;
+        } else {
+            other.known.station = station;
+        }
+        self.position_scan.restart();
+    }
+
     fn take_clock_difference(
         &mut self,
         place: usize,
@@ -675,6 +729,9 @@ impl Diagnostics {
         events: &mut EventWriter<'_>,
     ) {
         let device = &mut self.devices[place];
+        if device.group.is_some() && !matches!(device.stage, DeviceStage::InOp) {
+            return;
+        }
         // Sign and magnitude, register 0x092c.
         let difference = u32::from_le_bytes([data[0], data[1], data[2], data[3] & 0x7f]);
         let is_off = counter > 0 && difference > APART_NS;
@@ -720,7 +777,8 @@ impl Diagnostics {
             let needs_proof = self.devices[place]
                 .identification()
                 .is_some_and(|identification| identification.needs_proof());
-            let is_proven = needs_proof && self.position_scan.proves(place, &self.devices);
+            let is_proven =
+                needs_proof && self.position_scan.proves(place, &self.devices, &self.groups);
             if let Some(identification) = self.devices[place].identification().filter(|_| is_proven)
             {
                 identification.prove();

@@ -49,6 +49,8 @@ pub(super) enum RejectReason {
 pub(super) enum IdentificationResult {
     /// More queries follow.
     InProgress,
+    /// The device at the position has the new station address; this was its address before.
+    Assigned(u16),
     /// The device is the expected one.
     Identified,
     /// The device is another one, and was reset to INIT.
@@ -121,12 +123,16 @@ impl Identification {
         let station = self.station;
         let first = match self.step {
             IdentificationStep::SetStation => {
-                let mut question = RegisterQuery::write(0, STATION, &station.to_le_bytes());
-                (question.command, question.address) =
-                    // By position, the one command that may reach another device if the cable
-                    // changes in this very cycle. What follows goes by the address alone.
-                    (Command::Apwr, register(position(self.place), STATION));
-                question
+                // By position, the one command that may reach another device if the cable changes in
+                // this very cycle. What follows goes by the address alone.
+                // Both in one frame, so the address before is that of the device that is written,
+                // also when another one is at the position by now.
+                let address = register(position(self.place), STATION);
+                let mut before = RegisterQuery::read(0, STATION, 2);
+                (before.command, before.address) = (Command::Aprd, address);
+                let mut write = RegisterQuery::write(0, STATION, &station.to_le_bytes());
+                (write.command, write.address) = (Command::Apwr, address);
+                return (before, Some(write));
             }
             IdentificationStep::TakeSii => RegisterQuery::write(station, SII_OWNER, &[0, 0]),
             IdentificationStep::RequestSii(number) => {
@@ -179,6 +185,11 @@ impl Identification {
             Ok(next) => next,
             Err(result) => return result,
         };
+
+        if self.step == IdentificationStep::SetStation {
+            self.enter(next, cycle);
+            return IdentificationResult::Assigned(word(data, 0));
+        }
 
         let passed = cycle.saturating_sub(self.since);
         match self.step {
@@ -239,7 +250,7 @@ impl Identification {
 
     fn read(&mut self, known: &KnownDevice, number: usize, data: &[u8]) -> IdentificationStep {
         let value = u32::from_le_bytes([data[0], data[1], data[2], data[3]]);
-        if value != known.identity[number] {
+        if !known.accepts(number, value) {
             return self.other(IdentificationStep::RequestSii(number), number as u16 + 1, value);
         }
 

@@ -14,6 +14,7 @@ use super::diagnostics::Diagnostics;
 use super::error::BusError;
 use super::event_queue::EventQueue;
 use super::no_answer::NoAnswerMonitor;
+use super::optional_groups::{OptionalGroups, absent_devices};
 use super::options::{BusCounts, BusOptions};
 use super::shutdown;
 use super::stale_inputs::StaleInputs;
@@ -57,6 +58,8 @@ pub struct Bus<W> {
     layout: Layout,
     options: BusOptions,
     exchange: CyclicExchange,
+    /// Whether the working counter of each optional group was right in the last cycle.
+    groups_right: Vec<bool>,
     diagnostics: Diagnostics,
     clock_sync: Option<ClockSync>,
     steering_ns: i64,
@@ -94,7 +97,7 @@ impl<W: Wire> Bus<W> {
         options: BusOptions,
         on: &str,
     ) -> Result<Self, BusError> {
-        let BroughtUp { devices, events, frames, addresses } =
+        let BroughtUp { devices, events, frames, mut addresses } =
             bring_up_with_restarts(&mut wire, expected, options.period_ns, on)?;
         if devices.len() > MOST_DEVICES {
             return Err(BusError::TooMany(devices.len()));
@@ -116,11 +119,15 @@ impl<W: Wire> Bus<W> {
             found.known(script, found.last_mail_counter, reference.is_some())
         };
         let devices = devices.into_iter().map(known).collect();
+        let absent =
+            absent_devices(&layout, &mut addresses, options.period_ns, reference.is_some());
+        let groups = OptionalGroups::new(&layout);
 
         let no_answer = NoAnswerMonitor::since(wire.now());
         Ok(Self {
             diagnostics: Diagnostics::new(
                 devices,
+                (absent, groups),
                 reference,
                 addresses,
                 options.period_ns,
@@ -128,6 +135,7 @@ impl<W: Wire> Bus<W> {
             ),
             clock_sync: (options.follow_clock && reference.is_some()).then(ClockSync::default),
             stale_inputs: StaleInputs::new(&layout),
+            groups_right: vec![false; layout.groups.len()],
             inputs: vec![0; layout.input_bytes],
             outputs: vec![0; layout.output_bytes],
             wire,
@@ -159,6 +167,7 @@ impl<W: Wire> Bus<W> {
             layout: self.layout,
             options: self.options,
             exchange: self.exchange,
+            groups_right: self.groups_right,
             diagnostics: self.diagnostics,
             clock_sync: self.clock_sync,
             steering_ns: self.steering_ns,
@@ -183,10 +192,13 @@ impl<W: Wire> Bus<W> {
     /// each state. Bring drives to rest before, with
     /// [`Controller::stop`](onbeat_ethercat::step::Controller::stop).
     pub fn take_down(&mut self) {
+        let optional = (self.layout.always_there()..self.layout.devices.len())
+            .filter(|&device| self.diagnostics.status(device).is_some());
+        let devices = self.layout.always_there() + optional.count();
         // By SAFEOP: outputs go to their safe state while devices still answer. A jump from OP to
         // INIT drops the mailbox as well.
         for state in [SAFEOP, INIT] {
-            shutdown::request_state(&mut self.wire, state, self.layout.devices.len());
+            shutdown::request_state(&mut self.wire, state, devices);
         }
 
         let mut events = self.events.writer(self.counts.cycles, self.wire.now());
@@ -258,13 +270,21 @@ impl<W: Wire> Bus<W> {
         self.exchange.size()
     }
 
-    /// Returns whether every device is in OP.
+    /// Returns whether every device is in OP, other than those of optional groups.
     #[must_use]
     pub fn is_up(&self) -> bool {
-        self.in_op() == self.layout.devices.len()
+        self.in_op() == self.layout.always_there()
     }
 
-    /// Returns the number of devices in OP; 0 while no reply comes back.
+    /// Returns whether an optional group, by its number in [`Layout::groups`], is there and took part
+    /// in the last cycle: its process data are valid.
+    #[must_use]
+    pub fn is_group_valid(&self, group: usize) -> bool {
+        self.groups_right.get(group).is_some_and(|is_right| *is_right)
+            && self.diagnostics.is_group_there(group)
+    }
+
+    /// Returns the number of devices in OP, without those of optional groups; 0 while no reply comes back.
     fn in_op(&self) -> usize {
         // States are never reported from memory. Without an answer nobody is known to be in OP.
         if self.no_answer.is_silent() { 0 } else { self.diagnostics.in_op() }

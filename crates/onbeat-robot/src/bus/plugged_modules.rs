@@ -12,25 +12,28 @@ use crate::commission::{CommissionError, Line};
 /// List of detected modules, one entry for each slot from 1 on.
 const DETECTED: u16 = 0xf050;
 
-/// Reads the detected modules of each device whose slots the file fills. A device without the list
+/// Reads the detected modules of each device whose slots the file fills. `places` are positions on
+/// the cable and station addresses. A device without the list
 /// is accepted: it cannot tell.
 pub(super) fn check_modules<W: Wire>(
     pump: &mut Pump<'_, '_, W>,
-    stations: &[u16],
+    places: &[(u16, u16)],
     layout: &Layout,
 ) -> Result<(), BusError> {
     for (place, device) in layout.devices.iter().enumerate() {
         let expected = &device.setup.modules;
-        let Some(&station) = stations.get(place).filter(|_| !expected.is_empty()) else { continue };
+        let Some(&(position, station)) = places.get(place).filter(|_| !expected.is_empty()) else {
+            continue;
+        };
         let last_counter = pump.config_record.last_mail_counter(station);
         let mut line = Line::beside(
             &mut *pump.exchange.wire,
-            stations.len() as u16,
-            place as u16,
+            places.last().map_or(0, |(position, _)| position + 1),
+            position,
             last_counter,
         );
-        let found = detected(&mut line, place as u16, expected.len());
-        let (frames, counter) = line.end(place as u16);
+        let found = detected(&mut line, position, expected.len());
+        let (frames, counter) = line.end(position);
         pump.exchange.frames += frames;
         pump.config_record.set_mail_counter(station, counter);
         let differs = found?.into_iter().flatten().zip(expected).enumerate();

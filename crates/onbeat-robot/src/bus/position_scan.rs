@@ -4,7 +4,8 @@
 //! consecutive passes agree.
 
 use super::acyclic::{AcyclicFrame, QueryPurpose};
-use super::device::BusDevice;
+use super::device::{BusDevice, DeviceStage};
+use super::optional_groups::OptionalGroups;
 use onbeat_control::CablePosition;
 
 /// Positions read in one frame.
@@ -17,9 +18,9 @@ pub(super) const MOST_PLACES: usize = 2 * super::addresses::MOST_DEVICES;
 pub(super) struct PositionScan {
     /// Whether a pass is to begin or to continue.
     is_requested: bool,
-    stations: Vec<u16>,
-    /// Station addresses of the previous pass.
-    before: Vec<u16>,
+    stations: Vec<PlaceReading>,
+    /// What the previous pass read.
+    before: Vec<PlaceReading>,
     /// Number of positions.
     places: usize,
     /// By position, the device with that station address, or [`NO_DEVICE_INDEX`].
@@ -27,8 +28,20 @@ pub(super) struct PositionScan {
     unknown_devices: Vec<(u16, UnknownDevice)>,
 }
 
+/// What was read at a position: configured station address and alias.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PlaceReading {
+    pub(super) station: u16,
+    pub(super) alias: u16,
+}
+
+impl PlaceReading {
+    /// No device answered.
+    pub(super) const NO_ANSWER: Self = Self { station: NO_ANSWER, alias: 0 };
+}
+
 /// Marks a position where no device answered. No device has this station address.
-pub(super) const NO_ANSWER: u16 = u16::MAX;
+const NO_ANSWER: u16 = u16::MAX;
 /// Marks a station address that is not of this bus.
 const NO_DEVICE_INDEX: u16 = u16::MAX;
 
@@ -43,14 +56,13 @@ pub(super) enum UnknownDevice {
 
 impl PositionScan {
     pub(super) fn new() -> Self {
-        let room = || Vec::with_capacity(MOST_PLACES);
         let unknown_devices = Vec::with_capacity(MOST_PLACES);
         Self {
             is_requested: false,
-            stations: room(),
-            before: room(),
+            stations: Vec::with_capacity(MOST_PLACES),
+            before: Vec::with_capacity(MOST_PLACES),
             places: 0,
-            device_at: room(),
+            device_at: Vec::with_capacity(MOST_PLACES),
             unknown_devices,
         }
     }
@@ -70,7 +82,7 @@ impl PositionScan {
     /// Returns what is at each position, as of the last confirmed pass.
     pub(super) fn positions(&self) -> impl Iterator<Item = CablePosition> {
         let stations = self.before.iter().zip(&self.device_at);
-        stations.map(|(station, device)| match (*station, *device) {
+        stations.map(|(reading, device)| match (reading.station, *device) {
             (NO_ANSWER, _) => CablePosition::NoAnswer,
             (_, NO_DEVICE_INDEX) => CablePosition::Unknown,
             (_, device) => CablePosition::Device(device),
@@ -95,22 +107,26 @@ impl PositionScan {
         let from = self.stations.len();
         for place in from..places.min(from + PLACES_PER_FRAME) {
             let (command, address) = super::addresses::station_query(place as u16);
-            if !frame_writer.push(QueryPurpose::Station(place as u16), command, address, 2) {
+            if !frame_writer.push(QueryPurpose::Station(place as u16), command, address, 4) {
                 break;
             }
         }
     }
 
-    /// Records the reply at this position: its station address, or [`NO_ANSWER`].
-    pub(super) fn take(&mut self, place: u16, station: u16) {
+    /// Records the reply at this position.
+    pub(super) fn take(&mut self, place: u16, reading: PlaceReading) {
         // Only the next in order: the positions of a frame that is lost are asked for again.
         if usize::from(place) == self.stations.len() && self.stations.len() < self.places {
-            self.stations.push(station);
+            self.stations.push(reading);
         }
     }
 
     /// Returns whether a pass ended with the same result as the previous one.
-    pub(super) fn is_certain(&mut self, devices: &[BusDevice]) -> bool {
+    pub(super) fn is_certain(
+        &mut self,
+        devices: &[BusDevice],
+        groups: &mut OptionalGroups,
+    ) -> bool {
         if self.places == 0 || self.stations.len() < self.places {
             return false;
         }
@@ -120,35 +136,75 @@ impl PositionScan {
         self.stations.clear();
         self.is_requested = !is_certain;
         if is_certain {
-            self.match_devices(devices);
+            self.match_devices(devices, groups);
         }
 
         is_certain
     }
 
     /// Assigns unknown devices to missing ones. Between two devices in the order of the file, the
-    /// first unknown one can only be the first missing one, and so on.
-    fn match_devices(&mut self, devices: &[BusDevice]) {
+    /// first unknown one can only be the first missing one, and so on; those of optional groups are
+    /// assigned by the alias of the group, and by the devices before them.
+    fn match_devices(&mut self, devices: &[BusDevice], groups: &mut OptionalGroups) {
         self.device_at.clear();
         self.device_at.extend(
             self.before
                 .iter()
-                .map(|station| with_station(devices, *station).unwrap_or(NO_DEVICE_INDEX)),
+                .map(|reading| with_station(devices, reading.station).unwrap_or(NO_DEVICE_INDEX)),
         );
         self.unknown_devices.clear();
+        let unknown = |at: usize| {
+            self.device_at[at] == NO_DEVICE_INDEX && self.before[at].station != NO_ANSWER
+        };
+        groups.count_aliases(&self.before, unknown);
+
+        let is_always_there = |found: &u16| {
+            devices.get(usize::from(*found)).is_some_and(|device| device.group.is_none())
+        };
+        let always = devices.iter().filter(|device| device.group.is_none()).count();
         let mut next = 0;
-        for (at, &device_at) in self.device_at.iter().enumerate() {
-            if self.before[at] == NO_ANSWER {
+        // The device of a group that must follow, and whether the one before it is proven.
+        let mut follower = None;
+        for at in 0..self.device_at.len() {
+            let reading = self.before[at];
+            if reading.station == NO_ANSWER {
                 continue;
             }
 
-            if device_at != NO_DEVICE_INDEX {
-                next = usize::from(device_at) + 1;
+            let found = self.device_at[at];
+            if found != NO_DEVICE_INDEX {
+                let device = usize::from(found);
+                if is_always_there(&found) {
+                    next = device + 1;
+                }
+                let is_proven = devices[device].identifying_station().is_none();
+                groups.note_position(device, at as u16);
+                follower = groups.follower(device).map(|follower| (follower, is_proven));
                 continue;
             }
 
-            let behind = self.device_at[at + 1..].iter().find(|found| **found != NO_DEVICE_INDEX);
-            let bound = behind.map_or(devices.len(), |&found| usize::from(found));
+            if let Some(head) = groups.head_with_alias(reading.alias) {
+                let is_away = matches!(devices[head].stage, DeviceStage::NoAnswer);
+                if is_away && groups.is_single(head) {
+                    groups.note_position(head, at as u16);
+                    self.unknown_devices.push((at as u16, UnknownDevice::InPlaceOf(head)));
+                } else if !is_away {
+                    self.unknown_devices.push((at as u16, UnknownDevice::Surplus));
+                }
+                follower = groups.follower(head).map(|follower| (follower, false));
+                continue;
+            }
+
+            if let Some((device, is_proven)) = follower {
+                if is_proven && matches!(devices[device].stage, DeviceStage::NoAnswer) {
+                    self.unknown_devices.push((at as u16, UnknownDevice::InPlaceOf(device)));
+                }
+                follower = groups.follower(device).map(|follower| (follower, false));
+                continue;
+            }
+
+            let behind = self.device_at[at + 1..].iter().find(|found| is_always_there(found));
+            let bound = behind.map_or(always, |&found| usize::from(found));
             let is_missing = next < bound;
             self.unknown_devices.push((
                 at as u16,
@@ -166,31 +222,72 @@ impl PositionScan {
     /// Returns whether the device being identified at this position must be the expected one: all
     /// devices before it are at their positions, and all others of its type are on the cable, in
     /// the order of the file.
-    pub(super) fn proves(&self, place: usize, devices: &[BusDevice]) -> bool {
+    pub(super) fn proves(
+        &self,
+        place: usize,
+        devices: &[BusDevice],
+        groups: &OptionalGroups,
+    ) -> bool {
         let is_itself = |other: usize| devices[other].identifying_station().is_none();
-        let is_at = |at: usize, other: usize| self.device_at.get(at) == Some(&(other as u16));
+        // Those of groups do not count in the order of the others.
+        let is_optional = |found: &u16| {
+            devices.get(usize::from(*found)).is_some_and(|device| device.group.is_some())
+        };
+        let position =
+            |other: usize| self.device_at.iter().position(|found| usize::from(*found) == other);
+        // A device of a group is the one at its place behind the first one of the group.
+        let found = |at: usize| self.device_at.get(at).copied();
+        let is_in_group = |other: usize, head: usize, at: usize| {
+            let there = found(at + other - head);
+            there == Some(other as u16)
+                || there == Some(NO_DEVICE_INDEX) && position(other).is_none()
+        };
+        let is_accounted_for = |other: usize| match groups.head_of(other) {
+            None => position(other).is_some() && is_itself(other),
+            Some(head) => match position(head) {
+                None => position(other).is_none(),
+                Some(at) => is_itself(head) && is_in_group(other, head, at),
+            },
+        };
+
+        if let Some(head) = groups.head_of(place) {
+            let own = groups.devices_of(place);
+            let at = position(place).and_then(|at| at.checked_sub(place - head));
+            return at.is_some_and(|at| {
+                own.clone().all(|other| is_in_group(other, head, at))
+                    && (head..place).all(|other| {
+                        found(at + other - head) == Some(other as u16) && is_itself(other)
+                    })
+            }) && identical_devices(devices, place)
+                .filter(|other| !own.contains(other))
+                .all(is_accounted_for);
+        }
+
+        let ordered = || self.device_at.iter().filter(|found| !is_optional(found));
+        let is_at = |at: usize, other: usize| ordered().nth(at) == Some(&(other as u16));
         let is_there = is_at(place, place)
             && (0..place).all(|before| is_at(before, before) && is_itself(before));
         let mut at = place;
         is_there
             && identical_devices(devices, place).filter(|other| *other > place).all(|other| {
-                let found =
-                    self.device_at[at + 1..].iter().position(|found| usize::from(*found) == other);
+                if devices[other].group.is_some() {
+                    return is_accounted_for(other);
+                }
+                let found = ordered().skip(at + 1).position(|found| usize::from(*found) == other);
                 at += found.map_or(0, |found| found + 1);
                 found.is_some() && is_itself(other)
             })
     }
 }
 
-/// Returns the other devices with the same identity and alias.
+/// Returns the other devices that identity and alias do not distinguish from this one.
 pub(super) fn identical_devices(
     devices: &[BusDevice],
     place: usize,
 ) -> impl Iterator<Item = usize> {
     let own = &devices[place].known;
     devices.iter().enumerate().filter_map(move |(other, device)| {
-        let is_equal = (device.known.identity, device.known.alias) == (own.identity, own.alias);
-        (is_equal && other != place).then_some(other)
+        (other != place && own.may_be(&device.known)).then_some(other)
     })
 }
 

@@ -203,6 +203,7 @@ impl<'w, W: Wire> PreopSetup<'w, W> {
                 Err(BusError::FellInPreop { name: name(), code })
             }
             RecoveryProgress::NoAnswer
+            | RecoveryProgress::Assigned(..)
             | RecoveryProgress::Identified
             | RecoveryProgress::Rejected(_) => Err(BusError::NoAnswer(self.lost)),
         }

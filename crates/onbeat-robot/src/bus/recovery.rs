@@ -41,6 +41,9 @@ const GRACE: u64 = 3;
 pub(super) enum RecoveryProgress {
     /// In progress.
     InProgress,
+    /// In progress: a device at a position got a new station address, the second, in place of the
+    /// first.
+    Assigned(u16, u16),
     /// The device is in OP, or has completed its script.
     Done,
     /// The device is the expected one, and has its station address now.
@@ -369,6 +372,10 @@ impl Recovery {
             IdentificationResult::InProgress => {
                 self.step = RecoveryStep::Identify(identification);
                 RecoveryProgress::InProgress
+            }
+            IdentificationResult::Assigned(before) => {
+                self.step = RecoveryStep::Identify(identification);
+                RecoveryProgress::Assigned(before, identification.station)
             }
             IdentificationResult::Identified => {
                 // Only now: until its identity is proven, the address belongs to no device, and no

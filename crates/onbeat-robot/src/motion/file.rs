@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use onbeat_control::Joint;
-use onbeat_ethercat::layout::{DeviceKind, Layout};
+use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout};
 
 use self::joint_table::{DriveOffsets, JointTable, fits, joint, last};
 use self::robot_table::RobotTable;
@@ -56,6 +56,11 @@ pub enum RobotError {
     /// A pattern matches no drive.
     #[error("[[joints]] match = \"{0}\" matches no drive; `*` stands for any characters")]
     FitsNothing(String),
+    /// A pattern matches drives of optional groups only.
+    #[error(
+        "[[joints]] match = \"{0}\" matches only drives of optional groups, which come and go and are no joints; write their outputs with `onbeat bus write`, or remove `group`"
+    )]
+    OptionalDrive(String),
     /// A number is out of range.
     #[error("{place}: {key} = {value}; it must be {must}")]
     Range {
@@ -253,12 +258,16 @@ impl Robot {
     pub fn from_toml(text: &str, layout: &Layout, period_ns: u64) -> Result<Self, RobotError> {
         let file: RobotFileTables = toml::from_str(text).map_err(|error| syntax(text, &error))?;
         let settings = file.robot.settings(period_ns)?;
-        let drives = || {
-            layout.devices.iter().enumerate().filter(|(_, device)| device.kind == DeviceKind::Drive)
-        };
+        let is_drive = |device: &&DeviceLayout| device.kind == DeviceKind::Drive;
+        let (always_there, optional) = layout.devices.split_at(layout.always_there());
+        let drives = || always_there.iter().enumerate().filter(|(_, device)| is_drive(device));
 
         for table in &file.joints {
             if !drives().any(|(_, device)| fits(&table.pattern, &device.name)) {
+                let fits = |device: &DeviceLayout| fits(&table.pattern, &device.name);
+                if optional.iter().filter(is_drive).any(fits) {
+                    return Err(RobotError::OptionalDrive(table.pattern.clone()));
+                }
                 return Err(RobotError::FitsNothing(table.pattern.clone()));
             }
         }

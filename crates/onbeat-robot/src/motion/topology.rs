@@ -18,7 +18,7 @@ pub fn devices_before(
     description: &Description,
 ) -> Result<Vec<Option<(usize, usize)>>, DescriptionError> {
     let resolved = ResolvedDescription::new(description)?;
-    let order = resolved.order_on_cable();
+    let order = resolved.layout_order();
     let position: HashMap<usize, usize> =
         order.iter().enumerate().map(|(position, device)| (*device, position)).collect();
 

@@ -300,8 +300,48 @@ fn nothing_that_is_not_understood_passes_in_silence() {
     for wanted in ["EoE", "0x60ff:0 is written at SO", "0x1018:1 is read", "0x0f80", "<Gadget>"] {
         assert!(account.iter().any(|line| line.contains(wanted)), "{wanted}: {account:#?}");
     }
+    assert!(files.devices.contains("group = \"tool\"\n"), "{}", files.devices);
     assert!(files.devices.contains("alias = 1001\n"), "{}", files.devices);
     up(&description);
+}
+
+#[test]
+fn a_hot_connect_group_is_an_optional_group_with_all_its_devices() {
+    let mut file = line(&[Kind::Coupler]);
+    file.add(Kind::Drive, Some((0, 'B')));
+    let head = file.text().matches("<Slave>").count();
+    assert_eq!(head, 2);
+    let group = |count: usize| {
+        format!(
+            "<HotConnect><GroupName>tool</GroupName><GroupMemberCnt>{count}</GroupMemberCnt>\
+             <IdentifyCmd><Cmd>1</Cmd><Adp>0</Adp><Ado>18</Ado><Data>e903</Data></IdentifyCmd></HotConnect>"
+        )
+    };
+    let text = file.text();
+    let at = text.rfind("</Slave>").unwrap();
+    let with_group = format!("{}{}{}", &text[..at], group(1), &text[at..]);
+    let (network, files, description) = described(with_group.as_bytes());
+    assert!(files.devices.contains("alias = 1001\n"), "{}", files.devices);
+    assert!(files.devices.contains("group = \"tool\"\n"), "{}", files.devices);
+    assert!(
+        !network.left_out.iter().any(|one| one.what.contains("hot connect")),
+        "{:?}",
+        network.left_out
+    );
+    let layout = Layout::from_description(&description).unwrap();
+    assert_eq!((layout.groups.len(), layout.always_there()), (1, 1));
+    assert!(!files.devices.contains("\n[robot]\n"), "its only drive comes and goes");
+
+    let (_, files, _) = described(text.as_bytes());
+    assert!(files.devices.ends_with("[robot]\n"), "{}", files.devices);
+
+    // A group with a device behind it that is always there cannot come and go.
+    let at = text.find("</Slave>").unwrap();
+    let first = format!("{}{}{}", &text[..at], group(1), &text[at..]);
+    let (network, files, _) = described(first.as_bytes());
+    let account = format!("{:?}", network.left_out);
+    assert!(account.contains("behind its device") && account.contains("always there"), "{account}");
+    assert!(!files.devices.contains("group ="), "{}", files.devices);
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn all_59_devices_get_to_op_and_count_in_each_of_ten_thousand_cycles_with_one_fr
     );
     assert_eq!(world.kinds(), [EventKind::BusUp]);
     assert_eq!(world.in_op(), 59);
-    assert!(world.bus.bring_up_frames() < 800, "all devices are configured together");
+    assert!(world.bus.bring_up_frames() <= 700, "all devices are configured together");
     // Until the clocks are synchronised, the clock difference of each device is read.
     world.cycles(10);
     let before = world.bus.counts();

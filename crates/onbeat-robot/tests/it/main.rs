@@ -9,6 +9,7 @@ mod bus_clock_modes;
 mod bus_eni;
 mod bus_failures;
 mod bus_faults;
+mod bus_groups;
 mod bus_interface;
 mod bus_link_errors;
 mod bus_places;

@@ -12,7 +12,7 @@ use super::options::ImportOptions;
 use crate::cmd::failure::bus::BusFailure;
 use crate::cmd::{ExitVerdict, Failure};
 use crate::term::print_json;
-use crate::term::{Tone, advise, say, wrapped};
+use crate::term::{Tone, advise, counted, say, wrapped};
 
 pub(super) fn import(options: &ImportOptions) -> Result<ExitVerdict, Failure> {
     let path = &options.file;
@@ -46,8 +46,15 @@ pub(super) fn import(options: &ImportOptions) -> Result<ExitVerdict, Failure> {
     let period =
         network.cycle_ns.map_or_else(String::new, |ns| format!(" -- --period {}us", ns / 1_000));
     let file = devices_path.display();
+    let robot = if files.devices.contains("\n[robot]\n") {
+        format!(
+            "; its drives are joints: onbeat robot run {file}, with limits in [[joints]] tables (docs/robot.md)"
+        )
+    } else {
+        "; it has no CiA 402 drive, so no [robot] table".to_owned()
+    };
     let next = format!(
-        "try it on simulated devices: onbeat segment check {}; onbeat bus run {file}{period}",
+        "try it on simulated devices: onbeat segment check {}; onbeat bus run {file}{period}{robot}",
         types_path.display()
     );
     advise(Tone::Faint, &wrapped(&next, 80));
@@ -76,11 +83,12 @@ fn summary(network: &NetworkInformation, devices: &Path, types: &Path) -> String
         .cycle_ns
         .map_or("no cycle time".to_owned(), |ns| format!("cycle time {} us", ns / 1_000));
     let mut text = format!(
-        "{}: {} devices, {} bytes out, {} bytes in, {startup} start-up values, {clocks} with SYNC pulses, {cycle}\n{}: their types",
+        "{}: {}, {} out, {} in, {}, {clocks} with SYNC pulses, {cycle}\n{}: their types",
         devices.display(),
-        network.devices.len(),
-        bytes(0),
-        bytes(1),
+        counted(network.devices.len(), "device"),
+        counted(bytes(0), "byte"),
+        counted(bytes(1), "byte"),
+        counted(startup, "start-up value"),
         types.display()
     );
     let left_out = network.left_out.len() + network.more_left_out;

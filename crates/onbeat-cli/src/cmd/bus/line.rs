@@ -12,10 +12,13 @@ use onbeat_robot::bus::{Upstream, upstreams};
 use onbeat_robot::commission::{CommissionError, DeviceRegisters, Line};
 use serde_json::{Value, json};
 
+use super::drawing::drawn;
 use super::line_words::{
     LineWire, on_line, place_on, places_on, protocol_words, state_word, type_word, value_word,
 };
-use super::options::{LineOptions, SdoOptions, SdosOptions, SiiReadOptions, SiiTypeOptions};
+use super::options::{
+    LineOptions, SdoOptions, SdosOptions, SiiReadOptions, SiiTypeOptions, TopologyOptions,
+};
 use crate::cmd::byte_words::{hex_and_text, hex_of, number};
 use crate::cmd::failure::bus::BusFailure;
 use crate::cmd::{ExitVerdict, Failure};
@@ -120,7 +123,20 @@ fn registers_text(place: u16, seen: &DeviceRegisters) {
     }
 }
 
-pub(super) fn topology(options: &LineOptions) -> Result<ExitVerdict, Failure> {
+pub(super) fn topology(options: &TopologyOptions) -> Result<ExitVerdict, Failure> {
+    let TopologyOptions { line: options, view } = options;
+    if *view {
+        return on_line(&options.interface, |line| {
+            let before = upstreams(&line.links().map_err(line_error)?);
+            let names: Vec<String> =
+                (0..before.len()).map(|place| name_at(line, place as u16)).collect();
+            for text in drawn(&options.interface, &names, &before) {
+                say(Tone::Plain, &text);
+            }
+            Ok(ExitVerdict::Pass)
+        });
+    }
+
     on_line(&options.interface, |line| {
         let places = places_on(line, options.device)?;
         let links = line.links().map_err(line_error)?;

@@ -1,6 +1,7 @@
 //! `onbeat bus`: state, values and events of a running bus, read from its process image.
 
 mod clocks;
+mod drawing;
 mod import;
 mod line;
 mod line_words;
@@ -237,6 +238,7 @@ const fn presence_words(presence: Presence) -> &'static str {
         Presence::Present => "present",
         Presence::Lost => "lost",
         Presence::Wrong => "another device",
+        Presence::Away => "away, optional",
     }
 }
 
@@ -495,6 +497,9 @@ fn sdo(options: &SdoOptions, action: SdoAction) -> Result<ExitVerdict, Failure> 
         )?;
     } else if is_read {
         say(Tone::Plain, &hex_and_text(&bytes, &hex));
+    } else {
+        let device = &layout.devices[place].name;
+        say(Tone::Plain, &format!("{device}: object {index:#06x}:{entry:x} written"));
     }
 
     Ok(ExitVerdict::Pass)

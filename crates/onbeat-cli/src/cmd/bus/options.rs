@@ -43,6 +43,12 @@ const REGISTER_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   to 0203), PHY management (0510 to 051f) and user memory (0f80 to 0fff) can be
   written; the bus process sets all others itself";
 
+const TOPOLOGY_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  sudo onbeat bus topology eth1
+      a line for each device: the port of the device before it, and its open ports
+  sudo onbeat bus topology eth1 --view
+      a drawing of lines and branches";
+
 const PDOS_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat bus pdos eth1
       PDOs of all devices, from their EEPROMs
@@ -149,7 +155,8 @@ pub(crate) enum Bus {
     /// Show controller registers of devices (no running bus)
     Registers(LineOptions),
     /// Show which port of which device each device is connected to
-    Topology(LineOptions),
+    #[command(before_help = TOPOLOGY_EXAMPLES)]
+    Topology(TopologyOptions),
     /// Plot the distance of clocks from the reference clock over time
     #[command(before_help = CLOCKS_EXAMPLES)]
     Clocks(ClocksOptions),
@@ -198,6 +205,15 @@ pub(crate) enum CableDevice {
     Place(u16),
     /// Configured station alias.
     Alias(u16),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TopologyOptions {
+    #[command(flatten)]
+    pub(crate) line: LineOptions,
+    /// Draw lines and branches
+    #[arg(long, conflicts_with_all = ["json", "device"])]
+    pub(crate) view: bool,
 }
 
 #[derive(Debug, Args)]

@@ -48,6 +48,8 @@ fn access(
         print_json(&json!({ "address": address, "bytes": hex, "unsigned": number(&bytes) }))?;
     } else if is_read {
         say(Tone::Plain, &hex_and_text(&bytes, &hex));
+    } else {
+        say(Tone::Plain, &format!("{}: register {address:#06x} written", device()));
     }
 
     Ok(ExitVerdict::Pass)

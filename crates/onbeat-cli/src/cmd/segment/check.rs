@@ -10,7 +10,7 @@ use onbeat_segment::{Description, Segment};
 use super::options::CheckOptions;
 use crate::cmd::Common;
 use crate::cmd::{ExitVerdict, Failure};
-use crate::term::{Tone, say};
+use crate::term::{Tone, counted, say};
 
 /// Widest column of device types.
 const WIDEST_ORDER: usize = 28;
@@ -43,7 +43,11 @@ pub(crate) fn run(options: &CheckOptions) -> Result<ExitVerdict, Failure> {
 
     say(
         if refused == 0 { Tone::Good } else { Tone::Careful },
-        &format!("{devices} devices in {} files, {refused} not usable", files.len()),
+        &format!(
+            "{} in {}, {refused} not usable",
+            counted(devices, "device"),
+            counted(files.len(), "file")
+        ),
     );
     Ok(if refused == 0 { ExitVerdict::Pass } else { ExitVerdict::Fail })
 }

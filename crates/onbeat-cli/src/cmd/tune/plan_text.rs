@@ -150,8 +150,4 @@ fn counts(plan: &Plan, extent: ListExtent) -> String {
     parts.join(", ")
 }
 
-/// `1 step`, `2 steps`.
-pub(super) fn counted(count: usize, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", onbeat_report::units::count(count as u64))
-}
+pub(super) use crate::term::counted;

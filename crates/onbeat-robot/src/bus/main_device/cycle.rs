@@ -168,17 +168,25 @@ impl<W: Wire> Bus<W> {
         // All frames, and each device once for reading and twice for writing (ETG.1000.4, working
         // counter of LRW).
         let right = answer.complete && answer.working_counter == expected;
+        for (is_right, (counter, full)) in
+            self.groups_right.iter_mut().zip(self.exchange.group_counters())
+        {
+            *is_right = answer.complete && counter == full;
+        }
         if self.counts.cycles > 0 {
-            self.diagnostics.observe(&answer, expected);
+            self.diagnostics.observe(&answer, expected, self.exchange.group_counters());
             self.count_cycle(&answer, right);
             self.report_ring();
             self.follow(&answer);
         }
 
         if right {
-            let Self { stale_inputs, layout, inputs, events, counts, .. } = self;
+            let Self { stale_inputs, layout, inputs, events, counts, diagnostics, .. } = self;
             let mut events = events.writer(counts.cycles, release);
             stale_inputs.update(layout, inputs, |place| {
+                if layout.group_of(place).is_some_and(|group| !diagnostics.is_group_there(group)) {
+                    return;
+                }
                 events.write(EventKind::Frozen, Some(place), EventValues::NONE);
             });
         }
@@ -192,7 +200,7 @@ impl<W: Wire> Bus<W> {
             expected,
             fresh: right,
             in_op: self.in_op() as u16,
-            devices: self.layout.devices.len() as u16,
+            devices: self.layout.always_there() as u16,
         }
     }
 
