@@ -8,6 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use onbeat_tune::catalogue::catalogue;
+use serde::{Deserialize, Serialize};
 
 use onbeat_record::{Tuning, TuningError};
 
@@ -36,16 +37,19 @@ const LEAST_SLACK_NS: u64 = 1;
 /// assert!("P+mem.swapiness".parse::<CellTuning>().is_err());
 /// # Ok::<(), onbeat::bench::CellTuningError>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct CellTuning {
     letters: Tuning,
     names: Vec<String>,
 }
 
 /// What a tuning changes of the loop itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LoopOptions {
     /// Priority, memory, shield and spinning.
+    #[serde(with = "letters_as_text")]
     pub letters: Tuning,
     /// Whether the loop is bound to the CPU of the bench, also without a shield.
     pub bound: bool,
@@ -173,6 +177,20 @@ impl From<Tuning> for CellTuning {
     }
 }
 
+impl TryFrom<String> for CellTuning {
+    type Error = CellTuningError;
+
+    fn try_from(word: String) -> Result<Self, CellTuningError> {
+        word.parse()
+    }
+}
+
+impl From<CellTuning> for String {
+    fn from(tuning: CellTuning) -> Self {
+        tuning.to_string()
+    }
+}
+
 impl FromStr for CellTuning {
     type Err = CellTuningError;
 
@@ -232,6 +250,21 @@ fn canonical(name: &str) -> Option<String> {
         [record] => Some(record.id.clone()),
         // An alias of several records stays what was typed.
         _ => Some(name.to_owned()),
+    }
+}
+
+/// Letters in JSON, as they are typed.
+mod letters_as_text {
+    use onbeat_record::Tuning;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(letters: &Tuning, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(letters)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Tuning, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use onbeat_rt::Wait;
+use serde::{Deserialize, Serialize};
 
 use super::cell_start::CellTask;
 use super::cell_tuning::{CellTuning, LoopOptions};
@@ -13,11 +14,13 @@ use super::host_settings::HostSetting;
 use super::schedule::{self, CellOrder, Schedule};
 use crate::load::Load;
 use crate::probe::Setting;
+use crate::probe::setting::WaitAsJson;
 use onbeat_host::thread::ThreadRequest;
 use onbeat_record::{Cell, FindingNote, LimitNote};
 
 /// What a bench measures, under what, and for how long.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct BenchPlan {
     /// Tunings in the order of the command line.
     pub tunings: Vec<CellTuning>,
@@ -49,12 +52,14 @@ pub struct BenchPlan {
     /// The priority that P gives.
     pub priority: u32,
     /// How S waits.
+    #[serde(with = "WaitAsJson")]
     pub spin: Wait,
     /// The command that runs the robot in the loop, without tuning and load; empty without one.
     pub robot_command: Vec<String>,
     /// The command as typed.
     pub command: Vec<String>,
-    /// Directory of the journal of changes to the host.
+    /// Directory of the journal of changes to the host; no part of a stored plan.
+    #[serde(skip)]
     pub journal: PathBuf,
     /// Whether spikes are explained, with one flight recorder for all cells.
     pub causes: bool,

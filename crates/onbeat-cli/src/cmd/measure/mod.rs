@@ -10,7 +10,8 @@ mod seconds;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use onbeat::bench::measurement::{self, MeasurementConditions, MeasurementEvent, MeasurementPlan};
+use onbeat::bench::measurement::{self, MeasurementConditions, MeasurementPlan};
+use onbeat::campaign::CampaignEvent;
 use onbeat::probe::{self, Origin};
 use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
 use onbeat::record::{Header, Past};
@@ -68,10 +69,10 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     let resumed = past.as_ref().map(resume::words).unwrap_or_default();
     let mut summary = SoFar::new(path.clone(), &interruptions.summary);
     let mut looks = LooksAhead::new(options, &path);
-    let mut report = |event: MeasurementEvent<'_>| match event {
-        MeasurementEvent::Resumed => advise(Tone::Careful, &resumed),
-        MeasurementEvent::Said(words) => advise(Tone::Careful, &wrapped(&words, columns())),
-        MeasurementEvent::Running { elapsed_s, recorder } => {
+    let mut report = |event: CampaignEvent<'_>| match event {
+        CampaignEvent::Resumed => advise(Tone::Careful, &resumed),
+        CampaignEvent::Warned(words) => advise(Tone::Careful, &wrapped(words, columns())),
+        CampaignEvent::Running { elapsed_s, recorder: Some(recorder), .. } => {
             new.iter().for_each(runs::begin);
             progress.above_if(&lines.since(recorder));
             if !summary.look(recorder) {
@@ -82,6 +83,7 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
                 interruptions.stop.store(true, Ordering::Relaxed);
             }
         }
+        _ => {}
     };
 
     let origin = Origin::now();

@@ -21,6 +21,7 @@ use onbeat_rt::{Clock, End, Outcome};
 use super::load_notes;
 use super::schedule::Shares;
 use super::sweep::Busy;
+use crate::campaign::{CampaignEvent, CampaignReport};
 use crate::load::{Load, LoadNotice, RunningError, RunningLoad};
 use crate::probe::description::Parts;
 use crate::probe::resume::OtherRun;
@@ -31,27 +32,12 @@ use onbeat_cause::{
 use onbeat_host::thread::{AheadOfLoad, Grant};
 use onbeat_record::run_dir::BENCH_FILE;
 use onbeat_record::{
-    Account, Bench, EndReason, Header, Note, Past, Recorder, Resume, RunWriter, StepNote,
+    Account, Bench, Cell, EndReason, Header, Note, Past, Recorder, Resume, RunWriter, StepNote,
     WriteError,
 };
 pub use plan::TurnsPlan;
 use unfinished::TurnsOrigin;
 pub use unfinished::UnfinishedTurns;
-
-/// What happens while loads take turns.
-pub enum TurnsEvent<'h> {
-    /// A block runs; reported about every 20 ms.
-    Running {
-        /// The load of the block.
-        load: &'h Load,
-        /// Seconds since this process started its first block.
-        elapsed_s: f64,
-        /// The recorder of the load's run.
-        recorder: &'h mut Recorder,
-    },
-    /// A sentence about a load.
-    Said(String),
-}
 
 /// A measurement under several loads failed.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +67,7 @@ pub struct TurnsConditions<'c> {
     /// Signals.
     pub interruptions: &'c Interruptions,
     /// Receives what happens.
-    pub report: &'c mut dyn FnMut(TurnsEvent<'_>),
+    pub report: CampaignReport<'c>,
 }
 
 /// Measures from the beginning, or resumes `unfinished`. `parts` are the probe, opened for the
@@ -255,8 +241,8 @@ impl<'c> TurnsConductor<'c> {
         running: &mut Option<RunningLoad>,
     ) -> Result<Outcome, TurnsError> {
         let slot = &mut self.slots[at];
-        let load = slot.load;
-        let name = load.to_string();
+        let name = slot.load.to_string();
+        let cell = Cell { tuning: self.plan.probe.name.to_owned(), load: name.clone() };
         let block = BlockPlan { index: slot.blocks, load: &name, releases: prepared.releases };
         slot.blocks += 1;
 
@@ -270,7 +256,7 @@ impl<'c> TurnsConductor<'c> {
                 note_load_events(&running.events(), recorder, report);
             }
             let elapsed_s = Monotonic.now().ns_since(began) as f64 / 1e9;
-            report(TurnsEvent::Running { load, elapsed_s, recorder });
+            report(CampaignEvent::Running { cell: &cell, elapsed_s, recorder: Some(recorder) });
         };
 
         let interruptions = self.conditions.interruptions;
@@ -369,7 +355,10 @@ impl<'c> TurnsConductor<'c> {
                 let t = recorder.seconds(Monotonic.now());
                 recorder.writer().note(&load_notes::of_report(load, &report, t))?;
             }
-            Err(why) => (self.conditions.report)(TurnsEvent::Said(format!("load {load}: {why}"))),
+            Err(why) => {
+                let words = format!("load {load}: {why}");
+                (self.conditions.report)(CampaignEvent::Warned(&words));
+            }
         }
         Ok(())
     }
@@ -438,16 +427,12 @@ impl<'c> TurnsConductor<'c> {
     }
 }
 
-fn note_load_events(
-    events: &[LoadNotice],
-    recorder: &mut Recorder,
-    report: &mut dyn FnMut(TurnsEvent<'_>),
-) {
+fn note_load_events(events: &[LoadNotice], recorder: &mut Recorder, report: CampaignReport<'_>) {
     for event in events {
         let t = recorder.seconds(Monotonic.now());
         let note = load_notes::of_event(event, t);
         if event.matters() {
-            report(TurnsEvent::Said(note.detail.clone()));
+            report(CampaignEvent::Warned(&note.detail));
         }
 
         // A file that cannot be written ends the run by itself.
