@@ -54,8 +54,8 @@ build-tests:
 # Changes left by an interrupted onbeat on this machine would fail unrelated tests.
 unit: build-tests ## tests of all crates
 	$(TESTED) repair
-	python3 -m doctest tests/limits/run.py
-	python3 tests/limits/run.py
+	python3 -m doctest tests/runner/run.py
+	python3 tests/runner/run.py
 
 # In the same target directory, so that dependencies are not built again.
 outside: ## a program outside the workspace, with ethercrab and onbeat-segment alone

@@ -72,54 +72,6 @@ fn a_dependency_at_a_distance_is_found() {
     catches(heavy_dependencies, "Cargo.lock", &wrong, 1, &right);
 }
 
-// ---- front pages
-
-/// Rooms whose public items are used together, so that their front page shows how.
-const ROOMS: [&str; 3] =
-    ["crates/onbeat/src/", "crates/onbeat-robot/src/", "crates/onbeat-tune/src/"];
-
-/// Whether a file is the front page of a crate, or of a public room in a folder of its own.
-fn is_front_page(sources: &[Source], source: &Source) -> bool {
-    if source.path.starts_with("crates/") && source.path.ends_with("/src/lib.rs") {
-        return true;
-    }
-
-    let room = ROOMS.iter().find_map(|crate_| {
-        let name = source.path.strip_prefix(crate_)?.strip_suffix("/mod.rs")?;
-        (!name.contains('/')).then(|| (format!("{crate_}lib.rs"), format!("\npub mod {name};")))
-    });
-    room.is_some_and(|(library, declared)| {
-        sources.iter().any(|source| source.path == library && source.text.contains(&declared))
-    })
-}
-
-fn front_pages_without_example(sources: &[Source]) -> Vec<String> {
-    let has_example = |source: &Source| source.text.lines().any(|line| line == "//! ```");
-    sources
-        .iter()
-        .filter(|source| is_front_page(sources, source) && !has_example(source))
-        .map(|source| source.at(1, "the front page has no example"))
-        .collect()
-}
-
-#[test]
-fn every_front_page_has_an_example() {
-    holds(front_pages_without_example);
-}
-
-#[test]
-fn a_front_page_without_an_example_is_found() {
-    let check = front_pages_without_example;
-    let page = "crates/onbeat-rt/src/lib.rs";
-    catches(
-        check,
-        page,
-        "//! The loop.\n",
-        1,
-        "//! The loop.\n//!\n//! ```\n//! run();\n//! ```\n",
-    );
-}
-
 // ---- links
 
 /// The targets of links and pictures in a line of a document, without their place in the page.

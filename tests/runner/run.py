@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs each test module once, in the order of `lanes.py`, and the examples of the documentation beside them.
 
-    python3 tests/limits/run.py [NAME ...]
+    python3 tests/runner/run.py [NAME ...]
 
 With names, only modules whose name contains one of them. The output of each is printed when it has ended; the last lines name
 the tests that were skipped, with their reasons, and the modules that failed. Exit status 1 when one has.
