@@ -98,7 +98,7 @@ impl Cell<'_> {
         let moments = run.moments(Series::ReleaseLatency);
         let statistics = Statistics::new(&run.distribution(Series::ReleaseLatency), &moments);
         let p99 = statistics.and_then(|all| all.percentile(Share::P99));
-        let p99_ns = p99.filter(|one| one.supported).map(|one| one.ns);
+        let p99_ns = p99.filter(|one| one.supported).map(|one| one.value_ns);
         Ok(Figures { releases: moments.n, p99_ns, max_ns: moments.max_ns })
     }
 }

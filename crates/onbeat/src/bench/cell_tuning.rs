@@ -10,7 +10,10 @@ use std::str::FromStr;
 use onbeat_tune::catalogue::catalogue;
 use serde::{Deserialize, Serialize};
 
+use crate::probe::Setting;
+use onbeat_host::thread::ThreadRequest;
 use onbeat_record::{Tuning, TuningError};
+use onbeat_rt::Wait;
 
 /// The name of a setting that changes nothing: what is measured with it is chance.
 pub const PLACEBO: &str = "placebo";
@@ -75,6 +78,21 @@ impl LoopOptions {
             TIMER_SLACK => Some(Self { timer_slack_ns: Some(LEAST_SLACK_NS), ..Self::default() }),
             _ => None,
         }
+    }
+
+    /// Returns a loop's setting with these options: its priority, CPU, memory and wait are theirs
+    /// alone. `priority` is that of P, `spin` the wait of S.
+    #[must_use]
+    pub fn applied(&self, setting: &Setting, cpu: u32, priority: u32, spin: Wait) -> Setting {
+        let letters = self.letters;
+        let thread = ThreadRequest {
+            fifo: letters.priority.then_some(priority).filter(|priority| *priority > 0),
+            cpu: (letters.shield || self.bound).then_some(cpu),
+            lock_memory: letters.memory,
+            ..setting.thread
+        };
+        let wait = if letters.spin { spin } else { Wait::Sleep };
+        Setting { wait, thread, ..setting.clone() }
     }
 
     /// Returns the options of both.

@@ -341,16 +341,7 @@ impl<'c> BenchConductor<'c> {
         let dismantled = shielding.dismantle();
         let closed: Vec<Result<(), CellError>> =
             slots.into_iter().filter_map(|slot| Some(slot.process?.close())).collect();
-        file.note(&Note::End(earlier.and(&Account {
-            t,
-            reason,
-            causes_cpu_ns: cost.cpu_ns,
-            causes_explained: cost.explained,
-            causes_incomplete: cost.incomplete,
-            causes_slowest_ns: cost.slowest_ns,
-            causes_bytes: cost.bytes_held,
-            ..Account::default()
-        })))?;
+        file.note(&Note::End(earlier.and(&Account { t, reason, ..probe::of_cost(&cost) })))?;
         file.sync()?;
         dismantled?;
         closed.into_iter().collect::<Result<Vec<()>, _>>()?;

@@ -15,7 +15,6 @@ use super::schedule::{self, CellOrder, Schedule};
 use crate::load::Load;
 use crate::probe::Setting;
 use crate::probe::setting::WaitAsJson;
-use onbeat_host::thread::ThreadRequest;
 use onbeat_record::{Cell, FindingNote, LimitNote};
 
 /// What a bench measures, under what, and for how long.
@@ -82,16 +81,9 @@ impl BenchPlan {
     /// Returns the setting of a cell with this tuning.
     #[must_use]
     pub fn tuned(&self, tuning: &CellTuning) -> Setting {
-        let LoopOptions { letters, bound, .. } = self.options(tuning);
-        let thread = ThreadRequest {
-            fifo: letters.priority.then_some(self.priority).filter(|priority| *priority > 0),
-            cpu: (letters.shield || bound).then_some(self.cpu),
-            lock_memory: letters.memory,
-            ..self.setting.thread
-        };
-        let wait = if letters.spin { self.spin } else { Wait::Sleep };
         // The bench has the flight recorder.
-        Setting { wait, thread, causes: false, ..self.setting.clone() }
+        let setting = Setting { causes: false, ..self.setting.clone() };
+        self.options(tuning).applied(&setting, self.cpu, self.priority, self.spin)
     }
 
     /// Returns the cell of a tuning under the load of this index.

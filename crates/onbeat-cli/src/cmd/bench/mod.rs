@@ -29,7 +29,7 @@ use onbeat_tune::plan::cpus::loop_cpu;
 
 use super::Common;
 use super::carrier::carrier_of;
-use super::looping::{WITHOUT_TUNING, check_cpu, limit, most_alarms, setting, verdict};
+use super::looping::{WITHOUT_TUNING, check_cpu, limit, most_alarms, setting};
 use super::repair::repair_first;
 use super::watched::Watched;
 use super::{ExitVerdict, Failure, findings, host_settings, load, runs, show, typed};
@@ -60,14 +60,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
         }
     };
 
-    let kept = runs::reported(&dir, None, None)?;
-    let extent = show::SummaryExtent {
-        json: options.output.json,
-        verbose: options.output.verbose,
-        ..show::SummaryExtent::default()
-    };
-    show::summary(&kept, extent, None)?;
-    Ok(verdict(kept.summary.outcome()))
+    show::made(&dir, &options.output)
 }
 
 /// Whether another onbeat has the machine.

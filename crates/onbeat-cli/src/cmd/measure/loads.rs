@@ -26,7 +26,7 @@ use super::seconds::Lines;
 use crate::cmd::Common;
 use crate::cmd::carrier::carrier_of;
 use crate::cmd::failure::loads::LoadsFailure;
-use crate::cmd::looping::{limit, most_alarms, verdict};
+use crate::cmd::looping::{limit, most_alarms};
 use crate::cmd::so_far::{SoFar, counts_so_far};
 use crate::cmd::{ExitVerdict, Failure, findings, runs, show, typed};
 use crate::term::{ProgressLine, Tone, advise, wrapped};
@@ -101,7 +101,7 @@ pub(crate) fn run(
         None => conducted?,
     }
 
-    shown(measure, &dir)
+    show::made(&dir, &options.output)
 }
 
 /// The progress of a measurement under several loads, in the terminal.
@@ -245,16 +245,4 @@ fn resuming(dir: &Path, unfinished: &UnfinishedTurns, plan: &TurnsPlan) -> Strin
         words.join(", ")
     };
     format!("resuming {}, which {how}; left: {left}", dir.display())
-}
-
-fn shown(measure: &Measure, dir: &Path) -> Result<ExitVerdict, Failure> {
-    let kept = runs::reported(dir, None, None)?;
-    let output = &measure.options.output;
-    let extent = show::SummaryExtent {
-        json: output.json,
-        verbose: output.verbose,
-        ..show::SummaryExtent::default()
-    };
-    show::summary(&kept, extent, None)?;
-    Ok(verdict(kept.summary.outcome()))
 }

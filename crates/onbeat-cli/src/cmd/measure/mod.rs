@@ -7,7 +7,6 @@ pub(crate) mod options;
 mod resume;
 mod seconds;
 
-use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use onbeat::bench::measurement::{self, MeasurementConditions, MeasurementPlan};
@@ -18,7 +17,7 @@ use onbeat::record::{Header, Past};
 
 use super::Common;
 use super::carrier::carrier;
-use super::looping::{check_cpu, limit, most_alarms, verdict};
+use super::looping::{check_cpu, limit, most_alarms};
 use super::net::log;
 use super::repair::repair_first;
 use super::run_tuning;
@@ -111,19 +110,7 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
         None => measured?,
     };
 
-    conclude(options, &path)
-}
-
-/// Shows the figures of the run, and returns its verdict.
-fn conclude(options: &MeasureOptions, path: &Path) -> Result<ExitVerdict, Failure> {
-    let reported = runs::reported(path, None, None)?;
-    let extent = show::SummaryExtent {
-        json: options.output.json,
-        verbose: options.output.verbose,
-        ..show::SummaryExtent::default()
-    };
-    show::summary(&reported, extent, None)?;
-    Ok(verdict(reported.summary.outcome()))
+    show::made(&path, &options.output)
 }
 
 /// Refuses options that cannot be met, before anything is opened or created.
