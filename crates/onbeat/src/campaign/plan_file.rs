@@ -1,15 +1,19 @@
 //! The plan of a bench in the directory of its run: what it is resumed by.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use onbeat_host::foreign::{Opening, TrustedOwner};
 pub use onbeat_record::run_dir::PLAN_FILE;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 const SCHEMA: &str = "onbeat.plan/1";
+/// A larger file is no plan.
+const MOST_BYTES: u64 = 16 << 20;
 
 /// The plan of an experiment, as it began.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -94,7 +98,9 @@ impl<P: Serialize + DeserializeOwned> PlanFile<P> {
         let text = serde_json::to_string_pretty(self).map_err(io::Error::from).map_err(failed)?;
         let partial = path.with_extension("partial");
         let write = || {
-            let mut file = File::create(&partial)?;
+            // Writable by its owner alone, whatever the umask: the reader trusts no other.
+            let mut new = OpenOptions::new();
+            let mut file = new.write(true).create_new(true).mode(0o644).open(&partial)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&partial, &path)
@@ -108,7 +114,9 @@ impl<P: Serialize + DeserializeOwned> PlanFile<P> {
     /// [`PlanFileError::Older`] without a plan, [`PlanFileError::NotValid`].
     pub fn read(dir: &Path, kind: &str) -> Result<Option<Self>, PlanFileError> {
         let path = dir.join(PLAN_FILE);
-        let text = match fs::read_to_string(&path) {
+        // Its settings are made on this machine: by nobody else's word.
+        let opening = Opening::found(TrustedOwner::OwnOrRoot).at_most(MOST_BYTES);
+        let text = match opening.text(&path) {
             Ok(text) => text,
             Err(why) if why.kind() == io::ErrorKind::NotFound => {
                 return Err(PlanFileError::Older { dir: dir.to_owned() });
@@ -131,6 +139,8 @@ impl<P: Serialize + DeserializeOwned> PlanFile<P> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -160,6 +170,9 @@ mod tests {
             let why = refused();
             assert!(why.contains("is not a plan of this version of onbeat ("), "{why}");
         }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(refused().contains("others than its owner can write it"), "{}", refused());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         fs::write(&path, whole.replace(SCHEMA, "onbeat.plan/9")).unwrap();
         assert!(refused().contains("onbeat.plan/9 instead of onbeat.plan/1"), "{}", refused());
     }

@@ -136,8 +136,8 @@ impl ResultStore {
             self.replace(place, &directory)?;
             Ok(record)
         });
-        remove_if_there(&directory)?;
-        filled
+        // Once it has moved, its name may be that of another thread's.
+        filled.inspect_err(|_| drop(remove_if_there(&directory)))
     }
 
     /// Moves a whole directory to its place.
@@ -177,12 +177,12 @@ where
     let directory = new_directory(parent, PARTIAL)?;
     let filled = fill(&directory).and_then(|()| match fs::rename(&directory, target) {
         // Another process was faster, with the same content.
-        Err(_) if target.is_dir() => Ok(()),
+        Err(_) if target.is_dir() => Ok(remove_if_there(&directory)?),
         renamed => renamed.map_err(|why| StoreError::writing(target)(why).into()),
     });
 
-    remove_if_there(&directory)?;
-    filled
+    // Once it has moved, its name may be that of another thread's.
+    filled.inspect_err(|_| drop(remove_if_there(&directory)))
 }
 
 /// Removes what [`create_whole_in`] has left in `parent`, by processes that no longer exist.
