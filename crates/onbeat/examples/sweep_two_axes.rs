@@ -8,7 +8,6 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-use std::error::Error;
 use std::io::{stdin, stdout};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -44,8 +43,6 @@ enum SweepError {
     #[error(transparent)]
     Measurement(#[from] MeasurementError),
     #[error(transparent)]
-    Run(#[from] RunError),
-    #[error(transparent)]
     RunFile(#[from] RunFileError),
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -54,7 +51,7 @@ enum SweepError {
 impl CellFailure for SweepError {
     fn scope(&self) -> FailureScope {
         match self {
-            Self::Measurement(_) | Self::Run(_) => FailureScope::Cell,
+            Self::Measurement(_) => FailureScope::Cell,
             Self::RunFile(_) | Self::Store(_) => FailureScope::Campaign,
         }
     }
@@ -74,8 +71,9 @@ impl Cell<'_> {
     /// Measures the cell into `dir`.
     fn measure(&self, dir: &Path, interruptions: &Interruptions) -> Result<Figures, SweepError> {
         let mut setting = Setting::new(self.period_us * 1000);
-        setting.admit()?;
-        let parts = (TIMER.open)(&mut setting, &Given::default()).map_err(RunError::from)?;
+        setting.admit().map_err(MeasurementError::from)?;
+        let parts = (TIMER.open)(&mut setting, &Given::default());
+        let parts = parts.map_err(|why| MeasurementError::from(RunError::from(why)))?;
         let (origin, path) = (Origin::now(), dir.join(RUN_FILE));
         let command: Vec<String> = std::env::args().collect();
         let plan = MeasurementPlan {
@@ -103,7 +101,7 @@ impl Cell<'_> {
     }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [out, periods, loads, seconds] = match &words[..] {
         [carry, load] if carry == CARRY => {

@@ -99,12 +99,6 @@ impl UnfinishedBench {
         &self.file.path
     }
 
-    /// Returns the command that began the bench, as typed.
-    #[must_use]
-    pub fn command(&self) -> &[String] {
-        &self.file.header.command
-    }
-
     /// Returns whether the bench was cut off rather than ended.
     #[must_use]
     pub const fn is_cut_off(&self) -> bool {

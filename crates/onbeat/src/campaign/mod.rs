@@ -19,7 +19,9 @@
 //! ```
 //! use std::sync::atomic::AtomicBool;
 //!
-//! use onbeat::campaign::{Campaign, CampaignEvent, CellFailure, FailureScope, ResultStore, product};
+//! use onbeat::campaign::{
+//!     Campaign, CampaignEvent, CellFailure, FailureScope, ResultStore, StoreError, product,
+//! };
 //!
 //! #[derive(Debug, thiserror::Error)]
 //! #[error("{0}")]
@@ -45,7 +47,7 @@
 //! for cell in due {
 //!     let measured = if cell == [1, 1] { Err(Failed("no clock".to_owned())) } else { Ok(7_u32) };
 //!     if let Some(figure) = campaign.outcome(&place(cell), measured)? {
-//!         store.keep(place(cell).as_ref(), &figure, |_| Ok(()))?;
+//!         store.keep(place(cell).as_ref(), &figure, |_| Ok::<_, StoreError>(()))?;
 //!     }
 //! }
 //! assert_eq!(campaign.into_failed().len(), 1);

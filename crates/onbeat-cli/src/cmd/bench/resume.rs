@@ -10,7 +10,7 @@ use clap::{Arg, ArgMatches, CommandFactory};
 use onbeat::bench::cell_start::path_as_json;
 use onbeat::bench::conduct::{BenchPlan, UnfinishedBench};
 use onbeat::bench::schedule::Schedule;
-use onbeat::campaign::{PlanFile, PlanFileError, PlannedOption};
+use onbeat::campaign::{PlanFile, PlannedOption};
 use onbeat::record::run_dir::{BENCH_FILE, runs_of_command};
 use onbeat_report::units::cell_name;
 use serde::{Deserialize, Serialize};
@@ -89,18 +89,14 @@ pub(crate) fn find(
     let out = &today.output.out;
     let typed = matches_of(kind, std::env::args_os());
     let now = values(kind, today, plan, &typed);
-    for path in runs_of_command(out, BENCH_FILE, &|_| true) {
+    for path in runs_of_command(out, BENCH_FILE, &|command| kind.began(command)) {
         let dir = path.parent().unwrap_or(out).to_owned();
         let planned = PlanFile::<PlannedBench>::read(&dir, &kind.words.join(" "));
         if matches!(planned, Ok(None)) {
             continue;
         }
         let Some(unfinished) = UnfinishedBench::open(&dir)? else { continue };
-        let planned = match planned {
-            Err(PlanFileError::Older { .. }) if !kind.began(unfinished.command()) => continue,
-            planned => planned?,
-        };
-        let Some(PlanFile { options, plan: planned, .. }) = planned else { continue };
+        let Some(PlanFile { options, plan: planned, .. }) = planned? else { continue };
         match difference(kind, &options, (&now, &typed)) {
             Some(_) if kind.is_literal => {}
             Some(ChangedOption { option, then, now }) => {
@@ -116,7 +112,8 @@ pub(crate) fn find(
 }
 
 impl BenchKind {
-    /// Whether this command began a run that has no plan.
+    /// Whether this command began a run, of this version or another: runs of other commands may be
+    /// in progress, and are not opened.
     fn began(&self, command: &[String]) -> bool {
         let first = command.iter().skip(1).find(|word| ["bench", "tune"].contains(&word.as_str()));
         first.map(String::as_str) == self.words.first().copied()
@@ -317,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_a_plan_is_known_by_its_command_and_not_by_a_word_of_another() {
+    fn a_run_is_known_by_its_command_and_not_by_a_word_of_another() {
         let began = |kind: &BenchKind, line: &str| {
             kind.began(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
         };
