@@ -95,12 +95,13 @@ fn a_dependency_that_joins_them_is_found() {
 const LIBRARY: &str = "crates/onbeat/src/";
 
 /// The rooms of `onbeat`, and those that each may name; these stand before it.
-const ROOMS: [(&str, &[&str]); 5] = [
+const ROOMS: [(&str, &[&str]); 6] = [
+    ("campaign", &[]),
     ("load", &[]),
     ("inject", &[]),
     ("probe", &["inject"]),
     ("control_loop", &["probe"]),
-    ("bench", &["load", "probe"]),
+    ("bench", &["load", "probe", "campaign"]),
 ];
 
 /// The other rooms that a file of a room names, with the lines.

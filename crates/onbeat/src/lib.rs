@@ -43,6 +43,7 @@
 //! | [`import`] | files of other tools become run files |
 //! | [`cause`] | why a cycle was late: flight recorder, classifier, export |
 //! | [`mod@bench`] | tunings × loads, in turns |
+//! | [`campaign`] | the engine of every experiment: axes × runner × schedule × store |
 //!
 //! Changes to the host are in `onbeat-tune`, the words of buses in `onbeat-ethercat`, robots and
 //! the probes of their buses in `onbeat-robot`.
@@ -55,6 +56,7 @@ pub use onbeat_record as record;
 pub use onbeat_record::import;
 
 pub mod bench;
+pub mod campaign;
 mod control_loop;
 pub mod inject;
 pub mod load;

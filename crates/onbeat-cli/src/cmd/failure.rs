@@ -92,10 +92,6 @@ pub(crate) enum Common {
         "{dir} was begun {then} and cannot be resumed with {now}; leave out {option} to resume it, or start a new bench without --resume"
     )]
     ResumedOption { dir: PathBuf, option: String, then: String, now: String },
-    #[error(
-        "{dir} cannot be resumed: this version of onbeat does not accept its command `{command}`; start a new bench without --resume"
-    )]
-    ResumedCommand { dir: PathBuf, command: String },
     #[error("cannot start onbeat again: {0}; it is stopped in a process of its own")]
     Again(io::Error),
     #[error(

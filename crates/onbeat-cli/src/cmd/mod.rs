@@ -6,6 +6,7 @@ mod byte_words;
 pub(crate) mod camera;
 mod carrier;
 pub(crate) mod cell;
+mod cells;
 pub(crate) mod compare;
 pub(crate) mod export;
 mod failure;

@@ -13,8 +13,10 @@ use onbeat_report::{
     spikes, sweep, tables,
 };
 
-use super::Failure;
-use super::runs::ReportedRun;
+use super::looping::verdict;
+use super::runs::{self, ReportedRun};
+use super::{ExitVerdict, Failure};
+use crate::options::OutputOptions;
 use crate::term::{Tone, columns, fold, letters, say, wrapped};
 
 /// How much of a summary is shown.
@@ -71,6 +73,14 @@ pub(crate) fn summary(
         say(Tone::Plain, &format!("run      {}", shell_line(&summary.robot_command)));
     }
     Ok(())
+}
+
+/// Judges and shows the run that a command has made, and returns its verdict.
+pub(super) fn made(path: &Path, output: &OutputOptions) -> Result<ExitVerdict, Failure> {
+    let reported = runs::reported(path, None, None)?;
+    let OutputOptions { json, verbose, .. } = *output;
+    summary(&reported, SummaryExtent { json, verbose, ..SummaryExtent::default() }, None)?;
+    Ok(verdict(reported.summary.outcome()))
 }
 
 /// Lines above the tables, in this order: verdict, remedies, best tuning, top cause.

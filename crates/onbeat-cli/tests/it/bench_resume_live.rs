@@ -14,8 +14,17 @@ use serde_json::Value;
 
 const TUNINGS: [&str; 2] = ["none", "PMC"];
 const LOADS: [&str; 2] = ["idle", "cpu=20%"];
-const SECONDS: u64 = 12;
 const KILLS: u32 = 3;
+
+/// `ONBEAT_KILLS` is the number of kills of each command.
+fn kills() -> u32 {
+    std::env::var("ONBEAT_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(KILLS)
+}
+
+/// Time that is not measured to its end before the last kill.
+fn seconds() -> u64 {
+    u64::from(kills() * 4).max(12)
+}
 
 fn bench(out: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
@@ -64,7 +73,7 @@ fn blocks_in_order(cells: &[(Cell, RunFile)]) -> Vec<Cell> {
 /// The blocks that the seed plans, without the cells that are not permitted here.
 fn planned(runs: impl Fn(&Cell) -> bool) -> Vec<Cell> {
     let whole =
-        plan(2, &[false, true], Duration::from_secs(SECONDS), CellOrder::Interleaved, 7).unwrap();
+        plan(2, &[false, true], Duration::from_secs(seconds()), CellOrder::Interleaved, 7).unwrap();
     let cell = |load: usize, tuning: usize| Cell {
         tuning: TUNINGS[tuning].into(),
         load: LOADS[load].into(),
@@ -104,19 +113,19 @@ fn a_bench_killed_at_drawn_moments_has_every_block_once_in_the_end() {
     let seed = fastrand::u64(..);
     println!("moments drawn with seed {seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
-    let time = format!("{SECONDS}s");
+    let time = format!("{}s", seconds());
     let loads = LOADS.join(",");
     let tunings = TUNINGS.join(",");
     let options =
         ["--for", &time, "--tunings", &tunings, "--loads", &loads, "--seed", "7", "--resume"];
 
-    for moment in 0..=KILLS {
+    for moment in 0..=kills() {
         let mut running = bench(out, &options).spawn().unwrap();
         wait_for_first_block(out, &mut running);
         // From the preparation of a resumed bench to the middle of a later block.
         thread::sleep(Duration::from_millis(rng.u64(0..2_200)));
         // The last time it is asked to end, and ends in good order.
-        let signal = if moment == KILLS { Signal::INT } else { Signal::KILL };
+        let signal = if moment == kills() { Signal::INT } else { Signal::KILL };
         kill_process(Pid::from_child(&running), signal).unwrap();
         let ended = running.wait_with_output().unwrap();
         println!("{signal:?}: {}", stderr_of(&ended));
@@ -135,7 +144,7 @@ fn the_bench_is_whole(dir: &Path, summary: &Value) {
     let bench = RunFile::read(&dir.join("bench.onbeat.hlog")).unwrap();
     assert_eq!(bench.end.as_ref().unwrap().reason, EndReason::Complete);
     // A process that was killed while it prepared its cells has noted nothing.
-    assert!((1..=KILLS as usize + 1).contains(&bench.resumes.len()), "{:?}", bench.resumes);
+    assert!((1..=kills() as usize + 1).contains(&bench.resumes.len()), "{:?}", bench.resumes);
     let refused = &bench.bench.as_ref().unwrap().not_permitted;
     for cell in refused {
         println!("not permitted here: {}/{}: {}", cell.cell.tuning, cell.cell.load, cell.why_not);
@@ -193,4 +202,86 @@ fn another_option_is_refused_by_name_and_changes_nothing() {
         );
         assert_eq!(contents(), before);
     }
+}
+
+#[test]
+fn a_bench_is_resumed_by_its_plan_and_without_one_refused_in_one_sentence() {
+    let out = tempfile::tempdir().unwrap();
+    let out = out.path();
+    let options = ["--for", "1h", "--tunings", "none", "--loads", "idle"];
+    let mut running = bench(out, &options).spawn().unwrap();
+    wait_for_first_block(out, &mut running);
+    kill_process(Pid::from_child(&running), Signal::KILL).unwrap();
+    running.wait_with_output().unwrap();
+    let dir = directories(out).remove(0);
+    let plan = dir.join("plan.json");
+    let whole = fs::read_to_string(&plan).unwrap();
+    let cell = || fs::read(dir.join("none-idle.onbeat.hlog")).unwrap();
+    let before = cell();
+
+    let refused = |why: &str| {
+        let ended = bench(out, &["--resume"]).output().unwrap();
+        let said = stderr_of(&ended);
+        assert_eq!(ended.status.code(), Some(2), "{said}");
+        assert!(said.contains(why) && said.contains("without --resume"), "{said}");
+        assert_eq!(said.matches("cannot be resumed").count(), 1, "{said}");
+        assert_eq!(cell(), before);
+    };
+    fs::write(&plan, &whole[..whole.len() / 2]).unwrap();
+    refused("its plan.json is not a plan of this version of onbeat (EOF");
+    // As a version left it that kept no plan.
+    fs::remove_file(&plan).unwrap();
+    refused("kept no plan beside its run files");
+
+    // A plan of another kind is passed over.
+    fs::write(&plan, whole.replace("\"kind\": \"bench\"", "\"kind\": \"tune measure\"")).unwrap();
+    let ended = bench(out, &["--resume", "--for", "5s", "--tunings", "none", "--loads", "idle"])
+        .output()
+        .unwrap();
+    let said = stderr_of(&ended);
+    assert!(said.contains("no unfinished bench in"), "{said}");
+    assert_eq!((directories(out).len(), cell()), (2, before));
+}
+
+#[test]
+fn a_measurement_of_a_tuning_killed_at_drawn_moments_has_all_its_pairs_in_the_end() {
+    let out = tempfile::tempdir().unwrap();
+    let out = out.path();
+    let seed = fastrand::u64(..);
+    println!("moments drawn with seed {seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let measure = |spin: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
+        command.args(["tune", "measure", "proc.spin", "--load", "idle", "--json", "--for"]);
+        command.arg(format!("{}s", seconds()));
+        command.args(["--resume", "--spin", spin, "--out"]).arg(out.join("runs"));
+        command.env("ONBEAT_STATE_DIR", out.join("state")).env("LC_ALL", "C");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    for _ in 0..kills() {
+        let mut running = measure("50us").spawn().unwrap();
+        wait_for_first_block(out, &mut running);
+        thread::sleep(Duration::from_millis(rng.u64(0..2_200)));
+        kill_process(Pid::from_child(&running), Signal::KILL).unwrap();
+        running.wait_with_output().unwrap();
+    }
+    let ended = measure("50us").output().unwrap();
+    let said = stderr_of(&ended);
+    let printed: Value =
+        serde_json::from_slice(&ended.stdout).unwrap_or_else(|why| panic!("{why}: {said}"));
+    let dirs = directories(out);
+    assert_eq!(dirs.len(), 1, "one measurement in one directory: {said}");
+    let blocks = RunFile::read(&dirs[0].join("bench.onbeat.hlog")).unwrap().bench.unwrap().blocks;
+    let worth = printed.get("worth").unwrap_or(&printed);
+    assert_eq!(worth["pairs"].as_u64(), Some(u64::from(blocks)), "{printed}");
+
+    // Complete: the next one begins anew.
+    let mut next = measure("50us").spawn().unwrap();
+    while directories(out).len() == 1 {
+        assert!(next.try_wait().unwrap().is_none(), "a second measurement begins");
+        thread::sleep(Duration::from_millis(20));
+    }
+    kill_process(Pid::from_child(&next), Signal::INT).unwrap();
+    next.wait_with_output().unwrap();
 }

@@ -1,10 +1,10 @@
 //! A whole study: rows in turns, each measured outside and inside, kept as they come.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use onbeat::campaign::{Campaign, CampaignEvent};
 use onbeat_tune::{CpuList, LiveHost, TuneError};
 
 use super::baseline::{baseline, loop_setup};
@@ -15,7 +15,7 @@ use super::measure::{StageOutcome, StudyBench};
 use super::row::{Rows, StudyRow};
 use super::setting::MachineSetting;
 use super::store::{Measured, RowSlot, StudyBaseline, StudySide, StudyStore, key_of};
-use crate::vm::{BootImage, VmClock, VmError, WorkDirectory, qemu_version};
+use crate::vm::{BootImage, VmClock, WorkDirectory, qemu_version};
 
 /// What a study runs with.
 #[derive(Clone, Copy, Debug)]
@@ -38,39 +38,7 @@ pub struct StudyRequest<'r> {
     pub because: &'r str,
 }
 
-/// What happens during a study.
-#[derive(Debug)]
-pub enum StudyEvent<'e> {
-    /// Before the first measurement.
-    Begun {
-        /// What was found out of the machine.
-        baseline: &'e StudyBaseline,
-        /// Measurements to make.
-        to_measure: usize,
-        /// Measurements that are stored.
-        stored: usize,
-        /// Measurements that wait for a reboot.
-        waiting: usize,
-    },
-    /// The settings of a row are made.
-    Made {
-        row: &'e str,
-        /// Settings in effect.
-        settings: usize,
-        /// What the kernel refused.
-        refused: &'e [String],
-    },
-    /// A measurement is stored.
-    Stored(&'e Measured),
-    /// A measurement failed; the others go on.
-    Failed {
-        /// Which one.
-        slot: &'e RowSlot,
-        /// Why.
-        error: &'e StudyError,
-    },
-}
-
+/// The results of a study.
 #[derive(Clone, Debug)]
 pub struct StudyResults {
     /// What was found out before the first measurement.
@@ -81,7 +49,7 @@ pub struct StudyResults {
     /// Measurements that wait for a reboot.
     pub waiting: usize,
     /// Measurements that failed, with the reason.
-    pub failed: Vec<(RowSlot, String)>,
+    pub failed: Vec<(String, String)>,
     /// Measurements that were not made, because the study was stopped.
     pub missing: usize,
     /// The kernel command line of this boot.
@@ -99,7 +67,7 @@ pub fn conduct<C: VmClock>(
     request: &StudyRequest<'_>,
     clock: impl Fn(u32) -> C,
     stop: &AtomicBool,
-    report: &mut dyn FnMut(StudyEvent<'_>),
+    report: &mut dyn FnMut(CampaignEvent<'_>),
 ) -> Result<StudyResults, StudyError> {
     let store = StudyStore::open(request.out)?;
     let baseline = baseline(request.study, C::NAME, request.because, &store)?;
@@ -111,22 +79,35 @@ pub fn conduct<C: VmClock>(
     let rows = Rows::new(&baseline.stages, request.study.prices);
     let boot = boot_state(&host.tree, &baseline.stages, &setup)?;
     let mut queue = Queue::new(request, &rows, &boot, &store, C::NAME)?;
-    report(StudyEvent::Begun {
-        baseline: &baseline,
-        to_measure: queue.due.len(),
-        stored: queue.stored.len(),
-        waiting: queue.waiting,
-    });
+    say_where(&baseline, report);
+    let (due, stored, waiting) = (queue.due.len(), queue.stored.len(), queue.waiting);
+    report(CampaignEvent::Begun { due, stored, waiting });
 
     let StudyRequest { study, work, boot: image, onbeat, .. } = *request;
     let bench = StudyBench { study, onbeat, work, boot: image, own: &own, store: &store, stop };
-    let measured = measure_all(&bench, &clock, &mut queue, &mut host, report);
+    let mut campaign = Campaign::new(stop, report);
+    let measured = measure_all(&bench, &clock, &mut queue, &mut host, &mut campaign);
     let closed = host.close();
     measured.and(closed)?;
 
-    let Queue { due, stored, waiting, failed, .. } = queue;
+    let failed = campaign.into_failed();
+    let Queue { due, stored, waiting } = queue;
     let missing = due.len() - failed.len();
     Ok(StudyResults { baseline, rows, measured: stored, waiting, failed, missing, boot, store })
+}
+
+/// Says where guests run, and by which clock.
+fn say_where(baseline: &StudyBaseline, report: &mut dyn FnMut(CampaignEvent<'_>)) {
+    let StudyBaseline { host_cpus, clock, because, .. } = baseline;
+    let cpus = format!("the guest's CPUs on this machine: {host_cpus}");
+    report(CampaignEvent::Said(&cpus));
+    match clock.as_str() {
+        "real" => report(CampaignEvent::Said("guests run under KVM, by the real clock")),
+        clock => {
+            let words = format!("guests run by the {clock} clock: {because}");
+            report(CampaignEvent::Warned(&words));
+        }
+    }
 }
 
 /// A measurement that is due.
@@ -142,7 +123,6 @@ struct Due {
 struct Queue {
     due: Vec<Due>,
     stored: Vec<Measured>,
-    failed: Vec<(RowSlot, String)>,
     waiting: usize,
 }
 
@@ -159,7 +139,7 @@ impl Queue {
         let is_booted = *boot == BootState::InEffect;
         let has_boot_rows = rows.rows.iter().any(|row| row.takes_reboot);
         let version = qemu_version()?;
-        let mut this = Self { due: Vec::new(), stored: Vec::new(), failed: Vec::new(), waiting: 0 };
+        let mut this = Self { due: Vec::new(), stored: Vec::new(), waiting: 0 };
         for run in 1..=request.study.runs {
             for row in &rows.rows {
                 let is_of_this_boot = !has_boot_rows || row.takes_reboot == is_booted;
@@ -240,23 +220,22 @@ fn measure_all<C: VmClock>(
     clock: &impl Fn(u32) -> C,
     queue: &mut Queue,
     host: &mut StudyHost,
-    report: &mut dyn FnMut(StudyEvent<'_>),
+    campaign: &mut Campaign<'_>,
 ) -> Result<(), StudyError> {
     let due = queue.due.clone();
     for group in due.chunk_by(|a, b| (&a.slot.row, a.slot.run) == (&b.slot.row, b.slot.run)) {
+        if campaign.is_stopped() {
+            break;
+        }
         let row = &group[0].row;
         let ids: Vec<&str> = row.settings.iter().map(String::as_str).collect();
         let made = host.make(&of_host(&ids))?;
-        report(StudyEvent::Made {
-            row: &row.name,
-            settings: made.settings,
-            refused: &made.refused,
-        });
+        let refused = &made.refused;
+        campaign.report(CampaignEvent::Made { row: &row.name, settings: made.settings, refused });
 
-        let mut ended = Ok(());
-        for one in group {
-            if bench.stop.load(Ordering::Relaxed) {
-                break;
+        let measured: Result<(), StudyError> = group.iter().try_for_each(|one| {
+            if campaign.is_stopped() {
+                return Ok(());
             }
             let begun = Instant::now();
             let outcome = match one.slot.side {
@@ -265,49 +244,30 @@ fn measure_all<C: VmClock>(
             };
             let kept = outcome.and_then(|outcome| {
                 let name = if one.slot.side == StudySide::Outside { "real" } else { C::NAME };
-                let stage = EndedStage { outcome, clock: name, refused: &made.refused, begun };
-                keep(bench.store, one, stage)
+                keep(bench.store, one, EndedStage { outcome, clock: name, refused, begun })
             });
-            match kept {
-                Ok(measured) => {
-                    report(StudyEvent::Stored(&measured));
-                    queue.due.retain(|due| due.slot != one.slot);
-                    queue.stored.push(measured);
-                }
-                Err(StudyError::Stopped) => break,
-                Err(error) if is_of_measurement(&error) => {
-                    report(StudyEvent::Failed { slot: &one.slot, error: &error });
-                    queue.failed.push((one.slot.clone(), error.to_string()));
-                }
-                Err(error) => {
-                    ended = Err(error);
-                    break;
-                }
+            if let Some(measured) = campaign.outcome(&one.slot.to_string(), kept)? {
+                report_stored(&measured, campaign);
+                queue.due.retain(|due| due.slot != one.slot);
+                queue.stored.push(measured);
             }
-        }
+            Ok(())
+        });
 
         host.restore(&made)?;
-        ended?;
-        if bench.stop.load(Ordering::Relaxed) {
-            break;
-        }
+        measured?;
     }
 
     Ok(())
 }
 
-/// Whether an error is about one measurement, and the next may succeed.
-const fn is_of_measurement(error: &StudyError) -> bool {
-    matches!(
-        error,
-        StudyError::Outside { .. }
-            | StudyError::Vm(
-                VmError::Timeout { .. }
-                    | VmError::Incomplete { .. }
-                    | VmError::JobFailed { .. }
-                    | VmError::Qemu { .. }
-            )
-    )
+fn report_stored(measured: &Measured, campaign: &mut Campaign<'_>) {
+    let cell = measured.slot.to_string();
+    if let Some(why) = measured.answers.as_ref().and_then(|answers| answers.failure.as_ref()) {
+        let words = format!("{cell}: the application test ended early: {why}");
+        campaign.report(CampaignEvent::Warned(&words));
+    }
+    campaign.report(CampaignEvent::Stored { cell: &cell, elapsed_s: measured.elapsed_s });
 }
 
 /// The ids that the host's own settings are made by now.
@@ -327,12 +287,11 @@ struct EndedStage<'s> {
 
 fn keep(store: &StudyStore, one: &Due, stage: EndedStage<'_>) -> Result<Measured, StudyError> {
     let EndedStage { outcome, clock, refused, begun } = stage;
-    let names: Vec<PathBuf> = (0..outcome.files.len()).map(|nth| one.slot.run_file(nth)).collect();
     let measured = Measured {
         key: one.key.clone(),
         slot: one.slot.clone(),
         clock: clock.to_owned(),
-        run_files: names.clone(),
+        run_files: (0..outcome.files.len()).map(|nth| one.slot.run_file(nth)).collect(),
         overruns: outcome.overruns,
         skipped: outcome.skipped,
         answers: outcome.answers,
@@ -341,12 +300,6 @@ fn keep(store: &StudyStore, one: &Due, stage: EndedStage<'_>) -> Result<Measured
         elapsed_s: begun.elapsed().as_secs_f64(),
     };
 
-    store.keep(&measured, |directory| {
-        for (name, content) in names.iter().zip(&outcome.files) {
-            let path = directory.join(name);
-            fs::write(&path, content).map_err(VmError::writing(&path))?;
-        }
-        Ok(())
-    })?;
+    store.keep(&measured, &outcome.files)?;
     Ok(measured)
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use onbeat::campaign::{CellFailure, FailureScope, StoreError};
 use onbeat_tune::TuneError;
 use onbeat_tune::apply::{FailedStep, OtherOwner};
 use onbeat_tune::plan::PlanError;
@@ -62,27 +63,41 @@ pub enum StudyError {
         /// The line of its standard error that says why.
         message: String,
     },
-    /// A stored result cannot be used.
-    #[error("{} cannot be used: {reason}; remove its directory to measure again", path.display())]
-    Stored {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
     /// The user stopped the study.
     #[error("the study was stopped")]
     Stopped,
 }
 
+impl From<StoreError> for StudyError {
+    fn from(why: StoreError) -> Self {
+        Self::Vm(why.into())
+    }
+}
+
+impl CellFailure for StudyError {
+    fn scope(&self) -> FailureScope {
+        match self {
+            Self::Stopped => FailureScope::Stopped,
+            Self::Outside { .. } | Self::Vm(VmError::Qemu { .. }) => FailureScope::Cell,
+            Self::Vm(why) => why.scope(),
+            _ => FailureScope::Campaign,
+        }
+    }
+}
+
 impl StudyError {
+    /// A stored run file cannot be read.
+    pub(super) fn damaged(path: &Path, why: impl ToString) -> Self {
+        StoreError::Damaged { path: path.to_owned(), reason: why.to_string() }.into()
+    }
+
     /// For `map_err` after a read of `path`.
     pub(super) fn reading(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Vm(VmError::reading(path)(source))
+        move |source| StoreError::reading(path)(source).into()
     }
 
     /// For `map_err` after a write to `path`.
     pub(super) fn writing(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Vm(VmError::writing(path)(source))
+        move |source| StoreError::writing(path)(source).into()
     }
 }

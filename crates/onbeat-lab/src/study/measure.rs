@@ -89,8 +89,8 @@ impl StudyBench<'_> {
         self.finish(&mut command, scratch, *duration + OUTSIDE_BEYOND)?;
 
         let text = fs::read_to_string(&output).map_err(StudyError::reading(&output))?;
-        let printed: PrintedRun = serde_json::from_str(&text)
-            .map_err(|error| StudyError::Stored { path: output, reason: error.to_string() })?;
+        let printed: PrintedRun =
+            serde_json::from_str(&text).map_err(|error| StudyError::damaged(&output, error))?;
         let carried = HostLoad::start(self.onbeat, &load.host)?;
         let answers =
             application::command_outside(self.onbeat, self.loop_cpu(), *commands, self.stop);

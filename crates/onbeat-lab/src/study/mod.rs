@@ -31,7 +31,7 @@ mod store;
 mod tables;
 
 pub use application::{answer, open_port};
-pub use conduct::{StudyEvent, StudyRequest, StudyResults, conduct};
+pub use conduct::{StudyRequest, StudyResults, conduct};
 pub use error::StudyError;
 pub use file::{LEAST_RUNS, StudyClock, StudyFile, StudyFileError, StudyLoad};
 pub use host::BootState;

@@ -1,9 +1,11 @@
 //! Results of a study on disk: a directory per measurement, complete or absent, found again by what
 //! was measured.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use onbeat::campaign::ResultStore;
 use onbeat::record::run_dir::RUN_FILE_ENDING;
 use onbeat::record::{Distribution, Moments, RunFile, Series};
 use onbeat_figures::Statistics;
@@ -11,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::StudyError;
 use super::setting::StageSetting;
-use crate::vm::work_directory::{create_whole_in, hex_digest, remove_partial};
+use crate::vm::work_directory::hex_digest;
 
 const MEASURED: &str = "measured.json";
 const BASELINE: &str = "study.json";
@@ -45,6 +47,14 @@ pub struct RowSlot {
     pub load: String,
     /// From 1.
     pub run: u32,
+}
+
+impl fmt::Display for RowSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { row, side, load, run } = self;
+        let side = if *side == StudySide::Outside { "bare metal" } else { "guest" };
+        write!(f, "{row}, {side}, {load}, run {run}")
+    }
 }
 
 impl RowSlot {
@@ -137,9 +147,7 @@ pub struct StudyBaseline {
 
 /// The directory of a study's results.
 #[derive(Clone, Debug)]
-pub struct StudyStore {
-    path: PathBuf,
-}
+pub struct StudyStore(ResultStore);
 
 impl StudyStore {
     /// Opens a store, creating it if need be.
@@ -147,15 +155,13 @@ impl StudyStore {
     /// # Errors
     /// When a directory cannot be created.
     pub fn open(path: &Path) -> Result<Self, StudyError> {
-        fs::create_dir_all(path).map_err(StudyError::writing(path))?;
-        remove_partial(path)?;
-        Ok(Self { path: path.to_owned() })
+        Ok(Self(ResultStore::open(path, MEASURED)?))
     }
 
     /// The directory.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.0.path()
     }
 
     /// Reads the baseline; `None` before the first measurement.
@@ -163,8 +169,7 @@ impl StudyStore {
     /// # Errors
     /// When it cannot be read.
     pub fn baseline(&self) -> Result<Option<StudyBaseline>, StudyError> {
-        let path = self.path.join(BASELINE);
-        if path.exists() { read_json(&path).map(Some) } else { Ok(None) }
+        Ok(self.0.read(BASELINE.as_ref())?)
     }
 
     /// Writes the baseline.
@@ -172,10 +177,7 @@ impl StudyStore {
     /// # Errors
     /// When it cannot be written.
     pub fn keep_baseline(&self, baseline: &StudyBaseline) -> Result<(), StudyError> {
-        let path = self.path.join(BASELINE);
-        let partial = path.with_extension("partial");
-        fs::write(&partial, json(baseline)).map_err(StudyError::writing(&partial))?;
-        fs::rename(&partial, &path).map_err(StudyError::writing(&path))
+        Ok(self.0.write(BASELINE.as_ref(), baseline)?)
     }
 
     /// Returns a stored measurement with this key; `None` where there is none, or one of another
@@ -184,38 +186,22 @@ impl StudyStore {
     /// # Errors
     /// When it cannot be read.
     pub fn find(&self, slot: &RowSlot, key: &str) -> Result<Option<Measured>, StudyError> {
-        let path = self.path.join(slot.directory()).join(MEASURED);
-        if !path.exists() {
-            return Ok(None);
-        }
-        let found: Measured = read_json(&path)?;
-        Ok(Some(found).filter(|found| found.key == key))
+        let found: Option<Measured> = self.0.find(&slot.directory())?;
+        Ok(found.filter(|found| found.key == key))
     }
 
-    /// Stores a measurement with the files that `fill` writes into its directory: completely or not
-    /// at all.
+    /// Stores a measurement with the contents of its run files.
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub(super) fn keep(
-        &self,
-        measured: &Measured,
-        fill: impl FnOnce(&Path) -> Result<(), crate::vm::VmError>,
-    ) -> Result<(), StudyError> {
-        let target = self.path.join(measured.slot.directory());
-        let parent = target.parent().unwrap_or(&self.path);
-        fs::create_dir_all(parent).map_err(StudyError::writing(parent))?;
-        if target.exists() {
-            fs::remove_dir_all(&target).map_err(StudyError::writing(&target))?;
-        }
-
-        let text = json(measured);
-        create_whole_in(&self.path, &target, |directory| {
-            fill(directory)?;
-            let path = directory.join(MEASURED);
-            fs::write(&path, text).map_err(crate::vm::VmError::writing(&path))
-        })?;
-        Ok(())
+    pub(super) fn keep(&self, measured: &Measured, files: &[Vec<u8>]) -> Result<(), StudyError> {
+        self.0.keep(&measured.slot.directory(), measured, |directory| {
+            for (name, content) in measured.run_files.iter().zip(files) {
+                let path = directory.join(name);
+                fs::write(&path, content).map_err(StudyError::writing(&path))?;
+            }
+            Ok(())
+        })
     }
 
     /// The samples of the main series of a measurement; none by the free clock.
@@ -226,10 +212,7 @@ impl StudyStore {
         let mut parts = Vec::new();
         let mut moments = Moments::default();
         for path in self.run_files(measured) {
-            let run = RunFile::read(&path).map_err(|error| StudyError::Stored {
-                path: path.clone(),
-                reason: error.to_string(),
-            })?;
+            let run = RunFile::read(&path).map_err(|error| StudyError::damaged(&path, error))?;
             let series = run.header.series.first().copied().unwrap_or(Series::ReleaseLatency);
             parts.push(run.distribution(series));
             moments = moments.merged(run.moments(series));
@@ -240,7 +223,7 @@ impl StudyStore {
 
     /// Paths of the run files of a measurement.
     pub fn run_files(&self, measured: &Measured) -> impl Iterator<Item = PathBuf> {
-        let directory = self.path.join(measured.slot.directory());
+        let directory = self.path().join(measured.slot.directory());
         measured.run_files.iter().map(move |path| directory.join(path))
     }
 
@@ -272,15 +255,4 @@ pub fn statistics_of(round_trips_ns: &[u64]) -> Option<Statistics> {
 /// A short name of anything that can be printed: equal exactly for the same description.
 pub(super) fn key_of(description: &str) -> String {
     hex_digest(description.as_bytes())[..16].to_owned()
-}
-
-fn json<T: Serialize>(value: &T) -> String {
-    // These structures hold strings, numbers and lists alone.
-    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
-}
-
-fn read_json<T: for<'d> Deserialize<'d>>(path: &Path) -> Result<T, StudyError> {
-    let text = fs::read_to_string(path).map_err(StudyError::reading(path))?;
-    serde_json::from_str(&text)
-        .map_err(|error| StudyError::Stored { path: path.to_owned(), reason: error.to_string() })
 }

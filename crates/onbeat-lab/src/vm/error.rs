@@ -4,6 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use onbeat::campaign::{CellFailure, FailureScope, StoreError};
+
 use super::accelerator::KvmRefusal;
 use super::frame::FrameError;
 use super::kernel::{ImageError, ModuleError};
@@ -11,22 +13,9 @@ use super::kernel::{ImageError, ModuleError};
 /// An error while a guest is built or run.
 #[derive(Debug, thiserror::Error)]
 pub enum VmError {
-    /// A file could not be read.
-    #[error("cannot read {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The kernel's answer.
-        source: io::Error,
-    },
-    /// A file could not be written.
-    #[error("cannot write {}: {source}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The kernel's answer.
-        source: io::Error,
-    },
+    /// A file or a stored result could not be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// No file of this package is in the directory, and downloads are not allowed.
     #[error(
         "package {package} is not in {}: put {package}_VERSION_ARCH.deb there (apt-get download {package}), or allow the download by --download",
@@ -262,12 +251,26 @@ pub enum VmError {
 impl VmError {
     /// For `map_err` after a read of `path`.
     pub(crate) fn reading(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Read { path: path.to_owned(), source }
+        move |source| Self::Store(StoreError::reading(path)(source))
     }
 
     /// For `map_err` after a write to `path`.
     pub(crate) fn writing(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Write { path: path.to_owned(), source }
+        move |source| Self::Store(StoreError::writing(path)(source))
+    }
+}
+
+impl CellFailure for VmError {
+    fn scope(&self) -> FailureScope {
+        match self {
+            Self::Stopped => FailureScope::Stopped,
+            Self::Timeout { .. }
+            | Self::Incomplete { .. }
+            | Self::Killed { .. }
+            | Self::NotPaused { .. }
+            | Self::JobFailed { .. } => FailureScope::Cell,
+            _ => FailureScope::Campaign,
+        }
     }
 }
 

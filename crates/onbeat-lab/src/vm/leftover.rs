@@ -10,11 +10,11 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use onbeat::campaign::new_directory;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::VmError;
-use super::work_directory::new_directory;
 
 /// How long a killed process may take to end.
 const END_WITHIN: Duration = Duration::from_secs(10);

@@ -62,8 +62,8 @@ pub use leftover::EndedGuest;
 pub use lint::{OptionVerdict, verdicts_by_option};
 pub use machine::{GuestMemory, RealTimeMachine, free_huge_pages};
 pub use matrix::{
-    CellFigures, ClockChoice, Experiment, KernelChoice, LabCell, LabEvent, LabResults, Laboratory,
-    Matrix, MatrixError, Repetition, StoredExperiment,
+    CellFigures, ClockChoice, Experiment, KernelChoice, LabCell, LabResults, Laboratory, Matrix,
+    MatrixError, Repetition, StoredExperiment,
 };
 pub use printed::{PrintedCell, PrintedRun};
 pub use qemu::qemu_version;

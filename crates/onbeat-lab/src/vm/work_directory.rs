@@ -3,13 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use onbeat::campaign::{create_whole_in, remove_partial};
 use sha2::{Digest, Sha256};
 
 use super::VmError;
 use super::leftover::{self, EndedGuest};
-
-/// Begins the names of directories that are being filled; the number of the process follows.
-const PARTIAL: &str = ".partial-";
 
 /// A directory with everything that guests need and leave.
 ///
@@ -101,59 +99,9 @@ impl WorkDirectory {
     }
 }
 
-/// Creates directory `target` with what `fill` writes into it: completely or not at all. It is
-/// filled below `parent`, which is on the same file system.
-pub(crate) fn create_whole_in<F>(parent: &Path, target: &Path, fill: F) -> Result<(), VmError>
-where
-    F: FnOnce(&Path) -> Result<(), VmError>,
-{
-    let directory = new_directory(parent, PARTIAL)?;
-    let filled = fill(&directory).and_then(|()| match fs::rename(&directory, target) {
-        // Another process was faster, with the same content.
-        Err(_) if target.is_dir() => Ok(()),
-        renamed => renamed.map_err(VmError::writing(target)),
-    });
-
-    if directory.exists() {
-        fs::remove_dir_all(&directory).map_err(VmError::writing(&directory))?;
-    }
-    filled
-}
-
-/// Removes what [`create_whole_in`] has left in `parent`, by processes that no longer exist.
-pub(crate) fn remove_partial(parent: &Path) -> Result<(), VmError> {
-    for entry in fs::read_dir(parent).map_err(VmError::reading(parent))? {
-        let entry = entry.map_err(VmError::reading(parent))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let Some((process, _)) = name.strip_prefix(PARTIAL).and_then(|rest| rest.split_once('-'))
-        else {
-            continue;
-        };
-        if !Path::new("/proc").join(process).exists() {
-            fs::remove_dir_all(entry.path()).map_err(VmError::writing(&entry.path()))?;
-        }
-    }
-
-    Ok(())
-}
-
 /// SHA-256 in hexadecimal digits.
 pub(crate) fn hex_digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// A new directory below `parent`, named after this process.
-pub(super) fn new_directory(parent: &Path, prefix: &str) -> Result<PathBuf, VmError> {
-    let process = std::process::id();
-    let mut number = 0_u32;
-    loop {
-        let path = parent.join(format!("{prefix}{process}-{number}"));
-        match fs::create_dir(&path) {
-            Ok(()) => return Ok(path),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => number += 1,
-            Err(source) => return Err(VmError::writing(&path)(source)),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -181,20 +129,5 @@ mod tests {
         assert_eq!(fs::read_to_string(target.join("whole")).expect("a file"), "first");
         let visible = fs::read_dir(work.path()).expect("a directory").count();
         assert_eq!(visible, 5, "kernels, packages, initramfs, snapshots, guests");
-    }
-
-    #[test]
-    fn what_a_killed_process_was_filling_is_removed() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let own = directory.path().join(format!("{PARTIAL}{}-0", std::process::id()));
-        // Above the largest number that a process can have.
-        let of_the_dead = directory.path().join(format!("{PARTIAL}4194305-0"));
-        for partial in [&own, &of_the_dead] {
-            fs::create_dir(partial).expect("a directory");
-        }
-
-        WorkDirectory::open(directory.path()).expect("a work directory");
-        assert!(own.exists());
-        assert!(!of_the_dead.exists());
     }
 }

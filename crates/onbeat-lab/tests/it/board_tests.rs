@@ -9,11 +9,12 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use onbeat::campaign::CampaignEvent;
 use onbeat_lab::net::board_tests::{
     BoardTest, BoardTestRow, BoardTests, TestedKernel, rows, tables,
 };
 use onbeat_lab::vm::{
-    BootImage, GuestWiring, Initramfs, LabEvent, LabResults, Laboratory, Repetition, Virtual,
+    BootImage, GuestWiring, Initramfs, LabResults, Laboratory, Repetition, Virtual,
 };
 
 use test_lab::{BUSYBOX, RT, TestLab, packages};
@@ -60,9 +61,9 @@ fn conduct(lab: &TestLab, tests: &BoardTests, out: &Path) -> [LabResults<Virtual
             niceness: 0,
             repetition: Repetition::Compare { times: 1 },
         };
-        let mut report = |event: LabEvent<'_>| {
-            if let LabEvent::Failed { experiment, error } = event {
-                panic!("{}: {experiment:?}: {error}", test.name());
+        let mut report = |event: CampaignEvent<'_>| {
+            if let CampaignEvent::Failed { cell, why } = event {
+                panic!("{}: {cell}: {why}", test.name());
             }
         };
 

@@ -13,9 +13,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use onbeat::campaign::CampaignEvent;
 use onbeat_lab::vm::{
-    Accelerator, Free, Guest, Initramfs, Job, Kernel, LabEvent, LabResults, Laboratory,
-    LatencyTest, Matrix, PathPart, Repetition, Virtual, VmError, WorkDirectory, choose_accelerator,
+    Accelerator, Free, Guest, Initramfs, Job, Kernel, LabResults, Laboratory, LatencyTest, Matrix,
+    PathPart, Repetition, Virtual, VmError, WorkDirectory, choose_accelerator,
 };
 
 use test_lab::{BUSYBOX, HostLoad, RT, STOCK, TestLab, loaded, packages};
@@ -105,14 +106,14 @@ fn small_matrix() -> Matrix {
 /// Runs a matrix; after `most` experiments have been stored it is stopped.
 fn conduct(laboratory: &Laboratory<'_>, most: usize) -> (LabResults<Virtual>, usize) {
     let (stop, mut kept, mut to_run) = (AtomicBool::new(false), 0, 0);
-    let mut report = |event: LabEvent<'_>| match event {
-        LabEvent::Begun { guests, .. } => to_run = guests,
-        LabEvent::Stored(_) => {
+    let mut report = |event: CampaignEvent<'_>| match event {
+        CampaignEvent::Begun { due, .. } => to_run = due,
+        CampaignEvent::Stored { .. } => {
             kept += 1;
             stop.store(kept == most, Ordering::Relaxed);
         }
-        LabEvent::Compared { .. } => {}
-        LabEvent::Failed { experiment, error } => panic!("{experiment:?}: {error}"),
+        CampaignEvent::Failed { cell, why } => panic!("{cell}: {why}"),
+        _ => {}
     };
     let clock = |seed| Virtual { shift: 3, seed };
     let results = laboratory.conduct(&small_matrix(), clock, &stop, &mut report);

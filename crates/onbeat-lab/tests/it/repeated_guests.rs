@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
-use onbeat_lab::vm::{LabEvent, LabResults, Laboratory, LatencyTest, Matrix, Repetition, Virtual};
+use onbeat::campaign::CampaignEvent;
+use onbeat_lab::vm::{LabResults, Laboratory, LatencyTest, Matrix, Repetition, Virtual};
 
 use test_lab::{RT, STOCK, TestLab};
 
@@ -53,9 +54,9 @@ fn conduct(lab: &TestLab, repetition: Repetition, out: &Path) -> LabResults<Virt
         niceness: 19,
         repetition,
     };
-    let mut report = |event: LabEvent<'_>| {
-        if let LabEvent::Failed { experiment, error } = event {
-            panic!("{experiment:?}: {error}");
+    let mut report = |event: CampaignEvent<'_>| {
+        if let CampaignEvent::Failed { cell, why } = event {
+            panic!("{cell}: {why}");
         }
     };
     let clock = |seed| Virtual { shift: 3, seed };

@@ -10,9 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use onbeat_lab::study::{
-    Measured, StudyEvent, StudyFile, StudyRequest, StudyResults, StudySide, conduct,
-};
+use onbeat::campaign::CampaignEvent;
+use onbeat_lab::study::{StudyFile, StudyRequest, StudyResults, StudySide, conduct};
 use onbeat_lab::vm::{
     Initramfs, Kernel, PackageSource, PlaceError, QemuSocket, QemuThread, ThreadPlan, Virtual,
     WorkDirectory, place_threads, qemu_threads, qemu_version,
@@ -236,7 +235,7 @@ impl TestStudy {
 
     /// Conducts the study; after `most` measurements it is stopped. Returns the results, and the
     /// measurements of this call.
-    fn conduct(&self, most: usize) -> (StudyResults, Vec<Measured>) {
+    fn conduct(&self, most: usize) -> (StudyResults, Vec<String>) {
         let source = match std::env::var_os("ONBEAT_VM_DOWNLOAD") {
             Some(_) => PackageSource::Download,
             None => PackageSource::Directory(self.work.path().join("packages")),
@@ -258,13 +257,13 @@ impl TestStudy {
             because: "asked for",
         };
         let (stop, mut stored) = (AtomicBool::new(false), Vec::new());
-        let mut report = |event: StudyEvent<'_>| match event {
-            StudyEvent::Stored(measured) => {
-                stored.push(measured.clone());
+        let mut report = |event: CampaignEvent<'_>| match event {
+            CampaignEvent::Stored { cell, .. } => {
+                stored.push(cell.to_owned());
                 stop.store(stored.len() == most, Ordering::Relaxed);
             }
-            StudyEvent::Failed { slot, error } => panic!("{slot:?}: {error}"),
-            StudyEvent::Begun { .. } | StudyEvent::Made { .. } => {}
+            CampaignEvent::Failed { cell, why } => panic!("{cell}: {why}"),
+            _ => {}
         };
         let results = conduct(&request, |seed| Virtual { shift: 3, seed }, &stop, &mut report)
             .expect("results");
@@ -310,6 +309,6 @@ fn a_study_resumes_after_a_stop_and_leaves_the_host_as_it_was() {
         assert!(titles.contains(&title), "{titles:?}");
     }
     let again = study.conduct(usize::MAX);
-    assert_eq!(again.1, []);
+    assert!(again.1.is_empty(), "{:?}", again.1);
     assert_eq!(again.0.tables().expect("tables"), tables);
 }

@@ -42,6 +42,8 @@ use super::run_file::{RunFile, RunFileError};
 pub const RUN_FILE_ENDING: &str = ".onbeat.hlog";
 /// The file of a bench beside those of its cells.
 pub const BENCH_FILE: &str = "bench.onbeat.hlog";
+/// The plan of a bench, by which it is resumed.
+pub const PLAN_FILE: &str = "plan.json";
 /// The directory for runs where the user names none.
 pub const USUAL_OUT: &str = "onbeat-runs";
 /// The link to the run that began last.
@@ -198,6 +200,9 @@ impl NewRunDir {
             if RunFile::read(&file).is_ok_and(|run| run.entries.is_empty()) {
                 let _ = fs::remove_file(&file);
             }
+        }
+        if run_files(&self.path).is_err() {
+            let _ = fs::remove_file(self.path.join(PLAN_FILE));
         }
         remove_empty(&self.made);
     }

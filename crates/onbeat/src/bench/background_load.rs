@@ -6,7 +6,7 @@ use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 
 use super::load_notes;
-use crate::load::{Load, RunningError, RunningLoad};
+use crate::load::{Load, LoadNotice, RunningError, RunningLoad};
 use onbeat_record::{Note, Recorder};
 
 /// A load could not be started.
@@ -52,15 +52,7 @@ impl BackgroundLoad {
     /// cannot be written ends the run by itself.
     pub fn note_events(&mut self, recorder: &mut Recorder, report: &mut dyn FnMut(String)) {
         let Some(running) = &mut self.running else { return };
-        for event in running.events() {
-            let t = recorder.seconds(Monotonic.now());
-            let note = load_notes::of_event(&event, t);
-            if event.matters() {
-                report(note.detail.clone());
-            }
-
-            let _ = recorder.writer().note(&Note::Load(note));
-        }
+        note(&running.events(), recorder, report);
     }
 
     /// Ends the load, and notes what it has done.
@@ -68,11 +60,24 @@ impl BackgroundLoad {
         self.note_events(recorder, report);
         let Some(running) = self.running.take() else { return };
         match running.stop() {
-            Ok((done, _)) => {
+            Ok((done, events)) => {
+                note(&events, recorder, report);
                 let t = recorder.seconds(Monotonic.now());
                 let _ = recorder.writer().note(&load_notes::of_report(&self.load, &done, t));
             }
             Err(why) => report(format!("load {}: {why}", self.load)),
         }
+    }
+}
+
+fn note(events: &[LoadNotice], recorder: &mut Recorder, report: &mut dyn FnMut(String)) {
+    for event in events {
+        let t = recorder.seconds(Monotonic.now());
+        let note = load_notes::of_event(event, t);
+        if event.matters() {
+            report(note.detail.clone());
+        }
+
+        let _ = recorder.writer().note(&Note::Load(note));
     }
 }

@@ -224,7 +224,7 @@ impl CellStart {
 }
 
 /// A path as JSON: text, or its bytes where it is not UTF-8.
-mod path_as_json {
+pub mod path_as_json {
     use std::ffi::OsString;
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     use std::path::{Path, PathBuf};
@@ -238,12 +238,20 @@ mod path_as_json {
         Bytes(Vec<u8>),
     }
 
-    pub(super) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    /// Writes a path as a field.
+    ///
+    /// # Errors
+    /// Those of the format.
+    pub fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
         let bytes = || TextOrBytes::Bytes(path.as_os_str().as_bytes().to_vec());
         path.to_str().map_or_else(bytes, |text| TextOrBytes::Text(text.to_owned())).serialize(to)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+    /// Reads a path from a field.
+    ///
+    /// # Errors
+    /// Those of the format.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
         Ok(match TextOrBytes::deserialize(from)? {
             TextOrBytes::Text(text) => text.into(),
             TextOrBytes::Bytes(bytes) => OsString::from_vec(bytes).into(),

@@ -8,8 +8,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use onbeat_tune::catalogue::catalogue;
+use serde::{Deserialize, Serialize};
 
+use crate::probe::Setting;
+use onbeat_host::thread::ThreadRequest;
 use onbeat_record::{Tuning, TuningError};
+use onbeat_rt::Wait;
 
 /// The name of a setting that changes nothing: what is measured with it is chance.
 pub const PLACEBO: &str = "placebo";
@@ -36,16 +40,19 @@ const LEAST_SLACK_NS: u64 = 1;
 /// assert!("P+mem.swapiness".parse::<CellTuning>().is_err());
 /// # Ok::<(), onbeat::bench::CellTuningError>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct CellTuning {
     letters: Tuning,
     names: Vec<String>,
 }
 
 /// What a tuning changes of the loop itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LoopOptions {
     /// Priority, memory, shield and spinning.
+    #[serde(with = "letters_as_text")]
     pub letters: Tuning,
     /// Whether the loop is bound to the CPU of the bench, also without a shield.
     pub bound: bool,
@@ -71,6 +78,21 @@ impl LoopOptions {
             TIMER_SLACK => Some(Self { timer_slack_ns: Some(LEAST_SLACK_NS), ..Self::default() }),
             _ => None,
         }
+    }
+
+    /// Returns a loop's setting with these options: its priority, CPU, memory and wait are theirs
+    /// alone. `priority` is that of P, `spin` the wait of S.
+    #[must_use]
+    pub fn applied(&self, setting: &Setting, cpu: u32, priority: u32, spin: Wait) -> Setting {
+        let letters = self.letters;
+        let thread = ThreadRequest {
+            fifo: letters.priority.then_some(priority).filter(|priority| *priority > 0),
+            cpu: (letters.shield || self.bound).then_some(cpu),
+            lock_memory: letters.memory,
+            ..setting.thread
+        };
+        let wait = if letters.spin { spin } else { Wait::Sleep };
+        Setting { wait, thread, ..setting.clone() }
     }
 
     /// Returns the options of both.
@@ -173,6 +195,20 @@ impl From<Tuning> for CellTuning {
     }
 }
 
+impl TryFrom<String> for CellTuning {
+    type Error = CellTuningError;
+
+    fn try_from(word: String) -> Result<Self, CellTuningError> {
+        word.parse()
+    }
+}
+
+impl From<CellTuning> for String {
+    fn from(tuning: CellTuning) -> Self {
+        tuning.to_string()
+    }
+}
+
 impl FromStr for CellTuning {
     type Err = CellTuningError;
 
@@ -232,6 +268,21 @@ fn canonical(name: &str) -> Option<String> {
         [record] => Some(record.id.clone()),
         // An alias of several records stays what was typed.
         _ => Some(name.to_owned()),
+    }
+}
+
+/// Letters in JSON, as they are typed.
+mod letters_as_text {
+    use onbeat_record::Tuning;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(letters: &Tuning, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(letters)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Tuning, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }
 

@@ -22,14 +22,13 @@ use super::schedule::{LoadTurn, Pace, RAMP, Schedule};
 use super::shielding::Shielding;
 use super::unfinished::ResumedBench;
 pub use super::unfinished::UnfinishedBench;
+use crate::campaign::{CampaignEvent, CampaignReport};
 use crate::load::{Load, RunningLoad};
 use crate::probe::{self, Interruptions, Origin};
 use onbeat_cause::{Cost, Explainer, FlightSetting, LoopThread};
 use onbeat_host::thread::{AheadOfLoad, Grant, ThreadRequest};
 pub use onbeat_record::run_dir::BENCH_FILE;
-use onbeat_record::{
-    Account, Cell, CellNotPermitted, EndReason, Header, Note, Progress, RunWriter,
-};
+use onbeat_record::{Account, EndReason, Header, Note, RunWriter};
 
 /// Interval between two looks of the bench while a block runs.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -46,43 +45,6 @@ pub trait Processes {
     fn load(&self, load: &Load) -> Command;
 }
 
-/// What happens while a bench runs.
-#[derive(Clone, Debug, PartialEq)]
-pub enum BenchEvent {
-    /// The plan, before the first block; a bench that is resumed has none.
-    Planned {
-        /// Estimate of the whole time, in seconds.
-        estimate_s: f64,
-        /// Blocks of each cell.
-        blocks_per_cell: u32,
-        /// Length of a block, in seconds.
-        block_s: f64,
-    },
-    /// The cells are prepared.
-    Prepared {
-        /// Number of cells that run.
-        running: usize,
-        /// Cells that are not permitted, and why.
-        not_permitted: Vec<CellNotPermitted>,
-    },
-    /// A sentence about a load or the shield.
-    Said(String),
-    /// A cell runs; reported about every 50 ms.
-    Running {
-        /// Seconds since this process began or resumed the bench.
-        elapsed_s: f64,
-        /// The cell.
-        cell: Cell,
-    },
-    /// A block is complete.
-    Block {
-        /// The cell.
-        cell: Cell,
-        /// The results of the cell so far.
-        progress: Progress,
-    },
-}
-
 /// The directory, processes and signals of a bench.
 pub struct BenchConditions<'c> {
     /// The existing directory of its files.
@@ -92,7 +54,7 @@ pub struct BenchConditions<'c> {
     /// Signals.
     pub interruptions: &'c Interruptions,
     /// Receives what happens.
-    pub report: &'c mut dyn FnMut(BenchEvent),
+    pub report: CampaignReport<'c>,
     /// What a look at the bench showed; asked between two loads, with the seconds since it began. Of
     /// a bench that is resumed they go on where its files end.
     pub look: &'c mut dyn FnMut(f64) -> Look,
@@ -236,7 +198,7 @@ impl<'c> BenchConductor<'c> {
         for tuning in (0..self.plan.tunings.len()).filter(|tuning| is_left_out(*tuning)) {
             if turns.iter().any(|turn| turn.blocks.contains(&tuning)) {
                 let words = format!("{} failed; its time is for the others", name(tuning));
-                (self.conditions.report)(BenchEvent::Said(words));
+                (self.conditions.report)(CampaignEvent::Said(&words));
             }
         }
 
@@ -303,7 +265,7 @@ impl<'c> BenchConductor<'c> {
         for event in events {
             let note = load_notes::of_event(event, self.file_s());
             if event.matters() {
-                (self.conditions.report)(BenchEvent::Said(note.detail.clone()));
+                (self.conditions.report)(CampaignEvent::Warned(&note.detail));
             }
 
             self.file.note(&Note::Load(note))?;
@@ -342,7 +304,7 @@ impl<'c> BenchConductor<'c> {
 
             match (process.reply(Some(LOOK_EVERY))?, &mut self.explainer) {
                 (Some(CellReply::Done(progress)), _) => {
-                    (self.conditions.report)(BenchEvent::Block { cell: cell.clone(), progress });
+                    (self.conditions.report)(CampaignEvent::Block { cell, progress });
                     return Ok(());
                 }
                 // A filter that the kernel refuses leaves wake-ups unrecorded, and the explanations
@@ -356,7 +318,7 @@ impl<'c> BenchConductor<'c> {
             }
 
             let elapsed_s = Monotonic.now().ns_since(self.origin.at) as f64 / 1e9;
-            (self.conditions.report)(BenchEvent::Running { elapsed_s, cell: cell.clone() });
+            (self.conditions.report)(CampaignEvent::Running { cell, elapsed_s, recorder: None });
             if self.conditions.interruptions.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
@@ -379,16 +341,7 @@ impl<'c> BenchConductor<'c> {
         let dismantled = shielding.dismantle();
         let closed: Vec<Result<(), CellError>> =
             slots.into_iter().filter_map(|slot| Some(slot.process?.close())).collect();
-        file.note(&Note::End(earlier.and(&Account {
-            t,
-            reason,
-            causes_cpu_ns: cost.cpu_ns,
-            causes_explained: cost.explained,
-            causes_incomplete: cost.incomplete,
-            causes_slowest_ns: cost.slowest_ns,
-            causes_bytes: cost.bytes_held,
-            ..Account::default()
-        })))?;
+        file.note(&Note::End(earlier.and(&Account { t, reason, ..probe::of_cost(&cost) })))?;
         file.sync()?;
         dismantled?;
         closed.into_iter().collect::<Result<Vec<()>, _>>()?;

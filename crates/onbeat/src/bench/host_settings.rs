@@ -18,13 +18,16 @@ use onbeat_tune::shield::Scope;
 use onbeat_tune::task_setting::TaskSetting;
 use onbeat_tune::{HostFiles, Intent, Journal, Key, TuneError, UndoMode};
 
+use serde::{Deserialize, Serialize};
+
 use super::cell_tuning::{AFFINITY, LoopOptions, PLACEBO, PLAN, TIMER_SLACK, is_path};
 
 /// The setting that a placebo writes back as it is.
 const PLACEBO_FILE: &str = "/proc/sys/vm/swappiness";
 
 /// A setting of the host, or a plan of several, under the name that a tuning has for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct HostSetting {
     /// The name in the tuning.
     pub name: String,

@@ -3,7 +3,8 @@
 //! ```no_run
 //! use std::path::Path;
 //!
-//! use onbeat::bench::measurement::{MeasurementConditions, MeasurementEvent, MeasurementPlan, measure};
+//! use onbeat::bench::measurement::{MeasurementConditions, MeasurementPlan, measure};
+//! use onbeat::campaign::CampaignEvent;
 //! use onbeat::load::Load;
 //! use onbeat::probe::{self, Given, Interruptions, Origin, Setting, timer::TIMER};
 //!
@@ -21,8 +22,8 @@
 //!     origin: origin.at,
 //!     out: Path::new("."),
 //! };
-//! let mut report = |event: MeasurementEvent<'_>| {
-//!     if let MeasurementEvent::Running { elapsed_s, recorder } = event {
+//! let mut report = |event: CampaignEvent<'_>| {
+//!     if let CampaignEvent::Running { elapsed_s, recorder: Some(recorder), .. } = event {
 //!         eprintln!("{elapsed_s:.1} s, worst so far {} ns", recorder.progress().worst_ns);
 //!     }
 //! };
@@ -41,11 +42,12 @@ use onbeat_rt::{Clock, Instant};
 
 use super::background_load::{BackgroundLoad, BackgroundLoadError};
 use super::run_tuning::{RunTuning, RunTuningError, TunedHost};
+use crate::campaign::{CampaignEvent, CampaignReport};
 use crate::load::Load;
 use crate::probe::description::Parts;
 use crate::probe::{BlockPlan, Destination, Interruptions, Run, RunError, Setting};
 use onbeat_record::run_dir::{self, RunDirError};
-use onbeat_record::{Account, Header, Past, Recorder};
+use onbeat_record::{Account, Cell, Header, Past};
 
 /// What is measured, under which load, and where it is written.
 #[derive(Clone, Debug)]
@@ -78,22 +80,7 @@ pub struct MeasurementConditions<'c> {
     /// Signals.
     pub interruptions: &'c Interruptions,
     /// Receives what happens.
-    pub report: &'c mut dyn FnMut(MeasurementEvent<'_>),
-}
-
-/// What happens during a measurement.
-pub enum MeasurementEvent<'e> {
-    /// The run is resumed in its file.
-    Resumed,
-    /// Something happened to the load, or is a part of the tuning, in words.
-    Said(String),
-    /// The loop runs; reported about every 20 ms.
-    Running {
-        /// Seconds since the start.
-        elapsed_s: f64,
-        /// The recorder of the run.
-        recorder: &'e mut Recorder,
-    },
+    pub report: CampaignReport<'c>,
 }
 
 /// A measurement could not be made.
@@ -129,7 +116,7 @@ pub fn measure(
     if let Some(tuned) = &tuned {
         plan.header.grants.extend_from_slice(tuned.grants());
         for words in tuned.words() {
-            (conditions.report)(MeasurementEvent::Said(words.clone()));
+            (conditions.report)(CampaignEvent::Warned(words));
         }
     }
 
@@ -149,13 +136,14 @@ fn measure_tuned(
 ) -> Result<Account, MeasurementError> {
     let MeasurementConditions { interruptions, report, .. } = conditions;
     let began = Monotonic.now();
+    let cell = Cell { tuning: plan.header.probe.clone(), load: plan.load.to_string() };
     let index = past.as_ref().map_or(0, |past| past.next_block);
     let releases =
         past.as_ref().map_or(plan.releases, |past| run_dir::releases_left(past, plan.releases));
     let mut run = match past {
         Some(past) => {
             let run = Run::resume(past, plan.header, plan.setting)?;
-            report(MeasurementEvent::Resumed);
+            report(CampaignEvent::Resumed);
             run_dir::take_up(plan.out, plan.path)?;
             run
         }
@@ -170,15 +158,14 @@ fn measure_tuned(
         run.recorder().keep_seconds();
     }
 
-    let name = plan.load.to_string();
-    let block = BlockPlan { index, load: &name, releases };
+    let block = BlockPlan { index, load: &cell.load, releases };
     let ran = run.single_block(&block, &mut parts, interruptions, &mut |recorder| {
-        load.note_events(recorder, &mut |words| report(MeasurementEvent::Said(words)));
+        load.note_events(recorder, &mut |words| report(CampaignEvent::Warned(&words)));
         let elapsed_s = Monotonic.now().ns_since(began) as f64 / 1e9;
-        report(MeasurementEvent::Running { elapsed_s, recorder });
+        report(CampaignEvent::Running { cell: &cell, elapsed_s, recorder: Some(recorder) });
     });
 
-    load.stop(run.recorder(), &mut |words| report(MeasurementEvent::Said(words)));
+    load.stop(run.recorder(), &mut |words| report(CampaignEvent::Warned(&words)));
     ran?;
     Ok(run.close()?)
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use onbeat_rt::Wait;
+use serde::{Deserialize, Serialize};
 
 use super::cell_start::CellTask;
 use super::cell_tuning::{CellTuning, LoopOptions};
@@ -13,11 +14,12 @@ use super::host_settings::HostSetting;
 use super::schedule::{self, CellOrder, Schedule};
 use crate::load::Load;
 use crate::probe::Setting;
-use onbeat_host::thread::ThreadRequest;
+use crate::probe::setting::WaitAsJson;
 use onbeat_record::{Cell, FindingNote, LimitNote};
 
 /// What a bench measures, under what, and for how long.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct BenchPlan {
     /// Tunings in the order of the command line.
     pub tunings: Vec<CellTuning>,
@@ -49,12 +51,14 @@ pub struct BenchPlan {
     /// The priority that P gives.
     pub priority: u32,
     /// How S waits.
+    #[serde(with = "WaitAsJson")]
     pub spin: Wait,
     /// The command that runs the robot in the loop, without tuning and load; empty without one.
     pub robot_command: Vec<String>,
     /// The command as typed.
     pub command: Vec<String>,
-    /// Directory of the journal of changes to the host.
+    /// Directory of the journal of changes to the host; no part of a stored plan.
+    #[serde(skip)]
     pub journal: PathBuf,
     /// Whether spikes are explained, with one flight recorder for all cells.
     pub causes: bool,
@@ -77,16 +81,9 @@ impl BenchPlan {
     /// Returns the setting of a cell with this tuning.
     #[must_use]
     pub fn tuned(&self, tuning: &CellTuning) -> Setting {
-        let LoopOptions { letters, bound, .. } = self.options(tuning);
-        let thread = ThreadRequest {
-            fifo: letters.priority.then_some(self.priority).filter(|priority| *priority > 0),
-            cpu: (letters.shield || bound).then_some(self.cpu),
-            lock_memory: letters.memory,
-            ..self.setting.thread
-        };
-        let wait = if letters.spin { self.spin } else { Wait::Sleep };
         // The bench has the flight recorder.
-        Setting { wait, thread, causes: false, ..self.setting.clone() }
+        let setting = Setting { causes: false, ..self.setting.clone() };
+        self.options(tuning).applied(&setting, self.cpu, self.priority, self.spin)
     }
 
     /// Returns the cell of a tuning under the load of this index.

@@ -15,7 +15,7 @@ use super::cell_tuning::{CellTuning, LoopOptions};
 use super::host_settings::{HostSetting, SettingError};
 use super::shielding::Shielding;
 use crate::probe::Setting;
-use onbeat_host::thread::{Grant, ThreadRequest, set_oom_score};
+use onbeat_host::thread::{Grant, set_oom_score};
 
 /// A tuning, with everything that this machine needs to make it.
 #[derive(Clone, Debug)]
@@ -85,15 +85,7 @@ impl RunTuning {
     /// the tuning alone.
     #[must_use]
     pub fn tuned(&self, setting: &Setting) -> Setting {
-        let LoopOptions { letters, bound, .. } = self.options();
-        let thread = ThreadRequest {
-            fifo: letters.priority.then_some(self.priority).filter(|priority| *priority > 0),
-            cpu: (letters.shield || bound).then_some(self.cpu),
-            lock_memory: letters.memory,
-            ..setting.thread
-        };
-        let wait = if letters.spin { self.spin } else { Wait::Sleep };
-        Setting { wait, thread, ..setting.clone() }
+        self.options().applied(setting, self.cpu, self.priority, self.spin)
     }
 
     /// Makes the tuning for the loop of this process. A load is started before: the shield moves it

@@ -24,6 +24,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use onbeat_record::RunOrder;
+use serde::{Deserialize, Serialize};
 
 /// Time for a load to reach its full weight before the first block, and to end after the last one.
 pub const RAMP: Duration = Duration::from_millis(1000);
@@ -50,7 +51,8 @@ const VISITS: u32 = 2;
 const SEQUENTIAL_BLOCKS: u32 = 6;
 
 /// The order in which cells run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CellOrder {
     /// Short blocks in turn.
     Interleaved,

@@ -58,8 +58,6 @@ struct MeasuredCell {
     has_closing_line: bool,
     /// The last instant of the file, in seconds since the start of the bench.
     last_t: f64,
-    /// The CPU that the loop was bound to.
-    cpu: Option<u32>,
 }
 
 impl UnfinishedBench {
@@ -101,12 +99,6 @@ impl UnfinishedBench {
         &self.file.path
     }
 
-    /// Returns the command that began the bench, as typed.
-    #[must_use]
-    pub fn command(&self) -> &[String] {
-        &self.file.header.command
-    }
-
     /// Returns whether the bench was cut off rather than ended.
     #[must_use]
     pub const fn is_cut_off(&self) -> bool {
@@ -129,12 +121,6 @@ impl UnfinishedBench {
         (tunings.len() * loads.len()).saturating_sub(not_permitted.len())
     }
 
-    /// Returns the CPU that the bench shields, when one of its cells does.
-    #[must_use]
-    pub fn shielded_cpu(&self) -> Option<u32> {
-        self.measured.cells.values().find_map(|measured| measured.cpu)
-    }
-
     /// Returns the schedule of the blocks that are left. Blocks have the length that was planned at
     /// first.
     ///
@@ -154,28 +140,13 @@ impl UnfinishedBench {
         Ok(Schedule { block_s, estimate_s, ..rest })
     }
 
-    /// Refuses to resume with other tunings and loads, or on another machine.
+    /// Refuses to resume on another machine.
     ///
     /// # Errors
     /// [`OtherRun`].
     pub fn check(&self, plan: &BenchPlan) -> Result<(), OtherRun> {
         let now = probe::header(&plan.command, "bench", &[], self.file.header.started_unix_s);
-        let mut differences = differences(&self.file.header, &now);
-        let note = &self.measured.note;
-        let tunings = plan.tunings.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let loads = plan.loads.iter().map(ToString::to_string).collect::<Vec<_>>();
-        for (what, then, now) in
-            [("tunings", &note.tunings, tunings), ("loads", &note.loads, loads)]
-        {
-            if *then != now {
-                differences.push(format!(
-                    "{what} were {} and are {}",
-                    then.join(","),
-                    now.join(",")
-                ));
-            }
-        }
-
+        let differences = differences(&self.file.header, &now);
         if differences.is_empty() { Ok(()) } else { Err(self.measured.other_run(differences)) }
     }
 
@@ -240,7 +211,6 @@ impl MeasuredCell {
                 has_dropped: past.dropped.is_some(),
                 has_closing_line: past.ended.is_some(),
                 last_t: past.last_t,
-                cpu: past.header.timing.as_ref().and_then(|timing| timing.cpu),
             })),
             Err(RunFileError::Foreign { .. }) => Ok(None),
             Err(why) => Err(why),

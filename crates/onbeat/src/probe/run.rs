@@ -368,14 +368,21 @@ impl Run {
             page_faults: self.usage.page_faults,
             involuntary_switches: self.usage.involuntary_switches,
             cpu_ns: self.usage.cpu_ns,
-            causes_cpu_ns: cost.cpu_ns,
-            causes_explained: cost.explained,
-            causes_incomplete: cost.incomplete,
-            causes_slowest_ns: cost.slowest_ns,
-            causes_bytes: cost.bytes_held,
-            ..Account::default()
+            ..of_cost(&cost)
         };
         Ok(self.recorder.close(&closing)?)
+    }
+}
+
+/// Returns the account of what explanations have cost.
+pub(crate) fn of_cost(cost: &Cost) -> Account {
+    Account {
+        causes_cpu_ns: cost.cpu_ns,
+        causes_explained: cost.explained,
+        causes_incomplete: cost.incomplete,
+        causes_slowest_ns: cost.slowest_ns,
+        causes_bytes: cost.bytes_held,
+        ..Account::default()
     }
 }
 

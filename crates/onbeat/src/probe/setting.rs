@@ -174,7 +174,7 @@ pub fn overrun_words(policy: OnOverrun) -> String {
 /// [`Wait`] as JSON; the hot crate depends on `libc` alone.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Wait", rename_all = "snake_case")]
-enum WaitAsJson {
+pub(crate) enum WaitAsJson {
     Sleep,
     SleepThenSpin { margin_ns: u64 },
     Adaptive { cap_ns: u64 },

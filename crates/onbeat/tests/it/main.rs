@@ -4,6 +4,7 @@
 
 mod bench_cell_live;
 mod bench_settings;
+mod campaign_kills;
 mod cause_ends;
 mod cause_ftrace;
 mod cause_held_back;

@@ -2,7 +2,7 @@
 
 pub(crate) mod options;
 mod queue;
-mod resume;
+pub(super) mod resume;
 pub(super) mod robot;
 
 use std::cell::{OnceCell, RefCell};
@@ -12,10 +12,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use onbeat::bench::conduct::{
-    BenchConditions, BenchError, BenchEvent, BenchPlan, Processes, UnfinishedBench, conduct,
-    scheduled,
+    BenchConditions, BenchError, BenchPlan, Processes, UnfinishedBench, conduct, scheduled,
 };
 use onbeat::bench::schedule::CellOrder;
+use onbeat::campaign::CampaignEvent;
 use onbeat::load::Load;
 use onbeat::probe::Interruptions;
 use onbeat::record::run_dir::{self, BENCH_FILE, NewRunDir};
@@ -29,7 +29,7 @@ use onbeat_tune::plan::cpus::loop_cpu;
 
 use super::Common;
 use super::carrier::carrier_of;
-use super::looping::{WITHOUT_TUNING, check_cpu, limit, most_alarms, setting, verdict};
+use super::looping::{WITHOUT_TUNING, check_cpu, limit, most_alarms, setting};
 use super::repair::repair_first;
 use super::watched::Watched;
 use super::{ExitVerdict, Failure, findings, host_settings, load, runs, show, typed};
@@ -37,8 +37,9 @@ use crate::cmd::bench::options::{BenchOptions, Order, With};
 use crate::options::Until;
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
+use crate::state::journal_directory;
 use crate::term::{ProgressLine, Tone, advise, letters, wrapped};
-use resume::FoundBench;
+use resume::{BENCH, BenchKind, FoundBench, PlannedBench};
 
 pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
     let plan = admitted(options)?;
@@ -48,7 +49,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
         if options.wait && !queue::until_free(&plan.journal, is_quiet, &interruptions) {
             return Ok(ExitVerdict::CouldNotRun);
         }
-        match measured(options, &plan, &interruptions) {
+        match measured(&BENCH, options, &plan, &interruptions) {
             // Another bench began in between.
             Err(why) if options.wait && is_occupied(&why) => {
                 if !queue::pause(&interruptions) {
@@ -59,14 +60,7 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
         }
     };
 
-    let kept = runs::reported(&dir, None, None)?;
-    let extent = show::SummaryExtent {
-        json: options.output.json,
-        verbose: options.output.verbose,
-        ..show::SummaryExtent::default()
-    };
-    show::summary(&kept, extent, None)?;
-    Ok(verdict(kept.summary.outcome()))
+    show::made(&dir, &options.output)
 }
 
 /// Whether another onbeat has the machine.
@@ -98,21 +92,31 @@ pub(super) fn admitted(options: &BenchOptions) -> Result<BenchPlan, Failure> {
 
 /// Runs the bench, and returns the directory of the complete run.
 pub(super) fn measured(
+    kind: &BenchKind,
     options: &BenchOptions,
     plan: &BenchPlan,
     interruptions: &Interruptions,
 ) -> Result<PathBuf, Failure> {
     repair_first()?;
     if options.resume
-        && let Some(found) = resume::find(options)?
+        && let Some(found) = resume::find(kind, options, plan)?
     {
-        return resumed(found, interruptions);
+        return resumed(found, options, interruptions);
     }
     say_which_cpu(options, plan);
 
     let dir = NewRunDir::create(&options.output.out)?;
-    let job = BenchJob { options, plan, dir: dir.path(), total_s: plan.duration.as_secs_f64() };
-    let conducted = conducted(&job, None, interruptions, &|| runs::begin(&dir));
+    let planned = resume::plan_file(kind, options, plan);
+    let job = BenchJob {
+        planned: &planned.plan,
+        plan,
+        quiet: options.quiet || options.output.json,
+        dir: dir.path(),
+        total_s: plan.duration.as_secs_f64(),
+    };
+    let written = planned.write(dir.path()).map_err(Failure::from);
+    let conducted =
+        written.and_then(|()| conducted(&job, None, interruptions, &|| runs::begin(&dir)));
     runs::keep_if_begun(&dir, conducted)?;
     Ok(dir.path().to_owned())
 }
@@ -127,34 +131,44 @@ fn say_which_cpu(options: &BenchOptions, plan: &BenchPlan) {
     }
 }
 
-/// Resumes a bench in its files, and returns its directory.
-fn resumed(found: FoundBench, interruptions: &Interruptions) -> Result<PathBuf, Failure> {
-    let mut plan = admitted(&found.options)?;
-    // Another CPU may be chosen today.
-    plan.cpu = found.unfinished.shielded_cpu().unwrap_or(plan.cpu);
-    found.unfinished.check(&plan).map_err(BenchError::from)?;
-    let rest = found.unfinished.rest(&plan)?;
-    advise(Tone::Careful, &wrapped(&resume::words(&found, &rest), 80));
+/// Resumes a bench in its files by its plan, and returns its directory.
+fn resumed(
+    found: FoundBench,
+    today: &BenchOptions,
+    interruptions: &Interruptions,
+) -> Result<PathBuf, Failure> {
+    let FoundBench { dir, unfinished, planned } = found;
+    let plan = BenchPlan { journal: journal_directory(), ..planned.bench.clone() };
+    load::look_at_place(&plan.loads, planned.load_dir(), "--load-dir")?;
+    unfinished.check(&plan).map_err(BenchError::from)?;
+    let rest = unfinished.rest(&plan)?;
+    advise(Tone::Careful, &wrapped(&resume::words(&dir, &unfinished, &rest), 80));
 
-    let FoundBench { dir, unfinished, options } = found;
     let taken_up = OnceCell::new();
     let take_up = || {
         taken_up.get_or_init(|| {
-            if let Err(why) = run_dir::take_up(&options.output.out, &dir.join(BENCH_FILE)) {
+            if let Err(why) = run_dir::take_up(&today.output.out, &dir.join(BENCH_FILE)) {
                 advise(Tone::Careful, &why.to_string());
             }
         });
     };
 
-    let job = BenchJob { options: &options, plan: &plan, dir: &dir, total_s: rest.estimate_s };
+    let job = BenchJob {
+        planned: &planned,
+        plan: &plan,
+        quiet: today.quiet || today.output.json,
+        dir: &dir,
+        total_s: rest.estimate_s,
+    };
     conducted(&job, Some(unfinished), interruptions, &take_up)?;
     Ok(dir)
 }
 
 /// A bench of this command.
 struct BenchJob<'j> {
-    options: &'j BenchOptions,
+    planned: &'j PlannedBench,
     plan: &'j BenchPlan,
+    quiet: bool,
     dir: &'j Path,
     /// Estimate of the time that this process measures, in seconds.
     total_s: f64,
@@ -167,13 +181,13 @@ fn conducted(
     interruptions: &Interruptions,
     begin: &dyn Fn(),
 ) -> Result<(), Failure> {
-    let BenchJob { options, plan, dir, total_s } = job;
+    let BenchJob { planned, plan, quiet, dir, total_s } = job;
     let program = std::env::current_exe().map_err(Common::Myself)?;
-    let processes = OwnProcess { program, load_dir: options.load_dir.clone() };
-    let mut view = BenchView::new(plan, *total_s, options.quiet || options.output.json);
+    let processes = OwnProcess { program, load_dir: planned.load_dir().map(Path::to_owned) };
+    let mut view = BenchView::new(plan, *total_s, *quiet);
     let approaching = RefCell::new(String::new());
-    let mut report = |happening: BenchEvent| {
-        if matches!(happening, BenchEvent::Running { .. } | BenchEvent::Block { .. }) {
+    let mut report = |happening: CampaignEvent<'_>| {
+        if matches!(happening, CampaignEvent::Running { .. } | CampaignEvent::Block { .. }) {
             begin();
         }
         view.approaching.clone_from(&approaching.borrow());
@@ -236,7 +250,7 @@ fn plan(options: &BenchOptions) -> BenchPlan {
         priority: options.priority,
         spin: Wait::SleepThenSpin { margin_ns: options.spin },
         command: typed(),
-        journal: crate::state::journal_directory(),
+        journal: journal_directory(),
         causes: !options.no_causes,
     }
 }
@@ -292,25 +306,26 @@ impl BenchView {
         }
     }
 
-    fn show(&mut self, happening: BenchEvent) {
+    fn show(&mut self, happening: CampaignEvent<'_>) {
         match happening {
-            BenchEvent::Planned { estimate_s, blocks_per_cell, block_s } => {
+            CampaignEvent::Planned { estimate_s, blocks_per_cell, block_s } => {
                 self.planned(estimate_s, blocks_per_cell, block_s);
             }
-            BenchEvent::Prepared { running, not_permitted } => {
-                self.prepared(running, &not_permitted);
+            CampaignEvent::Prepared { running, not_permitted } => {
+                self.prepared(running, not_permitted);
             }
-            BenchEvent::Said(words) => self.say(&words),
-            BenchEvent::Running { elapsed_s, cell } => {
+            CampaignEvent::Said(words) | CampaignEvent::Warned(words) => self.say(words),
+            CampaignEvent::Running { elapsed_s, cell, .. } => {
                 self.elapsed_s = elapsed_s;
-                self.line(&cell);
+                self.line(cell);
             }
-            BenchEvent::Block { cell, progress } => {
+            CampaignEvent::Block { cell, progress } => {
                 self.per_cell.insert(cell.clone(), progress);
                 self.worst_ns = self.per_cell.values().map(|p| p.worst_ns).max().unwrap_or(0);
                 self.misses = self.per_cell.values().map(|p| p.deadline_misses).sum();
-                self.line(&cell);
+                self.line(cell);
             }
+            _ => {}
         }
     }
 
@@ -402,7 +417,7 @@ mod tests {
         for (tuning, worst_ns, deadline_misses) in [("none", 412_000, 3), ("PMC", 18_000, 1)] {
             let progress =
                 record::Progress { worst_ns, deadline_misses, ..record::Progress::default() };
-            view.show(BenchEvent::Block { cell: cell(tuning), progress });
+            view.show(CampaignEvent::Block { cell: &cell(tuning), progress });
         }
 
         let worst = time_ns(412_000, letters());

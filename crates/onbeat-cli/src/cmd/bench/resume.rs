@@ -1,14 +1,19 @@
-//! `bench --resume`: finds the bench that is resumed, with the options that it began with.
+//! `--resume` of a bench, and of the measurement of a tuning: by the plan in the directory of its
+//! run.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches};
-use onbeat::bench::conduct::UnfinishedBench;
+use clap::{Arg, ArgMatches, CommandFactory};
+use onbeat::bench::cell_start::path_as_json;
+use onbeat::bench::conduct::{BenchPlan, UnfinishedBench};
 use onbeat::bench::schedule::Schedule;
+use onbeat::campaign::{PlanFile, PlannedOption};
 use onbeat::record::run_dir::{BENCH_FILE, runs_of_command};
 use onbeat_report::units::cell_name;
+use serde::{Deserialize, Serialize};
 
 use crate::cli::Cli;
 use crate::cmd::Common;
@@ -16,46 +21,110 @@ use crate::cmd::bench::options::BenchOptions;
 use crate::cmd::{Failure, runs};
 use crate::term::{Tone, advise};
 
-const COMMAND: &str = "bench";
 /// Options that have no part in what is measured, and may differ.
 const FREE: [&str; 8] = ["out", "json", "verbose", "resume", "wait", "quiet", "color", "help"];
+
+/// A command that conducts a bench.
+pub(crate) struct BenchKind {
+    /// Its words behind `onbeat`.
+    words: &'static [&'static str],
+    /// What it is called.
+    noun: &'static str,
+    /// Whether an option that is not typed again has its usual value, rather than that of the run
+    /// that is resumed.
+    is_literal: bool,
+}
+
+pub(crate) const BENCH: BenchKind =
+    BenchKind { words: &["bench"], noun: "bench", is_literal: false };
+pub(crate) const TUNE_MEASURE: BenchKind = BenchKind {
+    words: &["tune", "measure"],
+    noun: "measurement of this tuning with these options",
+    is_literal: true,
+};
+
+/// What the plan of a bench holds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct PlannedBench {
+    pub(crate) bench: BenchPlan,
+    /// The directory of `--load-dir`; empty without one.
+    #[serde(with = "path_as_json")]
+    pub(crate) load_dir: PathBuf,
+}
+
+impl PlannedBench {
+    pub(crate) fn load_dir(&self) -> Option<&Path> {
+        Some(&*self.load_dir).filter(|dir| !dir.as_os_str().is_empty())
+    }
+}
 
 /// A bench that is resumed.
 pub(crate) struct FoundBench {
     pub(crate) dir: PathBuf,
     pub(crate) unfinished: UnfinishedBench,
-    /// The options that it began with; those of the output are today's.
-    pub(crate) options: BenchOptions,
+    pub(crate) planned: PlannedBench,
+}
+
+/// The plan as it is kept for a later `--resume`.
+pub(crate) fn plan_file(
+    kind: &BenchKind,
+    options: &BenchOptions,
+    plan: &BenchPlan,
+) -> PlanFile<PlannedBench> {
+    let load_dir = options.load_dir.clone().unwrap_or_default();
+    PlanFile::new(
+        &kind.words.join(" "),
+        values(kind, options, plan, &matches_of(kind, std::env::args_os())),
+        PlannedBench { bench: plan.clone(), load_dir },
+    )
 }
 
 /// Finds the latest unfinished bench; an option that is typed today must be the one that it began
 /// with.
-pub(crate) fn find(today: &BenchOptions) -> Result<Option<FoundBench>, Failure> {
+pub(crate) fn find(
+    kind: &BenchKind,
+    today: &BenchOptions,
+    plan: &BenchPlan,
+) -> Result<Option<FoundBench>, Failure> {
     let out = &today.output.out;
-    for path in runs_of_command(out, BENCH_FILE, &is_bench) {
+    let typed = matches_of(kind, std::env::args_os());
+    let now = values(kind, today, plan, &typed);
+    for path in runs_of_command(out, BENCH_FILE, &|command| kind.began(command)) {
         let dir = path.parent().unwrap_or(out).to_owned();
-        if let Some(unfinished) = UnfinishedBench::open(&dir)? {
-            let options = options_of(&dir, unfinished.command(), today)?;
-            return Ok(Some(FoundBench { dir, unfinished, options }));
+        let planned = PlanFile::<PlannedBench>::read(&dir, &kind.words.join(" "));
+        if matches!(planned, Ok(None)) {
+            continue;
+        }
+        let Some(unfinished) = UnfinishedBench::open(&dir)? else { continue };
+        let Some(PlanFile { options, plan: planned, .. }) = planned? else { continue };
+        match difference(kind, &options, (&now, &typed)) {
+            Some(_) if kind.is_literal => {}
+            Some(ChangedOption { option, then, now }) => {
+                return Err(Common::ResumedOption { dir, option, then, now }.into());
+            }
+            None => return Ok(Some(FoundBench { dir, unfinished, planned })),
         }
     }
 
-    advise(Tone::Careful, &format!("no unfinished bench in {}: a new one begins", out.display()));
+    let noun = kind.noun;
+    advise(Tone::Careful, &format!("no unfinished {noun} in {}: a new one begins", out.display()));
     Ok(None)
 }
 
-/// Whether a command line is a bench, of this version or another. A measurement of a tuning is a
-/// bench in its files alone, and is not resumed.
-fn is_bench(command: &[String]) -> bool {
-    let read = Cli::command().ignore_errors(true).try_get_matches_from(command);
-    read.is_ok_and(|matches| matches.subcommand_name() == Some(COMMAND))
+impl BenchKind {
+    /// Whether this command began a run, of this version or another: runs of other commands may be
+    /// in progress, and are not opened.
+    fn began(&self, command: &[String]) -> bool {
+        let first = command.iter().skip(1).find(|word| ["bench", "tune"].contains(&word.as_str()));
+        first.map(String::as_str) == self.words.first().copied()
+    }
 }
 
 /// Describes the bench that is resumed.
-pub(crate) fn words(found: &FoundBench, rest: &Schedule) -> String {
-    let how = if found.unfinished.is_cut_off() { "was cut off" } else { "was ended early" };
-    let dir = found.dir.display();
-    let all = rest.blocks_per_cell as usize * found.unfinished.permitted();
+pub(crate) fn words(dir: &Path, unfinished: &UnfinishedBench, rest: &Schedule) -> String {
+    let how = if unfinished.is_cut_off() { "was cut off" } else { "was ended early" };
+    let dir = dir.display();
+    let all = rest.blocks_per_cell as usize * unfinished.permitted();
     let left = rest.blocks();
     if left == 0 {
         return format!(
@@ -64,8 +133,7 @@ pub(crate) fn words(found: &FoundBench, rest: &Schedule) -> String {
     }
 
     let estimate = runs::spoken(rest.estimate_s);
-    let dropped: Vec<String> = found
-        .unfinished
+    let dropped: Vec<String> = unfinished
         .dropped()
         .map(|cell| cell_name(&cell.tuning.to_string(), &cell.load.to_string()))
         .collect();
@@ -77,35 +145,17 @@ pub(crate) fn words(found: &FoundBench, rest: &Schedule) -> String {
     format!("resuming {dir}, which {how}; left: {left} of {all} blocks, about {estimate}{again}")
 }
 
-/// Returns the options of the command that began a bench, with those of today's output.
-fn options_of(
-    dir: &Path,
-    command: &[String],
-    today: &BenchOptions,
-) -> Result<BenchOptions, Failure> {
-    let not_read = || Common::ResumedCommand { dir: dir.to_owned(), command: command.join(" ") };
-    let then = matches_of(command.iter().map(OsString::from)).ok_or_else(not_read)?;
-    let began_with = BenchOptions::from_arg_matches(&then).map_err(|_| not_read())?;
+/// Returns what a command line says about a bench.
+fn matches_of(kind: &BenchKind, words: impl IntoIterator<Item = OsString>) -> ArgMatches {
     // The command line of this process has been parsed once before.
-    let now = matches_of(std::env::args_os()).unwrap_or_default();
-    if let Some(ChangedOption { option, then, now }) =
-        difference(&(&then, &began_with), &(&now, today))
-    {
-        return Err(Common::ResumedOption { dir: dir.to_owned(), option, then, now }.into());
+    let mut matches = Cli::command().try_get_matches_from(words).unwrap_or_default();
+    for word in kind.words {
+        matches = match matches.remove_subcommand() {
+            Some((name, of_it)) if name == *word => of_it,
+            _ => return ArgMatches::default(),
+        };
     }
-
-    Ok(BenchOptions {
-        output: today.output.clone(),
-        quiet: today.quiet,
-        wait: today.wait,
-        ..began_with
-    })
-}
-
-/// Returns what a command line says about a bench; `None` for another command.
-fn matches_of(words: impl IntoIterator<Item = OsString>) -> Option<ArgMatches> {
-    let mut matches = Cli::command().try_get_matches_from(words).ok()?;
-    matches.remove_subcommand().filter(|(name, _)| name == COMMAND).map(|(_, matches)| matches)
+    matches
 }
 
 /// An option with another value than at the start of the bench.
@@ -116,35 +166,55 @@ struct ChangedOption {
     now: String,
 }
 
-/// A command line, as clap has read it.
-type Typed<'t> = (&'t ArgMatches, &'t BenchOptions);
+/// Options by their ids.
+type Options = BTreeMap<String, PlannedOption>;
 
-/// Returns the first option that is typed now and had another value then.
-fn difference(then: &Typed<'_>, now: &Typed<'_>) -> Option<ChangedOption> {
-    let arguments = arguments();
-    let is_typed = |id: &str| now.0.value_source(id) == Some(ValueSource::CommandLine);
-    let differs = |id: &str| value(then.1, id) != value(now.1, id);
-    let argument = arguments.iter().find(|argument| {
+/// Returns the options of a command, with their values.
+fn values(
+    kind: &BenchKind,
+    options: &BenchOptions,
+    plan: &BenchPlan,
+    matches: &ArgMatches,
+) -> Options {
+    let of = |argument: &Arg| {
         let id = argument.get_id().as_str();
-        is_typed(id) && differs(id)
-    })?;
-
-    let words = |matches: &ArgMatches| as_typed(argument, matches);
-    let option = name_of(argument);
-    let before =
-        words(then.0).map_or_else(|| format!("without {option}"), |words| format!("with {words}"));
-    Some(ChangedOption {
-        then: before,
-        now: words(now.0).unwrap_or_else(|| option.clone()),
-        option,
-    })
+        let typed = as_typed(argument, matches);
+        Some((id.to_owned(), PlannedOption { value: value(options, plan, id)?, typed }))
+    };
+    arguments(kind).iter().filter_map(of).collect()
 }
 
-/// Returns the options that decide what a bench measures.
-fn arguments() -> Vec<Arg> {
-    let command = Cli::command();
-    let bench = command.find_subcommand(COMMAND);
-    let all = bench.into_iter().flat_map(clap::Command::get_arguments);
+/// Returns the first option that is typed now and had another value then.
+fn difference(
+    kind: &BenchKind,
+    then: &Options,
+    (now, typed): (&Options, &ArgMatches),
+) -> Option<ChangedOption> {
+    let all = arguments(kind);
+    let is_typed = |id: &str| {
+        let source = typed.try_contains_id(id).ok().and_then(|_| typed.value_source(id));
+        kind.is_literal || source == Some(ValueSource::CommandLine)
+    };
+    let value = |options: &Options, id: &str| options.get(id).map(|option| option.value.clone());
+    let argument = all.iter().find(|argument| {
+        let id = argument.get_id().as_str();
+        is_typed(id) && value(then, id) != value(now, id)
+    })?;
+
+    let id = argument.get_id().as_str();
+    let words = |options: &Options| options.get(id).and_then(|option| option.typed.clone());
+    let option = name_of(argument);
+    let before =
+        words(then).map_or_else(|| format!("without {option}"), |words| format!("with {words}"));
+    let now = words(now).unwrap_or_else(|| option.clone());
+    Some(ChangedOption { then: before, now, option })
+}
+
+/// Returns the options that decide what is measured.
+fn arguments(kind: &BenchKind) -> Vec<Arg> {
+    let root = Cli::command();
+    let command = kind.words.iter().try_fold(&root, |command, word| command.find_subcommand(word));
+    let all = command.into_iter().flat_map(clap::Command::get_arguments);
     all.filter(|argument| !FREE.contains(&argument.get_id().as_str())).cloned().collect()
 }
 
@@ -157,6 +227,9 @@ fn name_of(argument: &Arg) -> String {
 fn as_typed(argument: &Arg, matches: &ArgMatches) -> Option<String> {
     let id = argument.get_id().as_str();
     let option = name_of(argument);
+    if !matches.try_contains_id(id).unwrap_or(false) {
+        return None;
+    }
     if !argument.get_action().takes_values() {
         return matches.get_flag(id).then_some(option);
     }
@@ -167,14 +240,17 @@ fn as_typed(argument: &Arg, matches: &ArgMatches) -> Option<String> {
 }
 
 /// Returns the value of an option, so that `2m` and `120s` are the same.
-fn value(options: &BenchOptions, id: &str) -> Option<String> {
+fn value(options: &BenchOptions, plan: &BenchPlan, id: &str) -> Option<String> {
     let BenchOptions { looping, limit, .. } = options;
 
     Some(match id {
         "duration" => format!("{:?}", options.duration),
-        "tunings" => format!("{:?}", options.tunings),
+        "tunings" | "what" | "tuning" => format!("{:?}", options.tunings),
         "plan" => format!("{:?}", options.plan),
-        "loads" => format!("{:?}", options.loads),
+        "loads" | "load" => format!("{:?}", options.loads),
+        "touch" => format!("{:?}", plan.task),
+        // The series that is compared is in the files whichever it is.
+        "on" => String::new(),
         "load_dir" => format!("{:?}", options.load_dir),
         "order" => format!("{:?}", options.order),
         "cpu" => format!("{:?}", options.cpu),
@@ -209,38 +285,63 @@ fn value(options: &BenchOptions, id: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::FromArgMatches;
+
     use super::*;
 
+    fn read(line: &str) -> (Options, ArgMatches) {
+        let matches = matches_of(&BENCH, line.split(' ').map(OsString::from));
+        let options = BenchOptions::from_arg_matches(&matches).unwrap();
+        (values(&BENCH, &options, &crate::cmd::bench::plan(&options), &matches), matches)
+    }
+
     fn compared(then: &str, now: &str) -> Option<ChangedOption> {
-        let read = |line: &str| {
-            let matches = matches_of(line.split(' ').map(OsString::from)).unwrap();
-            let options = BenchOptions::from_arg_matches(&matches).unwrap();
-            (matches, options)
-        };
-        let then = read(then);
-        let now = read(now);
-        difference(&(&then.0, &then.1), &(&now.0, &now.1))
+        let (now, typed) = read(now);
+        difference(&BENCH, &read(then).0, (&now, &typed))
     }
 
     #[test]
-    fn every_option_of_a_bench_is_compared_or_free() {
-        let options =
-            BenchOptions::from_arg_matches(&matches_of(["onbeat".into(), COMMAND.into()]).unwrap())
-                .unwrap();
-        for argument in arguments() {
-            let id = argument.get_id().as_str();
-            assert!(value(&options, id).is_some(), "{id} is neither compared nor free");
+    fn every_option_of_a_bench_and_of_a_measurement_is_compared_or_free() {
+        let matches = matches_of(&BENCH, ["onbeat".into(), "bench".into()]);
+        let options = BenchOptions::from_arg_matches(&matches).unwrap();
+        let plan = crate::cmd::bench::plan(&options);
+        for kind in [BENCH, TUNE_MEASURE] {
+            assert!(arguments(&kind).len() > 10, "{:?}", kind.words);
+            for argument in arguments(&kind) {
+                let id = argument.get_id().as_str();
+                let is_compared = value(&options, &plan, id).is_some();
+                assert!(is_compared, "{:?}: {id} is neither compared nor free", kind.words);
+            }
         }
     }
 
     #[test]
-    fn a_bench_is_known_by_its_command_and_not_by_a_word_of_another() {
-        let is_bench =
-            |line: &str| is_bench(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
-        assert!(is_bench("onbeat bench --for 2m") && is_bench("onbeat --color never bench"));
-        assert!(is_bench("onbeat bench --of-another-version 7"), "which is refused with a reason");
-        assert!(!is_bench("onbeat tune measure mem.swappiness --out bench"));
-        assert!(!is_bench("onbeat tune measure bench") && !is_bench("onbeat measure timer"));
+    fn a_run_is_known_by_its_command_and_not_by_a_word_of_another() {
+        let began = |kind: &BenchKind, line: &str| {
+            kind.began(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+        };
+        assert!(began(&BENCH, "onbeat bench --for 2m"));
+        assert!(began(&BENCH, "onbeat --color never bench --of-another-version 7"));
+        assert!(!began(&BENCH, "onbeat tune measure mem.swappiness --out bench"));
+        assert!(began(&TUNE_MEASURE, "onbeat tune measure bench"));
+        assert!(!began(&BENCH, "onbeat measure timer"));
+    }
+
+    #[test]
+    fn a_plan_is_the_same_after_it_was_written() {
+        let matches = matches_of(&BENCH, ["onbeat".into(), "bench".into()]);
+        let options = BenchOptions::from_arg_matches(&matches).unwrap();
+        let plan = crate::cmd::bench::plan(&options);
+        let dir = tempfile::tempdir().unwrap();
+        let file = plan_file(&BENCH, &options, &plan);
+        file.write(dir.path()).unwrap();
+        let read = PlanFile::<PlannedBench>::read(dir.path(), "bench").unwrap().unwrap();
+        let stored = |bench: &BenchPlan| {
+            let journal = PathBuf::new();
+            format!("{:?}", BenchPlan { journal, ..bench.clone() })
+        };
+        assert_eq!(stored(&read.plan.bench), stored(&plan));
+        assert_eq!(read.options, file.options);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use onbeat::bench::measurement::{self, MeasurementConditions, MeasurementEvent, MeasurementPlan};
+use onbeat::bench::measurement::{self, MeasurementConditions, MeasurementPlan};
+use onbeat::campaign::CampaignEvent;
 use onbeat::host;
 use onbeat::load::Load;
 use onbeat::probe::{self, Given, Origin, RunError, Setting, WAKE_UP};
@@ -126,8 +127,8 @@ fn run_probe(
     let parts = (WAKE_UP.open)(&mut setting, &Given::default()).map_err(RunError::from)?;
     let interruptions = signals::watch(OnUsr1::Summary)?;
     let progress = ProgressLine::new(duration_ns as f64 / 1e9, is_quiet);
-    let mut report = |event: MeasurementEvent<'_>| {
-        if let MeasurementEvent::Running { elapsed_s, recorder } = event {
+    let mut report = |event: CampaignEvent<'_>| {
+        if let CampaignEvent::Running { elapsed_s, recorder: Some(recorder), .. } = event {
             progress.show(elapsed_s, &counts_so_far(recorder));
         }
     };

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use onbeat::bench::schedule::{CellOrder, RAMP};
 use onbeat::bench::sweep::{Rising, SweepSteps};
-use onbeat::bench::turns::{TurnsConditions, TurnsEvent, TurnsPlan, UnfinishedTurns, conduct};
+use onbeat::bench::turns::{TurnsConditions, TurnsPlan, UnfinishedTurns, conduct};
+use onbeat::campaign::CampaignEvent;
 use onbeat::load::Load;
 use onbeat::probe::description::Parts;
 use onbeat::probe::ports::PortAddress;
@@ -25,7 +26,7 @@ use super::seconds::Lines;
 use crate::cmd::Common;
 use crate::cmd::carrier::carrier_of;
 use crate::cmd::failure::loads::LoadsFailure;
-use crate::cmd::looping::{limit, most_alarms, verdict};
+use crate::cmd::looping::{limit, most_alarms};
 use crate::cmd::so_far::{SoFar, counts_so_far};
 use crate::cmd::{ExitVerdict, Failure, findings, runs, show, typed};
 use crate::term::{ProgressLine, Tone, advise, wrapped};
@@ -73,17 +74,18 @@ pub(crate) fn run(
     let lines = Lines::new(measure.probe, &plan.setting, options.output.json);
     let summary = SoFar::new(dir.clone(), &interruptions.summary);
     let mut view = TurnsView { progress, lines, summary, life, under: String::new() };
-    let mut report = |happening: TurnsEvent<'_>| match happening {
-        TurnsEvent::Said(words) => {
-            view.progress.above(|| advise(Tone::Careful, &wrapped(&words, 80)));
+    let mut report = |happening: CampaignEvent<'_>| match happening {
+        CampaignEvent::Warned(words) => {
+            view.progress.above(|| advise(Tone::Careful, &wrapped(words, 80)));
         }
-        TurnsEvent::Running { load, elapsed_s, recorder } => {
+        CampaignEvent::Running { cell, elapsed_s, recorder: Some(recorder) } => {
             new.iter().for_each(runs::begin);
-            view.look(load, elapsed_s, recorder);
+            view.look(&cell.load, elapsed_s, recorder);
             if view.life.as_mut().is_some_and(Life::is_over) {
                 interruptions.stop.store(true, Ordering::Relaxed);
             }
         }
+        _ => {}
     };
 
     let conducted = conduct(
@@ -99,7 +101,7 @@ pub(crate) fn run(
         None => conducted?,
     }
 
-    shown(measure, &dir)
+    show::made(&dir, &options.output)
 }
 
 /// The progress of a measurement under several loads, in the terminal.
@@ -113,12 +115,11 @@ struct TurnsView<'v> {
 }
 
 impl TurnsView<'_> {
-    fn look(&mut self, load: &Load, elapsed_s: f64, recorder: &mut Recorder) {
-        let name = load.to_string();
+    fn look(&mut self, name: &str, elapsed_s: f64, recorder: &mut Recorder) {
         let mut lines = self.lines.since(recorder);
         if !lines.is_empty() && self.under != name {
-            lines.insert(0, under(&name));
-            self.under.clone_from(&name);
+            lines.insert(0, under(name));
+            name.clone_into(&mut self.under);
         }
 
         self.progress.above_if(&lines);
@@ -241,16 +242,4 @@ fn resuming(dir: &Path, unfinished: &UnfinishedTurns, plan: &TurnsPlan) -> Strin
     let left =
         if words.is_empty() { "only the closing lines".to_owned() } else { words.join(", ") };
     format!("resuming {}, which {how}; left: {left}", dir.display())
-}
-
-fn shown(measure: &Measure, dir: &Path) -> Result<ExitVerdict, Failure> {
-    let kept = runs::reported(dir, None, None)?;
-    let output = &measure.options.output;
-    let extent = show::SummaryExtent {
-        json: output.json,
-        verbose: output.verbose,
-        ..show::SummaryExtent::default()
-    };
-    show::summary(&kept, extent, None)?;
-    Ok(verdict(kept.summary.outcome()))
 }

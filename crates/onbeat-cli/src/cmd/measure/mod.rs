@@ -7,17 +7,17 @@ pub(crate) mod options;
 mod resume;
 mod seconds;
 
-use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use onbeat::bench::measurement::{self, MeasurementConditions, MeasurementEvent, MeasurementPlan};
+use onbeat::bench::measurement::{self, MeasurementConditions, MeasurementPlan};
+use onbeat::campaign::CampaignEvent;
 use onbeat::probe::{self, Origin};
 use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
 use onbeat::record::{Header, Past};
 
 use super::Common;
 use super::carrier::carrier;
-use super::looping::{check_cpu, limit, most_alarms, verdict};
+use super::looping::{check_cpu, limit, most_alarms};
 use super::net::log;
 use super::repair::repair_first;
 use super::run_tuning;
@@ -68,10 +68,10 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     let resumed = past.as_ref().map(resume::words).unwrap_or_default();
     let mut summary = SoFar::new(path.clone(), &interruptions.summary);
     let mut looks = LooksAhead::new(options, &path);
-    let mut report = |event: MeasurementEvent<'_>| match event {
-        MeasurementEvent::Resumed => advise(Tone::Careful, &resumed),
-        MeasurementEvent::Said(words) => advise(Tone::Careful, &wrapped(&words, columns())),
-        MeasurementEvent::Running { elapsed_s, recorder } => {
+    let mut report = |event: CampaignEvent<'_>| match event {
+        CampaignEvent::Resumed => advise(Tone::Careful, &resumed),
+        CampaignEvent::Warned(words) => advise(Tone::Careful, &wrapped(words, columns())),
+        CampaignEvent::Running { elapsed_s, recorder: Some(recorder), .. } => {
             new.iter().for_each(runs::begin);
             progress.above_if(&lines.since(recorder));
             if !summary.look(recorder) {
@@ -82,6 +82,7 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
                 interruptions.stop.store(true, Ordering::Relaxed);
             }
         }
+        _ => {}
     };
 
     let origin = Origin::now();
@@ -109,19 +110,7 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
         None => measured?,
     };
 
-    conclude(options, &path)
-}
-
-/// Shows the figures of the run, and returns its verdict.
-fn conclude(options: &MeasureOptions, path: &Path) -> Result<ExitVerdict, Failure> {
-    let reported = runs::reported(path, None, None)?;
-    let extent = show::SummaryExtent {
-        json: options.output.json,
-        verbose: options.output.verbose,
-        ..show::SummaryExtent::default()
-    };
-    show::summary(&reported, extent, None)?;
-    Ok(verdict(reported.summary.outcome()))
+    show::made(&path, &options.output)
 }
 
 /// Refuses options that cannot be met, before anything is opened or created.

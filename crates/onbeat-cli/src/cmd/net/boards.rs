@@ -6,17 +6,19 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use onbeat::campaign::CampaignEvent;
 use onbeat_lab::net::board_tests::{
     BoardTest, BoardTestRow, BoardTests, TestedKernel, rows, tables,
 };
 use onbeat_lab::vm::{
-    LabEvent, LabResults, Laboratory, Matrix, MatrixError, Measures, Repetition, Virtual, VmClock,
+    LabResults, Laboratory, Matrix, MatrixError, Measures, Repetition, Virtual, VmClock,
 };
 use serde_json::{Value, json};
 
 use super::options::NetLabOptions;
+use crate::cmd::cells::CellLines;
 use crate::cmd::failure::net::NetFailure;
-use crate::cmd::vm::lab::{LabLines, NICENESS, boots, conclude, say_table};
+use crate::cmd::vm::lab::{NICENESS, begun, boots, conclude, say_table};
 use crate::cmd::vm::stock::Stock;
 use crate::cmd::{ExitVerdict, Failure, worse};
 use crate::signals;
@@ -53,8 +55,8 @@ pub(super) fn run(options: &NetLabOptions) -> Result<ExitVerdict, Failure> {
             niceness: NICENESS,
             repetition: repetition(options),
         };
-        let mut progress = LabLines::default();
-        let mut report = |event: LabEvent<'_>| progress.show(&event);
+        let mut progress = CellLines::new(&begun);
+        let mut report = |event: CampaignEvent<'_>| progress.show(&event);
         let clock = |seed| Virtual { seed, ..Virtual::default() };
         let of_test = laboratory.conduct(matrix, clock, stop, &mut report)?;
         verdict = worse(verdict, conclude(&of_test, &out, stop.load(Ordering::Relaxed)));

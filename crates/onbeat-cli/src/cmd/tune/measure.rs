@@ -20,6 +20,7 @@ use serde::Serialize;
 
 use super::measure_options::{MeasuredSeries, TuneMeasureOptions};
 use crate::cmd::bench::options::{BenchOptions, BusExchange, Order};
+use crate::cmd::bench::resume::TUNE_MEASURE;
 use crate::cmd::failure::measure_tuning::MeasureTuningFailure;
 use crate::cmd::looping::verdict;
 use crate::cmd::{ExitVerdict, Failure, bench, typed};
@@ -53,7 +54,7 @@ pub(crate) fn run(options: &TuneMeasureOptions) -> Result<ExitVerdict, Failure> 
 
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let _end = EndOf::prompt("its load, its cells or the settings to be put back");
-    let dir = bench::measured(&asked, &plan, &interruptions)?;
+    let dir = bench::measured(&TUNE_MEASURE, &asked, &plan, &interruptions)?;
     let worth = sides.worth(&dir, options)?;
     let result = RememberedWorth {
         id: record_id(&options.what),
@@ -169,7 +170,7 @@ fn bench_options(options: &TuneMeasureOptions, sides: &Sides) -> BenchOptions {
         // Its cost would be on one side when that side has more spikes.
         no_causes: true,
         seed: options.seed,
-        resume: false,
+        resume: options.resume,
         until: None,
         wait: false,
         quiet: options.quiet || options.json,

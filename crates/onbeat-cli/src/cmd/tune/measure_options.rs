@@ -71,6 +71,13 @@ pub(crate) struct TuneMeasureOptions {
     /// Seed for the order of the blocks
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
+    /// Resume the latest unfinished measurement of the same tuning in --out
+    ///
+    /// One is unfinished when it was killed, the machine went down, or a signal ended it. It continues
+    /// in the same files where all options are those that it began with; without one in --out a new
+    /// measurement begins.
+    #[arg(long)]
+    pub(crate) resume: bool,
     /// Print no progress
     #[arg(long)]
     pub(crate) quiet: bool,

@@ -5,16 +5,18 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::thread;
 
+use onbeat::campaign::CampaignEvent;
 use onbeat::record::Series;
 use onbeat_lab::vm::{
-    BootImage, CellFigures, ClockChoice, Free, LabCell, LabEvent, LabResults, Laboratory, Matrix,
-    Measures, Repetition, Virtual, VmClock,
+    BootImage, CellFigures, ClockChoice, Free, LabResults, Laboratory, Matrix, Measures,
+    Repetition, Virtual, VmClock,
 };
 use onbeat_report::Table;
 use serde_json::{Value, json};
 
 use super::options::VmLabOptions;
 use super::stock::Stock;
+use crate::cmd::cells::CellLines;
 use crate::cmd::failure::vm::VmFailure;
 use crate::cmd::{ExitVerdict, Failure};
 use crate::signals;
@@ -54,8 +56,8 @@ pub(in crate::cmd) fn run(options: &VmLabOptions) -> Result<ExitVerdict, Failure
         repetition,
     };
 
-    let mut progress = LabLines::default();
-    let mut report = |event: LabEvent<'_>| progress.show(&event);
+    let mut progress = CellLines::new(&begun);
+    let mut report = |event: CampaignEvent<'_>| progress.show(&event);
     match (matrix.clock(), real) {
         (ClockChoice::Virtual { shift }, _) => {
             let clock = |seed| Virtual { shift, seed };
@@ -103,44 +105,9 @@ fn jobs(options: &VmLabOptions, clock: ClockChoice) -> usize {
     options.jobs.map_or_else(usual, usize::from)
 }
 
-/// A line of progress per guest.
-#[derive(Debug, Default)]
-pub(in crate::cmd) struct LabLines {
-    guests: usize,
-    ended: usize,
-}
-
-impl LabLines {
-    pub(in crate::cmd) fn show(&mut self, event: &LabEvent<'_>) {
-        let of = |cell: &LabCell, seed: u32| {
-            let LabCell { kernel, command_line, tuning, load } = cell;
-            format!("{kernel}, {command_line}, {tuning}, {load}, seed {seed}")
-        };
-        if !matches!(event, LabEvent::Begun { .. }) {
-            self.ended += 1;
-        }
-
-        let (tone, text) = match event {
-            LabEvent::Begun { guests, stored } => {
-                self.guests = *guests;
-                let sentence = format!("{guests} guests to run, {stored} experiments are stored");
-                return advise(Tone::Faint, &sentence);
-            }
-            LabEvent::Stored(stored) => {
-                let experiment = of(&stored.cell, stored.seed);
-                (Tone::Faint, format!("{experiment}: {:.1} s", stored.elapsed_s))
-            }
-            LabEvent::Compared { experiment, same } => {
-                let text = of(&experiment.cell, experiment.seed);
-                let (tone, word) = if *same { (Tone::Faint, "same") } else { (Tone::Bad, "other") };
-                (tone, format!("{text}: {word} bytes"))
-            }
-            LabEvent::Failed { experiment, error } => {
-                (Tone::Bad, format!("{}: {error}", of(&experiment.cell, experiment.seed)))
-            }
-        };
-        advise(tone, &format!("{}/{} {text}", self.ended, self.guests));
-    }
+/// The sentence before the first guest.
+pub(in crate::cmd) fn begun(guests: usize, stored: usize, _: usize) -> String {
+    format!("{guests} guests to run, {stored} experiments are stored")
 }
 
 fn say_figures<C: Measures>(

@@ -6,13 +6,12 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
+use onbeat::campaign::CampaignEvent;
 use onbeat::host::Host;
 use onbeat_lab::joined;
 use onbeat_lab::study::{
-    self, BootState, LEAST_RUNS, Measured, RowSlot, StudyClock, StudyError, StudyEvent, StudyFile,
-    StudyRequest, StudyResults, StudySide,
+    self, BootState, LEAST_RUNS, StudyClock, StudyError, StudyFile, StudyRequest, StudyResults,
 };
 use onbeat_lab::vm::{
     Accelerator, BootImage, CANARY_LIMIT, Free, GuestWiring, Virtual, VmClock, choose_accelerator,
@@ -24,6 +23,7 @@ use super::options::{KernelOptions, StockOptions};
 use super::stock::Stock;
 use super::study_options::{VmAnswerOptions, VmStudyOptions};
 use crate::cmd::Common;
+use crate::cmd::cells::CellLines;
 use crate::cmd::failure::study::StudyFailure;
 use crate::cmd::repair::repair_first;
 use crate::cmd::{ExitVerdict, Failure, typed};
@@ -140,13 +140,9 @@ fn conducted<C: VmClock>(
     options: &VmStudyOptions,
     stop: &AtomicBool,
 ) -> Result<ExitVerdict, Failure> {
-    let mut lines = StudyLines {
-        quick: options.quick,
-        runs: request.study.runs,
-        each: request.study.duration,
-        ..StudyLines::default()
-    };
-    let mut report = |event: StudyEvent<'_>| lines.show(&event);
+    let begin = |due, stored, waiting| begun(options, request.study, [due, stored, waiting]);
+    let mut lines = CellLines::new(&begin);
+    let mut report = |event: CampaignEvent<'_>| lines.show(&event);
     let results = study::conduct(request, clock, stop, &mut report)?;
     let tables = results.tables()?;
     tables.iter().for_each(say_table);
@@ -158,85 +154,31 @@ fn conducted<C: VmClock>(
     Ok(conclude(&results, request.out, stop.load(Ordering::Relaxed)))
 }
 
-/// A line of progress per measurement.
-#[derive(Debug, Default)]
-struct StudyLines {
-    to_measure: usize,
-    ended: usize,
-    quick: bool,
-    runs: u32,
-    /// Time of a measurement, without what surrounds it.
-    each: Duration,
-}
-
-impl StudyLines {
-    fn show(&mut self, event: &StudyEvent<'_>) {
-        let (tone, text) = match event {
-            StudyEvent::Begun { baseline, to_measure, stored, waiting } => {
-                self.to_measure = *to_measure;
-                self.begin(baseline, *stored, *waiting);
-                return;
-            }
-            StudyEvent::Made { row, settings, refused } => {
-                let text = format!("{row}: {settings} settings of this machine changed");
-                advise(Tone::Faint, &text);
-                refused.iter().for_each(|why| warn(&format!("not made: {why}")));
-                return;
-            }
-            StudyEvent::Stored(Measured { slot, elapsed_s, answers, .. }) => {
-                if let Some(why) = answers.as_ref().and_then(|answers| answers.failure.as_ref()) {
-                    warn(&format!("{}: the application test ended early: {why}", words(slot)));
-                }
-                (Tone::Faint, format!("{}: {elapsed_s:.1} s", words(slot)))
-            }
-            StudyEvent::Failed { slot, error } => (Tone::Bad, format!("{}: {error}", words(slot))),
-        };
-
-        self.ended += 1;
-        advise(tone, &wrapped(&format!("{}/{} {text}", self.ended, self.to_measure), columns()));
+/// The sentence before the first measurement.
+fn begun(
+    options: &VmStudyOptions,
+    study: &StudyFile,
+    [due, stored, waiting]: [usize; 3],
+) -> String {
+    let runs = study.runs;
+    if runs < LEAST_RUNS {
+        let how = if options.quick { "--quick: " } else { "" };
+        warn(&format!("{how}{runs} run of each measurement; a comparison needs {LEAST_RUNS}"));
     }
 
-    fn begin(&self, baseline: &study::StudyBaseline, stored: usize, waiting: usize) {
-        let say = |text: &str| advise(Tone::Faint, &wrapped(text, columns()));
-        say(&format!("the guest's CPUs on this machine: {}", baseline.host_cpus));
-        match baseline.clock.as_str() {
-            "real" => say("guests run under KVM, by the real clock"),
-            clock => {
-                let because = &baseline.because;
-                warn(&format!("guests run by the {clock} clock: {because}"));
-            }
-        }
-
-        if self.runs < LEAST_RUNS {
-            let how = if self.quick { "--quick: " } else { "" };
-            warn(&format!(
-                "{how}{} run of each measurement; a comparison needs {LEAST_RUNS}",
-                self.runs
-            ));
-        }
-
-        let seconds = self.each.as_secs_f64() * self.to_measure as f64;
-        let at_least = match seconds {
-            seconds if seconds < 120.0 => format!("{seconds:.0} s"),
-            seconds if seconds < 7200.0 => format!("{:.0} minutes", seconds / 60.0),
-            seconds => format!("{:.0} hours", seconds / 3600.0),
-        };
-
-        say(&format!(
-            "{} measurements to make, at least {at_least}; {stored} are stored, {waiting} wait for a reboot",
-            self.to_measure
-        ));
-    }
+    let seconds = study.duration.as_secs_f64() * due as f64;
+    let at_least = match seconds {
+        seconds if seconds < 120.0 => format!("{seconds:.0} s"),
+        seconds if seconds < 7200.0 => format!("{:.0} minutes", seconds / 60.0),
+        seconds => format!("{:.0} hours", seconds / 3600.0),
+    };
+    format!(
+        "{due} measurements to make, at least {at_least}; {stored} are stored, {waiting} wait for a reboot"
+    )
 }
 
 fn warn(text: &str) {
     advise(Tone::Careful, &wrapped(text, columns()));
-}
-
-fn words(slot: &RowSlot) -> String {
-    let RowSlot { row, side, load, run } = slot;
-    let side = if *side == StudySide::Outside { "bare metal" } else { "guest" };
-    format!("{row}, {side}, {load}, run {run}")
 }
 
 fn say_table(table: &Table) {

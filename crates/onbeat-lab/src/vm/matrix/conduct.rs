@@ -2,10 +2,9 @@
 
 use std::marker::PhantomData;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::thread;
+use std::sync::atomic::AtomicBool;
 
+use onbeat::campaign::{Campaign, CampaignEvent};
 use onbeat::record::Series;
 
 use super::results::LabResults;
@@ -49,32 +48,6 @@ pub struct Laboratory<'l> {
     pub repetition: Repetition,
 }
 
-/// What happens while experiments run.
-#[derive(Debug)]
-pub enum LabEvent<'e> {
-    /// Before the first guest: number of guests to run, and of experiments that are stored already.
-    Begun {
-        /// Guests to run.
-        guests: usize,
-        /// Experiments that are stored already.
-        stored: usize,
-    },
-    /// An experiment has been run and stored.
-    Stored(&'e StoredExperiment),
-    /// An experiment has been run again: whether it sent the same bytes.
-    Compared {
-        experiment: &'e Experiment,
-        /// Whether its bytes are those that are stored.
-        same: bool,
-    },
-    /// An experiment has failed; the others go on.
-    Failed {
-        experiment: &'e Experiment,
-        /// Why.
-        error: &'e VmError,
-    },
-}
-
 /// An experiment that is ready to run.
 #[derive(Debug)]
 struct Prepared<C: VmClock> {
@@ -98,56 +71,45 @@ impl Laboratory<'_> {
         matrix: &Matrix,
         clock: impl Fn(u32) -> C,
         stop: &AtomicBool,
-        report: &mut dyn FnMut(LabEvent<'_>),
+        report: &mut dyn FnMut(CampaignEvent<'_>),
     ) -> Result<LabResults<C>, VmError> {
         let store = LabStore::open(self.out)?;
-        let mut prepared = self.prepare(matrix, clock, &store)?;
+        let prepared = self.prepare(matrix, clock, &store)?;
         let queue = queue(&prepared, self.repetition);
-        let stored = prepared.iter().filter(|one| one.stored.is_some()).count();
-        report(LabEvent::Begun { guests: queue.len(), stored });
+        let mut results: Vec<Option<StoredExperiment>> =
+            prepared.iter().map(|one| one.stored.clone()).collect();
+        let stored = results.iter().flatten().count();
+        report(CampaignEvent::Begun { due: queue.len(), stored, waiting: 0 });
 
-        let task = |&index: &usize| {
-            let Prepared { guest, job, .. } = &prepared[index];
-            (index, guest.clone(), job.clone())
-        };
-        let tasks: Vec<(usize, Guest<C>, Job)> = queue.iter().map(task).collect();
-
-        let mut failed: Vec<(Experiment, String)> = Vec::new();
-        let mut differing = Vec::new();
-        let mut compared = 0;
-        let mut keep = |index: usize, ran: Result<GuestResult<C>, VmError>| {
-            let one = &mut prepared[index];
-            let result = match ran.and_then(|result| result.succeeded().map(|()| result)) {
-                Ok(result) => result,
-                Err(VmError::Stopped) => return Ok(()),
-                Err(error) if belongs_to_experiment(&error) => {
-                    report(LabEvent::Failed { experiment: &one.experiment, error: &error });
-                    // In a comparison it may fail several times.
-                    failed.retain(|(before, _)| *before != one.experiment);
-                    failed.push((one.experiment.clone(), error.to_string()));
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
-            };
-
-            if let Some(before) = &one.stored {
+        let (mut differing, mut compared) = (Vec::new(), 0);
+        let keep = |campaign: &mut Campaign<'_>, &index: &usize, ran: Result<GuestResult<C>, _>| {
+            let Prepared { experiment, key, .. } = &prepared[index];
+            let cell = &*experiment.to_string();
+            let ended = ran.and_then(|result| result.succeeded().map(|()| result));
+            let Some(result) = campaign.outcome(cell, ended)? else { return Ok(()) };
+            if let Some(before) = &results[index] {
                 let same = before.digest == result.digest();
                 compared += 1;
-                differing.extend((!same).then(|| one.experiment.clone()));
-                report(LabEvent::Compared { experiment: &one.experiment, same });
+                differing.extend((!same).then(|| experiment.clone()));
+                campaign.report(CampaignEvent::Compared { cell, same });
             } else {
-                let kept = store.keep(&one.experiment, &one.key, &result)?;
-                report(LabEvent::Stored(one.stored.insert(kept)));
+                let kept = store.keep(experiment, key, &result)?;
+                campaign.report(CampaignEvent::Stored { cell, elapsed_s: kept.elapsed_s });
+                results[index] = Some(kept);
             }
             result.remove_directory()
         };
 
-        self.run_all(&tasks, stop, &mut keep)?;
+        let mut campaign = Campaign::new(stop, report);
+        let run = |&index: &usize| prepared[index].guest.run(self.work, &prepared[index].job, stop);
+        campaign.side_by_side(&queue, self.jobs, run, keep)?;
 
-        let has_failed = |one: &Prepared<C>| failed.iter().any(|(of, _)| *of == one.experiment);
-        let is_missing = |one: &&Prepared<C>| one.stored.is_none() && !has_failed(one);
-        let missing = prepared.iter().filter(is_missing).count();
-        let stored = prepared.into_iter().filter_map(|one| one.stored).collect();
+        let failed = campaign.into_failed();
+        let has_failed =
+            |one: &Prepared<C>| failed.iter().any(|(of, _)| *of == one.experiment.to_string());
+        let of_all = prepared.iter().zip(&results);
+        let missing = of_all.filter(|(one, result)| result.is_none() && !has_failed(one)).count();
+        let stored = results.into_iter().flatten().collect();
         Ok(LabResults { stored, failed, differing, compared, missing, clock: PhantomData })
     }
 
@@ -214,48 +176,6 @@ impl Laboratory<'_> {
 
         Ok(all)
     }
-
-    /// Runs guests in threads of their own and hands over their results, in the order in which
-    /// they end, until one cannot be handed over.
-    fn run_all<C: VmClock>(
-        &self,
-        tasks: &[(usize, Guest<C>, Job)],
-        stop: &AtomicBool,
-        hand_over: &mut dyn FnMut(usize, Result<GuestResult<C>, VmError>) -> Result<(), VmError>,
-    ) -> Result<(), VmError> {
-        let next = AtomicUsize::new(0);
-        let over = AtomicBool::new(false);
-        let (send, receive) = mpsc::channel();
-        let work = |send: mpsc::Sender<_>| {
-            while !stop.load(Ordering::Relaxed) && !over.load(Ordering::Relaxed) {
-                let Some((index, guest, job)) = tasks.get(next.fetch_add(1, Ordering::Relaxed))
-                else {
-                    break;
-                };
-                if send.send((*index, guest.run(self.work, job, stop))).is_err() {
-                    break;
-                }
-            }
-        };
-
-        thread::scope(|scope| {
-            for _ in 0..self.jobs.clamp(1, tasks.len().max(1)) {
-                let work = &work;
-                let send = send.clone();
-                scope.spawn(move || work(send));
-            }
-            drop(send);
-
-            let mut outcome = Ok(());
-            for (index, ran) in receive {
-                if outcome.is_ok() {
-                    outcome = hand_over(index, ran);
-                    over.store(outcome.is_err(), Ordering::Relaxed);
-                }
-            }
-            outcome
-        })
-    }
 }
 
 /// Indexes of the experiments to run, in order; one that is to be compared stands there as often as
@@ -269,16 +189,4 @@ fn queue<C: VmClock>(prepared: &[Prepared<C>], repetition: Repetition) -> Vec<us
     let indexes =
         prepared.iter().enumerate().flat_map(|(index, one)| std::iter::repeat_n(index, runs(one)));
     indexes.collect()
-}
-
-/// Whether the next experiment may succeed all the same.
-const fn belongs_to_experiment(error: &VmError) -> bool {
-    matches!(
-        error,
-        VmError::Timeout { .. }
-            | VmError::Incomplete { .. }
-            | VmError::Killed { .. }
-            | VmError::NotPaused { .. }
-            | VmError::JobFailed { .. }
-    )
 }

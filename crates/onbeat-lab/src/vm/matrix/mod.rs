@@ -10,14 +10,16 @@ mod results;
 mod store;
 mod tuning;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use onbeat::bench::CellTuningError;
+use onbeat::campaign::product;
 use onbeat::load::{Load, LoadError};
 use serde::{Deserialize, Serialize};
 
-pub use conduct::{LabEvent, Laboratory, Repetition};
+pub use conduct::{Laboratory, Repetition};
 pub use results::{CellFigures, LabResults};
 pub use store::StoredExperiment;
 
@@ -159,6 +161,13 @@ pub struct LabCell {
     pub load: String,
 }
 
+impl fmt::Display for Experiment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LabCell { kernel, command_line, tuning, load } = &self.cell;
+        write!(f, "{kernel}, {command_line}, {tuning}, {load}, seed {}", self.seed)
+    }
+}
+
 /// An experiment: a cell with a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Experiment {
@@ -236,44 +245,31 @@ impl Matrix {
         &self.kernels
     }
 
-    /// Number of cells; saturates.
-    fn cell_count(&self) -> usize {
-        let lists = [self.command_lines.len(), self.tunings.len(), self.loads.len()];
-        lists.into_iter().fold(self.kernels.len(), usize::saturating_mul)
+    /// Lengths of the lists, those of seeds last.
+    const fn axes(&self) -> [usize; 5] {
+        let Self { kernels, command_lines, tunings, loads, seeds, .. } = self;
+        [kernels.len(), command_lines.len(), tunings.len(), loads.len(), seeds.len()]
     }
 
     /// Number of experiments; saturates.
     fn experiment_count(&self) -> usize {
-        self.cell_count().saturating_mul(self.seeds.len())
+        self.axes().into_iter().fold(1, usize::saturating_mul)
     }
 
     /// All experiments in the order of the lists, the seeds of a cell one after the other.
     #[must_use]
     pub fn experiments(&self) -> Vec<Experiment> {
-        let of_cell = |number| {
-            let (indexes, cell) = self.cell(number);
-            let with_seed = move |&seed: &u32| Experiment { cell: cell.clone(), seed, indexes };
-            self.seeds.iter().map(with_seed)
+        let experiment = |[kernel, line, tuning, load, seed]: [usize; 5]| Experiment {
+            cell: LabCell {
+                kernel: self.kernels[kernel].name.clone(),
+                command_line: self.command_lines[line].name.clone(),
+                tuning: self.tunings[tuning].name.clone(),
+                load: self.loads[load].name.clone(),
+            },
+            seed: self.seeds[seed],
+            indexes: [kernel, line, tuning, load],
         };
-        (0..self.cell_count()).flat_map(of_cell).collect()
-    }
-
-    /// A cell by its number, with the indexes of its parts: the load varies first, the kernel last.
-    fn cell(&self, number: usize) -> ([usize; 4], LabCell) {
-        let rest = number / self.loads.len();
-        let load = number % self.loads.len();
-        let tuning = rest % self.tunings.len();
-        let rest = rest / self.tunings.len();
-        let kernel = rest / self.command_lines.len();
-        let line = rest % self.command_lines.len();
-
-        let cell = LabCell {
-            kernel: self.kernels[kernel].name.clone(),
-            command_line: self.command_lines[line].name.clone(),
-            tuning: self.tunings[tuning].name.clone(),
-            load: self.loads[load].name.clone(),
-        };
-        ([kernel, line, tuning, load], cell)
+        product(self.axes()).map(experiment).collect()
     }
 
     /// The words that an experiment adds to the kernel's command line.

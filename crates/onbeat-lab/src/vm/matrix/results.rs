@@ -18,7 +18,7 @@ pub struct LabResults<C: VmClock> {
     /// Experiments with results, in the order of the file.
     pub stored: Vec<StoredExperiment>,
     /// Experiments that failed, with the reason.
-    pub failed: Vec<(Experiment, String)>,
+    pub failed: Vec<(String, String)>,
     /// Experiments that sent other bytes when they were run again.
     pub differing: Vec<Experiment>,
     /// Number of guests that were run again for comparison.

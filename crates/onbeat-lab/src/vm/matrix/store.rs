@@ -1,15 +1,13 @@
 //! Results of experiments on disk: a directory each, written whole, found again by a key.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
+use onbeat::campaign::ResultStore;
 use onbeat::record::{BoardAccount, Distribution, Moments, RunFile, Series};
 use serde::{Deserialize, Serialize};
 
 use super::{Experiment, LabCell};
 use crate::vm::clock::VmClock;
-use crate::vm::work_directory::{create_whole_in, remove_partial};
 use crate::vm::{GuestResult, VmError};
 
 /// The file that describes an experiment, in its directory.
@@ -81,23 +79,12 @@ impl StoredExperiment {
 
 /// The directory of all results of a laboratory.
 #[derive(Debug)]
-pub(super) struct LabStore {
-    path: PathBuf,
-}
+pub(super) struct LabStore(ResultStore);
 
 impl LabStore {
     /// Opens a store, creating it if need be.
     pub(super) fn open(path: &Path) -> Result<Self, VmError> {
-        fs::create_dir_all(path).map_err(VmError::writing(path))?;
-        remove_partial(path)?;
-        Ok(Self { path: path.to_owned() })
-    }
-
-    fn directory(&self, experiment: &Experiment, key: &str) -> PathBuf {
-        let LabCell { kernel, command_line, tuning, load } = &experiment.cell;
-        let name = [kernel, command_line, tuning, load].map(|part| plain(part)).join("-");
-        let name: String = name.chars().take(LONGEST_NAME).collect();
-        self.path.join(format!("{name}-{}-{key}", experiment.seed))
+        Ok(Self(ResultStore::open(path, RECORD)?))
     }
 
     /// Returns what an earlier run has stored under this key.
@@ -106,20 +93,10 @@ impl LabStore {
         experiment: &Experiment,
         key: &str,
     ) -> Result<Option<StoredExperiment>, VmError> {
-        let directory = self.directory(experiment, key);
-        let path = directory.join(RECORD);
-        let bytes = match fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(VmError::reading(&path)(source)),
-        };
-
-        let unusable = |error: serde_json::Error| VmError::Result {
-            name: path.display().to_string(),
-            reason: format!("{error}; remove its directory to repeat the experiment"),
-        };
-        let stored: StoredExperiment = serde_json::from_slice(&bytes).map_err(unusable)?;
-        Ok(Some(StoredExperiment { directory, ..stored }))
+        let place = place(experiment, key);
+        let stored: Option<StoredExperiment> = self.0.find(&place)?;
+        let directory = self.0.path().join(place);
+        Ok(stored.map(|stored| StoredExperiment { directory, ..stored }))
     }
 
     /// Stores what a guest has sent, with its console, its job and QEMU's command.
@@ -129,7 +106,7 @@ impl LabStore {
         key: &str,
         result: &GuestResult<C>,
     ) -> Result<StoredExperiment, VmError> {
-        let directory = self.directory(experiment, key);
+        let place = place(experiment, key);
         let sent = Path::new(SENT);
         let stored = StoredExperiment {
             cell: experiment.cell.clone(),
@@ -139,23 +116,23 @@ impl LabStore {
             digest: result.digest(),
             elapsed_s: result.elapsed.as_secs_f64(),
             run_files: result.run_files().map(|file| sent.join(&file.path)).collect(),
-            directory: directory.clone(),
+            directory: self.0.path().join(&place),
         };
 
-        create_whole_in(&self.path, &directory, |into| {
+        self.0.keep(&place, &stored, |into| {
             result.write_to(&into.join(SENT))?;
-            result.copy_log_to(into)?;
-
-            let path = into.join(RECORD);
-            let unusable = |error: serde_json::Error| VmError::Result {
-                name: RECORD.to_owned(),
-                reason: error.to_string(),
-            };
-            let record = serde_json::to_vec_pretty(&stored).map_err(unusable)?;
-            fs::write(&path, record).map_err(VmError::writing(&path))
+            result.copy_log_to(into)
         })?;
         Ok(stored)
     }
+}
+
+/// The directory of an experiment in a store.
+fn place(experiment: &Experiment, key: &str) -> PathBuf {
+    let LabCell { kernel, command_line, tuning, load } = &experiment.cell;
+    let name = [kernel, command_line, tuning, load].map(|part| plain(part)).join("-");
+    let name: String = name.chars().take(LONGEST_NAME).collect();
+    format!("{name}-{}-{key}", experiment.seed).into()
 }
 
 /// A name as a part of a path: letters, digits, dots and underscores; a hyphen for anything else.
@@ -166,6 +143,7 @@ fn plain(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::time::Duration;
 
     use super::*;
@@ -200,18 +178,5 @@ mod tests {
         assert!(kept.directory.ends_with("a-b-c-default-PM-idle-1-k1"), "{:?}", kept.directory);
         assert!(kept.directory.join("sent/runs/1/latency.onbeat.hlog").exists());
         assert_eq!(fs::read(kept.directory.join(CONSOLE)).expect("a console"), b"lines");
-    }
-
-    #[test]
-    fn a_damaged_record_is_named_with_the_way_on() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let matrix = Matrix::from_toml("kernels = [\"k\"]", Path::new(".")).expect("a file");
-        let experiment = &matrix.experiments()[0];
-        let store = LabStore::open(directory.path()).expect("a store");
-        let at = store.directory(experiment, "k1");
-        fs::create_dir(&at).expect("a directory");
-        fs::write(at.join(RECORD), b"{").expect("a file");
-        let error = store.find(experiment, "k1").expect_err("damaged").to_string();
-        assert!(error.contains("remove its directory"), "{error}");
     }
 }

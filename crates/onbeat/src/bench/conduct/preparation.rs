@@ -1,7 +1,7 @@
 //! What happens before the first block: the cells' processes start, what is not permitted is found,
 //! the shield is prepared, and the plan is recorded.
 
-use super::{BenchConductor, BenchEvent};
+use super::BenchConductor;
 use crate::bench::cell::CellProcess;
 use crate::bench::cell_slot::{CellSlot, is_part_of_tuning};
 use crate::bench::cell_start::CellStart;
@@ -10,6 +10,7 @@ use crate::bench::error::BenchError;
 use crate::bench::plan::real_loads;
 use crate::bench::schedule::{Pace, Schedule};
 use crate::bench::unfinished::ResumedBench;
+use crate::campaign::CampaignEvent;
 use crate::load::Load;
 use crate::probe::Setting;
 use onbeat_host::thread::Grant;
@@ -52,7 +53,8 @@ impl BenchConductor<'_> {
 
         // What the cells record from here on is of no use without the plan.
         self.file.sync()?;
-        (self.conditions.report)(BenchEvent::Prepared { running, not_permitted });
+        let not_permitted = &not_permitted;
+        (self.conditions.report)(CampaignEvent::Prepared { running, not_permitted });
         Ok(schedule)
     }
 
@@ -79,7 +81,7 @@ impl BenchConductor<'_> {
             robot_command: self.plan.robot_command.clone(),
         })))?;
         let Schedule { estimate_s, blocks_per_cell, block_s, .. } = schedule;
-        (self.conditions.report)(BenchEvent::Planned { estimate_s, blocks_per_cell, block_s });
+        (self.conditions.report)(CampaignEvent::Planned { estimate_s, blocks_per_cell, block_s });
         Ok(schedule)
     }
 
@@ -185,7 +187,7 @@ impl BenchConductor<'_> {
         }
 
         for line in self.shielding.words() {
-            (self.conditions.report)(BenchEvent::Said(line.clone()));
+            (self.conditions.report)(CampaignEvent::Said(line));
         }
 
         self.list_grant(grant);

@@ -18,40 +18,28 @@ use std::sync::atomic::Ordering;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, End, Outcome};
 
-use super::load_notes;
+use super::background_load::{BackgroundLoad, BackgroundLoadError};
 use super::schedule::Shares;
 use super::sweep::Busy;
-use crate::load::{Load, LoadNotice, RunningError, RunningLoad};
+use crate::campaign::{CampaignEvent, CampaignReport};
+use crate::load::Load;
 use crate::probe::description::Parts;
 use crate::probe::resume::OtherRun;
-use crate::probe::{BlockPlan, Destination, Interruptions, Run, RunError, Setting, SpikeExplainer};
+use crate::probe::{
+    self, BlockPlan, Destination, Interruptions, Run, RunError, Setting, SpikeExplainer,
+};
 use onbeat_cause::{
     Cost, Explainer, Explanation, FlightSetting, KeptWindow, LoopThread, SpikeFacts,
 };
 use onbeat_host::thread::{AheadOfLoad, Grant};
 use onbeat_record::run_dir::BENCH_FILE;
 use onbeat_record::{
-    Account, Bench, EndReason, Header, Note, Past, Recorder, Resume, RunWriter, StepNote,
+    Account, Bench, Cell, EndReason, Header, Note, Past, Recorder, Resume, RunWriter, StepNote,
     WriteError,
 };
 pub use plan::TurnsPlan;
 use unfinished::TurnsOrigin;
 pub use unfinished::UnfinishedTurns;
-
-/// What happens while loads take turns.
-pub enum TurnsEvent<'h> {
-    /// A block runs; reported about every 20 ms.
-    Running {
-        /// The load of the block.
-        load: &'h Load,
-        /// Seconds since this process started its first block.
-        elapsed_s: f64,
-        /// The recorder of the load's run.
-        recorder: &'h mut Recorder,
-    },
-    /// A sentence about a load.
-    Said(String),
-}
 
 /// A measurement under several loads failed.
 #[derive(Debug, thiserror::Error)]
@@ -63,13 +51,8 @@ pub enum TurnsError {
     #[error(transparent)]
     Write(#[from] WriteError),
     /// A load failed.
-    #[error("load {load}: {source}")]
-    Load {
-        /// Which load.
-        load: String,
-        /// Why.
-        source: RunningError,
-    },
+    #[error(transparent)]
+    Load(#[from] BackgroundLoadError),
 }
 
 /// The directory, processes and signals of a measurement under several loads.
@@ -81,7 +64,7 @@ pub struct TurnsConditions<'c> {
     /// Signals.
     pub interruptions: &'c Interruptions,
     /// Receives what happens.
-    pub report: &'c mut dyn FnMut(TurnsEvent<'_>),
+    pub report: CampaignReport<'c>,
 }
 
 /// Measures from the beginning, or resumes `unfinished`. `parts` are the probe, opened for the
@@ -237,11 +220,15 @@ impl<'c> TurnsConductor<'c> {
 
         self.begin_step(at)?;
         let load = self.slots[at].load;
-        let mut running = if load.is_idle() { None } else { Some(self.start_load(load)?) };
-        let ran = self.block(at, &mut run, &mut PreparedBlock { parts, releases }, &mut running);
-        if let Some(running) = running {
-            self.stop_load(load, running, run.recorder())?;
+        let carrier = (!load.is_idle()).then(|| (self.conditions.carrier)(load));
+        let mut running = BackgroundLoad::start(load, carrier)?;
+        if !load.is_idle() {
+            std::thread::sleep(self.plan.settling);
         }
+        let ran = self.block(at, &mut run, &mut PreparedBlock { parts, releases }, &mut running);
+        running.stop(run.recorder(), &mut |words| {
+            (self.conditions.report)(CampaignEvent::Warned(&words));
+        });
 
         self.slots[at].run = Some(run);
         ran
@@ -252,11 +239,11 @@ impl<'c> TurnsConductor<'c> {
         at: usize,
         run: &mut Run,
         prepared: &mut PreparedBlock,
-        running: &mut Option<RunningLoad>,
+        running: &mut BackgroundLoad,
     ) -> Result<Outcome, TurnsError> {
         let slot = &mut self.slots[at];
-        let load = slot.load;
-        let name = load.to_string();
+        let name = slot.load.to_string();
+        let cell = Cell { tuning: self.plan.probe.name.to_owned(), load: name.clone() };
         let block = BlockPlan { index: slot.blocks, load: &name, releases: prepared.releases };
         slot.blocks += 1;
 
@@ -266,11 +253,9 @@ impl<'c> TurnsConductor<'c> {
         let report = &mut *self.conditions.report;
         let mut watch = |recorder: &mut Recorder| {
             before = before.or_else(|| Busy::read().ok());
-            if let Some(running) = running.as_mut() {
-                note_load_events(&running.events(), recorder, report);
-            }
+            running.note_events(recorder, &mut |words| report(CampaignEvent::Warned(&words)));
             let elapsed_s = Monotonic.now().ns_since(began) as f64 / 1e9;
-            report(TurnsEvent::Running { load, elapsed_s, recorder });
+            report(CampaignEvent::Running { cell: &cell, elapsed_s, recorder: Some(recorder) });
         };
 
         let interruptions = self.conditions.interruptions;
@@ -350,30 +335,6 @@ impl<'c> TurnsConductor<'c> {
         }
     }
 
-    fn start_load(&mut self, load: &Load) -> Result<RunningLoad, TurnsError> {
-        let failed = |source| TurnsError::Load { load: load.to_string(), source };
-        let running = RunningLoad::start((self.conditions.carrier)(load)).map_err(failed)?;
-        std::thread::sleep(self.plan.settling);
-        Ok(running)
-    }
-
-    fn stop_load(
-        &mut self,
-        load: &Load,
-        running: RunningLoad,
-        recorder: &mut Recorder,
-    ) -> Result<(), TurnsError> {
-        match running.stop() {
-            Ok((report, events)) => {
-                note_load_events(&events, recorder, &mut *self.conditions.report);
-                let t = recorder.seconds(Monotonic.now());
-                recorder.writer().note(&load_notes::of_report(load, &report, t))?;
-            }
-            Err(why) => (self.conditions.report)(TurnsEvent::Said(format!("load {load}: {why}"))),
-        }
-        Ok(())
-    }
-
     /// Notes that a step of a sweep begins; the note stays even if the step fails.
     fn begin_step(&mut self, at: usize) -> Result<(), TurnsError> {
         if self.plan.sweep.is_none() || std::mem::replace(&mut self.slots[at].is_noted, true) {
@@ -425,33 +386,11 @@ impl<'c> TurnsConductor<'c> {
         self.file.note(&Note::End(Account {
             t: self.origin.seconds(Monotonic.now()),
             reason: if is_done { EndReason::Complete } else { EndReason::Asked },
-            causes_cpu_ns: cost.cpu_ns,
-            causes_explained: cost.explained,
-            causes_incomplete: cost.incomplete,
-            causes_slowest_ns: cost.slowest_ns,
-            causes_bytes: cost.bytes_held,
-            ..Account::default()
+            ..probe::of_cost(&cost)
         }))?;
         self.file.sync()?;
 
         closed
-    }
-}
-
-fn note_load_events(
-    events: &[LoadNotice],
-    recorder: &mut Recorder,
-    report: &mut dyn FnMut(TurnsEvent<'_>),
-) {
-    for event in events {
-        let t = recorder.seconds(Monotonic.now());
-        let note = load_notes::of_event(event, t);
-        if event.matters() {
-            report(TurnsEvent::Said(note.detail.clone()));
-        }
-
-        // A file that cannot be written ends the run by itself.
-        let _ = recorder.writer().note(&Note::Load(note));
     }
 }
 

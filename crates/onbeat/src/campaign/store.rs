@@ -1,0 +1,277 @@
+//! Results on disk: a directory for each cell, complete or absent, with a record of what it is.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Begins the names of directories that are being filled; the number of the process follows.
+const PARTIAL: &str = ".partial-";
+
+/// A store cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A file or directory could not be read or written.
+    #[error("cannot {what} {}: {source}", path.display())]
+    System {
+        /// `read` or `write`.
+        what: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A record is damaged.
+    #[error("{} cannot be used: {reason}; remove its directory to measure again", path.display())]
+    Damaged {
+        /// The record.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl StoreError {
+    /// For `map_err` after a read of `path`.
+    pub fn reading(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { what: "read", path: path.to_owned(), source }
+    }
+
+    /// For `map_err` after a write to `path`.
+    pub fn writing(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { what: "write", path: path.to_owned(), source }
+    }
+}
+
+/// The directory of an experiment's results.
+#[derive(Clone, Debug)]
+pub struct ResultStore {
+    path: PathBuf,
+    /// The name of the record in the directory of each result.
+    record: &'static str,
+}
+
+impl ResultStore {
+    /// Opens a store, creating it if need be, and removes what killed processes were writing.
+    ///
+    /// # Errors
+    /// [`StoreError::System`].
+    pub fn open(path: &Path, record: &'static str) -> Result<Self, StoreError> {
+        fs::create_dir_all(path).map_err(StoreError::writing(path))?;
+        remove_partial(path)?;
+        Ok(Self { path: path.to_owned(), record })
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the record of the result in directory `place` of the store; `None` where there is
+    /// none.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn find<T: DeserializeOwned>(&self, place: &Path) -> Result<Option<T>, StoreError> {
+        self.read(&place.join(self.record))
+    }
+
+    /// Reads a file of the store; `None` where there is none.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn read<T: DeserializeOwned>(&self, name: &Path) -> Result<Option<T>, StoreError> {
+        let path = self.path.join(name);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(StoreError::reading(&path)(source)),
+        };
+        let damaged =
+            |why: serde_json::Error| StoreError::Damaged { path, reason: why.to_string() };
+        serde_json::from_slice(&bytes).map(Some).map_err(damaged)
+    }
+
+    /// Writes a file of the store, whole or not at all.
+    ///
+    /// # Errors
+    /// [`StoreError::System`].
+    pub fn write(&self, name: &Path, content: &impl Serialize) -> Result<(), StoreError> {
+        let path = self.path.join(name);
+        let partial = path.with_extension("partial");
+        fs::write(&partial, json(content, &path)?).map_err(StoreError::writing(&partial))?;
+        fs::rename(&partial, &path).map_err(StoreError::writing(&path))
+    }
+
+    /// Stores a record in directory `place` of the store, with the files that `fill` writes beside
+    /// it: completely or not at all. A result that was there before is replaced.
+    ///
+    /// # Errors
+    /// [`StoreError::System`], or that of `fill`.
+    pub fn keep<E: From<StoreError>>(
+        &self,
+        place: &Path,
+        record: &impl Serialize,
+        fill: impl FnOnce(&Path) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.measure(place, |directory| fill(directory).map(|()| record)).map(drop)
+    }
+
+    /// As [`Self::keep`], of a record that `measure` finds while it writes the files.
+    ///
+    /// # Errors
+    /// [`StoreError::System`], or that of `measure`.
+    pub fn measure<T: Serialize, E: From<StoreError>>(
+        &self,
+        place: &Path,
+        measure: impl FnOnce(&Path) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let directory = new_directory(&self.path, PARTIAL)?;
+        let filled = measure(&directory).and_then(|record| {
+            let path = directory.join(self.record);
+            fs::write(&path, json(&record, &path)?).map_err(StoreError::writing(&path))?;
+            self.replace(place, &directory)?;
+            Ok(record)
+        });
+        // Once it has moved, its name may be that of another thread's.
+        filled.inspect_err(|_| drop(remove_if_there(&directory)))
+    }
+
+    /// Moves a whole directory to its place.
+    fn replace(&self, place: &Path, directory: &Path) -> Result<(), StoreError> {
+        let target = self.path.join(place);
+        let parent = target.parent().unwrap_or(&self.path);
+        fs::create_dir_all(parent).map_err(StoreError::writing(parent))?;
+        remove_if_there(&target)?;
+        fs::rename(directory, &target).map_err(StoreError::writing(&target))
+    }
+}
+
+fn remove_if_there(directory: &Path) -> Result<(), StoreError> {
+    match fs::remove_dir_all(directory) {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => {
+            Err(StoreError::writing(directory)(why))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn json(value: &impl Serialize, path: &Path) -> Result<String, StoreError> {
+    let text = serde_json::to_string_pretty(value).map_err(io::Error::from);
+    Ok(text.map_err(StoreError::writing(path))? + "\n")
+}
+
+/// Creates directory `target` with what `fill` writes into it: completely or not at all. It is
+/// filled below `parent`, which is on the same file system.
+///
+/// # Errors
+/// [`StoreError::System`], or that of `fill`.
+pub fn create_whole_in<E, F>(parent: &Path, target: &Path, fill: F) -> Result<(), E>
+where
+    E: From<StoreError>,
+    F: FnOnce(&Path) -> Result<(), E>,
+{
+    let directory = new_directory(parent, PARTIAL)?;
+    let filled = fill(&directory).and_then(|()| match fs::rename(&directory, target) {
+        // Another process was faster, with the same content.
+        Err(_) if target.is_dir() => Ok(remove_if_there(&directory)?),
+        renamed => renamed.map_err(|why| StoreError::writing(target)(why).into()),
+    });
+
+    // Once it has moved, its name may be that of another thread's.
+    filled.inspect_err(|_| drop(remove_if_there(&directory)))
+}
+
+/// Removes what [`create_whole_in`] has left in `parent`, by processes that no longer exist.
+///
+/// # Errors
+/// [`StoreError::System`].
+pub fn remove_partial(parent: &Path) -> Result<(), StoreError> {
+    for entry in fs::read_dir(parent).map_err(StoreError::reading(parent))? {
+        let entry = entry.map_err(StoreError::reading(parent))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some((process, _)) = name.strip_prefix(PARTIAL).and_then(|rest| rest.split_once('-'))
+        else {
+            continue;
+        };
+        if !Path::new("/proc").join(process).exists() {
+            fs::remove_dir_all(entry.path()).map_err(StoreError::writing(&entry.path()))?;
+        }
+    }
+
+    Ok(())
+}
+
+/// Creates a new directory below `parent`, named after this process.
+///
+/// # Errors
+/// [`StoreError::System`].
+pub fn new_directory(parent: &Path, prefix: &str) -> Result<PathBuf, StoreError> {
+    let process = std::process::id();
+    let mut number = 0_u32;
+    loop {
+        let path = parent.join(format!("{prefix}{process}-{number}"));
+        match fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(source) => return Err(StoreError::writing(&path)(source)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store(directory: &tempfile::TempDir) -> ResultStore {
+        ResultStore::open(&directory.path().join("out"), "record.json").unwrap()
+    }
+
+    #[test]
+    fn a_result_is_found_again_replaced_and_absent_where_it_was_not_filled() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = store(&directory);
+        let (a, b) = (Path::new("rows/a"), Path::new("b"));
+        let full = || StoreError::writing(b)(io::ErrorKind::StorageFull.into());
+        assert!(store.keep(b, &1, |_| Err(full())).is_err());
+        for value in [1, 2] {
+            let fill =
+                |into: &Path| fs::write(into.join("run"), "x").map_err(StoreError::writing(into));
+            store.keep(a, &value, fill).unwrap();
+            assert_eq!(store.find::<u8>(a).unwrap(), Some(value));
+        }
+        assert_eq!((store.find::<u8>(b).unwrap(), store.path().join("b").exists()), (None, false));
+        assert_eq!(fs::read_dir(store.path()).unwrap().count(), 1, "nothing partial is left");
+    }
+
+    #[test]
+    fn a_damaged_record_is_named_with_the_way_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = store(&directory);
+        let place = Path::new("a");
+        for damaged in ["", "{", "[1]", "\u{0}"] {
+            fs::create_dir_all(store.path().join(place)).unwrap();
+            fs::write(store.path().join("a/record.json"), damaged).unwrap();
+            let why = store.find::<u8>(place).unwrap_err().to_string();
+            assert!(why.contains("a/record.json cannot be used: "), "{why}");
+            assert!(why.ends_with("remove its directory to measure again"), "{why}");
+        }
+    }
+
+    #[test]
+    fn what_a_killed_process_was_filling_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let own = directory.path().join(format!("{PARTIAL}{}-0", std::process::id()));
+        // Above the largest number that a process can have.
+        let of_the_dead = directory.path().join(format!("{PARTIAL}4194305-0"));
+        for partial in [&own, &of_the_dead] {
+            fs::create_dir(partial).unwrap();
+        }
+
+        remove_partial(directory.path()).unwrap();
+        assert!(own.exists() && !of_the_dead.exists());
+    }
+}
