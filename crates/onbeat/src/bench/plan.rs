@@ -84,7 +84,12 @@ impl BenchPlan {
             lock_memory: letters.memory,
             ..self.setting.thread
         };
-        let wait = if letters.spin { self.spin } else { Wait::Sleep };
+        let wait = match self.setting.wait {
+            _ if letters.spin => self.spin,
+            // A program sleeps as it does.
+            relative @ Wait::Relative { .. } => relative,
+            _ => Wait::Sleep,
+        };
         // The bench has the flight recorder.
         Setting { wait, thread, causes: false, ..self.setting.clone() }
     }
