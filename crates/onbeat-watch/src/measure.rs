@@ -172,12 +172,8 @@ pub fn measure(
         return Err(WatchError::Ended { pid: plan.watched.thread.id.tid });
     }
     let (mut recorder, mut explainer) = open(plan)?;
-    let stretch = Stretch {
-        watched: &plan.watched,
-        index: 0,
-        load: "idle",
-        duration_ns: plan.duration_ns,
-    };
+    let stretch =
+        Stretch { watched: &plan.watched, index: 0, load: "idle", duration_ns: plan.duration_ns };
     let onto = Onto {
         recorder: &mut recorder,
         explainer: explainer.as_mut().map(|explainer| explainer as &mut dyn SpikeExplainer),

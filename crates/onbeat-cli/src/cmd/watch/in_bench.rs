@@ -6,9 +6,9 @@ use std::io::{stdin, stdout};
 use std::sync::Arc;
 use std::time::Duration;
 
-use onbeat::bench::conduct::BenchPlan;
 use onbeat::bench::cell::BlockServer;
 use onbeat::bench::cell_start::{CellStart, CellTask, ProgramCell};
+use onbeat::bench::conduct::BenchPlan;
 use onbeat::cause::LoopThread;
 use onbeat::probe::{BlockPlan, Interruptions, Run, Setting};
 use onbeat::thread::{Grant, Usage};
@@ -99,12 +99,8 @@ pub(in crate::cmd) fn serve(
 ) -> Result<bool, Failure> {
     let words = program.command.join(" ");
     let run = start.open_run(&super::SERIES, vec![Grant::given("program", words)])?;
-    let server = BlockServer {
-        run,
-        load: start.cell.load.clone(),
-        interruptions,
-        explain: start.explain,
-    };
+    let server =
+        BlockServer { run, load: start.cell.load.clone(), interruptions, explain: start.explain };
     let cell = WatchedCell { program, setting: &start.setting };
     let served = server.serve(stdin(), stdout(), &mut |run, block, interruptions| {
         cell.block(run, block, interruptions).map_err(|why| in_words(block.index, why))
@@ -150,7 +146,8 @@ impl WatchedCell<'_> {
         if watched.inner.cycles == 0 {
             let thread = self.program.thread.clone().unwrap_or_default();
             let seconds = watched.watched_ns as f64 / 1e9;
-            let why = if watched.has_ended { "it ended before" } else { "it did not wait as before" };
+            let why =
+                if watched.has_ended { "it ended before" } else { "it did not wait as before" };
             return Err(WatchFailure::NoCycle { thread, seconds, why }.into());
         }
         if watched.not_seen > 0 {
@@ -179,7 +176,8 @@ impl WatchedCell<'_> {
         let (recorder, mut explainer) = run.recording();
         let thread = &found.thread;
         if let Some(explainer) = &mut explainer {
-            let fifo = Some(thread.policy.priority()).filter(|priority| (1..100).contains(priority));
+            let fifo =
+                Some(thread.policy.priority()).filter(|priority| (1..100).contains(priority));
             explainer.follow(LoopThread { tid: thread.tid(), cpu: thread.bound_cpu(), fifo });
         }
 
@@ -264,7 +262,8 @@ impl Started {
         }
         let seen = survey(&mut collector, pid, &interruptions.stop).map_err(WatchFailure::from)?;
         let process = threads::process_words(pid);
-        let of_name = |of: &WatchedLoop| self.thread.as_ref().is_none_or(|it| *it == of.thread.name);
+        let of_name =
+            |of: &WatchedLoop| self.thread.as_ref().is_none_or(|it| *it == of.thread.name);
         // Of several threads of one name the choice is that of the trial.
         match threads::chosen(&seen, &process, None) {
             Ok(chosen) if of_name(&chosen) => Ok(chosen),
