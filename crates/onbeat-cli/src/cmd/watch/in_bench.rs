@@ -17,7 +17,7 @@ use onbeat_tune::scheduling::Scheduling;
 use onbeat_watch::collect::Collector;
 use onbeat_watch::measure::{Onto, Stretch, Watched, WatchedLoop, measure_stretch};
 use onbeat_watch::process;
-use onbeat_watch::survey::survey;
+use onbeat_watch::survey::{LOOK_NS, survey_again};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -29,6 +29,8 @@ use crate::term::{Tone, advise, columns, wrapped};
 
 /// How long a program may take to end, before it is killed.
 const MOST_TO_END: Duration = Duration::from_secs(5);
+/// How long the program is looked at before a block at least, in nanoseconds.
+const LOOK_OF_BLOCK_NS: u64 = 700_000_000;
 /// Part of the period by which that of a block may differ from that of the trial, for a loop on a
 /// grid.
 const SAME_PERIOD: f64 = 0.001;
@@ -68,7 +70,7 @@ pub(in crate::cmd) fn tried(
 ) -> Result<BenchPlan, Failure> {
     let CellTask::Program(program) = plan.task.clone() else { return Ok(plan) };
     let started = Started::begin(&program, Printed::Errors)?;
-    let found = started.found(interruptions);
+    let found = started.found(LOOK_NS, interruptions);
     let tried = started.end(found)?;
     if !is_quiet {
         let words = format!(
@@ -170,7 +172,7 @@ impl WatchedCell<'_> {
         block: &BlockPlan<'_>,
         interruptions: &Interruptions,
     ) -> Result<Watched, Failure> {
-        let mut found = started.found(interruptions)?;
+        let mut found = started.found(LOOK_OF_BLOCK_NS, interruptions)?;
         self.check_period(&found)?;
         self.tune(&mut found)?;
         let (recorder, mut explainer) = run.recording();
@@ -254,13 +256,14 @@ impl Started {
     }
 
     /// Looks for the loop.
-    fn found(&self, interruptions: &Interruptions) -> Result<WatchedLoop, Failure> {
+    fn found(&self, least_ns: u64, interruptions: &Interruptions) -> Result<WatchedLoop, Failure> {
         let pid = self.launched.pid();
         let mut collector = Collector::open().map_err(WatchError::from)?;
         if !collector.knows_timers() {
             return Err(WatchFailure::from(WatchError::HiddenAddresses).into());
         }
-        let seen = survey(&mut collector, pid, &interruptions.stop).map_err(WatchFailure::from)?;
+        let seen = survey_again(&mut collector, pid, least_ns, &interruptions.stop)
+            .map_err(WatchFailure::from)?;
         let process = threads::process_words(pid);
         let of_name =
             |of: &WatchedLoop| self.thread.as_ref().is_none_or(|it| *it == of.thread.name);
