@@ -13,7 +13,7 @@
 //! let statistics = Statistics::new(&distribution, &moments).expect("there are samples");
 //!
 //! let p99 = statistics.percentiles.iter().find(|one| one.p == 99.0).expect("it is one of them");
-//! assert!(p99.supported && p99.ns.abs_diff(1_980_000) < 2_000);
+//! assert!(p99.supported && p99.value_ns.abs_diff(1_980_000) < 2_000);
 //! assert!(!Share::P99_9.is_supported_by(2_000), "two samples above it are chance");
 //! ```
 
