@@ -266,6 +266,7 @@ mod tests {
             not_seen: 0,
             lost_events: 0,
             account: None,
+            reason: onbeat::record::EndReason::Complete,
             has_ended: false,
             own_cpu_ns: 0,
             counters: ThreadCounters::default(),

@@ -9,6 +9,7 @@ use std::time::Duration;
 use onbeat::cause::{
     Cause, CauseKind, Cost, Explainer, Explanation, FlightSetting, LoopThread, SpikeFacts,
 };
+use onbeat::probe::SpikeExplainer;
 use onbeat::probe::stall::{Rules, StallWatch};
 use onbeat::probe::surroundings::{self, Surroundings};
 use onbeat::probe::{Interruptions, Origin};
@@ -69,6 +70,8 @@ pub struct Watched {
     pub lost_events: u64,
     /// The account of the run; `None` when no cycle was seen.
     pub account: Option<Account>,
+    /// Why it ended.
+    pub reason: EndReason,
     /// Whether the thread ended before its time.
     pub has_ended: bool,
     /// CPU time of this process for watching, in nanoseconds.
@@ -104,13 +107,35 @@ const EXPLAIN_FOR_NS: u64 = 100_000_000;
 /// Looks in a row that could not read everything, after which recording ends.
 const MOST_FLOODED_LOOKS: u32 = 20;
 
+/// An uninterrupted part of a run: all of a measurement, or a block of a bench.
+#[derive(Clone, Copy, Debug)]
+pub struct Stretch<'s> {
+    /// The loop.
+    pub watched: &'s WatchedLoop,
+    /// Index within the run, from 0.
+    pub index: u32,
+    /// The load that runs at the same time, as typed.
+    pub load: &'s str,
+    /// How long, in nanoseconds; 0: until it is stopped or the thread ends.
+    pub duration_ns: u64,
+}
+
+/// What receives a stretch.
+pub struct Onto<'o> {
+    /// The run file.
+    pub recorder: &'o mut Recorder,
+    /// What explains late cycles.
+    pub explainer: Option<&'o mut (dyn SpikeExplainer + 'static)>,
+}
+
 struct Measuring<'m> {
-    recorder: Recorder,
+    recorder: &'m mut Recorder,
     builder: CycleBuilder,
     stalls: StallWatch,
-    explainer: Option<Explainer>,
+    explainer: Option<&'m mut (dyn SpikeExplainer + 'static)>,
     left: u32,
     watched: &'m WatchedLoop,
+    block: (u32, &'m str),
     policy: Policy,
     has_begun: bool,
     planned: Option<u64>,
@@ -140,15 +165,61 @@ pub fn measure(
     report: &mut dyn FnMut(f64, &mut Recorder),
 ) -> Result<Watched, WatchError> {
     let tid = plan.watched.thread.tid();
-    let Some(before) = ThreadCounters::read(tid) else {
+    if ThreadCounters::read(tid).is_none() {
         return Err(WatchError::Ended { pid: plan.watched.thread.id.tid });
+    }
+    let (mut recorder, mut explainer) = open(plan)?;
+    let stretch =
+        Stretch { watched: &plan.watched, index: 0, load: "idle", duration_ns: plan.duration_ns };
+    let onto = Onto {
+        recorder: &mut recorder,
+        explainer: explainer.as_mut().map(|explainer| explainer as &mut dyn SpikeExplainer),
+    };
+    let mut watched = measure_stretch(collector, stretch, onto, interruptions, report)?;
+    if watched.inner.cycles == 0 {
+        return Ok(watched);
+    }
+
+    let cost = explainer.as_ref().map_or_else(Cost::default, Explainer::cost);
+    let closing = Account {
+        t: recorder.seconds(Monotonic.now()),
+        reason: watched.reason,
+        page_faults: watched.counters.faults,
+        involuntary_switches: watched.counters.preemptions,
+        cpu_ns: watched.counters.cpu_ns,
+        causes_cpu_ns: cost.cpu_ns,
+        causes_explained: cost.explained,
+        causes_incomplete: cost.incomplete,
+        causes_slowest_ns: cost.slowest_ns,
+        causes_bytes: cost.bytes_held,
+        ..Account::default()
+    };
+    watched.account = Some(recorder.close(&closing)?);
+    Ok(watched)
+}
+
+/// Measures a loop into a recorder that is open, and leaves it open; the account of what is returned
+/// is `None`. `report` is called after each look, with the seconds so far.
+///
+/// # Errors
+/// [`WatchError`]; what was recorded before is kept.
+pub fn measure_stretch(
+    collector: &mut Collector,
+    stretch: Stretch<'_>,
+    onto: Onto<'_>,
+    interruptions: &Interruptions,
+    report: &mut dyn FnMut(f64, &mut Recorder),
+) -> Result<Watched, WatchError> {
+    let tid = stretch.watched.thread.tid();
+    let Some(before) = ThreadCounters::read(tid) else {
+        return Err(WatchError::Ended { pid: stretch.watched.thread.id.tid });
     };
     let own_before = own_cpu_ns();
-    let mut measuring = open(plan)?;
+    let mut measuring = Measuring::new(stretch, onto);
     let mut source = surroundings::of_this_machine();
     let mut surroundings = Surroundings::watch(&mut source);
 
-    let by_tracefs = record(collector, &plan.watched)?;
+    let by_tracefs = record(collector, stretch.watched)?;
     if let Some(why) = &by_tracefs {
         measuring.recorder.remark(format!(
             "the loop's events were recorded by tracefs, which makes each wake-up 2 to 4 us later: {why}"
@@ -161,7 +232,7 @@ pub fn measure(
     let mut facts_at = from;
     let mut has_ended = false;
     let mut until = from;
-    let end = match plan.duration_ns {
+    let end = match stretch.duration_ns {
         0 => Instant::from_ns(u64::MAX),
         duration_ns => from.plus_ns(duration_ns),
     };
@@ -196,20 +267,21 @@ pub fn measure(
             facts_at = Monotonic.now();
             measuring.look_at_policy()?;
         }
-        report(Monotonic.now().ns_since(from) as f64 / 1e9, &mut measuring.recorder);
+        report(Monotonic.now().ns_since(from) as f64 / 1e9, measuring.recorder);
     }
     measuring.take_held(Vec::new())?;
 
-    let pending = collector.assembler().pending(tid, plan.watched.source);
+    let pending = collector.assembler().pending(tid, stretch.watched.source);
     let counters =
         ThreadCounters::read(tid).map_or(ThreadCounters::default(), |now| now.since(before));
     let last = if has_ended { None } else { Some((until, pending)) };
     let reason = reason(has_ended, interruptions);
-    let (not_seen, inner, account) = measuring.finish(last, reason, counters)?;
+    let (not_seen, inner) = measuring.finish(last)?;
     Ok(Watched {
         not_seen,
         lost_events,
-        account,
+        account: None,
+        reason,
         inner,
         calls,
         has_ended,
@@ -296,8 +368,8 @@ fn record(collector: &mut Collector, watched: &WatchedLoop) -> Result<Option<Str
 }
 
 /// Opens the file, and what explains.
-fn open<'m>(plan: &'m WatchPlan<'_>) -> Result<Measuring<'m>, WatchError> {
-    let WatchedLoop { thread, class, source, known, .. } = &plan.watched;
+fn open(plan: &WatchPlan<'_>) -> Result<(Recorder, Option<Explainer>), WatchError> {
+    let WatchedLoop { thread, class, known, .. } = &plan.watched;
     let period_ns = class.period_ns().max(1);
     let tid = thread.tid();
     let (explainer, grants) = if plan.causes {
@@ -335,24 +407,7 @@ fn open<'m>(plan: &'m WatchPlan<'_>) -> Result<Measuring<'m>, WatchError> {
     let writer = RunWriter::create(plan.path, &header)?;
     let mut recorder = Recorder::new(writer, plan.origin.at, recording);
     recorder.watch(&Watch::of_run(header.limit, period_ns));
-    let planned = (plan.duration_ns > 0).then(|| plan.duration_ns / period_ns);
-    Ok(Measuring {
-        recorder,
-        builder: CycleBuilder::new(*source, class, known),
-        stalls: StallWatch::new(Rules::of_this_machine(), thread.policy.is_real_time(), 0),
-        explainer,
-        left: 0,
-        watched: &plan.watched,
-        policy: thread.policy,
-        has_begun: false,
-        planned,
-        facts: Vec::new(),
-        held: Vec::new(),
-        explain_until: Instant::default(),
-        follows: LateByTheOneBefore::default(),
-        inner: InnerWaits::default(),
-        usual_ns: VecDeque::with_capacity(USUAL_OF + 1),
-    })
+    Ok((recorder, explainer))
 }
 
 /// What the program has of P and M, in the words of onbeat's own loop.
@@ -367,7 +422,31 @@ fn of_thread(thread: &ThreadFacts) -> Vec<Grant> {
     grants
 }
 
-impl Measuring<'_> {
+impl<'m> Measuring<'m> {
+    fn new(stretch: Stretch<'m>, onto: Onto<'m>) -> Self {
+        let Stretch { watched, index, load, duration_ns } = stretch;
+        let WatchedLoop { thread, class, source, known, .. } = watched;
+        let period_ns = class.period_ns().max(1);
+        Self {
+            recorder: onto.recorder,
+            builder: CycleBuilder::new(*source, class, known),
+            stalls: StallWatch::new(Rules::of_this_machine(), thread.policy.is_real_time(), 0),
+            explainer: onto.explainer,
+            left: 0,
+            watched,
+            block: (index, load),
+            policy: thread.policy,
+            has_begun: false,
+            planned: (duration_ns > 0).then(|| duration_ns / period_ns),
+            facts: Vec::new(),
+            held: Vec::new(),
+            explain_until: Instant::default(),
+            follows: LateByTheOneBefore::default(),
+            inner: InnerWaits::default(),
+            usual_ns: VecDeque::with_capacity(USUAL_OF + 1),
+        }
+    }
+
     fn prepare(&mut self) {
         self.left = MOST_EXPLAINED;
         self.explain_until = Monotonic.now().plus_ns(EXPLAIN_FOR_NS);
@@ -414,7 +493,7 @@ impl Measuring<'_> {
             let period_ns = self.builder.period_ns();
             let first = sample.release.minus_ns(sample.index * period_ns);
             self.recorder.plan_block(self.planned.unwrap_or(u64::MAX));
-            self.recorder.begin_block(0, first, "idle", 0)?;
+            self.recorder.begin_block(self.block.0, first, self.block.1, 0)?;
         }
 
         let longest = cycle.inner.iter().map(|inner| inner.to.ns_since(inner.from)).max();
@@ -426,7 +505,7 @@ impl Measuring<'_> {
         let explanation = if self.recorder.is_spike(sample) { self.explain(cycle) } else { None };
         let window = match &mut self.explainer {
             Some(explainer) if explanation.is_some() && self.recorder.wants_window(sample) => {
-                explainer.keep()
+                explainer.window()
             }
             _ => None,
         };
@@ -467,7 +546,7 @@ impl Measuring<'_> {
             with_inner_waits(facts.not_analysed("too many spikes at once"), cycle)
         } else {
             self.left -= 1;
-            explainer.explain_facts(&facts)
+            explainer.explain(&facts)?
         };
         self.follows.keep(&cycle.sample, &explanation);
         Some(explanation)
@@ -493,9 +572,7 @@ impl Measuring<'_> {
     fn finish(
         mut self,
         end: Option<(Instant, Option<crate::waits::PendingWait>)>,
-        reason: EndReason,
-        counters: ThreadCounters,
-    ) -> Result<(u64, InnerWaits, Option<Account>), WatchError> {
+    ) -> Result<(u64, InnerWaits), WatchError> {
         self.prepare();
         let mut facts = Vec::new();
         let (at, pending) = end.unwrap_or_default();
@@ -504,7 +581,7 @@ impl Measuring<'_> {
             self.record(fact, 0)?;
         }
         if !self.has_begun {
-            return Ok((self.builder.not_seen(), self.inner, None));
+            return Ok((self.builder.not_seen(), self.inner));
         }
 
         self.recorder.end_block(&outcome)?;
@@ -517,22 +594,7 @@ impl Measuring<'_> {
                 thread.tid()
             ))?;
         }
-        let cost = self.explainer.as_ref().map_or_else(Cost::default, Explainer::cost);
-        let closing = Account {
-            t: self.recorder.seconds(Monotonic.now()),
-            reason,
-            page_faults: counters.faults,
-            involuntary_switches: counters.preemptions,
-            cpu_ns: counters.cpu_ns,
-            causes_cpu_ns: cost.cpu_ns,
-            causes_explained: cost.explained,
-            causes_incomplete: cost.incomplete,
-            causes_slowest_ns: cost.slowest_ns,
-            causes_bytes: cost.bytes_held,
-            ..Account::default()
-        };
-        let not_seen = self.builder.not_seen();
-        Ok((not_seen, self.inner, Some(self.recorder.close(&closing)?)))
+        Ok((self.builder.not_seen(), self.inner))
     }
 }
 

@@ -61,6 +61,20 @@ pub fn survey(
     pid: i32,
     stop: &AtomicBool,
 ) -> Result<Survey, WatchError> {
+    survey_again(collector, pid, LOOK_NS, stop)
+}
+
+/// Looks at the threads of a program of which is known already what its loop is, for `least_ns` at
+/// least, in nanoseconds.
+///
+/// # Errors
+/// [`WatchError`].
+pub fn survey_again(
+    collector: &mut Collector,
+    pid: i32,
+    least_ns: u64,
+    stop: &AtomicBool,
+) -> Result<Survey, WatchError> {
     let mut looking = Looking {
         collections: HashMap::new(),
         known: BTreeMap::new(),
@@ -76,7 +90,7 @@ pub fn survey(
     }
 
     looking.follow(collector)?;
-    let mut judged_next_ns = LOOK_NS;
+    let mut judged_next_ns = least_ns;
     loop {
         thread::sleep(READ_EVERY);
         looking.look(collector, from)?;

@@ -15,6 +15,7 @@ use onbeat_net::rtt;
 use onbeat_robot::probe::chain;
 
 use super::bench::robot;
+use super::watch::in_bench;
 use super::{ExitVerdict, Failure};
 use crate::probes;
 use crate::signals;
@@ -24,7 +25,8 @@ use crate::signals::OnUsr1;
 pub(crate) fn run() -> Result<ExitVerdict, Failure> {
     let served = signals::watch(OnUsr1::Refuse).map_err(Failure::from).and_then(server);
     let is_served = match served {
-        Ok(server) => server.serve(stdin(), stdout()).is_ok(),
+        Ok(Served::Already { well }) => well,
+        Ok(Served::By(server)) => server.serve(stdin(), stdout()).is_ok(),
         Err(why) => {
             let reply = serde_json::to_string(&CellReply::Failed(why.to_string()))? + "\n";
             // A bench that does not read any more has ended.
@@ -36,8 +38,16 @@ pub(crate) fn run() -> Result<ExitVerdict, Failure> {
     Ok(if is_served { ExitVerdict::Pass } else { ExitVerdict::CouldNotRun })
 }
 
+/// How a cell is served.
+enum Served {
+    /// It was, to its end, which was reported.
+    Already { well: bool },
+    /// By a loop of this process.
+    By(Box<CellServer>),
+}
+
 /// Reads the start of the cell, opens its probe, and prepares its run.
-fn server(interruptions: Arc<Interruptions>) -> Result<CellServer, Failure> {
+fn server(interruptions: Arc<Interruptions>) -> Result<Served, Failure> {
     let start = CellStart::read(&mut stdin().lock())?;
     let mut grants = Vec::new();
     let parts = match &start.task {
@@ -49,6 +59,10 @@ fn server(interruptions: Arc<Interruptions>) -> Result<CellServer, Failure> {
             figures: Box::new(NoFigures),
             companion: Box::new(Alone),
         },
+        CellTask::Program(program) => {
+            let well = in_bench::serve(&start, program, interruptions)?;
+            return Ok(Served::Already { well });
+        }
         CellTask::FreshMemory { pages } => fresh_memory::parts(start.setting.work_ns, *pages),
         CellTask::Bus(cell) => {
             let (parts, description) = robot::parts(&start.setting, cell)?;
@@ -70,5 +84,7 @@ fn server(interruptions: Arc<Interruptions>) -> Result<CellServer, Failure> {
     };
 
     let run = start.open_run(probes::series_of("timer"), grants)?;
-    Ok(CellServer { run, parts, load: start.cell.load, interruptions, explain: start.explain })
+    let load = start.cell.load;
+    let server = CellServer { run, parts, load, interruptions, explain: start.explain };
+    Ok(Served::By(Box::new(server)))
 }

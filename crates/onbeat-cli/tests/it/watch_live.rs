@@ -166,6 +166,70 @@ fn planted_defects_are_named_and_a_sound_loop_has_none_of_them_live() {
     );
 }
 
+/// Processes with this argument in their command line.
+fn with_argument(argument: &str) -> Vec<String> {
+    let found = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let path = entry.ok()?.path();
+        let line = std::fs::read(path.join("cmdline")).ok()?;
+        let is_it = line.split(|byte| *byte == 0).any(|word| word == argument.as_bytes());
+        is_it.then(|| path.display().to_string())
+    });
+    found.collect()
+}
+
+#[test]
+fn a_program_is_the_loop_of_a_bench_and_tuned_from_outside_live() {
+    let program = program_or_skip!();
+    let dir = tempfile::tempdir().unwrap();
+    // The number of cycles also names the processes of this test.
+    let command = format!("{} absolute 2000 601237", program.display());
+    let bench = |tunings: &str, command: &str| {
+        onbeat(
+            dir.path(),
+            &[
+                "bench",
+                "--command",
+                command,
+                "--tunings",
+                tunings,
+                "--loads",
+                "idle",
+                "--for",
+                "12s",
+            ],
+        )
+    };
+    let output = bench("none,P", &command);
+    let printed = text(&output);
+    assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{printed}");
+    assert_eq!(with_argument("601237"), Vec::<String>::new(), "each block ends its program");
+
+    let cells = run_dir::read_cells(&dir.path().path_of_runs()).unwrap();
+    assert_eq!(cells.len(), 2, "{printed}");
+    for cell in &cells {
+        let tuning = &cell.header.cell.as_ref().unwrap().tuning;
+        let timing = cell.header.timing.as_ref().unwrap();
+        assert_eq!(timing.period_ns, 2_000_000, "{tuning}: of the program, by its trial");
+        assert_eq!(timing.priority, if tuning == "P" { 98 } else { 0 });
+        assert!(cell.account().cycles > 100, "{tuning}: {printed}");
+        let execution = cell.moments(Series::ExecutionTime);
+        assert!(execution.min_ns >= 40_000, "{tuning}: the program works for 50 us");
+    }
+
+    let refused = |tunings: &str, command: &str, sentence: &str| {
+        let output = bench(tunings, command);
+        assert_eq!(output.status.code(), Some(2), "{command}: {}", text(&output));
+        assert!(text(&output).contains(sentence), "{command}: {}", text(&output));
+    };
+    refused("PM", &command, "M is up to the program itself");
+    refused("S", &command, "S is up to the program itself");
+    refused("none", "", "no program is named");
+    refused("none", "'./controller", "a quote is not closed");
+    refused("none", "./no-such-program", "cannot start ./no-such-program");
+    refused("none", "false", "false ended by itself");
+    assert_eq!(with_argument("601237"), Vec::<String>::new());
+}
+
 #[test]
 fn what_cannot_be_watched_is_one_sentence_and_leaves_nothing_live() {
     let program = program_or_skip!();

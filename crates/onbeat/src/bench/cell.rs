@@ -127,6 +127,71 @@ impl CellServer {
     }
 }
 
+/// The cell's end of the pipes where something else than a loop of this process is measured.
+pub struct BlockServer {
+    /// The run that the blocks belong to.
+    pub run: Run,
+    /// The load's name, for the run file.
+    pub load: String,
+    /// Signals, and the end of the requests.
+    pub interruptions: Arc<Interruptions>,
+    /// Whether the bench explains the spikes of this cell.
+    pub explain: bool,
+}
+
+/// Measures one block into the recorder of a run.
+pub type MeasureBlock<'m, E> =
+    dyn FnMut(&mut Run, &BlockPlan<'_>, &Interruptions) -> Result<(), E> + 'm;
+
+impl BlockServer {
+    /// Has `measure` run blocks on request until `requests` end, then closes the run file.
+    ///
+    /// # Errors
+    /// Those of `measure` and [`RunError`], which the bench receives as [`CellReply::Failed`] as
+    /// well.
+    pub fn serve<E: From<RunError> + std::fmt::Display>(
+        self,
+        requests: impl io::Read + Send + 'static,
+        replies: impl Write + 'static,
+        measure: &mut MeasureBlock<'_, E>,
+    ) -> Result<(), E> {
+        let replies = ReplyPipe::new(replies);
+        let served = self.serve_until_end(requests, &replies, measure);
+        replies.send(
+            &served
+                .as_ref()
+                .map_or_else(|why| CellReply::Failed(why.to_string()), |()| CellReply::Closed),
+        );
+        served
+    }
+
+    fn serve_until_end<E: From<RunError>>(
+        self,
+        requests: impl io::Read + Send + 'static,
+        replies: &ReplyPipe,
+        measure: &mut MeasureBlock<'_, E>,
+    ) -> Result<(), E> {
+        let Self { mut run, load, interruptions, explain } = self;
+        let Requests { blocks, explanations, windows } =
+            listen(requests, &interruptions).map_err(RunError::Thread)?;
+        if explain {
+            let replies = replies.clone();
+            run.explain_by(Box::new(BenchExplainer { replies, explanations, windows }));
+        }
+
+        replies.send(&CellReply::Ready(run.grants().to_vec()));
+        let served = blocks.iter().try_for_each(|(index, releases)| {
+            let block = BlockPlan { index, load: &load, releases };
+            measure(&mut run, &block, &interruptions)?;
+            replies.send(&CellReply::Done(run.recorder().progress()));
+            Ok::<(), E>(())
+        });
+        // What was measured before a block that failed is kept.
+        run.close().map_err(E::from)?;
+        served
+    }
+}
+
 /// Requests by their kind, as they arrive.
 struct Requests {
     /// Index and releases of each block.

@@ -97,6 +97,18 @@ pub enum CellTask {
         /// Pages of 4 KiB in each cycle.
         pages: u32,
     },
+    /// Is the loop of another program, which is started anew for each block and watched.
+    Program(ProgramCell),
+}
+
+/// The program in a cell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramCell {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Name of the thread with the loop; `None` takes the most regular one.
+    pub thread: Option<String>,
 }
 
 /// The devices of a cell's round trips, as typed.

@@ -83,7 +83,11 @@ impl BenchPlan {
     pub fn tuned(&self, tuning: &CellTuning) -> Setting {
         // The bench has the flight recorder.
         let setting = Setting { causes: false, ..self.setting.clone() };
-        self.options(tuning).applied(&setting, self.cpu, self.priority, self.spin)
+        let options = self.options(tuning);
+        let tuned = options.applied(&setting, self.cpu, self.priority, self.spin);
+        // A program that sleeps by a length goes on doing so.
+        let is_its_own = setting.wait.is_relative() && !options.letters.spin;
+        Setting { wait: if is_its_own { setting.wait } else { tuned.wait }, ..tuned }
     }
 
     /// Returns the cell of a tuning under the load of this index.

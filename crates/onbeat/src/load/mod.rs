@@ -70,6 +70,7 @@ pub use error::Error;
 pub use event::{LoadNotice, LoadNoticeKind, LoadReport, LoadStopReason, PartReport, PartWork};
 pub use onbeat_host::process::{kill_session, session_identity};
 pub use options::Options;
+pub use reap::ending_with_starter;
 pub use run::supervise;
 pub use running::{LoadMessage, RunningError, RunningLoad, serve};
 pub use spec::{CATALOGUE, CatalogueEntry, Load, LoadError, LoadPart};

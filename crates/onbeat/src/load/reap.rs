@@ -22,10 +22,22 @@ pub(super) struct EndedChild {
 
 /// Starts a program in a process group of its own. It gets SIGKILL when the calling thread ends.
 pub(super) fn spawn(command: &mut Command) -> Result<i32, std::io::Error> {
+    let child = ending_with_starter_after(restore_priority, command.process_group(0)).spawn()?;
+    // Dropping a `Child` neither ends nor reaps it; `reap_next` does the latter, also for its
+    // descendants.
+    Ok(child.id().cast_signed())
+}
+
+/// Makes `command` start a program that gets SIGKILL when the thread that starts it ends.
+pub fn ending_with_starter(command: &mut Command) -> &mut Command {
+    ending_with_starter_after(|| {}, command)
+}
+
+/// `first` makes raw system calls at most.
+fn ending_with_starter_after(first: fn(), command: &mut Command) -> &mut Command {
     let starter = getpid();
-    command.process_group(0);
     let before_exec = move || {
-        restore_priority();
+        first();
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // The starter may have ended before the call above; then no signal is sent.
         if getppid() == Some(starter) { Ok(()) } else { Err(std::io::ErrorKind::BrokenPipe.into()) }
@@ -33,10 +45,7 @@ pub(super) fn spawn(command: &mut Command) -> Result<i32, std::io::Error> {
 
     // SAFETY: between fork and exec only setpriority(2), prctl(2) and getppid(2) are called, all as
     // raw system calls: no lock, no heap.
-    let child = unsafe { command.pre_exec(before_exec) }.spawn()?;
-    // Dropping a `Child` neither ends nor reaps it; `reap_next` does the latter, also for its
-    // descendants.
-    Ok(child.id().cast_signed())
+    unsafe { command.pre_exec(before_exec) }
 }
 
 /// Reaps one ended child, own or inherited, unless `foreign` says that it does not belong to the

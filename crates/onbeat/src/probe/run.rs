@@ -242,6 +242,17 @@ impl Run {
         &mut self.recorder
     }
 
+    /// Returns the recorder and what explains spikes, for blocks that are measured without a loop of
+    /// this process.
+    pub fn recording(&mut self) -> (&mut Recorder, Option<&mut (dyn SpikeExplainer + 'static)>) {
+        (&mut self.recorder, self.explainer.as_deref_mut())
+    }
+
+    /// Adds what the loop of such a block used, for the closing line.
+    pub const fn add_usage(&mut self, usage: Usage) {
+        self.usage = self.usage.plus(usage);
+    }
+
     /// Replaces the flight recorder of this run by `explainer`, which explains spikes from now on.
     pub fn explain_by(&mut self, explainer: Box<dyn SpikeExplainer>) {
         self.explainer = Some(explainer);

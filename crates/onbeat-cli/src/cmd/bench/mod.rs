@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use onbeat::bench::cell_start::CellTask;
 use onbeat::bench::conduct::{
     BenchConditions, BenchError, BenchPlan, Processes, UnfinishedBench, conduct, scheduled,
 };
@@ -31,6 +32,7 @@ use super::Common;
 use super::carrier::carrier_of;
 use super::looping::{WITHOUT_TUNING, check_cpu, limit, most_alarms, setting};
 use super::repair::repair_first;
+use super::watch::in_bench;
 use super::watched::Watched;
 use super::{ExitVerdict, Failure, findings, host_settings, load, runs, show, typed};
 use crate::cmd::bench::options::{BenchOptions, Order, With};
@@ -45,6 +47,10 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
     let plan = admitted(options)?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let is_quiet = options.quiet || options.output.json;
+    if options.command.is_some() {
+        repair_first()?;
+    }
+    let plan = in_bench::tried(plan, is_quiet, &interruptions)?;
     let dir = loop {
         if options.wait && !queue::until_free(&plan.journal, is_quiet, &interruptions) {
             return Ok(ExitVerdict::CouldNotRun);
@@ -77,6 +83,10 @@ pub(super) fn admitted(options: &BenchOptions) -> Result<BenchPlan, Failure> {
     }
 
     let mut plan = plan(options);
+    if let Some(program) = in_bench::described(options)? {
+        plan.task = CellTask::Program(program);
+        in_bench::admit(&plan)?;
+    }
     plan.robot_command = robot::admitted(options)?;
     let setup = LoopSetup {
         period_us: i64::try_from(plan.setting.period_ns / 1000).unwrap_or(i64::MAX),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum};
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 use onbeat::load::Load;
@@ -22,6 +23,8 @@ pub(crate) const BENCH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       your own robot in each cell; the last line runs it under the best tuning
   sudo onbeat bench --with rtt --to 192.168.7.2,192.168.7.3
       a packet to each of two boards in every cycle; round trips by tuning and load
+  sudo onbeat bench --command './controller --rate 1000'
+      your own program, started anew for each block, tuned from outside, and watched
   onbeat bench --for 12m --limit 100us --at 99.99
       exit status 0 PASS, 1 FAIL, 3 INCONCLUSIVE, 2 could not run";
 
@@ -44,6 +47,7 @@ pub(crate) struct BenchOptions {
     #[arg(
         long,
         default_value = "none,M,C,MC,P,PM,PC,PMC,PMCS",
+        default_value_if("command", ArgPredicate::IsPresent, "none,P,C,PC"),
         value_delimiter = ',',
         value_name = "LIST"
     )]
@@ -112,6 +116,17 @@ pub(crate) struct BenchOptions {
     /// Processing time of simulated devices [default: the file's]
     #[arg(long, value_parser = time_ns, value_name = "TIME", requires = "with")]
     pub(crate) device_delay: Option<u64>,
+    /// Program whose loop is measured instead of onbeat's own, with its arguments
+    ///
+    /// It is tried once: its loop is found as by `onbeat watch`, and gives the period. Each block
+    /// starts it anew and ends it with SIGTERM. none is the program as it sets itself; P sets the
+    /// priority of the loop's thread from outside, C gives that thread a CPU of its own. M and S are
+    /// the program's own. Without --tunings: none,P,C,PC.
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["with", "period", "work", "deadline", "on_overrun", "phase", "lockdown", "spin"])]
+    pub(crate) command: Option<String>,
+    /// Thread of --command with the loop [default: the most regular real-time one]
+    #[arg(long, value_name = "NAME", requires = "command")]
+    pub(crate) thread: Option<String>,
     /// Time that S polls the clock before a release
     #[arg(long, default_value = "50us", value_parser = time_ns, value_name = "TIME")]
     pub(crate) spin: u64,

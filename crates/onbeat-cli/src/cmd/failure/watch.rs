@@ -32,6 +32,30 @@ pub(crate) enum WatchFailure {
     NoCycle { thread: String, seconds: f64, why: &'static str },
     #[error("cannot start {command}: {source}; give the path of a program after --")]
     Command { command: String, source: std::io::Error },
+    #[error(
+        "--command {typed}: {why}; write it as in a shell, in quotes: --command './controller --rate 1000'"
+    )]
+    NotACommand { typed: String, why: &'static str },
+    #[error(
+        "tuning {tuning}: {letter} is up to the program itself: {instead}; from outside a bench of a program sets P, C, \
+         timer.slack and settings of the host, such as --tunings none,P,C,PC"
+    )]
+    NotFromOutside { tuning: String, letter: char, instead: &'static str },
+    #[error(
+        "the loop of {program} has a period of {now_us} us and had {before_us} us when it was tried; a bench compares cycles of \
+         one length"
+    )]
+    OtherPeriod { program: String, now_us: f64, before_us: f64 },
+    #[error("{what} of {thread} cannot be set: {source}; it needs root")]
+    NotSet { thread: String, what: &'static str, source: std::io::Error },
+    #[error(
+        "{program} ended by itself after {seconds:.1} s of it; a bench needs a program that runs until it gets SIGTERM"
+    )]
+    EndedInBlock { program: String, seconds: f64 },
+    #[error("block {block}: {why}")]
+    Block { block: u32, why: String },
+    #[error(transparent)]
+    Run(#[from] onbeat::probe::RunError),
     #[error(transparent)]
     Watch(#[from] WatchError),
 }

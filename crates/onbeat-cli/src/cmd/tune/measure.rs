@@ -149,6 +149,8 @@ fn bench_options(options: &TuneMeasureOptions, sides: &Sides) -> BenchOptions {
     let output = OutputOptions { out: options.out.clone(), json: options.json, verbose: false };
 
     BenchOptions {
+        command: None,
+        thread: None,
         duration: options.duration,
         tunings: vec![sides.without.clone(), sides.with.clone()],
         plan: None,

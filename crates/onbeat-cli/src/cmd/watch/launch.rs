@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use onbeat::load::ending_with_starter;
 use onbeat_watch::WatchError;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -22,18 +23,34 @@ pub(super) struct Launched {
     name: String,
 }
 
-/// Starts `command`; `None` without words. What it prints goes where onbeat's own output goes, or
-/// to standard error if that is to be one JSON object.
-pub(super) fn start(command: &[OsString], json: bool) -> Result<Option<Launched>, Failure> {
+/// Where goes what a program prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Printed {
+    /// Where onbeat's own output goes.
+    Here,
+    /// To standard error: onbeat's own output is one JSON object.
+    Errors,
+    /// Nowhere: a bench starts the program for every block.
+    Nowhere,
+}
+
+/// Starts `command`; `None` without words. It ends with onbeat, however that ends.
+pub(super) fn start(command: &[OsString], printed: Printed) -> Result<Option<Launched>, Failure> {
     let Some((program, arguments)) = command.split_first() else { return Ok(None) };
     let name = program.to_string_lossy().into_owned();
     let cannot = |source| WatchFailure::Command { command: name.clone(), source };
     let mut starting = Command::new(program);
     starting.args(arguments).stdin(Stdio::null());
-    if json {
-        starting.stdout(stderr().as_fd().try_clone_to_owned().map_err(cannot)?);
+    match printed {
+        Printed::Here => {}
+        Printed::Errors => {
+            starting.stdout(stderr().as_fd().try_clone_to_owned().map_err(cannot)?);
+        }
+        Printed::Nowhere => {
+            starting.stdout(Stdio::null()).stderr(Stdio::null());
+        }
     }
-    let child = starting.spawn().map_err(cannot)?;
+    let child = ending_with_starter(&mut starting).spawn().map_err(cannot)?;
     Ok(Some(Launched { child, name }))
 }
 

@@ -1,6 +1,7 @@
 //! `onbeat watch`: is a program that exists on time, and if not, why?
 
 mod findings;
+pub(crate) mod in_bench;
 mod launch;
 pub(crate) mod options;
 mod target;
@@ -26,7 +27,7 @@ use super::{ExitVerdict, Failure, runs, show, typed};
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
 use crate::term::{ProgressLine, Tone, advise, columns, say, wrapped};
-use launch::Launched;
+use launch::{Launched, Printed};
 use options::WatchOptions;
 
 /// What is measured of a loop of another program.
@@ -45,7 +46,8 @@ pub(crate) fn run(options: &WatchOptions) -> Result<ExitVerdict, Failure> {
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Summary)?;
     let _end = EndOf::prompt("the last cycle of the program");
-    let mut launched = launch::start(&options.command, options.output.json)?;
+    let printed = if options.output.json { Printed::Errors } else { Printed::Here };
+    let mut launched = launch::start(&options.command, printed)?;
     let pid = match &launched {
         Some(launched) => launched.pid(),
         None => target::resolve(options.target.as_deref().unwrap_or_default())?,
