@@ -9,7 +9,7 @@ BESIDE := target/beside
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help install fuzz-targets vm-onbeat dist test-dist test-python test-interop test-interop-java load-speed command-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace test-vm-net test-vm-clocks causes-vm fuzz inject-live causes worth outside test-view test-long deny matlab bpf miri bench test build setup-bench setup-test setup-peers lint format clippy doc packages unit build-tests loom viewer generated bless peers clean
+.PHONY: help install fuzz-targets vm-onbeat dist test-dist test-python test-interop test-interop-java load-speed command-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace test-vm-net test-vm-clocks causes-vm fuzz inject-live causes worth outside test-view test-long deny matlab bpf miri bench test build setup-bench setup-test setup-peers lint format clippy doc packages unit build-tests loom viewer generated vocabulary bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -54,8 +54,8 @@ build-tests:
 # Changes left by an interrupted onbeat on this machine would fail unrelated tests.
 unit: build-tests ## tests of all crates
 	$(TESTED) repair
-	python3 -m doctest tests/limits/run.py
-	python3 tests/limits/run.py
+	python3 -m doctest tests/runner/run.py
+	python3 tests/runner/run.py
 
 # In the same target directory, so that dependencies are not built again.
 outside: ## a program outside the workspace, with ethercrab and onbeat-segment alone
@@ -63,7 +63,7 @@ outside: ## a program outside the workspace, with ethercrab and onbeat-segment a
 
 # Built for debugging, it runs as long and is built in half the time.
 loom: ## every interleaving of the ring, of the latest value and of the delayed lock, and broken twins that must fail
-	RUSTFLAGS="$(RUSTFLAGS) --cfg loom" RUST_TEST_THREADS=2 CARGO_TARGET_DIR=target/loom $(CARGO) test --locked -p onbeat-rt --test loom
+	RUSTFLAGS="$(RUSTFLAGS) --cfg loom" RUST_TEST_THREADS=2 CARGO_TARGET_DIR=target/loom $(CARGO) test --locked -p onbeat-rt --test it
 
 bpf: ## the checked-in BPF objects are what clang makes of their C
 	@sh scripts/bpf.sh
@@ -78,7 +78,10 @@ doc:
 packages: ## the crates can be packed for crates.io
 	$(CARGO) package --quiet --locked --workspace --no-verify --allow-dirty
 
-generated: build-tests ## man pages and completions match the command line
+vocabulary: ## what is made from vocabulary/ is up to date: Rust, the page, the C header, tables of the documents
+	python3 vocabulary/generate.py --check
+
+generated: vocabulary build-tests ## man pages and completions match the command line
 	rm -rf target/share && $(TESTED) generate target/share && diff -r share target/share
 
 viewer: ## the page: its tests, and that the checked-in page is up to date
@@ -88,6 +91,7 @@ test-view: build-tests ## a joint of a running robot, followed for 5 s in headle
 	cd viewer && npm ci --no-audit --no-fund && ONBEAT=$(abspath $(TESTED)) ONBEAT_LIVE_SECONDS=5 node test/run.mjs test live
 
 bless: build ## rebuilds generated files: man pages, completions, help texts, tables, the page
+	python3 vocabulary/generate.py
 	rm -rf share && $(ONBEAT) generate share
 	ONBEAT_BLESS=1 $(CARGO) test --locked -p onbeat-cli --test it -- help:: tables:: tune_machines::
 	ONBEAT_BLESS=1 $(CARGO) test --locked -p onbeat-tune --test it -- catalogue::

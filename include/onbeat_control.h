@@ -203,6 +203,7 @@ ONBEAT_ASSERT(sizeof(struct onbeat_histogram) == 4800 && sizeof(struct onbeat_st
 /* ---- constants ---- */
 
 /* Kinds of events; docs/control.md describes their values. */
+/* from vocabulary/events.toml */
 enum onbeat_event_kind {
     ONBEAT_EVENT_BUS_UP = 1,
     ONBEAT_EVENT_BUS_DOWN = 2,
@@ -258,6 +259,7 @@ enum onbeat_event_kind {
     ONBEAT_EVENT_LEFT_OP_WITH_OTHERS = 52,
     ONBEAT_EVENT_MAILBOX_MUTE = 53
 };
+/* end of vocabulary/events.toml */
 
 /* Phase of the robot. */
 enum onbeat_phase {

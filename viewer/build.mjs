@@ -7,15 +7,36 @@ const here = new URL('./', import.meta.url);
 
 /** The pages: entry, template, where it is checked in, the packages that it bundles, what its policy allows besides. */
 const PAGES = {
-  report: { entry: 'src/main.ts', template: 'src/template.html', target: 'viewer.html', packages: [['uPlot', 'uplot'], ['fflate', 'fflate']], policy: [] },
-  live: { entry: 'src/live/main.ts', template: 'src/live.html', target: 'live.html', packages: [['uPlot', 'uplot']], policy: ["connect-src 'self'"] },
+  report: {
+    entry: 'src/main.ts',
+    template: 'src/template.html',
+    target: 'viewer.html',
+    packages: [
+      ['uPlot', 'uplot'],
+      ['fflate', 'fflate'],
+    ],
+    policy: [],
+  },
+  live: {
+    entry: 'src/live/main.ts',
+    template: 'src/live.html',
+    target: 'live.html',
+    packages: [['uPlot', 'uplot']],
+    policy: ["connect-src 'self'"],
+  },
 };
 const assets = new URL('../crates/onbeat-cli/assets/', here);
 
 const bundled = async (entry, more) => {
   const { outputFiles } = await build({
-    entryPoints: [new URL(entry, here).pathname], bundle: true, write: false, minify: true, charset: 'utf8', legalComments: 'none',
-    target: ['es2022'], ...more,
+    entryPoints: [new URL(entry, here).pathname],
+    bundle: true,
+    write: false,
+    minify: true,
+    charset: 'utf8',
+    legalComments: 'none',
+    target: ['es2022'],
+    ...more,
   });
   return outputFiles[0].text.trim();
 };
@@ -24,7 +45,9 @@ const hash = (text) => `'sha256-${createHash('sha256').update(text, 'utf8').dige
 /** A package's version and licence, as a comment of the bundle it goes into. */
 const notice = async (name, folder) => {
   const licence = (await readFile(new URL(`node_modules/${folder}/LICENSE`, here), 'utf8')).trim();
-  const { version } = JSON.parse(await readFile(new URL(`node_modules/${folder}/package.json`, here), 'utf8'));
+  const { version } = JSON.parse(
+    await readFile(new URL(`node_modules/${folder}/package.json`, here), 'utf8'),
+  );
   return `/* Bundles ${name} ${version}. ${licence.replaceAll('*/', '')} */`;
 };
 
@@ -34,11 +57,20 @@ export async function page(name = 'report') {
   const notices = await Promise.all(packages.map(([word, folder]) => notice(word, folder)));
   const js = `${notices.join('\n')}\n${await bundled(entry, { format: 'iife' })}`;
   const css = await bundled('src/style.css', { loader: { '.css': 'css' } });
-  const csp = ["default-src 'none'", `script-src ${hash(js)}`, `style-src ${hash(css)}`, 'img-src data: blob:', "base-uri 'none'", "form-action 'none'", ...policy].join('; ');
+  const csp = [
+    "default-src 'none'",
+    `script-src ${hash(js)}`,
+    `style-src ${hash(css)}`,
+    'img-src data: blob:',
+    "base-uri 'none'",
+    "form-action 'none'",
+    ...policy,
+  ].join('; ');
   const parts = { CSP: csp, CSS: css, JS: js, DATA: '@@DATA@@' };
   const template = await readFile(new URL(file, here), 'utf8');
   const html = template.replace(/%(CSP|CSS|JS|DATA)%/g, (_, name) => parts[name]);
-  if (name === 'report' && html.split('@@DATA@@').length !== 2) throw new Error('the place for the data must occur exactly once');
+  if (name === 'report' && html.split('@@DATA@@').length !== 2)
+    throw new Error('the place for the data must occur exactly once');
   return html;
 }
 
@@ -49,7 +81,9 @@ if (process.argv[1] === new URL(import.meta.url).pathname) {
     if (process.argv.includes('--check')) {
       const kept = await readFile(at, 'utf8').catch(() => '');
       if (kept !== html) {
-        console.error(`crates/onbeat-cli/assets/${target} is not what the sources make; run \`npm run build\` and commit it.`);
+        console.error(
+          `crates/onbeat-cli/assets/${target} is not what the sources make; run \`npm run build\` and commit it.`,
+        );
         process.exit(1);
       }
       console.log(`crates/onbeat-cli/assets/${target} is what the sources make.`);

@@ -1,6 +1,6 @@
 //! Programs of others beside onbeat: Java, Octave, Python, shells, Perfetto, other MainDevices. Without one, the
 //! harness says so test by test while it runs, which the built-in one cannot.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod camera_interrupted;
 #[path = "../../crates/onbeat/tests/it/cause_world/mod.rs"]
@@ -24,12 +24,17 @@ mod run_files_open_in_java;
 #[path = "../perfetto/spikes_open_in_perfetto.rs"]
 mod spikes_open_in_perfetto;
 mod two_instances_follow_a_marker;
+#[path = "../vm/killed.rs"]
+mod vm_killed;
 
 use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
+    if let Some(status) = vm_killed::answered_as_qemu() {
+        return status;
+    }
     let mut arguments = Arguments::from_args();
     // They share what is installed for them, and the CPUs.
     arguments.test_threads = arguments.test_threads.or(Some(1));
@@ -48,6 +53,7 @@ fn main() -> ExitCode {
         run_files_open_in_java::trials(),
         spikes_open_in_perfetto::trials(),
         two_instances_follow_a_marker::trials(),
+        vm_killed::trials(),
     ];
     libtest_mimic::run(&arguments, trials.into_iter().flatten().collect()).exit_code()
 }

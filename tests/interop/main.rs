@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod equipment;
+mod hostile_network;
 mod java_allocates_nothing;
 mod jeromq_speaks_with_pyzmq;
 mod lcm_types_match;
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
     // They share what is installed for them, and the CPUs.
     arguments.test_threads = arguments.test_threads.or(Some(1));
     let trials = [
+        hostile_network::trials(),
         java_allocates_nothing::trials(),
         jeromq_speaks_with_pyzmq::trials(),
         lcm_types_match::trials(),

@@ -131,7 +131,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "signals to ignore, descriptors to close and pages to give back in a process of one thread",
     ),
     ("crates/onbeat-tune/src/scheduling.rs", "policy of any thread"),
-    ("crates/onbeat-rt/tests/loom/ring.rs", "the broken twin of the ring"),
+    ("crates/onbeat-rt/tests/it/interleavings/ring.rs", "the broken twin of the ring"),
     ("crates/onbeat-lab/src/joined/page.rs", "a page of memory that host and guest share"),
     ("crates/onbeat-lab/src/net/namespace.rs", "a network namespace of a thread of its own"),
     ("crates/onbeat-lab/src/vm/process.rs", "what happens between fork and exec"),
@@ -199,7 +199,7 @@ fn unsafe_in_a_file_not_listed_is_found() {
     let wrong = "fn f() {\n    // SAFETY: planted.\n    unsafe { g() }\n}\n";
     catches(
         unsafe_elsewhere,
-        "crates/onbeat-report/src/table.rs",
+        "crates/onbeat-figures/src/table.rs",
         wrong,
         3,
         "#![allow(unsafe_code)]\n",
@@ -290,83 +290,7 @@ fn the_hot_crate_naming_std_is_found() {
     );
 }
 
-// ---- probes
-
-/// Rooms of probes, each with its list.
-const PROBES: [&str; 2] = ["crates/onbeat/src/probe/", "crates/onbeat-robot/src/probe/"];
-
-/// Finds uses of a probe's description outside the list of its crate and its own file.
-fn probes_named_elsewhere(sources: &[Source]) -> Vec<String> {
-    let mut found = Vec::new();
-    for room in PROBES {
-        let list = format!("{room}mod.rs");
-        for own in rust_below(sources, room) {
-            let Some((before, _)) = own
-                .text
-                .split_once("Description = description::Description {")
-                .or_else(|| own.text.split_once(": Description = Description {"))
-            else {
-                continue;
-            };
-
-            let name =
-                before.trim_end_matches(": description::").rsplit(' ').next().unwrap_or_default();
-            let stem = own
-                .path
-                .rsplit('/')
-                .next()
-                .and_then(|file| file.strip_suffix(".rs"))
-                .unwrap_or_default();
-            let full = format!("{stem}::{name}");
-            for other in rust_below(sources, "crates/")
-                .filter(|other| other.path != own.path && other.path != list)
-            {
-                let code = code_without_tests(&other.text);
-                let roots = ["crate", "super", "onbeat", "onbeat_robot", stem];
-                let paths = roots.iter().flat_map(|root| paths(&code, root));
-                let mut lines: Vec<usize> =
-                    paths.filter(|(_, path)| path.ends_with(&full)).map(|(line, _)| line).collect();
-                lines.dedup();
-                found.extend(
-                    lines
-                        .into_iter()
-                        .map(|line| other.at(line, &format!("names the probe {name}"))),
-                );
-            }
-        }
-    }
-
-    found
-}
-
-#[test]
-fn a_probe_is_named_in_its_own_file_and_in_the_list_of_all() {
-    let of_probes = tracked()
-        .iter()
-        .filter(|source| source.text.contains("Description = Description {"))
-        .count();
-    assert!(of_probes >= 6, "{of_probes} probes");
-    holds(probes_named_elsewhere);
-}
-
-#[test]
-fn a_probe_that_another_file_names_is_found() {
-    let elsewhere = "crates/onbeat-cli/src/cmd/measure.rs";
-    let with = |text: &str| {
-        let own = Source::planted(
-            "crates/onbeat/src/probe/nap.rs",
-            "pub const NAP: Description = Description {};\n",
-        );
-        let list = Source::planted(
-            "crates/onbeat/src/probe/mod.rs",
-            "const ALL: [&Description; 1] = [&nap::NAP];\n",
-        );
-        probes_named_elsewhere(&[own, list, Source::planted(elsewhere, text)])
-    };
-
-    assert_eq!(with("fn f() {}\nuse nap::NAP;\n"), [format!("{elsewhere}:2: names the probe NAP")]);
-    assert_eq!(with("// NAP\nfn f() {}\n"), [] as [String; 0]);
-}
+// ---- reports
 
 fn forbidden_uses_in_reports(sources: &[Source]) -> Vec<String> {
     const FORBIDDEN: [&str; 7] = [
@@ -379,7 +303,8 @@ fn forbidden_uses_in_reports(sources: &[Source]) -> Vec<String> {
         "std::thread",
     ];
     let mut found = Vec::new();
-    for source in rust_below(sources, "crates/onbeat-report/src/") {
+    let pure = ["crates/onbeat-figures/src/", "crates/onbeat-report/src/"];
+    for source in pure.into_iter().flat_map(|folder| rust_below(sources, folder)) {
         let code = code_without_tests(&source.text);
         for (line, path) in paths(&code, "std")
             .into_iter()
@@ -424,7 +349,7 @@ fn a_report_that_reads_a_clock_is_found() {
 }
 
 /// Crates that never print, exit or read the command line.
-const LIBRARIES: [&str; 15] = [
+const LIBRARIES: [&str; 16] = [
     "crates/onbeat-rt/src/",
     "crates/onbeat-host/src/",
     "crates/onbeat-tune/src/",
@@ -433,6 +358,7 @@ const LIBRARIES: [&str; 15] = [
     "crates/onbeat-control/src/",
     "crates/onbeat-cause/src/",
     "crates/onbeat-record/src/",
+    "crates/onbeat-figures/src/",
     "crates/onbeat-report/src/",
     "crates/onbeat/src/",
     "crates/onbeat-net/src/",

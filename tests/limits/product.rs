@@ -72,91 +72,6 @@ fn a_dependency_at_a_distance_is_found() {
     catches(heavy_dependencies, "Cargo.lock", &wrong, 1, &right);
 }
 
-// ---- front pages
-
-/// Rooms whose public items are used together, so that their front page shows how.
-const ROOMS: [&str; 3] =
-    ["crates/onbeat/src/", "crates/onbeat-robot/src/", "crates/onbeat-tune/src/"];
-
-/// Whether a file is the front page of a crate, or of a public room in a folder of its own.
-fn is_front_page(sources: &[Source], source: &Source) -> bool {
-    if source.path.starts_with("crates/") && source.path.ends_with("/src/lib.rs") {
-        return true;
-    }
-
-    let room = ROOMS.iter().find_map(|crate_| {
-        let name = source.path.strip_prefix(crate_)?.strip_suffix("/mod.rs")?;
-        (!name.contains('/')).then(|| (format!("{crate_}lib.rs"), format!("\npub mod {name};")))
-    });
-    room.is_some_and(|(library, declared)| {
-        sources.iter().any(|source| source.path == library && source.text.contains(&declared))
-    })
-}
-
-fn front_pages_without_example(sources: &[Source]) -> Vec<String> {
-    let has_example = |source: &Source| source.text.lines().any(|line| line == "//! ```");
-    sources
-        .iter()
-        .filter(|source| is_front_page(sources, source) && !has_example(source))
-        .map(|source| source.at(1, "the front page has no example"))
-        .collect()
-}
-
-#[test]
-fn every_front_page_has_an_example() {
-    holds(front_pages_without_example);
-}
-
-#[test]
-fn a_front_page_without_an_example_is_found() {
-    let check = front_pages_without_example;
-    let page = "crates/onbeat-rt/src/lib.rs";
-    catches(
-        check,
-        page,
-        "//! The loop.\n",
-        1,
-        "//! The loop.\n//!\n//! ```\n//! run();\n//! ```\n",
-    );
-}
-
-// ---- README
-
-/// Lines of a program that shows how little a loop needs.
-const PROGRAM_LINES: usize = 15;
-
-/// The first block of Rust code: the line of its fence, and its lines.
-fn rust_block(source: &Source) -> Option<(usize, Vec<&str>)> {
-    let (fence, _) = source.lines().find(|(_, line)| line.starts_with("```rust"))?;
-    let lines = source.text.lines().skip(fence).take_while(|line| !line.starts_with("```"));
-    Some((fence, lines.collect()))
-}
-
-fn long_program_in_the_readme(sources: &[Source]) -> Vec<String> {
-    let readme = sources.iter().filter(|source| source.path == "README.md");
-    readme
-        .filter_map(|source| {
-            let (fence, lines) = rust_block(source)?;
-            let what = format!("a program of {} lines, of {PROGRAM_LINES}", lines.len());
-            (lines.len() > PROGRAM_LINES).then(|| source.at(fence, &what))
-        })
-        .collect()
-}
-
-#[test]
-fn the_program_of_the_readme_has_at_most_15_lines() {
-    holds(long_program_in_the_readme);
-    let sources = tracked();
-    let readme = sources.iter().find(|source| source.path == "README.md").expect("it is tracked");
-    assert!(rust_block(readme).is_some_and(|(_, lines)| lines.len() > 5));
-}
-
-#[test]
-fn a_program_of_16_lines_is_found() {
-    let program = |lines: usize| format!("# onbeat\n```rust\n{}```\n", "f();\n".repeat(lines));
-    catches(long_program_in_the_readme, "README.md", &program(16), 2, &program(15));
-}
-
 // ---- links
 
 /// The targets of links and pictures in a line of a document, without their place in the page.
@@ -218,6 +133,13 @@ fn a_link_that_leads_nowhere_is_found() {
 /// Documents whose first program is a part of an example that is built, and that example.
 const EXAMPLES: [(&str, &str); 1] =
     [("docs/guide/own-loop.md", "crates/onbeat/examples/own_loop.rs")];
+
+/// The first block of Rust code: the line of its fence, and its lines.
+fn rust_block(source: &Source) -> Option<(usize, Vec<&str>)> {
+    let (fence, _) = source.lines().find(|(_, line)| line.starts_with("```rust"))?;
+    let lines = source.text.lines().skip(fence).take_while(|line| !line.starts_with("```"));
+    Some((fence, lines.collect()))
+}
 
 /// Lines of such a program that its example has not.
 fn untried_lines(sources: &[Source]) -> Vec<String> {

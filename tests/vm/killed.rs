@@ -5,9 +5,10 @@
 //! This program is also the QEMU of these guests, under the name of QEMU: it answers on the control
 //! socket as a guest that is saved, restored, and sends an empty result. `make test-vm` kills the
 //! real one.
-#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
+#[path = "pinned.rs"]
 mod pinned;
+#[path = "stand_in.rs"]
 mod stand_in;
 
 use std::fs;
@@ -16,40 +17,37 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Trial;
 
 /// Instants at which a program is killed, evenly over the time that it needs.
 const INSTANTS: u32 = 24;
 const QEMU: &str = "qemu-system-x86_64";
 
-fn main() -> ExitCode {
+/// As the QEMU of a guest, where this program was started by that name.
+pub(crate) fn answered_as_qemu() -> Option<ExitCode> {
     let name = std::env::args().next().unwrap_or_default();
-    if Path::new(&name).file_name().is_some_and(|name| name == QEMU) {
-        return match std::env::args().nth(1).as_deref() {
-            Some(stand_in::WITH_THREADS) => stand_in::run_with_threads(),
-            _ => stand_in::run(),
-        };
-    }
+    let is_qemu = Path::new(&name).file_name().is_some_and(|name| name == QEMU);
+    is_qemu.then(|| match std::env::args().nth(1).as_deref() {
+        Some(stand_in::WITH_THREADS) => stand_in::run_with_threads(),
+        _ => stand_in::run(),
+    })
+}
 
-    let trials = vec![
-        Trial::test("a_killed_run_leaves_nothing_after_the_next_start", || {
-            onbeat_is_killed(&Bench::RUN);
+pub(crate) fn trials() -> Vec<Trial> {
+    let trial = |name: &str, test: fn()| {
+        Trial::test(format!("vm_killed::{name}"), move || {
+            test();
             Ok(())
-        }),
-        Trial::test("a_killed_laboratory_leaves_nothing_after_the_next_start", || {
+        })
+    };
+    vec![
+        trial("a_killed_run_leaves_nothing_after_the_next_start", || onbeat_is_killed(&Bench::RUN)),
+        trial("a_killed_laboratory_leaves_nothing_after_the_next_start", || {
             onbeat_is_killed(&Bench::LAB);
-            Ok(())
         }),
-        Trial::test("a_killed_qemu_is_one_sentence_and_leaves_nothing", || {
-            qemu_is_killed();
-            Ok(())
-        }),
-        Trial::test("a_killed_pin_leaves_no_thread_changed_after_the_next_start", || {
-            pinned::pin_is_killed();
-            Ok(())
-        }),
-    ];
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+        trial("a_killed_qemu_is_one_sentence_and_leaves_nothing", qemu_is_killed),
+        trial("a_killed_pin_leaves_no_thread_changed_after_the_next_start", pinned::pin_is_killed),
+    ]
 }
 
 /// A directory with a kernel, its modules, and a QEMU that is this program.

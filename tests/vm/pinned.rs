@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::QEMU;
-use crate::stand_in::WITH_THREADS;
+use super::QEMU;
+use super::stand_in::WITH_THREADS;
 
 /// Moments at which the command is killed, drawn from twice the time that it needs.
 const DRAWS: u64 = 40;

@@ -5,46 +5,19 @@ import type { Cause, CauseCount, Culprit, RunFile, Spike } from './hlog.ts';
 import type { Cell } from './model.ts';
 import type { CellSummary } from './summary.ts';
 import { ns, type Ns } from './units.ts';
+import { CAUSES, LINKS, type CauseWord } from './vocabulary.ts';
 
-/** A kind of cause: its words, its letters in charts, and how it is painted. */
-export interface CauseWord { kind: string; words: string; letters: string; hue: string; pattern: 'solid' | 'hatch' | 'dots' | 'bars' }
-
-// Causes of one family share a colour and differ in pattern; the most frequent ones are solid.
-const TABLE: readonly (readonly [kind: string, words: string, letters: string, hue: string, pattern: CauseWord['pattern']])[] = [
-  ['hypervisor_steal', 'steal', 'St', 'vermilion', 'solid'],
-  ['hypervisor_pause', 'hypervisor pause', 'Hp', 'vermilion', 'dots'],
-  ['rt_throttling', 'RT throttling', 'Rt', 'purple', 'solid'],
-  ['cpu_quota', 'CPU quota', 'Cq', 'purple', 'dots'],
-  ['cgroup_freezer', 'cgroup freezer', 'Fz', 'green', 'dots'],
-  ['fair_server', 'fair server', 'Fs', 'purple', 'hatch'],
-  ['policy_change', 'scheduling policy changed', 'Pc', 'purple', 'bars'],
-  ['hard_irq', 'interrupt handler', 'Ih', 'orange', 'solid'],
-  ['softirq', 'softirq', 'Sq', 'orange', 'hatch'],
-  ['interrupts_off', 'interrupts off', 'Io', 'blue', 'hatch'],
-  ['kernel_section', 'kernel section', 'Ks', 'blue', 'solid'],
-  ['preempted', 'preempted', 'Pr', 'green', 'solid'],
-  ['late_idle_exit', 'late idle exit', 'Id', 'sky', 'solid'],
-  ['late_timer', 'late timer interrupt', 'Ti', 'sky', 'hatch'],
-  ['timer_interrupt', 'in the timer\'s interrupt', 'Tm', 'orange', 'dots'],
-  ['own_overrun', 'own overrun', 'Ov', 'yellow', 'solid'],
-  ['lock_wait', 'waited for a lock', 'Lk', 'blue', 'dots'],
-  ['own_wait', 'waited in its work', 'Wt', 'yellow', 'dots'],
-  ['page_fault', 'page fault', 'Pf', 'yellow', 'hatch'],
-  ['migration', 'CPU migration', 'Mi', 'green', 'hatch'],
-  ['frequency_change', 'frequency change', 'Fq', 'sky', 'dots'],
-  ['stopped', 'stopped by a signal', 'Sp', 'black', 'solid'],
-  ['smi', 'SMI', 'Sm', 'vermilion', 'hatch'],
-  ['wake_up_path', 'wake-up itself', 'Wu', 'black', 'hatch'],
-  ['unexplained', 'unexplained', '?', 'black', 'dots'],
-];
-
-export const CAUSES: readonly CauseWord[] = TABLE.map(([kind, words, letters, hue, pattern]) => ({ kind, words, letters, hue, pattern }));
+export { CAUSES, LINKS, type CauseWord } from './vocabulary.ts';
 
 /** The words for a kind; one this page does not know keeps its own name. */
 export const causeWord = (kind: string): CauseWord =>
-  CAUSES.find((word) => word.kind === kind) ?? { kind, words: kind.replaceAll('_', ' '), letters: '·', hue: 'black', pattern: 'dots' };
-
-export const LINKS: Readonly<Record<string, string>> = { kernel_section: ' in', interrupts_off: ' in', preempted: ' by', rt_throttling: ' because of', fair_server: ' because of', policy_change: ' to', lock_wait: ' held by', own_wait: ' in', late_timer: ' on' };
+  CAUSES.find((word) => word.kind === kind) ?? {
+    kind,
+    words: kind.replaceAll('_', ' '),
+    letters: '·',
+    hue: 'black',
+    pattern: 'dots',
+  };
 
 /** The program that a thread belongs to, as `Culprit::program` in Rust: its name without the number that distinguishes its threads. */
 export function program({ name, tid }: Culprit): string {
@@ -63,12 +36,14 @@ export function inWords({ kind, culprit }: Cause): string {
   const { words } = causeWord(kind);
   // Files of older versions name the ordinary thread that ran meanwhile.
   const isOlder = (kind === 'rt_throttling' || kind === 'fair_server') && !isRealTime(culprit);
-  return culprit?.name ? `${words}${isOlder ? '' : LINKS[kind] ?? ''} ${who(culprit)}` : words;
+  return culprit?.name ? `${words}${isOlder ? '' : (LINKS[kind] ?? '')} ${who(culprit)}` : words;
 }
 
 /** Who made most of these spikes late, where that is known. */
 export function mostFrequent({ culprits }: CauseCount): { name: string; spikes: number } | null {
-  const [most] = Object.entries(culprits ?? {}).sort(([a, x], [b, y]) => y.spikes - x.spikes || y.worst_ns - x.worst_ns || (a < b ? 1 : -1));
+  const [most] = Object.entries(culprits ?? {}).sort(
+    ([a, x], [b, y]) => y.spikes - x.spikes || y.worst_ns - x.worst_ns || (a < b ? 1 : -1),
+  );
   return most === undefined ? null : { name: most[0], spikes: most[1].spikes };
 }
 
@@ -76,16 +51,30 @@ export function mostFrequent({ culprits }: CauseCount): { name: string; spikes: 
 export function thread({ culprit }: Cause): string | null {
   if (!culprit?.name || (culprit.tid === undefined && culprit.prio === undefined)) return null;
   const { name, tid, prio } = culprit;
-  const rank = prio === undefined ? '' : prio < 0 ? ', deadline' : prio < 100 ? `, real-time priority ${99 - prio}` : `, nice ${prio - 120}`;
+  const rank =
+    prio === undefined
+      ? ''
+      : prio < 0
+        ? ', deadline'
+        : prio < 100
+          ? `, real-time priority ${99 - prio}`
+          : `, nice ${prio - 120}`;
   return `${name}${tid === undefined ? '' : ` [${tid}]`}${rank}`;
 }
 
 /** Longest first, time without a name last. */
 export const ordered = (causes: readonly Cause[]): Cause[] =>
-  [...causes].sort((a, b) => Number(a.kind === 'unexplained') - Number(b.kind === 'unexplained') || b.ns - a.ns);
+  [...causes].sort(
+    (a, b) => Number(a.kind === 'unexplained') - Number(b.kind === 'unexplained') || b.ns - a.ns,
+  );
 
 /** Causes of one kind by one culprit: the 656 threads of one program are one group. Members are ordered, longest first. */
-export interface CauseGroup { kind: string; words: string; ns: Ns; members: readonly Cause[] }
+export interface CauseGroup {
+  kind: string;
+  words: string;
+  ns: Ns;
+  members: readonly Cause[];
+}
 
 /** Groups causes by kind and culprit, longest first, time without a name last. */
 export function grouped(causes: readonly Cause[]): CauseGroup[] {
@@ -93,12 +82,17 @@ export function grouped(causes: readonly Cause[]): CauseGroup[] {
   for (const cause of ordered(causes)) {
     const words = inWords(cause);
     const group = groups.get(words);
-    if (group === undefined) groups.set(words, [cause]); else group.push(cause);
+    if (group === undefined) groups.set(words, [cause]);
+    else group.push(cause);
   }
 
-  const size = (members: readonly Cause[]): Ns => ns(members.reduce((sum, cause) => sum + cause.ns, 0));
-  return [...groups].map(([words, members]) => ({ kind: members[0]!.kind, words, ns: size(members), members }))
-    .sort((a, b) => Number(a.kind === 'unexplained') - Number(b.kind === 'unexplained') || b.ns - a.ns);
+  const size = (members: readonly Cause[]): Ns =>
+    ns(members.reduce((sum, cause) => sum + cause.ns, 0));
+  return [...groups]
+    .map(([words, members]) => ({ kind: members[0]!.kind, words, ns: size(members), members }))
+    .sort(
+      (a, b) => Number(a.kind === 'unexplained') - Number(b.kind === 'unexplained') || b.ns - a.ns,
+    );
 }
 
 /** Times added up by key, longest first; equal ones in their order. */
@@ -118,19 +112,32 @@ export function mainCause(causes: readonly Cause[] | undefined): Cause | null {
   const all = list.reduce((sum, cause) => sum + cause.ns, 0);
   const kinds = totals(list.map((cause) => [cause.kind, cause.ns] as const));
   const withName = kinds.filter(([kind]) => kind !== 'unexplained');
-  const named = withName.find(([kind, size]) => kind !== 'wake_up_path' && size >= Math.floor(all / 4)) ?? withName[0];
+  const named =
+    withName.find(([kind, size]) => kind !== 'wake_up_path' && size >= Math.floor(all / 4)) ??
+    withName[0];
   const rest = kinds.find(([kind]) => kind === 'unexplained');
-  const chosen = named === undefined || rest === undefined ? named ?? rest : rest[1] > all / 2 && rest[1] > named[1] ? rest : named;
+  const chosen =
+    named === undefined || rest === undefined
+      ? (named ?? rest)
+      : rest[1] > all / 2 && rest[1] > named[1]
+        ? rest
+        : named;
   if (chosen === undefined) return null;
   const ofKind = list.filter(({ kind }) => kind === chosen[0]);
-  const programOf = ({ culprit }: Cause): string | null => (culprit === undefined ? null : program(culprit));
+  const programOf = ({ culprit }: Cause): string | null =>
+    culprit === undefined ? null : program(culprit);
   const [longest] = totals(ofKind.map((cause) => [programOf(cause), cause.ns] as const));
   return ofKind.find((cause) => programOf(cause) === longest![0]) ?? null;
 }
 
 /** The situation of a cell: the summary's, or its recording's where that has none. */
-export const situationOfCell = ({ figures, file }: { figures: Pick<CellSummary, 'situation'>; file: Cell['file'] }): Situation =>
-  figures.situation ?? situationOf(file?.run ?? null);
+export const situationOfCell = ({
+  figures,
+  file,
+}: {
+  figures: Pick<CellSummary, 'situation'>;
+  file: Cell['file'];
+}): Situation => figures.situation ?? situationOf(file?.run ?? null);
 
 /** Spikes by main cause. */
 export type Counts = Record<string, CauseCount>;
@@ -140,15 +147,25 @@ export function joinCounts(all: Iterable<Counts | undefined>): Counts {
   const sum: Counts = {};
   for (const counts of all) {
     for (const [kind, one] of Object.entries(counts ?? {})) {
-      const old = sum[kind] ?? { spikes: 0, worst_ns: ns(0), lateness_ns: ns(0), accounted_ns: ns(0) };
+      const old = sum[kind] ?? {
+        spikes: 0,
+        worst_ns: ns(0),
+        lateness_ns: ns(0),
+        accounted_ns: ns(0),
+      };
       const culprits = { ...old.culprits };
       for (const [name, { spikes, worst_ns }] of Object.entries(one.culprits ?? {})) {
         const known = culprits[name] ?? { spikes: 0, worst_ns: ns(0) };
-        culprits[name] = { spikes: known.spikes + spikes, worst_ns: ns(Math.max(known.worst_ns, worst_ns)) };
+        culprits[name] = {
+          spikes: known.spikes + spikes,
+          worst_ns: ns(Math.max(known.worst_ns, worst_ns)),
+        };
       }
       sum[kind] = {
-        spikes: old.spikes + one.spikes, worst_ns: ns(Math.max(old.worst_ns, one.worst_ns)),
-        lateness_ns: ns(old.lateness_ns + one.lateness_ns), accounted_ns: ns(old.accounted_ns + one.accounted_ns),
+        spikes: old.spikes + one.spikes,
+        worst_ns: ns(Math.max(old.worst_ns, one.worst_ns)),
+        lateness_ns: ns(old.lateness_ns + one.lateness_ns),
+        accounted_ns: ns(old.accounted_ns + one.accounted_ns),
         ...(Object.keys(culprits).length > 0 ? { culprits } : {}),
       };
     }
@@ -158,14 +175,26 @@ export function joinCounts(all: Iterable<Counts | undefined>): Counts {
 
 /** Counts of the spikes that were kept, for files whose intervals have none. */
 export function countKept(spikes: readonly Spike[]): Counts {
-  return joinCounts(spikes.map((spike): Counts | undefined => {
-    const main = mainCause(spike.causes);
-    if (main === null) return undefined;
-    const sum = (of: readonly Cause[]): Ns => ns(of.reduce((all, cause) => all + cause.ns, 0));
-    const late = sum(spike.causes!);
-    const culprits = main.culprit ? { culprits: { [who(main.culprit)]: { spikes: 1, worst_ns: late } } } : {};
-    return { [main.kind]: { spikes: 1, worst_ns: late, lateness_ns: late, accounted_ns: sum(spike.causes!.filter(({ kind }) => kind !== 'unexplained')), ...culprits } };
-  }));
+  return joinCounts(
+    spikes.map((spike): Counts | undefined => {
+      const main = mainCause(spike.causes);
+      if (main === null) return undefined;
+      const sum = (of: readonly Cause[]): Ns => ns(of.reduce((all, cause) => all + cause.ns, 0));
+      const late = sum(spike.causes!);
+      const culprits = main.culprit
+        ? { culprits: { [who(main.culprit)]: { spikes: 1, worst_ns: late } } }
+        : {};
+      return {
+        [main.kind]: {
+          spikes: 1,
+          worst_ns: late,
+          lateness_ns: late,
+          accounted_ns: sum(spike.causes!.filter(({ kind }) => kind !== 'unexplained')),
+          ...culprits,
+        },
+      };
+    }),
+  );
 }
 
 /** A recording's counts: its intervals', or where they have none those of the spikes that were kept. */
@@ -175,14 +204,43 @@ export function countsOfFile(file: Pick<RunFile, 'intervals' | 'spikes'>): Count
 }
 
 /** A cell with spikes that were analysed. */
-export interface Explained { name: string; counts: Counts; spikes: number; analysed: number; lateness: Ns; situation: Situation }
+export interface Explained {
+  name: string;
+  counts: Counts;
+  spikes: number;
+  analysed: number;
+  lateness: Ns;
+  situation: Situation;
+}
 
 /** The cells that have causes, in the order of the report. */
-export function explained(cells: readonly { name: string; figures: Pick<CellSummary, 'causes' | 'spikes' | 'spike_count' | 'situation'>; file: Cell['file'] }[]): Explained[] {
+export function explained(
+  cells: readonly {
+    name: string;
+    figures: Pick<CellSummary, 'causes' | 'spikes' | 'spike_count' | 'situation'>;
+    file: Cell['file'];
+  }[],
+): Explained[] {
   return cells.flatMap(({ name, figures, file }) => {
-    const counts = figures.causes !== undefined && Object.keys(figures.causes).length > 0 ? figures.causes : file ? countsOfFile(file) : countKept(figures.spikes);
+    const counts =
+      figures.causes !== undefined && Object.keys(figures.causes).length > 0
+        ? figures.causes
+        : file
+          ? countsOfFile(file)
+          : countKept(figures.spikes);
     const all = Object.values(counts);
     const analysed = all.reduce((sum, one) => sum + one.spikes, 0);
-    return analysed === 0 ? [] : [{ name, counts, spikes: Math.max(figures.spike_count ?? 0, analysed), analysed, lateness: ns(all.reduce((sum, one) => sum + one.lateness_ns, 0)), situation: situationOfCell({ figures, file }) }];
+    return analysed === 0
+      ? []
+      : [
+          {
+            name,
+            counts,
+            spikes: Math.max(figures.spike_count ?? 0, analysed),
+            analysed,
+            lateness: ns(all.reduce((sum, one) => sum + one.lateness_ns, 0)),
+            situation: situationOfCell({ figures, file }),
+          },
+        ];
   });
 }

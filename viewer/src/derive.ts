@@ -1,7 +1,15 @@
 // Figures for files that came without a summary. They are read off the histograms, and the page says so.
 import { situationOf } from './advice.ts';
 import { countsOfFile } from './causes.ts';
-import { isSupported, lowest, maximum, merge, minimum, valuesAt, type Histogram } from './histogram.ts';
+import {
+  isSupported,
+  lowest,
+  maximum,
+  merge,
+  minimum,
+  valuesAt,
+  type Histogram,
+} from './histogram.ts';
 import { joinMoments, type Moments, type RunFile } from './hlog.ts';
 import type { CellSummary, SeriesFigures, Summary } from './summary.ts';
 import { ns, type Ns } from './units.ts';
@@ -24,8 +32,18 @@ export function figuresOf(histogram: Histogram, exact: Moments | null): SeriesFi
   const min: Ns = exact !== null ? exact.min_ns : minimum(histogram);
   const max: Ns = exact !== null ? exact.max_ns : maximum(histogram);
   return {
-    count: histogram.total, min_ns: min, mean_ns: all.mean_ns, sd_ns: all.sd_ns, max_ns: max, jitter_ns: ns(max - min),
-    low, percentiles: PERCENTILES.map((p, i) => ({ p, value_ns: values[i]!, supported: isSupported(p, histogram.total) })),
+    count: histogram.total,
+    min_ns: min,
+    mean_ns: all.mean_ns,
+    sd_ns: all.sd_ns,
+    max_ns: max,
+    jitter_ns: ns(max - min),
+    low,
+    percentiles: PERCENTILES.map((p, i) => ({
+      p,
+      value_ns: values[i]!,
+      supported: isSupported(p, histogram.total),
+    })),
   };
 }
 
@@ -37,16 +55,31 @@ function cellOf(file: RunFile): CellSummary {
     const moments = file.intervals.map((note) => note.series?.[tag]).filter((m) => m !== undefined);
     series[tag] = figuresOf(histogram, moments.length > 0 ? moments.reduce(joinMoments) : null);
   }
-  const sum = (of: (note: RunFile['intervals'][number]) => number): number => file.intervals.reduce((s, note) => s + of(note), 0);
+  const sum = (of: (note: RunFile['intervals'][number]) => number): number =>
+    file.intervals.reduce((s, note) => s + of(note), 0);
   const cycles = file.end?.cycles ?? sum((note) => note.cycles);
   const skipped = file.end?.skipped ?? sum((note) => note.skipped);
   return {
-    tuning: file.run?.cell?.tuning ?? '', load: file.run?.cell?.load ?? file.blocks[0]?.load ?? '', file: file.name,
-    permitted: true, why_not: null, complete: file.end !== null || file.run === null, blocks: file.blocks.length,
-    slots: file.end?.slots ?? cycles + skipped, cycles, skipped, overruns: sum((note) => note.overruns),
-    deadline_misses: sum((note) => note.deadline_misses), lost: file.end?.lost ?? sum((note) => note.lost),
-    spike_count: sum((note) => note.spikes ?? 0) || file.spikes.length, series, verdict: null,
-    spikes: [...file.spikes].sort((a, b) => b.wakeup_latency_ns - a.wakeup_latency_ns), notes: [], causes: countsOfFile(file), situation: situationOf(file.run),
+    tuning: file.run?.cell?.tuning ?? '',
+    load: file.run?.cell?.load ?? file.blocks[0]?.load ?? '',
+    file: file.name,
+    permitted: true,
+    why_not: null,
+    complete: file.end !== null || file.run === null,
+    blocks: file.blocks.length,
+    slots: file.end?.slots ?? cycles + skipped,
+    cycles,
+    skipped,
+    overruns: sum((note) => note.overruns),
+    deadline_misses: sum((note) => note.deadline_misses),
+    lost: file.end?.lost ?? sum((note) => note.lost),
+    spike_count: sum((note) => note.spikes ?? 0) || file.spikes.length,
+    series,
+    verdict: null,
+    spikes: [...file.spikes].sort((a, b) => b.wakeup_latency_ns - a.wakeup_latency_ns),
+    notes: [],
+    causes: countsOfFile(file),
+    situation: situationOf(file.run),
   };
 }
 
@@ -56,14 +89,31 @@ export function deriveSummary(files: readonly RunFile[]): Summary {
   const first = recorded.find((file) => file.run !== null) ?? recorded[0];
   const cells = recorded.map(cellOf);
   const period = first?.run?.timing?.period_ns;
-  const starts = recorded.map((file) => file.run?.started_unix_s ?? file.startUnix).filter((start) => start > 0);
-  const ends = recorded.map((file) => (file.run?.started_unix_s ?? file.startUnix) + (file.blocks[file.blocks.length - 1]?.end ?? 0));
+  const starts = recorded
+    .map((file) => file.run?.started_unix_s ?? file.startUnix)
+    .filter((start) => start > 0);
+  const ends = recorded.map(
+    (file) =>
+      (file.run?.started_unix_s ?? file.startUnix) +
+      (file.blocks[file.blocks.length - 1]?.end ?? 0),
+  );
   const started = starts.length > 0 ? Math.min(...starts) : 0;
   return {
-    schema: cells.length > 1 ? 'onbeat.bench/1' : 'onbeat.measure/1', version: first?.run?.version ?? '',
-    command: first?.run?.command ?? [], started_unix_s: started, elapsed_s: ends.length > 0 ? Math.max(...ends) - started : 0,
-    host: first?.run?.host ?? {}, ladder: first?.run?.grants ?? [], limit: null, order: '',
-    tunings: [...new Set(cells.map((cell) => cell.tuning))], loads: [...new Set(cells.map((cell) => cell.load))],
-    period_ns: ns(typeof period === 'number' ? period : NaN), cells, effects: [], verdict: null, derived: true,
+    schema: cells.length > 1 ? 'onbeat.bench/1' : 'onbeat.measure/1',
+    version: first?.run?.version ?? '',
+    command: first?.run?.command ?? [],
+    started_unix_s: started,
+    elapsed_s: ends.length > 0 ? Math.max(...ends) - started : 0,
+    host: first?.run?.host ?? {},
+    ladder: first?.run?.grants ?? [],
+    limit: null,
+    order: '',
+    tunings: [...new Set(cells.map((cell) => cell.tuning))],
+    loads: [...new Set(cells.map((cell) => cell.load))],
+    period_ns: ns(typeof period === 'number' ? period : NaN),
+    cells,
+    effects: [],
+    verdict: null,
+    derived: true,
   };
 }

@@ -1,7 +1,10 @@
 // The few lines that stand in for a framework.
 
 type Child = Node | string | null | undefined | false;
-type Attributes = Record<string, string | number | boolean | null | undefined | ((event: Event) => void)>;
+type Attributes = Record<
+  string,
+  string | number | boolean | null | undefined | ((event: Event) => void)
+>;
 
 function fill(element: Element, attributes: Attributes, children: readonly Child[]): void {
   for (const [name, value] of Object.entries(attributes)) {
@@ -13,7 +16,11 @@ function fill(element: Element, attributes: Attributes, children: readonly Child
 }
 
 /** An HTML element; `onclick` and its like become listeners. */
-export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
   fill(element, attributes, children);
   return element;
@@ -31,24 +38,61 @@ let ids = 0;
 export const freshId = (stem: string): string => `${stem}-${++ids}`;
 
 /** A labelled part of the page. */
-export function section(id: string, title: string, lead: string | null, ...children: Child[]): HTMLElement {
-  return h('section', { id, 'aria-labelledby': `${id}-title` },
-    h('h2', { id: `${id}-title` }, title), lead ? h('p', { class: 'lead' }, ...prose(lead)) : null, ...children);
+export function section(
+  id: string,
+  title: string,
+  lead: string | null,
+  ...children: Child[]
+): HTMLElement {
+  return h(
+    'section',
+    { id, 'aria-labelledby': `${id}-title` },
+    h('h2', { id: `${id}-title` }, title),
+    lead ? h('p', { class: 'lead' }, ...prose(lead)) : null,
+    ...children,
+  );
 }
 
 /** A sentence whose words between backticks are code, and whose options do not break after their hyphens. */
 export const prose = (sentence: string): (string | HTMLElement)[] =>
-  sentence.split(/(`[^`]+`|(?<![\w-])--[a-z][\w-]*)/).map((part, i) =>
-    (i % 2 === 0 ? part : part.startsWith('`') ? h('code', {}, part.slice(1, -1)) : h('span', { class: 'option' }, part)));
+  sentence
+    .split(/(`[^`]+`|(?<![\w-])--[a-z][\w-]*)/)
+    .map((part, i) =>
+      i % 2 === 0
+        ? part
+        : part.startsWith('`')
+          ? h('code', {}, part.slice(1, -1))
+          : h('span', { class: 'option' }, part),
+    );
 
 /** A sentence where no element can stand: without its backticks. */
 export const unquoted = (sentence: string): string => sentence.replace(/`([^`]+)`/g, '$1');
 
 /** A row of radio buttons that look like one switch. */
 export function choice<T extends string>(
-  legend: string, options: readonly { value: T; label: string; title?: string }[], chosen: T, pick: (value: T) => void,
+  legend: string,
+  options: readonly { value: T; label: string; title?: string }[],
+  chosen: T,
+  pick: (value: T) => void,
 ): HTMLFieldSetElement {
   const name = freshId('choice');
-  return h('fieldset', { class: 'choice' }, h('legend', {}, legend), ...options.map(({ value, label, title }) =>
-    h('label', { title }, h('input', { type: 'radio', name, value, checked: value === chosen, onchange: () => pick(value) }), h('span', {}, label))));
+  return h(
+    'fieldset',
+    { class: 'choice' },
+    h('legend', {}, legend),
+    ...options.map(({ value, label, title }) =>
+      h(
+        'label',
+        { title },
+        h('input', {
+          type: 'radio',
+          name,
+          value,
+          checked: value === chosen,
+          onchange: () => pick(value),
+        }),
+        h('span', {}, label),
+      ),
+    ),
+  );
 }

@@ -9,7 +9,10 @@ const COOKIE_V2 = 0x1c849303;
 const HEADER = 40;
 
 /** How bucket indices stand for values; two histograms of one scale can be added bucket by bucket. */
-export interface Scale { readonly unitMagnitude: number; readonly subBits: number }
+export interface Scale {
+  readonly unitMagnitude: number;
+  readonly subBits: number;
+}
 
 /** A histogram with only its filled buckets: `index` ascending, `count` beside it. */
 export interface Histogram {
@@ -21,10 +24,14 @@ export interface Histogram {
 
 /** The scale that HdrHistogram derives from its lowest value and its significant digits. */
 export function scaleOf(lowest: number, digits: number): Scale {
-  return { unitMagnitude: Math.floor(Math.log2(lowest)), subBits: Math.ceil(Math.log2(2 * 10 ** digits)) };
+  return {
+    unitMagnitude: Math.floor(Math.log2(lowest)),
+    subBits: Math.ceil(Math.log2(2 * 10 ** digits)),
+  };
 }
 
-const sameScale = (a: Scale, b: Scale): boolean => a.unitMagnitude === b.unitMagnitude && a.subBits === b.subBits;
+const sameScale = (a: Scale, b: Scale): boolean =>
+  a.unitMagnitude === b.unitMagnitude && a.subBits === b.subBits;
 
 /** Width of the bucket `index`. */
 export function widthAt(scale: Scale, index: number): Ns {
@@ -38,15 +45,20 @@ export function lowAt(scale: Scale, index: number): Ns {
   const half = 1 << halfBits;
   let bucket = (index >> halfBits) - 1;
   let sub = (index & (half - 1)) + half;
-  if (bucket < 0) { sub -= half; bucket = 0; }
+  if (bucket < 0) {
+    sub -= half;
+    bucket = 0;
+  }
   return ns(sub * 2 ** (bucket + scale.unitMagnitude));
 }
 
 /** Largest whole value that falls into the bucket `index`: what HdrHistogram reports for a percentile. */
-export const highAt = (scale: Scale, index: number): Ns => ns(lowAt(scale, index) + widthAt(scale, index) - 1);
+export const highAt = (scale: Scale, index: number): Ns =>
+  ns(lowAt(scale, index) + widthAt(scale, index) - 1);
 
 /** Middle of the bucket `index`: what means are made of. */
-export const midAt = (scale: Scale, index: number): Ns => ns(lowAt(scale, index) + Math.floor(widthAt(scale, index) / 2));
+export const midAt = (scale: Scale, index: number): Ns =>
+  ns(lowAt(scale, index) + Math.floor(widthAt(scale, index) / 2));
 
 let scratchIndex = new Int32Array(1 << 14);
 let scratchCount = new Float64Array(1 << 14);
@@ -69,7 +81,10 @@ function pairs(bytes: Uint8Array, from: number, to: number): { n: number; total:
       }
       value = low % 2 === 0 ? low / 2 : -(low + 1) / 2;
     }
-    if (value < 0) { index -= value; continue; }
+    if (value < 0) {
+      index -= value;
+      continue;
+    }
     if (value > 0) {
       if (n === scratchIndex.length) growScratch();
       scratchIndex[n] = index;
@@ -93,7 +108,8 @@ function growScratch(): void {
 /** Decodes the inner V2 form. Throws when it is another form or cut short. */
 export function decodeV2(bytes: Uint8Array): Histogram {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (bytes.length < HEADER || (view.getUint32(0) & ~WORD_SIZE) !== COOKIE_V2) throw new Error('histogram: not in the V2 encoding');
+  if (bytes.length < HEADER || (view.getUint32(0) & ~WORD_SIZE) !== COOKIE_V2)
+    throw new Error('histogram: not in the V2 encoding');
   const payload = view.getUint32(4);
   // The normalizing offset at 8 concerns only the writer's memory: counts stand in order of value (and one library always writes 1).
   if (HEADER + payload > bytes.length) throw new Error('histogram: its counts are truncated');
@@ -110,13 +126,18 @@ export function decodeBase64(text: string, from = 0, to = text.length): Histogra
   if (bytes.length < 8) throw new Error('histogram: too short');
   const cookie = view.getUint32(0) & ~WORD_SIZE;
   if (cookie === COOKIE_V2) return decodeV2(bytes);
-  if (cookie !== COOKIE_V2_DEFLATED) throw new Error(`histogram: encoding 0x${cookie.toString(16)} is not supported, only V2`);
+  if (cookie !== COOKIE_V2_DEFLATED)
+    throw new Error(`histogram: encoding 0x${cookie.toString(16)} is not supported, only V2`);
   return decodeV2(inflateZlib(bytes.subarray(8, 8 + view.getUint32(4))));
 }
 
 /** A histogram without a sample. */
-export const emptyHistogram = (scale: Scale): Histogram =>
-  ({ scale, index: new Int32Array(0), count: new Float64Array(0), total: 0 });
+export const emptyHistogram = (scale: Scale): Histogram => ({
+  scale,
+  index: new Int32Array(0),
+  count: new Float64Array(0),
+  total: 0,
+});
 
 let sums = new Float64Array(1 << 14);
 
@@ -128,7 +149,8 @@ export function merge(parts: readonly Histogram[]): Histogram | null {
   let first = Infinity;
   let total = 0;
   for (const part of parts) {
-    if (!sameScale(part.scale, scale)) throw new Error('histogram: cannot add histograms of different precision');
+    if (!sameScale(part.scale, scale))
+      throw new Error('histogram: cannot add histograms of different precision');
     if (part.index.length === 0) continue;
     first = Math.min(first, part.index[0]!);
     last = Math.max(last, part.index[part.index.length - 1]!);
@@ -136,7 +158,8 @@ export function merge(parts: readonly Histogram[]): Histogram | null {
   }
   if (last < 0) return emptyHistogram(scale);
   if (last >= sums.length) sums = new Float64Array(2 ** Math.ceil(Math.log2(last + 1)));
-  for (const part of parts) for (let i = 0; i < part.index.length; i++) sums[part.index[i]!]! += part.count[i]!;
+  for (const part of parts)
+    for (let i = 0; i < part.index.length; i++) sums[part.index[i]!]! += part.count[i]!;
   let filled = 0;
   for (let i = first; i <= last; i++) if (sums[i]! > 0) filled++;
   const index = new Int32Array(filled);
@@ -152,12 +175,17 @@ export function merge(parts: readonly Histogram[]): Histogram | null {
 
 /** What is left of `all` without the samples of `part`, which are among them. Throws when their scales differ. */
 export function without(all: Histogram, part: Histogram): Histogram {
-  if (!sameScale(all.scale, part.scale)) throw new Error('histogram: cannot subtract a histogram of a different precision');
+  if (!sameScale(all.scale, part.scale))
+    throw new Error('histogram: cannot subtract a histogram of a different precision');
   const gone = new Map<number, number>();
   part.index.forEach((index, i) => gone.set(index, part.count[i]!));
-  const left = [...all.index].map((index, i) => [index, all.count[i]! - (gone.get(index) ?? 0)] as const).filter(([, count]) => count > 0);
+  const left = [...all.index]
+    .map((index, i) => [index, all.count[i]! - (gone.get(index) ?? 0)] as const)
+    .filter(([, count]) => count > 0);
   return {
-    scale: all.scale, index: Int32Array.from(left, ([index]) => index), count: Float64Array.from(left, ([, count]) => count),
+    scale: all.scale,
+    index: Int32Array.from(left, ([index]) => index),
+    count: Float64Array.from(left, ([, count]) => count),
     total: left.reduce((sum, [, count]) => sum + count, 0),
   };
 }
@@ -167,7 +195,8 @@ export const rankOf = (p: number, total: number): number =>
   Math.min(total, Math.max(1, Math.ceil(Math.round((p / 100) * total * 1e6) / 1e6)));
 
 /** True when at least 10 samples lie beyond the figure at percentile `p`. The maximum is an observation: always true. */
-export const isSupported = (p: number, total: number): boolean => p >= 100 || total - rankOf(p, total) >= 10;
+export const isSupported = (p: number, total: number): boolean =>
+  p >= 100 || total - rankOf(p, total) >= 10;
 
 /** Value at each of the ascending percentiles `ps`, as HdrHistogram gives it: the top of the bucket. */
 export function valuesAt(histogram: Histogram, ps: readonly number[]): Ns[] {
@@ -183,7 +212,14 @@ export function valuesAt(histogram: Histogram, ps: readonly number[]): Ns[] {
 }
 
 /** Figures over the lowest `q` percent of the samples, from bucket middles. */
-export interface Low { q: number; count: number; max_ns: Ns; mean_ns: Ns; sd_ns: Ns; supported: boolean }
+export interface Low {
+  q: number;
+  count: number;
+  max_ns: Ns;
+  mean_ns: Ns;
+  sd_ns: Ns;
+  supported: boolean;
+}
 
 /** Count, maximum, mean and standard deviation of the lowest `q` percent. */
 export function lowest(histogram: Histogram, q: number): Low {
@@ -202,13 +238,18 @@ export function lowest(histogram: Histogram, q: number): Low {
     top = histogram.index[i]!;
   }
   return {
-    q, count: seen, supported: isSupported(q, histogram.total),
+    q,
+    count: seen,
+    supported: isSupported(q, histogram.total),
     max_ns: top < 0 ? ns(NaN) : highAt(histogram.scale, top),
-    mean_ns: ns(seen > 0 ? mean : NaN), sd_ns: ns(seen > 0 ? Math.sqrt(m2 / seen) : NaN),
+    mean_ns: ns(seen > 0 ? mean : NaN),
+    sd_ns: ns(seen > 0 ? Math.sqrt(m2 / seen) : NaN),
   };
 }
 
 /** Smallest value that any sample can have had. */
-export const minimum = (h: Histogram): Ns => (h.index.length === 0 ? ns(NaN) : lowAt(h.scale, h.index[0]!));
+export const minimum = (h: Histogram): Ns =>
+  h.index.length === 0 ? ns(NaN) : lowAt(h.scale, h.index[0]!);
 /** Largest value that any sample can have had. */
-export const maximum = (h: Histogram): Ns => (h.index.length === 0 ? ns(NaN) : highAt(h.scale, h.index[h.index.length - 1]!));
+export const maximum = (h: Histogram): Ns =>
+  h.index.length === 0 ? ns(NaN) : highAt(h.scale, h.index[h.index.length - 1]!);

@@ -7,33 +7,99 @@ import type { BusFacts, JointStep, Robot } from './robot.ts';
 import type { Summary } from './summary.ts';
 import type { WindowNote } from './window.ts';
 
-export interface Moments { n: number; min_ns: Ns; max_ns: Ns; mean_ns: Ns; m2: number }
+export interface Moments {
+  n: number;
+  min_ns: Ns;
+  max_ns: Ns;
+  mean_ns: Ns;
+  m2: number;
+}
 export interface RunNote {
-  schema: string; version?: string; command?: string[]; probe?: string; started_unix_s?: number;
-  host?: Record<string, string | number>; cell?: { tuning: string; load: string } | null;
-  timing?: Record<string, string | number | null>; grants?: Grant[];
+  schema: string;
+  version?: string;
+  command?: string[];
+  probe?: string;
+  started_unix_s?: number;
+  host?: Record<string, string | number>;
+  cell?: { tuning: string; load: string } | null;
+  timing?: Record<string, string | number | null>;
+  grants?: Grant[];
   /** Tunings that were not as wanted when the run began, the most harmful first; of a bench in its own file alone. */
   findings?: Finding[];
 }
 /** A tuning of the catalogue that is not as wanted; `mends` are the causes that it removes or reduces. */
-export interface Finding { id: string; title: string; effect: number; current: string; wanted: string; takes: string; mends: string[] }
-export interface Grant {
-  what: string; wanted: string; granted: boolean; why_not: string | null; costs: string | null; remedy: string | null;
+export interface Finding {
+  id: string;
+  title: string;
+  effect: number;
+  current: string;
+  wanted: string;
+  takes: string;
+  mends: string[];
 }
-export interface Block { index: number; t: Sec; end: Sec; load: string; own: Sec }
+export interface Grant {
+  what: string;
+  wanted: string;
+  granted: boolean;
+  why_not: string | null;
+  costs: string | null;
+  remedy: string | null;
+}
+export interface Block {
+  index: number;
+  t: Sec;
+  end: Sec;
+  load: string;
+  own: Sec;
+}
 export interface IntervalNote {
-  t: Sec; length: Sec; block: number; cycles: number; skipped: number; overruns: number; deadline_misses: number;
-  lost: number; spikes?: number; series?: Record<string, Moments>;
+  t: Sec;
+  length: Sec;
+  block: number;
+  cycles: number;
+  skipped: number;
+  overruns: number;
+  deadline_misses: number;
+  lost: number;
+  spikes?: number;
+  series?: Record<string, Moments>;
   /** Spikes by main cause; recordings without a flight recorder have none. */
   causes?: Record<string, CauseCount>;
 }
-export interface CauseCount { spikes: number; worst_ns: Ns; lateness_ns: Ns; accounted_ns: Ns; culprits?: Record<string, CulpritCount> }
-export interface CulpritCount { spikes: number; worst_ns: Ns }
-export interface Culprit { name: string; tid?: number; prio?: number; system_call?: string; woken_in?: string; work?: string }
+export interface CauseCount {
+  spikes: number;
+  worst_ns: Ns;
+  lateness_ns: Ns;
+  accounted_ns: Ns;
+  culprits?: Record<string, CulpritCount>;
+}
+export interface CulpritCount {
+  spikes: number;
+  worst_ns: Ns;
+}
+export interface Culprit {
+  name: string;
+  tid?: number;
+  prio?: number;
+  system_call?: string;
+  woken_in?: string;
+  work?: string;
+}
 /** One cause of a spike: how much of its lateness, what shows it, and who it was when that is known. */
-export interface Cause { kind: string; ns: Ns; evidence: string; culprit?: Culprit }
+export interface Cause {
+  kind: string;
+  ns: Ns;
+  evidence: string;
+  culprit?: Culprit;
+}
 export interface Spike {
-  t: Sec; index: number; block: number; wakeup_latency_ns: Ns; execution_time_ns: Ns; skipped: number; stall: string | null;
+  t: Sec;
+  index: number;
+  block: number;
+  wakeup_latency_ns: Ns;
+  execution_time_ns: Ns;
+  skipped: number;
+  stall: string | null;
   /** In no particular order. */
   causes?: Cause[];
   /** Its number in its recording, from 1. */
@@ -41,17 +107,56 @@ export interface Spike {
   /** Whether the events around it are in the recording: "kept", or why not. */
   window?: string;
 }
-export interface LoadNote { t: Sec; load: string; event: string; detail: string }
-export interface MaximaNote { t: Sec; every: Sec; series: Record<string, Ns[]> }
+export interface LoadNote {
+  t: Sec;
+  load: string;
+  event: string;
+  detail: string;
+}
+export interface MaximaNote {
+  t: Sec;
+  every: Sec;
+  series: Record<string, Ns[]>;
+}
 /** A stretch that is in no figure, because something around the loop changed. */
-export interface ExclusionNote { t: Sec; length: Sec; what: string; sentence: string; samples: number }
+export interface ExclusionNote {
+  t: Sec;
+  length: Sec;
+  what: string;
+  sentence: string;
+  samples: number;
+}
 /** How finely the source of an imported run counted: `step_ns` wide, doubling from `doubles_from` steps on, or in cells of any width. */
-export interface Resolution { step_ns: Ns; doubles_from?: number; upper_ends_ns?: Ns[] }
+export interface Resolution {
+  step_ns: Ns;
+  doubles_from?: number;
+  upper_ends_ns?: Ns[];
+}
 /** Something that happened on the bus, or to the robot on it; an alarm says that something is wrong. */
-export interface EventNote { t: Sec; cycle: number; kind: string; device?: string; old: number; new: number; code: number; alarm: boolean; sentence: string }
+export interface EventNote {
+  t: Sec;
+  cycle: number;
+  kind: string;
+  device?: string;
+  old: number;
+  new: number;
+  code: number;
+  alarm: boolean;
+  sentence: string;
+}
 /** At `t` the run was resumed; `unmeasured_s` before it nothing was measured. */
-export interface ResumeNote { t: Sec; unmeasured_s: Sec }
-export interface EndNote { t: Sec; reason: string; slots: number; cycles: number; skipped: number; lost: number }
+export interface ResumeNote {
+  t: Sec;
+  unmeasured_s: Sec;
+}
+export interface EndNote {
+  t: Sec;
+  reason: string;
+  slots: number;
+  cycles: number;
+  skipped: number;
+  lost: number;
+}
 
 /** Joins the exact moments of intervals (Chan, Golub and LeVeque 1979). */
 export function joinMoments(a: Moments, b: Moments): Moments {
@@ -60,8 +165,11 @@ export function joinMoments(a: Moments, b: Moments): Moments {
   const n = a.n + b.n;
   const distance = b.mean_ns - a.mean_ns;
   return {
-    n, min_ns: ns(Math.min(a.min_ns, b.min_ns)), max_ns: ns(Math.max(a.max_ns, b.max_ns)),
-    mean_ns: ns(a.mean_ns + (distance * b.n) / n), m2: a.m2 + b.m2 + (distance * distance * a.n * b.n) / n,
+    n,
+    min_ns: ns(Math.min(a.min_ns, b.min_ns)),
+    max_ns: ns(Math.max(a.max_ns, b.max_ns)),
+    mean_ns: ns(a.mean_ns + (distance * b.n) / n),
+    m2: a.m2 + b.m2 + (distance * distance * a.n * b.n) / n,
   };
 }
 
@@ -70,8 +178,12 @@ export class Line {
   private decoded: Histogram | null = null;
   private parts: readonly [Line, Line] | null = null;
   constructor(
-    readonly t: Sec, readonly length: Sec, readonly block: number, readonly stated: Ns,
-    private text: string, readonly problem: (why: string) => void,
+    readonly t: Sec,
+    readonly length: Sec,
+    readonly block: number,
+    readonly stated: Ns,
+    private text: string,
+    readonly problem: (why: string) => void,
   ) {}
 
   /** What is left of `all` without `part`, a line that is not in the file because it follows from two others. */
@@ -89,7 +201,11 @@ export class Line {
       this.parts = null;
     }
     if (this.decoded === null && this.text !== '') {
-      try { this.decoded = decodeBase64(this.text); } catch (error) { this.problem(`${(error as Error).message}, at ${this.t} s`); }
+      try {
+        this.decoded = decodeBase64(this.text);
+      } catch (error) {
+        this.problem(`${(error as Error).message}, at ${this.t} s`);
+      }
       this.text = '';
     }
     return this.decoded;
@@ -98,23 +214,60 @@ export class Line {
 
 /** A run file as it was read. */
 export interface RunFile {
-  name: string; startUnix: number; run: RunNote | null; blocks: Block[]; series: Map<string, Line[]>;
-  intervals: IntervalNote[]; maxima: MaximaNote[]; spikes: Spike[]; windows: WindowNote[]; loads: LoadNote[]; exclusions: ExclusionNote[]; events: EventNote[];
+  name: string;
+  startUnix: number;
+  run: RunNote | null;
+  blocks: Block[];
+  series: Map<string, Line[]>;
+  intervals: IntervalNote[];
+  maxima: MaximaNote[];
+  spikes: Spike[];
+  windows: WindowNote[];
+  loads: LoadNote[];
+  exclusions: ExclusionNote[];
+  events: EventNote[];
   /** The robot of the run, what its joints did, and how its bus was last. */
-  robot: Robot | null; joints: JointStep[]; devices: BusFacts | null;
+  robot: Robot | null;
+  joints: JointStep[];
+  devices: BusFacts | null;
   /** Pictures of cameras meanwhile, which the page got from a log. */
   frames: RunFrames[];
-  resumes: ResumeNote[]; end: EndNote | null; bench: Record<string, unknown> | null; problems: string[];
+  resumes: ResumeNote[];
+  end: EndNote | null;
+  bench: Record<string, unknown> | null;
+  problems: string[];
   /** By series; empty unless the run was imported. */
   resolution: Readonly<Record<string, Resolution>>;
 }
 
 /** Everything a text holds: run files, and the summary when there is one. */
-export interface Unpacked { files: RunFile[]; summary: Summary | null }
+export interface Unpacked {
+  files: RunFile[];
+  summary: Summary | null;
+}
 
 const newFile = (name: string): RunFile => ({
-  name, startUnix: 0, run: null, blocks: [], series: new Map(), intervals: [], maxima: [], spikes: [], windows: [], loads: [],
-  exclusions: [], events: [], robot: null, joints: [], devices: null, frames: [], resumes: [], end: null, bench: null, problems: [], resolution: {},
+  name,
+  startUnix: 0,
+  run: null,
+  blocks: [],
+  series: new Map(),
+  intervals: [],
+  maxima: [],
+  spikes: [],
+  windows: [],
+  loads: [],
+  exclusions: [],
+  events: [],
+  robot: null,
+  joints: [],
+  devices: null,
+  frames: [],
+  resumes: [],
+  end: null,
+  bench: null,
+  problems: [],
+  resolution: {},
 });
 
 const NOTE = '#[onbeat: ';
@@ -124,7 +277,7 @@ export function readText(text: string, name: string): Unpacked {
   const files: RunFile[] = [];
   let file: RunFile | null = null;
   let summary: Summary | null = null;
-  const current = (): RunFile => file ?? (files.push(file = newFile(name)), file);
+  const current = (): RunFile => file ?? (files.push((file = newFile(name))), file);
   for (let at = 0; at < text.length;) {
     let end = text.indexOf('\n', at);
     const whole = end >= 0;
@@ -134,8 +287,14 @@ export function readText(text: string, name: string): Unpacked {
     if (line.startsWith(NOTE)) {
       const note = parseNote(line, whole, current);
       if (note === null) continue;
-      if (typeof note.file === 'string') { files.push(file = newFile(note.file)); continue; }
-      if (note.summary) { summary = note.summary as Summary; continue; }
+      if (typeof note.file === 'string') {
+        files.push((file = newFile(note.file)));
+        continue;
+      }
+      if (note.summary) {
+        summary = note.summary as Summary;
+        continue;
+      }
       applyNote(current(), note);
     } else if (line.startsWith('#[StartTime:')) {
       current().startUnix = parseFloat(line.slice(12));
@@ -148,12 +307,20 @@ export function readText(text: string, name: string): Unpacked {
   return { files, summary };
 }
 
-function parseNote(line: string, whole: boolean, file: () => RunFile): Record<string, unknown> | null {
+function parseNote(
+  line: string,
+  whole: boolean,
+  file: () => RunFile,
+): Record<string, unknown> | null {
   const close = line.lastIndexOf(']');
   try {
     return JSON.parse(line.slice(NOTE.length, close)) as Record<string, unknown>;
   } catch {
-    file().problems.push(whole ? 'skipped a note that is not valid JSON' : 'the file ends inside a note; the part before it is used');
+    file().problems.push(
+      whole
+        ? 'skipped a note that is not valid JSON'
+        : 'the file ends inside a note; the part before it is used',
+    );
     return null;
   }
 }
@@ -161,28 +328,67 @@ function parseNote(line: string, whole: boolean, file: () => RunFile): Record<st
 function applyNote(file: RunFile, note: Record<string, unknown>): void {
   for (const [kind, value] of Object.entries(note)) {
     switch (kind) {
-      case 'run': file.run = value as RunNote; break;
-      case 'import': file.resolution = (value as { resolution?: Record<string, Resolution> }).resolution ?? {}; break;
+      case 'run':
+        file.run = value as RunNote;
+        break;
+      case 'import':
+        file.resolution = (value as { resolution?: Record<string, Resolution> }).resolution ?? {};
+        break;
       case 'block': {
         const block = value as { index: number; t: Sec; load: string };
-        file.blocks.push({ index: block.index, t: block.t, end: block.t, load: block.load ?? '', own: sec(0) });
+        file.blocks.push({
+          index: block.index,
+          t: block.t,
+          end: block.t,
+          load: block.load ?? '',
+          own: sec(0),
+        });
         break;
       }
-      case 'interval': file.intervals.push(value as IntervalNote); break;
-      case 'maxima': file.maxima.push(value as MaximaNote); break;
-      case 'spike': file.spikes.push({ ...(value as Spike), number: file.spikes.length + 1 }); break;
-      case 'window': file.windows.push(value as WindowNote); break;
-      case 'load': file.loads.push(value as LoadNote); break;
-      case 'exclusion': file.exclusions.push(value as ExclusionNote); break;
-      case 'event': file.events.push(value as EventNote); break;
-      case 'robot': file.robot = value as Robot; break;
-      case 'joints': file.joints.push(...(value as { steps: JointStep[] }).steps); break;
-      case 'devices': file.devices = value as BusFacts; break;
-      case 'frames': file.frames = value as RunFrames[]; break;
-      case 'resume': file.resumes.push(value as ResumeNote); break;
-      case 'end': file.end = value as EndNote; break;
-      case 'bench': file.bench = value as Record<string, unknown>; break;
-      default: break;
+      case 'interval':
+        file.intervals.push(value as IntervalNote);
+        break;
+      case 'maxima':
+        file.maxima.push(value as MaximaNote);
+        break;
+      case 'spike':
+        file.spikes.push({ ...(value as Spike), number: file.spikes.length + 1 });
+        break;
+      case 'window':
+        file.windows.push(value as WindowNote);
+        break;
+      case 'load':
+        file.loads.push(value as LoadNote);
+        break;
+      case 'exclusion':
+        file.exclusions.push(value as ExclusionNote);
+        break;
+      case 'event':
+        file.events.push(value as EventNote);
+        break;
+      case 'robot':
+        file.robot = value as Robot;
+        break;
+      case 'joints':
+        file.joints.push(...(value as { steps: JointStep[] }).steps);
+        break;
+      case 'devices':
+        file.devices = value as BusFacts;
+        break;
+      case 'frames':
+        file.frames = value as RunFrames[];
+        break;
+      case 'resume':
+        file.resumes.push(value as ResumeNote);
+        break;
+      case 'end':
+        file.end = value as EndNote;
+        break;
+      case 'bench':
+        file.bench = value as Record<string, unknown>;
+        break;
+      default:
+        break;
     }
   }
 }
@@ -210,7 +416,11 @@ function histogramLine(file: RunFile, line: string): void {
   const list = file.series.get(tag) ?? [];
   if (list.length === 0) file.series.set(tag, list);
   const block = Math.max(0, file.blocks.length - 1);
-  list.push(new Line(sec(since), sec(length), block, ns(max * 1e6), line.slice(c + 1), (why) => file.problems.push(why)));
+  list.push(
+    new Line(sec(since), sec(length), block, ns(max * 1e6), line.slice(c + 1), (why) =>
+      file.problems.push(why),
+    ),
+  );
 }
 
 const RELEASES = 'release_latency';
@@ -221,17 +431,20 @@ const SKIPPED = 'skipped_latency';
 function deriveLatencies(file: RunFile): void {
   for (const { series } of file.intervals) {
     const [served, skipped] = [series?.[SERVED], series?.[SKIPPED]];
-    const both = served && skipped ? joinMoments(served, skipped) : served ?? skipped;
+    const both = served && skipped ? joinMoments(served, skipped) : (served ?? skipped);
     if (series && both && file.series.has(RELEASES)) series[RELEASES] = both;
   }
   const all = file.series.get(RELEASES);
   if (all === undefined || file.series.has(SERVED)) return;
   const key = (line: Line): string => `${line.block} ${line.t} ${line.length}`;
   const skipped = new Map((file.series.get(SKIPPED) ?? []).map((line) => [key(line), line]));
-  file.series.set(SERVED, all.map((line) => {
-    const part = skipped.get(key(line));
-    return part === undefined ? line : Line.without(line, part);
-  }));
+  file.series.set(
+    SERVED,
+    all.map((line) => {
+      const part = skipped.get(key(line));
+      return part === undefined ? line : Line.without(line, part);
+    }),
+  );
 }
 
 /** Gives each block its end and its place on the clock that counts only measured time. */

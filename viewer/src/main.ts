@@ -40,18 +40,57 @@ let shown: Unpacked | null = null;
 
 /** The bar that stays in sight: which series, which stretch of time. */
 function controlBar(store: Store): { element: HTMLElement; redraw: () => void } {
-  const tags = availableSeries(store.report, SERIES.map((word) => word.tag));
+  const tags = availableSeries(
+    store.report,
+    SERIES.map((word) => word.tag),
+  );
   const range = h('div', { class: 'range' });
-  const element = h('div', { class: 'bar', role: 'group', 'aria-label': 'Series and time range' },
-    choice('Series', tags.map((tag) => ({ value: tag, label: seriesWord(tag).name, title: seriesWord(tag).meaning })), store.state.tag, (tag) => store.set({ tag })), range);
+  const element = h(
+    'div',
+    { class: 'bar', role: 'group', 'aria-label': 'Series and time range' },
+    choice(
+      'Series',
+      tags.map((tag) => ({
+        value: tag,
+        label: seriesWord(tag).name,
+        title: seriesWord(tag).meaning,
+      })),
+      store.state.tag,
+      (tag) => store.set({ tag }),
+    ),
+    range,
+  );
   const redraw = (): void => {
     const now = store.state.range;
-    range.replaceChildren(now === null ? h('span', { class: 'muted' }, 'whole recording')
-      : h('span', {}, `${moment(now[0])} to ${moment(now[1])} `, h('span', { class: 'muted' }, `(${duration(sec(now[1] - now[0]))})`)),
-    now === null ? '' : h('button', { type: 'button', class: 'quiet', onclick: () => { store.set({ range: null }); announce('Whole recording shown'); } }, 'Show all'));
+    range.replaceChildren(
+      now === null
+        ? h('span', { class: 'muted' }, 'whole recording')
+        : h(
+            'span',
+            {},
+            `${moment(now[0])} to ${moment(now[1])} `,
+            h('span', { class: 'muted' }, `(${duration(sec(now[1] - now[0]))})`),
+          ),
+      now === null
+        ? ''
+        : h(
+            'button',
+            {
+              type: 'button',
+              class: 'quiet',
+              onclick: () => {
+                store.set({ range: null });
+                announce('Whole recording shown');
+              },
+            },
+            'Show all',
+          ),
+    );
   };
   // Links to sections leave as much room above as the bar takes.
-  new ResizeObserver(() => document.documentElement.style.setProperty('--bar', `${element.offsetHeight}px`)).observe(element);
+  new ResizeObserver(() =>
+    document.documentElement.style.setProperty('--bar', `${element.offsetHeight}px`),
+  ).observe(element);
   return { element, redraw };
 }
 
@@ -73,12 +112,26 @@ function keepPlace(store: Store, first: State, start: string): Contents {
     following = setTimeout(() => {
       const place = address(section);
       // The top of an untouched page needs no place.
-      try { history.replaceState(null, '', place === '#verdict' ? location.href.replace(/#.*/s, '') : place); } catch { /* a browser that forbids it loses the place, nothing else */ }
+      try {
+        history.replaceState(
+          null,
+          '',
+          place === '#verdict' ? location.href.replace(/#.*/s, '') : place,
+        );
+      } catch {
+        /* a browser that forbids it loses the place, nothing else */
+      }
     }, ADDRESS_AFTER_MS);
   };
-  const contents = new Contents((seen) => { section = seen; later(); }, address);
+  const contents = new Contents((seen) => {
+    section = seen;
+    later();
+  }, address);
   // A link that is followed at once has to have what was chosen just now.
-  store.onChange(() => { contents.refresh(); later(); });
+  store.onChange(() => {
+    contents.refresh();
+    later();
+  });
   addressOf = address;
   return contents;
 }
@@ -88,15 +141,29 @@ const scrollTo = (section: string): void => document.getElementById(section)?.sc
 /** Goes to a section again when the charts above it have their height, unless the reader has scrolled since. */
 function scrollWhenSettled(section: string): () => void {
   let hasMoved = section === '';
-  for (const what of ['wheel', 'touchstart', 'pointerdown', 'keydown']) addEventListener(what, () => { hasMoved = true; }, { once: true, passive: true });
+  for (const what of ['wheel', 'touchstart', 'pointerdown', 'keydown'])
+    addEventListener(
+      what,
+      () => {
+        hasMoved = true;
+      },
+      { once: true, passive: true },
+    );
   scrollTo(section);
-  return () => { if (!hasMoved) scrollTo(section); hasMoved = true; };
+  return () => {
+    if (!hasMoved) scrollTo(section);
+    hasMoved = true;
+  };
 }
 
 /** What the charts are, in a sentence or two. */
 function chartsLead(report: Report, isRecorded: boolean): string {
-  if (!isRecorded) return 'This page does not contain the recordings, so it has no charts. The figures above are complete.';
-  const choose = report.cells.length > 1 ? 'Choose the cells to overlay. A cell has the same line, marker and colour in every chart and table. ' : '';
+  if (!isRecorded)
+    return 'This page does not contain the recordings, so it has no charts. The figures above are complete.';
+  const choose =
+    report.cells.length > 1
+      ? 'Choose the cells to overlay. A cell has the same line, marker and colour in every chart and table. '
+      : '';
   return `${choose}Point at a chart, or focus it and use the arrow keys, to read values. Drag to zoom in; double-click to show everything.`;
 }
 
@@ -104,7 +171,9 @@ function show(unpacked: Unpacked): void {
   shown = unpacked;
   const { files, summary } = unpacked;
   const report = buildReport(summary ?? deriveSummary(files), files);
-  document.title = report.summary.verdict ? `onbeat: ${unquoted(report.summary.verdict.sentence)}` : 'onbeat report';
+  document.title = report.summary.verdict
+    ? `onbeat: ${unquoted(report.summary.verdict.sentence)}`
+    : 'onbeat report';
   const first = firstState(report);
   const { section: start, choices } = readPlace(location.hash, report, first);
   const store = new Store(report, { ...first, ...choices });
@@ -118,25 +187,66 @@ function show(unpacked: Unpacked): void {
   const robot = robotSections(store);
   const isRecorded = report.cells.some((cell) => cell.file !== null);
   let settled = (): void => {};
-  const charts = buildCharts(store, () => performance.mark('onbeat-first-chart'), () => settled());
+  const charts = buildCharts(
+    store,
+    () => performance.mark('onbeat-first-chart'),
+    () => settled(),
+  );
   page.replaceChildren(
-    verdictSection(report), contents.element,
-    ...(report.summary.derived && report.summary.ladder.length === 0 ? [] : [ladderSection(report.summary.ladder)]),
-    ...[sweepSection(report.summary.sweep, report.summary.limit), secondsSection(report), chainSection(report), packetsSection(report), eventsSection(report)].filter((part) => part !== null),
-    bar.element, ...(robot?.elements ?? []), ...(compared ? [compared.element] : []), matrix.element,
-    ...(report.kind === 'bench' && report.summary.sweep === undefined ? [effectsSection(report.summary.effects)] : []),
+    verdictSection(report),
+    contents.element,
+    ...(report.summary.derived && report.summary.ladder.length === 0
+      ? []
+      : [ladderSection(report.summary.ladder)]),
+    ...[
+      sweepSection(report.summary.sweep, report.summary.limit),
+      secondsSection(report),
+      chainSection(report),
+      packetsSection(report),
+      eventsSection(report),
+    ].filter((part) => part !== null),
+    bar.element,
+    ...(robot?.elements ?? []),
+    ...(compared ? [compared.element] : []),
+    matrix.element,
+    ...(report.kind === 'bench' && report.summary.sweep === undefined
+      ? [effectsSection(report.summary.effects)]
+      : []),
     causesSection(report),
-    section('charts', 'Charts', chartsLead(report, isRecorded), ...(isRecorded ? [report.cells.length > 1 ? cells.element : null, ...charts.figures] : [])),
-    ...[modesSection(report), normalSection(report), extremesSection(report)].filter((part) => part !== null),
-    spikes.element, notesSection(report), glossarySection());
+    section(
+      'charts',
+      'Charts',
+      chartsLead(report, isRecorded),
+      ...(isRecorded ? [report.cells.length > 1 ? cells.element : null, ...charts.figures] : []),
+    ),
+    ...[modesSection(report), normalSection(report), extremesSection(report)].filter(
+      (part) => part !== null,
+    ),
+    spikes.element,
+    notesSection(report),
+    glossarySection(),
+  );
 
-  const pieces = [bar, ...(robot ? [robot] : []), ...(compared ? [compared] : []), matrix, cells, spikes];
-  redrawAll = () => { pieces.forEach((piece) => piece.redraw()); if (isRecorded) charts.redraw(); };
+  const pieces = [
+    bar,
+    ...(robot ? [robot] : []),
+    ...(compared ? [compared] : []),
+    matrix,
+    cells,
+    spikes,
+  ];
+  redrawAll = () => {
+    pieces.forEach((piece) => piece.redraw());
+    if (isRecorded) charts.redraw();
+  };
   store.onChange((what) => {
     if (what.has('range')) bar.redraw();
     if (what.has('range') || what.has('clock')) robot?.redraw();
     if (what.has('tag')) compared?.redraw();
-    if (what.has('slots') || what.has('tag')) { matrix.redraw(); cells.redraw(); }
+    if (what.has('slots') || what.has('tag')) {
+      matrix.redraw();
+      cells.redraw();
+    }
     if (what.has('slots') || what.has('range') || what.has('clock')) spikes.redraw();
     if (isRecorded) charts.changed(what);
   });
@@ -160,9 +270,31 @@ function followAddress(event: HashChangeEvent): void {
 }
 
 function showEmpty(why: string): void {
-  page.replaceChildren(h('section', { id: 'verdict', class: 'plain', 'aria-labelledby': 'verdict-title' },
-    h('h1', { id: 'verdict-title' }, why), h('p', { class: 'best' }, 'Drop run files here (', h('code', {}, '.onbeat.hlog'), ', ', h('code', {}, '.hlog'), '), or open them.'),
-    h('button', { type: 'button', class: 'quiet', onclick: () => document.getElementById('files')!.click() }, 'Open files')));
+  page.replaceChildren(
+    h(
+      'section',
+      { id: 'verdict', class: 'plain', 'aria-labelledby': 'verdict-title' },
+      h('h1', { id: 'verdict-title' }, why),
+      h(
+        'p',
+        { class: 'best' },
+        'Drop run files here (',
+        h('code', {}, '.onbeat.hlog'),
+        ', ',
+        h('code', {}, '.hlog'),
+        '), or open them.',
+      ),
+      h(
+        'button',
+        {
+          type: 'button',
+          class: 'quiet',
+          onclick: () => document.getElementById('files')!.click(),
+        },
+        'Open files',
+      ),
+    ),
+  );
 }
 
 async function take(list: FileList | null | undefined): Promise<void> {
@@ -175,7 +307,9 @@ async function take(list: FileList | null | undefined): Promise<void> {
       return;
     }
     const names = new Set(found.files.map((file) => file.name));
-    held = found.summary ? found.files : [...held.filter((file) => !names.has(file.name)), ...found.files];
+    held = found.summary
+      ? found.files
+      : [...held.filter((file) => !names.has(file.name)), ...found.files];
     show({ files: held, summary: found.summary });
     announce(`${found.files.length} ${found.files.length === 1 ? 'file' : 'files'} read`);
   } catch (error) {
@@ -185,16 +319,53 @@ async function take(list: FileList | null | undefined): Promise<void> {
 
 function chrome(): void {
   const bar = document.getElementById('chrome')!;
-  const input = h('input', { type: 'file', id: 'files', multiple: true, hidden: true, accept: '.hlog,.gz,.log,.txt', onchange: () => void take(input.files) });
+  const input = h('input', {
+    type: 'file',
+    id: 'files',
+    multiple: true,
+    hidden: true,
+    accept: '.hlog,.gz,.log,.txt',
+    onchange: () => void take(input.files),
+  });
   const dialog = keysDialog();
-  bar.append(input,
+  bar.append(
+    input,
     h('button', { type: 'button', class: 'quiet', onclick: () => input.click() }, 'Open files'),
-    h('button', { type: 'button', class: 'quiet', 'aria-label': 'Keys', title: 'Keys (?)', onclick: () => dialog.showModal() }, '?'),
-    choice('Theme', [{ value: 'auto', label: 'Auto' }, { value: 'light', label: 'Light' }, { value: 'dark', label: 'Dark' }], themeChoice(), chooseTheme));
+    h(
+      'button',
+      {
+        type: 'button',
+        class: 'quiet',
+        'aria-label': 'Keys',
+        title: 'Keys (?)',
+        onclick: () => dialog.showModal(),
+      },
+      '?',
+    ),
+    choice(
+      'Theme',
+      [
+        { value: 'auto', label: 'Auto' },
+        { value: 'light', label: 'Light' },
+        { value: 'dark', label: 'Dark' },
+      ],
+      themeChoice(),
+      chooseTheme,
+    ),
+  );
   document.body.append(dialog);
-  addEventListener('dragover', (event) => { event.preventDefault(); document.body.classList.add('dropping'); });
-  addEventListener('dragleave', (event) => { if (event.relatedTarget === null) document.body.classList.remove('dropping'); });
-  addEventListener('drop', (event) => { event.preventDefault(); document.body.classList.remove('dropping'); void take(event.dataTransfer?.files); });
+  addEventListener('dragover', (event) => {
+    event.preventDefault();
+    document.body.classList.add('dropping');
+  });
+  addEventListener('dragleave', (event) => {
+    if (event.relatedTarget === null) document.body.classList.remove('dropping');
+  });
+  addEventListener('drop', (event) => {
+    event.preventDefault();
+    document.body.classList.remove('dropping');
+    void take(event.dataTransfer?.files);
+  });
 }
 
 async function start(): Promise<void> {
@@ -208,7 +379,10 @@ async function start(): Promise<void> {
   try {
     const found = await fromTag(document.getElementById('data'));
     performance.mark('onbeat-unpacked');
-    if (found === null) { showEmpty('No recording in this page yet.'); return; }
+    if (found === null) {
+      showEmpty('No recording in this page yet.');
+      return;
+    }
     held = found.files;
     show(found);
   } catch (error) {

@@ -5,10 +5,23 @@ import type { CellSummary, Summary } from './summary.ts';
 import { ns, sec, type Ns, type Sec } from './units.ts';
 
 /** One cell: its figures and, when its file is at hand, its recording. */
-export interface Cell { key: string; name: string; tuning: string; load: string; figures: CellSummary; file: RunFile | null }
+export interface Cell {
+  key: string;
+  name: string;
+  tuning: string;
+  load: string;
+  figures: CellSummary;
+  file: RunFile | null;
+}
 
 /** The whole report. `kind` decides whether tunings stand side by side or one run stands alone. */
-export interface Report { kind: 'bench' | 'single' | 'files'; summary: Summary; cells: Cell[]; files: RunFile[]; start: number }
+export interface Report {
+  kind: 'bench' | 'single' | 'files';
+  summary: Summary;
+  cells: Cell[];
+  files: RunFile[];
+  start: number;
+}
 
 /**
  * Two clocks: `own` counts only the time a cell was measured, so that cells which took turns can be laid over each other;
@@ -25,36 +38,74 @@ export function buildReport(summary: Summary, files: RunFile[]): Report {
   const bench = summary.cells.length > 1 || summary.schema.startsWith('onbeat.bench');
   // Runs that are compared, or came from one source, stand beside each other as files do.
   const asFiles = summary.order === 'compared' || summary.order === 'imported';
-  const kind = asFiles && bench ? 'files' : summary.derived && summary.cells.some((c) => c.tuning === '') ? 'files' : bench ? 'bench' : 'single';
+  const kind =
+    asFiles && bench
+      ? 'files'
+      : summary.derived && summary.cells.some((c) => c.tuning === '')
+        ? 'files'
+        : bench
+          ? 'bench'
+          : 'single';
   const manyLoads = new Set(summary.cells.map((cell) => cell.load)).size > 1;
   const cells = summary.cells.map((figures, i): Cell => {
-    const file = (figures.file !== null ? byName.get(figures.file) : undefined)
-      ?? (summary.cells.length === 1 && files.length === 1 ? files[0]! : null);
-    const name = figures.tuning === '' ? (figures.file ?? `run ${i + 1}`) : manyLoads ? `${figures.tuning} · ${figures.load}` : figures.tuning;
-    return { key: `${figures.tuning}/${figures.load}/${figures.file ?? i}`, name, tuning: figures.tuning, load: figures.load, figures, file };
+    const file =
+      (figures.file !== null ? byName.get(figures.file) : undefined) ??
+      (summary.cells.length === 1 && files.length === 1 ? files[0]! : null);
+    const name =
+      figures.tuning === ''
+        ? (figures.file ?? `run ${i + 1}`)
+        : manyLoads
+          ? `${figures.tuning} · ${figures.load}`
+          : figures.tuning;
+    return {
+      key: `${figures.tuning}/${figures.load}/${figures.file ?? i}`,
+      name,
+      tuning: figures.tuning,
+      load: figures.load,
+      figures,
+      file,
+    };
   });
   const starts = files.filter((file) => file.series.size > 0).map((file) => file.startUnix);
   return { kind, summary, cells, files, start: starts.length > 0 ? Math.min(...starts) : 0 };
 }
 
 /** Moves a time of `file` from seconds since the file's start to the clock in use. */
-export function onClock(report: Report, file: RunFile, block: Block | undefined, t: Sec, clock: Clock): Sec {
+export function onClock(
+  report: Report,
+  file: RunFile,
+  block: Block | undefined,
+  t: Sec,
+  clock: Clock,
+): Sec {
   if (clock === 'wall') return sec(t + (file.startUnix - report.start));
   return block ? sec(block.own + (t - block.t)) : t;
 }
 
 /** An interval of a series, placed on a clock. */
-export interface Placed { from: Sec; to: Sec; block: number; line: Line }
+export interface Placed {
+  from: Sec;
+  to: Sec;
+  block: number;
+  line: Line;
+}
 
 /** The series' intervals on the clock, cut down to those that touch the range. */
-export function placed(report: Report, cell: Cell, tag: string, clock: Clock, range: Range): Placed[] {
+export function placed(
+  report: Report,
+  cell: Cell,
+  tag: string,
+  clock: Clock,
+  range: Range,
+): Placed[] {
   const file = cell.file;
   if (file === null) return [];
   const result: Placed[] = [];
   for (const line of file.series.get(tag) ?? []) {
     const from = onClock(report, file, file.blocks[line.block], line.t, clock);
     const to = sec(from + line.length);
-    if (range === null || (to > range[0] + 1e-9 && from < range[1] - 1e-9)) result.push({ from, to, block: line.block, line });
+    if (range === null || (to > range[0] + 1e-9 && from < range[1] - 1e-9))
+      result.push({ from, to, block: line.block, line });
   }
   return result;
 }
@@ -62,12 +113,20 @@ export function placed(report: Report, cell: Cell, tag: string, clock: Clock, ra
 const merged = new WeakMap<RunFile, Map<string, Histogram | null>>();
 
 /** The series' samples of all intervals that touch the range, as one histogram; null when there are none. */
-export function histogramOf(report: Report, cell: Cell, tag: string, clock: Clock, range: Range): Histogram | null {
+export function histogramOf(
+  report: Report,
+  cell: Cell,
+  tag: string,
+  clock: Clock,
+  range: Range,
+): Histogram | null {
   if (cell.file === null) return null;
   const known = merged.get(cell.file) ?? new Map<string, Histogram | null>();
   merged.set(cell.file, known);
   if (range === null && known.has(tag)) return known.get(tag)!;
-  const parts = placed(report, cell, tag, clock, range).map(({ line }) => line.histogram()).filter((h) => h !== null);
+  const parts = placed(report, cell, tag, clock, range)
+    .map(({ line }) => line.histogram())
+    .filter((h) => h !== null);
   const result = merge(parts);
   const answer = result !== null && result.total > 0 ? result : null;
   if (range === null) known.set(tag, answer);
@@ -89,7 +148,12 @@ export function extent(report: Report, cells: readonly Cell[], clock: Clock): re
 }
 
 /** A step of the largest values: from `from` to `to` nothing was later than `max`. */
-export interface Peak { from: Sec; to: Sec; block: number; max: Ns }
+export interface Peak {
+  from: Sec;
+  to: Sec;
+  block: number;
+  max: Ns;
+}
 
 /** The largest value of each interval, from one-second maxima where the run kept them, otherwise from the intervals. */
 export function peaks(report: Report, cell: Cell, tag: string, clock: Clock): Peak[] {
@@ -102,8 +166,12 @@ export function peaks(report: Report, cell: Cell, tag: string, clock: Clock): Pe
     const max = note.series?.[tag]?.max_ns;
     if (max !== undefined) exact.set(Math.round(note.t * 1e6), max);
   }
-  return placed(report, cell, tag, clock, null).map(({ from, to, block, line }) =>
-    ({ from, to, block, max: exact.get(Math.round(line.t * 1e6)) ?? line.stated }));
+  return placed(report, cell, tag, clock, null).map(({ from, to, block, line }) => ({
+    from,
+    to,
+    block,
+    max: exact.get(Math.round(line.t * 1e6)) ?? line.stated,
+  }));
 }
 
 function finePeaks(report: Report, file: RunFile, tag: string, clock: Clock): Peak[] {
@@ -129,5 +197,8 @@ export function availableSeries(report: Report, order: readonly string[]): strin
     Object.keys(cell.figures.series).forEach((tag) => present.add(tag));
     cell.file?.series.forEach((_, tag) => present.add(tag));
   }
-  return [...order.filter((tag) => present.has(tag)), ...[...present].filter((tag) => !order.includes(tag))];
+  return [
+    ...order.filter((tag) => present.has(tag)),
+    ...[...present].filter((tag) => !order.includes(tag)),
+  ];
 }

@@ -6,15 +6,21 @@ import { sec } from './units.ts';
 import { SERIES } from './words.ts';
 
 /** What an address says: where to look, and what to choose; `null` leaves the choices as they are. */
-export interface Place { section: string; choices: Partial<State> | null }
+export interface Place {
+  section: string;
+  choices: Partial<State> | null;
+}
 
 /** A cell in an address: "PMCS/paper" where that is one cell only, its whole key otherwise. */
 function cellName(report: Report, cell: Cell): string {
   const short = `${cell.tuning}/${cell.load}`;
-  return report.cells.filter(({ tuning, load }) => `${tuning}/${load}` === short).length === 1 ? short : cell.key;
+  return report.cells.filter(({ tuning, load }) => `${tuning}/${load}` === short).length === 1
+    ? short
+    : cell.key;
 }
 
-const sameList = <T>(a: readonly T[], b: readonly T[]): boolean => a.length === b.length && a.every((one, i) => one === b[i]);
+const sameList = <T>(a: readonly T[], b: readonly T[]): boolean =>
+  a.length === b.length && a.every((one, i) => one === b[i]);
 
 /** Seconds as an address has them: to the microsecond. */
 const seconds = (value: number): string => String(Number(value.toFixed(6)));
@@ -52,7 +58,12 @@ export function readPlace(hash: string, report: Report, first: State): Place {
   if (query === undefined) return { section, choices: null };
   const words = new URLSearchParams(query);
   const keyOf = (name: string): string | null =>
-    report.cells.find((cell) => cell.file !== null && cell.figures.permitted && (cellName(report, cell) === name || cell.key === name))?.key ?? null;
+    report.cells.find(
+      (cell) =>
+        cell.file !== null &&
+        cell.figures.permitted &&
+        (cellName(report, cell) === name || cell.key === name),
+    )?.key ?? null;
 
   const tag = words.get('series') ?? '';
   const slots = words.getAll('cell').slice(0, first.slots.length).map(keyOf);
@@ -63,8 +74,15 @@ export function readPlace(hash: string, report: Report, first: State): Place {
   return {
     section,
     choices: {
-      tag: availableSeries(report, SERIES.map((word) => word.tag)).includes(tag) ? tag : first.tag,
-      slots: slots.some((key) => key !== null) ? first.slots.map((_, i) => slots[i] ?? null) : first.slots,
+      tag: availableSeries(
+        report,
+        SERIES.map((word) => word.tag),
+      ).includes(tag)
+        ? tag
+        : first.tag,
+      slots: slots.some((key) => key !== null)
+        ? first.slots.map((_, i) => slots[i] ?? null)
+        : first.slots,
       heat: keyOf(words.get('heat') ?? '') ?? first.heat,
       clock: words.get('clock') === 'wall' ? 'wall' : first.clock,
       range: from < to ? [sec(from), sec(to)] : null,

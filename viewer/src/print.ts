@@ -4,13 +4,15 @@ import { forceLight } from './theme.ts';
 /** Asks a plot to draw itself again at once, in the width that it has now. */
 export const FIT = 'onbeat-fit';
 
-const drawAgain = (): void => document.querySelectorAll('.plot').forEach((plot) => plot.dispatchEvent(new Event(FIT)));
+const drawAgain = (): void =>
+  document.querySelectorAll('.plot').forEach((plot) => plot.dispatchEvent(new Event(FIT)));
 
 /** Makes tables that are wider than the paper as much smaller as they need to be. */
 function fitTables(): void {
   for (const box of document.querySelectorAll<HTMLElement>('.scroll')) {
     const table = box.firstElementChild as HTMLElement | null;
-    if (table !== null && box.scrollWidth > box.clientWidth) table.style.zoom = String(box.clientWidth / box.scrollWidth);
+    if (table !== null && box.scrollWidth > box.clientWidth)
+      table.style.zoom = String(box.clientWidth / box.scrollWidth);
   }
 }
 
@@ -24,7 +26,9 @@ function prepare(): void {
 function back(): void {
   document.documentElement.classList.remove('printing');
   forceLight(false);
-  document.querySelectorAll<HTMLElement>('.scroll > *').forEach((table) => { table.style.zoom = ''; });
+  document.querySelectorAll<HTMLElement>('.scroll > *').forEach((table) => {
+    table.style.zoom = '';
+  });
   drawAgain();
 }
 

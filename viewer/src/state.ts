@@ -8,7 +8,10 @@ import { SERIES } from './words.ts';
 export type Scale = 'auto' | 'linear' | 'log';
 
 export interface State {
-  tag: string; clock: Clock; range: Range; heat: string;
+  tag: string;
+  clock: Clock;
+  range: Range;
+  heat: string;
   /** Selected cells by key; the place in the list is the style they keep. */
   slots: (string | null)[];
   bands: { p50: boolean; p99: boolean };
@@ -19,9 +22,14 @@ export type Change = keyof State;
 /** The reader's choices, and the listeners for their changes. */
 export class Store {
   private listeners: ((changed: ReadonlySet<Change>) => void)[] = [];
-  constructor(readonly report: Report, public state: State) {}
+  constructor(
+    readonly report: Report,
+    public state: State,
+  ) {}
 
-  onChange(listener: (changed: ReadonlySet<Change>) => void): void { this.listeners.push(listener); }
+  onChange(listener: (changed: ReadonlySet<Change>) => void): void {
+    this.listeners.push(listener);
+  }
 
   set(part: Partial<State>): void {
     this.state = { ...this.state, ...part };
@@ -29,7 +37,9 @@ export class Store {
     this.listeners.forEach((listener) => listener(changed));
   }
 
-  cell(key: string): Cell | undefined { return this.report.cells.find((cell) => cell.key === key); }
+  cell(key: string): Cell | undefined {
+    return this.report.cells.find((cell) => cell.key === key);
+  }
 
   /** Selected cells with the place whose colour, dash and marker they wear. */
   selected(): { cell: Cell; slot: number }[] {
@@ -45,7 +55,9 @@ export class Store {
     return [...this.selected().map(({ cell }) => cell), ...(heat ? [heat] : [])];
   }
 
-  slotOf(key: string): number { return this.state.slots.indexOf(key); }
+  slotOf(key: string): number {
+    return this.state.slots.indexOf(key);
+  }
 
   /** Selects or releases a cell. When all places are taken the oldest choice makes room. */
   toggle(key: string): void {
@@ -65,24 +77,47 @@ export class Store {
 
 /** The first choices: the best cell beside the untuned one, under the load the verdict speaks of. */
 export function firstState(report: Report): State {
-  const tags = availableSeries(report, SERIES.map((word) => word.tag));
+  const tags = availableSeries(
+    report,
+    SERIES.map((word) => word.tag),
+  );
   const { summary, cells } = report;
   const shown = cells.filter((cell) => cell.file !== null && cell.figures.permitted);
   const limit = summary.limit?.on;
-  const about = summary.sweep?.series ?? cells.find((cell) => cell.figures.about)?.figures.about?.[0];
-  const tag = [limit, about].find((one) => one !== undefined && tags.includes(one)) ?? tags[0] ?? 'release_latency';
+  const about =
+    summary.sweep?.series ?? cells.find((cell) => cell.figures.about)?.figures.about?.[0];
+  const tag =
+    [limit, about].find((one) => one !== undefined && tags.includes(one)) ??
+    tags[0] ??
+    'release_latency';
   let picks: Cell[] = shown.slice(0, STYLES);
   if (summary.sweep) {
     const worst = [...summary.sweep.steps].sort((a, b) => b.jitter_ns - a.jitter_ns)[0]?.load;
-    picks = [...new Set([shown[0], shown.find((cell) => cell.load === worst), shown[shown.length - 1]].filter((cell) => cell !== undefined))];
+    picks = [
+      ...new Set(
+        [shown[0], shown.find((cell) => cell.load === worst), shown[shown.length - 1]].filter(
+          (cell) => cell !== undefined,
+        ),
+      ),
+    ];
   } else if (report.kind === 'bench') {
     const load = summary.verdict?.best?.load ?? summary.loads[summary.loads.length - 1];
     const ofLoad = shown.filter((cell) => cell.load === load);
-    const best = ofLoad.find((cell) => cell.tuning === summary.verdict?.best?.tuning) ?? ofLoad[ofLoad.length - 1];
+    const best =
+      ofLoad.find((cell) => cell.tuning === summary.verdict?.best?.tuning) ??
+      ofLoad[ofLoad.length - 1];
     const none = ofLoad.find((cell) => cell.tuning === 'none') ?? ofLoad[0];
     const between = ofLoad.find((cell) => cell.tuning === 'P' || cell.tuning === 'PM');
     picks = [...new Set([none, between, best].filter((cell) => cell !== undefined))];
   }
   const slots = Array.from({ length: STYLES }, (_, i) => picks[i]?.key ?? null);
-  return { tag, clock: 'own', range: null, heat: picks[picks.length - 1]?.key ?? '', slots, bands: { p50: false, p99: false }, scale: 'auto' };
+  return {
+    tag,
+    clock: 'own',
+    range: null,
+    heat: picks[picks.length - 1]?.key ?? '',
+    slots,
+    bands: { p50: false, p99: false },
+    scale: 'auto',
+  };
 }

@@ -7,24 +7,70 @@ import type { Low } from './histogram.ts';
 import type { Ns } from './units.ts';
 
 export interface SeriesFigures {
-  count: number; min_ns: Ns; mean_ns: Ns; sd_ns: Ns; max_ns: Ns; jitter_ns?: Ns; tail_ratio?: number | null;
-  low: Low[]; percentiles: { p: number; value_ns: Ns; supported: boolean }[];
+  count: number;
+  min_ns: Ns;
+  mean_ns: Ns;
+  sd_ns: Ns;
+  max_ns: Ns;
+  jitter_ns?: Ns;
+  tail_ratio?: number | null;
+  low: Low[];
+  percentiles: { p: number; value_ns: Ns; supported: boolean }[];
 }
 export type Outcome = 'PASS' | 'FAIL' | 'INCONCLUSIVE';
 /** The loop's own deadline, where no limit was given. */
-export interface DeadlineVerdict { outcome: Outcome; words: string; sentence: string; basis?: string }
-export interface CellVerdict { outcome: Outcome; over: number; releases: number; needed: number | null; sentence: string; basis?: string }
+export interface DeadlineVerdict {
+  outcome: Outcome;
+  words: string;
+  sentence: string;
+  basis?: string;
+}
+export interface CellVerdict {
+  outcome: Outcome;
+  over: number;
+  releases: number;
+  needed: number | null;
+  sentence: string;
+  basis?: string;
+}
 export interface CellSummary {
-  tuning: string; load: string; file: string | null; permitted: boolean; why_not: string | null; complete: boolean;
-  blocks: number; slots: number; cycles: number; skipped: number | null; overruns: number | null; deadline_misses: number | null; lost: number;
-  spike_count: number | null; page_faults?: number; involuntary_switches?: number; cpu_share?: number | null;
-  series: Record<string, SeriesFigures>; verdict: CellVerdict | null; spikes: Spike[]; notes: string[];
+  tuning: string;
+  load: string;
+  file: string | null;
+  permitted: boolean;
+  why_not: string | null;
+  complete: boolean;
+  blocks: number;
+  slots: number;
+  cycles: number;
+  skipped: number | null;
+  overruns: number | null;
+  deadline_misses: number | null;
+  lost: number;
+  spike_count: number | null;
+  page_faults?: number;
+  involuntary_switches?: number;
+  cpu_share?: number | null;
+  series: Record<string, SeriesFigures>;
+  verdict: CellVerdict | null;
+  spikes: Spike[];
+  notes: string[];
   /** Where another tool recorded it: misses, overruns and skipped releases are not known then. */
   import?: { format: string } | null;
   /** What the run is about, the main series first; absent for release latency. */
   about?: string[];
   /** Exact figures second by second, spread over the run. */
-  by_second?: { seconds: number; min_mean_ns: Ns; min_sd_ns: Ns; samples: number; mean_mean_ns: Ns; mean_sd_ns: Ns; max_mean_ns: Ns; max_sd_ns: Ns; overruns: number };
+  by_second?: {
+    seconds: number;
+    min_mean_ns: Ns;
+    min_sd_ns: Ns;
+    samples: number;
+    mean_mean_ns: Ns;
+    mean_sd_ns: Ns;
+    max_mean_ns: Ns;
+    max_sd_ns: Ns;
+    overruns: number;
+  };
   /** What follows from the figures of its probe, in sentences. */
   derived?: string[];
   /** What became of packets; absent without any. */
@@ -36,37 +82,127 @@ export interface CellSummary {
   /** What decides which advice applies. */
   situation?: Situation;
   /** What happened on its bus and to the robot on it; alarms say that something is wrong. */
-  events?: { alarms: Record<string, number>; others: Record<string, number>; lost: number; left_out: number; incidents: string[]; listed: EventNote[] };
+  events?: {
+    alarms: Record<string, number>;
+    others: Record<string, number>;
+    lost: number;
+    left_out: number;
+    incidents: string[];
+    listed: EventNote[];
+  };
   /** What can be concluded beyond the figures. */
   conclusions?: Conclusions;
 }
 export interface ChainCycles {
-  sensor: string; actor: string; exchange: string; period_ns: Ns; device_delay_ns: Ns | null; predicted: [number, number] | null;
-  count: number; min: number; p50: number; p99: number; p99_supported: boolean; max: number;
+  sensor: string;
+  actor: string;
+  exchange: string;
+  period_ns: Ns;
+  device_delay_ns: Ns | null;
+  predicted: [number, number] | null;
+  count: number;
+  min: number;
+  p50: number;
+  p99: number;
+  p99_supported: boolean;
+  max: number;
 }
 export interface DevicePackets {
-  address: string; scheduled: number; answered: number; late: number; lost: number; unsent: number; duplicates: number; reordered: number;
-  min_ns: Ns; p50_ns: Ns; p99_ns: Ns; max_ns: Ns; response_p50_ns?: Ns;
+  address: string;
+  scheduled: number;
+  answered: number;
+  late: number;
+  lost: number;
+  unsent: number;
+  duplicates: number;
+  reordered: number;
+  min_ns: Ns;
+  p50_ns: Ns;
+  p99_ns: Ns;
+  max_ns: Ns;
+  response_p50_ns?: Ns;
   /** Sum of places in the order of arrival, and how many answers are in it. */
-  place_sum?: number; place_count?: number;
+  place_sum?: number;
+  place_count?: number;
 }
-export interface AnswerTimes { min_ns: Ns; p50_ns: Ns; p99_ns: Ns; max_ns: Ns }
+export interface AnswerTimes {
+  min_ns: Ns;
+  p50_ns: Ns;
+  p99_ns: Ns;
+  max_ns: Ns;
+}
 export interface PacketAccount {
-  payload: number; lost_after_ns: Ns; devices: DevicePackets[];
+  payload: number;
+  lost_after_ns: Ns;
+  devices: DevicePackets[];
   /** Cycle by cycle, from the release; 0 without an answer. */
-  cycles?: { complete: number; first: AnswerTimes; last: AnswerTimes; latest: { cycle: number; response_ns: Ns[] }[] };
+  cycles?: {
+    complete: number;
+    first: AnswerTimes;
+    last: AnswerTimes;
+    latest: { cycle: number; response_ns: Ns[] }[];
+  };
   /** What a plan predicts. */
-  predicted?: { plan: string; first: AnswerTimes; last: AnswerTimes; devices: { name: string; response_p50_ns: Ns; place: number; lost_ppm: number }[] };
+  predicted?: {
+    plan: string;
+    first: AnswerTimes;
+    last: AnswerTimes;
+    devices: { name: string; response_p50_ns: Ns; place: number; lost_ppm: number }[];
+  };
 }
-export interface Effect { factor: string; load: string; metric: string; ratio: number; low: number; high: number; sentence: string }
-export interface Limit { limit_ns: Ns; at: number; on: string }
-export interface SweepStep { load: string; asked_percent: number; reached_percent: number | null; is_reached: boolean; count: number; min_ns: Ns; mean_ns: Ns; max_ns: Ns; jitter_ns: Ns; is_allowed: boolean }
-export interface Sweep { series: string; allowed_jitter_ns: Ns; steps: SweepStep[]; sentence: string }
+export interface Effect {
+  factor: string;
+  load: string;
+  metric: string;
+  ratio: number;
+  low: number;
+  high: number;
+  sentence: string;
+}
+export interface Limit {
+  limit_ns: Ns;
+  at: number;
+  on: string;
+}
+export interface SweepStep {
+  load: string;
+  asked_percent: number;
+  reached_percent: number | null;
+  is_reached: boolean;
+  count: number;
+  min_ns: Ns;
+  mean_ns: Ns;
+  max_ns: Ns;
+  jitter_ns: Ns;
+  is_allowed: boolean;
+}
+export interface Sweep {
+  series: string;
+  allowed_jitter_ns: Ns;
+  steps: SweepStep[];
+  sentence: string;
+}
 export interface Summary {
-  schema: string; version: string; command: string[]; started_unix_s: number; elapsed_s: number;
-  host: Record<string, string | number>; ladder: Grant[]; limit: Limit | null; order: string; tunings: string[]; loads: string[];
-  period_ns: Ns; cells: CellSummary[]; effects: Effect[];
-  verdict: { outcome: Outcome | null; best: { tuning: string; load: string } | null; sentence: string; deadline?: DeadlineVerdict } | null;
+  schema: string;
+  version: string;
+  command: string[];
+  started_unix_s: number;
+  elapsed_s: number;
+  host: Record<string, string | number>;
+  ladder: Grant[];
+  limit: Limit | null;
+  order: string;
+  tunings: string[];
+  loads: string[];
+  period_ns: Ns;
+  cells: CellSummary[];
+  effects: Effect[];
+  verdict: {
+    outcome: Outcome | null;
+    best: { tuning: string; load: string } | null;
+    sentence: string;
+    deadline?: DeadlineVerdict;
+  } | null;
   /** How many alarms of bus and robot there may be, when that has a limit. */
   most_alarms?: number;
   /** Over rising load, when it is a sweep. */

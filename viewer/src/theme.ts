@@ -3,14 +3,46 @@
 
 export type Theme = 'light' | 'dark';
 export type Choice = Theme | 'auto';
-export type Marker = 'circle' | 'square' | 'triangle' | 'diamond' | 'cross' | 'down' | 'plus' | 'star';
-export interface SeriesStyle { color: string; dash: number[]; marker: Marker }
+export type Marker =
+  'circle' | 'square' | 'triangle' | 'diamond' | 'cross' | 'down' | 'plus' | 'star';
+export interface SeriesStyle {
+  color: string;
+  dash: number[];
+  marker: Marker;
+}
 export type Rgb = readonly [number, number, number];
 
-const LIGHT = ['#0072b2', '#c24e00', '#008a63', '#a8447e', '#a86d00', '#2b85b8', '#16191d', '#77700a'];
-const DARK = ['#56b4e9', '#ff8a45', '#2fc79a', '#e29bc4', '#e69f00', '#8fb4ff', '#f2f2ee', '#f0e442'];
+const LIGHT = [
+  '#0072b2',
+  '#c24e00',
+  '#008a63',
+  '#a8447e',
+  '#a86d00',
+  '#2b85b8',
+  '#16191d',
+  '#77700a',
+];
+const DARK = [
+  '#56b4e9',
+  '#ff8a45',
+  '#2fc79a',
+  '#e29bc4',
+  '#e69f00',
+  '#8fb4ff',
+  '#f2f2ee',
+  '#f0e442',
+];
 const DASHES = [[], [7, 3], [2, 2], [9, 3, 2, 3], [12, 4], [4, 4], [6, 2, 2, 2, 2, 2], [1, 3]];
-const MARKERS: Marker[] = ['circle', 'square', 'triangle', 'diamond', 'cross', 'down', 'plus', 'star'];
+const MARKERS: Marker[] = [
+  'circle',
+  'square',
+  'triangle',
+  'diamond',
+  'cross',
+  'down',
+  'plus',
+  'star',
+];
 
 /** How many cells a chart can distinguish. */
 export const STYLES = LIGHT.length;
@@ -21,7 +53,8 @@ const listeners: (() => void)[] = [];
 const system = typeof matchMedia === 'function' ? matchMedia('(prefers-color-scheme: dark)') : null;
 
 /** The theme on screen now. */
-export const theme = (): Theme => forced ?? (chosen !== 'auto' ? chosen : system?.matches ? 'dark' : 'light');
+export const theme = (): Theme =>
+  forced ?? (chosen !== 'auto' ? chosen : system?.matches ? 'dark' : 'light');
 export const themeChoice = (): Choice => chosen;
 
 function apply(): void {
@@ -32,7 +65,11 @@ function apply(): void {
 /** Chooses a theme and remembers it where the browser allows. */
 export function chooseTheme(choice: Choice): void {
   chosen = choice;
-  try { localStorage.setItem('onbeat-theme', choice); } catch { /* a page from disk may have no storage: the choice then lasts as long as the page */ }
+  try {
+    localStorage.setItem('onbeat-theme', choice);
+  } catch {
+    /* a page from disk may have no storage: the choice then lasts as long as the page */
+  }
   apply();
 }
 
@@ -47,12 +84,16 @@ export function startTheme(): void {
   try {
     const kept = localStorage.getItem('onbeat-theme');
     if (kept === 'light' || kept === 'dark') chosen = kept;
-  } catch { /* no storage, see above */ }
+  } catch {
+    /* no storage, see above */
+  }
   system?.addEventListener('change', apply);
   apply();
 }
 
-export const onTheme = (listener: () => void): void => { listeners.push(listener); };
+export const onTheme = (listener: () => void): void => {
+  listeners.push(listener);
+};
 
 /** Colour, dash and marker of the place a cell takes in the charts. */
 export function seriesStyle(slot: number): SeriesStyle {
@@ -61,7 +102,8 @@ export function seriesStyle(slot: number): SeriesStyle {
 }
 
 /** A colour of the style sheet, for canvases. */
-export const ink = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+export const ink = (name: string): string =>
+  getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 const byte = (value: number): number => Math.max(0, Math.min(255, Math.round(value)));
 
@@ -87,7 +129,9 @@ export function shade(t: number, on: Theme = theme()): Rgb {
 
 /** Relative luminance as WCAG 2 defines it. */
 export function luminance(rgb: Rgb): number {
-  const [r, g, b] = rgb.map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4)) as [number, number, number];
+  const [r, g, b] = rgb.map((v) =>
+    v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4,
+  ) as [number, number, number];
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }
 
@@ -98,6 +142,7 @@ export function contrast(a: Rgb, b: Rgb): number {
 }
 
 /** Black or white, whichever reads better on `rgb`; one of the two always reaches 4.5:1. */
-export const textOn = (rgb: Rgb): Rgb => (contrast(rgb, [0, 0, 0]) >= contrast(rgb, [255, 255, 255]) ? [0, 0, 0] : [255, 255, 255]);
+export const textOn = (rgb: Rgb): Rgb =>
+  contrast(rgb, [0, 0, 0]) >= contrast(rgb, [255, 255, 255]) ? [0, 0, 0] : [255, 255, 255];
 
 export const css = (rgb: Rgb): string => `rgb(${rgb.join(' ')})`;

@@ -13,7 +13,10 @@ export const toUs = (value: Ns): Us => (value / 1000) as Us;
 export const fromUs = (value: number): Ns => (value * 1000) as Ns;
 
 const grouped = (value: number, decimals: number): string =>
-  value.toLocaleString('en-US', { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  value.toLocaleString('en-US', {
+    minimumFractionDigits: decimals,
+    maximumFractionDigits: decimals,
+  });
 
 /** A count with thousands separated. */
 export const count = (value: number): string => grouped(Math.round(value), 0);
@@ -32,7 +35,8 @@ export function usCell(value: Ns, averaged: boolean): string {
 export function human(value: Ns): string {
   const abs = Math.abs(value);
   if (abs < 1000) return `${grouped(value, 0)} ns`;
-  const [scaled, unit] = abs < 1e6 ? [value / 1e3, 'µs'] : abs < 1e9 ? [value / 1e6, 'ms'] : [value / 1e9, 's'];
+  const [scaled, unit] =
+    abs < 1e6 ? [value / 1e3, 'µs'] : abs < 1e9 ? [value / 1e6, 'ms'] : [value / 1e9, 's'];
   const size = Math.abs(scaled);
   return `${grouped(scaled, size < 10 ? 2 : size < 100 ? 1 : 0)} ${unit}`;
 }
@@ -64,13 +68,17 @@ export function moment(seconds: Sec): string {
     const m = Math.floor((seconds % 3600) / 60);
     return `${h}:${String(m).padStart(2, '0')}:${(seconds % 60).toFixed(1).padStart(4, '0')}`;
   }
-  if (seconds >= 60) return `${Math.floor(seconds / 60)}:${(seconds % 60).toFixed(1).padStart(4, '0')}`;
+  if (seconds >= 60)
+    return `${Math.floor(seconds / 60)}:${(seconds % 60).toFixed(1).padStart(4, '0')}`;
   return `${grouped(seconds, seconds < 10 ? 2 : 1)} s`;
 }
 
 /** The same sentence with its numbers held to their units and signs where lines break, and the page's letters for microseconds. */
 export const held = (sentence: string): string =>
-  sentence.replace(/(\d) (?=(?:ns|µs|us|ms|s|min|h|%)(?![\w]))/g, '$1\u00a0').replace(/(?<=\d\u00a0)us\b/g, 'µs').replace(/× (?=\d)/g, '×\u00a0');
+  sentence
+    .replace(/(\d) (?=(?:ns|µs|us|ms|s|min|h|%)(?![\w]))/g, '$1\u00a0')
+    .replace(/(?<=\d\u00a0)us\b/g, 'µs')
+    .replace(/× (?=\d)/g, '×\u00a0');
 
 /** A percentile as people write it: 99.9 %, 99.999 %. */
 export const percent = (p: number): string => `${Number(p.toPrecision(10))} %`;

@@ -5,7 +5,9 @@ import { deflateSync } from 'node:zlib';
 export class Recorder {
   readonly counts = new Map<number, number>();
   private readonly subBits: number;
-  constructor(readonly digits: number) { this.subBits = Math.ceil(Math.log2(2 * 10 ** digits)); }
+  constructor(readonly digits: number) {
+    this.subBits = Math.ceil(Math.log2(2 * 10 ** digits));
+  }
 
   record(value: number): void {
     const v = Math.max(1, Math.round(value));
@@ -22,7 +24,10 @@ export class Recorder {
     const payload: number[] = [];
     const put = (value: number): void => {
       let zigzag = value >= 0 ? value * 2 : -value * 2 - 1;
-      while (zigzag >= 128) { payload.push((zigzag % 128) | 128); zigzag = Math.floor(zigzag / 128); }
+      while (zigzag >= 128) {
+        payload.push((zigzag % 128) | 128);
+        zigzag = Math.floor(zigzag / 128);
+      }
       payload.push(zigzag);
     };
     let next = 0;

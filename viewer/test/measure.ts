@@ -7,10 +7,13 @@ import { readText } from '../src/hlog.ts';
 
 const hourText = hour();
 const site = pages({ 'hour.html': filled(hourText), 'bench.html': filled(bench()) });
-const megabytes = (name: string): string => `${(statSync(fileURLToPath(site.url(name))).size / 1e6).toFixed(2)} MB`;
+const megabytes = (name: string): string =>
+  `${(statSync(fileURLToPath(site.url(name))).size / 1e6).toFixed(2)} MB`;
 
 // An hour in one-second intervals: about eleven thousand lines.
-const lines = readText(hour(3600, 1), 'hour').files.flatMap((file) => [...file.series.values()].flat());
+const lines = readText(hour(3600, 1), 'hour').files.flatMap((file) =>
+  [...file.series.values()].flat(),
+);
 const began = performance.now();
 lines.forEach((line) => line.histogram());
 const decoding = performance.now() - began;
@@ -25,12 +28,18 @@ if (CHROMIUM === undefined) {
     for (let i = 0; i < 5; i++) {
       const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
       await page.goto(site.url(name));
-      await page.waitForFunction(() => performance.getEntriesByName('onbeat-first-chart').length > 0);
-      times.push(await page.evaluate(() => performance.getEntriesByName('onbeat-first-chart')[0]!.startTime));
+      await page.waitForFunction(
+        () => performance.getEntriesByName('onbeat-first-chart').length > 0,
+      );
+      times.push(
+        await page.evaluate(() => performance.getEntriesByName('onbeat-first-chart')[0]!.startTime),
+      );
       await page.close();
     }
     times.sort((a, b) => a - b);
-    console.log(`${name}: page ${megabytes(name)}, first chart after ${times[2]!.toFixed(0)} ms (median of 5, largest ${times[4]!.toFixed(0)} ms)`);
+    console.log(
+      `${name}: page ${megabytes(name)}, first chart after ${times[2]!.toFixed(0)} ms (median of 5, largest ${times[4]!.toFixed(0)} ms)`,
+    );
   }
   await browser.close();
 }

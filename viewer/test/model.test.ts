@@ -18,7 +18,8 @@ import { bench, hour, runFile } from './fixture.ts';
 const text = bench(2, 3);
 const { files, summary } = readText(text, 'page');
 const report = buildReport(summary!, files);
-const cell = (tuning: string, load: string): (typeof report.cells)[number] => report.cells.find((c) => c.tuning === tuning && c.load === load)!;
+const cell = (tuning: string, load: string): (typeof report.cells)[number] =>
+  report.cells.find((c) => c.tuning === tuning && c.load === load)!;
 
 test('the page’s data is read whole: every file, every series, the summary', () => {
   assert.equal(files.length, 18);
@@ -26,9 +27,22 @@ test('the page’s data is read whole: every file, every series, the summary', (
   assert.equal(report.kind, 'bench');
   assert.equal(report.cells.length, 18);
   const pmcs = cell('PMCS', 'paper').file!;
-  assert.deepEqual([...pmcs.series.keys()], ['release_latency', 'observed_period', 'execution_time', 'response_time', 'sleep_latency', 'wakeup_latency']);
+  assert.deepEqual(
+    [...pmcs.series.keys()],
+    [
+      'release_latency',
+      'observed_period',
+      'execution_time',
+      'response_time',
+      'sleep_latency',
+      'wakeup_latency',
+    ],
+  );
   assert.equal(pmcs.blocks.length, 2);
-  assert.deepEqual(files.flatMap((file) => file.problems), []);
+  assert.deepEqual(
+    files.flatMap((file) => file.problems),
+    [],
+  );
 });
 
 test('the recording holds as many samples as the summary says', () => {
@@ -41,20 +55,36 @@ test('the recording holds as many samples as the summary says', () => {
   }
 });
 
-const histogramMax = (c: (typeof report.cells)[number], tag: string): number => peaks(report, c, tag, 'own').reduce((a, { max }) => Math.max(a, max), 0);
+const histogramMax = (c: (typeof report.cells)[number], tag: string): number =>
+  peaks(report, c, tag, 'own').reduce((a, { max }) => Math.max(a, max), 0);
 
 test('measured time joins a cell’s blocks; the wall clock keeps them apart', () => {
   const c = cell('M', 'idle');
-  assert.deepEqual(extent(report, [c], 'own').map((t) => Number(t.toFixed(3))), [0, 6]);
-  assert.deepEqual(extent(report, [c], 'wall').map((t) => Number(t.toFixed(3))), [3, 33]);
-  assert.deepEqual(placed(report, c, 'wakeup_latency', 'own', null).map(({ from }) => Math.round(from)), [0, 1, 2, 3, 4, 5]);
+  assert.deepEqual(
+    extent(report, [c], 'own').map((t) => Number(t.toFixed(3))),
+    [0, 6],
+  );
+  assert.deepEqual(
+    extent(report, [c], 'wall').map((t) => Number(t.toFixed(3))),
+    [3, 33],
+  );
+  assert.deepEqual(
+    placed(report, c, 'wakeup_latency', 'own', null).map(({ from }) => Math.round(from)),
+    [0, 1, 2, 3, 4, 5],
+  );
 });
 
 test('stretches that were left out, and where a run was resumed, are read and explained beside their marks', () => {
   const read = readText(hour(60), 'page');
   const [file] = read.files;
-  assert.deepEqual(file!.exclusions.map(({ t, length, what }) => [t, length, what]), [[18, 1.2, 'suspend']]);
-  assert.deepEqual(file!.resumes.map(({ t, unmeasured_s }) => [t, unmeasured_s]), [[36, 41.5]]);
+  assert.deepEqual(
+    file!.exclusions.map(({ t, length, what }) => [t, length, what]),
+    [[18, 1.2, 'suspend']],
+  );
+  assert.deepEqual(
+    file!.resumes.map(({ t, unmeasured_s }) => [t, unmeasured_s]),
+    [[36, 41.5]],
+  );
   const words = holesInWords(buildReport(read.summary!, read.files).cells);
   assert.match(words, /Hatched: excluded.*Dashed line: run resumed/);
   assert.equal(holesInWords([cell('M', 'idle')]), '', 'no marks, no words');
@@ -70,13 +100,20 @@ test('a time range keeps the intervals that touch it', () => {
 
 test('the first selection is the untuned cell, one between and the best one', () => {
   const state = firstState(report);
-  assert.deepEqual(state.slots.filter((key) => key !== null).map((key) => report.cells.find((c) => c.key === key)!.name), ['none · paper', 'P · paper', 'PMCS · paper']);
+  assert.deepEqual(
+    state.slots
+      .filter((key) => key !== null)
+      .map((key) => report.cells.find((c) => c.key === key)!.name),
+    ['none · paper', 'P · paper', 'PMCS · paper'],
+  );
   assert.equal(state.tag, 'release_latency');
 });
 
 test('what was cut off, not permitted or substituted is noted', () => {
   const notes = collectNotes(report).map(([who, what]) => `${who}: ${what}`);
-  assert.ok(notes.some((note) => note.startsWith('PM · idle: truncated; figures from the recorded part')));
+  assert.ok(
+    notes.some((note) => note.startsWith('PM · idle: truncated; figures from the recorded part')),
+  );
   assert.ok(notes.some((note) => note.startsWith('C · paper: not permitted: cpuset')));
   assert.ok(notes.some((note) => note.includes('a part of the load was substituted')));
 });
@@ -89,9 +126,20 @@ test('a spike that stands in summary and recording is listed once', () => {
 });
 
 test('a file that ends anywhere is read up to its last whole line', () => {
-  const { text: whole } = runFile({ tuning: 'P', load: 'idle', interval: 1, start: 1e9, dice: 5, cell: true, tags: ['wakeup_latency'], blocks: [{ t: 0, seconds: 4, load: 'idle' }] });
+  const { text: whole } = runFile({
+    tuning: 'P',
+    load: 'idle',
+    interval: 1,
+    start: 1e9,
+    dice: 5,
+    cell: true,
+    tags: ['wakeup_latency'],
+    blocks: [{ t: 0, seconds: 4, load: 'idle' }],
+  });
   for (let length = 0; length < whole.length; length += 97) {
-    const { files: [file] } = readText(whole.slice(0, length), 'cut');
+    const {
+      files: [file],
+    } = readText(whole.slice(0, length), 'cut');
     if (file === undefined) continue;
     file.series.get('wakeup_latency')?.forEach((line) => line.histogram());
     assert.ok(file.problems.length <= 1, `at ${length}: ${file.problems.join('; ')}`);
@@ -100,7 +148,16 @@ test('a file that ends anywhere is read up to its last whole line', () => {
 });
 
 test('a file without a summary gets figures from its histograms, and exact moments from its notes', () => {
-  const made = runFile({ tuning: 'PM', load: 'idle', interval: 1, start: 1e9, dice: 6, cell: true, tags: ['wakeup_latency', 'observed_period'], blocks: [{ t: 0, seconds: 5, load: 'idle' }] });
+  const made = runFile({
+    tuning: 'PM',
+    load: 'idle',
+    interval: 1,
+    start: 1e9,
+    dice: 6,
+    cell: true,
+    tags: ['wakeup_latency', 'observed_period'],
+    blocks: [{ t: 0, seconds: 5, load: 'idle' }],
+  });
   const derived = deriveSummary(readText(made.text, 'PM-idle.onbeat.hlog').files);
   assert.equal(derived.derived, true);
   const [only] = derived.cells;
@@ -112,12 +169,27 @@ test('a file without a summary gets figures from its histograms, and exact momen
 });
 
 test('wake-up latency is what is left of all releases without the skipped ones, interval by interval', () => {
-  const late = (t: number, wakeup: number): number => (t % 1 > 0.5 && t % 1 < 0.5015 ? 4.2e6 : wakeup);
-  const made = runFile({ tuning: 'none', load: 'paper', interval: 1, start: 1e9, dice: 8, cell: true, tags: ['wakeup_latency'], blocks: [{ t: 0, seconds: 5, load: 'paper' }], shape: late });
+  const late = (t: number, wakeup: number): number =>
+    t % 1 > 0.5 && t % 1 < 0.5015 ? 4.2e6 : wakeup;
+  const made = runFile({
+    tuning: 'none',
+    load: 'paper',
+    interval: 1,
+    start: 1e9,
+    dice: 8,
+    cell: true,
+    tags: ['wakeup_latency'],
+    blocks: [{ t: 0, seconds: 5, load: 'paper' }],
+    shape: late,
+  });
   const [file] = readText(made.text, 'none-paper.onbeat.hlog').files;
-  const total = (tag: string): number => file!.series.get(tag)!.reduce((sum, line) => sum + line.histogram()!.total, 0);
+  const total = (tag: string): number =>
+    file!.series.get(tag)!.reduce((sum, line) => sum + line.histogram()!.total, 0);
   assert.ok(made.counts['skipped']! > 10, 'releases were skipped');
-  assert.deepEqual([total('release_latency'), total('wakeup_latency'), total('skipped_latency')], [made.counts['slots'], made.counts['cycles'], made.counts['skipped']]);
+  assert.deepEqual(
+    [total('release_latency'), total('wakeup_latency'), total('skipped_latency')],
+    [made.counts['slots'], made.counts['cycles'], made.counts['skipped']],
+  );
   const figures = deriveSummary([file!]).cells[0]!.series;
   assert.equal(figures['release_latency']!.count, made.counts['slots']);
   assert.equal(figures['release_latency']!.max_ns, Math.max(...made.samples['release_latency']!));
@@ -125,15 +197,25 @@ test('wake-up latency is what is left of all releases without the skipped ones, 
 });
 
 test('logs of other tools are read: no tag, absolute stamps, Windows line ends', () => {
-  const line = text.split('\n').find((l) => /^\d/.test(l))!.replace(/^[\d.]+/, '1763712000.500');
-  const { files: [file] } = readText(`#[StartTime: 1763712000.000 (seconds since epoch)]\r\n${line}\r\n`, 'other.hlog');
+  const line = text
+    .split('\n')
+    .find((l) => /^\d/.test(l))!
+    .replace(/^[\d.]+/, '1763712000.500');
+  const {
+    files: [file],
+  } = readText(`#[StartTime: 1763712000.000 (seconds since epoch)]\r\n${line}\r\n`, 'other.hlog');
   assert.equal(file!.series.get('untagged')![0]!.t, 0.5);
   assert.ok(file!.series.get('untagged')![0]!.histogram()!.total > 0);
   assert.equal(deriveSummary([file!]).cells.length, 1);
 });
 
 test('joining steps keeps every peak', () => {
-  const steps: Peak[] = Array.from({ length: 1000 }, (_, i) => ({ from: sec(i), to: sec(i + 1), block: i < 500 ? 0 : 1, max: ns(i === 777 ? 9e6 : 1000 + i) }));
+  const steps: Peak[] = Array.from({ length: 1000 }, (_, i) => ({
+    from: sec(i),
+    to: sec(i + 1),
+    block: i < 500 ? 0 : 1,
+    max: ns(i === 777 ? 9e6 : 1000 + i),
+  }));
   const { steps: few, by } = joined(steps, 100, [0, 1000]);
   assert.ok(few.length <= 101 && by === 10);
   assert.equal(Math.max(...few.map(({ max }) => max)), 9e6);
@@ -141,7 +223,10 @@ test('joining steps keeps every peak', () => {
 });
 
 test('a pause in the recording breaks the line', () => {
-  const [xs, ys] = stepPoints([{ from: sec(0), to: sec(1), block: 0, max: ns(2000) }, { from: sec(9), to: sec(10), block: 1, max: ns(3000) }]);
+  const [xs, ys] = stepPoints([
+    { from: sec(0), to: sec(1), block: 0, max: ns(2000) },
+    { from: sec(9), to: sec(10), block: 1, max: ns(3000) },
+  ]);
   assert.deepEqual(ys, [2, 2, null, 3, 3]);
   assert.deepEqual(xs.map(Math.round), [0, 1, 1, 9, 10]);
 });
@@ -159,7 +244,8 @@ test('keys zoom around the cursor, stay inside, and show everything again', () =
 
 test('text on every shade reads at 4.5:1 or better', () => {
   for (const theme of ['light', 'dark'] as const) {
-    for (let t = 0; t <= 1; t += 0.005) assert.ok(contrast(shade(t, theme), textOn(shade(t, theme))) >= 4.5, `${theme} at ${t}`);
+    for (let t = 0; t <= 1; t += 0.005)
+      assert.ok(contrast(shade(t, theme), textOn(shade(t, theme))) >= 4.5, `${theme} at ${t}`);
   }
 });
 
@@ -178,10 +264,22 @@ test('an interval that contains 1 shows no difference', () => {
 });
 
 test('times are written with the unit and the digits that read well', () => {
-  assert.deepEqual([640, 1234, 15_500, 250_000, 1_070_000, 2_500_000_000].map((v) => human(ns(v))), ['640 ns', '1.23 µs', '15.5 µs', '250 µs', '1.07 ms', '2.50 s']);
-  assert.deepEqual([usCell(ns(1_004_300), false), usCell(ns(1_002_110), true), usCell(ns(346_148_000), false)], ['1,004.3', '1,002.11', '346,148']);
-  assert.deepEqual([9.5, 60, 725, 3600, 12_000].map((s) => duration(sec(s))), ['9.5 s', '1 min', '12 min 05 s', '1 h', '3 h 20 min']);
-  assert.equal(held('within 100 µs at 99.9 % of 5 sheep'), 'within 100\u00a0µs at 99.9\u00a0% of 5 sheep');
+  assert.deepEqual(
+    [640, 1234, 15_500, 250_000, 1_070_000, 2_500_000_000].map((v) => human(ns(v))),
+    ['640 ns', '1.23 µs', '15.5 µs', '250 µs', '1.07 ms', '2.50 s'],
+  );
+  assert.deepEqual(
+    [usCell(ns(1_004_300), false), usCell(ns(1_002_110), true), usCell(ns(346_148_000), false)],
+    ['1,004.3', '1,002.11', '346,148'],
+  );
+  assert.deepEqual(
+    [9.5, 60, 725, 3600, 12_000].map((s) => duration(sec(s))),
+    ['9.5 s', '1 min', '12 min 05 s', '1 h', '3 h 20 min'],
+  );
+  assert.equal(
+    held('within 100 µs at 99.9 % of 5 sheep'),
+    'within 100\u00a0µs at 99.9\u00a0% of 5 sheep',
+  );
   assert.equal(held('ask us: 97.8 us, or 5 us.'), 'ask us: 97.8\u00a0µs, or 5\u00a0µs.');
 });
 
@@ -189,11 +287,27 @@ test('axes stop at round values', () => {
   assert.deepEqual(logSplits(1, 100), [1, 2, 5, 10, 20, 50, 100]);
   assert.deepEqual(logSplits(1, 1e6), [1, 10, 100, 1e3, 1e4, 1e5, 1e6]);
   assert.deepEqual(logRange(3, 320), [2, 500]);
-  assert.deepEqual([clockTick(0, 300), clockTick(900, 300), clockTick(3600, 600), clockTick(5400, 1800), clockTick(2.5, 0.5), clockTick(90, 10)], ['0', '15 min', '1 h', '1 h 30', '2.5 s', '1:30']);
+  assert.deepEqual(
+    [
+      clockTick(0, 300),
+      clockTick(900, 300),
+      clockTick(3600, 600),
+      clockTick(5400, 1800),
+      clockTick(2.5, 0.5),
+      clockTick(90, 10),
+    ],
+    ['0', '15 min', '1 h', '1 h 30', '2.5 s', '1:30'],
+  );
 });
 
 test('notes that say the same are one, with everything they are about and how often they were found', () => {
-  const notes = [['C · idle', '18 kernel threads are bound'], ['PC · idle', '18 kernel threads are bound'], ['C · idle', 'truncated'], ['paper, 1.0 s', 'a part died'], ['paper, 1.0 s', 'a part died']] as const;
+  const notes = [
+    ['C · idle', '18 kernel threads are bound'],
+    ['PC · idle', '18 kernel threads are bound'],
+    ['C · idle', 'truncated'],
+    ['paper, 1.0 s', 'a part died'],
+    ['paper, 1.0 s', 'a part died'],
+  ] as const;
   assert.deepEqual(folded(notes), [
     { about: ['C · idle', 'PC · idle'], what: '18 kernel threads are bound', times: 2 },
     { about: ['C · idle'], what: 'truncated', times: 1 },

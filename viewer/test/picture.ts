@@ -20,11 +20,25 @@ if (CHROMIUM === undefined) {
 
 const browser = await launch();
 try {
-  const page = await browser.newPage({ viewport: { width: WIDTH, height: 900 }, colorScheme: 'light', deviceScaleFactor: 1 });
+  const page = await browser.newPage({
+    viewport: { width: WIDTH, height: 900 },
+    colorScheme: 'light',
+    deviceScaleFactor: 1,
+  });
   await page.goto(pathToFileURL(resolve(report)).href);
   await settled(page);
-  const height = await page.locator('.matrices .scroll').first().evaluate((box, margin) => Math.ceil(box.getBoundingClientRect().bottom + scrollY + margin), MARGIN);
-  await page.screenshot({ path: picture, fullPage: true, clip: { x: 0, y: 0, width: WIDTH, height } });
+  const height = await page
+    .locator('.matrices .scroll')
+    .first()
+    .evaluate(
+      (box, margin) => Math.ceil(box.getBoundingClientRect().bottom + scrollY + margin),
+      MARGIN,
+    );
+  await page.screenshot({
+    path: picture,
+    fullPage: true,
+    clip: { x: 0, y: 0, width: WIDTH, height },
+  });
   console.log(`${picture}: ${WIDTH} × ${height} px`);
 } finally {
   await browser.close();

@@ -17,14 +17,22 @@ if (CHROMIUM === undefined) {
     for (const colorScheme of ['light', 'dark'] as const) {
       for (const width of [1280, 400]) {
         if (!`${name}-${colorScheme}-${width}`.includes(only)) continue;
-        const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme, deviceScaleFactor: 1 });
+        const page = await browser.newPage({
+          viewport: { width, height: 900 },
+          colorScheme,
+          deviceScaleFactor: 1,
+        });
         page.on('console', (message) => console.log(name, colorScheme, width, message.text()));
         page.on('pageerror', (error) => console.log(name, colorScheme, width, String(error)));
         await page.goto(site.url(`${name}.html`));
         await page.waitForTimeout(1500);
         const height = await page.evaluate(() => document.documentElement.scrollHeight);
         for (let y = 0, piece = 0; y < height; y += PIECE, piece++) {
-          await page.screenshot({ path: `${folder}/${name}-${colorScheme}-${width}-${piece}.png`, fullPage: true, clip: { x: 0, y, width, height: Math.min(PIECE, height - y) } });
+          await page.screenshot({
+            path: `${folder}/${name}-${colorScheme}-${width}-${piece}.png`,
+            fullPage: true,
+            clip: { x: 0, y, width, height: Math.min(PIECE, height - y) },
+          });
         }
         await page.close();
       }

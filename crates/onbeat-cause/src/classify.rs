@@ -25,10 +25,13 @@ use super::window::Window;
 /// Returns the explanation of a spike: its lateness, divided among its causes.
 #[must_use]
 pub fn explain(facts: &SpikeFacts, window: &Window, counters: &Counters) -> Explanation {
+    // Switches that a full buffer dropped are filled in where the events on both sides allow only
+    // one.
     let window = &window.completed();
     let judge = Judge::new(facts, window, counters);
     let pieces: Vec<_> =
         facts.parts().iter().flat_map(|part| settle(part, &judge, counters)).collect();
+    // Pieces tile the lateness without gap or overlap, so that the causes' times add up to it.
     let mut causes = add_up(&pieces);
     let lateness_ns = causes.iter().map(|cause| cause.ns).sum();
     let named = causes.iter().filter(|cause| cause.kind != CauseKind::Unexplained);
@@ -59,9 +62,12 @@ pub fn stalls(spikes: &[SpikeFacts]) -> Vec<Range<usize>> {
     let mut ended = Instant::default();
     for (index, spike) in spikes.iter().enumerate() {
         match groups.last_mut() {
+            // The cycle was due while the one before still ran. One stop of 5 ms at 1 ms makes five
+            // late cycles and one stall.
             Some(group) if spike.expiry <= ended => group.end = index + 1,
             _ => groups.push(index..index + 1),
         }
+        // A short cycle inside a long stall must not end it.
         ended = ended.max(spike.end);
     }
 

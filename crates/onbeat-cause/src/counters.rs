@@ -118,6 +118,7 @@ impl Counters {
             readings.filter_map(move |reading| Some((cpu, reading.at, reading.steal_ns?)))
         };
 
+        // The counter is a sum. Between two readings it tells how much was stolen, and not when.
         let pairs = cpus.into_iter().flat_map(|cpu| of_cpu(cpu).zip(of_cpu(cpu).skip(1)));
         let steals = pairs.map(|((cpu, from, before), (_, to, after))| {
             let ns = after.saturating_sub(before);
@@ -134,6 +135,8 @@ impl Counters {
         from: Instant,
         to: Instant,
     ) -> impl Iterator<Item = &CounterReading> {
+        // Readings at a wake-up are of the thread that was interrupted, those at a switch of the
+        // one that leaves.
         let is_meant = |reading: &CounterReading| reading.moment != ReadingTrigger::Waking;
         let inside = move |reading: &&CounterReading| {
             is_meant(reading) && reading.at >= from && reading.at <= to
@@ -153,6 +156,7 @@ impl Counters {
         };
         self.readings
             .iter()
+            // The last wake-up before the start is the one that led to it.
             .rev()
             .filter(is_meant)
             .find(|reading| reading.at >= from && reading.at <= to)
@@ -161,6 +165,8 @@ impl Counters {
 
 /// Ticks of `/proc/stat`, in nanoseconds: `USER_HZ` is 100 on every architecture Linux runs on
 /// today.
+// USER_HZ is 100 on all architectures that onbeat runs on: /proc/stat counts hundredths of a
+// second.
 const TICK_NS: u64 = 10_000_000;
 /// Maximum distance of a `/proc/stat` reading from the spike that it describes, in nanoseconds.
 const PROCFS_REACH_NS: u64 = 250_000_000;
@@ -177,6 +183,7 @@ pub(super) struct ProcfsSteal {
 impl ProcfsSteal {
     /// Takes a reading if the last one is old enough.
     pub(super) fn keep_watch(&mut self, now: Instant) {
+        // The file has a line per CPU and is made anew at each read.
         if now.ns_since(self.read_at) < PROCFS_EVERY_NS {
             return;
         }

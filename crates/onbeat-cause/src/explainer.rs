@@ -112,6 +112,8 @@ impl Explainer {
         let recorder =
             FlightRecorder::open(&FlightSetting { tid: Some(thread.tid), ..setting.clone() })?;
         let source =
+            // BPF reads the run queue's own counter, in nanoseconds and at the instant of the
+            // switch. /proc/stat counts in ticks, and is read when somebody reads it.
             if recorder.no_steal().is_none() { CounterSource::Bpf } else { CounterSource::Procfs };
         let meter = Meter::open(thread.tid, thread.cpu, source);
         let last = Window::default();
@@ -203,6 +205,7 @@ impl Explainer {
         let reads = is_alert && now.ns_since(self.read_at) >= READ_EVERY_NS;
         // No quota holds a real-time thread back.
         let has_quota = self.thread.fifo.is_none();
+        // The ordinary case costs nothing: without late cycles nobody reads.
         if !reads && !has_quota && self.meter.source() == CounterSource::Bpf {
             return;
         }
@@ -248,6 +251,7 @@ impl Explainer {
         let before = thread_cpu_ns();
         let span = facts.span();
         // First, because events and names of functions may take a while, and the kernel counts on.
+        // Totals of the kernel go on counting. What is read later belongs to more than this spike.
         let of_thread = self.meter.of_thread(span.start);
         let explanation = match self.window_of(facts) {
             Ok(mut window) => {
@@ -256,10 +260,13 @@ impl Explainer {
                 let counters =
                     self.meter.counters(readings, span.start.minus_ns(LOOK_BACK_NS), window.to);
                 let Counters { throttled_ns, freezer, thread, .. } = of_thread;
+                // Those of the thread were read before the events, those of the CPUs belong to the
+                // window.
                 let counters = Counters { throttled_ns, freezer, thread, ..counters };
                 let explanation = explain(facts, &window, &counters);
                 let explanation = self.with_the_whole_budget(facts, &counters, explanation);
                 self.cost.incomplete +=
+                    // Events that were overwritten outside the spike change nothing about it.
                     u64::from(window.lost_between(span.start, span.end).is_some());
                 self.last = window.completed();
 
@@ -267,6 +274,8 @@ impl Explainer {
             }
             Err(why) => {
                 self.last = Window::default();
+                // The lateness stands, whole and unexplained, with the reason for that as its
+                // evidence: a recorder that fails must not make spikes vanish.
                 let ns = facts.start.ns_since(facts.expiry);
                 let kind = CauseKind::Unexplained;
                 let cause = Cause { kind, ns, evidence: why.to_string(), culprit: None };
@@ -327,6 +336,8 @@ impl Explainer {
         counters: &Counters,
         explanation: Explanation,
     ) -> Explanation {
+        // A second of events is many times the usual window. It is read for the two rules that look
+        // at a period of the whole CPU, no others.
         if !explanation.main().is_some_and(|main| main.kind.is_of_the_runtime()) {
             return explanation;
         }
@@ -344,6 +355,8 @@ impl Explainer {
         let span = facts.span();
         let from = span.start.minus_ns(LOOK_BACK_NS);
         let to = span.end.plus_ns(LOOK_AHEAD_NS);
+        // Events become readable page by page. An idle CPU writes none and its last page stays
+        // unread, hence an end to waiting.
         let deadline = Monotonic.now().plus_ns(onbeat_rt::time::ns(WAIT_AT_MOST));
         loop {
             let window = self.recorder.window(from, to)?;
@@ -357,6 +370,7 @@ impl Explainer {
 
 /// Whether the loop's CPU has an event after `end`; then all earlier events are readable.
 fn has_event_after(window: &Window, facts: &SpikeFacts, end: Instant) -> bool {
+    // The loop's own CPU, where it is bound: others may be silent for seconds.
     let mut cpus = window.cpus.iter().filter(|cpu| facts.cpu.is_none_or(|own| own == cpu.cpu));
     cpus.any(|cpu| cpu.events.last().is_some_and(|event| event.at > end))
 }

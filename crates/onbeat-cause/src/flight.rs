@@ -129,11 +129,14 @@ impl FlightRecorder {
     /// [`TraceError`]; its remedy is the command that grants what is missing.
     pub fn open(setting: &FlightSetting) -> Result<Self, TraceError> {
         let tracefs = Tracefs::open()?;
+        // An instance of a recorder that was killed goes on recording, and its buffers are memory
+        // of the kernel.
         tracefs.remove_leftovers()?;
         let layout = PageLayout::parse(&tracefs.read("events/header_page")?)?;
         let instance = tracefs.create_instance()?;
         let (path, no_path) = open_path(setting);
         // With BPF the tracefs buffers do not hold the events of the path.
+        // The frequent events are in BPF's own rings then; what is left to tracefs is rare.
         let parts = if path.is_some() { RARE } else { 1 };
         let setting =
             &FlightSetting { buffer_kib: (setting.buffer_kib / parts).max(16), ..setting.clone() };
@@ -158,6 +161,8 @@ impl FlightRecorder {
         }
 
         recorder.open_readers(setting)?;
+        // Enabled last, when readers and filters stand: an unfiltered second of a busy machine
+        // overwrites everything.
         for kind in recorder.recorded.clone() {
             recorder
                 .instance
@@ -174,6 +179,8 @@ impl FlightRecorder {
     /// [`TraceError::File`] if the kernel refuses a filter.
     pub fn follow(&self, tid: u32) -> Result<(), TraceError> {
         if let Some(path) = &self.path {
+            // The thread of a probe is known only after it has started, and recording before it
+            // starts would record the wrong one.
             path.follow(tid).map_err(|why| TraceError::at(Path::new("bpf"), why))?;
         }
 
@@ -233,6 +240,7 @@ impl FlightRecorder {
     pub fn window(&mut self, from: Instant, to: Instant) -> Result<Window, TraceError> {
         let mut window =
             Window { from, to, functions: self.functions.clone(), ..Window::default() };
+        // Reading moves pages out of the kernel's ring, where new events would overwrite them.
         self.drain(from)?;
         for reader in &self.cpus {
             let mut cpu = reader.events_between(from, to, &self.layout, &self.decoder);
@@ -240,6 +248,7 @@ impl FlightRecorder {
             if let Some(path) = &mut self.path {
                 let extract = path.extract(reader.cpu, from, to);
                 cpu.events.extend(extract.events);
+                // Stable: events of one instant keep the order of their source.
                 cpu.events.sort_by_key(|event| event.at);
                 window.readings.extend(extract.readings);
                 window.lost.extend(extract.lost);
@@ -266,6 +275,8 @@ impl FlightRecorder {
 
     /// Reads all CPUs; keeps the pages from `needed` on and those of the last second.
     fn drain(&mut self, needed: Instant) -> Result<(), TraceError> {
+        // A window that is asked for now may be asked for again, for the next late cycle of the
+        // same stall.
         let needed = needed.min(Monotonic.now().minus_ns(RECENT_NS));
         self.cpus.iter_mut().try_for_each(|reader| reader.drain(&self.layout, needed))
     }
@@ -287,6 +298,8 @@ impl FlightRecorder {
             let known = self.learn(kind);
             match known {
                 Ok(()) => self.recorded.push(kind),
+                // Without switches and wake-ups there is no explanation. Of the others the absence
+                // is said in the grant.
                 Err(why) if NEEDED.contains(&kind) => return Err(why),
                 Err(_) => self.missing.push(format!("{}:{}", kind.system(), kind.name())),
             }
@@ -318,6 +331,8 @@ impl FlightRecorder {
 /// Returns the filter of an event when thread `tid` is the loop; `None` for events of all threads.
 fn filter_of(kind: TracePoint, tid: u32) -> Option<String> {
     match kind {
+        // Filtered in the kernel, before the event takes a place in the ring: wake-ups of all
+        // threads are the most frequent event.
         TracePoint::Waking => Some(format!("pid == {tid}")),
         // A real-time thread that moved to another CPU no longer waits for this one.
         TracePoint::Migrate => Some(format!("pid == {tid} || prio < 100")),
@@ -354,6 +369,7 @@ fn open_path(setting: &FlightSetting) -> (Option<PathRecorder>, Option<String>) 
 /// Prepares an instance that does not record yet: its clock and its buffers.
 pub(super) fn prepare(instance: &Instance, buffer_kib: u32) -> Result<(), TraceError> {
     instance.write("tracing_on", "0")?;
+    // The loop's clock. The default one is per CPU and neither comparable with it nor between CPUs.
     instance.write("trace_clock", "mono").map_err(|why| {
         instance
             .read("trace_clock")

@@ -87,6 +87,7 @@ impl EventFormat {
         let after = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
         let name = after("name:").ok_or(FormatError::NoLine("name:"))?.to_owned();
         let id = after("ID:").and_then(|id| id.parse().ok()).ok_or(FormatError::NoLine("ID:"))?;
+        // The print format holds C code in which the same words occur.
         let description = text.split("print fmt:").next().unwrap_or(text);
         let fields = fields(description)?;
         Ok(Self { name, id, fields })
@@ -117,6 +118,7 @@ pub struct PageLayout {
 
 /// Maximum size of a page, in bytes: the largest order that the kernel offers
 /// (`buffer_subbuf_size_kb`).
+// Buffers of a page are made from this number, and the text may come from a captured file.
 const LARGEST_PAGE: usize = 1 << 26;
 
 impl PageLayout {
@@ -174,6 +176,7 @@ fn field(line: &str) -> Option<(String, FormatField)> {
         _ => FieldStorage::InPlace,
     };
 
+    // `char prev_comm[16]`, `void *call_site`: the name stands last, with its array behind it.
     let name = declaration.rsplit([' ', '*']).next()?.split('[').next()?;
     Some((name.to_owned(), FormatField { offset, size, signed, holds }))
 }

@@ -73,6 +73,8 @@ impl<'w> Judge<'w> {
         let events = window.in_order();
         let armed = |event: &&TraceEvent| match event.what {
             KernelEvent::TimerStart { timer, softexpires, .. }
+                // The event has the thread that armed it. A timer of another thread with the same
+                // expiry is not the loop's.
                 if event.tid == facts.tid && event.at <= facts.start =>
             {
                 facts.is_the_loops_timer(softexpires).then_some(ArmedTimer {
@@ -95,6 +97,8 @@ impl<'w> Judge<'w> {
         let fired = armed.and_then(|armed| {
             events.iter().find_map(|event| match event.what {
                 KernelEvent::TimerExpireEntry { timer: fired, .. }
+                    // By its address: the kernel's stack holds a sleeper's timer, so that an
+                    // earlier sleep of the same thread may have had the same one.
                     if fired == armed.timer && event.at >= armed.at =>
                 {
                     (event.at <= facts.start).then_some((event.at, event.cpu))
@@ -111,6 +115,8 @@ impl<'w> Judge<'w> {
             is_move && event.at >= facts.expiry && event.at <= facts.end
         });
 
+        // What each CPU did, from the events of all of them: the loop's timer may be on another CPU
+        // than the loop.
         let timeline = Timeline::new(window);
         let spans = loop_spans(window, facts.tid, facts.cpu);
         let mut judge = Self {
@@ -207,9 +213,12 @@ impl<'w> Judge<'w> {
     /// Judges the slices of a span inside `part`.
     fn judge_span(&self, span: &LoopSpan, part: &SpikePart) -> Vec<Piece> {
         // A sleeping loop waits for its timer, which may run on another CPU.
+        // Where it fired is where it was due. Where it was set is the second best: a timer may be
+        // moved to a CPU that does not sleep.
         let timer_cpu = self.fired.map(|(_, cpu)| cpu).or(self.armed.map(|armed| armed.cpu));
         let cpu = if span.state == LoopState::Asleep { timer_cpu.or(span.cpu) } else { span.cpu };
         let is_ready = span.state == LoopState::Ready;
+        // Asked once per span and not per slice: both look through the whole window.
         let changed = if is_ready { self.policy_change(span) } else { None };
         let hold = if is_ready { self.scheduler_hold(span, changed.as_ref()) } else { None };
         let mut idle_ns = 0;
@@ -219,6 +228,8 @@ impl<'w> Judge<'w> {
                 LoopState::Running => self.while_running(&slice, part.kind),
                 LoopState::Asleep => self.while_sleeping(&slice, span, part.kind, cpu),
                 LoopState::Ready => {
+                    // Idle time adds up over a span: a CPU that goes in and out of a shallow state
+                    // has many short idle slices.
                     idle_ns += if matches!(slice.doing, CpuActivity::Idle(_)) {
                         slice.to.ns_since(slice.from)
                     } else {
@@ -236,6 +247,7 @@ impl<'w> Judge<'w> {
                     .because("events before it are no longer there"),
             };
             let Judgement { attribution, culprit, remark } = judgement;
+            // A kworker by itself says nothing; the function it executed does.
             let culprit = culprit.map(|culprit| self.with_work(culprit, slice.to));
             pieces.push(Piece {
                 from: slice.from,
@@ -251,6 +263,8 @@ impl<'w> Judge<'w> {
     }
 
     fn while_running(&self, slice: &Slice, part: ExpectedActivity) -> Judgement {
+        // Interrupts come first: whatever thread the slice belongs to, it was not running while the
+        // handler did.
         if let Some(interrupted) = self.interrupted(slice) {
             return interrupted;
         }
@@ -261,6 +275,8 @@ impl<'w> Judge<'w> {
         match slice.doing {
             CpuActivity::Unknown => Judgement::new(CauseKind::Unexplained),
             _ if part != ExpectedActivity::WakeUp => Judgement::own_work(),
+            // Before it set its timer, the loop was still at its work of the cycle before, and late
+            // by itself.
             _ if sleeping_since.is_none_or(|since| slice.from < since) => {
                 Judgement::new(CauseKind::OwnOverrun)
             }
@@ -276,6 +292,8 @@ impl<'w> Judge<'w> {
         part: ExpectedActivity,
         cpu: Option<u32>,
     ) -> Judgement {
+        // The freezer looks like any other sleep in the events: the timer fires and nothing wakes
+        // the thread. It is asked before the causes that would be guessed from silence.
         if let Some(evidence) = self.freezer(slice, span) {
             return frozen(&evidence);
         }
@@ -313,6 +331,8 @@ impl<'w> Judge<'w> {
     /// The CPU was idle although the loop was due. Leaving a guest's idle state takes as long as
     /// the kernel says; a much longer time means that the host resumed the halted vCPU late.
     fn slept(&self, slice: &Slice, state: Option<u32>) -> Judgement {
+        // A guest may state no idle states at all. Any lateness is then far beyond what its own
+        // states explain.
         let exit_ns = self.counters.deepest_idle_ns.unwrap_or(0);
         let late_ns = slice.to.ns_since(self.facts.expiry);
         if self.counters.is_guest && late_ns > FAR_BEYOND * exit_ns {
@@ -337,6 +357,8 @@ impl<'w> Judge<'w> {
                 .by(thread_culprit(thread, call))
                 .with_remark(found)
         };
+        // A CPU that took an interrupt after the expiry had them on. That the timer's own came
+        // later is the hypervisor's doing.
         if self.counters.is_guest && self.was_open_after_expiry(cpu) {
             return late(
                 "the CPU took interrupts or changed threads meanwhile, so they were not off"
@@ -345,10 +367,14 @@ impl<'w> Judge<'w> {
         }
 
         match self.mode(thread, cpu, slice.to) {
+            // CLI is privileged: user code cannot have held the interrupt back.
             ThreadMode::User => {
                 late(format!("{thread} was in user code, which cannot switch interrupts off"))
             }
             ThreadMode::Syscall(number) => off(Some(number)),
+            // On bare metal a thread that holds an interrupt back is in the kernel, known or not.
+            // In a guest the host may have held it back as well, and no thread is blamed on a
+            // guess.
             ThreadMode::Unknown if self.counters.is_guest => {
                 late(format!("{thread} ran; whether in the kernel is not known"))
             }
@@ -363,6 +389,7 @@ impl<'w> Judge<'w> {
         hold: Option<&SchedulerHold>,
         idle_ns: u64,
     ) -> Judgement {
+        // A rule holds from its beginning on. Slices before it have other reasons.
         let active_hold = hold.filter(|hold| slice.to > hold.from);
         // A loop in a throttled cgroup does not run, regardless of what the CPU does.
         if let Some(quota) = active_hold.filter(|hold| hold.kind == CauseKind::CpuQuota) {
@@ -388,6 +415,8 @@ impl<'w> Judge<'w> {
                 Judgement::new(CauseKind::WakeUpPath)
             }
             CpuActivity::Thread(thread)
+                // The stopper of the old CPU carries a running thread over: it is part of the move,
+                // not another cause.
                 if span.moved && thread.name.text().starts_with("migration/") =>
             {
                 Judgement::new(CauseKind::Migration).by(thread_culprit(&thread, None))
@@ -403,6 +432,8 @@ impl<'w> Judge<'w> {
                     .because(remark)
             }
             CpuActivity::Thread(thread)
+                // Kernel priorities: smaller is more urgent. An ordinary loop may be passed over by
+                // any thread, for fairness.
                 if thread.prio <= self.facts.prio || !self.is_real_time() =>
             {
                 held_by(None).unwrap_or_else(|| match self.held_in_one_call(&thread, span) {

@@ -60,6 +60,8 @@ pub fn keep(window: &Window, facts: &SpikeFacts) -> Option<KeptWindow> {
             });
         }
 
+        // Tried until it fits: how far events compress is not known before. The loop's own CPU
+        // gives up last.
         (own, others) = (own * 2 / 3, if own < LEAST_EVENTS * 2 { 0 } else { others / 2 });
     }
 }
@@ -67,6 +69,7 @@ pub fn keep(window: &Window, facts: &SpikeFacts) -> Option<KeptWindow> {
 /// Returns the CPU on which the loop last ran before its cycle ended.
 fn cpu_of_loop(window: &Window, facts: &SpikeFacts) -> Option<u32> {
     let events = window.in_order().into_iter().take_while(|event| event.at <= facts.end);
+    // A loop that is not bound: the CPU on which it ran last before the cycle's end.
     let runs = |event: &&TraceEvent| matches!(event.what, KernelEvent::Switch { next, .. } if next.tid == facts.tid);
     events.filter(runs).last().map(|event| event.cpu)
 }
@@ -83,6 +86,8 @@ fn nearest(window: &Window, facts: &SpikeFacts, own: usize, others: usize) -> Wi
             .flat_map(|cpu| &cpu.events);
         let mut distances: Vec<u64> = of_these.map(|event| distance_ns(event.at, facts)).collect();
         distances.sort_unstable();
+        // Nearest to the expiry and to the start, on either side: what happened in between decides
+        // the cause, and the ends show how it began.
         distances.get(most).copied().unwrap_or(u64::MAX)
     };
 
@@ -95,6 +100,8 @@ fn nearest(window: &Window, facts: &SpikeFacts, own: usize, others: usize) -> Wi
         let events: Vec<TraceEvent> =
             cpu.events.iter().filter(|event| stays(event)).copied().collect();
         if !events.is_empty() {
+            // What is left out here is written as lost, with its number: a reader of the file must
+            // not take silence for idleness.
             kept.lost.extend(gaps(cpu, window, stays));
             kept.cpus.push(CpuWindow { cpu: cpu.cpu, events });
         }

@@ -55,6 +55,7 @@ mod thread_stat;
 pub mod timeline;
 pub mod trace_dat;
 pub mod tracefs;
+mod vocabulary;
 mod waits;
 pub mod window;
 

@@ -15,6 +15,7 @@ use onbeat_host::machine;
 
 /// `MSR_SMI_COUNT` of Intel processors (Software Developer's Manual, volume 4): since reset, in the
 /// low 32 bits.
+// MSR_SMI_COUNT of Intel's processors since Nehalem (SDM volume 4); others refuse to read it.
 const SMI_COUNT: u64 = 0x34;
 
 #[derive(Debug)]
@@ -37,6 +38,8 @@ impl Meter {
         let is_guest =
             cpuinfo.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor"));
         let has_fair_server = machine::has_fair_server();
+        // Opened once: opening /dev/cpu/N/msr later could need a right that a thread has given up
+        // by then.
         let smi = smi_counter(cpu);
         let now = Monotonic.now();
         let quota = QuotaAccounts::for_thread(tid, now);
@@ -89,10 +92,12 @@ impl Meter {
     ) -> Counters {
         if self.source == CounterSource::Procfs {
             readings.extend(self.procfs.around(from, to));
+            // Readings of two sources: the counters of the switches, and those taken on request.
             readings.sort_by_key(|reading| reading.at);
         }
 
         let smi = self.smi.as_mut().and_then(|(file, before)| {
+            // The register has 32 bits and wraps.
             let now = read_smi(file)?;
             Some(now.wrapping_sub(std::mem::replace(before, now)) & u64::from(u32::MAX))
         });

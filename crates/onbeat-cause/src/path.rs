@@ -306,7 +306,7 @@ impl RingContents {
 mod tests {
     use super::*;
 
-    /// Rings of four records for two CPUs, filled as a program does.
+    /// The loop's entry, and rings of four records for two CPUs, filled as a program does.
     struct FakeRings {
         heads: Vec<AtomicU64>,
         records: Vec<AtomicU64>,
@@ -315,12 +315,12 @@ mod tests {
     impl FakeRings {
         fn new() -> Self {
             let zeros = |words: usize| (0..words).map(|_| AtomicU64::new(0)).collect();
-            Self { heads: zeros(2 * HEAD_WORDS as usize), records: zeros(2 * 4 * WORDS) }
+            Self { heads: zeros(3 * HEAD_WORDS as usize), records: zeros(2 * 4 * WORDS) }
         }
 
         fn idle(&self, cpu: usize, at: u64) {
-            let number =
-                self.heads[cpu * HEAD_WORDS as usize].fetch_add(1, Ordering::Relaxed) as usize;
+            let number = self.heads[(cpu + 1) * HEAD_WORDS as usize].fetch_add(1, Ordering::Relaxed)
+                as usize;
             let record = &self.records[(cpu * 4 + number % 4) * WORDS..][..WORDS];
             let kind = u64::from_ne_bytes(
                 [[0; 4], (PathKind::Idle as u32).to_ne_bytes()].concat().try_into().unwrap(),

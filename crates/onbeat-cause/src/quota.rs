@@ -77,10 +77,14 @@ impl QuotaAccounts {
             .readings
             .iter()
             .rev()
+            // The account only grows. The last reading before the wait is subtracted, so that what
+            // was throttled earlier does not count for it.
             .find(|(at, _)| *at <= from)
             .or_else(|| self.readings.front());
         let before = older.map(|(_, said)| said.clone()).unwrap_or_default();
         let after = self.read(now);
+        // A thread is throttled when any cgroup above it is. The one that was longest is what it
+        // waited for; the sum would count one wait twice.
         after.iter().zip(&before).map(|(after, before)| after.saturating_sub(*before)).max()
     }
 }
@@ -93,6 +97,7 @@ pub(super) fn cgroups_of(tid: u32) -> String {
 fn throttled_ns(account: &Path) -> Option<u64> {
     let text = fs::read_to_string(account).ok()?;
     text.lines().find_map(|line| match line.split_once(' ')? {
+        // cgroup v2 counts microseconds, v1 nanoseconds, under another name.
         ("throttled_usec", us) => Some(us.trim().parse::<u64>().ok()? * 1_000),
         ("throttled_time", ns) => ns.trim().parse().ok(),
         _ => None,
@@ -102,6 +107,8 @@ fn throttled_ns(account: &Path) -> Option<u64> {
 /// Returns the paths of `cpu.stat`, given `/proc/PID/cgroup` and `/proc/self/mountinfo`.
 fn accounts(cgroups: &str, mounts: &str) -> Vec<PathBuf> {
     let v1 = directories(cgroups, mounts, Hierarchy::V1("cpu"));
+    // On a hybrid hierarchy the cpu controller is on one of the two; the other one has directories
+    // without an account.
     let found = if v1.is_empty() { directories(cgroups, mounts, Hierarchy::V2) } else { v1 };
     found.iter().map(|cgroup| cgroup.join("cpu.stat")).collect()
 }
@@ -120,6 +127,7 @@ pub(super) enum Hierarchy {
 pub(super) fn directories(cgroups: &str, mounts: &str, hierarchy: Hierarchy) -> Vec<PathBuf> {
     let lists = |list: &str, name: &str| list.split(',').any(|one| one == name);
     let mount = mounts.lines().find_map(|line| {
+        // /proc/self/mountinfo has optional fields in the middle; the dash ends them (proc(5)).
         let (left, right) = line.split_once(" - ")?;
         let mut right = right.split(' ');
         let kind = right.next()?;

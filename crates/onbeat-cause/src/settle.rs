@@ -21,11 +21,29 @@ const LEAST_STOLEN_NS: u64 = 5_000;
 const LONGEST_FAULT_NS: u64 = 500_000;
 
 /// Returns the pieces of one part, each with its final cause.
+// A wake-up that is 300 µs late, in a guest, in µs since the programmed expiry:
+//   events     0        40                       290    297  300
+//   CPU 1      | dd in write(2), woken at 40 ...   | switch | loop runs
+//   steal      |          60 counted between 40 and 290
+//
+//   pieces     [0,40) interrupts off by dd         the judge, slice by slice
+//              [40,290) kernel section in dd/write
+//              [290,300) wake-up itself
+//   steal      [40,100) steal, [100,290) kernel section      60 out of the piece that may hide it
+//   switches   nothing: each piece is longer than a switch
+//   add up     kernel section 190 + steal 60 + interrupts off 40 + wake-up 10 = 300
+//
+// Steps only divide or rename pieces. None makes one longer, so that the sum stays the lateness,
+// and the largest name is the main cause.
 pub(super) fn settle(part: &SpikePart, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
     let pieces = judge.pieces(part);
+    // First of all: time in which the CPU did not run belongs to no thread of this kernel.
     let mut pieces = take_out_steal(pieces, judge, counters);
+    // Planned work is no lateness, and what was stolen is not part of the plan.
     take_out_plan(&mut pieces, part.planned_ns);
     let mut pieces = name_own_time(pieces, part, judge, counters);
+    // After the loop's own time has its name: what is left over are steps between threads, which
+    // the events cut out as slices of a thread that was only leaving.
     take_switches_for_what_they_are(&mut pieces);
     name_long_steps(pieces, judge, counters)
 }
@@ -51,6 +69,7 @@ fn take_switches_for_what_they_are(pieces: &mut [Piece]) {
 /// Attributes the selected pieces to the wake-up itself if together they take at most `most_ns`.
 fn ordinary_up_to(most_ns: u64, pieces: &mut [Piece], which: impl Fn(&Piece) -> bool) {
     let total: u64 = pieces.iter().filter(|piece| which(piece)).map(Piece::ns).sum();
+    // Together, not one by one: ten steps of 9 µs each are no ordinary switch.
     if total <= most_ns {
         for piece in pieces.iter_mut().filter(|piece| which(piece)) {
             (piece.attribution, piece.culprit, piece.remark) =
@@ -73,8 +92,12 @@ fn take_out_steal(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) ->
             .enumerate()
             .filter(|(_, piece)| piece.cpu == Some(steal.cpu) && may_hide_steal(piece));
         let mut places: Vec<(u64, Option<usize>)> = inside
+            // The counter says how much, not when. The longest pieces in its interval are the
+            // likeliest to hide it.
             .map(|(index, piece)| (overlap(piece).saturating_sub(stolen[index]), Some(index)))
             .collect();
+        // Part of the interval lies outside the spike. What was busy there may have lost the time
+        // just as well, and the spike is not charged for it.
         let before = judge.busy(steal.cpu, steal.from, from.max(steal.from));
         let after = judge.busy(steal.cpu, to.min(steal.to), steal.to);
         places
@@ -102,6 +125,7 @@ fn take_out_steal(pieces: Vec<Piece>, judge: &Judge<'_>, counters: &Counters) ->
 }
 
 const fn may_hide_steal(piece: &Piece) -> bool {
+    // A stopped process does not run, whoever has the CPU.
     !matches!(piece.attribution, Attribution::Cause(CauseKind::Stopped))
 }
 

@@ -72,6 +72,7 @@ impl SliceBuilder {
             let is_interrupt = |frame: &&Frame| {
                 matches!(frame.doing, CpuActivity::Vector(_) | CpuActivity::Irq { .. })
             };
+            // The outermost one: a softirq at the end of an interrupt still belongs to it.
             let interrupt = self.frames.iter().find(is_interrupt).map(|frame| frame.entered);
             self.slices.push(Slice { from: self.at, to, doing, interrupt });
             self.at = to;
@@ -84,6 +85,7 @@ impl SliceBuilder {
 
     /// Leaves the innermost matching frame; frames inside it have ended without a record.
     fn leave(&mut self, matches: impl Fn(&CpuActivity) -> bool) {
+        // Whatever was entered inside has ended with it, also where its own exit event was lost.
         if let Some(place) = self.frames.iter().rposition(|frame| matches(&frame.doing)) {
             self.frames.truncate(place);
         }
@@ -103,6 +105,8 @@ impl SliceBuilder {
     fn take(&mut self, event: &TraceEvent) {
         match event.what {
             KernelEvent::Switch { prev, next, .. } => {
+                // With PREEMPT_RT softirqs run in threads and are preempted inside of one; they go
+                // on when their thread runs again.
                 self.leave_in_softirq(prev.tid);
                 // Threads are not switched inside an interrupt; frames that are still open have
                 // lost their exit event.
@@ -169,10 +173,14 @@ pub fn slices(cpu: &CpuWindow, window: &Window) -> Vec<Slice> {
     for event in &cpu.events {
         if let Some(gap) = lost.next_if(|gap| gap.to <= event.at) {
             walk.until(gap.from);
+            // In a gap anything may have happened: frames that were open before it say nothing
+            // about what is open after.
             walk.frames.clear();
             walk.left_in_softirq.clear();
             let known = std::mem::replace(&mut walk.base, CpuActivity::Unknown);
             walk.until(gap.to);
+            // The first event behind the gap may not be a switch. What ran before it is the best
+            // that is known, and the next switch corrects it.
             walk.base = known;
         }
 
@@ -218,6 +226,8 @@ pub struct LoopSpan {
 
 /// A wake-up that reaches a thread within this time before it leaves its CPU, in nanoseconds, may
 /// find it on its way to sleep.
+// A wake-up may come while the thread is still on its way to sleep: it has set its state and not
+// yet left the CPU.
 const ON_ITS_WAY_NS: u64 = 100_000;
 
 /// Returns the states of thread `tid` from the window's start to its end, without gaps.
@@ -237,10 +247,12 @@ pub fn loop_spans(window: &Window, tid: u32, cpu: Option<u32>) -> Vec<LoopSpan> 
     };
     let mut woken = None;
     for event in window.in_order() {
+        // Kept, since the switch that follows says "sleeping" and no second wake-up will come.
         if is_waking(event, tid) && now.state == LoopState::Running {
             woken = Some(event.at);
         }
         let Some(next) = after(&now, event, tid) else { continue };
+        // What the first event presupposes: who is switched in was ready, who is woken was asleep.
         if now.state == LoopState::Unknown && spans.is_empty() {
             (now.state, now.cpu) = before(event, tid, cpu);
         }
@@ -287,6 +299,7 @@ fn after(now: &LoopSpan, event: &TraceEvent, tid: u32) -> Option<LoopSpan> {
         KernelEvent::Waking { thread, target_cpu }
             if thread.tid == tid
                 && now.state != LoopState::Running
+                // sched_waking of a thread that is ready already changes nothing.
                 && now.state != LoopState::Ready =>
         {
             to(LoopState::Ready, target_cpu, false)
@@ -329,6 +342,7 @@ impl Timeline {
     pub fn between(&self, cpu: Option<u32>, from: Instant, to: Instant) -> Vec<Slice> {
         let unknown = Slice { from, to, doing: CpuActivity::Unknown, interrupt: None };
         let Some(slices) = cpu.and_then(|cpu| self.cpus.get(&cpu)) else { return vec![unknown] };
+        // By bisection: each part of a spike asks again.
         let first = slices.partition_point(|slice| slice.to <= from);
         let inside = slices[first..].iter().take_while(|slice| slice.from < to);
         let mut cut: Vec<Slice> = inside

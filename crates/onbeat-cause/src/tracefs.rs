@@ -101,6 +101,7 @@ const PREFIX: &str = "onbeat-";
 const CLOSED_WITHIN: Duration = Duration::from_secs(10);
 
 /// The initial PID namespace (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
+// PROC_PID_INIT_INO of the kernel (include/linux/proc_ns.h).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 impl Tracefs {
@@ -121,6 +122,8 @@ impl Tracefs {
             return Ok(Self { root, _mount: None });
         }
 
+        // Mounted for this process alone and seen by nobody else: it goes when the last descriptor
+        // is closed, also after kill -9.
         let mount = mount_detached().map_err(|why| match why {
             rustix::io::Errno::PERM | rustix::io::Errno::ACCESS => {
                 TraceError::NotPermitted { path: PathBuf::from("tracefs"), why: why.into() }

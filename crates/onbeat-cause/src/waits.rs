@@ -13,6 +13,7 @@ use super::kind::CauseKind;
 use super::timeline::{LoopSpan, Slice};
 
 /// A page fault precedes the sleep for its page by at most this time, in nanoseconds.
+// From the fault's event to leaving the CPU the kernel looks up the page and issues the read.
 const FAULTED_WITHIN_NS: u64 = 300_000;
 
 impl Judge<'_> {
@@ -25,16 +26,21 @@ impl Judge<'_> {
         }
 
         let waker = self.waker(span);
+        // A mutex of glibc that is free takes no call. A futex in the work is a lock that somebody
+        // else held.
         if call == Some(libc::SYS_futex) {
             let kept_off = waker.and_then(|holder| self.kept_off(holder.tid, span));
             let remark = kept_off.map_or_else(
                 || "the loop slept in futex until the holder let go".to_owned(),
                 |other| format!("the loop slept in futex, and {other} kept the holder off its CPU"),
             );
+            // Who wakes a waiter of a futex has just released it.
             let holder = waker.map(|holder| thread_culprit(&holder, None));
             return Judgement::new(CauseKind::LockWait).by(holder).because(remark);
         }
 
+        // Woken by no thread means by an interrupt, whose handler runs in whatever thread was
+        // there: no name is given.
         let by = waker.map_or_else(|| "an interrupt".to_owned(), |waker| waker.to_string());
         let call = call.map(|number| named(&syscall_name(number)));
         Judgement::new(CauseKind::OwnWait)
@@ -53,6 +59,7 @@ impl Judge<'_> {
             _ => None,
         });
 
+        // The idle thread wakes nobody by itself: an interrupt did, while it was on the CPU.
         tid.filter(|tid| *tid != 0).and_then(|tid| self.thread_named(tid))
     }
 
@@ -66,6 +73,7 @@ impl Judge<'_> {
             _ => None,
         });
         let in_span = |at: Instant| at >= span.from && at <= span.to;
+        // As recorded, and not as configured: priority inheritance may have raised the loop too.
         let loops_prio = switches
             .clone()
             .find_map(|(_, prev, _)| (prev.tid == self.facts.tid).then_some(prev.prio))?;
@@ -74,6 +82,8 @@ impl Judge<'_> {
         let mut own = None;
         for (at, prev, next) in switches {
             for thread in [prev, next].into_iter().filter(|thread| thread.tid == waker.tid) {
+                // A lower thread that runs at the loop's priority has it lent by an rt_mutex: it
+                // holds what the loop waits for.
                 lent |= thread.prio <= loops_prio && in_span(at);
                 own = own.or((thread.prio > loops_prio).then_some(thread));
             }
@@ -100,6 +110,8 @@ impl Judge<'_> {
                 return true;
             }
 
+            // One fault may sleep several times: for a page table, for the read, for a lock of the
+            // file.
             let earlier = self.sleeps().rev().find(|sleep| sleep.to <= from && sleep.from < from);
             match earlier.filter(|sleep| from.ns_since(sleep.to) <= FAULTED_WITHIN_NS) {
                 Some(sleep) if sleep.from >= self.facts.expiry => from = sleep.from,

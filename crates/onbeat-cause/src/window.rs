@@ -63,6 +63,7 @@ impl Window {
     #[must_use]
     pub fn in_order(&self) -> Vec<&TraceEvent> {
         let mut events: Vec<&TraceEvent> = self.cpus.iter().flat_map(|cpu| &cpu.events).collect();
+        // Stable: within one instant the order of each CPU's own ring stands.
         events.sort_by_key(|event| event.at);
         events
     }

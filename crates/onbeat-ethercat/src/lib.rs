@@ -52,4 +52,5 @@ pub mod ring;
 pub mod setup;
 pub mod sii;
 pub mod step;
+mod vocabulary;
 pub mod wire;

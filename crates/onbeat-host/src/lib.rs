@@ -4,7 +4,7 @@
 //! processes of one user share objects. Both check what was opened, never what a path led to before.
 //! [`machine`] is the fingerprint that stands beside every result; [`power`] says who keeps CPUs and devices awake.
 //! [`bpf`] is the door to bpf(2); [`thread`] asks for policy, CPU and locked memory of a loop's thread; [`user`] says whose a process is.
-//! [`rights`] gives up what a thread that reads from a network does not need.
+//! [`process`] finds and ends all that a load has started. [`rights`] gives up what a thread that reads from a network does not need.
 //!
 //! ```
 //! use onbeat_host::foreign::Opening;
@@ -17,6 +17,7 @@ pub mod bpf;
 pub mod foreign;
 pub mod machine;
 pub mod power;
+pub mod process;
 pub mod rights;
 pub mod runtime_dir;
 pub mod thread;

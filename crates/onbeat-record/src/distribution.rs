@@ -50,6 +50,8 @@ impl Distribution {
         let mut all = Self::default();
         let mut beyond = None;
         encoded.counts(|index, count| match encoded.scale.bucket(index) {
+            // Counts above 2^53 are no longer exact in JSON and in the page's numbers, and no run
+            // of this world has them.
             Some(bucket) if bucket.low_ns <= highest_ns && count <= MOST_SAMPLES - all.count => {
                 all.push(Bucket { count, ..bucket });
             }
@@ -123,6 +125,8 @@ impl Distribution {
             [one] => (*one).clone(),
             [a, b] => a.with(b),
             more => {
+                // In halves: merging one after the other would copy the growing sum once for each
+                // part.
                 let (first, second) = more.split_at(more.len() / 2);
                 Self::merged_halves(first).with(&Self::merged_halves(second))
             }
@@ -131,6 +135,7 @@ impl Distribution {
 
     fn with(&self, other: &Self) -> Self {
         let mut both = Self {
+            // Histograms of neighbouring intervals share most of their buckets.
             buckets: Vec::with_capacity(self.buckets.len().max(other.buckets.len()) * 5 / 4),
             count: 0,
         };
@@ -170,6 +175,8 @@ impl Distribution {
     pub fn count_above(&self, limit_ns: u64) -> u64 {
         self.buckets
             .iter()
+            // A bucket across the limit is decided by its middle, and `count_astride` says how much
+            // that concerns.
             .filter(|bucket| bucket.middle_ns() > limit_ns as f64)
             .map(|bucket| bucket.count)
             .sum()

@@ -41,6 +41,8 @@ impl Encoder {
         self.compressor.write_all(&header(counts, self.payload.len()))?;
         self.compressor.write_all(&self.payload)?;
         self.deflated.clear();
+        // The compressor's tables are kept: making them anew for each interval would
+        // take new pages beside the loop.
         self.deflated = self.compressor.reset(mem::take(&mut self.deflated))?;
         encoded.clear();
         encoded.extend_from_slice(&COOKIE_DEFLATED.to_be_bytes());
@@ -71,6 +73,7 @@ fn put_counts<T: Counter>(counts: &Histogram<T>, payload: &mut Vec<u8>) {
         match index - next {
             0 => (),
             1 => put_number(0, payload),
+            // A run of empty places is one negative number (HdrHistogram's V2 encoding).
             zeros => put_number(-zeros.cast_signed(), payload),
         }
 
@@ -91,6 +94,7 @@ fn index_of<T: Counter>(value: u64, counts: &Histogram<T>) -> u64 {
 
 /// ZigZag LEB128 of at most nine bytes, the ninth of which has eight bits.
 fn put_number(number: i64, payload: &mut Vec<u8>) {
+    // ZigZag, then LEB128 of at most nine bytes, the last of which has all eight bits.
     let mut left = (number << 1 ^ number >> 63).cast_unsigned();
     for _ in 0..8 {
         if left < 0x80 {

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use onbeat_ethercat::event::{Event, EventKind};
 
 /// Notes of one kind and file; further events of the kind are counted.
+// A cable with a bad contact makes thousands of events an hour. The first hundred of a kind tell
+// it; the rest is a number.
 pub const MOST_OF_A_KIND: u64 = 100;
 
 /// One event.

@@ -64,6 +64,8 @@ impl OpenExclusions {
 
     /// Whether something that was under way from `from` to `to` is left out.
     pub(super) fn touches(&self, from: Instant, to: Instant) -> bool {
+        // Touching is enough: a cycle that began before the clock was set and ended after it has no
+        // length that means anything.
         self.0.iter().any(|(stretch, _)| from < stretch.to && to > stretch.from)
     }
 
@@ -94,6 +96,7 @@ impl OpenExclusions {
     /// Takes out those that touch nothing due at `due` or later: to be written, with how many slots
     /// each has cost.
     pub(super) fn over_before(&mut self, due: Instant) -> Vec<(Exclusion, u64)> {
+        // All together: they may overlap, and a cycle counts for each that it touches.
         if self.0.iter().all(|(stretch, _)| stretch.to <= due) { self.all() } else { Vec::new() }
     }
 

@@ -14,6 +14,7 @@ pub const STEPS: u64 = 256;
 pub const JOINT_FIGURES: usize = 13;
 /// A note is written when it has this many steps, or spans this many seconds: what kill -9 can lose
 /// besides the step that is under way.
+// A note is a line: what kill -9 can lose is the steps that are not written yet.
 const STEPS_PER_NOTE: usize = 16;
 const SECONDS_PER_NOTE: f64 = 10.0;
 
@@ -46,6 +47,7 @@ impl ValueRange {
     /// keeps the order, so that the extremes of rounded values are the rounded extremes.
     fn rounded(self, scale: f64) -> [Option<i64>; 3] {
         [self.last, self.low, self.high]
+            // JSON has no infinity. `null` says that there was no number, which zero would not.
             .map(|value| value.is_finite().then(|| (value * scale).round() as i64))
     }
 }
@@ -73,6 +75,8 @@ impl JointWindow {
     pub fn followed_by(&self, later: &Self) -> Self {
         let following = match (self.following, later.following) {
             (Some(before), Some(after)) => Some(before.followed_by(after)),
+            // A joint that is not enabled has no following error. One that has been enabled for
+            // part of a step has that of this part.
             (before, after) => after.or(before),
         };
 
@@ -82,6 +86,8 @@ impl JointWindow {
             following,
             torque: self.torque.followed_by(later.torque),
             statusword: later.statusword,
+            // Every state that occurred, as bits: a fault of one cycle must not vanish in a step of
+            // a minute.
             states: self.states | later.states,
         }
     }
@@ -187,9 +193,12 @@ impl JointTally {
         }
 
         self.end_step();
+        // Steps double in length as the run does: their number grows with its logarithm.
         if self.counted >= STEPS * self.windows_per_step {
             self.windows_per_step *= 2;
         }
+        // By time as well as by number: late in a long run a step lasts minutes, and a view of the
+        // run in progress would wait for sixteen of them.
         let since_s = self.done.steps.first().map_or(0.0, |first| span.t - first.t);
         let is_full = self.done.steps.len() >= STEPS_PER_NOTE || since_s.abs() >= SECONDS_PER_NOTE;
         if is_full { self.take() } else { None }

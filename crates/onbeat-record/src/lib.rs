@@ -56,6 +56,7 @@ mod tally;
 mod timing;
 mod trend;
 mod tuning;
+mod vocabulary;
 mod window;
 mod words;
 mod writer_lock;

@@ -36,6 +36,8 @@ impl Moments {
         self.min_ns = if self.n == 0 { ns } else { self.min_ns.min(ns) };
         self.max_ns = self.max_ns.max(ns);
         self.n += 1;
+        // Welford (1962): sums of squares of 10^9 ns would lose a spread of nanoseconds in the
+        // digits that a double has.
         let distance = ns as f64 - self.mean_ns;
         self.mean_ns += distance / self.n as f64;
         self.m2 += distance * (ns as f64 - self.mean_ns);
@@ -53,6 +55,7 @@ impl Moments {
 
         let n = self.n + other.n;
         let distance = other.mean_ns - self.mean_ns;
+        // Chan, Golub and LeVeque (1979): two halves merge to the moments of the whole.
         let share = other.n as f64 / n as f64;
         Self {
             n,

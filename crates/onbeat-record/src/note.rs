@@ -183,6 +183,8 @@ impl Header {
     /// Returns which of P, M, C and S the run had.
     #[must_use]
     pub fn tuned(&self) -> Tuning {
+        // By what was granted and not by what was asked for: a cell PM without rights is a cell
+        // without a tuning.
         let has = |privilege| {
             self.grants.iter().any(|grant| grant.granted && grant.privilege() == Some(privilege))
         };
@@ -190,6 +192,7 @@ impl Header {
             priority: has(Privilege::RealTimePriority),
             memory: has(Privilege::LockedMemory),
             shield: has(Privilege::CpuShield),
+            // Spinning needs no privilege; it is in the loop's own setting.
             spin: self.timing.as_ref().is_some_and(|timing| timing.wait_kind().spins()),
         }
     }
@@ -235,6 +238,8 @@ impl Cell {
     pub fn file_name(&self) -> String {
         let tame = |text: &str| {
             text.chars()
+                // A tuning may hold ids of the catalogue with dots and equal signs; a slash in it
+                // must not leave the directory.
                 .map(|c| if c.is_ascii_alphanumeric() || "-=%+.".contains(c) { c } else { '_' })
                 .collect::<String>()
         };
@@ -329,12 +334,15 @@ pub struct CulpritCount {
 
 impl CauseCount {
     /// Culprits that an interval keeps of a kind.
+    // A machine under load has hundreds of threads that delay something once. Those that matter
+    // come early and often.
     pub const CULPRITS: usize = 16;
 
     /// Both together.
     #[must_use]
     pub fn merged(mut self, other: &Self) -> Self {
         for (name, of_culprit) in &other.culprits {
+            // Merging drops nobody: the bound is on what one interval may write.
             self.add_culprit(name, *of_culprit, usize::MAX);
         }
         Self {
@@ -590,6 +598,8 @@ pub struct LimitNote {
 
 impl LimitNote {
     /// Percent of the releases that are to meet the loop's own deadline where no limit is given.
+    // Without a limit of the user's the deadline is watched as well, so that a later question about
+    // it can be answered from the file.
     pub const OF_DEADLINE_AT: f64 = 99.9;
 
     /// The limit that a loop has by itself: its deadline.

@@ -41,6 +41,8 @@ impl Watch {
     pub fn of_run(limit: Option<LimitNote>, deadline_ns: u64) -> Vec<Self> {
         let of_limit = |limit: LimitNote| Self::of_limit(limit.on, limit.limit_ns, limit.at);
         let deadline = of_limit(LimitNote::of_deadline(deadline_ns));
+        // A limit on the deadline itself would be counted twice, and twice the memory for the same
+        // sums.
         let limit = limit.map(of_limit).filter(|watch| *watch != deadline);
         let watched: Vec<Self> = limit.into_iter().chain([deadline]).collect();
         let parts = watched[0].parts();
@@ -50,6 +52,8 @@ impl Watch {
     /// The half, the quarter, the eighth and the sixteenth of it: how long outages last where the
     /// limit itself has none or few.
     pub fn parts(self) -> impl Iterator<Item = Self> {
+        // Whoever judges the run later may ask for a smaller limit. Sums by halves of it bound the
+        // answer from both sides without all samples.
         (1..=4).map(move |halved| Self { limit_ns: self.limit_ns >> halved, ..self })
     }
 }
@@ -61,6 +65,9 @@ impl Watch {
 /// these are joined rarely.
 #[must_use]
 pub fn gap(allowed: f64) -> u64 {
+    // Late releases closer than a tenth of the mean distance that the limit allows are one event:
+    // independent ones would lie that close in about one of ten cases, a burst always does. At
+    // 99.99 % that is 1,000 releases.
     if allowed > 0.0 { ((0.1 / allowed).round() as u64).max(1) } else { 1 }
 }
 
@@ -82,6 +89,8 @@ impl OutageSums {
     pub const fn add(&mut self, size: u64) {
         self.outages += 1;
         self.late += size;
+        // Sum of squares: with it the variance of the number of late releases per outage is known,
+        // and so how much weaker the evidence of a burst is than that of as many single ones.
         self.squares = self.squares.saturating_add(size.saturating_mul(size));
         if size > self.largest {
             self.largest = size;
@@ -122,6 +131,8 @@ impl Joining {
             return;
         }
         let size = match self.open {
+            // The distance counts from the last late release, not from the first: an outage lasts
+            // as long as its late releases follow each other.
             Some((last, size)) if place <= last.saturating_add(self.gap) => size + releases,
             Some((_, size)) => {
                 self.done.add(size);
@@ -134,6 +145,7 @@ impl Joining {
 
     /// Ends the outage that is going on; what comes is another one.
     pub const fn part(&mut self) {
+        // What is open at the end of a stretch is whole: nothing that comes later can join it.
         if let Some((_, size)) = self.open.take() {
             self.done.add(size);
         }
@@ -193,6 +205,8 @@ impl WatchTally {
 
     /// Counts a release that was skipped where that alone is late.
     pub(super) fn skipped(&mut self, at: (u64, usize)) {
+        // A skipped release has no response time and no interval, and would be missing from a watch
+        // on them although it was the latest of all.
         if self.watch.on.is_late_when_skipped() {
             self.late(at);
         }

@@ -85,6 +85,8 @@ impl KernelDrops {
             }
         };
         Self {
+            // Counters of the kernel start anew when an interface is made anew; a difference below
+            // zero is none.
             socket: self.socket.saturating_sub(before.socket),
             other_sockets: self.other_sockets.saturating_sub(before.other_sockets),
             closed_ports: self.closed_ports.saturating_sub(before.closed_ports),
@@ -219,6 +221,8 @@ impl DevicePackets {
     /// Returns whether every packet of the schedule has its fate.
     #[must_use]
     pub const fn adds_up(&self) -> bool {
+        // Each packet that was due has one fate. An identity, so that a report can say where a
+        // packet is missing from the account itself.
         self.scheduled == self.answered + self.late + self.lost + self.unsent
     }
 }
@@ -290,11 +294,15 @@ impl CycleTally {
     /// place.
     pub fn count(&mut self, device: usize, cycle: u64, response_ns: u64) {
         self.responses.count(device, response_ns);
+        // Answers of an older cycle may come after those of a newer one. A cycle is closed by the
+        // first answer to a later one, and what comes for it after that is late by its own count.
         if cycle > self.current.cycle {
             self.end_cycle();
             self.current.cycle = cycle;
         }
         let Some(slot) = self.current.response_ns.get_mut(device) else { return };
+        // Its response was counted above; its place among the answers of its cycle is no longer
+        // known.
         if cycle < self.current.cycle {
             return;
         }
@@ -313,6 +321,8 @@ impl CycleTally {
         }
 
         let times = &self.current.response_ns;
+        // First and last answer of a cycle mean something only where all devices answered: the last
+        // of nine of ten is not when the cycle was done.
         if self.answered == times.len() as u64 {
             let ends = [times.iter().min(), times.iter().max()].map(|ns| ns.copied().unwrap_or(0));
             self.complete += 1;

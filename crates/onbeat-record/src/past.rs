@@ -63,6 +63,8 @@ impl Sums {
         let t = match note {
             Note::Block(block) => {
                 self.ended = None;
+                // The largest, not the last: a run that was resumed twice may have notes of a block
+                // that was dropped.
                 self.next_block = self.next_block.max(block.index + 1);
                 block.t
             }
@@ -75,6 +77,8 @@ impl Sums {
                 interval.t + interval.length
             }
             Note::End(account) => {
+                // A closing line contains all intervals before it. Whatever comes after belongs to
+                // a part that was resumed.
                 (self.account, self.open) = (account.clone(), Account::default());
                 self.ended = Some(account.reason);
                 account.t
@@ -90,6 +94,8 @@ impl Sums {
 impl Account {
     /// Counts what an interval of a part records that was killed before its closing line.
     pub(super) const fn add_interval(&mut self, interval: &Interval) {
+        // Warm-up and left-out cycles were served, though they are in no series: the grid passed
+        // over them.
         let cycles = interval.cycles
             + interval.warmup
             + interval.excluded.saturating_sub(interval.excluded_skipped);
@@ -101,6 +107,8 @@ impl Account {
         self.lost += interval.lost;
         self.warmup += interval.warmup;
         self.excluded += interval.excluded;
+        // Counted from lines and not told by the loop: a reader sees how much of the account rests
+        // on them.
         self.untold += slots;
     }
 
@@ -156,12 +164,18 @@ impl Past {
         dropped: impl FnOnce(&mut PastReader) -> Option<DroppedBlock>,
     ) -> Result<Self, RunFileError> {
         let failed = |source| RunFileError::Read { path: path.to_owned(), source };
+        // Looked at first by the opener of foreign files: opening a FIFO or a device to write could
+        // block or do harm.
         onbeat_host::foreign::open(path).map_err(failed)?;
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
+        // The writer holds the lock as long as it lives, also after kill -9 of its parent. Two
+        // writers would mix their lines.
         lock_of(&file).map_err(|()| RunFileError::BeingWritten { path: path.to_owned() })?;
         let mut reading = PastReader::default();
         let mut lines = BufReader::new(&file);
         let mut line = Vec::new();
+        // A line without its end was cut off by a crash. It is not read, and what comes next
+        // overwrites it.
         while lines.read_until(b'\n', &mut line).map_err(failed)? > 0 && line.ends_with(b"\n") {
             reading.line(&line);
             line.clear();
@@ -228,6 +242,9 @@ impl PastReader {
         let has_tag =
             |series: Series| line.starts_with(format!("Tag={},", series.tag()).as_bytes());
         let is_untagged = line.first().is_some_and(u8::is_ascii_digit);
+        // Histogram lines come before the note of their interval. If the writer died between them,
+        // the lines stand and the note does not: they are kept here until a note tells that they
+        // were counted.
         if is_untagged || has_tag(Series::SkippedLatency) || has_tag(Series::WakeupLatency) {
             self.orphans.extend_from_slice(line);
         }
@@ -237,6 +254,8 @@ impl PastReader {
         else {
             return;
         };
+        // The kind stands first in each note, so that the large ones (joints, seconds) are skipped
+        // without parsing.
         const SUMMED_KINDS: [&str; 7] =
             ["run", "block", "resume", "interval", "window", "load", "end"];
         let is = |kind: &&str| json.starts_with(format!("{{\"{kind}\"").as_bytes());
@@ -254,11 +273,14 @@ impl PastReader {
             }
             Ok(note) => {
                 if let Note::Interval(_) = note {
+                    // They were lines of the block that is dropped.
                     self.orphans.clear();
                 }
                 self.follow_block(&note, line.len() as u64);
                 self.sums.note(&note);
             }
+            // A note of a later version, or a damaged one. Resuming only appends; reading the whole
+            // file reports it with its line.
             Err(_) => {}
         }
     }
@@ -286,6 +308,8 @@ impl PastReader {
         let BlockStart { index, bytes, sums, keeping, releases } = self.block_start.take()?;
         let slots = |sums: &Sums| sums.account.slots + sums.open.slots;
         let dropped = DroppedBlock { index, slots: slots(&self.sums).saturating_sub(slots(&sums)) };
+        // The block was complete and only its end is missing: measuring it again would lose what is
+        // there.
         if dropped.slots >= releases? {
             return None;
         }
@@ -310,6 +334,7 @@ fn untold(
         return Ok(None);
     }
 
+    // As a run file of these lines alone: one reader, one set of rules.
     let run = RunFile::parse(path, &[run_line, orphans].concat())?;
     let count = |series: Series| run.distribution(series).count();
     let cycles = count(Series::WakeupLatency);

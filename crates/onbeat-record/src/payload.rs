@@ -203,6 +203,8 @@ impl Decoder {
             (read, written) = (read + taken, written + given);
             match status {
                 TINFLStatus::Done => return Ok(written),
+                // Grown by what the stream really has, up to a limit: the length in its header is a
+                // stranger's word, and a bomb of a kilobyte states gigabytes.
                 TINFLStatus::HasMoreOutput if self.plain.len() < self.largest => {
                     self.plain.resize(4 * self.plain.len(), 0);
                 }
@@ -236,6 +238,8 @@ impl<'d> Encoded<'d> {
     fn from_bytes(bytes: &'d [u8]) -> Result<Self, PayloadError> {
         let cookie = number(bytes, 0)?;
         let base = cookie & !WORD_BITS;
+        // Of histograms of floating-point values, whose integer counts need their own conversion
+        // ratio; told apart by name, not as damage.
         if DOUBLE_COOKIES.contains(&cookie) {
             return Err(PayloadError::Double);
         }
@@ -243,6 +247,8 @@ impl<'d> Encoded<'d> {
             return Err(PayloadError::Cookie(cookie));
         }
 
+        // V0 has no length of its payload and no normalizing index; V1 and V2 have both, and V2
+        // stores counts as LEB128.
         let is_v0 = base == COOKIE | 8;
         let (at, header) = if is_v0 { (4, 32) } else { (12, 40) };
         let bounds = (long(bytes, at + 4)?, long(bytes, at + 12)?, number(bytes, at)?);
@@ -273,6 +279,8 @@ impl<'d> Encoded<'d> {
 
 fn v1_payload(bytes: &[u8], header: usize) -> Result<Option<&[u8]>, PayloadError> {
     let offset = number(bytes, 8)?;
+    // A histogram that was shifted (double-valued, auto-ranging) has its first place elsewhere.
+    // Counting it as is would move every value.
     if offset != 0 {
         return Err(PayloadError::Header {
             what: "normalizing index offset",
@@ -298,6 +306,7 @@ struct Places<F> {
 impl<F: FnMut(usize, u64)> Places<F> {
     #[inline]
     fn count(&mut self, value: i64) -> Result<(), PayloadError> {
+        // A count beyond the highest trackable value is damage, unless it is zero: writers pad.
         if value > 0 && self.index < self.end {
             (self.take)(self.index, value.unsigned_abs());
         } else if value != 0 {
@@ -341,9 +350,11 @@ fn leb128(payload: &[u8], places: &mut Places<impl FnMut(usize, u64)>) -> Result
             place += 1;
         }
 
+        // ZigZag: the sign is in the lowest bit. Negative numbers are runs of empty places.
         let value = (value >> 1).cast_signed() ^ -(value & 1).cast_signed();
         if value < 0 {
             let zeros = usize::try_from(value.unsigned_abs()).ok();
+            // A run may be stated longer than memory has addresses.
             let next = zeros.and_then(|zeros| places.index.checked_add(zeros));
             places.index = next.ok_or(PayloadError::Count { index: places.index, value })?;
         } else {

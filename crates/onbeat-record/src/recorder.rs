@@ -2,6 +2,25 @@
 //! run file.
 //!
 //! Runs on the cold thread. Memory is fixed when it is made; the length of a run changes nothing.
+//!
+//! Samples name served releases alone. What was skipped is counted when the next served one comes,
+//! and before it: an interval must not be written while a release that belongs to it is unknown.
+//! With T = 1 ms and intervals of 1 s, a cycle that skips three releases at the end of an interval:
+//!
+//! ```text
+//!  grid     r_997     r_998     r_999   |  r_1000    r_1001
+//!  loop     |-cycle 997 ---------------------------------|-cycle 1001
+//!                                       |                s = r_1001 + 0.05 ms
+//!
+//!  the sample of 1001 arrives: skipped = 3, wake-up latency 0.05 ms
+//!    count_skipped     r_998   3.05 ms   into interval 0
+//!                      r_999   2.05 ms   into interval 0
+//!                      end_interval_before(r_1000): interval 0 is written
+//!                      r_1000  1.05 ms   into interval 1
+//!    tally.sample      r_1001  0.05 ms   into interval 1
+//!
+//!  slots 0..=1001 = 1,002 = 999 cycles + 3 skipped: each release is in exactly one histogram
+//! ```
 
 use onbeat_rt::time::SECOND_NS;
 use onbeat_rt::{Flags, Instant, Outcome, Sample};
@@ -110,6 +129,7 @@ impl Recorder {
     /// # Errors
     /// [`WriteError`].
     pub fn write_out(&mut self) -> Result<(), WriteError> {
+        // Nothing has been served in this block; a part without a release would have no length.
         let Some(before) = self.before else { return Ok(()) };
         let until = before.release.plus_ns(self.recording.period_ns);
         self.flush_part(until)?;
@@ -305,6 +325,9 @@ impl Recorder {
     /// # Errors
     /// As [`Recorder::sample`].
     pub fn sample_with(&mut self, sample: &Sample, why: Why) -> Result<(), WriteError> {
+        // A full ring drops samples, and a served release that was dropped looks from here like a
+        // skipped one. The loop's own count of skipped releases tells the two apart: what the gap
+        // has beyond it was lost.
         let gap = sample.index - self.next_index;
         let lost = gap.saturating_sub(sample.skipped);
         self.next_index = sample.index + 1;
@@ -312,21 +335,27 @@ impl Recorder {
             sample.release.minus_ns(sample.skipped * self.recording.period_ns),
         )?;
         let is_excluded = self.excluded.touches_cycle(sample);
+        // A period across a hole would be a multiple of T, and one that begins in a stretch that is
+        // left out would carry it into the series.
         let begins_no_period =
             std::mem::replace(&mut self.before_is_excluded, is_excluded) || lost > 0;
         let before = self.before.replace(*sample).filter(|_| !begins_no_period);
         self.account.cycles += 1;
 
         self.excluded.count(sample, self.recording.period_ns);
+        // Before the sample itself: they are due earlier, and may belong to the interval before.
         self.count_skipped(sample)?;
         self.end_interval_before(sample.release)?;
         self.tally.at(sample.index, self.tenth_of(sample.release));
         self.tally.interval.lost += lost;
+        // After the interval's end was looked for: an excluded cycle moves time on like any other.
         if is_excluded {
             self.tally.interval.excluded += 1;
             return Ok(());
         }
 
+        // Counted apart, with the worst of them: what the caches cost is no latency of the machine,
+        // and is not to vanish either.
         if self.warms_up(sample) {
             self.tally.interval.warmup += 1;
             self.account.warmup_worst_ns =
@@ -362,6 +391,8 @@ impl Recorder {
     /// Releases skipped before a cycle have the latency until its start; the earliest comes first,
     /// each in its own interval.
     fn count_skipped(&mut self, sample: &Sample) -> Result<(), WriteError> {
+        // From the oldest on, since each may end an interval and the intervals of a file are in
+        // order.
         for passed in (1..=sample.skipped).rev() {
             let before_ns = passed * self.recording.period_ns;
             let due = sample.release.minus_ns(before_ns);
@@ -385,6 +416,8 @@ impl Recorder {
             return Ok(());
         }
 
+        // The place on the grid, not a count of samples: outages are joined by the distance of
+        // releases, and lost samples leave no gap on it.
         let place = due.ns_since(self.first_release) / self.recording.period_ns.max(1);
         self.tally.at(place, self.tenth_of(due));
         self.tally.skipped(latency_ns);
@@ -432,9 +465,13 @@ impl Recorder {
     /// # Errors
     /// [`WriteError`].
     pub fn end_block(&mut self, outcome: &Outcome) -> Result<(), WriteError> {
+        // The loop's account is the truth here. Samples that the ring dropped after the last one
+        // that arrived have no successor that would show the gap.
         let lost_at_end = (outcome.slots - outcome.skipped_at_end).saturating_sub(self.next_index);
         self.tally.interval.lost += lost_at_end;
+        // Before the outages are parted: the last outage of a block may consist of them alone.
         self.count_skipped_at_end(outcome)?;
+        // The distance to the next block is no distance on one grid.
         self.tally.part_outages();
         self.account.slots += outcome.slots;
         self.account.skipped += outcome.skipped;
@@ -486,25 +523,35 @@ impl Recorder {
             excluded,
             ..closing.clone()
         };
+        // Of a resumed run the closing line stands for all its parts: a reader needs no earlier
+        // one.
         let account = self.earlier.and(&counted);
         if let Some(left_out) = self.events.left_out() {
             self.writer.note(&Note::EventsLeftOut(left_out))?;
         }
 
         self.writer.note(&Note::End(account.clone()))?;
+        // The closing line says that the file is whole. It must not reach the disk before what it
+        // vouches for.
         self.writer.sync()?;
         Ok(account)
     }
 
     fn end_interval_before(&mut self, release: Instant) -> Result<(), WriteError> {
+        // Saturates for releases before the interval, which a block that begins earlier than its
+        // predecessor ended may have.
         let into_ns = release.ns_since(self.interval_start);
         if into_ns < self.recording.interval_ns {
             return Ok(());
         }
 
+        // Whole intervals that had no release at all, as in a stop of minutes, get no empty lines:
+        // readers take the time from each line, not from their number.
         let next = self
             .interval_start
             .plus_ns(into_ns / self.recording.interval_ns * self.recording.interval_ns);
+        // To the nominal end, not to the last release: the lines of a series tile time without
+        // holes.
         self.flush(self.interval_start.plus_ns(self.recording.interval_ns))?;
         self.interval_start = next;
         self.part_start = next;
@@ -553,6 +600,8 @@ impl Recorder {
         values_ns: [u64; MAXIMA_OF.len()],
     ) -> Result<(), WriteError> {
         let Some(maxima) = &mut self.maxima else { return Ok(()) };
+        // Written when full and not with the interval: maxima are kept second by second, and an
+        // interval may have a minute of them.
         if maxima.is_full_before(release) {
             maxima.write(&mut self.writer, self.zero)?;
             maxima.move_to(release);

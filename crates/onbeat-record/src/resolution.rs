@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::histogram::Bucket;
 
 /// Cells are not wider than 13 days; so no arithmetic on them overflows.
+// A step of days, from a text that somebody edited, would overflow when steps double.
 const WIDEST_NS: u64 = 1 << 50;
 
 /// The cells in which a source counted one series.
@@ -76,6 +77,7 @@ impl Resolution {
     /// The cell that a value lies in, with no samples in it.
     #[must_use]
     pub fn cell(&self, ns: u64) -> Bucket {
+        // Everything beyond a histogram lies somewhere up to the maximum, and that is its cell.
         if let Some(beyond) = self.beyond.filter(|beyond| ns >= beyond.from_ns) {
             return between(beyond.from_ns, beyond.to_ns.max(ns));
         }
@@ -119,6 +121,8 @@ impl Resolution {
     pub fn bucket(&self, line: Bucket) -> Bucket {
         let middle_ns = line.low_ns + line.width_ns / 2;
         let open = self.beyond.is_some_and(|beyond| line.high_ns() >= beyond.from_ns);
+        // A bucket of ours that reaches into the open end belongs to it as a whole: its samples may
+        // all be the largest.
         let cell = self.cell(if open { line.high_ns().min(self.end_ns()) } else { middle_ns });
         if open || cell.width_ns > line.width_ns {
             Bucket { count: line.count, ..cell }

@@ -189,6 +189,8 @@ impl RunFile {
     /// # Errors
     /// As [`RunFile::read`].
     pub fn read_with_bytes(path: &Path) -> Result<(Self, Vec<u8>), RunFileError> {
+        // Asked before the bytes are read: a writer that ends in between leaves a closed file,
+        // which is then simply complete.
         let is_being_written = is_being_written(path);
         let bytes = bytes_of(path)?;
         let mut run = Self::parse(path, &bytes)?;
@@ -205,6 +207,8 @@ impl RunFile {
     }
 
     fn parse_with(path: &Path, bytes: &[u8], joints: JointReading) -> Result<Self, RunFileError> {
+        // A crash cuts the last line at any byte. Everything up to the last end of line is as it
+        // was written.
         let (whole, rest) = match bytes.iter().rposition(|&b| b == b'\n') {
             Some(last) => bytes.split_at(last + 1),
             None => (&[][..], bytes),
@@ -220,6 +224,9 @@ impl RunFile {
         let foreign = RunFileError::Foreign { path: path.to_owned(), line: parser.line.min(2) };
         let mut run = parser.run.ok_or(foreign)?;
         run.cut_line = !rest.is_empty();
+        // Files hold either all releases and the skipped ones, or the served and the skipped ones,
+        // depending on the version that wrote them. The third of the three follows from the other
+        // two, so that readers meet all of them.
         run.derive_latencies();
         Ok(run)
     }
@@ -240,6 +247,8 @@ impl RunFile {
 
         let (closed, counted) = self.closed.clone().unwrap_or_default();
         let mut since = Account::default();
+        // Without a closing line the intervals are the account; what an earlier part closed is in
+        // its line and not added twice.
         self.intervals.iter().skip(counted).for_each(|interval| since.add_interval(interval));
         closed.and(&since)
     }
@@ -279,6 +288,7 @@ impl RunFile {
     /// Wake-up latency is what is left of release latency without the skipped releases. Files of
     /// imported runs know no releases, and record wake-up latency itself.
     fn derive_latencies(&mut self) {
+        // The other tool's series stand as they are: nothing of theirs is derived.
         if self.import.is_some() {
             return;
         }
@@ -321,9 +331,12 @@ impl Releases {
 
     /// Whether a line belongs to a later interval, or to another part of this one.
     fn is_over_before(&mut self, entry: &Entry) -> bool {
+        // By bits: both come from the same text, and rounding must not join two intervals.
         let is_apart = self
             .any()
             .is_some_and(|any| (any.block, any.t.to_bits()) != (entry.block, entry.t.to_bits()));
+        // A part that was written out early repeats its series at another time, or, in files made
+        // by hand, at the same one.
         let is_second = self.place(entry.series).is_some_and(|place| place.is_some());
         is_apart || is_second
     }
@@ -337,6 +350,8 @@ impl Releases {
     /// The line that is not in the file, because it follows from the others.
     fn derived(self) -> Option<Entry> {
         let (series, like, counts) = match (self.all, self.served, self.skipped) {
+            // Buckets are subtracted, not samples. Both histograms have the same digits, so that a
+            // bucket of one is a bucket of the other.
             (Some(all), None, skipped) => {
                 let counts = skipped.map_or_else(
                     || all.counts.clone(),
@@ -350,6 +365,7 @@ impl Releases {
                 );
                 (Series::ReleaseLatency, served, counts)
             }
+            // Nothing was served in it: every release of the interval was passed over.
             (None, None, Some(skipped)) => {
                 (Series::ReleaseLatency, skipped.clone(), skipped.counts)
             }
@@ -367,6 +383,7 @@ impl Interval {
         let of = |series: Series| self.series.get(&series).copied().unwrap_or_default();
         match series {
             Series::ReleaseLatency => of(Series::WakeupLatency).merged(of(Series::SkippedLatency)),
+            // Each series has its own, but for the one that is the union of two.
             series => of(series),
         }
     }

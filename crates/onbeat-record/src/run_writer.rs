@@ -93,6 +93,8 @@ impl RunWriter {
         // A file that was made just now has no other writer; readers see by the lock that it grows.
         let _ = lock_of(&file);
         let mut writer = Self::on(file, path, header, 0);
+        // HdrHistogram's readers take this line, the two times and the header as theirs. Notes are
+        // comments to them: they begin with `#[`.
         writer.put_line(format_args!("#[Histogram log format version 1.3]"))?;
         writer.note(&Note::Run(Box::new(header.clone())))?;
         let at = header.started_unix_s;
@@ -101,6 +103,8 @@ impl RunWriter {
         writer.put_line(format_args!(
             "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\""
         ))?;
+        // The encoder's tables and the first pages of its buffers would otherwise come at the end
+        // of the first interval, as page faults beside the loop that is measured.
         writer.warm_up()?;
 
         Ok(writer)
@@ -112,6 +116,7 @@ impl RunWriter {
     /// [`WriteError`], with the path.
     pub fn go_on(past: Past) -> Result<Self, WriteError> {
         let Past { path, header, mut file, whole_bytes, untold, .. } = past;
+        // The line that was cut off goes. Appending behind it would make one broken line of two.
         let placed = file.set_len(whole_bytes).and_then(|()| file.seek(SeekFrom::End(0)));
         placed.map_err(|source| WriteError::Append {
             path: path.clone(),
@@ -144,11 +149,15 @@ impl RunWriter {
     fn warm_up(&mut self) -> Result<(), WriteError> {
         let series = Series::ReleaseLatency;
         let mut counts = super::histogram::empty_interval(series);
+        // Squares reach every bucket of the histogram, small and large, in few values.
         (0..WARM_UP_VALUES).for_each(|value| counts.saturating_record(1 + value * value));
+        // The first call allocates, the second shows that nothing is left to allocate.
         for _ in 0..2 {
             self.encode(series, &counts)?;
         }
 
+        // The allocator keeps freed memory at the top of the heap for the next request, so that a
+        // large interval later takes no new pages.
         drop(std::hint::black_box(vec![1_u8; KEPT_FOR_LATER]));
         Ok(())
     }
@@ -221,14 +230,17 @@ impl RunWriter {
             return Ok(());
         }
 
+        // HdrHistogram's V2 payload, compressed: its own log viewer opens the file.
         self.encode(series, counts)?;
         let max_ms = counts.max() as f64 / 1e6;
         self.line.clear();
+        // Viewers draw the untagged lines first. What a run is about is therefore without a tag.
         if series != Series::ReleaseLatency {
             write!(self.line, "Tag={},", series.tag()).map_err(|e| self.failed(e))?;
         }
 
         write!(self.line, "{t:.3},{length:.3},{max_ms:.3},").map_err(|e| self.failed(e))?;
+        // In text, so that a file can be sent, cut and joined by ordinary tools.
         let base64 = STANDARD.encode(&self.encoded);
         self.line.extend_from_slice(base64.as_bytes());
         self.line.push(b'\n');
@@ -240,6 +252,7 @@ impl RunWriter {
     /// # Errors
     /// [`WriteError::Append`].
     pub fn sync(&mut self) -> Result<(), WriteError> {
+        // The data alone: the size is among them, the times of the file are not needed.
         match self.file.sync_data() {
             // A device such as /dev/null has nothing to sync.
             Err(why) if why.kind() == io::ErrorKind::InvalidInput => Ok(()),
@@ -255,6 +268,7 @@ impl RunWriter {
     }
 
     fn append(&mut self) -> Result<(), WriteError> {
+        // One call for a whole line: a kill between two calls leaves whole lines.
         self.file.write_all(&self.line).map_err(|source| self.failed(source))?;
         self.written += self.line.len() as u64;
         Ok(())

@@ -6,6 +6,7 @@ use onbeat_rt::time::SECOND_NS;
 use serde::{Deserialize, Serialize};
 
 /// A note is written when it holds this many: what kill -9 can lose of them.
+// A note of ten seconds: what kill -9 can lose of them, and ten times fewer lines than seconds.
 const PER_NOTE: usize = 10;
 
 /// Release latency second by second, columns of equal length.
@@ -70,6 +71,7 @@ impl Seconds {
     #[must_use]
     pub fn rows(&self) -> Vec<Second> {
         let columns = [&self.count, &self.min_ns, &self.sum_ns, &self.max_ns, &self.overruns];
+        // Columns of a damaged note may differ in length; what is whole in all of them is used.
         let rows = columns.iter().map(|column| column.len()).min().unwrap_or(0);
         let row = |i: usize| Second {
             number: self.first + i as u64,
@@ -155,6 +157,8 @@ impl SecondTally {
             }
         }
 
+        // Seconds of a note follow each other without a hole, so that one number stands for all of
+        // them.
         let gap = second > self.now.number + 1 || self.now.count == 0;
         self.now = Second { number: second, ..Second::default() };
         if self.done.count.len() >= PER_NOTE || gap { self.end() } else { None }

@@ -79,6 +79,8 @@ impl IntervalTally {
         let mut tally = Self {
             counted: Vec::from(counted),
             wakeup: Moments::default(),
+            // One more than are kept: a spike is inserted at its place, and then the last one falls
+            // off.
             worst: Vec::with_capacity(SPIKES_KEPT + 1),
             latest: VecDeque::with_capacity(LATEST_SPIKES),
             keeping: Keeping::default(),
@@ -168,10 +170,14 @@ impl IntervalTally {
         self.count(Series::ReleaseLatency, sample.wakeup_latency_ns);
         self.count(Series::ExecutionTime, sample.execution_time_ns);
         self.count(Series::ResponseTime, sample.response_time_ns());
+        // Without spinning the sleep's lateness is the wake-up latency, and a second histogram
+        // would say the same.
         if sample.spun_ns > 0 || sample.sleep_latency_ns != sample.wakeup_latency_ns {
             self.count(Series::SleepLatency, sample.sleep_latency_ns);
         }
 
+        // Counted for every cycle that is in the series, late or not: slots = cycles + skipped +
+        // lost must hold of each interval.
         self.interval.cycles += 1;
         self.interval.overruns += u64::from(sample.flags.has(Flags::OVERRUN));
         self.interval.deadline_misses += u64::from(sample.flags.has(Flags::DEADLINE_MISS));
@@ -191,6 +197,8 @@ impl IntervalTally {
             ..SpikeNote::default()
         };
 
+        // Cause counts above are of all spikes; notes are of the worst of the interval only, since
+        // a storm has thousands and a file must stay small.
         if is_spike {
             self.keep_if_among_worst(lateness_ns, || Spike { lateness_ns, note: note(), window });
         }
@@ -198,6 +206,8 @@ impl IntervalTally {
 
     fn count_cause(&mut self, lateness_ns: u64, explanation: &Explanation) {
         let main = explanation.main();
+        // By its main cause alone: a spike that counted under each of its causes would make the
+        // sums larger than the number of spikes.
         let all = self
             .interval
             .causes
@@ -218,6 +228,9 @@ impl IntervalTally {
     /// far.
     pub(super) fn limit_so_far_ns(&self) -> u64 {
         match (self.spike_limit, self.last_limit_ns) {
+            // The limit of the interval before stands, so that it does not drift while the interval
+            // fills: the first late cycle of an interval would be judged by a median of one sample,
+            // which is itself.
             (SpikeLimit::Above(ns), _) | (SpikeLimit::TenTimesMedian, Some(ns)) => ns,
             (SpikeLimit::TenTimesMedian, None) => self.spike_limit_ns(),
         }
@@ -226,6 +239,7 @@ impl IntervalTally {
     /// The limit of the next interval, if this one ended now. An interval without a served release
     /// says nothing of the median.
     pub(super) fn limit_of_next_ns(&self) -> u64 {
+        // An interval in which nothing was served has no median; the limit before it stays.
         if self.wakeup.n > 0 { self.spike_limit_ns() } else { self.limit_so_far_ns() }
     }
 
@@ -234,6 +248,8 @@ impl IntervalTally {
     pub(super) const fn may_be_spike(&self, lateness_ns: u64) -> bool {
         match self.spike_limit {
             SpikeLimit::Above(ns) => lateness_ns > ns,
+            // A median takes a walk over the histogram. The least limit rules out nearly all
+            // samples without one.
             SpikeLimit::TenTimesMedian => lateness_ns > LEAST_SPIKE_NS,
         }
     }
@@ -243,12 +259,15 @@ impl IntervalTally {
     }
 
     const fn lateness_ns(&self, wakeup_latency_ns: u64, execution_time_ns: u64) -> u64 {
+        // A cycle may start on time and be late by what held it up in its work. Work that was
+        // planned is no lateness.
         wakeup_latency_ns + execution_time_ns.saturating_sub(self.work_ns)
     }
 
     /// Whether a sample would be written as a spike with its window, if its interval ended now.
     pub(super) fn wants_window(&self, sample: &Sample) -> bool {
         let lateness_ns = self.lateness_of(sample);
+        // Reading the buffers of all CPUs is the dear part of an explanation: it is asked before.
         self.is_among_worst(lateness_ns) && self.keeping.judge(lateness_ns) == WindowFate::Kept
     }
 
@@ -261,6 +280,8 @@ impl IntervalTally {
         if !self.is_among_worst(lateness_ns) {
             return;
         }
+        // Of equal ones the earlier stays in front: a file does not depend on which of two alike
+        // came last.
         let place = self.worst.partition_point(|kept| kept.lateness_ns >= lateness_ns);
         self.worst.insert(place, spike());
         self.worst.truncate(SPIKES_KEPT);
@@ -276,6 +297,8 @@ impl IntervalTally {
     ) -> Result<u64, WriteError> {
         let counted_any = self.counted.iter().any(|counted| counted.moments.n > 0);
         let Interval { lost, excluded, warmup, .. } = self.interval;
+        // An interval in which everything was lost or left out still has a note: an account without
+        // it would not add up.
         if !counted_any && lost + excluded + warmup == 0 {
             return Ok(0);
         }
@@ -288,15 +311,20 @@ impl IntervalTally {
             writer.interval(counted.series, &counted.counts, t, length)?;
         }
 
+        // Of the full interval, before it is emptied.
         self.last_limit_ns = Some(self.limit_of_next_ns());
         let spikes = self.interval.spikes;
         self.interval.t = t;
         self.interval.length = length;
+        // Release latency is the union of served and skipped ones, and its moments are those of
+        // both: written once, they cannot contradict each other.
         let exact = self.counted.iter().filter(|counted| counted.series != Series::ReleaseLatency);
         let exact = exact
             .map(|counted| (counted.series, counted.moments))
             .chain([(Series::WakeupLatency, self.wakeup)]);
         self.interval.series = exact.filter(|(_, moments)| moments.n > 0).collect();
+        // Tenths before the first release of a part are not "without a late one": nothing was
+        // measured in them.
         let first = self.first_tenth.take().unwrap_or(0);
         let last = self.now.1;
         self.interval.late = self.watches.iter_mut().map(|watch| watch.take(first, last)).collect();
@@ -319,10 +347,12 @@ impl IntervalTally {
             }
         }
 
+        // A file is in the order of time, whatever was the order of admission.
         self.worst.sort_by_key(|spike| spike.note.index);
         for Spike { note, window, .. } in self.worst.drain(..) {
             let index = note.index;
             let fate = note.window;
+            // A ring of three: a view of a run of days reads them without growing.
             if self.latest.len() == LATEST_SPIKES {
                 self.latest.pop_front();
             }
@@ -347,6 +377,9 @@ impl IntervalTally {
         match self.spike_limit {
             SpikeLimit::Above(ns) => ns,
             SpikeLimit::TenTimesMedian => {
+                // Ten times the median is far outside the body of any machine seen so far. The
+                // floor keeps a quiet machine with a median of 2 µs from calling 20 µs a spike,
+                // thousands of times in an hour.
                 (self.median_wakeup_ns() * 10).max(LEAST_SPIKE_NS) + self.median_excess_ns()
             }
         }
@@ -375,6 +408,8 @@ impl IntervalTally {
             return all.value_at_quantile(0.5);
         }
 
+        // The histogram holds all releases. A stop of a second puts a thousand skipped ones into
+        // it, and their median would hide the next spikes; they are taken out bucket by bucket.
         let mut left = self.wakeup.n.div_ceil(2);
         let served =
             |value: u64| u64::from(all.count_at(value).saturating_sub(skipped.count_at(value)));

@@ -14,6 +14,7 @@ use onbeat_cause::ftrace::{UnpackError, unpack};
 use onbeat_cause::{KeptWindow, SpikeFacts, Window};
 
 /// Of the run so far, a spike must be among this many worst ones.
+// Windows are the large part of a run file, and who looks at spikes looks at the worst ones.
 const AMONG: usize = 32;
 /// Bytes of packed windows in a file, at most.
 const FILE_MOST: u64 = 2 * 1024 * 1024;
@@ -59,6 +60,9 @@ pub(super) struct Keeping {
 impl Keeping {
     /// What would become of the window of a spike that late.
     pub(super) fn judge(&self, lateness_ns: u64) -> WindowFate {
+        // The second half of the room is for what is clearly worse than all before. Otherwise a
+        // storm in the first minute would use it up, and the worst spike of a night would have no
+        // events.
         if self.bytes >= FILE_MOST / 2 {
             let worst = self.worst.first().copied().unwrap_or(0);
             return if lateness_ns > worst.saturating_add(worst / 4) {
@@ -77,8 +81,11 @@ impl Keeping {
     pub(super) fn admit(&mut self, lateness_ns: u64, window: Option<&KeptWindow>) -> WindowFate {
         let fate = self.judge(lateness_ns);
         let WindowFate::Kept = fate else { return fate };
+        // Admitted by its lateness, and yet without events: that is said in its note, for it is not
+        // the same as having been left out.
         let Some(window) = window else { return WindowFate::NoEvents };
         let bytes = self.bytes + window.packed.len() as u64;
+        // The size is known only now. A single window may be larger than what is left.
         if bytes > FILE_MOST {
             return WindowFate::NoRoom;
         }
@@ -95,6 +102,8 @@ impl Keeping {
         self.bytes += bytes;
         let place = self.worst.partition_point(|kept| *kept >= lateness_ns);
         self.worst.insert(place, lateness_ns);
+        // Windows that were written stay in the file: it is only ever appended to. What falls off
+        // here lowers the bar for later ones, no more.
         self.worst.truncate(AMONG);
     }
 }

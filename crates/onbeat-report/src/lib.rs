@@ -112,12 +112,9 @@ pub mod remedies;
 mod sentences;
 mod side;
 pub mod spikes;
-pub mod statistics;
 pub mod summary;
 pub mod sweep;
-pub mod table;
 pub mod tables;
-pub mod units;
 pub mod verdict;
 pub mod worth;
 
@@ -126,10 +123,10 @@ pub use cell::CellSummary;
 pub use conclusions::Conclusions;
 pub use effects::Effect;
 pub use judged_run::{JudgeBy, JudgedRun};
+pub use onbeat_figures::{
+    Letters, Low, Percentile, Share, Statistics, Table, statistics, table, units,
+};
 pub use page::{PageError, page};
 pub use sentences::{bench_sentences, cautions};
-pub use statistics::{Low, Percentile, Share, Statistics};
 pub use summary::Summary;
-pub use table::Table;
-pub use units::Letters;
 pub use verdict::{Limit, Outcome, Verdict};

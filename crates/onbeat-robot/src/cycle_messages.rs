@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 /// The topic of cycles.
 pub const TOPIC: &str = "cycle";
 /// Number of cycles that a ring keeps.
+// Eight seconds at 1 kHz: a reader that was stopped for a garbage collection finds all of its
+// cycles.
 const CYCLES: usize = 8192;
 /// Robot phase without a robot: the constant `NO_ROBOT` of the message.
 const NO_ROBOT: u8 = 255;
@@ -91,6 +93,8 @@ impl CycleMessages {
     ) {
         self.message.set_cycle(cycle, times_ns);
         self.message.set_image(inputs, outputs);
+        // Encoded once at its creation, and numbers are put into their places: publishing is a copy
+        // of known length.
         self.writer.publish(cycle.release_ns, &self.message.bytes);
     }
 
@@ -124,10 +128,13 @@ struct CycleMessage {
 impl CycleMessage {
     fn new(joints: usize, input_bytes: usize, output_bytes: usize) -> Self {
         let mut bytes = vec![0; ARRAYS_AT];
+        // The encapsulation of CDR, little-endian, without options: what ROS 2 and Foxglove read as
+        // it is.
         bytes[..HEADER].copy_from_slice(&[0, 1, 0, 0]);
         // A sequence is its count, then its elements, aligned from the end of the header.
         let mut sequence = |count: usize, size: usize| {
             let align = |bytes: &mut Vec<u8>, to: usize| {
+                // CDR aligns from the end of its header, not from the beginning of the message.
                 let body = bytes.len() - HEADER;
                 bytes.resize(HEADER + body.next_multiple_of(to), 0);
             };
@@ -201,6 +208,8 @@ impl CycleMessage {
     fn set_image(&mut self, inputs: &[u8], outputs: &[u8]) {
         for (at, part) in [(self.inputs, inputs), (self.outputs, outputs)] {
             let room = &mut self.bytes[at..];
+            // A shorter image leaves zeros, a longer one is cut: a layout that does not fit must
+            // not write beyond the message.
             let length = part.len().min(room.len());
             room[..length].copy_from_slice(&part[..length]);
         }

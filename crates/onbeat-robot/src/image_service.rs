@@ -16,6 +16,7 @@ use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 use onbeat_ethercat::step::{BusCycle, Controller, RobotState};
 
 /// Maximum number of events passed on in one cycle; further ones wait for the next.
+// When 59 devices fall at once, their events take four cycles and not one long one.
 const EVENTS_PER_CYCLE: usize = 16;
 
 /// Maximum number of controller events kept for other readers; further ones drop the oldest.
@@ -53,6 +54,8 @@ impl PublishedController {
     fn publish(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &[u8]) {
         let Self { image, own, events } = self;
         let mut image = image.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before the cycle is published: who waits for cycles then finds the reason of a safe stop
+        // with the cycle that has it.
         while let Some(event) = own.take_event() {
             image.push(&event);
             if events.len() == MAX_EVENTS {
@@ -208,6 +211,8 @@ impl CycleService {
 
             match event.kind {
                 EventKind::StateChanged => image.count(Counter::StateChanges, 1),
+                // One event stands for all of them, and the state of each is published now: it
+                // would otherwise come device by device, one a cycle.
                 EventKind::DevicesLeftOp => {
                     image.count(Counter::StateChanges, event.old.into());
                     let devices = 0..bus.layout().devices.len();
@@ -224,9 +229,12 @@ impl CycleService {
         image.answered(bus.answered_at().as_ns());
         image.set_link(bus.link(), bus.answering());
         // Devices reach OP without an event of their own, so one device is checked per cycle.
+        // One a cycle: reading all would take longer the more devices there are.
         self.next = (self.next + 1) % bus.layout().devices.len().max(1);
         publish_device(&image, bus, self.next);
         let counts = bus.counts();
+        // The bus counts from its beginning, the image adds: differences keep both right across a
+        // restart of either.
         let before = std::mem::replace(&mut self.counted, counts);
         let differences = [
             (Counter::FramesLost, counts.lost - before.lost),
@@ -248,6 +256,7 @@ impl CycleService {
 
         // The frame has been sent, so this delays nothing.
         image.prepare();
+        // Before the ring is written: who looks at the image need not wait for that.
         drop(image);
         if let Some(messages) = &mut self.messages {
             let times_ns = [times.wakeup_latency_ns, times.execution_time_ns];
@@ -261,6 +270,8 @@ impl CycleService {
     fn carry_transfers<W: Wire>(&self, bus: &mut Bus<W>) {
         if let Ok(mut wanted) = self.transfers.wanted.try_lock()
             && let Some(transfer) = wanted.take()
+            // One transfer at a time. It goes back to where it came from, and is tried again in the
+            // next cycle.
             && let Err(transfer) = bus.begin_transfer(transfer)
         {
             *wanted = Some(transfer);
@@ -289,6 +300,7 @@ fn state<W: Wire>(bus: &Bus<W>, device: usize) -> DeviceState {
             al_status: code,
             presence: Presence::Present,
         },
+        // Lost: no state, rather than the last one that was known.
         None => DeviceState { al_state: 0, al_status: 0, presence: Presence::Lost },
     }
 }
@@ -303,6 +315,7 @@ impl BackgroundService {
 
     /// Returns once, as a sentence, that the ring of cycles was truncated: the loop cannot see it.
     pub fn ring_fault(&mut self) -> Option<String> {
+        // Said once. A ring that was damaged by another process stays so.
         let why = self.ring.as_ref()?.check().err()?;
         self.ring = None;
         Some(why.to_string())
@@ -322,6 +335,7 @@ impl BackgroundService {
 
         let ended = match self.transfers.ended.try_lock() {
             Ok(mut ended) => ended.take(),
+            // The cycle holds it. There will be another look in 20 ms.
             Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => None,
         };
 

@@ -40,6 +40,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod assembly;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,9 +72,12 @@ use crate::motion::{
     SpikeView, WindowRecorder, devices_before, devices_note, robot_note, window_channel,
 };
 
+pub use assembly::{AssemblyError, SharedRobot, TrajectoryWord, UnknownTrajectory};
+
 /// The name of the robot that ships with onbeat.
 pub const HUMANOID: &str = "humanoid";
 /// Views between the loop and the observer.
+// Views are for people. If nobody has time to read them, older ones are of no use.
 const VIEWS_IN_RING: usize = 8;
 /// Events between the loop and the observer; further ones are counted as lost.
 const EVENTS_IN_RING: usize = 1024;
@@ -189,6 +194,7 @@ struct OnClock<'c, T, C> {
 
 impl<T: Task + Send, C: Clock + Sync> Body for OnClock<'_, T, C> {
     fn run(&mut self, plan: &Plan, hot: &mut Producer<'_, Sample>, stop: &AtomicBool) -> Outcome {
+        // The same function as every loop's: the robot has no timing of its own.
         cycle::run(self.clock, plan, &mut self.task, hot, stop)
     }
 
@@ -267,6 +273,7 @@ impl<W: Wire + Send, C: Clock + Sync> Session<'_, W, C> {
         let (seen_in, seen) = split(&mut seen_ring);
         let (robot_in, robot_events) = split(&mut robot_ring);
         let (bus_in, bus_events) = split(&mut bus_ring);
+        // Three rings, so that a flood of bus events cannot push out the robot's own.
         let outlets = Outlets { seen: seen_in, robot: robot_in, bus: bus_in };
 
         let orders = RobotCommands::default();
@@ -287,6 +294,8 @@ impl<W: Wire + Send, C: Clock + Sync> Session<'_, W, C> {
         let mut load = plan.load;
         let name =
             load.as_ref().map_or_else(|| Load::IDLE.to_string(), |load| load.load().to_string());
+        // The run must not end at the first Ctrl-C: the robot has to come to rest before, which
+        // takes cycles. The task ends it.
         let inner = Interruptions::default();
         let mut body = OnClock { task, clock: &clock };
         let block = BlockPlan { index: 0, load: &name, releases: u64::MAX };
@@ -295,10 +304,12 @@ impl<W: Wire + Send, C: Clock + Sync> Session<'_, W, C> {
                 .continued
                 .store(interruptions.continued.load(Ordering::Relaxed), Ordering::Relaxed);
             let now = clock.now();
+            // The time of a session is the robot's; coming to rest is added to it.
             let is_over = now.ns_since(began) >= plan.duration_ns;
             if interruptions.stop.load(Ordering::Relaxed) || is_over {
                 orders.stop();
             }
+            // Once per signal: a reset that was refused is not tried again by itself.
             if interruptions.summary.swap(false, Ordering::Relaxed) {
                 orders.reset();
             }
@@ -318,6 +329,7 @@ impl<W: Wire + Send, C: Clock + Sync> Session<'_, W, C> {
             load.stop(run.recorder(), &mut |words| observer.load(&words));
         }
         follower.look(clock.now(), run.recorder(), observer);
+        // Taken from the task, which has ended: the ring may have been full.
         if let Some(end) = body.task.snapshot() {
             follower.show_end(&end, run.recorder(), observer);
         }
@@ -325,6 +337,7 @@ impl<W: Wire + Send, C: Clock + Sync> Session<'_, W, C> {
         follower.windows.end_block(run.recorder());
         follower.note_devices(clock.now(), run.recorder());
         follower.show_spikes(run.recorder());
+        // Before any error is returned: whatever failed, devices go to INIT in order.
         body.task.into_bus().take_down();
         ran?;
         run.recorder().writer().note(&Note::Motion(Box::new(motion.clone())))?;
@@ -412,8 +425,11 @@ impl<'s> SessionFollower<'s> {
             }
         }
 
+        // The rings count what they could not take. An account of events without them would look
+        // whole.
         let lost = self.robot_events.lost() + self.bus_events.lost();
         recorder.lose_events(lost - std::mem::replace(&mut self.events_lost, lost));
+        // The newest of those that waited: a slow terminal skips, it does not lag.
         let Some(seen) = std::iter::from_fn(|| self.seen.pop()).last() else { return };
         self.show(&seen, recorder, observer);
         if now.ns_since(self.noted) >= DEVICES_EVERY_NS {
@@ -427,6 +443,7 @@ impl<'s> SessionFollower<'s> {
         recorder: &Recorder,
         observer: &mut dyn SessionObserver,
     ) {
+        // A joint that came back still was down: the exit status says so.
         self.was_down |= seen.status.joints().iter().any(|joint| joint.reason != DownReason::None);
         let view = self.view_of(seen, recorder);
         observer.view(&view);

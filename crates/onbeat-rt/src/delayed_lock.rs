@@ -10,7 +10,7 @@
 //! still lose its CPU there. The loop then goes without the section for a cycle, and that is counted
 //! by who calls it: neither side is ever blocked by the other.
 //!
-//! One loop, any number of ordinary threads. `tests/loom/delayed_lock.rs` explores the
+//! One loop, any number of ordinary threads. `tests/it/interleavings/delayed_lock.rs` explores the
 //! interleavings, with broken twins that must fail.
 //!
 //! Absent on purpose: waiting (a system call; who is refused sleeps until

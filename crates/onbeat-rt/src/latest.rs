@@ -10,7 +10,7 @@
 //! The words of a slot: its sequence, then the value. Publication n (from 1) is in slot n modulo
 //! the number of slots, with sequence 2n, and 2n − 1 while it is being written: a sequence lock per
 //! slot (Lameter, 2005; Boehm, "Can seqlocks get along with programming language memory models?",
-//! 2012). `tests/loom/latest.rs` explores its interleavings, with broken twins that must fail.
+//! 2012). `tests/it/interleavings/latest.rs` explores its interleavings, with broken twins that must fail.
 //!
 //! Absent on purpose: concurrent publishers (the owner of the memory excludes them) and waking
 //! readers (a system call).

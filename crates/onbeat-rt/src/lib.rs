@@ -22,7 +22,7 @@
 //! | `sendto`, `recvmsg`, `clock_gettime(CLOCK_REALTIME)` | [`sys::datagram`] | by a task that exchanges UDP packets, whose stamps the kernel takes from the wall clock |
 //!
 //! No others. All but the first three rows apply only to tasks and loops with an output or input, on
-//! descriptors prepared in advance. `crates/onbeat/tests/hot_path_is_quiet.rs` runs the loop under
+//! descriptors prepared in advance. `crates/onbeat/tests/it/hot_path_is_quiet.rs` runs the loop under
 //! a seccomp filter that enforces this table, checks that a `println!` planted in a cycle fails,
 //! and counts the loop's allocations: none.
 //!

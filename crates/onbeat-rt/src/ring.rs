@@ -19,7 +19,7 @@
 //! overwriting.
 //!
 //! The protocol is Lamport's single-producer, single-consumer ring (1983): only the producer moves
-//! `head`, only the consumer moves `tail`. `tests/loom/ring.rs` explores its interleavings, with a
+//! `head`, only the consumer moves `tail`. `tests/it/interleavings/ring.rs` explores its interleavings, with a
 //! broken twin that must fail.
 #![allow(unsafe_code)]
 
@@ -186,7 +186,7 @@ impl<T: Copy> Producer<'_, T> {
 
         // SAFETY: this slot is the producer's until `head` is stored with Release below; the
         // consumer reads `head` with Acquire before it touches the slot, and gave it back through
-        // `tail`. Checked by tests/loom/ring.rs.
+        // `tail`. Checked by tests/it/interleavings/ring.rs.
         self.shared.slots[self.head & (capacity - 1)].0.with_mut(|slot| unsafe {
             (*slot).write(value);
         });
@@ -208,7 +208,7 @@ impl<T: Copy> Consumer<'_, T> {
         let capacity = self.shared.slots.len();
         // SAFETY: `head` is beyond this slot (Acquire above), so the producer has written it and
         // will not touch it again before `tail` is stored with Release below. Checked by
-        // tests/loom/ring.rs.
+        // tests/it/interleavings/ring.rs.
         let value = self.shared.slots[self.tail & (capacity - 1)]
             .0
             .with(|slot| unsafe { (*slot).assume_init_read() });

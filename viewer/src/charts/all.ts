@@ -27,60 +27,154 @@ class Turns {
   private next(): void {
     this.waiting.shift()?.();
     this.running = this.waiting.length > 0;
-    if (this.running) { requestAnimationFrame(() => this.next()); return; }
+    if (this.running) {
+      requestAnimationFrame(() => this.next());
+      return;
+    }
     delete document.documentElement.dataset['drawing'];
     this.settled();
   }
 }
 
 /** The charts' figures in page order, and what to call when something changed. `first` is called after the first drawing, `settled` after the last one. */
-export function buildCharts(store: Store, first: () => void, settled: () => void): { figures: HTMLElement[]; changed: (what: ReadonlySet<Change>) => void; redraw: () => void } {
+export function buildCharts(
+  store: Store,
+  first: () => void,
+  settled: () => void,
+): { figures: HTMLElement[]; changed: (what: ReadonlySet<Change>) => void; redraw: () => void } {
   const setRange = (range: readonly [number, number] | null): void =>
-    store.set({ range: range === null ? null : [sec(range[0]), sec(range[1])] as Range });
+    store.set({ range: range === null ? null : ([sec(range[0]), sec(range[1])] as Range) });
   const subject = (): string => seriesWord(store.state.tag).name.toLowerCase();
-  const time = new Chart('maxima', 'Interval maxima', 'The largest value of each interval. Drag to choose a time range for all charts.', 340,
-    (_zoom, width) => maxima(store, setRange, width), subject);
-  const shape = new Chart('distribution', 'Distribution', 'Samples by value; both axes are logarithmic where the tail is long. Samples outside the drawn range are counted at its edges.', 340,
-    (zoom, width) => distribution(store, zoom, width), subject);
-  const curve = new Chart('percentiles', 'Percentiles', 'Each label to the right has one more nine. Dotted, with hollow markers: fewer than 10 samples beyond this value.', 360,
-    (zoom) => percentiles(store, zoom), subject);
-  const heat = new Chart('heat', 'Heat map', 'Latency over time; the colour is the number of samples, on a log scale.', HEAT_HEIGHT,
-    () => heatMap(store, HEAT_HEIGHT, setRange), subject);
+  const time = new Chart(
+    'maxima',
+    'Interval maxima',
+    'The largest value of each interval. Drag to choose a time range for all charts.',
+    340,
+    (_zoom, width) => maxima(store, setRange, width),
+    subject,
+  );
+  const shape = new Chart(
+    'distribution',
+    'Distribution',
+    'Samples by value; both axes are logarithmic where the tail is long. Samples outside the drawn range are counted at its edges.',
+    340,
+    (zoom, width) => distribution(store, zoom, width),
+    subject,
+  );
+  const curve = new Chart(
+    'percentiles',
+    'Percentiles',
+    'Each label to the right has one more nine. Dotted, with hollow markers: fewer than 10 samples beyond this value.',
+    360,
+    (zoom) => percentiles(store, zoom),
+    subject,
+  );
+  const heat = new Chart(
+    'heat',
+    'Heat map',
+    'Latency over time; the colour is the number of samples, on a log scale.',
+    HEAT_HEIGHT,
+    () => heatMap(store, HEAT_HEIGHT, setRange),
+    subject,
+  );
   time.lead([heat]);
   heat.lead([time]);
 
-  const which = h('select', { 'aria-label': 'Cell in the heat map', onchange: () => store.set({ heat: which.value }) });
+  const which = h('select', {
+    'aria-label': 'Cell in the heat map',
+    onchange: () => store.set({ heat: which.value }),
+  });
   const many = store.report.cells.length > 1;
-  const fillWhich = (): void => which.replaceChildren(...store.report.cells.filter((cell) => cell.file !== null && cell.figures.permitted)
-    .map((cell) => h('option', { value: cell.key, selected: cell.key === store.state.heat }, cell.name)));
+  const fillWhich = (): void =>
+    which.replaceChildren(
+      ...store.report.cells
+        .filter((cell) => cell.file !== null && cell.figures.permitted)
+        .map((cell) =>
+          h('option', { value: cell.key, selected: cell.key === store.state.heat }, cell.name),
+        ),
+    );
   if (many) heat.extra.append(h('label', {}, 'Cell ', which));
-  const axis = choice<Scale>('Value axis', [
-    { value: 'auto', label: 'auto axis', title: 'logarithmic where the tail is long' }, { value: 'linear', label: 'linear' }, { value: 'log', label: 'log' },
-  ], store.state.scale, (scale) => store.set({ scale }));
+  const axis = choice<Scale>(
+    'Value axis',
+    [
+      { value: 'auto', label: 'auto axis', title: 'logarithmic where the tail is long' },
+      { value: 'linear', label: 'linear' },
+      { value: 'log', label: 'log' },
+    ],
+    store.state.scale,
+    (scale) => store.set({ scale }),
+  );
   shape.extra.append(axis);
 
-  const tickBox = (label: string, name: 'p50' | 'p99'): HTMLElement => h('label', { class: 'tick' },
-    h('input', { type: 'checkbox', checked: store.state.bands[name], onchange: (event) => store.set({ bands: { ...store.state.bands, [name]: (event.target as HTMLInputElement).checked } }) }), label);
+  const tickBox = (label: string, name: 'p50' | 'p99'): HTMLElement =>
+    h(
+      'label',
+      { class: 'tick' },
+      h('input', {
+        type: 'checkbox',
+        checked: store.state.bands[name],
+        onchange: (event) =>
+          store.set({
+            bands: { ...store.state.bands, [name]: (event.target as HTMLInputElement).checked },
+          }),
+      }),
+      label,
+    );
   time.extra.append(
-    many && store.report.kind === 'bench' ? choice('Clock', [
-      { value: 'own', label: 'measured time', title: 'the blocks of each cell joined, so that cells can be overlaid' },
-      { value: 'wall', label: 'elapsed time', title: 'each block at the time at which it ran' },
-    ], store.state.clock, (clock) => store.set({ clock, range: null })) : '',
-    tickBox('99 % of each interval', 'p99'), tickBox('median of each interval', 'p50'));
+    many && store.report.kind === 'bench'
+      ? choice(
+          'Clock',
+          [
+            {
+              value: 'own',
+              label: 'measured time',
+              title: 'the blocks of each cell joined, so that cells can be overlaid',
+            },
+            {
+              value: 'wall',
+              label: 'elapsed time',
+              title: 'each block at the time at which it ran',
+            },
+          ],
+          store.state.clock,
+          (clock) => store.set({ clock, range: null }),
+        )
+      : '',
+    tickBox('99 % of each interval', 'p99'),
+    tickBox('median of each interval', 'p50'),
+  );
 
   const charts = [shape, curve, time, heat];
   const turns = new Turns(settled);
   let unseen = true;
   const tasks = charts.map((chart) => () => {
     chart.redraw();
-    if (unseen) { unseen = false; first(); }
+    if (unseen) {
+      unseen = false;
+      first();
+    }
   });
-  const redraw = (): void => { fillWhich(); tasks.forEach((task) => turns.add(task)); };
+  const redraw = (): void => {
+    fillWhich();
+    tasks.forEach((task) => turns.add(task));
+  };
   const changed = (what: ReadonlySet<Change>): void => {
     if (what.has('tag') || what.has('slots')) charts.forEach((chart) => chart.forget());
-    if (what.size === 1 && what.has('bands')) { turns.add(tasks[2]!); return; }
-    if (what.size === 1 && what.has('scale')) { shape.forget(); turns.add(tasks[0]!); return; }
-    if (what.size === 1 && what.has('heat')) { fillWhich(); turns.add(tasks[2]!); turns.add(tasks[3]!); return; }
+    if (what.size === 1 && what.has('bands')) {
+      turns.add(tasks[2]!);
+      return;
+    }
+    if (what.size === 1 && what.has('scale')) {
+      shape.forget();
+      turns.add(tasks[0]!);
+      return;
+    }
+    if (what.size === 1 && what.has('heat')) {
+      fillWhich();
+      turns.add(tasks[2]!);
+      turns.add(tasks[3]!);
+      return;
+    }
     redraw();
   };
   return { figures: charts.map((chart) => chart.figure), changed, redraw };

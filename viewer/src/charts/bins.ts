@@ -4,7 +4,10 @@ import { highAt, lowAt, maximum, type Histogram, type Scale } from '../histogram
 import { ns, type Ns } from '../units.ts';
 
 /** How finely values are known: by the buckets of these scales, and nowhere finer than `step` where the source counted in steps. */
-export interface Grain { scales: readonly Scale[]; step: Ns }
+export interface Grain {
+  scales: readonly Scale[];
+  step: Ns;
+}
 
 /** Width of the widest bucket around `value`. */
 export function grainAt({ scales, step }: Grain, value: Ns): Ns {
@@ -43,7 +46,12 @@ export function growingEdges(from: Ns, to: Ns, wanted: number, grain: Grain): Ns
 }
 
 /** Counts between the edges, and what lies outside of them. */
-export interface Bins { counts: Float64Array; below: number; beyond: number; largest: Ns }
+export interface Bins {
+  counts: Float64Array;
+  below: number;
+  beyond: number;
+  largest: Ns;
+}
 
 /** Sorts a histogram into the bins between ascending `edges`. */
 export function binned(histogram: Histogram, edges: readonly Ns[]): Bins {
@@ -54,7 +62,9 @@ export function binned(histogram: Histogram, edges: readonly Ns[]): Bins {
   let bin = 0;
   for (let i = 0; i < histogram.index.length; i++) {
     // Where a source counted in steps, a bucket can stand across an edge; its middle is what was recorded.
-    const at = (lowAt(histogram.scale, histogram.index[i]!) + highAt(histogram.scale, histogram.index[i]!)) / 2;
+    const at =
+      (lowAt(histogram.scale, histogram.index[i]!) + highAt(histogram.scale, histogram.index[i]!)) /
+      2;
     while (bin < n && at >= edges[bin + 1]!) bin++;
     if (at < edges[0]!) below += histogram.count[i]!;
     else if (bin === n) beyond += histogram.count[i]!;

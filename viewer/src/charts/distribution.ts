@@ -2,7 +2,15 @@
 // logarithmic where the tail is long, so that core and tail are both seen.
 import uPlot from 'uplot';
 import { h } from '../dom.ts';
-import { lowAt, highAt, maximum, minimum, scaleOf, valuesAt, type Histogram } from '../histogram.ts';
+import {
+  lowAt,
+  highAt,
+  maximum,
+  minimum,
+  scaleOf,
+  valuesAt,
+  type Histogram,
+} from '../histogram.ts';
 import type { Resolution } from '../hlog.ts';
 import { histogramOf, type Cell } from '../model.ts';
 import type { Scale, Store } from '../state.ts';
@@ -17,18 +25,36 @@ import type { Figures } from './save.ts';
 import { font } from './text.ts';
 
 /** A histogram under a name, with its style. */
-export interface Curve { cell: Pick<Cell, 'name' | 'file'>; style: SeriesStyle; histogram: Histogram }
+export interface Curve {
+  cell: Pick<Cell, 'name' | 'file'>;
+  style: SeriesStyle;
+  histogram: Histogram;
+}
 /** What is drawn: curves of one series, and how. */
-export interface Shown { curves: readonly Curve[]; tag: string; scale: Scale; limit: Limit | null }
+export interface Shown {
+  curves: readonly Curve[];
+  tag: string;
+  scale: Scale;
+  limit: Limit | null;
+}
 /** The bins of all curves, and where the drawing begins and ends, µs. `gutter` is the part of the axis for what lies outside. */
-interface Plan { curves: readonly Curve[]; bins: readonly Bins[]; edges: readonly Ns[]; isLog: boolean; gutter: number; hasBelow: boolean }
+interface Plan {
+  curves: readonly Curve[];
+  bins: readonly Bins[];
+  edges: readonly Ns[];
+  isLog: boolean;
+  gutter: number;
+  hasBelow: boolean;
+}
 
 /**
  * The stretch worth drawing on an even axis: from the 0.1th to the 99.9th percentile and a little more. When cells differ by
  * orders of magnitude the milder half decides, so that its shape stays visible; the rest is counted as below or beyond.
  */
 export function sensibleRange(histograms: readonly Histogram[]): [Ns, Ns] {
-  const cores = histograms.map((histogram) => valuesAt(histogram, [0.1, 99.9]) as [Ns, Ns]).sort(([a, b], [c, d]) => b - a - (d - c));
+  const cores = histograms
+    .map((histogram) => valuesAt(histogram, [0.1, 99.9]) as [Ns, Ns])
+    .sort(([a, b], [c, d]) => b - a - (d - c));
   const mild = cores.slice(0, Math.ceil(cores.length / 2));
   const low = Math.min(...mild.map(([a]) => a));
   const high = Math.max(...mild.map(([, b]) => b));
@@ -51,13 +77,20 @@ export function isLongTailed(histograms: readonly Histogram[]): boolean {
 }
 
 /** How finely the values of these curves are known. */
-export function grainOf(histograms: readonly Histogram[], resolutions: readonly (Resolution | undefined)[]): Grain {
+export function grainOf(
+  histograms: readonly Histogram[],
+  resolutions: readonly (Resolution | undefined)[],
+): Grain {
   const scales = histograms.map(({ scale }) => scale);
   let step = 1;
   for (const resolution of resolutions) {
     if (resolution === undefined || resolution.upper_ends_ns?.length) continue;
     if (resolution.doubles_from === undefined) step = Math.max(step, resolution.step_ns);
-    else scales.push({ ...scaleOf(resolution.step_ns, 1), subBits: Math.round(Math.log2(resolution.doubles_from)) });
+    else
+      scales.push({
+        ...scaleOf(resolution.step_ns, 1),
+        subBits: Math.round(Math.log2(resolution.doubles_from)),
+      });
   }
   return { scales, step: ns(step) };
 }
@@ -66,23 +99,39 @@ const FLOOR = 0.6;
 
 /** Heights for the log axis: zeros beside a filled bin come down to the floor, the others are gaps. */
 export const heights = (counts: Float64Array): (number | null)[] =>
-  Array.from(counts, (n, i) => (n > 0 ? n : (counts[i - 1] ?? 0) > 0 || (counts[i + 1] ?? 0) > 0 ? FLOOR : null));
+  Array.from(counts, (n, i) =>
+    n > 0 ? n : (counts[i - 1] ?? 0) > 0 || (counts[i + 1] ?? 0) > 0 ? FLOOR : null,
+  );
 
-function planned({ curves, tag, scale, limit: judged }: Shown, zoom: readonly [number, number] | null, width: number): Plan {
+function planned(
+  { curves, tag, scale, limit: judged }: Shown,
+  zoom: readonly [number, number] | null,
+  width: number,
+): Plan {
   const histograms = curves.map(({ histogram }) => histogram);
   const isLog = scale === 'log' || (scale === 'auto' && isLongTailed(histograms));
   const limit = judged?.on === tag ? [judged.limit_ns] : [];
   const all: [Ns, Ns] = [
-    ns(Math.max(1, Math.min(...histograms.map(minimum), ...limit) * 0.9)), ns(Math.max(...histograms.map(maximum), ...limit) * 1.1)];
-  const [from, to] = zoom ? [ns(zoom[0] * 1000), ns(zoom[1] * 1000)] : isLog ? all : sensibleRange(histograms);
+    ns(Math.max(1, Math.min(...histograms.map(minimum), ...limit) * 0.9)),
+    ns(Math.max(...histograms.map(maximum), ...limit) * 1.1),
+  ];
+  const [from, to] = zoom
+    ? [ns(zoom[0] * 1000), ns(zoom[1] * 1000)]
+    : isLog
+      ? all
+      : sensibleRange(histograms);
 
   const wanted = Math.max(60, Math.min(260, (width - 90) / 4));
-  const grain = grainOf(histograms, curves.map(({ cell }) => cell.file?.resolution[tag]));
+  const grain = grainOf(
+    histograms,
+    curves.map(({ cell }) => cell.file?.resolution[tag]),
+  );
   const edges = (isLog ? growingEdges : evenEdges)(from, to, wanted, grain);
   const bins = histograms.map((histogram) => binned(histogram, edges));
 
   const isOutside = bins.some(({ below, beyond }) => below + beyond > 0);
-  const gutter = isOutside || !isLog ? (Math.max(3, curves.length) * 9) / Math.max(200, width - 90) : 0;
+  const gutter =
+    isOutside || !isLog ? (Math.max(3, curves.length) * 9) / Math.max(200, width - 90) : 0;
   return { curves, bins, edges, isLog, gutter, hasBelow: bins.some(({ below }) => below > 0) };
 }
 
@@ -90,21 +139,36 @@ function planned({ curves, tag, scale, limit: judged }: Shown, zoom: readonly [n
 function axisOf({ edges, isLog }: Plan): (share: number) => number {
   const first = toUs(edges[0]!);
   const last = toUs(edges[edges.length - 1]!);
-  return isLog ? (share) => first * (last / first) ** share : (share) => first + (last - first) * share;
+  return isLog
+    ? (share) => first * (last / first) ** share
+    : (share) => first + (last - first) * share;
 }
 
-export function distribution(store: Store, zoom: readonly [number, number] | null, width: number): Drawing | string {
+export function distribution(
+  store: Store,
+  zoom: readonly [number, number] | null,
+  width: number,
+): Drawing | string {
   const { report, state } = store;
   const curves = store.selected().flatMap(({ cell, slot }) => {
     const histogram = histogramOf(report, cell, state.tag, state.clock, state.range);
     return histogram === null ? [] : [{ cell, style: seriesStyle(slot), histogram }];
   });
-  if (curves.length === 0) return `No selected cell has samples of ${seriesWord(state.tag).name.toLowerCase()} in this time range.`;
-  return drawnCurves({ curves, tag: state.tag, scale: state.scale, limit: report.summary.limit }, zoom, width);
+  if (curves.length === 0)
+    return `No selected cell has samples of ${seriesWord(state.tag).name.toLowerCase()} in this time range.`;
+  return drawnCurves(
+    { curves, tag: state.tag, scale: state.scale, limit: report.summary.limit },
+    zoom,
+    width,
+  );
 }
 
 /** Curves of one series; at least one. */
-export function drawnCurves(shown: Shown, zoom: readonly [number, number] | null, width: number): Drawing {
+export function drawnCurves(
+  shown: Shown,
+  zoom: readonly [number, number] | null,
+  width: number,
+): Drawing {
   const { curves, tag } = shown;
   const word = seriesWord(tag);
   const plan = planned(shown, zoom, width);
@@ -112,39 +176,91 @@ export function drawnCurves(shown: Shown, zoom: readonly [number, number] | null
   const at = axisOf(plan);
   const n = edges.length - 1;
   const ends: [number, number] = [toUs(edges[0]!), toUs(edges[n]!)];
-  const top = Math.max(10, ...bins.flatMap(({ counts, below, beyond }) => [...counts, below, beyond])) * 1.6;
+  const top =
+    Math.max(10, ...bins.flatMap(({ counts, below, beyond }) => [...counts, below, beyond])) * 1.6;
   return {
-    data: [edges.map(toUs), ...bins.map(({ counts }) => [...heights(counts), counts[n - 1]! > 0 ? FLOOR : null])] as uPlot.AlignedData,
+    data: [
+      edges.map(toUs),
+      ...bins.map(({ counts }) => [...heights(counts), counts[n - 1]! > 0 ? FLOOR : null]),
+    ] as uPlot.AlignedData,
     series: curves.map(({ style }) => ({
-      stroke: style.color, width: 1.6, dash: style.dash, paths: uPlot.paths.stepped!({ align: 1 }), points: { show: false },
+      stroke: style.color,
+      width: 1.6,
+      dash: style.dash,
+      paths: uPlot.paths.stepped!({ align: 1 }),
+      points: { show: false },
       ...(curves.length <= 2 ? { fill: `${style.color}1f`, fillTo: FLOOR } : {}),
     })),
-    full: [Math.min(...curves.map(({ histogram }) => minimum(histogram))) / 1020, (Math.max(...curves.map(({ histogram }) => maximum(histogram))) * 1.02) / 1000],
-    log: isLog, limit: limitMark(shown.limit, tag, 'x'),
-    titles: { x: word.name.toLowerCase(), y: 'samples' }, legend: curves.map(({ cell, style }) => ({ words: cell.name, style })),
-    x: { ...(isLog ? { distr: 3 as const } : {}), range: () => [hasBelow ? at(-gutter) : ends[0], at(1 + gutter)] }, y: { distr: 3, range: () => [FLOOR, top] },
-    xAxis: {
-      values: (_u, splits) => splits.map((v) => (v === null ? '' : tick(v))), space: 70,
-      filter: (_u, splits) => splits.map((v) => (v > ends[1] || v < ends[0] ? null : v)) as number[],
-      ...(isLog ? { splits: (_u: uPlot, _i: number, lo: number, hi: number) => logSplits(lo, hi, 14) } : {}),
+    full: [
+      Math.min(...curves.map(({ histogram }) => minimum(histogram))) / 1020,
+      (Math.max(...curves.map(({ histogram }) => maximum(histogram))) * 1.02) / 1000,
+    ],
+    log: isLog,
+    limit: limitMark(shown.limit, tag, 'x'),
+    titles: { x: word.name.toLowerCase(), y: 'samples' },
+    legend: curves.map(({ cell, style }) => ({ words: cell.name, style })),
+    x: {
+      ...(isLog ? { distr: 3 as const } : {}),
+      range: () => [hasBelow ? at(-gutter) : ends[0], at(1 + gutter)],
     },
-    yAxis: { splits: (_u, _i, min, max) => logSplits(Math.max(1, min), max, 7), values: (_u, splits) => splits.map(count), filter: (_u, splits) => splits },
+    y: { distr: 3, range: () => [FLOOR, top] },
+    xAxis: {
+      values: (_u, splits) => splits.map((v) => (v === null ? '' : tick(v))),
+      space: 70,
+      filter: (_u, splits) =>
+        splits.map((v) => (v > ends[1] || v < ends[0] ? null : v)) as number[],
+      ...(isLog
+        ? { splits: (_u: uPlot, _i: number, lo: number, hi: number) => logSplits(lo, hi, 14) }
+        : {}),
+    },
+    yAxis: {
+      splits: (_u, _i, min, max) => logSplits(Math.max(1, min), max, 7),
+      values: (_u, splits) => splits.map(count),
+      filter: (_u, splits) => splits,
+    },
     draw: (u) => drawOutside(u, plan, at),
     describe: (_index, u) => described(plan, u.posToVal((u.cursor.left ?? 0) + 0.5, 'x') * 1000),
-    below: h('ul', { class: 'beyond' }, ...curves.map(({ cell }, i) => h('li', {}, h('b', {}, cell.name), ' ', beyondWords(bins[i]!, edges[n]!)))),
+    below: h(
+      'ul',
+      { class: 'beyond' },
+      ...curves.map(({ cell }, i) =>
+        h('li', {}, h('b', {}, cell.name), ' ', beyondWords(bins[i]!, edges[n]!)),
+      ),
+    ),
     figures: () => figures(curves),
     table: {
-      caption: `Distribution of ${word.name}`, head: ['cell', 'samples', 'smallest', 'median', '99.9 %', 'largest', 'beyond the drawn range'],
+      caption: `Distribution of ${word.name}`,
+      head: [
+        'cell',
+        'samples',
+        'smallest',
+        'median',
+        '99.9 %',
+        'largest',
+        'beyond the drawn range',
+      ],
       rows: curves.map(({ cell, histogram }, i) => {
         const [p50, p999] = valuesAt(histogram, [50, 99.9]);
-        return [cell.name, count(histogram.total), human(minimum(histogram)), human(p50!), human(p999!), human(maximum(histogram)), count(bins[i]!.beyond)];
+        return [
+          cell.name,
+          count(histogram.total),
+          human(minimum(histogram)),
+          human(p50!),
+          human(p999!),
+          human(maximum(histogram)),
+          count(bins[i]!.beyond),
+        ];
       }),
     },
   };
 }
 
 /** The gutters at the ends, with a stem for each cell that has samples there. */
-function drawOutside(u: uPlot, { curves, bins, gutter, hasBelow }: Plan, at: (share: number) => number): void {
+function drawOutside(
+  u: uPlot,
+  { curves, bins, gutter, hasBelow }: Plan,
+  at: (share: number) => number,
+): void {
   if (gutter === 0) return;
   const ratio = devicePixelRatio;
   const place = (share: number): number => u.valToPos(at(share), 'x', true);
@@ -188,7 +304,8 @@ function gutterWords({ ctx, bbox }: uPlot, beyond: string, below: string): void 
 
 function described({ curves, bins, edges }: Plan, at: number): string {
   const n = edges.length - 1;
-  const each = (of: (bins: Bins) => number): string => bins.map((one, i) => `${curves[i]!.cell.name} ${count(of(one))}`).join(' · ');
+  const each = (of: (bins: Bins) => number): string =>
+    bins.map((one, i) => `${curves[i]!.cell.name} ${count(of(one))}`).join(' · ');
   if (at >= edges[n]!) return `beyond ${human(edges[n]!)}: ${each(({ beyond }) => beyond)}`;
   if (at < edges[0]!) return `below ${human(edges[0]!)}: ${each(({ below }) => below)}`;
   const bin = edges.findLastIndex((edge) => edge <= at);
@@ -196,9 +313,17 @@ function described({ curves, bins, edges }: Plan, at: number): string {
 }
 
 /** The filled buckets of each histogram, as they were recorded. */
-export function figures(curves: readonly { cell: { name: string }; histogram: Histogram }[]): Figures {
+export function figures(
+  curves: readonly { cell: { name: string }; histogram: Histogram }[],
+): Figures {
   const rows = curves.flatMap(({ cell, histogram: { scale, index, count: counts } }) =>
-    Array.from(index, (bucket, i) => [cell.name, lowAt(scale, bucket), highAt(scale, bucket), counts[i]!]));
+    Array.from(index, (bucket, i) => [
+      cell.name,
+      lowAt(scale, bucket),
+      highAt(scale, bucket),
+      counts[i]!,
+    ]),
+  );
   return { head: ['cell', 'smallest_ns', 'largest_ns', 'samples'], rows };
 }
 

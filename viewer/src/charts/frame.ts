@@ -12,19 +12,27 @@ import { font, wordsWidth } from './text.ts';
 
 /** One drawing of a chart: plain values, made again whenever the report's state changes. */
 export interface Drawing {
-  data: uPlot.AlignedData; series: uPlot.Series[]; x: uPlot.Scale; y: uPlot.Scale; xAxis: uPlot.Axis; yAxis: uPlot.Axis;
+  data: uPlot.AlignedData;
+  series: uPlot.Series[];
+  x: uPlot.Scale;
+  y: uPlot.Scale;
+  xAxis: uPlot.Axis;
+  yAxis: uPlot.Axis;
   /** Fills between two series. */
   bands?: uPlot.Band[];
-  draw?: (u: uPlot) => void; drawUnder?: (u: uPlot) => void;
+  draw?: (u: uPlot) => void;
+  drawUnder?: (u: uPlot) => void;
   /** What stands along the axes, and the entries of the legend; these may be known only once the drawing is. */
-  titles: { x: string; y: string }; legend: readonly Entry[] | (() => readonly Entry[]);
+  titles: { x: string; y: string };
+  legend: readonly Entry[] | (() => readonly Entry[]);
   /** The limit that the report judges by, where it is on what is drawn. */
   limit: LimitMark | null;
   /** The exact figures behind the drawing. */
   figures: () => Figures;
   /** The readout at the data index under the cursor; null says nothing. */
   describe: (index: number, u: uPlot) => string | null;
-  table: Table; below?: HTMLElement | null;
+  table: Table;
+  below?: HTMLElement | null;
   /** Everything that could be shown along x; zooming stays inside. */
   full: readonly [number, number];
   log: boolean;
@@ -61,22 +69,72 @@ export class Chart {
   private asked: readonly [number, number] | null | undefined = undefined;
   private width = 0;
 
-  constructor(id: string, private readonly title: string, lead: string, private readonly height: number, private readonly make: Draw, private readonly of: () => string) {
+  constructor(
+    id: string,
+    private readonly title: string,
+    lead: string,
+    private readonly height: number,
+    private readonly make: Draw,
+    private readonly of: () => string,
+  ) {
     const titleId = freshId('chart');
     this.plot = h('div', {
-      class: 'plot', tabindex: 0, role: 'application', 'aria-label': `${title}. Arrow keys move the cursor, plus and minus zoom, zero shows everything.`,
+      class: 'plot',
+      tabindex: 0,
+      role: 'application',
+      'aria-label': `${title}. Arrow keys move the cursor, plus and minus zoom, zero shows everything.`,
       onkeydown: (event) => this.key(event as KeyboardEvent),
     });
     this.plot.style.minHeight = `${height}px`;
     const saving = (kind: string, what: string, act: () => void): HTMLElement =>
-      h('button', { type: 'button', class: 'quiet', 'aria-label': `${kind}: save ${title} ${what}`, title: `Save ${what}`, onclick: act }, kind);
+      h(
+        'button',
+        {
+          type: 'button',
+          class: 'quiet',
+          'aria-label': `${kind}: save ${title} ${what}`,
+          title: `Save ${what}`,
+          onclick: act,
+        },
+        kind,
+      );
     const button = (key: string, sign: string, label: string): HTMLElement =>
-      h('button', { type: 'button', class: 'quiet', 'aria-label': `${sign === 'All' ? 'All: show everything' : label}, ${title}`, title: label, onclick: () => this.act(key) }, sign);
-    this.buttons = h('div', { class: 'zoom' }, button('+', '+', 'Zoom in'), button('-', '−', 'Zoom out'), button('0', 'All', 'Show everything'),
-      saving('PNG', 'as a picture', () => this.savePicture()), saving('CSV', 'with its exact figures', () => this.saveFigures()));
-    this.figure = h('figure', { id, class: 'chart', 'aria-labelledby': titleId },
-      h('figcaption', {}, h('h3', { id: titleId }, title, this.subject), this.buttons, h('p', {}, lead)),
-      this.extra, this.plot, this.readout, this.below, this.behind);
+      h(
+        'button',
+        {
+          type: 'button',
+          class: 'quiet',
+          'aria-label': `${sign === 'All' ? 'All: show everything' : label}, ${title}`,
+          title: label,
+          onclick: () => this.act(key),
+        },
+        sign,
+      );
+    this.buttons = h(
+      'div',
+      { class: 'zoom' },
+      button('+', '+', 'Zoom in'),
+      button('-', '−', 'Zoom out'),
+      button('0', 'All', 'Show everything'),
+      saving('PNG', 'as a picture', () => this.savePicture()),
+      saving('CSV', 'with its exact figures', () => this.saveFigures()),
+    );
+    this.figure = h(
+      'figure',
+      { id, class: 'chart', 'aria-labelledby': titleId },
+      h(
+        'figcaption',
+        {},
+        h('h3', { id: titleId }, title, this.subject),
+        this.buttons,
+        h('p', {}, lead),
+      ),
+      this.extra,
+      this.plot,
+      this.readout,
+      this.below,
+      this.behind,
+    );
     new ResizeObserver(() => this.fit()).observe(this.plot);
     this.plot.addEventListener(FIT, () => this.redraw());
   }
@@ -120,9 +178,15 @@ export class Chart {
    */
   update(): void {
     const { u } = this;
-    if (u === null || this.drawing === null || this.zoom !== null) { if (u === null) this.redraw(); return; }
+    if (u === null || this.drawing === null || this.zoom !== null) {
+      if (u === null) this.redraw();
+      return;
+    }
     const drawing = this.make(null, this.width);
-    if (typeof drawing === 'string') { this.redraw(); return; }
+    if (typeof drawing === 'string') {
+      this.redraw();
+      return;
+    }
     this.drawing = drawing;
     u.scales['x']!.range = drawing.x.range as uPlot.Range.Function;
     u.scales['y']!.range = drawing.y.range as uPlot.Range.Function;
@@ -141,13 +205,24 @@ export class Chart {
 
   private axes(d: Drawing, width: number): uPlot.Axis[] {
     const axis = {
-      stroke: ink('muted'), font: font(12), labelFont: font(12), labelSize: 18, labelGap: 0,
-      grid: { stroke: ink('grid'), width: 1 }, ticks: { stroke: ink('grid'), width: 1, size: 4 }, border: { show: false },
+      stroke: ink('muted'),
+      font: font(12),
+      labelFont: font(12),
+      labelSize: 18,
+      labelGap: 0,
+      grid: { stroke: ink('grid'), width: 1 },
+      ticks: { stroke: ink('grid'), width: 1, size: 4 },
+      border: { show: false },
     };
     const values = d.xAxis.values as uPlot.Axis.DynamicValues;
     const spaced: uPlot.Axis.DynamicValues = (u, splits, ...more) => {
       const words = values(u, splits, ...more).map((word) => String(word ?? ''));
-      return apart(words, splits.map((split) => (split === null ? NaN : u.valToPos(split, 'x'))), u.width - 12 - u.over.offsetLeft, wordsWidth);
+      return apart(
+        words,
+        splits.map((split) => (split === null ? NaN : u.valToPos(split, 'x'))),
+        u.width - 12 - u.over.offsetLeft,
+        wordsWidth,
+      );
     };
     return [
       { ...axis, size: 32, gap: 6, label: d.titles.x, ...d.xAxis, values: spaced },
@@ -159,23 +234,47 @@ export class Chart {
   private drawOver(u: uPlot, d: Drawing): void {
     d.draw?.(u);
     if (d.limit) limitLine(u, d.limit);
-    const legend = typeof d.legend === 'function' ? new Legend(d.legend(), this.legendRoom(u.width)) : this.legend;
-    legend?.draw(u.ctx, LEGEND.left * devicePixelRatio, LEGEND.top * devicePixelRatio, devicePixelRatio);
+    const legend =
+      typeof d.legend === 'function'
+        ? new Legend(d.legend(), this.legendRoom(u.width))
+        : this.legend;
+    legend?.draw(
+      u.ctx,
+      LEGEND.left * devicePixelRatio,
+      LEGEND.top * devicePixelRatio,
+      devicePixelRatio,
+    );
   }
 
-  private legendRoom(width: number): number { return width - 2 * LEGEND.left; }
+  private legendRoom(width: number): number {
+    return width - 2 * LEGEND.left;
+  }
 
   private options(d: Drawing, width: number): uPlot.Options {
-    this.legend = new Legend(typeof d.legend === 'function' ? d.legend() : d.legend, this.legendRoom(width));
+    this.legend = new Legend(
+      typeof d.legend === 'function' ? d.legend() : d.legend,
+      this.legendRoom(width),
+    );
     const above = this.legend.height;
     return {
-      width, height: this.height + above, legend: { show: false }, padding: [LEGEND.top + above + 4, 24, 2, 4],
+      width,
+      height: this.height + above,
+      legend: { show: false },
+      padding: [LEGEND.top + above + 4, 24, 2, 4],
       scales: { x: { time: false, ...d.x }, y: d.y },
       axes: this.axes(d, width),
-      series: [{}, ...d.series], ...(d.bands ? { bands: d.bands } : {}),
+      series: [{}, ...d.series],
+      ...(d.bands ? { bands: d.bands } : {}),
       cursor: {
-        y: d.yCursor ?? false, points: { show: false }, drag: { x: true, y: false, setScale: false },
-        bind: { dblclick: () => () => { this.act('0'); return null; } },
+        y: d.yCursor ?? false,
+        points: { show: false },
+        drag: { x: true, y: false, setScale: false },
+        bind: {
+          dblclick: () => () => {
+            this.act('0');
+            return null;
+          },
+        },
       },
       hooks: {
         ...(d.drawUnder ? { drawAxes: [d.drawUnder] } : {}),
@@ -188,7 +287,10 @@ export class Chart {
 
   private read(u: uPlot): void {
     const index = u.cursor.idx;
-    const text = index === null || index === undefined || (u.cursor.left ?? -1) < 0 ? null : this.drawing?.describe(index, u) ?? null;
+    const text =
+      index === null || index === undefined || (u.cursor.left ?? -1) < 0
+        ? null
+        : (this.drawing?.describe(index, u) ?? null);
     this.readout.textContent = text ?? '';
 
     if (this.isFollowing) return;
@@ -198,7 +300,9 @@ export class Chart {
   }
 
   /** Has these charts show their cursor where this one has its own; all of them have the same kind of x axis. */
-  lead(charts: readonly Chart[]): void { this.linked = charts; }
+  lead(charts: readonly Chart[]): void {
+    this.linked = charts;
+  }
 
   private follow(at: number | null): void {
     const { u } = this;
@@ -212,7 +316,9 @@ export class Chart {
   }
 
   /** The name of this chart's files. */
-  private name(): string { return fileName('onbeat', this.title, this.of()); }
+  private name(): string {
+    return fileName('onbeat', this.title, this.of());
+  }
 
   private savePicture(): void {
     const canvas = this.u?.ctx.canvas;
@@ -225,19 +331,27 @@ export class Chart {
 
   private selected(u: uPlot): void {
     if (u.select.width < 4) return;
-    const [a, b] = [u.posToVal(u.select.left, 'x'), u.posToVal(u.select.left + u.select.width, 'x')];
+    const [a, b] = [
+      u.posToVal(u.select.left, 'x'),
+      u.posToVal(u.select.left + u.select.width, 'x'),
+    ];
     u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
     this.range([a, b]);
   }
 
   private range(range: readonly [number, number] | null): void {
-    if (this.drawing?.onRange) { this.drawing.onRange(range); return; }
+    if (this.drawing?.onRange) {
+      this.drawing.onRange(range);
+      return;
+    }
     this.zoom = range;
     this.redraw();
   }
 
   /** Forgets the chart's own zoom, for instance because another series is shown now. */
-  forget(): void { this.zoom = null; }
+  forget(): void {
+    this.zoom = null;
+  }
 
   private act(key: string): void {
     const { u, drawing } = this;
@@ -245,9 +359,15 @@ export class Chart {
     const { min, max } = u.scales['x']!;
     const drawn = [min!, max!] as const;
     // Keys may come faster than drawings: what the last one asked for counts, not what is drawn still.
-    const now = this.asked === undefined ? drawn : this.asked ?? drawing.full;
-    const left = this.asked === undefined ? u.cursor.left ?? -1 : -1;
-    const next = zoomKey(key, now, drawing.full, drawing.log, left >= 0 ? u.posToVal(left, 'x') : null);
+    const now = this.asked === undefined ? drawn : (this.asked ?? drawing.full);
+    const left = this.asked === undefined ? (u.cursor.left ?? -1) : -1;
+    const next = zoomKey(
+      key,
+      now,
+      drawing.full,
+      drawing.log,
+      left >= 0 ? u.posToVal(left, 'x') : null,
+    );
     if (next === undefined) return;
     this.asked = next;
     this.range(next);
@@ -261,7 +381,12 @@ export class Chart {
     const at = u.cursor.idx ?? -1;
     const first = u.valToIdx(u.scales['x']!.min!);
     const last = u.valToIdx(u.scales['x']!.max!);
-    const moves: Record<string, number> = { ArrowRight: at < 0 ? first : at + step, ArrowLeft: at < 0 ? last : at - step, Home: first, End: last };
+    const moves: Record<string, number> = {
+      ArrowRight: at < 0 ? first : at + step,
+      ArrowLeft: at < 0 ? last : at - step,
+      Home: first,
+      End: last,
+    };
     const to = moves[event.key];
     if (to !== undefined) {
       event.preventDefault();
@@ -274,7 +399,9 @@ export class Chart {
     if (/^[+\-=wasd0]$/i.test(event.key) || event.key === 'Escape') {
       event.preventDefault();
       this.act(event.key);
-      announce(`${this.title}: ${event.key === '0' || event.key === 'Escape' ? 'everything shown' : 'zoomed'}`);
+      announce(
+        `${this.title}: ${event.key === '0' || event.key === 'Escape' ? 'everything shown' : 'zoomed'}`,
+      );
     }
   }
 }

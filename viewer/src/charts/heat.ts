@@ -12,10 +12,18 @@ import { clockAxis, clockTitle, limitMark, logRange, timeAxis } from './marks.ts
 import type { Figures } from './save.ts';
 
 /** Counts by column (interval) and row (log latency). */
-export interface HeatCells { rows: number; counts: Float32Array[] }
+export interface HeatCells {
+  rows: number;
+  counts: Float32Array[];
+}
 
 /** Sorts intervals into `rows` rows between `low` and `high` µs, evenly in the logarithm. */
-export function heatCells(intervals: readonly Placed[], low: number, high: number, rows: number): HeatCells {
+export function heatCells(
+  intervals: readonly Placed[],
+  low: number,
+  high: number,
+  rows: number,
+): HeatCells {
   const step = Math.log(high / low) / rows;
   const counts = intervals.map(({ line }) => {
     const column = new Float32Array(rows);
@@ -69,7 +77,8 @@ function paint(u: uPlot, intervals: readonly Placed[], heat: HeatCells): number 
 }
 
 /** The colours' key: a colour for each share of the strip. */
-const key = (share: number): string => `rgb(${heatColor(Math.exp(share * Math.log(1000)), 1000).join(' ')})`;
+const key = (share: number): string =>
+  `rgb(${heatColor(Math.exp(share * Math.log(1000)), 1000).join(' ')})`;
 
 /** The filled buckets of every interval. */
 function figures(cell: Cell, intervals: readonly Placed[]): Figures {
@@ -78,7 +87,14 @@ function figures(cell: Cell, intervals: readonly Placed[]): Figures {
       const histogram = line.histogram();
       for (let i = 0; i < (histogram?.index.length ?? 0); i++) {
         const { scale, index, count: counts } = histogram!;
-        yield [cell.name, Number(from.toFixed(6)), Number(to.toFixed(6)), lowAt(scale, index[i]!), highAt(scale, index[i]!), counts[i]!];
+        yield [
+          cell.name,
+          Number(from.toFixed(6)),
+          Number(to.toFixed(6)),
+          lowAt(scale, index[i]!),
+          highAt(scale, index[i]!),
+          counts[i]!,
+        ];
       }
     }
   }
@@ -86,37 +102,67 @@ function figures(cell: Cell, intervals: readonly Placed[]): Figures {
 }
 
 export function heatMap(
-  store: Store, height: number, setRange: (range: readonly [number, number] | null) => void,
+  store: Store,
+  height: number,
+  setRange: (range: readonly [number, number] | null) => void,
 ): Drawing | string {
   const { report, state } = store;
   const word = seriesWord(state.tag);
   const cell = store.cell(state.heat);
   if (cell === undefined) return 'No cell is selected.';
   const intervals = placed(report, cell, state.tag, state.clock, state.range);
-  if (intervals.length === 0) return `${cell.name} has no recording of ${word.name.toLowerCase()} in this time range.`;
-  const ends = intervals.map(({ line }) => line.histogram()).filter((h) => h !== null && h.total > 0)
-    .map((h) => [midAt(h!.scale, h!.index[0]!), midAt(h!.scale, h!.index[h!.index.length - 1]!)] as const);
-  if (ends.length === 0) return `${cell.name} has no samples of ${word.name.toLowerCase()} in this time range.`;
+  if (intervals.length === 0)
+    return `${cell.name} has no recording of ${word.name.toLowerCase()} in this time range.`;
+  const ends = intervals
+    .map(({ line }) => line.histogram())
+    .filter((h) => h !== null && h.total > 0)
+    .map(
+      (h) =>
+        [midAt(h!.scale, h!.index[0]!), midAt(h!.scale, h!.index[h!.index.length - 1]!)] as const,
+    );
+  if (ends.length === 0)
+    return `${cell.name} has no samples of ${word.name.toLowerCase()} in this time range.`;
   const smallest = ends.reduce((a, [b]) => Math.min(a, b), Infinity) / 1000;
   const largest = ends.reduce((a, [, b]) => Math.max(a, b), 0) / 1000;
   const limit = limitMark(report.summary.limit, state.tag, 'y');
   const narrow = Math.max(largest, limit?.us ?? 0) / Math.min(smallest, limit?.us ?? Infinity) < 4;
-  const [low, high] = narrow ? [Math.min(smallest, limit?.us ?? Infinity) * 0.995, Math.max(largest, limit?.us ?? 0) * 1.005]
-    : logRange(Math.min(smallest, limit?.us ?? Infinity), Math.max(largest, (limit?.us ?? 0) * 1.1));
+  const [low, high] = narrow
+    ? [Math.min(smallest, limit?.us ?? Infinity) * 0.995, Math.max(largest, limit?.us ?? 0) * 1.005]
+    : logRange(
+        Math.min(smallest, limit?.us ?? Infinity),
+        Math.max(largest, (limit?.us ?? 0) * 1.1),
+      );
   const heat = heatCells(intervals, low, high, Math.floor((height - 44) / 3));
   const full = extent(report, store.timed(), state.clock);
   const [min, max] = state.range ?? full;
   const xs = intervals.map(({ from }) => from as number);
   let most = 1;
   return {
-    data: [xs, xs.map(() => low)] as uPlot.AlignedData, series: [{ show: true, stroke: 'transparent', points: { show: false }, paths: () => null }],
-    full, log: false, onRange: setRange, yCursor: true, limit,
+    data: [xs, xs.map(() => low)] as uPlot.AlignedData,
+    series: [{ show: true, stroke: 'transparent', points: { show: false }, paths: () => null }],
+    full,
+    log: false,
+    onRange: setRange,
+    yCursor: true,
+    limit,
     titles: { x: clockTitle(state.clock), y: word.name.toLowerCase() },
     legend: () => [{ words: cell.name }, { words: `1 to ${count(most)} samples`, strip: key }],
-    x: { range: () => [min, max] }, y: { distr: 3, range: () => [low, high] },
+    x: { range: () => [min, max] },
+    y: { distr: 3, range: () => [low, high] },
     xAxis: { ...clockAxis(), grid: { show: false } },
-    yAxis: { ...timeAxis(), ...(narrow ? { splits: (_u: uPlot, _i: number, lo: number, hi: number) => [0, 1, 2, 3, 4].map((i) => Number((lo * (hi / lo) ** (i / 4)).toPrecision(3))) } : {}), grid: { show: false } },
-    drawUnder: (u) => { most = paint(u, intervals, heat); },
+    yAxis: {
+      ...timeAxis(),
+      ...(narrow
+        ? {
+            splits: (_u: uPlot, _i: number, lo: number, hi: number) =>
+              [0, 1, 2, 3, 4].map((i) => Number((lo * (hi / lo) ** (i / 4)).toPrecision(3))),
+          }
+        : {}),
+      grid: { show: false },
+    },
+    drawUnder: (u) => {
+      most = paint(u, intervals, heat);
+    },
     describe: (_index, u) => {
       const t = u.posToVal(u.cursor.left ?? 0, 'x');
       const i = intervals.findLastIndex(({ from, to }) => from <= t + 1e-6 && to > t - 1e-6);
@@ -126,15 +172,19 @@ export function heatMap(
       const row = Math.floor((Math.log(y / low) / Math.log(high / low)) * heat.rows);
       const histogram = intervals[i]!.line.histogram();
       const [p50, p99] = histogram ? valuesAt(histogram, [50, 99]) : [];
-      const range = [row, row + 1].map((r) => tick(Number((low * (high / low) ** (r / heat.rows)).toPrecision(4))));
+      const range = [row, row + 1].map((r) =>
+        tick(Number((low * (high / low) ** (r / heat.rows)).toPrecision(4))),
+      );
       const median = p50 !== undefined ? `; median ${human(p50)}, 99 % ${human(p99!)}` : '';
       // Where another chart leads the cursor, it has a time and no latency.
-      if (!isPointed) return `at ${moment(intervals[i]!.from)}: ${count(histogram?.total ?? 0)} samples${median}`;
+      if (!isPointed)
+        return `at ${moment(intervals[i]!.from)}: ${count(histogram?.total ?? 0)} samples${median}`;
       return `at ${moment(intervals[i]!.from)}, ${range[0]} to ${range[1]}: ${count(heat.counts[i]![row] ?? 0)} samples${median}`;
     },
     figures: () => figures(cell, intervals),
     table: {
-      caption: `${word.name} of ${cell.name} over time, at most 60 intervals`, head: ['time', 'samples', 'median', '99 %', 'largest'],
+      caption: `${word.name} of ${cell.name} over time, at most 60 intervals`,
+      head: ['time', 'samples', 'median', '99 %', 'largest'],
       rows: thinned(intervals, 60).flatMap(({ from, line }) => {
         const histogram = line.histogram();
         if (histogram === null || histogram.total === 0) return [];

@@ -4,22 +4,33 @@ import { marker } from './marks.ts';
 import { font, shortened, wordsWidth } from './text.ts';
 
 /** What stands in a legend: words behind a line with its marker, or behind a strip of colours, or alone. */
-export interface Entry { words: string; style?: SeriesStyle; strip?: (share: number) => string }
+export interface Entry {
+  words: string;
+  style?: SeriesStyle;
+  strip?: (share: number) => string;
+}
 /** An entry in its place, CSS pixels from the legend's left and top ends. */
-export interface Placed { x: number; row: number }
+export interface Placed {
+  x: number;
+  row: number;
+}
 
 const ROW = 19;
 const GAP = 18;
 const SIGN = { line: 34, strip: 96, none: 0 } as const;
 
-const signWidth = (entry: Entry): number => (entry.style ? SIGN.line : entry.strip ? SIGN.strip : SIGN.none);
+const signWidth = (entry: Entry): number =>
+  entry.style ? SIGN.line : entry.strip ? SIGN.strip : SIGN.none;
 
 /** Puts entries of these widths into rows no wider than `room`; one that is wider than a row has it to itself. */
 export function inRows(widths: readonly number[], room: number): Placed[] {
   let x = 0;
   let row = 0;
   return widths.map((width) => {
-    if (x > 0 && x + width > room) { x = 0; row++; }
+    if (x > 0 && x + width > room) {
+      x = 0;
+      row++;
+    }
     const place = { x, row };
     x += width + GAP;
     return place;
@@ -32,9 +43,15 @@ export class Legend {
   private readonly places: readonly Placed[];
   private readonly words: readonly string[];
 
-  constructor(private readonly entries: readonly Entry[], room: number) {
+  constructor(
+    private readonly entries: readonly Entry[],
+    room: number,
+  ) {
     this.words = entries.map((entry) => shortened(entry.words, room - signWidth(entry)));
-    this.places = inRows(entries.map((entry, i) => signWidth(entry) + wordsWidth(this.words[i]!)), room);
+    this.places = inRows(
+      entries.map((entry, i) => signWidth(entry) + wordsWidth(this.words[i]!)),
+      room,
+    );
     const rows = entries.length > 0 ? this.places[this.places.length - 1]!.row + 1 : 0;
     this.height = rows * ROW + (rows > 0 ? 6 : 0);
   }
@@ -57,7 +74,13 @@ export class Legend {
   }
 }
 
-function sign(ctx: CanvasRenderingContext2D, { style, strip }: Entry, x: number, y: number, ratio: number): void {
+function sign(
+  ctx: CanvasRenderingContext2D,
+  { style, strip }: Entry,
+  x: number,
+  y: number,
+  ratio: number,
+): void {
   if (style) {
     ctx.strokeStyle = style.color;
     ctx.lineWidth = 2 * ratio;

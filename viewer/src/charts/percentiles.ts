@@ -17,44 +17,69 @@ const asPercent = (x: number): number => 100 * (1 - 1 / x);
 export function percentileGrid(totals: readonly number[]): number[] {
   const most = Math.max(1, ...totals);
   const grid = new Set<number>(totals.filter((total) => total > 0));
-  for (let i = 0; 10 ** (i / STEPS) <= most; i++) grid.add(i % STEPS === 0 ? 10 ** (i / STEPS) : Number((10 ** (i / STEPS)).toPrecision(6)));
+  for (let i = 0; 10 ** (i / STEPS) <= most; i++)
+    grid.add(i % STEPS === 0 ? 10 ** (i / STEPS) : Number((10 ** (i / STEPS)).toPrecision(6)));
   return [...grid].sort((a, b) => a - b);
 }
 
 /** A curve in two parts, µs: what enough samples support, and what lies above it. They share one point. */
-export function percentileCurve(histogram: Histogram, grid: readonly number[]): { solid: (number | null)[]; hollow: (number | null)[] } {
+export function percentileCurve(
+  histogram: Histogram,
+  grid: readonly number[],
+): { solid: (number | null)[]; hollow: (number | null)[] } {
   const last = (x: number): boolean => x >= histogram.total * 0.9999999;
-  const values = valuesAt(histogram, grid.map((x) => (last(x) ? 100 : asPercent(x)))).map(toUs);
+  const values = valuesAt(
+    histogram,
+    grid.map((x) => (last(x) ? 100 : asPercent(x))),
+  ).map(toUs);
   let border = -1;
   const solid = grid.map((x, i) => {
     if (x > histogram.total * 1.0000001 || !isSupported(asPercent(x), histogram.total)) return null;
     border = i;
     return values[i]!;
   });
-  const hollow = grid.map((x, i) => (i >= border && x <= histogram.total * 1.0000001 ? values[i]! : null));
+  const hollow = grid.map((x, i) =>
+    i >= border && x <= histogram.total * 1.0000001 ? values[i]! : null,
+  );
   return { solid, hollow };
 }
 
 const nines = (x: number): string => (x < 1.5 ? '0' : percent(asPercent(Math.round(x))));
 
 /** Each curve's values where it is drawn, with the samples above each. */
-export function figures(curves: readonly { cell: { name: string }; histogram: Histogram }[], grid: readonly number[]): Figures {
+export function figures(
+  curves: readonly { cell: { name: string }; histogram: Histogram }[],
+  grid: readonly number[],
+): Figures {
   const rows = curves.flatMap(({ cell, histogram }) => {
-    const shares = grid.filter((x) => x < histogram.total).map(asPercent).concat(100);
+    const shares = grid
+      .filter((x) => x < histogram.total)
+      .map(asPercent)
+      .concat(100);
     const values = valuesAt(histogram, shares);
-    return shares.map((share, i) => [cell.name, Number(share.toPrecision(12)), values[i]!, histogram.total - rankOf(share, histogram.total), String(isSupported(share, histogram.total))]);
+    return shares.map((share, i) => [
+      cell.name,
+      Number(share.toPrecision(12)),
+      values[i]!,
+      histogram.total - rankOf(share, histogram.total),
+      String(isSupported(share, histogram.total)),
+    ]);
   });
   return { head: ['cell', 'percentile_percent', 'value_ns', 'samples_above', 'supported'], rows };
 }
 
-export function percentiles(store: Store, zoom: readonly [number, number] | null): Drawing | string {
+export function percentiles(
+  store: Store,
+  zoom: readonly [number, number] | null,
+): Drawing | string {
   const { report, state } = store;
   const word = seriesWord(state.tag);
   const curves = store.selected().flatMap(({ cell, slot }) => {
     const histogram = histogramOf(report, cell, state.tag, state.clock, state.range);
     return histogram === null ? [] : [{ cell, style: seriesStyle(slot), histogram }];
   });
-  if (curves.length === 0) return `No selected cell has samples of ${word.name.toLowerCase()} in this time range.`;
+  if (curves.length === 0)
+    return `No selected cell has samples of ${word.name.toLowerCase()} in this time range.`;
   const grid = percentileGrid(curves.map(({ histogram }) => histogram.total));
   const parts = curves.map(({ histogram }) => percentileCurve(histogram, grid));
   const stepped = uPlot.paths.stepped!({ align: -1 });
@@ -64,34 +89,60 @@ export function percentiles(store: Store, zoom: readonly [number, number] | null
   ]);
   const limit = limitMark(report.summary.limit, state.tag, 'y');
   const all = parts.flatMap(({ solid, hollow }) => [...solid, ...hollow]).filter((v) => v !== null);
-  const range = logRange(Math.min(...all, limit?.us ?? Infinity), Math.max(Math.max(...all) * 1.15, (limit?.us ?? 0) * 1.2));
+  const range = logRange(
+    Math.min(...all, limit?.us ?? Infinity),
+    Math.max(Math.max(...all) * 1.15, (limit?.us ?? 0) * 1.2),
+  );
   const full: [number, number] = [1, grid[grid.length - 1]! * 1.15];
   const [min, max] = zoom ?? full;
   return {
     data: [grid, ...parts.flatMap(({ solid, hollow }) => [solid, hollow])] as uPlot.AlignedData,
-    series, full, log: true, limit,
-    titles: { x: 'percentile', y: word.name.toLowerCase() }, legend: curves.map(({ cell, style }) => ({ words: cell.name, style })),
-    x: { distr: 3, range: () => [min, max] }, y: { distr: 3, range: () => range },
+    series,
+    full,
+    log: true,
+    limit,
+    titles: { x: 'percentile', y: word.name.toLowerCase() },
+    legend: curves.map(({ cell, style }) => ({ words: cell.name, style })),
+    x: { distr: 3, range: () => [min, max] },
+    y: { distr: 3, range: () => range },
     xAxis: {
-      splits: (_u, _i, lo, hi) => logSplits(lo, hi, 12).filter((v) => v === 1 || Number.isInteger(Math.log10(v)) || v === 2),
-      values: (_u, splits) => splits.map(nines), filter: (_u, splits) => splits,
+      splits: (_u, _i, lo, hi) =>
+        logSplits(lo, hi, 12).filter((v) => v === 1 || Number.isInteger(Math.log10(v)) || v === 2),
+      values: (_u, splits) => splits.map(nines),
+      filter: (_u, splits) => splits,
     },
     yAxis: timeAxis(),
     draw: (u) => {
-      clipped(u, (ctx) => parts.forEach(({ solid, hollow }, n) => grid.forEach((x, i) => {
-        const whole = Math.abs(Math.log10(x) % 1) < 1e-9 || x === curves[n]!.histogram.total;
-        const value = solid[i] ?? hollow[i];
-        if (!whole || x === 1 || value === null || value === undefined) return;
-        const { style } = curves[n]!;
-        // The last mark is the largest value: an observation, hence filled.
-        marker(ctx, style.marker, u.valToPos(x, 'x', true), u.valToPos(value, 'y', true), 4 * devicePixelRatio, style.color, solid[i] === null && x !== curves[n]!.histogram.total);
-      })));
+      clipped(u, (ctx) =>
+        parts.forEach(({ solid, hollow }, n) =>
+          grid.forEach((x, i) => {
+            const whole = Math.abs(Math.log10(x) % 1) < 1e-9 || x === curves[n]!.histogram.total;
+            const value = solid[i] ?? hollow[i];
+            if (!whole || x === 1 || value === null || value === undefined) return;
+            const { style } = curves[n]!;
+            // The last mark is the largest value: an observation, hence filled.
+            marker(
+              ctx,
+              style.marker,
+              u.valToPos(x, 'x', true),
+              u.valToPos(value, 'y', true),
+              4 * devicePixelRatio,
+              style.color,
+              solid[i] === null && x !== curves[n]!.histogram.total,
+            );
+          }),
+        ),
+      );
     },
     describe: (index) => {
       const x = grid[index]!;
       const values = parts.flatMap(({ solid, hollow }, n) => {
         const value = solid[index] ?? hollow[index];
-        return value === null || value === undefined ? [] : [`${curves[n]!.cell.name} ${human(ns(value * 1000))}${solid[index] === null ? '°' : ''}`];
+        return value === null || value === undefined
+          ? []
+          : [
+              `${curves[n]!.cell.name} ${human(ns(value * 1000))}${solid[index] === null ? '°' : ''}`,
+            ];
       });
       return `at ${percent(Number(asPercent(x).toPrecision(7)))}: ${values.join(' · ')}`;
     },
@@ -99,8 +150,14 @@ export function percentiles(store: Store, zoom: readonly [number, number] | null
     table: {
       caption: `Percentiles of ${word.name}; ° marks fewer than 10 samples beyond this value`,
       head: ['percentile', ...curves.map(({ cell }) => cell.name)],
-      rows: [50, 90, 99, 99.9, 99.99, 99.999, 100].map((p) => [percent(p), ...curves.map(({ histogram }) =>
-        (p === 100 ? human(maximum(histogram)) : human(valuesAt(histogram, [p])[0]!) + (isSupported(p, histogram.total) ? '' : '°')))]),
+      rows: [50, 90, 99, 99.9, 99.99, 99.999, 100].map((p) => [
+        percent(p),
+        ...curves.map(({ histogram }) =>
+          p === 100
+            ? human(maximum(histogram))
+            : human(valuesAt(histogram, [p])[0]!) + (isSupported(p, histogram.total) ? '' : '°'),
+        ),
+      ]),
     },
   };
 }

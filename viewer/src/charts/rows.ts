@@ -5,10 +5,19 @@ import { fileName, saveCsv, savePng, type Figures } from './save.ts';
 import { font, shortened, wordsWidth } from './text.ts';
 
 /** A rectangle in CSS pixels. */
-export interface Box { x: number; y: number; width: number; height: number }
+export interface Box {
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
 
 /** One row: its name at the left, its figures at the right, and what is painted between them. */
-export interface PictureRow { name: string; words: string; paint: (ctx: CanvasRenderingContext2D, box: Box) => void }
+export interface PictureRow {
+  name: string;
+  words: string;
+  paint: (ctx: CanvasRenderingContext2D, box: Box) => void;
+}
 
 /** Size of a picture in CSS pixels; it is saved with twice as many. */
 const WIDTH = 960;
@@ -43,17 +52,28 @@ export function rowsPicture(rows: readonly PictureRow[]): HTMLCanvasElement {
     ctx.fillText(shortened(words, WORDS - 12), WIDTH - MARGIN, y + ROW / 2);
 
     ctx.save();
-    paint(ctx, { x: MARGIN + NAME, y: y + 6, width: WIDTH - 2 * MARGIN - NAME - WORDS, height: ROW - 12 });
+    paint(ctx, {
+      x: MARGIN + NAME,
+      y: y + 6,
+      width: WIDTH - 2 * MARGIN - NAME - WORDS,
+      height: ROW - 12,
+    });
     ctx.restore();
   });
   return canvas;
 }
 
 /** How something is painted, and the words on it. */
-export interface Paint { hue: string; pattern: 'solid' | 'hatch' | 'dots' | 'bars'; words: string }
+export interface Paint {
+  hue: string;
+  pattern: 'solid' | 'hatch' | 'dots' | 'bars';
+  words: string;
+}
 
 /** A part of a bar, with its share of the bar. */
-export interface BarPart extends Paint { size: number }
+export interface BarPart extends Paint {
+  size: number;
+}
 
 /** Paints a bar divided by the sizes of its parts, in the colours and patterns of the page. */
 export function paintBar(ctx: CanvasRenderingContext2D, box: Box, parts: readonly BarPart[]): void {
@@ -67,7 +87,11 @@ export function paintBar(ctx: CanvasRenderingContext2D, box: Box, parts: readonl
 }
 
 /** Paints one part of a bar into a box, with its words where they fit. */
-export function paintPart(ctx: CanvasRenderingContext2D, { x, y, width, height }: Box, { hue, pattern, words }: Paint): void {
+export function paintPart(
+  ctx: CanvasRenderingContext2D,
+  { x, y, width, height }: Box,
+  { hue, pattern, words }: Paint,
+): void {
   const color = ink(hue);
   ctx.save();
   ctx.beginPath();
@@ -91,7 +115,8 @@ export function paintPart(ctx: CanvasRenderingContext2D, { x, y, width, height }
     for (let dotY = y + 3; dotY < y + height; dotY += 6) ctx.fillRect(dotX - 1, dotY - 1, 2, 2);
   }
 
-  for (let barX = x + 3; pattern === 'bars' && barX < x + width; barX += 8) ctx.fillRect(barX, y, 3, height);
+  for (let barX = x + 3; pattern === 'bars' && barX < x + width; barX += 8)
+    ctx.fillRect(barX, y, 3, height);
 
   ctx.lineWidth = 3;
   ctx.strokeRect(x, y, width, height);
@@ -109,8 +134,16 @@ export function paintPart(ctx: CanvasRenderingContext2D, { x, y, width, height }
 }
 
 /** Paints a ratio with its interval on a log axis between `bounds`, and the line at 1. */
-export function paintInterval(ctx: CanvasRenderingContext2D, { x, y, width, height }: Box, { ratio, low, high }: { ratio: number; low: number; high: number }, bounds: readonly [number, number], color: string): void {
-  const at = (value: number): number => x + (width * Math.log(Math.max(value, bounds[0]) / bounds[0])) / Math.log(bounds[1] / bounds[0]);
+export function paintInterval(
+  ctx: CanvasRenderingContext2D,
+  { x, y, width, height }: Box,
+  { ratio, low, high }: { ratio: number; low: number; high: number },
+  bounds: readonly [number, number],
+  color: string,
+): void {
+  const at = (value: number): number =>
+    x +
+    (width * Math.log(Math.max(value, bounds[0]) / bounds[0])) / Math.log(bounds[1] / bounds[0]);
   const middle = y + height / 2;
   const stroke = (from: readonly [number, number], to: readonly [number, number]): void => {
     ctx.beginPath();
@@ -129,7 +162,8 @@ export function paintInterval(ctx: CanvasRenderingContext2D, { x, y, width, heig
   ctx.fillStyle = color;
   ctx.lineWidth = 2.5;
   stroke([at(low), middle], [at(high), middle]);
-  for (const end of low < high ? [low, high] : []) stroke([at(end), middle - 6], [at(end), middle + 6]);
+  for (const end of low < high ? [low, high] : [])
+    stroke([at(end), middle - 6], [at(end), middle + 6]);
 
   ctx.beginPath();
   ctx.arc(at(ratio), middle, 5, 0, 2 * Math.PI);
@@ -137,13 +171,27 @@ export function paintInterval(ctx: CanvasRenderingContext2D, { x, y, width, heig
 }
 
 /** Paints labelled stops of a log axis between `bounds`. */
-export function paintStops(ctx: CanvasRenderingContext2D, box: Box, stops: readonly number[], bounds: readonly [number, number]): void {
-  const at = (stop: number): number => box.x + (box.width * Math.log(stop / bounds[0])) / Math.log(bounds[1] / bounds[0]);
-  paintMarks(ctx, box, stops.map((stop) => [at(stop), `× ${stop}`]));
+export function paintStops(
+  ctx: CanvasRenderingContext2D,
+  box: Box,
+  stops: readonly number[],
+  bounds: readonly [number, number],
+): void {
+  const at = (stop: number): number =>
+    box.x + (box.width * Math.log(stop / bounds[0])) / Math.log(bounds[1] / bounds[0]);
+  paintMarks(
+    ctx,
+    box,
+    stops.map((stop) => [at(stop), `× ${stop}`]),
+  );
 }
 
 /** Paints words at their places along an axis. */
-export function paintMarks(ctx: CanvasRenderingContext2D, { y }: Box, marks: readonly (readonly [x: number, words: string])[]): void {
+export function paintMarks(
+  ctx: CanvasRenderingContext2D,
+  { y }: Box,
+  marks: readonly (readonly [x: number, words: string])[],
+): void {
   ctx.fillStyle = ink('muted');
   ctx.font = font(12);
   ctx.textAlign = 'center';
@@ -152,11 +200,28 @@ export function paintMarks(ctx: CanvasRenderingContext2D, { y }: Box, marks: rea
 }
 
 /** The buttons that save a chart of rows as a picture and as its exact figures. */
-export function saveButtons(title: string, rows: () => readonly PictureRow[], figures: () => Figures): HTMLElement {
+export function saveButtons(
+  title: string,
+  rows: () => readonly PictureRow[],
+  figures: () => Figures,
+): HTMLElement {
   const name = fileName('onbeat', title);
   const button = (kind: string, what: string, act: () => void): HTMLElement =>
-    h('button', { type: 'button', class: 'quiet', 'aria-label': `${kind}: save ${title} ${what}`, title: `Save ${what}`, onclick: act }, kind);
-  return h('div', { class: 'zoom' },
+    h(
+      'button',
+      {
+        type: 'button',
+        class: 'quiet',
+        'aria-label': `${kind}: save ${title} ${what}`,
+        title: `Save ${what}`,
+        onclick: act,
+      },
+      kind,
+    );
+  return h(
+    'div',
+    { class: 'zoom' },
     button('PNG', 'as a picture', () => savePng(name, title, rowsPicture(rows()), RATIO)),
-    button('CSV', 'with its exact figures', () => saveCsv(name, figures())));
+    button('CSV', 'with its exact figures', () => saveCsv(name, figures())),
+  );
 }

@@ -3,7 +3,10 @@ import { ink } from '../theme.ts';
 import { font } from './text.ts';
 
 /** Exact figures: the names of the columns carry their units. */
-export interface Figures { head: readonly string[]; rows: Iterable<readonly (string | number)[]> }
+export interface Figures {
+  head: readonly string[];
+  rows: Iterable<readonly (string | number)[]>;
+}
 
 const field = (value: string | number): string => {
   const text = String(value);
@@ -19,7 +22,15 @@ export function csv({ head, rows }: Figures): string {
 
 /** Words as a part of a file's name: "C · paper" becomes "c-paper". */
 export const fileName = (...words: readonly string[]): string =>
-  words.map((word) => word.toLowerCase().replace(/[^a-z0-9]+/g, '-').replace(/^-|-$/g, '')).filter((word) => word !== '').join('-');
+  words
+    .map((word) =>
+      word
+        .toLowerCase()
+        .replace(/[^a-z0-9]+/g, '-')
+        .replace(/^-|-$/g, ''),
+    )
+    .filter((word) => word !== '')
+    .join('-');
 
 /** Hands a file to the reader's downloads. */
 export function save(name: string, content: Blob): void {
@@ -31,10 +42,16 @@ export function save(name: string, content: Blob): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-export const saveCsv = (name: string, figures: Figures): void => save(`${name}.csv`, new Blob([csv(figures)], { type: 'text/csv' }));
+export const saveCsv = (name: string, figures: Figures): void =>
+  save(`${name}.csv`, new Blob([csv(figures)], { type: 'text/csv' }));
 
 /** Saves a drawing under its title, on the page's own colour. */
-export function savePng(name: string, title: string, picture: CanvasImageSource & { width: number; height: number }, ratio: number): void {
+export function savePng(
+  name: string,
+  title: string,
+  picture: CanvasImageSource & { width: number; height: number },
+  ratio: number,
+): void {
   const head = 34 * ratio;
   const whole = document.createElement('canvas');
   whole.width = picture.width;
@@ -49,11 +66,26 @@ export function savePng(name: string, title: string, picture: CanvasImageSource 
   ctx.fillText(title, 12 * ratio, head / 2);
   ctx.drawImage(picture, 0, head);
 
-  whole.toBlob((blob) => { if (blob !== null) save(`${name}.png`, blob); }, 'image/png');
+  whole.toBlob((blob) => {
+    if (blob !== null) save(`${name}.png`, blob);
+  }, 'image/png');
 }
 
 /** What a style sheet gives a drawing, and a file of its own has to carry. */
-const CARRIED = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'stroke-dashoffset', 'stroke-linecap', 'stroke-linejoin', 'opacity', 'font-size', 'font-family', 'font-weight', 'text-anchor'];
+const CARRIED = [
+  'fill',
+  'stroke',
+  'stroke-width',
+  'stroke-dasharray',
+  'stroke-dashoffset',
+  'stroke-linecap',
+  'stroke-linejoin',
+  'opacity',
+  'font-size',
+  'font-family',
+  'font-weight',
+  'text-anchor',
+];
 
 /** Saves a drawing by vectors as a picture of twice its size. */
 export async function saveSvg(name: string, title: string, drawing: SVGSVGElement): Promise<void> {

@@ -3,7 +3,8 @@
 const FAMILY = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
 
 /** A font of the page for canvases; `ratio` is the pixels of the canvas per pixel of the page. */
-export const font = (size: number, ratio = 1, weight = 400): string => `${weight} ${size * ratio}px ${FAMILY}`;
+export const font = (size: number, ratio = 1, weight = 400): string =>
+  `${weight} ${size * ratio}px ${FAMILY}`;
 
 let measuring: CanvasRenderingContext2D | null = null;
 
@@ -15,7 +16,11 @@ export function wordsWidth(words: string, size = 12): number {
 }
 
 /** Words cut to a width, with dots where something is missing. */
-export function shortened(words: string, room: number, width: (words: string) => number = wordsWidth): string {
+export function shortened(
+  words: string,
+  room: number,
+  width: (words: string) => number = wordsWidth,
+): string {
   if (width(words) <= room) return words;
   let keep = words.length - 1;
   while (keep > 1 && width(`${words.slice(0, keep)}…`) > room) keep--;

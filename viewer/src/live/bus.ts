@@ -11,16 +11,29 @@ export class BusPart {
   readonly element: HTMLElement;
   private readonly tree: Tree;
   private readonly link = h('p', { class: 'link' });
-  private readonly list = h('ol', { class: 'live-events', tabindex: 0, 'aria-label': 'Latest events' });
+  private readonly list = h('ol', {
+    class: 'live-events',
+    tabindex: 0,
+    'aria-label': 'Latest events',
+  });
   private leftOut = 0;
   private readonly missing = h('p', { class: 'muted' });
 
   constructor(private readonly robot: LiveRobot) {
     this.tree = topologyTree(treeDevices(robot.devices, undefined));
     this.missing.hidden = true;
-    this.element = h('div', {},
-      section('bus', 'Bus', 'Devices in the order of the cable; branches stand below the device they begin at. Counts are since the start of the run; an error that a port has counted arose on the cable at it.', this.link, this.tree.element),
-      section('events', 'Events', null, this.list, this.missing));
+    this.element = h(
+      'div',
+      {},
+      section(
+        'bus',
+        'Bus',
+        'Devices in the order of the cable; branches stand below the device they begin at. Counts are since the start of the run; an error that a port has counted arose on the cable at it.',
+        this.link,
+        this.tree.element,
+      ),
+      section('events', 'Events', null, this.list, this.missing),
+    );
     this.list.append(h('li', { class: 'muted' }, 'No events yet.'));
   }
 
@@ -34,10 +47,22 @@ export class BusPart {
   events({ left_out: leftOut, events }: { left_out: number; events: LiveEvent[] }): void {
     if (this.list.querySelector('li.muted') !== null) this.list.replaceChildren();
     for (const { cycle, alarm, words } of events) {
-      this.list.prepend(h('li', alarm ? { class: 'alarm' } : {}, h('span', { class: 'muted' }, `cycle ${count(cycle)}`), ' ', alarm ? h('span', { class: 'sign', 'aria-label': 'alarm' }, '▲ ') : '', words));
+      this.list.prepend(
+        h(
+          'li',
+          alarm ? { class: 'alarm' } : {},
+          h('span', { class: 'muted' }, `cycle ${count(cycle)}`),
+          ' ',
+          alarm ? h('span', { class: 'sign', 'aria-label': 'alarm' }, '▲ ') : '',
+          words,
+        ),
+      );
     }
     this.leftOut += leftOut;
-    while (this.list.children.length > MOST_EVENTS) { this.list.lastElementChild!.remove(); this.leftOut++; }
+    while (this.list.children.length > MOST_EVENTS) {
+      this.list.lastElementChild!.remove();
+      this.leftOut++;
+    }
     this.missing.hidden = this.leftOut === 0;
     this.missing.textContent = `${count(this.leftOut)} earlier events are in the run file.`;
   }

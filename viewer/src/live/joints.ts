@@ -23,17 +23,83 @@ export class JointsPart {
   private shownJoint = -1;
 
   constructor(private readonly robot: LiveRobot) {
-    this.select = h('select', { 'aria-label': 'Joint', onchange: () => { this.pick(this.select.selectedIndex); } },
-      ...robot.joints.map(({ name }) => h('option', { value: name }, name)));
+    this.select = h(
+      'select',
+      {
+        'aria-label': 'Joint',
+        onchange: () => {
+          this.pick(this.select.selectedIndex);
+        },
+      },
+      ...robot.joints.map(({ name }) => h('option', { value: name }, name)),
+    );
     this.picker = h('label', { class: 'tick' }, 'Joint ', this.select);
     this.joints = new JointCharts(() => robot.joints[this.chosen]?.name ?? '');
-    this.rows = robot.joints.map(({ name }, i) => h('tr', { onclick: () => { this.pick(i); } },
-      h('th', { scope: 'row' }, h('button', { type: 'button', class: 'pick', onclick: () => { this.pick(i); } }, name)), ...Array.from({ length: 6 }, (_, column) => h('td', column === 0 ? {} : { class: 'number' }))));
-    const heads = ['joint', 'state', 'target, rad', 'actual, rad', 'following error, rad', 'worst, rad', 'torque, ‰'];
-    this.element = section('joints', 'Joints', null,
-      robot.joints.length === 0 ? h('p', { class: 'empty' }, 'This robot has no joints.') : h('div', { class: 'joint-charts' }, ...this.joints.charts.map(({ figure }) => figure)),
-      h('div', { class: 'scroll' }, h('table', { class: 'list plain joints' },
-        h('thead', {}, h('tr', {}, ...heads.map((head, i) => h('th', { scope: 'col', ...(i > 1 ? { class: 'number' } : {}) }, head)))), h('tbody', {}, ...this.rows))));
+    this.rows = robot.joints.map(({ name }, i) =>
+      h(
+        'tr',
+        {
+          onclick: () => {
+            this.pick(i);
+          },
+        },
+        h(
+          'th',
+          { scope: 'row' },
+          h(
+            'button',
+            {
+              type: 'button',
+              class: 'pick',
+              onclick: () => {
+                this.pick(i);
+              },
+            },
+            name,
+          ),
+        ),
+        ...Array.from({ length: 6 }, (_, column) =>
+          h('td', column === 0 ? {} : { class: 'number' }),
+        ),
+      ),
+    );
+    const heads = [
+      'joint',
+      'state',
+      'target, rad',
+      'actual, rad',
+      'following error, rad',
+      'worst, rad',
+      'torque, ‰',
+    ];
+    this.element = section(
+      'joints',
+      'Joints',
+      null,
+      robot.joints.length === 0
+        ? h('p', { class: 'empty' }, 'This robot has no joints.')
+        : h('div', { class: 'joint-charts' }, ...this.joints.charts.map(({ figure }) => figure)),
+      h(
+        'div',
+        { class: 'scroll' },
+        h(
+          'table',
+          { class: 'list plain joints' },
+          h(
+            'thead',
+            {},
+            h(
+              'tr',
+              {},
+              ...heads.map((head, i) =>
+                h('th', { scope: 'col', ...(i > 1 ? { class: 'number' } : {}) }, head),
+              ),
+            ),
+          ),
+          h('tbody', {}, ...this.rows),
+        ),
+      ),
+    );
     this.mark();
   }
 
@@ -45,13 +111,24 @@ export class JointsPart {
     this.picked();
   }
 
-  private mark(): void { this.rows.forEach((row, i) => { row.classList.toggle('chosen', i === this.chosen); }); }
+  private mark(): void {
+    this.rows.forEach((row, i) => {
+      row.classList.toggle('chosen', i === this.chosen);
+    });
+  }
 
   /** Forgets zooms. */
-  forget(): void { this.joints.forget(); this.shownJoint = -1; }
+  forget(): void {
+    this.joints.forget();
+    this.shownJoint = -1;
+  }
 
-  cycles(cycles: LiveCycles): void { this.newest = cycles; }
-  robotState(state: LiveState): void { this.state = state; }
+  cycles(cycles: LiveCycles): void {
+    this.newest = cycles;
+  }
+  robotState(state: LiveState): void {
+    this.state = state;
+  }
 
   draw(history: History, seconds: number, inFull: boolean): void {
     if (this.robot.joints.length === 0) return;
@@ -61,25 +138,40 @@ export class JointsPart {
     joints.span = [Math.max(0, newest - seconds), Math.max(seconds, newest)];
     const isOther = inFull || this.shownJoint !== this.chosen;
     this.shownJoint = this.chosen;
-    this.joints.charts.forEach((chart) => { if (isOther) chart.redraw(); else chart.update(); });
+    this.joints.charts.forEach((chart) => {
+      if (isOther) chart.redraw();
+      else chart.update();
+    });
   }
 
   /** Writes the table of all joints. */
   drawTable(totals: Totals): void {
     const { newest } = this;
     if (newest === null) return;
-    const number = (value: number | null | undefined, digits: number): string => (value === null || value === undefined ? '–' : value.toFixed(digits));
+    const number = (value: number | null | undefined, digits: number): string =>
+      value === null || value === undefined ? '–' : value.toFixed(digits);
     this.robot.joints.forEach((joint, i) => {
       const values = newest.joints[i];
       if (values === undefined) return;
       const facts = this.state?.devices[joint.device];
       const isDown = facts !== undefined && facts.reason !== null && facts.reason !== 'none';
-      const words = [isDown ? jointWords(facts) : stateOf(values[AT.states] ?? 0), number(values[AT.target], 3), number(values[AT.actual], 3),
-        number(values[AT.following], 4), number(totals.following[i], 4), number(values[AT.torque], 0)];
+      const words = [
+        isDown ? jointWords(facts) : stateOf(values[AT.states] ?? 0),
+        number(values[AT.target], 3),
+        number(values[AT.actual], 3),
+        number(values[AT.following], 4),
+        number(totals.following[i], 4),
+        number(values[AT.torque], 0),
+      ];
       const cells = this.rows[i]!.cells;
-      words.forEach((word, column) => { const cell = cells[column + 1]!; if (cell.textContent !== word) cell.textContent = word; });
+      words.forEach((word, column) => {
+        const cell = cells[column + 1]!;
+        if (cell.textContent !== word) cell.textContent = word;
+      });
       this.rows[i]!.classList.toggle('down', isDown);
     });
-    this.joints.charts.forEach((chart) => { chart.describe(); });
+    this.joints.charts.forEach((chart) => {
+      chart.describe();
+    });
   }
 }

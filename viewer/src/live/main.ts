@@ -15,7 +15,11 @@ const FIGURES_EVERY = 250;
 const HISTOGRAM_EVERY = 1000;
 
 /** The seconds that the charts over time show. */
-const SPANS = [{ value: '10', label: '10 s' }, { value: '60', label: '1 min' }, { value: '300', label: '5 min' }] as const;
+const SPANS = [
+  { value: '10', label: '10 s' },
+  { value: '60', label: '1 min' },
+  { value: '300', label: '5 min' },
+] as const;
 
 const page = document.getElementById('page')!;
 
@@ -40,19 +44,47 @@ class LivePage {
     this.joints = new JointsPart(robot);
     this.loop = new LoopPart();
     this.bus = new BusPart(robot);
-    const pause = h('button', { type: 'button', class: 'quiet', 'aria-pressed': 'false', onclick: () => {
-      this.isPaused = !this.isPaused;
-      pause.textContent = this.isPaused ? 'Continue' : 'Pause';
-      pause.setAttribute('aria-pressed', String(this.isPaused));
-      announce(this.isPaused ? 'Charts paused; counting continues' : 'Charts follow the robot');
-      if (!this.isPaused) this.draw(true);
-    } }, 'Pause');
-    this.bar = h('div', { class: 'bar', role: 'group', 'aria-label': 'Joint and time range' }, this.joints.picker,
-      choice('Time range', SPANS, '10', (value) => { this.seconds = Number(value); this.joints.forget(); this.draw(true); }), pause);
+    const pause = h(
+      'button',
+      {
+        type: 'button',
+        class: 'quiet',
+        'aria-pressed': 'false',
+        onclick: () => {
+          this.isPaused = !this.isPaused;
+          pause.textContent = this.isPaused ? 'Continue' : 'Pause';
+          pause.setAttribute('aria-pressed', String(this.isPaused));
+          announce(this.isPaused ? 'Charts paused; counting continues' : 'Charts follow the robot');
+          if (!this.isPaused) this.draw(true);
+        },
+      },
+      'Pause',
+    );
+    this.bar = h(
+      'div',
+      { class: 'bar', role: 'group', 'aria-label': 'Joint and time range' },
+      this.joints.picker,
+      choice('Time range', SPANS, '10', (value) => {
+        this.seconds = Number(value);
+        this.joints.forget();
+        this.draw(true);
+      }),
+      pause,
+    );
     document.title = `onbeat: ${robot.name}`;
-    page.replaceChildren(this.now.element, this.bar, this.joints.element, this.loop.element, this.bus.element);
-    this.joints.picked = () => { this.draw(true); };
-    onTheme(() => { this.draw(true, true); });
+    page.replaceChildren(
+      this.now.element,
+      this.bar,
+      this.joints.element,
+      this.loop.element,
+      this.bus.element,
+    );
+    this.joints.picked = () => {
+      this.draw(true);
+    };
+    onTheme(() => {
+      this.draw(true, true);
+    });
   }
 
   cycles(cycles: Parameters<History['add']>[0]): void {
@@ -62,7 +94,10 @@ class LivePage {
     this.joints.cycles(cycles);
     if (this.waits) return;
     this.waits = true;
-    requestAnimationFrame(() => { this.waits = false; this.draw(false); });
+    requestAnimationFrame(() => {
+      this.waits = false;
+      this.draw(false);
+    });
   }
 
   robot(state: LiveState): void {
@@ -92,8 +127,12 @@ class LivePage {
     if (isDue('histogram', HISTOGRAM_EVERY)) this.loop.drawHistogram(this.totals);
   }
 
-  events(events: Parameters<BusPart['events']>[0]): void { this.bus.events(events); }
-  say(words: string, tone: 'good' | 'open' | 'bad'): void { this.now.connection(words, tone); }
+  events(events: Parameters<BusPart['events']>[0]): void {
+    this.bus.events(events);
+  }
+  say(words: string, tone: 'good' | 'open' | 'bad'): void {
+    this.now.connection(words, tone);
+  }
 }
 
 let shown: LivePage | null = null;
@@ -101,15 +140,41 @@ let shown: LivePage | null = null;
 function start(): void {
   startTheme();
   document.getElementById('chrome')!.append(
-    choice('Theme', [{ value: 'auto', label: 'Auto' }, { value: 'light', label: 'Light' }, { value: 'dark', label: 'Dark' }], themeChoice(), chooseTheme));
-  page.replaceChildren(section('now', 'Waiting for the robot', 'The page fills with the first cycle.'));
+    choice(
+      'Theme',
+      [
+        { value: 'auto', label: 'Auto' },
+        { value: 'light', label: 'Light' },
+        { value: 'dark', label: 'Dark' },
+      ],
+      themeChoice(),
+      chooseTheme,
+    ),
+  );
+  page.replaceChildren(
+    section('now', 'Waiting for the robot', 'The page fills with the first cycle.'),
+  );
   follow({
-    hello: (hello) => { shown = new LivePage(hello); },
-    cycles: (cycles) => { shown?.cycles(cycles); },
-    robot: (state) => { shown?.robot(state); },
-    events: (events) => { shown?.events(events); },
-    end: () => { shown?.draw(true); shown?.say('The run has ended. The page keeps its last minutes.', 'open'); announce('The run has ended'); },
-    lost: () => { shown?.say('No connection to the robot’s process; the page tries again.', 'bad'); },
+    hello: (hello) => {
+      shown = new LivePage(hello);
+    },
+    cycles: (cycles) => {
+      shown?.cycles(cycles);
+    },
+    robot: (state) => {
+      shown?.robot(state);
+    },
+    events: (events) => {
+      shown?.events(events);
+    },
+    end: () => {
+      shown?.draw(true);
+      shown?.say('The run has ended. The page keeps its last minutes.', 'open');
+      announce('The run has ended');
+    },
+    lost: () => {
+      shown?.say('No connection to the robot’s process; the page tries again.', 'bad');
+    },
   });
 }
 

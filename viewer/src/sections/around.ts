@@ -7,28 +7,48 @@ import { choice, freshId, h } from '../dom.ts';
 import type { Spike } from '../hlog.ts';
 import { ink } from '../theme.ts';
 import { count, held, human, ns } from '../units.ts';
-import { LANES, nearest, ticks, timeline, type Lane, type Stretch, type Timeline, type WindowNote } from '../window.ts';
+import {
+  LANES,
+  nearest,
+  ticks,
+  timeline,
+  type Lane,
+  type Stretch,
+  type Timeline,
+  type WindowNote,
+} from '../window.ts';
 
 type View = 'spike' | 'all';
 type Coat = Pick<Paint, 'hue' | 'pattern'>;
 const COATS: Readonly<Record<Lane, Coat>> = {
-  tasks: { hue: 'blue', pattern: 'solid' }, interrupts: { hue: 'orange', pattern: 'solid' }, softirqs: { hue: 'orange', pattern: 'hatch' }, idle: { hue: 'sky', pattern: 'dots' },
+  tasks: { hue: 'blue', pattern: 'solid' },
+  interrupts: { hue: 'orange', pattern: 'solid' },
+  softirqs: { hue: 'orange', pattern: 'hatch' },
+  idle: { hue: 'sky', pattern: 'dots' },
 };
 /** How near to a stretch the pointer may be to mean it, in pixels. */
 const REACH = 6;
 
-const instant = (at: number): string => (at < 0 ? `${human(ns(-at))} before` : at === 0 ? 'at' : `${human(ns(at))} after`);
+const instant = (at: number): string =>
+  at < 0 ? `${human(ns(-at))} before` : at === 0 ? 'at' : `${human(ns(at))} after`;
 
 /** A distance from the programmed expiry, on an axis. */
-const distance = (at: number): string => (at === 0 ? '0' : `${at < 0 ? '−' : ''}${human(ns(Math.abs(at)))}`);
+const distance = (at: number): string =>
+  at === 0 ? '0' : `${at < 0 ? '−' : ''}${human(ns(Math.abs(at)))}`;
 
 /** One slice in a sentence. */
 export const inWords = ({ lane, from, to, name, detail }: Stretch): string =>
-  `${lane === 'softirqs' ? 'softirq ' : ''}${name}${detail && detail !== 'softirq' ? ` (${detail})` : ''}: ${count(to - from)} ns, starting ${instant(from)} the programmed expiry`;
+  [
+    lane === 'softirqs' ? 'softirq ' : '',
+    name,
+    detail && detail !== 'softirq' ? ` (${detail})` : '',
+    `: ${count(to - from)} ns, starting ${instant(from)} the programmed expiry`,
+  ].join('');
 
 /** Every slice of a window as it was recorded; times since the programmed expiry. */
 export const figures = ({ stretches }: Timeline): Figures => ({
-  head: ['lane', 'name', 'detail', 'from_ns', 'to_ns'], rows: stretches.map(({ lane, name, detail, from, to }) => [lane, name, detail, from, to]),
+  head: ['lane', 'name', 'detail', 'from_ns', 'to_ns'],
+  rows: stretches.map(({ lane, name, detail, from, to }) => [lane, name, detail, from, to]),
 });
 
 /** The stretch of time that is shown: the spike with some room on either side, or everything. */
@@ -36,7 +56,10 @@ export function viewOf(line: Timeline, view: View): readonly [number, number] {
   if (view === 'all') return [line.from, line.to];
   const late = Math.max(line.start, line.end - line.start, 1000);
   const end = Math.max(line.start, line.end);
-  return [Math.max(line.from, -Math.max(late * 0.12, 15_000)), Math.min(line.to, end + Math.max(late * 0.12, 15_000))];
+  return [
+    Math.max(line.from, -Math.max(late * 0.12, 15_000)),
+    Math.min(line.to, end + Math.max(late * 0.12, 15_000)),
+  ];
 }
 
 class Around {
@@ -46,10 +69,18 @@ class Around {
   private readonly readout = h('p', { class: 'readout' });
   private at: Stretch | null = null;
 
-  constructor(private readonly line: Timeline, private readonly note: WindowNote, private readonly culprit: number | null, spike: Spike) {
+  constructor(
+    private readonly line: Timeline,
+    private readonly note: WindowNote,
+    private readonly culprit: number | null,
+    spike: Spike,
+  ) {
     this.view = viewOf(line, 'spike');
     const id = freshId('around');
-    const left = note.left_out > 0 ? ` ${count(note.left_out)} events farther away were dropped (buffer full).` : '';
+    const left =
+      note.left_out > 0
+        ? ` ${count(note.left_out)} events farther away were dropped (buffer full).`
+        : '';
     this.lanes.tabIndex = 0;
     this.lanes.setAttribute('role', 'application');
     this.lanes.setAttribute('aria-labelledby', id);
@@ -57,12 +88,52 @@ class Around {
     this.lanes.addEventListener('keydown', (event) => this.key(event));
     this.lanes.addEventListener('pointermove', (event) => this.point(event));
     this.lanes.addEventListener('pointerleave', () => this.choose(null, false));
-    this.element = h('div', { class: 'around' },
-      h('div', { class: 'around-head' }, h('p', { id }, held(`CPU ${note.cpu ?? '?'} around the spike: ${human(ns(line.start))} from the programmed expiry to the loop’s first instruction (shaded).${left}`)),
-        choice<View>('Time range', [{ value: 'spike', label: 'Spike' }, { value: 'all', label: 'All events' }], 'spike', (view) => { this.view = viewOf(line, view); this.draw(); })),
-      this.lanes, this.readout, h('p', { class: 'vh', id: `${id}-keys` }, 'Arrow keys select the next or the previous slice.'),
-      saveButtons(`CPU ${note.cpu ?? '?'} around spike ${spike.number ?? 1}`, () => this.pictureRows(), () => figures(line)),
-      spike.causes?.some(({ kind }) => kind === 'hypervisor_steal') ? h('p', { class: 'muted' }, 'The hypervisor counts steal time without reporting when it occurred, so steal has no lane.') : null);
+    this.element = h(
+      'div',
+      { class: 'around' },
+      h(
+        'div',
+        { class: 'around-head' },
+        h(
+          'p',
+          { id },
+          held(
+            `CPU ${note.cpu ?? '?'} around the spike: ${human(ns(line.start))} from the programmed expiry to the loop’s first instruction (shaded).${left}`,
+          ),
+        ),
+        choice<View>(
+          'Time range',
+          [
+            { value: 'spike', label: 'Spike' },
+            { value: 'all', label: 'All events' },
+          ],
+          'spike',
+          (view) => {
+            this.view = viewOf(line, view);
+            this.draw();
+          },
+        ),
+      ),
+      this.lanes,
+      this.readout,
+      h(
+        'p',
+        { class: 'vh', id: `${id}-keys` },
+        'Arrow keys select the next or the previous slice.',
+      ),
+      saveButtons(
+        `CPU ${note.cpu ?? '?'} around spike ${spike.number ?? 1}`,
+        () => this.pictureRows(),
+        () => figures(line),
+      ),
+      spike.causes?.some(({ kind }) => kind === 'hypervisor_steal')
+        ? h(
+            'p',
+            { class: 'muted' },
+            'The hypervisor counts steal time without reporting when it occurred, so steal has no lane.',
+          )
+        : null,
+    );
     this.draw();
   }
 
@@ -84,12 +155,45 @@ class Around {
   private draw(): void {
     const shown = this.shown();
     const { start } = this.line;
-    const rows = LANES.map((lane) => h('div', { class: 'lane', 'data-lane': lane }, h('span', { class: 'lane-name' }, lane),
-      h('div', { class: 'track' }, start > 0 ? this.place(h('i', { class: 'late' }), 0, start) : null,
-        ...(lane === 'tasks' ? this.line.gaps.map((gap) => this.place(h('i', { class: 'gap', title: `${gap.count === null ? 'events' : `${count(gap.count)} events`} missing` }), gap.from, gap.to)) : []),
-        ...shown.filter((one) => one.lane === lane).map((one, i) => this.stretch(one, i % 2 === 1)))));
-    const axis = h('div', { class: 'lane axis', 'aria-hidden': 'true' }, h('span', { class: 'lane-name' }), h('div', { class: 'track' },
-      ...ticks(this.view[0], this.view[1], 5).map((at) => this.place(h('span', { class: this.side(at) }, distance(at)), at, at))));
+    const rows = LANES.map((lane) =>
+      h(
+        'div',
+        { class: 'lane', 'data-lane': lane },
+        h('span', { class: 'lane-name' }, lane),
+        h(
+          'div',
+          { class: 'track' },
+          start > 0 ? this.place(h('i', { class: 'late' }), 0, start) : null,
+          ...(lane === 'tasks'
+            ? this.line.gaps.map((gap) =>
+                this.place(
+                  h('i', {
+                    class: 'gap',
+                    title: `${gap.count === null ? 'events' : `${count(gap.count)} events`} missing`,
+                  }),
+                  gap.from,
+                  gap.to,
+                ),
+              )
+            : []),
+          ...shown
+            .filter((one) => one.lane === lane)
+            .map((one, i) => this.stretch(one, i % 2 === 1)),
+        ),
+      ),
+    );
+    const axis = h(
+      'div',
+      { class: 'lane axis', 'aria-hidden': 'true' },
+      h('span', { class: 'lane-name' }),
+      h(
+        'div',
+        { class: 'track' },
+        ...ticks(this.view[0], this.view[1], 5).map((at) =>
+          this.place(h('span', { class: this.side(at) }, distance(at)), at, at),
+        ),
+      ),
+    );
     this.lanes.replaceChildren(...rows, axis);
     this.at = null;
     this.choose(null, false);
@@ -104,31 +208,62 @@ class Around {
   /** The colour of a slice: the loop and the culprit have their own. */
   private coat({ lane, tid }: Stretch): Coat {
     if (tid === this.note.tid) return { hue: 'green', pattern: 'solid' };
-    return tid !== null && tid > 0 && tid === this.culprit ? { hue: 'vermilion', pattern: 'solid' } : COATS[lane];
+    return tid !== null && tid > 0 && tid === this.culprit
+      ? { hue: 'vermilion', pattern: 'solid' }
+      : COATS[lane];
   }
 
   /** The lanes as rows of a picture, with the axis below. */
   private pictureRows(): PictureRow[] {
-    const at = (box: { x: number; width: number }, time: number): number => box.x + (box.width * this.percent(time)) / 100;
-    const lanes = LANES.map((lane): PictureRow => ({ name: lane, words: '', paint: (ctx, box) => {
-      ctx.globalAlpha = 0.13;
-      ctx.fillStyle = ink('bad');
-      ctx.fillRect(at(box, 0), box.y - 6, at(box, this.line.start) - at(box, 0), box.height + 12);
-      ctx.globalAlpha = 1;
+    const at = (box: { x: number; width: number }, time: number): number =>
+      box.x + (box.width * this.percent(time)) / 100;
+    const lanes = LANES.map((lane): PictureRow => ({
+      name: lane,
+      words: '',
+      paint: (ctx, box) => {
+        ctx.globalAlpha = 0.13;
+        ctx.fillStyle = ink('bad');
+        ctx.fillRect(at(box, 0), box.y - 6, at(box, this.line.start) - at(box, 0), box.height + 12);
+        ctx.globalAlpha = 1;
 
-      for (const one of this.shown().filter((slice) => slice.lane === lane)) {
-        const [from, to] = [at(box, one.from), at(box, one.to)];
-        paintPart(ctx, { ...box, x: from, width: Math.max(to - from, 2) }, { ...this.coat(one), words: one.name });
-      }
-    } }));
+        for (const one of this.shown().filter((slice) => slice.lane === lane)) {
+          const [from, to] = [at(box, one.from), at(box, one.to)];
+          paintPart(
+            ctx,
+            { ...box, x: from, width: Math.max(to - from, 2) },
+            { ...this.coat(one), words: one.name },
+          );
+        }
+      },
+    }));
     const marks = ticks(this.view[0], this.view[1], 5);
-    return [...lanes, { name: '', words: 'since the programmed expiry', paint: (ctx, box) => paintMarks(ctx, box, marks.map((time) => [at(box, time), distance(time)])) }];
+    return [
+      ...lanes,
+      {
+        name: '',
+        words: 'since the programmed expiry',
+        paint: (ctx, box) =>
+          paintMarks(
+            ctx,
+            box,
+            marks.map((time) => [at(box, time), distance(time)]),
+          ),
+      },
+    ];
   }
 
   /** Neighbours differ a little, so that each is seen to begin and end. */
   private stretch(one: Stretch, second: boolean): HTMLElement {
     const { hue, pattern } = this.coat(one);
-    const element = this.place(h('div', { class: `stretch paint ${hue} ${pattern}${second ? ' second' : ''}` }, h('b', {}, one.name)), one.from, one.to);
+    const element = this.place(
+      h(
+        'div',
+        { class: `stretch paint ${hue} ${pattern}${second ? ' second' : ''}` },
+        h('b', {}, one.name),
+      ),
+      one.from,
+      one.to,
+    );
     element.dataset['stretch'] = String(this.line.stretches.indexOf(one));
     return element;
   }
@@ -136,32 +271,61 @@ class Around {
   private point(event: PointerEvent): void {
     const lane = (event.target as HTMLElement).closest<HTMLElement>('[data-lane]');
     const track = lane?.querySelector<HTMLElement>('.track')?.getBoundingClientRect();
-    if (lane === null || track === undefined || track.width === 0) { this.choose(null, false); return; }
+    if (lane === null || track === undefined || track.width === 0) {
+      this.choose(null, false);
+      return;
+    }
     const per = (this.view[1] - this.view[0]) / track.width;
     const at = this.view[0] + (event.clientX - track.left) * per;
     this.choose(nearest(this.shown(), lane.dataset['lane'] as Lane, at, REACH * per), false);
   }
 
   private key(event: KeyboardEvent): void {
-    const steps: Readonly<Record<string, number>> = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+    const steps: Readonly<Record<string, number>> = {
+      ArrowRight: 1,
+      ArrowDown: 1,
+      ArrowLeft: -1,
+      ArrowUp: -1,
+    };
     const shown = this.shown();
     const step = steps[event.key];
-    if (shown.length === 0 || (step === undefined && event.key !== 'Home' && event.key !== 'End')) return;
+    if (shown.length === 0 || (step === undefined && event.key !== 'Home' && event.key !== 'End'))
+      return;
     event.preventDefault();
     const place = this.at === null ? -1 : shown.indexOf(this.at);
     // The first key goes to what ran when the loop should have.
-    const first = Math.max(0, shown.findIndex(({ from, to }) => from <= 0 && to > 0));
-    const next = event.key === 'Home' ? 0 : event.key === 'End' ? shown.length - 1 : place < 0 ? first : place + step!;
+    const first = Math.max(
+      0,
+      shown.findIndex(({ from, to }) => from <= 0 && to > 0),
+    );
+    const next =
+      event.key === 'Home'
+        ? 0
+        : event.key === 'End'
+          ? shown.length - 1
+          : place < 0
+            ? first
+            : place + step!;
     this.choose(shown[Math.max(0, Math.min(shown.length - 1, next))]!, true);
   }
 
   private choose(one: Stretch | null, say: boolean): void {
     // What the keyboard has chosen stays when the pointer leaves.
-    if ((one === this.at && one !== null) || (one === null && this.at !== null && !say && document.activeElement === this.lanes)) return;
+    if (
+      (one === this.at && one !== null) ||
+      (one === null && this.at !== null && !say && document.activeElement === this.lanes)
+    )
+      return;
     this.at = one;
     this.lanes.querySelector('.stretch.at')?.classList.remove('at');
-    if (one !== null) this.lanes.querySelector(`[data-stretch="${this.line.stretches.indexOf(one)}"]`)?.classList.add('at');
-    this.readout.textContent = one === null ? 'Point at a slice, or focus the lanes and use the arrow keys, to show what ran and for how long.' : inWords(one);
+    if (one !== null)
+      this.lanes
+        .querySelector(`[data-stretch="${this.line.stretches.indexOf(one)}"]`)
+        ?.classList.add('at');
+    this.readout.textContent =
+      one === null
+        ? 'Point at a slice, or focus the lanes and use the arrow keys, to show what ran and for how long.'
+        : inWords(one);
     if (one !== null && say) announce(inWords(one));
   }
 }
@@ -174,14 +338,32 @@ const GONE: Readonly<Record<string, string>> = {
 };
 
 /** The lanes, or a line that says why there are none; null where it was not analysed. */
-export function around(spike: Spike, note: WindowNote | undefined, command: string): HTMLElement | null {
-  if (note === undefined) return spike.window !== undefined && spike.window in GONE ? h('p', { class: 'muted' }, GONE[spike.window]!) : null;
+export function around(
+  spike: Spike,
+  note: WindowNote | undefined,
+  command: string,
+): HTMLElement | null {
+  if (note === undefined)
+    return spike.window !== undefined && spike.window in GONE
+      ? h('p', { class: 'muted' }, GONE[spike.window]!)
+      : null;
   try {
     const line = timeline(note);
-    const { element } = new Around(line, note, mainCause(spike.causes)?.culprit?.tid ?? null, spike);
-    element.append(h('p', { class: 'muted' }, 'To export all of its events: ', h('code', {}, command)));
+    const { element } = new Around(
+      line,
+      note,
+      mainCause(spike.causes)?.culprit?.tid ?? null,
+      spike,
+    );
+    element.append(
+      h('p', { class: 'muted' }, 'To export all of its events: ', h('code', {}, command)),
+    );
     return element;
   } catch (error) {
-    return h('p', { class: 'muted' }, `The events around this spike cannot be read: ${(error as Error).message}`);
+    return h(
+      'p',
+      { class: 'muted' },
+      `The events around this spike cannot be read: ${(error as Error).message}`,
+    );
   }
 }

@@ -1,6 +1,17 @@
 // Causes of latency: causes by cell, and what would remove each.
 import { adviceAgainst, NO_REMEDY, type Situation } from '../advice.ts';
-import { CAUSES, causeWord, explained, inWords, joinCounts, LINKS, mainCause, mostFrequent, type Counts, type Explained } from '../causes.ts';
+import {
+  CAUSES,
+  causeWord,
+  explained,
+  inWords,
+  joinCounts,
+  LINKS,
+  mainCause,
+  mostFrequent,
+  type Counts,
+  type Explained,
+} from '../causes.ts';
 import { paintBar, saveButtons, type PictureRow } from '../charts/rows.ts';
 import type { Figures } from '../charts/save.ts';
 import { choice, h, prose, section } from '../dom.ts';
@@ -14,14 +25,23 @@ import { tuningLines } from './tunings.ts';
 type Measure = 'spikes' | 'lateness';
 
 const spikesWord = (n: number): string => `${count(n)} ${n === 1 ? 'spike' : 'spikes'}`;
-const sizeOf = (one: CauseCount, measure: Measure): number => (measure === 'spikes' ? one.spikes : one.lateness_ns);
-const sizeWord = (one: CauseCount, measure: Measure): string => (measure === 'spikes' ? count(one.spikes) : human(one.lateness_ns));
+const sizeOf = (one: CauseCount, measure: Measure): number =>
+  measure === 'spikes' ? one.spikes : one.lateness_ns;
+const sizeWord = (one: CauseCount, measure: Measure): string =>
+  measure === 'spikes' ? count(one.spikes) : human(one.lateness_ns);
 
 /** The kinds that occur, most first; kinds of equal size in their usual order, time without a name last. */
 export function kindsOf(counts: Counts, measure: Measure): string[] {
-  const usual = (kind: string): number => { const i = CAUSES.findIndex((word) => word.kind === kind); return i < 0 ? CAUSES.length : i; };
-  return Object.keys(counts).sort((a, b) => Number(a === 'unexplained') - Number(b === 'unexplained')
-    || sizeOf(counts[b]!, measure) - sizeOf(counts[a]!, measure) || usual(a) - usual(b));
+  const usual = (kind: string): number => {
+    const i = CAUSES.findIndex((word) => word.kind === kind);
+    return i < 0 ? CAUSES.length : i;
+  };
+  return Object.keys(counts).sort(
+    (a, b) =>
+      Number(a === 'unexplained') - Number(b === 'unexplained') ||
+      sizeOf(counts[b]!, measure) - sizeOf(counts[a]!, measure) ||
+      usual(a) - usual(b),
+  );
 }
 
 /** How much of the lateness has a name. Rounded down, so that 100 % means all of it. */
@@ -32,26 +52,63 @@ export function accounted(counts: Counts): string {
   return percent(late > 0 ? Math.floor((Math.min(named, late) / late) * 1000) / 10 : 0);
 }
 
-function chart(cells: readonly Explained[], kinds: readonly string[], measure: Measure): HTMLElement {
-  return h('div', { class: 'cause-chart' }, ...cells.map((cell) => {
-    const spikes = cell.analysed < cell.spikes ? `${count(cell.analysed)} of ${spikesWord(cell.spikes)}` : spikesWord(cell.spikes);
-    const pieces = kinds.flatMap((kind) => {
-      const one = cell.counts[kind];
-      return one === undefined ? [] : [{ kind, size: sizeOf(one, measure), label: sizeWord(one, measure),
-        title: `${causeWord(kind).words}: ${spikesWord(one.spikes)}, total lateness ${human(one.lateness_ns)}, worst ${human(one.worst_ns)}` }];
-    });
-    return h('div', { class: 'cause-row', 'aria-hidden': 'true' }, h('b', {}, cell.name), dividedBar(pieces),
-      h('span', { class: 'total' }, measure === 'spikes' ? spikes : human(cell.lateness)));
-  }));
+function chart(
+  cells: readonly Explained[],
+  kinds: readonly string[],
+  measure: Measure,
+): HTMLElement {
+  return h(
+    'div',
+    { class: 'cause-chart' },
+    ...cells.map((cell) => {
+      const spikes =
+        cell.analysed < cell.spikes
+          ? `${count(cell.analysed)} of ${spikesWord(cell.spikes)}`
+          : spikesWord(cell.spikes);
+      const pieces = kinds.flatMap((kind) => {
+        const one = cell.counts[kind];
+        return one === undefined
+          ? []
+          : [
+              {
+                kind,
+                size: sizeOf(one, measure),
+                label: sizeWord(one, measure),
+                title: `${causeWord(kind).words}: ${spikesWord(one.spikes)}, total lateness ${human(one.lateness_ns)}, worst ${human(one.worst_ns)}`,
+              },
+            ];
+      });
+      return h(
+        'div',
+        { class: 'cause-row', 'aria-hidden': 'true' },
+        h('b', {}, cell.name),
+        dividedBar(pieces),
+        h('span', { class: 'total' }, measure === 'spikes' ? spikes : human(cell.lateness)),
+      );
+    }),
+  );
 }
 
 /** The bars as rows of a picture. */
-function pictureRows(cells: readonly Explained[], kinds: readonly string[], measure: Measure): PictureRow[] {
+function pictureRows(
+  cells: readonly Explained[],
+  kinds: readonly string[],
+  measure: Measure,
+): PictureRow[] {
   return cells.map((cell) => {
     const parts = kinds.flatMap((kind) => {
       const one = cell.counts[kind];
       const { letters, hue, pattern } = causeWord(kind);
-      return one === undefined ? [] : [{ size: sizeOf(one, measure), hue, pattern, words: `${letters} ${sizeWord(one, measure)}` }];
+      return one === undefined
+        ? []
+        : [
+            {
+              size: sizeOf(one, measure),
+              hue,
+              pattern,
+              words: `${letters} ${sizeWord(one, measure)}`,
+            },
+          ];
     });
     const words = measure === 'spikes' ? spikesWord(cell.analysed) : human(cell.lateness);
     return { name: cell.name, words, paint: (ctx, box) => paintBar(ctx, box, parts) };
@@ -60,19 +117,66 @@ function pictureRows(cells: readonly Explained[], kinds: readonly string[], meas
 
 /** The exact figures behind the bars: a line for each cause of each cell. */
 export function figures(cells: readonly Pick<Explained, 'name' | 'counts'>[]): Figures {
-  const rows = cells.flatMap(({ name, counts }) => kindsOf(counts, 'spikes').map((kind) => {
-    const { spikes, lateness_ns: lateness, accounted_ns: named, worst_ns: worst } = counts[kind]!;
-    return [name, kind, spikes, lateness, named, worst];
-  }));
+  const rows = cells.flatMap(({ name, counts }) =>
+    kindsOf(counts, 'spikes').map((kind) => {
+      const { spikes, lateness_ns: lateness, accounted_ns: named, worst_ns: worst } = counts[kind]!;
+      return [name, kind, spikes, lateness, named, worst];
+    }),
+  );
   return { head: ['cell', 'cause', 'spikes', 'lateness_ns', 'accounted_ns', 'worst_ns'], rows };
 }
 
 function hiddenTable(cells: readonly Explained[], kinds: readonly string[]): HTMLElement {
-  return h('div', { class: 'vh' }, h('table', {}, h('caption', {}, 'Causes by cell: number of spikes and total lateness, by main cause'),
-    h('thead', {}, h('tr', {}, ...['cell', 'spikes', 'analysed', 'lateness', 'accounted for', ...kinds.map((kind) => causeWord(kind).words)].map((head) => h('th', { scope: 'col' }, head)))),
-    h('tbody', {}, ...cells.map((cell) => h('tr', {}, h('th', { scope: 'row' }, cell.name),
-      ...[count(cell.spikes), count(cell.analysed), human(cell.lateness), accounted(cell.counts)].map((text) => h('td', {}, text)),
-      ...kinds.map((kind) => { const one = cell.counts[kind]; return h('td', {}, one ? `${spikesWord(one.spikes)}, ${human(one.lateness_ns)}` : 'none'); }))))));
+  return h(
+    'div',
+    { class: 'vh' },
+    h(
+      'table',
+      {},
+      h('caption', {}, 'Causes by cell: number of spikes and total lateness, by main cause'),
+      h(
+        'thead',
+        {},
+        h(
+          'tr',
+          {},
+          ...[
+            'cell',
+            'spikes',
+            'analysed',
+            'lateness',
+            'accounted for',
+            ...kinds.map((kind) => causeWord(kind).words),
+          ].map((head) => h('th', { scope: 'col' }, head)),
+        ),
+      ),
+      h(
+        'tbody',
+        {},
+        ...cells.map((cell) =>
+          h(
+            'tr',
+            {},
+            h('th', { scope: 'row' }, cell.name),
+            ...[
+              count(cell.spikes),
+              count(cell.analysed),
+              human(cell.lateness),
+              accounted(cell.counts),
+            ].map((text) => h('td', {}, text)),
+            ...kinds.map((kind) => {
+              const one = cell.counts[kind];
+              return h(
+                'td',
+                {},
+                one ? `${spikesWord(one.spikes)}, ${human(one.lateness_ns)}` : 'none',
+              );
+            }),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 /** The situation of the cell with most spikes of a kind. */
@@ -82,33 +186,66 @@ function situationFor(kind: string, cells: readonly Explained[]): Situation {
 }
 
 /** The key to the bars, and against each cause its remedy. */
-function remedies(all: Counts, kinds: readonly string[], spikes: readonly Spike[], cells: readonly Explained[]): HTMLElement {
-  return h('ul', { class: 'remedies' }, ...kinds.map((kind) => {
-    const one = all[kind]!;
-    const most = mostFrequent(one);
-    // Priorities are not counted with culprits; a kept spike of this one has its own.
-    const kept = most === null ? undefined : spikes.map((spike) => mainCause(spike.causes)).find((main) => main?.kind === kind && inWords(main).endsWith(` ${most.name}`));
-    const usual = ns(Math.floor(one.lateness_ns / Math.max(one.spikes, 1)));
-    const asked = { kind, ns: usual, ...(kept?.culprit ? { culprit: kept.culprit } : {}) };
-    const situation = situationFor(kind, cells);
-    const advice = adviceAgainst(asked, situation) || NO_REMEDY;
-    const by = most === null ? '' : `, ${most.spikes === one.spikes ? 'all' : count(most.spikes)} ${LINKS[kind]?.trim() ?? 'of'} ${most.name}`;
-    return h('li', {}, causeKey(kind), h('div', {}, h('b', {}, causeWord(kind).words), h('span', { class: 'muted' }, held(` ${spikesWord(one.spikes)}${by}, worst ${human(one.worst_ns)}`)),
-      h('p', {}, ...prose(advice)),
-      ...tuningLines(asked, situation)));
-  }));
+function remedies(
+  all: Counts,
+  kinds: readonly string[],
+  spikes: readonly Spike[],
+  cells: readonly Explained[],
+): HTMLElement {
+  return h(
+    'ul',
+    { class: 'remedies' },
+    ...kinds.map((kind) => {
+      const one = all[kind]!;
+      const most = mostFrequent(one);
+      // Priorities are not counted with culprits; a kept spike of this one has its own.
+      const kept =
+        most === null
+          ? undefined
+          : spikes
+              .map((spike) => mainCause(spike.causes))
+              .find((main) => main?.kind === kind && inWords(main).endsWith(` ${most.name}`));
+      const usual = ns(Math.floor(one.lateness_ns / Math.max(one.spikes, 1)));
+      const asked = { kind, ns: usual, ...(kept?.culprit ? { culprit: kept.culprit } : {}) };
+      const situation = situationFor(kind, cells);
+      const advice = adviceAgainst(asked, situation) || NO_REMEDY;
+      const by =
+        most === null
+          ? ''
+          : `, ${most.spikes === one.spikes ? 'all' : count(most.spikes)} ${LINKS[kind]?.trim() ?? 'of'} ${most.name}`;
+      return h(
+        'li',
+        {},
+        causeKey(kind),
+        h(
+          'div',
+          {},
+          h('b', {}, causeWord(kind).words),
+          h(
+            'span',
+            { class: 'muted' },
+            held(` ${spikesWord(one.spikes)}${by}, worst ${human(one.worst_ns)}`),
+          ),
+          h('p', {}, ...prose(advice)),
+          ...tuningLines(asked, situation),
+        ),
+      );
+    }),
+  );
 }
 
 function nothing(report: Report): string {
   const spikes = report.cells.reduce((sum, cell) => sum + (cell.figures.spike_count ?? 0), 0);
-  return spikes === 0 ? 'No sample exceeded the spike threshold.'
+  return spikes === 0
+    ? 'No sample exceeded the spike threshold.'
     : 'Not analysed: the flight recorder was disabled, not permitted or not available.';
 }
 
 /** The section; only its switch changes it. */
 export function causesSection(report: Report): HTMLElement {
   const cells = explained(report.cells);
-  if (cells.length === 0) return section('causes', 'Causes of latency', nothing(report), findingsPart(report));
+  if (cells.length === 0)
+    return section('causes', 'Causes of latency', nothing(report), findingsPart(report));
   const all = joinCounts(cells.map(({ counts }) => counts));
   const kept = report.cells.flatMap(({ figures }) => figures.spikes);
   const holder = h('div');
@@ -116,18 +253,55 @@ export function causesSection(report: Report): HTMLElement {
   const draw = (measure: Measure): void => {
     shown = measure;
     const kinds = kindsOf(all, measure);
-    holder.replaceChildren(chart(cells, kinds, measure), hiddenTable(cells, kinds), remedies(all, kinds, kept, cells));
+    holder.replaceChildren(
+      chart(cells, kinds, measure),
+      hiddenTable(cells, kinds),
+      remedies(all, kinds, kept, cells),
+    );
   };
   draw('spikes');
   const analysed = cells.reduce((sum, cell) => sum + cell.analysed, 0);
   const spikes = cells.reduce((sum, cell) => sum + cell.spikes, 0);
-  const lead = `${analysed < spikes ? `${count(analysed)} of ${spikesWord(spikes)} were` : `${spikesWord(spikes)} ${spikes === 1 ? 'was' : 'were'}`} analysed; causes account for ${accounted(all)} of their lateness. `
-    + `${cells.length > 1 ? 'Each bar is one cell, with its total at the right. ' : ''}Each spike counts under its main cause.`;
+  const those =
+    analysed < spikes
+      ? `${count(analysed)} of ${spikesWord(spikes)} were`
+      : `${spikesWord(spikes)} ${spikes === 1 ? 'was' : 'were'}`;
+  const bars = cells.length > 1 ? 'Each bar is one cell, with its total at the right. ' : '';
+  const lead =
+    `${those} analysed; causes account for ${accounted(all)} of their lateness. ` +
+    `${bars}Each spike counts under its main cause.`;
   const sentences = report.summary.causes ?? [];
-  return section('causes', 'Causes of latency', null,
-    sentences.length > 0 ? h('div', { class: 'sentences' }, ...sentences.map((sentence) => h('p', {}, ...prose(held(sentence))))) : null,
+  return section(
+    'causes',
+    'Causes of latency',
+    null,
+    sentences.length > 0
+      ? h(
+          'div',
+          { class: 'sentences' },
+          ...sentences.map((sentence) => h('p', {}, ...prose(held(sentence)))),
+        )
+      : null,
     h('p', { class: 'lead' }, held(lead)),
-    h('div', { class: 'rows-head' },
-      choice<Measure>('Measure', [{ value: 'spikes', label: 'Number of spikes' }, { value: 'lateness', label: 'Lateness' }], 'spikes', draw),
-      saveButtons('Causes of latency', () => pictureRows(cells, kindsOf(all, shown), shown), () => figures(cells))), holder, findingsPart(report));
+    h(
+      'div',
+      { class: 'rows-head' },
+      choice<Measure>(
+        'Measure',
+        [
+          { value: 'spikes', label: 'Number of spikes' },
+          { value: 'lateness', label: 'Lateness' },
+        ],
+        'spikes',
+        draw,
+      ),
+      saveButtons(
+        'Causes of latency',
+        () => pictureRows(cells, kindsOf(all, shown), shown),
+        () => figures(cells),
+      ),
+    ),
+    holder,
+    findingsPart(report),
+  );
 }

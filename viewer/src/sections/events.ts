@@ -9,31 +9,73 @@ const MOST_ROWS = 400;
 
 /** The events of a cell: those of its recording, or where that is not in the page those of its figures. */
 export const eventsOf = (cell: Pick<Cell, 'figures' | 'file'>): readonly EventNote[] =>
-  cell.file !== null && cell.file.events.length > 0 ? cell.file.events : cell.figures.events?.listed ?? [];
+  cell.file !== null && cell.file.events.length > 0
+    ? cell.file.events
+    : (cell.figures.events?.listed ?? []);
 
 /** How many of them say that something is wrong, those among them that have no note. */
 export function alarmsOf(cell: Pick<Cell, 'figures' | 'file'>): number {
   const counted = cell.figures.events?.alarms;
-  return counted ? Object.values(counted).reduce((sum, n) => sum + n, 0) : eventsOf(cell).filter(({ alarm }) => alarm).length;
+  return counted
+    ? Object.values(counted).reduce((sum, n) => sum + n, 0)
+    : eventsOf(cell).filter(({ alarm }) => alarm).length;
 }
 
 function row(event: EventNote): HTMLElement {
   const kind = event.kind.replaceAll('_', ' ');
-  return h('tr', {}, h('td', { class: 'number' }, moment(sec(event.t))), h('td', { class: 'number' }, count(event.cycle)),
-    h('td', {}, event.alarm ? h('b', {}, kind) : kind), h('td', {}, event.sentence));
+  return h(
+    'tr',
+    {},
+    h('td', { class: 'number' }, moment(sec(event.t))),
+    h('td', { class: 'number' }, count(event.cycle)),
+    h('td', {}, event.alarm ? h('b', {}, kind) : kind),
+    h('td', {}, event.sentence),
+  );
 }
 
 function ofCell(cell: Cell, named: boolean): HTMLElement {
   const events = eventsOf(cell);
   const incidents = cell.figures.events?.incidents ?? [];
   const name = named ? `${cell.name}: ` : '';
-  return h('div', {},
-    incidents.length > 0 ? h('ul', { 'aria-label': `${name}incidents` }, ...incidents.map((what) => h('li', {}, what))) : null,
-    h('details', {}, h('summary', {}, `${name}all ${count(events.length)} events`),
-      h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': `${name}table of events` }, h('table', { class: 'list plain' },
-        h('thead', {}, h('tr', {}, ...['time', 'cycle', 'event', 'description'].map((head, i) => h('th', { scope: 'col', class: i < 2 ? 'number' : null }, head)))),
-        h('tbody', {}, ...events.slice(0, MOST_ROWS).map(row)))),
-      events.length > MOST_ROWS ? h('p', { class: 'muted' }, `The recording contains ${count(events.length - MOST_ROWS)} more events.`) : null));
+  return h(
+    'div',
+    {},
+    incidents.length > 0
+      ? h('ul', { 'aria-label': `${name}incidents` }, ...incidents.map((what) => h('li', {}, what)))
+      : null,
+    h(
+      'details',
+      {},
+      h('summary', {}, `${name}all ${count(events.length)} events`),
+      h(
+        'div',
+        { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': `${name}table of events` },
+        h(
+          'table',
+          { class: 'list plain' },
+          h(
+            'thead',
+            {},
+            h(
+              'tr',
+              {},
+              ...['time', 'cycle', 'event', 'description'].map((head, i) =>
+                h('th', { scope: 'col', class: i < 2 ? 'number' : null }, head),
+              ),
+            ),
+          ),
+          h('tbody', {}, ...events.slice(0, MOST_ROWS).map(row)),
+        ),
+      ),
+      events.length > MOST_ROWS
+        ? h(
+            'p',
+            { class: 'muted' },
+            `The recording contains ${count(events.length - MOST_ROWS)} more events.`,
+          )
+        : null,
+    ),
+  );
 }
 
 export function eventsSection(report: Report): HTMLElement | null {
@@ -43,5 +85,10 @@ export function eventsSection(report: Report): HTMLElement | null {
   const allowed = report.summary.most_alarms;
   const limit = allowed === undefined ? '' : `; ${count(allowed)} allowed`;
   const lead = `${alarms === 0 ? 'No alarms' : alarms === 1 ? '1 alarm' : `${count(alarms)} alarms`}${limit}.`;
-  return section('events', 'Bus and robot events', lead, ...cells.map((cell) => ofCell(cell, cells.length > 1)));
+  return section(
+    'events',
+    'Bus and robot events',
+    lead,
+    ...cells.map((cell) => ofCell(cell, cells.length > 1)),
+  );
 }

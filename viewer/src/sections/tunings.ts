@@ -3,6 +3,10 @@ import { measureCommand, tuningCommand, type Asked, type Situation } from '../ad
 import { h } from '../dom.ts';
 
 export function tuningLines(cause: Asked, situation: Situation): HTMLElement[] {
-  const line = (label: string, command: string): HTMLElement[] => (command === '' ? [] : [h('p', { class: 'muted' }, label, h('code', {}, command))]);
-  return [...line('Tunings: ', tuningCommand(cause, situation)), ...line('Worth here: ', measureCommand(cause, situation))];
+  const line = (label: string, command: string): HTMLElement[] =>
+    command === '' ? [] : [h('p', { class: 'muted' }, label, h('code', {}, command))];
+  return [
+    ...line('Tunings: ', tuningCommand(cause, situation)),
+    ...line('Worth here: ', measureCommand(cause, situation)),
+  ];
 }

@@ -15,54 +15,150 @@ export const OUTCOMES: Readonly<Record<Outcome, { word: string; sign: string; to
 
 export const badge = (outcome: Outcome): HTMLElement => {
   const { word, sign, tone } = OUTCOMES[outcome] ?? { word: outcome, sign: '?', tone: 'open' };
-  return h('span', { class: `badge ${tone}` }, h('span', { 'aria-hidden': 'true', class: 'sign' }, sign), word);
+  return h(
+    'span',
+    { class: `badge ${tone}` },
+    h('span', { 'aria-hidden': 'true', class: 'sign' }, sign),
+    word,
+  );
 };
 
 const when = (unix: number): string =>
-  unix > 0 ? new Date(unix * 1000).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' }).replaceAll(' ', '\u00a0').replace(',\u00a0', ', ') + '\u00a0UTC' : 'unknown';
+  unix > 0
+    ? new Date(unix * 1000)
+        .toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' })
+        .replaceAll(' ', '\u00a0')
+        .replace(',\u00a0', ', ') + '\u00a0UTC'
+    : 'unknown';
 
 function facts(report: Report): [string, string][] {
   const { summary } = report;
-  const sum = (of: (cell: Report['cells'][number]['figures']) => number): number => report.cells.reduce((s, cell) => s + of(cell.figures), 0);
-  const list: [string, string][] = [['Started', when(summary.started_unix_s)], ['Elapsed', duration(sec(summary.elapsed_s))]];
+  const sum = (of: (cell: Report['cells'][number]['figures']) => number): number =>
+    report.cells.reduce((s, cell) => s + of(cell.figures), 0);
+  const list: [string, string][] = [
+    ['Started', when(summary.started_unix_s)],
+    ['Elapsed', duration(sec(summary.elapsed_s))],
+  ];
   if (summary.period_ns > 0) list.push(['Period', human(summary.period_ns)]);
-  if (summary.limit) list.push(['Limit', held(`${human(summary.limit.limit_ns)} at ${summary.limit.at} %`)]);
+  if (summary.limit)
+    list.push(['Limit', held(`${human(summary.limit.limit_ns)} at ${summary.limit.at} %`)]);
   const loads = summary.loads.filter((load) => load !== '');
   if (loads.length > 0) list.push([loads.length > 1 ? 'Loads' : 'Load', loads.join(', ')]);
-  if (report.kind === 'bench' && summary.tunings.length > 1) list.push(['Tunings', `${summary.tunings.length}, ${summary.order || 'in turn'}`]);
-  list.push(['Releases', count(sum((cell) => cell.slots))], ['Samples lost', count(sum((cell) => cell.lost))]);
+  if (report.kind === 'bench' && summary.tunings.length > 1)
+    list.push(['Tunings', `${summary.tunings.length}, ${summary.order || 'in turn'}`]);
+  list.push(
+    ['Releases', count(sum((cell) => cell.slots))],
+    ['Samples lost', count(sum((cell) => cell.lost))],
+  );
   return list;
 }
 
 /** A first clause as a headline: it begins with a capital letter, unless its first word is a name or a figure such as p50. */
-export const asHeadline = (clause: string): string => (/^[a-z]+(?=[\s,:;])/.test(clause) ? clause[0]!.toUpperCase() + clause.slice(1) : clause);
+export const asHeadline = (clause: string): string =>
+  /^[a-z]+(?=[\s,:;])/.test(clause) ? clause[0]!.toUpperCase() + clause.slice(1) : clause;
 
 export function verdictSection(report: Report): HTMLElement {
   const { summary } = report;
   const verdict = summary.verdict;
   const host = Object.entries(summary.host);
   const best = verdict?.best;
-  const title = verdict?.sentence ?? (summary.derived ? 'Recordings without a summary: figures computed from the histograms.' : 'No latency limit was given, so this report has no verdict.');
+  const title =
+    verdict?.sentence ??
+    (summary.derived
+      ? 'Recordings without a summary: figures computed from the histograms.'
+      : 'No latency limit was given, so this report has no verdict.');
   // The first clause is the headline; the grounds follow it.
   // The badge above says the outcome.
   const answer = title.replace(/^(PASS|FAIL|INCONCLUSIVE): /, '');
-  const [headline = '', ...rest] = (summary.comparison ? answer.replace(/\bx (?=\d)/g, '×\u00a0') : answer).split('; ');
-  const derived = report.cells.length === 1 ? report.cells[0]!.figures.derived ?? [] : [];
+  const [headline = '', ...rest] = (
+    summary.comparison ? answer.replace(/\bx (?=\d)/g, '×\u00a0') : answer
+  ).split('; ');
+  const derived = report.cells.length === 1 ? (report.cells[0]!.figures.derived ?? []) : [];
   const deadline = verdict?.deadline;
-  const byDefault = deadline ? [`${deadline.outcome} by the default, without --limit, that ${deadline.words}: ${deadline.sentence}`] : [];
-  const bases = report.cells.filter((cell) => verdict?.outcome && cell.tuning === (best?.tuning ?? cell.tuning)).map((cell) => cell.figures.verdict?.basis ?? '');
-  const basis = [...new Set([deadline?.basis ?? '', ...bases])].filter((words) => words !== '').slice(0, 1);
-  const grounds = [...(rest.length > 0 ? [rest.join('; ')] : []), ...derived, ...byDefault, ...basis];
+  const byDefault = deadline
+    ? [
+        `${deadline.outcome} by the default, without --limit, that ${deadline.words}: ${deadline.sentence}`,
+      ]
+    : [];
+  const bases = report.cells
+    .filter((cell) => verdict?.outcome && cell.tuning === (best?.tuning ?? cell.tuning))
+    .map((cell) => cell.figures.verdict?.basis ?? '');
+  const basis = [...new Set([deadline?.basis ?? '', ...bases])]
+    .filter((words) => words !== '')
+    .slice(0, 1);
+  const grounds = [
+    ...(rest.length > 0 ? [rest.join('; ')] : []),
+    ...derived,
+    ...byDefault,
+    ...basis,
+  ];
   const single = report.kind === 'single' ? report.cells[0]?.figures.verdict : null;
-  return h('section', { id: 'verdict', class: verdict?.outcome ? OUTCOMES[verdict.outcome]?.tone ?? 'open' : 'plain', 'aria-labelledby': 'verdict-title' },
+  return h(
+    'section',
+    {
+      id: 'verdict',
+      class: verdict?.outcome ? (OUTCOMES[verdict.outcome]?.tone ?? 'open') : 'plain',
+      'aria-labelledby': 'verdict-title',
+    },
     verdict?.outcome ? badge(verdict.outcome) : null,
-    h('h1', { id: 'verdict-title' }, ...prose(held(summary.comparison ? headline : asHeadline(headline)))),
+    h(
+      'h1',
+      { id: 'verdict-title' },
+      ...prose(held(summary.comparison ? headline : asHeadline(headline))),
+    ),
     ...grounds.map((ground) => h('p', { class: 'ground' }, ...prose(held(asHeadline(ground))))),
-    best && (summary.tunings.length > 1 || summary.loads.length > 1) && summary.sweep === undefined ? h('p', { class: 'best' }, 'Best tuning ', h('b', {}, best.tuning), tuningWords(best.tuning) === best.tuning ? '' : ` (${tuningWords(best.tuning)})`, `; highest latency ${loadPhrase(best.load)}.`) : null,
-    single && single.sentence !== verdict?.sentence ? h('p', { class: 'best' }, ...prose(held(single.sentence))) : null,
-    summary.command.length > 0 ? h('p', { class: 'command' }, h('code', {}, ...summary.command.flatMap((word) => [h('span', {}, shellWord(word)), ' ']))) : null,
-    h('dl', { class: 'facts' }, ...facts(report).map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value)))),
-    host.length > 0 ? h('details', { class: 'host' },
-      h('summary', {}, 'Host', h('span', { class: 'muted' }, ` ${[summary.host['processor'], summary.host['kernel']].filter(Boolean).join(' · ')}`)),
-      h('dl', { class: 'pairs' }, ...host.flatMap(([name, value]) => [h('dt', {}, name.replaceAll('_', ' ')), h('dd', {}, typeof value === 'object' ? JSON.stringify(value) : String(value))]))) : null);
+    best && (summary.tunings.length > 1 || summary.loads.length > 1) && summary.sweep === undefined
+      ? h(
+          'p',
+          { class: 'best' },
+          'Best tuning ',
+          h('b', {}, best.tuning),
+          tuningWords(best.tuning) === best.tuning ? '' : ` (${tuningWords(best.tuning)})`,
+          `; highest latency ${loadPhrase(best.load)}.`,
+        )
+      : null,
+    single && single.sentence !== verdict?.sentence
+      ? h('p', { class: 'best' }, ...prose(held(single.sentence)))
+      : null,
+    summary.command.length > 0
+      ? h(
+          'p',
+          { class: 'command' },
+          h(
+            'code',
+            {},
+            ...summary.command.flatMap((word) => [h('span', {}, shellWord(word)), ' ']),
+          ),
+        )
+      : null,
+    h(
+      'dl',
+      { class: 'facts' },
+      ...facts(report).map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value))),
+    ),
+    host.length > 0
+      ? h(
+          'details',
+          { class: 'host' },
+          h(
+            'summary',
+            {},
+            'Host',
+            h(
+              'span',
+              { class: 'muted' },
+              ` ${[summary.host['processor'], summary.host['kernel']].filter(Boolean).join(' · ')}`,
+            ),
+          ),
+          h(
+            'dl',
+            { class: 'pairs' },
+            ...host.flatMap(([name, value]) => [
+              h('dt', {}, name.replaceAll('_', ' ')),
+              h('dd', {}, typeof value === 'object' ? JSON.stringify(value) : String(value)),
+            ]),
+          ),
+        )
+      : null,
+  );
 }

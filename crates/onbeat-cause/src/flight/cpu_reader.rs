@@ -57,7 +57,11 @@ impl CpuReader {
     /// call would not end otherwise.
     pub(super) fn drain(&mut self, layout: &PageLayout, needed: Instant) -> Result<(), TraceError> {
         let now = Monotonic.now();
+        // Up to what was there at the call: a CPU that writes faster than this reads would be read
+        // for ever.
         while self.newest <= now {
+            // The buffer of the page that was dropped last: reading allocates nothing once the kept
+            // pages are full.
             let mut bytes = std::mem::take(&mut self.spare);
             bytes.resize(layout.page_size(), 0);
             match self.pipe.read(&mut bytes) {
@@ -84,6 +88,7 @@ impl CpuReader {
         // A page that cannot be parsed is a gap, which ends at the next page.
         let Ok(page) = RingPage::parse(&bytes, layout) else { return };
         let begins = Instant::from_ns(page.timestamp_ns);
+        // The kernel marks the first page after events that were overwritten before they were read.
         if let Some(missed) = page.missed {
             let from = self.last_instant(layout).unwrap_or_default();
             self.lost.push_back(LostEvents {
@@ -101,6 +106,7 @@ impl CpuReader {
         self.newest = begins;
         // A page ends where the next one begins.
         let first_ends = self.pages.get(1).map_or(begins, |page| page.begins);
+        // The usual number, as long as nobody needs the oldest; the most in any case.
         let too_many = self.pages.len() > *self.kept.start() && first_ends <= needed;
         if too_many || self.pages.len() > *self.kept.end() {
             self.spare = self.pages.pop_front().map(|page| page.bytes).unwrap_or_default();
@@ -115,6 +121,8 @@ impl CpuReader {
         from: Instant,
         to: Instant,
     ) -> impl Iterator<Item = LostEvents> {
+        // What was thrown away here is lost as well, by our doing; without a count, since nobody
+        // decoded it.
         let dropped = self.dropped.filter(|until| *until > from);
         let dropped =
             dropped.map(|until| LostEvents { cpu: self.cpu, from, to: until.min(to), count: None });
@@ -138,7 +146,12 @@ impl CpuReader {
         let after = self.pages.partition_point(|page| page.begins <= from);
         let mut events: Vec<TraceEvent> = Vec::new();
         for kept in
-            self.pages.iter().skip(after.saturating_sub(1)).take_while(|page| page.begins <= to)
+            // The page that begins before the window holds its first events.
+            self
+                .pages
+                .iter()
+                .skip(after.saturating_sub(1))
+                .take_while(|page| page.begins <= to)
         {
             let Ok(page) = RingPage::parse(&kept.bytes, layout) else { continue };
             let records = page.records().filter_map(Result::ok);

@@ -9,6 +9,8 @@ use crate::timeline::{LoopSpan, LoopState, Slice};
 
 /// A wake-up follows its timer's function within this time, in nanoseconds, unless the CPU itself
 /// was stolen.
+// Freezing and thawing go over a work item and a wake-up. A shorter wait is an ordinary delay,
+// whatever a counter says.
 const FROZEN_NS: u64 = 200_000;
 
 impl Judge<'_> {
@@ -22,6 +24,9 @@ impl Judge<'_> {
 
         let waited_ns = span.to.ns_since(span.from.max(self.facts.expiry));
         let counted = self.counters.freezer.frozen_ns;
+        // The account is of the cgroup and not of the thread: other members may have been frozen
+        // for longer. Half to twice the wait is taken for this one, a different length is
+        // another's.
         let is_this_wait =
             |ns: &u64| waited_ns > FROZEN_NS && *ns >= waited_ns / 2 && *ns <= 2 * waited_ns;
         if let Some(ns) = counted.filter(is_this_wait) {
@@ -31,6 +36,8 @@ impl Judge<'_> {
             ));
         }
 
+        // A state that is read afterwards only says "now". It counts together with an event that
+        // needs it: a timer that fired and woke nobody.
         let file = self.counters.freezer.frozen_now.as_ref()?;
         let is_held = self.is_not_woken(slice, span) || self.was_taken_from_user_code(span);
         is_held.then(|| format!("{file} said that the loop's cgroup is frozen"))
@@ -45,6 +52,8 @@ impl Judge<'_> {
         let tid = self.facts.tid;
         self.counters.readings.iter().filter(|reading| reading.frozen == Some(true)).any(
             |reading| match reading.moment {
+                // TASK_FROZEN is in the thread's state when it leaves its CPU, and still there when
+                // it is woken out of it.
                 ReadingTrigger::Switch => reading.prev == tid && near(reading.at, span.from),
                 ReadingTrigger::Waking => reading.next == tid && near(reading.at, span.to),
             },
@@ -54,11 +63,14 @@ impl Judge<'_> {
     /// Whether the loop kept sleeping although its timer's function ran. A freezer suppresses a
     /// wake-up; so does a debugger.
     pub(crate) fn is_not_woken(&self, slice: &Slice, span: &LoopSpan) -> bool {
+        // A thread that is ready is held by the scheduler, not by the freezer.
         let sleeps = matches!(span.state, LoopState::Asleep | LoopState::Blocked);
         sleeps
             && self.fired.is_some_and(|(fired, _)| {
                 slice.from >= fired
                     && span.to.ns_since(fired) > FROZEN_NS
+                    // The timer's function may still be running: on a slow machine the wake-up it
+                    // makes comes hundreds of microseconds after its entry.
                     && !self.is_on_its_way(fired, span)
                     && !self.expires_still(fired, span)
             })
@@ -75,6 +87,8 @@ impl Judge<'_> {
     /// as a freezer does.
     pub(crate) fn was_taken_from_user_code(&self, span: &LoopSpan) -> bool {
         let in_user = self.own_leaving(span).is_some_and(|reading| reading.prev_in_user);
+        // A thread leaves user code without a call for a fault, a preemption or a signal; the
+        // freezer comes as one.
         in_user && !self.had_faulted(span) && span.to.ns_since(span.from) > FROZEN_NS
     }
 }

@@ -17,6 +17,8 @@ impl Judge<'_> {
         let of_worker = |event: &&&TraceEvent| event.tid == tid;
         let last = before.iter().rev().filter(of_worker).find_map(|event| match event.what {
             KernelEvent::WorkStart { function, .. } => Some(Some(function)),
+            // Its last item had ended: the worker looked for the next one, which is nobody's
+            // function.
             KernelEvent::WorkEnd { .. } => Some(None),
             _ => None,
         });
@@ -36,6 +38,8 @@ impl Judge<'_> {
     /// Returns the functions of the kernel that the late interrupt of the loop's timer found; `None`
     /// if its stack was not copied.
     pub(super) fn code_found(&self) -> Option<String> {
+        // Stacks are taken at the timer's interrupt. The one that came late has interrupted what
+        // held it back.
         let is_late_one = |at: Instant| at > self.facts.expiry && at <= self.facts.start;
         let stack = self.window.stacks.iter().find(|stack| is_late_one(stack.at))?;
         stack.interrupted(|frame| self.window.function(frame))

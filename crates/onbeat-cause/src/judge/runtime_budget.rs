@@ -11,6 +11,7 @@ use crate::timeline::CpuActivity;
 /// Kernel priorities of threads that the budget is for: neither deadline nor ordinary ones.
 const REAL_TIME: std::ops::Range<i32> = 0..100;
 /// The budget is counted over this time at most, in nanoseconds: the kernel's default period.
+// sched_rt_period_us of the kernel by default; the fair server's has the same length.
 const PERIOD_NS: u64 = 1_000_000_000;
 /// Threads named in the evidence.
 const NAMED: usize = 3;
@@ -42,6 +43,8 @@ impl Judge<'_> {
             words.join(", ")
         );
 
+        // The rule took the CPU from the loop because somebody used the runtime up. If that was the
+        // loop itself, nobody else is named.
         let is_another = hold.kind.is_of_the_runtime() && most.thread.tid != self.facts.tid;
         let culprit = is_another.then(|| thread_culprit(&most.thread, None));
         SchedulerHold { evidence, culprit, ..hold }
@@ -54,6 +57,8 @@ impl Judge<'_> {
         let mut uses: Vec<RuntimeUse> = Vec::new();
         for slice in self.timeline.between(cpu, from.max(self.window.from), to) {
             let ns = slice.to.ns_since(slice.from);
+            // Shares are of what was recorded. A second of which half was overwritten must not look
+            // half idle.
             seen_ns += if slice.doing == CpuActivity::Unknown { 0 } else { ns };
             let CpuActivity::Thread(thread) = slice.doing else { continue };
             if !REAL_TIME.contains(&thread.prio) {

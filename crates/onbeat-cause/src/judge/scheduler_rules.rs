@@ -10,11 +10,16 @@ use crate::kind::{CauseKind, Culprit};
 use crate::timeline::{CpuActivity, LoopSpan};
 
 /// A timer function that ends a hold runs at most this time before the loop does, in nanoseconds.
+// The period's timer unthrottles the run queues one after the other, and the loop is chosen at the
+// next switch.
 const RESUMED_WITHIN_NS: u64 = 300_000;
 /// A CPU that idles for longer than this, in nanoseconds, although a real-time thread is runnable,
 /// is not just switching threads.
+// Between two threads a CPU idles for some microseconds. Longer idling with a runnable real-time
+// thread is a rule's doing.
 const IDLE_HOLD_NS: u64 = 20_000;
 /// Shorter waits without any switch are no hold, in nanoseconds.
+// By default the rules take 50 ms of a second. A hold of a millisecond is something else.
 const LEAST_HOLD_NS: u64 = 2_000_000;
 
 /// Kernel priorities from here on belong to ordinary threads.
@@ -37,6 +42,8 @@ impl Judge<'_> {
         let from = span.from.minus_ns(ORDINARY_STEP_NS);
         let to = span.to;
         let at_waking = self.counters.interrupted(self.facts.tid, from, to).into_iter();
+        // The flag may be set while the loop waits, and cleared before it runs: each reading in
+        // between is asked.
         let at_switches = self.counters.between(span.cpu, span.from, span.to);
         at_waking.chain(at_switches).any(|reading| reading.rt_throttled == Some(true))
     }
@@ -52,6 +59,7 @@ impl Judge<'_> {
         }
 
         let throttled = self.was_throttled(span);
+        // Since Linux 6.12 the run queue says which server chose the thread that runs.
         let served = self
             .counters
             .between(span.cpu, span.from, span.to)
@@ -64,6 +72,8 @@ impl Judge<'_> {
             None,
         );
         let long = span.to.ns_since(span.from) >= LEAST_HOLD_NS;
+        // The hold may have begun before the loop was woken: another real-time thread was waiting
+        // already, and was not chosen.
         let set_aside = self.set_aside_before(span);
         let from = match other_chosen {
             _ if set_aside.is_some() => span.from,
@@ -72,6 +82,9 @@ impl Judge<'_> {
             None => return None,
         };
 
+        // From the surest evidence to the weakest: a flag of the kernel, the server's own mark, a
+        // CPU that idled, the timers of the two rules, and last what only one of the rules of this
+        // kernel can do.
         let (kind, evidence) = if throttled {
             (CauseKind::RtThrottling, "the run queue's rt_throttled flag was set")
         } else if served.is_some() {
@@ -112,6 +125,8 @@ impl Judge<'_> {
             Some(SchedulerHold { from, kind: CauseKind::CpuQuota, evidence, culprit: None })
         };
         match self.counters.throttled_ns {
+            // The account is of the whole cgroup, and grows for its other threads as well: it must
+            // cover at least half of this wait.
             Some(ns) if ns > 0 && ns >= waited_ns / 2 && waited_ns >= LEAST_HOLD_NS => {
                 let ms = ns as f64 / 1e6;
                 hold(
@@ -132,12 +147,16 @@ impl Judge<'_> {
     fn set_aside_before(&self, span: &LoopSpan) -> Option<(CauseKind, &'static str)> {
         let split = self.events.partition_point(|event| event.at <= span.from);
         let mut runs: Option<Thread> = None;
+        // Read backwards: a thread that was seen running or moved later than this event does not
+        // wait at the span's beginning.
         let mut gone: Vec<u32> = vec![self.facts.tid];
         let waited = self.events[..split].iter().rev().any(|event| match event.what {
             KernelEvent::Switch { prev, prev_state, next } if Some(event.cpu) == span.cpu => {
                 runs.get_or_insert(next);
                 gone.push(next.tid);
                 let is_real_time = prev.prio < ORDINARY_PRIO && !prev.is_idle();
+                // It left the CPU although it could have gone on, and nobody of real time took its
+                // place.
                 let waits = is_real_time && prev_state.is_runnable() && prev_state.was_seen();
                 let waits = waits && !gone.contains(&prev.tid);
                 gone.push(prev.tid);

@@ -19,9 +19,13 @@ pub(super) enum ThreadMode {
 }
 
 /// A CPU with interrupts enabled delivers a pending interrupt within this time, in nanoseconds.
+// An open CPU takes a pending interrupt at the next instruction. Ten microseconds are many of them,
+// also in a guest.
 const DELIVERED_WITHIN_NS: u64 = 10_000;
 /// No ordinary thread keeps the CPU from another one for longer, in nanoseconds; a time slice is
 /// about 3 ms and ends at a tick.
+// A tick lets the scheduler choose, but it lets a thread have its whole slice first; a wait beyond
+// this had several ticks at any HZ.
 const LONGEST_TURN_NS: u64 = 20_000_000;
 
 impl Judge<'_> {
@@ -42,6 +46,8 @@ impl Judge<'_> {
             _ => None,
         };
 
+        // The nearest evidence before the instant decides; what comes later tells the same from the
+        // other side: the exit of a call says that it was in it.
         let split = self.events.partition_point(|event| event.at < at);
         let (before, after) = self.events.split_at(split);
         let before = before.iter().rev().filter(|event| of_thread(&event)).find_map(mode_before);
@@ -60,6 +66,7 @@ impl Judge<'_> {
     pub(super) fn mode_when_interrupted(&self, thread: &Thread) -> Option<ThreadMode> {
         let reading =
             self.counters.interrupted(self.facts.tid, self.facts.expiry, self.facts.start)?;
+        // The reading at the loop's wake-up knows the thread that was interrupted, and no other.
         if reading.prev != thread.tid {
             return None;
         }
@@ -91,6 +98,8 @@ impl Judge<'_> {
             _ => None,
         })?;
 
+        // Preempted for the loop, or for the thread in which its timer expires: only then is the
+        // call of that moment the one that mattered.
         let is_wake_up = next == self.facts.tid
             || self.timer_thread.as_ref().is_some_and(|timers| next == timers.thread.tid);
         if !runnable || !is_wake_up {
@@ -108,9 +117,12 @@ impl Judge<'_> {
     /// Whether the CPU left an interrupt or switched threads after the timer was due and well
     /// before its interrupt. Then interrupts were enabled and the timer's was not pending.
     pub(super) fn was_open_after_expiry(&self, cpu: Option<u32>) -> bool {
+        // Without the timer's interrupt there is no interval in which the CPU can be shown to have
+        // been open.
         let Some(came) = self.timers_interrupt() else { return false };
         let slices = self.timeline.between(cpu, self.facts.expiry, came);
         let Some([before, last]) = slices.last_chunk() else { return false };
+        // A slice after a hole proves nothing: what happened in the hole may have ended it.
         let was_seen = !matches!(before.doing, CpuActivity::Unknown | CpuActivity::Idle(_));
         let is_open = matches!(last.doing, CpuActivity::Thread(_) | CpuActivity::Idle(_));
         let is_after = last.from.ns_since(self.facts.expiry) > DELIVERED_WITHIN_NS;
@@ -129,6 +141,8 @@ impl Judge<'_> {
 
         let near = |at: Instant| (at.minus_ns(ORDINARY_STEP_NS), at.plus_ns(ORDINARY_STEP_NS));
         let (from, to) = near(span.from);
+        // In the same call at both ends, and nothing in between at which the scheduler could have
+        // chosen: then the thread was in the kernel all the time.
         let at_wakeup = self.counters.interrupted(self.facts.tid, from, to)?;
         let (from, to) = near(span.to);
         let left = |next: u32, prev: u32| next == self.facts.tid && prev == thread.tid;

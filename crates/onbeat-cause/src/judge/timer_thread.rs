@@ -17,6 +17,8 @@ use crate::kind::CauseKind;
 use crate::timeline::{CpuActivity, LoopSpan, LoopState, Slice, loop_spans};
 
 /// The softirq in which such timers expire.
+// HRTIMER_SOFTIRQ, enum of include/linux/interrupt.h. With PREEMPT_RT timers of ordinary threads
+// expire in it, in the thread ktimers/N.
 const HRTIMER: Softirq = Softirq(8);
 
 /// The thread in which the loop's timer expired, from the interrupt of that timer on.
@@ -38,6 +40,7 @@ impl TimerThread {
 impl Judge<'_> {
     /// Finds the thread in which the loop's timer expired; `None` where it expired in an interrupt.
     pub(super) fn find_timer_thread(&self) -> Option<TimerThread> {
+        // A timer that expired inside the timer's interrupt has no thread to wait for.
         let (fired, cpu) = self.fired.filter(|(fired, _)| self.interrupt_at(*fired).is_none())?;
         let expired_in = self.events.iter().find(|event| {
             let is_expiry = matches!(event.what, KernelEvent::TimerExpireEntry { .. });
@@ -52,6 +55,8 @@ impl Judge<'_> {
             false => self.facts.expiry,
         };
         let interrupt = self.events.iter().find_map(|event| {
+            // The interrupt that raised the softirq: from here on the timer had come, and its
+            // thread waited for the CPU.
             let is_timers = event.what == KernelEvent::VectorEntry(Vector::LocalTimer);
             let is_due = event.at >= from && event.at < fired;
             (is_timers && is_due && event.cpu == cpu).then_some(event.at)
@@ -106,6 +111,8 @@ impl Judge<'_> {
 
         let (prev, state, next) = first?;
         let is_it = prev.tid == thread.tid && next.tid == timers.thread.tid && state.is_runnable();
+        // The kernel marks a thread that it took off in kernel mode; one in user code goes with a
+        // plain state R.
         let mode = if state.was_preempted() { ThreadMode::Kernel } else { ThreadMode::User };
         is_it.then_some(mode)
     }
@@ -120,6 +127,8 @@ impl Judge<'_> {
         let mut woke = false;
         for event in until_woken {
             match event.what {
+                // The softirq ended without having woken the loop: the wake-up is not on its way
+                // any more.
                 KernelEvent::SoftirqExit(_) if !woke => return false,
                 KernelEvent::Waking { thread, .. } => woke |= thread.tid == self.facts.tid,
                 _ => {}
@@ -133,6 +142,8 @@ impl Judge<'_> {
     pub(super) fn while_timer_thread_waits(&self, slice: &Slice) -> Option<Judgement> {
         let timers = self.timer_thread.as_ref().filter(|timers| slice.from >= timers.interrupt)?;
         match slice.doing {
+            // Expiring timers is the path of the wake-up on these kernels, as the interrupt handler
+            // is on others.
             CpuActivity::Softirq(HRTIMER) => return Some(Judgement::new(CauseKind::WakeUpPath)),
             CpuActivity::TimerFunction { timer, function }
                 if slice.interrupt.is_none() && !self.is_the_loops(timer) =>
@@ -154,6 +165,8 @@ impl Judge<'_> {
             CpuActivity::Thread(thread) if thread.tid == timers.thread.tid => {
                 Judgement::new(CauseKind::WakeUpPath)
             }
+            // The softirq's own lock, which a preempted thread holds: with PREEMPT_RT
+            // local_bh_disable() is a lock that may sleep.
             CpuActivity::Thread(thread) if timers.state_at(slice.from) == LoopState::Blocked => {
                 let remark = format!("{} waited for a lock of the kernel", timers.thread);
                 Judgement::new(CauseKind::LockWait)

@@ -25,6 +25,8 @@ pub(super) fn threads_of<'e>(
             KernelEvent::Waking { thread, .. }
             | KernelEvent::Wakeup { thread, .. }
             | KernelEvent::Migrate { thread, .. } => {
+                // A switch has the priority with which the thread ran; a wake-up may have an older
+                // one.
                 threads.entry(thread.tid).or_insert(thread);
             }
             _ => {}
@@ -47,6 +49,8 @@ pub(super) fn complete(
     let mut running = cpu.running_at_first();
     let mut events: Vec<TraceEvent> = Vec::with_capacity(cpu.events.len());
     for event in &cpu.events {
+        // Every event has the number of the thread that was running: another one than before means
+        // a switch that nobody recorded.
         let now = match event.what {
             KernelEvent::Switch { prev, .. } => Some(prev),
             _ => thread(event.tid),

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use onbeat::load::Load;
 
+use super::Common;
 use super::Failure;
-use crate::cmd::Common;
 
 /// Returns a command whose process carries a load: this program again. `None` for the load `idle`.
 pub(crate) fn carrier(load: &Load, dir: Option<&Path>) -> Result<Option<Command>, Failure> {

@@ -14,9 +14,11 @@ use onbeat::record::NoFigures;
 use onbeat_net::rtt;
 use onbeat_robot::probe::chain;
 
-use super::{ExitVerdict, Failure, bench_robot};
+use super::bench::robot;
+use super::{ExitVerdict, Failure};
 use crate::probes;
-use crate::signals::{self, OnUsr1};
+use crate::signals;
+use crate::signals::OnUsr1;
 
 /// A failure is reported to the bench alone, which reports it to people once.
 pub(crate) fn run() -> Result<ExitVerdict, Failure> {
@@ -31,7 +33,7 @@ pub(crate) fn run() -> Result<ExitVerdict, Failure> {
         }
     };
 
-    Ok(if is_served { ExitVerdict::Holds } else { ExitVerdict::CouldNot })
+    Ok(if is_served { ExitVerdict::Pass } else { ExitVerdict::CouldNotRun })
 }
 
 /// Reads the start of the cell, opens its probe, and prepares its run.
@@ -49,7 +51,7 @@ fn server(interruptions: Arc<Interruptions>) -> Result<CellServer, Failure> {
         },
         CellTask::FreshMemory { pages } => fresh_memory::parts(start.setting.work_ns, *pages),
         CellTask::Bus(cell) => {
-            let (parts, description) = bench_robot::parts(&start.setting, cell)?;
+            let (parts, description) = robot::parts(&start.setting, cell)?;
             grants.push(description);
             parts
         }

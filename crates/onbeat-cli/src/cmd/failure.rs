@@ -28,7 +28,6 @@ use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::PathBuf;
 
-use onbeat::load::{Load, RunningError};
 use onbeat_tune::TuneError;
 
 /// Why a command could not run.
@@ -83,8 +82,6 @@ pub(crate) enum Common {
     Output(io::Error),
     #[error("cannot find the program file of onbeat: {0}; it starts itself for cells and loads")]
     Myself(io::Error),
-    #[error("load {load}: {source}")]
-    Load { load: Load, source: RunningError },
     #[error("a load cannot write in {path}: {source}; name another directory by {option}")]
     LoadPlace { path: PathBuf, option: &'static str, source: io::Error },
     #[error("{0}, or add --wait to start then")]

@@ -13,10 +13,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use super::Common;
 use super::Failure;
 use super::failure::gateway::GatewayFailure;
 use super::failure::gateway::PROGRAM;
-use crate::cmd::Common;
 
 /// Longest time that a gateway may take to end after it was asked to, before it is killed.
 const END: Duration = Duration::from_millis(1_500);

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use clap::CommandFactory;
 
+use super::Common;
 use super::{ExitVerdict, Failure};
 use crate::cli::{Cli, GenerateOptions};
-use crate::cmd::Common;
 use crate::completion;
 
 pub(crate) fn run(options: &GenerateOptions) -> Result<ExitVerdict, Failure> {
@@ -28,5 +28,5 @@ pub(crate) fn run(options: &GenerateOptions) -> Result<ExitVerdict, Failure> {
         fs::write(&path, script).map_err(failed(&path))?;
     }
 
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use onbeat_tune::lint::{LintError, LintReport, LintSubject, lint};
 
+use super::Common;
 use super::failure::tune::TuneFailure;
 use super::{ExitVerdict, Failure};
-use crate::cmd::Common;
 use crate::term::{Tone, advise, put, say};
 
 pub(super) struct JudgedFile {
@@ -74,9 +74,9 @@ impl JudgedFile {
         }
 
         Ok(match self.report.problems().next() {
-            Some(_) => ExitVerdict::Broken,
-            None if self.report.is_partly_unjudged() => ExitVerdict::Undecided,
-            None => ExitVerdict::Holds,
+            Some(_) => ExitVerdict::Fail,
+            None if self.report.is_partly_unjudged() => ExitVerdict::Inconclusive,
+            None => ExitVerdict::Pass,
         })
     }
 }

@@ -1,141 +1,78 @@
-//! One file per command: turns options into library calls, and results into words.
+//! One folder per command, with its options beside it: turns options into library calls, and results into words.
 
 pub(crate) mod bench;
-mod bench_robot;
 pub(crate) mod bus;
-mod bus_clocks;
-mod bus_import;
-mod bus_line;
-mod bus_line_words;
-mod bus_line_writes;
-mod bus_link_errors;
-mod bus_requests;
-mod bus_scan;
-mod bus_values;
-mod bus_words;
 mod byte_words;
 pub(crate) mod camera;
 mod carrier;
 pub(crate) mod cell;
 pub(crate) mod compare;
 pub(crate) mod export;
-mod export_formats;
 mod failure;
 mod findings;
 pub(crate) mod gate;
-mod gate_watch;
 mod gateway;
 pub(crate) mod generate;
 mod host_settings;
 pub(crate) mod import;
 pub(crate) mod inject;
-mod life;
 mod lint_report;
 pub(crate) mod load;
-mod loads;
-mod log;
+mod looping;
 pub(crate) mod measure;
-mod measure_tuning;
 pub(crate) mod message;
-mod message_command;
-mod message_files;
-mod message_publish;
 pub(crate) mod net;
-mod net_board;
-mod net_boards;
-mod net_end;
-mod net_lab;
-mod net_log;
-mod net_plan;
-mod open_probe;
-mod queue;
-mod remote_command;
 pub(crate) mod repair;
 pub(crate) mod report;
-mod report_frames;
-mod resume;
-mod resume_bench;
 pub(crate) mod robot;
-mod robot_goal;
-mod robot_view;
 mod run_clock;
 mod run_tuning;
 pub(crate) mod runs;
-mod seconds;
 pub(crate) mod segment;
-mod segment_check;
-mod segment_orders;
 mod show;
 mod so_far;
-mod spike;
-mod transport;
 pub(crate) mod tune;
 pub(crate) mod vm;
-mod vm_lab;
-mod vm_lint;
-mod vm_list;
-mod vm_replay;
-mod vm_run;
-mod vm_stock;
-mod vm_study;
-mod vm_threads;
-mod vm_trace;
 pub(crate) mod watch;
 mod watched;
 mod whole;
 
-use onbeat::host;
-use onbeat::probe::Setting;
-use onbeat::record::{LimitNote, Series, SpikeLimit, interval_ns_for};
-use onbeat::thread::ThreadRequest;
-use onbeat_report::{JudgeBy, Outcome};
-use onbeat_rt::Wait;
-
 pub(crate) use failure::{Common, Failure};
-
-use crate::options::{LimitOn, LimitOptions, LoopArguments};
 
 /// The outcome of a command that ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExitVerdict {
     /// Done, or PASS: 0.
-    Holds,
+    Pass,
     /// FAIL: 1.
-    Broken,
+    Fail,
     /// What was asked for was not done: 2, as for every [`Failure`].
-    CouldNot,
+    CouldNotRun,
     /// INCONCLUSIVE: 3.
-    Undecided,
+    Inconclusive,
 }
 
 impl ExitVerdict {
     /// The exit status.
     pub(crate) const fn status(self) -> u8 {
         match self {
-            Self::Holds => 0,
-            Self::Broken => 1,
-            Self::CouldNot => 2,
-            Self::Undecided => 3,
+            Self::Pass => 0,
+            Self::Fail => 1,
+            Self::CouldNotRun => 2,
+            Self::Inconclusive => 3,
         }
-    }
-}
-
-/// Returns the verdict of a judged limit; a run without a limit passes.
-pub(crate) fn verdict(outcome: Option<Outcome>) -> ExitVerdict {
-    match outcome {
-        None | Some(Outcome::Pass) => ExitVerdict::Holds,
-        Some(Outcome::Fail) => ExitVerdict::Broken,
-        Some(Outcome::Inconclusive) => ExitVerdict::Undecided,
     }
 }
 
 /// The verdict of several runs: FAIL if one failed, INCONCLUSIVE if one was.
 pub(crate) const fn worse(one: ExitVerdict, other: ExitVerdict) -> ExitVerdict {
     match (one, other) {
-        (ExitVerdict::CouldNot, _) | (_, ExitVerdict::CouldNot) => ExitVerdict::CouldNot,
-        (ExitVerdict::Broken, _) | (_, ExitVerdict::Broken) => ExitVerdict::Broken,
-        (ExitVerdict::Undecided, _) | (_, ExitVerdict::Undecided) => ExitVerdict::Undecided,
-        (ExitVerdict::Holds, ExitVerdict::Holds) => ExitVerdict::Holds,
+        (ExitVerdict::CouldNotRun, _) | (_, ExitVerdict::CouldNotRun) => ExitVerdict::CouldNotRun,
+        (ExitVerdict::Fail, _) | (_, ExitVerdict::Fail) => ExitVerdict::Fail,
+        (ExitVerdict::Inconclusive, _) | (_, ExitVerdict::Inconclusive) => {
+            ExitVerdict::Inconclusive
+        }
+        (ExitVerdict::Pass, ExitVerdict::Pass) => ExitVerdict::Pass,
     }
 }
 
@@ -145,94 +82,4 @@ pub(crate) fn typed() -> Vec<String> {
     program
         .chain(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()))
         .collect()
-}
-
-/// Returns the requested limit; `main` is the primary series of the run.
-pub(crate) fn limit(options: &LimitOptions, main: Series) -> Option<LimitNote> {
-    let series = |on: &LimitOn| match on {
-        LimitOn::Main => Some(main),
-        LimitOn::Release => Some(Series::ReleaseLatency),
-        LimitOn::Period => Some(Series::ObservedPeriod),
-        LimitOn::Response => Some(Series::ResponseTime),
-        LimitOn::Events(_) => None,
-    };
-
-    let on = options.limit_on.iter().rev().find_map(series).unwrap_or(main);
-    options.limit.map(|limit_ns| LimitNote { limit_ns, at: options.at, on })
-}
-
-/// Returns the allowed alarms of bus and robot, when they were limited.
-pub(crate) fn most_alarms(options: &LimitOptions) -> Option<u64> {
-    let most = |on: &LimitOn| if let LimitOn::Events(most) = on { Some(*most) } else { None };
-    options.limit_on.iter().rev().find_map(most)
-}
-
-/// Returns both limits, for a run that is read again.
-pub(crate) fn asked(options: &LimitOptions, main: Series) -> JudgeBy {
-    JudgeBy { limit: limit(options, main), most_alarms: most_alarms(options), ..JudgeBy::default() }
-}
-
-pub(crate) fn check_cpu(cpu: Option<u32>) -> Result<(), Failure> {
-    let online = host::online_cpus();
-    match cpu {
-        Some(cpu) if !online.contains(&cpu) => {
-            let online = online.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-            Err(Common::NoSuchCpu { cpu, online }.into())
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The options of the loop's thread.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ThreadChoice {
-    pub(crate) cpu: Option<u32>,
-    pub(crate) priority: u32,
-    pub(crate) lock_memory: bool,
-    pub(crate) wait: Wait,
-    pub(crate) causes: bool,
-}
-
-/// The loop of a cell before its tuning.
-pub(crate) const WITHOUT_TUNING: ThreadChoice =
-    ThreadChoice { cpu: None, priority: 0, lock_memory: false, wait: Wait::Sleep, causes: false };
-
-pub(crate) fn setting(options: &LoopArguments, thread: ThreadChoice, duration_ns: u64) -> Setting {
-    let dma_latency_us = options.dma_latency.map(|ns| i32::try_from(ns / 1000).unwrap_or(i32::MAX));
-
-    Setting {
-        period_ns: options.period,
-        deadline_ns: options.deadline.unwrap_or(options.period),
-        work_ns: options.work,
-        delay_ns: 0,
-        wait: thread.wait,
-        on_overrun: options.on_overrun,
-        phase: options.phase,
-        thread: ThreadRequest {
-            fifo: (thread.priority > 0).then_some(thread.priority),
-            cpu: thread.cpu,
-            lock_memory: thread.lock_memory,
-            dma_latency_us,
-        },
-        warmup: WARMUP_CYCLES,
-        interval_ns: interval_ns_for(duration_ns),
-        limit: None,
-        spike_limit: options.spikes_over.map_or(SpikeLimit::TenTimesMedian, SpikeLimit::Above),
-        causes: thread.causes,
-        stacks: false,
-        lockdown: options.lockdown,
-    }
-}
-
-/// The first cycles of a block run with cold caches, and are in no series.
-const WARMUP_CYCLES: u64 = 10;
-
-/// Undoes the changes of an interrupted onbeat before anything else. A refused directory of shared
-/// objects is reported by what uses it.
-pub(crate) fn repair_first() -> Result<(), Failure> {
-    let undone = repair::put_back(onbeat_tune::UndoMode::Careful)?;
-    for sentence in undone.sentences.into_iter().chain(undone.ignored) {
-        crate::term::advise(crate::term::Tone::Careful, &sentence);
-    }
-    Ok(())
 }

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use onbeat::load::kill_session;
 use onbeat_control::{FoundChannels, RingError, remove_leftovers};
+use onbeat_host::process::kill_session;
 use onbeat_tune::{LiveHost, UndoMode};
 
 use super::tune::record::kept_sentence;
@@ -48,9 +48,19 @@ pub(crate) fn run(options: RepairOptions) -> Result<ExitVerdict, Failure> {
 
     match refused {
         Some(why) => Err(why.into()),
-        None if is_settled => Ok(ExitVerdict::Holds),
-        None => Ok(ExitVerdict::CouldNot),
+        None if is_settled => Ok(ExitVerdict::Pass),
+        None => Ok(ExitVerdict::CouldNotRun),
     }
+}
+
+/// Undoes the changes of an interrupted onbeat before anything else. A refused directory of shared
+/// objects is reported by what uses it.
+pub(crate) fn repair_first() -> Result<(), Failure> {
+    let undone = put_back(UndoMode::Careful)?;
+    for sentence in undone.sentences.into_iter().chain(undone.ignored) {
+        advise(Tone::Careful, &sentence);
+    }
+    Ok(())
 }
 
 /// Undoes what a dead run has left, without words: nobody reads them. What is left stays on record,

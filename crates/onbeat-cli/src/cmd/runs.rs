@@ -12,9 +12,10 @@ use onbeat_report::{JudgeBy, JudgedRun, Summary};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::Common;
 use super::Failure;
-use super::whole::{self, Name};
-use crate::cmd::Common;
+use super::whole;
+use super::whole::Name;
 use crate::term::{Tone, advise};
 
 const TEMPLATE: &str = include_str!("../../assets/viewer.html");

@@ -15,11 +15,7 @@ use onbeat_report::{
 
 use super::Failure;
 use super::runs::ReportedRun;
-use crate::term::{Tone, columns, fold, say, wrapped};
-
-pub(crate) fn letters() -> Letters {
-    if crate::term::unicode() { Letters::Unicode } else { Letters::Ascii }
-}
+use crate::term::{Tone, columns, fold, letters, say, wrapped};
 
 /// How much of a summary is shown.
 #[derive(Clone, Copy, Debug, Default)]

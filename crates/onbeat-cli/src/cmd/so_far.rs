@@ -11,7 +11,7 @@ use onbeat::record::Recorder;
 use onbeat_report::units::{Letters, time_ns};
 use onbeat_report::verdict::looks;
 
-use crate::cli_measure::MeasureOptions;
+use super::measure::options::MeasureOptions;
 use crate::options::Until;
 use crate::term::{Tone, advise};
 

@@ -10,9 +10,10 @@ pub(crate) mod robot;
 use std::io::Write;
 
 use anstyle::{AnsiColor, Style};
+use onbeat_report::units::Letters;
 
 pub(crate) use live::Live;
-pub(crate) use output::{finish, is_read, put, say};
+pub(crate) use output::{finish, is_read, print_json, put, say};
 pub(crate) use progress::ProgressLine;
 
 const GOOD: Style = AnsiColor::Green.on_default().bold();
@@ -20,6 +21,11 @@ const BAD: Style = AnsiColor::Red.on_default().bold();
 const CAREFUL: Style = AnsiColor::Yellow.on_default().bold();
 const HEAD: Style = Style::new().bold();
 const FAINT: Style = Style::new().dimmed();
+
+/// The letters that the terminal shows.
+pub(crate) fn letters() -> Letters {
+    if unicode() { Letters::Unicode } else { Letters::Ascii }
+}
 
 /// Meaning of a line, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,6 +31,12 @@ pub(crate) fn say(tone: Tone, text: &str) {
     keep(|| writeln!(anstream::stdout(), "{style}{text}{style:#}"));
 }
 
+/// Writes a value as one line of JSON.
+pub(crate) fn print_json(value: &serde_json::Value) -> serde_json::Result<()> {
+    say(Tone::Plain, &serde_json::to_string(value)?);
+    Ok(())
+}
+
 /// Writes output other than lines of text: a file's bytes, escape sequences.
 pub(crate) fn put(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
     keep(|| {

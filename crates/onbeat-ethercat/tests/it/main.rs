@@ -1,5 +1,5 @@
 //! Tests of onbeat-ethercat, one module a subject. The runner gives each module a process of its own
-//! (`tests/limits/run.py`).
+//! (`tests/runner/run.py`).
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod interface_frames;

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use onbeat::record::Series;
-use onbeat_report::table::{Column, Row, Table};
+use onbeat_figures::table::{Column, Row, Table};
 
 use crate::vm::{CellFigures, LabResults, Matrix, MatrixError, Measures, Virtual, VmError};
 use crate::vm::{SECOND_BOARD, in_us};

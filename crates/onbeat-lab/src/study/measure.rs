@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use onbeat::load::Load;
 use onbeat::record::run_dir::RUN_FILE_ENDING;
-use onbeat_report::Summary;
 use onbeat_tune::CpuList;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -20,8 +19,9 @@ use super::setting::{MachineSetting, housekeeping};
 use super::store::{Answers, SeenThread, StudyStore};
 use crate::vm::error::reason_line;
 use crate::vm::{
-    BootImage, Guest, GuestMemory, GuestResult, Job, LatencyTest, RealTimeMachine, ThreadPlan,
-    VmClock, VmError, WorkDirectory, free_huge_pages, place_threads, process, qemu_threads,
+    BootImage, Guest, GuestMemory, GuestResult, Job, LatencyTest, PrintedRun, RealTimeMachine,
+    ThreadPlan, VmClock, VmError, WorkDirectory, free_huge_pages, place_threads, process,
+    qemu_threads,
 };
 
 /// How often the end of a process is looked for.
@@ -89,7 +89,7 @@ impl StudyBench<'_> {
         self.finish(&mut command, scratch, *duration + OUTSIDE_BEYOND)?;
 
         let text = fs::read_to_string(&output).map_err(StudyError::reading(&output))?;
-        let summary: Summary = serde_json::from_str(&text)
+        let printed: PrintedRun = serde_json::from_str(&text)
             .map_err(|error| StudyError::Stored { path: output, reason: error.to_string() })?;
         let carried = HostLoad::start(self.onbeat, &load.host)?;
         let answers =
@@ -103,13 +103,13 @@ impl StudyBench<'_> {
             message: error.to_string(),
         })?;
 
-        let (overruns, skipped) = counts(&summary);
+        let (overruns, skipped) = counts(&printed);
         Ok(StageOutcome {
             files: run_files(&scratch.join("runs"))?,
             overruns,
             skipped,
             answers: Some(answers),
-            refused: refused_rights(&summary),
+            refused: refused_rights(&printed),
             threads: Vec::new(),
         })
     }
@@ -197,8 +197,8 @@ impl StudyBench<'_> {
         let GuestRun { result, threads, answers } = ran?;
         result.succeeded()?;
 
-        let summary = result.summary()?;
-        let (overruns, skipped) = if has_clock { counts(&summary) } else { (None, None) };
+        let printed = result.printed()?;
+        let (overruns, skipped) = if has_clock { counts(&printed) } else { (None, None) };
         let kept = result.run_files().filter(|_| has_clock);
         let files = kept.map(|file| file.content.clone()).collect();
         result.remove_directory()?;
@@ -207,7 +207,7 @@ impl StudyBench<'_> {
             overruns,
             skipped,
             answers,
-            refused: refused_rights(&summary),
+            refused: refused_rights(&printed),
             threads,
         })
     }
@@ -392,14 +392,14 @@ fn end(child: &mut Child) {
 }
 
 /// Overruns and skipped releases of a measurement.
-fn counts(summary: &Summary) -> (Option<u64>, Option<u64>) {
-    let cell = summary.cells.first();
+fn counts(printed: &PrintedRun) -> (Option<u64>, Option<u64>) {
+    let cell = printed.cells.first();
     (cell.and_then(|cell| cell.overruns), cell.and_then(|cell| cell.skipped))
 }
 
 /// Privileges that the measurement did not get.
-fn refused_rights(summary: &Summary) -> Vec<String> {
-    let refused = summary.ladder.iter().filter(|grant| !grant.granted);
+fn refused_rights(printed: &PrintedRun) -> Vec<String> {
+    let refused = printed.ladder.iter().filter(|grant| !grant.granted);
     refused
         .map(|grant| format!("{}: {}", grant.what, grant.why_not.as_deref().unwrap_or("refused")))
         .collect()

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use onbeat::record::run_dir::RUN_FILE_ENDING;
 use onbeat::record::{Distribution, Moments, RunFile, Series};
-use onbeat_report::Statistics;
+use onbeat_figures::Statistics;
 use serde::{Deserialize, Serialize};
 
 use super::error::StudyError;

@@ -1,9 +1,9 @@
 //! Tables of a study, from its results: those of the published study, and the price of each stage
 //! and setting. Figures of two clocks are in no table together.
 
-use onbeat_report::Statistics;
-use onbeat_report::statistics::Share;
-use onbeat_report::table::{Column, Entry, Mark, Row, Table};
+use onbeat_figures::Statistics;
+use onbeat_figures::statistics::Share;
+use onbeat_figures::table::{Column, Entry, Mark, Row, Table};
 
 use super::conduct::StudyResults;
 use super::error::StudyError;

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use onbeat_report::{Statistics, Summary};
+use onbeat_figures::Statistics;
 
 use super::clock::Measures;
+use super::printed::PrintedRun;
 
 /// What a run measured for its main series, by clock `C`.
 ///
@@ -46,10 +47,10 @@ pub struct GuestFigures<C: Measures> {
 }
 
 impl<C: Measures> GuestFigures<C> {
-    /// The figures of each cell of a summary that has samples, by tuning and load.
-    pub(super) fn from_summary(summary: &Summary) -> Vec<(String, Self)> {
-        let cells = summary.cells.iter().filter_map(|cell| {
-            let (_, statistics) = cell.main()?;
+    /// The figures of each cell that has samples, by tuning and load.
+    pub(super) fn from_printed(run: &PrintedRun) -> Vec<(String, Self)> {
+        let cells = run.cells.iter().filter_map(|cell| {
+            let statistics = cell.main()?;
             Some((format!("{}/{}", cell.tuning, cell.load), Self::from_statistics(statistics)))
         });
         cells.collect()

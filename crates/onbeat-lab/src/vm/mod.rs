@@ -31,6 +31,7 @@ mod libvirt;
 mod lint;
 mod machine;
 mod matrix;
+mod printed;
 pub(crate) mod process;
 mod program;
 mod qemu;
@@ -64,6 +65,7 @@ pub use matrix::{
     CellFigures, ClockChoice, Experiment, KernelChoice, LabCell, LabEvent, LabResults, Laboratory,
     Matrix, MatrixError, Repetition, StoredExperiment,
 };
+pub use printed::{PrintedCell, PrintedRun};
 pub use qemu::qemu_version;
 pub use qmp::QemuSocket;
 pub use replay::{CriticalPath, PathPart, Replay};

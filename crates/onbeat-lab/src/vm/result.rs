@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use onbeat_report::Summary;
-
 use super::VmError;
 use super::clock::{Measures, VmClock};
 use super::error::reason_line;
@@ -15,6 +13,7 @@ use super::figures::GuestFigures;
 use super::frame::{GuestFile, Shipment};
 use super::guest::{CONSOLE, JOB};
 use super::leftover::GuestDirectory;
+use super::printed::PrintedRun;
 use super::qemu::COMMAND;
 use super::work_directory::hex_digest;
 
@@ -125,11 +124,11 @@ impl<C: VmClock> GuestResult<C> {
         }
     }
 
-    /// The summary that `onbeat` has printed with `--json`.
+    /// The run as `onbeat` has printed it with `--json`.
     ///
     /// # Errors
     /// When the job has failed or printed something else.
-    pub fn summary(&self) -> Result<Summary, VmError> {
+    pub fn printed(&self) -> Result<PrintedRun, VmError> {
         self.succeeded()?;
         let unusable = |reason: String| VmError::Result { name: "output".to_owned(), reason };
         let output =
@@ -154,7 +153,7 @@ impl<C: Measures> GuestResult<C> {
     /// # Errors
     /// When the job has failed, or printed something else than a summary.
     pub fn cells(&self) -> Result<Vec<(String, GuestFigures<C>)>, VmError> {
-        Ok(GuestFigures::from_summary(&self.summary()?))
+        Ok(GuestFigures::from_printed(&self.printed()?))
     }
 }
 
@@ -191,9 +190,9 @@ mod tests {
     #[test]
     fn a_job_that_failed_says_why() {
         let failed = result(&[("errors", "warning\nerror: no such load\n\nTry --help\n")], 2);
-        let error = failed.summary().expect_err("failed").to_string();
+        let error = failed.printed().expect_err("failed").to_string();
         assert_eq!(error, "the job ended with exit status 2: error: no such load");
-        let silent = result(&[], 0).summary().expect_err("no output").to_string();
+        let silent = result(&[], 0).printed().expect_err("no output").to_string();
         assert_eq!(silent, "the job's result output cannot be used: the guest did not send it");
     }
 

@@ -56,8 +56,8 @@ fn a_bench_in_a_guest_sends_its_summary_and_a_run_file_per_cell() {
     let Some(lab) = TestLab::open() else { return };
     let job = Job::bench(&["--tunings", "none,PM", "--loads", "idle", "--for", "4s"]);
     let result = lab.run(&lab.guest(STOCK, Virtual::default()), &job);
-    let summary = result.summary().expect("a summary");
-    assert_eq!(summary.cells.len(), 2);
+    let printed = result.printed().expect("a run");
+    assert_eq!(printed.cells.len(), 2);
     // The bench's own file and one for each cell.
     assert_eq!(result.run_files().count(), 3);
 }

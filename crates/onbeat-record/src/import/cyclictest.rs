@@ -23,6 +23,7 @@ use crate::{Resolution, Series};
 
 const FORMAT: Format = Format::Cyclictest;
 /// More threads than this are not threads.
+// A column of numbers makes a thread each; a damaged line must not make a million.
 const MOST_THREADS: u32 = 8192;
 /// Widths that cyclictest pads figures to: shorter ones at the end of a file are cut off.
 const SAMPLE_WIDTH: usize = 8;
@@ -32,6 +33,8 @@ const ROW_WIDTH: usize = 6;
 #[must_use]
 pub fn is_status_line(line: &str) -> bool {
     StatusLine::parse(line)
+        // `T: 0 ( 1234) P:80 I:1000 C: ...`. Other tools print lines that begin alike; priority and
+        // interval together are cyclictest's.
         .is_some_and(|status| status.priority.is_some() && status.interval_us.is_some())
 }
 
@@ -110,6 +113,8 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     let lines = each_line(file, |line| text.line(line))?;
     let step_ns = text.step_ns(asked)?;
     let mut streams = if !text.samples.is_empty() {
+        // The first pass has learnt which threads there are and how they count; samples are read in
+        // a second one, so that memory holds values and not lines.
         file.seek(SeekFrom::Start(0))?;
         text.samples(file, step_ns)?
     } else if let Some((_, _, first)) = text.rows.first() {
@@ -388,9 +393,12 @@ impl CyclictestText {
             (*thread, SampleCounter::new(Series::WakeupLatency, resolution, extent, None))
         };
         let mut counters: BTreeMap<u32, SampleCounter> = self.samples.iter().map(counter).collect();
+        // Signed, because early wake-ups are negative.
         let unit_ns = i64::try_from(step_ns).unwrap_or(1);
         each_line(file, |line| {
             let sample = VerboseLine::parse(line.text)
+                // A last line without its end may have lost digits: 1234 of 12345 is a valid
+                // number. cyclictest pads to eight places, and a padded number is whole.
                 .filter(|sample| line.has_end || sample.width >= SAMPLE_WIDTH);
             let Some(sample) = sample else { return Ok(()) };
             if let Some(counter) = counters.get_mut(&sample.thread) {
@@ -468,6 +476,7 @@ fn time_s(cycle: u64, interval_us: u64) -> f64 {
 /// Whether all words of a line are digits: a latency and its counts.
 fn is_row(text: &str) -> bool {
     let mut words = text.split_whitespace();
+    // Rows of the histogram are numbers and nothing else; lines of totals begin with `#`.
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
     words.next().is_some_and(is_number)
         && words.next().is_some_and(is_number)

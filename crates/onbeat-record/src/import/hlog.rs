@@ -47,10 +47,13 @@ struct IntervalLine<'l> {
 impl<'l> IntervalLine<'l> {
     fn from_line(line: &'l str) -> Option<Self> {
         let (tag, rest) = match line.strip_prefix("Tag=") {
+            // A tag ends at the first comma: HdrHistogram's writers forbid commas in tags.
             Some(rest) => rest.split_once(',')?,
             None => ("", line),
         };
 
+        // From the right: a German locale writes `0,127,1,000,2,769,HIST...`, and the payload
+        // itself has no comma.
         let (figures, histogram) = rest.rsplit_once(',')?;
         let mut fields = figures.split(',').map(str::trim);
         let commas = figures.matches(',').count();
@@ -80,6 +83,8 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     let mut is_jhiccup = false;
     let lines = each_line(file, |line, _| match line.strip_prefix('#') {
         Some(comment) => {
+            // Only its head tells that the values are hiccups. The lines look like those of any
+            // log.
             is_jhiccup |= comment.contains("jHiccup");
             clock.comment(comment);
             Ok(())
@@ -111,6 +116,8 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
             return Ok(());
         }
 
+        // A log whose writer was killed ends in the middle of a line: cut off, not damaged, as long
+        // as something stands before it.
         let counted = interval(line).and_then(|fields| counting.line(&fields));
         match counted {
             Ok(()) => before += 1,
@@ -238,8 +245,12 @@ impl LogClock {
     /// Wall clock of the first stamp, in seconds since 1970, 0 where it is not known.
     fn started_unix_s(&self) -> f64 {
         let start = self.start_s.unwrap_or(0.0);
+        // The format lets stamps be seconds since the start or since 1970, and states BaseTime for
+        // it; many writers leave it out. Stamps a year before the start can only be relative.
         let base = self.base_s.unwrap_or(if self.first_s < start - YEAR_S { start } else { 0.0 });
         let absolute = self.first_s + base;
+        // A date between 1973 and 5138. Anything else is a counter, and a run does not claim a date
+        // it does not know.
         if (1e8..1e11).contains(&absolute) { absolute } else { 0.0 }
     }
 
@@ -309,6 +320,7 @@ impl IntervalMerger {
         // Stamps are rounded to milliseconds: half an interval of the source belongs to the next
         // part.
         let index = ((t + tag.every_s / 2.0) / self.interval_s).max(0.0) as u64;
+        // Intervals of a second are merged to the length that a run of this duration would have.
         if index != tag.index || fields.length >= self.interval_s {
             tag.close(self.unit_ns);
             tag.index = index;
@@ -316,6 +328,8 @@ impl IntervalMerger {
         }
 
         tag.part.length = tag.part.length.max(t + fields.length - tag.part.t);
+        // Kept line by line where the maxima of seconds are wanted: merging keeps counts, not
+        // times.
         let largest = tag.count_line(self.unit_ns);
         if fields.length < self.interval_s && EVERY_SECONDS.contains(&tag.every_s) {
             let place = ((t - tag.part.t) / tag.every_s).round().max(0.0) as usize;
@@ -397,6 +411,7 @@ impl Tag {
         if self.scale != Some(scale) {
             // A writer that changed its mind: what was counted goes first, then its cells are those
             // of both.
+            // The cells of the other scale, before the new one decides what a place means.
             self.empty_counts(unit_ns);
             self.scale = Some(scale);
             let resolution = scale.resolution(unit_ns);
@@ -444,6 +459,7 @@ impl Tag {
         let (Some(scale), Some(steps)) = (self.scale, &mut self.steps) else { return };
         let samples = self.line.iter().fold(0_u64, |all, (_, n)| all.saturating_add(*n));
         let value = |share: f64| {
+            // At least the first sample: the share 0 asks for the minimum.
             let rank = (share * samples as f64).max(1.0);
             let mut below = 0.0;
             let reached = self.line.iter().find(|(_, n)| {

@@ -94,8 +94,11 @@ const SHOWN: u64 = 64 * 1024;
 /// [`Error`], with the line where there is one.
 pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     let mut beginning = Vec::new();
+    // What a format is shows within the first lines; a log may have gigabytes.
     file.by_ref().take(SHOWN).read_to_end(&mut beginning)?;
     file.seek(SeekFrom::Start(0))?;
+    // gzip and UTF-16 (a PowerShell redirection) are undone first, so that each reader sees plain
+    // text.
     match Encoding::from_beginning(&beginning)? {
         Encoding::Plain => read_text(file, &beginning, asked),
         encoding => {
@@ -112,10 +115,14 @@ fn read_text(
     asked: &SourceOptions,
 ) -> Result<Vec<Stream>, Error> {
     let beginning = String::from_utf8_lossy(beginning);
+    // A run of onbeat is valid HdrHistogram and would be imported as one, without its account, its
+    // spikes and its header.
     if beginning.contains("#[onbeat: {\"run\"") {
         return Err(Error::RunFile);
     }
 
+    // What the user says stands above what is detected: a file of two tools' lines is theirs to
+    // name.
     let format =
         asked.format.or_else(|| Format::detect(&beginning)).ok_or_else(|| unknown(&beginning))?;
     let mut streams = match format {
@@ -147,6 +154,8 @@ fn read_text(
 }
 
 fn unknown(beginning: &str) -> Error {
+    // Shown back, so that one sees which line was not understood; cleaned of control characters,
+    // since it is printed in a terminal.
     let first_line = beginning
         .lines()
         .zip(1..)
@@ -157,6 +166,7 @@ fn unknown(beginning: &str) -> Error {
 
 fn whole(file: &mut impl BufRead, format: Format) -> Result<String, Error> {
     let mut bytes = Vec::new();
+    // One more than is allowed: a file of exactly the limit is told apart from a longer one.
     file.take(LARGEST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LARGEST {
         return Err(Error::TooLong { format });

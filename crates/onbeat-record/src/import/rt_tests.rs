@@ -20,6 +20,7 @@ use onbeat_host::machine::Host;
 
 #[derive(Deserialize)]
 struct RtTestsJson<T> {
+    // rt-tests before 2.3 wrote the colon into the key.
     #[serde(rename = "cmdline:", alias = "cmdline", default)]
     cmdline: String,
     #[serde(rename = "rt_test_version:", alias = "rt_test_version", default)]
@@ -80,6 +81,7 @@ impl CommandLine {
                 return number.parse().ok();
             }
 
+            // Short options are joined as getopt allows: `-Sp90` is -S and -p 90.
             let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
             let Some(letters) = letters else { continue };
             // A digit begins the argument of another option.
@@ -141,6 +143,7 @@ impl<T> RtTestsJson<T> {
     fn host(&self) -> Host {
         let text =
             |key: &str| self.sysinfo.get(key).and_then(|value| value.as_str()).map(str::to_owned);
+        // /sys/kernel/realtime, which only PREEMPT_RT kernels have.
         let real_time = self.sysinfo.get("realtime").and_then(serde_json::Value::as_u64) == Some(1);
         Host::from_facts([
             ("kernel", text("release")),
@@ -175,6 +178,7 @@ fn line_of(text: &str, thread: u32) -> usize {
 pub fn cyclictest(text: &str, _asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     let format = Format::CyclictestJson;
     let file: RtTestsJson<CyclictestThread> = RtTestsJson::parse(text, format)?;
+    // `-N` counts in nanoseconds; the file states it, the text output does not.
     let step_ns = if file.resolution_in_ns == 1 { 1 } else { 1_000 };
     let options = file.options();
     let mut streams = Vec::new();
@@ -188,6 +192,8 @@ pub fn cyclictest(text: &str, _asked: &SourceOptions) -> Result<Vec<Stream>, Err
         let priority =
             (!file.cmdline.is_empty()).then(|| options.number('p', "--priority").unwrap_or(0));
         rt_text::describe_scheduling(&mut stream, options.policy(), priority);
+        // Without `-h` there are figures and no distribution: they are kept as such, and no
+        // percentile is made up from them.
         if thread.histogram.is_empty() && thread.cycles > 0 {
             stated.put_into(&mut stream, Series::WakeupLatency, step_ns);
             stream.missing.push(NO_SKIPPED.to_owned());
@@ -225,6 +231,8 @@ impl CyclictestThread {
         (options, step_ns, elapsed_s): (&CommandLine, u64, f64),
     ) -> Result<(), String> {
         let counted = self.histogram.values().try_fold(0_u64, |all, n| all.checked_add(*n));
+        // cyclictest counts what is beyond its histogram in the cycles alone. More samples than
+        // cycles is a file that somebody edited.
         let counted = counted.filter(|n| *n <= self.cycles).ok_or_else(|| {
             format!("a histogram with more samples than its {} cycles", self.cycles)
         })?;
@@ -233,7 +241,10 @@ impl CyclictestThread {
             .number('h', "--histogram")
             .or_else(|| options.number('H', "--histofall"))
             .unwrap_or(0)
+            // The end that was asked for, and not the last bucket that was filled: samples beyond
+            // lie beyond the whole histogram.
             .max(last.saturating_add(1));
+        // Negative where the only sample was an early wake-up.
         let max = u64::try_from(self.max).unwrap_or(0);
         let beyond = Overflow { end, max, count: self.cycles - counted };
         let resolution = Resolution { beyond: beyond.at(step_ns), ..Resolution::even(step_ns) };
@@ -276,6 +287,8 @@ fn period_ns(options: &CommandLine, thread: u32) -> Option<u64> {
     let interval_us = options.number('i', "--interval").unwrap_or(1_000);
     let has_histogram = options.number('h', "--histogram").is_some()
         || options.number('H', "--histofall").is_some();
+    // With a histogram or one thread per CPU, cyclictest gives all threads the same interval;
+    // otherwise each next one is longer by --distance.
     let equal = has_histogram || options.has('S', "--smp");
     let apart_us = if equal { 0 } else { options.number('d', "--distance").unwrap_or(500) };
     interval_us.checked_add(apart_us.checked_mul(u64::from(thread))?)?.checked_mul(1_000)
@@ -348,6 +361,7 @@ pub fn others(text: &str, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     let format = Format::RtTestsJson;
     let file: RtTestsJson<OtherThread> = RtTestsJson::parse(text, format)?;
     let options = file.options();
+    // The name decides what the figures mean: pi_stress's and ptsematest's files look alike.
     let tool = options.words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(""));
     let step_ns = if file.resolution_in_ns == 1 { 1 } else { STEP_NS };
     let mut streams = Vec::new();
@@ -432,6 +446,7 @@ pub fn oslat(text: &str) -> Result<Vec<Stream>, Error> {
         }
 
         let mut stream = file.stream(number, thread.cpu);
+        // oslat's last bucket holds everything beyond it, and its counts begin at 1.
         let overflow =
             Overflow { end: last - 1, max: thread.max.saturating_sub(1), count: in_last };
         let beyond = if thread.max > last { overflow.at(STEP_NS) } else { None };

@@ -12,6 +12,8 @@ use crate::{
 use onbeat_host::machine::Host;
 
 /// Values beyond ten thousand hours are counted as that.
+// Figures of other tools are text that anybody may write. Beyond a year, sums of squares and times
+// in the file would overflow.
 const FARTHEST_NS: u64 = 36_000_000_000_000_000;
 
 /// One stream of a source: a thread, a CPU, a tag, or all of it.
@@ -95,6 +97,7 @@ impl TrendSteps {
     /// whose times are apart by more than a run file's steps can be.
     #[must_use]
     pub fn new(series: Series, every_s: f64, length_s: f64) -> Option<Self> {
+        // A log of a year in steps of a second would outgrow any page.
         let every_s = every_s.max(length_s / MOST_STEPS);
         EVERY_SECONDS.contains(&every_s).then(|| Self { series, every_s, figures: Vec::new() })
     }
@@ -108,6 +111,8 @@ impl TrendSteps {
     /// Adds figures to a step. Of several the largest values are kept, and about the middle of the
     /// medians.
     pub fn put(&mut self, place: usize, figures: StepFigures) {
+        // Holes stay empty: a source that paused has no steps there, and a line must not be drawn
+        // through them.
         if self.figures.len() <= place {
             self.figures.resize(place + 1, None);
         }
@@ -115,6 +120,8 @@ impl TrendSteps {
         let Some(step) = self.figures.get_mut(place) else { return };
         *step = Some(step.map_or(figures, |before| StepFigures {
             min_ns: before.min_ns.min(figures.min_ns),
+            // Two medians have no common median without their samples. Minimum, p90 and maximum are
+            // taken from the side that does not flatter.
             p50_ns: before.p50_ns.midpoint(figures.p50_ns),
             p90_ns: before.p90_ns.max(figures.p90_ns),
             max_ns: before.max_ns.max(figures.max_ns),
@@ -171,7 +178,10 @@ impl StreamPart {
     pub fn count(&mut self, resolution: &Resolution, ns: u64, samples: u64) {
         if samples > 0 {
             let counted =
+                // By the middle of the source's own bucket, however fine the histogram is that it
+                // goes into: 20 µs of cyclictest is 20 to 21 µs.
                 self.cells.entry(resolution.representative_ns(ns.min(FARTHEST_NS))).or_insert(0);
+            // Counts of a damaged text may be any number.
             *counted = counted.saturating_add(samples);
         }
     }
@@ -187,6 +197,8 @@ impl StreamPart {
     #[must_use]
     pub fn moments_around(&self, resolution: &Resolution, source: SourceFigures) -> Moments {
         let square = |(&ns, &n): (&u64, &u64)| {
+            // Around the mean that the source states, which is exact; that of the buckets would be
+            // off by half a bucket.
             (resolution.cell(ns).middle_ns() - source.mean_ns).powi(2) * n as f64
         };
         Moments {
@@ -230,6 +242,8 @@ pub fn write(stream: &Stream, labels: &ImportLabels, path: &Path) -> Result<(), 
     let header = Header {
         schema: Header::SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        // What was measured is the other tool's command, where its text has it. Ours only converted
+        // it.
         command: if stream.command.is_empty() {
             labels.command.clone()
         } else {
@@ -240,6 +254,8 @@ pub fn write(stream: &Stream, labels: &ImportLabels, path: &Path) -> Result<(), 
         started_unix_s: stream.started_unix_s,
         host: stream.host.clone(),
         cell: Some(labels.cell.clone()),
+        // Period, work and deadline of the loop are unknown, and no default stands in for them: a
+        // verdict on a deadline would be invented.
         timing: None,
         grants: Vec::new(),
         limit: None,
@@ -277,6 +293,8 @@ pub fn write(stream: &Stream, labels: &ImportLabels, path: &Path) -> Result<(), 
 fn write_part(part: &StreamPart, writer: &mut RunWriter) -> Result<(), WriteError> {
     let mut counts = empty_counts(part.series);
     for (&ns, &n) in &part.cells {
+        // Early wake-ups are negative. They count as the smallest value, and their number and the
+        // earliest stand in a remark.
         counts.saturating_record_n(ns.clamp(1, LONGEST_NS), n);
     }
 

@@ -65,9 +65,12 @@ impl LatencyText {
     fn new(format: Format, is_damage_skipped: bool) -> Self {
         Self {
             format,
+            // Xenomai's `latency` prints microseconds, RTAI's testsuite nanoseconds, under the same
+            // column names.
             unit_ns: if format == Format::Rtai { 1.0 } else { 1e3 },
             columns: Vec::new(),
             seconds: 0,
+            // Of an empty text minimum stays above maximum, and no figure comes of it.
             over_all: [f64::INFINITY, 0.0, f64::NEG_INFINITY],
             mean_sum: 0.0,
             closing: None,
@@ -89,6 +92,8 @@ impl LatencyText {
             self.columns = names(columns);
         } else if let Some(figures) = text.strip_prefix("RTD|") {
             self.second(figures, line)?;
+        // The closing line is cut off most often: it is written at the end, when a user has already
+        // closed the terminal.
         } else if let Some(figures) = text.strip_prefix("RTS|").filter(|_| line.has_end) {
             self.closing = self.three(figures, ["lat min", "lat avg", "lat max"]).or(self.closing);
             self.count_overruns(figures);
@@ -158,20 +163,25 @@ impl LatencyText {
         let columns = if self.columns.is_empty() { &default[..] } else { &self.columns[..] };
         let mut found = [0.0; 3];
         for (figure, name) in found.iter_mut().zip(wanted) {
+            // By name: versions of `latency` differ in the columns between them.
             let place = columns.iter().position(|column| column == name)?;
             *figure = fields.get(place)?.parse().ok().filter(|n: &f64| n.is_finite())?;
         }
 
+        // A line of two seconds that were written over each other has parseable numbers in the
+        // wrong order.
         (found[0] <= found[2]).then_some(found)
     }
 
     fn count_overruns(&mut self, row: &str) {
         let place = self.columns.iter().position(|column| column.starts_with("overrun"));
         let stated = place.and_then(|place| row.split('|').nth(place)?.trim().parse().ok());
+        // The column counts from the start of the run, not per second.
         self.overruns = self.overruns.max(stated.unwrap_or(0));
     }
 
     fn second(&mut self, figures: &str, line: &Line<'_>) -> Result<(), Error> {
+        // A line that lacks its last columns may have lost digits of the one before.
         let is_whole = figures.split('|').count() >= self.columns.len();
         let read = self.three(figures, ["lat min", "lat avg", "lat max"]);
         let Some([min, mean, max]) = read.filter(|_| is_whole) else {
@@ -195,6 +205,8 @@ impl LatencyText {
         self.seconds += 1;
         self.over_all[0] = self.over_all[0].min(min);
         self.over_all[2] = self.over_all[2].max(max);
+        // The mean of seconds, where the closing line with the mean of all samples is missing; its
+        // remark says so.
         self.mean_sum += mean;
         Ok(())
     }

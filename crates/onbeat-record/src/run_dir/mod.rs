@@ -49,6 +49,8 @@ pub const LATEST: &str = "latest";
 /// Names that are tried for a new `latest`, where others exist.
 const MOST_NAMES: u32 = 100;
 /// Less free space than this would not hold a run.
+// Less is used up by a bench of a minute. A disk that fills later ends the run with what was
+// written.
 const LEAST_FREE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The directory of a run could not be made, found or read.
@@ -142,11 +144,14 @@ impl NewRunDir {
     /// # Errors
     /// [`RunDirError`]; directories that were made before are removed.
     pub fn create(out: &Path) -> Result<Self, RunDirError> {
+        // Root writes where a user can exchange a directory for a link: looked at before the first
+        // file is made.
         trusted_out::check(out)?;
         let is_missing =
             |dir: &&Path| !dir.as_os_str().is_empty() && fs::symlink_metadata(dir).is_err();
         let mut made: Vec<PathBuf> =
             out.ancestors().take_while(is_missing).map(Path::to_owned).collect();
+        // From the outside in, so that they can be removed from the inside out.
         made.reverse();
 
         match make_directory(out) {
@@ -202,18 +207,22 @@ fn make_directory(out: &Path) -> Result<PathBuf, RunDirError> {
     fs::create_dir_all(out).map_err(failed("create", out))?;
     check_space(out)?;
     let latest = out.join(LATEST);
+    // `latest` made by hand as a directory cannot be replaced by a link, and a run would be
+    // recorded that nobody finds.
     if fs::symlink_metadata(&latest).is_ok_and(|there| there.is_dir()) {
         return Err(failed("point at the new run from", &latest)(
             io::ErrorKind::IsADirectory.into(),
         ));
     }
 
+    // Colons are not allowed on some file systems that runs are copied to.
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string().replace(':', "-");
     let mut name = now.clone();
     loop {
         let dir = out.join(&name);
         match fs::create_dir(&dir) {
             Ok(()) => return Ok(dir),
+            // Two runs in one second, by two processes: whoever creates the directory has the name.
             Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {
                 let next = name
                     .strip_prefix(&now)
@@ -236,6 +245,7 @@ fn remove_empty(made: &[PathBuf]) {
 
 fn check_space(out: &Path) -> Result<(), RunDirError> {
     let Ok(space) = rustix::fs::statvfs(out) else { return Ok(()) };
+    // What an ordinary user may use; root's reserve is not for runs.
     let free = space.f_bavail * space.f_frsize;
     if free >= LEAST_FREE_BYTES {
         return Ok(());
@@ -253,6 +263,7 @@ fn point_latest(out: &Path, name: &OsStr) -> io::Result<()> {
         let new = out.join(format!(".latest-{}-{number}", std::process::id()));
         match symlink(name, &new) {
             Ok(()) => {
+                // Replaced in one step: a reader finds the old run or the new one, never none.
                 let moved = fs::rename(&new, out.join(LATEST));
                 if moved.is_err() {
                     let _ = fs::remove_file(&new);

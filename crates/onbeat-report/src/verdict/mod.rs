@@ -10,6 +10,7 @@ mod outages;
 mod quantile;
 mod rule;
 mod sentence;
+mod vocabulary;
 
 pub use looks::looks;
 pub use outages::{BATCHES, Outages};
@@ -24,43 +25,7 @@ use onbeat_record::{OutageSums, RunFile, Series, Stall};
 /// A limit to hold: at least `at` percent of `on` at or below `limit_ns`.
 pub type Limit = onbeat_record::LimitNote;
 
-/// The outcome of a limit. In the order of preference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Outcome {
-    /// The rate over the limit is as low as asked, at 95 % confidence.
-    #[serde(alias = "holds")]
-    Pass,
-    /// The samples fit both.
-    #[serde(alias = "not_enough_samples")]
-    Inconclusive,
-    /// The rate over the limit is higher than asked, at 95 % confidence.
-    #[serde(alias = "broken")]
-    Fail,
-}
-
-impl Outcome {
-    /// The exit status of a command with a limit: 0 for PASS, 1 for FAIL, 3 for INCONCLUSIVE; 2 says
-    /// that it could not run.
-    #[must_use]
-    pub const fn exit_status(self) -> u8 {
-        match self {
-            Self::Pass => 0,
-            Self::Fail => 1,
-            Self::Inconclusive => 3,
-        }
-    }
-
-    /// The one word that terminal, page, JUnit and JSON use.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Pass => "PASS",
-            Self::Inconclusive => "INCONCLUSIVE",
-            Self::Fail => "FAIL",
-        }
-    }
-}
+pub use vocabulary::Outcome;
 
 /// The verdict on a limit in one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -14,6 +14,8 @@ pub(super) const MAX_QUERIES: usize = 96;
 
 /// Maximum bytes of start-up mails in a frame, except the first; the rest is for AL states and
 /// recovery.
+// Mails are long. Half of the frame stays for everything else that recovery needs in the same
+// cycle.
 const MOST_MAIL: usize = LONGEST / 2;
 
 /// Purpose of a query.
@@ -118,6 +120,7 @@ impl AcyclicFrame<'_, '_> {
             return transfer.end(Err(RequestFailure::NoMailbox));
         };
 
+        // A mailbox holds one conversation. Start-up values are the older one.
         if device.startup_transfer().is_some() {
             return;
         }
@@ -144,6 +147,8 @@ impl AcyclicFrame<'_, '_> {
     ) {
         let mut taken = 0;
         let first = *from;
+        // From where the last frame ended, round and round: devices at the end of the cable get
+        // their turn.
         for place in (first..devices.len()).chain(0..first.min(devices.len())) {
             let BusDevice {
                 stage: DeviceStage::Recovering(recovery),
@@ -197,6 +202,8 @@ impl AcyclicFrame<'_, '_> {
                 if let Some(at) =
                     self.writer.push(Command::Fpwr, register(station, mailbox.to), length)
                 {
+                    // Counted when the mail is really in a frame: a number that was skipped would
+                    // look like a lost mail to the device.
                     *counter = *counter % 7 + 1;
                     transfer.write(self.writer.data_mut(at, length), *counter);
                     self.queries.push(AcyclicQuery { purpose: sent, at, length });
@@ -220,6 +227,8 @@ impl AcyclicFrame<'_, '_> {
     pub(super) fn push_mailbox_read(&mut self, place: usize, device: &mut BusDevice) {
         let Some(mailbox) = device.mailbox else { return };
         let station = device.known.station;
+        // A mailbox that is full is emptied whole: reading its last byte is what frees it
+        // (ETG.1000.4, SyncManager in mailbox mode).
         if std::mem::take(&mut device.has_mail) {
             self.push(
                 QueryPurpose::Mail(place),
@@ -253,6 +262,7 @@ impl AcyclicFrame<'_, '_> {
                 register(device.known.station, AL_STATUS),
                 6,
             ),
+            // Recovery reads what it needs itself.
             DeviceStage::Recovering(_) | DeviceStage::Paused(_) => true,
         }
     }
@@ -275,6 +285,7 @@ impl AcyclicFrame<'_, '_> {
         let DeviceStage::Recovering(recovery) = &device.stage else { return };
         let Some((first, second)) = recovery.query(&device.known, reference) else { return };
         let bytes = first.length + second.map_or(0, |second| second.length + 12);
+        // Both or none: the second datagram is only understood together with the first.
         if self.queries.len() + 2 > MAX_QUERIES || !self.writer.has_room(bytes) {
             return;
         }

@@ -76,6 +76,8 @@ pub(super) fn bring_up_with_restarts<W: Wire>(
                 BusError::Library { .. }
                 | BusError::Panicked(_)
                 | BusError::NoAnswer(_)
+                // What another try may mend: a frame lost too often, a cable that was moved
+                // meanwhile. A wrong device stays wrong.
                 | BusError::Moved { .. },
             ) if restart_events.len() / 2 < MOST_RESTARTS => {
                 let event = |kind, code| Event {
@@ -95,6 +97,8 @@ pub(super) fn bring_up_with_restarts<W: Wire>(
                 ]);
             }
             Err(why) => {
+                // Asked only after the failure: the bring-up of a healthy bus needs none of these
+                // frames.
                 let why = with_location(with_name(why, expected), wire, expected);
                 return Err(with_link_trouble(why, wire, on));
             }
@@ -140,6 +144,8 @@ fn with_location<W: Wire>(why: BusError, wire: &mut W, expected: Option<&Layout>
 /// Replaces a missing answer by the interface's trouble, if that is the reason.
 fn with_link_trouble<W: Wire>(why: BusError, wire: &W, on: &str) -> BusError {
     match (&why, wire.trouble()) {
+        // "No devices" has a reason more often than not: an interface that is down, a cable that is
+        // not in.
         (BusError::NoDevices(_) | BusError::NoAnswer(_), Some(trouble)) => {
             CarrierError::Trouble { name: on.to_owned(), trouble }.into()
         }
@@ -159,8 +165,11 @@ fn bring_up<W: Wire>(
         with_main_device(wire, on, |pump, group, (main_device, set_time)| {
             let mut devices = found(&group, main_device, &pump.addresses);
             if let Some(layout) = expected {
+                // Before any parameter is written: nothing of this file may reach another device
+                // than its own.
                 compare(&devices, layout)?;
                 let stations: Vec<u16> = devices.iter().map(|device| device.station).collect();
+                // In PREOP, where mailboxes work and no process data do.
                 check_modules(pump, &stations, layout)?;
                 configure(pump, &devices, layout, |place| before_mapping(layout, place))?;
             }
@@ -181,6 +190,8 @@ fn bring_up<W: Wire>(
             }
 
             pump.run(group.into_safe_op(main_device), set_time)?;
+            // Last: a cable that was plugged elsewhere during the bring-up would give each device
+            // behind it another's outputs.
             check_positions(pump, &devices, expected)?;
             record_scripts(&mut devices, &mut pump.config_record);
             let addresses = pump.addresses;
@@ -231,6 +242,7 @@ fn with_main_device<W: Wire, T>(
     let begun = main_device.init_single_group::<MOST_DEVICES, MOST_PROCESS_DATA>(|| now_ns.get());
     let group = match pump.run(begun, set_time) {
         // The first frame counts the devices.
+        // Only the very first frame: a cable that is cut later has devices, which do not answer.
         Err(BusError::NoAnswer(_)) if pump.exchange.frames <= u64::from(MOST_TRIES) => {
             return Err(BusError::NoDevices(on.to_owned()));
         }
@@ -373,6 +385,8 @@ fn check_sync0(found: &[FoundDevice], layout: &Layout, bus_ns: u64) -> Result<()
         }
 
         let pulse_ns = u64::from(sync0.period_on_bus_ns(bus_ns));
+        // Pulses and frames that beat against each other would meet at a different point in each
+        // cycle.
         if !bus_ns.is_multiple_of(pulse_ns) && !pulse_ns.is_multiple_of(bus_ns) {
             return Err(BusError::OddPulses { name: wanted.name.clone(), pulse_ns, bus_ns });
         }
@@ -408,6 +422,8 @@ fn compare(found: &[FoundDevice], layout: &Layout) -> Result<(), BusError> {
         let there = (device.identity[0], device.identity[1]);
         // A missing device shifts all following ones; reporting it says more than reporting a wrong
         // device.
+        // With one device too few, every device behind the hole differs; the first one that is
+        // missing is the news.
         if expected != there && found.len() >= layout.devices.len() {
             let name = wanted.name.clone();
             return Err(BusError::WrongDevice { place, name, expected, found: there });
@@ -449,6 +465,7 @@ fn compare_numbers(found: &[FoundDevice], layout: &Layout) -> Result<(), BusErro
             ("alias", u32::from(wanted.alias), u32::from(device.alias)),
         ];
         for (what, expected, found) in numbers {
+            // 0 in the file: the user did not say which one of several alike it has to be.
             if expected != 0 && expected != found {
                 return Err(BusError::OtherNumber {
                     place,

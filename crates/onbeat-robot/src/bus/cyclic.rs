@@ -11,6 +11,7 @@ use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::registers::{AL_STATUS, SYNC_MANAGER, SYSTEM_TIME, TIME_DIFFERENCE};
 
 /// Purposes of frames: the index within a cycle, from 1, or [`ACYCLIC`].
+// The index of each frame's first datagram says whose it is. 0 is what others use by default.
 const FIRST: u8 = 1;
 /// Purpose of frames that are not part of the cycle.
 pub(super) const ACYCLIC: u8 = 0x80;
@@ -108,6 +109,7 @@ impl CyclicExchange {
         let mut status_datagrams =
             StatusDatagrams { clock: None, difference: None, state: 0, mailbox: 0 };
         for (number, part) in parts.iter_mut().enumerate() {
+            // Made once. A cycle only writes outputs and a number into frames that stand.
             let mut writer = Writer::new(&mut part.bytes[..], FIRST + number as u8);
             let mut push =
                 |command, address, length| writer.push(command, address, length).unwrap_or(0);
@@ -116,12 +118,16 @@ impl CyclicExchange {
                 // the same position of each frame.
                 status_datagrams.clock =
                     clock.map(|station| push(Command::Frmw, register(station, SYSTEM_TIME), 8));
+                // Broadcast reads are combined by OR: a bit that is set anywhere is seen with one
+                // datagram, whatever the number of devices.
                 status_datagrams.difference =
                     clock.map(|_| push(Command::Brd, register(0, TIME_DIFFERENCE), 4));
                 status_datagrams.state = push(Command::Brd, register(0, AL_STATUS), 2);
                 status_datagrams.mailbox = push(Command::Brd, register(0, SYNC_MANAGER + 8 + 5), 1);
             }
 
+            // LRW reads and writes in one passage. Input bytes leave as they came last, for devices
+            // that map them as outputs of others.
             part.data_at = push(Command::Lrw, logical + part.image.start as u32, part.image.len());
             part.length = writer.finish();
         }
@@ -162,16 +168,22 @@ impl CyclicExchange {
 
     /// Begins a cycle: copies the outputs into the frames and passes each frame to `send`.
     pub(super) fn send(&mut self, outputs: &[u8], now: Instant, mut send: impl FnMut(&[u8])) {
+        // Each cycle's frames carry its number: a reply that comes a cycle late must not pass for
+        // the one that is due.
         self.number = self.number.wrapping_add(1);
         self.answer = CycleReply { sent_at: now, ..CycleReply::default() };
         for part in &mut self.parts {
             part.put(self.input_bytes, outputs);
+            // A history of 64 cycles, in bits: it tells a late reply from a second copy of one that
+            // was taken.
             part.were_answered = part.were_answered << 1 | u64::from(part.answered);
             part.answered = false;
             part.sent_at = now;
         }
 
         for part in &mut self.parts {
+            // After all outputs are in all frames: a copy in between would spread one cycle's
+            // outputs over the time of sending.
             frame::number(&mut part.bytes[..part.length], self.number);
             send(&part.bytes[..part.length]);
         }
@@ -190,6 +202,8 @@ impl CyclicExchange {
         received_at: Instant,
     ) -> FrameClass {
         let Some(purpose) = frame::purpose_of(reply) else {
+            // Another MainDevice on this cable, or the answer to a frame that left another process
+            // here.
             return if frame::is_of_another(reply) {
                 FrameClass::Foreign
             } else {
@@ -210,6 +224,8 @@ impl CyclicExchange {
             return FrameClass::Unknown;
         };
         let part = &mut self.parts[place];
+        // Compared with what was sent, datagram by datagram: nothing that a stranger could have
+        // made by chance becomes an input.
         if !is_reply_to(reply, &part.bytes[..part.length]) {
             return if reply.len() < part.length {
                 FrameClass::Unknown
@@ -224,6 +240,7 @@ impl CyclicExchange {
 
         part.answered = true;
         part.get(self.input_bytes, reply, inputs);
+        // Of all frames together. Each has its own share of the devices.
         self.answer.working_counter += working_counter(reply, part.data_at, part.image.len());
         // 0 means that there was no round trip.
         self.answer.round_trip_ns = received_at.ns_since(part.sent_at).max(1);
@@ -244,9 +261,12 @@ impl CyclicExchange {
 impl StatusDatagrams {
     fn read(&self, reply: &[u8], answer: &mut CycleReply) {
         answer.state = reply[self.state];
+        // How many devices passed the frame on: the one figure that does not depend on their
+        // states.
         answer.counted = working_counter(reply, self.state, 2);
         // The bits are combined by OR. In SyncManagers of process data this bit is always 0.
         answer.has_mail = reply[self.mailbox] & MAILBOX_FULL != 0;
+        // A device that is gone leaves the bytes as sent, which would be a time of zero.
         if let Some(at) = self.clock.filter(|&at| working_counter(reply, at, 8) > 0) {
             let mut bytes = [0; 8];
             bytes.copy_from_slice(&reply[at..at + 8]);
@@ -282,6 +302,7 @@ impl CyclicFrame {
             frame::number_of(&self.bytes[..self.length]).wrapping_sub(frame::number_of(reply));
         // In frames with a single datagram only the low byte of the number is transmitted.
         let age = if place == 0 { age } else { age & 0xff };
+        // A number from the future was never sent.
         let Some(bit) = age.checked_sub(1).map(u32::from) else { return FrameClass::Unknown };
         let bit = 1u64.checked_shl(bit).unwrap_or_default();
         let was_answered = self.were_answered & bit != 0;
@@ -309,6 +330,8 @@ impl CyclicFrame {
             let bytes = until - self.image.start;
             let values = &reply[self.data_at..self.data_at + bytes];
             image[self.image.start..until].copy_from_slice(values);
+            // Sent again with the next frame: a device that does not answer leaves its inputs as
+            // they were, and they do not jump to zero.
             self.bytes[self.data_at..self.data_at + bytes].copy_from_slice(values);
         }
     }
@@ -324,6 +347,7 @@ fn split(layout: &Layout) -> Vec<(std::ops::Range<usize>, u16)> {
         .map(|device| (device.outputs.start + behind..device.outputs.end + behind, 2));
     let mut shares: Vec<(std::ops::Range<usize>, u16)> = vec![(0..0, 0)];
     for (range, count) in inputs.chain(outputs).filter(|(range, _)| !range.is_empty()) {
+        // The first frame carries the clock and the state of all devices beside its process data.
         let most = if shares.len() == 1 { MOST_WITH_STATUS } else { frame::MOST_DATA };
         match shares.last_mut() {
             Some((share, counter)) if range.end - share.start <= most => {

@@ -26,18 +26,25 @@ use onbeat_ethercat::event::{EventKind, EventValues};
 use onbeat_ethercat::link_errors::LinkErrors;
 
 /// Number of cycles in which AL states are read after the last problem.
+// One read may meet a change half done; a changed status is believed when it was read twice.
 const STATE_READ_CYCLES: u32 = 4;
 /// Number of cycles for which a device that refused, or was rejected, is left alone.
+// A device that refuses is asked again after a while: somebody may have mended what was wrong with
+// it.
 const PAUSE_CYCLES: u64 = 500;
 /// AL status bits: state and error.
 const STATE_AND_ERROR: u8 = 0x1f;
 /// Number of cycles with a wrong working counter, all devices in OP, after which FMMUs are checked.
+// All devices answer and are in OP, and yet the working counter is wrong. Then somebody changed
+// what they map.
 const FMMU_CHECK_AFTER: u32 = 200;
 /// Maximum age of a late reply, in acyclic frames.
 const MOST_AGE: u16 = 1_000;
 /// Number of devices from which on a common change of state is one event.
 const MANY: usize = 4;
 /// Time after the start in which clocks may still converge, in ns.
+// Drift compensation pulls the clocks together over seconds after a start; alarms before that would
+// be the rule.
 const CONVERGES_WITHIN_NS: u64 = 10_000_000_000;
 /// Clock difference beyond which a clock is not synchronised, in ns.
 const APART_NS: u32 = 20_000;
@@ -199,6 +206,8 @@ impl Diagnostics {
 
         self.counted = answer.counted;
         let all = usize::from(answer.counted) == self.devices.len();
+        // The broadcast says that something is wrong and not where. Single devices are read then,
+        // and only then.
         if !all || answer.state & STATE_AND_ERROR != OP || answer.working_counter != expected {
             self.state_read_cycles = STATE_READ_CYCLES;
         }
@@ -248,6 +257,8 @@ impl Diagnostics {
 
     /// Writes the acyclic frame, if one is needed.
     pub(super) fn frame(&mut self, cycle: u64) -> Option<&[u8]> {
+        // A frame that was not answered gives way to the next: it would otherwise block all
+        // diagnosis with one lost frame.
         let is_answered = self.queries.is_empty();
         self.answered_number = is_answered.then_some(self.number).or(self.answered_number);
         self.queries.clear();
@@ -268,6 +279,8 @@ impl Diagnostics {
             device.resume_if_due(cycle);
             if let Some(identification) = device.identification() {
                 if identification.needs_station() {
+                    // Never used before on this bus: a late reply to an old address cannot prove
+                    // anything about this device.
                     identification.station = self.addresses.next_station();
                 }
                 if identification.needs_proof() {
@@ -302,6 +315,7 @@ impl Diagnostics {
             self.first = first_left.unwrap_or(0);
         }
 
+        // A round may take several frames where there are many devices.
         self.state_read_cycles = self.state_read_cycles.saturating_sub(1);
         if self.reads_clocks {
             frame_writer.push_clock_reads(&self.devices);
@@ -321,6 +335,7 @@ impl Diagnostics {
 
     /// Begins a transfer; returns it if another one is in progress.
     pub(super) fn begin(&mut self, transfer: Box<BusTransfer>) -> Result<(), Box<BusTransfer>> {
+        // The caller keeps it and tries again.
         if self.transfer.is_some() {
             return Err(transfer);
         }
@@ -345,6 +360,8 @@ impl Diagnostics {
         let place = transfer.device();
         let device = self.devices.get(place)?;
         let is_mute = matches!(transfer.written(), Some(Err(RequestFailure::NoReply)));
+        // A device that answers registers and not mails: its mailbox is mute, and the cable is
+        // well.
         let answers = !matches!(device.stage, DeviceStage::NoAnswer) && device.unanswered == 0;
         let (index, entry) = transfer.object();
         (is_mute && answers).then_some((place, index, entry))
@@ -365,6 +382,8 @@ impl Diagnostics {
         let age = self.number.wrapping_sub(frame::number_of(reply));
         let is_the_last = self.length > 0 && frame::is_reply_to(reply, &self.buffer[..self.length]);
         match age {
+            // A second copy is said to be one: calling it lost or foreign would send somebody
+            // looking for a fault that is not there.
             0 if is_the_last => FrameClass::Duplicate,
             _ if self.answered_number == Some(frame::number_of(reply)) => FrameClass::Duplicate,
             1..=MOST_AGE => FrameClass::Late,
@@ -460,6 +479,7 @@ impl Diagnostics {
 
         let not_read =
             self.devices.iter().filter(|device| device.is_recovering_or_paused()).count();
+        // More answers than devices that are known: one came, or one is in another's place.
         let unknown_devices = usize::from(self.counted) > self.answered_states + not_read;
         let is_silent = |device: &BusDevice| matches!(device.stage, DeviceStage::NoAnswer);
         if unknown_devices && (!self.surplus_reported || self.devices.iter().any(is_silent)) {
@@ -485,6 +505,7 @@ impl Diagnostics {
         let device = &mut self.devices[place];
         if counter == 0 {
             device.unanswered = device.unanswered.saturating_add(1);
+            // Twice: one lost frame takes no device out.
             if device.unanswered >= 2 && !matches!(device.stage, DeviceStage::NoAnswer) {
                 device.mark_lost(place, events);
             }
@@ -520,6 +541,8 @@ impl Diagnostics {
                     status,
                     events.cycle,
                 ));
+                // Devices that left for the same reason make one event; another reason is another
+                // event.
                 if left != self.departures.left {
                     self.write_departures(events);
                 }
@@ -548,9 +571,12 @@ impl Diagnostics {
         let ms = |ns: u64| u16::try_from(ns / 1_000_000).unwrap_or(u16::MAX);
         let is_recent =
             |&(_, cycle): &(u64, u64)| events.cycle.saturating_sub(cycle) <= PAUSE_CYCLES;
+        // Both together: an own pause and the watchdog's code. Either alone has other reasons.
         let pause = pause.filter(|pause| code == WATCHDOG && is_recent(pause));
         let (paused, watchdog) = pause.map_or((0, 0), |(ns, _)| (ms(ns), ms(*watchdog_ns)));
         let word = u32::from(code) << 16 | u32::from(paused);
+        // A single device is named; from four on it is not the device's doing, and one event says
+        // so.
         if places.len() >= MANY {
             let values = EventValues::from_change(places.len() as u16, watchdog).with_code(word);
             events.write(EventKind::DevicesLeftOp, None, values);
@@ -622,6 +648,8 @@ impl Diagnostics {
                     1 + identical_devices(&self.devices, place).filter(is_missing).count();
                 let device = &mut self.devices[place];
                 device.reject(place, why, missing, events);
+                // Put into INIT and left alone: a device that cannot be told apart must not get
+                // anybody's outputs.
                 device.stage = DeviceStage::Paused(events.cycle + PAUSE_CYCLES);
             }
             RecoveryProgress::StateRefused(state, code) => {
@@ -647,12 +675,14 @@ impl Diagnostics {
         events: &mut EventWriter<'_>,
     ) {
         let device = &mut self.devices[place];
+        // Sign and magnitude, register 0x092c.
         let difference = u32::from_le_bytes([data[0], data[1], data[2], data[3] & 0x7f]);
         let is_off = counter > 0 && difference > APART_NS;
         device.clock_converged |= counter > 0 && !is_off || events.cycle > self.converges_until;
         if !device.clock_converged {
             return;
         }
+        // At the change only: a clock that stays off would fill the ring.
         if is_off && !device.clock_was_off && self.was_up {
             events.write(EventKind::ClockUnlocked, Some(place), EventValues::from_code(difference));
         }
@@ -668,6 +698,7 @@ impl Diagnostics {
         if counter == 0 {
             return;
         }
+        // Emergencies come between the mails of a transfer and belong to none.
         if let Some(emergency) = ReceivedEmergency::of_mail(place as u16, mail) {
             let register = EventValues::from_change(0, u16::from(emergency.register));
             let values = register.with_code(emergency.code.into());

@@ -26,6 +26,7 @@ use super::register_query::{QueryReply, RegisterQuery};
 /// EEPROM words of vendor, product, revision and serial number.
 const IDENTITY: [u16; 4] = [0x0008, 0x000a, 0x000c, 0x000e];
 /// Maximum number of cycles for an EEPROM read.
+// In cycles of a running bus: the EEPROM is read beside process data that must not wait.
 const EEPROM_TIMEOUT_CYCLES: u64 = 50;
 /// Maximum number of cycles for the proof of its position, enough for devices recovered
 /// concurrently.
@@ -122,6 +123,8 @@ impl Identification {
             IdentificationStep::SetStation => {
                 let mut question = RegisterQuery::write(0, STATION, &station.to_le_bytes());
                 (question.command, question.address) =
+                    // By position, the one command that may reach another device if the cable
+                    // changes in this very cycle. What follows goes by the address alone.
                     (Command::Apwr, register(position(self.place), STATION));
                 question
             }
@@ -142,6 +145,8 @@ impl Identification {
                 RegisterQuery::read(station, AL_STATUS, 6)
             }
             IdentificationStep::Reject(_) => {
+                // INIT, and its address taken away: the device must not answer to anything that is
+                // meant for another.
                 let stop = RegisterQuery::write(station, AL_CONTROL, &[INIT | ERROR, 0]);
                 return (stop, Some(RegisterQuery::write(station, STATION, &[0, 0])));
             }
@@ -214,6 +219,8 @@ impl Identification {
             }
             IdentificationStep::Alias => IdentificationStep::after_alias(known),
 
+            // It still has the mapping that only this run has written: it is the device that was
+            // there before.
             IdentificationStep::CheckFmmu if known.mark.is_some_and(|mark| mark.matches(data)) => {
                 IdentificationStep::Proven
             }
@@ -245,6 +252,8 @@ impl Identification {
 
     /// Handles a value that differs: reads again once, then rejects the device.
     fn other(&mut self, again: IdentificationStep, what: u16, value: u32) -> IdentificationStep {
+        // Read once more before it is rejected: one flipped bit of an EEPROM's answer would put a
+        // good device into INIT.
         if std::mem::replace(&mut self.differs, true) {
             IdentificationStep::Reject(RejectReason::Other(what, value))
         } else {
@@ -255,6 +264,7 @@ impl Identification {
 
 impl IdentificationStep {
     fn after_alias(known: &KnownDevice) -> Self {
+        // Identity is proof only where no other device on this bus has the same.
         if known.has_identical { Self::CheckFmmu } else { Self::Proven }
     }
 }

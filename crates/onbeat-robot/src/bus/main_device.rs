@@ -28,6 +28,7 @@ use onbeat_ethercat::ring::RingState;
 use onbeat_ethercat::wire::Wire;
 
 /// Watchdog of a device after power-on, in ns (ETG.1000.4, registers 0x0400 and 0x0420).
+// Registers 0x0400 and 0x0420 after a reset: 2,498 × 1,000 × 40 ns, ETG.1000.4.
 const USUAL_WATCHDOG_NS: u64 = 100_000_000;
 
 /// An EtherCAT segment whose devices exchange process data with a loop.
@@ -101,8 +102,11 @@ impl<W: Wire> Bus<W> {
 
         let layout = expected.cloned().unwrap_or_else(|| bring_up::layout_of(&devices));
         let reference = devices.iter().position(|device| device.has_clock);
+        // The first device with a clock, in the order of the cable: the time passes all others
+        // after it, in the same frame.
         let station = reference.map(|place| devices[place].station);
         let exchange = CyclicExchange::new(&layout, station, addresses.logical_start());
+        // Found out now, with the numbers: later each cycle would fail at the card without a word.
         if let Some(most) = wire.longest().filter(|most| *most < exchange.longest()) {
             return Err(BusError::Mtu { on: on.to_owned(), frame: exchange.longest(), most });
         }
@@ -179,6 +183,8 @@ impl<W: Wire> Bus<W> {
     /// each state. Bring drives to rest before, with
     /// [`Controller::stop`](onbeat_ethercat::step::Controller::stop).
     pub fn take_down(&mut self) {
+        // By SAFEOP: outputs go to their safe state while devices still answer. A jump from OP to
+        // INIT drops the mailbox as well.
         for state in [SAFEOP, INIT] {
             shutdown::request_state(&mut self.wire, state, self.layout.devices.len());
         }
@@ -235,6 +241,7 @@ impl<W: Wire> Bus<W> {
     /// Returns the counters.
     #[must_use]
     pub fn counts(&self) -> BusCounts {
+        // Counted by the wire, which sends them: a ring repeats a frame that a cut has swallowed.
         let repeated = self.wire.repeated();
         BusCounts { events_lost: self.events.lost, repeated, ..self.counts }
     }
@@ -259,6 +266,7 @@ impl<W: Wire> Bus<W> {
 
     /// Returns the number of devices in OP; 0 while no reply comes back.
     fn in_op(&self) -> usize {
+        // States are never reported from memory. Without an answer nobody is known to be in OP.
         if self.no_answer.is_silent() { 0 } else { self.diagnostics.in_op() }
     }
 
@@ -301,6 +309,7 @@ impl<W: Wire> Bus<W> {
     /// does not answer.
     #[must_use]
     pub fn al_status(&self, device: usize) -> Option<(u8, u16)> {
+        // The same for each device: the last known state of a silent bus is not its state.
         self.diagnostics.status(device).filter(|_| !self.no_answer.is_silent())
     }
 

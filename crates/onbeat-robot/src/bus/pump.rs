@@ -32,6 +32,8 @@ use onbeat_ethercat::registers::STATION;
 use onbeat_ethercat::wire::Wire;
 
 /// Time after which a mailbox that held an emergency is read again, in ns.
+// The answer that was waited for stands behind the emergency; asking without a pause would fill
+// the cable.
 const AGAIN_AFTER_NS: u64 = 200_000;
 /// Maximum number of such reads.
 const MOST_AGAIN: u32 = 2_000;
@@ -97,12 +99,18 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
         set_time: impl Fn(u64),
     ) -> Result<T, BusError> {
         // On the heap: the future holds the descriptions of all devices.
+        // ethercrab is written for an executor. Here the same thread polls it and moves its frames,
+        // so that nothing of the bring-up depends on when a scheduler runs a task, and virtual time
+        // works.
         let mut future = Box::pin(future);
         let mut context = Context::from_waker(Waker::noop());
         let mut idle = 0;
         loop {
+            // ethercrab's time-outs run on the wire's clock: a segment in virtual time must not be
+            // waited for by the wall clock.
             set_time(self.exchange.wire.now().as_ns());
             if let Poll::Ready(done) = future.as_mut().poll(&mut context) {
+                // What it no longer waits for would be sent again, and answered to nobody.
                 self.in_flight.clear();
                 let done = done.map_err(|error| self.failed(&format!("{error}")))?;
                 self.settle()?;
@@ -146,7 +154,11 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
                 Ok(frame.len())
             });
 
+            // Station addresses that are different at every start: a reply from a run before cannot
+            // pass for one of this.
             self.addresses.rewrite_frame(&mut bytes[..length]);
+            // Frames that a cache can answer never reach the cable: 59 devices would otherwise be
+            // read one after the other, in a million frames.
             if taken.is_ok() && !self.answer(&mut bytes[..length])? {
                 self.settle()?;
                 self.number_mail(&mut bytes[..length]);
@@ -214,6 +226,8 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
         let is_mail = write.command == Command::Fpwr as u8
             && mailbox.is_some_and(|mailbox| mailbox.to == write.register);
         if is_mail {
+            // 1 to 7, 0 is without a counter (ETG.1000.4, mailbox header). A device drops a mail
+            // with the counter of the one before as a repetition.
             let counter = self.config_record.last_mail_counter(write.station) % 7 + 1;
             frame[COUNTER] = frame[COUNTER] & 0x0f | counter << 4;
             self.config_record.set_mail_counter(write.station, counter);
@@ -239,6 +253,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
     /// Reads the mappings of all devices with CoE.
     fn read_mappings(&mut self) -> Result<(), BusError> {
         let stations = self.lock_step.stations().iter().copied().zip(0..);
+        // A device without CoE has no objects; asking would end in its time-out.
         let with_coe = stations.filter(|(station, _)| self.sii_cache.supports_coe(*station));
         let devices = with_coe.filter_map(|(station, place)| {
             let mailbox = MailboxLayout::in_script(self.config_record.steps(station))?;
@@ -255,6 +270,8 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
             self.config_record.set_mail_counter(station, counter);
         }
 
+        // Named with its place: "a mailbox does not answer" would send the user along the whole
+        // cable.
         if let Some(station) = reads.mute() {
             return Err(self.unready(station, Unready::MuteMailbox));
         }
@@ -281,6 +298,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
             }
         }
 
+        // One slow EEPROM must not slow down all others: it is read by itself from here on.
         let slow = waiting.clone();
         while !waiting.is_empty() {
             if self.exchange.wire.now() >= began.plus_ns(STUCK_AFTER_NS) {
@@ -290,6 +308,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
             self.look(word_address, &mut waiting, (&mut frame[..], &mut reply[..]))?;
         }
 
+        // The first read of each EEPROM tells whether it holds anything.
         if word_address == VENDOR {
             if let Some(station) = self.sii_cache.blank(VENDOR) {
                 return Err(self.unready(station, Unready::EepromBlank));
@@ -332,6 +351,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
     }
 
     fn receive_one(&mut self) -> Result<(), BusError> {
+        // The earliest time-out of all frames in flight: waiting longer would miss it.
         let until = self.in_flight.iter().map(|frame| frame.until).min().unwrap_or_default();
         let mut buffer = [0; LONGEST + 1];
         match self.exchange.wire.receive(&mut buffer, until) {
@@ -351,6 +371,8 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
         };
         let emergency = emergency_in(reply, &self.addresses);
         let sent = &mut self.in_flight[place];
+        // An emergency was taken from the mailbox, in the place of the answer that ethercrab waits
+        // for. The frame is sent again until the answer comes.
         let empty = sent.took_mail && datagrams(reply).all(|datagram| datagram.counter == 0);
 
         if (emergency.is_some() || empty) && sent.tries < MOST_AGAIN {
@@ -361,6 +383,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
             return;
         }
 
+        // The order of frames in flight has no meaning: replies are matched by their content.
         self.in_flight.swap_remove(place);
         // If ethercrab does not accept it, it runs into its own timeout.
         let _ = self.rx.receive_frame(reply);
@@ -415,6 +438,8 @@ pub(super) fn read_words<W: Wire>(
 /// Returns whether `reply` belongs to `sent`: processed by a device, with the same commands,
 /// indices and lengths.
 fn is_reply(reply: &[u8], sent: &[u8]) -> bool {
+    // The first device sets the second bit of the source address (ETG.1000.4): what still lacks it
+    // is our own frame, seen on its way out.
     let passed_on =
         reply.len() >= sent.len().min(60) && reply.get(6).is_some_and(|byte| byte & 2 != 0);
     if !passed_on || reply.len() < 28 || reply[7..16] != sent[7..16] {

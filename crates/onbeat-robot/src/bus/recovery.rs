@@ -24,6 +24,8 @@ use onbeat_ethercat::al::{ERROR, INIT, OP, PREOP, SAFEOP};
 use onbeat_ethercat::registers::{AL_CONTROL, AL_STATUS, SPEED_START, SYSTEM_TIME, TIME_OFFSET};
 
 /// Maximum number of cycles for a change of state.
+// In cycles, since frames are what the device sees: seconds at 1 kHz, and as many chances at any
+// other rate.
 const TIMEOUT_CYCLES: u64 = 5_000;
 
 /// Maximum number of attempts to write a start-up value.
@@ -113,12 +115,15 @@ impl Recovery {
     pub(super) fn in_state(known: &KnownDevice, al_status: u8, cycle: u64) -> Self {
         let state = al_status & 0x0f;
         let then = match (state, al_status & ERROR) {
+            // Acknowledging an error keeps the state; the device then says where it really is.
             (SAFEOP | OP, ERROR) => AfterFmmuCheck::Request(state | ERROR),
             (SAFEOP, _) => AfterFmmuCheck::Request(OP),
             (OP, _) => AfterFmmuCheck::Done,
             _ => return Self::from(RecoveryStep::Request(INIT | ERROR), cycle),
         };
 
+        // A device in SAFEOP or OP may have been set up by somebody else meanwhile. The mark is the
+        // FMMU that only this run has written.
         let step = match (known.mark, then) {
             (Some(_), _) => RecoveryStep::CheckFmmu(then),
             (None, AfterFmmuCheck::Request(control)) => RecoveryStep::Request(control),
@@ -248,6 +253,7 @@ impl Recovery {
         cycle: u64,
     ) -> RecoveryProgress {
         let QueryReply { data, counter } = reply;
+        // Nobody took the datagram. Three times in a row, because one lost frame is no lost device.
         if counter == 0 {
             self.silent += 1;
             return if self.silent >= 3 {
@@ -297,6 +303,8 @@ impl Recovery {
             }
 
             RecoveryStep::Request(control) => {
+                // A device that went through INIT may have been without power: its clock starts
+                // anew and has to be set.
                 self.clock_is_lost |= control & 0x0f == INIT;
                 RecoveryStep::Await(control & 0x0f)
             }
@@ -331,6 +339,8 @@ impl Recovery {
                 RecoveryStep::SetClock(line)
             }
             RecoveryStep::SetClock(line) => RecoveryStep::ResetClockLoop(line),
+            // After setting the offset the control loop still remembers the old difference and
+            // would pull for seconds (register 0x0930).
             RecoveryStep::ResetClockLoop(line) => {
                 self.clock_is_lost = false;
                 self.at_line(known, line)
@@ -362,7 +372,10 @@ impl Recovery {
                 RecoveryProgress::InProgress
             }
             IdentificationResult::Identified => {
+                // Only now: until its identity is proven, the address belongs to no device, and no
+                // set-point can reach it.
                 known.station = identification.station;
+                // From the beginning: what a device holds that was away is not known.
                 self.enter(RecoveryStep::Request(INIT | ERROR), known, cycle);
                 RecoveryProgress::Identified
             }
@@ -397,6 +410,8 @@ impl Recovery {
         match transfer.written() {
             None => Ok(false),
             Some(Ok(())) => Ok(true),
+            // A mailbox may have dropped a mail at the moment of the fault. A refusal with a code
+            // is final.
             Some(Err(RequestFailure::NoReply)) if self.tries < MOST_TRIES => {
                 transfer.restart();
                 (self.tries, self.since) = (self.tries + 1, cycle);
@@ -412,6 +427,8 @@ impl Recovery {
         match status & ERROR {
             0 => Ok(status & 0x0f == state),
             // The previous error stays set until the device has processed the acknowledgement.
+            // Some cycles for the acknowledgement to be processed, or each recovery would end at
+            // the error it is there to clear.
             _ if cycle - self.since < GRACE => Ok(false),
             _ => Err(word(data, 4)),
         }
@@ -423,6 +440,7 @@ impl Recovery {
         let system = long(data);
         let offset = long(&data[usize::from(TIME_OFFSET - SYSTEM_TIME)..]);
         let reference = second.map_or(system, long);
+        // Modulo 2^64, as the registers count.
         self.clock_offset = offset.wrapping_add(reference.wrapping_sub(system));
     }
 
@@ -441,6 +459,7 @@ impl Recovery {
 
     /// Returns the recovery step for a step of the script, or for its end.
     fn at_line(&self, known: &KnownDevice, line: usize) -> RecoveryStep {
+        // A recovery of a part of the script ends where the part ends.
         if self.until == Some(line) {
             return RecoveryStep::Done;
         }

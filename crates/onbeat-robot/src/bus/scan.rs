@@ -91,6 +91,8 @@ pub fn scan<W: Wire>(
     let mut scan =
         Scan { wire, number: 0, frame: Box::new([0; LONGEST]), reply: Box::new([0; LONGEST + 1]) };
     if !beside_running {
+        // A running MainDevice is seen before one frame is sent: a scan reads EEPROMs, which is
+        // nothing to do beside somebody's moving robot.
         let frames = scan.listen();
         if frames > 0 {
             return Err(BusError::Running(RunningBus::Foreign(on.to_owned(), frames)));
@@ -107,6 +109,7 @@ pub fn scan<W: Wire>(
         counted => counted?,
     };
 
+    // The count comes off the cable: anybody may answer a broadcast.
     if usize::from(devices) > MOST_DEVICES {
         return Err(BusError::TooMany(devices.into()));
     }
@@ -158,6 +161,8 @@ impl<W: Wire> Scan<'_, W> {
         let placed: Vec<usize> = placed.collect();
         let length = writer.finish();
         for _ in 0..MOST_TRIES {
+            // A new number for each try, or the reply to the first would be taken for that to the
+            // second.
             self.number = self.number.wrapping_add(1);
             frame::number(&mut self.frame[..length], self.number);
             self.wire.send(&self.frame[..length]);
@@ -218,6 +223,8 @@ impl<W: Wire> Scan<'_, W> {
             };
 
             let answered = self.answer(placed[3], 2).is_some();
+            // Register 0x0500: the EEPROM may be held by the device's own processor. It is not
+            // taken away from it.
             let is_ours = answered && value(3, 0) & 0x0101 == 0;
             found(place, device, is_ours);
         }
@@ -231,6 +238,7 @@ impl<W: Wire> Scan<'_, W> {
         let mut done = Vec::new();
         while !reading.is_empty() {
             // As many devices as fit into one frame that fetches their data.
+            // In step: all devices read the same word at a time, and waiting is shared.
             for some in reading.chunks_mut((LONGEST - 16) / (12 + SII_BYTES)) {
                 self.read_next(some)?;
             }
@@ -284,6 +292,7 @@ impl<W: Wire> Scan<'_, W> {
                 break;
             }
             if look + 1 == MOST_LOOKS {
+                // Without an identity in the table, rather than no table.
                 waiting.iter().for_each(|&number| some[number].give_up());
             }
         }
@@ -317,6 +326,7 @@ impl SiiReader {
             let head = self.bytes.get(at..at + 4)?;
             let kind = word(head, 0);
             let length = 2 * usize::from(word(head, 2));
+            // Names are all that is wanted. Some EEPROMs have kilobytes behind them.
             if kind == END || (has_strings && has_general) {
                 return Some(&self.bytes[..at]);
             }

@@ -26,6 +26,7 @@ const COE: u8 = 3;
 const REQUEST: u16 = 2 << 12;
 const RESPONSE: u16 = 3;
 /// Cycles to wait for a response.
+// Writing a parameter into a drive's flash takes seconds.
 const TIMEOUT_CYCLES: u64 = 2_000;
 /// Cycles to wait for a start-up value, which is written again because the mail may have been lost.
 const STARTUP_TIMEOUT_CYCLES: u64 = 500;
@@ -100,6 +101,7 @@ impl SdoTransfer {
 
     /// Restarts a write, whatever its state.
     pub(super) fn restart(&mut self) {
+        // From the beginning: a device that has lost its mailbox has lost the transfer as well.
         (self.done, self.sent, self.toggle, self.in_segments) = (0, 0, false, false);
         (self.step, self.since, self.outcome) = (MailboxStep::Send, 0, None);
     }
@@ -141,6 +143,8 @@ impl SdoTransfer {
 
     /// Ends the transfer on timeout. `cycle` is the current cycle.
     pub(super) fn wait(&mut self, cycle: u64) {
+        // Time counts from the first cycle that carries it, not from the request: another transfer
+        // may have been before it.
         if self.since == 0 {
             self.since = cycle;
         }
@@ -156,6 +160,7 @@ impl SdoTransfer {
 
     /// Writes the next mail into `mail`, which has the length of the mailbox. `counter`: 1 to 7.
     pub(crate) fn write(&mut self, mail: &mut [u8], counter: u8) {
+        // The whole mailbox is written, and the rest of an earlier mail must not follow this one.
         mail.fill(0);
         let length = if self.in_segments { self.segment(mail) } else { self.first(mail) };
         mail[..2].copy_from_slice(&((length - 6) as u16).to_le_bytes());
@@ -173,6 +178,7 @@ impl SdoTransfer {
         }
 
         let size = self.value.len();
+        // Expedited: the value is in the place of its size (ETG.1000.6, SDO download).
         if (1..=4).contains(&size) {
             mail[8] = 0x23 | ((4 - size) as u8) << 2 | complete;
             mail[HEADERS..HEADERS + size].copy_from_slice(&self.value);
@@ -219,6 +225,8 @@ impl SdoTransfer {
             return false;
         }
 
+        // Segments carry no index. Outside of them an answer to an earlier request, which came
+        // late, is not taken for this one.
         let is_about_it = self.in_segments && command & 0xe0 != 0x80
             || (word(mail, 9), mail[11]) == self.object();
         if !is_about_it {
@@ -276,6 +284,7 @@ impl SdoTransfer {
     }
 
     fn acknowledge(&mut self, command: u8) {
+        // Only a confirmed segment turns it; the answer to the first part has none.
         self.toggle = if command & 0xe0 == 0x20 { !self.toggle } else { self.toggle };
         self.done += self.sent;
         self.in_segments = true;

@@ -73,6 +73,8 @@ impl SiiCache {
             return FrameAction::Send;
         };
         let SingleDatagram { command, station, register: at, length } = datagram;
+        // The library gives out addresses; from here on the cache knows which devices can be read
+        // together.
         if command == Command::Apwr as u8 && at == STATION && length >= 2 {
             self.stations.push(word(frame, DATA));
         }
@@ -86,6 +88,7 @@ impl SiiCache {
                 return self.read_request(datagram, frame);
             }
             // The EEPROM is written or reset.
+            // What was read before is no longer certain.
             self.chunks.retain(|(of, _), _| *of != station);
         }
 
@@ -98,6 +101,8 @@ impl SiiCache {
 
     /// Answers a read of the last requested word.
     fn reply_from_cache(&self, read: SingleDatagram, frame: &mut [u8]) -> FrameAction {
+        // Two reads for each word, of the status and of the data: both are answered from what was
+        // fetched for all.
         let Some(chunk) = self
             .word_address
             .get(&read.station)
@@ -123,6 +128,7 @@ impl SiiCache {
             return FrameAction::Answered;
         }
 
+        // Fetched for all, and this device did not give it: it is asked by itself, at its own pace.
         if self.fetched.contains(&word_address) || !self.stations.contains(&station) {
             return FrameAction::Send;
         }
@@ -134,6 +140,7 @@ impl SiiCache {
     /// Returns whether the EEPROM of this device lists the mailbox protocol CoE, as far as it was
     /// read (ETG.1000.6, 5.4: mailbox protocols, bit 2).
     pub(super) fn supports_coe(&self, station: u16) -> bool {
+        // Word 0x1c of the SII: the mailbox protocols (ETG.2010); bit 2 is CoE.
         const PROTOCOLS: u16 = 0x1c;
         const COE: u8 = 0x04;
         let chunk = self.chunks.get(&(station, PROTOCOLS));
@@ -160,6 +167,7 @@ impl SiiCache {
         let mut writer = Writer::new(buffer, PURPOSE);
         let [low, high] = word_address.to_le_bytes();
         let [first, second] = SII_READ.to_le_bytes();
+        // One broadcast makes all EEPROMs read the same word at once.
         writer.push_data(Command::Bwr, register(0, SII_CONTROL), &[first, second, low, high, 0, 0]);
         writer.finish()
     }

@@ -11,6 +11,7 @@ use crate::bus::{BusError, FrameExchange, PortLinks, RunningBus, is_scan_reply};
 /// Purpose of these frames; a running bus ignores them.
 pub(super) const PURPOSE: u8 = 0xa0;
 /// Time to listen for another MainDevice, in ns.
+// Two hundred cycles of 1 ms: a MainDevice with a cycle below 0.2 s is heard.
 const LISTEN_NS: u64 = 200_000_000;
 
 /// The devices on a wire, one addressed at a time.
@@ -69,6 +70,7 @@ impl<'w, W: Wire> Line<'w, W> {
         let until = wire.now().plus_ns(LISTEN_NS);
         let mut foreign = 0;
         while let Some(length) = wire.receive(&mut buffer, until) {
+            // Late replies to an earlier command of this tool are no running bus.
             foreign += u64::from(!is_scan_reply(&buffer[..length.min(LONGEST)]));
         }
         if foreign > 0 {
@@ -166,6 +168,7 @@ impl<'w, W: Wire> Line<'w, W> {
         self.check(place)?;
         let address = register(position(place), at);
         let (data, counter) = self.access(Command::Aprd, address, &vec![0; bytes])?;
+        // Without an answer the bytes are those that were sent, zeros, and would read as a value.
         Ok((counter > 0).then_some(data))
     }
 

@@ -12,6 +12,8 @@ use super::view_limits::ViewLimits;
 use super::view_request::{LONGEST_HEAD, ViewRefusal, ViewRequest, answer_head, read_head};
 
 /// Bytes that the kernel keeps for a browser that does not read.
+// The kernel's memory for a browser that stopped reading is bounded as well; by default it grows to
+// megabytes.
 const SEND_BUFFER: usize = 64 * 1024;
 /// A browser must have received the page within this time.
 const READS_WITHIN: Duration = Duration::from_secs(30);
@@ -74,6 +76,8 @@ impl BrowserConnection {
     /// The system's answer.
     pub(super) fn over(socket: TcpStream, now: Instant) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
+        // Events are small and come twenty times a second. Nagle's algorithm would hold each back
+        // for the acknowledgement of the one before.
         socket.set_nodelay(true)?;
         set_socket_send_buffer_size(&socket, SEND_BUFFER)?;
         let stage = ConnectionStage::Asking(Vec::new());
@@ -129,6 +133,7 @@ impl BrowserConnection {
             || !self.is_flushed() && now.saturating_duration_since(self.flushed_at) > STALLED_AFTER;
         match self.stage {
             ConnectionStage::Asking(_) => Some((0, self.since)),
+            // Only who has stopped reading.
             ConnectionStage::Answering | ConnectionStage::Following(_) => {
                 is_stalled().then_some((1, self.flushed_at))
             }
@@ -174,6 +179,8 @@ impl BrowserConnection {
     }
 
     fn take(&mut self, bytes: &[u8], port: u16, limits: &ViewLimits) -> Option<ViewRequest> {
+        // Of the whole connection: a request has a few hundred bytes, and a browser sends nothing
+        // after it.
         self.received += bytes.len();
         if self.received > limits.bytes {
             self.has_flooded = true;
@@ -184,6 +191,7 @@ impl BrowserConnection {
         // What is sent after a request is ignored.
         let ConnectionStage::Asking(head) = &mut self.stage else { return None };
         // Only what is new is searched for the end: a head may arrive byte by byte.
+        // Three bytes back, since the end of the head has four.
         let from = head.len().saturating_sub(3);
         head.extend_from_slice(bytes);
         let may_be_whole =
@@ -195,6 +203,7 @@ impl BrowserConnection {
     /// asked, has left.
     fn end_of_input(&mut self) {
         match self.stage {
+            // A client may close its writing end and still read the answer.
             ConnectionStage::Answering => self.is_half_closed = true,
             ConnectionStage::Asking(_) | ConnectionStage::Following(_) => self.close(),
         }

@@ -9,6 +9,7 @@ use crate::motion::JointState;
 use onbeat::record::{JointWindow, ValueRange};
 
 /// Skipped releases of one cycle that are counted one by one; a robot stops long before.
+// A machine that was suspended for a night skips millions of releases in one cycle.
 const MOST_SKIPPED: u64 = 10_000;
 
 /// Names of the histograms, as in run files.
@@ -70,6 +71,8 @@ impl CycleWindow {
 
         self.cycles += 1;
         (self.last, self.release_ns, self.phase) = (cycle, record.release_ns, record.phase);
+        // The highest rung and the fewest devices of the window: what was worst is shown, also
+        // where it lasted a cycle.
         self.rung = self.rung.max(record.rung);
         self.in_op = self.in_op.min(record.in_op);
         self.stale += u64::from(!record.is_fresh);
@@ -81,6 +84,8 @@ impl CycleWindow {
             let now = window_of(&values);
             match self.joints.get_mut(place) {
                 Some(joint) => *joint = joint.followed_by(&now),
+                // The number of joints does not change in a run; a record with more is another
+                // writer's.
                 None if is_first => self.joints.push(now),
                 None => {}
             }

@@ -19,12 +19,14 @@ use super::view_limits::{ViewLimits, ViewNotice};
 use super::view_request::ViewRequest;
 
 /// Time between two events while a browser follows, and between two looks at the ring otherwise.
+// Twenty pictures a second: more is not seen, and each costs CPU time beside the robot.
 const EVENT_EVERY: Duration = Duration::from_millis(50);
 const IDLE_EVERY: Duration = Duration::from_millis(250);
 /// Events of cycles between two states of robot and devices.
 const STATE_EVERY: u64 = 10;
 /// Least time between two turns, so that connections that keep sending, or keep coming, take a
 /// bounded part of a CPU.
+// A browser that sends byte by byte would otherwise wake this thread for each.
 const TURN_EVERY: Duration = Duration::from_millis(2);
 /// Connections accepted from one listener in a turn.
 const ACCEPTED_AT_ONCE: usize = 8;
@@ -109,7 +111,11 @@ impl ViewServer {
         let mut round = 0;
         while !self.shared.stop.load(Ordering::Relaxed) {
             let has_browsers = self.connections.iter().any(BrowserConnection::is_following);
+            // Without a browser the ring is still read: whoever comes later sees the whole run's
+            // figures.
             let every = if has_browsers { EVENT_EVERY } else { IDLE_EVERY };
+            // After a stop of the machine there is no catching up: what was missed is merged into
+            // the next event.
             next = (next + every).max(Instant::now());
             while let Some(left) = next.checked_duration_since(Instant::now()) {
                 self.wait(left.min(EVENT_EVERY));
@@ -158,13 +164,17 @@ impl ViewServer {
         }
 
         let ready: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
+        // They borrow the connections, which are changed below.
         drop(fds);
         let (listening, connected) = ready.split_at(self.listeners.len());
+        // Connections before listeners: a flood of new ones must not keep those that are served
+        // from being served.
         for (place, flags) in connected.iter().enumerate() {
             let connection = &mut self.connections[place];
             if flags.contains(PollFlags::OUT) {
                 connection.flush();
             }
+            // What was sent before the end is read first.
             if flags.intersects(PollFlags::HUP | PollFlags::ERR) && !flags.contains(PollFlags::IN) {
                 connection.close();
             }
@@ -183,6 +193,7 @@ impl ViewServer {
     /// Reads from a connection, and answers its request where it is complete.
     fn serve(&mut self, place: usize) {
         let Some(request) = self.connections[place].read(self.port, &self.limits) else { return };
+        // The page itself is given to everybody: it then says why it shows nothing.
         let admits = request != ViewRequest::Events || self.has_place_for_browser();
         if !admits {
             self.account.refused += 1;
@@ -206,6 +217,8 @@ impl ViewServer {
         let now = Instant::now();
         let candidates = self.connections.iter_mut().filter(|one| among(one) && !one.is_closed());
         let waiting = candidates.filter_map(|one| one.gives_way(now).map(|since| (since, one)));
+        // The one that has waited longest without doing anything. A browser that reads never gives
+        // way to a stranger.
         let Some((_, leaving)) = waiting.min_by_key(|(since, _)| *since) else { return false };
         leaving.close();
         self.account.gave_way += 1;
@@ -216,6 +229,8 @@ impl ViewServer {
 
     /// Reports a limit when it applies for the first time.
     fn notice(&self, count: u64, notice: ViewNotice) {
+        // Said once in the terminal and counted from then on: an attack must not scroll the robot
+        // away.
         if count == 1 {
             self.shared.notices().push(notice);
         }
@@ -223,6 +238,8 @@ impl ViewServer {
 
     fn accept(&mut self, place: usize) {
         for _ in 0..ACCEPTED_AT_ONCE {
+            // Another process may have taken it, or the limit of descriptors is reached; poll says
+            // so again.
             let Ok((socket, _)) = self.listeners[place].accept() else { return };
             let open = self.connections.iter().filter(|one| !one.is_closed()).count();
             // Without a place the connection is closed.
@@ -293,6 +310,8 @@ impl ViewServer {
         for connection in connections.iter_mut() {
             let is_flushed = connection.is_flushed();
             let Some(pending) = connection.following() else { continue };
+            // A slow browser gets fewer and larger events. Nothing queues up for it in this
+            // process.
             if !is_flushed {
                 pending.window.merged += 1;
                 account.merged += 1;
@@ -308,6 +327,7 @@ impl ViewServer {
                 write_state(pending, &facts, &mut text);
             }
             write_events(pending, &facts, &mut text);
+            // Written from here on without the lock, which the session's thread takes at each view.
             drop(facts);
             if !pending.window.is_empty() {
                 text.push_str("event: cycles\ndata: ");
@@ -341,6 +361,7 @@ impl ViewServer {
     fn send_until_flushed(&mut self, until: Instant) {
         while !self.connections.iter().all(BrowserConnection::is_flushed) {
             let Some(left) = until.checked_duration_since(Instant::now()) else { return };
+            // Nobody new at the end.
             self.listeners.clear();
             self.wait(left.min(EVENT_EVERY));
         }
@@ -390,12 +411,15 @@ pub(super) fn listen(port: u16) -> io::Result<(u16, Vec<TcpListener>)> {
     /// Attempts to find a port that is free on both addresses.
     const ATTEMPTS: u32 = 16;
     for attempt in 1.. {
+        // The loopback alone: whoever is on the network has no view of a robot, and no way to it.
         let first = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, port))?;
         let taken = first.local_addr()?.port();
         let mut listeners = vec![first];
         match TcpListener::bind((std::net::Ipv6Addr::LOCALHOST, taken)) {
             Ok(second) => listeners.push(second),
             Err(why) if why.kind() == io::ErrorKind::AddrInUse => {
+                // A port that was chosen by the system may be taken on the other protocol: another
+                // one is tried.
                 if port != 0 || attempt == ATTEMPTS {
                     return Err(why);
                 }

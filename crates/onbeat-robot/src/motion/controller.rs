@@ -1,4 +1,22 @@
 //! Control of all joints, cycle by cycle.
+//!
+//! ```text
+//!  Waiting ──▶ Enabling ──▶ Running ──▶ Stopping ──▶ Disabling ──▶ AtRest
+//!   all in OP   in groups    soft start   fade, brake   quick stop
+//!
+//!  T = 1 ms, thresholds by default, a joint at p(t); cycles 2,000 and 2,001 bring no new inputs:
+//!
+//!  cycle    1,999     2,000      2,001      2,002                           2,052
+//!  misses   0         1          1          0                               0
+//!  bucket   0         1          2          2                               1 (50 good cycles)
+//!  rung     Run       Hold       Hold       Run
+//!  target   p(1.999)  p(1.999)   p(1.999)   p(2.002), at the pace of
+//!                                           (p(2.002) - p(1.999)) / 3 ms
+//! ```
+//!
+//! In a missed cycle the target of the last good one is kept: the drives have it already, and whatever
+//! a trajectory computes from old inputs may be wrong. Its time goes on, so that the robot does not
+//! fall behind. A third miss in the bucket would degrade, a tenth stop the robot.
 
 mod resume;
 
@@ -15,6 +33,8 @@ use super::status::{DownReason, RobotPhase, SafeStopReason, Status};
 use super::trajectory::Trajectory;
 
 /// Time in which the speed of trajectory time changes by 1, in s.
+// A jump of the pace is a jump of every joint's velocity. Half a second is within the acceleration
+// of any robot that stands.
 const SPEED_RAMP_S: f64 = 0.5;
 
 /// Moves the joints of a robot along a trajectory.
@@ -146,14 +166,20 @@ impl MotionController {
     /// Updates time and misses, and the rung that follows.
     fn begin(&mut self, cycle: &BusCycle) -> CycleInput {
         let period_ns = self.settings.period_ns;
+        // Rounded: a cycle that started 20 µs late has passed one period, not none and not two.
         let periods = (cycle.dt_ns + period_ns / 2) / period_ns;
+        // A wrong working counter means that some device did not take part. Which one is not known
+        // from the frame, so that no input of the cycle is taken for new.
         let is_fresh =
             cycle.fresh && (cycle.expected == 0 || cycle.working_counter == cycle.expected);
         let skipped = periods.saturating_sub(1);
         let is_waiting = self.status.phase == RobotPhase::Waiting;
+        // Devices that come up answer one after the other: misses begin with the first enabled
+        // joint.
         let misses = if is_waiting { 0 } else { skipped.saturating_add(u64::from(!is_fresh)) };
         let misses = u32::try_from(misses).unwrap_or(u32::MAX);
         let passed_ns = periods.saturating_mul(period_ns);
+        // Time on the grid, not of the clock: a late start does not move a trajectory.
         self.now_ns = self.now_ns.saturating_add(passed_ns);
         (self.events.at_ns, self.events.cycle) = (cycle.release_ns, cycle.cycle);
         (self.status.release_ns, self.status.cycle) = (cycle.release_ns, cycle.cycle);
@@ -172,6 +198,8 @@ impl MotionController {
             passed_s: passed_ns as f64 * 1e-9,
             misses,
             is_fresh,
+            // All devices, also those without a joint: an input that a law reads may be on any of
+            // them.
             is_up: cycle.in_op >= cycle.devices,
         }
     }
@@ -229,14 +257,18 @@ impl MotionController {
             let status = &mut self.status.all[number];
             joint.leave(status.state, now.is_fresh, self.now_ns);
             // In skipped cycles no drive received a controlword.
+            // A drive's time for its steps of CiA 402 counts cycles that it has seen.
             joint.extend_enabling(now.passed_ns.saturating_sub(self.settings.period_ns));
             if !now.is_fresh {
                 continue;
             }
 
+            // Between the joint's own look and the event: the look moves the stage on.
             let was_enabling = matches!(joint.stage, JointStage::Enabling { .. });
             let why = joint.look(status, self.now_ns, now.passed_ns, self.settings.following_ns);
             if was_enabling && joint.stage == JointStage::Enabled {
+                // Where the drive was enabled, and not where the trajectory was when the joint went
+                // down.
                 self.wanted[number] = joint.set_point.position();
                 if self.status.phase == RobotPhase::Running {
                     self.events.add(RobotEventKind::JointBack, number as u16, EventValues::NONE);
@@ -253,6 +285,8 @@ impl MotionController {
         let joint = &mut self.joints[number];
         let status = &mut self.status.all[number];
         joint.stage = match why {
+            // The drive itself is well and can brake. One with a fault has switched off by itself,
+            // and asking for a quick stop would not be heard.
             DownReason::FollowingError => {
                 JointStage::Leaving { until_ns: self.now_ns + QUICK_STOP_NS, why }
             }
@@ -266,6 +300,8 @@ impl MotionController {
             number as u16,
             EventValues::from_change(0, status.statusword).with_code(why as u32),
         );
+        // By default one joint stops the robot: a leg that stands still while the others walk falls
+        // over.
         if self.settings.on_fault == OnFault::Robot {
             self.stop_safely(SafeStopReason::JointDown, number as u16);
         }
@@ -276,9 +312,12 @@ impl MotionController {
             return;
         }
 
+        // A reset is for what is down. It does not switch on what was never asked for.
         let is_down = |joint: &JointDrive| joint.stage == JointStage::Down;
         let done = match self.status.phase {
             RobotPhase::AtRest if self.status.rung == Rung::SafeStop && !self.stop_asked => {
+                // Only with inputs of now: a reset on old ones would enable drives in a state that
+                // nobody has seen.
                 now.is_fresh && self.ladder.reset()
             }
             RobotPhase::Enabling | RobotPhase::Running => self.joints.iter().any(is_down),
@@ -311,6 +350,7 @@ impl MotionController {
     /// Advances to the next phase when its condition holds.
     fn advance_phase(&mut self, now: CycleInput) {
         match self.status.phase {
+            // Nothing was enabled, so that nothing has to come to rest.
             RobotPhase::Waiting if self.stop_asked => self.enter(RobotPhase::AtRest),
             RobotPhase::Waiting if now.is_fresh && now.is_up => {
                 self.enter(RobotPhase::Enabling);
@@ -333,6 +373,8 @@ impl MotionController {
             RobotPhase::Running => self.enable_some(),
             RobotPhase::Stopping => {
                 self.fade = (self.fade - self.share_of_soft_start(now)).max(0.0);
+                // A trajectory that fades ends in its home positions by itself. What still moves
+                // then, and everything in a safe stop, brakes at the limit.
                 self.braking |= self.fade == 0.0 || self.status.rung == Rung::SafeStop;
                 let moves = |joint: &JointDrive| {
                     joint.stage == JointStage::Enabled && !joint.set_point.stands()
@@ -356,6 +398,7 @@ impl MotionController {
     /// Enables the next group after the previous one.
     fn enable_some(&mut self) {
         let is_enabling = |joint: &JointDrive| matches!(joint.stage, JointStage::Enabling { .. });
+        // In groups: switching on 48 power stages in one cycle is a step of the supply's current.
         let is_time = self.now_ns >= self.next_group_ns && !self.joints.iter().any(is_enabling);
         let mut room = if is_time { self.settings.enable_at_once } else { 0 };
         let until_ns = self.now_ns.saturating_add(self.settings.enable_within_ns);
@@ -368,6 +411,8 @@ impl MotionController {
             let holds = status.state == JointState::OperationEnabled;
             if room > 0 || holds {
                 room -= usize::from(room > 0);
+                // A drive that does not come up in time goes down for its own reason, and the
+                // others are not kept waiting for ever.
                 joint.begin(until_ns);
                 self.next_group_ns = self.now_ns.saturating_add(self.settings.enable_every_ns);
             }
@@ -377,6 +422,8 @@ impl MotionController {
     fn begin_to_play(&mut self) {
         (self.status.speed, self.unasked_s) = (1.0, 0.0);
         (self.fade, self.braking) = (1.0, false);
+        // After a break of the loop the joints go on from where their drives hold them; starting
+        // anew would be a jump to the trajectory's start.
         if std::mem::take(&mut self.resumes) {
             return self.enter(RobotPhase::Running);
         }
@@ -397,6 +444,7 @@ impl MotionController {
     }
 
     fn begin_stop(&mut self) {
+        // Only where it plays a function of time with a home. A goal or a table stops where it is.
         let fades = self.trajectory.fades()
             && self.status.phase == RobotPhase::Running
             && self.status.rung < Rung::SafeStop;
@@ -422,6 +470,8 @@ impl MotionController {
         if self.settings.soft_start_ns == 0 {
             1.0
         } else {
+            // In time and not in cycles: skipped cycles count, or a loaded machine would start more
+            // slowly.
             now.passed_ns as f64 / self.settings.soft_start_ns as f64
         }
     }
@@ -439,15 +489,21 @@ impl MotionController {
         }
 
         // In a missed cycle the last target is kept; trajectory time continues.
+        // With a miss the state may be old: the last target is kept, which the drives have already,
+        // and nothing new is asked of the trajectory.
         let asks = plays && now.misses == 0;
         if asks {
             let taken = self.trajectory.at(&self.status, &self.homes, &mut self.played);
             self.take_goal(taken);
         } else {
+            // A source of goals learns that time went by, so that a goal grows old also while
+            // cycles are missed.
             self.trajectory.skip_cycle(&self.status);
         }
 
         let fade = smooth(self.fade);
+        // A goal has no trajectory time that could run more slowly; degraded, its joints get a
+        // share of their velocity instead.
         let share = if self.trajectory.is_timeless() { self.status.speed } else { 1.0 };
         for (number, joint) in self
             .joints
@@ -468,6 +524,8 @@ impl MotionController {
                 self.wanted[number] = wanted;
             }
 
+            // The trajectory's own velocity, over the time since it was asked last: after missed
+            // cycles the difference is of several periods.
             let pace = if is_asked && self.unasked_s > 0.0 {
                 (wanted - before) / self.unasked_s
             } else {
@@ -489,7 +547,9 @@ impl MotionController {
         };
         let change = now.passed_s / SPEED_RAMP_S;
         self.status.speed += (wanted - self.status.speed).clamp(-change, change);
+        // Rounded to nanoseconds: at full speed it is exactly the grid.
         self.status.time_ns += (now.passed_ns as f64 * self.status.speed).round() as u64;
+        // Kept until the trajectory is asked again.
         self.unasked_s += now.passed_s;
         let grown = self.share_of_soft_start(now);
 
@@ -506,6 +566,8 @@ impl MotionController {
                 false
             }
             GoalOutcome::TooOld => true,
+            // A commander that vanished without releasing the joints had something in mind that
+            // nobody knows: the robot comes to rest.
             GoalOutcome::Lost => {
                 self.events.add(RobotEventKind::CommanderLost, NO_JOINT, EventValues::NONE);
                 self.stop_safely(SafeStopReason::CommanderLost, NO_JOINT);
@@ -542,6 +604,7 @@ impl MotionController {
 
 /// Maps 0 to 1 smoothly, with slope 0 at both ends.
 fn smooth(share: f64) -> f64 {
+    // Smoothstep: no velocity at both ends.
     share * share * (3.0 - 2.0 * share)
 }
 
@@ -551,6 +614,7 @@ impl Controller for MotionController {
     }
 
     fn stop(&mut self, cycle: &BusCycle, inputs: &[u8], outputs: &mut [u8]) -> bool {
+        // Kept: the robot needs many cycles to come to rest, and each of them calls this.
         self.stop_asked = true;
         self.cycle(cycle, inputs, outputs);
         self.status.phase == RobotPhase::AtRest

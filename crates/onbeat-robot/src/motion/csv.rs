@@ -43,10 +43,12 @@ impl CsvTrajectory {
         }
 
         if table.times.len() < 2 {
+            // One sample is a position and no motion; `hold` does that.
             return Err(TrajectoryError::NoSamples { lines: 1 + table.times.len() });
         }
 
         table.close(last, robot)?;
+        // Files of a robot that ran for hours begin at any time.
         let begins = table.times[0];
         table.times.iter_mut().for_each(|time| *time -= begins);
         if robot.settings.csv.interpolation == Interpolation::Cubic {
@@ -94,6 +96,8 @@ impl CsvTrajectory {
             let velocity = (found - self.values[self.values.len() - self.joints.len() + place])
                 .abs()
                 / (time - before);
+            // Checked before anything moves, with line and column. Later the limit would only make
+            // the joint lag behind its table.
             if velocity > limits.velocity {
                 return Err(TrajectoryError::Faster {
                     line,
@@ -116,6 +120,7 @@ impl CsvTrajectory {
         for (place, &joint) in self.joints.iter().enumerate() {
             let begins = self.values[place];
             let ends = self.values[last + place];
+            // A loop with a jump in it would be followed by a jerk at each turn.
             if self.at_end == AtEnd::Loop && (begins - ends).abs() > 1e-3 {
                 let joint = robot.joints[joint].name.clone();
                 return Err(TrajectoryError::Open { line, column: place + 2, joint, begins, ends });
@@ -155,6 +160,7 @@ impl CsvTrajectory {
                     (chord(before, column), chord(after, column));
                 let w_before = long_before + 2.0 * long_after;
                 let w_after = 2.0 * long_before + long_after;
+                // No slope where the data turn, so that no joint overshoots its samples.
                 let turns = before * after <= 0.0;
                 let mean = (w_before + w_after) / (w_after / before + w_before / after);
                 slopes.push(if turns { 0.0 } else { mean });
@@ -173,6 +179,7 @@ impl CsvTrajectory {
         } else {
             time_s.clamp(0.0, ends)
         };
+        // The line before; at the very end the last but one, with the share 1.
         let line = self.times.partition_point(|&begins| begins <= time).clamp(1, last) - 1;
         let long = self.times[line + 1] - self.times[line];
         let share = (time - self.times[line]) / long;

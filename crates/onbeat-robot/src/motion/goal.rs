@@ -120,6 +120,8 @@ impl GoalFollower {
     /// Ages goals in a cycle that follows none.
     pub(crate) fn skip_cycle(&mut self, now_ns: u64) {
         let there = self.source.latest().map(|record| record.number);
+        // The age of a goal counts from when the loop could first see it, not from when a cycle had
+        // time to take it.
         if there.is_some_and(|number| self.noticed.is_none_or(|(known, _)| known != number)) {
             self.noticed = there.map(|number| (number, now_ns));
         }
@@ -127,6 +129,8 @@ impl GoalFollower {
 
     /// Writes the targets to `wanted`; leaves it unchanged without a valid goal.
     pub(crate) fn at(&mut self, now_ns: u64, wanted: &mut [f64]) -> GoalOutcome {
+        // By number: two goals with the same targets are two orders, and the second makes the first
+        // one young again.
         let new = self.source.latest().filter(|record| self.seen != Some(record.number)).copied();
         let mut is_new = false;
         if let Some(mut record) = new {
@@ -136,8 +140,11 @@ impl GoalFollower {
                 .noticed
                 .filter(|(number, _)| *number == record.number)
                 .map_or(now_ns, |(_, at_ns)| at_ns);
+            // A commander writes any time it likes into shared memory. A goal from the future would
+            // never grow old.
             record.at_ns = record.at_ns.min(noticed_ns);
             let is_old = now_ns.saturating_sub(record.at_ns) > self.longest_age_ns;
+            // Refused as a whole: half of a goal is a position that nobody planned.
             let answer = match self.is_valid(&record) {
                 false => GoalAnswer::Refused,
                 true if is_old => GoalAnswer::TooOld,
@@ -157,6 +164,8 @@ impl GoalFollower {
         let age_ns = now_ns.saturating_sub(self.taken.at_ns);
         if !self.has_taken || age_ns > self.longest_age_ns {
             let is_long = self.lost_after_ns.is_some_and(|lost_ns| age_ns > lost_ns);
+            // Only who has led can be lost. A robot that has waited for its first goal for an hour
+            // stands where it is.
             let is_lost = self.is_led && is_long && self.source.loss_stops_robot();
             self.is_led &= !is_lost;
             return if is_lost { GoalOutcome::Lost } else { GoalOutcome::TooOld };
@@ -216,6 +225,7 @@ impl GoalSlot {
         }
 
         loop {
+            // The loop's side tries once and goes on with what it has. The ordinary thread waits.
             match self.latest.try_lock() {
                 Ok(mut place) => {
                     *place = self.taken;
@@ -231,6 +241,7 @@ impl GoalSlot {
 
 impl GoalSource for GoalSlot {
     fn latest(&mut self) -> Option<&GoalRecord> {
+        // A lock that is held means a goal that is being written: it comes in the next cycle.
         if let Ok(place) = self.latest.try_lock()
             && place.number != self.taken.number
         {

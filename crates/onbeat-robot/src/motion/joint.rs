@@ -6,6 +6,8 @@ use super::power::{DrivePower, JointState, PowerTarget};
 use super::status::{DownReason, JointStatus};
 
 /// Mode of operation (object 0x6060): cyclic synchronous position.
+// Cyclic synchronous position, 0x6060 of CiA 402: the drive interpolates to the target of the next
+// cycle.
 const CSP: u8 = 8;
 
 /// Stage of a joint.
@@ -118,6 +120,8 @@ impl JointDrive {
         match (self.stage, status.state) {
             (JointStage::Enabling { .. }, JointState::OperationEnabled) => {
                 // The drive is at the position sent last, where the set-point begins.
+                // Not from the measured position: the drive follows the target it was given, and
+                // the difference would be a jump.
                 let stands = self.radians(self.target);
                 self.set_point.start_at(stands);
                 if !std::mem::take(&mut self.resumes) {
@@ -131,6 +135,7 @@ impl JointDrive {
             }
             (JointStage::Enabled, JointState::OperationEnabled) => {
                 let beyond = status.following_rad.abs() > self.setting.following_rad;
+                // Without a break: a peak while accelerating is not a joint that is held fast.
                 self.beyond_ns = if beyond { self.beyond_ns + passed_ns } else { 0 };
                 (self.beyond_ns > most_ns).then_some(DownReason::FollowingError)
             }
@@ -145,6 +150,8 @@ impl JointDrive {
     /// Ends a quick stop when new inputs show it, or after its maximum time.
     pub(crate) fn leave(&mut self, state: JointState, is_fresh: bool, now_ns: u64) {
         if let JointStage::Leaving { until_ns, why } = self.stage
+            // A drive that never reports its state is given up after the time, and its power is off
+            // from then on.
             && ((is_fresh && !state.holds()) || now_ns > until_ns)
         {
             self.stage = if why == DownReason::None { JointStage::Off } else { JointStage::Down };
@@ -161,7 +168,11 @@ impl JointDrive {
 
         self.target = match self.stage {
             JointStage::Enabled => self.increments(self.set_point.position()),
+            // A drive that brakes by itself must find the last target, not the position it has now:
+            // it would brake around a moving point.
             JointStage::Leaving { .. } => self.target,
+            // Target = position while there is no power. When it is switched on, the first target
+            // is where it stands.
             _ => self.position,
         };
 
@@ -191,6 +202,8 @@ impl JointDrive {
 
 /// Reads bytes of the image; zeros beyond its end.
 fn bytes<const N: usize>(image: &[u8], at: usize) -> [u8; N] {
+    // An offset beyond the image is a layout of another file; it reads as zero and writes nothing,
+    // and does not panic in a cycle.
     image.get(at..at + N).and_then(|bytes| bytes.try_into().ok()).unwrap_or([0; N])
 }
 

@@ -33,6 +33,8 @@ impl Limits {
     /// An average over N periods changes its acceleration by at most 2·a/N in one of them.
     pub(crate) fn averaged_over(&self, period_s: f64) -> usize {
         self.jerk.map_or(1, |jerk| {
+            // Averaging n periods of a motion with bounded acceleration bounds its jerk by 2a / (n
+            // T): the worst case is a jump from −a to +a.
             (2.0 * self.acceleration / (jerk * period_s)).ceil().max(1.0) as usize
         })
     }
@@ -72,6 +74,8 @@ impl SetPoint {
 
     /// Sets the position, at rest.
     pub(crate) fn start_at(&mut self, position: f64) {
+        // A drive that was just enabled stands. Any other velocity would be a jump it has to
+        // follow.
         (self.position, self.velocity, self.at) = (position, 0.0, AtLimit::default());
         self.average.fill(position);
     }
@@ -93,6 +97,7 @@ impl SetPoint {
     /// Moves one period towards `wanted`, which itself moves at `pace` rad/s. `share` is the usable
     /// fraction of the velocity limit.
     pub(crate) fn follow(&mut self, wanted: f64, pace: f64, share: f64) {
+        // Whatever the trajectory says: no set-point leaves this file outside the joint's travel.
         let within = wanted.clamp(self.limits.low, self.limits.high);
         // A target faster than the velocity limit counts as a jump: the joint follows at its own
         // velocity.
@@ -111,15 +116,29 @@ impl SetPoint {
     }
 
     fn move_at(&mut self, wanted: f64, share: f64) {
+        // One cycle of a 1 kHz loop at 60 rad/s² and 6 rad/s, 0.1 rad before the end of the travel,
+        // moving at 3 rad/s:
+        //   slowest, fastest   3 ∓ 0.06 rad/s        what the acceleration allows from here
+        //   most               6 rad/s               the velocity limit
+        //   up                 3.43 rad/s            from which it can still stop within 0.1 rad
+        //   velocity           wanted, within all of them
+        //
+        // Each bound comes from the state alone. Whatever was wanted, in whatever order, the next
+        // cycle has a velocity that keeps all of them again.
         let change = self.limits.acceleration * self.period_s;
         let slowest = self.velocity - change;
         let fastest = self.velocity + change;
         // The joint may be faster than a reduced share allows.
+        // Slowing down is bounded like any change of velocity: a share that falls to a third must
+        // not stop the joint at once.
         let most = (self.limits.velocity * share).max(self.velocity.abs() - change);
+        // A joint that stands outside its travel may move back in, and no further out.
         let low = self.limits.low.min(self.position);
         let high = self.limits.high.max(self.position);
         let up = self.most_velocity(high - self.position, self.limits.acceleration);
         let down = -self.most_velocity(self.position - low, self.limits.acceleration);
+        // The end of the travel first: it wins over the velocity, and the velocity over what was
+        // wanted.
         let upper = up.min(fastest).min(most);
         let lower = down.max(slowest).max(-most).min(upper);
         let velocity = wanted.clamp(lower, upper);
@@ -132,6 +151,8 @@ impl SetPoint {
         let before = self.position;
         self.position = (before + velocity * self.period_s).clamp(low, high);
         self.velocity =
+            // From the positions as they are stored, so that rounding does not add up to a drift of
+            // the two.
             if velocity == 0.0 { 0.0 } else { (self.position - before) / self.period_s };
         self.average.add(self.position);
     }
@@ -142,6 +163,9 @@ impl SetPoint {
     /// From v = w/(m·T) + a·T·(m−1)/2 the joint is at rest after m periods, each a·T slower than
     /// the previous one; m is the smallest number that suffices for w.
     fn most_velocity(&self, way: f64, acceleration: f64) -> f64 {
+        // Braking happens in steps of a period, not continuously: v = way / (nT) + aT(n − 1)/2,
+        // with n the least number of periods whose way suffices. The continuous formula √(2 a s)
+        // would overshoot by up to a step.
         let step = acceleration * self.period_s * self.period_s;
         let periods = ((-1.0 + (1.0 + 8.0 * way.max(0.0) / step).sqrt()) / 2.0).ceil().max(1.0);
         way.max(0.0) / (periods * self.period_s)
@@ -150,6 +174,8 @@ impl SetPoint {
 }
 
 /// Fixed-point units per rad: sums of integers do not drift.
+// Sums of integers are exact however long the joint moves; a sum of floating-point numbers that
+// adds and subtracts for days drifts.
 const PARTS: f64 = (1_u64 << 40) as f64;
 
 /// Moving average of positions.
@@ -176,6 +202,7 @@ impl Average {
     }
 
     fn add(&mut self, position: f64) {
+        // Without a jerk limit the set-point passes as it is.
         if self.last.len() == 1 {
             (self.level, self.mean) = (1, position);
             return;

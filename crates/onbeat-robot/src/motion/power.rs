@@ -30,6 +30,8 @@ impl JointState {
     /// Decodes bits 0 to 3, 5 and 6 of a statusword.
     #[must_use]
     pub const fn from_statusword(statusword: u16) -> Self {
+        // CiA 402, table of statuswords: states without power mask bit 5, the others need it, since
+        // it tells quick stop from operation.
         match (statusword & 0x4f, statusword & 0x6f) {
             (0x40, _) => Self::SwitchOnDisabled,
             (0x0f, _) => Self::FaultReaction,
@@ -65,6 +67,8 @@ pub(crate) enum PowerTarget {
 }
 
 /// Number of cycles for each half of a reset pulse: drives slower than the bus see the edge too.
+// Bit 7 counts at its rising edge. Some drives look at it once in several cycles, hence low and
+// high for ten each.
 const RESET_CYCLES: u32 = 10;
 /// Maximum number of reset pulses for one fault.
 pub(crate) const MOST_RESETS: u32 = 3;
@@ -94,6 +98,8 @@ impl DrivePower {
                 let high = self.resetting % (2 * RESET_CYCLES) >= RESET_CYCLES && !self.gave_up();
                 if high { FAULT_RESET } else { DISABLE_VOLTAGE }
             }
+            // One transition at a time: 2, 3, 4 of CiA 402. Drives may skip a state that they pass
+            // at once, and the next statusword shows it.
             (PowerTarget::Enabled, JointState::SwitchOnDisabled) => SHUTDOWN,
             (PowerTarget::Enabled, JointState::ReadyToSwitchOn) => SWITCH_ON,
             (PowerTarget::Enabled, JointState::SwitchedOn | JointState::OperationEnabled) => {
@@ -103,6 +109,7 @@ impl DrivePower {
                 PowerTarget::QuickStop,
                 JointState::OperationEnabled | JointState::QuickStopActive,
             ) => QUICK_STOP,
+            // Whatever the state is, this word never moves a drive.
             _ => DISABLE_VOLTAGE,
         }
     }

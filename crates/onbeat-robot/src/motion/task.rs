@@ -42,6 +42,7 @@ fn exchange<W: Wire>(
         (bus.cycle(cycle.release, cycle.dt_ns(), controller), false)
     };
 
+    // The loop follows the devices' clock: their SYNC0 must not drift through the frame.
     cycle.steer(bus.steering_ns());
     (seen, is_at_rest)
 }
@@ -225,6 +226,7 @@ impl<'r, W: Wire> RobotTask<'r, W> {
 
         let Self { bus, controller, outlets, serving, .. } = self;
         while let Some(event) = controller.next_event() {
+            // A full ring drops and counts. The cycle never waits for who reads.
             outlets.robot.push(event);
             if let Some(serving) = serving {
                 serving.push_event(&controller.on_bus(&event));
@@ -249,6 +251,8 @@ impl<'r, W: Wire> RobotTask<'r, W> {
             }
         }
 
+        // Counted down and not by modulo: a division by a variable takes longer than all the rest
+        // of this function.
         self.until_shown -= 1;
         if self.until_shown == 0 || self.controller.status().phase == RobotPhase::AtRest {
             self.until_shown = self.show_every;
@@ -260,12 +264,14 @@ impl<'r, W: Wire> RobotTask<'r, W> {
 
 impl<W: Wire> Task for RobotTask<'_, W> {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
+        // Relaxed: the command carries no data with it, and one cycle sooner or later is the same.
         if self.commands.reset.swap(false, Ordering::Relaxed) {
             self.controller.reset();
         }
 
         let is_stopping = self.commands.stop.load(Ordering::Relaxed);
         let (seen, is_at_rest) = exchange(&mut self.bus, &mut self.controller, cycle, is_stopping);
+        // By the wire's clock, which is that of the loop in virtual time as well.
         let took_ns = self.bus.wire().now().ns_since(cycle.start);
         let times = CycleTimes {
             wakeup_latency_ns: cycle.start.ns_since(cycle.release),
@@ -274,6 +280,8 @@ impl<W: Wire> Task for RobotTask<'_, W> {
         self.account.iter_mut().for_each(|account| account.add(&self.controller));
         self.publish(&seen, times);
         let until = cycle.start.plus_ns(self.work_ns);
+        // The work of a user's controller, as the clock measures it and not as the CPU counts:
+        // preemption is part of a cycle's response time.
         while self.work_ns > 0 && Monotonic.now() < until {
             core::hint::spin_loop();
         }
@@ -327,6 +335,7 @@ pub fn run_for<W: Wire>(
     };
 
     // Nothing reads the samples.
+    // The smallest ring there is: it fills at once, and each further sample is counted as lost.
     let mut slots = [Slot::empty()];
     let Ok(mut ring) = onbeat_rt::ring::Ring::over(&mut slots) else {
         unreachable!("one is a power of two")

@@ -14,6 +14,8 @@ use super::power::JointState;
 use super::status::{JointStatus, Status};
 
 /// Windows between loop and recorder, which reads every 20 ms.
+// The recorder looks every 20 ms and a window lasts 50: sixteen of them bridge 0.8 s without a
+// look.
 const ROOM: usize = 16;
 /// Shortest window, in ns: 20 per second, as in the live view.
 const WINDOW_NS: u64 = 50_000_000;
@@ -114,9 +116,12 @@ impl WindowSender {
             return;
         }
 
+        // The window goes on and is handed over with the next one: longer, and nothing lost.
         let Ok(mut between) = self.between.try_lock() else { return };
         let PassedWindows { windows, filled } = &mut *between;
         if let Some(free) = windows.get_mut(*filled) {
+            // Into memory that is there. Handing over a vector would mean allocating the next one
+            // in a cycle.
             free.joints.copy_from_slice(&self.now.joints);
             let MotionWindow { cycles, first, last, began_ns, release_ns, .. } = self.now;
             free.cycles = cycles;
@@ -169,6 +174,8 @@ impl WindowRecorder {
     /// Records the windows received. A file that cannot be written ends the run by itself.
     pub fn record(&mut self, recorder: &mut Recorder) {
         match self.between.try_lock() {
+            // Swapped, and read outside the lock: the loop's side finds it free again after
+            // nanoseconds.
             Ok(mut between) => std::mem::swap(&mut *between, &mut self.taken),
             Err(_) => return,
         }
@@ -192,6 +199,7 @@ impl WindowRecorder {
 
     fn write(&mut self, note: Option<JointSteps>, recorder: &mut Recorder) {
         let Some(steps) = note else { return };
+        // Names and limits of the joints stand once, before the first of their steps.
         if let Some(robot) = self.robot.take() {
             let _ = recorder.writer().note(&Note::Robot(Box::new(robot)));
         }

@@ -40,6 +40,7 @@ use onbeat_ethercat::step::{BusCycle, Controller};
 use onbeat_segment::{Description, Link};
 
 /// Maximum number of bus events passed on in one cycle; further ones wait for the next.
+// A bound on the time that a cycle spends on events, whatever happens on the cable.
 const EVENTS_PER_CYCLE: usize = 16;
 
 /// A cell of a bench reports missing replies when fewer than 99 of 100 cycles had theirs in time.
@@ -99,11 +100,14 @@ pub(super) fn open(
     let lock_wait = Duration::from_nanos(setting.period_ns);
     let settings = ImageSettings { group, lock_wait, ..sharing.into() };
     let mut image = Image::create(name, &layout, settings).map_err(BusProbeError::from)?;
+    // With a controller of its own nobody else may write outputs: two writers would fight over a
+    // drive.
     if controller.is_some() {
         image.keep_outputs().map_err(BusProbeError::from)?;
     }
 
     if wanted.interface.is_none() {
+        // Said to every reader: what it shows is no hardware.
         image.count(Counter::SimulatedDevices, layout.devices.len() as u64);
     }
 
@@ -145,6 +149,7 @@ impl BusSetup {
     fn new(setting: &Setting, given: &Given) -> Result<Self, ProbeError> {
         let description = described(given)?;
         let delay_ns = given.time_ns(DEVICE_DELAY.name);
+        // A device slower than the loop never answers in time, and every figure would be of that.
         if delay_ns >= setting.period_ns {
             let us = |ns: u64| ns as f64 / 1e3;
             return Err(BusProbeError::DeviceDelay {
@@ -240,6 +245,8 @@ impl Rig {
                 let bus =
                     Bus::bring_up(link, Some(&layout), wanted.options, "the simulated segment")?;
                 let mut running = None;
+                // The devices keep their state while the wire below the bus is exchanged: from a
+                // call to a packet socket.
                 let bus = bus.rewired(|wire| {
                     let (devices, end, words) =
                         SimulatedDevices::start(wire.into_link(), wanted.cable, wanted.cpu, world)?;
@@ -278,6 +285,7 @@ struct OnBus {
 impl Body for OnBus {
     fn run(&mut self, plan: &Plan, hot: &mut Producer<'_, Sample>, stop: &AtomicBool) -> Outcome {
         let mut rig = self.rig.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before the first release of the block: enabling drives takes seconds, and is no latency.
         let is_up = cell::lead_in(&mut rig, plan, stop);
         let mut cycles = Cycles { rig: &mut rig, reference: None, is_up };
         let outcome = onbeat_rt::cycle::run(&Monotonic, plan, &mut cycles, hot, stop);
@@ -355,6 +363,7 @@ impl Task for Cycles<'_> {
         let bus_cycle = bus.cycle(cycle.release, cycle.dt_ns(), &mut working);
         cell.iter_mut().for_each(CellRobot::count);
         cycle.steer(bus.steering_ns());
+        // Kept over all blocks: a bench whose devices never came up must say so.
         *was_up |= bus_cycle.in_op == bus_cycle.devices;
         if *is_same_cycle && bus_cycle.round_trip_ns > 0 {
             cycle.note(bus_cycle.round_trip_ns);
@@ -362,6 +371,7 @@ impl Task for Cycles<'_> {
 
         if bus_cycle.reference_ns > 0 {
             let before = self.reference.replace((cycle.index, bus_cycle.reference_ns));
+            // Over a lost frame the difference would be of two periods.
             let before = before.filter(|(index, _)| index + 1 == cycle.index);
             let interval_ns =
                 before.map_or(0, |(_, before_ns)| bus_cycle.reference_ns.saturating_sub(before_ns));
@@ -476,6 +486,7 @@ impl Companion for AfterBus {
             ));
         }
 
+        // Whoever ran last, devices are left in INIT.
         cell::reopen(bus, cell.as_ref());
         bus.take_down();
         sentences

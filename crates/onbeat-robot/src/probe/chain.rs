@@ -155,11 +155,14 @@ pub const CHAIN: Description = Description {
         let inbox = Inbox::default();
         let place = given.place(OUTPUT.name).unwrap_or(&PortAddress::Pipe);
         // One above the loop, so the observer does not wait for the loop.
+        // HIGHEST_PRIORITY is the kernel's: at 99 both are equal, and the loop gives way to nobody.
         let fifo = setting.thread.fifo.map(|priority| (priority + 1).min(HIGHEST_PRIORITY));
         let (output, watching) =
             PortCompanion::seeing(place, given.place(OBSERVE.name), &marks, fifo)?;
         let is_seen = watching.sees();
 
+        // Commands come from a thread and not from the loop, at any phase, as those of a planner
+        // do.
         let commands = Commands::new(given.count(COUNT.name), setting, marks.issued, inbox.clone());
         let failures = Failures::default();
         let written = marks.written;

@@ -41,8 +41,11 @@ const TARGET: u16 = 0x607a;
 /// Statusword of "operation enabled", and its mask.
 const ENABLED: (u8, u8) = (0x27, 0x6f);
 /// Number of periods after which a missing reaction is given up.
+// A reaction that does not come within a thousand cycles is given up, and counts with the time it
+// was waited for.
 const MOST_PERIODS: u64 = 1_000;
 /// Step of the set-point, in increments of the drive.
+// Larger than any rounding on the way, and small enough for every joint to follow within a cycle.
 const STEP_INCREMENTS: f64 = 16.0;
 
 /// Prepares a loop whose reactions are measured; `count` of them, 0: without a limit.
@@ -214,6 +217,7 @@ impl Reflex {
         setting: &Setting,
     ) -> Result<(Self, String), ProbeError> {
         let mut robot = Robot::from_toml(text, layout, setting.period_ns)?;
+        // One joint is enough to measure a path; the others would only take time from the cycle.
         robot.joints.truncate(1);
         let joint = &mut robot.joints[0];
         let step_rad = STEP_INCREMENTS / joint.increments_per_rad.abs();
@@ -231,6 +235,7 @@ impl Reflex {
         let high = joint.limits.high;
         let name = joint.name.clone();
         let settings = &mut robot.settings;
+        // A ramp at the start would stretch the first reactions.
         settings.soft_start_ns = 0;
 
         // Missed cycles lengthen the reaction and are part of the result; they must not end the
@@ -242,6 +247,7 @@ impl Reflex {
         let mut home = None;
         let law = Trajectory::law(move |_, wanted| {
             let home = *home.get_or_insert(wanted[0]);
+            // A joint may stand at an end of its travel.
             let step =
                 if home + step_rad <= high || home - step_rad < low { step_rad } else { -step_rad };
             wanted[0] = if followed.load(Ordering::Relaxed) { home + step } else { home };
@@ -315,6 +321,8 @@ struct Pins {
 impl Pins {
     /// Waits this number of periods plus a random fraction of one.
     fn rest_from(&mut self, now: Instant, periods: u64) {
+        // At a random phase of the cycle: an input that always changes right after the frame would
+        // measure the best or the worst case alone.
         let until = now.plus_ns(periods * self.period_ns + self.random.u64(..self.period_ns));
         self.state = PinState::Resting(Some(until));
     }
@@ -325,6 +333,7 @@ impl Pins {
         if self.count == 0 || !is_received {
             self.sender = None;
         }
+        // The actor comes back to its home before the next change.
         self.rest_from(now, 7);
     }
 
@@ -343,6 +352,7 @@ impl Pins {
 
     /// Returns the value that the actor applied last.
     fn taken(&self, segment: &Segment, actor: usize) -> [u8; 4] {
+        // What the device has taken over, and not what the frame carried.
         let (index, entry) = if self.is_drive { (TARGET, 0) } else { (OUTPUTS, 1) };
         let mut taken = [0; 4];
         let value = segment.value(actor, index, entry).unwrap_or(&[]);

@@ -35,6 +35,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Pause between two reads of a reader.
 const PAUSE: Duration = Duration::from_micros(100);
 /// The hog leaves a fifth of its CPU to others, so the machine stays responsive.
+// 8 of 10 ms: enough to keep a reader off its CPU for many cycles, and not so much that the kernel
+// throttles real-time threads.
 const HOG_BUSY_NS: u64 = 8_000_000;
 const HOG_PAUSE: Duration = Duration::from_millis(2);
 
@@ -90,6 +92,8 @@ pub const SHARING_PROBE: Description = Description {
     open: |setting, given| {
         let readers = u32::try_from(given.count(READERS.name)).unwrap_or(u32::MAX);
         if readers > MOST_READERS {
+            // Each reader is a thread that polls. More than this measure the scheduler and not the
+            // sharing.
             return Err(BusProbeError::TooManyReaders { readers, most: MOST_READERS }.into());
         }
 
@@ -152,6 +156,7 @@ struct Exchanging {
 impl Task for Exchanging {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
         // All bytes are equal, so a reader can detect a torn image.
+        // A reader that finds two values has seen half of one cycle and half of the next.
         self.inputs.fill(cycle.index as u8);
         let of = BusCycle { cycle: cycle.index, ..BusCycle::default() };
         let asked = Monotonic.now();
@@ -160,6 +165,8 @@ impl Task for Exchanging {
             Exchange::Delayed(image) => image.exchange(&self.inputs),
         }
         let took_ns = Monotonic.now().ns_since(asked);
+        // In the sample itself, so that the exchange and the cycle's lateness are of one record. 0
+        // would mean "none".
         cycle.note(u32::try_from(took_ns).unwrap_or(u32::MAX).max(1));
         match &mut self.exchange {
             // As a bus does after sending its frame.
@@ -218,6 +225,7 @@ impl DelayedImage {
         };
         let (of_inputs, of_outputs) = self.words.split_at(self.words.len() / 2);
         for (word, bytes) in of_inputs.iter().zip(inputs.as_chunks::<8>().0) {
+            // The lock orders them: readers enter only when they can leave before the next release.
             word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
         }
         for word in of_outputs {
@@ -291,6 +299,7 @@ impl Readers {
     fn run(&self, place: u32, readings: &Readings, stop: &AtomicBool) {
         match self.cpu.filter(|_| place == 0) {
             Some(cpu) => {
+                // On the loop's CPU: only there can the hog keep a reader from leaving the lock.
                 _ = ThreadRequest { cpu: Some(cpu), ..ThreadRequest::default() }.prepare_thread();
             }
             None => run_as_ordinary(),
@@ -322,6 +331,8 @@ impl Readers {
                 Ok(()) => {
                     readings.all.fetch_add(1, Ordering::Relaxed);
                     readings.torn.fetch_add(u64::from(is_torn(&seen)), Ordering::Relaxed);
+                    // A seqlock reader repeats what a cycle has overtaken. Its retries are the
+                    // price of a loop that never waits.
                     readings.retries.fetch_add(seen.retries - retries, Ordering::Relaxed);
                     retries = seen.retries;
                 }
@@ -348,6 +359,7 @@ struct SharingHog {
 impl SharingHog {
     fn beside(setting: &mut Setting) -> Self {
         let cpu = setting.thread.cpu.or_else(|| host::online_cpus().last().copied()).unwrap_or(0);
+        // The loop is bound as well: a loop that could move away would not be disturbed.
         setting.thread.cpu = Some(cpu);
         Self { cpu, fifo: setting.thread.fifo.map(|priority| (priority / 2).max(1)) }
     }
@@ -356,6 +368,7 @@ impl SharingHog {
         let wanted =
             ThreadRequest { cpu: Some(self.cpu), fifo: self.fifo, ..ThreadRequest::default() };
         let all_granted = wanted.prepare_thread().iter().all(|grant| grant.granted);
+        // Said in the result: without a priority between reader and loop nothing is inverted.
         refused.store(self.fifo.is_none() || !all_granted, Ordering::Relaxed);
         while !stop.load(Ordering::Relaxed) {
             let until = Monotonic.now().plus_ns(HOG_BUSY_NS);

@@ -39,34 +39,7 @@ pub const SECTIONS: [(&str, &str); 20] = [
     ),
 ];
 
-/// The causes of latency that run files name; a test compares them with the library's.
-pub const CAUSES: [&str; 25] = [
-    "hypervisor_steal",
-    "hypervisor_pause",
-    "rt_throttling",
-    "cpu_quota",
-    "cgroup_freezer",
-    "fair_server",
-    "policy_change",
-    "hard_irq",
-    "softirq",
-    "interrupts_off",
-    "kernel_section",
-    "preempted",
-    "late_idle_exit",
-    "late_timer",
-    "timer_interrupt",
-    "own_overrun",
-    "lock_wait",
-    "own_wait",
-    "page_fault",
-    "migration",
-    "frequency_change",
-    "stopped",
-    "smi",
-    "wake_up_path",
-    "unexplained",
-];
+pub use super::vocabulary::CAUSES;
 
 /// Variables that values to write, kernel parameters and instructions may hold in braces.
 const VARIABLES: [&str; 11] = [

@@ -38,6 +38,7 @@ pub mod probes;
 pub mod record;
 pub mod survey;
 mod unit_in_effect;
+mod vocabulary;
 pub mod wanted;
 
 use std::collections::BTreeSet;

@@ -237,35 +237,6 @@ fn the_largest_effect_against_a_cause_comes_first() {
     assert!(records.is_sorted_by(|a, b| a.effect >= b.effect));
 }
 
-/// The causes as the library that explains them has them.
-#[test]
-fn causes_are_those_of_the_library() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../onbeat-cause/src/kind.rs");
-    let Ok(text) = std::fs::read_to_string(&path) else {
-        println!("skipped: the library's sources are not beside this crate");
-        return;
-    };
-
-    let variants = text
-        .split("pub enum CauseKind {")
-        .nth(1)
-        .and_then(|rest| rest.split("\n}").next())
-        .unwrap();
-    let names =
-        variants.lines().map(str::trim).filter(|line| !line.starts_with("///") && !line.is_empty());
-    let snake_case = |name: &str| {
-        let mut snake = String::new();
-        for letter in name.trim_end_matches(',').chars() {
-            if letter.is_uppercase() && !snake.is_empty() {
-                snake.push('_');
-            }
-            snake.push(letter.to_ascii_lowercase());
-        }
-        snake
-    };
-    assert_eq!(names.map(snake_case).collect::<Vec<_>>(), CAUSES);
-}
-
 #[test]
 fn most_causes_have_a_record_against_them() {
     // Nothing to tune: the freezer and a changed policy are somebody else's order.

@@ -4,6 +4,19 @@
 //! other cannot be compared. A round goes through all loads, and while a load runs, each tuning
 //! gets short blocks, in an order that is reversed from visit to visit. The paper's order, one cell
 //! after another, is kept for comparison.
+//!
+//! Three tunings A, B, C, two loads, one round of a minute, the order of this seed B A C:
+//!
+//! ```text
+//!  load      idle                          paper
+//!            |ramp| B A C | C A B |ramp down|ramp| B A C | C A B |
+//!                   visit 1 visit 2
+//!  mean time A: 2 and 5   B: 1 and 6   C: 3 and 4    of six blocks: 3.5 for each
+//! ```
+//!
+//! The second visit runs backwards, so that the mean place of each tuning is the same: a background
+//! that grows evenly during the round adds the same to all three, and drops out of their ratios. The
+//! order is drawn anew for each load of a round: what comes periodically meets another tuning.
 
 mod paired;
 

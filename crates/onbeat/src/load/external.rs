@@ -14,8 +14,8 @@ use rustix::process::{
 };
 
 use super::event::PartWork;
-use super::process::MARK;
 use super::reap::{EndedChild, spawn};
+use onbeat_host::process::MARK;
 
 /// A program that fails with less CPU time than this did not load the machine. CPU time, because
 /// under a heavy load it takes long until an ended process is reaped.

@@ -10,7 +10,7 @@ use rustix::process::{
 };
 
 use super::error::Error;
-use super::process::{self, Stat};
+use onbeat_host::process::{self, Stat};
 
 /// The signals that end a load gracefully.
 const ENDING: [libc::c_int; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP];

@@ -26,7 +26,6 @@
 //! | `options` `error` | where it may write and run; why it cannot start |
 //! | `run` | [`supervise`]: start, watch, kill, report |
 //! | `running` | [`RunningLoad`] and [`serve`]: the two ends of the pipe |
-//! | `process` | `/proc`: who descends from whom, and [`kill_session`] |
 //! | `ordinary` `bounds` | the scheduling every load runs under; how much of the machine it may take |
 //!
 //! ```no_run
@@ -59,7 +58,6 @@ mod options;
 mod ordinary;
 mod parse;
 mod plan;
-mod process;
 mod reap;
 mod run;
 mod running;
@@ -70,8 +68,8 @@ mod walk;
 pub use disk::{check_directory, misses_the_disk};
 pub use error::Error;
 pub use event::{LoadNotice, LoadNoticeKind, LoadReport, LoadStopReason, PartReport, PartWork};
+pub use onbeat_host::process::{kill_session, session_identity};
 pub use options::Options;
-pub use process::{kill_session, session_identity};
 pub use run::supervise;
 pub use running::{LoadMessage, RunningError, RunningLoad, serve};
 pub use spec::{CATALOGUE, CatalogueEntry, Load, LoadError, LoadPart};

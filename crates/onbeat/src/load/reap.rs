@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
 use super::ordinary::restore_priority;
-use super::process::Stat;
+use onbeat_host::process::Stat;
 
 /// An ended child process.
 #[derive(Debug)]

@@ -15,9 +15,9 @@ use super::leader::Leader;
 use super::options::Options;
 use super::ordinary::{become_ordinary, raise_priority, restore_priority};
 use super::plan::{Implementation, PlannedPart, built_in, planned_parts};
-use super::process::{KILL_TIME, descendants, mark};
 use super::reap::reap_next;
 use super::spec::Load;
+use onbeat_host::process::{KILL_TIME, descendants, mark};
 
 /// Interval at which the stop flag is checked.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };

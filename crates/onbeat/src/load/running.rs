@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 use super::error::Error;
 use super::event::{LoadNotice, LoadNoticeKind, LoadReport};
 use super::options::Options;
-use super::process::{kill_session, session_identity};
 use super::run::supervise;
 use super::spec::Load;
+use onbeat_host::process::{kill_session, session_identity};
 
 /// Maximum time to start a load: memory is filled and hundreds of processes are forked.
 const START_TIME: Duration = Duration::from_secs(20);

@@ -1,5 +1,5 @@
 //! Tests of onbeat, one module a subject. The runner gives each module a process of its own
-//! (`tests/limits/run.py`).
+//! (`tests/runner/run.py`).
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod bench_cell_live;
@@ -11,7 +11,9 @@ mod cause_live;
 mod cause_watch;
 mod cause_world;
 mod control_loop_live;
+mod hot_path_is_quiet;
 mod import_damage;
+mod import_memory;
 mod import_posted;
 mod import_real_tools_live;
 mod import_world;
@@ -34,3 +36,9 @@ mod surroundings_live;
 mod verdict_holds;
 mod verdict_of_a_day;
 mod verdict_world;
+
+use assert_no_alloc::AllocDisabler;
+
+/// Counts allocations where a test forbids them; elsewhere it is the system's.
+#[global_allocator]
+static ALLOCATOR: AllocDisabler = AllocDisabler;

@@ -1,10 +1,12 @@
-//! Why loads cannot take turns.
+//! Why loads cannot run, or take turns.
 
-use onbeat::load::Load;
+use onbeat::load::{Load, RunningError};
 
-/// Why loads cannot take turns.
+/// Why loads cannot run, or take turns.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadsFailure {
+    #[error("load {load}: {source}")]
+    Run { load: Load, source: RunningError },
     #[error("the load {load} is listed twice; list each load once in --loads")]
     LoadTwice { load: Load },
     #[error(

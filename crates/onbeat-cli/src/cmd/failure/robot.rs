@@ -1,16 +1,8 @@
 //! Why a robot cannot run.
 
-use std::path::PathBuf;
-
 /// Why a robot cannot run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RobotFailure {
-    #[error("the robot file's trajectory: {0}")]
-    Trajectory(String),
-    #[error("{path}: {source}")]
-    Played { path: PathBuf, source: onbeat_robot::motion::TrajectoryError },
-    #[error("--trajectory commander follows goals through the image; add --name NAME")]
-    NoImageName,
     #[error(
         "--trajectory {trajectory} follows goals from outside, and the cells of a bench have none; use hold, sine, gait \
          or csv:FILE"

@@ -20,7 +20,8 @@ use super::spike_causes::SpikeCauses;
 use crate::cmd::Common;
 use crate::cmd::so_far::counts_so_far;
 use crate::cmd::{Failure, runs, typed};
-use crate::signals::{self, OnUsr1};
+use crate::signals;
+use crate::signals::OnUsr1;
 use crate::term::ProgressLine;
 
 /// What a machine did while it was watched.

@@ -10,10 +10,10 @@ use onbeat_tune::catalogue::{HostTree, LoopSetup};
 use onbeat_tune::plan::cpus::{self, ChosenCpus};
 use onbeat_tune::plan::{CpuChoice, PlanError};
 
-use crate::cli_tune::CheckedLoopOptions;
 use crate::cmd::Common;
 use crate::cmd::failure::Failure;
 use crate::cmd::failure::tune::TuneFailure;
+use crate::cmd::tune::options::CheckedLoopOptions;
 
 /// Opens this machine, or a capture: an archive or a directory.
 pub(crate) fn tree(from: Option<&Path>) -> Result<HostTree, Failure> {

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use onbeat::load::kill_session;
 use onbeat::probe::Interruptions;
+use onbeat_host::process::kill_session;
 use onbeat_tune::apply::{
     self, Applied, AppliedStep, ApplyError, ApplyRequest, OnRefusal, OwnerRule, StepOutcome, owners,
 };
@@ -13,12 +13,15 @@ use onbeat_tune::plan::Plan;
 use onbeat_tune::{HostFiles, LiveHost, UndoMode};
 use serde::Serialize;
 
-use super::plan_text::{self, ListExtent, counted};
+use super::options::TuneApplyOptions;
+use super::plan_text;
+use super::plan_text::{ListExtent, counted};
 use super::question::{UserAnswer, ask};
-use super::selection::{self, Selection, selection};
-use crate::cli_tune::TuneApplyOptions;
+use super::selection;
+use super::selection::{Selection, selection};
 use crate::cmd::failure::tune::TuneFailure;
-use crate::cmd::{ExitVerdict, Failure, repair_first, typed};
+use crate::cmd::repair::repair_first;
+use crate::cmd::{ExitVerdict, Failure, typed};
 use crate::signals::{EndOf, OnUsr1, watch};
 use crate::state::journal_directory;
 use crate::term::{Tone, advise, columns, fold, say};
@@ -55,7 +58,7 @@ pub(super) fn run(options: &TuneApplyOptions) -> Result<ExitVerdict, Failure> {
     let question = format!("Make these changes ({})?", counted(steps, "step"));
     if steps > 0 && !options.yes && ask(&question, "apply")? == UserAnswer::No {
         say(Tone::Plain, "nothing was changed");
-        return Ok(ExitVerdict::CouldNot);
+        return Ok(ExitVerdict::CouldNotRun);
     }
 
     apply_now(&host, &plan, options)
@@ -89,7 +92,7 @@ fn apply_now(
     } else {
         say(Tone::Plain, &fold::lines(&words(&applied), columns()));
     }
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 fn is_stopped(interruptions: &Interruptions) -> bool {
@@ -105,7 +108,7 @@ fn interrupted(host: &LiveHost, journal: &Path) -> Result<ExitVerdict, Failure> 
         "interrupted: not all changes could be undone; `sudo onbeat tune undo` tries again and prints why"
     };
     advise(Tone::Careful, sentence);
-    Ok(ExitVerdict::CouldNot)
+    Ok(ExitVerdict::CouldNotRun)
 }
 
 /// What was done, what was refused, and how to undo it.

@@ -12,8 +12,8 @@ use onbeat_tune::catalogue::{HostTree, LoopSetup, TuningRecord, catalogue};
 use onbeat_tune::persist::{ApplyAtBoot, BootSettings, NotPersisted};
 use onbeat_tune::plan::{Plan, PlanStep, StepTarget, ThreadGroup, Tunings};
 
+use super::options::CheckedLoopOptions;
 use super::selection;
-use crate::cli_tune::CheckedLoopOptions;
 use crate::cmd::Common;
 use crate::cmd::Failure;
 use crate::cmd::failure::tune::TuneFailure;

@@ -9,13 +9,16 @@ use onbeat_tune::check;
 use onbeat_tune::plan::CpuChoice;
 
 use super::check_words as tune;
-use crate::cli_tune::{CheckedLoopOptions, TuneCheckOptions};
-use crate::cmd::findings::checked::{self, CheckedTuning, VerdictCounts};
-use crate::cmd::findings::evidence::{self, WatchedMachine};
+use super::options::{CheckedLoopOptions, TuneCheckOptions};
+use crate::cmd::findings::checked;
+use crate::cmd::findings::checked::{CheckedTuning, VerdictCounts};
+use crate::cmd::findings::evidence;
+use crate::cmd::findings::evidence::WatchedMachine;
 use crate::cmd::findings::spike_causes::SpikeCauses;
 use crate::cmd::findings::{add_remembered, machine};
-use crate::cmd::{ExitVerdict, Failure, check_cpu, runs, show};
-use crate::term::{Tone, advise, columns, fold, say};
+use crate::cmd::looping::check_cpu;
+use crate::cmd::{ExitVerdict, Failure, runs, show};
+use crate::term::{Tone, advise, columns, fold, letters, say};
 
 pub(super) fn run(options: &TuneCheckOptions) -> Result<ExitVerdict, Failure> {
     let run = options.run.as_deref().map(RecordedLoop::read).transpose()?;
@@ -60,7 +63,7 @@ pub(super) fn run(options: &TuneCheckOptions) -> Result<ExitVerdict, Failure> {
         print_details(&tunings);
     }
 
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 /// What a run says about its loop and about the causes of its spikes.
@@ -210,7 +213,7 @@ fn print_check(
     tunings: &[CheckedTuning],
 ) {
     let counts = VerdictCounts::from_tunings(tunings);
-    let letters = show::letters();
+    let letters = letters();
     say(Tone::Head, &fold::lines(&tune::verdict(setup, tunings, letters), columns()));
     let VerdictCounts { bad, unknown, good, not_applicable } = counts;
     let more = if options.all { "" } else { "; --all lists them" };

@@ -17,6 +17,9 @@ mod apply;
 mod boot_settings;
 mod check;
 mod check_words;
+mod measure;
+pub(crate) mod measure_options;
+pub(crate) mod options;
 mod persist;
 mod plan;
 mod plan_text;
@@ -28,7 +31,7 @@ mod texts;
 mod undo;
 
 use super::{ExitVerdict, Failure};
-use crate::cli_tune::Tune;
+use options::Tune;
 
 pub(crate) fn run(command: &Tune) -> Result<ExitVerdict, Failure> {
     match command {
@@ -41,6 +44,6 @@ pub(crate) fn run(command: &Tune) -> Result<ExitVerdict, Failure> {
         Tune::Persist(options) => persist::run(options),
         Tune::Lint(options) => texts::lint(options),
         Tune::Capture(options) => texts::capture(options),
-        Tune::Measure(options) => super::measure_tuning::run(options),
+        Tune::Measure(options) => measure::run(options),
     }
 }

@@ -11,12 +11,13 @@ use onbeat_tune::plan::PlanStep;
 use onbeat_tune::{HostFiles, LiveHost, UndoMode};
 use serde::Serialize;
 
-use super::boot_settings::{self, PersistPlan};
+use super::boot_settings;
+use super::boot_settings::PersistPlan;
+use super::options::TunePersistOptions;
 use super::plan_text::{change, counted};
 use super::question::{UserAnswer, ask};
 use super::selection::{Selection, selection};
 use super::status::{PrintedValue, persisted_words};
-use crate::cli_tune::TunePersistOptions;
 use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::findings::machine;
 use crate::cmd::{ExitVerdict, Failure, typed};
@@ -72,7 +73,7 @@ fn write(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
         let question = format!("Write them below {}?", options.root.display());
         if ask(&question, "persist")? == UserAnswer::No {
             line(Tone::Plain, "nothing was changed");
-            return Ok(ExitVerdict::CouldNot);
+            return Ok(ExitVerdict::CouldNotRun);
         }
     }
 
@@ -84,7 +85,7 @@ fn write(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
         print_written(&written);
         print_removal(&options.root);
     }
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 fn print_settings(made: &PersistPlan) {
@@ -188,7 +189,7 @@ fn remove_all(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
         }
         print_follow_ups(&removed.follow_ups);
     }
-    Ok(if left { ExitVerdict::CouldNot } else { ExitVerdict::Holds })
+    Ok(if left { ExitVerdict::CouldNotRun } else { ExitVerdict::Pass })
 }
 
 const fn outcome_words(outcome: RemovalOutcome) -> &'static str {
@@ -214,19 +215,19 @@ fn show(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
             persisted: values.iter().map(PrintedValue::new).collect(),
         };
         say(Tone::Plain, &serde_json::to_string(&printed)?);
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
 
     if values.is_empty() {
         line(Tone::Plain, "nothing is persisted; name a plan file or tunings to persist");
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
     for value in &values {
         let tone = if value.state == ConfirmedState::Differs { Tone::Careful } else { Tone::Plain };
         line(tone, &persisted_words(value));
     }
     print_removal(&options.root);
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 #[derive(Serialize)]

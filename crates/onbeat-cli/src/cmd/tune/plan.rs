@@ -6,9 +6,10 @@ use std::path::Path;
 
 use onbeat_tune::plan::{Plan, PlanProfile, Tunings};
 
-use super::plan_text::{self, ListExtent};
+use super::options::TunePlanOptions;
+use super::plan_text;
+use super::plan_text::ListExtent;
 use super::selection;
-use crate::cli_tune::TunePlanOptions;
 use crate::cmd::Common;
 use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::findings::machine;
@@ -29,12 +30,12 @@ pub(super) fn run(options: &TunePlanOptions) -> Result<ExitVerdict, Failure> {
 
     if options.query.json {
         say(Tone::Plain, &serde_json::to_string(&plan)?);
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
 
     plan_text::print(&plan, if options.full { ListExtent::Full } else { ListExtent::Short });
     say(Tone::Plain, &fold::lines(&next_step(&plan, options), columns()));
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 fn next_step(plan: &Plan, options: &TunePlanOptions) -> String {

@@ -4,8 +4,7 @@ use onbeat_report::units::Letters;
 use onbeat_tune::catalogue::catalogue;
 use onbeat_tune::plan::{LeftOut, Plan, PlanStep, StepTarget};
 
-use crate::cmd::show;
-use crate::term::{Tone, columns, fold, say};
+use crate::term::{Tone, columns, fold, letters, say};
 
 /// How many steps of a tuning are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +117,7 @@ fn print_tuning(steps: &[&PlanStep], extent: ListExtent) {
 
 /// `/proc/sys/vm/swappiness: 60 → 10`
 pub(super) fn change(step: &PlanStep) -> String {
-    let arrow = if show::letters() == Letters::Unicode { "→" } else { "->" };
+    let arrow = if letters() == Letters::Unicode { "→" } else { "->" };
     format!("{}: {} {arrow} {}", step.target, value(&step.old), value(&step.new))
 }
 

@@ -6,7 +6,7 @@ use onbeat_host::foreign::{self, MOST_BYTES_BY_HAND};
 use onbeat_tune::catalogue::HostTree;
 use onbeat_tune::plan::{Plan, PlanRequest, Tunings, plan};
 
-use crate::cli_tune::{CheckedLoopOptions, SelectionOptions, tuning_id};
+use super::options::{CheckedLoopOptions, SelectionOptions, tuning_id};
 use crate::cmd::Common;
 use crate::cmd::Failure;
 use crate::cmd::failure::tune::TuneFailure;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use onbeat::load::kill_session;
+use onbeat_host::process::kill_session;
 use onbeat_report::units::Letters;
 use onbeat_tune::LiveHost;
 use onbeat_tune::apply::status::ChangeState;
@@ -12,12 +12,12 @@ use onbeat_tune::apply::{AppliedChange, AppliedJournal};
 use onbeat_tune::persist::{ConfirmedState, PersistedValue, confirm};
 use serde::Serialize;
 
+use super::options::TuneStatusOptions;
 use super::plan_text::{counted, value};
 use super::record;
-use crate::cli_tune::TuneStatusOptions;
 use crate::cmd::failure::tune::TuneFailure;
-use crate::cmd::{ExitVerdict, Failure, show};
-use crate::term::{Tone, columns, fold, say};
+use crate::cmd::{ExitVerdict, Failure};
+use crate::term::{Tone, columns, fold, letters, say};
 
 /// Names the fields of what `tune status --json` prints.
 const STATUS_SCHEMA: &str = "onbeat.tune-status/1";
@@ -32,7 +32,7 @@ pub(super) fn run(options: TuneStatusOptions) -> Result<ExitVerdict, Failure> {
     if options.json {
         let printed = PrintedStatus::new(&journals, &persisted);
         say(Tone::Plain, &serde_json::to_string(&printed)?);
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
 
     if journals.is_empty() && persisted.is_empty() {
@@ -45,7 +45,7 @@ pub(super) fn run(options: TuneStatusOptions) -> Result<ExitVerdict, Failure> {
         say(Tone::Plain, "undo  sudo onbeat tune undo");
     }
     print_persisted(&persisted, options.full);
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 fn print_journal(journal: &AppliedJournal, is_full: bool) {
@@ -93,7 +93,7 @@ fn heading(journal: &AppliedJournal) -> String {
 
 /// `/proc/sys/vm/swappiness: 60 → 10`, and what became of it.
 fn words(change: &AppliedChange) -> String {
-    let arrow = if show::letters() == Letters::Unicode { "→" } else { "->" };
+    let arrow = if letters() == Letters::Unicode { "→" } else { "->" };
     let AppliedChange { setting, old, new, state, .. } = change;
     let old = value(old);
     let new = value(new);

@@ -9,9 +9,9 @@ use onbeat_tune::lint::LintSubject;
 use onbeat_tune::{CpuList, HostFiles, LiveHost};
 use serde::Serialize;
 
+use super::options::{TuneCaptureOptions, TuneExplainOptions, TuneLintOptions};
 use super::plan::write_new;
 use super::plan_text::counted;
-use crate::cli_tune::{TuneCaptureOptions, TuneExplainOptions, TuneLintOptions};
 use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::findings::machine;
 use crate::cmd::lint_report::{JudgedFile, LintForm};
@@ -50,12 +50,12 @@ pub(super) fn explain(options: &TuneExplainOptions) -> Result<ExitVerdict, Failu
     if options.query.json {
         let printed = PrintedExplanations { schema: EXPLAIN_SCHEMA, tunings: &tunings };
         say(Tone::Plain, &serde_json::to_string(&printed)?);
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
 
     let texts: Vec<String> = tunings.iter().map(|one| folded(&one.to_string())).collect();
     say(Tone::Plain, &texts.join("\n\n"));
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 /// A text of the library, folded again where the terminal is narrower than it.
@@ -117,5 +117,5 @@ pub(super) fn capture(options: &TuneCaptureOptions) -> Result<ExitVerdict, Failu
             format!("{refused} could not be read as this user; as root the archive holds more");
         advise(Tone::Careful, &sentence);
     }
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }

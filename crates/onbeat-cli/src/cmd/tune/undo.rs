@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use onbeat::load::kill_session;
+use clap::Args;
+use onbeat_host::process::kill_session;
 use onbeat_report::units::Letters;
 use onbeat_tune::apply::status::ChangeState;
 use onbeat_tune::apply::{self, AppliedChange, AppliedJournal};
@@ -13,9 +14,24 @@ use serde::Serialize;
 
 use super::plan_text::{counted, value};
 use super::record;
-use crate::cli_tune::TuneUndoOptions;
-use crate::cmd::{ExitVerdict, Failure, show};
-use crate::term::{Tone, columns, fold, say};
+use crate::cmd::{ExitVerdict, Failure};
+use crate::term::{Tone, columns, fold, letters, say};
+
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct TuneUndoOptions {
+    /// Print what would be undone, without changes
+    #[arg(long, conflicts_with_all = ["force", "forget"])]
+    pub(crate) dry_run: bool,
+    /// Restore also settings that another program has changed since
+    #[arg(long, conflicts_with = "forget")]
+    pub(crate) force: bool,
+    /// Drop changes that cannot be undone from the record
+    #[arg(long)]
+    pub(crate) forget: bool,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// Names the fields of what `tune undo --json` prints.
 const UNDO_SCHEMA: &str = "onbeat.tune-undo/1";
@@ -39,7 +55,7 @@ pub(super) fn run(options: TuneUndoOptions) -> Result<ExitVerdict, Failure> {
     } else {
         print(&repaired);
     }
-    Ok(if is_settled { ExitVerdict::Holds } else { ExitVerdict::CouldNot })
+    Ok(if is_settled { ExitVerdict::Pass } else { ExitVerdict::CouldNotRun })
 }
 
 fn print(repaired: &[Repaired]) {
@@ -150,7 +166,7 @@ fn by_noun(undone: &[&Undone]) -> String {
 fn would_undo(journals: &[AppliedJournal], is_json: bool) -> Result<ExitVerdict, Failure> {
     if is_json {
         say(Tone::Plain, &serde_json::to_string(&PrintedUndo::planned(journals))?);
-        return Ok(ExitVerdict::Holds);
+        return Ok(ExitVerdict::Pass);
     }
 
     let line = |tone, text: &str| say(tone, &fold::lines(text, columns()));
@@ -170,11 +186,11 @@ fn would_undo(journals: &[AppliedJournal], is_json: bool) -> Result<ExitVerdict,
             line(Tone::Plain, &format!("  {}", would(change)));
         }
     }
-    Ok(ExitVerdict::Holds)
+    Ok(ExitVerdict::Pass)
 }
 
 fn would(change: &AppliedChange) -> String {
-    let arrow = if show::letters() == Letters::Unicode { "→" } else { "->" };
+    let arrow = if letters() == Letters::Unicode { "→" } else { "->" };
     let AppliedChange { setting, old, new, state, .. } = change;
     let old = value(old);
     let new = value(new);

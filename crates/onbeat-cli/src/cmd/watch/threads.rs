@@ -18,6 +18,7 @@ use onbeat_watch::waits::Source;
 use crate::cmd::Failure;
 use crate::cmd::failure::watch::WatchFailure;
 use crate::cmd::show;
+use crate::term::letters;
 
 /// Rows of the table; threads that did nothing are summed up.
 const MOST_ROWS: usize = 24;
@@ -149,7 +150,7 @@ fn rows(thread: &SeenThread, looked_ns: u64, chosen: Option<u32>) -> Vec<Row> {
         let period = one.class.as_ref().map_or_else(
             || "too few".to_owned(),
             |class| {
-                let period = time_ns(class.period_ns(), show::letters());
+                let period = time_ns(class.period_ns(), letters());
                 format!("{period}, {}", class_words(class))
             },
         );
@@ -286,7 +287,7 @@ fn no_loop(survey: &Survey, process: &str) -> Failure {
 /// What is measured, in a sentence.
 pub(super) fn choice_words(watched: &WatchedLoop) -> String {
     let facts = &watched.thread;
-    let period = time_ns(watched.class.period_ns(), show::letters());
+    let period = time_ns(watched.class.period_ns(), letters());
     let class = match watched.class {
         Class::Exact { waits: 1, .. } => format!("releases on an exact grid of {period}"),
         Class::Exact { waits, .. } => {
@@ -336,7 +337,7 @@ pub(super) fn without_tracing(pid: i32, json: bool, stop: &AtomicBool) -> Result
             format!("{:.1}", since.waits as f64 / seconds).into(),
             format!("{:.1}", since.preemptions as f64 / seconds).into(),
             format!("{:.1} %", since.cpu_ns as f64 / seconds / 1e7).into(),
-            time_ns((since.delayed_ns as f64 / seconds) as u64, show::letters()).into(),
+            time_ns((since.delayed_ns as f64 / seconds) as u64, letters()).into(),
         ];
         Some(Row { entries: Vec::from(entries), ..Row::default() })
     });

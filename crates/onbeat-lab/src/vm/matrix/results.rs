@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 use std::path::PathBuf;
 
 use onbeat::record::{Distribution, Moments, Series};
-use onbeat_report::Statistics;
-use onbeat_report::table::{Column, Row, Table};
+use onbeat_figures::Statistics;
+use onbeat_figures::table::{Column, Row, Table};
 
 use super::{Experiment, LabCell, StoredExperiment};
 use crate::vm::VmError;

@@ -49,6 +49,8 @@ const SAFEOP_WITHIN_NS: u64 = 10_000_000_000;
 
 /// Returns the pause after a number of reads of the AL states: most devices change at once, and one
 /// that never does costs a few hundred frames.
+// Devices change their state within a millisecond, or within seconds. Asking slows down in between:
+// hundreds of frames, not a million.
 const fn pause_after(reads: u32) -> Duration {
     match reads {
         0..100 => Duration::from_micros(100),
@@ -113,6 +115,8 @@ impl LockStep {
         let is_register = usize::from(datagram.register) < PROCESS_MEMORY;
         let is_eeprom = (SII_CONTROL..SII_DATA + 8).contains(&datagram.register);
         match command {
+            // Writes of configuration are answered here and sent together with those of all other
+            // devices: 59 devices in the frames that one would take.
             Command::Bwr | Command::Apwr | Command::Fpwr if is_register && !is_eeprom => {
                 self.queue(command, datagram, frame);
                 datagram.accept(frame, 1);
@@ -129,7 +133,9 @@ impl LockStep {
             self.stations.push(word(write.data(frame), 0));
         }
 
+        // What was read before a write may be changed by it.
         self.ahead.invalidate(command, write);
+        // After a request for a state the device's next write must not overtake it.
         if command == Command::Fpwr && self.awaited(write.station).is_some() {
             return self.held.push(command, write, frame);
         }
@@ -153,6 +159,8 @@ impl LockStep {
             && let Some(state) = self.awaited(read.station)
         {
             // It is awaited together with the others, before anything else happens to it.
+            // The library hears that the state is reached, and its next step is held back until it
+            // is true of all.
             read.answer(frame, &[state], 1);
             return LockStepAction::Answered;
         }
@@ -160,6 +168,7 @@ impl LockStep {
         let Some(range) = ReadAhead::range(read) else { return self.mappings.read(read, frame) };
         if self.ahead.answer(read, range, frame) {
             LockStepAction::Answered
+        // A device that the library has not addressed yet cannot be read ahead.
         } else if self.stations.contains(&read.station) {
             LockStepAction::ReadAhead(read.station, range)
         } else {
@@ -173,6 +182,7 @@ impl LockStep {
         &mut self,
         exchange: &mut FrameExchange<'_, W>,
     ) -> Result<Option<OutOfStep>, BusError> {
+        // First what was written, then the states that depend on it.
         if let Some(untaken) = self.send_queued(exchange)? {
             return Ok(Some(untaken));
         }
@@ -213,11 +223,14 @@ impl LockStep {
         &mut self,
         exchange: &mut FrameExchange<'_, W>,
     ) -> Result<Option<OutOfStep>, BusError> {
+        // SAFEOP takes longest: drives load their parameters on the way (ETG.1020 allows ten
+        // seconds).
         let is_safeop = self.awaited.iter().any(|awaited| awaited.state == SAFEOP);
         let within_ns = if is_safeop { SAFEOP_WITHIN_NS } else { PREOP_WITHIN_NS };
         let until = exchange.wire.now().plus_ns(within_ns);
         for reads in 0.. {
             let (missing, refused) = self.read_states(exchange)?;
+            // A refusal does not get better by waiting.
             if refused.is_some() {
                 return Ok(refused);
             }
@@ -259,6 +272,7 @@ impl LockStep {
             for (datagram, &AwaitedState { station, state }) in datagrams(&reply[..came]).zip(rest)
             {
                 let status = word(datagram.data, 0);
+                // Without an answer the bytes are those that were sent.
                 if datagram.counter != 0 && status & u16::from(ERROR) != 0 {
                     let code = word(datagram.data, 4);
                     refused.get_or_insert(OutOfStep::Refused(station, state, code));

@@ -44,7 +44,10 @@ impl<W: Wire> Bus<W> {
     ) -> BusCycle {
         let cycle = match self.options.mode {
             ExchangeMode::Pipelined => {
+                // Without waiting: the reply came while the loop slept. What is not there now is
+                // lost for this cycle.
                 self.collect(Instant::default());
+                // Inputs are judged before the controller sees them, in either mode.
                 let cycle = self.conclude(release, dt_ns);
                 self.send(release);
                 cycle
@@ -57,7 +60,10 @@ impl<W: Wire> Bus<W> {
             }
         };
 
+        // After the frame has left in pipelined mode: its outputs are sent with the next one. The
+        // controller's time is then not part of the frame's.
         controller.step(&cycle, &self.inputs, &mut self.outputs);
+        // What the wire has to do outside the exchange, such as refilling a ring of the kernel.
         self.wire.rest();
         cycle
     }
@@ -69,6 +75,8 @@ impl<W: Wire> Bus<W> {
         let Self { exchange, wire, counts, outputs, .. } = self;
         let now = wire.now();
         if let Some(before) = self.sent_at.replace(now) {
+            // From frame to frame, not from release to release: that is what a device's watchdog
+            // measures.
             self.diagnostics.note_pause(now.ns_since(before), counts.cycles);
         }
         exchange.send(outputs, now, |frame| {
@@ -76,6 +84,7 @@ impl<W: Wire> Bus<W> {
             wire.send(frame);
         });
 
+        // Answers that came meanwhile may decide what is asked next.
         self.take_acyclic_reply();
         // Recovery may have assigned another station address.
         if let Some(station) = self.diagnostics.reference_station() {
@@ -100,12 +109,14 @@ impl<W: Wire> Bus<W> {
 
     /// Receives replies to the cycle's frames, waiting until `until` at most.
     fn collect(&mut self, until: Instant) {
+        // Nothing was sent yet; waiting for a reply would cost the first cycle.
         if self.counts.cycles == 0 {
             return;
         }
         // Acyclic frames have a whole cycle's time: a pending reply is read if it is there, and not
         // waited for.
         while !self.exchange.is_complete() || self.diagnostics.awaits_reply() {
+            // The process data are worth waiting for. A mailbox has a whole cycle more.
             let until = if self.exchange.is_complete() { Instant::default() } else { until };
             let Some(length) = self.wire.receive(&mut self.buffer[..], until) else { break };
             self.take(length.min(LONGEST));
@@ -154,6 +165,8 @@ impl<W: Wire> Bus<W> {
     fn conclude(&mut self, release: Instant, dt_ns: u64) -> BusCycle {
         let answer = self.exchange.answer();
         let expected = self.exchange.expected();
+        // All frames, and each device once for reading and twice for writing (ETG.1000.4, working
+        // counter of LRW).
         let right = answer.complete && answer.working_counter == expected;
         if self.counts.cycles > 0 {
             self.diagnostics.observe(&answer, expected);
@@ -193,6 +206,8 @@ impl<W: Wire> Bus<W> {
             if let Some(in_row) = self.rate_limits.lost.record(events.cycle) {
                 events.write(EventKind::FrameLost, None, EventValues::from_code(in_row));
             }
+            // Late replies are replies: the cable is well and the cycle is too short. That is
+            // another sentence than an open cable.
             let is_late = self.rate_limits.late.occurred_within(LATE_FOR, events.cycle);
             if let Some(Change::NoAnswer(code)) =
                 self.no_answer.on_missed_cycle(events.cycle, self.wire.trouble(), is_late)
@@ -217,6 +232,8 @@ impl<W: Wire> Bus<W> {
             return;
         }
 
+        // Each such cycle is counted, one event reports all of them: a device that is off for a
+        // minute would fill the ring.
         self.counts.counter_off += 1;
         self.off += 1;
         // During bring-up, devices that are not in OP do not count.
@@ -254,12 +271,16 @@ impl<W: Wire> Bus<W> {
 
     /// Follows the reference clock.
     fn follow(&mut self, answer: &CycleReply) {
+        // A cycle without the reference time does not steer: the last correction again would be an
+        // error that adds up.
         self.steering_ns = 0;
         let Some(clock_sync) =
             self.clock_sync.as_mut().filter(|_| answer.complete && answer.reference_ns > 0)
         else {
             return;
         };
+        // The time in the frame is of its passing the device, after the loop's own delay from
+        // release to sending.
         let delay_ns = answer.sent_at.ns_since(self.release);
         let (steering_ns, step) =
             clock_sync.follow(answer.reference_ns, delay_ns, self.options.period_ns);

@@ -1,0 +1,411 @@
+//! `onbeat bench`: tunings × loads.
+
+pub(crate) mod options;
+mod queue;
+mod resume;
+pub(super) mod robot;
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use onbeat::bench::conduct::{
+    BenchConditions, BenchError, BenchEvent, BenchPlan, Processes, UnfinishedBench, conduct,
+    scheduled,
+};
+use onbeat::bench::schedule::CellOrder;
+use onbeat::load::Load;
+use onbeat::probe::Interruptions;
+use onbeat::record::run_dir::{self, BENCH_FILE, NewRunDir};
+use onbeat::record::{self, Cell, CellNotPermitted, Series};
+use onbeat_report::units::{count, time_ns};
+use onbeat_report::verdict::{Rule, looks};
+use onbeat_rt::Wait;
+use onbeat_tune::TuneError;
+use onbeat_tune::catalogue::{HostTree, LoopSetup};
+use onbeat_tune::plan::cpus::loop_cpu;
+
+use super::Common;
+use super::carrier::carrier_of;
+use super::looping::{WITHOUT_TUNING, check_cpu, limit, most_alarms, setting, verdict};
+use super::repair::repair_first;
+use super::watched::Watched;
+use super::{ExitVerdict, Failure, findings, host_settings, load, runs, show, typed};
+use crate::cmd::bench::options::{BenchOptions, Order, With};
+use crate::options::Until;
+use crate::signals;
+use crate::signals::{EndOf, OnUsr1};
+use crate::term::{ProgressLine, Tone, advise, letters, wrapped};
+use resume::FoundBench;
+
+pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
+    let plan = admitted(options)?;
+    let interruptions = signals::watch(OnUsr1::Refuse)?;
+    let is_quiet = options.quiet || options.output.json;
+    let dir = loop {
+        if options.wait && !queue::until_free(&plan.journal, is_quiet, &interruptions) {
+            return Ok(ExitVerdict::CouldNotRun);
+        }
+        match measured(options, &plan, &interruptions) {
+            // Another bench began in between.
+            Err(why) if options.wait && is_occupied(&why) => {
+                if !queue::pause(&interruptions) {
+                    return Ok(ExitVerdict::CouldNotRun);
+                }
+            }
+            measured => break measured?,
+        }
+    };
+
+    let kept = runs::reported(&dir, None, None)?;
+    let extent = show::SummaryExtent {
+        json: options.output.json,
+        verbose: options.output.verbose,
+        ..show::SummaryExtent::default()
+    };
+    show::summary(&kept, extent, None)?;
+    Ok(verdict(kept.summary.outcome()))
+}
+
+/// Whether another onbeat has the machine.
+fn is_occupied(why: &Failure) -> bool {
+    matches!(why.as_error(), Some(Common::Occupied(_)))
+}
+
+/// Returns the plan, when nothing forbids it before something starts.
+pub(super) fn admitted(options: &BenchOptions) -> Result<BenchPlan, Failure> {
+    check_cpu(options.cpu)?;
+    load::look_at_place(&options.loads, options.load_dir.as_deref(), "--load-dir")?;
+    if most_alarms(&options.limit).is_some() && options.with != Some(With::Bus) {
+        return Err(Common::NoEvents { what: "bench".to_owned(), instead: "add --with bus" }.into());
+    }
+
+    let mut plan = plan(options);
+    plan.robot_command = robot::admitted(options)?;
+    let setup = LoopSetup {
+        period_us: i64::try_from(plan.setting.period_ns / 1000).unwrap_or(i64::MAX),
+        loop_priority: i64::from(plan.priority),
+        ..LoopSetup::on([plan.cpu].into_iter().collect())
+    };
+    plan.settings = host_settings::resolved(&plan.tunings, setup, options.plan.as_deref())?;
+    // The busiest cell decides whether the loop leaves the kernel's threads their time.
+    plan.tunings.iter().try_for_each(|tuning| plan.tuned(tuning).admit())?;
+    scheduled(&plan)?;
+    Ok(plan)
+}
+
+/// Runs the bench, and returns the directory of the complete run.
+pub(super) fn measured(
+    options: &BenchOptions,
+    plan: &BenchPlan,
+    interruptions: &Interruptions,
+) -> Result<PathBuf, Failure> {
+    repair_first()?;
+    if options.resume
+        && let Some(found) = resume::find(options)?
+    {
+        return resumed(found, interruptions);
+    }
+    say_which_cpu(options, plan);
+
+    let dir = NewRunDir::create(&options.output.out)?;
+    let job = BenchJob { options, plan, dir: dir.path(), total_s: plan.duration.as_secs_f64() };
+    let conducted = conducted(&job, None, interruptions, &|| runs::begin(&dir));
+    runs::keep_if_begun(&dir, conducted)?;
+    Ok(dir.path().to_owned())
+}
+
+/// Says why a CPU is shielded, where nobody named it.
+fn say_which_cpu(options: &BenchOptions, plan: &BenchPlan) {
+    let chosen = loop_cpu(&HostTree::live());
+    let is_shielded = plan.tunings.iter().any(|tuning| plan.options(tuning).letters.shield);
+    if is_shielded && options.cpu.is_none() && chosen.cpu == plan.cpu {
+        let words = format!("C shields CPU {}: {}", chosen.cpu, chosen.because);
+        advise(Tone::Faint, &wrapped(&words, 80));
+    }
+}
+
+/// Resumes a bench in its files, and returns its directory.
+fn resumed(found: FoundBench, interruptions: &Interruptions) -> Result<PathBuf, Failure> {
+    let mut plan = admitted(&found.options)?;
+    // Another CPU may be chosen today.
+    plan.cpu = found.unfinished.shielded_cpu().unwrap_or(plan.cpu);
+    found.unfinished.check(&plan).map_err(BenchError::from)?;
+    let rest = found.unfinished.rest(&plan)?;
+    advise(Tone::Careful, &wrapped(&resume::words(&found, &rest), 80));
+
+    let FoundBench { dir, unfinished, options } = found;
+    let taken_up = OnceCell::new();
+    let take_up = || {
+        taken_up.get_or_init(|| {
+            if let Err(why) = run_dir::take_up(&options.output.out, &dir.join(BENCH_FILE)) {
+                advise(Tone::Careful, &why.to_string());
+            }
+        });
+    };
+
+    let job = BenchJob { options: &options, plan: &plan, dir: &dir, total_s: rest.estimate_s };
+    conducted(&job, Some(unfinished), interruptions, &take_up)?;
+    Ok(dir)
+}
+
+/// A bench of this command.
+struct BenchJob<'j> {
+    options: &'j BenchOptions,
+    plan: &'j BenchPlan,
+    dir: &'j Path,
+    /// Estimate of the time that this process measures, in seconds.
+    total_s: f64,
+}
+
+/// Conducts a bench; `begin` is called, repeatedly, once the bench can no longer be refused.
+fn conducted(
+    job: &BenchJob<'_>,
+    unfinished: Option<UnfinishedBench>,
+    interruptions: &Interruptions,
+    begin: &dyn Fn(),
+) -> Result<(), Failure> {
+    let BenchJob { options, plan, dir, total_s } = job;
+    let program = std::env::current_exe().map_err(Common::Myself)?;
+    let processes = Myself { program, load_dir: options.load_dir.clone() };
+    let mut view = BenchView::new(plan, *total_s, options.quiet || options.output.json);
+    let approaching = RefCell::new(String::new());
+    let mut report = |happening: BenchEvent| {
+        if matches!(happening, BenchEvent::Running { .. } | BenchEvent::Block { .. }) {
+            begin();
+        }
+        view.approaching.clone_from(&approaching.borrow());
+        view.show(happening);
+    };
+
+    let mut watched = Watched::new(dir, plan, unfinished.is_some());
+    let mut look = |elapsed_s: f64| {
+        let look = watched.look(elapsed_s);
+        approaching.borrow_mut().clone_from(&watched.words);
+        look
+    };
+    let conditions = BenchConditions {
+        dir,
+        processes: &processes,
+        interruptions,
+        report: &mut report,
+        look: &mut look,
+    };
+    let prompt = EndOf::prompt("its loads, its cells or the shield");
+    let conducted = conduct(plan, unfinished, conditions);
+    drop(prompt);
+    view.finish();
+    conducted.map_err(|why| match why {
+        BenchError::Tune(why @ (TuneError::Busy(_) | TuneError::Shielded { .. })) => {
+            Common::Occupied(why).into()
+        }
+        why => why.into(),
+    })
+}
+
+fn plan(options: &BenchOptions) -> BenchPlan {
+    let of_plan = || host_settings::cpu_of_plan(&options.tunings, options.plan.as_deref());
+    let cpu = options.cpu.or_else(of_plan).unwrap_or_else(|| loop_cpu(&HostTree::live()).cpu);
+
+    let is_watched = options.limit.limit.is_some()
+        && options.order == Order::Interleaved
+        && options.until != Some(Until::End);
+
+    BenchPlan {
+        tunings: options.tunings.clone(),
+        settings: Vec::new(),
+        loads: options.loads.clone(),
+        duration: Duration::from_nanos(options.duration),
+        order: match options.order {
+            Order::Interleaved if is_watched => CellOrder::Watched,
+            Order::Interleaved => CellOrder::Interleaved,
+            Order::Sequential => CellOrder::Sequential,
+        },
+        looks: if is_watched { looks(options.duration as f64 / 1e9).len() } else { 0 },
+        seed: options.seed,
+        limit: limit(&options.limit, Series::ReleaseLatency),
+        most_alarms: most_alarms(&options.limit),
+        findings: findings::findings(Some(cpu), options.looping.period),
+        task: robot::task(options),
+        robot_command: Vec::new(),
+        // Blocks are short: each has an interval of its own.
+        setting: setting(&options.looping, WITHOUT_TUNING, 0),
+        cpu,
+        priority: options.priority,
+        spin: Wait::SleepThenSpin { margin_ns: options.spin },
+        command: typed(),
+        journal: crate::state::journal_directory(),
+        causes: !options.no_causes,
+    }
+}
+
+/// This program, which also serves cells and carries loads.
+struct Myself {
+    program: PathBuf,
+    load_dir: Option<PathBuf>,
+}
+
+impl Processes for Myself {
+    fn cell(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg("cell");
+        command
+    }
+
+    fn load(&self, load: &Load) -> Command {
+        carrier_of(&self.program, load, self.load_dir.as_deref())
+    }
+}
+
+/// The progress of a bench, in the terminal.
+struct BenchView {
+    progress: ProgressLine,
+    quiet: bool,
+    period_ns: u64,
+    /// The percentage of the limit, and how it is judged.
+    rule: Option<(f64, Rule)>,
+    worst_ns: u64,
+    misses: u64,
+    elapsed_s: f64,
+    per_cell: BTreeMap<Cell, record::Progress>,
+    /// How far the verdict is, by the last look.
+    approaching: String,
+}
+
+impl BenchView {
+    fn new(plan: &BenchPlan, total_s: f64, quiet: bool) -> Self {
+        Self {
+            progress: ProgressLine::new(total_s, quiet),
+            quiet,
+            period_ns: plan.setting.period_ns,
+            rule: plan.limit.filter(|limit| limit.at < 100.0).map(|limit| {
+                let verdicts = plan.tunings.len() * plan.looks.max(1);
+                (limit.at, Rule::new((100.0 - limit.at) / 100.0).shared_by(verdicts))
+            }),
+            worst_ns: 0,
+            misses: 0,
+            elapsed_s: 0.0,
+            per_cell: BTreeMap::new(),
+            approaching: String::new(),
+        }
+    }
+
+    fn show(&mut self, happening: BenchEvent) {
+        match happening {
+            BenchEvent::Planned { estimate_s, blocks_per_cell, block_s } => {
+                self.planned(estimate_s, blocks_per_cell, block_s);
+            }
+            BenchEvent::Prepared { running, not_permitted } => {
+                self.prepared(running, &not_permitted);
+            }
+            BenchEvent::Said(words) => self.say(&words),
+            BenchEvent::Running { elapsed_s, cell } => {
+                self.elapsed_s = elapsed_s;
+                self.line(&cell);
+            }
+            BenchEvent::Block { cell, progress } => {
+                self.per_cell.insert(cell.clone(), progress);
+                self.worst_ns = self.per_cell.values().map(|p| p.worst_ns).max().unwrap_or(0);
+                self.misses = self.per_cell.values().map(|p| p.deadline_misses).sum();
+                self.line(&cell);
+            }
+        }
+    }
+
+    fn planned(&self, estimate_s: f64, blocks: u32, block_s: f64) {
+        let estimate = runs::spoken(estimate_s);
+        self.say(&format!(
+            "about {estimate}: each cell gets {blocks} blocks of {block_s:.2} s, in turns with the others"
+        ));
+
+        let releases = (f64::from(blocks) * block_s * 1e9 / self.period_ns as f64) as u64;
+        let Some((at, rule)) = self.rule else { return };
+        // Outages of the other cells may show that one is shorter than is assumed here.
+        let needed = rule.releases_with_none_late();
+        if needed > releases {
+            let longer = runs::spoken(estimate_s * needed as f64 / releases.max(1) as f64 * 1.05);
+            self.say(&format!(
+                "each cell gets about {} releases, and PASS at {at} % needs {} with none over the limit where nothing shows how \
+                 long an outage is: --for {} would be enough",
+                count(releases),
+                count(needed),
+                longer.replace(' ', "")
+            ));
+        }
+    }
+
+    fn prepared(&self, running: usize, not_permitted: &[CellNotPermitted]) {
+        let cells = if running == 1 {
+            "1 cell is prepared".to_owned()
+        } else {
+            format!("{running} cells are prepared")
+        };
+
+        let mut names: Vec<&str> =
+            not_permitted.iter().map(|refused| refused.cell.tuning.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+
+        if names.is_empty() {
+            self.say(&cells);
+        } else {
+            self.say(&format!(
+                "{cells}; not permitted: {}; reasons below the tables",
+                names.join(", ")
+            ));
+        }
+    }
+
+    fn say(&self, words: &str) {
+        if !self.quiet {
+            self.progress.above(|| advise(Tone::Faint, &wrapped(words, crate::term::columns())));
+        }
+    }
+
+    fn line(&self, cell: &Cell) {
+        self.progress.show(self.elapsed_s, &self.words(cell));
+    }
+
+    /// The cell that runs, and what was worst so far in all of them.
+    fn words(&self, cell: &Cell) -> String {
+        let worst = time_ns(self.worst_ns, letters());
+        let so_far =
+            format!("{:4} {:5}  worst {worst}  misses {}", cell.tuning, cell.load, self.misses);
+        if self.approaching.is_empty() { so_far } else { format!("{so_far}  {}", self.approaching) }
+    }
+
+    fn finish(&self) {
+        self.progress.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_progress_line_has_the_worst_of_all_cells_so_far() {
+        let mut view = BenchView {
+            progress: ProgressLine::new(60.0, true),
+            quiet: true,
+            period_ns: 1_000_000,
+            rule: None,
+            worst_ns: 0,
+            misses: 0,
+            elapsed_s: 0.0,
+            per_cell: BTreeMap::new(),
+            approaching: String::new(),
+        };
+        let cell = |tuning: &str| Cell { tuning: tuning.to_owned(), load: "idle".to_owned() };
+        for (tuning, worst_ns, deadline_misses) in [("none", 412_000, 3), ("PMC", 18_000, 1)] {
+            let progress =
+                record::Progress { worst_ns, deadline_misses, ..record::Progress::default() };
+            view.show(BenchEvent::Block { cell: cell(tuning), progress });
+        }
+
+        let worst = time_ns(412_000, letters());
+        assert_eq!(view.words(&cell("PMC")), format!("PMC  idle   worst {worst}  misses 4"));
+    }
+}

@@ -1,0 +1,174 @@
+//! Options of `onbeat bench`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
+use onbeat::load::Load;
+use onbeat_robot::session::TrajectoryWord;
+
+use crate::complete;
+use crate::options::{LimitOptions, LoopArguments, OutputOptions, Until};
+use crate::units::time_ns;
+
+pub(crate) const BENCH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  sudo onbeat bench
+      all nine tunings; real-time priority and shielding need rights
+  onbeat bench --tunings none,S --loads idle,cpu=50%
+      needs no rights
+  sudo onbeat bench --tunings none,PMCS,PM+plan --plan plan.toml
+      before and after a whole plan, in turns
+  sudo onbeat bench --with bus my-robot.toml --limit 200us
+      your own robot in each cell; the last line runs it under the best tuning
+  sudo onbeat bench --with rtt --to 192.168.7.2,192.168.7.3
+      a packet to each of two boards in every cycle; round trips by tuning and load
+  onbeat bench --for 12m --limit 100us --at 99.99
+      exit status 0 PASS, 1 FAIL, 3 INCONCLUSIVE, 2 could not run";
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchOptions {
+    /// Total time, including start and stop of loads
+    #[arg(long = "for", default_value = "2m", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) duration: u64,
+    /// When to end: once the verdict is PASS or FAIL, or after --for [default: decided]
+    ///
+    /// The verdict is looked at after 10, 14, 20, 28, 40 … s. The looks share the 5 % for a wrong
+    /// verdict, so that looking is free. --order sequential measures to its end.
+    #[arg(long, value_enum, requires = "limit", value_name = "WHEN")]
+    pub(crate) until: Option<Until>,
+    /// Tunings: letters of P, M, C, S, ids after +, or none
+    ///
+    /// P sets real-time priority, M locks memory, C shields a CPU, S sleeps, then spins. Ids of
+    /// `onbeat tune check` follow after +, such as P+irq.affinity, and so does `plan` for the plan
+    /// of --plan. A setting of the host is made before each block of its cell and undone after it.
+    #[arg(
+        long,
+        default_value = "none,M,C,MC,P,PM,PC,PMC,PMCS",
+        value_delimiter = ',',
+        value_name = "LIST"
+    )]
+    #[arg(add = ArgValueCandidates::new(complete::tunings))]
+    pub(crate) tunings: Vec<onbeat::bench::CellTuning>,
+    /// File that the tuning `plan` stands for
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plan: Option<PathBuf>,
+    /// Background loads; see `onbeat load --help`
+    #[arg(long, default_value = "idle,paper", value_delimiter = ',', value_name = "LIST")]
+    #[arg(add = ArgValueCandidates::new(complete::loads))]
+    pub(crate) loads: Vec<Load>,
+    /// Directory for the loads' disk part [default: the system's temporary directory]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) load_dir: Option<PathBuf>,
+    /// Order of the cells: short blocks in turn, or one after another
+    #[arg(long, value_enum, default_value_t = Order::Interleaved, value_name = "ORDER")]
+    pub(crate) order: Order,
+    /// CPU that C shields [default: the one that `tune plan` chooses]
+    #[arg(long, value_name = "N")]
+    #[arg(add = ArgValueCandidates::new(complete::cpus))]
+    pub(crate) cpu: Option<u32>,
+    /// Real-time priority that P sets
+    ///
+    /// 98 is one below the maximum: 99 belongs to the kernel's migration and watchdog threads.
+    #[arg(long, default_value_t = 98, value_parser = clap::value_parser!(u32).range(1..=99), value_name = "N")]
+    pub(crate) priority: u32,
+    /// Addition to the loop: EtherCAT bus, chain, or UDP round trips
+    ///
+    /// bus: a moving robot, that of FILE, with real or simulated devices; chain: from an input of a
+    /// simulated sensor through the motion controller to a drive, in cycles, as `onbeat measure chain
+    /// --with bus`; rtt: a packet of 200 bytes to each device of a network in each cycle, as `onbeat
+    /// measure rtt` sends.
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(crate) with: Option<With>,
+    /// Devices of --with rtt: HOST[:PORT],... [default: in this machine]
+    #[arg(long, value_name = "LIST", requires = "with")]
+    pub(crate) to: Option<String>,
+    /// Number of devices of --with rtt, at consecutive ports
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "with")]
+    pub(crate) devices: u64,
+    /// Robot file for --with bus or chain (docs/robot.md) [default: humanoid]
+    #[arg(value_name = "FILE", requires = "with")]
+    #[arg(add = ArgValueCompleter::new(complete::robot_files))]
+    pub(crate) file: Option<String>,
+    /// Network interface with the devices [default: simulated devices]
+    ///
+    /// The robot is brought to rest after each block.
+    #[arg(long, value_name = "NAME", requires = "with")]
+    #[arg(add = ArgValueCandidates::new(complete::interfaces))]
+    pub(crate) interface: Option<String>,
+    /// Transport of frames: ring, xdp or busy-poll [default: ring]
+    ///
+    /// ring: a packet socket and its receive ring; xdp: AF_XDP, past the kernel's network stack,
+    /// else ring; busy-poll: AF_XDP that polls the card's queue, else xdp.
+    #[arg(long, value_name = "WIRE", requires = "with")]
+    #[arg(add = ArgValueCandidates::new(complete::wires))]
+    pub(crate) wire: Option<onbeat_ethercat::carrier::WireMethod>,
+    /// When replies are read: pipelined or same-cycle
+    #[arg(long, value_enum, default_value_t = BusExchange::Pipelined, value_name = "MODE", requires = "with")]
+    pub(crate) exchange: BusExchange,
+    /// Trajectory: hold, sine, gait or csv:FILE [default: the file's]
+    #[arg(long, value_name = "WORD", requires = "with")]
+    #[arg(add = ArgValueCandidates::new(complete::trajectories))]
+    pub(crate) trajectory: Option<TrajectoryWord>,
+    /// Processing time of simulated devices [default: the file's]
+    #[arg(long, value_parser = time_ns, value_name = "TIME", requires = "with")]
+    pub(crate) device_delay: Option<u64>,
+    /// Time that S polls the clock before a release
+    #[arg(long, default_value = "50us", value_parser = time_ns, value_name = "TIME")]
+    pub(crate) spin: u64,
+    /// Do not record the causes of spikes
+    #[arg(long)]
+    pub(crate) no_causes: bool,
+    /// Seed for the order of the cells
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Resume the latest unfinished bench in --out
+    ///
+    /// A bench is unfinished when it was killed, the machine went down, or a signal ended it. It
+    /// continues in the same files with the options that it began with; without one in --out a new
+    /// bench begins.
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Wait until another bench on this machine has ended
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Print no progress
+    #[arg(long)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) looping: LoopArguments,
+    #[command(flatten)]
+    pub(crate) limit: LimitOptions,
+    #[command(flatten)]
+    pub(crate) output: OutputOptions,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Order {
+    Interleaved,
+    Sequential,
+}
+
+/// When a cycle reads the replies of the devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BusExchange {
+    Pipelined,
+    SameCycle,
+}
+
+impl BusExchange {
+    /// Returns the word as typed.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Pipelined => "pipelined",
+            Self::SameCycle => "same-cycle",
+        }
+    }
+}
+
+/// Addition to the loop of a bench.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum With {
+    Bus,
+    Chain,
+    Rtt,
+}

@@ -1,0 +1,83 @@
+//! The formats of `onbeat export` that hold a whole run.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use onbeat::record::run_dir::RUN_FILE_ENDING;
+use onbeat::record::{Cell, RunFile, Series};
+use onbeat_report::export::{self, csv, hgrm, openmetrics, parquet};
+
+use crate::cmd::Common;
+use crate::cmd::export::options::ExportFormats;
+use crate::cmd::whole;
+use crate::cmd::whole::Name;
+use crate::cmd::{Failure, runs};
+use crate::term::{Tone, advise};
+
+/// Percentile text is in milliseconds, as HdrHistogram's own tools print it.
+const HGRM_UNIT_NS: f64 = 1e6;
+
+pub(crate) fn write(run: &Path, formats: &ExportFormats) -> Result<(), Failure> {
+    let opened = runs::judged(run, None)?;
+    let files = &opened.runs;
+    if let Some(to) = &formats.csv {
+        into(to, Name::Typed, |to| csv::write(files, to))?;
+    }
+
+    if let Some(to) = &formats.json {
+        let json = serde_json::to_string(&opened.summary)?;
+        into(to, Name::Typed, |to| writeln!(to, "{json}"))?;
+    }
+
+    if let Some(to) = &formats.openmetrics {
+        into(to, Name::Typed, |to| openmetrics::write(files, to))?;
+    }
+    if let Some(to) = &formats.parquet {
+        into(to, Name::Typed, |to| parquet::write(files, to).map(|_| ()))?;
+    }
+
+    match &formats.hgrm {
+        Some(dir) => percentiles(dir, files),
+        None => Ok(()),
+    }
+}
+
+/// Writes a file per cell and series.
+fn percentiles(dir: &Path, files: &[RunFile]) -> Result<(), Failure> {
+    fs::create_dir_all(dir).map_err(|source| Common::File {
+        what: "create",
+        path: dir.to_owned(),
+        source,
+    })?;
+    for file in files {
+        for series in Series::ALL {
+            let distribution = file.distribution(series);
+            if distribution.count() > 0 {
+                let to = dir.join(file_name(&export::cell(file), series));
+                into(&to, Name::Chosen, |to| {
+                    hgrm::write(&distribution, &file.moments(series), HGRM_UNIT_NS, to)
+                })?;
+            }
+        }
+    }
+
+    Ok(())
+}
+
+fn file_name(cell: &Cell, series: Series) -> String {
+    cell.file_name().replace(RUN_FILE_ENDING, &format!("-{}.hgrm", series.tag()))
+}
+
+/// Writes a file and says where it is; `-` is standard output.
+fn into(
+    to: &Path,
+    name: Name,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), Failure> {
+    whole::stream(to, name, write)?;
+    if name == Name::Chosen || !whole::is_standard_output(to) {
+        advise(Tone::Faint, &format!("export   {}", to.display()));
+    }
+    Ok(())
+}

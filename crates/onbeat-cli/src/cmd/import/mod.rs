@@ -1,0 +1,136 @@
+//! `onbeat import`: converts files of other tools into a run.
+
+pub(crate) mod options;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use onbeat::import::stream::ImportLabels;
+use onbeat::import::{self, Format, SourceOptions, Stream};
+use onbeat::record::Cell;
+use onbeat::record::run_dir::NewRunDir;
+use onbeat_host::foreign;
+use onbeat_report::imported::UNKNOWN;
+
+use super::Common;
+use super::failure::import::ImportFailure;
+use super::{ExitVerdict, Failure, runs, show, typed};
+use crate::cmd::import::options::{ImportOptions, Unit};
+
+pub(crate) fn run(options: &ImportOptions) -> Result<ExitVerdict, Failure> {
+    let mut sources = Vec::new();
+    for path in &options.files {
+        sources.push((path.as_path(), read(path, &asked(options))?));
+    }
+
+    let (dir, new) = match &options.to {
+        Some(to) => (new_directory(to)?, None),
+        None => {
+            let new = NewRunDir::create(&options.out)?;
+            (new.path().to_owned(), Some(new))
+        }
+    };
+
+    let written = write_all(&sources, options, &dir);
+    match &new {
+        Some(new) => runs::keep_if_begun(new, written)?,
+        None => written?,
+    }
+
+    let kept = runs::reported(&dir, None, None)?;
+    show::summary(
+        &kept,
+        show::SummaryExtent { json: options.json, ..show::SummaryExtent::default() },
+        None,
+    )?;
+    Ok(ExitVerdict::Pass)
+}
+
+/// Writes each stream of the files as a run file.
+fn write_all(
+    sources: &[(&Path, Vec<Stream>)],
+    options: &ImportOptions,
+    dir: &Path,
+) -> Result<(), Failure> {
+    let mut names = BTreeSet::new();
+    for (path, streams) in sources {
+        for stream in streams {
+            write(stream, path, options, &mut StreamFiles { dir, names: &mut names })?;
+        }
+    }
+
+    Ok(())
+}
+
+fn asked(options: &ImportOptions) -> SourceOptions {
+    SourceOptions {
+        format: options.from.map(Format::from),
+        unit_ns: options.unit.map(Unit::ns),
+        series: options.series,
+        period_ns: options.period,
+        column: options.column.clone(),
+        skip_damaged: options.skip_damaged,
+    }
+}
+
+fn read(path: &Path, asked: &SourceOptions) -> Result<Vec<Stream>, Failure> {
+    let failed = |source| ImportFailure::Import { path: path.to_owned(), source };
+    let file = foreign::open(path).map_err(|source| Common::File {
+        what: "read",
+        path: path.to_owned(),
+        source,
+    })?;
+    let streams = import::read(&mut BufReader::with_capacity(1 << 18, file), asked);
+    Ok(streams.map_err(failed)?)
+}
+
+/// Creates a directory, or accepts an empty one.
+fn new_directory(to: &Path) -> Result<PathBuf, Failure> {
+    let failed = |source| Common::File { what: "create", path: to.to_owned(), source };
+    fs::create_dir_all(to).map_err(failed)?;
+    if fs::read_dir(to).map_err(failed)?.next().is_some() {
+        return Err(ImportFailure::Taken { path: to.to_owned() }.into());
+    }
+    Ok(to.to_owned())
+}
+
+/// The directory of the run files, and the names that are in use.
+struct StreamFiles<'p> {
+    dir: &'p Path,
+    names: &'p mut BTreeSet<String>,
+}
+
+fn write(
+    stream: &Stream,
+    source: &Path,
+    options: &ImportOptions,
+    place: &mut StreamFiles<'_>,
+) -> Result<(), Failure> {
+    let file = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let name = if stream.label.is_empty() { stem } else { format!("{stem} {}", stream.label) };
+    let free = (1..).map(|n| if n == 1 { name.clone() } else { format!("{name} {n}") });
+    let name = free.into_iter().find(|name| place.names.insert(name.clone())).unwrap_or(name);
+    let load = options.load.clone().unwrap_or_else(|| UNKNOWN.to_owned());
+    let cell = Cell { tuning: name.clone(), load };
+    let bare = Cell { tuning: name, load: String::new() }
+        .file_name()
+        .replace("-.onbeat.hlog", ".onbeat.hlog");
+    let path = place.dir.join(bare);
+    // The final name is for a complete file only.
+    let part = path.with_extension("part");
+    let written = import::write(stream, &ImportLabels { command: typed(), file, cell }, &part)
+        .map_err(Failure::from);
+    let moved = written.and_then(|_| {
+        fs::rename(&part, &path)
+            .map_err(|source| Common::File { what: "create", path: path.clone(), source }.into())
+    });
+
+    if moved.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+
+    moved
+}

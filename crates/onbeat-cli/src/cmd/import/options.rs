@@ -1,0 +1,146 @@
+//! Options of `onbeat import`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use clap_complete::engine::ArgValueCandidates;
+use onbeat::import::Format;
+use onbeat::record::Series;
+
+use crate::complete;
+use crate::options::series;
+use crate::units::period_ns;
+
+pub(crate) const IMPORT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  cyclictest -m -Sp90 -D 10m -h 1000 --json=ct.json; onbeat import ct.json
+  onbeat import hiccups.hlog -o monday && onbeat gate monday --limit 1ms --at 99.9 --series hiccup
+  onbeat import latencies.csv --unit us --as wakeup_latency --period 1ms";
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportOptions {
+    /// Files of other tools, such as cyclictest, rtla, Xenomai, ping, jHiccup, or CSV
+    ///
+    /// gzip is read as it is. `--from` lists the formats.
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Format [default: detected from the content]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) from: Option<ImportFormat>,
+    /// Unit of the values, where the file does not say
+    #[arg(long, value_enum, value_name = "UNIT")]
+    pub(crate) unit: Option<Unit>,
+    /// Series of the values, where the file does not say
+    ///
+    /// Such as wakeup_latency, hiccup or gap.
+    #[arg(long = "as", value_parser = series, value_name = "SERIES")]
+    #[arg(add = ArgValueCandidates::new(complete::series))]
+    pub(crate) series: Option<Series>,
+    /// Loop period, where the file does not say
+    ///
+    /// Places samples without times on the time axis.
+    #[arg(long, value_parser = period_ns, value_name = "TIME")]
+    pub(crate) period: Option<u64>,
+    /// Value column of a CSV file: name, or number from 1
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) column: Option<String>,
+    /// Import all but damaged lines, and count those
+    ///
+    /// Of interval logs, CSV, ping, hwlat, Xenomai and RTAI. Without it the first damaged line is an
+    /// error; a last line that was cut off is left out in any case.
+    #[arg(long)]
+    pub(crate) skip_damaged: bool,
+    /// Load during the measurement [default: unknown]
+    #[arg(long, value_name = "LOAD")]
+    pub(crate) load: Option<String>,
+    /// Directory to create for the run [default: a new one in --out]
+    #[arg(short = 'o', long = "to", value_name = "RUN")]
+    pub(crate) to: Option<PathBuf>,
+    /// Directory for run directories and the link `latest`
+    #[arg(long, default_value = "onbeat-runs", value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ImportFormat {
+    /// cyclictest --json, with -h or without
+    CyclictestJson,
+    /// Text of cyclictest: status lines, -v, -h, -H, --histfile
+    Cyclictest,
+    /// --json of signaltest, ptsematest, pmqtest, svsematest, sigwaittest, cyclicdeadline
+    RtTestsJson,
+    /// Text of these programs
+    RtTests,
+    /// oslat --json
+    OslatJson,
+    /// Text of oslat
+    Oslat,
+    /// JSON and status lines of jitterdebugger
+    Jitterdebugger,
+    /// Text of Xenomai's latency, and its -g file
+    Xenomai,
+    /// Text of RTAI's latency test
+    Rtai,
+    /// hwlatdetect, and the trace of the tracer hwlat
+    Hwlat,
+    /// rtla timerlat hist, rtla timerlat top, rtla osnoise hist
+    Rtla,
+    /// A trace as text, with sched_wakeup and sched_switch
+    Ftrace,
+    /// ping, with -D or without
+    Ping,
+    /// The log of stress-ng --cyclic 1 --cyclic-dist N
+    StressNg,
+    /// HdrHistogram interval log; jHiccup
+    Hlog,
+    /// HdrHistogram percentile text
+    Hgrm,
+    /// One value per line, with or without its time
+    Csv,
+}
+
+impl From<ImportFormat> for Format {
+    fn from(typed: ImportFormat) -> Self {
+        match typed {
+            ImportFormat::CyclictestJson => Self::CyclictestJson,
+            ImportFormat::Cyclictest => Self::Cyclictest,
+            ImportFormat::RtTestsJson => Self::RtTestsJson,
+            ImportFormat::RtTests => Self::RtTests,
+            ImportFormat::OslatJson => Self::OslatJson,
+            ImportFormat::Oslat => Self::Oslat,
+            ImportFormat::Jitterdebugger => Self::Jitterdebugger,
+            ImportFormat::Xenomai => Self::Xenomai,
+            ImportFormat::Rtai => Self::Rtai,
+            ImportFormat::Hwlat => Self::Hwlat,
+            ImportFormat::Rtla => Self::Rtla,
+            ImportFormat::Ftrace => Self::Ftrace,
+            ImportFormat::Ping => Self::Ping,
+            ImportFormat::StressNg => Self::StressNg,
+            ImportFormat::Hlog => Self::Hlog,
+            ImportFormat::Hgrm => Self::Hgrm,
+            ImportFormat::Csv => Self::Csv,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Unit {
+    Ns,
+    Us,
+    Ms,
+    S,
+}
+
+impl Unit {
+    /// Nanoseconds per unit.
+    pub(crate) const fn ns(self) -> f64 {
+        match self {
+            Self::Ns => 1.0,
+            Self::Us => 1e3,
+            Self::Ms => 1e6,
+            Self::S => 1e9,
+        }
+    }
+}

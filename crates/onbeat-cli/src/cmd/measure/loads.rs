@@ -1,0 +1,259 @@
+//! `onbeat measure PROBE --loads idle,paper` and `--load-sweep 0..100/10`: one probe under several
+//! loads, a run file each.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use onbeat::bench::schedule::{CellOrder, RAMP};
+use onbeat::bench::sweep::{Rising, SweepSteps};
+use onbeat::bench::turns::{TurnsConditions, TurnsEvent, TurnsPlan, UnfinishedTurns, conduct};
+use onbeat::load::Load;
+use onbeat::probe::description::Parts;
+use onbeat::probe::ports::PortAddress;
+use onbeat::probe::{Given, Interruptions, Setting, SettingValue};
+use onbeat::record::run_dir::{BENCH_FILE, NewRunDir, take_up};
+use onbeat::record::{Recorder, SweepNote};
+use onbeat_report::units::under;
+
+use super::life::Life;
+use super::open_probe::{open_probe, releases};
+use super::options::Measure;
+use super::resume::find_turns;
+use super::seconds::Lines;
+use crate::cmd::Common;
+use crate::cmd::carrier::carrier_of;
+use crate::cmd::failure::loads::LoadsFailure;
+use crate::cmd::looping::{limit, most_alarms, verdict};
+use crate::cmd::so_far::{SoFar, counts_so_far};
+use crate::cmd::{ExitVerdict, Failure, findings, runs, show, typed};
+use crate::term::{ProgressLine, Tone, advise, wrapped};
+
+/// Jitter that the paper allows within one machine, and through a network, in nanoseconds.
+const ALLOWED_LOCAL_NS: u64 = 100_000;
+const ALLOWED_NETWORKED_NS: u64 = 1_000_000;
+/// Time from the start of a sweep's load to the first release.
+const SETTLING: Duration = Duration::from_millis(300);
+/// Seed for the order of the turns: the default of a bench.
+const SEED: u64 = 1;
+
+pub(crate) fn run(
+    measure: &Measure,
+    life: Option<Life>,
+    interruptions: &Interruptions,
+) -> Result<ExitVerdict, Failure> {
+    let options = &measure.options;
+    let (plan, parts) = plan(measure)?;
+    let found = if options.resume { find_turns(&options.output.out, &plan)? } else { None };
+    let left = found.as_ref().map_or_else(
+        || vec![plan.releases; plan.loads.len()],
+        |(_, unfinished)| unfinished.left(&plan),
+    );
+    let (dir, new, unfinished) = match found {
+        Some((dir, unfinished)) => {
+            unfinished.check(&plan)?;
+            advise(Tone::Careful, &wrapped(&resuming(&dir, &unfinished, &plan), 80));
+            (take_up(&options.output.out, &dir.join(BENCH_FILE))?, None, Some(unfinished))
+        }
+        None => {
+            let new = NewRunDir::create(&options.output.out)?;
+            (new.path().to_owned(), Some(new), None)
+        }
+    };
+
+    if !options.output.json {
+        advise(Tone::Faint, &wrapped(&shares(&plan, &left), 80));
+    }
+
+    let myself = std::env::current_exe().map_err(Common::Myself)?;
+    let carrier = |load: &Load| carrier_of(&myself, load, options.load_dir.as_deref());
+
+    let progress = ProgressLine::new(plan.estimate_s(&left).unwrap_or(0.0), options.output.json);
+    let lines = Lines::new(measure.probe, &plan.setting, options.output.json);
+    let summary = SoFar::new(dir.clone(), &interruptions.summary);
+    let mut view = TurnsView { progress, lines, summary, life, under: String::new() };
+    let mut report = |happening: TurnsEvent<'_>| match happening {
+        TurnsEvent::Said(words) => {
+            view.progress.above(|| advise(Tone::Careful, &wrapped(&words, 80)));
+        }
+        TurnsEvent::Running { load, elapsed_s, recorder } => {
+            new.iter().for_each(runs::begin);
+            view.look(load, elapsed_s, recorder);
+            if view.life.as_mut().is_some_and(Life::is_over) {
+                interruptions.stop.store(true, Ordering::Relaxed);
+            }
+        }
+    };
+
+    let conducted = conduct(
+        &plan,
+        parts,
+        unfinished,
+        TurnsConditions { dir: &dir, carrier: &carrier, interruptions, report: &mut report },
+    );
+    view.progress.finish();
+    view.summary.end();
+    match &new {
+        Some(new) => runs::keep_if_begun(new, conducted.map_err(Failure::from))?,
+        None => conducted?,
+    }
+
+    shown(measure, &dir)
+}
+
+/// The progress of a measurement under several loads, in the terminal.
+struct TurnsView<'v> {
+    progress: ProgressLine,
+    lines: Lines,
+    summary: SoFar<'v>,
+    life: Option<Life>,
+    /// The load of the last line per second.
+    under: String,
+}
+
+impl TurnsView<'_> {
+    fn look(&mut self, load: &Load, elapsed_s: f64, recorder: &mut Recorder) {
+        let name = load.to_string();
+        let mut lines = self.lines.since(recorder);
+        if !lines.is_empty() && self.under != name {
+            lines.insert(0, under(&name));
+            self.under.clone_from(&name);
+        }
+
+        self.progress.above_if(&lines);
+        if !self.summary.look(recorder) {
+            self.progress.show(elapsed_s, &format!("{name}  {}", counts_so_far(recorder)));
+        }
+    }
+}
+
+/// Returns the plan, and the probe opened for its first block: what cannot run leaves no directory
+/// behind.
+fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
+    let Measure { probe, options, given } = measure;
+    let loads = match &options.load_sweep {
+        Some(steps) => steps.loads(),
+        None => options.loads.clone(),
+    };
+
+    let mut seen = BTreeSet::new();
+    if let Some(load) = loads.iter().find(|load| !seen.insert(load.to_string())) {
+        return Err(LoadsFailure::LoadTwice { load: load.clone() }.into());
+    }
+
+    let sweep =
+        options.load_sweep.as_ref().map(|steps| sweep_note(measure, steps)).transpose()?.flatten();
+    let each_ns = options.duration / loads.len() as u64;
+    let (setting, parts): (Setting, Parts) = open_probe(measure, each_ns, None)?;
+    // Turns would cut a probe that ends by itself into pieces.
+    let ends_itself = options.duration == 0 && probe.defaults.duration == "0";
+    let is_rising = options.load_sweep.is_some();
+    let plan = TurnsPlan {
+        probe,
+        given: given.clone(),
+        setting,
+        loads,
+        releases: releases(each_ns, &options.looping),
+        order: if is_rising || ends_itself {
+            CellOrder::Sequential
+        } else {
+            CellOrder::Interleaved
+        },
+        seed: SEED,
+        limit: limit(&options.limit, probe.series[0]),
+        most_alarms: most_alarms(&options.limit),
+        findings: findings::findings(options.cpu, options.looping.period),
+        sweep,
+        settling: if is_rising { SETTLING } else { RAMP },
+        command: typed(),
+    };
+
+    Ok((plan, parts))
+}
+
+/// Returns the jitter that a sweep of the CPUs' share is judged by; groups of tasks have no such
+/// limit.
+fn sweep_note(
+    measure: &Measure,
+    steps: &SweepSteps,
+) -> Result<Option<(SweepNote, Vec<f64>)>, Failure> {
+    let allowed_ns = measure.options.allowed_jitter;
+    if steps.rising() != Rising::Cpu {
+        return if allowed_ns.is_some() {
+            Err(LoadsFailure::JitterOfGroups.into())
+        } else {
+            Ok(None)
+        };
+    }
+
+    let standard =
+        if is_networked(&measure.given) { ALLOWED_NETWORKED_NS } else { ALLOWED_LOCAL_NS };
+    let allowed_jitter_ns = allowed_ns.unwrap_or(standard);
+    let asked = steps.values().iter().map(|percent| f64::from(*percent)).collect();
+    let is_default = allowed_ns.is_none();
+    let series = measure.probe.series[0];
+    Ok(Some((SweepNote { series, allowed_jitter_ns, is_default }, asked)))
+}
+
+fn is_networked(given: &Given) -> bool {
+    given.0.iter().any(|(_, value)| matches!(value, SettingValue::Place(PortAddress::Udp(_))))
+}
+
+/// Describes the time of each load.
+fn shares(plan: &TurnsPlan, left: &[u64]) -> String {
+    let loads = plan.loads.len();
+    let takes_turns = plan.order != CellOrder::Sequential;
+    let Some((each_s, blocks)) = plan.share_s().zip(plan.blocks()) else {
+        return if takes_turns {
+            let block = time(plan.seconds(plan.block_releases()));
+            format!("{loads} loads take turns in blocks of {block}, until Ctrl-C")
+        } else {
+            format!("{loads} loads, one after the other, each until the probe is done")
+        };
+    };
+    let blocks = match blocks {
+        _ if !takes_turns => ", one after the other".to_owned(),
+        2.. => format!(" in {blocks} blocks, in turns"),
+        _ => " in one block, in random order".to_owned(),
+    };
+
+    let all = plan.estimate_s(left).map_or_else(String::new, |s| {
+        format!("; about {} to go, loads start and end in between", runs::spoken(s))
+    });
+    format!("{loads} loads get {} of measuring each{blocks}{all}", time(each_s))
+}
+
+fn time(seconds: f64) -> String {
+    onbeat_report::units::spoken(seconds)
+}
+
+/// Describes what is resumed, and what each load has left.
+fn resuming(dir: &Path, unfinished: &UnfinishedTurns, plan: &TurnsPlan) -> String {
+    let how = if unfinished.is_cut_off() { "was cut off" } else { "was ended early" };
+    let left = plan.loads.iter().zip(unfinished.left(plan)).filter(|(_, left)| *left > 0);
+    let words = left.map(|(load, left)| match left {
+        u64::MAX => load.to_string(),
+        left => format!("{load} {}", time(plan.seconds(left))),
+    });
+
+    let words: Vec<String> = words.collect();
+    let left = if words.is_empty() {
+        "nothing but the closing lines".to_owned()
+    } else {
+        words.join(", ")
+    };
+    format!("resuming {}, which {how}; left: {left}", dir.display())
+}
+
+fn shown(measure: &Measure, dir: &Path) -> Result<ExitVerdict, Failure> {
+    let kept = runs::reported(dir, None, None)?;
+    let output = &measure.options.output;
+    let extent = show::SummaryExtent {
+        json: output.json,
+        verbose: output.verbose,
+        ..show::SummaryExtent::default()
+    };
+    show::summary(&kept, extent, None)?;
+    Ok(verdict(kept.summary.outcome()))
+}

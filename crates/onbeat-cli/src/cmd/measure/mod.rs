@@ -1,0 +1,167 @@
+//! `onbeat measure`: runs one probe.
+
+mod life;
+mod loads;
+mod open_probe;
+pub(crate) mod options;
+mod resume;
+mod seconds;
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use onbeat::bench::measurement::{self, MeasurementConditions, MeasurementEvent, MeasurementPlan};
+use onbeat::probe::{self, Origin};
+use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
+use onbeat::record::{Header, Past};
+
+use super::Common;
+use super::carrier::carrier;
+use super::looping::{check_cpu, limit, most_alarms, verdict};
+use super::net::log;
+use super::repair::repair_first;
+use super::run_tuning;
+use super::run_tuning::TunedLoop;
+use super::so_far::{LooksAhead, SoFar, counts_so_far, looks_of};
+use super::{ExitVerdict, Failure, findings, load, runs, show, typed};
+use crate::signals;
+use crate::signals::{EndOf, OnUsr1};
+use crate::term::{ProgressLine, Tone, advise, columns, wrapped};
+use life::Life;
+use open_probe::{open_probe, releases};
+use options::{Measure, MeasureOptions};
+use seconds::Lines;
+
+pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
+    let Measure { probe, options, .. } = measure;
+    admit(measure)?;
+    let mut life = options.beside.map(Life::open).transpose()?;
+    repair_first()?;
+    let interruptions = signals::watch(OnUsr1::Summary)?;
+    let _end = EndOf::prompt("its load or its last cycle");
+    if options.load_sweep.is_some() || !options.loads.is_empty() {
+        return loads::run(measure, life, &interruptions);
+    }
+
+    // What cannot run leaves no directory behind.
+    let tuning = run_tuning::resolved(&TunedLoop {
+        tuning: options.tuning.as_ref(),
+        cpu: options.cpu,
+        priority: options.priority,
+        period_ns: options.looping.period,
+    })?;
+    let (setting, parts) = open_probe(measure, options.duration, tuning.as_ref())?;
+    let mut lines = Lines::new(probe, &setting, options.output.json);
+    let releases = releases(options.duration, &options.looping);
+    let (past, new) = run_to_write(measure, releases)?;
+    let new_file =
+        new.as_ref().map(|new| new.path().join(format!("{}{RUN_FILE_ENDING}", probe.name)));
+    let path = past.as_ref().map(|past| past.path.clone()).or(new_file).unwrap_or_default();
+
+    let shipment = log::RunShipment::start(options, &path)
+        .inspect_err(|_| new.iter().for_each(NewRunDir::withdraw_unless_begun))?;
+    let measured_ns = past.as_ref().map_or(0, |past| past.account.slots * options.looping.period);
+    let progress = ProgressLine::new(
+        options.duration.saturating_sub(measured_ns) as f64 / 1e9,
+        options.output.json,
+    );
+    let resumed = past.as_ref().map(resume::words).unwrap_or_default();
+    let mut summary = SoFar::new(path.clone(), &interruptions.summary);
+    let mut looks = LooksAhead::new(options, &path);
+    let mut report = |event: MeasurementEvent<'_>| match event {
+        MeasurementEvent::Resumed => advise(Tone::Careful, &resumed),
+        MeasurementEvent::Said(words) => advise(Tone::Careful, &wrapped(&words, columns())),
+        MeasurementEvent::Running { elapsed_s, recorder } => {
+            new.iter().for_each(runs::begin);
+            progress.above_if(&lines.since(recorder));
+            if !summary.look(recorder) {
+                progress.show(elapsed_s, &counts_so_far(recorder));
+            }
+            let is_decided = looks.is_decided(elapsed_s, recorder);
+            if is_decided || life.as_mut().is_some_and(Life::is_over) {
+                interruptions.stop.store(true, Ordering::Relaxed);
+            }
+        }
+    };
+
+    let origin = Origin::now();
+    let plan = MeasurementPlan {
+        setting,
+        load: &options.load,
+        tuning: tuning.as_ref(),
+        releases,
+        keep_seconds: probe.line_a_second,
+        header: header(measure, origin),
+        path: &path,
+        origin: origin.at,
+        out: &options.output.out,
+    };
+    let carrier = carrier(&options.load, options.load_dir.as_deref())?;
+    let conditions =
+        MeasurementConditions { carrier, interruptions: &interruptions, report: &mut report };
+    let measured = measurement::measure(plan, parts, past, conditions).map_err(Failure::from);
+
+    progress.finish();
+    summary.end();
+    shipment.finish();
+    match &new {
+        Some(new) => runs::keep_if_begun(new, measured)?,
+        None => measured?,
+    };
+
+    conclude(options, &path)
+}
+
+/// Shows the figures of the run, and returns its verdict.
+fn conclude(options: &MeasureOptions, path: &Path) -> Result<ExitVerdict, Failure> {
+    let reported = runs::reported(path, None, None)?;
+    let extent = show::SummaryExtent {
+        json: options.output.json,
+        verbose: options.output.verbose,
+        ..show::SummaryExtent::default()
+    };
+    show::summary(&reported, extent, None)?;
+    Ok(verdict(reported.summary.outcome()))
+}
+
+/// Refuses options that cannot be met, before anything is opened or created.
+fn admit(measure: &Measure) -> Result<(), Failure> {
+    let Measure { probe, options, given } = measure;
+    check_cpu(options.cpu)?;
+    for loads in [std::slice::from_ref(&options.load), &options.loads] {
+        load::look_at_place(loads, options.load_dir.as_deref(), "--load-dir")?;
+    }
+
+    resume::admit(options)?;
+    // Only probes with devices have a bus, and `chain` only on request.
+    let has_bus = given.has("devices") && given.word("with") != Some("output");
+    if most_alarms(&options.limit).is_some() && !has_bus {
+        let what = format!("measure {}", probe.name);
+        return Err(Common::NoEvents { what, instead: "measure the probe `bus`" }.into());
+    }
+
+    Ok(())
+}
+
+/// Returns the run to resume, or else the directory of a new one.
+fn run_to_write(
+    measure: &Measure,
+    releases: u64,
+) -> Result<(Option<Past>, Option<NewRunDir>), Failure> {
+    let MeasureOptions { resume, output, .. } = &*measure.options;
+    let past =
+        if *resume { resume::find(&output.out, measure.probe.name, releases)? } else { None };
+    let new = if past.is_none() { Some(NewRunDir::create(&output.out)?) } else { None };
+    Ok((past, new))
+}
+
+fn header(measure: &Measure, origin: Origin) -> Header {
+    let Measure { probe, options, .. } = measure;
+    Header {
+        limit: limit(&options.limit, probe.series[0]),
+        looks: looks_of(options).len(),
+        most_alarms: most_alarms(&options.limit),
+        findings: findings::findings(options.cpu, options.looping.period),
+        ..probe::header(&typed(), probe.name, probe.series, origin.unix_s)
+    }
+}

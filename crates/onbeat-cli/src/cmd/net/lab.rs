@@ -1,0 +1,139 @@
+//! `onbeat net lab`: round trips in a network of namespaces, a run for each period.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use onbeat_lab::net::{LinkRates, NetworkLab, forty_devices};
+use onbeat_net::device::DeviceCounts;
+use onbeat_net::plan::Network;
+
+use super::boards;
+use super::options::NetLabOptions;
+use crate::cmd::failure::net::NetFailure;
+use crate::cmd::looping::check_cpu;
+use crate::cmd::measure::options::Measure;
+use crate::cmd::{ExitVerdict, Failure, measure, worse};
+use crate::signals;
+use crate::signals::OnUsr1;
+use crate::term::{Tone, advise, columns, put, wrapped};
+
+/// Real-time priority of the devices, where the loop has one.
+const DEVICE_PRIORITY: u32 = 50;
+
+/// Measuring time of a run.
+const USUAL_NS: u64 = 10_000_000_000;
+const USUAL_OUT: &str = "onbeat-runs";
+
+pub(super) fn run(options: &NetLabOptions) -> Result<ExitVerdict, Failure> {
+    if options.boards.is_virtual {
+        return boards::run(options);
+    }
+    check_cpu(options.cpu)?;
+    let network = match &options.file {
+        Some(file) => Network::read(file)?,
+        None => forty_devices(),
+    };
+    let rates = match &options.file {
+        Some(_) if !options.unlimited => LinkRates::Planned,
+        _ => LinkRates::Unlimited,
+    };
+    // What is not understood is refused before anything is built.
+    let Some(_) = measure_of(&words(options, rates, &[], 1_000_000))? else {
+        return Ok(ExitVerdict::Pass);
+    };
+
+    let interruptions = signals::watch(OnUsr1::Refuse)?;
+    let lab = NetworkLab::build(&network, rates)?;
+    advise(Tone::Plain, &wrapped(&greeting(&lab, rates), columns()));
+    for sentence in lab.left_out() {
+        advise(Tone::Careful, &wrapped(sentence, columns()));
+    }
+
+    let priority = (options.priority > 0).then_some(DEVICE_PRIORITY);
+    let devices = lab.start_devices(priority, options.cpu)?;
+    let addresses: Vec<String> = lab.addresses().iter().map(ToString::to_string).collect();
+    let mut verdict = ExitVerdict::Pass;
+    for period_ns in &options.periods {
+        if interruptions.stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let Some(measure) = measure_of(&words(options, rates, &addresses, *period_ns))? else {
+            return Ok(ExitVerdict::Pass);
+        };
+        verdict = worse(verdict, lab.within_controller(|| measure::run(&measure))??);
+    }
+
+    advise(Tone::Plain, &outcome(devices.counts()));
+    devices.stop();
+    Ok(verdict)
+}
+
+fn greeting(lab: &NetworkLab, rates: LinkRates) -> String {
+    let switches = match lab.switches() {
+        1 => "1 switch".to_owned(),
+        count => format!("{count} switches"),
+    };
+    let links = match rates {
+        LinkRates::Unlimited => "links as fast as this machine",
+        LinkRates::Planned => "links at the plan's rates",
+    };
+    format!(
+        "{} devices and {switches} in network namespaces, {links}; built in {:.2} s, and gone with this process",
+        lab.addresses().len(),
+        lab.built_in().as_secs_f64()
+    )
+}
+
+fn outcome(counts: &DeviceCounts) -> String {
+    let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    format!(
+        "the devices answered {} packets; {} answers were not sent, {} packets were not valid requests",
+        read(&counts.answered),
+        read(&counts.unsent),
+        read(&counts.invalid)
+    )
+}
+
+/// The words behind `onbeat measure` for one run; those of the user come last and override.
+fn words(
+    options: &NetLabOptions,
+    rates: LinkRates,
+    addresses: &[String],
+    period_ns: u64,
+) -> Vec<String> {
+    let mut words: Vec<String> = vec!["rtt".to_owned()];
+    let mut option = |name: &str, value: String| words.extend([format!("--{name}"), value]);
+    if !addresses.is_empty() {
+        option("to", addresses.join(","));
+    }
+    option("period", format!("{period_ns}ns"));
+    option("for", format!("{}ns", options.duration.unwrap_or(USUAL_NS)));
+    option("priority", options.priority.to_string());
+    let out = options.out.as_deref().unwrap_or(USUAL_OUT.as_ref());
+    option("out", out.display().to_string());
+    if let Some(cpu) = options.cpu {
+        option("cpu", cpu.to_string());
+    }
+    if let (LinkRates::Planned, Some(file)) = (rates, &options.file) {
+        option("plan", file.display().to_string());
+    }
+
+    words.extend(options.json.then(|| "--json".to_owned()));
+    words.extend(options.more.iter().cloned());
+    words
+}
+
+/// Returns the run of these words; `None` when they asked for help, which has been printed.
+fn measure_of(words: &[String]) -> Result<Option<Measure>, Failure> {
+    match Measure::from_words(words) {
+        Ok(measure) => Ok(Some(measure)),
+        Err(answer) if !answer.use_stderr() => {
+            put(|out| write!(out, "{answer}"));
+            Ok(None)
+        }
+        Err(why) => {
+            let why = why.to_string();
+            let first = why.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            Err(NetFailure::Words(first.to_owned()).into())
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! `onbeat net plan`: the prediction as a picture, a table and a sentence, or as JSON.
+
+use onbeat_net::plan::{DevicePrediction, NetPrediction, Network, picture, simulate};
+use onbeat_report::table::{Column, Row, Table};
+
+use super::options::PlanOptions;
+use crate::cmd::{ExitVerdict, Failure};
+use crate::term::{Tone, columns, say, unicode, wrapped};
+
+pub(super) fn run(options: &PlanOptions) -> Result<ExitVerdict, Failure> {
+    let network = Network::read(&options.file)?;
+    let prediction = simulate(&network)?;
+    if options.json {
+        say(Tone::Plain, &serde_json::to_string(&prediction)?);
+        return Ok(ExitVerdict::Pass);
+    }
+
+    if !prediction.name.is_empty() {
+        say(Tone::Plain, &format!("{}\n", prediction.name));
+    }
+    let drawn = picture(&network, &prediction)?;
+    say(Tone::Plain, &if unicode() { drawn } else { in_ascii(&drawn) });
+    say(Tone::Plain, table(&prediction).to_text(columns()).trim_end());
+    say(Tone::Plain, &format!("\n{}", wrapped(&sentences(&prediction), columns())));
+    Ok(ExitVerdict::Pass)
+}
+
+/// The picture for terminals that show ASCII only.
+fn in_ascii(drawn: &str) -> String {
+    let replacements = [("└─", "`-"), ("├─", "|-"), ("│", "|"), ("─", "-"), ("µ", "u")];
+    replacements.iter().fold(drawn.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+fn table(prediction: &NetPrediction) -> Table {
+    let us = |value: f64| format!("{value:.1}");
+    let row = |group: &[DevicePrediction]| {
+        let least = |pick: fn(&DevicePrediction) -> f64| {
+            group.iter().map(pick).fold(f64::INFINITY, f64::min)
+        };
+        let most = |pick: fn(&DevicePrediction) -> f64| group.iter().map(pick).fold(0.0, f64::max);
+        let sum = |pick: fn(&DevicePrediction) -> u64| group.iter().map(pick).sum::<u64>();
+        let entries = [
+            device_names(group),
+            us(most(|device| device.on_wire_us)),
+            us(least(|device| device.round_trip.min_us)),
+            us(most(|device| device.round_trip.max_us)),
+            sum(|device| device.answered).to_string(),
+            sum(|device| device.late).to_string(),
+            sum(|device| device.lost).to_string(),
+        ];
+        Row { entries: entries.into_iter().map(Into::into).collect(), begins_group: false }
+    };
+    let groups = prediction.devices.chunk_by(|one, next| one.group == next.group);
+
+    Table {
+        title: format!("Predicted round trips, {} cycles, us", prediction.cycles),
+        columns: [Column::words("device")]
+            .into_iter()
+            .chain(["on wire", "min", "max", "answered", "late", "lost"].map(Column::figures))
+            .collect(),
+        rows: groups.map(row).collect(),
+        legend: vec![
+            "on wire: command and answer on every link of the longest path; late: after the next release."
+                .to_owned(),
+        ],
+    }
+}
+
+fn device_names(group: &[DevicePrediction]) -> String {
+    match group {
+        [] => String::new(),
+        [alone] => alone.name.clone(),
+        [first, .., last] => format!("{} to {}", first.name, last.name),
+    }
+}
+
+fn sentences(prediction: &NetPrediction) -> String {
+    let NetPrediction { command_bytes, answer_bytes, period_us, in_time, .. } = prediction;
+    let first_us = prediction.first_answer.min_us;
+    let last_us = prediction.last_answer.max_us;
+    let size = format!(
+        "A command takes {command_bytes} bytes on the wire, an answer {answer_bytes}, and 12 more for the gap."
+    );
+    let column = format!(
+        "The answers of a cycle arrive from {first_us:.1} to {last_us:.1} us after its release; the period is {period_us} us."
+    );
+
+    let devices = prediction.devices.len();
+    let in_time = if *in_time == devices as u64 {
+        String::new()
+    } else {
+        format!(" {in_time} of {devices} devices answer every command within the period.")
+    };
+    let busiest = prediction.links.iter().max_by(|a, b| a.busy_percent.total_cmp(&b.busy_percent));
+    let busiest = busiest.map_or(String::new(), |link| {
+        format!(
+            " The busiest link, {} to {}, is busy {:.1} % of the time.",
+            link.from, link.to, link.busy_percent
+        )
+    });
+
+    format!("{size} {column}{in_time}{busiest}")
+}

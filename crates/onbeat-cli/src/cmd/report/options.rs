@@ -1,0 +1,49 @@
+//! Options of `onbeat report`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap_complete::engine::ArgValueCompleter;
+
+use crate::complete;
+use crate::options::LimitOptions;
+use crate::units::time_ns;
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportOptions {
+    /// Run directory, or one run file
+    #[arg(default_value = "onbeat-runs/latest")]
+    #[arg(add = ArgValueCompleter::new(complete::runs))]
+    pub(crate) run: PathBuf,
+    /// Judges the run by its own limit or by another one.
+    #[command(flatten)]
+    pub(crate) limit: LimitOptions,
+    /// Time span of the extrapolated worst case [default: ten times the run]
+    ///
+    /// At most a hundred times the run.
+    #[arg(long, value_parser = time_ns, value_name = "TIME")]
+    pub(crate) mission: Option<u64>,
+    /// Print the paper's full tables
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Print tables and verdict only, and write no page
+    ///
+    /// Quick, for a run in progress.
+    #[arg(long, conflicts_with_all = ["full", "json", "html", "mission"])]
+    pub(crate) brief: bool,
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// File for the page [default: report.html beside the run files]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Log with pictures of the robot, for the page
+    ///
+    /// Number and time of each picture of the run, and small pictures of some. `onbeat camera run --log` writes such logs; those of
+    /// others have sensor_msgs or foxglove_msgs in CDR.
+    #[arg(long, value_name = "LOG", conflicts_with = "brief")]
+    pub(crate) camera: Option<PathBuf>,
+    /// Small pictures of each camera in the page, spread over the run
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u16).range(0..=500), value_name = "COUNT", requires = "camera")]
+    pub(crate) pictures: u16,
+}

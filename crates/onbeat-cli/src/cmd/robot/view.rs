@@ -1,0 +1,104 @@
+//! `onbeat robot run --view`: the robot in a browser of this machine.
+
+use onbeat_report::units::{count, percent};
+use onbeat_robot::live_view::{LiveView, LiveViewAccount, LiveViewPlan, ViewLimits};
+use onbeat_robot::session::RobotFile;
+
+use super::options::RobotRunOptions;
+use crate::cmd::failure::robot::RobotFailure;
+use crate::term::{Tone, advise};
+
+/// The page, as `viewer/` builds it.
+const PAGE: &str = include_str!("../../../assets/live.html");
+
+/// Returns the name under which other processes, and the view, see the robot; `None` where nobody
+/// does.
+pub(super) fn shared_name(options: &RobotRunOptions) -> Option<String> {
+    let of_view = || options.view.map(|_| format!("view-{}", std::process::id()));
+    options.name.clone().or_else(of_view)
+}
+
+/// Opens the view and prints its address. The robot's ring must exist.
+pub(super) fn open(
+    options: &RobotRunOptions,
+    file: &RobotFile,
+    name: Option<&str>,
+) -> Result<Option<LiveView>, RobotFailure> {
+    let (Some(port), Some(name)) = (options.view, name) else { return Ok(None) };
+    let limits = ViewLimits::for_browsers(options.view_browsers.into());
+    let plan = LiveViewPlan { name, file, port, page: PAGE, avoid_cpu: options.cpu, limits };
+    let view = LiveView::open(&plan)?;
+    advise(Tone::Plain, &format!("live view: {}", view.address()));
+    Ok(Some(view))
+}
+
+/// Ends the view and prints what it did.
+pub(super) fn finish(view: LiveView) {
+    advise(Tone::Faint, &sentence(&view.finish()));
+}
+
+fn sentence(account: &LiveViewAccount) -> String {
+    let LiveViewAccount { browsers, events, merged, cycles, lost, cpu_ns, lasted_ns, .. } =
+        *account;
+    let cpu = percent(cpu_ns as f64 / lasted_ns.max(1) as f64);
+    let slow = match merged {
+        0 => String::new(),
+        _ => format!(", {} merged into later ones for slow browsers", count(merged)),
+    };
+    format!(
+        "live view: {}, {}{slow}{}; {} shown, {} lost; {cpu} of a CPU",
+        number(browsers, "browser"),
+        number(events, "event"),
+        closed(account),
+        number(cycles, "cycle"),
+        count(lost),
+    )
+}
+
+/// Connections that one of the limits applied to.
+fn closed(account: &LiveViewAccount) -> String {
+    let LiveViewAccount { refused, gave_way, no_request, floods, .. } = *account;
+    let words = [
+        (refused, "refused"),
+        (gave_way, "closed for others"),
+        (no_request, "closed without a request"),
+        (floods, "closed for too many bytes"),
+    ];
+    let those = words.iter().filter(|(n, _)| *n > 0);
+    let parts: Vec<String> = those.map(|(n, words)| format!("{} {words}", count(*n))).collect();
+    if parts.is_empty() { String::new() } else { format!("; connections: {}", parts.join(", ")) }
+}
+
+fn number(count_of: u64, what: &str) -> String {
+    format!("{} {what}{}", count(count_of), if count_of == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_account_of_a_view_names_what_was_merged_and_lost() {
+        let account = LiveViewAccount {
+            browsers: 1,
+            events: 200,
+            merged: 3,
+            cycles: 10_000,
+            lost: 5,
+            cpu_ns: 9_000_000,
+            lasted_ns: 1_000_000_000,
+            ..LiveViewAccount::default()
+        };
+        assert_eq!(
+            sentence(&account),
+            "live view: 1 browser, 200 events, 3 merged into later ones for slow browsers; \
+             10,000 cycles shown, 5 lost; 0.9 % of a CPU"
+        );
+        let limited = LiveViewAccount { merged: 0, gave_way: 2, floods: 1_200, ..account };
+        assert_eq!(
+            sentence(&limited),
+            "live view: 1 browser, 200 events; connections: 2 closed for others, 1,200 closed for \
+             too many bytes; 10,000 cycles shown, 5 lost; 0.9 % of a CPU"
+        );
+    }
+}

@@ -1,0 +1,222 @@
+//! `onbeat vm lab`: a matrix of guests.
+
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::thread;
+
+use onbeat::record::Series;
+use onbeat_lab::vm::{
+    BootImage, CellFigures, ClockChoice, Free, LabCell, LabEvent, LabResults, Laboratory, Matrix,
+    Measures, Repetition, Virtual, VmClock,
+};
+use onbeat_report::Table;
+use serde_json::{Value, json};
+
+use super::options::VmLabOptions;
+use super::stock::Stock;
+use crate::cmd::failure::vm::VmFailure;
+use crate::cmd::{ExitVerdict, Failure};
+use crate::signals;
+use crate::signals::{EndOf, OnUsr1};
+use crate::term::print_json;
+use crate::term::{Tone, advise, columns, say};
+
+/// Guests give way to everything else on this machine; in virtual time that changes no figure.
+pub(in crate::cmd) const NICENESS: i32 = 19;
+
+pub(in crate::cmd) fn run(options: &VmLabOptions) -> Result<ExitVerdict, Failure> {
+    let path = &options.file;
+    let matrix =
+        Matrix::read(path).map_err(|source| VmFailure::Matrix { path: path.clone(), source })?;
+    let interruptions = signals::watch(OnUsr1::Refuse)?;
+    let _end = EndOf::prompt("its guest");
+    let stop = &interruptions.stop;
+    let stock = Stock::open(&options.stock)?;
+    let boots = boots(&stock, &matrix)?;
+
+    let out = options.out.clone().unwrap_or_else(|| default_out(path));
+    let niceness = if matrix.clock() == ClockChoice::Real { 0 } else { NICENESS };
+    let repetition = match options.verify {
+        None | Some(0) => Repetition::Reuse,
+        Some(times) => Repetition::Compare { times },
+    };
+    let real = match (matrix.clock(), boots.first()) {
+        (ClockChoice::Real, Some(boot)) => Some(stock.real_clock(boot, stop)?),
+        _ => None,
+    };
+    let laboratory = Laboratory {
+        work: &stock.work,
+        out: &out,
+        boots,
+        jobs: jobs(options, matrix.clock()),
+        niceness,
+        repetition,
+    };
+
+    let mut progress = LabLines::default();
+    let mut report = |event: LabEvent<'_>| progress.show(&event);
+    match (matrix.clock(), real) {
+        (ClockChoice::Virtual { shift }, _) => {
+            let clock = |seed| Virtual { shift, seed };
+            let results = laboratory.conduct(&matrix, clock, stop, &mut report)?;
+            say_figures(options, &results)?;
+            Ok(conclude(&results, &out, stop.load(Ordering::Relaxed)))
+        }
+        (ClockChoice::Real, Some(real)) => {
+            let results = laboratory.conduct(&matrix, |_| real.clone(), stop, &mut report)?;
+            say_figures(options, &results)?;
+            Ok(conclude(&results, &out, stop.load(Ordering::Relaxed)))
+        }
+        _ => {
+            let results = laboratory.conduct(&matrix, |_| Free, stop, &mut report)?;
+            if options.json {
+                print_json(&outline(&results))?;
+            } else {
+                say_table(&results.table_without_figures());
+            }
+            Ok(conclude(&results, &out, stop.load(Ordering::Relaxed)))
+        }
+    }
+}
+
+/// The boot images of the kernels, in order.
+pub(in crate::cmd) fn boots(stock: &Stock, matrix: &Matrix) -> Result<Vec<BootImage>, Failure> {
+    let boot = |kernel: &onbeat_lab::vm::KernelChoice| {
+        stock.boot(&kernel.open(&stock.work, &stock.source)?, matrix.wiring())
+    };
+    matrix.kernels().iter().map(boot).collect()
+}
+
+pub(in crate::cmd) fn default_out(file: &Path) -> PathBuf {
+    Path::new("onbeat-lab").join(file.file_stem().unwrap_or_default())
+}
+
+/// Guests by the real clock would disturb each other: one at a time without --jobs.
+fn jobs(options: &VmLabOptions, clock: ClockChoice) -> usize {
+    let usual = || match clock {
+        ClockChoice::Real => 1,
+        ClockChoice::Virtual { .. } | ClockChoice::Free => {
+            thread::available_parallelism().map_or(1, NonZero::get)
+        }
+    };
+    options.jobs.map_or_else(usual, usize::from)
+}
+
+/// A line of progress per guest.
+#[derive(Debug, Default)]
+pub(in crate::cmd) struct LabLines {
+    guests: usize,
+    ended: usize,
+}
+
+impl LabLines {
+    pub(in crate::cmd) fn show(&mut self, event: &LabEvent<'_>) {
+        let of = |cell: &LabCell, seed: u32| {
+            let LabCell { kernel, command_line, tuning, load } = cell;
+            format!("{kernel}, {command_line}, {tuning}, {load}, seed {seed}")
+        };
+        if !matches!(event, LabEvent::Begun { .. }) {
+            self.ended += 1;
+        }
+
+        let (tone, text) = match event {
+            LabEvent::Begun { guests, stored } => {
+                self.guests = *guests;
+                let sentence = format!("{guests} guests to run, {stored} experiments are stored");
+                return advise(Tone::Faint, &sentence);
+            }
+            LabEvent::Stored(stored) => {
+                let experiment = of(&stored.cell, stored.seed);
+                (Tone::Faint, format!("{experiment}: {:.1} s", stored.elapsed_s))
+            }
+            LabEvent::Compared { experiment, same } => {
+                let text = of(&experiment.cell, experiment.seed);
+                let (tone, word) = if *same { (Tone::Faint, "same") } else { (Tone::Bad, "other") };
+                (tone, format!("{text}: {word} bytes"))
+            }
+            LabEvent::Failed { experiment, error } => {
+                (Tone::Bad, format!("{}: {error}", of(&experiment.cell, experiment.seed)))
+            }
+        };
+        advise(tone, &format!("{}/{} {text}", self.ended, self.guests));
+    }
+}
+
+fn say_figures<C: Measures>(
+    options: &VmLabOptions,
+    results: &LabResults<C>,
+) -> Result<(), Failure> {
+    if !options.json {
+        for (place, table) in results.tables()?.iter().enumerate() {
+            if place > 0 {
+                say(Tone::Plain, "");
+            }
+            say_table(table);
+        }
+        return Ok(());
+    }
+
+    let mut object = outline(results);
+    object["unit"] = C::UNIT.into();
+    let mut cells = Vec::new();
+    for series in results.series()? {
+        cells.extend(results.cells_of(series)?.iter().map(|cell| cell_json(series, cell)));
+    }
+    object["cells"] = cells.into();
+    Ok(print_json(&object)?)
+}
+
+pub(in crate::cmd) fn say_table(table: &Table) {
+    if !table.rows.is_empty() {
+        say(Tone::Plain, table.to_text(columns()).trim_end());
+    }
+}
+
+fn outline<C: VmClock>(results: &LabResults<C>) -> Value {
+    json!({
+        "clock": C::NAME, "stored": results.stored.len(), "failed": results.failed.len(),
+        "missing": results.missing, "compared": results.compared, "differing": results.differing.len(),
+    })
+}
+
+fn cell_json<C: Measures>(series: Series, cell: &CellFigures<C>) -> Value {
+    let figures = &cell.figures;
+    json!({
+        "series": series.tag(), "kernel": cell.cell.kernel, "command_line": cell.cell.command_line, "tuning": cell.cell.tuning,
+        "load": cell.cell.load, "guests": cell.guests, "samples": figures.samples,
+        "min_ns": figures.min_ns, "mean_ns": figures.mean_ns, "p50_ns": figures.median_ns, "p99_ns": figures.p99_ns, "max_ns": figures.max_ns,
+        "worst_seed": cell.worst_seed, "worst": cell.worst,
+    })
+}
+
+/// Says what is missing, and returns the verdict.
+pub(in crate::cmd) fn conclude<C: VmClock>(
+    results: &LabResults<C>,
+    out: &Path,
+    stopped: bool,
+) -> ExitVerdict {
+    let compared = results.compared;
+    let differing = results.differing.len();
+    if compared > 0 {
+        let tone = if differing == 0 { Tone::Good } else { Tone::Bad };
+        advise(tone, &format!("{} of {compared} guests sent the same bytes", compared - differing));
+    }
+    if results.missing > 0 {
+        let word = if stopped { "stopped" } else { "incomplete" };
+        let sentence = format!(
+            "{word}: {} experiments have no result yet; the same command resumes",
+            results.missing
+        );
+        advise(Tone::Careful, &sentence);
+    }
+    advise(Tone::Faint, &format!("results in {}", out.display()));
+
+    if differing > 0 {
+        ExitVerdict::Fail
+    } else if results.missing > 0 || !results.failed.is_empty() {
+        ExitVerdict::Inconclusive
+    } else {
+        ExitVerdict::Pass
+    }
+}

@@ -1,0 +1,247 @@
+//! `onbeat vm run`: one job in one guest.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use onbeat::record::run_dir::RUN_FILE_ENDING;
+use onbeat_lab::vm::{
+    BootImage, ClockTable, Free, Guest, GuestFigures, GuestFile, GuestResult, Job, Measures,
+    Virtual, VmClock,
+};
+use serde_json::{Value, json};
+
+use super::options::{GuestClock, VmRunOptions};
+use super::stock::Stock;
+use crate::cmd::Common;
+use crate::cmd::{ExitVerdict, Failure};
+use crate::signals;
+use crate::signals::{EndOf, OnUsr1};
+use crate::term::print_json;
+use crate::term::{Tone, advise, say};
+
+/// The job without one on the command line. Recording causes is heavy work for a guest that counts
+/// instructions.
+const USUAL_JOB: [&str; 7] =
+    ["measure", "latency", "--period", "1ms", "--for", "2s", "--no-causes"];
+const OUTPUT: &str = "output";
+const ERRORS: &str = "errors";
+
+/// What a guest does: a measurement or bench with run files, or any command.
+#[derive(Debug)]
+struct GuestJob {
+    job: Job,
+    is_recorded: bool,
+}
+
+impl GuestJob {
+    fn from_words(words: &[String]) -> Self {
+        let usual = || USUAL_JOB.map(str::to_owned).to_vec();
+        let words = if words.is_empty() { usual() } else { words.to_vec() };
+        if ["measure", "bench"].contains(&words[0].as_str()) {
+            return Self { job: Job::recorded(words), is_recorded: true };
+        }
+
+        let mut job = Job::new();
+        job.command(words);
+        Self { job, is_recorded: false }
+    }
+}
+
+pub(super) fn run(options: &VmRunOptions) -> Result<ExitVerdict, Failure> {
+    let interruptions = signals::watch(OnUsr1::Refuse)?;
+    let _end = EndOf::prompt("its guest");
+    let stop = &interruptions.stop;
+    let stock = Stock::open(&options.stock)?;
+    let kernel = stock.kernel(&options.kernel)?;
+    let boot = stock.boot_with(&kernel, &options.kernel)?;
+
+    match options.clock {
+        GuestClock::Virtual => {
+            let clock = Virtual { shift: options.shift, seed: options.seed };
+            measured(options, &stock, boot, clock, stop)
+        }
+        GuestClock::Real => {
+            let clock = stock.real_clock(&boot, stop)?;
+            measured(options, &stock, boot, clock, stop)
+        }
+        GuestClock::Free => without_figures(options, &stock, boot, stop),
+    }
+}
+
+/// Runs the job by a clock whose times are results.
+fn measured<C: Measures>(
+    options: &VmRunOptions,
+    stock: &Stock,
+    boot: BootImage,
+    clock: C,
+    stop: &AtomicBool,
+) -> Result<ExitVerdict, Failure> {
+    let GuestJob { job, is_recorded } = GuestJob::from_words(&options.job);
+    let result = guest(options, boot, clock).run(&stock.work, &job, stop)?;
+    let directory = keep(&result, &options.out, |_| true)?;
+    if !is_recorded {
+        return finish_command(options, &result, &directory);
+    }
+
+    result.succeeded()?;
+    let cells = result.cells()?;
+    if options.json {
+        let mut object = outline(&result, &directory);
+        object["unit"] = C::UNIT.into();
+        object["cells"] = cells.iter().map(cell_json).collect();
+        print_json(&object)?;
+        return Ok(ExitVerdict::Pass);
+    }
+
+    let mut table = ClockTable::default();
+    for (name, figures) in cells {
+        table.row(format!("{} {name}", result.release), figures);
+    }
+    say(Tone::Plain, table.to_string().trim_end());
+    C::LEGEND.iter().for_each(|line| say(Tone::Faint, line));
+    say_where(&result, &directory);
+    Ok(ExitVerdict::Pass)
+}
+
+/// Runs the job by the free clock: what it measured is neither printed nor kept.
+fn without_figures(
+    options: &VmRunOptions,
+    stock: &Stock,
+    boot: BootImage,
+    stop: &AtomicBool,
+) -> Result<ExitVerdict, Failure> {
+    let GuestJob { job, is_recorded } = GuestJob::from_words(&options.job);
+    let result = guest(options, boot, Free).run(&stock.work, &job, stop)?;
+    let has_latencies = |file: &GuestFile| {
+        file.path.ends_with(RUN_FILE_ENDING) || (is_recorded && file.path == OUTPUT)
+    };
+    let directory = keep(&result, &options.out, |file| !has_latencies(file))?;
+    if !is_recorded {
+        return finish_command(options, &result, &directory);
+    }
+
+    result.succeeded()?;
+    if options.json {
+        print_json(&outline(&result, &directory))?;
+        return Ok(ExitVerdict::Pass);
+    }
+    say(Tone::Plain, &format!("{}: the job ended with exit status 0 (free clock)", result.release));
+    let sentence = "No latencies: by the free clock every kernel has the emulator's, milliseconds that differ each time; \
+                    --clock virtual ranks kernels";
+    advise(Tone::Careful, sentence);
+    say_where(&result, &directory);
+    Ok(ExitVerdict::Pass)
+}
+
+fn guest<C: VmClock>(options: &VmRunOptions, boot: BootImage, clock: C) -> Guest<C> {
+    let mut guest = Guest::new(boot, clock);
+    guest.cpus = options.cpus;
+    guest.memory_mib = options.memory;
+    guest.limit = Duration::from_nanos(options.limit);
+    guest.kernel_arguments = options.append.split_whitespace().map(str::to_owned).collect();
+    guest
+}
+
+/// Prints what a command has written, and fails as it did.
+fn finish_command<C: VmClock>(
+    options: &VmRunOptions,
+    result: &GuestResult<C>,
+    directory: &Path,
+) -> Result<ExitVerdict, Failure> {
+    let text = |name| String::from_utf8_lossy(result.file(name).unwrap_or_default()).into_owned();
+    if options.json {
+        let mut object = outline(result, directory);
+        object["output"] = text(OUTPUT).into();
+        object["errors"] = text(ERRORS).into();
+        print_json(&object)?;
+    } else {
+        let output = text(OUTPUT);
+        if !output.is_empty() {
+            say(Tone::Plain, output.trim_end_matches('\n'));
+        }
+    }
+
+    result.succeeded()?;
+    Ok(ExitVerdict::Pass)
+}
+
+/// Writes the wanted files that a guest has sent into a new directory below `out`.
+fn keep<C: VmClock>(
+    result: &GuestResult<C>,
+    out: &Path,
+    is_wanted: impl Fn(&GuestFile) -> bool,
+) -> Result<PathBuf, Failure> {
+    let directory = new_directory(out, &format!("{}-{}", result.release, C::NAME))?;
+    let mut wanted = result.clone();
+    wanted.files.retain(is_wanted);
+    wanted.write_to(&directory)?;
+    result.copy_log_to(&directory)?;
+    result.remove_directory()?;
+    Ok(directory)
+}
+
+/// Creates the first directory `NAME-1`, `NAME-2` ... that does not exist yet.
+pub(super) fn new_directory(out: &Path, name: &str) -> Result<PathBuf, Failure> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Common::File { what: "create", path, source }
+    };
+    fs::create_dir_all(out).map_err(failed(out))?;
+    let mut number = 1_u32;
+    loop {
+        let directory = out.join(format!("{name}-{number}"));
+        match fs::create_dir(&directory) {
+            Ok(()) => return Ok(directory),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) => return Err(failed(&directory)(error).into()),
+        }
+    }
+}
+
+fn outline<C: VmClock>(result: &GuestResult<C>, directory: &Path) -> Value {
+    json!({
+        "clock": C::NAME, "release": result.release, "status": result.status,
+        "digest": result.digest(), "elapsed_s": result.elapsed.as_secs_f64(), "directory": directory,
+    })
+}
+
+fn cell_json<C: Measures>((name, figures): &(String, GuestFigures<C>)) -> Value {
+    json!({
+        "cell": name, "samples": figures.samples, "p50_ns": figures.median_ns,
+        "p99_ns": figures.p99_ns, "max_ns": figures.max_ns,
+    })
+}
+
+fn say_where<C: VmClock>(result: &GuestResult<C>, directory: &Path) {
+    let sentence = format!(
+        "{} in {}; the guest ran for {:.1} s",
+        if result.run_files().count() == 1 { "its run file is" } else { "its files are" },
+        directory.display(),
+        result.elapsed.as_secs_f64()
+    );
+    advise(Tone::Faint, &sentence);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measurements_are_recorded_and_other_words_are_commands() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert!(GuestJob::from_words(&[]).is_recorded);
+        assert!(GuestJob::from_words(&words("bench --for 4s")).is_recorded);
+        assert!(!GuestJob::from_words(&words("uname -a")).is_recorded);
+    }
+
+    #[test]
+    fn each_guest_gets_a_directory_of_its_own() {
+        let out = tempfile::tempdir().unwrap();
+        let first = new_directory(out.path(), "6.1-virtual").unwrap();
+        let second = new_directory(out.path(), "6.1-virtual").unwrap();
+        assert!(first.ends_with("6.1-virtual-1") && second.ends_with("6.1-virtual-2"));
+    }
+}

@@ -1,0 +1,113 @@
+//! What guests are made of: a work directory, packages, programs.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use onbeat_lab::vm::{
+    BootImage, CANARY_LIMIT, GuestWiring, Initramfs, Kernel, PackageSource, Real, WorkDirectory,
+    choose_accelerator,
+};
+
+use super::options::{KernelOptions, StockOptions};
+use crate::cmd::Common;
+use crate::cmd::Failure;
+use crate::cmd::failure::vm::VmFailure;
+use crate::term::{Tone, advise};
+
+/// A work directory, and what guests are made of.
+pub(in crate::cmd) struct Stock {
+    pub(in crate::cmd) work: WorkDirectory,
+    pub(in crate::cmd) source: PackageSource,
+    onbeat: PathBuf,
+    busybox: PathBuf,
+}
+
+impl Stock {
+    /// Opens the work directory and advises of guests that were left there.
+    pub(in crate::cmd) fn open(options: &StockOptions) -> Result<Self, Failure> {
+        let path = options.work.clone().unwrap_or_else(default_work_directory);
+        let work = WorkDirectory::open(&path)?;
+        for ended in work.ended_guests().iter().filter(|ended| !ended.processes.is_empty()) {
+            let sentence = format!(
+                "ended a guest left by an interrupted onbeat (process {})",
+                ended.processes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+            );
+            advise(Tone::Careful, &sentence);
+        }
+
+        let packages = options.packages.clone().unwrap_or_else(|| work.path().join("packages"));
+        let source = if options.download {
+            PackageSource::Download
+        } else {
+            PackageSource::Directory(packages)
+        };
+        let myself = || std::env::current_exe().map_err(Common::Myself);
+        let onbeat = options.onbeat.clone().map_or_else(myself, Ok)?;
+        Ok(Self { work, source, onbeat, busybox: options.busybox.clone() })
+    }
+
+    /// Returns the boot image of a kernel with onbeat in it, built on first use.
+    pub(in crate::cmd) fn boot(
+        &self,
+        kernel: &Kernel,
+        wiring: GuestWiring,
+    ) -> Result<BootImage, Failure> {
+        let mut initramfs = self.initramfs(kernel)?;
+        initramfs.wire(wiring, kernel, &self.work, &self.source)?;
+        Ok(initramfs.build(&self.work)?)
+    }
+
+    /// Returns the boot image of a kernel of the command line, with the modules that it names.
+    pub(in crate::cmd) fn boot_with(
+        &self,
+        kernel: &Kernel,
+        options: &KernelOptions,
+    ) -> Result<BootImage, Failure> {
+        let mut initramfs = self.initramfs(kernel)?;
+        for module in &options.module {
+            initramfs.module(module);
+        }
+        let wiring = if options.gpio { GuestWiring::Gpio } else { GuestWiring::None };
+        initramfs.wire(wiring, kernel, &self.work, &self.source)?;
+        Ok(initramfs.build(&self.work)?)
+    }
+
+    fn initramfs<'k>(&self, kernel: &'k Kernel) -> Result<Initramfs<'k>, Failure> {
+        let mut initramfs = Initramfs::new(kernel, &self.busybox)?;
+        initramfs.program("bin/onbeat", &self.onbeat)?;
+        Ok(initramfs)
+    }
+
+    /// Returns a boot image without onbeat, for a canary guest.
+    pub(in crate::cmd) fn canary(&self, kernel: &Kernel) -> Result<BootImage, Failure> {
+        Ok(Initramfs::new(kernel, &self.busybox)?.build(&self.work)?)
+    }
+
+    /// Returns the kernel of a command line: an image where the word is a path, else a package.
+    pub(in crate::cmd) fn kernel(&self, options: &KernelOptions) -> Result<Kernel, Failure> {
+        let KernelOptions { kernel, modules, .. } = options;
+        if kernel.contains('/') {
+            return Ok(Kernel::from_image(&self.work, Path::new(kernel), modules.as_deref())?);
+        }
+        if modules.is_some() {
+            return Err(VmFailure::ModulesOfPackage { kernel: kernel.clone() }.into());
+        }
+        Ok(Kernel::from_package(&self.work, kernel, &self.source)?)
+    }
+
+    /// Returns the real clock after a guest has run under KVM.
+    pub(in crate::cmd) fn real_clock(
+        &self,
+        boot: &BootImage,
+        stop: &AtomicBool,
+    ) -> Result<Real, Failure> {
+        Ok(choose_accelerator(&self.work, boot, CANARY_LIMIT, stop)?.real()?)
+    }
+}
+
+/// The user's cache directory, or the one for temporary files.
+fn default_work_directory() -> PathBuf {
+    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
+    cache.unwrap_or_else(std::env::temp_dir).join("onbeat/vm")
+}

@@ -1,0 +1,367 @@
+//! `onbeat vm study`: the staged study, and the program that answers its commands.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use onbeat::host::Host;
+use onbeat_lab::joined;
+use onbeat_lab::study::{
+    self, BootState, LEAST_RUNS, Measured, RowSlot, StudyClock, StudyError, StudyEvent, StudyFile,
+    StudyRequest, StudyResults, StudySide,
+};
+use onbeat_lab::vm::{
+    Accelerator, BootImage, CANARY_LIMIT, Free, GuestWiring, Virtual, VmClock, choose_accelerator,
+};
+use onbeat_report::Table;
+use onbeat_tune::{HostFiles, LiveHost};
+
+use super::options::{KernelOptions, StockOptions};
+use super::stock::Stock;
+use super::study_options::{VmAnswerOptions, VmStudyOptions};
+use crate::cmd::Common;
+use crate::cmd::failure::study::StudyFailure;
+use crate::cmd::repair::repair_first;
+use crate::cmd::{ExitVerdict, Failure, typed};
+use crate::signals;
+use crate::signals::{EndOf, OnUsr1};
+use crate::state::journal_directory;
+use crate::term::{Tone, advise, columns, say, wrapped};
+
+/// Names of the reports in the directory of a study.
+const REPORT: &str = "report.md";
+const PAGE: &str = "page";
+
+pub(super) fn run(options: &VmStudyOptions, stock: &StockOptions) -> Result<ExitVerdict, Failure> {
+    let study = asked(options)?;
+    if !LiveHost::new().is_root() {
+        return Err(StudyError::NeedsRoot { command: typed().join(" ") }.into());
+    }
+    let interruptions = signals::watch(OnUsr1::Refuse)?;
+    let _end = EndOf::prompt("its guest");
+    let stop = &interruptions.stop;
+    // What an interrupted onbeat left would be taken for the machine's own values.
+    repair_first()?;
+    let stock = Stock::open(stock)?;
+    let words = KernelOptions {
+        kernel: study.kernel.clone(),
+        modules: study.modules.clone(),
+        module: Vec::new(),
+        gpio: false,
+    };
+    let boot = stock.boot(&stock.kernel(&words)?, GuestWiring::None)?;
+
+    let out = options.out.clone().unwrap_or_else(|| default_out(options));
+    let chosen = accelerator(&study, &stock, &boot, stop)?;
+    let because = match &chosen {
+        ChosenClock::Real(_) => String::new(),
+        ChosenClock::Virtual { because } | ChosenClock::Free { because } => because.clone(),
+    };
+    let myself = std::env::current_exe().map_err(Common::Myself)?;
+    let request = StudyRequest {
+        study: &study,
+        out: &out,
+        journals: &journal_directory(),
+        work: &stock.work,
+        boot: &boot,
+        onbeat: &myself,
+        command: &typed().join(" "),
+        because: &because,
+    };
+
+    match chosen {
+        ChosenClock::Real(clock) => conducted(&request, |_| clock.clone(), options, stop),
+        ChosenClock::Virtual { .. } => {
+            // The same seed would give the same figures.
+            let clock = |run| Virtual { seed: run, ..Virtual::default() };
+            conducted(&request, clock, options, stop)
+        }
+        ChosenClock::Free { .. } => conducted(&request, |_| Free, options, stop),
+    }
+}
+
+fn asked(options: &VmStudyOptions) -> Result<StudyFile, Failure> {
+    let study = match &options.file {
+        Some(path) => StudyFile::read(path),
+        None => StudyFile::from_toml(""),
+    };
+    let path = || options.file.clone().unwrap_or_default();
+    let mut study = study.map_err(|source| StudyFailure::File { path: path(), source })?;
+    if let Some(clock) = options.clock {
+        study.clock = clock.into();
+    }
+    Ok(if options.quick { study.quick() } else { study })
+}
+
+/// The clock that a study's guests run by, and why it is not the real one.
+enum ChosenClock {
+    Real(onbeat_lab::vm::Real),
+    Virtual { because: String },
+    Free { because: String },
+}
+
+fn accelerator(
+    study: &StudyFile,
+    stock: &Stock,
+    boot: &BootImage,
+    stop: &AtomicBool,
+) -> Result<ChosenClock, Failure> {
+    let asked_for = || "asked for by the study".to_owned();
+    Ok(match study.clock {
+        StudyClock::Virtual => ChosenClock::Virtual { because: asked_for() },
+        StudyClock::Free => ChosenClock::Free { because: asked_for() },
+        StudyClock::Real => ChosenClock::Real(stock.real_clock(boot, stop)?),
+        StudyClock::Auto => match choose_accelerator(&stock.work, boot, CANARY_LIMIT, stop)? {
+            Accelerator::Kvm(real) => ChosenClock::Real(real),
+            Accelerator::Emulation { reason } => {
+                ChosenClock::Virtual { because: reason.to_string() }
+            }
+        },
+    })
+}
+
+fn default_out(options: &VmStudyOptions) -> PathBuf {
+    let stem = options.file.as_deref().and_then(Path::file_stem);
+    let name = stem.map_or_else(|| "default".into(), ToOwned::to_owned);
+    let mut path = Path::new("onbeat-study").join(name);
+    if options.quick {
+        path.as_mut_os_string().push("-quick");
+    }
+    path
+}
+
+fn conducted<C: VmClock>(
+    request: &StudyRequest<'_>,
+    clock: impl Fn(u32) -> C,
+    options: &VmStudyOptions,
+    stop: &AtomicBool,
+) -> Result<ExitVerdict, Failure> {
+    let mut lines = StudyLines {
+        quick: options.quick,
+        runs: request.study.runs,
+        each: request.study.duration,
+        ..StudyLines::default()
+    };
+    let mut report = |event: StudyEvent<'_>| lines.show(&event);
+    let results = study::conduct(request, clock, stop, &mut report)?;
+    let tables = results.tables()?;
+    tables.iter().for_each(say_table);
+
+    if !results.measured.is_empty() {
+        write_report(request.out, &tables, &results)?;
+        write_pages(request, &results);
+    }
+    Ok(conclude(&results, request.out, stop.load(Ordering::Relaxed)))
+}
+
+/// A line of progress per measurement.
+#[derive(Debug, Default)]
+struct StudyLines {
+    to_measure: usize,
+    ended: usize,
+    quick: bool,
+    runs: u32,
+    /// Time of a measurement, without what surrounds it.
+    each: Duration,
+}
+
+impl StudyLines {
+    fn show(&mut self, event: &StudyEvent<'_>) {
+        let (tone, text) = match event {
+            StudyEvent::Begun { baseline, to_measure, stored, waiting } => {
+                self.to_measure = *to_measure;
+                self.begin(baseline, *stored, *waiting);
+                return;
+            }
+            StudyEvent::Made { row, settings, refused } => {
+                let text = format!("{row}: {settings} settings of this machine changed");
+                advise(Tone::Faint, &text);
+                refused.iter().for_each(|why| warn(&format!("not made: {why}")));
+                return;
+            }
+            StudyEvent::Stored(Measured { slot, elapsed_s, answers, .. }) => {
+                if let Some(why) = answers.as_ref().and_then(|answers| answers.failure.as_ref()) {
+                    warn(&format!("{}: the application test ended early: {why}", words(slot)));
+                }
+                (Tone::Faint, format!("{}: {elapsed_s:.1} s", words(slot)))
+            }
+            StudyEvent::Failed { slot, error } => (Tone::Bad, format!("{}: {error}", words(slot))),
+        };
+
+        self.ended += 1;
+        advise(tone, &wrapped(&format!("{}/{} {text}", self.ended, self.to_measure), columns()));
+    }
+
+    fn begin(&self, baseline: &study::StudyBaseline, stored: usize, waiting: usize) {
+        let say = |text: &str| advise(Tone::Faint, &wrapped(text, columns()));
+        say(&format!("the guest's CPUs on this machine: {}", baseline.host_cpus));
+        match baseline.clock.as_str() {
+            "real" => say("guests run under KVM, by the real clock"),
+            clock => {
+                let because = &baseline.because;
+                warn(&format!("guests run by the {clock} clock: {because}"));
+            }
+        }
+
+        if self.runs < LEAST_RUNS {
+            let how = if self.quick { "--quick: " } else { "" };
+            warn(&format!(
+                "{how}{} run of each measurement; a comparison needs {LEAST_RUNS}",
+                self.runs
+            ));
+        }
+
+        let seconds = self.each.as_secs_f64() * self.to_measure as f64;
+        let at_least = match seconds {
+            seconds if seconds < 120.0 => format!("{seconds:.0} s"),
+            seconds if seconds < 7200.0 => format!("{:.0} minutes", seconds / 60.0),
+            seconds => format!("{:.0} hours", seconds / 3600.0),
+        };
+
+        say(&format!(
+            "{} measurements to make, at least {at_least}; {stored} are stored, {waiting} wait for a reboot",
+            self.to_measure
+        ));
+    }
+}
+
+fn warn(text: &str) {
+    advise(Tone::Careful, &wrapped(text, columns()));
+}
+
+fn words(slot: &RowSlot) -> String {
+    let RowSlot { row, side, load, run } = slot;
+    let side = if *side == StudySide::Outside { "bare metal" } else { "guest" };
+    format!("{row}, {side}, {load}, run {run}")
+}
+
+fn say_table(table: &Table) {
+    if !table.rows.is_empty() {
+        say(Tone::Plain, &format!("\n{}", table.to_text(columns()).trim_end()));
+    }
+}
+
+/// Writes the tables as Markdown.
+fn write_report(out: &Path, tables: &[Table], results: &StudyResults) -> Result<(), Failure> {
+    let path = out.join(REPORT);
+    let mut text = "# Real-time guests on this machine\n".to_owned();
+    let baseline = &results.baseline;
+    text += &format!(
+        "\n{}. The guest's CPUs on it: {}.\n",
+        Host::read().in_one_line(),
+        baseline.host_cpus
+    );
+    if baseline.clock != "real" {
+        text += &format!("\nGuests ran by the {} clock: {}.\n", baseline.clock, baseline.because);
+    }
+
+    for sentence in outstanding(results) {
+        text += &format!("\n{sentence}\n");
+    }
+    for table in tables.iter().filter(|table| !table.rows.is_empty()) {
+        text += &format!("\n{}", table.to_markdown());
+    }
+    fs::write(&path, text).map_err(|source| Common::File { what: "write", path, source }.into())
+}
+
+/// Writes a page per clock with the distributions of all rows, by `onbeat compare`.
+fn write_pages(request: &StudyRequest<'_>, results: &StudyResults) {
+    let mut clocks: Vec<&str> = results.measured.iter().map(|one| one.clock.as_str()).collect();
+    clocks.sort_unstable();
+    clocks.dedup();
+    for clock in clocks {
+        let of_clock = results.measured.iter().filter(|one| one.clock == clock);
+        let files: Vec<PathBuf> = of_clock.flat_map(|one| results.store.run_files(one)).collect();
+        if files.len() < 2 {
+            continue;
+        }
+
+        let page = request.out.join(format!("{PAGE}-{clock}.html"));
+        let mut command = Command::new(request.onbeat);
+        command.arg("compare").args(&files).arg("--html").arg(&page);
+        let ended =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if ended.is_ok_and(|status| status.success()) {
+            advise(Tone::Faint, &format!("page     {}", page.display()));
+        } else {
+            warn(&format!("the page {} was not written; onbeat compare does it", page.display()));
+        }
+    }
+}
+
+/// What waits for a reboot, and how to make it.
+fn outstanding(results: &StudyResults) -> Vec<String> {
+    if results.waiting == 0 {
+        return Vec::new();
+    }
+    let (number, noun) = match results.waiting {
+        1 => (1, "measurement waits"),
+        number => (number, "measurements wait"),
+    };
+
+    let how = match &results.boot {
+        BootState::Outstanding { parameters } => format!(
+            "add to the kernel command line of this machine, or write by `onbeat tune persist`: {}",
+            parameters.join(" ")
+        ),
+        BootState::InEffect => {
+            "remove the parameters of this study from the kernel command line".to_owned()
+        }
+    };
+
+    vec![format!(
+        "{number} {noun} for a reboot: {how}. Restart the machine, then run the same command: it resumes."
+    )]
+}
+
+fn conclude(results: &StudyResults, out: &Path, stopped: bool) -> ExitVerdict {
+    for sentence in outstanding(results) {
+        warn(&sentence);
+    }
+    if results.missing > 0 {
+        let word = if stopped { "stopped" } else { "incomplete" };
+        let missing = results.missing;
+        warn(&format!(
+            "{word}: {missing} measurements have no result yet; the same command resumes"
+        ));
+    }
+
+    advise(Tone::Faint, &format!("report   {}", out.join(REPORT).display()));
+
+    ended(results.missing + results.waiting + results.failed.len())
+}
+
+/// The verdict of a study by its measurements without a result.
+const fn ended(without_result: usize) -> ExitVerdict {
+    if without_result == 0 { ExitVerdict::Pass } else { ExitVerdict::Inconclusive }
+}
+
+/// Answers commands of a study, or exchanges of clocks, until the other side ends.
+pub(super) fn answer(options: &VmAnswerOptions) -> Result<ExitVerdict, Failure> {
+    let name = options.port.clone().unwrap_or_else(|| "standard input".to_owned());
+    let failed = |source| Failure::from(StudyFailure::Answer { port: name.clone(), source });
+    if options.clock {
+        joined::answer_exchanges().map_err(failed)?;
+        return Ok(ExitVerdict::Pass);
+    }
+    let mut port = match &options.port {
+        Some(port) => study::open_port(port).map_err(failed)?,
+        None => File::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?),
+    };
+    study::answer(&mut port, options.cpu).map_err(failed)?;
+    Ok(ExitVerdict::Pass)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_study_with_a_measurement_left_is_inconclusive() {
+        assert_eq!([0, 1, 12].map(|left| ended(left).status()), [0, 3, 3]);
+    }
+}

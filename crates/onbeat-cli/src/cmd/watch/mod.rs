@@ -1,0 +1,205 @@
+//! `onbeat watch`: is a program that exists on time, and if not, why?
+
+mod findings;
+mod launch;
+pub(crate) mod options;
+mod target;
+mod threads;
+
+use std::path::Path;
+use std::time::Duration;
+
+use onbeat::probe::{self, Interruptions, Origin};
+use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
+use onbeat::record::{FindingNote, Header, Series, SpikeLimit};
+use onbeat_watch::WatchError;
+use onbeat_watch::collect::Collector;
+use onbeat_watch::measure::{WatchPlan, Watched, WatchedLoop, measure};
+use onbeat_watch::survey::{Survey, survey};
+
+use super::Common;
+use super::failure::watch::WatchFailure;
+use super::looping::{limit, most_alarms, verdict};
+use super::repair::repair_first;
+use super::so_far::{SoFar, counts_so_far};
+use super::{ExitVerdict, Failure, runs, show, typed};
+use crate::signals;
+use crate::signals::{EndOf, OnUsr1};
+use crate::term::{ProgressLine, Tone, advise, columns, say, wrapped};
+use launch::Launched;
+use options::WatchOptions;
+
+/// What is measured of a loop of another program.
+const SERIES: [Series; 4] =
+    [Series::ReleaseLatency, Series::ObservedPeriod, Series::ExecutionTime, Series::ResponseTime];
+
+/// The probe's name in run files.
+const PROBE: &str = "watch";
+
+pub(crate) fn run(options: &WatchOptions) -> Result<ExitVerdict, Failure> {
+    if most_alarms(&options.limit).is_some() {
+        let instead = "measure the probe `bus`";
+        return Err(Common::NoEvents { what: "watch".to_owned(), instead }.into());
+    }
+
+    repair_first()?;
+    let interruptions = signals::watch(OnUsr1::Summary)?;
+    let _end = EndOf::prompt("the last cycle of the program");
+    let mut launched = launch::start(&options.command, options.output.json)?;
+    let pid = match &launched {
+        Some(launched) => launched.pid(),
+        None => target::resolve(options.target.as_deref().unwrap_or_default())?,
+    };
+    let watched = watch(options, pid, &interruptions);
+    let watched = watched.map_err(|why| launch::explained(why, launched.as_mut()));
+    if let Some(launched) = launched {
+        end(launched, watched.is_ok());
+    }
+    watched
+}
+
+fn watch(
+    options: &WatchOptions,
+    pid: i32,
+    interruptions: &Interruptions,
+) -> Result<ExitVerdict, Failure> {
+    let mut collector = match Collector::open() {
+        Ok(collector) => collector,
+        Err(why) => {
+            threads::without_tracing(pid, options.output.json, &interruptions.stop)?;
+            return Err(WatchFailure::NotTraced(why).into());
+        }
+    };
+    if !collector.knows_timers() {
+        return Err(WatchFailure::from(WatchError::HiddenAddresses).into());
+    }
+
+    let progress = ProgressLine::new(0.0, options.output.json);
+    progress.show(0.0, "looking for the loop");
+    let seen = survey(&mut collector, pid, &interruptions.stop).map_err(WatchFailure::from);
+    progress.finish();
+    let seen = seen?;
+    let name = seen.threads.first().map_or("process", |thread| &thread.facts.name);
+    let process = format!("{} [{pid}]", threads::clean(name));
+    if target::has_ended(pid) {
+        let seconds = seen.looked_ns as f64 / 1e9;
+        return Err(WatchFailure::EndedEarly { process, seconds }.into());
+    }
+    let chosen = threads::chosen(&seen, &process, options.thread.as_deref());
+    if !options.output.json {
+        let tid = chosen.as_ref().ok().map(|watched| watched.thread.tid());
+        show::table(&threads::table(&seen, &process, tid));
+        threads::remarks(&seen).iter().for_each(|words| {
+            say(Tone::Plain, &wrapped(words, columns()));
+        });
+    }
+    if options.list {
+        return Ok(ExitVerdict::Pass);
+    }
+
+    let chosen = chosen?;
+    if !options.output.json {
+        say(Tone::Plain, &wrapped(&threads::choice_words(&chosen), columns()));
+        say(Tone::Plain, "");
+    }
+    record(options, &mut collector, &seen, &chosen, interruptions)
+}
+
+fn record(
+    options: &WatchOptions,
+    collector: &mut Collector,
+    seen: &Survey,
+    watched: &WatchedLoop,
+    interruptions: &Interruptions,
+) -> Result<ExitVerdict, Failure> {
+    let new = NewRunDir::create(&options.output.out)?;
+    let path = new.path().join(format!("{PROBE}{RUN_FILE_ENDING}"));
+    let progress = ProgressLine::new(options.duration as f64 / 1e9, options.output.json);
+    let mut summary = SoFar::new(path.clone(), &interruptions.summary);
+    let origin = Origin::now();
+    let findings = findings::of_catalogue(watched);
+    let plan = WatchPlan {
+        header: Header { findings: findings.clone(), ..header(options, origin) },
+        watched: watched.clone(),
+        duration_ns: options.duration,
+        causes: !options.no_causes,
+        spike_limit: options.spikes_over.map_or(SpikeLimit::TenTimesMedian, SpikeLimit::Above),
+        path: &path,
+        origin,
+    };
+    let mut report = |elapsed_s: f64, recorder: &mut onbeat::record::Recorder| {
+        runs::begin(&new);
+        if !summary.look(recorder) {
+            progress.show(elapsed_s, &counts_so_far(recorder));
+        }
+    };
+
+    let measured =
+        measure(collector, &plan, interruptions, &mut report).map_err(WatchFailure::from);
+    progress.finish();
+    summary.end();
+    let result = runs::keep_if_begun(&new, measured.map_err(Failure::from))?;
+    let measured = Measured { seen, watched, result: &result, findings: &findings };
+    conclude(options, &measured, &path)
+}
+
+/// What is known of a program after its measurement.
+struct Measured<'m> {
+    seen: &'m Survey,
+    watched: &'m WatchedLoop,
+    result: &'m Watched,
+    /// Settings that are not as wanted.
+    findings: &'m [FindingNote],
+}
+
+/// Shows the figures, what was found, and returns the verdict.
+fn conclude(
+    options: &WatchOptions,
+    measured: &Measured<'_>,
+    path: &Path,
+) -> Result<ExitVerdict, Failure> {
+    let Measured { watched, result, .. } = measured;
+    let name = format!("{} [{}]", watched.thread.name, watched.thread.tid());
+    if result.account.is_none() {
+        let why = if result.has_ended {
+            "it ended before"
+        } else if result.not_seen > 0 {
+            "events were lost"
+        } else {
+            "it did not wait as it did before"
+        };
+        let seconds = result.watched_ns as f64 / 1e9;
+        return Err(WatchFailure::NoCycle { thread: name, seconds, why }.into());
+    }
+
+    let reported = runs::reported(path, None, None)?;
+    let extent = show::SummaryExtent {
+        json: options.output.json,
+        verbose: options.output.verbose,
+        ..show::SummaryExtent::default()
+    };
+    show::summary(&reported, extent, None)?;
+    if !options.output.json {
+        findings::say_all(measured);
+        if options.output.verbose {
+            let share = result.own_cpu_ns as f64 * 100.0 / result.watched_ns.max(1) as f64;
+            let words = format!("onbeat itself used {share:.1} % of a CPU while it watched.");
+            say(Tone::Plain, &words);
+        }
+    }
+    Ok(verdict(reported.summary.outcome()))
+}
+
+fn header(options: &WatchOptions, origin: Origin) -> Header {
+    Header {
+        limit: limit(&options.limit, SERIES[0]),
+        ..probe::header(&typed(), PROBE, &SERIES, origin.unix_s)
+    }
+}
+
+/// Ends the program that was started for the measurement.
+fn end(launched: Launched, was_watched: bool) {
+    if let Some(words) = launched.end(Duration::from_secs(5)).filter(|_| was_watched) {
+        advise(Tone::Careful, &words);
+    }
+}

@@ -1,8 +1,0 @@
-//! Interleavings that loom explores (`make loom`): the broadcast, the delayed lock, the latest value, the ring.
-#![cfg(loom)]
-#![allow(missing_docs)]
-
-mod broadcast;
-mod delayed_lock;
-mod latest;
-mod ring;
