@@ -9,7 +9,7 @@ BESIDE := target/beside
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help install fuzz-targets vm-onbeat dist test-dist test-python test-interop test-interop-java load-speed command-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace test-vm-net test-vm-clocks causes-vm fuzz inject-live causes worth outside test-view test-long deny matlab miri bench test build setup-bench setup-test setup-peers lint format clippy doc packages unit build-tests loom viewer generated vocabulary bless peers clean
+.PHONY: help install fuzz-targets vm-onbeat dist test-dist test-python test-interop test-interop-java load-speed command-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace test-vm-net test-vm-clocks causes-vm fuzz inject-live causes worth outside test-view test-long deny matlab bpf miri bench test build setup-bench setup-test setup-peers lint format clippy doc packages unit build-tests loom viewer generated vocabulary bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -34,7 +34,7 @@ setup-peers:
 test: setup-test format build-tests ## all tests, with everything they need
 	@mkdir -p $(BESIDE)
 	@CARGO_TARGET_DIR=$(abspath $(BESIDE)) RUSTFLAGS="$(RUSTFLAGS) $$(sh scripts/link-flags.sh)" \
-	setsid sh scripts/give-way.sh $(MAKE) clippy fuzz-targets outside loom doc packages deny matlab >$(BESIDE)/log 2>&1 & \
+	setsid sh scripts/give-way.sh $(MAKE) clippy fuzz-targets outside loom doc packages deny matlab bpf >$(BESIDE)/log 2>&1 & \
 	trap "kill -- -$$!" INT TERM; \
 	$(MAKE) unit generated viewer; tests=$$?; \
 	wait $$!; beside=$$?; cat $(BESIDE)/log; [ $$tests = 0 ] && [ $$beside = 0 ]
@@ -64,6 +64,9 @@ outside: ## a program outside the workspace, with ethercrab and onbeat-segment a
 # Built for debugging, it runs as long and is built in half the time.
 loom: ## every interleaving of the ring, of the latest value and of the delayed lock, and broken twins that must fail
 	RUSTFLAGS="$(RUSTFLAGS) --cfg loom" RUST_TEST_THREADS=2 CARGO_TARGET_DIR=target/loom $(CARGO) test --locked -p onbeat-rt --test it
+
+bpf: ## the checked-in BPF objects are what clang makes of their C
+	@sh scripts/bpf.sh
 
 matlab: ## the .m files have MATLAB's grammar, by MISS_HIT
 	@sh scripts/matlab-grammar.sh

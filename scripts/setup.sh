@@ -23,6 +23,12 @@ trace-cmd:trace-cmd:reading trace.dat files
 chromium:chromium:looking at the page
 ffmpeg:ffmpeg:decoding pictures of cameras
 python3 -c 'import ensurepip':python3-venv:reading spikes and exports with Python"
+# The version that compiled the checked-in BPF objects: Debian 12 has it.
+if command -v apt-cache >/dev/null 2>&1 && { apt-cache show clang-14 || { [ "$(id -u)" = 0 ] && apt-get update -qq && apt-cache show clang-14; }; } >/dev/null 2>&1; then
+    test_wants="$test_wants
+clang-14:clang-14:comparing the BPF objects
+llvm-strip-14:llvm-14:comparing the BPF objects"
+fi
 peers_wants="$test_wants
 sockperf:sockperf:round trips beside another tool"
 # busybox must be static: it is the first program of the guests

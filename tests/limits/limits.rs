@@ -54,7 +54,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/onbeat-robot/tests/robot_memory.rs", "an allocator that counts"),
     ("crates/onbeat-c/src/ring.rs", "pointers that C hands over"),
     ("crates/onbeat-c/src/run_loop.rs", "pointers that C hands over"),
-    ("crates/onbeat-cause/src/bpf.rs", "addresses that bpf(2) reads, and shared arrays"),
+    ("crates/onbeat-cause/src/bpf.rs", "links by bpf(2), and shared arrays"),
     (
         "crates/onbeat-ethercat/src/carrier/claim.rs",
         "the process at the other end of a socket, which may have the number 0",

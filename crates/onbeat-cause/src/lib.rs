@@ -22,11 +22,7 @@
 //! ```
 
 pub mod advice;
-#[doc(hidden)] // For the device in the kernel, of `onbeat_net`.
-pub mod assembler;
-#[doc(hidden)] // For the device in the kernel, of `onbeat_net`.
-pub mod bpf;
-pub mod btf;
+mod bpf;
 pub mod classify;
 pub mod counters;
 pub mod decode;
@@ -43,12 +39,11 @@ pub mod kind;
 mod meter;
 pub mod page;
 mod path;
-mod path_offsets;
-mod path_program;
-mod path_reading;
 mod path_record;
 mod path_stack;
 pub mod perfetto;
+#[doc(hidden)] // For `onbeat::inject`, and the device in the kernel, of `onbeat_net`.
+pub mod programs;
 mod protobuf;
 mod quota;
 mod settle;

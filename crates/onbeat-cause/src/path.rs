@@ -10,39 +10,32 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use onbeat_rt::Instant;
 
-use super::bpf::{AttachPoint, AttachedProgram, SharedArray};
-use super::btf::{Btf, BtfError};
+use super::bpf::SharedArray;
 use super::counters::CounterReading;
 use super::event::{KernelEvent, LostEvents, TraceEvent};
-use super::path_offsets::Offsets;
-use super::path_program::{LeavingState, Maps, program};
 use super::path_record::{LENGTH, PathEntry, PathKind, WORDS, read};
-use super::path_stack::{FRAMES, KernelStack, STACK_HEAD_WORDS, STACKS, stacks_between};
+use super::path_stack::{KernelStack, STACKS, stacks_between};
+use super::programs::{LoadedObject, ObjectError, ObjectSetting, PATH};
 use super::thread_names::ThreadNames;
 
 /// The path cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PathError {
-    #[error("/sys/kernel/btf/vmlinux: {0}; the kernel needs CONFIG_DEBUG_INFO_BTF")]
-    NoDescription(io::Error),
-    #[error(transparent)]
-    Description(#[from] BtfError),
-    #[error(
-        "the kernel refuses the BPF program at {0}: {1}; it needs root (or CAP_BPF and CAP_PERFMON) and Linux 5.12"
-    )]
-    Refused(&'static str, io::Error),
+    #[error("{0}; it needs root (or CAP_BPF and CAP_PERFMON) and Linux 5.12")]
+    Programs(#[from] ObjectError),
     #[error("the kernel refuses a BPF map: {0}; it needs root (or CAP_BPF) and Linux 5.5")]
     NoMap(#[from] io::Error),
 }
 
 /// Words between the counters of two CPUs, so that each has its own cache line.
 const HEAD_WORDS: u32 = 8;
+/// The entry of the loop among the heads; those of the CPUs follow.
+const LOOP_KEY: u32 = 0;
 
 /// Recorder of the loop's path.
 #[derive(Debug)]
 pub(super) struct PathRecorder {
     heads: SharedArray,
-    loop_key: u32,
     records: SharedArray,
     exponent: u32,
     /// Stacks of late wake-ups, if they are copied.
@@ -50,7 +43,7 @@ pub(super) struct PathRecorder {
     kinds: Vec<PathKind>,
     names: ThreadNames,
     reads_steal: bool,
-    _programs: Vec<AttachedProgram>,
+    _programs: LoadedObject,
 }
 
 /// The records of one CPU within a time range.
@@ -72,75 +65,42 @@ impl PathRecorder {
         left_off: &[PathKind],
         copies_stacks: bool,
     ) -> Result<Self, PathError> {
-        let bytes = std::fs::read("/sys/kernel/btf/vmlinux").map_err(PathError::NoDescription)?;
-        let btf = Btf::parse(bytes)?;
-        let offsets = Offsets::from_btf(&btf)?;
         let exponent = (kib * 1024 / LENGTH).max(2).ilog2();
-        // One entry more than CPUs: the number of the loop's thread, in the page that every program
-        // accesses anyway.
-        let heads = SharedArray::create(HEAD_WORDS, cpus + 1)?;
-        let records = SharedArray::create(WORDS as u32, cpus << exponent)?;
-        let stacks = || SharedArray::create(STACK_HEAD_WORDS + FRAMES, STACKS);
-        let stacks = copies_stacks.then(stacks).transpose()?;
-        let maps = Maps {
-            heads: heads.number(),
-            loop_key: cpus.cast_signed(),
-            records: records.number(),
-            exponent: exponent.cast_signed(),
-            stacks: stacks.as_ref().map(SharedArray::number),
-        };
+        let entries = [
+            ("heads", cpus + 1),
+            ("records", cpus << exponent),
+            ("stacks", if copies_stacks { STACKS } else { 1 }),
+        ];
+        let setting = ObjectSetting { entries: &entries, ..ObjectSetting::default() };
+        let mut programs = LoadedObject::load(PATH, &setting)?;
+        let heads = programs.shared_array("heads")?;
+        let records = programs.shared_array("records")?;
+        let stacks = copies_stacks.then(|| programs.shared_array("stacks")).transpose()?;
+        for cpu in 0..cpus {
+            let mut head = [0; HEAD_WORDS as usize];
+            head[1] = u64::from(cpu << exponent) | u64::from((1_u32 << exponent) - 1) << 32;
+            heads.write(cpu + 1, &head)?;
+        }
 
-        let recorder = Self {
+        let mut kinds = left_off.to_vec();
+        follow(&heads, tid)?;
+        attach(&mut programs, &mut kinds, copies_stacks)?;
+        let reads_steal = kernel_counts_steal()?;
+        Ok(Self {
             heads,
-            loop_key: cpus,
             records,
             exponent,
             stacks,
-            kinds: left_off.to_vec(),
+            kinds,
             names: ThreadNames::default(),
-            reads_steal: offsets.steal.is_some(),
-            _programs: Vec::new(),
-        };
-
-        recorder.follow(tid)?;
-        recorder.attach(&btf, &offsets, maps)
-    }
-
-    fn attach(mut self, btf: &Btf, offsets: &Offsets, maps: Maps) -> Result<Self, PathError> {
-        for kind in PathKind::ALL {
-            let Some(name) = kind.trace_point().filter(|_| !self.kinds.contains(&kind)) else {
-                continue;
-            };
-            let point = match btf.trace_point(name) {
-                Ok(point) => point,
-                Err(why) if matches!(kind, PathKind::Switch | PathKind::Waking) => {
-                    return Err(why.into());
-                }
-                Err(_) => continue,
-            };
-
-            let load = |leaving| {
-                AttachedProgram::load(
-                    &program(kind, offsets, maps, leaving),
-                    AttachPoint::Typed(point),
-                )
-            };
-            let mut attached = load(LeavingState::Given);
-            if kind == PathKind::Switch && attached.is_err() {
-                attached = load(LeavingState::OfThread);
-            }
-
-            self._programs.push(attached.map_err(|why| PathError::Refused(name, why))?);
-            self.kinds.push(kind);
-        }
-        Ok(self)
+            reads_steal,
+            _programs: programs,
+        })
     }
 
     /// Follows another thread: records its wake-ups and timers from now on.
     pub(super) fn follow(&self, tid: u32) -> io::Result<()> {
-        let mut value = [0; HEAD_WORDS as usize];
-        value[0] = u64::from(tid);
-        self.heads.write(self.loop_key, &value)
+        follow(&self.heads, tid)
     }
 
     /// Returns the kinds that are recorded by BPF or deliberately not recorded.
@@ -207,6 +167,44 @@ impl PathRecorder {
     }
 }
 
+/// Returns whether run queues have `prev_steal_time_rq`, which the programs read where it is: no
+/// other member has this name, so it is among the names of the kernel's types only then.
+fn kernel_counts_steal() -> io::Result<bool> {
+    const NAME: &[u8] = b"\0prev_steal_time_rq\0";
+    let types = std::fs::read("/sys/kernel/btf/vmlinux")?;
+    Ok(types.windows(NAME.len()).any(|bytes| bytes == NAME))
+}
+
+fn follow(heads: &SharedArray, tid: u32) -> io::Result<()> {
+    let mut value = [0; HEAD_WORDS as usize];
+    value[0] = u64::from(tid);
+    heads.write(LOOP_KEY, &value)
+}
+
+/// Attaches the programs of all kinds but those in `kinds`, and adds what it attached.
+fn attach(
+    programs: &mut LoadedObject,
+    kinds: &mut Vec<PathKind>,
+    copies_stacks: bool,
+) -> Result<(), PathError> {
+    for kind in PathKind::ALL {
+        let Some(point) = kind.trace_point().filter(|_| !kinds.contains(&kind)) else {
+            continue;
+        };
+        let mut attached = programs.attach_typed(kind.program(copies_stacks), point);
+        if kind == PathKind::Switch && attached.is_err() {
+            attached = programs.attach_typed("switch_old", point);
+        }
+        match attached {
+            Ok(()) => kinds.push(kind),
+            Err(ObjectError::NoTracePoint(_))
+                if !matches!(kind, PathKind::Switch | PathKind::Waking) => {}
+            Err(why) => return Err(why.into()),
+        }
+    }
+    Ok(())
+}
+
 /// Fills in the functions of timer starts, which are recorded only at expiry.
 fn give_functions(events: &mut [TraceEvent]) {
     let mut known = None;
@@ -241,7 +239,7 @@ struct RingContents {
 impl PathRing<'_> {
     fn head(&self, cpu: u32) -> u64 {
         self.heads
-            .get(cpu as usize * HEAD_WORDS as usize)
+            .get((cpu as usize + 1) * HEAD_WORDS as usize)
             .map_or(0, |head| head.load(Ordering::Acquire))
     }
 
@@ -308,7 +306,7 @@ impl RingContents {
 mod tests {
     use super::*;
 
-    /// Rings of four records for two CPUs, filled as a program does.
+    /// The loop's entry, and rings of four records for two CPUs, filled as a program does.
     struct FakeRings {
         heads: Vec<AtomicU64>,
         records: Vec<AtomicU64>,
@@ -317,12 +315,12 @@ mod tests {
     impl FakeRings {
         fn new() -> Self {
             let zeros = |words: usize| (0..words).map(|_| AtomicU64::new(0)).collect();
-            Self { heads: zeros(2 * HEAD_WORDS as usize), records: zeros(2 * 4 * WORDS) }
+            Self { heads: zeros(3 * HEAD_WORDS as usize), records: zeros(2 * 4 * WORDS) }
         }
 
         fn idle(&self, cpu: usize, at: u64) {
-            let number =
-                self.heads[cpu * HEAD_WORDS as usize].fetch_add(1, Ordering::Relaxed) as usize;
+            let number = self.heads[(cpu + 1) * HEAD_WORDS as usize].fetch_add(1, Ordering::Relaxed)
+                as usize;
             let record = &self.records[(cpu * 4 + number % 4) * WORDS..][..WORDS];
             let kind = u64::from_ne_bytes(
                 [[0; 4], (PathKind::Idle as u32).to_ne_bytes()].concat().try_into().unwrap(),

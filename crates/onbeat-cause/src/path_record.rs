@@ -16,12 +16,6 @@ pub(super) const LENGTH: u32 = 32;
 /// Size of a record, in 64-bit words.
 pub(super) const WORDS: usize = 4;
 
-/// Offsets in a record.
-pub(super) const AT: i16 = 0;
-pub(super) const TID: i16 = 8;
-pub(super) const KIND: i16 = 12;
-pub(super) const REST: i16 = 16;
-
 /// Flags of a reading, stored as its extra.
 pub(super) const THROTTLED: i32 = 1;
 pub(super) const BY_SERVER: i32 = 2;
@@ -31,13 +25,10 @@ pub(super) const KNOWS_SERVER: i32 = 16;
 pub(super) const FROZEN: i32 = 32;
 pub(super) const KNOWS_FREEZER: i32 = 64;
 
-/// Instead of a system call's number: the thread is not in a call, and how it entered the kernel is
-/// unknown.
-pub(super) const NO_CALL: i32 = -1;
 /// Instead of a system call's number: an interrupt or a fault brought the thread from user code.
 pub(super) const FROM_USER: i32 = -2;
 
-/// Kind of a record: the low byte of the word at [`KIND`].
+/// Kind of a record: the low byte of its word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathKind {
     /// Extra: whether `prev` was preempted. Then `next`, its priority, the priority of `prev`, the
@@ -86,6 +77,22 @@ impl PathKind {
                 | (Self::LocalTimerEntry, TracePoint::VectorEntry(Vector::LocalTimer))
                 | (Self::LocalTimerExit, TracePoint::VectorExit(Vector::LocalTimer))
         )
+    }
+
+    /// Returns the program of `path.bpf.c` at the kernel's trace point.
+    pub(super) const fn program(self, copies_stacks: bool) -> &'static str {
+        match self {
+            Self::Switch | Self::Reading => "sched_switch",
+            Self::Waking if copies_stacks => "waking_stack",
+            Self::Waking => "sched_waking",
+            Self::TimerStart if copies_stacks => "start_stack",
+            Self::TimerStart => "hrtimer_start",
+            Self::TimerExpireEntry => "hrtimer_expire",
+            Self::Idle => "cpu_idle",
+            Self::LocalTimerEntry => "timer_entry",
+            Self::LocalTimerExit => "timer_exit",
+            Self::Exit => "process_exit",
+        }
     }
 
     /// Returns the kernel's trace point; `None` for readings, which the program of another trace
@@ -322,7 +329,7 @@ mod tests {
             next: 9,
             ..CounterReading::default()
         };
-        let nothing = reading(9, 0, [0, word(NO_CALL.cast_unsigned(), 9)]);
+        let nothing = reading(9, 0, [0, word(u32::MAX, 9)]);
         assert_eq!(nothing, Some(switch), "a kernel that knows of nothing");
         let knows = KNOWS_STEAL | KNOWS_THROTTLING | KNOWS_SERVER;
         let all = reading(9, knows | BY_SERVER, [4_000, word(libc::SYS_read as u32, 9)]);
@@ -349,7 +356,7 @@ mod tests {
         };
         assert_eq!(waking, Some(interrupted));
 
-        let frozen = |flags| reading(9, flags, [0, word(NO_CALL.cast_unsigned(), 9)])?.frozen;
+        let frozen = |flags| reading(9, flags, [0, word(u32::MAX, 9)])?.frozen;
         assert_eq!(frozen(KNOWS_FREEZER | FROZEN), Some(true));
         assert_eq!(frozen(KNOWS_FREEZER), Some(false));
         assert_eq!(frozen(0), None);

@@ -12,12 +12,10 @@ use onbeat_rt::Instant;
 /// Number of stacks kept, a power of two.
 pub(super) const STACKS: u32 = 64;
 /// Maximum number of frames copied of a stack. The interrupt itself takes ten.
-pub(super) const FRAMES: u32 = 20;
+const FRAMES: u32 = 20;
 /// Words before the frames: the time (0 while the stack is written), and the number of bytes copied
 /// or a negative error.
-pub(super) const STACK_HEAD_WORDS: u32 = 2;
-/// The stack of a wake-up with at most this lateness is not copied, in nanoseconds.
-pub(super) const LATE_NS: i32 = 30_000;
+const STACK_HEAD_WORDS: u32 = 2;
 
 /// The kernel's stack at a late wake-up of the loop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,26 @@
+#!/bin/sh
+# Compiles the BPF programs anew, and compares them with the checked-in objects. Only one version of clang writes the same bytes.
+set -eu
+
+version=14.0.6
+case $(clang-14 --version 2>/dev/null) in
+    *"version $version"*) ;;
+    *) echo "skipped: the BPF objects are not compared: clang $version is not installed (package clang-14 of Debian 12)" >&2; exit 0 ;;
+esac
+command -v llvm-strip-14 >/dev/null || { echo "skipped: the BPF objects are not compared: llvm-strip-14 is not installed (package llvm-14)" >&2; exit 0; }
+from=crates/onbeat-cause/bpf
+to=$PWD/target/bpf
+rm -rf "$to"
+mkdir -p "$to"
+make -s -C "$from" TO="$to"
+bytes=0
+for built in "$to"/*.bpf.o; do
+    checked_in=$from/${built##*/}
+    cmp "$built" "$checked_in" || { echo "$checked_in is not what $from has in C: run \`make -C $from -B\`" >&2; exit 1; }
+    bytes=$((bytes + $(wc -c <"$checked_in")))
+done
+for checked_in in "$from"/*.bpf.o; do
+    [ -f "$to/${checked_in##*/}" ] || { echo "$checked_in has no source" >&2; exit 1; }
+done
+[ "$bytes" -le 102400 ] || { echo "the BPF objects have $bytes bytes, more than 100 KiB" >&2; exit 1; }
+echo "BPF objects: $bytes bytes, as compiled by clang $version"
