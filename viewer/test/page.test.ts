@@ -581,7 +581,10 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
   test('what was not as wanted stands beside the causes: what concerns this run first, eight open and the rest on request', async () => {
     await opened('bench.html', {}, async (page) => {
       const part = page.locator('#findings');
-      assert.match(await part.innerText(), /When the run began, 11 settings differed from the recommended value/);
+      assert.match(
+        await part.innerText(),
+        /When the run began, 11 settings differed from the recommended value/,
+      );
       const rows = await part.locator('table').first().locator('tbody tr').allInnerTexts();
       assert.equal(rows.length, 8);
       assert.match(rows[0]!, /shield\.threads[\s\S]+tens to hundreds of µs/);

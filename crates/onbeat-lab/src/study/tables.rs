@@ -401,7 +401,6 @@ fn us(ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
 
     use super::super::host::BootState;
     use super::super::row::{Rows, SettingPrices, Stage};

@@ -149,7 +149,7 @@ fn resumed(
 ) -> Result<PathBuf, Failure> {
     let FoundBench { dir, unfinished, planned } = found;
     let plan = BenchPlan { journal: journal_directory(), ..planned.bench.clone() };
-    load::look_at_place(&plan.loads, planned.load_dir(), "--load-dir")?;
+    load::check_load_directory(&plan.loads, planned.load_dir(), "--load-dir")?;
     unfinished.check(&plan).map_err(BenchError::from)?;
     let rest = unfinished.rest(&plan)?;
     advise(Tone::Careful, &wrapped(&resume::words(&dir, &unfinished, &rest), 80));
