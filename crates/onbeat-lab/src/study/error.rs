@@ -87,7 +87,7 @@ impl CellFailure for StudyError {
 
 impl StudyError {
     /// A stored run file cannot be read.
-    pub(super) fn damaged(path: &Path, why: impl ToString) -> Self {
+    pub(super) fn damaged(path: &Path, why: &impl ToString) -> Self {
         StoreError::Damaged { path: path.to_owned(), reason: why.to_string() }.into()
     }
 

@@ -90,7 +90,7 @@ impl StudyBench<'_> {
 
         let text = fs::read_to_string(&output).map_err(StudyError::reading(&output))?;
         let printed: PrintedRun =
-            serde_json::from_str(&text).map_err(|error| StudyError::damaged(&output, error))?;
+            serde_json::from_str(&text).map_err(|error| StudyError::damaged(&output, &error))?;
         let carried = HostLoad::start(self.onbeat, &load.host)?;
         let answers =
             application::command_outside(self.onbeat, self.loop_cpu(), *commands, self.stop);

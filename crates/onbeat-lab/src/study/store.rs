@@ -212,7 +212,7 @@ impl StudyStore {
         let mut parts = Vec::new();
         let mut moments = Moments::default();
         for path in self.run_files(measured) {
-            let run = RunFile::read(&path).map_err(|error| StudyError::damaged(&path, error))?;
+            let run = RunFile::read(&path).map_err(|error| StudyError::damaged(&path, &error))?;
             let series = run.header.series.first().copied().unwrap_or(Series::ReleaseLatency);
             parts.push(run.distribution(series));
             moments = moments.merged(run.moments(series));

@@ -201,7 +201,7 @@ fn conducted(
             begin();
         }
         view.approaching.clone_from(&approaching.borrow());
-        view.show(happening);
+        view.show(&happening);
     };
 
     let mut watched = Watched::new(dir, plan, unfinished.is_some());
@@ -316,21 +316,21 @@ impl BenchView {
         }
     }
 
-    fn show(&mut self, happening: CampaignEvent<'_>) {
+    fn show(&mut self, happening: &CampaignEvent<'_>) {
         match happening {
             CampaignEvent::Planned { estimate_s, blocks_per_cell, block_s } => {
-                self.planned(estimate_s, blocks_per_cell, block_s);
+                self.planned(*estimate_s, *blocks_per_cell, *block_s);
             }
             CampaignEvent::Prepared { running, not_permitted } => {
-                self.prepared(running, not_permitted);
+                self.prepared(*running, not_permitted);
             }
             CampaignEvent::Said(words) | CampaignEvent::Warned(words) => self.say(words),
             CampaignEvent::Running { elapsed_s, cell, .. } => {
-                self.elapsed_s = elapsed_s;
+                self.elapsed_s = *elapsed_s;
                 self.line(cell);
             }
             CampaignEvent::Block { cell, progress } => {
-                self.per_cell.insert(cell.clone(), progress);
+                self.per_cell.insert((*cell).clone(), *progress);
                 self.worst_ns = self.per_cell.values().map(|p| p.worst_ns).max().unwrap_or(0);
                 self.misses = self.per_cell.values().map(|p| p.deadline_misses).sum();
                 self.line(cell);
@@ -427,7 +427,7 @@ mod tests {
         for (tuning, worst_ns, deadline_misses) in [("none", 412_000, 3), ("PMC", 18_000, 1)] {
             let progress =
                 record::Progress { worst_ns, deadline_misses, ..record::Progress::default() };
-            view.show(CampaignEvent::Block { cell: &cell(tuning), progress });
+            view.show(&CampaignEvent::Block { cell: &cell(tuning), progress });
         }
 
         let worst = time_ns(412_000, letters());
