@@ -152,7 +152,10 @@ def series_in_rust(all_series):
 def causes_in_rust(causes):
     kinds = [one["kind"] for one in causes]
     linked = {}
+    by_advice = {}
     for one in causes:
+        if "advice" in one:
+            by_advice.setdefault(", ".join(f"Advice::{camel(id)}" for id in one["advice"]), []).append(f"Self::{camel(one['kind'])}")
         if "link" in one:
             linked.setdefault(f" {one['link']}", []).append(one["kind"])
     return (
@@ -170,7 +173,7 @@ def causes_in_rust(causes):
         )
         + doc("Returns the advice against it, best first; `None` where its culprit decides.")
         + "    pub(crate) const fn plain_advice(self) -> Option<&'static [Advice]> {\n        Some(match self {\n"
-        + "".join(f"            Self::{camel(one['kind'])} => &[{', '.join(f'Advice::{camel(id)}' for id in one['advice'])}],\n" for one in causes if "advice" in one)
+        + "".join(f"            {' | '.join(of)} => &[{advice}],\n" for advice, of in by_advice.items())
         + "            _ => return None,\n        })\n    }\n}\n\n"
     )
 

@@ -143,8 +143,7 @@ impl CauseKind {
     /// Returns the advice against it, best first; `None` where its culprit decides.
     pub(crate) const fn plain_advice(self) -> Option<&'static [Advice]> {
         Some(match self {
-            Self::HypervisorSteal => &[Advice::PinVcpu, Advice::BareMetal],
-            Self::HypervisorPause => &[Advice::PinVcpu, Advice::BareMetal],
+            Self::HypervisorSteal | Self::HypervisorPause => &[Advice::PinVcpu, Advice::BareMetal],
             Self::CgroupFreezer => &[Advice::Frozen],
             Self::PolicyChange => &[Advice::WhoChangedPolicy],
             Self::InterruptsOff => &[Advice::OthersOff, Advice::PreemptRt],

@@ -118,6 +118,20 @@ impl Event {
         }
     }
 
+    fn of_frames(&self) -> String {
+        let code = self.code;
+        let row = in_a_row(code);
+        match self.kind {
+            EventKind::FrameLost => format!("no reply in time{row}"),
+            EventKind::FrameLate => format!("a reply came after its deadline{row}"),
+            EventKind::FrameDuplicate => format!("a frame came back once more{row}"),
+            EventKind::ForeignFrames => format!(
+                "another MainDevice uses the same interface, {code} of its frames so far; end one of the two"
+            ),
+            _ => format!("a frame came that was not sent, or was damaged{row}"),
+        }
+    }
+
     fn of_bus(&self, device: &str) -> String {
         let Self { old, new, code, .. } = *self;
         match self.kind {
@@ -163,17 +177,11 @@ impl Event {
                 format!("working counter right again after {code} cycles")
             }
 
-            EventKind::FrameLost => format!("no reply in time{}", in_a_row(code)),
-            EventKind::FrameLate => format!("a reply came after its deadline{}", in_a_row(code)),
-            EventKind::FrameUnknown => {
-                format!("a frame came that was not sent, or was damaged{}", in_a_row(code))
-            }
-            EventKind::FrameDuplicate => format!("a frame came back once more{}", in_a_row(code)),
-            EventKind::ForeignFrames => {
-                format!(
-                    "another MainDevice uses the same interface, {code} of its frames so far; end one of the two"
-                )
-            }
+            EventKind::FrameLost
+            | EventKind::FrameLate
+            | EventKind::FrameUnknown
+            | EventKind::FrameDuplicate
+            | EventKind::ForeignFrames => self.of_frames(),
 
             EventKind::NoAnswer => format!("nothing comes back in time: {}", no_answer_words(code)),
             EventKind::AnswerBack => {

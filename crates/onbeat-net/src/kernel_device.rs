@@ -48,7 +48,7 @@ pub enum KernelDeviceError {
         /// The interface.
         interface: String,
         /// Why.
-        source: ObjectError,
+        source: Box<ObjectError>,
     },
 }
 
@@ -89,7 +89,10 @@ impl KernelDevices {
 
         let index = interface_index(interface)
             .map_err(|source| KernelDeviceError::Interface { interface: named(), source })?;
-        let refused = |source| KernelDeviceError::Program { interface: named(), source };
+        let refused = |why: ObjectError| KernelDeviceError::Program {
+            interface: named(),
+            source: Box::new(why),
+        };
         let mut program = load(options, bind).map_err(refused)?;
         // A virtual cable takes frames back in its driver only when its other end runs a program.
         let has_hardware =

@@ -144,6 +144,20 @@ fn unique(wanted: &str, taken: &mut BTreeSet<String>) -> String {
     }
 }
 
+/// Returns a name for each device, as in the network where it can be.
+fn unique_names(network: &NetworkInformation) -> Vec<String> {
+    let mut taken = BTreeSet::new();
+    let name = |(place, device): (usize, &NetworkDevice)| {
+        let mut name = device.name.trim().to_owned();
+        while name.len() > LONGEST_NAME - 4 {
+            name.pop();
+        }
+        let wanted = if name.is_empty() { format!("device {}", place + 1) } else { name };
+        unique(&wanted, &mut taken)
+    };
+    network.devices.iter().enumerate().map(name).collect()
+}
+
 /// Returns the device file, and the position in it of each device of the network.
 fn devices_text(
     network: &mut NetworkInformation,
@@ -167,20 +181,7 @@ fn devices_text(
         );
     }
 
-    let mut taken = BTreeSet::new();
-    let names: Vec<String> = network
-        .devices
-        .iter()
-        .enumerate()
-        .map(|(place, device)| {
-            let mut name = device.name.trim().to_owned();
-            while name.len() > LONGEST_NAME - 4 {
-                name.pop();
-            }
-            let wanted = if name.is_empty() { format!("device {}", place + 1) } else { name };
-            unique(&wanted, &mut taken)
-        })
-        .collect();
+    let names = unique_names(network);
     let stations: BTreeMap<u32, usize> =
         network.devices.iter().enumerate().map(|(place, device)| (device.station, place)).collect();
     let mut notes = Vec::new();
@@ -233,7 +234,7 @@ fn devices_text(
             let entries = device.pdos[direction].iter().flat_map(|pdo| &pdo.entries);
             entries.into_iter().any(|entry| entry.index == index)
         };
-        maps(0, 0x6040) && maps(1, 0x6041) && groups.get(place).is_none_or(|group| group.is_none())
+        maps(0, 0x6040) && maps(1, 0x6041) && groups.get(place).is_none_or(Option::is_none)
     };
     if network.devices.iter().enumerate().any(is_joint) {
         text.push_str(

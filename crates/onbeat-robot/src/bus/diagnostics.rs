@@ -111,14 +111,13 @@ struct Departures {
 impl Diagnostics {
     /// Creates the state of devices in SAFEOP, to be taken to OP, and of `absent` ones, which follow
     /// them. `reference` is the device with the reference clock; `period_ns` is the distance of
-    /// cycles.
+    /// cycles, `watchdog_ns` the shortest watchdog of the devices.
     pub(super) fn new(
         devices: Vec<KnownDevice>,
         (absent, groups): (Vec<BusDevice>, OptionalGroups),
         reference: Option<usize>,
         addresses: BusAddresses,
-        period_ns: u64,
-        watchdog_ns: u64,
+        (period_ns, watchdog_ns): (u64, u64),
     ) -> Self {
         let counted = devices.len() as u16;
         let mut devices: Vec<BusDevice> = devices.into_iter().map(BusDevice::new).collect();

@@ -105,13 +105,13 @@ pub(in crate::cmd) fn serve(
         BlockServer { run, load: start.cell.load.clone(), interruptions, explain: start.explain };
     let cell = WatchedCell { program, setting: &start.setting };
     let served = server.serve(stdin(), stdout(), &mut |run, block, interruptions| {
-        cell.block(run, block, interruptions).map_err(|why| in_words(block.index, why))
+        cell.block(run, block, interruptions).map_err(|why| in_words(block.index, &why))
     });
     Ok(served.is_ok())
 }
 
 /// The sentence of a failure has the number of its block.
-fn in_words(block: u32, why: Failure) -> WatchFailure {
+fn in_words(block: u32, why: &Failure) -> WatchFailure {
     WatchFailure::Block { block, why: why.to_string() }
 }
 
