@@ -32,7 +32,6 @@ PURE = {
     "onbeat-segment": """sim_commands sim_determinism sim_devices sim_esi sim_faults sim_mailbox sim_registers
         sim_states sim_two_hundred""",
     "onbeat-tune": "catalogue explain lint tune_apply tune_apply_shield tune_shield",
-    "onbeat-watch": "sequences",
 }
 # Modules that mostly wait, for runs with a state directory of their own where they need one, without a shield and without figures that
 # other work could spoil.

@@ -143,10 +143,11 @@ impl LoadedObject {
         attached
     }
 
-    /// Maps the array of this name, which its file of programs marks as mappable.
-    pub(super) fn shared_array(&mut self, name: &'static str) -> Result<SharedArray, ObjectError> {
+    /// Maps the array of this name, which its file of programs marks as mappable. The map itself
+    /// stays: programs that are loaded later refer to it by the number of its descriptor.
+    pub(super) fn shared_array(&self, name: &'static str) -> Result<SharedArray, ObjectError> {
         let refused = |why| ObjectError::Map { name, why };
-        let Some(Map::Array(map)) = self.maps_and_programs.take_map(name) else {
+        let Some(Map::Array(map)) = self.maps_and_programs.map(name) else {
             return Err(refused(MapError::KeyNotFound));
         };
         let shared = |why| refused(MapError::IoError(why));
@@ -203,7 +204,7 @@ impl LoadedObject {
         Ok(())
     }
 
-    /// Takes the array of this name.
+    /// Takes the array of this name, once every program that is used is loaded.
     ///
     /// # Errors
     /// [`ObjectError::Map`].
@@ -252,6 +253,9 @@ mod tests {
             return;
         }
         let mut path = LoadedObject::load(PATH, &ObjectSetting::default()).unwrap();
+        // As the recorder does: its memory is mapped before a program is loaded.
+        let arrays = ["heads", "records", "stacks"].map(|name| path.shared_array(name).unwrap());
+        assert!(arrays.iter().all(|array| array.bytes_held() > 0));
         let at_points = [
             ("sched_switch", "sched_switch"),
             ("switch_old", "sched_switch"),

@@ -47,4 +47,7 @@ pub mod process;
 pub mod survey;
 pub mod waits;
 
+#[cfg(test)]
+mod sequences;
+
 pub use error::WatchError;

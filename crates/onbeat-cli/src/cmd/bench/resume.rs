@@ -244,6 +244,8 @@ fn value(options: &BenchOptions, plan: &BenchPlan, id: &str) -> Option<String> {
     let BenchOptions { looping, limit, .. } = options;
 
     Some(match id {
+        "command" => format!("{:?}", options.command),
+        "thread" => format!("{:?}", options.thread),
         "duration" => format!("{:?}", options.duration),
         "tunings" | "what" | "tuning" => format!("{:?}", options.tunings),
         "plan" => format!("{:?}", options.plan),

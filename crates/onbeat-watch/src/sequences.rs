@@ -1,11 +1,10 @@
 //! Sequences of events, as the kernel records them, and what becomes of them: in virtual time.
-#![allow(missing_docs, clippy::unwrap_used)]
 
+use crate::class::{Class, classify};
+use crate::cycles::{CycleBuilder, CycleFact};
+use crate::event::{ThreadEvent, TimerClock, TimerKind, Waker, What};
+use crate::waits::{Source, Wait, WaitAssembler, WaitEnd};
 use onbeat_rt::{Flags, Instant, Sample};
-use onbeat_watch::class::{Class, classify};
-use onbeat_watch::cycles::{CycleBuilder, CycleFact};
-use onbeat_watch::event::{ThreadEvent, TimerClock, TimerKind, Waker, What};
-use onbeat_watch::waits::{Source, Wait, WaitAssembler, WaitEnd};
 use proptest::prelude::*;
 
 const US: u64 = 1_000;
