@@ -21,7 +21,7 @@ pub enum CauseKind {
     /// The scheduler gave ordinary threads their 5 % of the CPU (Linux 6.12 and later).
     FairServer,
     /// Another program changed the loop's policy or priority, and a thread ran that the loop
-    /// preceded before ([`Culprit::name`] is the policy that it has now).
+    /// preceded before (`Culprit::name` is the policy that it has now).
     PolicyChange,
     /// An interrupt handler ran.
     HardIrq,
@@ -36,7 +36,7 @@ pub enum CauseKind {
     /// The CPU left its idle state late.
     LateIdleExit,
     /// The timer's interrupt came late although nothing on the CPU delayed it: user code ran, or a
-    /// guest's CPU was halted ([`Culprit::HALTED`]).
+    /// guest's CPU was halted (`Culprit::HALTED`).
     LateTimer,
     /// The interrupt of the loop's timer took long, because of the host or the kernel.
     TimerInterrupt,

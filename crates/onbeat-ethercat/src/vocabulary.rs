@@ -82,7 +82,7 @@ pub enum EventKind {
     /// Frames of another MainDevice were received on the interface; `code` is their number so far.
     ForeignFrames = 32,
     /// No reply has been received in time for ten cycles; `code` is the reason, see
-    /// [`no_answer_words`].
+    /// `no_answer_words`.
     NoAnswer = 33,
     /// Replies are received again; `code` is the time without replies, in ms.
     AnswerBack = 34,
@@ -131,7 +131,7 @@ pub enum EventKind {
     /// until then, in µs.
     DevicesBackInOp = 49,
     /// The ring of cables is open, and both interfaces reach a part of the devices: `old` and `new`
-    /// are the positions on both sides of the cut, [`NO_DEVICE`] for an interface.
+    /// are the positions on both sides of the cut, `NO_DEVICE` for an interface.
     RingCut = 50,
     /// The ring of cables is closed again; `code` is the time it was open, in ms.
     RingClosed = 51,

@@ -154,8 +154,8 @@ pub enum RttError {
     },
     /// No device answers.
     #[error(
-        "none of {devices} devices answers, the first being {first}; run `onbeat net device --bind ADDRESS --allow \
-         RANGE` there, and check the firewall"
+        "{}; run `onbeat net device --bind ADDRESS --allow RANGE` there, and check the firewall",
+        silent(*devices, first)
     )]
     NoAnswer {
         /// Number of devices.
@@ -163,6 +163,13 @@ pub enum RttError {
         /// The first one.
         first: SocketAddr,
     },
+}
+
+fn silent(devices: usize, first: &SocketAddr) -> String {
+    match devices {
+        1 => format!("{first} does not answer"),
+        _ => format!("none of {devices} devices answers, the first being {first}"),
+    }
 }
 
 impl From<RttError> for ProbeError {

@@ -103,6 +103,8 @@ pub(super) fn image_shares(layout: &Layout, most: [usize; 2]) -> Vec<Vec<ImageSh
     for section in sections(layout) {
         let (mut range, mut expected) = (0..0, 0);
         for (part, count) in section.parts() {
+            // Inputs or outputs of one device are never in two frames: of a frame that is lost, the
+            // device would get, or show, the one half of a value with the other of a cycle before.
             if part.end - range.start > free {
                 close(&mut frames, section.share(&range, expected));
                 frames.push(Vec::new());

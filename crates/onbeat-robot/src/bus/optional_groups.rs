@@ -146,7 +146,11 @@ impl OptionalGroups {
             };
             let code = |time: u64| u32::try_from(time).unwrap_or(u32::MAX);
 
+            // Its devices come one after the other, within many cycles: the group is there with the
+            // last of them, and gone with the first, because its owner plugs all of it.
             if group.is_there {
+                // Between two rounds some states are older than others, and the count of those
+                // that are away would be less than what was pulled out.
                 if away > 0 && is_round {
                     let values = EventValues::from_change(away, group.position);
                     let there_ms = passed_us(group.since) / 1_000;
@@ -165,6 +169,7 @@ impl OptionalGroups {
                 group.since.get_or_insert(events.cycle);
             }
 
+            // Once for each time that it happens, not in every cycle for as long as it lasts.
             let is_twice = group.with_alias > 1;
             if is_twice && !group.twice_reported {
                 let values = EventValues::from_change(group.with_alias, group.position);

@@ -158,6 +158,13 @@ impl PositionScan {
         };
         groups.count_aliases(&self.before, unknown);
 
+        // The file has A, B, C, and a group of G0 (alias 7) and G1:
+        //
+        //   on the cable   A   unknown, alias 7   unknown   unknown   C
+        //   taken for      A   G0                 -         B         C
+        //
+        // The place behind G0 is kept for G1 and not asked yet: an alias is a number that somebody
+        // set, so only the identity of G0 proves that its group begins here.
         let is_always_there = |found: &u16| {
             devices.get(usize::from(*found)).is_some_and(|device| device.group.is_none())
         };
@@ -185,6 +192,8 @@ impl PositionScan {
 
             if let Some(head) = groups.head_with_alias(reading.alias) {
                 let is_away = matches!(devices[head].stage, DeviceStage::NoAnswer);
+                // Of two with the alias of an absent group, none is configured: nothing tells which
+                // of them the set-points are for. One beside a group that is there is too many.
                 if is_away && groups.is_single(head) {
                     groups.note_position(head, at as u16);
                     self.unknown_devices.push((at as u16, UnknownDevice::InPlaceOf(head)));

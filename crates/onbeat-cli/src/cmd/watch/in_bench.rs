@@ -2,7 +2,7 @@
 //! from outside, and watched.
 
 use std::ffi::OsString;
-use std::io::{stdin, stdout};
+use std::io::{self, stdin, stdout};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -218,8 +218,8 @@ impl WatchedCell<'_> {
             move |source| WatchFailure::NotSet { thread, what, source }
         };
         if let Some(priority) = self.setting.thread.fifo {
-            let fifo: Scheduling = format!("fifo {priority}").parse().unwrap_or_default();
-            fifo.set(tid).map_err(not_set("the real-time priority"))?;
+            let fifo = format!("fifo {priority}").parse::<Scheduling>().map_err(io::Error::other);
+            fifo.and_then(|fifo| fifo.set(tid)).map_err(not_set("the real-time priority"))?;
         }
         if let Some(cpu) = self.setting.thread.cpu {
             let mut only = CpuSet::new();
