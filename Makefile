@@ -75,8 +75,9 @@ doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --workspace
 
 # Without building them once more: each crate is built by the tests, and tests/outside builds one from outside.
-packages: ## the crates can be packed for crates.io
-	$(CARGO) package --quiet --locked --workspace --no-verify --allow-dirty
+packages: ## the crates that are published can be packed for crates.io
+	$(CARGO) package --quiet --locked --workspace --no-verify --allow-dirty \
+		$(patsubst crates/%/Cargo.toml,--exclude %,$(shell grep -l "^publish = false" crates/*/Cargo.toml))
 
 vocabulary: ## what is made from vocabulary/ is up to date: Rust, the page, the C header, tables of the documents
 	python3 vocabulary/generate.py --check

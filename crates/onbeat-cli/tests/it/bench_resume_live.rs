@@ -229,9 +229,9 @@ fn a_bench_is_resumed_by_its_plan_and_without_one_refused_in_one_sentence() {
     };
     fs::write(&plan, &whole[..whole.len() / 2]).unwrap();
     refused("its plan.json is not a plan of this version of onbeat (EOF");
-    // As a version left it that kept no plan.
+    // As it is where the plan was lost, and as a version left it that kept none.
     fs::remove_file(&plan).unwrap();
-    refused("kept no plan beside its run files");
+    refused("no plan.json beside its run files");
 
     // A plan of another kind is passed over.
     fs::write(&plan, whole.replace("\"kind\": \"bench\"", "\"kind\": \"tune measure\"")).unwrap();

@@ -50,9 +50,9 @@ pub enum PlanFileError {
         /// The system's answer.
         source: io::Error,
     },
-    /// The run was begun by a version that kept no plan.
+    /// No plan is beside the run files: it was lost, or a version that kept none began the run.
     #[error(
-        "{} cannot be resumed: it was begun by a version of onbeat that kept no plan beside its run files; \
+        "{} cannot be resumed: it has no plan.json beside its run files, so it was lost or a version of onbeat that kept none began it; \
          start a new one without --resume",
         dir.display()
     )]
@@ -161,7 +161,7 @@ mod tests {
     fn a_run_without_a_plan_or_with_a_damaged_one_is_refused_in_one_sentence() {
         let dir = tempfile::tempdir().unwrap();
         let refused = || PlanFile::<Vec<f64>>::read(dir.path(), "bench").unwrap_err().to_string();
-        assert!(refused().contains("kept no plan"), "{}", refused());
+        assert!(refused().contains("no plan.json beside"), "{}", refused());
         PlanFile::new("bench", BTreeMap::new(), vec![0.5]).write(dir.path()).unwrap();
         let path = dir.path().join(PLAN_FILE);
         let whole = fs::read_to_string(&path).unwrap();
