@@ -1,9 +1,10 @@
 // Puts the page together: data in, sections out, and again when files are dropped.
 import { announce } from './a11y.ts';
-import { buildCharts } from './charts/all.ts';
+import { buildCharts, firstChart } from './charts/all.ts';
 import { deriveSummary } from './derive.ts';
 import { choice, h, section, unquoted } from './dom.ts';
 import type { RunFile, Unpacked } from './hlog.ts';
+import { firstCells } from './focus.ts';
 import { keysDialog } from './keys.ts';
 import { availableSeries, buildReport, type Report } from './model.ts';
 import { fragment, readPlace } from './place.ts';
@@ -172,7 +173,7 @@ function show(unpacked: Unpacked): void {
   const { files, summary } = unpacked;
   const report = buildReport(summary ?? deriveSummary(files), files);
   document.title = report.summary.verdict
-    ? `onbeat: ${unquoted(report.summary.verdict.sentence)}`
+    ? `onbeat: ${unquoted(report.summary.verdict.sentence).split(/; |\. /)[0]}`
     : 'onbeat report';
   const first = firstState(report);
   const { section: start, choices } = readPlace(location.hash, report, first);
@@ -187,45 +188,48 @@ function show(unpacked: Unpacked): void {
   const robot = robotSections(store);
   const isRecorded = report.cells.some((cell) => cell.file !== null);
   let settled = (): void => {};
+  const firsts = firstCells(report, first);
+  const top = firstChart(store, firsts);
   const charts = buildCharts(
     store,
+    top,
     () => performance.mark('onbeat-first-chart'),
     () => settled(),
   );
-  page.replaceChildren(
-    verdictSection(report),
+  const parts: (HTMLElement | null | undefined)[] = [
+    verdictSection(report, firsts, top?.figure ?? null),
     contents.element,
-    ...(report.summary.derived && report.summary.ladder.length === 0
-      ? []
-      : [ladderSection(report.summary.ladder)]),
-    ...[
-      sweepSection(report.summary.sweep, report.summary.limit),
-      secondsSection(report),
-      chainSection(report),
-      packetsSection(report),
-      eventsSection(report),
-    ].filter((part) => part !== null),
+    sweepSection(report.summary.sweep, report.summary.limit),
+    secondsSection(report),
+    chainSection(report),
+    packetsSection(report),
+    eventsSection(report),
     bar.element,
     ...(robot?.elements ?? []),
-    ...(compared ? [compared.element] : []),
-    matrix.element,
-    ...(report.kind === 'bench' && report.summary.sweep === undefined
-      ? [effectsSection(report.summary.effects)]
-      : []),
-    causesSection(report),
+    compared?.element,
     section(
       'charts',
       'Charts',
       chartsLead(report, isRecorded),
-      ...(isRecorded ? [report.cells.length > 1 ? cells.element : null, ...charts.figures] : []),
+      isRecorded && report.cells.length > 1 ? cells.element : null,
+      isRecorded ? h('div', { class: 'charts' }, ...charts.figures) : null,
     ),
-    ...[modesSection(report), normalSection(report), extremesSection(report)].filter(
-      (part) => part !== null,
-    ),
+    matrix.element,
+    causesSection(report),
     spikes.element,
+    report.kind === 'bench' && report.summary.sweep === undefined
+      ? effectsSection(report.summary.effects)
+      : null,
+    modesSection(report),
+    normalSection(report),
+    extremesSection(report),
+    report.summary.derived && report.summary.ladder.length === 0
+      ? null
+      : ladderSection(report.summary.ladder),
     notesSection(report),
     glossarySection(),
-  );
+  ];
+  page.replaceChildren(...parts.filter((part) => part !== null && part !== undefined));
 
   const pieces = [
     bar,

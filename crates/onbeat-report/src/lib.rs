@@ -23,6 +23,7 @@
 //! | file | what it answers |
 //! |---|---|
 //! | [`best`], `ranking` | which tuning is best, which ones tie with it, and whether it holds the limit under every load |
+//! | [`focus`] | the load that decides, and under it the untuned loop beside the best |
 //! | [`effects`] | the effect of each of P, M, C and S on its own |
 //! | [`sweep`] | figures over rising load |
 //! | [`summary`], [`imported`] | all of it as one object: of a bench or a run, of runs of other tools |
@@ -38,7 +39,9 @@
 //! | file | what it answers |
 //! |---|---|
 //! | [`units`] | figures as people read them |
+//! | [`first_rows`] | the figures that stand first, before and after |
 //! | [`closing`] | the closing lines of a terminal |
+//! | [`markdown`] | the summary of a job of continuous integration |
 //! | [`causes`], [`conclusions`], [`spikes`], `sentences` | the sentences |
 //! | [`tables`], [`table`], [`by_load`], [`probes`], [`compare_rows`], [`compare_round_trips`], [`compare_tables`] | the tables |
 //! | [`gate`], [`junit`] | whether a run passes, for machines |
@@ -93,12 +96,15 @@ pub mod export;
 pub mod extremes;
 mod facts;
 mod file_facts;
+pub mod first_rows;
+pub mod focus;
 pub mod frames;
 pub mod gate;
 mod import_notes;
 pub mod imported;
 pub mod judged_run;
 pub mod junit;
+pub mod markdown;
 pub mod modes;
 pub mod motion;
 pub mod normal;

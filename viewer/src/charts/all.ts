@@ -3,7 +3,8 @@ import { choice, h } from '../dom.ts';
 import type { Range } from '../model.ts';
 import type { Change, Scale, Store } from '../state.ts';
 import { sec } from '../units.ts';
-import { seriesWord } from '../words.ts';
+import type { First } from '../focus.ts';
+import { loadPhrase, seriesWord } from '../words.ts';
 import { distribution } from './distribution.ts';
 import { Chart } from './frame.ts';
 import { heatMap } from './heat.ts';
@@ -36,10 +37,32 @@ class Turns {
   }
 }
 
-/** The charts' figures in page order, and what to call when something changed. `first` is called after the first drawing, `settled` after the last one. */
+/** Height of the chart in the first screen, where that is narrow and where it is not. */
+const FIRST_HEIGHT = { narrow: 190, wide: 400 } as const;
+
+/** The chart that stands first: percentiles of the whole run, whatever is chosen below. */
+export function firstChart(store: Store, cells: readonly First[]): Chart | null {
+  const shown = cells.filter(({ cell }) => cell.file !== null);
+  const tag = shown[0]?.tag;
+  if (tag === undefined) return null;
+  const isNarrow = innerWidth <= 640;
+  const load = store.report.summary.focus?.load;
+  const where = load === undefined ? '' : ` ${loadPhrase(load)}`;
+  return new Chart(
+    'first',
+    'Percentiles',
+    '',
+    isNarrow ? FIRST_HEIGHT.narrow : FIRST_HEIGHT.wide,
+    (zoom) => percentiles(store, zoom, { cells: shown, tag, clock: 'own', range: null }),
+    () => `${seriesWord(tag).name.toLowerCase()}${where}`,
+  );
+}
+
+/** The charts' figures in page order, and what to call when something changed. `first` stands above them and is drawn before them; `seen` is called after the first drawing, `settled` after the last one. */
 export function buildCharts(
   store: Store,
-  first: () => void,
+  first: Chart | null,
+  seen: () => void,
   settled: () => void,
 ): { figures: HTMLElement[]; changed: (what: ReadonlySet<Change>) => void; redraw: () => void } {
   const setRange = (range: readonly [number, number] | null): void =>
@@ -147,16 +170,21 @@ export function buildCharts(
   const charts = [shape, curve, time, heat];
   const turns = new Turns(settled);
   let unseen = true;
-  const tasks = charts.map((chart) => () => {
+  const drawn = (chart: Chart): void => {
     chart.redraw();
     if (unseen) {
       unseen = false;
-      first();
+      seen();
     }
-  });
-  const redraw = (): void => {
+  };
+  const tasks = charts.map((chart) => () => drawn(chart));
+  const redrawChosen = (): void => {
     fillWhich();
     tasks.forEach((task) => turns.add(task));
+  };
+  const redraw = (): void => {
+    if (first !== null) turns.add(() => drawn(first));
+    redrawChosen();
   };
   const changed = (what: ReadonlySet<Change>): void => {
     if (what.has('tag') || what.has('slots')) charts.forEach((chart) => chart.forget());
@@ -175,7 +203,7 @@ export function buildCharts(
       turns.add(tasks[3]!);
       return;
     }
-    redraw();
+    redrawChosen();
   };
   return { figures: charts.map((chart) => chart.figure), changed, redraw };
 }
