@@ -66,6 +66,15 @@ impl Summary {
             let max_ns = cell.main()?.1.max_ns;
             Some(FirstFigure { text: time_ns(max_ns, letters), supported: true })
         }));
+        if let Some(limit) = self.limit.filter(|limit| limit.limit_ns > 0)
+            && cells.iter().any(|cell| cell.verdict.is_some())
+        {
+            let name = format!("over {}", time_ns(limit.limit_ns, letters));
+            rows.push(row(name, &|cell: &CellSummary| {
+                let verdict = cell.verdict.as_ref()?;
+                Some(observed(share(verdict.over, verdict.releases)))
+            }));
+        }
         if cells.iter().any(|cell| cell.deadline_misses.is_some() || cell.skipped.is_some()) {
             rows.push(row("missed or skipped".to_owned(), &late));
         }
@@ -78,8 +87,14 @@ fn late(cell: &CellSummary) -> Option<FirstFigure> {
     if cell.deadline_misses.is_none() && cell.skipped.is_none() {
         return None;
     }
-    let late = cell.late_or_skipped();
-    let rate = percent(late as f64 / cell.slots.max(1) as f64);
-    let text = format!("{rate} ({} of {})", count(late), count(cell.slots));
-    Some(FirstFigure { text, supported: true })
+    Some(observed(share(cell.late_or_skipped(), cell.slots)))
+}
+
+fn share(part: u64, all: u64) -> String {
+    let rate = percent(part as f64 / all.max(1) as f64);
+    format!("{rate} ({} of {})", count(part), count(all))
+}
+
+const fn observed(text: String) -> FirstFigure {
+    FirstFigure { text, supported: true }
 }

@@ -32,6 +32,7 @@
 //! | [`answers`] | when the answers of a cycle arrive, in which order, and what a plan predicts |
 //! | [`chain_cycles`] | a chain through a bus in cycles, predicted and measured |
 //! | [`packets`] | what became of packets, device by device |
+//! | [`trend`] | one figure over many runs, and where it changed |
 //! | [`worth`] | what one tuning is worth, from blocks with and without it in pairs |
 //!
 //! Words:
@@ -47,6 +48,7 @@
 //! | [`gate`], [`junit`] | whether a run passes, for machines |
 //! | [`export`] | runs for other programs |
 //! | [`mod@page`] | all of it as one HTML file |
+//! | [`picture`](mod@picture) | its first chart as a picture |
 //!
 //! A file names only files before it in these tables.
 //!
@@ -111,6 +113,7 @@ pub mod normal;
 mod order_statistics;
 pub mod packets;
 pub mod page;
+pub mod picture;
 mod probe_figures;
 pub mod probes;
 mod ranking;
@@ -121,6 +124,7 @@ pub mod spikes;
 pub mod summary;
 pub mod sweep;
 pub mod tables;
+pub mod trend;
 pub mod verdict;
 pub mod worth;
 

@@ -41,9 +41,9 @@ class Turns {
 const FIRST_HEIGHT = { narrow: 190, wide: 400 } as const;
 
 /** The chart that stands first: percentiles of the whole run, whatever is chosen below. */
-export function firstChart(store: Store, cells: readonly First[]): Chart | null {
-  const shown = cells.filter(({ cell }) => cell.file !== null);
-  const tag = shown[0]?.tag;
+export function firstChart(store: Store, cells: () => readonly First[]): Chart | null {
+  const shown = (): First[] => cells().filter(({ cell }) => cell.file !== null);
+  const tag = shown()[0]?.tag;
   if (tag === undefined) return null;
   const isNarrow = innerWidth <= 640;
   const load = store.report.summary.focus?.load;
@@ -53,7 +53,7 @@ export function firstChart(store: Store, cells: readonly First[]): Chart | null 
     'Percentiles',
     '',
     isNarrow ? FIRST_HEIGHT.narrow : FIRST_HEIGHT.wide,
-    (zoom) => percentiles(store, zoom, { cells: shown, tag, clock: 'own', range: null }),
+    (zoom) => percentiles(store, zoom, { cells: shown(), tag, clock: 'own', range: null }),
     () => `${seriesWord(tag).name.toLowerCase()}${where}`,
   );
 }

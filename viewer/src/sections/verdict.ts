@@ -3,7 +3,7 @@ import { h, prose } from '../dom.ts';
 import { firstRows, type First } from '../focus.ts';
 import type { Report } from '../model.ts';
 import { shellWord } from '../shell.ts';
-import type { CellSummary, Outcome } from '../summary.ts';
+import type { CellSummary, DeadlineVerdict, Outcome } from '../summary.ts';
 import { count, duration, held, human, sec } from '../units.ts';
 import { loadPhrase, seriesWord, tuningWords, UNSUPPORTED } from '../words.ts';
 import { swatch } from './picker.ts';
@@ -139,6 +139,13 @@ function numbers(report: Report, cells: readonly First[], hasChart: boolean): HT
   );
 }
 
+/** The verdict by the loop's own deadline, as the terminal's first line has it. */
+function byDefault({ outcome, words }: DeadlineVerdict, { summary }: Report): string {
+  const best = summary.verdict?.best;
+  const who = best && summary.tunings.length > 1 ? ` with ${best.tuning}` : '';
+  return `${outcome === 'FAIL' ? 'fewer than ' : ''}${words}${who} (no --limit given)`;
+}
+
 export function verdictSection(
   report: Report,
   cells: readonly First[],
@@ -156,16 +163,13 @@ export function verdictSection(
   // The first clause is the headline; the grounds follow it.
   // The badge above says the outcome.
   const answer = title.replace(/^(PASS|FAIL|INCONCLUSIVE): /, '');
-  const [headline = '', ...rest] = (
+  const deadline = verdict?.deadline;
+  const [clause = '', ...rest] = (
     summary.comparison ? answer.replace(/\bx (?=\d)/g, '×\u00a0') : answer
   ).split('; ');
+  // Without a limit the loop's own deadline judges, in the terminal's words.
+  const headline = deadline ? byDefault(deadline, report) : clause;
   const derived = report.cells.length === 1 ? (report.cells[0]!.figures.derived ?? []) : [];
-  const deadline = verdict?.deadline;
-  const byDefault = deadline
-    ? [
-        `${deadline.outcome} by the default, without --limit, that ${deadline.words}: ${deadline.sentence}`,
-      ]
-    : [];
   const bases = report.cells
     .filter((cell) => verdict?.outcome && cell.tuning === (best?.tuning ?? cell.tuning))
     .map((cell) => cell.figures.verdict?.basis ?? '');
@@ -173,20 +177,20 @@ export function verdictSection(
     .filter((words) => words !== '')
     .slice(0, 1);
   const grounds = [
-    ...(rest.length > 0 ? [rest.join('; ')] : []),
+    ...(deadline ? [deadline.sentence, answer] : []),
+    ...(!deadline && rest.length > 0 ? [rest.join('; ')] : []),
     ...derived,
-    ...byDefault,
     ...basis,
   ];
   const ground = (words: string): HTMLElement =>
     h('p', { class: 'ground' }, ...prose(held(asHeadline(words))));
-  const shown = verdict?.outcome;
+  const shown = verdict?.outcome ?? deadline?.outcome;
   const single = report.kind === 'single' ? report.cells[0]?.figures.verdict : null;
   return h(
     'section',
     {
       id: 'verdict',
-      class: verdict?.outcome ? (OUTCOMES[verdict.outcome]?.tone ?? 'open') : 'plain',
+      class: shown ? (OUTCOMES[shown]?.tone ?? 'open') : 'plain',
       'aria-labelledby': 'verdict-title',
     },
     h(
@@ -219,7 +223,7 @@ export function verdictSection(
           `; highest latency ${loadPhrase(best.load)}.`,
         )
       : null,
-    single && single.sentence !== verdict?.sentence
+    single && !verdict?.sentence.includes(single.sentence)
       ? h('p', { class: 'best' }, ...prose(held(single.sentence)))
       : null,
     summary.command.length > 0
