@@ -1,6 +1,6 @@
 // Puts the page together: data in, sections out, and again when files are dropped.
 import { announce } from './a11y.ts';
-import { buildCharts, firstChart } from './charts/all.ts';
+import { buildCharts, firstChart, isTimed } from './charts/all.ts';
 import { deriveSummary } from './derive.ts';
 import { choice, h, section, unquoted } from './dom.ts';
 import type { RunFile, Unpacked } from './hlog.ts';
@@ -216,6 +216,9 @@ function show(unpacked: Unpacked): void {
       chartsLead(report, isRecorded),
       isRecorded && report.cells.length > 1 ? cells.element : null,
       isRecorded ? h('div', { class: 'charts' }, ...charts.figures) : null,
+      isRecorded && !isTimed(report)
+        ? h('p', { class: 'note' }, 'The source gives no times of its samples.')
+        : null,
     ),
     matrix.element,
     causesSection(report),

@@ -1,6 +1,6 @@
 // The four charts of the page, bound to the reader's choices.
 import { choice, h } from '../dom.ts';
-import type { Range } from '../model.ts';
+import type { Range, Report } from '../model.ts';
 import type { Change, Scale, Store } from '../state.ts';
 import { sec } from '../units.ts';
 import type { First } from '../focus.ts';
@@ -36,6 +36,13 @@ class Turns {
     this.settled();
   }
 }
+
+/** Whether any recording has more than one interval of time, or was made by onbeat: a histogram of another tool does not tell when its samples came. */
+export const isTimed = (report: Report): boolean =>
+  report.cells.some(
+    ({ figures, file }) =>
+      !figures.import || [...(file?.series.values() ?? [])].some((lines) => lines.length > 1),
+  );
 
 /** Height of the chart in the first screen, where that is narrow and where it is not. */
 const FIRST_HEIGHT = { narrow: 190, wide: 400 } as const;
@@ -167,7 +174,7 @@ export function buildCharts(
     tickBox('median of each interval', 'p50'),
   );
 
-  const charts = [shape, curve, time, heat];
+  const charts = isTimed(store.report) ? [shape, curve, time, heat] : [shape, curve];
   const turns = new Turns(settled);
   let unseen = true;
   const drawn = (chart: Chart): void => {
@@ -189,7 +196,7 @@ export function buildCharts(
   const changed = (what: ReadonlySet<Change>): void => {
     if (what.has('tag') || what.has('slots')) charts.forEach((chart) => chart.forget());
     if (what.size === 1 && what.has('bands')) {
-      turns.add(tasks[2]!);
+      tasks.slice(2, 3).forEach((task) => turns.add(task));
       return;
     }
     if (what.size === 1 && what.has('scale')) {
@@ -199,8 +206,7 @@ export function buildCharts(
     }
     if (what.size === 1 && what.has('heat')) {
       fillWhich();
-      turns.add(tasks[2]!);
-      turns.add(tasks[3]!);
+      tasks.slice(2).forEach((task) => turns.add(task));
       return;
     }
     redrawChosen();

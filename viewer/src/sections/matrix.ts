@@ -174,10 +174,18 @@ const COUNTS: readonly (readonly [string, (cell: CellSummary) => number | null])
   ['releases', (c) => c.slots],
 ];
 
+/** The counts that any of the cells has; another tool counts samples, and knows nothing of releases. */
+const recorded = (cells: readonly Cell[]): typeof COUNTS =>
+  COUNTS.filter(([, of]) => cells.some(({ figures }) => of(figures) !== null)).map(([name, of]) =>
+    name === 'releases' && cells.every(({ figures }) => figures.import)
+      ? ['samples', of]
+      : [name, of],
+  );
+
 /** A count, or a dash where the tool that recorded did not count it. */
 const counted = (of: number | null): string => (of === null ? '–' : count(of));
 const someClass = (name: string, of: number | null): string | null =>
-  (of ?? 0) > 0 && name !== 'releases' ? 'some' : null;
+  (of ?? 0) > 0 && name !== 'releases' && name !== 'samples' ? 'some' : null;
 
 function columnHead(cell: Cell, store: Store): HTMLTableCellElement {
   const { figures } = cell;
@@ -371,7 +379,7 @@ function table(caption: string, columns: readonly Column[], look: Look): HTMLEle
 
 function countRows(cells: readonly Cell[]): HTMLTableRowElement[] {
   const shown = cells.filter((cell) => cell.figures.permitted);
-  return COUNTS.map(([name, of], i) =>
+  return recorded(shown).map(([name, of], i) =>
     h(
       'tr',
       { class: i === 0 ? 'first counts' : 'counts' },
@@ -466,7 +474,7 @@ function singleTable(store: Store, isOpen: boolean, view: View): HTMLElement[] {
       h(
         'dl',
         { class: 'facts counts' },
-        ...COUNTS.map(([name, of]) =>
+        ...recorded([cell]).map(([name, of]) =>
           h(
             'div',
             {},
