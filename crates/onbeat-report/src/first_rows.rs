@@ -4,6 +4,7 @@ use super::cell::CellSummary;
 use super::statistics::{Percentile, Share};
 use super::summary::Summary;
 use super::units::{Letters, count, percent, time_ns};
+use super::verdict::Limit;
 
 /// Percentiles that stand in numbers, with the largest value behind them.
 pub const SHARES: [Share; 4] = [Share::P50, Share::P99, Share::P99_9, Share::P99_99];
@@ -66,7 +67,12 @@ impl Summary {
             let max_ns = cell.main()?.1.max_ns;
             Some(FirstFigure { text: time_ns(max_ns, letters), supported: true })
         }));
-        if let Some(limit) = self.limit.filter(|limit| limit.limit_ns > 0)
+        // A limit on another series is not of these figures.
+        let is_of_these = |limit: &Limit| {
+            limit.limit_ns > 0
+                && cells.iter().any(|cell| cell.main().is_some_and(|(of, _)| of == limit.on))
+        };
+        if let Some(limit) = self.limit.filter(is_of_these)
             && cells.iter().any(|cell| cell.verdict.is_some())
         {
             let name = format!("over {}", time_ns(limit.limit_ns, letters));

@@ -14,7 +14,7 @@ use super::spikes;
 use super::summary::Summary;
 use super::table::{Column, Entry, Mark, Row, Table};
 use super::tables;
-use super::units::{Letters, spoken, under};
+use super::units::{Letters, capital, spoken, under};
 use super::verdict::Outcome;
 use onbeat_cause::{Advice, CauseKind};
 
@@ -53,6 +53,20 @@ pub fn escaped(text: &str) -> String {
         }
     }
     safe
+}
+
+/// A sentence of onbeat's own: what stands between its backticks is code.
+fn prose(sentence: &str) -> String {
+    let parts: Vec<&str> = sentence.split('`').collect();
+    // A name from elsewhere with a backtick of its own leaves one without its pair.
+    if parts.len().is_multiple_of(2) {
+        return escaped(sentence);
+    }
+    let part = |(place, part): (usize, &&str)| match place % 2 {
+        1 if !part.trim().is_empty() => code(part),
+        _ => escaped(part),
+    };
+    parts.iter().enumerate().map(part).collect()
 }
 
 /// Code that shows as it is: within as many backticks as it has not in a row.
@@ -96,9 +110,9 @@ fn headline(summary: &Summary) -> String {
     };
     let outcome = summary.outcome().or(deadline.map(|deadline| deadline.outcome));
     let (head, rest) = sentence.split_once("; ").unwrap_or((&sentence, ""));
-    let mut text = format!("### {}{}\n\n", sign(outcome), escaped(&unicode(head)));
+    let mut text = format!("### {}{}\n\n", sign(outcome), prose(&unicode(head)));
     if !rest.is_empty() {
-        text.push_str(&format!("{}\n\n", escaped(&unicode(rest))));
+        text.push_str(&format!("{}\n\n", prose(&capital(&unicode(rest)))));
     }
     text
 }
@@ -115,7 +129,7 @@ fn lines_of(table: &Table) -> String {
         }
     };
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let mut text = format!("**{}**\n\n", escaped(&table.title));
+    let mut text = format!("**{}**\n\n", prose(&capital(&table.title)));
     text.push_str(&line(table.columns.iter().map(|column| escaped(&column.header)).collect()));
     let rule = |column: &Column| match column.align {
         super::table::Align::Left => "---".to_owned(),
@@ -193,7 +207,7 @@ fn top_causes(summary: &Summary) -> String {
         let advice = advice.filter(|_| *kind != CauseKind::Unexplained);
         let words = escaped(&unicode(&one_in_words(*kind, count)));
         text.push_str(&format!("* {words}"));
-        text.push_str(&advice.map_or(String::new(), |advice| format!("  \n  → {}", escaped(advice))));
+        text.push_str(&advice.map_or(String::new(), |advice| format!("  \n  → {}", prose(advice))));
         text.push('\n');
     }
     text.push('\n');
@@ -213,7 +227,7 @@ fn alarms(summary: &Summary) -> String {
 fn notes(summary: &Summary) -> String {
     let mut text = String::new();
     for caution in cautions(summary) {
-        text.push_str(&format!("> {}\n>\n", escaped(&unicode(&caution))));
+        text.push_str(&format!("> {}\n>\n", prose(&unicode(&caution))));
     }
     if text.is_empty() { text } else { format!("{}\n\n", text.trim_end_matches("\n>\n")) }
 }

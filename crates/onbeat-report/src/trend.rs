@@ -16,7 +16,7 @@ use super::facts::{self, Facts};
 use super::statistics::{Percentile, Share};
 use super::summary::Summary;
 use super::table::{Column, Entry, Mark, Row, Table};
-use super::units::{Letters, capital, count, ratio, time_ns};
+use super::units::{Letters, count, ratio, time_ns};
 use super::verdict::Outcome;
 use onbeat_record::{Cell, Series};
 
@@ -317,7 +317,10 @@ fn sentences(trend: &Trend, share: Share) -> Vec<String> {
             share.label(),
         ));
     } else if all.is_empty() {
-        all.push(format!("{} does not change over {} runs, as far as they show", capital(&what), count(searched as u64)));
+        all.push(format!(
+            "{what} does not change over {} runs, as far as they show",
+            count(searched as u64)
+        ));
     }
     let open = trend.runs.len() - searched;
     if open > 0 && searched >= LEAST_RUNS {
@@ -345,8 +348,7 @@ fn in_words(change: &Change, what: &str) -> String {
         facts => format!("; with it changed {}", facts.join(", ")),
     };
     format!(
-        "{} x {} from {run} on ({} to {}), from {} in {} runs to {} in {}{differ}",
-        capital(what),
+        "{what} x {} from {run} on ({} to {}), from {} in {} runs to {} in {}{differ}",
         ratio(change.ratio),
         ratio(change.low),
         ratio(change.high),

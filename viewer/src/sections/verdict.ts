@@ -108,7 +108,11 @@ function numbers(report: Report, cells: readonly First[], hasChart: boolean): HT
           ...cells.map((one) =>
             h(
               'th',
-              { scope: 'col', title: focus ? tuningWords(one.cell.tuning) : null },
+              {
+                scope: 'col',
+                title: focus ? tuningWords(one.cell.tuning) : null,
+                class: name(one).length <= 12 ? 'short' : null,
+              },
               hasChart && cells.length > 1 ? swatch(one.slot) : null,
               name(one),
             ),

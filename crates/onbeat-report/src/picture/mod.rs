@@ -153,7 +153,8 @@ fn head(canvas: &mut Canvas, summary: &Summary) {
 /// Round stops of a logarithmic axis between two values.
 fn decades(low: f64, high: f64) -> Vec<f64> {
     let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
-    let steps: &[f64] = if last - first <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+    let is_short = (high / low).log10() < 3.0;
+    let steps: &[f64] = if is_short { &[1.0, 2.0, 5.0] } else { &[1.0] };
     (first..=last)
         .flat_map(|power| steps.iter().map(move |step| step * 10_f64.powi(power)))
         .filter(|at| *at >= low * 0.999 && *at <= high * 1.001)
@@ -207,8 +208,32 @@ fn chart(canvas: &mut Canvas, summary: &Summary, series: Series, shown: &[Shown<
         let pen = Pen { width: 2.0, ink: BAD, dash: Some((8.0, 5.0)) };
         canvas.line(&[(left, y), (right, y)], pen);
         let words = format!("limit {}", time_ns(limit.limit_ns, Letters::Unicode));
-        canvas.text(&words, (left + 8.0, y - 7.0), bold(14.0, BAD), Anchor::Left);
+        let width = canvas.width_of(&words, bold(14.0, BAD));
+        let x = free_place(&axes, shown, (y, width));
+        canvas.text(&words, (x, y - 7.0), bold(14.0, BAD), Anchor::Left);
     }
+}
+
+/// Where words of a width have room above a line at `y`: where no curve is, from the left.
+fn free_place(axes: &Axes, shown: &[Shown<'_>], (y, width): (f32, f32)) -> f32 {
+    let (left, _, right, _) = CHART;
+    let points: Vec<(f32, f32)> = shown
+        .iter()
+        .flat_map(|one| &one.curve.points)
+        .map(|point| axes.place(point.x, point.value_ns.max(1) as f64))
+        .collect();
+    let is_free = |x: &f32| {
+        let beside = x - 8.0..x + width + 8.0;
+        // A step leads from one point to the next: both sides of the words count as well.
+        let near = points.iter().filter(|(at, _)| beside.contains(at));
+        let (low, high) = near.fold((f32::MAX, f32::MIN), |(low, high), (_, at)| {
+            (low.min(*at), high.max(*at))
+        });
+        high < y - 26.0 || low > y + 4.0
+    };
+    let last = right - width - 8.0;
+    let places = (0..).map(|step| (step as f32).mul_add(12.0, left + 8.0));
+    places.take_while(|x| *x <= last).find(is_free).unwrap_or(left + 8.0)
 }
 
 fn grid(canvas: &mut Canvas, axes: &Axes) {
@@ -294,8 +319,11 @@ fn table(canvas: &mut Canvas, summary: &Summary, shown: &[Shown<'_>]) {
         let pen = Pen { width: 1.0, ink: RULE, dash: None };
         canvas.line(&[(TABLE_LEFT, base), (right, base)], pen);
         base += 24.0;
-        let name = if row.name.starts_with("missed") { "late" } else { &row.name };
-        canvas.text(name, (TABLE_LEFT, base), plain(15.0, MUTED), Anchor::Left);
+        // Its figures take two lines as well.
+        for (line, part) in row.name.split_inclusive("or ").enumerate() {
+            let at = (line as f32).mul_add(16.0, base);
+            canvas.text(part.trim_end(), (TABLE_LEFT, at), plain(15.0, MUTED), Anchor::Left);
+        }
         let mut is_double = false;
         for (column, place) in places.iter().enumerate() {
             let figure = &row.figures[*place];
