@@ -514,13 +514,15 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
     });
   });
 
-  for (const [name, dark] of [
-    ['bench.html', true],
-    ['hour.html', false],
-    ['bus.html', true],
+  for (const [name, dark, width] of [
+    ['bench.html', true, 1280],
+    ['bench.html', false, 1400],
+    ['bench.html', false, 2560],
+    ['hour.html', false, 1280],
+    ['bus.html', true, 1280],
   ] as const) {
-    test(`printed, ${name} is light, nothing is wider than the paper, and no chart or matrix higher`, async () => {
-      await opened(name, { dark }, async (page) => {
+    test(`printed from ${width} px, ${name} is light, nothing is wider than the paper, and no chart or matrix higher`, async () => {
+      await opened(name, { dark, width }, async (page) => {
         await page.evaluate(() =>
           document.querySelectorAll('details').forEach((one) => {
             one.open = true;
