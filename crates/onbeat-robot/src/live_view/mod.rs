@@ -86,7 +86,10 @@ impl LiveView {
     /// [`LiveViewError`].
     pub fn open(plan: &LiveViewPlan<'_>) -> Result<Self, LiveViewError> {
         let LiveViewPlan { name, file, port, page, avoid_cpu, limits } = *plan;
-        let mut description = json!({ "robot": file.note, "command": name }).to_string();
+        // By its number a user resets the robot after a safe stop.
+        let pid = std::process::id();
+        let mut description =
+            json!({ "robot": file.note, "command": name, "pid": pid }).to_string();
         // The rest of the greeting is appended.
         description.pop();
 
