@@ -1,5 +1,5 @@
 #!/bin/sh
-# Takes the README's picture of a report: the page of a run directory, light, 960 px wide, in 64 colours.
+# Takes the README's picture of a report: the first screen of the page of a run directory, light, 1,400 px wide, in 64 colours.
 # usage: report-picture.sh RUN [PICTURE]    (PICTURE is docs/report.png by default; ONBEAT=path of the program)
 # Needs Node with the viewer's packages, Chromium and pngquant.
 set -eu

@@ -1,5 +1,5 @@
-//! Exports open in libraries that know nothing of onbeat: pyarrow, prometheus_client, and Python's
-//! own readers of XML and CSV.
+//! Exports open in libraries that know nothing of onbeat: pyarrow, prometheus_client, jsonschema, and
+//! Python's own readers of XML and CSV.
 //!
 //! The Python side is `opens.py`; its packages are installed below `target/` on the first run,
 //! which needs the network then. Where Python is missing, or it cannot be equipped, every test here
@@ -36,6 +36,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial(
             "exports_open_elsewhere::junit_xml_has_the_shape_that_its_readers_expect",
             junit_is_read,
+        ),
+        trial(
+            "exports_open_elsewhere::json_schemas_hold_for_what_bench_and_measure_print",
+            schemas_hold,
         ),
     ];
     Vec::from(tests)
@@ -217,6 +221,33 @@ fn junit_is_read(python: &Python) {
     assert_eq!(gate("1ns", "99"), (Some(1), "[\"error\",\"failure\"]".to_owned()));
 }
 
+fn schemas_hold(python: &Python) {
+    let dir = tempfile::tempdir().unwrap();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/runs");
+    let mut printed: Vec<(String, Output)> = Vec::new();
+    for name in ["bench", "sweep", "latency", "before", "after"] {
+        let mut command = onbeat(dir.path());
+        command.arg("report").arg(golden.join(name)).arg("--json").args(["--html", "page.html"]);
+        printed.push((name.to_owned(), command.output().unwrap()));
+    }
+    let live = ["measure", "timer", "--for", "500ms", "--limit", "1s", "--json", "--out", "runs"];
+    printed.push(("live".to_owned(), onbeat(dir.path()).args(live).output().unwrap()));
+
+    let mut schemas = BTreeSet::new();
+    for (name, output) in printed {
+        let to = dir.path().join(format!("{name}.json"));
+        std::fs::write(&to, &output.stdout).unwrap();
+        let found = python.open("summary", &to);
+        assert_eq!(found["errors"], serde_json::json!([]), "{name}: fields as the schema has them");
+        assert!(found["faults"].as_u64().unwrap() > 30, "{name}: {found}");
+        assert_eq!(found["missed"], 0, "{name}: every fault is found");
+        assert_eq!(found["is_of_other"], false, "{name}: the schemas tell bench and run apart");
+        assert_eq!(found["differ"], serde_json::json!(["description", "title"]));
+        schemas.insert(found["schema"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(schemas.len(), 2, "{schemas:?}");
+}
+
 fn onbeat(dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
     command.current_dir(dir).env("ONBEAT_STATE_DIR", dir.join("state"));
@@ -253,7 +284,7 @@ fn equip() -> Result<Python, String> {
     let program = place.join("bin/python");
     let works = |program: &Path| {
         let imports = Command::new(program)
-            .args(["-c", "import pyarrow.parquet, prometheus_client"])
+            .args(["-c", "import pyarrow.parquet, prometheus_client, jsonschema"])
             .output();
         imports.is_ok_and(|output| output.status.success())
     };
@@ -271,7 +302,7 @@ fn equip() -> Result<Python, String> {
             .output();
         if !pip.as_ref().is_ok_and(|output| output.status.success()) || !works(&program) {
             return Err(
-                "pyarrow and prometheus_client cannot be installed: no network, or no packages for this Python"
+                "pyarrow, prometheus_client and jsonschema cannot be installed: no network, or no packages for this Python"
                     .to_owned(),
             );
         }

@@ -1,10 +1,11 @@
 """Opens exports with libraries that know nothing of onbeat, and prints what they hold as one JSON object.
 
-usage: opens.py parquet|openmetrics|junit|csv FILE
+usage: opens.py parquet|openmetrics|junit|csv|summary FILE
 """
 
 import csv
 import json
+import os
 import sys
 import xml.etree.ElementTree as ElementTree
 
@@ -73,5 +74,61 @@ def comma_separated(path):
     return {"rows": len(rows), "samples": sum(int(row["count"]) for row in rows), "tunings": sorted({row["tuning"] for row in rows})}
 
 
-KINDS = {"parquet": parquet, "openmetrics": openmetrics, "junit": junit, "csv": comma_separated}
+def strict(schema):
+    """The schema with nothing permitted that it does not name."""
+    if isinstance(schema, dict):
+        schema = {name: strict(part) for name, part in schema.items()}
+        if "properties" in schema and "additionalProperties" not in schema:
+            schema["additionalProperties"] = False
+        return schema
+    return [strict(part) for part in schema] if isinstance(schema, list) else schema
+
+
+def broken(value):
+    """Copies of a document with one fault each: a required field less, or of another type."""
+    for name in value:
+        yield {other: value[other] for other in value if other != name}
+        yield {**value, name: [] if isinstance(value[name], dict) else {"unlike": name}}
+    for name in ("verdict", "limit"):
+        if isinstance(value.get(name), dict):
+            yield {**value, name: {**value[name], "outcome": "PERHAPS", "at": "most"}}
+    for cell in value["cells"][:1]:
+        for name in ("tuning", "slots", "series", "spikes"):
+            yield {**value, "cells": [{**cell, name: None}]}
+
+
+def summary(path):
+    from jsonschema import Draft202012Validator
+
+    with open(path, encoding="utf-8") as file:
+        found = json.load(file)
+    kind = found["schema"].removeprefix("onbeat.").removesuffix("/1")
+    folder = os.path.join(os.path.dirname(__file__), "../../docs/schema")
+    schemas = {}
+    for name in ("bench", "measure"):
+        with open(os.path.join(folder, f"{name}.json"), encoding="utf-8") as file:
+            schemas[name] = json.load(file)
+        Draft202012Validator.check_schema(schemas[name])
+    own, exact = (Draft202012Validator(schema) for schema in (schemas[kind], strict(schemas[kind])))
+    optional = set(schemas[kind]["properties"]) - set(schemas[kind]["required"])
+    faults = [fault for fault in broken(found)]
+    # Without an optional field a document is as good as before.
+    passed = [fault for fault in faults if own.is_valid(fault)]
+    missed = [fault for fault in passed if not (set(found) - set(fault)) & optional]
+    other = Draft202012Validator(schemas["measure" if kind == "bench" else "bench"])
+    return {
+        "schema": found["schema"],
+        "errors": [f"{list(error.absolute_path)}: {error.message[:300]}" for error in exact.iter_errors(found)],
+        "faults": len(faults),
+        "missed": len(missed),
+        "is_of_other": other.is_valid(found),
+        "differ": sorted(
+            name
+            for name in schemas["bench"]
+            if schemas["bench"][name] != schemas["measure"].get(name) and name != "properties"
+        ),
+    }
+
+
+KINDS = {"parquet": parquet, "openmetrics": openmetrics, "junit": junit, "csv": comma_separated, "summary": summary}
 print(json.dumps(KINDS[sys.argv[1]](sys.argv[2])))

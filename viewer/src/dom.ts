@@ -44,13 +44,22 @@ export function section(
   lead: string | null,
   ...children: Child[]
 ): HTMLElement {
+  // Nothing to show takes a line.
+  const isEmpty = children.every((child) => !child);
   return h(
     'section',
-    { id, 'aria-labelledby': `${id}-title` },
+    { id, 'aria-labelledby': `${id}-title`, class: isEmpty ? 'line' : null },
     h('h2', { id: `${id}-title` }, title),
     lead ? h('p', { class: 'lead' }, ...prose(lead)) : null,
     ...children,
   );
+}
+
+/** A part of the page that has nothing to show but a sentence, and perhaps what is folded away behind it. */
+export function line(id: string, title: string, lead: string, ...folded: Child[]): HTMLElement {
+  const element = section(id, title, lead, ...folded);
+  element.classList.add('line');
+  return element;
 }
 
 /** A sentence whose words between backticks are code, and whose options do not break after their hyphens. */

@@ -1,10 +1,12 @@
 // Puts the page together: data in, sections out, and again when files are dropped.
 import { announce } from './a11y.ts';
-import { buildCharts } from './charts/all.ts';
+import { buildCharts, firstChart, isTimed } from './charts/all.ts';
 import { deriveSummary } from './derive.ts';
 import { choice, h, section, unquoted } from './dom.ts';
 import type { RunFile, Unpacked } from './hlog.ts';
+import { firstCells, type First } from './focus.ts';
 import { keysDialog } from './keys.ts';
+import { followRun, type Following } from './live_run.ts';
 import { availableSeries, buildReport, type Report } from './model.ts';
 import { fragment, readPlace } from './place.ts';
 import { startPrint } from './print.ts';
@@ -37,6 +39,8 @@ const page = document.getElementById('page')!;
 let redrawAll: () => void = () => {};
 let held: RunFile[] = [];
 let shown: Unpacked | null = null;
+/** Takes what a growing run has now into the page that is shown; false where it needs a new page. */
+let refresh: ((unpacked: Unpacked) => boolean) | null = null;
 
 /** The bar that stays in sight: which series, which stretch of time. */
 function controlBar(store: Store): { element: HTMLElement; redraw: () => void } {
@@ -136,7 +140,7 @@ function keepPlace(store: Store, first: State, start: string): Contents {
   return contents;
 }
 
-const scrollTo = (section: string): void => document.getElementById(section)?.scrollIntoView();
+const scrollToPart = (section: string): void => document.getElementById(section)?.scrollIntoView();
 
 /** Goes to a section again when the charts above it have their height, unless the reader has scrolled since. */
 function scrollWhenSettled(section: string): () => void {
@@ -149,9 +153,9 @@ function scrollWhenSettled(section: string): () => void {
       },
       { once: true, passive: true },
     );
-  scrollTo(section);
+  scrollToPart(section);
   return () => {
-    if (!hasMoved) scrollTo(section);
+    if (!hasMoved) scrollToPart(section);
     hasMoved = true;
   };
 }
@@ -172,7 +176,7 @@ function show(unpacked: Unpacked): void {
   const { files, summary } = unpacked;
   const report = buildReport(summary ?? deriveSummary(files), files);
   document.title = report.summary.verdict
-    ? `onbeat: ${unquoted(report.summary.verdict.sentence)}`
+    ? `onbeat: ${unquoted(report.summary.verdict.sentence).split(/; |\. /)[0]}`
     : 'onbeat report';
   const first = firstState(report);
   const { section: start, choices } = readPlace(location.hash, report, first);
@@ -183,60 +187,60 @@ function show(unpacked: Unpacked): void {
   const compared = comparedSection(store);
   const matrix = matrixSection(store);
   const cells = picker(store);
-  const spikes = spikesSection(store);
+  let spikes = spikesSection(store);
   const robot = robotSections(store);
   const isRecorded = report.cells.some((cell) => cell.file !== null);
   let settled = (): void => {};
+  const firsts = (): First[] => firstCells(report, first);
+  const top = firstChart(store, firsts);
   const charts = buildCharts(
     store,
+    top,
     () => performance.mark('onbeat-first-chart'),
     () => settled(),
   );
-  page.replaceChildren(
-    verdictSection(report),
+  const parts: (HTMLElement | null | undefined)[] = [
+    verdictSection(report, firsts(), top?.figure ?? null),
     contents.element,
-    ...(report.summary.derived && report.summary.ladder.length === 0
-      ? []
-      : [ladderSection(report.summary.ladder)]),
-    ...[
-      sweepSection(report.summary.sweep, report.summary.limit),
-      secondsSection(report),
-      chainSection(report),
-      packetsSection(report),
-      eventsSection(report),
-    ].filter((part) => part !== null),
+    sweepSection(report.summary.sweep, report.summary.limit),
+    secondsSection(report),
+    chainSection(report),
+    packetsSection(report),
+    eventsSection(report),
     bar.element,
     ...(robot?.elements ?? []),
-    ...(compared ? [compared.element] : []),
-    matrix.element,
-    ...(report.kind === 'bench' && report.summary.sweep === undefined
-      ? [effectsSection(report.summary.effects)]
-      : []),
-    causesSection(report),
+    compared?.element,
     section(
       'charts',
       'Charts',
       chartsLead(report, isRecorded),
-      ...(isRecorded ? [report.cells.length > 1 ? cells.element : null, ...charts.figures] : []),
+      isRecorded && report.cells.length > 1 ? cells.element : null,
+      isRecorded ? h('div', { class: 'charts' }, ...charts.figures) : null,
+      isRecorded && !isTimed(report)
+        ? h('p', { class: 'note' }, 'The source gives no times of its samples.')
+        : null,
     ),
-    ...[modesSection(report), normalSection(report), extremesSection(report)].filter(
-      (part) => part !== null,
-    ),
+    matrix.element,
+    causesSection(report),
     spikes.element,
+    report.kind === 'bench' && report.summary.sweep === undefined
+      ? effectsSection(report.summary.effects)
+      : null,
+    modesSection(report),
+    normalSection(report),
+    extremesSection(report),
+    report.summary.derived && report.summary.ladder.length === 0
+      ? null
+      : ladderSection(report.summary.ladder),
     notesSection(report),
     glossarySection(),
-  );
-
-  const pieces = [
-    bar,
-    ...(robot ? [robot] : []),
-    ...(compared ? [compared] : []),
-    matrix,
-    cells,
-    spikes,
   ];
+  page.replaceChildren(...parts.filter((part) => part !== null && part !== undefined));
+
+  const pieces = [bar, ...(robot ? [robot] : []), ...(compared ? [compared] : []), matrix, cells];
   redrawAll = () => {
     pieces.forEach((piece) => piece.redraw());
+    spikes.redraw();
     if (isRecorded) charts.redraw();
   };
   store.onChange((what) => {
@@ -250,6 +254,35 @@ function show(unpacked: Unpacked): void {
     if (what.has('slots') || what.has('range') || what.has('clock')) spikes.redraw();
     if (isRecorded) charts.changed(what);
   });
+  refresh = (unpacked) => {
+    const next = buildReport(unpacked.summary ?? deriveSummary(unpacked.files), unpacked.files);
+    const keys = (of: Report): string =>
+      [of.kind, ...of.cells.map(({ key, file }) => `${key}${file === null}`)].join('\n');
+    if (
+      keys(next) !== keys(report) ||
+      Boolean(next.summary.focus) !== Boolean(report.summary.focus)
+    )
+      return false;
+    shown = unpacked;
+    Object.assign(report, next);
+    const replace = (id: string, make: () => HTMLElement | null): void => {
+      const old = document.getElementById(id);
+      // What is read by keyboard, or opened, stays as it is until the reader leaves it.
+      const isRead =
+        old?.contains(document.activeElement) ||
+        old?.querySelector('[aria-expanded="true"], details[open]');
+      if (!old || isRead) return;
+      const made = make();
+      if (made) old.replaceWith(made);
+    };
+    replace('verdict', () => verdictSection(report, firsts(), top?.figure ?? null));
+    replace('causes', () => causesSection(report));
+    replace('spikes', () => (spikes = spikesSection(store)).element);
+    replace('effects', () => effectsSection(report.summary.effects));
+    replace('notes', () => notesSection(report));
+    redrawAll();
+    return true;
+  };
   redrawAll();
   contents.fill(page);
   settled = scrollWhenSettled(start);
@@ -262,7 +295,7 @@ function followAddress(event: HashChangeEvent): void {
   const { hash } = new URL(event.newURL);
   const [section = ''] = hash.slice(1).split('?');
   if (!hash.includes('?') || hash === addressOf(section)) {
-    scrollTo(section);
+    scrollToPart(section);
     return;
   }
   history.replaceState(null, '', hash);
@@ -368,6 +401,30 @@ function chrome(): void {
   });
 }
 
+/** Shows what a growing run has now; the reader's place and choices stay. */
+function grow(unpacked: Unpacked): void {
+  if (shown !== null && refresh?.(unpacked)) return;
+  const at = scrollY;
+  show(unpacked);
+  scrollTo(0, at);
+}
+
+const FOLLOWING: Readonly<Record<Following, readonly [string, string]>> = {
+  live: ['open', 'live'],
+  lost: ['bad', 'connection lost'],
+  ended: ['good', 'run ended'],
+};
+
+/** How it stands with the run that is followed, beside the page's name. */
+function showFollowing(following: Following): void {
+  const [tone, words] = FOLLOWING[following];
+  const chip =
+    document.getElementById('following') ?? h('span', { id: 'following', role: 'status' });
+  chip.className = `badge ${tone}`;
+  chip.textContent = words;
+  document.querySelector('header .mark')!.after(chip);
+}
+
 async function start(): Promise<void> {
   startTheme();
   chrome();
@@ -377,7 +434,13 @@ async function start(): Promise<void> {
   history.scrollRestoration = 'manual';
   addEventListener('hashchange', followAddress);
   try {
-    const found = await fromTag(document.getElementById('data'));
+    const tag = document.getElementById('data');
+    if (tag?.textContent?.trim() === 'live') {
+      showEmpty('Waiting for the first samples of the run.');
+      followRun(grow, showFollowing);
+      return;
+    }
+    const found = await fromTag(tag);
     performance.mark('onbeat-unpacked');
     if (found === null) {
       showEmpty('No recording in this page yet.');

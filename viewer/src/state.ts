@@ -75,7 +75,7 @@ export class Store {
   }
 }
 
-/** The first choices: the best cell beside the untuned one, under the load the verdict speaks of. */
+/** The first choices: the best cell beside the untuned one, under the load that decides. */
 export function firstState(report: Report): State {
   const tags = availableSeries(
     report,
@@ -101,12 +101,13 @@ export function firstState(report: Report): State {
       ),
     ];
   } else if (report.kind === 'bench') {
-    const load = summary.verdict?.best?.load ?? summary.loads[summary.loads.length - 1];
+    const load = summary.focus?.load ?? summary.verdict?.best?.load ?? summary.loads.at(-1);
     const ofLoad = shown.filter((cell) => cell.load === load);
     const best =
       ofLoad.find((cell) => cell.tuning === summary.verdict?.best?.tuning) ??
       ofLoad[ofLoad.length - 1];
-    const none = ofLoad.find((cell) => cell.tuning === 'none') ?? ofLoad[0];
+    const untuned = summary.focus?.tunings[0] ?? 'none';
+    const none = ofLoad.find((cell) => cell.tuning === untuned) ?? ofLoad[0];
     const between = ofLoad.find((cell) => cell.tuning === 'P' || cell.tuning === 'PM');
     picks = [...new Set([none, between, best].filter((cell) => cell !== undefined))];
   }

@@ -203,6 +203,8 @@ export interface Summary {
     sentence: string;
     deadline?: DeadlineVerdict;
   } | null;
+  /** What to look at first in a bench: the load that decides, and the untuned cell beside the best. */
+  focus?: { load: string; series: string; tunings: string[] };
   /** How many alarms of bus and robot there may be, when that has a limit. */
   most_alarms?: number;
   /** Over rising load, when it is a sweep. */

@@ -175,9 +175,22 @@ class Walk {
   }
 }
 
-/** The loop's CPU in a window. Throws when the note cannot be unpacked. */
-export function timeline(note: WindowNote): Timeline {
-  const text = new TextDecoder().decode(inflateRaw(base64Bytes(note.packed)));
+const unpacked = (note: WindowNote): string =>
+  new TextDecoder().decode(inflateRaw(base64Bytes(note.packed)));
+
+/** The CPUs that have events in a window, the loop's among them. Throws when the note cannot be unpacked. */
+export function cpusOf(note: WindowNote): number[] {
+  const found = new Set<number>(note.cpu === null ? [] : [note.cpu]);
+  for (const line of unpacked(note).split('\n')) {
+    const match = line.startsWith('#') ? null : LINE.exec(line);
+    if (match !== null) found.add(Number(match[1]));
+  }
+  return [...found].sort((a, b) => a - b);
+}
+
+/** One CPU in a window, the loop's unless another is asked for. Throws when the note cannot be unpacked. */
+export function timeline(note: WindowNote, cpu: number | null = note.cpu): Timeline {
+  const text = unpacked(note);
   const second = Math.floor(note.expiry_ns / 1e9);
   const zero = note.expiry_ns - second * 1e9;
   // Relative first: the monotonic clock outgrows exact numbers after 104 days.
@@ -190,7 +203,7 @@ export function timeline(note: WindowNote): Timeline {
   for (const line of text.split('\n')) {
     const words = line.split(' ');
     if (line.startsWith('# window: ')) [from, to] = [absolute(words[2]!), absolute(words[3]!)];
-    else if (line.startsWith('# lost: ') && Number(words[2]) === note.cpu)
+    else if (line.startsWith('# lost: ') && Number(words[2]) === cpu)
       gaps.push({
         from: absolute(words[3]!),
         to: absolute(words[4]!),
@@ -198,7 +211,7 @@ export function timeline(note: WindowNote): Timeline {
       });
     else if (!line.startsWith('#')) {
       const match = LINE.exec(line);
-      if (match === null || Number(match[1]) !== note.cpu) continue;
+      if (match === null || Number(match[1]) !== cpu) continue;
       events.push({ at: since(match[2]!, match[3]!), name: match[4]!, fields: match[5]! });
     }
   }

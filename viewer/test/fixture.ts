@@ -815,6 +815,7 @@ export function bench(blocks = 6, seconds = 10, causes = true): string {
           ],
         }
       : {}),
+    focus: { load: 'paper', series: 'release_latency', tunings: ['none', 'PMCS'] },
     verdict: {
       outcome: 'PASS',
       best: { tuning: 'PMCS', load: 'paper' },

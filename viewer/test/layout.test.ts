@@ -10,7 +10,7 @@ import { compared } from './compared.ts';
 import { concluded } from './concluded.ts';
 import { bench, filled, hour, switchedOff, withEverySeries, withSummary } from './fixture.ts';
 
-const WIDTHS = [360, 480, 768, 960, 1280, 1600];
+const WIDTHS = [360, 480, 768, 960, 1280, 1400, 1600, 2560];
 
 /** Seven steps of a sweep, of which the last one was not reached. */
 const sweep = {

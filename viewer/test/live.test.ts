@@ -53,6 +53,7 @@ const cyclesOf = (last: number, target: number, largest = 1000): LiveCycles => (
 });
 const hello: Hello = {
   command: 'x',
+  pid: 1,
   total: cyclesOf(50, 0.5),
   robot: {
     name: 'two',

@@ -8,6 +8,8 @@ import type { Browser, Page } from 'playwright-core';
 import { CHROMIUM, launch, NO_CHROMIUM, pages, settled } from './browser.ts';
 import { bench, filled, hour, runFile, switchedOff } from './fixture.ts';
 import { walking } from './walking.ts';
+import { readText } from '../src/hlog.ts';
+import { held, human, ns, usCell } from '../src/units.ts';
 
 const root = process.env['VIEWER_ROOT']!;
 const template = readFileSync(`${root}/../crates/onbeat-cli/assets/viewer.html`, 'utf8');
@@ -105,11 +107,11 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
 
   async function opened<T>(
     name: string,
-    options: { width?: number; dark?: boolean },
+    options: { width?: number; height?: number; dark?: boolean },
     look: (page: Page) => Promise<T>,
   ): Promise<T> {
     const context = await browser.newContext({
-      viewport: { width: options.width ?? 1280, height: 900 },
+      viewport: { width: options.width ?? 1280, height: options.height ?? 900 },
       colorScheme: options.dark ? 'dark' : 'light',
     });
     const page = await context.newPage();
@@ -131,6 +133,10 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
     await context.close();
     return result;
   }
+
+  /** The paper's table in place of percentiles. */
+  const lowQ = async (page: Page): Promise<void> =>
+    page.getByRole('radio', { name: 'Low q' }).check({ force: true });
 
   for (const name of [
     'bench.html',
@@ -214,6 +220,98 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
     });
   }
 
+  for (const [width, height] of [
+    [1400, 900],
+    [390, 844],
+  ] as const) {
+    for (const name of ['bench.html', 'hour.html']) {
+      test(`the first screen of ${name} has verdict, sentence, chart and figures, ${width} × ${height}`, async () => {
+        await opened(name, { width, height }, async (page) => {
+          const bottoms = await page.evaluate(() =>
+            ['.badge', 'h1', '.hero .plot canvas', '.numbers table'].map(
+              (part) => document.querySelector(`#verdict ${part}`)!.getBoundingClientRect().bottom,
+            ),
+          );
+          assert.ok(
+            bottoms.every((bottom) => bottom > 0 && bottom <= height),
+            `${bottoms.join(', ')} of ${height}`,
+          );
+        });
+      });
+    }
+  }
+
+  test('before and after in numbers are the summary’s, under the load that decides', async () => {
+    await opened('bench.html', {}, async (page) => {
+      const { summary } = readText(bench(3, 5), 'bench');
+      const cells = ['none', 'PMCS'].map((tuning) =>
+        summary!.cells.find((cell) => cell.tuning === tuning && cell.load === 'paper')!,
+      );
+      const rows = await page
+        .locator('.numbers tbody tr')
+        .evaluateAll((all) =>
+          all.map((row) => [...row.children].map((cell) => cell.textContent!.replace('°', ''))),
+        );
+      assert.deepEqual(
+        rows.map(([name]) => name),
+        ['p50', 'p99', 'p99.9', 'p99.99', 'max', 'over 100\u00a0µs', 'missed or skipped'],
+      );
+      for (const [place, p] of [50, 99, 99.9, 99.99].entries())
+        assert.deepEqual(
+          rows[place]!.slice(1),
+          cells.map((cell) =>
+            held(
+              human(
+                cell.series['release_latency']!.percentiles.find((one) => one.p === p)!.value_ns,
+              ),
+            ),
+          ),
+        );
+      assert.deepEqual(
+        rows[4]!.slice(1),
+        cells.map((cell) => held(human(cell.series['release_latency']!.max_ns))),
+      );
+      assert.match(await page.locator('#first h3').innerText(), /under the paper’s load|paper/);
+      assert.equal(
+        await page.locator('#heat select').inputValue(),
+        'PMCS/paper/PMCS-paper.onbeat.hlog',
+      );
+    });
+  });
+
+  test('the worst spikes are those of the whole run, whatever is selected', async () => {
+    await opened('bench.html', {}, async (page) => {
+      const { summary } = readText(bench(3, 5), 'bench');
+      const worst = Math.max(
+        ...summary!.cells.flatMap((cell) => cell.spikes.map((spike) => spike.wakeup_latency_ns)),
+      );
+      const first = page.locator('#spikes tbody tr').first().locator('td').nth(1);
+      assert.equal(await first.innerText(), usCell(ns(worst), false));
+      for (const chip of await page.locator('.picker input:checked').all())
+        await chip.uncheck({ force: true });
+      await page.locator('.picker input').first().check({ force: true });
+      assert.equal(await first.innerText(), usCell(ns(worst), false));
+      await page.getByRole('checkbox', { name: /only the selected/ }).check();
+      assert.notEqual(await first.innerText(), usCell(ns(worst), false));
+    });
+  });
+
+  test('charts stand two abreast from 1,400 px on, and use the whole width', async () => {
+    for (const [width, abreast] of [
+      [1280, 1],
+      [1400, 2],
+      [2560, 2],
+    ] as const)
+      await opened('bench.html', { width }, async (page) => {
+        const [first, second] = await page
+          .locator('.charts > .chart')
+          .evaluateAll((all) => all.map((one) => one.getBoundingClientRect().toJSON() as DOMRect));
+        assert.equal(first!.top === second!.top ? 2 : 1, abreast, `${width} px`);
+        const right = Math.max(first!.right, second!.right);
+        assert.ok(width - right <= 60, `${width - right} px are left of ${width}`);
+      });
+  });
+
   test('every part of the report is there, with the limit’s word', async () => {
     await opened('bench.html', {}, async (page) => {
       assert.match(await page.locator('#verdict').innerText(), /PASS[\s\S]*Yes: PMCS/);
@@ -234,11 +332,12 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
         assert.equal(await page.locator(`#${id}`).count(), 1, id);
       assert.equal(await page.locator('.matrix').count(), 2);
       assert.equal(await page.locator('#matrix td.refused').count(), 1);
+      await lowQ(page);
       assert.equal(await page.locator('#matrix td.unsupported').count(), 0);
       await page.getByRole('button', { name: 'Show rows without support' }).click();
       assert.ok((await page.locator('#matrix td.unsupported').count()) > 50);
-      assert.equal(await page.locator('.plot canvas').count(), 4);
-      assert.equal(await page.locator('figure table').count(), 4);
+      assert.equal(await page.locator('.plot canvas').count(), 5);
+      assert.equal(await page.locator('figure table').count(), 5);
     });
   });
 
@@ -284,7 +383,7 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
         .locator('#matrix table')
         .nth(0)
         .locator('tbody tr')
-        .nth(2)
+        .nth(3)
         .locator('td')
         .allInnerTexts();
       assert.ok(
@@ -334,6 +433,7 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
 
   test('rows that no cell supports are one row until the reader opens them', async () => {
     await opened('bench.html', {}, async (page) => {
+      await lowQ(page);
       const rows = page.locator('#matrix table').first().locator('tbody tr');
       const folded = await rows.count();
       assert.match(
@@ -350,7 +450,7 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
 
   test('the keyboard reaches the matrix and chooses a column', async () => {
     await opened('bench.html', {}, async (page) => {
-      for (let i = 0; i < 60; i++) {
+      for (let i = 0; i < 120; i++) {
         await page.keyboard.press('Tab');
         if (
           await page.evaluate(
@@ -414,13 +514,15 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
     });
   });
 
-  for (const [name, dark] of [
-    ['bench.html', true],
-    ['hour.html', false],
-    ['bus.html', true],
+  for (const [name, dark, width] of [
+    ['bench.html', true, 1280],
+    ['bench.html', false, 1400],
+    ['bench.html', false, 2560],
+    ['hour.html', false, 1280],
+    ['bus.html', true, 1280],
   ] as const) {
-    test(`printed, ${name} is light, nothing is wider than the paper, and no chart or matrix higher`, async () => {
-      await opened(name, { dark }, async (page) => {
+    test(`printed from ${width} px, ${name} is light, nothing is wider than the paper, and no chart or matrix higher`, async () => {
+      await opened(name, { dark, width }, async (page) => {
         await page.evaluate(() =>
           document.querySelectorAll('details').forEach((one) => {
             one.open = true;
@@ -458,7 +560,7 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
         assert.deepEqual([wide, high], [[], []]);
         assert.deepEqual(
           darkInk,
-          [true, true, true, true],
+          [true, true, true, true, true],
           'every chart is drawn in the ink of the light theme',
         );
         await page.evaluate(() => dispatchEvent(new Event('afterprint')));
@@ -676,7 +778,7 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
       await page.waitForSelector('#matrix');
       await settled(page);
       assert.match(await page.locator('#matrix .note').innerText(), /Computed from the histograms/);
-      assert.equal(await page.locator('.plot canvas').count(), 4);
+      assert.equal(await page.locator('.plot canvas').count(), 5);
     });
   });
 

@@ -1,11 +1,11 @@
-// A picture of a page for the README: from its top to the end of the first matrix, light, 960 px wide:
+// A picture of a page for the README: from its top to the end of what stands in the first screen, light, 1,400 px wide:
 // `node test/run.mjs picture PAGE PICTURE`; scripts/report-picture.sh makes the page and the picture small.
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { CHROMIUM, launch, NO_CHROMIUM, settled } from './browser.ts';
 
-const WIDTH = 960;
-/** Below the matrix, CSS pixels. */
+const WIDTH = 1400;
+/** Below the figures, CSS pixels. */
 const MARGIN = 28;
 
 const [report, picture] = process.argv.slice(2);
@@ -28,8 +28,7 @@ try {
   await page.goto(pathToFileURL(resolve(report)).href);
   await settled(page);
   const height = await page
-    .locator('.matrices .scroll')
-    .first()
+    .locator('.hero')
     .evaluate(
       (box, margin) => Math.ceil(box.getBoundingClientRect().bottom + scrollY + margin),
       MARGIN,

@@ -80,7 +80,7 @@ describe('the address in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM
 
   const isDrawn = async (page: Page): Promise<void> => {
     await settled(page);
-    assert.equal(await page.locator('.plot canvas').count(), 4);
+    assert.equal(await page.locator('.plot canvas').count(), 5);
   };
   const seen = async (page: Page): Promise<object> => ({
     series: await page.locator('.bar input:checked + span').innerText(),
@@ -164,16 +164,16 @@ describe('the address in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM
     await isDrawn(page);
     const names = await page.locator('.contents a').allInnerTexts();
     assert.deepEqual(names, [
-      'Privileges',
-      'All cells',
-      'Effect of each tuning',
-      'Causes of latency',
       'Charts',
       'Distribution',
       'Percentiles',
       'Interval maxima',
       'Heat map',
+      'All cells',
+      'Causes of latency',
       'Worst spikes',
+      'Effect of each tuning',
+      'Privileges',
       'Notes',
       'Glossary',
     ]);
@@ -200,7 +200,7 @@ describe('the address in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM
     await page.waitForFunction(
       () =>
         document.querySelectorAll('.picker input:checked').length === 1 &&
-        document.querySelectorAll('.plot canvas').length === 4,
+        document.querySelectorAll('.plot canvas').length === 5,
     );
     assert.match(await page.locator('.bar input:checked + span').innerText(), /Response time/);
     await page.close();

@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deflateRawSync } from 'node:zlib';
 import { readText } from '../src/hlog.ts';
-import { figures, inWords, viewOf } from '../src/sections/around.ts';
-import { nearest, ticks, timeline, type WindowNote } from '../src/window.ts';
+import type { Spike } from '../src/hlog.ts';
+import { cpuOfFirstCause, figures, inWords, viewOf } from '../src/sections/around.ts';
+import { cpusOf, nearest, ticks, timeline, type WindowNote } from '../src/window.ts';
 import { windowNote } from './fixture.ts';
 
 const of = (lines: string[], note: Partial<WindowNote> = {}): WindowNote => ({
@@ -102,6 +103,22 @@ test('an interrupt whose end is missing ends with the one around it, or with the
       ['BLOCK', -998_000, -995_000],
       ['timer interrupt', -991_000, 1_500_000],
     ],
+  );
+});
+
+test('lanes show the CPU that the first cause names, where the window has events of it', () => {
+  const note = of(EVENTS);
+  assert.deepEqual(cpusOf(note), [0, 1]);
+  const spike = (evidence: string): Spike =>
+    ({ causes: [{ kind: 'preempted', ns: 900_000, evidence }] }) as unknown as Spike;
+  const shown = (evidence: string): number | null =>
+    cpuOfFirstCause(spike(evidence), note, cpusOf(note));
+  assert.equal(shown('hackbench [9] ran on CPU 0 for 900 us'), 0);
+  assert.equal(shown('hackbench [9] ran on CPU 7 for 900 us'), 1, 'nothing is known of CPU 7');
+  assert.equal(shown('steal'), 1);
+  assert.deepEqual(
+    timeline(note, 0).stretches.map(({ name }) => name),
+    ['timer interrupt'],
   );
 });
 

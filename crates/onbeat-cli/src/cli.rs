@@ -20,7 +20,9 @@ use crate::cmd::net::options::Net;
 use crate::cmd::report::options::ReportOptions;
 use crate::cmd::robot::options::Robot;
 use crate::cmd::segment::options::Segment;
+use crate::cmd::trend::options::{TREND_EXAMPLES, TrendOptions};
 use crate::cmd::tune::options::Tune;
+use crate::cmd::view::options::{VIEW_EXAMPLES, ViewOptions};
 use crate::cmd::vm::options::Vm;
 use crate::cmd::watch::options::{WATCH_EXAMPLES, WATCH_USAGE, WatchOptions};
 
@@ -92,6 +94,12 @@ pub(crate) enum Command {
     Inject(InjectOptions),
     /// Print the tables and write the page from a run's files
     Report(ReportOptions),
+    /// Follow a run in a browser of this machine while it is measured
+    #[command(before_help = VIEW_EXAMPLES)]
+    View(ViewOptions),
+    /// Show figures over many runs, with the changes that they support
+    #[command(before_help = TREND_EXAMPLES)]
+    Trend(TrendOptions),
     /// Convert results of cyclictest, rtla, stress-ng, jHiccup and others into a run
     #[command(before_help = IMPORT_EXAMPLES)]
     Import(Box<ImportOptions>),

@@ -89,6 +89,8 @@ fn run(command: Command) -> Result<ExitVerdict, Failure> {
         Command::Load(options) => cmd::load::run(options),
         Command::Export(options) => cmd::export::run(&options),
         Command::Report(options) => cmd::report::run(&options),
+        Command::View(options) => cmd::view::run(&options),
+        Command::Trend(options) => cmd::trend::run(&options),
         Command::Compare(options) => cmd::compare::run(&options),
         Command::Gate(options) => cmd::gate::run(&options),
         Command::Import(options) => cmd::import::run(&options),

@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::fs::{FlockOperation, flock};
 
 /// Whether a process has a run file open for writing. The lock of a killed writer is released.
-pub(super) fn is_being_written(path: &Path) -> bool {
+pub(crate) fn is_being_written(path: &Path) -> bool {
     onbeat_host::foreign::open(path).is_ok_and(|file| {
         flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
     })

@@ -104,7 +104,8 @@ fn share(causes: &Causes) -> String {
 
 /// `9 softirq NET_RX (worst 3.7 ms)`, or `9 softirq (7 NET_RX; worst 3.7 ms)` where others made
 /// some of them late.
-fn one_in_words(kind: CauseKind, of_kind: &CauseCount) -> String {
+/// `9 steal (worst 3.7 ms)`.
+pub(super) fn one_in_words(kind: CauseKind, of_kind: &CauseCount) -> String {
     let number = count(of_kind.spikes);
     let worst = time_ns(of_kind.worst_ns, Letters::Ascii);
     match of_kind.most_frequent() {

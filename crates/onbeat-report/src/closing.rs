@@ -213,20 +213,17 @@ fn rounded_time(seconds: f64) -> String {
     }
 }
 
-/// What the best tuning changes against none, under the load where none's tail is largest; nothing
-/// where the two cannot be distinguished.
+/// What the best tuning changes against none, under the load that is looked at first; nothing where
+/// the two cannot be distinguished.
 fn effect(summary: &Summary) -> Option<ClosingLine> {
-    let Overall { best, ties, .. } = &summary.verdict;
-    let is_apart = !ties.iter().any(|tie| tie == "none");
-    let best = best.as_ref().filter(|best| best.tuning != "none" && is_apart)?;
-    let tail_ns = |cell: &CellSummary| {
-        cell.main()
-            .and_then(|(_, of)| of.percentiles.iter().rfind(|p| p.supported).map(|p| p.value_ns))
-    };
-    let of_none =
-        summary.cells.iter().filter(|cell| cell.tuning == "none" && cell.main().is_some());
-    let without = of_none.max_by_key(|cell| tail_ns(cell))?;
-    let with = summary.cell(&best.tuning, &without.load)?;
+    let Overall { ties, .. } = &summary.verdict;
+    let focus = summary.focus.as_ref()?;
+    let [first, best] = focus.tunings.as_slice() else { return None };
+    if first != "none" || ties.iter().any(|tie| tie == first) {
+        return None;
+    }
+    let without = summary.cell(first, &focus.load)?;
+    let with = summary.cell(best, &focus.load)?;
     let ((_, with_figures), (_, figures)) = (with.main()?, without.main()?);
     let supported = |p: f64| {
         let of = |all: &super::statistics::Statistics| {

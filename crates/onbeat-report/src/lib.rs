@@ -23,6 +23,7 @@
 //! | file | what it answers |
 //! |---|---|
 //! | [`best`], `ranking` | which tuning is best, which ones tie with it, and whether it holds the limit under every load |
+//! | [`focus`] | the load that decides, and under it the untuned loop beside the best |
 //! | [`effects`] | the effect of each of P, M, C and S on its own |
 //! | [`sweep`] | figures over rising load |
 //! | [`summary`], [`imported`] | all of it as one object: of a bench or a run, of runs of other tools |
@@ -31,6 +32,7 @@
 //! | [`answers`] | when the answers of a cycle arrive, in which order, and what a plan predicts |
 //! | [`chain_cycles`] | a chain through a bus in cycles, predicted and measured |
 //! | [`packets`] | what became of packets, device by device |
+//! | [`trend`] | one figure over many runs, and where it changed |
 //! | [`worth`] | what one tuning is worth, from blocks with and without it in pairs |
 //!
 //! Words:
@@ -38,12 +40,15 @@
 //! | file | what it answers |
 //! |---|---|
 //! | [`units`] | figures as people read them |
+//! | [`first_rows`] | the figures that stand first, before and after |
 //! | [`closing`] | the closing lines of a terminal |
+//! | [`markdown`] | the summary of a job of continuous integration |
 //! | [`causes`], [`conclusions`], [`spikes`], `sentences` | the sentences |
 //! | [`tables`], [`table`], [`by_load`], [`probes`], [`compare_rows`], [`compare_round_trips`], [`compare_tables`] | the tables |
 //! | [`gate`], [`junit`] | whether a run passes, for machines |
 //! | [`export`] | runs for other programs |
 //! | [`mod@page`] | all of it as one HTML file |
+//! | [`picture`](mod@picture) | its first chart as a picture |
 //!
 //! A file names only files before it in these tables.
 //!
@@ -93,18 +98,22 @@ pub mod export;
 pub mod extremes;
 mod facts;
 mod file_facts;
+pub mod first_rows;
+pub mod focus;
 pub mod frames;
 pub mod gate;
 mod import_notes;
 pub mod imported;
 pub mod judged_run;
 pub mod junit;
+pub mod markdown;
 pub mod modes;
 pub mod motion;
 pub mod normal;
 mod order_statistics;
 pub mod packets;
 pub mod page;
+pub mod picture;
 mod probe_figures;
 pub mod probes;
 mod ranking;
@@ -115,6 +124,7 @@ pub mod spikes;
 pub mod summary;
 pub mod sweep;
 pub mod tables;
+pub mod trend;
 pub mod verdict;
 pub mod worth;
 

@@ -13,6 +13,7 @@ use super::deadline::DeadlineVerdict;
 use super::effects::{self, Effect};
 use super::events::{self, AlarmVerdict};
 use super::file_facts::{cell_of, last_second};
+use super::focus::Focus;
 use super::sweep::{self, Sweep};
 use super::verdict::{Judging, Limit, Outcome};
 use super::{causes, cell_figures, deadline, motion};
@@ -70,6 +71,9 @@ pub struct Summary {
     pub robot_command: Vec<String>,
     /// The verdict.
     pub verdict: Overall,
+    /// What to look at first, of a bench; `None` without samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub focus: Option<Focus>,
 }
 
 impl Summary {
@@ -93,6 +97,7 @@ impl Summary {
             verdict.deadline = by_deadline(files, &verdict, asked.looks.max(1));
         }
         let robot_command = robot_command(asked.robot_command, &asked.loads, &verdict);
+        let focus = Focus::of_bench(&cells, &asked.tunings, &verdict);
         let sweep = sweep::of(bench, &cells);
         // Of a sweep the worst step is explained; eleven explanations hide it.
         let worst = sweep.as_ref().and_then(Sweep::worst).map(|step| vec![step.load.clone()]);
@@ -126,6 +131,7 @@ impl Summary {
             cells,
             effects,
             robot_command,
+            focus,
             verdict,
         }
     }
@@ -176,6 +182,7 @@ impl Summary {
             cells,
             effects: Vec::new(),
             robot_command: Vec::new(),
+            focus: None,
             verdict,
         }
     }

@@ -1,9 +1,10 @@
 // The four charts of the page, bound to the reader's choices.
 import { choice, h } from '../dom.ts';
-import type { Range } from '../model.ts';
+import type { Range, Report } from '../model.ts';
 import type { Change, Scale, Store } from '../state.ts';
 import { sec } from '../units.ts';
-import { seriesWord } from '../words.ts';
+import type { First } from '../focus.ts';
+import { loadPhrase, seriesWord } from '../words.ts';
 import { distribution } from './distribution.ts';
 import { Chart } from './frame.ts';
 import { heatMap } from './heat.ts';
@@ -36,10 +37,39 @@ class Turns {
   }
 }
 
-/** The charts' figures in page order, and what to call when something changed. `first` is called after the first drawing, `settled` after the last one. */
+/** Whether any recording has more than one interval of time, or was made by onbeat: a histogram of another tool does not tell when its samples came. */
+export const isTimed = (report: Report): boolean =>
+  report.cells.some(
+    ({ figures, file }) =>
+      !figures.import || [...(file?.series.values() ?? [])].some((lines) => lines.length > 1),
+  );
+
+/** Height of the chart in the first screen, where that is narrow and where it is not. */
+const FIRST_HEIGHT = { narrow: 190, wide: 400 } as const;
+
+/** The chart that stands first: percentiles of the whole run, whatever is chosen below. */
+export function firstChart(store: Store, cells: () => readonly First[]): Chart | null {
+  const shown = (): First[] => cells().filter(({ cell }) => cell.file !== null);
+  const tag = shown()[0]?.tag;
+  if (tag === undefined) return null;
+  const isNarrow = innerWidth <= 640;
+  const load = store.report.summary.focus?.load;
+  const where = load === undefined ? '' : ` ${loadPhrase(load)}`;
+  return new Chart(
+    'first',
+    'Percentiles',
+    '',
+    isNarrow ? FIRST_HEIGHT.narrow : FIRST_HEIGHT.wide,
+    (zoom) => percentiles(store, zoom, { cells: shown(), tag, clock: 'own', range: null }),
+    () => `${seriesWord(tag).name.toLowerCase()}${where}`,
+  );
+}
+
+/** The charts' figures in page order, and what to call when something changed. `first` stands above them and is drawn before them; `seen` is called after the first drawing, `settled` after the last one. */
 export function buildCharts(
   store: Store,
-  first: () => void,
+  first: Chart | null,
+  seen: () => void,
   settled: () => void,
 ): { figures: HTMLElement[]; changed: (what: ReadonlySet<Change>) => void; redraw: () => void } {
   const setRange = (range: readonly [number, number] | null): void =>
@@ -144,24 +174,29 @@ export function buildCharts(
     tickBox('median of each interval', 'p50'),
   );
 
-  const charts = [shape, curve, time, heat];
+  const charts = isTimed(store.report) ? [shape, curve, time, heat] : [shape, curve];
   const turns = new Turns(settled);
   let unseen = true;
-  const tasks = charts.map((chart) => () => {
+  const drawn = (chart: Chart): void => {
     chart.redraw();
     if (unseen) {
       unseen = false;
-      first();
+      seen();
     }
-  });
-  const redraw = (): void => {
+  };
+  const tasks = charts.map((chart) => () => drawn(chart));
+  const redrawChosen = (): void => {
     fillWhich();
     tasks.forEach((task) => turns.add(task));
+  };
+  const redraw = (): void => {
+    if (first !== null) turns.add(() => drawn(first));
+    redrawChosen();
   };
   const changed = (what: ReadonlySet<Change>): void => {
     if (what.has('tag') || what.has('slots')) charts.forEach((chart) => chart.forget());
     if (what.size === 1 && what.has('bands')) {
-      turns.add(tasks[2]!);
+      tasks.slice(2, 3).forEach((task) => turns.add(task));
       return;
     }
     if (what.size === 1 && what.has('scale')) {
@@ -171,11 +206,10 @@ export function buildCharts(
     }
     if (what.size === 1 && what.has('heat')) {
       fillWhich();
-      turns.add(tasks[2]!);
-      turns.add(tasks[3]!);
+      tasks.slice(2).forEach((task) => turns.add(task));
       return;
     }
-    redraw();
+    redrawChosen();
   };
   return { figures: charts.map((chart) => chart.figure), changed, redraw };
 }

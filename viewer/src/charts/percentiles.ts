@@ -2,6 +2,7 @@
 import uPlot from 'uplot';
 import { isSupported, maximum, rankOf, valuesAt, type Histogram } from '../histogram.ts';
 import { histogramOf } from '../model.ts';
+import type { Cell, Clock, Range } from '../model.ts';
 import type { Store } from '../state.ts';
 import { seriesStyle } from '../theme.ts';
 import { human, ns, percent, toUs } from '../units.ts';
@@ -68,14 +69,25 @@ export function figures(
   return { head: ['cell', 'percentile_percent', 'value_ns', 'samples_above', 'supported'], rows };
 }
 
+/** Which cells are drawn, of which series, in which stretch of time. */
+export interface Choice {
+  cells: readonly { cell: Cell; slot: number }[];
+  tag: string;
+  clock: Clock;
+  range: Range;
+}
+
+const chosen = (store: Store): Choice => ({ cells: store.selected(), ...store.state });
+
 export function percentiles(
   store: Store,
   zoom: readonly [number, number] | null,
+  of: Choice = chosen(store),
 ): Drawing | string {
-  const { report, state } = store;
-  const word = seriesWord(state.tag);
-  const curves = store.selected().flatMap(({ cell, slot }) => {
-    const histogram = histogramOf(report, cell, state.tag, state.clock, state.range);
+  const { report } = store;
+  const word = seriesWord(of.tag);
+  const curves = of.cells.flatMap(({ cell, slot }) => {
+    const histogram = histogramOf(report, cell, of.tag, of.clock, of.range);
     return histogram === null ? [] : [{ cell, style: seriesStyle(slot), histogram }];
   });
   if (curves.length === 0)
@@ -87,7 +99,7 @@ export function percentiles(
     { stroke: style.color, width: 2, paths: stepped, points: { show: false } },
     { stroke: style.color, width: 1.5, dash: [2, 4], paths: stepped, points: { show: false } },
   ]);
-  const limit = limitMark(report.summary.limit, state.tag, 'y');
+  const limit = limitMark(report.summary.limit, of.tag, 'y');
   const all = parts.flatMap(({ solid, hollow }) => [...solid, ...hollow]).filter((v) => v !== null);
   const range = logRange(
     Math.min(...all, limit?.us ?? Infinity),

@@ -9,6 +9,9 @@ import { AT, type LiveCycles, type LiveRobot, type LiveState } from './stream.ts
 /** Words for the highest state of a mask. */
 const stateOf = (mask: number): string => JOINT_STATES.findLast((_, i) => mask & (1 << i)) ?? '';
 
+/** A joint moves when its targets are this far apart. */
+const MOVES_RAD = 0.02;
+
 export class JointsPart {
   readonly element: HTMLElement;
   readonly picker: HTMLElement;
@@ -21,6 +24,9 @@ export class JointsPart {
   private newest: LiveCycles | null = null;
   private state: LiveState | null = null;
   private shownJoint = -1;
+  private isPicked = false;
+  /** Lowest and highest target of each joint, until one is shown for it. */
+  private readonly moved: [number, number][];
 
   constructor(private readonly robot: LiveRobot) {
     this.select = h(
@@ -33,6 +39,7 @@ export class JointsPart {
       },
       ...robot.joints.map(({ name }) => h('option', { value: name }, name)),
     );
+    this.moved = robot.joints.map(() => [Infinity, -Infinity]);
     this.picker = h('label', { class: 'tick' }, 'Joint ', this.select);
     this.joints = new JointCharts(() => robot.joints[this.chosen]?.name ?? '');
     this.rows = robot.joints.map(({ name }, i) =>
@@ -104,11 +111,23 @@ export class JointsPart {
   }
 
   private pick(joint: number): void {
+    this.isPicked = true;
     this.chosen = joint;
     this.select.selectedIndex = joint;
     this.forget();
     this.mark();
     this.picked();
+  }
+
+  /** Until the reader picks one, the joint that moves is shown: of those that do, the one that moves farthest. */
+  private pickMoving({ joints }: LiveCycles): void {
+    const widths = this.moved.map((range, i) => {
+      range[0] = Math.min(range[0], joints[i]?.[AT.target + 1] ?? Infinity);
+      range[1] = Math.max(range[1], joints[i]?.[AT.target + 2] ?? -Infinity);
+      return range[1] - range[0];
+    });
+    const widest = Math.max(...widths);
+    if (widest > MOVES_RAD) this.pick(widths.indexOf(widest));
   }
 
   private mark(): void {
@@ -125,6 +144,7 @@ export class JointsPart {
 
   cycles(cycles: LiveCycles): void {
     this.newest = cycles;
+    if (!this.isPicked) this.pickMoving(cycles);
   }
   robotState(state: LiveState): void {
     this.state = state;

@@ -37,10 +37,10 @@ class LivePage {
   private drawn = { lines: 0, figures: 0, histogram: 0 };
   private waits = false;
 
-  constructor({ robot, command, total }: Hello) {
+  constructor({ robot, command, pid, total }: Hello) {
     this.history = new History(robot.joints.length);
-    this.totals = new Totals({ robot, command, total });
-    this.now = new NowPart(robot);
+    this.totals = new Totals({ robot, command, pid, total });
+    this.now = new NowPart(robot, pid);
     this.joints = new JointsPart(robot);
     this.loop = new LoopPart();
     this.bus = new BusPart(robot);

@@ -46,7 +46,10 @@ export class NowPart {
   private state: LiveState | null = null;
   private newest: LiveCycles | null = null;
 
-  constructor(private readonly robot: LiveRobot) {
+  constructor(
+    private readonly robot: LiveRobot,
+    private readonly pid: number,
+  ) {
     this.link.hidden = true;
     for (const [name] of FACTS) this.facts.set(name, h('dd', {}, '–'));
     this.element = h(
@@ -107,7 +110,7 @@ export class NowPart {
     const { state } = this;
     if (state === null) return '';
     if (state.rung === 3)
-      return `Reason: ${STOPPED_BY[state.stopped_by] ?? state.stopped_by}${state.stopped_joint === null ? '' : `, ${state.stopped_joint}`}. A reset ends it.`;
+      return `Reason: ${STOPPED_BY[state.stopped_by] ?? state.stopped_by}${state.stopped_joint === null ? '' : `, ${state.stopped_joint}`}. Remove the cause, and when all joints are at rest, reset the robot: kill -USR1 ${this.pid}.`;
     if (state.bus.no_answer_ns > 0)
       return `No frame has come back for ${human(ns(state.bus.no_answer_ns))}.`;
     const spike = state.spikes[0];

@@ -73,6 +73,7 @@ export interface LiveEvent {
 export interface Hello {
   robot: LiveRobot;
   command: string;
+  pid: number;
   total: LiveCycles;
 }
 

@@ -1,6 +1,6 @@
-// What the loop's CPU did around one spike: a lane each for tasks, interrupts, softirqs and idle time.
+// What a CPU did around one spike, the one that its first cause names: a lane each for tasks, interrupts, softirqs and idle time.
 import { announce } from '../a11y.ts';
-import { mainCause } from '../causes.ts';
+import { grouped, mainCause } from '../causes.ts';
 import { paintMarks, paintPart, saveButtons, type Paint, type PictureRow } from '../charts/rows.ts';
 import type { Figures } from '../charts/save.ts';
 import { choice, freshId, h } from '../dom.ts';
@@ -8,6 +8,7 @@ import type { Spike } from '../hlog.ts';
 import { ink } from '../theme.ts';
 import { count, held, human, ns } from '../units.ts';
 import {
+  cpusOf,
   LANES,
   nearest,
   ticks,
@@ -67,16 +68,22 @@ class Around {
   private view: readonly [number, number];
   private readonly lanes = h('div', { class: 'lanes' });
   private readonly readout = h('p', { class: 'readout' });
+  private readonly words = h('p', { id: freshId('around') });
   private at: Stretch | null = null;
+  private line: Timeline;
+  private range: View = 'spike';
 
+  /** The CPU that is shown first is the one that the first cause names. */
   constructor(
-    private readonly line: Timeline,
     private readonly note: WindowNote,
+    private cpu: number | null,
+    cpus: readonly number[],
     private readonly culprit: number | null,
     spike: Spike,
   ) {
-    this.view = viewOf(line, 'spike');
-    const id = freshId('around');
+    this.line = timeline(note, cpu);
+    this.view = viewOf(this.line, 'spike');
+    const { id } = this.words;
     const left =
       note.left_out > 0
         ? ` ${count(note.left_out)} events farther away were dropped (buffer full).`
@@ -94,13 +101,21 @@ class Around {
       h(
         'div',
         { class: 'around-head' },
-        h(
-          'p',
-          { id },
-          held(
-            `CPU ${note.cpu ?? '?'} around the spike: ${human(ns(line.start))} from the programmed expiry to the loop’s first instruction (shaded).${left}`,
-          ),
-        ),
+        this.words,
+        cpus.length > 1
+          ? choice<string>(
+              'CPU',
+              cpus.map((one) => ({ value: String(one), label: `CPU ${one}` })),
+              String(cpu),
+              (chosen) => {
+                this.cpu = Number(chosen);
+                this.line = timeline(note, this.cpu);
+                this.view = viewOf(this.line, this.range);
+                this.say(left);
+                this.draw();
+              },
+            )
+          : null,
         choice<View>(
           'Time range',
           [
@@ -109,7 +124,8 @@ class Around {
           ],
           'spike',
           (view) => {
-            this.view = viewOf(line, view);
+            this.range = view;
+            this.view = viewOf(this.line, view);
             this.draw();
           },
         ),
@@ -122,9 +138,9 @@ class Around {
         'Arrow keys select the next or the previous slice.',
       ),
       saveButtons(
-        `CPU ${note.cpu ?? '?'} around spike ${spike.number ?? 1}`,
+        `CPU ${cpu ?? '?'} around spike ${spike.number ?? 1}`,
         () => this.pictureRows(),
-        () => figures(line),
+        () => figures(this.line),
       ),
       spike.causes?.some(({ kind }) => kind === 'hypervisor_steal')
         ? h(
@@ -134,7 +150,16 @@ class Around {
           )
         : null,
     );
+    this.say(left);
     this.draw();
+  }
+
+  private say(left: string): void {
+    const loop =
+      this.cpu === this.note.cpu ? '' : `; the loop began on CPU ${this.note.cpu ?? '?'}`;
+    this.words.textContent = held(
+      `CPU ${this.cpu ?? '?'} around the spike: ${human(ns(this.line.start))} from the programmed expiry to the loop’s first instruction (shaded)${loop}.${left}`,
+    );
   }
 
   private percent(at: number): number {
@@ -330,8 +355,20 @@ class Around {
   }
 }
 
+/** The CPU that a spike's first cause names, where the window has events of it; otherwise the loop's. */
+export function cpuOfFirstCause(
+  spike: Spike,
+  note: WindowNote,
+  cpus: readonly number[],
+): number | null {
+  const evidence = grouped(spike.causes ?? [])[0]?.members[0]?.evidence ?? '';
+  const named = /\bCPU (\d+)/.exec(evidence)?.[1];
+  return named !== undefined && cpus.includes(Number(named)) ? Number(named) : note.cpu;
+}
+
 /** Why the events around a spike are not there. */
 const GONE: Readonly<Record<string, string>> = {
+  kept: 'The events around this spike are in the run file; this page has those of the worst spikes.',
   not_among_worst: 'The events around this spike were not kept: 32 earlier spikes were worse.',
   no_room: 'The events around this spike were dropped (buffer full).',
   no_events: 'The flight recorder has no events of the loop’s CPU.',
@@ -345,13 +382,19 @@ export function around(
 ): HTMLElement | null {
   if (note === undefined)
     return spike.window !== undefined && spike.window in GONE
-      ? h('p', { class: 'muted' }, GONE[spike.window]!)
+      ? h(
+          'p',
+          { class: 'muted' },
+          GONE[spike.window]!,
+          ...(spike.window === 'kept' ? [' ', h('code', {}, command)] : []),
+        )
       : null;
   try {
-    const line = timeline(note);
+    const cpus = cpusOf(note);
     const { element } = new Around(
-      line,
       note,
+      cpuOfFirstCause(spike, note, cpus),
+      cpus,
       mainCause(spike.causes)?.culprit?.tid ?? null,
       spike,
     );

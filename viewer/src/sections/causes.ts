@@ -236,6 +236,8 @@ function remedies(
 
 function nothing(report: Report): string {
   const spikes = report.cells.reduce((sum, cell) => sum + (cell.figures.spike_count ?? 0), 0);
+  if (report.cells.some((cell) => cell.figures.spike_count === null))
+    return 'Causes were not recorded.';
   return spikes === 0
     ? 'No sample exceeded the spike threshold.'
     : 'Not analysed: the flight recorder was disabled, not permitted or not available.';

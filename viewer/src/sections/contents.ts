@@ -2,7 +2,7 @@
 import { h } from '../dom.ts';
 
 /** The parts that the list names: sections, and the charts with a place of their own. */
-const PARTS = 'section[id], figure.chart[id]';
+const PARTS = 'section[id], section:not(#verdict) figure.chart[id]';
 const titleOf = (part: Element): string =>
   part.querySelector('h2, h3')?.firstChild?.textContent?.trim() ?? '';
 

@@ -1,8 +1,8 @@
 // Extrapolated worst case (EVT): the estimate with its interval where the fit holds, or why there is none.
 import { limitMark, type LimitMark } from '../charts/marks.ts';
 import { logMarks, line, smallChart, type Layer } from '../charts/small.ts';
-import { eachSeries, type Estimate, type Extremes } from '../conclusions.ts';
-import { h, prose, section, svg } from '../dom.ts';
+import { eachSeries, type Conclusions, type Estimate, type Extremes } from '../conclusions.ts';
+import { h, line as foldedLine, prose, section, svg } from '../dom.ts';
 import type { Report } from '../model.ts';
 import { duration, held, human, sec, tick, type Sec } from '../units.ts';
 import { seriesWord } from '../words.ts';
@@ -122,6 +122,24 @@ function plot(
   });
 }
 
+const TITLE = 'Extrapolated worst case (EVT)';
+
+/** Why cells have no estimate, cell by cell. */
+const reasons = (refused: readonly { name: string; all: Conclusions }[]): HTMLElement =>
+  h(
+    'details',
+    {},
+    h('summary', {}, `${refused.length} cells without an estimate`),
+    h(
+      'dl',
+      { class: 'pairs' },
+      ...refused.flatMap(({ name, all }) => [
+        h('dt', {}, name),
+        h('dd', {}, held(all.extremes.sentence)),
+      ]),
+    ),
+  );
+
 export function extremesSection(report: Report): HTMLElement | null {
   const cells = report.cells.flatMap((cell) =>
     cell.figures.conclusions ? [{ name: cell.name, all: cell.figures.conclusions }] : [],
@@ -148,9 +166,19 @@ export function extremesSection(report: Report): HTMLElement | null {
   );
   const refused = cells.filter(({ all }) => all.extremes.estimate === null);
   const enough = cells.map(({ all }) => all.enough).find((one) => one !== null);
+  if (shown.length === 0)
+    return foldedLine(
+      'extremes',
+      TITLE,
+      many
+        ? `No estimate: the fit does not hold in any of the ${refused.length} cells.`
+        : held(refused[0]!.all.extremes.sentence),
+      many ? reasons(refused) : null,
+      enough ? h('p', { class: 'note' }, ...prose(held(enough.sentence))) : null,
+    );
   return section(
     'extremes',
-    'Extrapolated worst case (EVT)',
+    TITLE,
     'An estimate by extreme value theory, shown only where its fit holds. It extrapolates the tail of the run, does not include causes that did not occur in the run, and does not guarantee a bound.',
     ...shown.map(({ name, of, estimate, limit }) =>
       h('div', {}, plot(name, of, estimate, limit), facts(estimate)),
@@ -158,21 +186,7 @@ export function extremesSection(report: Report): HTMLElement | null {
     refused.length > 0 && !many
       ? h('p', { class: 'note' }, ...prose(held(refused[0]!.all.extremes.sentence)))
       : null,
-    refused.length > 0 && many
-      ? h(
-          'details',
-          {},
-          h('summary', {}, `${refused.length} cells without an estimate`),
-          h(
-            'dl',
-            { class: 'pairs' },
-            ...refused.flatMap(({ name, all }) => [
-              h('dt', {}, name),
-              h('dd', {}, held(all.extremes.sentence)),
-            ]),
-          ),
-        )
-      : null,
+    refused.length > 0 && many ? reasons(refused) : null,
     enough ? h('p', { class: 'note' }, ...prose(held(enough.sentence))) : null,
   );
 }

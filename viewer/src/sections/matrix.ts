@@ -1,5 +1,5 @@
 // The paper's tables (Figures 7 and 8): columns are tunings, rows the statistics of the lowest q percent.
-import { h, section } from '../dom.ts';
+import { choice, h, section } from '../dom.ts';
 import type { Low } from '../histogram.ts';
 import type { Cell, Report } from '../model.ts';
 import type { Store } from '../state.ts';
@@ -72,7 +72,39 @@ function rows(): Row[] {
   return list;
 }
 
+/** A percentile, an extreme or a moment as a row. */
+const plain = (
+  name: string,
+  kind: Row['kind'],
+  averaged: boolean,
+  of: Row['of'],
+  first = false,
+): Row => ({ group: '', name, kind, averaged, of, first, span: 1 });
+const certain = (value: Ns): { value: Ns; supported: boolean } => ({ value, supported: true });
+const percentile = (p: number): Row =>
+  plain(`p${p}`, 'value', false, ({ percentiles }) => {
+    const found = percentiles.find((one) => Math.abs(one.p - p) < 1e-9);
+    return found ? { value: found.value_ns, supported: found.supported } : null;
+  });
+
+/** What the terminal prints as columns, in its order. */
+const PERCENTILES: readonly Row[] = [
+  plain('min', 'value', false, (f) => certain(f.min_ns), true),
+  plain('avg', 'value', true, (f) => certain(f.mean_ns)),
+  plain('max', 'value', false, (f) => certain(f.max_ns)),
+  // A spread of 0 between different extremes means that the source does not state one.
+  plain('SD', 'sd', true, (f) => (f.sd_ns === 0 && f.max_ns > f.min_ns ? null : certain(f.sd_ns))),
+  { ...percentile(50), first: true },
+  percentile(99),
+  percentile(99.9),
+  percentile(99.99),
+];
+
 const ROWS = rows();
+
+/** Which rows are shown: percentiles, or the paper's of the lowest q percent. */
+type View = 'percentiles' | 'low';
+const rowsOf = (view: View): readonly Row[] => (view === 'low' ? ROWS : PERCENTILES);
 
 /** What the shading measures: a period is judged by its distance from T, everything else by itself. */
 export const weight = (value: Ns, tag: string, kind: Row['kind'], period: Ns): number =>
@@ -136,16 +168,24 @@ function figureCell(
 
 const COUNTS: readonly (readonly [string, (cell: CellSummary) => number | null])[] = [
   ['misses', (c) => c.deadline_misses],
-  ['overruns', (c) => c.overruns],
   ['skipped', (c) => c.skipped],
+  ['overruns', (c) => c.overruns],
   ['lost', (c) => (c.import ? null : c.lost)],
   ['releases', (c) => c.slots],
 ];
 
+/** The counts that any of the cells has; another tool counts samples, and knows nothing of releases. */
+const recorded = (cells: readonly Cell[]): typeof COUNTS =>
+  COUNTS.filter(([, of]) => cells.some(({ figures }) => of(figures) !== null)).map(([name, of]) =>
+    name === 'releases' && cells.every(({ figures }) => figures.import)
+      ? ['samples', of]
+      : [name, of],
+  );
+
 /** A count, or a dash where the tool that recorded did not count it. */
 const counted = (of: number | null): string => (of === null ? '–' : count(of));
 const someClass = (name: string, of: number | null): string | null =>
-  (of ?? 0) > 0 && name !== 'releases' ? 'some' : null;
+  (of ?? 0) > 0 && name !== 'releases' && name !== 'samples' ? 'some' : null;
 
 function columnHead(cell: Cell, store: Store): HTMLTableCellElement {
   const { figures } = cell;
@@ -189,6 +229,7 @@ interface Look {
   period: Ns;
   hasCounts: boolean;
   isOpen: boolean;
+  view: View;
   limit: Limit | null;
 }
 
@@ -273,10 +314,10 @@ function figureRow(row: Row, columns: readonly Column[], look: Look): HTMLTableR
 
 /** The rows of figures; neighbouring groups that no column supports share one. */
 function figureRows(columns: readonly Column[], look: Look): HTMLTableRowElement[] {
-  const bare = look.isOpen ? [] : bareGroups(columns);
+  const bare = look.isOpen || look.view === 'percentiles' ? [] : bareGroups(columns);
   const result: HTMLTableRowElement[] = [];
   let together: string[] = [];
-  for (const row of ROWS) {
+  for (const row of rowsOf(look.view)) {
     if (bare.includes(row.group)) {
       if (row.first) together.push(row.group);
       continue;
@@ -338,7 +379,7 @@ function table(caption: string, columns: readonly Column[], look: Look): HTMLEle
 
 function countRows(cells: readonly Cell[]): HTMLTableRowElement[] {
   const shown = cells.filter((cell) => cell.figures.permitted);
-  return COUNTS.map(([name, of], i) =>
+  return recorded(shown).map(([name, of], i) =>
     h(
       'tr',
       { class: i === 0 ? 'first counts' : 'counts' },
@@ -350,11 +391,11 @@ function countRows(cells: readonly Cell[]): HTMLTableRowElement[] {
   );
 }
 
-function bodyOf(store: Store, isOpen: boolean): HTMLElement[] {
+function bodyOf(store: Store, isOpen: boolean, view: View): HTMLElement[] {
   const { report, state } = store;
   const { summary } = report;
   const word = seriesWord(state.tag);
-  if (report.kind !== 'bench') return singleTable(store, isOpen);
+  if (report.kind !== 'bench') return singleTable(store, isOpen, view);
   const figures = report.cells
     .map((cell) => cell.figures.series[state.tag])
     .filter((f) => f !== undefined);
@@ -376,14 +417,14 @@ function bodyOf(store: Store, isOpen: boolean): HTMLElement[] {
           tag: state.tag,
           judged: cell.figures.verdict,
         })),
-        { shades, period: summary.period_ns, hasCounts: true, isOpen, limit: summary.limit },
+        { shades, period: summary.period_ns, hasCounts: true, isOpen, view, limit: summary.limit },
       ),
     );
   });
 }
 
 /** One run: its series stand side by side; several files without tunings: a column each. */
-function singleTable(store: Store, isOpen: boolean): HTMLElement[] {
+function singleTable(store: Store, isOpen: boolean, view: View): HTMLElement[] {
   const { report, state } = store;
   const { limit, period_ns: period } = report.summary;
   const shadesFor = (tags: readonly string[]): Shades => {
@@ -407,7 +448,7 @@ function singleTable(store: Store, isOpen: boolean): HTMLElement[] {
           tag: state.tag,
           judged: cell.figures.verdict,
         })),
-        { shades: shadesFor([state.tag]), period, hasCounts: true, isOpen, limit },
+        { shades: shadesFor([state.tag]), period, hasCounts: true, isOpen, view, limit },
       ),
     ];
   }
@@ -427,12 +468,13 @@ function singleTable(store: Store, isOpen: boolean): HTMLElement[] {
         period,
         hasCounts: false,
         isOpen,
+        view,
         limit,
       }),
       h(
         'dl',
         { class: 'facts counts' },
-        ...COUNTS.map(([name, of]) =>
+        ...recorded([cell]).map(([name, of]) =>
           h(
             'div',
             {},
@@ -445,7 +487,7 @@ function singleTable(store: Store, isOpen: boolean): HTMLElement[] {
   });
 }
 
-function legend(report: Report, tag: string): HTMLElement {
+function legend(report: Report, tag: string, view: View): HTMLElement {
   const strip = h(
     'span',
     { class: 'strip', 'aria-hidden': 'true' },
@@ -459,7 +501,7 @@ function legend(report: Report, tag: string): HTMLElement {
   const refused = report.cells.some((cell) => !cell.figures.permitted);
   const unsupported = report.cells.some((cell) =>
     Object.values(cell.figures.series).some((figures) =>
-      figures.low.some((low) => !low.supported && low.q < 100),
+      rowsOf(view).some((row) => row.of(figures)?.supported === false),
     ),
   );
   return h(
@@ -468,6 +510,9 @@ function legend(report: Report, tag: string): HTMLElement {
     h('span', {}, strip, ` ${what} (log)`),
     unsupported
       ? h('span', {}, h('span', { class: 'sample unsupported' }, '1.0°'), ` ${UNSUPPORTED}`)
+      : null,
+    view === 'low'
+      ? h('span', {}, '“Low 99 %”: figures of the lowest 99 % of the samples, and so on')
       : null,
     refused
       ? h(
@@ -486,8 +531,8 @@ export function matrixSection(store: Store): { element: HTMLElement; redraw: () 
   const { report } = store;
   const lead =
     report.kind === 'bench'
-      ? 'Columns are tunings. “Low 99 %” has the figures of the lowest 99 % of the samples, and so on. Choose a column to show or hide its cell in the charts.'
-      : '“Low 99 %” has the figures of the lowest 99 % of the samples, and so on.';
+      ? 'Columns are tunings. Choose a column to show or hide its cell in the charts.'
+      : null;
   const source = report.summary.derived
     ? h(
         'p',
@@ -496,6 +541,23 @@ export function matrixSection(store: Store): { element: HTMLElement; redraw: () 
       )
     : null;
   let isOpen = false;
+  let view: View = 'percentiles';
+  const rowChoice = choice<View>(
+    'Rows',
+    [
+      { value: 'percentiles', label: 'Percentiles' },
+      {
+        value: 'low',
+        label: 'Low q',
+        title: 'the paper’s table: figures of the lowest 99 % of the samples, and so on',
+      },
+    ],
+    view,
+    (chosen) => {
+      view = chosen;
+      redraw();
+    },
+  );
   const fold = h('button', {
     type: 'button',
     class: 'quiet',
@@ -509,15 +571,16 @@ export function matrixSection(store: Store): { element: HTMLElement; redraw: () 
     report.kind === 'bench' ? 'All cells' : 'Figures',
     lead,
     source,
+    h('div', { class: 'matrix-rows' }, rowChoice),
     holder,
   );
   const redraw = (): void => {
     const active = (document.activeElement as HTMLElement | null)?.dataset['cell'];
     const scrolls = [...holder.querySelectorAll('.scroll')].map((box) => box.scrollLeft);
-    const body = bodyOf(store, isOpen);
+    const body = bodyOf(store, isOpen, view);
     const canFold = isOpen || body.some((part) => part.querySelector('tr.folded') !== null);
     fold.textContent = isOpen ? 'Hide rows without support' : 'Show rows without support';
-    const key = legend(report, store.state.tag);
+    const key = legend(report, store.state.tag, view);
     if (canFold) key.append(fold);
     const isFocused = document.activeElement === fold;
     holder.replaceChildren(key, ...body);

@@ -22,7 +22,10 @@ export function collectNotes(report: Report): [string, string][] {
       ]);
     else if (
       !cell.figures.complete ||
-      (cell.file !== null && cell.file.run !== null && cell.file.end === null)
+      (cell.file !== null &&
+        cell.file.run !== null &&
+        cell.file.end === null &&
+        !cell.figures.import)
     )
       notes.push([cell.name, 'truncated; figures from the recorded part']);
     if (cell.figures.lost > 0)

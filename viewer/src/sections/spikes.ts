@@ -2,7 +2,7 @@
 import { grouped, inWords, mainCause, situationOfCell } from '../causes.ts';
 import { freshId, h, section } from '../dom.ts';
 import type { Spike } from '../hlog.ts';
-import { onClock, type Cell } from '../model.ts';
+import { onClock, type Cell, type Report } from '../model.ts';
 import { shellWord } from '../shell.ts';
 import type { Store } from '../state.ts';
 import { count, usCell, type Sec } from '../units.ts';
@@ -176,13 +176,19 @@ function rowsOf(
   return main === null ? [tr] : [tr, under];
 }
 
+/** Why there are none: a tool that does not look for spikes has not found that there are none. */
+const nothing = (report: Report): string =>
+  report.cells.some((cell) => cell.figures.spike_count === null)
+    ? 'Spikes were not recorded.'
+    : 'No sample exceeded the spike threshold.';
+
 export function spikesSection(store: Store): { element: HTMLElement; redraw: () => void } {
   const { report } = store;
   let [key, down, all, everything]: [Key, boolean, boolean, boolean] = [
     'latency',
     true,
     false,
-    false,
+    true,
   ];
   const holder = h('div');
   const many = report.cells.length > 1;
@@ -194,24 +200,22 @@ export function spikesSection(store: Store): { element: HTMLElement; redraw: () 
   const element = section(
     'spikes',
     'Worst spikes',
-    total === 0
-      ? 'No sample exceeded the spike threshold.'
-      : exceeded(total) + (isAnalysed ? CHOOSE : ''),
-    many && total > 0
+    total === 0 ? nothing(report) : exceeded(total) + (isAnalysed ? CHOOSE : ''),
+    total > 0
       ? h(
           'label',
           { class: 'tick' },
           h('input', {
             type: 'checkbox',
             onchange: (event) => {
-              everything = (event.target as HTMLInputElement).checked;
+              everything = !(event.target as HTMLInputElement).checked;
               redraw();
             },
           }),
-          ' all cells, not only the selected ones',
+          ' only the selected cells and time range',
         )
       : null,
-    holder,
+    total > 0 ? holder : null,
   );
 
   const collect = (): Row[] =>
@@ -227,7 +231,9 @@ export function spikesSection(store: Store): { element: HTMLElement; redraw: () 
       })
       .filter(
         ({ at }) =>
-          store.state.range === null || (at >= store.state.range[0] && at <= store.state.range[1]),
+          everything ||
+          store.state.range === null ||
+          (at >= store.state.range[0] && at <= store.state.range[1]),
       );
 
   function redraw(): void {

@@ -1,10 +1,12 @@
 // The verdict and its grounds.
 import { h, prose } from '../dom.ts';
+import { firstRows, type First } from '../focus.ts';
 import type { Report } from '../model.ts';
 import { shellWord } from '../shell.ts';
-import type { Outcome } from '../summary.ts';
+import type { CellSummary, DeadlineVerdict, Outcome } from '../summary.ts';
 import { count, duration, held, human, sec } from '../units.ts';
-import { loadPhrase, tuningWords } from '../words.ts';
+import { loadPhrase, seriesWord, tuningWords, UNSUPPORTED } from '../words.ts';
+import { swatch } from './picker.ts';
 
 /** Each outcome as a word, a sign and a class for its colour. */
 export const OUTCOMES: Readonly<Record<Outcome, { word: string; sign: string; tone: string }>> = {
@@ -46,10 +48,14 @@ function facts(report: Report): [string, string][] {
   if (loads.length > 0) list.push([loads.length > 1 ? 'Loads' : 'Load', loads.join(', ')]);
   if (report.kind === 'bench' && summary.tunings.length > 1)
     list.push(['Tunings', `${summary.tunings.length}, ${summary.order || 'in turn'}`]);
-  list.push(
-    ['Releases', count(sum((cell) => cell.slots))],
-    ['Samples lost', count(sum((cell) => cell.lost))],
-  );
+  // A source that does not count releases says nothing of losses either.
+  if (report.cells.some((cell) => cell.figures.import))
+    list.push(['Samples', count(sum((cell) => samplesOf(cell)))]);
+  else
+    list.push(
+      ['Releases', count(sum((cell) => cell.slots))],
+      ['Samples lost', count(sum((cell) => cell.lost))],
+    );
   return list;
 }
 
@@ -57,7 +63,98 @@ function facts(report: Report): [string, string][] {
 export const asHeadline = (clause: string): string =>
   /^[a-z]+(?=[\s,:;])/.test(clause) ? clause[0]!.toUpperCase() + clause.slice(1) : clause;
 
-export function verdictSection(report: Report): HTMLElement {
+/** Samples of the series that a cell is about. */
+const samplesOf = (figures: CellSummary): number => {
+  const about = figures.about?.[0];
+  const series = (about ? figures.series[about] : undefined) ?? Object.values(figures.series)[0];
+  return series?.count ?? 0;
+};
+
+/** A share as a figure, and what it is of beside it. */
+const counted = (text: string): (string | HTMLElement)[] => {
+  const at = text.indexOf(' (');
+  return at < 0
+    ? [text]
+    : [text.slice(0, at), ' ', h('span', { class: 'muted' }, text.slice(at + 1))];
+};
+
+/** Before and after in numbers, or the figures of one run. */
+function numbers(report: Report, cells: readonly First[], hasChart: boolean): HTMLElement | null {
+  const rows = firstRows(report, cells).filter(({ figures }) =>
+    figures.some(({ text }) => text !== '–'),
+  );
+  const [first] = cells;
+  if (first === undefined || rows.length === 0) return null;
+  const focus = report.summary.focus;
+  const word = seriesWord(first.tag);
+  const where = focus ? ` ${loadPhrase(focus.load)}` : '';
+  const name = ({ cell }: First): string =>
+    focus ? cell.tuning : cells.length > 1 ? cell.name : word.name;
+  const isMarked = rows.some(({ figures }) => figures.some(({ supported }) => !supported));
+  return h(
+    'div',
+    { class: 'numbers' },
+    h(
+      'table',
+      {},
+      h('caption', { class: 'vh' }, `${word.name}${where}`),
+      h(
+        'thead',
+        {},
+        h(
+          'tr',
+          {},
+          h('td', {}),
+          ...cells.map((one) =>
+            h(
+              'th',
+              {
+                scope: 'col',
+                title: focus ? tuningWords(one.cell.tuning) : null,
+                class: name(one).length <= 12 ? 'short' : null,
+              },
+              hasChart && cells.length > 1 ? swatch(one.slot) : null,
+              name(one),
+            ),
+          ),
+        ),
+      ),
+      h(
+        'tbody',
+        {},
+        ...rows.map((row) =>
+          h(
+            'tr',
+            {},
+            h('th', { scope: 'row' }, held(row.name)),
+            ...row.figures.map(({ text, supported }) =>
+              h(
+                'td',
+                { class: supported ? null : 'few' },
+                ...counted(held(text)),
+                supported ? null : h('span', { class: 'degree', title: UNSUPPORTED }, '°'),
+              ),
+            ),
+          ),
+        ),
+      ),
+    ),
+    isMarked ? h('p', { class: 'muted' }, `° ${UNSUPPORTED}`) : null,
+  );
+}
+
+/** The verdict by the loop's own deadline, as the terminal's first line has it. */
+function byDefault({ outcome, words }: DeadlineVerdict, { summary }: Report): string {
+  const best = summary.verdict?.best;
+  const who = best && summary.tunings.length > 1 ? ` with ${best.tuning}` : '';
+  return `${outcome === 'FAIL' ? 'fewer than ' : ''}${words}${who} (no --limit given)`;
+}
+
+export function verdictSection(
+  report: Report,
+  cells: readonly First[],
+  chart: HTMLElement | null,
+): HTMLElement {
   const { summary } = report;
   const verdict = summary.verdict;
   const host = Object.entries(summary.host);
@@ -70,16 +167,13 @@ export function verdictSection(report: Report): HTMLElement {
   // The first clause is the headline; the grounds follow it.
   // The badge above says the outcome.
   const answer = title.replace(/^(PASS|FAIL|INCONCLUSIVE): /, '');
-  const [headline = '', ...rest] = (
+  const deadline = verdict?.deadline;
+  const [clause = '', ...rest] = (
     summary.comparison ? answer.replace(/\bx (?=\d)/g, '×\u00a0') : answer
   ).split('; ');
+  // Without a limit the loop's own deadline judges, in the terminal's words.
+  const headline = deadline ? byDefault(deadline, report) : clause;
   const derived = report.cells.length === 1 ? (report.cells[0]!.figures.derived ?? []) : [];
-  const deadline = verdict?.deadline;
-  const byDefault = deadline
-    ? [
-        `${deadline.outcome} by the default, without --limit, that ${deadline.words}: ${deadline.sentence}`,
-      ]
-    : [];
   const bases = report.cells
     .filter((cell) => verdict?.outcome && cell.tuning === (best?.tuning ?? cell.tuning))
     .map((cell) => cell.figures.verdict?.basis ?? '');
@@ -87,26 +181,42 @@ export function verdictSection(report: Report): HTMLElement {
     .filter((words) => words !== '')
     .slice(0, 1);
   const grounds = [
-    ...(rest.length > 0 ? [rest.join('; ')] : []),
+    ...(deadline ? [deadline.sentence, answer] : []),
+    ...(!deadline && rest.length > 0 ? [rest.join('; ')] : []),
     ...derived,
-    ...byDefault,
     ...basis,
   ];
+  const ground = (words: string): HTMLElement =>
+    h('p', { class: 'ground' }, ...prose(held(asHeadline(words))));
+  const shown = verdict?.outcome ?? deadline?.outcome;
   const single = report.kind === 'single' ? report.cells[0]?.figures.verdict : null;
   return h(
     'section',
     {
       id: 'verdict',
-      class: verdict?.outcome ? (OUTCOMES[verdict.outcome]?.tone ?? 'open') : 'plain',
+      class: shown ? (OUTCOMES[shown]?.tone ?? 'open') : 'plain',
       'aria-labelledby': 'verdict-title',
     },
-    verdict?.outcome ? badge(verdict.outcome) : null,
     h(
-      'h1',
-      { id: 'verdict-title' },
-      ...prose(held(summary.comparison ? headline : asHeadline(headline))),
+      'div',
+      { class: chart === null ? 'hero' : 'hero drawn' },
+      h(
+        'div',
+        { class: 'words' },
+        shown ? badge(shown) : null,
+        h(
+          'h1',
+          { id: 'verdict-title' },
+          ...prose(held(summary.comparison ? headline : asHeadline(headline))),
+        ),
+        ...grounds.slice(0, 1).map(ground),
+      ),
+      chart,
+      numbers(report, cells, chart !== null),
     ),
-    ...grounds.map((ground) => h('p', { class: 'ground' }, ...prose(held(asHeadline(ground))))),
+    ...grounds
+      .slice(1)
+      .map((words) => h('p', { class: 'best' }, ...prose(held(asHeadline(words))))),
     best && (summary.tunings.length > 1 || summary.loads.length > 1) && summary.sweep === undefined
       ? h(
           'p',
@@ -117,7 +227,7 @@ export function verdictSection(report: Report): HTMLElement {
           `; highest latency ${loadPhrase(best.load)}.`,
         )
       : null,
-    single && single.sentence !== verdict?.sentence
+    single && !verdict?.sentence.includes(single.sentence)
       ? h('p', { class: 'best' }, ...prose(held(single.sentence)))
       : null,
     summary.command.length > 0

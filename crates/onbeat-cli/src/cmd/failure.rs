@@ -19,7 +19,9 @@ pub(crate) mod segment;
 pub(crate) mod segment_orders;
 pub(crate) mod spike;
 pub(crate) mod study;
+pub(crate) mod trend;
 pub(crate) mod tune;
+pub(crate) mod view;
 pub(crate) mod vm;
 pub(crate) mod watch;
 

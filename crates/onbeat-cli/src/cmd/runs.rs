@@ -18,7 +18,8 @@ use super::whole;
 use super::whole::Name;
 use crate::term::{Tone, advise};
 
-const TEMPLATE: &str = include_str!("../../assets/viewer.html");
+/// The page without its data, as `viewer/` builds it.
+pub(crate) const TEMPLATE: &str = include_str!("../../assets/viewer.html");
 /// The page of a run, beside its files.
 const PAGE: &str = "report.html";
 

@@ -16,6 +16,7 @@ mod bus_live;
 mod bus_one_live;
 mod bus_queries;
 mod bus_ring_live;
+mod ci_summary;
 #[path = "../../../../tests/clients/equipment.rs"]
 mod equipment;
 mod exit_status;
@@ -48,4 +49,5 @@ mod tune_live;
 mod tune_machines;
 #[path = "../../../../tests/vm/commands.rs"]
 mod vm_commands;
+mod view_live;
 mod watch_live;

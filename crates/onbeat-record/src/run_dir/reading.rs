@@ -11,6 +11,7 @@ use super::{BENCH_FILE, RUN_FILE_ENDING, RunDirError, failed};
 use crate::note::Header;
 use crate::run_file::RunFile;
 use crate::series::Series;
+use crate::writer_lock::is_being_written;
 
 /// What holds a run file's header for certain, in bytes.
 const BEGINNING_BYTES: u64 = 64 * 1024;
@@ -92,6 +93,12 @@ pub fn run_files(path: &Path) -> Result<Vec<PathBuf>, RunDirError> {
     names.retain(|name| name.to_string_lossy().ends_with(RUN_FILE_ENDING));
     names.sort();
     if names.is_empty() { Err(RunDirError::NoRun { path: path.to_owned() }) } else { Ok(names) }
+}
+
+/// Returns whether a process writes to a file of the run now.
+#[must_use]
+pub fn goes_on(path: &Path) -> bool {
+    run_files(path).is_ok_and(|files| files.iter().any(|file| is_being_written(file)))
 }
 
 /// Returns the primary series of a run, from the beginning of its first file; wake-up latency where

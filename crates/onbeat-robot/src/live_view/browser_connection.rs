@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 
-use super::cycle_window::CycleWindow;
 use super::view_limits::ViewLimits;
 use super::view_request::{LONGEST_HEAD, ViewRefusal, ViewRequest, answer_head, read_head};
 
@@ -22,24 +21,12 @@ const STALLED_AFTER: Duration = Duration::from_secs(1);
 /// Bytes read from a connection in one turn; there is one request in a connection.
 const READ_AT_ONCE: usize = 2048;
 
-/// What a browser that follows the events has not been sent yet.
-#[derive(Debug, Default)]
-pub(super) struct PendingEvents {
-    /// Cycles since the last event.
-    pub window: CycleWindow,
-    /// Number of the newest state that was sent.
-    pub state: u64,
-    /// Number of the next event of robot or bus.
-    pub next_event: u64,
-    /// Whether the description of the robot was sent.
-    pub is_greeted: bool,
-}
-
 #[derive(Debug)]
-enum ConnectionStage {
+enum ConnectionStage<P> {
     Asking(Vec<u8>),
     Answering,
-    Following(Box<PendingEvents>),
+    /// What it has not been sent yet.
+    Following(Box<P>),
 }
 
 /// Why a connection was closed before its end.
@@ -53,9 +40,9 @@ pub(super) enum ClosedFor {
 
 /// A connection. Its socket never blocks.
 #[derive(Debug)]
-pub(super) struct BrowserConnection {
+pub(super) struct BrowserConnection<P> {
     socket: TcpStream,
-    stage: ConnectionStage,
+    stage: ConnectionStage<P>,
     since: Instant,
     /// When everything sent had been taken by the kernel last.
     flushed_at: Instant,
@@ -69,7 +56,7 @@ pub(super) struct BrowserConnection {
     is_closed: bool,
 }
 
-impl BrowserConnection {
+impl<P: Default> BrowserConnection<P> {
     /// Takes a connection that was just accepted.
     ///
     /// # Errors
@@ -111,7 +98,7 @@ impl BrowserConnection {
     }
 
     /// Returns what a browser that follows the events is still to be sent.
-    pub(super) fn following(&mut self) -> Option<&mut PendingEvents> {
+    pub(super) fn following(&mut self) -> Option<&mut P> {
         match &mut self.stage {
             ConnectionStage::Following(pending) => Some(pending),
             ConnectionStage::Asking(_) | ConnectionStage::Answering => None,

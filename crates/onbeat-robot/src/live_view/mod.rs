@@ -14,6 +14,9 @@
 //! of this machine alone (a page of another site cannot reach it by a name of its own), and can
 //! change nothing. Every user of the machine can read it.
 //!
+//! What is not of a robot (listening, requests, connections, limits) is a [`PageServer`], which shows
+//! the events of any [`ViewSource`]: `onbeat view` follows run files through it.
+//!
 //! No connection takes more than its part: a bounded number of bytes in all, a bounded part of each
 //! turn, a bounded time for its request ([`ViewLimits`]). Where all places are taken, a newcomer gets
 //! the one of a connection that has no request or does not read. The thread gives up all capabilities
@@ -23,33 +26,34 @@ mod browser_connection;
 mod cycle_record;
 mod cycle_window;
 mod error;
+mod page_server;
 mod robot_facts;
+mod robot_source;
 mod sparse_counts;
 mod view_limits;
 mod view_request;
 mod view_server;
+mod view_source;
 
-use std::io;
+use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::thread::{self, JoinHandle};
 
-use onbeat::thread::{run_as_ordinary, stay_off_cpu};
 use onbeat_control::{Channel, RingReader, Start};
 use onbeat_ethercat::event::Event;
-use onbeat_host::rights;
 use serde_json::json;
 
 use self::cycle_window::CycleWindow;
 use self::robot_facts::RobotFacts;
-use self::view_server::{SharedFacts, ViewServer, listen};
+use self::robot_source::{RobotSource, SharedFacts};
 use crate::cycle_messages::TOPIC;
 use crate::motion::RobotView;
 use crate::session::RobotFile;
 
 pub use self::error::LiveViewError;
+pub use self::page_server::{PageServer, PageServerPlan, check_port};
 pub use self::view_limits::{ViewLimits, ViewNotice};
 pub use self::view_server::LiveViewAccount;
+pub use self::view_source::{ViewPace, ViewSource};
 
 /// How a live view is opened.
 #[derive(Clone, Copy, Debug)]
@@ -72,8 +76,7 @@ pub struct LiveViewPlan<'p> {
 #[derive(Debug)]
 pub struct LiveView {
     shared: Arc<SharedFacts>,
-    port: u16,
-    thread: Option<JoinHandle<LiveViewAccount>>,
+    server: PageServer,
 }
 
 impl LiveView {
@@ -83,48 +86,32 @@ impl LiveView {
     /// [`LiveViewError`].
     pub fn open(plan: &LiveViewPlan<'_>) -> Result<Self, LiveViewError> {
         let LiveViewPlan { name, file, port, page, avoid_cpu, limits } = *plan;
-        let mut description = json!({ "robot": file.note, "command": name }).to_string();
+        // By its number a user resets the robot after a safe stop.
+        let pid = std::process::id();
+        let mut description =
+            json!({ "robot": file.note, "command": name, "pid": pid }).to_string();
         // The rest of the greeting is appended.
         description.pop();
 
         let reader = RingReader::open(&Channel::new(name, TOPIC)?, Start::Oldest)?;
-        let (port, listeners) = listen(port).map_err(|source| match source.kind() {
-            io::ErrorKind::AddrInUse => LiveViewError::PortInUse { port },
-            _ => LiveViewError::Listen { port, source },
-        })?;
-
         let shared = Arc::new(SharedFacts::new(RobotFacts::new(file.layout.devices.len())));
-        let server = ViewServer {
-            listeners,
-            port,
-            page,
+        let source = RobotSource {
             description,
             period_ns: file.robot.settings.period_ns,
             reader,
             shared: Arc::clone(&shared),
             before: None,
+            window: CycleWindow::default(),
             total: CycleWindow::default(),
-            connections: Vec::new(),
-            limits,
-            account: LiveViewAccount::default(),
         };
-        let thread = thread::Builder::new()
-            .name("onbeat-view".to_owned())
-            .spawn(move || {
-                run_as_ordinary();
-                avoid_cpu.into_iter().for_each(stay_off_cpu);
-                give_up_rights(&server.shared);
-                server.run()
-            })
-            .map_err(LiveViewError::Thread)?;
-
-        Ok(Self { shared, port, thread: Some(thread) })
+        let plan = PageServerPlan { port, page: Cow::Borrowed(page), avoid_cpu, limits };
+        Ok(Self { shared, server: PageServer::open(plan, source)? })
     }
 
     /// Returns the address for a browser of this machine.
     #[must_use]
     pub fn address(&self) -> String {
-        format!("http://127.0.0.1:{}/", self.port)
+        self.server.address()
     }
 
     /// Shows a new state of robot and bus.
@@ -140,36 +127,12 @@ impl LiveView {
     /// Returns the limits that applied for the first time since the last call.
     #[must_use]
     pub fn take_notices(&self) -> Vec<ViewNotice> {
-        std::mem::take(&mut *self.shared.notices())
+        self.server.take_notices()
     }
 
     /// Sends the last cycles to the browsers, closes their connections, and returns what was done.
     #[must_use]
-    pub fn finish(mut self) -> LiveViewAccount {
-        self.stop()
-    }
-
-    fn stop(&mut self) -> LiveViewAccount {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        let ended = self.thread.take().map(JoinHandle::join);
-        ended.and_then(Result::ok).unwrap_or_default()
-    }
-}
-
-/// Gives up, for this thread alone, what it does not need: it reads a ring that is mapped, and sockets.
-fn give_up_rights(shared: &SharedFacts) {
-    if rights::drop_capabilities().is_err() {
-        let why = "its thread keeps the capabilities of the program; capset(2) was refused";
-        shared.notices().push(ViewNotice::KeepsRights { why });
-    }
-    if rights::forbid_programs().is_err() {
-        let why = "its thread may run programs; this kernel or processor has no system-call filter";
-        shared.notices().push(ViewNotice::KeepsRights { why });
-    }
-}
-
-impl Drop for LiveView {
-    fn drop(&mut self) {
-        self.stop();
+    pub fn finish(self) -> LiveViewAccount {
+        self.server.finish()
     }
 }

@@ -1,29 +1,22 @@
-//! The thread of the live view: reads the ring of cycles, answers browsers.
+//! The thread of a view: answers browsers, and sends them the events of its source.
 
-use std::fmt::Write as _;
+use std::borrow::Cow;
 use std::io;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use onbeat_control::{Reading, RingReader};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::browser_connection::{BrowserConnection, ClosedFor, PendingEvents};
-use super::cycle_record::CycleRecord;
-use super::cycle_window::CycleWindow;
-use super::robot_facts::RobotFacts;
+use super::browser_connection::{BrowserConnection, ClosedFor};
 use super::view_limits::{ViewLimits, ViewNotice};
 use super::view_request::ViewRequest;
+use super::view_source::ViewSource;
 
-/// Time between two events while a browser follows, and between two looks at the ring otherwise.
-// Twenty pictures a second: more is not seen, and each costs CPU time beside the robot.
-const EVENT_EVERY: Duration = Duration::from_millis(50);
-const IDLE_EVERY: Duration = Duration::from_millis(250);
-/// Events of cycles between two states of robot and devices.
-const STATE_EVERY: u64 = 10;
+/// Longest time that the thread waits in one piece: a request to stop is seen after it.
+const STEP: Duration = Duration::from_millis(50);
 /// Least time between two turns, so that connections that keep sending, or keep coming, take a
 /// bounded part of a CPU.
 // A browser that sends byte by byte would otherwise wake this thread for each.
@@ -33,27 +26,17 @@ const ACCEPTED_AT_ONCE: usize = 8;
 /// Time for the last events at the end of the run.
 const LAST_EVENTS_WITHIN: Duration = Duration::from_millis(300);
 
-/// What the session and the thread of the view share. No lock of it is ever taken by the loop.
-#[derive(Debug)]
-pub(super) struct SharedFacts {
-    facts: Mutex<RobotFacts>,
+/// What the owner of a server and its thread share.
+#[derive(Debug, Default)]
+pub(super) struct ViewControl {
     /// Limits that applied for the first time, and were not fetched yet.
     notices: Mutex<Vec<ViewNotice>>,
     pub stop: AtomicBool,
 }
 
-impl SharedFacts {
-    pub(super) fn new(facts: RobotFacts) -> Self {
-        let notices = Mutex::default();
-        Self { facts: Mutex::new(facts), notices, stop: AtomicBool::new(false) }
-    }
-
+impl ViewControl {
     pub(super) fn notices(&self) -> MutexGuard<'_, Vec<ViewNotice>> {
         self.notices.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn facts(&self) -> MutexGuard<'_, RobotFacts> {
-        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -85,52 +68,44 @@ pub struct LiveViewAccount {
 }
 
 /// The thread's own state.
-pub(super) struct ViewServer {
+pub(super) struct ViewServer<S: ViewSource> {
     pub listeners: Vec<TcpListener>,
     pub port: u16,
-    pub page: &'static str,
-    /// What the page needs to know once, as JSON without its closing brace.
-    pub description: String,
-    pub period_ns: u64,
-    pub reader: RingReader,
-    pub shared: Arc<SharedFacts>,
-    /// Number and start of the cycle before, in ns.
-    pub before: Option<(u64, u64)>,
-    pub total: CycleWindow,
-    pub connections: Vec<BrowserConnection>,
+    pub page: Cow<'static, str>,
+    pub source: S,
+    pub control: Arc<ViewControl>,
+    pub connections: Vec<BrowserConnection<S::Pending>>,
     pub limits: ViewLimits,
     pub account: LiveViewAccount,
 }
 
-impl ViewServer {
+impl<S: ViewSource> ViewServer<S> {
     /// Serves until it is asked to stop.
     pub(super) fn run(mut self) -> LiveViewAccount {
         let began = Instant::now();
-        let mut window = CycleWindow::default();
+        let pace = self.source.pace();
         let mut next = began;
         let mut round = 0;
-        while !self.shared.stop.load(Ordering::Relaxed) {
+        while !self.control.stop.load(Ordering::Relaxed) {
             let has_browsers = self.connections.iter().any(BrowserConnection::is_following);
-            // Without a browser the ring is still read: whoever comes later sees the whole run's
-            // figures.
-            let every = if has_browsers { EVENT_EVERY } else { IDLE_EVERY };
+            let every = if has_browsers { pace.followed } else { pace.alone };
             // After a stop of the machine there is no catching up: what was missed is merged into
             // the next event.
             next = (next + every).max(Instant::now());
             while let Some(left) = next.checked_duration_since(Instant::now()) {
-                self.wait(left.min(EVENT_EVERY));
+                self.wait(left.min(STEP));
                 let now_has = self.connections.iter().any(BrowserConnection::is_following);
-                if self.shared.stop.load(Ordering::Relaxed) || now_has != has_browsers {
+                if self.control.stop.load(Ordering::Relaxed) || now_has != has_browsers {
                     break;
                 }
             }
 
-            self.look(&mut window);
+            self.look();
             round += 1;
-            self.send_events(round % STATE_EVERY == 0);
+            self.send_events(round);
         }
 
-        self.look(&mut window);
+        self.look();
         self.end();
         let cpu = clock_gettime(ClockId::ThreadCPUTime);
         self.account.cpu_ns = cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64;
@@ -201,19 +176,19 @@ impl ViewServer {
             self.notice(self.account.refused, ViewNotice::TooManyBrowsers { most });
         }
         let connection = &mut self.connections[place];
-        connection.answer(request, self.page, admits);
+        connection.answer(request, &self.page, admits);
         self.account.browsers += u64::from(connection.is_following());
     }
 
     /// Returns whether one more browser may follow. One that does not read gives its place.
     fn has_place_for_browser(&mut self) -> bool {
-        let follows = |one: &&BrowserConnection| one.is_following() && !one.is_closed();
+        let follows = |one: &&BrowserConnection<S::Pending>| one.is_following() && !one.is_closed();
         let following = self.connections.iter().filter(follows).count();
         following < self.limits.browsers || self.take_place(BrowserConnection::is_following)
     }
 
     /// Closes the connection that gives way most readily, among these; returns whether there is one.
-    fn take_place(&mut self, among: impl Fn(&BrowserConnection) -> bool) -> bool {
+    fn take_place(&mut self, among: impl Fn(&BrowserConnection<S::Pending>) -> bool) -> bool {
         let now = Instant::now();
         let candidates = self.connections.iter_mut().filter(|one| among(one) && !one.is_closed());
         let waiting = candidates.filter_map(|one| one.gives_way(now).map(|since| (since, one)));
@@ -232,7 +207,7 @@ impl ViewServer {
         // Said once in the terminal and counted from then on: an attack must not scroll the robot
         // away.
         if count == 1 {
-            self.shared.notices().push(notice);
+            self.control.notices().push(notice);
         }
     }
 
@@ -271,72 +246,27 @@ impl ViewServer {
         first.into_iter().for_each(|(count, notice)| self.notice(count, notice));
     }
 
-    /// Reads the cycles published since the last look, and hands them to all that follow.
-    fn look(&mut self, window: &mut CycleWindow) {
-        window.clear();
-        // A writer that is faster than this reader must not keep it here for ever.
-        for _ in 0..self.reader.records() {
-            match self.reader.next() {
-                Reading::Record { bytes, .. } => {
-                    let Some(record) = CycleRecord::from_bytes(bytes) else { continue };
-                    let started = record.release_ns + record.wakeup_latency_ns;
-                    let before = self.before.filter(|(cycle, _)| cycle + 1 == record.cycle);
-                    window.add(&record, before.map(|(_, started)| started), self.period_ns);
-                    self.before = Some((record.cycle, started));
-                    self.account.cycles += 1;
-                }
-                Reading::Lost(records) => {
-                    window.lost += records;
-                    self.account.lost += records;
-                }
-                Reading::Nothing => break,
-            }
-        }
-
-        if window.is_empty() {
-            return;
-        }
-        self.total.merge(window);
-        for connection in &mut self.connections {
-            if let Some(pending) = connection.following() {
-                pending.window.merge(window);
-            }
-        }
+    fn look(&mut self) {
+        let Self { source, connections, account, .. } = self;
+        source.look(&mut connections.iter_mut().filter_map(BrowserConnection::following), account);
     }
 
     /// Sends to each browser what happened, if it has read everything before.
-    fn send_events(&mut self, with_state: bool) {
-        let Self { connections, shared, total, description, account, .. } = self;
+    fn send_events(&mut self, round: u64) {
+        let Self { connections, source, account, .. } = self;
         for connection in connections.iter_mut() {
             let is_flushed = connection.is_flushed();
             let Some(pending) = connection.following() else { continue };
             // A slow browser gets fewer and larger events. Nothing queues up for it in this
             // process.
             if !is_flushed {
-                pending.window.merged += 1;
+                source.merged(pending);
                 account.merged += 1;
                 continue;
             }
 
             let mut text = String::new();
-            if !pending.is_greeted {
-                greet(pending, description, total, &mut text);
-            }
-            let facts = shared.facts();
-            if with_state || pending.state == 0 {
-                write_state(pending, &facts, &mut text);
-            }
-            write_events(pending, &facts, &mut text);
-            // Written from here on without the lock, which the session's thread takes at each view.
-            drop(facts);
-            if !pending.window.is_empty() {
-                text.push_str("event: cycles\ndata: ");
-                pending.window.write_json(&mut text);
-                text.push_str("\n\n");
-                pending.window.clear();
-                account.events += 1;
-            }
-
+            account.events += source.write(pending, round, &mut text);
             connection.send(&text);
             connection.flush();
         }
@@ -347,7 +277,7 @@ impl ViewServer {
         self.connections.retain(BrowserConnection::is_following);
         let until = Instant::now() + LAST_EVENTS_WITHIN;
         self.send_until_flushed(until);
-        self.send_events(true);
+        self.send_events(u64::MAX);
         self.send_until_flushed(until);
         for connection in &mut self.connections {
             if connection.is_flushed() {
@@ -363,44 +293,9 @@ impl ViewServer {
             let Some(left) = until.checked_duration_since(Instant::now()) else { return };
             // Nobody new at the end.
             self.listeners.clear();
-            self.wait(left.min(EVENT_EVERY));
+            self.wait(left.min(STEP));
         }
     }
-}
-
-fn greet(pending: &mut PendingEvents, description: &str, total: &CycleWindow, text: &mut String) {
-    text.push_str("event: hello\ndata: ");
-    text.push_str(description);
-    text.push_str(",\"total\":");
-    total.write_json(text);
-    text.push_str("}\n\n");
-    // What was pending is among the total.
-    pending.window.clear();
-    pending.is_greeted = true;
-}
-
-fn write_state(pending: &mut PendingEvents, facts: &RobotFacts, text: &mut String) {
-    if pending.state == facts.number {
-        return;
-    }
-    if let Some(state) = facts.state() {
-        let _ = write!(text, "event: robot\ndata: {state}\n\n");
-    }
-    pending.state = facts.number;
-}
-
-fn write_events(pending: &mut PendingEvents, facts: &RobotFacts, text: &mut String) {
-    let (events, left_out, next) = facts.events_from(pending.next_event);
-    if next == pending.next_event {
-        return;
-    }
-    let _ = write!(text, "event: events\ndata: {{\"left_out\":{left_out},\"events\":[");
-    for (place, event) in events.enumerate() {
-        text.push_str(if place == 0 { "" } else { "," });
-        text.push_str(event);
-    }
-    text.push_str("]}\n\n");
-    pending.next_event = next;
 }
 
 /// Listens on a port of 127.0.0.1 and, where this machine has it, of ::1; 0 takes a free one.

@@ -32,6 +32,7 @@ use super::Common;
 use super::carrier::carrier_of;
 use super::looping::{WITHOUT_TUNING, check_cpu, limit, most_alarms, setting};
 use super::repair::repair_first;
+use super::view::{BesideView, check_port};
 use super::watch::in_bench;
 use super::watched::Watched;
 use super::{ExitVerdict, Failure, findings, host_settings, load, runs, show, typed};
@@ -45,6 +46,7 @@ use resume::{BENCH, BenchKind, FoundBench, PlannedBench};
 
 pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
     let plan = admitted(options)?;
+    check_port(options.beside_view)?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let is_quiet = options.quiet || options.output.json;
     if options.command.is_some() {
@@ -125,8 +127,13 @@ pub(super) fn measured(
         total_s: plan.duration.as_secs_f64(),
     };
     let written = planned.write(dir.path()).map_err(Failure::from);
-    let conducted =
-        written.and_then(|()| conducted(&job, None, interruptions, &|| runs::begin(&dir)));
+    let view = RefCell::new(BesideView::new(options.beside_view, Some(plan.cpu)));
+    let begin = || {
+        runs::begin(&dir);
+        view.borrow_mut().begin(dir.path());
+    };
+    let conducted = written.and_then(|()| conducted(&job, None, interruptions, &begin));
+    view.into_inner().end();
     runs::keep_if_begun(&dir, conducted)?;
     Ok(dir.path().to_owned())
 }
@@ -155,7 +162,9 @@ fn resumed(
     advise(Tone::Careful, &wrapped(&resume::words(&dir, &unfinished, &rest), 80));
 
     let taken_up = OnceCell::new();
+    let view = RefCell::new(BesideView::new(today.beside_view, Some(plan.cpu)));
     let take_up = || {
+        view.borrow_mut().begin(&dir);
         taken_up.get_or_init(|| {
             if let Err(why) = run_dir::take_up(&today.output.out, &dir.join(BENCH_FILE)) {
                 advise(Tone::Careful, &why.to_string());
@@ -170,7 +179,9 @@ fn resumed(
         dir: &dir,
         total_s: rest.estimate_s,
     };
-    conducted(&job, Some(unfinished), interruptions, &take_up)?;
+    let conducted = conducted(&job, Some(unfinished), interruptions, &take_up);
+    view.into_inner().end();
+    conducted?;
     Ok(dir)
 }
 

@@ -9,6 +9,7 @@ use onbeat::load::Load;
 use onbeat_robot::session::TrajectoryWord;
 
 use crate::complete;
+use crate::cmd::view::options::BesideOptions;
 use crate::options::{LimitOptions, LoopArguments, OutputOptions, Until};
 use crate::units::time_ns;
 
@@ -155,6 +156,8 @@ pub(crate) struct BenchOptions {
     pub(crate) limit: LimitOptions,
     #[command(flatten)]
     pub(crate) output: OutputOptions,
+    #[command(flatten)]
+    pub(crate) beside_view: BesideOptions,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -207,6 +207,7 @@ fn write_page(
         effects: Vec::new(),
         causes: Vec::new(),
         limit: None,
+        focus: None,
         robot_command: Vec::new(),
         ..first.summary.clone()
     };

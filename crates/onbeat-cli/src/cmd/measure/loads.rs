@@ -28,6 +28,7 @@ use crate::cmd::carrier::carrier_of;
 use crate::cmd::failure::loads::LoadsFailure;
 use crate::cmd::looping::{limit, most_alarms};
 use crate::cmd::so_far::{SoFar, counts_so_far};
+use crate::cmd::view::BesideView;
 use crate::cmd::{ExitVerdict, Failure, findings, runs, show, typed};
 use crate::term::{ProgressLine, Tone, advise, wrapped};
 
@@ -74,12 +75,14 @@ pub(crate) fn run(
     let lines = Lines::new(measure.probe, &plan.setting, options.output.json);
     let summary = SoFar::new(dir.clone(), &interruptions.summary);
     let mut view = TurnsView { progress, lines, summary, life, under: String::new() };
+    let mut browser = BesideView::new(options.beside_view, options.cpu);
     let mut report = |happening: CampaignEvent<'_>| match happening {
         CampaignEvent::Warned(words) => {
             view.progress.above(|| advise(Tone::Careful, &wrapped(words, 80)));
         }
         CampaignEvent::Running { cell, elapsed_s, recorder: Some(recorder) } => {
             new.iter().for_each(runs::begin);
+            browser.begin(&dir);
             view.look(&cell.load, elapsed_s, recorder);
             if view.life.as_mut().is_some_and(Life::is_over) {
                 interruptions.stop.store(true, Ordering::Relaxed);
@@ -96,6 +99,7 @@ pub(crate) fn run(
     );
     view.progress.finish();
     view.summary.end();
+    browser.end();
     match &new {
         Some(new) => runs::keep_if_begun(new, conducted.map_err(Failure::from))?,
         None => conducted?,

@@ -23,6 +23,7 @@ use super::repair::repair_first;
 use super::run_tuning;
 use super::run_tuning::TunedLoop;
 use super::so_far::{LooksAhead, SoFar, counts_so_far, looks_of};
+use super::view::{BesideView, check_port};
 use super::{ExitVerdict, Failure, findings, load, runs, show, typed};
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
@@ -35,6 +36,7 @@ use seconds::Lines;
 pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     let Measure { probe, options, .. } = measure;
     admit(measure)?;
+    check_port(options.beside_view)?;
     let mut life = options.beside.map(Life::open).transpose()?;
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Summary)?;
@@ -68,11 +70,13 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     let resumed = past.as_ref().map(resume::words).unwrap_or_default();
     let mut summary = SoFar::new(path.clone(), &interruptions.summary);
     let mut looks = LooksAhead::new(options, &path);
+    let mut view = BesideView::new(options.beside_view, options.cpu);
     let mut report = |event: CampaignEvent<'_>| match event {
         CampaignEvent::Resumed => advise(Tone::Careful, &resumed),
         CampaignEvent::Warned(words) => advise(Tone::Careful, &wrapped(words, columns())),
         CampaignEvent::Running { elapsed_s, recorder: Some(recorder), .. } => {
             new.iter().for_each(runs::begin);
+            view.begin(&path);
             progress.above_if(&lines.since(recorder));
             if !summary.look(recorder) {
                 progress.show(elapsed_s, &counts_so_far(recorder));
@@ -104,6 +108,7 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
 
     progress.finish();
     summary.end();
+    view.end();
     shipment.finish();
     match &new {
         Some(new) => runs::keep_if_begun(new, measured)?,

@@ -11,6 +11,7 @@ use onbeat::probe::{Description, Given, OptionKind, ProbeOption, SettingValue};
 use onbeat_rt::Wait;
 
 use crate::complete;
+use crate::cmd::view::options::BesideOptions;
 use crate::options::{LimitOptions, LoopArguments, OutputOptions, Until, wait};
 use crate::probes;
 use crate::units::time_ns;
@@ -124,6 +125,8 @@ pub(crate) struct MeasureOptions {
     pub(crate) limit: LimitOptions,
     #[command(flatten)]
     pub(crate) output: OutputOptions,
+    #[command(flatten)]
+    pub(crate) beside_view: BesideOptions,
 }
 
 /// Parses a load; in a list of loads `none` is another word for `idle`.

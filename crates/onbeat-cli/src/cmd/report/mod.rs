@@ -4,9 +4,11 @@ mod frames;
 pub(crate) mod options;
 
 use onbeat::record::run_dir::{check_not_own_file, main_series};
+use onbeat_report::markdown::markdown;
+use onbeat_report::picture::picture;
 
 use super::looping::{asked, verdict};
-use super::{ExitVerdict, Failure, run_clock, runs, show};
+use super::{ExitVerdict, Failure, run_clock, runs, show, whole};
 use crate::cmd::report::options::ReportOptions;
 
 pub(crate) fn run(options: &ReportOptions) -> Result<ExitVerdict, Failure> {
@@ -17,7 +19,9 @@ pub(crate) fn run(options: &ReportOptions) -> Result<ExitVerdict, Failure> {
         return Ok(verdict(opened.summary.outcome()));
     }
 
-    check_not_own_file(&options.run, &options.html)?;
+    for to in [&options.html, &options.markdown, &options.png] {
+        check_not_own_file(&options.run, to)?;
+    }
     let mut kept = runs::reported(
         &options.run,
         asked(&options.limit, main_series(&options.run)),
@@ -33,6 +37,22 @@ pub(crate) fn run(options: &ReportOptions) -> Result<ExitVerdict, Failure> {
         concludes: true,
         verbose: true,
     };
+    if let Some(to) = &options.markdown {
+        whole::write(to, markdown(&kept.summary).as_bytes())?;
+    }
+    if let Some(to) = &options.png {
+        let judged = runs::judged(&options.run, asked(&options.limit, main_series(&options.run)))?;
+        whole::write(to, &picture(&judged.summary, &judged.runs)?)?;
+    }
+    // What goes to standard output goes there alone.
+    let is_taken = [&options.markdown, &options.png]
+        .into_iter()
+        .flatten()
+        .any(|to| whole::is_standard_output(to));
+    if is_taken {
+        kept.write_page(options.html.as_deref())?;
+        return Ok(verdict(kept.summary.outcome()));
+    }
     show::summary(&kept, extent, options.html.as_deref())?;
     Ok(verdict(kept.summary.outcome()))
 }

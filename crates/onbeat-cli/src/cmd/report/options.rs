@@ -32,11 +32,21 @@ pub(crate) struct ReportOptions {
     #[arg(long, conflicts_with_all = ["full", "json", "html", "mission"])]
     pub(crate) brief: bool,
     /// Print one JSON object and nothing else
+    ///
+    /// docs/schema has its JSON Schema.
     #[arg(long)]
     pub(crate) json: bool,
     /// File for the page [default: report.html beside the run files]
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    /// Write the summary of a job: verdict, figures, top causes
+    ///
+    /// Markdown as GitHub and GitLab show it; `-` is standard output.
+    #[arg(long, value_name = "FILE", conflicts_with = "brief")]
+    pub(crate) markdown: Option<PathBuf>,
+    /// Write the first chart of the page as a picture
+    #[arg(long, value_name = "FILE", conflicts_with = "brief")]
+    pub(crate) png: Option<PathBuf>,
     /// Log with pictures of the robot, for the page
     ///
     /// Number and time of each picture of the run, and small pictures of some. `onbeat camera run --log` writes such logs; those of

@@ -7,6 +7,8 @@ mod screen;
 mod typed_goals;
 mod view;
 
+pub(super) use view::sentence as view_sentence;
+
 use super::{ExitVerdict, Failure};
 use options::Robot;
 

@@ -37,7 +37,8 @@ pub(super) fn finish(view: LiveView) {
     advise(Tone::Faint, &sentence(&view.finish()));
 }
 
-fn sentence(account: &LiveViewAccount) -> String {
+/// What a view did.
+pub(in crate::cmd) fn sentence(account: &LiveViewAccount) -> String {
     let LiveViewAccount { browsers, events, merged, cycles, lost, cpu_ns, lasted_ns, .. } =
         *account;
     let cpu = percent(cpu_ns as f64 / lasted_ns.max(1) as f64);
@@ -45,13 +46,16 @@ fn sentence(account: &LiveViewAccount) -> String {
         0 => String::new(),
         _ => format!(", {} merged into later ones for slow browsers", count(merged)),
     };
+    // Of a run that is followed by its files nothing is lost.
+    let shown = match cycles + lost {
+        0 => String::new(),
+        _ => format!("; {} shown, {} lost", number(cycles, "cycle"), count(lost)),
+    };
     format!(
-        "live view: {}, {}{slow}{}; {} shown, {} lost; {cpu} of a CPU",
+        "live view: {}, {}{slow}{}{shown}; {cpu} of a CPU",
         number(browsers, "browser"),
         number(events, "event"),
         closed(account),
-        number(cycles, "cycle"),
-        count(lost),
     )
 }
 

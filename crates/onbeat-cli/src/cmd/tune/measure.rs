@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::cmd::view::options::BesideOptions;
 use crate::worth::{Machine, RememberedWorth, remember};
 use onbeat::bench::cell_start::CellTask;
 use onbeat::bench::cell_tuning::{AFFINITY, PLACEBO};
@@ -149,6 +150,7 @@ fn bench_options(options: &TuneMeasureOptions, sides: &Sides) -> BenchOptions {
     let output = OutputOptions { out: options.out.clone(), json: options.json, verbose: false };
 
     BenchOptions {
+        beside_view: BesideOptions { view: None },
         command: None,
         thread: None,
         duration: options.duration,

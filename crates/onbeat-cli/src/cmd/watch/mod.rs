@@ -23,6 +23,7 @@ use super::failure::watch::WatchFailure;
 use super::looping::{limit, most_alarms, verdict};
 use super::repair::repair_first;
 use super::so_far::{SoFar, counts_so_far};
+use super::view::{BesideView, check_port};
 use super::{ExitVerdict, Failure, runs, show, typed};
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
@@ -43,6 +44,7 @@ pub(crate) fn run(options: &WatchOptions) -> Result<ExitVerdict, Failure> {
         return Err(Common::NoEvents { what: "watch".to_owned(), instead }.into());
     }
 
+    check_port(options.beside_view)?;
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Summary)?;
     let _end = EndOf::prompt("the last cycle of the program");
@@ -118,6 +120,7 @@ fn record(
     let path = new.path().join(format!("{PROBE}{RUN_FILE_ENDING}"));
     let progress = ProgressLine::new(options.duration as f64 / 1e9, options.output.json);
     let mut summary = SoFar::new(path.clone(), &interruptions.summary);
+    let mut view = BesideView::new(options.beside_view, None);
     let origin = Origin::now();
     let findings = findings::of_catalogue(watched);
     let plan = WatchPlan {
@@ -131,6 +134,7 @@ fn record(
     };
     let mut report = |elapsed_s: f64, recorder: &mut onbeat::record::Recorder| {
         runs::begin(&new);
+        view.begin(&path);
         if !summary.look(recorder) {
             progress.show(elapsed_s, &counts_so_far(recorder));
         }
@@ -140,6 +144,7 @@ fn record(
         measure(collector, &plan, interruptions, &mut report).map_err(WatchFailure::from);
     progress.finish();
     summary.end();
+    view.end();
     let result = runs::keep_if_begun(&new, measured.map_err(Failure::from))?;
     let measured = Measured { seen, watched, result: &result, findings: &findings };
     conclude(options, &measured, &path)

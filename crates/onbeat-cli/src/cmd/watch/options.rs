@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
+use crate::cmd::view::options::BesideOptions;
 use crate::options::{LimitOptions, OutputOptions};
 use crate::units::time_ns;
 
@@ -55,4 +56,6 @@ pub(crate) struct WatchOptions {
     pub(crate) limit: LimitOptions,
     #[command(flatten)]
     pub(crate) output: OutputOptions,
+    #[command(flatten)]
+    pub(crate) beside_view: BesideOptions,
 }

@@ -1,0 +1,13 @@
+//! Why a run cannot be shown while it is measured.
+
+use std::path::PathBuf;
+
+/// A run cannot be shown.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ViewFailure {
+    #[error(
+        "{} is not being measured: it has ended, or was cut off; `onbeat report {}` writes its page",
+        run.display(), run.display()
+    )]
+    Ended { run: PathBuf },
+}

@@ -1,0 +1,93 @@
+//! `onbeat trend`: figures over many runs.
+
+pub(crate) mod options;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use onbeat::record::run_dir::{RunDirError, run_files};
+use onbeat_report::Summary;
+use onbeat_report::statistics::Share;
+use onbeat_report::trend::{self, Trend, TrendRequest};
+
+use super::compare::names;
+use super::failure::trend::TrendFailure;
+use super::{Common, ExitVerdict, Failure, runs, show};
+use crate::cmd::trend::options::TrendOptions;
+use crate::term::{Tone, advise, columns, letters, say, wrapped};
+
+pub(crate) fn run(options: &TrendOptions) -> Result<ExitVerdict, Failure> {
+    let share = Share::from_percent(options.at);
+    if !Share::PERCENTILES.contains(&share) {
+        return Err(TrendFailure::Percentile { at: options.at }.into());
+    }
+    let dirs = found(&options.dirs)?;
+    let names = names(&dirs);
+    let mut all: Vec<(String, Summary)> = Vec::new();
+    for (dir, name) in dirs.iter().zip(names) {
+        match runs::judged(dir, None) {
+            Ok(judged) => all.push((name, judged.summary)),
+            // One run that cannot be read does not hide the others.
+            Err(why) => advise(Tone::Careful, &wrapped(&format!("left out: {why}"), columns())),
+        }
+    }
+
+    let request =
+        TrendRequest { cell: options.cell.clone(), series: options.series, share };
+    let readable = all.len();
+    let Some(trend) = Trend::new(all, &request) else {
+        return Err(TrendFailure::NoSamples { runs: readable }.into());
+    };
+    if options.json {
+        say(Tone::Plain, &serde_json::to_string(&trend)?);
+        return Ok(ExitVerdict::Pass);
+    }
+    show::table(&trend::table(&trend, letters()));
+    for sentence in &trend.sentences {
+        say(Tone::Plain, &wrapped(sentence, columns()));
+    }
+    Ok(ExitVerdict::Pass)
+}
+
+/// The runs of directories: themselves, or those directly below them, each once whatever links lead
+/// to it.
+fn found(dirs: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut add = |path: PathBuf| {
+        let own = path.canonicalize().unwrap_or_else(|_| path.clone());
+        if seen.insert(own) {
+            found.push(path);
+        }
+    };
+    for dir in dirs {
+        match run_files(dir) {
+            Ok(_) => add(dir.clone()),
+            Err(RunDirError::NoRun { .. }) => {
+                let below = below(dir)?;
+                if below.is_empty() {
+                    return Err(RunDirError::NoRun { path: dir.clone() }.into());
+                }
+                below.into_iter().for_each(&mut add);
+            }
+            Err(why) => return Err(why.into()),
+        }
+    }
+    Ok(found)
+}
+
+/// Run directories directly below a directory, by name; `latest` and other links are left out.
+fn below(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let failed = |source| Common::File { what: "read", path: dir.to_owned(), source };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_directory && run_files(&entry.path()).is_ok() {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    Ok(found)
+}

@@ -1,0 +1,43 @@
+//! Options of `onbeat view`, and `--view` of the commands that measure.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap_complete::engine::ArgValueCompleter;
+
+use crate::complete;
+
+pub(crate) const VIEW_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat view
+      follow the run that is being measured, in a browser of this machine
+  onbeat bench --view=8000
+      the same for a bench of one's own, at port 8000";
+
+/// Options of `onbeat view`.
+#[derive(Debug, Args)]
+pub(crate) struct ViewOptions {
+    /// Run directory, or one run file
+    #[arg(default_value = "onbeat-runs/latest")]
+    #[arg(add = ArgValueCompleter::new(complete::runs))]
+    pub(crate) run: PathBuf,
+    /// Port of 127.0.0.1 and ::1 [default: a free one]
+    #[arg(long, default_value = "0", hide_default_value = true, value_name = "PORT")]
+    pub(crate) port: u16,
+    /// Maximum number of browsers that follow the view at the same time
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) browsers: u16,
+    /// CPU of the loop, which the view avoids
+    #[arg(long, value_name = "N")]
+    pub(crate) avoid_cpu: Option<u32>,
+}
+
+/// `--view`.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct BesideOptions {
+    /// Show the run in a browser of this machine while it is measured
+    ///
+    /// Prints the address. PORT is a port of 127.0.0.1 and ::1; without it, a free one.
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
+    pub(crate) view: Option<u16>,
+}

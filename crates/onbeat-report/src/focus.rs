@@ -1,0 +1,86 @@
+//! What is looked at first: the load that decides, and under it the untuned loop beside the best.
+//!
+//! Terminal, page, picture and Markdown take it from here, so that all of them open on the same cells.
+
+use serde::{Deserialize, Serialize};
+
+use super::best::Overall;
+use super::cell::CellSummary;
+use super::statistics::{Share, Statistics};
+use super::verdict::Outcome;
+use onbeat_record::Series;
+
+/// The tuning that changes nothing.
+const UNTUNED: &str = "none";
+
+/// Where to look first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Focus {
+    /// Where the limit is missed, the load that decides; otherwise the one under which the untuned
+    /// loop is worst.
+    pub load: String,
+    /// What the bench is about.
+    pub series: Series,
+    /// Untuned first, then the best; one where that is the same, or nothing else was measured.
+    pub tunings: Vec<String>,
+}
+
+impl Focus {
+    /// Of a bench; `None` where no cell has samples.
+    #[must_use]
+    pub fn of_bench(cells: &[CellSummary], tunings: &[String], verdict: &Overall) -> Option<Self> {
+        let best = verdict.best.as_ref()?;
+        let measured = |tuning: &str| {
+            cells.iter().any(|cell| cell.tuning == tuning && cell.main().is_some())
+        };
+        let first = std::iter::once(UNTUNED)
+            .chain(tunings.iter().map(String::as_str))
+            .find(|tuning| measured(tuning))?;
+        let of_deadline = verdict.deadline.as_ref().map(|deadline| deadline.outcome);
+        let is_missed = verdict.outcome.or(of_deadline) == Some(Outcome::Fail);
+        let missed = is_missed.then(|| decisive(cells, &best.tuning)).flatten();
+        let decides = missed.or_else(|| latest(cells, first))?;
+        let (series, _) = decides.main()?;
+
+        let mut shown = vec![first.to_owned()];
+        let has_best = cells.iter().any(|cell| {
+            cell.tuning == best.tuning && cell.load == decides.load && cell.main().is_some()
+        });
+        if best.tuning != first && has_best {
+            shown.push(best.tuning.clone());
+        }
+        Some(Self { load: decides.load.clone(), series, tunings: shown })
+    }
+}
+
+/// The cell of a tuning that decides the limit: the worst outcome, and of equal ones the one that may
+/// have most releases over it.
+fn decisive<'c>(cells: &'c [CellSummary], tuning: &str) -> Option<&'c CellSummary> {
+    let judged = cells
+        .iter()
+        .filter(|cell| cell.tuning == tuning)
+        .filter_map(|cell| Some((cell, cell.verdict.as_ref()?)));
+    let worst = judged
+        .max_by(|(_, a), (_, b)| a.outcome.cmp(&b.outcome).then(a.at_most.total_cmp(&b.at_most)));
+    worst.map(|(cell, _)| cell)
+}
+
+/// The cell of a tuning with the largest tail, at the highest percentile that all its cells support;
+/// the largest value where they support none.
+fn latest<'c>(cells: &'c [CellSummary], tuning: &str) -> Option<&'c CellSummary> {
+    let of_tuning: Vec<(&CellSummary, &Statistics)> = cells
+        .iter()
+        .filter(|cell| cell.tuning == tuning)
+        .filter_map(|cell| Some((cell, cell.main()?.1)))
+        .collect();
+    let at = |figures: &Statistics, share| figures.percentile(share).filter(|p| p.supported);
+    let common = Share::PERCENTILES
+        .into_iter()
+        .rev()
+        .find(|share| of_tuning.iter().all(|(_, figures)| at(figures, *share).is_some()));
+    let tail_ns = |figures: &Statistics| {
+        common.and_then(|share| at(figures, share)).map_or(figures.max_ns, |p| p.value_ns)
+    };
+    // Of equal ones the last: loads are listed with the lightest first.
+    of_tuning.into_iter().max_by_key(|(_, figures)| tail_ns(figures)).map(|(cell, _)| cell)
+}

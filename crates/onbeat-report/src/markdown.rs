@@ -1,0 +1,273 @@
+//! A summary as Markdown: what a job of continuous integration shows beside its log.
+//!
+//! In the common part of GitHub's and GitLab's Markdown: headings, tables, lists, and `<details>`
+//! for what is read on request. Names that come from elsewhere (loads, programs, commands) are
+//! escaped, so that none of them becomes markup.
+
+use super::by_load;
+use super::causes::{Causes, merged, one_in_words};
+use super::cell::CellSummary;
+use super::imported::UNKNOWN;
+use super::remedies::remedy;
+use super::sentences::cautions;
+use super::spikes;
+use super::summary::Summary;
+use super::table::{Column, Entry, Mark, Row, Table};
+use super::tables;
+use super::units::{Letters, capital, spoken, under};
+use super::verdict::Outcome;
+use onbeat_cause::{Advice, CauseKind};
+
+/// Causes that stand in the list, most spikes first; their number stands in its heading.
+const CAUSES: usize = 3;
+
+/// The summary of a job: the verdict, before and after in numbers, the top causes, and all tables
+/// folded.
+#[must_use]
+pub fn markdown(summary: &Summary) -> String {
+    let mut text = headline(summary);
+    text.push_str(&first_table(summary));
+    text.push_str(&top_causes(summary));
+    text.push_str(&alarms(summary));
+    text.push_str(&notes(summary));
+    text.push_str(&all_tables(summary));
+    text.push_str(&source(summary));
+    text
+}
+
+/// Text that shows as it is, in a line of Markdown or a cell of a table.
+#[must_use]
+pub fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' | '$' | '!' | '@' => {
+                safe.push('\\');
+                safe.push(c);
+            }
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            c if c.is_control() => safe.push(' '),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// A sentence of onbeat's own: what stands between its backticks is code.
+fn prose(sentence: &str) -> String {
+    let parts: Vec<&str> = sentence.split('`').collect();
+    // A name from elsewhere with a backtick of its own leaves one without its pair.
+    if parts.len().is_multiple_of(2) {
+        return escaped(sentence);
+    }
+    let part = |(place, part): (usize, &&str)| match place % 2 {
+        1 if !part.trim().is_empty() => code(part),
+        _ => escaped(part),
+    };
+    parts.iter().enumerate().map(part).collect()
+}
+
+/// Code that shows as it is: within as many backticks as it has not in a row.
+fn code(text: &str) -> String {
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let mut longest = 0;
+    let mut run = 0;
+    for c in line.chars() {
+        run = if c == '`' { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    let fence = "`".repeat(longest + 1);
+    let room = if line.starts_with('`') || line.ends_with('`') { " " } else { "" };
+    format!("{fence}{room}{line}{room}{fence}")
+}
+
+fn unicode(text: &str) -> String {
+    text.replace(" us", " µs")
+}
+
+const fn sign(outcome: Option<Outcome>) -> &'static str {
+    match outcome {
+        Some(Outcome::Pass) => "✅ ",
+        Some(Outcome::Fail) => "❌ ",
+        Some(Outcome::Inconclusive) => "❔ ",
+        None => "",
+    }
+}
+
+fn headline(summary: &Summary) -> String {
+    let deadline = summary.verdict.deadline.as_ref();
+    let sentence = match (&summary.sweep, deadline) {
+        (Some(sweep), _) => sweep.sentence.clone(),
+        (None, Some(deadline)) => format!(
+            "{}: {} by default, without --limit; {}",
+            deadline.outcome.words(),
+            deadline.words,
+            deadline.sentence
+        ),
+        (None, None) => summary.verdict.sentence.clone(),
+    };
+    let outcome = summary.outcome().or(deadline.map(|deadline| deadline.outcome));
+    let (head, rest) = sentence.split_once("; ").unwrap_or((&sentence, ""));
+    let mut text = format!("### {}{}\n\n", sign(outcome), prose(&unicode(head)));
+    if !rest.is_empty() {
+        text.push_str(&format!("{}\n\n", prose(&capital(&unicode(rest)))));
+    }
+    text
+}
+
+fn lines_of(table: &Table) -> String {
+    let entry = |entry: &Entry| {
+        let text = escaped(&entry.text);
+        match entry.mark {
+            Mark::Best => format!("**{text}**"),
+            Mark::Good => format!("✅ {text}"),
+            Mark::Bad => format!("❌ {text}"),
+            Mark::Open => format!("❔ {text}"),
+            Mark::Plain | Mark::Unsupported => text,
+        }
+    };
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let mut text = format!("**{}**\n\n", prose(&capital(&table.title)));
+    text.push_str(&line(table.columns.iter().map(|column| escaped(&column.header)).collect()));
+    let rule = |column: &Column| match column.align {
+        super::table::Align::Left => "---".to_owned(),
+        super::table::Align::Right => "---:".to_owned(),
+    };
+    text.push_str(&line(table.columns.iter().map(rule).collect()));
+    for row in &table.rows {
+        text.push_str(&line(row.entries.iter().map(entry).collect()));
+    }
+    text.push('\n');
+    for legend in &table.legend {
+        text.push_str(&format!("{}\n\n", escaped(legend)));
+    }
+    text
+}
+
+/// Before and after in numbers; of one run its percentiles.
+fn first_table(summary: &Summary) -> String {
+    let cells = summary.first_cells();
+    let Some((series, _)) = cells.iter().find_map(|cell| cell.main()) else {
+        return String::new();
+    };
+    let load = &cells[0].load;
+    let is_one_load = cells.iter().all(|cell| cell.load == *load) && load != UNKNOWN;
+    let place = if is_one_load { format!(" {}", under(load)) } else { String::new() };
+    let mut table = Table {
+        title: format!("{}{place}", series.words()),
+        columns: vec![Column::words("")],
+        ..Table::default()
+    };
+    let name = |cell: &&CellSummary| match (summary.focus.is_some() || is_one_load, &cell.load) {
+        (true, _) => cell.tuning.clone(),
+        (false, load) if load == UNKNOWN => cell.tuning.clone(),
+        (false, load) => format!("{} {}", cell.tuning, under(load)),
+    };
+    table.columns.extend(cells.iter().map(|cell| Column::figures(name(cell))));
+    let mut is_marked = false;
+    for row in summary.first_rows(Letters::Unicode) {
+        let mut entries = vec![Entry::from(row.name)];
+        for figure in row.figures {
+            is_marked |= !figure.supported;
+            let text = if figure.supported { figure.text } else { format!("~{}", figure.text) };
+            entries.push(text.into());
+        }
+        table.rows.push(Row { entries, begins_group: false });
+    }
+    if is_marked {
+        table.legend.push("~ fewer than 10 samples beyond this value".to_owned());
+    }
+    lines_of(&table)
+}
+
+/// The most frequent causes of the cells shown first, or of all where these have none, each with
+/// what removes it.
+fn top_causes(summary: &Summary) -> String {
+    let of = |cells: &[&CellSummary]| merged(cells.iter().map(|cell| &cell.causes));
+    let first: Vec<&CellSummary> =
+        summary.first_cells().into_iter().filter(|_| summary.focus.is_some()).collect();
+    let all: Vec<&CellSummary> = summary.cells.iter().collect();
+    let shown = if of(&first).is_empty() { all } else { first };
+    let causes: Causes = of(&shown);
+    let mut by_number: Vec<_> = causes.iter().collect();
+    by_number.sort_by_key(|(_, count)| std::cmp::Reverse((count.spikes, count.worst_ns)));
+    if by_number.is_empty() {
+        return String::new();
+    }
+
+    let named = by_number.len().min(CAUSES);
+    let mut text = match by_number.len() {
+        all if all > named => format!("**Top {named} of {all} causes, by spikes**\n\n"),
+        _ => "**Causes, by spikes**\n\n".to_owned(),
+    };
+    for (kind, count) in by_number.into_iter().take(named) {
+        let advice = remedy(*kind, &shown).first().map(|advice: &Advice| advice.text());
+        let advice = advice.filter(|_| *kind != CauseKind::Unexplained);
+        let words = escaped(&unicode(&one_in_words(*kind, count)));
+        text.push_str(&format!("* {words}"));
+        text.push_str(&advice.map_or(String::new(), |advice| format!("  \n  → {}", prose(advice))));
+        text.push('\n');
+    }
+    text.push('\n');
+    text
+}
+
+/// What was wrong on the bus and with the robot.
+fn alarms(summary: &Summary) -> String {
+    let incidents = summary.cells.iter().filter_map(|cell| cell.events.as_ref());
+    let mut text = String::new();
+    for incident in incidents.flat_map(|events| &events.incidents) {
+        text.push_str(&format!("* {}\n", escaped(incident)));
+    }
+    if text.is_empty() { text } else { format!("**Bus and robot**\n\n{text}\n") }
+}
+
+fn notes(summary: &Summary) -> String {
+    let mut text = String::new();
+    for caution in cautions(summary) {
+        text.push_str(&format!("> {}\n>\n", prose(&unicode(&caution))));
+    }
+    if text.is_empty() { text } else { format!("{}\n\n", text.trim_end_matches("\n>\n")) }
+}
+
+/// The tables of the terminal, folded.
+fn all_tables(summary: &Summary) -> String {
+    let letters = Letters::Unicode;
+    let mut all: Vec<Table> = Vec::new();
+    let mains = summary.cells.iter().filter_map(|cell| Some(cell.main()?.0));
+    let mut series: Vec<_> = mains.collect();
+    series.sort_unstable();
+    series.dedup();
+    for of in series {
+        if by_load::is_by_load(summary) {
+            all.push(by_load::table(summary, of, letters));
+        } else {
+            all.extend(
+                summary.loads.iter().map(|load| tables::by_tuning_of(summary, load, of, letters)),
+            );
+        }
+    }
+    if summary.cells.len() > 1 {
+        all.extend(tables::limit(summary, letters));
+    }
+    all.extend(tables::effects(summary, letters));
+    all.extend(spikes::worst(summary, letters));
+    if all.is_empty() {
+        return String::new();
+    }
+    let body: String = all.iter().map(lines_of).collect();
+    format!("<details><summary>All figures</summary>\n\n{body}</details>\n\n")
+}
+
+fn source(summary: &Summary) -> String {
+    let words: Vec<&str> = summary.command.iter().map(String::as_str).collect();
+    let command = match words.is_empty() {
+        true => String::new(),
+        false => format!("{} · ", code(&onbeat_host::thread::shell_line(&summary.command))),
+    };
+    let facts = ["processor", "kernel"].iter().filter_map(|fact| summary.host.fact(fact));
+    let host: String = facts.map(|fact| format!("{} · ", escaped(fact))).collect();
+    format!("{command}{host}{} · onbeat {}\n", spoken(summary.elapsed_s), escaped(&summary.version))
+}

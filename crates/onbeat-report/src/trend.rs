@@ -1,0 +1,477 @@
+//! One figure over many runs: where it changed, as far as the runs support it.
+//!
+//! A change point is found by Pettitt's statistic (1979), which takes ranks alone, so that one bad run
+//! is no change. Its level comes from drawing the runs in random order, and holds for all places of a
+//! stretch together. What is found is looked at on both sides again (binary segmentation). The size
+//! of a change is the estimate of Hodges and Lehmann with the interval of Mann and Whitney; a
+//! change whose interval includes 1 is not reported.
+//!
+//! Runs are taken to be independent of each other: of a level that wanders slowly over all runs, part
+//! may be reported as changes.
+
+use serde::Serialize;
+
+use super::cell::CellSummary;
+use super::facts::{self, Facts};
+use super::statistics::{Percentile, Share};
+use super::summary::Summary;
+use super::table::{Column, Entry, Mark, Row, Table};
+use super::units::{Letters, count, ratio, time_ns};
+use super::verdict::Outcome;
+use onbeat_record::{Cell, Series};
+
+/// The schema of what `onbeat trend --json` prints.
+pub const TREND_SCHEMA: &str = "onbeat.trend/1";
+/// Fewest runs of a stretch that is searched: in fewer, no order of them is rare enough.
+pub const LEAST_RUNS: usize = 10;
+/// How often a stretch without a change may be found to have one.
+const LEVEL: f64 = 0.01;
+/// Random orders that a stretch is compared with.
+const ORDERS: u32 = 1_999;
+/// Of the normal distribution, for an interval of 99 %.
+const Z_99_5: f64 = 2.575_829;
+const SEED: u64 = 1;
+
+/// What is followed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrendRequest {
+    /// The cell; `None` for the best one of the last bench, or the only one of a run.
+    pub cell: Option<Cell>,
+    /// The series; `None` for the main one.
+    pub series: Option<Series>,
+    /// The percentile.
+    pub share: Share,
+}
+
+/// A run of a trend.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TrendRun {
+    /// How it is called here.
+    pub run: String,
+    /// Wall clock at its start: seconds since 1970.
+    pub started_unix_s: f64,
+    /// Samples.
+    pub count: u64,
+    /// The percentiles of a summary.
+    pub percentiles: Vec<Percentile>,
+    /// Largest, in nanoseconds.
+    pub max_ns: u64,
+    /// Of its limit; `None` without one.
+    pub outcome: Option<Outcome>,
+    /// Whether its percentile has ten samples beyond it, so that it is searched for changes.
+    pub is_searched: bool,
+}
+
+/// A place where the level changed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// The first run with the new level: its place, from 0.
+    pub at: usize,
+    /// Its name.
+    pub run: String,
+    /// The new level over the old one.
+    pub ratio: f64,
+    /// Lower end of the 99 % interval.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+    /// Median of the runs from the change before to this one, in nanoseconds.
+    pub before_ns: u64,
+    /// Median of the runs from this one to the next change, in nanoseconds.
+    pub after_ns: u64,
+    /// How many runs these are.
+    pub runs: [usize; 2],
+    /// Facts that are not the same in the run before it and in its own: `kernel: 6.1 -> 6.12`.
+    pub differ: Vec<String>,
+}
+
+/// A figure over runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Trend {
+    /// [`TREND_SCHEMA`].
+    pub schema: &'static str,
+    /// `PMCS/paper`; empty where runs have one cell.
+    pub cell: String,
+    /// The series.
+    pub series: Series,
+    /// In percent.
+    pub at: f64,
+    /// In the order of their starts.
+    pub runs: Vec<TrendRun>,
+    /// Runs that have no samples of the cell and series.
+    pub without: Vec<String>,
+    /// In order.
+    pub changes: Vec<Change>,
+    /// The result in sentences.
+    pub sentences: Vec<String>,
+}
+
+impl Trend {
+    /// Of runs with their names, in any order; `None` where none of them has samples of what is
+    /// followed.
+    #[must_use]
+    pub fn new(mut runs: Vec<(String, Summary)>, request: &TrendRequest) -> Option<Self> {
+        runs.sort_by(|(_, a), (_, b)| a.started_unix_s.total_cmp(&b.started_unix_s));
+        let chosen = request.cell.clone().or_else(|| {
+            let last = runs.iter().rev().find(|(_, run)| run.cells.len() > 1)?;
+            last.1.verdict.best.clone()
+        });
+        let series = request.series.or_else(|| {
+            let mut found = runs.iter().rev().filter_map(|(_, run)| cell_of(run, chosen.as_ref()));
+            found.find_map(|cell| Some(cell.main()?.0))
+        })?;
+
+        let (mut shown, mut facts, mut without) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, summary) in &runs {
+            let of = cell_of(summary, chosen.as_ref());
+            match of.and_then(|cell| run_of(name, summary, cell, series, request.share)) {
+                Some(run) => {
+                    shown.push(run);
+                    facts.push(facts_of(summary));
+                }
+                None => without.push(name.clone()),
+            }
+        }
+        if shown.is_empty() {
+            return None;
+        }
+
+        let mut trend = Self {
+            schema: TREND_SCHEMA,
+            cell: chosen.map_or_else(String::new, |cell| format!("{}/{}", cell.tuning, cell.load)),
+            series,
+            at: request.share.percent(),
+            changes: changes(&shown, &facts, request.share),
+            runs: shown,
+            without,
+            sentences: Vec::new(),
+        };
+        trend.sentences = sentences(&trend, request.share);
+        Some(trend)
+    }
+}
+
+/// The cell that is followed; the only one where a run has one.
+fn cell_of<'s>(summary: &'s Summary, chosen: Option<&Cell>) -> Option<&'s CellSummary> {
+    match (summary.cells.as_slice(), chosen) {
+        ([only], _) => Some(only),
+        (_, Some(cell)) => summary.cell(&cell.tuning, &cell.load),
+        (_, None) => None,
+    }
+}
+
+fn run_of(
+    name: &str,
+    summary: &Summary,
+    cell: &CellSummary,
+    series: Series,
+    share: Share,
+) -> Option<TrendRun> {
+    let figures = cell.series.get(&series)?;
+    let outcome = cell.verdict.as_ref().map(|verdict| verdict.outcome);
+    Some(TrendRun {
+        run: name.to_owned(),
+        started_unix_s: summary.started_unix_s,
+        count: figures.count,
+        percentiles: figures.percentiles.clone(),
+        max_ns: figures.max_ns,
+        outcome,
+        is_searched: figures.percentile(share).is_some_and(|p| p.supported && p.value_ns > 0),
+    })
+}
+
+fn facts_of(summary: &Summary) -> Facts {
+    let mut facts = facts::of(summary, "", Facts::new(), false);
+    facts.insert("onbeat".to_owned(), summary.version.clone());
+    facts
+}
+
+fn value_ns(run: &TrendRun, share: Share) -> u64 {
+    run.percentiles.iter().find(|one| share.is(one.p)).map_or(0, |one| one.value_ns)
+}
+
+/// The changes among the runs that can be searched.
+fn changes(runs: &[TrendRun], facts: &[Facts], share: Share) -> Vec<Change> {
+    let places: Vec<usize> = (0..runs.len()).filter(|at| runs[*at].is_searched).collect();
+    let levels: Vec<f64> =
+        places.iter().map(|at| (value_ns(&runs[*at], share) as f64).ln()).collect();
+    let mut cuts = Vec::new();
+    let mut dice = fastrand::Rng::with_seed(SEED);
+    search(&levels, 0, &mut dice, &mut cuts);
+    cuts.sort_unstable();
+
+    let mut found = Vec::new();
+    let mut from = 0;
+    for (number, cut) in cuts.iter().enumerate() {
+        let to = cuts.get(number + 1).copied().unwrap_or(levels.len());
+        let (before, after) = (&levels[from..*cut], &levels[*cut..to]);
+        let Some((middle, low, high)) = shift(before, after) else { continue };
+        // Otherwise both are one stretch for the change that follows.
+        if low <= 0.0 && high >= 0.0 {
+            continue;
+        }
+        from = *cut;
+        let at = places[*cut];
+        found.push(Change {
+            at,
+            run: runs[at].run.clone(),
+            ratio: middle.exp(),
+            low: low.exp(),
+            high: high.exp(),
+            before_ns: median(before).exp().round() as u64,
+            after_ns: median(after).exp().round() as u64,
+            runs: [before.len(), after.len()],
+            differ: differing(&facts[places[*cut - 1]], &facts[at]),
+        });
+    }
+    found
+}
+
+fn differing(before: &Facts, after: &Facts) -> Vec<String> {
+    let both = [before.clone(), after.clone()];
+    let of = |facts: &Facts, name: &String| {
+        facts.get(name).cloned().unwrap_or_else(|| "not recorded".to_owned())
+    };
+    facts::differing(&both)
+        .into_iter()
+        .map(|name| format!("{name}: {} -> {}", of(before, name), of(after, name)))
+        .collect()
+}
+
+/// Searches a stretch for a change, and both sides of what is found. `from` is the place of its first
+/// run among all.
+fn search(levels: &[f64], from: usize, dice: &mut fastrand::Rng, cuts: &mut Vec<usize>) {
+    if levels.len() < LEAST_RUNS {
+        return;
+    }
+    let (cut, most) = pettitt(levels);
+    let mut mixed = levels.to_vec();
+    let mut as_large = 1;
+    for _ in 0..ORDERS {
+        dice.shuffle(&mut mixed);
+        as_large += u32::from(pettitt(&mixed).1 >= most);
+    }
+    if f64::from(as_large) / f64::from(ORDERS + 1) > LEVEL {
+        return;
+    }
+    cuts.push(from + cut);
+    search(&levels[..cut], from, dice, cuts);
+    search(&levels[cut..], from + cut, dice, cuts);
+}
+
+/// The place before which levels differ most from those behind it, by ranks, and by how much: the
+/// largest |U| of Pettitt (1979).
+fn pettitt(levels: &[f64]) -> (usize, i64) {
+    let sign = |a: f64, b: f64| i64::from(a > b) - i64::from(a < b);
+    // U of the next place is that of this one and what its level adds.
+    let adds = |level: f64| levels.iter().map(|other| sign(level, *other)).sum::<i64>();
+    let mut sum = 0;
+    let mut best = (1, 0);
+    for (place, level) in levels.iter().enumerate().take(levels.len().saturating_sub(1)) {
+        sum += adds(*level);
+        if sum.abs() > best.1 {
+            best = (place + 1, sum.abs());
+        }
+    }
+    best
+}
+
+/// By how much the later levels lie above the earlier ones, with its 99 % interval: the median of all
+/// differences (Hodges and Lehmann, 1963) and the differences that Mann and Whitney's test does not
+/// reject, by its normal approximation. `None` where there are too few.
+fn shift(before: &[f64], after: &[f64]) -> Option<(f64, f64, f64)> {
+    let mut differences: Vec<f64> =
+        before.iter().flat_map(|a| after.iter().map(move |b| b - a)).collect();
+    differences.sort_by(f64::total_cmp);
+    let (m, n) = (before.len() as f64, after.len() as f64);
+    let spread = (m * n * (m + n + 1.0) / 12.0).sqrt();
+    let outside = (m * n / 2.0 - Z_99_5 * spread).floor();
+    if outside < 1.0 {
+        return None;
+    }
+    let outside = outside as usize;
+    let high = differences.len() - outside;
+    Some((median(&differences), differences[outside - 1], differences[high]))
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    match sorted.len() {
+        0 => f64::NAN,
+        n if n % 2 == 0 => f64::midpoint(sorted[half - 1], sorted[half]),
+        _ => sorted[half],
+    }
+}
+
+fn sentences(trend: &Trend, share: Share) -> Vec<String> {
+    let searched = trend.runs.iter().filter(|run| run.is_searched).count();
+    let what = format!("{} {}", share.label(), trend.series.words());
+    let mut all: Vec<String> = trend.changes.iter().map(|change| in_words(change, &what)).collect();
+    if searched < LEAST_RUNS {
+        all.push(format!(
+            "{} of {} runs have ten samples beyond {}; a search for changes takes {LEAST_RUNS} of them",
+            count(searched as u64),
+            count(trend.runs.len() as u64),
+            share.label(),
+        ));
+    } else if all.is_empty() {
+        all.push(format!(
+            "{what} does not change over {} runs, as far as they show",
+            count(searched as u64)
+        ));
+    }
+    let open = trend.runs.len() - searched;
+    if open > 0 && searched >= LEAST_RUNS {
+        all.push(format!(
+            "{} with fewer than ten samples beyond {} are not searched for changes",
+            match open {
+                1 => "1 run".to_owned(),
+                n => format!("{} runs", count(n as u64)),
+            },
+            share.label(),
+        ));
+    }
+    if !trend.without.is_empty() {
+        let cell = if trend.cell.is_empty() { "" } else { " of that cell" };
+        all.push(format!("No samples{cell} in: {}", trend.without.join(", ")));
+    }
+    all
+}
+
+fn in_words(change: &Change, what: &str) -> String {
+    let Change { run, before_ns, after_ns, runs, .. } = change;
+    let time = |ns: u64| time_ns(ns, Letters::Ascii);
+    let differ = match change.differ.as_slice() {
+        [] => "; no recorded fact of the machine differs".to_owned(),
+        facts => format!("; with it changed {}", facts.join(", ")),
+    };
+    format!(
+        "{what} x {} from {run} on ({} to {}), from {} in {} runs to {} in {}{differ}",
+        ratio(change.ratio),
+        ratio(change.low),
+        ratio(change.high),
+        time(*before_ns),
+        runs[0],
+        time(*after_ns),
+        runs[1],
+    )
+}
+
+/// The runs as a table; a group begins where the level changed.
+#[must_use]
+pub fn table(trend: &Trend, letters: Letters) -> Table {
+    const SHARES: [Share; 4] = [Share::P50, Share::P99, Share::P99_9, Share::P99_99];
+    let of_cell = if trend.cell.is_empty() { String::new() } else { format!(" of {}", trend.cell) };
+    let mut columns = vec![Column::words("run"), Column::figures("samples")];
+    columns.extend(SHARES.map(|share| Column::figures(share.label())));
+    columns.push(Column::figures("max"));
+    let is_judged = trend.runs.iter().any(|run| run.outcome.is_some());
+    columns.extend(is_judged.then(|| Column::words("limit")));
+
+    let row = |(place, run): (usize, &TrendRun)| {
+        let mut entries = vec![Entry::from(run.run.as_str()), count(run.count).into()];
+        entries.extend(SHARES.map(|share| percentile(run, share, letters)));
+        entries.push(time_ns(run.max_ns, letters).into());
+        entries.extend(is_judged.then(|| outcome(run.outcome)));
+        let begins_group = trend.changes.iter().any(|change| change.at == place);
+        Row { entries, begins_group }
+    };
+    let rows: Vec<Row> = trend.runs.iter().enumerate().map(row).collect();
+    let marks = || rows.iter().flat_map(|row| &row.entries).map(|entry| entry.mark);
+    let legend = match marks().any(|mark| mark == Mark::Unsupported) {
+        true => vec!["~ fewer than 10 samples beyond this value".to_owned()],
+        false => Vec::new(),
+    };
+    let title = format!("{}{of_cell} over {} runs", trend.series.words(), trend.runs.len());
+    Table { title, columns, rows, legend }
+}
+
+fn percentile(run: &TrendRun, share: Share, letters: Letters) -> Entry {
+    match run.percentiles.iter().find(|one| share.is(one.p)) {
+        None => "-".into(),
+        Some(one) if one.supported => time_ns(one.value_ns, letters).into(),
+        Some(one) => {
+            Entry::marked(format!("~{}", time_ns(one.value_ns, letters)), Mark::Unsupported)
+        }
+    }
+}
+
+fn outcome(outcome: Option<Outcome>) -> Entry {
+    match outcome {
+        None => "-".into(),
+        Some(outcome @ Outcome::Pass) => Entry::marked(outcome.words(), Mark::Good),
+        Some(outcome @ Outcome::Fail) => Entry::marked(outcome.words(), Mark::Bad),
+        Some(outcome @ Outcome::Inconclusive) => Entry::marked(outcome.words(), Mark::Open),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Levels around 0 with a spread of a tenth, as of percentiles that differ by 10 % from run to run.
+    fn noise(dice: &mut fastrand::Rng, runs: usize) -> Vec<f64> {
+        let one = |dice: &mut fastrand::Rng| {
+            let sum: f64 = (0..12).map(|_| dice.f64()).sum();
+            (sum - 6.0) * 0.1
+        };
+        (0..runs).map(|_| one(dice)).collect()
+    }
+
+    fn cuts(levels: &[f64]) -> Vec<usize> {
+        let mut cuts = Vec::new();
+        search(levels, 0, &mut fastrand::Rng::with_seed(SEED), &mut cuts);
+        cuts.sort_unstable();
+        cuts
+    }
+
+    #[test]
+    fn runs_of_one_level_have_a_change_in_one_of_a_hundred_at_most() {
+        let mut dice = fastrand::Rng::with_seed(7);
+        let with_change = (0..200).filter(|_| !cuts(&noise(&mut dice, 24)).is_empty()).count();
+        // Of 200 at 1 %, more than 7 have a probability of 0.1 %.
+        assert!(with_change <= 7, "{with_change} of 200");
+    }
+
+    #[test]
+    fn a_step_is_found_where_it_is_and_one_bad_run_is_none() {
+        let mut dice = fastrand::Rng::with_seed(8);
+        let mut exact = 0;
+        for _ in 0..40 {
+            let mut levels = noise(&mut dice, 24);
+            levels[14..].iter_mut().for_each(|level| *level += 0.5);
+            let found = cuts(&levels);
+            assert!(found.iter().any(|cut| cut.abs_diff(14) <= 2), "{found:?}");
+            exact += usize::from(found.contains(&14));
+
+            let mut one_bad = noise(&mut dice, 24);
+            let quiet = cuts(&one_bad);
+            one_bad[9] += 5.0;
+            assert!(cuts(&one_bad).len() <= quiet.len() + 1);
+        }
+        assert!(exact >= 30, "{exact} of 40");
+    }
+
+    #[test]
+    fn a_shift_has_the_sign_and_size_of_the_step() {
+        let mut dice = fastrand::Rng::with_seed(9);
+        for step in [-0.7, 0.4, 1.2] {
+            let before = noise(&mut dice, 12);
+            let after: Vec<f64> = noise(&mut dice, 12).iter().map(|level| level + step).collect();
+            let (middle, low, high) = shift(&before, &after).expect("enough runs");
+            assert!(low <= middle && middle <= high);
+            assert!(low < step && step < high, "{low} {step} {high}");
+            assert!(low.signum() == high.signum(), "{low} to {high} does not include 0");
+        }
+        assert_eq!(shift(&[0.0, 0.1], &[1.0, 1.1]), None, "two runs each decide nothing");
+    }
+
+    #[test]
+    fn equal_runs_have_no_change_and_few_are_not_searched() {
+        assert!(cuts(&[1.0; 40]).is_empty());
+        assert!(cuts(&[0.0, 0.0, 0.0, 0.0, 9.0, 9.0, 9.0, 9.0, 9.0]).is_empty());
+        assert_eq!(cuts(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 9.0, 9.0, 9.0, 9.0, 9.0, 9.0]), [6]);
+    }
+}
