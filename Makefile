@@ -9,7 +9,7 @@ BESIDE := target/beside
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help install fuzz-targets vm-onbeat dist test-dist test-python test-interop test-interop-java load-speed command-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace test-vm-net test-vm-clocks causes-vm fuzz inject-live causes worth outside test-view test-long deny matlab bpf miri bench test build setup-bench setup-test setup-peers lint format clippy doc packages unit build-tests loom viewer generated vocabulary bless peers clean
+.PHONY: help install fuzz-targets vm-onbeat dist test-dist test-python test-interop test-interop-java load-speed command-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace test-vm-kills test-vm-net test-vm-clocks causes-vm fuzz inject-live causes worth outside test-view test-long deny matlab bpf miri bench test build setup-bench setup-test setup-peers lint format clippy doc packages unit build-tests loom viewer generated vocabulary bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -188,6 +188,12 @@ test-vm-tune: vm-onbeat ## tunings in a PREEMPT_RT guest: applied, checked after
 test-vm-trace: vm-onbeat ## host and guest on one clock: a hog on the host is named, a killed trace leaves nothing (needs root)
 	$(call VM_TEST,joined_traces killed_traces)
 
+# Kills of each command.
+KILLS ?= 50
+
+test-vm-kills: vm-onbeat ## kill -9 of laboratories and studies at drawn moments: the same tables in the end (a quarter of an hour; needs root)
+	ONBEAT_KILLS=$(KILLS) $(call VM_TEST,killed_campaigns)
+
 test-vm-net: vm-onbeat ## two boards in virtual time: three tests and their load sweep, the same figures twice (three minutes)
 	$(call VM_TEST,board_tests)
 
@@ -212,7 +218,7 @@ test-long: setup-test ## a day of a robot in virtual time, and property tests at
 	ONBEAT_LONG=1 $(CARGO) test --locked -p onbeat --test it -- --nocapture $(LONG_TESTS:%=%::)
 	ONBEAT_LONG=1 $(CARGO) test --locked -p onbeat-message --test messages_match
 	ONBEAT_SOAK_HOURS=24 $(CARGO) test --locked -p onbeat-robot --test robot_memory -- --nocapture
-	ONBEAT_KILLS=50 $(CARGO) test --locked -p onbeat-cli --test it -- --nocapture bench_resume_live::
+	ONBEAT_KILLS=50 $(CARGO) test --locked -p onbeat-cli --test it -- --nocapture bench_resume_live:: loads_live::a_sweep_killed
 	ONBEAT_CAMERA_KILLS=1000 $(CARGO) test --locked -p onbeat-camera --test it -- --nocapture camera::kill
 	$(CARGO) test --locked -p onbeat-cli --test elsewhere -- camera_interrupted::
 

@@ -8,19 +8,21 @@ case $(clang-14 --version 2>/dev/null) in
     *) echo "skipped: the BPF objects are not compared: clang $version is not installed (package clang-14 of Debian 12)" >&2; exit 0 ;;
 esac
 command -v llvm-strip-14 >/dev/null || { echo "skipped: the BPF objects are not compared: llvm-strip-14 is not installed (package llvm-14)" >&2; exit 0; }
-from=crates/onbeat-cause/bpf
 to=$PWD/target/bpf
+shared=$PWD/crates/onbeat-cause/bpf
 rm -rf "$to"
-mkdir -p "$to"
-make -s -C "$from" TO="$to"
 bytes=0
-for built in "$to"/*.bpf.o; do
-    checked_in=$from/${built##*/}
-    cmp "$built" "$checked_in" || { echo "$checked_in is not what $from has in C: run \`make -C $from -B\`" >&2; exit 1; }
-    bytes=$((bytes + $(wc -c <"$checked_in")))
-done
-for checked_in in "$from"/*.bpf.o; do
-    [ -f "$to/${checked_in##*/}" ] || { echo "$checked_in has no source" >&2; exit 1; }
+for from in crates/onbeat-cause/bpf crates/onbeat-ethercat/bpf; do
+    mkdir -p "$to/$from"
+    make -s -C "$from" -f "$shared/Makefile" TO="$to/$from"
+    for built in "$to/$from"/*.bpf.o; do
+        checked_in=$from/${built##*/}
+        cmp "$built" "$checked_in" || { echo "$checked_in is not what $from has in C; CONTRIBUTING.md has the command" >&2; exit 1; }
+        bytes=$((bytes + $(wc -c <"$checked_in")))
+    done
+    for checked_in in "$from"/*.bpf.o; do
+        [ -f "$to/$from/${checked_in##*/}" ] || { echo "$checked_in has no source" >&2; exit 1; }
+    done
 done
 [ "$bytes" -le 102400 ] || { echo "the BPF objects have $bytes bytes, more than 100 KiB" >&2; exit 1; }
 echo "BPF objects: $bytes bytes, as compiled by clang $version"

@@ -20,16 +20,20 @@ SOURCE = "vocabulary/{}.toml"
 
 
 def main():
-    data = {name: tomllib.loads((ROOT / SOURCE.format(name)).read_text()) for name in ("series", "causes", "advice", "events", "words")}
+    data = {name: tomllib.loads((ROOT / SOURCE.format(name)).read_text()) for name in ("series", "causes", "advice", "events", "words", "formats", "lint")}
     made = {
-        "crates/onbeat-record/src/vocabulary.rs": rust("series", series_in_rust(data["series"]["series"])),
+        "crates/onbeat-record/src/vocabulary.rs": rust("series, words", series_in_rust(data["series"]["series"]) + "\n" + words_of_runs(data["words"])),
         "crates/onbeat-cause/src/vocabulary.rs": rust("causes, advice", causes_in_rust(data["causes"]["cause"]) + advice_in_rust(data["advice"])),
         "crates/onbeat-tune/src/catalogue/vocabulary.rs": rust("causes", names_of_causes(data["causes"]["cause"])),
         "crates/onbeat-ethercat/src/vocabulary.rs": rust("events", events_in_rust(data["events"]["event"])),
+        "crates/onbeat-record/src/import/vocabulary.rs": rust("formats", formats_in_rust(data["formats"]["format"])),
+        "crates/onbeat-tune/src/lint/vocabulary.rs": rust("lint", subjects_in_rust(data["lint"]["subject"])),
+        "crates/onbeat-figures/src/vocabulary.rs": rust("words", phrases_of_loads(data["words"]["load"])),
         "crates/onbeat-report/src/verdict/vocabulary.rs": rust("words", verdicts_in_rust(data["words"]["verdict"])),
         "viewer/src/vocabulary.ts": page(data),
         "include/onbeat_control.h": between("include/onbeat_control.h", "/*", "*/", "events", events_in_c(data["events"]["event"])),
         "docs/control.md": between("docs/control.md", "<!--", "-->", "events", table_of_events(data["events"]["event"])),
+        "docs/guide/import.md": between("docs/guide/import.md", "<!--", "-->", "formats", table_of_formats(data["formats"]["format"])),
         "docs/advice.md": between("docs/advice.md", "<!--", "-->", "advice", table_of_advice(data["advice"]["advice"])),
         "GLOSSARY.md": between("GLOSSARY.md", "<!--", "-->", "series", table_of_series(data["series"]["series"])),
     }
@@ -250,6 +254,56 @@ def verdicts_in_rust(verdicts):
     )
 
 
+def words_of_runs(words):
+    letters = ", ".join(f"('{one['letter']}', {quoted(one['words'])})" for one in words["tuning"])
+    return (
+        enum(
+            "Stall",
+            "Stops of the loop by the scheduler's policy or by a signal, not by latency of the machine.",
+            DERIVES.format("") + SNAKE,
+            [(one["name"], one["doc"], [], "") for one in words["stall"]],
+        )
+        + "/// The letters of a [`Tuning`](crate::Tuning), in words.\n"
+        + f"pub const TUNING_LETTERS: [(char, &str); {len(words['tuning'])}] = [{letters}];\n"
+    )
+
+
+def phrases_of_loads(loads):
+    phrases = ", ".join(f"({quoted(one['name'])}, {quoted(one['phrase'])})" for one in loads)
+    return (
+        "/// Loads that have a phrase of their own; all others are under their name.\n"
+        f"pub(crate) const PHRASES_OF_LOADS: [(&str, &str); {len(loads)}] = [{phrases}];\n"
+    )
+
+
+def formats_in_rust(formats):
+    head = "#[derive(Clone, Copy, Debug, PartialEq, Eq)]\n"
+    tools = {}
+    for one in formats:
+        tools.setdefault(one["tool"], []).append(one["name"])
+    return (
+        enum("Format", "A format that can be imported.", head, [(one["name"], one["doc"], [], "") for one in formats])
+        + "impl Format {\n"
+        + constants("ALL", "All of them.", [one["name"] for one in formats])
+        + function("word", "The name on the command line.", "&'static str", [([one["name"]], quoted(one["name"])) for one in formats])
+        + function("help", "What it is, in a few words.", "&'static str", [([one["name"]], quoted(one["help"])) for one in formats])
+        + function("tool", "The program that writes it; the run file's `probe`.", "&'static str", [(of, quoted(tool)) for tool, of in tools.items()])
+        + "}\n"
+    )
+
+
+def subjects_in_rust(subjects):
+    head = "#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]\n" + SNAKE
+    return (
+        enum("LintSubject", "What a text is.", head, [(one["name"], one["doc"], [], "") for one in subjects])
+        + "impl LintSubject {\n"
+        + constants("ALL", "All of them.", [one["name"] for one in subjects])
+        + function("word", "The name on the command line.", "&'static str", [([one["name"]], quoted(one["name"])) for one in subjects])
+        + function("words", "Returns the subject in words.", "&'static str", [([one["name"]], quoted(one["words"])) for one in subjects])
+        + "}\n"
+    )
+
+
 # ---- the page ----
 
 
@@ -287,7 +341,7 @@ def page(data):
         + table("NOT_IN_TURNS", "readonly string[]", advice["not_in_turns"])
         + record("TUNING_LETTERS", "string", [(one["letter"], one["words"]) for one in words["tuning"]])
         + "/** Loads whose names need words: how they stand in a heading and in a sentence. */\n"
-        + record("LOADS", "readonly [heading: string, phrase: string]", [(one["name"], [one["heading"], one["phrase"]]) for one in words["load"]])
+        + record("LOADS", "readonly [heading: string, phrase: string]", [(one["name"], [one["heading"], one["phrase"].replace("`", "")]) for one in words["load"]])
         + "/** What stalled a spike's cycle, in words. */\n"
         + record("STALLS", "string", [(one["name"], one["words"]) for one in words["stall"]])
     ).rstrip() + "\n"
@@ -328,6 +382,11 @@ def table_of_advice(advice):
         for one in advice
     )
     return "| id | text | tunings | causes | applies | does not | tried | effect |\n|---|---|---|---|---|---|---|---|\n" + "".join(rows)
+
+
+def table_of_formats(formats):
+    rows = (cells(one["title"], one["content"], f"`{one['name']}`") for one in formats)
+    return "| format | content | `--from` |\n|---|---|---|\n" + "".join(rows)
 
 
 def table_of_series(all_series):

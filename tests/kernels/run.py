@@ -9,6 +9,7 @@ import argparse
 import concurrent.futures
 import functools
 import gzip
+import lzma
 import pathlib
 import re
 import shutil
@@ -80,9 +81,18 @@ def kernel(apt, word, work):
         # Since 7.3 the image is in a package that linux-image only depends on.
         if not list(unpacked.rglob("vmlinuz*")):
             apt.unpack(f"linux-binary-{release}", unpacked)
+        # As the kernel loads it: not compressed.
+        for module in [*unpacked.rglob("veth.ko"), *unpacked.rglob("veth.ko.xz")]:
+            packed = module.read_bytes()
+            veth_of(image).write_bytes(lzma.decompress(packed) if module.suffix == ".xz" else packed)
         shutil.copy(next(unpacked.rglob("vmlinuz*")), image)
         shutil.rmtree(unpacked)
     return release, image
+
+
+def veth_of(image):
+    """The module for private cables, beside the image."""
+    return image.with_name(f"veth-{image.name}.ko")
 
 
 def archive(files):
@@ -99,7 +109,7 @@ def archive(files):
     return b"".join(parts)
 
 
-def initramfs(onbeat, work):
+def initramfs(onbeat, image, work):
     stripped = work / "onbeat"
     subprocess.run(["strip", "-o", stripped, onbeat], check=True)
     files = {"init": (HERE / "init").read_bytes(), "bin/onbeat": stripped.read_bytes()}
@@ -111,7 +121,9 @@ def initramfs(onbeat, work):
             files[library.lstrip("/")] = pathlib.Path(library).read_bytes()
     for tool in TOOLS:
         files[f"bin/{tool}"] = pathlib.Path(shutil.which(tool)).read_bytes()
-    path = work / "initramfs.gz"
+    if veth_of(image).exists():
+        files["veth.ko"] = veth_of(image).read_bytes()
+    path = work / f"initramfs-{image.name}.gz"
     path.write_bytes(gzip.compress(archive(files), 1, mtime=0))
     return path
 
@@ -123,7 +135,7 @@ def boot(image, ramdisk, cgroup, options, log):
     words += ["-accel", "tcg,thread=single"]
     words += ["-smp", "2", "-m", "1G", "-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot"]
     words += ["-kernel", image, "-initrd", ramdisk]
-    words += ["-append", f"{COMMAND_LINE} onbeat.cgroup={cgroup} onbeat.for={options.duration}"]
+    words += ["-append", f"{COMMAND_LINE} onbeat.cgroup={cgroup} onbeat.for={options.duration} onbeat.checks={options.checks}"]
     checks = []
     with open(log, "w", buffering=1) as kept, subprocess.Popen(
         words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
@@ -145,20 +157,21 @@ def main():
     parser.add_argument("--kernels", default="6.1,6.12,newest", help="comma-separated; with -stock or -rt for that flavour")
     parser.add_argument("--cgroups", default="v2,v2-cpuset,v1,none", help="comma-separated, see init")
     parser.add_argument("--for", dest="duration", default="20s", help="duration of the bench in the guest")
+    parser.add_argument("--checks", default="all", choices=["all", "bpf"], help="bpf: that the BPF programs load, and nothing else")
     parser.add_argument("--limit", type=int, default=900, help="time limit of a guest in seconds")
     parser.add_argument("--jobs", type=int, default=1, help="guests at the same time")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     apt = Apt(options.work / "apt")
-    ramdisk = initramfs(options.onbeat, options.work)
     kernels = [kernel(apt, word, options.work) for word in options.kernels.split(",")]
+    disks = {image: initramfs(options.onbeat, image, options.work) for _, image in kernels}
     guests = [(release, image, cgroup) for release, image in kernels for cgroup in options.cgroups.split(",")]
     counts = {"ok": 0, "failed": 0, "absent": 0}
 
     def run(guest):
         release, image, cgroup = guest
         started = time.monotonic()
-        checks = boot(image, ramdisk, cgroup, options, options.work / f"{release}-{cgroup}.log")
+        checks = boot(image, disks[image], cgroup, options, options.work / f"{release}-{cgroup}.log")
         for name, result, why in checks:
             print(f"CHECK kernel={release} cgroup={cgroup} {name} {result} {why}".rstrip(), flush=True)
         print(f"kernel={release} cgroup={cgroup} took {time.monotonic() - started:.0f} s", flush=True)

@@ -54,7 +54,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/onbeat-robot/tests/robot_memory.rs", "an allocator that counts"),
     ("crates/onbeat-c/src/ring.rs", "pointers that C hands over"),
     ("crates/onbeat-c/src/run_loop.rs", "pointers that C hands over"),
-    ("crates/onbeat-cause/src/bpf.rs", "links by bpf(2), and shared arrays"),
+    ("crates/onbeat-cause/src/bpf.rs", "arrays that programs and this process share"),
     (
         "crates/onbeat-ethercat/src/carrier/claim.rs",
         "the process at the other end of a socket, which may have the number 0",
@@ -75,7 +75,6 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
         "crates/onbeat-ethercat/src/carrier/link_watch.rs",
         "state, MTU and number of an interface by ioctl",
     ),
-    ("crates/onbeat-ethercat/src/carrier/xdp/program.rs", "addresses that bpf(2) reads"),
     (
         "crates/onbeat-ethercat/src/carrier/xdp/frame_memory.rs",
         "frames in memory that the kernel shares",

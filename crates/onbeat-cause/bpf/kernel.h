@@ -1,5 +1,5 @@
 /*
- * What the programs of this folder need of the kernel: numbers of its interface to BPF, and the members that they
+ * What the programs need of the kernel, those of this folder and of crates/onbeat-ethercat/bpf: numbers of its interface to BPF, and the members that they
  * read of its structures. Where a member lies is not taken from here: the loader asks the running kernel's BTF for
  * the member of this name (CO-RE), so a structure lists only what is read.
  */
@@ -21,6 +21,7 @@ typedef long long __s64;
 
 /* enum bpf_map_type */
 #define BPF_MAP_TYPE_ARRAY 2
+#define BPF_MAP_TYPE_XSKMAP 17
 /* The loader may map the array into its memory. */
 #define BPF_F_MMAPABLE (1 << 10)
 
@@ -28,6 +29,8 @@ typedef long long __s64;
 static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
 static __u64 (*bpf_ktime_get_ns)(void) = (void *)5;
 static __u32 (*bpf_get_smp_processor_id)(void) = (void *)8;
+static long (*bpf_redirect_map)(void *map, __u64 key, __u64 otherwise) = (void *)51;
+static long (*bpf_xdp_adjust_meta)(void *context, int bytes) = (void *)54;
 static long (*bpf_get_stack)(void *context, void *to, __u32 size, __u64 flags) = (void *)67;
 static long (*bpf_probe_read_kernel)(void *to, __u32 size, const void *from) = (void *)113;
 struct task_struct;
@@ -42,6 +45,9 @@ struct bpf_raw_tracepoint_args {
 struct xdp_md {
 	__u32 data;
 	__u32 data_end;
+	__u32 data_meta;
+	__u32 ingress_ifindex;
+	__u32 rx_queue_index;
 };
 
 enum xdp_action {

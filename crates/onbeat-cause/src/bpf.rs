@@ -1,4 +1,4 @@
-//! Arrays in shared memory, and programs at interfaces, by the one door to bpf(2) ([`onbeat_host::bpf`]).
+//! Arrays in shared memory, by the one door to bpf(2) ([`onbeat_host::bpf`]).
 #![allow(unsafe_code)]
 
 use std::io;
@@ -10,12 +10,7 @@ use onbeat_host::bpf::{self, BpfAttributes};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 const MAP_UPDATE: libc::c_int = 2;
-const LINK_CREATE: libc::c_int = 28;
-/// `BPF_XDP`.
-const XDP_ATTACHMENT: u32 = 37;
-/// `XDP_FLAGS_SKB_MODE` and `XDP_FLAGS_DRV_MODE`.
-const IN_STACK: u32 = 1 << 1;
-const IN_DRIVER: u32 = 1 << 2;
+
 /// Writes the value at `key` of an array whose values have `value_size` bytes.
 fn update(array: &OwnedFd, key: u32, value: &[u8], value_size: usize) -> io::Result<()> {
     if value.len() != value_size {
@@ -79,18 +74,4 @@ impl Drop for SharedArray {
         // SAFETY: the mapping made in `map`; no reference to it outlives `self`.
         let _ = unsafe { munmap(self.memory.as_ptr().cast(), self.words * 8) };
     }
-}
-
-/// Attaches the XDP program with this descriptor to the interface with this index of the caller's
-/// network namespace, until the answer is dropped.
-pub(super) fn attach_to_interface(
-    program: i32,
-    interface: u32,
-    in_driver: bool,
-) -> io::Result<OwnedFd> {
-    let flags = if in_driver { IN_DRIVER } else { IN_STACK };
-    let attributes = BpfAttributes::new().word(0, program.cast_unsigned()).word(4, interface);
-    let attributes = attributes.word(8, XDP_ATTACHMENT).word(12, flags);
-    // SAFETY: no addresses in these attributes.
-    unsafe { bpf::create(LINK_CREATE, attributes) }
 }

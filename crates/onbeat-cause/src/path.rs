@@ -21,10 +21,19 @@ use super::thread_names::ThreadNames;
 /// The path cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PathError {
+    #[error("{0}")]
+    NoBtf(ObjectError),
     #[error("{0}; it needs root (or CAP_BPF and CAP_PERFMON) and Linux 5.12")]
-    Programs(#[from] ObjectError),
+    Programs(ObjectError),
     #[error("the kernel refuses a BPF map: {0}; it needs root (or CAP_BPF) and Linux 5.5")]
     NoMap(#[from] io::Error),
+}
+
+impl From<ObjectError> for PathError {
+    fn from(why: ObjectError) -> Self {
+        // Neither root nor another version helps a kernel that does not describe itself.
+        if matches!(why, ObjectError::NoBtf(_)) { Self::NoBtf(why) } else { Self::Programs(why) }
+    }
 }
 
 /// Words between the counters of two CPUs, so that each has its own cache line.

@@ -11,7 +11,9 @@ use aya::maps::{Array, Map, MapData, MapError};
 use aya::programs::{BtfTracePoint, ProgramError, RawTracePoint, Xdp};
 use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader, Pod, include_bytes_aligned};
 
-use super::bpf::{SharedArray, attach_to_interface};
+use onbeat_host::bpf::attach_to_interface;
+
+use super::bpf::SharedArray;
 
 /// A compiled file of programs.
 #[derive(Clone, Copy)]

@@ -11,8 +11,8 @@ use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
 use onbeat::host;
 use onbeat::inject::Fault;
 use onbeat::load::CATALOGUE;
-use onbeat::record::Series;
 use onbeat::record::run_dir::RUN_FILE_ENDING as RUN_FILE;
+use onbeat::record::{Series, TUNING_LETTERS};
 use onbeat_segment::FAULT_KINDS;
 use onbeat_tune::catalogue::catalogue;
 
@@ -43,18 +43,11 @@ pub(crate) fn loads() -> Vec<CompletionCandidate> {
 }
 
 pub(crate) fn tunings() -> Vec<CompletionCandidate> {
-    words(&[
-        ("none", "no tuning"),
-        ("P", "real-time priority"),
-        ("M", "memory locked"),
-        ("C", "CPU shielded"),
-        ("S", "sleep, then spin"),
-        ("MC", ""),
-        ("PM", ""),
-        ("PC", ""),
-        ("PMC", ""),
-        ("PMCS", "all four"),
-    ])
+    let letters = TUNING_LETTERS.iter().map(|(letter, words)| word(&letter.to_string(), words));
+    let mut all = words(&[("none", "no tuning")]);
+    all.extend(letters);
+    all.extend(words(&[("MC", ""), ("PM", ""), ("PC", ""), ("PMC", ""), ("PMCS", "all four")]));
+    all
 }
 
 /// Ids of the catalogue, and the other names of some.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 use onbeat::record::Series;
@@ -10,6 +11,21 @@ use onbeat_rt::{OnOverrun, Wait};
 
 use crate::complete;
 use crate::units::{loop_period_ns, time_ns};
+
+/// Returns the parser of one of several values, each with its word and, where it has one, its help.
+pub(crate) fn one_of<T: Copy + Send + Sync + 'static>(
+    all: &'static [T],
+    of: fn(T) -> (&'static str, &'static str),
+) -> impl TypedValueParser<Value = T> {
+    let shown = |one: &T| match of(*one) {
+        (word, "") => PossibleValue::new(word),
+        (word, help) => PossibleValue::new(word).help(help),
+    };
+    let words = PossibleValuesParser::new(all.iter().map(shown));
+    words.try_map(move |typed| {
+        all.iter().copied().find(|one| of(*one).0 == typed).ok_or("unknown word")
+    })
+}
 
 /// Options of the loop.
 #[derive(Clone, Debug, Args)]

@@ -20,6 +20,7 @@
 pub mod statistics;
 pub mod table;
 pub mod units;
+mod vocabulary;
 
 pub use statistics::{Low, Percentile, Share, Statistics};
 pub use table::Table;

@@ -1,5 +1,7 @@
 //! Figures as people read them: rounded to three digits, with their unit.
 
+use super::vocabulary::PHRASES_OF_LOADS;
+
 /// Which letters a text may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Letters {
@@ -167,11 +169,8 @@ pub fn capital(words: &str) -> String {
 /// A load with its preposition: `with no added load`, `under cpu=50%`.
 #[must_use]
 pub fn under(load: &str) -> String {
-    match load {
-        "idle" => "with no added load".to_owned(),
-        "paper" => "under the 2009 stress mix (`paper`)".to_owned(),
-        load => format!("under {load}"),
-    }
+    let own = PHRASES_OF_LOADS.iter().find(|(name, _)| *name == load);
+    own.map_or_else(|| format!("under {load}"), |(_, phrase)| (*phrase).to_owned())
 }
 
 /// A cell by its tuning and load: `PMCS with no added load`.

@@ -6,10 +6,13 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// `BPF_PROG_LOAD`.
-const PROGRAM_LOAD: c_int = 5;
-/// How often a program is given to the verifier, as in `tools/lib/bpf/bpf.c`.
-const LOAD_ATTEMPTS: usize = 5;
+/// `BPF_LINK_CREATE`.
+const LINK_CREATE: c_int = 28;
+/// `BPF_XDP`.
+const XDP_ATTACHMENT: u32 = 37;
+/// `XDP_FLAGS_SKB_MODE` and `XDP_FLAGS_DRV_MODE`.
+const IN_STACK: u32 = 1 << 1;
+const IN_DRIVER: u32 = 1 << 2;
 
 /// Attributes of a bpf(2) command (`union bpf_attr`, `include/uapi/linux/bpf.h`): the kernel reads the part that the
 /// command needs. Larger than any command used here needs, and zero-filled.
@@ -71,22 +74,15 @@ pub unsafe fn create(number: c_int, attributes: BpfAttributes) -> io::Result<Own
     Ok(unsafe { OwnedFd::from_raw_fd(created) })
 }
 
-/// Loads a program, again when a signal ended the verifier.
+/// Attaches the XDP program with this descriptor to the interface with this index of the caller's
+/// network namespace, in its driver or in the network stack, until the answer is dropped.
 ///
 /// # Errors
-/// The kernel's error.
-///
-/// # Safety
-/// As [`command`], for `BPF_PROG_LOAD`.
-pub unsafe fn load(attributes: BpfAttributes) -> io::Result<OwnedFd> {
-    let mut attempts = 1;
-    loop {
-        // SAFETY: the caller guarantees the addresses, and the command creates a program.
-        match unsafe { create(PROGRAM_LOAD, attributes) } {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && attempts < LOAD_ATTEMPTS => {
-                attempts += 1;
-            }
-            loaded => return loaded,
-        }
-    }
+/// The kernel's error: `EOPNOTSUPP` for a driver without XDP, `EBUSY` beside another program.
+pub fn attach_to_interface(program: i32, interface: u32, in_driver: bool) -> io::Result<OwnedFd> {
+    let flags = if in_driver { IN_DRIVER } else { IN_STACK };
+    let attributes = BpfAttributes::new().word(0, program.cast_unsigned()).word(4, interface);
+    let attributes = attributes.word(8, XDP_ATTACHMENT).word(12, flags);
+    // SAFETY: no addresses in these attributes.
+    unsafe { create(LINK_CREATE, attributes) }
 }

@@ -77,7 +77,7 @@ pub use motion::{JointMotion, MotionNote};
 pub use note::{
     Account, Bench, Block, CauseCount, Cell, CellNotPermitted, CulpritCount, EndReason,
     FindingNote, Header, Interval, LimitNote, LoadEvent, Maxima, Note, Remark, Resume, SpikeNote,
-    Stall, StepNote, SweepNote,
+    StepNote, SweepNote,
 };
 pub use note_numbers::EVERY_SECONDS;
 pub use outages::{Joining, LateNote, OutageSums, PARTS, Watch, gap};
@@ -98,5 +98,6 @@ pub use tally::Why;
 pub use timing::{Timing, WaitKind};
 pub use trend::{StepFigures, Trend, TrendStep};
 pub use tuning::{Tuning, TuningError};
+pub use vocabulary::{Stall, TUNING_LETTERS};
 pub use window::{WindowFate, WindowNote};
 pub use words::{LoadEventKind, RunOrder};

@@ -20,6 +20,7 @@ use super::series::Series;
 use super::timing::{Timing, is_zero};
 use super::trend::Trend;
 use super::tuning::Tuning;
+use super::vocabulary::Stall;
 use super::window::{WindowFate, WindowNote};
 use onbeat_cause::{Cause, CauseKind};
 use onbeat_host::machine::Host;
@@ -411,21 +412,6 @@ pub struct SpikeNote {
     /// Whether what the CPUs did around it is in the file; `None` without an analysis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<WindowFate>,
-}
-
-/// Stops of the loop by the scheduler's policy or by a signal, not by latency of the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stall {
-    /// The CPU's real-time threads had used up `sched_rt_runtime_us`.
-    RtThrottling,
-    /// The kernel's fair server ran ordinary threads that had waited for a second (Linux 6.12 and
-    /// later).
-    FairServer,
-    /// One of the two; this kernel has both and the evidence fits either.
-    RtThrottlingOrFairServer,
-    /// A signal had stopped the process.
-    Stopped,
 }
 
 /// Something that happened to a load.

@@ -28,7 +28,7 @@ use onbeat_rt::{Flags, Instant, Outcome, Sample};
 use super::events::EventTally;
 use super::exclusion::{Exclusion, ExclusionNote, OpenExclusions};
 use super::figures::{Figures, NoFigures};
-use super::note::{Account, Block, Note, Remark, SpikeNote, Stall};
+use super::note::{Account, Block, Note, Remark, SpikeNote};
 use super::outages::{PARTS, Watch};
 use super::past::Past;
 use super::recording::{Progress, Recording, TimeOrigin};
@@ -40,6 +40,7 @@ use super::series::Series;
 use super::tally::IntervalTally;
 use super::tally::Why;
 use super::trend::TrendTally;
+use super::vocabulary::Stall;
 use onbeat_ethercat::event::Event;
 
 /// Receives the samples of a run and writes its run file.

@@ -37,3 +37,11 @@ pub enum LoadEventKind {
     #[serde(other)]
     Unknown,
 }
+
+impl LoadEventKind {
+    /// Whether the reader of a run must know: the load is not what was requested.
+    #[must_use]
+    pub const fn matters(self) -> bool {
+        matches!(self, Self::PartDied | Self::PartSubstituted)
+    }
+}

@@ -26,7 +26,10 @@ pub(crate) fn run() -> Result<ExitVerdict, Failure> {
     let served = signals::watch(OnUsr1::Refuse).map_err(Failure::from).and_then(server);
     let is_served = match served {
         Ok(Served::Already { well }) => well,
-        Ok(Served::By(server)) => server.serve(stdin(), stdout()).is_ok(),
+        Ok(Served::By(served)) => {
+            let (server, parts) = *served;
+            server.serve_loop(parts, stdin(), stdout()).is_ok()
+        }
         Err(why) => {
             let reply = serde_json::to_string(&CellReply::Failed(why.to_string()))? + "\n";
             // A bench that does not read any more has ended.
@@ -43,7 +46,7 @@ enum Served {
     /// It was, to its end, which was reported.
     Already { well: bool },
     /// By a loop of this process.
-    By(Box<CellServer>),
+    By(Box<(CellServer, Parts)>),
 }
 
 /// Reads the start of the cell, opens its probe, and prepares its run.
@@ -85,6 +88,6 @@ fn server(interruptions: Arc<Interruptions>) -> Result<Served, Failure> {
 
     let run = start.open_run(probes::series_of("timer"), grants)?;
     let load = start.cell.load;
-    let server = CellServer { run, parts, load, interruptions, explain: start.explain };
-    Ok(Served::By(Box::new(server)))
+    let server = CellServer { run, load, interruptions, explain: start.explain };
+    Ok(Served::By(Box::new((server, parts))))
 }

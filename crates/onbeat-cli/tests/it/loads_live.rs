@@ -331,6 +331,73 @@ fn a_sweep_that_was_killed_goes_on_with_the_steps_that_are_left() {
     assert_eq!(directories(out), 1);
 }
 
+/// `ONBEAT_KILLS` is the number of kills.
+#[test]
+fn a_sweep_killed_at_drawn_moments_has_every_step_whole_in_the_end() {
+    let kills = std::env::var("ONBEAT_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
+    let out = tempfile::tempdir().unwrap();
+    let out = out.path();
+    let seed = fastrand::u64(..);
+    println!("moments drawn with seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let seconds = u64::max(6, kills);
+    let time = format!("{seconds}s");
+    let words = ["--load-sweep", "0..20/10", "--for", &time, "--resume"];
+    for _ in 0..kills {
+        let mut killed = measure(out, &words).spawn().unwrap();
+        thread::sleep(Duration::from_millis(random.u64(0..2_000)));
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        nothing_is_left_alive(out);
+    }
+
+    let whole = measure(out, &words).output().unwrap();
+    assert!(whole.status.success(), "{}", stderr_of(&whole));
+    let summary: Value = serde_json::from_slice(&whole.stdout).unwrap();
+    let steps = summary["sweep"]["steps"].as_array().unwrap();
+    let loads: Vec<&str> = steps.iter().map(|step| step["load"].as_str().unwrap()).collect();
+    assert_eq!(loads, ["idle", "cpu=10%", "cpu=20%"], "the steps of an undisturbed sweep");
+    let runs = runs(out);
+    loads.iter().for_each(|load| has_its_share(&runs[*load], seconds * 1_000 / 3));
+}
+
+#[test]
+fn another_option_begins_anew_and_another_spelling_of_the_same_resumes() {
+    let out = tempfile::tempdir().unwrap();
+    let out = out.path();
+    let mut killed = measure(out, &["--loads", "idle", "--for", LONG]).spawn().unwrap();
+    wait_until("an interval", || intervals(out) > 0);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+
+    let begins_anew = |words: &[&str]| {
+        let mut run = measure(out, words).arg("--resume").spawn().unwrap();
+        stderr_until(&mut run, "begins").contains("a new one begins")
+    };
+    assert!(begins_anew(&["--loads", "idle", "--for", "7m"]));
+    assert!(begins_anew(&["--loads", "idle", "--for", LONG, "--period", "2ms"]));
+    // The words differ and the plan does not.
+    let mut run = measure(out, &["--period", "1000us", "--loads", "none", "--for", "300s"]);
+    let said = stderr_until(&mut run.arg("--resume").spawn().unwrap(), "left:");
+    assert!(said.contains("resuming"), "{said}");
+}
+
+#[test]
+fn a_run_whose_plan_is_lost_is_refused_in_one_sentence() {
+    let out = tempfile::tempdir().unwrap();
+    let out = out.path();
+    let words = ["--loads", "idle", "--for", LONG, "--resume"];
+    let mut killed = measure(out, &words).spawn().unwrap();
+    wait_until("an interval", || intervals(out) > 0);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    fs::remove_file(latest(out).join("plan.json")).unwrap();
+    let refused = measure(out, &words).output().unwrap();
+    let said = stderr_of(&refused);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("no plan.json beside its run files"), "{said}");
+}
+
 #[test]
 fn another_kernel_is_refused_before_a_load_begins() {
     let out = tempfile::tempdir().unwrap();

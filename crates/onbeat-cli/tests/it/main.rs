@@ -35,6 +35,7 @@ mod net_elsewhere_live;
 mod net_ends_live;
 mod net_lab_live;
 mod network_namespace;
+mod no_btf_live;
 mod output_is_not_lost;
 mod planted_runs;
 mod robot_esi;

@@ -83,6 +83,22 @@ pub enum StudyClock {
     Free,
 }
 
+impl StudyClock {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Auto, Self::Real, Self::Virtual, Self::Free];
+
+    /// Returns the word in a file and on the command line.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Real => "real",
+            Self::Virtual => "virtual",
+            Self::Free => "free",
+        }
+    }
+}
+
 /// A load of a study: what runs besides, on the host and in the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StudyLoad {

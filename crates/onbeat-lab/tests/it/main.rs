@@ -6,6 +6,7 @@ mod board_tests;
 mod guests;
 mod joined_boards;
 mod joined_traces;
+mod killed_campaigns;
 mod killed_traces;
 mod planted_causes;
 mod repeated_guests;

@@ -70,6 +70,7 @@ mod samples;
 mod stated;
 pub mod stream;
 pub mod stress_ng;
+mod vocabulary;
 pub mod xenomai;
 
 use std::io::{BufRead, Cursor, Read, Seek, SeekFrom};

@@ -34,7 +34,7 @@ pub use reading::{
     RunText, StoredRun, check_not_own_file, goes_on, main_series, read, read_cells,
     read_with_text, run_files,
 };
-pub use resuming::{latest_unfinished, releases_left, runs_of_command, take_up};
+pub use resuming::{releases_left, runs_named, take_up, unfinished};
 
 use super::run_file::{RunFile, RunFileError};
 

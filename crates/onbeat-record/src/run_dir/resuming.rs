@@ -9,14 +9,9 @@ use crate::note::EndReason;
 use crate::past::Past;
 use crate::run_file::RunFileError;
 
-/// Lists the files called `name` in the directories below `out` whose commands `is_same` accepts,
-/// the latest first.
+/// Lists the files called `name` in the directories below `out`, those of the latest runs first.
 #[must_use]
-pub fn runs_of_command(
-    out: &Path,
-    name: &str,
-    is_same: &dyn Fn(&[String]) -> bool,
-) -> Vec<PathBuf> {
+pub fn runs_named(out: &Path, name: &str) -> Vec<PathBuf> {
     // The new run that follows is refused with the reason.
     if trusted_out::check(out).is_err() {
         return Vec::new();
@@ -32,7 +27,7 @@ pub fn runs_of_command(
             let header = fs::symlink_metadata(&path)
                 .is_ok_and(|file| file.is_file())
                 .then(|| header_of(&path))??;
-            is_same(&header.command).then_some((header.started_unix_s, path))
+            Some((header.started_unix_s, path))
         })
         .collect();
     runs.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -40,25 +35,20 @@ pub fn runs_of_command(
     runs.into_iter().map(|(_, path)| path).collect()
 }
 
-/// Opens the latest of these runs that has measured fewer than `releases`, for its next block.
+/// Opens a run that has measured fewer than `releases`, for its next block; `None` for any other.
 ///
 /// # Errors
 /// [`RunFileError`]; [`RunFileError::BeingWritten`] while its writer is alive.
-pub fn latest_unfinished(runs: &[PathBuf], releases: u64) -> Result<Option<Past>, RunFileError> {
-    for path in runs {
-        match Past::open(path) {
-            Ok(past) if is_unfinished(&past, releases) => return Ok(Some(past)),
-            // A file that was cut off in its header has no samples.
-            Ok(_) | Err(RunFileError::Foreign { .. }) => {}
-            Err(why) => return Err(why),
-        }
+pub fn unfinished(path: &Path, releases: u64) -> Result<Option<Past>, RunFileError> {
+    let is_unfinished = |past: &Past| {
+        matches!(past.ended, None | Some(EndReason::Asked)) && past.account.slots < releases
+    };
+    match Past::open(path) {
+        Ok(past) => Ok(Some(past).filter(is_unfinished)),
+        // A file that was cut off in its header has no samples.
+        Err(RunFileError::Foreign { .. }) => Ok(None),
+        Err(why) => Err(why),
     }
-
-    Ok(None)
-}
-
-fn is_unfinished(past: &Past, releases: u64) -> bool {
-    matches!(past.ended, None | Some(EndReason::Asked)) && past.account.slots < releases
 }
 
 /// Returns the releases that are left of `all`; `u64::MAX` stands for no end.

@@ -55,10 +55,11 @@ mod qemu_memory;
 mod settings;
 mod shell_words;
 mod subject;
+mod vocabulary;
 mod yaml;
 
 pub use finding::{LintCounts, LintFinding, LintReport, LintVerdict};
-pub use subject::LintSubject;
+pub use vocabulary::LintSubject;
 
 use correction::Draft;
 

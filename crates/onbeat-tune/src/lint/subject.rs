@@ -2,52 +2,7 @@
 
 use super::dictionary::dictionary;
 use super::kernel_text::{assignment, is_build_variable};
-use super::{LintError, containers, qemu_command};
-
-/// What a text is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LintSubject {
-    /// A kernel command line on one line: `/proc/cmdline`, `cmdline.txt` of a Raspberry Pi.
-    KernelLine,
-    /// A kernel command line on several lines: `/etc/kernel/cmdline`, `/etc/cmdline.d`.
-    KernelLines,
-    /// `/etc/default/grub`, or a file of `/etc/default/grub.d`.
-    GrubFile,
-    /// `grub.cfg`, which is generated.
-    GrubMenu,
-    /// `extlinux.conf`.
-    Extlinux,
-    /// An entry of systemd-boot.
-    SystemdBootEntry,
-    /// Options of NixOS with `boot.kernelParams`.
-    NixOptions,
-    /// Variables of Yocto, of the kernel's configuration or of U-Boot that hold a command line.
-    BuildVariables,
-    /// A file of `sysctl.d`.
-    Sysctl,
-    /// A file of `limits.d`.
-    Limits,
-    /// A unit of systemd, or a drop-in of one.
-    SystemdUnit,
-    /// A command that starts a container: `docker run`, `podman run`.
-    ContainerCommand,
-    /// A compose file.
-    ComposeFile,
-    /// A pod of Kubernetes, or what makes pods.
-    KubernetesPod,
-    /// A profile of TuneD.
-    TunedProfile,
-    /// Rules of udev.
-    UdevRules,
-    /// A shell script with a command that starts QEMU.
-    QemuScript,
-    /// Arguments of QEMU alone: on any number of lines, or separated by NUL as in
-    /// `/proc/PID/cmdline`.
-    QemuArguments,
-    /// A domain definition of libvirt.
-    LibvirtXml,
-}
+use super::{LintError, LintSubject, containers, qemu_command};
 
 impl LintSubject {
     /// Returns what a text is, by its contents and, where these leave it open, by the name of its
@@ -76,35 +31,8 @@ impl LintSubject {
             LintError::NotRecognised { begins }
         })
     }
-
-    /// Returns the subject in words.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::KernelLine => "a kernel command line",
-            Self::KernelLines => "the lines of a kernel command line",
-            Self::GrubFile => "a file of /etc/default/grub",
-            Self::GrubMenu => "a generated grub.cfg",
-            Self::Extlinux => "an extlinux.conf",
-            Self::SystemdBootEntry => "an entry of systemd-boot",
-            Self::NixOptions => "options of NixOS",
-            Self::BuildVariables => "variables with a kernel command line",
-            Self::Sysctl => "a file of sysctl.d",
-            Self::Limits => "a file of limits.d",
-            Self::SystemdUnit => "a systemd unit",
-            Self::ContainerCommand => "a command that starts a container",
-            Self::ComposeFile => "a compose file",
-            Self::KubernetesPod => "a pod of Kubernetes",
-            Self::TunedProfile => "a profile of TuneD",
-            Self::UdevRules => "rules of udev",
-            Self::QemuScript => "a script that starts QEMU",
-            Self::QemuArguments => "arguments of QEMU",
-            Self::LibvirtXml => "a domain of libvirt",
-        }
-    }
 }
 
-/// Names that leave no doubt.
 fn by_name(file: &str) -> Option<LintSubject> {
     let name = file.rsplit('/').next().unwrap_or(file);
     match name {

@@ -66,71 +66,6 @@ pub enum CellReply {
 pub struct CellServer {
     /// The run that the blocks belong to.
     pub run: Run,
-    /// The probe: loop, figures, companion.
-    pub parts: Parts,
-    /// The load's name, for the run file.
-    pub load: String,
-    /// Signals, and the end of the requests.
-    pub interruptions: Arc<Interruptions>,
-    /// Whether the bench explains the spikes of this cell.
-    pub explain: bool,
-}
-
-impl CellServer {
-    /// Runs blocks on request until `requests` end, then closes the run file.
-    ///
-    /// # Errors
-    /// [`RunError`], which the bench receives as [`CellReply::Failed`] as well.
-    pub fn serve(
-        self,
-        requests: impl io::Read + Send + 'static,
-        replies: impl Write + 'static,
-    ) -> Result<(), RunError> {
-        let replies = ReplyPipe::new(replies);
-        let served = self.serve_until_end(requests, &replies);
-        replies.send(
-            &served
-                .as_ref()
-                .map_or_else(|why| CellReply::Failed(why.to_string()), |()| CellReply::Closed),
-        );
-        served
-    }
-
-    fn serve_until_end(
-        self,
-        requests: impl io::Read + Send + 'static,
-        replies: &ReplyPipe,
-    ) -> Result<(), RunError> {
-        let Self { mut run, mut parts, load, interruptions, explain } = self;
-        let Requests { blocks, explanations, windows } =
-            listen(requests, &interruptions).map_err(RunError::Thread)?;
-        if explain {
-            run.explain_by(Box::new(BenchExplainer {
-                replies: replies.clone(),
-                explanations,
-                windows,
-            }));
-        }
-
-        let grants = run.grants().to_vec();
-        let mut probe = run.begin(&mut parts)?;
-        replies.send(&CellReply::Ready(grants));
-        let served = blocks.iter().try_for_each(|(index, releases)| {
-            let block = BlockPlan { index, load: &load, releases };
-            probe.block(&block, &interruptions, &mut |_| {})?;
-            replies.send(&CellReply::Done(probe.recorder().progress()));
-            Ok::<(), RunError>(())
-        });
-
-        served.and(probe.end())?;
-        run.close().map(|_| ())
-    }
-}
-
-/// The cell's end of the pipes where something else than a loop of this process is measured.
-pub struct BlockServer {
-    /// The run that the blocks belong to.
-    pub run: Run,
     /// The load's name, for the run file.
     pub load: String,
     /// Signals, and the end of the requests.
@@ -143,34 +78,73 @@ pub struct BlockServer {
 pub type MeasureBlock<'m, E> =
     dyn FnMut(&mut Run, &BlockPlan<'_>, &Interruptions) -> Result<(), E> + 'm;
 
-impl BlockServer {
-    /// Has `measure` run blocks on request until `requests` end, then closes the run file.
+impl CellServer {
+    /// Runs blocks of a loop in this process on request until `requests` end, then closes the run
+    /// file. `parts` are the probe: loop, figures, companion.
+    ///
+    /// # Errors
+    /// [`RunError`], which the bench receives as [`CellReply::Failed`] as well.
+    pub fn serve_loop(
+        self,
+        mut parts: Parts,
+        requests: impl io::Read + Send + 'static,
+        replies: impl Write + 'static,
+    ) -> Result<(), RunError> {
+        self.serve(requests, replies, |mut run, blocks| {
+            let mut probe = run.begin(&mut parts)?;
+            let served = blocks.each(|block, interruptions| {
+                probe.block(block, interruptions, &mut |_| {})?;
+                Ok(probe.recorder().progress())
+            });
+            served.and(probe.end())?;
+            run.close().map(drop)
+        })
+    }
+
+    /// Has `measure` run blocks on request until `requests` end, where something else than a loop
+    /// of this process is measured; then closes the run file.
     ///
     /// # Errors
     /// Those of `measure` and [`RunError`], which the bench receives as [`CellReply::Failed`] as
     /// well.
-    pub fn serve<E: From<RunError> + std::fmt::Display>(
+    pub fn serve_blocks<E: From<RunError> + std::fmt::Display>(
         self,
         requests: impl io::Read + Send + 'static,
         replies: impl Write + 'static,
         measure: &mut MeasureBlock<'_, E>,
     ) -> Result<(), E> {
+        self.serve(requests, replies, |mut run, blocks| {
+            let served = blocks.each(|block, interruptions| {
+                measure(&mut run, block, interruptions)?;
+                Ok(run.recorder().progress())
+            });
+            // What was measured before a block that failed is kept.
+            run.close()?;
+            served
+        })
+    }
+
+    fn serve<E: From<RunError> + std::fmt::Display>(
+        self,
+        requests: impl io::Read + Send + 'static,
+        replies: impl Write + 'static,
+        measure_all: impl FnOnce(Run, &RequestedBlocks) -> Result<(), E>,
+    ) -> Result<(), E> {
         let replies = ReplyPipe::new(replies);
-        let served = self.serve_until_end(requests, &replies, measure);
-        replies.send(
-            &served
-                .as_ref()
-                .map_or_else(|why| CellReply::Failed(why.to_string()), |()| CellReply::Closed),
-        );
+        let opened = self.open(requests, &replies).map_err(E::from);
+        let served = opened.and_then(|(run, blocks)| measure_all(run, &blocks));
+        replies.send(&match &served {
+            Ok(()) => CellReply::Closed,
+            Err(why) => CellReply::Failed(why.to_string()),
+        });
         served
     }
 
-    fn serve_until_end<E: From<RunError>>(
+    fn open(
         self,
         requests: impl io::Read + Send + 'static,
         replies: &ReplyPipe,
-        measure: &mut MeasureBlock<'_, E>,
-    ) -> Result<(), E> {
+    ) -> Result<(Run, RequestedBlocks), RunError> {
         let Self { mut run, load, interruptions, explain } = self;
         let Requests { blocks, explanations, windows } =
             listen(requests, &interruptions).map_err(RunError::Thread)?;
@@ -179,16 +153,35 @@ impl BlockServer {
             run.explain_by(Box::new(BenchExplainer { replies, explanations, windows }));
         }
 
-        replies.send(&CellReply::Ready(run.grants().to_vec()));
-        let served = blocks.iter().try_for_each(|(index, releases)| {
-            let block = BlockPlan { index, load: &load, releases };
-            measure(&mut run, &block, &interruptions)?;
-            replies.send(&CellReply::Done(run.recorder().progress()));
-            Ok::<(), E>(())
-        });
-        // What was measured before a block that failed is kept.
-        run.close().map_err(E::from)?;
-        served
+        let (grants, replies) = (run.grants().to_vec(), replies.clone());
+        Ok((run, RequestedBlocks { grants, blocks, load, interruptions, replies }))
+    }
+}
+
+/// The blocks that a bench asks a cell for.
+struct RequestedBlocks {
+    grants: Vec<Grant>,
+    /// Index and releases of each.
+    blocks: Receiver<(u32, u64)>,
+    load: String,
+    interruptions: Arc<Interruptions>,
+    replies: ReplyPipe,
+}
+
+impl RequestedBlocks {
+    /// Reports that the cell is prepared, measures block after block until the requests end, and
+    /// reports each.
+    fn each<E>(
+        &self,
+        mut measure: impl FnMut(&BlockPlan<'_>, &Interruptions) -> Result<Progress, E>,
+    ) -> Result<(), E> {
+        self.replies.send(&CellReply::Ready(self.grants.clone()));
+        self.blocks.iter().try_for_each(|(index, releases)| {
+            let block = BlockPlan { index, load: &self.load, releases };
+            let progress = measure(&block, &self.interruptions)?;
+            self.replies.send(&CellReply::Done(progress));
+            Ok(())
+        })
     }
 }
 

@@ -9,26 +9,24 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use onbeat_rt::Clock;
-use onbeat_rt::sys::Monotonic;
-
+use super::background_load::BackgroundLoad;
 use super::cell::{CellError, CellReply};
 use super::cell_slot::CellSlot;
 pub use super::error::BenchError;
-use super::load_notes;
 use super::plan::real_loads;
 pub use super::plan::{BenchPlan, scheduled};
 use super::schedule::{LoadTurn, Pace, RAMP, Schedule};
+use super::shared_file::SharedFile;
 use super::shielding::Shielding;
-use super::unfinished::ResumedBench;
+use super::unfinished::MeasuredBench;
 pub use super::unfinished::UnfinishedBench;
 use crate::campaign::{CampaignEvent, CampaignReport};
-use crate::load::{Load, RunningLoad};
+use crate::load::Load;
 use crate::probe::{self, Interruptions, Origin};
 use onbeat_cause::{Cost, Explainer, FlightSetting, LoopThread};
 use onbeat_host::thread::{AheadOfLoad, Grant, ThreadRequest};
 pub use onbeat_record::run_dir::BENCH_FILE;
-use onbeat_record::{Account, EndReason, Header, Note, RunWriter};
+use onbeat_record::{EndReason, Header, LoadEvent, Note};
 
 /// Interval between two looks of the bench while a block runs.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -100,9 +98,8 @@ pub fn conduct<'c>(
 struct BenchConductor<'c> {
     plan: &'c BenchPlan,
     conditions: BenchConditions<'c>,
-    file: RunWriter,
-    origin: Origin,
-    resumed: Option<ResumedBench>,
+    file: SharedFile,
+    resumed: Option<MeasuredBench>,
     slots: Vec<CellSlot>,
     ladder: Vec<Grant>,
     shielding: Shielding,
@@ -122,11 +119,11 @@ impl<'c> BenchConductor<'c> {
                     findings: plan.findings.clone(),
                     ..probe::header(&plan.command, "bench", &[], origin.unix_s)
                 };
-                (RunWriter::create(&conditions.dir.join(BENCH_FILE), &header)?, None)
+                (SharedFile::create(conditions.dir, origin, &header)?, None)
             }
             Some(unfinished) => {
-                let (file, resumed) = unfinished.take_up(origin)?;
-                (file, Some(resumed))
+                let (file, measured) = unfinished.take_up(origin)?;
+                (file, Some(measured))
             }
         };
 
@@ -139,7 +136,6 @@ impl<'c> BenchConductor<'c> {
             plan,
             conditions,
             file,
-            origin,
             resumed,
             slots: Vec::new(),
             ladder,
@@ -152,35 +148,24 @@ impl<'c> BenchConductor<'c> {
         self.conditions.interruptions.stop.load(Ordering::Relaxed)
     }
 
-    /// Returns the seconds since this process began or resumed the bench.
-    fn elapsed_s(&self) -> f64 {
-        Monotonic.now().ns_since(self.origin.at) as f64 / 1e9
-    }
-
-    /// Returns the time of the bench's file.
-    fn file_s(&self) -> f64 {
-        let from_ns = self.resumed.as_ref().map_or(0, |resumed| resumed.point.time.from_ns);
-        from_ns as f64 / 1e9 + self.elapsed_s()
-    }
-
     fn run_turns(&mut self, schedule: &Schedule) -> Result<(), BenchError> {
         let mut pace = Pace::new(&real_loads(self.plan));
         let ends_s = match self.resumed {
             None => self.plan.duration.as_secs_f64(),
             // Only what is measured counts as the time of a bench that is resumed.
-            Some(_) => self.elapsed_s() + pace.estimate_s(&schedule.turns, schedule.block_s),
+            Some(_) => self.file.elapsed_s() + pace.estimate_s(&schedule.turns, schedule.block_s),
         };
 
         let mut turns: VecDeque<LoadTurn> = schedule.turns.iter().cloned().collect();
         while !turns.is_empty() && !self.is_stopped() {
-            let begun_s = self.elapsed_s();
+            let begun_s = self.file.elapsed_s();
             let block_s = pace.block_s(turns.make_contiguous(), ends_s - begun_s);
             let Some(turn) = &turns.pop_front() else { break };
             let releases =
                 (block_s * 1e9 / self.plan.setting.period_ns as f64).round().max(1.0) as u64;
             self.turn(turn, releases)?;
-            pace.learn(turn, block_s, self.elapsed_s() - begun_s);
-            let of_bench_s = self.file_s();
+            pace.learn(turn, block_s, self.file.elapsed_s() - begun_s);
+            let of_bench_s = self.file.seconds();
             match (self.conditions.look)(of_bench_s) {
                 Look::Decided => break,
                 Look::GoOn { without } => self.leave_out(&mut turns, &without),
@@ -209,8 +194,7 @@ impl<'c> BenchConductor<'c> {
     }
 
     fn turn(&mut self, turn: &LoadTurn, releases: u64) -> Result<(), BenchError> {
-        let load = &self.plan.loads[turn.load];
-        let mut running = if load.is_idle() { None } else { Some(self.start_load(load)?) };
+        let mut load = self.start_load(&self.plan.loads[turn.load])?;
         let mut ran = Ok(());
         for &tuning in &turn.blocks {
             let slot = turn.load * self.plan.tunings.len() + tuning;
@@ -222,53 +206,37 @@ impl<'c> BenchConductor<'c> {
             if ran.is_err() {
                 break;
             }
-
-            if let Some(running) = &mut running {
-                let events = running.events();
-                self.note_load_events(&events)?;
-            }
+            let events = load.events(self.file.seconds());
+            self.note_load_events(events)?;
         }
 
-        if let Some(running) = running {
-            self.stop_load(load, running)?;
-        }
-
+        let ended = load.end(|| self.file.seconds())?;
+        self.shielding.forget_session()?;
+        self.note_load_events(ended)?;
         ran
     }
 
-    fn start_load(&mut self, load: &Load) -> Result<RunningLoad, BenchError> {
-        let failed = |source| BenchError::Load { load: load.to_string(), source };
-        let mut running =
-            RunningLoad::start(self.conditions.processes.load(load)).map_err(failed)?;
+    fn start_load(&mut self, load: &Load) -> Result<BackgroundLoad, BenchError> {
+        let carrier = (!load.is_idle()).then(|| self.conditions.processes.load(load));
+        let mut running = BackgroundLoad::start(load, carrier)?;
         if let Some((session, start_ticks)) = running.identity() {
             self.shielding.remember_session(session, start_ticks)?;
         }
 
-        let events = running.events();
-        self.note_load_events(&events)?;
-        std::thread::sleep(RAMP);
+        let events = running.events(self.file.seconds());
+        self.note_load_events(events)?;
+        if !load.is_idle() {
+            std::thread::sleep(RAMP);
+        }
         Ok(running)
     }
 
-    fn stop_load(&mut self, load: &Load, running: RunningLoad) -> Result<(), BenchError> {
-        let (done, events) =
-            running.stop().map_err(|source| BenchError::Load { load: load.to_string(), source })?;
-        self.shielding.forget_session()?;
-        self.note_load_events(&events)?;
-        let t = self.file_s();
-        self.file.note(&load_notes::of_report(load, &done, t))?;
-
-        Ok(())
-    }
-
-    fn note_load_events(&mut self, events: &[crate::load::LoadNotice]) -> Result<(), BenchError> {
+    fn note_load_events(&mut self, events: Vec<LoadEvent>) -> Result<(), BenchError> {
         for event in events {
-            let note = load_notes::of_event(event, self.file_s());
-            if event.matters() {
-                (self.conditions.report)(CampaignEvent::Warned(&note.detail));
+            if event.event.matters() {
+                (self.conditions.report)(CampaignEvent::Warned(&event.detail));
             }
-
-            self.file.note(&Note::Load(note))?;
+            self.file.note(&Note::Load(event))?;
         }
         Ok(())
     }
@@ -317,7 +285,7 @@ impl<'c> BenchConductor<'c> {
                 _ => {}
             }
 
-            let elapsed_s = Monotonic.now().ns_since(self.origin.at) as f64 / 1e9;
+            let elapsed_s = self.file.elapsed_s();
             (self.conditions.report)(CampaignEvent::Running { cell, elapsed_s, recorder: None });
             if self.conditions.interruptions.stop.load(Ordering::Relaxed) {
                 return Ok(());
@@ -327,22 +295,19 @@ impl<'c> BenchConductor<'c> {
 
     /// Ends loads, cells and shield, whatever failed before; returns the first error of its own.
     fn close(self, has_succeeded: bool) -> Result<(), BenchError> {
-        let t = self.file_s();
         // A bench that failed is not complete: it can be resumed.
         let reason = if self.is_stopped() || !has_succeeded {
             EndReason::Asked
         } else {
             EndReason::Complete
         };
-        let Self { mut file, slots, shielding, explainer, resumed, .. } = self;
-        let earlier = resumed.map(|resumed| resumed.account).unwrap_or_default();
+        let Self { file, slots, shielding, explainer, .. } = self;
         let cost = explainer.as_ref().map_or_else(Cost::default, Explainer::cost);
         drop(explainer);
         let dismantled = shielding.dismantle();
         let closed: Vec<Result<(), CellError>> =
             slots.into_iter().filter_map(|slot| Some(slot.process?.close())).collect();
-        file.note(&Note::End(earlier.and(&Account { t, reason, ..probe::of_cost(&cost) })))?;
-        file.sync()?;
+        file.close(reason, &cost)?;
         dismantled?;
         closed.into_iter().collect::<Result<Vec<()>, _>>()?;
 

@@ -2,10 +2,10 @@
 
 use onbeat_tune::TuneError;
 
+use super::background_load::BackgroundLoadError;
 use super::cell::CellError;
 use super::host_settings::SettingError;
 use super::schedule::TooShort;
-use crate::load::RunningError;
 use crate::probe::resume::OtherRun;
 use onbeat_record::WriteError;
 
@@ -35,13 +35,8 @@ pub enum BenchError {
     #[error(transparent)]
     Cell(#[from] CellError),
     /// A load failed.
-    #[error("load {load}: {source}")]
-    Load {
-        /// Which load.
-        load: String,
-        /// Why.
-        source: RunningError,
-    },
+    #[error(transparent)]
+    Load(#[from] BackgroundLoadError),
     /// The shield could not be raised or lowered.
     #[error(transparent)]
     Tune(#[from] TuneError),

@@ -9,12 +9,11 @@ use std::time::Duration;
 use super::error::BenchError;
 use super::plan::{BenchPlan, real_loads, scheduled};
 use super::schedule::{Pace, Schedule};
-use crate::probe::resume::{OtherRun, ResumePoint, ResumeTime, differences};
+use super::shared_file::{SharedFile, past_of};
+use crate::probe::resume::{OtherRun, differences};
 use crate::probe::{self, Origin};
 use onbeat_record::run_dir::BENCH_FILE;
-use onbeat_record::{
-    Account, Bench, Cell, EndReason, Past, RunFile, RunFileError, RunWriter, WriteError,
-};
+use onbeat_record::{Bench, Cell, EndReason, Past, RunFile, RunFileError, WriteError};
 
 /// Interval between two attempts to open the file of a cell whose process is still closing it.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -38,17 +37,6 @@ pub(super) struct MeasuredBench {
     cells: BTreeMap<Cell, MeasuredCell>,
 }
 
-/// A bench that is resumed.
-pub(super) struct ResumedBench {
-    pub(super) measured: MeasuredBench,
-    /// Where its files continue.
-    pub(super) point: ResumePoint,
-    /// Why the part before it ended; `None` when it was cut off.
-    pub(super) after: Option<EndReason>,
-    /// The account of the bench's file so far.
-    pub(super) account: Account,
-}
-
 /// What the file of a cell holds.
 #[derive(Clone, Copy, Debug)]
 struct MeasuredCell {
@@ -68,12 +56,7 @@ impl UnfinishedBench {
     /// # Errors
     /// [`RunFileError`]; [`RunFileError::BeingWritten`] while the bench is alive.
     pub fn open(dir: &Path) -> Result<Option<Self>, RunFileError> {
-        let file = match Past::open(&dir.join(BENCH_FILE)) {
-            Ok(file) => file,
-            // Cut off in its header: nothing was measured.
-            Err(RunFileError::Foreign { .. }) => return Ok(None),
-            Err(why) => return Err(why),
-        };
+        let Some(file) = past_of(&dir.join(BENCH_FILE))? else { return Ok(None) };
         if file.header.probe != "bench" || file.ended == Some(EndReason::Complete) {
             return Ok(None);
         }
@@ -150,16 +133,11 @@ impl UnfinishedBench {
         if differences.is_empty() { Ok(()) } else { Err(self.measured.other_run(differences)) }
     }
 
-    /// Opens the file of the bench for writing, and decides where all its files continue.
-    pub(super) fn take_up(self, origin: Origin) -> Result<(RunWriter, ResumedBench), WriteError> {
+    /// Opens the file of the bench for writing, which decides where all its files continue.
+    pub(super) fn take_up(self, origin: Origin) -> Result<(SharedFile, MeasuredBench), WriteError> {
         let Self { file, measured } = self;
-        let last_t = measured.cells.values().map(|cell| cell.last_t).fold(file.last_t, f64::max);
-        let time = ResumeTime::new(file.header.started_unix_s, last_t, origin.unix_s);
-        let point = ResumePoint { at_ns: origin.at.as_ns(), time };
-        let after = file.ended;
-        let account = file.account.clone();
-
-        Ok((RunWriter::go_on(file)?, ResumedBench { measured, point, after, account }))
+        let last_t = measured.cells.values().map(|cell| cell.last_t).fold(0.0, f64::max);
+        Ok((SharedFile::resume(file, last_t, origin)?, measured))
     }
 }
 

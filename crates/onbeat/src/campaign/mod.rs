@@ -9,7 +9,7 @@
 //! | [`product`] | the cells of several axes, the last axis first |
 //! | [`Campaign`] | cells without a result, one after another or side by side; which failures end it |
 //! | [`ResultStore`] | results on disk, a directory each, whole or absent, found again |
-//! | [`PlanFile`] | the typed plan beside the run files of a bench, by which it is resumed |
+//! | [`PlanFile`], [`find_unfinished`] | the typed plan beside the run files of a bench or a measurement, by which it is resumed |
 //! | [`CampaignEvent`] | what happens meanwhile; the words are the caller's |
 //!
 //! Experiments whose cells take turns in short blocks have their schedule in
@@ -63,5 +63,5 @@ mod store;
 
 pub use cells::{Campaign, CellFailure, FailureScope, product};
 pub use event::{CampaignEvent, CampaignReport};
-pub use plan_file::{PLAN_FILE, PlanFile, PlanFileError, PlannedOption};
+pub use plan_file::{FoundRun, PLAN_FILE, PlanFile, PlanFileError, PlannedOption, find_unfinished};
 pub use store::{ResultStore, StoreError, create_whole_in, new_directory, remove_partial};

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use onbeat_host::foreign::{Opening, TrustedOwner};
 pub use onbeat_record::run_dir::PLAN_FILE;
+use onbeat_record::run_dir::runs_named;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -135,6 +136,50 @@ impl<P: Serialize + DeserializeOwned> PlanFile<P> {
         }
         serde_json::from_str(&text).map(Some).map_err(|why| not_valid(why.to_string()))
     }
+}
+
+/// Finds the latest run below `out` that `kind` began, whose plan `is_same`, and whose file `name`
+/// `open` finds unfinished. Runs of other kinds and plans may be in progress, and are not opened.
+///
+/// # Errors
+/// Those of `open`, and [`PlanFileError`] for an unfinished run whose plan is lost: nothing says
+/// what is left of it.
+pub fn find_unfinished<P, T, E>(
+    (out, name): (&Path, &str),
+    kind: &str,
+    is_same: impl Fn(&PlanFile<P>) -> bool,
+    open: impl Fn(&Path) -> Result<Option<T>, E>,
+) -> Result<Option<FoundRun<P, T>>, E>
+where
+    P: Serialize + DeserializeOwned,
+    E: From<PlanFileError>,
+{
+    for path in runs_named(out, name) {
+        let dir = path.parent().unwrap_or(out).to_owned();
+        let plan = match PlanFile::read(&dir, kind) {
+            Ok(Some(plan)) if is_same(&plan) => plan,
+            Ok(_) => continue,
+            Err(why) => match open(&path) {
+                Ok(Some(_)) => return Err(why.into()),
+                _ => continue,
+            },
+        };
+        if let Some(unfinished) = open(&path)? {
+            return Ok(Some(FoundRun { dir, plan, unfinished }));
+        }
+    }
+    Ok(None)
+}
+
+/// An unfinished run that [`find_unfinished`] has found.
+#[derive(Debug)]
+pub struct FoundRun<P, T> {
+    /// Its directory.
+    pub dir: PathBuf,
+    /// What it was planned to be.
+    pub plan: PlanFile<P>,
+    /// What was opened.
+    pub unfinished: T,
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use onbeat_record::LoadEventKind;
 use serde::{Deserialize, Serialize};
 
 /// An event of a load, with the fields of the run file's note `load` (docs/format.md).
@@ -65,24 +66,21 @@ pub enum LoadStopReason {
 }
 
 impl LoadNotice {
-    /// Returns the word used in the run file's note.
+    /// Returns its kind in a run file.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn kind(&self) -> LoadEventKind {
         match self.what {
-            LoadNoticeKind::Started { .. } => "started",
-            LoadNoticeKind::PartDied { .. } => "part_died",
-            LoadNoticeKind::PartSubstituted { .. } => "part_substituted",
-            LoadNoticeKind::Stopped { .. } => "stopped",
+            LoadNoticeKind::Started { .. } => LoadEventKind::Started,
+            LoadNoticeKind::PartDied { .. } => LoadEventKind::PartDied,
+            LoadNoticeKind::PartSubstituted { .. } => LoadEventKind::PartSubstituted,
+            LoadNoticeKind::Stopped { .. } => LoadEventKind::Stopped,
         }
     }
 
     /// Whether the user must know: the load is not what was requested.
     #[must_use]
     pub const fn matters(&self) -> bool {
-        matches!(
-            self.what,
-            LoadNoticeKind::PartDied { .. } | LoadNoticeKind::PartSubstituted { .. }
-        )
+        self.kind().matters()
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::str::FromStr;
 
-use super::spec::{DEFAULT_GROUPS, Load, LoadError, LoadPart, MOST_GROUPS, NAMES};
+use super::spec::{
+    CATALOGUE, CatalogueEntry, DEFAULT_GROUPS, Load, LoadError, LoadPart, MOST_GROUPS,
+};
 
 impl FromStr for Load {
     type Err = LoadError;
@@ -85,9 +87,10 @@ fn number_of_groups(groups: &str) -> Result<LoadPart, LoadError> {
 
 fn unknown<T>(typed: &str) -> Result<T, LoadError> {
     let name = typed.split(['=', ':']).next().unwrap_or(typed).to_lowercase();
-    let nearest = NAMES
+    let nearest = CATALOGUE
         .iter()
-        .map(|known| (distance(&name, known), *known))
+        .map(CatalogueEntry::name)
+        .map(|known| (distance(&name, known), known))
         .min()
         .filter(|(distance, known)| *distance <= known.len().div_ceil(2).min(3))
         .map(|(_, known)| known.to_owned());
@@ -148,7 +151,7 @@ mod tests {
             );
             let message = error.to_string();
             assert!(message.contains(&format!("did you mean {nearest}?")), "{message}");
-            assert!(NAMES.iter().all(|name| message.contains(name)), "{message}");
+            assert!(CATALOGUE.iter().all(|entry| message.contains(entry.name())), "{message}");
         }
 
         let far = "xylophone".parse::<Load>().unwrap_err();

@@ -105,12 +105,12 @@ fn served(ends_blocks: Flow, blocks: &'static [u64]) -> (Vec<&'static str>, RunF
     };
     let run = start.open_run(&[Series::ReleaseLatency], Vec::new()).unwrap();
     let interruptions = Arc::new(Interruptions::default());
-    let server = CellServer { run, parts, load: start.cell.load, interruptions, explain: false };
+    let server = CellServer { run, load: start.cell.load, interruptions, explain: false };
 
     let (ours, theirs) = UnixStream::pair().unwrap();
     let (sender, replies) = channel();
     request(ours, replies, blocks);
-    server.serve(theirs, ToBench(sender)).unwrap();
+    server.serve_loop(parts, theirs, ToBench(sender)).unwrap();
 
     let called = calls.lock().unwrap().clone();
     (called, RunFile::read(&file).unwrap())

@@ -10,8 +10,8 @@ use clap::{Arg, ArgMatches, CommandFactory};
 use onbeat::bench::cell_start::path_as_json;
 use onbeat::bench::conduct::{BenchPlan, UnfinishedBench};
 use onbeat::bench::schedule::Schedule;
-use onbeat::campaign::{PlanFile, PlannedOption};
-use onbeat::record::run_dir::{BENCH_FILE, runs_of_command};
+use onbeat::campaign::{FoundRun, PlanFile, PlannedOption, find_unfinished};
+use onbeat::record::run_dir::BENCH_FILE;
 use onbeat_report::units::cell_name;
 use serde::{Deserialize, Serialize};
 
@@ -89,35 +89,24 @@ pub(crate) fn find(
     let out = &today.output.out;
     let typed = matches_of(kind, std::env::args_os());
     let now = values(kind, today, plan, &typed);
-    for path in runs_of_command(out, BENCH_FILE, &|command| kind.began(command)) {
-        let dir = path.parent().unwrap_or(out).to_owned();
-        let planned = PlanFile::<PlannedBench>::read(&dir, &kind.words.join(" "));
-        if matches!(planned, Ok(None)) {
-            continue;
-        }
-        let Some(unfinished) = UnfinishedBench::open(&dir)? else { continue };
-        let Some(PlanFile { options, plan: planned, .. }) = planned? else { continue };
-        match difference(kind, &options, (&now, &typed)) {
-            Some(_) if kind.is_literal => {}
+    let changed = |then: &Options| difference(kind, then, (&now, &typed));
+    let is_same =
+        |found: &PlanFile<PlannedBench>| !kind.is_literal || changed(&found.options).is_none();
+    let open = |path: &Path| Ok::<_, Failure>(UnfinishedBench::open(path.parent().unwrap_or(out))?);
+    let found = find_unfinished((out, BENCH_FILE), &kind.words.join(" "), is_same, open)?;
+    if let Some(FoundRun { dir, plan: PlanFile { options, plan: planned, .. }, unfinished }) = found
+    {
+        return match changed(&options) {
             Some(ChangedOption { option, then, now }) => {
-                return Err(Common::ResumedOption { dir, option, then, now }.into());
+                Err(Common::ResumedOption { dir, option, then, now }.into())
             }
-            None => return Ok(Some(FoundBench { dir, unfinished, planned })),
-        }
+            None => Ok(Some(FoundBench { dir, unfinished, planned })),
+        };
     }
 
     let noun = kind.noun;
     advise(Tone::Careful, &format!("no unfinished {noun} in {}: a new one begins", out.display()));
     Ok(None)
-}
-
-impl BenchKind {
-    /// Whether this command began a run, of this version or another: runs of other commands may be
-    /// in progress, and are not opened.
-    fn began(&self, command: &[String]) -> bool {
-        let first = command.iter().skip(1).find(|word| ["bench", "tune"].contains(&word.as_str()));
-        first.map(String::as_str) == self.words.first().copied()
-    }
 }
 
 /// Describes the bench that is resumed.
@@ -315,18 +304,6 @@ mod tests {
                 assert!(is_compared, "{:?}: {id} is neither compared nor free", kind.words);
             }
         }
-    }
-
-    #[test]
-    fn a_run_is_known_by_its_command_and_not_by_a_word_of_another() {
-        let began = |kind: &BenchKind, line: &str| {
-            kind.began(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
-        };
-        assert!(began(&BENCH, "onbeat bench --for 2m"));
-        assert!(began(&BENCH, "onbeat --color never bench --of-another-version 7"));
-        assert!(!began(&BENCH, "onbeat tune measure mem.swappiness --out bench"));
-        assert!(began(&TUNE_MEASURE, "onbeat tune measure bench"));
-        assert!(!began(&BENCH, "onbeat measure timer"));
     }
 
     #[test]

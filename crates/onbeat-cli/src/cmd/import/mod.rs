@@ -8,7 +8,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use onbeat::import::stream::ImportLabels;
-use onbeat::import::{self, Format, SourceOptions, Stream};
+use onbeat::import::{self, SourceOptions, Stream};
 use onbeat::record::Cell;
 use onbeat::record::run_dir::NewRunDir;
 use onbeat_host::foreign;
@@ -66,7 +66,7 @@ fn write_all(
 
 fn asked(options: &ImportOptions) -> SourceOptions {
     SourceOptions {
-        format: options.from.map(Format::from),
+        format: options.from,
         unit_ns: options.unit.map(Unit::ns),
         series: options.series,
         period_ns: options.period,

@@ -8,7 +8,7 @@ use onbeat::import::Format;
 use onbeat::record::Series;
 
 use crate::complete;
-use crate::options::series;
+use crate::options::{one_of, series};
 use crate::units::period_ns;
 
 pub(crate) const IMPORT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
@@ -24,8 +24,8 @@ pub(crate) struct ImportOptions {
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Format [default: detected from the content]
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    pub(crate) from: Option<ImportFormat>,
+    #[arg(long, value_parser = one_of(&Format::ALL, |one| (one.word(), one.help())), value_name = "FORMAT")]
+    pub(crate) from: Option<Format>,
     /// Unit of the values, where the file does not say
     #[arg(long, value_enum, value_name = "UNIT")]
     pub(crate) unit: Option<Unit>,
@@ -61,68 +61,6 @@ pub(crate) struct ImportOptions {
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ImportFormat {
-    /// cyclictest --json, with -h or without
-    CyclictestJson,
-    /// Text of cyclictest: status lines, -v, -h, -H, --histfile
-    Cyclictest,
-    /// --json of signaltest, ptsematest, pmqtest, svsematest, sigwaittest, cyclicdeadline
-    RtTestsJson,
-    /// Text of these programs
-    RtTests,
-    /// oslat --json
-    OslatJson,
-    /// Text of oslat
-    Oslat,
-    /// JSON and status lines of jitterdebugger
-    Jitterdebugger,
-    /// Text of Xenomai's latency, and its -g file
-    Xenomai,
-    /// Text of RTAI's latency test
-    Rtai,
-    /// hwlatdetect, and the trace of the tracer hwlat
-    Hwlat,
-    /// rtla timerlat hist, rtla timerlat top, rtla osnoise hist
-    Rtla,
-    /// A trace as text, with sched_wakeup and sched_switch
-    Ftrace,
-    /// ping, with -D or without
-    Ping,
-    /// The log of stress-ng --cyclic 1 --cyclic-dist N
-    StressNg,
-    /// HdrHistogram interval log; jHiccup
-    Hlog,
-    /// HdrHistogram percentile text
-    Hgrm,
-    /// One value per line, with or without its time
-    Csv,
-}
-
-impl From<ImportFormat> for Format {
-    fn from(typed: ImportFormat) -> Self {
-        match typed {
-            ImportFormat::CyclictestJson => Self::CyclictestJson,
-            ImportFormat::Cyclictest => Self::Cyclictest,
-            ImportFormat::RtTestsJson => Self::RtTestsJson,
-            ImportFormat::RtTests => Self::RtTests,
-            ImportFormat::OslatJson => Self::OslatJson,
-            ImportFormat::Oslat => Self::Oslat,
-            ImportFormat::Jitterdebugger => Self::Jitterdebugger,
-            ImportFormat::Xenomai => Self::Xenomai,
-            ImportFormat::Rtai => Self::Rtai,
-            ImportFormat::Hwlat => Self::Hwlat,
-            ImportFormat::Rtla => Self::Rtla,
-            ImportFormat::Ftrace => Self::Ftrace,
-            ImportFormat::Ping => Self::Ping,
-            ImportFormat::StressNg => Self::StressNg,
-            ImportFormat::Hlog => Self::Hlog,
-            ImportFormat::Hgrm => Self::Hgrm,
-            ImportFormat::Csv => Self::Csv,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

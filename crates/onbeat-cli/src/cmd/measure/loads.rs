@@ -13,15 +13,16 @@ use onbeat::campaign::CampaignEvent;
 use onbeat::load::Load;
 use onbeat::probe::description::Parts;
 use onbeat::probe::ports::PortAddress;
-use onbeat::probe::{Given, Interruptions, Setting, SettingValue};
-use onbeat::record::run_dir::{BENCH_FILE, NewRunDir, take_up};
+use onbeat::probe::{Given, Interruptions, SettingValue};
+use onbeat::record::run_dir::{BENCH_FILE, take_up};
 use onbeat::record::{Recorder, SweepNote};
 use onbeat_report::units::under;
 
 use super::life::Life;
-use super::open_probe::{open_probe, releases};
+use super::new_run;
+use super::open_probe::{open_probe, planned_setting, releases};
 use super::options::Measure;
-use super::resume::find_turns;
+use super::resume::{PlannedMeasurement, find_turns};
 use super::seconds::Lines;
 use crate::cmd::Common;
 use crate::cmd::carrier::carrier_of;
@@ -46,8 +47,9 @@ pub(crate) fn run(
     interruptions: &Interruptions,
 ) -> Result<ExitVerdict, Failure> {
     let options = &measure.options;
-    let (plan, parts) = plan(measure)?;
-    let found = if options.resume { find_turns(&options.output.out, &plan)? } else { None };
+    let (plan, parts, planned) = plan(measure)?;
+    let out = &options.output.out;
+    let found = if options.resume { find_turns(out, &planned, &plan)? } else { None };
     let left = found.as_ref().map_or_else(
         || vec![plan.releases; plan.loads.len()],
         |(_, unfinished)| unfinished.left(&plan),
@@ -56,10 +58,10 @@ pub(crate) fn run(
         Some((dir, unfinished)) => {
             unfinished.check(&plan)?;
             advise(Tone::Careful, &wrapped(&resuming(&dir, &unfinished, &plan), 80));
-            (take_up(&options.output.out, &dir.join(BENCH_FILE))?, None, Some(unfinished))
+            (take_up(out, &dir.join(BENCH_FILE))?, None, Some(unfinished))
         }
         None => {
-            let new = NewRunDir::create(&options.output.out)?;
+            let new = new_run(out, &planned)?;
             (new.path().to_owned(), Some(new), None)
         }
     };
@@ -135,7 +137,7 @@ impl TurnsView<'_> {
 
 /// Returns the plan, and the probe opened for its first block: what cannot run leaves no directory
 /// behind.
-fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
+fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts, PlannedMeasurement), Failure> {
     let Measure { probe, options, given } = measure;
     let loads = match &options.load_sweep {
         Some(steps) => steps.loads(),
@@ -150,7 +152,8 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
     let sweep =
         options.load_sweep.as_ref().map(|steps| sweep_note(measure, steps)).transpose()?.flatten();
     let each_ns = options.duration / loads.len() as u64;
-    let (setting, parts): (Setting, Parts) = open_probe(measure, each_ns, None)?;
+    let asked = planned_setting(measure, each_ns, None);
+    let (setting, parts) = open_probe(measure, asked.clone())?;
     // Turns would cut a probe that ends by itself into pieces.
     let ends_itself = options.duration == 0 && probe.defaults.duration == "0";
     let is_rising = options.load_sweep.is_some();
@@ -174,7 +177,8 @@ fn plan(measure: &Measure) -> Result<(TurnsPlan, Parts), Failure> {
         command: typed(),
     };
 
-    Ok((plan, parts))
+    let planned = PlannedMeasurement::of_turns(measure, &asked, &plan);
+    Ok((plan, parts, planned))
 }
 
 /// Returns the jitter that a sweep of the CPUs' share is judged by; groups of tasks have no such

@@ -7,6 +7,7 @@ pub(crate) mod options;
 mod resume;
 mod seconds;
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use onbeat::bench::measurement::{self, MeasurementConditions, MeasurementPlan};
@@ -29,8 +30,9 @@ use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
 use crate::term::{ProgressLine, Tone, advise, columns, wrapped};
 use life::Life;
-use open_probe::{open_probe, releases};
+use open_probe::{open_probe, planned_setting, releases};
 use options::{Measure, MeasureOptions};
+use resume::PlannedMeasurement;
 use seconds::Lines;
 
 pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
@@ -52,10 +54,14 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
         priority: options.priority,
         period_ns: options.looping.period,
     })?;
-    let (setting, parts) = open_probe(measure, options.duration, tuning.as_ref())?;
-    let mut lines = Lines::new(probe, &setting, options.output.json);
+    let setting = planned_setting(measure, options.duration, tuning.as_ref());
     let releases = releases(options.duration, &options.looping);
-    let (past, new) = run_to_write(measure, releases)?;
+    // The CPU that a tuning is given may be another one by now, which is refused with its reason.
+    let asked = planned_setting(measure, options.duration, None);
+    let planned = PlannedMeasurement::new(measure, &asked, releases);
+    let (setting, parts) = open_probe(measure, setting)?;
+    let mut lines = Lines::new(probe, &setting, options.output.json);
+    let (past, new) = run_to_write(options, &planned)?;
     let new_file =
         new.as_ref().map(|new| new.path().join(format!("{}{RUN_FILE_ENDING}", probe.name)));
     let path = past.as_ref().map(|past| past.path.clone()).or(new_file).unwrap_or_default();
@@ -139,14 +145,20 @@ fn admit(measure: &Measure) -> Result<(), Failure> {
 
 /// Returns the run to resume, or else the directory of a new one.
 fn run_to_write(
-    measure: &Measure,
-    releases: u64,
+    options: &MeasureOptions,
+    planned: &PlannedMeasurement,
 ) -> Result<(Option<Past>, Option<NewRunDir>), Failure> {
-    let MeasureOptions { resume, output, .. } = &*measure.options;
-    let past =
-        if *resume { resume::find(&output.out, measure.probe.name, releases)? } else { None };
-    let new = if past.is_none() { Some(NewRunDir::create(&output.out)?) } else { None };
+    let out = &options.output.out;
+    let past = if options.resume { resume::find(out, planned)? } else { None };
+    let new = if past.is_none() { Some(new_run(out, planned)?) } else { None };
     Ok((past, new))
+}
+
+/// Creates the directory of a new run, with its plan.
+fn new_run(out: &Path, planned: &PlannedMeasurement) -> Result<NewRunDir, Failure> {
+    let new = NewRunDir::create(out)?;
+    planned.write(new.path()).inspect_err(|_| new.withdraw_unless_begun())?;
+    Ok(new)
 }
 
 fn header(measure: &Measure, origin: Origin) -> Header {

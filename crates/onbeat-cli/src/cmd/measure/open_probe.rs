@@ -9,14 +9,14 @@ use crate::cmd::Failure;
 use crate::cmd::looping::{ThreadChoice, setting};
 use crate::options::LoopArguments;
 
-/// Opens a probe with its options, and returns the setting of its loop as well; a tuning decides
-/// about the loop's thread and its wait.
-pub(crate) fn open_probe(
+/// Returns the setting of a probe's loop by the options; a tuning decides about the loop's thread
+/// and its wait.
+pub(crate) fn planned_setting(
     measure: &Measure,
     duration_ns: u64,
     tuning: Option<&RunTuning>,
-) -> Result<(Setting, Parts), Failure> {
-    let Measure { probe, options, given } = measure;
+) -> Setting {
+    let Measure { options, .. } = measure;
     let thread = ThreadChoice {
         cpu: options.cpu,
         priority: options.priority,
@@ -28,9 +28,18 @@ pub(crate) fn open_probe(
     let duration_ns = if duration_ns == 0 { u64::MAX } else { duration_ns };
     let mut setting = setting(&options.looping, thread, duration_ns);
     setting.stacks = options.stacks;
-    if let Some(tuning) = tuning {
-        setting = tuning.tuned(&setting);
+    match tuning {
+        Some(tuning) => tuning.tuned(&setting),
+        None => setting,
     }
+}
+
+/// Opens a probe with its options, and returns the setting of its loop as the probe wants it.
+pub(crate) fn open_probe(
+    measure: &Measure,
+    mut setting: Setting,
+) -> Result<(Setting, Parts), Failure> {
+    let Measure { probe, given, .. } = measure;
     setting.admit()?;
     let parts = (probe.open)(&mut setting, given).map_err(RunError::from)?;
     Ok((setting, parts))

@@ -104,10 +104,11 @@ pub(crate) struct MeasureOptions {
     /// in between, which decide nothing.
     #[arg(long, value_parser = time_ns, value_name = "TIME", requires = "load_sweep")]
     pub(crate) allowed_jitter: Option<u64>,
-    /// Resume the latest unfinished run of the same command
+    /// Resume the latest unfinished run with the same options
     ///
     /// A run is unfinished when it was killed, the machine went down, or a signal ended it. It
-    /// continues in the same file; without one in --out a new run begins.
+    /// continues in the same file, by the plan.json beside it; without one in --out a new run
+    /// begins.
     #[arg(long)]
     pub(crate) resume: bool,
     /// Send the run to `onbeat net log`: HOST[:PORT]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 use onbeat_tune::catalogue::{HostTree, LoopSetup, catalogue};
 use onbeat_tune::lint::LintSubject;
@@ -14,6 +14,7 @@ use onbeat_tune::{CpuList, explain};
 use super::measure_options::{MEASURE_EXAMPLES, MEASURE_STATUSES, TuneMeasureOptions};
 use super::undo::TuneUndoOptions;
 use crate::complete;
+use crate::options::one_of;
 use crate::units::{loop_period_ns, time_ns};
 
 #[derive(Debug, Subcommand)]
@@ -259,64 +260,14 @@ pub(crate) struct TuneLintOptions {
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// What the file is [default: judged by its text]
-    #[arg(long = "as", value_enum, value_name = "SUBJECT")]
-    pub(crate) subject: Option<LintSubjectWord>,
+    #[arg(long = "as", value_parser = one_of(&LintSubject::ALL, |one| (one.word(), "")), value_name = "SUBJECT")]
+    pub(crate) subject: Option<LintSubject>,
     /// Print the corrected version alone
     #[arg(long, conflicts_with = "json")]
     pub(crate) corrected: bool,
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// What a text is, as users type it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LintSubjectWord {
-    KernelLine,
-    KernelLines,
-    GrubFile,
-    GrubMenu,
-    Extlinux,
-    SystemdBootEntry,
-    NixOptions,
-    BuildVariables,
-    Sysctl,
-    Limits,
-    SystemdUnit,
-    ContainerCommand,
-    ComposeFile,
-    KubernetesPod,
-    TunedProfile,
-    UdevRules,
-    QemuScript,
-    QemuArguments,
-    LibvirtXml,
-}
-
-impl From<LintSubjectWord> for LintSubject {
-    fn from(word: LintSubjectWord) -> Self {
-        match word {
-            LintSubjectWord::KernelLine => Self::KernelLine,
-            LintSubjectWord::KernelLines => Self::KernelLines,
-            LintSubjectWord::GrubFile => Self::GrubFile,
-            LintSubjectWord::GrubMenu => Self::GrubMenu,
-            LintSubjectWord::Extlinux => Self::Extlinux,
-            LintSubjectWord::SystemdBootEntry => Self::SystemdBootEntry,
-            LintSubjectWord::NixOptions => Self::NixOptions,
-            LintSubjectWord::BuildVariables => Self::BuildVariables,
-            LintSubjectWord::Sysctl => Self::Sysctl,
-            LintSubjectWord::Limits => Self::Limits,
-            LintSubjectWord::SystemdUnit => Self::SystemdUnit,
-            LintSubjectWord::ContainerCommand => Self::ContainerCommand,
-            LintSubjectWord::ComposeFile => Self::ComposeFile,
-            LintSubjectWord::KubernetesPod => Self::KubernetesPod,
-            LintSubjectWord::TunedProfile => Self::TunedProfile,
-            LintSubjectWord::UdevRules => Self::UdevRules,
-            LintSubjectWord::QemuScript => Self::QemuScript,
-            LintSubjectWord::QemuArguments => Self::QemuArguments,
-            LintSubjectWord::LibvirtXml => Self::LibvirtXml,
-        }
-    }
 }
 
 #[derive(Debug, Args)]

@@ -65,7 +65,7 @@ fn folded(text: &str) -> String {
 }
 
 pub(super) fn lint(options: &TuneLintOptions) -> Result<ExitVerdict, Failure> {
-    let given = options.subject.map(LintSubject::from);
+    let given = options.subject;
     let file = options.file.to_str();
     let subject_of = |text: &str| given.map_or_else(|| LintSubject::recognise(text, file), Ok);
     let judged = JudgedFile::read(&options.file, subject_of)?;

@@ -92,7 +92,7 @@ fn asked(options: &VmStudyOptions) -> Result<StudyFile, Failure> {
     let path = || options.file.clone().unwrap_or_default();
     let mut study = study.map_err(|source| StudyFailure::File { path: path(), source })?;
     if let Some(clock) = options.clock {
-        study.clock = clock.into();
+        study.clock = clock;
     }
     Ok(if options.quick { study.quick() } else { study })
 }

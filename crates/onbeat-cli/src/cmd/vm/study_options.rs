@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 use onbeat_lab::study::StudyClock;
 use onbeat_tune::CpuList;
+
+use crate::options::one_of;
 
 pub(crate) const STUDY_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat vm study --quick
@@ -42,26 +44,6 @@ pub(crate) const PIN_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat tune undo
       undoes it";
 
-/// The clock of a study's guests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum StudyClockWord {
-    Auto,
-    Real,
-    Virtual,
-    Free,
-}
-
-impl From<StudyClockWord> for StudyClock {
-    fn from(word: StudyClockWord) -> Self {
-        match word {
-            StudyClockWord::Auto => Self::Auto,
-            StudyClockWord::Real => Self::Real,
-            StudyClockWord::Virtual => Self::Virtual,
-            StudyClockWord::Free => Self::Free,
-        }
-    }
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct VmStudyOptions {
     /// File of the study (TOML) [default: the published study]
@@ -73,8 +55,8 @@ pub(crate) struct VmStudyOptions {
     /// Clock of the guests [default: that of the file, or auto]
     ///
     /// `auto`: real where a guest has run under KVM, else virtual.
-    #[arg(long, value_enum, value_name = "CLOCK")]
-    pub(crate) clock: Option<StudyClockWord>,
+    #[arg(long, value_parser = one_of(&StudyClock::ALL, |one| (one.word(), "")), value_name = "CLOCK")]
+    pub(crate) clock: Option<StudyClock>,
     /// Directory for results [default: onbeat-study/ and the file's name]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) out: Option<PathBuf>,

@@ -6,7 +6,7 @@ use std::io::{self, stdin, stdout};
 use std::sync::Arc;
 use std::time::Duration;
 
-use onbeat::bench::cell::BlockServer;
+use onbeat::bench::cell::CellServer;
 use onbeat::bench::cell_start::{CellStart, CellTask, ProgramCell};
 use onbeat::bench::conduct::BenchPlan;
 use onbeat::cause::LoopThread;
@@ -102,9 +102,9 @@ pub(in crate::cmd) fn serve(
     let words = program.command.join(" ");
     let run = start.open_run(&super::SERIES, vec![Grant::given("program", words)])?;
     let server =
-        BlockServer { run, load: start.cell.load.clone(), interruptions, explain: start.explain };
+        CellServer { run, load: start.cell.load.clone(), interruptions, explain: start.explain };
     let cell = WatchedCell { program, setting: &start.setting };
-    let served = server.serve(stdin(), stdout(), &mut |run, block, interruptions| {
+    let served = server.serve_blocks(stdin(), stdout(), &mut |run, block, interruptions| {
         cell.block(run, block, interruptions).map_err(|why| in_words(block.index, &why))
     });
     Ok(served.is_ok())

@@ -105,7 +105,7 @@ impl XdpSocket {
             rings.fill.put(place(number));
         }
 
-        let program = XdpProgram::attach(index, name)?;
+        let mut program = XdpProgram::attach(index, name)?;
         when_free(|| {
             bind(&socket, index, program.mode).map_err(|source| match source.raw_os_error() {
                 Some(libc::EBUSY) => {

@@ -9,12 +9,11 @@ use crate::bench::cell_tuning::CellTuning;
 use crate::bench::error::BenchError;
 use crate::bench::plan::real_loads;
 use crate::bench::schedule::{Pace, Schedule};
-use crate::bench::unfinished::ResumedBench;
 use crate::campaign::CampaignEvent;
 use crate::load::Load;
 use crate::probe::Setting;
 use onbeat_host::thread::Grant;
-use onbeat_record::{Bench, Cell, CellNotPermitted, Note, Remark};
+use onbeat_record::{Bench, Cell, CellNotPermitted, Note};
 
 impl BenchConductor<'_> {
     /// Starts the processes of the cells, checks what is permitted, prepares the shield, and
@@ -41,12 +40,8 @@ impl BenchConductor<'_> {
         let running = self.slots.iter().filter(|slot| slot.process.is_some()).count();
         let schedule = match &self.resumed {
             None => self.begun(schedule, &not_permitted)?,
-            Some(resumed) => {
-                let ResumedBench { point, after, .. } = resumed;
-                self.file.note(&Note::Resume(point.time.note(*after)))?;
-                if let Some(doubt) = &point.time.doubt {
-                    self.file.note(&Note::Remark(Remark { sentence: doubt.clone() }))?;
-                }
+            Some(_) => {
+                self.file.note_resume()?;
                 schedule
             }
         };
@@ -95,7 +90,7 @@ impl BenchConductor<'_> {
             return schedule;
         }
 
-        let left_s = self.plan.duration.as_secs_f64() - self.elapsed_s();
+        let left_s = self.plan.duration.as_secs_f64() - self.file.elapsed_s();
         let block_s = Pace::new(&real_loads(self.plan)).block_s(&schedule.turns, left_s);
         Schedule { block_s, ..schedule }
     }
@@ -109,7 +104,7 @@ impl BenchConductor<'_> {
     ) -> Result<CellSlot, BenchError> {
         let tuning = tuning.clone();
         let empty = CellSlot { cell, tuning, process: None, why_not: None, blocks: 0 };
-        let Some(ResumedBench { measured, .. }) = &self.resumed else {
+        let Some(measured) = &self.resumed else {
             return self.start_cell(empty);
         };
         let blocks = measured.blocks_of(&empty.cell);
@@ -122,20 +117,20 @@ impl BenchConductor<'_> {
 
     fn start_cell(&mut self, mut slot: CellSlot) -> Result<CellSlot, BenchError> {
         let CellSlot { cell, tuning, .. } = &slot;
-        let resumed = self.resumed.as_ref().filter(|resumed| resumed.measured.has_file(cell));
+        let has_file = self.resumed.as_ref().is_some_and(|measured| measured.has_file(cell));
         let start = CellStart {
             onbeat: CellStart::version(),
             command: self.plan.command.clone(),
             file: self.conditions.dir.join(cell.file_name()),
             cell: cell.clone(),
-            started_unix_s: self.origin.unix_s,
-            origin_ns: self.origin.at.as_ns(),
+            started_unix_s: self.file.origin().unix_s,
+            origin_ns: self.file.origin().at.as_ns(),
             task: self.plan.task.clone(),
             setting: Setting { limit: self.plan.limit, ..self.plan.tuned(tuning) },
             timer_slack_ns: self.plan.options(tuning).timer_slack_ns,
             oom_score: self.plan.options(tuning).oom_score,
             explain: self.explainer.is_some(),
-            resume: resumed.map(|resumed| resumed.point.clone()),
+            resume: self.file.point().filter(|_| has_file).cloned(),
         };
 
         let process = CellProcess::start(self.conditions.processes.cell(), &start)?;
@@ -220,7 +215,7 @@ impl BenchConductor<'_> {
         if let Some(resumed) = &self.resumed {
             let CellSlot { cell: Cell { tuning, load }, .. } = slot;
             let difference = format!("cell {tuning}/{load} was permitted and is not ({why})");
-            return Err(resumed.measured.other_run(vec![difference]).into());
+            return Err(resumed.other_run(vec![difference]).into());
         }
 
         slot.refuse(why, &self.conditions.dir.join(slot.cell.file_name()))

@@ -20,25 +20,21 @@ use onbeat_rt::{Clock, End, Outcome};
 
 use super::background_load::{BackgroundLoad, BackgroundLoadError};
 use super::schedule::Shares;
+use super::shared_file::SharedFile;
 use super::sweep::Busy;
 use crate::campaign::{CampaignEvent, CampaignReport};
 use crate::load::Load;
 use crate::probe::description::Parts;
 use crate::probe::resume::OtherRun;
 use crate::probe::{
-    self, BlockPlan, Destination, Interruptions, Run, RunError, Setting, SpikeExplainer,
+    BlockPlan, Destination, Interruptions, Origin, Run, RunError, Setting, SpikeExplainer,
 };
 use onbeat_cause::{
     Cost, Explainer, Explanation, FlightSetting, KeptWindow, LoopThread, SpikeFacts,
 };
 use onbeat_host::thread::{AheadOfLoad, Grant};
-use onbeat_record::run_dir::BENCH_FILE;
-use onbeat_record::{
-    Account, Bench, Cell, EndReason, Header, Note, Past, Recorder, Resume, RunWriter, StepNote,
-    WriteError,
-};
+use onbeat_record::{Bench, Cell, EndReason, Header, Note, Past, Recorder, StepNote, WriteError};
 pub use plan::TurnsPlan;
-use unfinished::TurnsOrigin;
 pub use unfinished::UnfinishedTurns;
 
 /// A measurement under several loads failed.
@@ -106,8 +102,7 @@ struct PreparedBlock {
 struct TurnsConductor<'c> {
     plan: &'c TurnsPlan,
     conditions: TurnsConditions<'c>,
-    file: RunWriter,
-    origin: TurnsOrigin,
+    file: SharedFile,
     slots: Vec<LoadSlot<'c>>,
     shares: Shares,
     /// The probe, opened for the next block.
@@ -135,29 +130,27 @@ impl<'c> TurnsConductor<'c> {
             is_noted: false,
         };
         let mut slots: Vec<LoadSlot<'c>> = plan.loads.iter().zip(files).map(slot).collect();
-        let (origin, file, tuning, left) = match unfinished {
+        let origin = Origin::now();
+        let (file, tuning, left) = match unfinished {
             None => {
-                let origin = TurnsOrigin::now();
-                let header = plan.header(&origin);
-                let file = RunWriter::create(&conditions.dir.join(BENCH_FILE), &header)?;
-                (origin, file, None, vec![plan.releases; plan.loads.len()])
+                let header = plan.header(origin.unix_s);
+                let file = SharedFile::create(conditions.dir, origin, &header)?;
+                (file, None, vec![plan.releases; plan.loads.len()])
             }
             Some(unfinished) => {
                 unfinished.check(plan)?;
                 let left = unfinished.left(plan);
-                let UnfinishedTurns { bench, tuning, pasts, .. } = unfinished;
-                let origin = TurnsOrigin::of_past(&bench);
+                let UnfinishedTurns { bench, tuning, pasts } = unfinished;
+                let last_t = pasts.iter().flatten().map(|past| past.last_t).fold(0.0, f64::max);
                 for (slot, past) in slots.iter_mut().zip(pasts) {
                     slot.blocks = past.as_ref().map_or(0, |past| past.next_block);
                     slot.is_noted = past.is_some();
                     slot.past = past;
                 }
 
-                let t = bench.last_t;
-                let after = bench.ended;
-                let mut file = RunWriter::go_on(bench)?;
-                file.note(&Note::Resume(Resume { t, after, ..Resume::default() }))?;
-                (origin, file, Some(tuning), left)
+                let mut file = SharedFile::resume(bench, last_t, origin)?;
+                file.note_resume()?;
+                (file, Some(tuning), left)
             }
         };
 
@@ -174,7 +167,6 @@ impl<'c> TurnsConductor<'c> {
             plan,
             conditions,
             file,
-            origin,
             slots,
             ready: Some(parts),
             tuning,
@@ -247,7 +239,7 @@ impl<'c> TurnsConductor<'c> {
         let block = BlockPlan { index: slot.blocks, load: &name, releases: prepared.releases };
         slot.blocks += 1;
 
-        let began = self.origin.began;
+        let began = self.file.origin().at;
         let looked_from = Monotonic.now();
         let mut before = None;
         let report = &mut *self.conditions.report;
@@ -276,16 +268,17 @@ impl<'c> TurnsConductor<'c> {
     /// file of the bench.
     fn open_run(&mut self, at: usize) -> Result<Run, TurnsError> {
         let LoadSlot { path, past, .. } = &mut self.slots[at];
-        let mut header = self.plan.header(&self.origin);
+        let origin = self.file.origin();
+        let mut header = self.plan.header(origin.unix_s);
         header.limit = self.plan.limit;
         header.most_alarms = self.plan.most_alarms;
         header.grants.clone_from(&self.evidence);
         // One flight recorder explains the spikes of all loads.
         let setting = Setting { causes: false, ..self.plan.setting.clone() };
         let of = header.clone();
-        let mut run = match past.take() {
-            Some(past) => Run::resume(past, header, setting)?,
-            None => Run::open(Destination { path, header, origin: self.origin.at }, setting)?,
+        let mut run = match past.take().zip(self.file.point().cloned()) {
+            Some((past, point)) => Run::resume_at(past, header, setting, point)?,
+            None => Run::open(Destination { path, header, origin: origin.at }, setting)?,
         };
 
         let timing = self.plan.setting.timing(0);
@@ -383,13 +376,8 @@ impl<'c> TurnsConductor<'c> {
             .as_ref()
             .map_or_else(Cost::default, |explainer| explainer.borrow().cost());
         let is_done = (0..self.slots.len()).all(|at| self.shares.is_done(at));
-        self.file.note(&Note::End(Account {
-            t: self.origin.seconds(Monotonic.now()),
-            reason: if is_done { EndReason::Complete } else { EndReason::Asked },
-            ..probe::of_cost(&cost)
-        }))?;
-        self.file.sync()?;
-
+        let reason = if is_done { EndReason::Complete } else { EndReason::Asked };
+        self.file.close(reason, &cost)?;
         closed
     }
 }

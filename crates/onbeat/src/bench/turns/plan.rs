@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::unfinished::TurnsOrigin;
 use crate::bench::schedule::{CellOrder, releases_per_block};
 use crate::load::Load;
 use crate::probe::{self, Description, Given, Setting};
@@ -110,10 +109,10 @@ impl TurnsPlan {
         releases as f64 * self.setting.period_ns as f64 / 1e9
     }
 
-    pub(super) fn header(&self, origin: &TurnsOrigin) -> Header {
+    pub(super) fn header(&self, started_unix_s: f64) -> Header {
         Header {
             findings: self.findings.clone(),
-            ..probe::header(&self.command, self.probe.name, self.probe.series, origin.unix_s)
+            ..probe::header(&self.command, self.probe.name, self.probe.series, started_unix_s)
         }
     }
 }

@@ -1,12 +1,9 @@
 //! Loads that took turns and were killed or ended early: what each has measured, and what is left.
 
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use onbeat_rt::sys::Monotonic;
-use onbeat_rt::{Clock, Instant};
 
 use super::TurnsPlan;
+use crate::bench::shared_file::past_of;
 use crate::probe::RunError;
 use crate::probe::resume::{OtherRun, differences};
 use onbeat_record::run_dir::BENCH_FILE;
@@ -31,13 +28,13 @@ impl UnfinishedTurns {
     /// # Errors
     /// [`RunFileError`]; [`RunFileError::BeingWritten`] while its writer is alive.
     pub fn open(dir: &Path, plan: &TurnsPlan) -> Result<Option<Self>, RunFileError> {
-        let Some(bench) = past(&dir.join(BENCH_FILE))? else { return Ok(None) };
+        let Some(bench) = past_of(&dir.join(BENCH_FILE))? else { return Ok(None) };
         let Some(tuning) =
             RunFile::read(&bench.path)?.bench.and_then(|bench| bench.tunings.first().cloned())
         else {
             return Ok(None);
         };
-        let runs = plan.file_names().into_iter().map(|name| past(&dir.join(name)));
+        let runs = plan.file_names().into_iter().map(|name| past_of(&dir.join(name)));
         let pasts = runs.collect::<Result<Vec<_>, _>>()?;
         let unfinished = Self { bench, tuning, pasts };
         let is_whole =
@@ -72,68 +69,10 @@ impl UnfinishedTurns {
     /// [`RunError::OtherRun`].
     pub fn check(&self, plan: &TurnsPlan) -> Result<(), RunError> {
         let differences =
-            differences(&self.bench.header, &plan.header(&TurnsOrigin::of_past(&self.bench)));
+            differences(&self.bench.header, &plan.header(self.bench.header.started_unix_s));
         if differences.is_empty() {
             return Ok(());
         }
         Err(OtherRun { path: self.bench.path.display().to_string(), differences }.into())
     }
-}
-
-/// Opens a file that exists and has a header.
-fn past(path: &Path) -> Result<Option<Past>, RunFileError> {
-    if !path.exists() {
-        return Ok(None);
-    }
-    match Past::open(path) {
-        Ok(past) => Ok(Some(past)),
-        // Cut off in its header: nothing was measured.
-        Err(RunFileError::Foreign { .. }) => Ok(None),
-        Err(why) => Err(why),
-    }
-}
-
-/// The instant that is 0 in all files.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TurnsOrigin {
-    /// By `CLOCK_MONOTONIC`, the clock of the releases.
-    pub(super) at: Instant,
-    /// By the wall clock, in seconds since 1970.
-    pub(super) unix_s: f64,
-    /// The start of this process.
-    pub(super) began: Instant,
-    /// The time of the file at `at`, in seconds.
-    from_s: f64,
-}
-
-impl TurnsOrigin {
-    pub(super) fn now() -> Self {
-        let at = Monotonic.now();
-        Self { at, unix_s: unix_now_s(), began: at, from_s: 0.0 }
-    }
-
-    /// Returns the origin of a bench that is resumed. After a restart of the machine
-    /// `CLOCK_MONOTONIC` does not reach back to it; the origin is now then, for the files that are
-    /// created from here on.
-    pub(super) fn of_past(bench: &Past) -> Self {
-        let now = Monotonic.now();
-        let unix_s = unix_now_s();
-        let since_s = unix_s - bench.header.started_unix_s;
-        let since_ns = (since_s * 1e9) as u64;
-        if since_s >= bench.last_t && since_ns <= now.as_ns() {
-            let at = Instant::from_ns(now.as_ns() - since_ns);
-            return Self { at, unix_s: bench.header.started_unix_s, began: now, from_s: 0.0 };
-        }
-
-        Self { at: now, unix_s, began: now, from_s: bench.last_t }
-    }
-
-    /// Returns the seconds since the start of the bench's file.
-    pub(super) fn seconds(&self, instant: Instant) -> f64 {
-        self.from_s + instant.ns_since(self.at) as f64 / 1e9
-    }
-}
-
-fn unix_now_s() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
