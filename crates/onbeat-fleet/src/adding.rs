@@ -29,7 +29,9 @@ pub(crate) struct AddOptions {
     /// stores the name instead.
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
-    /// Fact to leave out, such as "kernel command line", or command
+    /// Fact to leave out, or the table settings, causes or versions, or command
+    ///
+    /// Facts have the names that --dry-run prints, such as "kernel command line".
     #[arg(long, value_name = "FACT")]
     without: Vec<String>,
     /// Reason why these runs say nothing of their machine

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
+use onbeat_host::machine::FACT_NAMES;
 use onbeat_record::run_dir::{self, BENCH_FILE, RunDirError};
 use onbeat_record::{Header, RunFile, RunFileError};
 use sha2::{Digest, Sha256};
@@ -29,6 +30,8 @@ const NOT_KEPT: [&str; 9] = [
 /// Facts that are versions.
 const VERSIONS_OF: [&str; 6] =
     ["kernel", "kernel build", "distribution", "image", "BIOS", "microcode"];
+/// What can be left out besides facts: tables, and the command of a run.
+const NOT_FACTS: [&str; 4] = ["settings", "causes", "versions", "command"];
 /// The fact that holds the command line.
 const COMMAND_LINE: &str = "kernel command line";
 
@@ -37,10 +40,29 @@ const COMMAND_LINE: &str = "kernel command line";
 pub struct Naming {
     /// The name of its machine; the first digits of the machine's number where there is none.
     pub host: Option<String>,
-    /// Facts to leave out, and `command`.
+    /// Facts to leave out, tables (`settings`, `causes`, `versions`), and `command`.
     pub without: Vec<String>,
     /// Why its figures say nothing of the machine, when its user says so.
     pub invalid: Option<String>,
+}
+
+impl Naming {
+    /// A misspelt name would leave in what was to be left out.
+    fn check(&self, header: &Header) -> Result<(), RowsError> {
+        let is_known = |name: &&String| {
+            NOT_FACTS.contains(&name.as_str())
+                || FACT_NAMES.contains(&name.as_str())
+                || header.host.fact(name).is_some()
+        };
+        match self.without.iter().find(|name| !is_known(name)) {
+            Some(name) => Err(RowsError::Without { name: name.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    fn leaves_out(&self, name: &str) -> bool {
+        self.without.iter().any(|without| without == name)
+    }
 }
 
 /// A run could not be made into rows.
@@ -63,6 +85,12 @@ pub enum RowsError {
         files: usize,
         /// The first of them.
         first: String,
+    },
+    /// A name of nothing that could be left out.
+    #[error("'{name}' is not a fact that could be left out; onbeat fleet add --dry-run prints the facts of a run")]
+    Without {
+        /// As typed.
+        name: String,
     },
     /// A name of a machine that a folder or a query could not have.
     #[error("'{name}' is not a valid name of a machine: 1 to 64 printable characters")]
@@ -123,6 +151,7 @@ impl RunRows {
         let Some(header) = bench.as_ref().or(files.first()).map(|run| run.header.clone()) else {
             return Err(RunDirError::NoRun { path: path.to_owned() }.into());
         };
+        naming.check(&header)?;
         let id = identity(&header, are_imports.then(|| hash.finalize().to_vec()));
         let host = host_of(&header, &id, naming)?;
         Ok(Self::of_files((bench.as_ref(), &files), &header, (id, host, revision), naming))
@@ -167,7 +196,7 @@ impl RunRows {
         let fact = |name: &str| {
             facts.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value.as_str())
         };
-        let command = if naming.without.iter().any(|one| one == "command") {
+        let command = if naming.leaves_out("command") {
             String::new()
         } else {
             header.command.join(" ")
@@ -188,7 +217,7 @@ impl RunRows {
             fact("image").into(),
             command.as_str().into(),
         ]);
-        tables.retain(|table| table.rows() > 0);
+        tables.retain(|table| table.rows() > 0 && !naming.leaves_out(table.shape().name));
         tables.push(runs);
         Self {
             day: day_of(started_us),
@@ -228,7 +257,7 @@ fn kept_facts<'h>(header: &'h Header, naming: &Naming) -> Vec<(&'h str, String)>
     let facts = header
         .host
         .facts()
-        .filter(|(name, _)| naming.without.iter().all(|without| without != name));
+        .filter(|(name, _)| !naming.leaves_out(name));
     let kept = facts.map(|(name, value)| match name {
         COMMAND_LINE => {
             let words = value.split_ascii_whitespace();

@@ -13,6 +13,37 @@ use sha2::Sha256;
 use crate::power;
 pub use crate::user::{Foreign, foreign, owner, user_name};
 
+/// The names of all facts that [`Host::read`] may find.
+pub const FACT_NAMES: [&str; 27] = [
+    "BIOS",
+    "CPU list",
+    "CPUs online",
+    "architecture",
+    "board",
+    "clock",
+    "clock source",
+    "cpuset",
+    "deepest idle state",
+    "distribution",
+    "frequency governor",
+    "hypervisor",
+    "idle driver",
+    "idle exit latency",
+    "image",
+    "isolated CPUs",
+    "kernel",
+    "kernel build",
+    "kernel command line",
+    "may be suspended",
+    "memory",
+    "microcode",
+    "preemption",
+    "processor",
+    "real-time budget",
+    "system",
+    "tick",
+];
+
 /// Facts of a machine by name, as shown to users.
 ///
 /// ```
@@ -420,6 +451,13 @@ mod tests {
         host.read_firmware(sys.path());
         let facts: Vec<_> = host.facts().collect();
         assert_eq!(facts, [("BIOS", "1.42 03/09/2026"), ("board", "20XX"), ("system", "LENOVO")]);
+    }
+
+    #[test]
+    fn every_fact_of_this_machine_has_a_listed_name() {
+        let host = Host::read();
+        let unlisted: Vec<_> = host.facts().filter(|(name, _)| !FACT_NAMES.contains(name)).collect();
+        assert!(unlisted.is_empty(), "{unlisted:?}");
     }
 
     #[test]

@@ -3,5 +3,6 @@
 
 mod added_once;
 mod faults;
+mod night;
 mod runs;
 mod what_leaves_a_machine;

@@ -23,6 +23,16 @@ fn facts_and_the_command_can_be_left_out() {
 }
 
 #[test]
+fn a_misspelt_fact_is_refused_before_anything_is_added() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = some_runs(dir.path(), 1);
+    let to = dir.path().join("fleet");
+    let output = fleet().args(["add", "--without", "bord"]).args(&runs).arg("--to").arg(&to).output().unwrap();
+    assert!(said(&output).contains("'bord' is not a fact that could be left out"), "{}", said(&output));
+    assert!(!files(&to).iter().any(|file| file.extension().is_some_and(|ending| ending == "parquet")));
+}
+
+#[test]
 fn the_name_of_a_machine_is_stored_only_where_it_is_given() {
     let dir = tempfile::tempdir().unwrap();
     let runs = some_runs(dir.path(), 1);

@@ -36,6 +36,11 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def _listed(paths: Iterable[str]) -> str:
+    """Paths as a list of SQL, none of which is a pattern."""
+    return "[" + ", ".join(quoted(re.sub(r"[*?\[]", r"[\g<0>]", path)) for path in paths) + "]"
+
+
 def sql(name: str) -> str:
     """The text of a query, with places for what is asked."""
     return files(__package__).joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
@@ -113,8 +118,8 @@ class Listing:
         replaced = []
         if not landed or not self.packed["runs"]:
             return replaced
-        listed = ", ".join(quoted(part) for part in self.packed["runs"])
-        runs = duckdb.sql(f"SELECT run, id, revision, filename FROM read_parquet([{listed}], filename = true, hive_partitioning = false)")
+        listed = _listed(self.packed["runs"])
+        runs = duckdb.sql(f"SELECT run, id, revision, filename FROM read_parquet({listed}, filename = true, hive_partitioning = false)")
         for run, identity, revision, name in runs.fetchall():
             key = (Path(name).parent.name, identity)
             if key in landed:
@@ -171,9 +176,9 @@ class DataSet:
             options = "union_by_name = true, hive_partitioning = false"
             if listing.packed[table]:
                 without = f" WHERE run NOT IN ({', '.join(map(str, listing.replaced))})" if listing.replaced else ""
-                parts.append(f"SELECT * FROM read_parquet([{', '.join(map(quoted, listing.packed[table]))}], {options}){without}")
+                parts.append(f"SELECT * FROM read_parquet({_listed(listing.packed[table])}, {options}){without}")
             if listing.landed[table]:
-                parts.append(f"SELECT * FROM read_parquet([{', '.join(map(quoted, listing.landed[table]))}], {options})")
+                parts.append(f"SELECT * FROM read_parquet({_listed(listing.landed[table])}, {options})")
             self.connection.execute(f"CREATE OR REPLACE VIEW {table} AS " + " UNION ALL BY NAME ".join(parts))
 
     def broken(self, why: Exception) -> FleetError:
@@ -183,31 +188,34 @@ class DataSet:
             return FleetError(f"{found[1]} is not a whole Parquet file ({text}); move it away, and add its run again")
         return FleetError(f"the engine cannot answer this from {self.path}: {text}")
 
-    def rows(self, query: str) -> list[tuple]:
-        """The rows of a query."""
+    def _executed(self, query: str) -> duckdb.DuckDBPyConnection:
         try:
-            return self.connection.execute(query).fetchall()
+            return self.connection.execute(query)
         except duckdb.IOException as why:
             if "No such file" not in str(why):
                 raise self.broken(why) from why
-            # Packed in the meantime.
-            self._open()
-            return self.connection.execute(query).fetchall()
         except duckdb.Error as why:
             raise self.broken(why) from why
+        # Packed since the data set was opened.
+        self._open()
+        try:
+            return self.connection.execute(query)
+        except duckdb.Error as why:
+            raise self.broken(why) from why
+
+    def rows(self, query: str) -> list[tuple]:
+        """The rows of a query."""
+        return self._executed(query).fetchall()
 
     def dictionaries(self, query: str) -> list[dict]:
         """The rows of a query, by the names of its columns."""
-        rows = self.rows(query)
-        names = [column[0] for column in self.connection.description]
-        return [dict(zip(names, row, strict=True)) for row in rows]
+        executed = self._executed(query)
+        names = [column[0] for column in executed.description]
+        return [dict(zip(names, row, strict=True)) for row in executed.fetchall()]
 
     def columns(self, query: str) -> dict:
         """The columns of a query as numpy arrays, for many rows."""
-        try:
-            return self.connection.execute(query).fetchnumpy()
-        except duckdb.Error as why:
-            raise self.broken(why) from why
+        return self._executed(query).fetchnumpy()
 
 
 class Selection:

@@ -96,8 +96,8 @@ def _row(machine: dict, scale: _Scale, limit_ns: int | None) -> str:
             f'<td class="n">{time_ns(machine["max_ns"])}</td><td class="n">{len(machine["p999"])}</td>{facts}</tr>')
 
 
-def _section(title: str, answer: Answer, most: int = 15) -> str:
-    lines = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in answer.sentences[:6])
+def _section(title: str, answer: Answer, said: list[str], most: int = 15) -> str:
+    lines = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in answer.sentences if sentence not in said)
     head = "".join(f"<th>{html.escape(name)}</th>" for name in answer.columns.values())
     rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in answer.shown[:most])
     more = f'<p class="faint">{len(answer.shown) - most:,} more rows: onbeat fleet {title.split(" ")[-1]}</p>' if len(answer.shown) > most else ""
@@ -113,10 +113,11 @@ def page(fleet: Fleet, limit_ns: int | None, about: dict) -> tuple[str, int, lis
     all_p999 = [ns for one in machines for ns in one["p999"]]
     scale = _Scale(min(all_p999), max([*all_p999, limit_ns or 0]))
     queries, sections, verdict = [query], [], ""
+    about_all = fleet._about(chosen)
     if limit_ns:
         gate = fleet.gate(limit_ns, **about)
         queries += gate.queries
-        verdict = f"<p><b>{html.escape(gate.sentences[0])}</b></p>"
+        verdict = f"<p><b>{html.escape(gate.sentences[0])}</b></p><p>{html.escape(gate.title[0].upper() + gate.title[1:])}.</p>"
     for question in (fleet.explain, fleet.drift):
         try:
             answer = question(**about)
@@ -124,11 +125,11 @@ def page(fleet: Fleet, limit_ns: int | None, about: dict) -> tuple[str, int, lis
             sections.append(f'<p class="faint">{html.escape(str(why))}</p>')
         else:
             queries += answer.queries
-            sections.append(_section(question.__name__, answer))
+            sections.append(_section(question.__name__, answer, about_all))
     rows = "".join(_row(one, scale, limit_ns) for one in machines)
     head = ("<tr><th>machine</th><th>p99.9 of each run, in the order of time</th><th class=n>p99.9</th><th class=n>largest</th><th class=n>runs</th>"
             "<th>kernel</th><th>board</th><th>BIOS</th><th>image</th></tr>")
-    left_out = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in fleet._about(chosen))
+    left_out = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in about_all)
     body = (f"<h1>{len(machines):,} machines, {len(all_p999):,} runs</h1>{verdict}{left_out}{_distribution(machines, limit_ns)}"
             f'<p class="faint">machines by p99.9 (geometric mean of their runs){"; the line is the limit" if limit_ns else ""}</p>{"".join(sections)}'
             f"<h2>Machines, the longest tail first</h2><p class=\"faint\">All lines have one logarithmic scale, {time_ns(min(all_p999))} to {time_ns(max(all_p999))}.</p>"

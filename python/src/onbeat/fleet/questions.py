@@ -166,7 +166,8 @@ class Fleet:
         answer.shown = [[row["host"], str(row["runs"]), str(row["held"]), time_ns(row["worst_ns"])] for row in failing]
         held = len(rows) - len(failing)
         lower, upper = statistics.share_bounds(held, len(rows), LEVEL)
-        sentence = f"{held:,} of {_count(len(rows), 'machine')} hold the limit; of machines like these at least {lower:.1%} do, at 95 %"
+        hold = "holds" if held == 1 else "hold"
+        sentence = f"{held:,} of {_count(len(rows), 'machine')} {hold} the limit; of machines like these at least {lower:.1%} do, at 95 %"
         if share is None:
             answer.outcome = "PASS" if not failing else "FAIL"
         else:

@@ -21,6 +21,8 @@ FALSE_SHARE = 0.01
 FEWEST_BESIDE = 3
 # Machines with a value of a fact, at least; others are one value together.
 FEWEST_MACHINES = 2
+# What the values of a setting are together.
+NOT_AS_WANTED = "not as wanted"
 _NORMAL = NormalDist()
 
 
@@ -148,6 +150,10 @@ def facts_of(rows: Sequence[tuple], hosts: Sequence[str], runs: np.ndarray) -> t
         rest = runs - sum(values.values())
         if (rest > 0).any():
             values["as wanted" if name.startswith("setting ") else "unknown"] = np.maximum(rest, 0)
+        if name.startswith("setting ") and len(values) - 1 > len(hosts) / 4:
+            # A list of threads or interrupts differs on every machine; whether it is as wanted does not.
+            wanted = values.pop("as wanted", None)
+            values = {NOT_AS_WANTED: sum(values.values())} | ({} if wanted is None else {"as wanted": wanted})
         shares = {value: n / runs for value, n in values.items()}
         rare = [value for value, share in shares.items() if share.sum() < FEWEST_MACHINES]
         kept = {value: share for value, share in shares.items() if value not in rare}
