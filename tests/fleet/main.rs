@@ -22,12 +22,24 @@ fn main() {
     let arguments = Arguments::from_args();
     let trials = vec![
         trial("questions::planted_truth_is_found", planted_truth_is_found),
-        trial("questions::a_fact_without_effect_is_named_in_at_most_two_of_a_hundred_fleets", placebos_are_not_named),
-        trial("questions::percentiles_of_a_fleet_are_those_of_all_samples_together", percentiles_are_exact),
-        trial("questions::a_reader_sees_each_run_once_while_others_pack", a_reader_sees_each_run_once),
+        trial(
+            "questions::a_fact_without_effect_is_named_in_at_most_two_of_a_hundred_fleets",
+            placebos_are_not_named,
+        ),
+        trial(
+            "questions::percentiles_of_a_fleet_are_those_of_all_samples_together",
+            percentiles_are_exact,
+        ),
+        trial(
+            "questions::a_reader_sees_each_run_once_while_others_pack",
+            a_reader_sees_each_run_once,
+        ),
         trial("questions::what_cannot_be_answered_is_one_sentence", bad_input_is_one_sentence),
         trial("questions::a_limit_decides_the_exit_status", a_limit_decides_the_exit_status),
-        trial("questions::runs_that_are_not_valid_are_counted_nowhere", invalid_runs_are_counted_nowhere),
+        trial(
+            "questions::runs_that_are_not_valid_are_counted_nowhere",
+            invalid_runs_are_counted_nowhere,
+        ),
         trial("questions::columns_are_those_of_the_program", columns_are_the_same),
         trial("questions::a_name_with_quotes_is_only_a_name", names_are_quoted),
         trial("questions::real_runs_are_added_and_asked", real_runs_are_asked),
@@ -38,7 +50,9 @@ fn main() {
 fn trial(name: &str, body: fn(&Python) -> Result<(), String>) -> Trial {
     Trial::ignorable_test(name, move || match python() {
         Err(reason) => Ok(Completion::ignored_with(reason.clone())),
-        Ok(python) => Ok(body(python).map_or_else(Completion::ignored_with, |()| Completion::Completed)),
+        Ok(python) => {
+            Ok(body(python).map_or_else(Completion::ignored_with, |()| Completion::Completed))
+        }
     })
 }
 
@@ -50,10 +64,18 @@ fn planted_truth_is_found(python: &Python) -> Result<(), String> {
         let _ = std::fs::remove_dir_all(&data);
         let truth = python.planted(&["make", data.to_str().unwrap(), "400", "25", seed]);
         let found = python.planted(&["check", data.to_str().unwrap()]);
-        let groups: Vec<BTreeSet<&str>> = list(&found["groups"]).iter().map(|group| words(group)).collect();
-        assert_eq!(groups, [BTreeSet::from(["kernel"]), BTreeSet::from(["BIOS", "board"])], "{found}");
+        let groups: Vec<BTreeSet<&str>> =
+            list(&found["groups"]).iter().map(|group| words(group)).collect();
+        assert_eq!(
+            groups,
+            [BTreeSet::from(["kernel"]), BTreeSet::from(["BIOS", "board"])],
+            "{found}"
+        );
         assert_eq!(found["worst_values"]["kernel"][0], "6.6.1-bad");
-        assert!((1.8..2.3).contains(&found["worst_values"]["kernel"][1].as_f64().unwrap()), "{found}");
+        assert!(
+            (1.8..2.3).contains(&found["worst_values"]["kernel"][1].as_f64().unwrap()),
+            "{found}"
+        );
 
         let drifting: BTreeSet<&str> = keys(&truth["drifting"]);
         let alone = keys(&found["alone"]);
@@ -67,7 +89,10 @@ fn planted_truth_is_found(python: &Python) -> Result<(), String> {
         let updated = words(&truth["updated"]);
         assert!(alone.intersection(&updated).count() <= 1, "{:?}", alone.intersection(&updated));
         let with: BTreeSet<&str> = keys(&found["with"]);
-        assert!(with.difference(&updated).count() <= 2 && with.len() > updated.len() / 2, "{found}");
+        assert!(
+            with.difference(&updated).count() <= 2 && with.len() > updated.len() / 2,
+            "{found}"
+        );
     }
     Ok(())
 }
@@ -86,8 +111,13 @@ fn percentiles_are_exact(python: &Python) -> Result<(), String> {
     let mut added = Vec::new();
     for run in 0..12 {
         let path = dir.path().join(format!("{run}.onbeat.hlog"));
-        let samples: Vec<u64> = (0..3_000).map(|_| (5_000.0 * (4.0 * random.f64()).exp()) as u64).collect();
-        write_run(&path, &header(&format!("{run}"), 1.79e9 + f64::from(run) * 20_000.0), &samples);
+        let samples: Vec<u64> =
+            (0..3_000).map(|_| (5_000.0 * (4.0 * random.f64()).exp()) as u64).collect();
+        write_run(
+            &path,
+            &header(&format!("{run:02}"), 1.79e9 + f64::from(run) * 20_000.0),
+            &samples,
+        );
         all.extend(samples);
         added.push(path);
     }
@@ -100,7 +130,12 @@ fn percentiles_are_exact(python: &Python) -> Result<(), String> {
     let found = python.json(&["percentiles", to.to_str().unwrap()]);
     let together = &found["rows"][0];
     assert_eq!(together["samples"].as_u64(), Some(all.len() as u64));
-    for (name, of, out_of) in [("p50_ns", 1, 2), ("p99_ns", 99, 100), ("p999_ns", 999, 1_000), ("p9999_ns", 9_999, 10_000)] {
+    for (name, of, out_of) in [
+        ("p50_ns", 1, 2),
+        ("p99_ns", 99, 100),
+        ("p999_ns", 999, 1_000),
+        ("p9999_ns", 9_999, 10_000),
+    ] {
         let exact = all[(all.len() * of).div_ceil(out_of) - 1];
         let bucket = together[name].as_u64().unwrap();
         assert!(exact <= bucket && bucket <= exact + exact / 1_000, "{name}: {exact} and {bucket}");
@@ -125,7 +160,12 @@ for _ in range(40):
 print('seen')
 ");
     let mut reader = python.command();
-    let reading = reader.args(["-c", &script]).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let reading = reader
+        .args(["-c", &script])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
     for turn in 0..20 {
         assert!(fleet().arg("pack").arg(&to).status().unwrap().success());
         let run = &runs[turn % runs.len()];
@@ -146,12 +186,30 @@ fn bad_input_is_one_sentence(python: &Python) -> Result<(), String> {
     for (question, expected) in [
         (vec!["worst", none.to_str().unwrap()], "is not a directory; onbeat fleet add RUN --to"),
         (vec!["worst", dir.path().to_str().unwrap()], "it has no onbeat-fleet.json"),
-        (vec!["worst", at, "--cell", "PMCS/paper"], "no run has the cell PMCS/paper; the cells are none/idle"),
-        (vec!["worst", at, "--where", "kernel"], "'kernel' is not a valid condition; write FACT=VALUE"),
-        (vec!["worst", at, "--where", "colour=red"], "no run has the fact 'colour'; there are host, board, kernel"),
-        (vec!["worst", at, "--where", "kernel=9"], "no valid run fits kernel=9; 4 cells do without a condition"),
-        (vec!["worst", at, "--since", "yesterday"], "'yesterday' is not a valid day; write 2026-11-28"),
-        (vec!["gate", at, "--limit", "100"], "'100' is not a valid time; write a number with ns, us, ms or s"),
+        (
+            vec!["worst", at, "--cell", "PMCS/paper"],
+            "no run has the cell PMCS/paper; the cells are none/idle",
+        ),
+        (
+            vec!["worst", at, "--where", "kernel"],
+            "'kernel' is not a valid condition; write FACT=VALUE",
+        ),
+        (
+            vec!["worst", at, "--where", "colour=red"],
+            "no run has the fact 'colour'; there are host, board, kernel",
+        ),
+        (
+            vec!["worst", at, "--where", "kernel=9"],
+            "no valid run fits kernel=9; 4 cells do without a condition",
+        ),
+        (
+            vec!["worst", at, "--since", "yesterday"],
+            "'yesterday' is not a valid day; write 2026-11-28",
+        ),
+        (
+            vec!["gate", at, "--limit", "100"],
+            "'100' is not a valid time; write a number with ns, us, ms or s",
+        ),
         (vec!["gate", at, "--limit", "100us", "--at", "101"], "'101' is not a valid share"),
         (vec!["explain", at], "4 machines are too few to separate by facts"),
         (vec!["causes", at, "--by", "weather"], "no run has the fact 'weather'"),
@@ -159,15 +217,25 @@ fn bad_input_is_one_sentence(python: &Python) -> Result<(), String> {
         let output = python.ask(&question);
         assert_eq!(output.status.code(), Some(2), "{question:?}: {}", said(&output));
         let message = said(&output);
-        assert!(message.contains(expected) && !message.contains("Traceback"), "{question:?}: {message}");
+        assert!(
+            message.contains(expected) && !message.contains("Traceback"),
+            "{question:?}: {message}"
+        );
     }
 
     // A file that was cut off in the data set itself is named.
-    let [first, ..] = table_files(&to, &onbeat_fleet::table::CELLS)[..].try_into().map(|one: &[PathBuf; 4]| one.clone()).unwrap();
+    let [first, ..] = table_files(&to, &onbeat_fleet::table::CELLS)[..]
+        .try_into()
+        .map(|one: &[PathBuf; 4]| one.clone())
+        .unwrap();
     let whole = std::fs::read(&first).unwrap();
     std::fs::write(&first, &whole[..whole.len() - 7]).unwrap();
     let message = said(&python.ask(&["worst", at]));
-    assert!(message.contains("is not a whole Parquet file") && message.contains(first.file_name().unwrap().to_str().unwrap()), "{message}");
+    assert!(
+        message.contains("is not a whole Parquet file")
+            && message.contains(first.file_name().unwrap().to_str().unwrap()),
+        "{message}"
+    );
     Ok(())
 }
 
@@ -182,7 +250,13 @@ fn a_limit_decides_the_exit_status(python: &Python) -> Result<(), String> {
         (output.status.code(), said(&output))
     };
     let (code, text) = status(&["--limit", "3us"]);
-    assert!(code == Some(0) && text.contains("PASS: 20 of 20 machines hold the limit; of machines like these at least 86.1% do"), "{text}");
+    assert!(
+        code == Some(0)
+            && text.contains(
+                "PASS: 20 of 20 machines hold the limit; of machines like these at least 86.1% do"
+            ),
+        "{text}"
+    );
     assert_eq!(status(&["--limit", "1us"]).0, Some(1));
     assert_eq!(status(&["--limit", "3us", "--share", "80"]).0, Some(0));
     assert_eq!(status(&["--limit", "3us", "--share", "99"]).0, Some(3));
@@ -200,10 +274,19 @@ fn invalid_runs_are_counted_nowhere(python: &Python) -> Result<(), String> {
     write_run(&bad, &header("bad", 1.79e9), &[900_000_000; 100]);
     let to = dir.path().join("fleet");
     add(&runs, &to);
-    let marked = fleet().args(["add", "--invalid", "the robot was in service mode"]).arg(&bad).arg("--to").arg(&to).output().unwrap();
+    let marked = fleet()
+        .args(["add", "--invalid", "the robot was in service mode"])
+        .arg(&bad)
+        .arg("--to")
+        .arg(&to)
+        .output()
+        .unwrap();
     assert!(said(&marked).contains("1 cells are not valid measurements"), "{}", said(&marked));
     let output = said(&python.ask(&["worst", to.to_str().unwrap()]));
-    assert!(output.contains("not counted: 1 cell of 1 machine: the robot was in service mode"), "{output}");
+    assert!(
+        output.contains("not counted: 1 cell of 1 machine: the robot was in service mode"),
+        "{output}"
+    );
     assert!(!output.contains("900 ms"), "{output}");
     Ok(())
 }
@@ -213,8 +296,11 @@ fn columns_are_the_same(_: &Python) -> Result<(), String> {
     let listed: Value = serde_json::from_str(&std::fs::read_to_string(listed).unwrap()).unwrap();
     assert_eq!(listed.as_object().unwrap().len(), onbeat_fleet::table::TABLES.len());
     for table in onbeat_fleet::table::TABLES {
-        let columns: serde_json::Map<String, Value> =
-            table.columns.iter().map(|(name, holds)| ((*name).to_owned(), format!("{holds:?}").to_lowercase().into())).collect();
+        let columns: serde_json::Map<String, Value> = table
+            .columns
+            .iter()
+            .map(|(name, holds)| ((*name).to_owned(), format!("{holds:?}").to_lowercase().into()))
+            .collect();
         assert_eq!(listed[table.name], Value::from(columns), "{}", table.name);
     }
     Ok(())
@@ -225,7 +311,8 @@ fn names_are_quoted(python: &Python) -> Result<(), String> {
     let runs = some_runs(dir.path(), 1);
     let to = dir.path().join("it's a fleet");
     let name = "o'brien'); DROP TABLE x; --";
-    let added = fleet().args(["add", "--host", name]).args(&runs).arg("--to").arg(&to).output().unwrap();
+    let added =
+        fleet().args(["add", "--host", name]).args(&runs).arg("--to").arg(&to).output().unwrap();
     assert!(added.status.success(), "{}", said(&added));
     let found = python.json(&["worst", to.to_str().unwrap(), "--where", &format!("host={name}")]);
     assert_eq!(found["rows"][0]["host"], name);
@@ -235,22 +322,30 @@ fn names_are_quoted(python: &Python) -> Result<(), String> {
 fn real_runs_are_asked(python: &Python) -> Result<(), String> {
     let onbeat = Path::new(env!("CARGO_BIN_EXE_onbeat-fleet")).with_file_name("onbeat");
     if !onbeat.is_file() {
-        return Err(format!("{} is not built; cargo build -p onbeat-cli builds it", onbeat.display()));
+        return Err(format!(
+            "{} is not built; cargo build -p onbeat-cli builds it",
+            onbeat.display()
+        ));
     }
     let dir = tempfile::tempdir().unwrap();
     let run = |words: &[&str]| {
         let mut command = Command::new(&onbeat);
-        command.current_dir(dir.path()).args(words).env("ONBEAT_STATE_DIR", dir.path().join("state"));
+        command
+            .current_dir(dir.path())
+            .args(words)
+            .env("ONBEAT_STATE_DIR", dir.path().join("state"));
         python.set(&mut command).output().unwrap()
     };
     for _ in 0..2 {
-        let measured = run(&["measure", "timer", "--for", "500ms", "--priority", "0", "--no-causes", "--quiet"]);
+        let measured =
+            run(&["measure", "timer", "--for", "500ms", "--priority", "0", "--no-causes"]);
         assert!(measured.status.success(), "{}", said(&measured));
         let added = run(&["fleet", "add", "onbeat-runs/latest", "--to", "fleet"]);
         assert!(said(&added).starts_with("1 runs: 1 new"), "{}", said(&added));
     }
     let worst = run(&["fleet", "worst", "fleet", "--json"]);
-    let found: Value = serde_json::from_slice(&worst.stdout).unwrap_or_else(|why| panic!("{why}: {}", said(&worst)));
+    let found: Value = serde_json::from_slice(&worst.stdout)
+        .unwrap_or_else(|why| panic!("{why}: {}", said(&worst)));
     assert_eq!((list(&found["rows"]).len(), found["rows"][0]["runs"].as_u64()), (1, Some(2)));
     assert!(found["rows"][0]["releases"].as_u64().unwrap() > 500, "{found}");
     assert_eq!(files(&dir.path().join("fleet/landing/runs")).len(), 2);
@@ -300,7 +395,8 @@ impl Python {
     }
 
     fn planted(&self, words: &[&str]) -> Value {
-        let output = self.command().arg(root().join("tests/fleet/planted.py")).args(words).output().unwrap();
+        let output =
+            self.command().arg(root().join("tests/fleet/planted.py")).args(words).output().unwrap();
         assert!(output.status.success(), "{}", said(&output));
         serde_json::from_slice(&output.stdout).unwrap()
     }
@@ -324,9 +420,15 @@ fn equip() -> Result<Python, String> {
         if !made.is_ok_and(|output| output.status.success()) {
             return Err("python3 with venv is not installed (package python3-venv)".to_owned());
         }
-        let pip = Command::new(&program).args(["-m", "pip", "install", "-q", "-r"]).arg(root().join("tests/fleet/requirements.txt")).output();
+        let pip = Command::new(&program)
+            .args(["-m", "pip", "install", "-q", "-r"])
+            .arg(root().join("tests/fleet/requirements.txt"))
+            .output();
         if !pip.is_ok_and(|output| output.status.success()) || !works(&program) {
-            return Err("duckdb and numpy cannot be installed: no network, or no packages for this Python".to_owned());
+            return Err(
+                "duckdb and numpy cannot be installed: no network, or no packages for this Python"
+                    .to_owned(),
+            );
         }
     }
     Ok(Python { program })

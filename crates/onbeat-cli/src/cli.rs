@@ -131,7 +131,7 @@ pub(crate) enum Command {
     /// onbeat fleet add --help.
     #[command(
         disable_help_flag = true,
-        override_usage = "onbeat fleet <add|pack|worst|gate|compare|explain|drift|causes|percentiles|report> [OPTIONS]"
+        override_usage = "onbeat fleet <add|pack|worst|gate|compare|explain|...> [OPTIONS]"
     )]
     Fleet(FleetWords),
     /// Measure Ethernet and UDP: predict, build a laboratory, answer as a device

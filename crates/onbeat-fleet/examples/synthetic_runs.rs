@@ -12,7 +12,8 @@ use fastrand::Rng;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use onbeat_host::machine::Host;
 use onbeat_record::{
-    Account, Bench, Block, Cell, FindingNote, Header, Interval, LimitNote, Moments, Note, RunOrder, RunWriter, Series, empty_counts,
+    Account, Bench, Block, Cell, FindingNote, Header, Interval, LimitNote, Moments, Note, RunOrder,
+    RunWriter, Series, empty_counts,
 };
 
 const TUNINGS: [&str; 9] = ["none", "P", "M", "C", "PM", "PC", "MC", "PMC", "PMCS"];
@@ -39,7 +40,8 @@ fn write_run(dir: &Path, run: u64, hosts: u64) -> Result<(), Failure> {
     let is_bad = host.is_multiple_of(10);
     let folder = dir.join(format!("run-{run:06}"));
     fs::create_dir_all(&folder)?;
-    let header = header(run, host, STARTED_S + night as f64 * DAY_S + random.f64() * 3600.0, is_bad);
+    let header =
+        header(run, host, STARTED_S + night as f64 * DAY_S + random.f64() * 3600.0, is_bad);
     let bench = Header { probe: "bench".to_owned(), series: Vec::new(), ..header.clone() };
     let mut file = RunWriter::create(&folder.join("bench.onbeat.hlog"), &bench)?;
     file.note(&Note::Bench(Box::new(bench_note())))?;
@@ -67,7 +69,12 @@ fn header(run: u64, host: u64, started_unix_s: f64, is_bad: bool) -> Header {
         ("processor", fact("Synthetic CPU")),
         ("memory", fact("8.0 GiB")),
     ]);
-    let new = Header::new(&["onbeat".to_owned(), "bench".to_owned()], "timer", &[Series::ReleaseLatency], started_unix_s);
+    let new = Header::new(
+        &["onbeat".to_owned(), "bench".to_owned()],
+        "timer",
+        &[Series::ReleaseLatency],
+        started_unix_s,
+    );
     let id = u128::from(run + 1) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
     Header {
         id: format!("{id:032x}"),
@@ -104,9 +111,16 @@ fn bench_note() -> Bench {
     }
 }
 
-fn write_cell(folder: &Path, header: &Header, cell: Cell, scale: f64, random: &mut Rng) -> Result<(), Failure> {
+fn write_cell(
+    folder: &Path,
+    header: &Header,
+    cell: Cell,
+    scale: f64,
+    random: &mut Rng,
+) -> Result<(), Failure> {
     let path = folder.join(cell.file_name());
-    let block = Block { index: 0, t: 0.0, load: cell.load.clone(), warmup: 0, releases: Some(RELEASES) };
+    let block =
+        Block { index: 0, t: 0.0, load: cell.load.clone(), warmup: 0, releases: Some(RELEASES) };
     let header = Header { cell: Some(cell), findings: Vec::new(), ..header.clone() };
     let mut file = RunWriter::create(&path, &header)?;
     file.note(&Note::Block(block))?;
@@ -138,7 +152,13 @@ fn write_cell(folder: &Path, header: &Header, cell: Cell, scale: f64, random: &m
 
 /// A line of log-normal samples. Every draw counts for several releases in the middle, and the largest for one each, so that a histogram has as
 /// many filled buckets as one of real releases.
-fn write_line(series: Series, center: f64, width: f64, random: &mut Rng, lines: &mut String) -> Result<Moments, Failure> {
+fn write_line(
+    series: Series,
+    center: f64,
+    width: f64,
+    random: &mut Rng,
+    lines: &mut String,
+) -> Result<Moments, Failure> {
     let mut counts = empty_counts(series);
     let mut moments = Moments::default();
     let draws = RELEASES / 12;
@@ -148,11 +168,16 @@ fn write_line(series: Series, center: f64, width: f64, random: &mut Rng, lines: 
         let ns = (center * (width * (normal * 1.4 + tail)).exp()) as u64;
         counts.record_n(ns.max(1), 12)?;
         let ns = ns.max(1);
-        moments = moments.merged(Moments { n: 12, min_ns: ns, max_ns: ns, mean_ns: ns as f64, m2: 0.0 });
+        moments =
+            moments.merged(Moments { n: 12, min_ns: ns, max_ns: ns, mean_ns: ns as f64, m2: 0.0 });
     }
     let mut encoded = Vec::new();
     V2DeflateSerializer::new().serialize(&counts, &mut encoded)?;
-    let tag = if series == Series::ReleaseLatency { String::new() } else { format!("Tag={},", series.tag()) };
+    let tag = if series == Series::ReleaseLatency {
+        String::new()
+    } else {
+        format!("Tag={},", series.tag())
+    };
     let most_ms = counts.max() as f64 / 1e6;
     lines.push_str(&format!("{tag}0.000,60.000,{most_ms:.3},{}\n", STANDARD.encode(encoded)));
     Ok(moments)

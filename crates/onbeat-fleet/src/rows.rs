@@ -87,7 +87,9 @@ pub enum RowsError {
         first: String,
     },
     /// A name of nothing that could be left out.
-    #[error("'{name}' is not a fact that could be left out; onbeat fleet add --dry-run prints the facts of a run")]
+    #[error(
+        "'{name}' is not a fact that could be left out; onbeat fleet add --dry-run prints the facts of a run"
+    )]
     Without {
         /// As typed.
         name: String,
@@ -196,11 +198,8 @@ impl RunRows {
         let fact = |name: &str| {
             facts.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value.as_str())
         };
-        let command = if naming.leaves_out("command") {
-            String::new()
-        } else {
-            header.command.join(" ")
-        };
+        let command =
+            if naming.leaves_out("command") { String::new() } else { header.command.join(" ") };
         runs.push([
             run.into(),
             id.as_str().into(),
@@ -254,10 +253,7 @@ fn tables_of_header(
 
 /// The facts that go into the data set: without those that the user leaves out, and without what names one machine's disks.
 fn kept_facts<'h>(header: &'h Header, naming: &Naming) -> Vec<(&'h str, String)> {
-    let facts = header
-        .host
-        .facts()
-        .filter(|(name, _)| !naming.leaves_out(name));
+    let facts = header.host.facts().filter(|(name, _)| !naming.leaves_out(name));
     let kept = facts.map(|(name, value)| match name {
         COMMAND_LINE => {
             let words = value.split_ascii_whitespace();

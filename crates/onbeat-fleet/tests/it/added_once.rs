@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use super::runs::{add, extend_run, files, fleet, header, said, samples_by_run, some_runs, write_run};
+use super::runs::{
+    add, extend_run, files, fleet, header, said, samples_by_run, some_runs, write_run,
+};
 
 #[test]
 fn a_run_that_is_added_again_is_there_already() {
@@ -56,7 +58,10 @@ fn a_packed_run_that_was_resumed_is_replaced_in_the_next_pack() {
     assert!(fleet().arg("pack").arg(&to).status().unwrap().success());
     extend_run(&runs[1], 1.0, &[5; 30]);
     runs.truncate(2);
-    assert!(said(&add(&runs, &to)).contains("2 runs: 0 new, 1 replaced by a longer part, 1 there already"));
+    assert!(
+        said(&add(&runs, &to))
+            .contains("2 runs: 0 new, 1 replaced by a longer part, 1 there already")
+    );
     let mut samples: Vec<u64> = samples_by_run(&to).into_values().collect();
     samples.sort_unstable();
     assert_eq!(samples, [200, 200, 200, 230]);

@@ -6,7 +6,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use super::runs::{add, files, fleet, header, said, samples_by_run, some_runs, table_files, write_run};
+use super::runs::{
+    add, files, fleet, header, said, samples_by_run, some_runs, table_files, write_run,
+};
 use onbeat_fleet::parquet_file;
 use onbeat_fleet::table::{RUNS, TABLES};
 
@@ -20,8 +22,22 @@ fn writers_that_are_killed_leave_whole_runs_or_none() {
     let to = dir.path().join("fleet");
     for kill in 0..KILLS {
         // Two writers at once, in different orders.
-        let mut backwards = fleet().arg("add").args(runs.iter().rev()).arg("--to").arg(&to).stdout(Stdio::null()).spawn().unwrap();
-        let mut writer = fleet().arg("add").args(&runs).arg("--to").arg(&to).stdout(Stdio::null()).spawn().unwrap();
+        let mut backwards = fleet()
+            .arg("add")
+            .args(runs.iter().rev())
+            .arg("--to")
+            .arg(&to)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut writer = fleet()
+            .arg("add")
+            .args(&runs)
+            .arg("--to")
+            .arg(&to)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
         thread::sleep(Duration::from_millis(3 + 3 * kill));
         for one in [&mut writer, &mut backwards] {
             let _ = one.kill();
@@ -50,7 +66,10 @@ fn a_packer_that_is_killed_loses_no_run_and_doubles_none() {
     }
     assert!(fleet().arg("pack").arg(&to).status().unwrap().success());
     assert_eq!(samples_by_run(&to), before);
-    let landed: Vec<_> = files(&to.join("landing")).into_iter().filter(|file| file.extension().is_some_and(|e| e == "parquet")).collect();
+    let landed: Vec<_> = files(&to.join("landing"))
+        .into_iter()
+        .filter(|file| file.extension().is_some_and(|e| e == "parquet"))
+        .collect();
     assert!(landed.is_empty(), "{landed:?}");
 }
 
@@ -60,7 +79,14 @@ fn runs_that_are_added_while_others_are_packed_stay() {
     let runs = some_runs(dir.path(), 60);
     let to = dir.path().join("fleet");
     add(&runs[..20], &to);
-    let mut writer = fleet().arg("add").args(&runs[20..]).arg("--to").arg(&to).stdout(Stdio::null()).spawn().unwrap();
+    let mut writer = fleet()
+        .arg("add")
+        .args(&runs[20..])
+        .arg("--to")
+        .arg(&to)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
     while writer.try_wait().unwrap().is_none() {
         let packed = fleet().arg("pack").arg(&to).output().unwrap();
         assert!(packed.status.success(), "{}", said(&packed));
@@ -76,11 +102,16 @@ fn two_packers_do_not_meet() {
     let to = dir.path().join("fleet");
     add(&some_runs(dir.path(), 40), &to);
     let before = samples_by_run(&to);
-    let mut all: Vec<_> = (0..4).map(|_| fleet().arg("pack").arg(&to).stderr(Stdio::piped()).spawn().unwrap()).collect();
+    let mut all: Vec<_> = (0..4)
+        .map(|_| fleet().arg("pack").arg(&to).stderr(Stdio::piped()).spawn().unwrap())
+        .collect();
     for packer in all.drain(..) {
         let ended = packer.wait_with_output().unwrap();
         let message = said(&ended);
-        assert!(ended.status.success() || message.contains("is being packed by another process"), "{message}");
+        assert!(
+            ended.status.success() || message.contains("is being packed by another process"),
+            "{message}"
+        );
     }
     assert_eq!(samples_by_run(&to), before);
 }
@@ -115,8 +146,16 @@ fn a_run_that_cannot_be_read_is_named_and_the_others_are_added() {
     let output = add(&runs, &to);
     let message = said(&output);
     assert_eq!(output.status.code(), Some(2));
-    assert!(message.contains("run-001.onbeat.hlog is not an onbeat run file") && message.contains("missing"), "{message}");
-    assert!(message.contains("4 runs: 2 new, 2 failed") && message.contains("2 of 4 runs were not added"), "{message}");
+    assert!(
+        message.contains("run-001.onbeat.hlog is not an onbeat run file")
+            && message.contains("missing"),
+        "{message}"
+    );
+    assert!(
+        message.contains("4 runs: 2 new, 2 failed")
+            && message.contains("2 of 4 runs were not added"),
+        "{message}"
+    );
     assert_eq!(samples_by_run(&to).len(), 2);
 }
 
@@ -130,12 +169,18 @@ fn a_store_that_is_not_there_is_one_sentence() {
         (dir.path().join("not/mounted"), "cannot create"),
         (file.join("fleet"), "Not a directory"),
         (file, "Not a directory"),
-        (dir.path().to_owned(), "is not a data set of onbeat fleet: it has no onbeat-fleet.json, and other files"),
+        (
+            dir.path().to_owned(),
+            "is not a data set of onbeat fleet: it has no onbeat-fleet.json, and other files",
+        ),
     ] {
         let output = add(&runs, &to);
         let message = said(&output);
         assert_eq!((output.status.code(), message.lines().count()), (Some(2), 1), "{message}");
-        assert!(message.starts_with("error: ") && message.contains(expected), "{expected}: {message}");
+        assert!(
+            message.starts_with("error: ") && message.contains(expected),
+            "{expected}: {message}"
+        );
     }
     let output = fleet().arg("pack").arg(dir.path().join("none")).output().unwrap();
     assert!(said(&output).contains("is not a data set of onbeat fleet"), "{}", said(&output));
@@ -148,7 +193,11 @@ fn a_data_set_of_a_later_version_is_left_alone() {
     fs::create_dir(&to).unwrap();
     fs::write(to.join("onbeat-fleet.json"), "{\"tables\":2}").unwrap();
     let output = add(&some_runs(dir.path(), 1), &to);
-    assert!(said(&output).contains("has tables of version 2, and this program knows version 1"), "{}", said(&output));
+    assert!(
+        said(&output).contains("has tables of version 2, and this program knows version 1"),
+        "{}",
+        said(&output)
+    );
     assert_eq!(files(&to).len(), 1);
 }
 
@@ -172,10 +221,12 @@ fn runs_of_a_clock_that_was_set_back_are_runs_of_their_own() {
 
 /// A file system of this size, in a mount namespace that ends with the command.
 fn on_small_disk(kib: u32, dir: &Path, script: &str) -> Option<String> {
-    let mount = format!("mount -t tmpfs -o size={kib}k none '{}' && {script}", dir.join("disk").display());
+    let mount =
+        format!("mount -t tmpfs -o size={kib}k none '{}' && {script}", dir.join("disk").display());
     let mut shell = Command::new("unshare");
     shell.args(["--mount", "--map-root-user", "sh", "-c", &mount]);
-    let output = shell.env("FLEET", env!("CARGO_BIN_EXE_onbeat-fleet")).current_dir(dir).output().ok()?;
+    let output =
+        shell.env("FLEET", env!("CARGO_BIN_EXE_onbeat-fleet")).current_dir(dir).output().ok()?;
     let message = said(&output);
     (!message.contains("unshare:") && !message.contains("mount:")).then_some(message)
 }
@@ -192,7 +243,10 @@ fn a_full_disk_fails_run_by_run_and_is_resumed_when_there_is_space() {
         return;
     };
     let lines: Vec<&str> = message.lines().collect();
-    assert!(message.contains("No space left on device") && lines.contains(&"status 2"), "{message}");
+    assert!(
+        message.contains("No space left on device") && lines.contains(&"status 2"),
+        "{message}"
+    );
     assert!(lines.contains(&"0"), "a temporary file was left: {message}");
     assert!(lines.contains(&"status 0"), "{message}");
     let samples = samples_by_run(&dir.path().join("copied"));

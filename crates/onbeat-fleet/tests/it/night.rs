@@ -30,10 +30,15 @@ impl Robot {
         let measured = self.dir.path().join("measured");
         fs::create_dir_all(&measured).unwrap();
         write_run(&measured.join("timer.onbeat.hlog"), &header("a", 1.79e9), &[100; 20]);
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/fleet/onbeat-fleet-night");
+        let script =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/fleet/onbeat-fleet-night");
         let path = format!("{}:{}", self.dir.path().display(), std::env::var("PATH").unwrap());
         let mut night = Command::new("sh");
-        night.arg(script).env("PATH", path).env("ONBEAT_FLEET_TO", to).env("ONBEAT_FLEET_STATE", self.dir.path().join("state"));
+        night
+            .arg(script)
+            .env("PATH", path)
+            .env("ONBEAT_FLEET_TO", to)
+            .env("ONBEAT_FLEET_STATE", self.dir.path().join("state"));
         night.envs(settings.iter().copied()).env("ONBEAT_FLEET_PAUSE", "0").output().unwrap()
     }
 
@@ -50,7 +55,11 @@ fn runs_wait_for_a_data_set_that_is_not_there() {
         let output = robot.night(&to, &[("ONBEAT_FLEET_TRIES", "2")]);
         let message = said(&output);
         assert_eq!(output.status.code(), Some(1), "{message}");
-        assert!(message.contains(&format!("{night} runs were not added to ")) && message.contains("in 2 tries"), "{message}");
+        assert!(
+            message.contains(&format!("{night} runs were not added to "))
+                && message.contains("in 2 tries"),
+            "{message}"
+        );
         assert_eq!(robot.waiting(), night);
     }
 
@@ -67,7 +76,11 @@ fn runs_that_wait_take_bounded_space_and_the_oldest_go_with_a_word() {
     fs::create_dir_all(&old).unwrap();
     fs::write(old.join("large"), vec![b'x'; 3 << 20]).unwrap();
     let output = robot.night(&to, &[("ONBEAT_FLEET_TRIES", "1"), ("ONBEAT_FLEET_MOST_MB", "2")]);
-    assert!(said(&output).contains("more than 2 MB are waiting; 0, the oldest run, is removed"), "{}", said(&output));
+    assert!(
+        said(&output).contains("more than 2 MB are waiting; 0, the oldest run, is removed"),
+        "{}",
+        said(&output)
+    );
     assert_eq!(robot.waiting(), 1);
 }
 

@@ -8,7 +8,10 @@ use std::process::{Command, Output};
 use onbeat_fleet::parquet_file;
 use onbeat_fleet::table::{HISTOGRAMS, RUNS, TableShape};
 use onbeat_host::machine::Host;
-use onbeat_record::{Account, Block, Cell, Header, Interval, LimitNote, Moments, Note, RunWriter, Series, empty_counts};
+use onbeat_record::{
+    Account, Block, Cell, Header, Interval, LimitNote, Moments, Note, RunWriter, Series,
+    empty_counts,
+};
 
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 
@@ -45,8 +48,16 @@ pub(crate) fn extend_run(path: &Path, t: f64, lateness_ns: &[u64]) {
 }
 
 pub(crate) fn header(host: &str, started_unix_s: f64) -> Header {
-    let facts = Host::from_facts([("kernel", Some("6.1.9-rt".to_owned())), ("board", Some("A-100".to_owned()))]);
-    let new = Header::new(&["onbeat".to_owned(), "measure".to_owned()], "timer", &[Series::ReleaseLatency], started_unix_s);
+    let facts = Host::from_facts([
+        ("kernel", Some("6.1.9-rt".to_owned())),
+        ("board", Some("A-100".to_owned())),
+    ]);
+    let new = Header::new(
+        &["onbeat".to_owned(), "measure".to_owned()],
+        "timer",
+        &[Series::ReleaseLatency],
+        started_unix_s,
+    );
     Header {
         host: facts,
         machine: format!("{host:0<32}"),
@@ -61,7 +72,11 @@ pub(crate) fn some_runs(dir: &Path, number: usize) -> Vec<PathBuf> {
     let run = |place: usize| {
         let path = dir.join(format!("run-{place:03}.onbeat.hlog"));
         let lateness: Vec<u64> = (1..=200).map(|n| n * 10 + place as u64).collect();
-        write_run(&path, &header(&format!("{place:x}"), 1.79e9 + 3600.0 * place as f64), &lateness);
+        write_run(
+            &path,
+            &header(&format!("{place:02x}"), 1.79e9 + 3600.0 * place as f64),
+            &lateness,
+        );
         path
     };
     (0..number).map(run).collect()
@@ -77,7 +92,8 @@ pub(crate) fn add(runs: &[PathBuf], to: &Path) -> Output {
 }
 
 pub(crate) fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&[output.stdout.as_slice(), output.stderr.as_slice()].concat()).into_owned()
+    String::from_utf8_lossy(&[output.stdout.as_slice(), output.stderr.as_slice()].concat())
+        .into_owned()
 }
 
 /// All files below a folder.
@@ -99,9 +115,13 @@ pub(crate) fn samples_by_run(fleet: &Path) -> BTreeMap<String, u64> {
         let runs = parquet_file::read(&file, &RUNS).unwrap();
         for row in 0..runs.rows() {
             let id = runs.texts("id").unwrap().get(row).to_owned();
-            let (run, revision) = (runs.numbers("run").unwrap()[row], runs.numbers("revision").unwrap()[row]);
+            let (run, revision) =
+                (runs.numbers("run").unwrap()[row], runs.numbers("revision").unwrap()[row]);
             // Packed at the same length: the same rows twice, of which one counts.
-            if newest.get(&id).is_none_or(|known| revision > known.0 || is_packed(&file)) {
+            if newest
+                .get(&id)
+                .is_none_or(|known| revision > known.0 || revision == known.0 && is_packed(&file))
+            {
                 newest.insert(id, (revision, file.clone(), run));
             }
         }
@@ -109,13 +129,19 @@ pub(crate) fn samples_by_run(fleet: &Path) -> BTreeMap<String, u64> {
     let of_run = |file: &Path, run: i64| -> u64 {
         let all = table_files(fleet, &HISTOGRAMS);
         let of = all.iter().filter(|one| {
-            if is_packed(file) { generation(one) == generation(file) && day(one) == day(file) } else { one.file_name() == file.file_name() }
+            if is_packed(file) {
+                generation(one) == generation(file) && day(one) == day(file)
+            } else {
+                one.file_name() == file.file_name()
+            }
         });
         of.map(|file| {
             let rows = parquet_file::read(file, &HISTOGRAMS).unwrap();
             let samples = rows.numbers("samples").unwrap();
             let series = rows.texts("series").unwrap();
-            let is_of = |row: &usize| rows.numbers("run").unwrap()[*row] == run && series.get(*row) == "release_latency";
+            let is_of = |row: &usize| {
+                rows.numbers("run").unwrap()[*row] == run && series.get(*row) == "release_latency"
+            };
             (0..rows.rows()).filter(is_of).map(|row| samples[row].unsigned_abs()).sum::<u64>()
         })
         .sum()
@@ -140,9 +166,14 @@ fn day(file: &Path) -> Option<PathBuf> {
 pub(crate) fn table_files(fleet: &Path, table: &TableShape) -> Vec<PathBuf> {
     let is_file = |file: &PathBuf| !file.file_name().unwrap().to_string_lossy().starts_with('.');
     let mut all = files(&fleet.join("landing").join(table.name));
-    let packed: Vec<PathBuf> = files(&fleet.join("packed").join(RUNS.name)).into_iter().filter(is_file).collect();
+    let packed: Vec<PathBuf> =
+        files(&fleet.join("packed").join(RUNS.name)).into_iter().filter(is_file).collect();
     for file in files(&fleet.join("packed").join(table.name)).into_iter().filter(is_file) {
-        let of_day = packed.iter().filter(|runs| day(runs) == day(&file)).filter_map(|runs| generation(runs)).max();
+        let of_day = packed
+            .iter()
+            .filter(|runs| day(runs) == day(&file))
+            .filter_map(|runs| generation(runs))
+            .max();
         if of_day == generation(&file) {
             all.push(file);
         }

@@ -78,6 +78,11 @@ def _generations(root: Path) -> dict[str, int]:
     return newest
 
 
+def _is_gone(why: Exception) -> bool:
+    """Whether a file of a listing is not there any more."""
+    return any(words in str(why) for words in ("No such file", "No files found"))
+
+
 class Listing:
     """The files of a data set that count: of each table, packed ones and landed ones."""
 
@@ -163,11 +168,11 @@ class DataSet:
                     return
             except duckdb.IOException as why:
                 # A file that is gone was packed in the meantime, and is in the next listing.
-                if "No such file" not in str(why) and "No files found" not in str(why):
+                if not _is_gone(why):
                     raise self.broken(why) from why
             except duckdb.Error as why:
                 raise self.broken(why) from why
-        raise FleetError(f"{self.path} changed {TRIES} times while it was opened; try again when `onbeat fleet pack` has ended")
+        raise self._unsettled()
 
     def _make_views(self, listing: Listing) -> None:
         for table, columns in TABLES.items():
@@ -189,19 +194,20 @@ class DataSet:
         return FleetError(f"the engine cannot answer this from {self.path}: {text}")
 
     def _executed(self, query: str) -> duckdb.DuckDBPyConnection:
-        try:
-            return self.connection.execute(query)
-        except duckdb.IOException as why:
-            if "No such file" not in str(why):
+        for _ in range(TRIES):
+            try:
+                return self.connection.execute(query)
+            except duckdb.IOException as why:
+                if not _is_gone(why):
+                    raise self.broken(why) from why
+            except duckdb.Error as why:
                 raise self.broken(why) from why
-        except duckdb.Error as why:
-            raise self.broken(why) from why
-        # Packed since the data set was opened.
-        self._open()
-        try:
-            return self.connection.execute(query)
-        except duckdb.Error as why:
-            raise self.broken(why) from why
+            # Packed since the data set was opened.
+            self._open()
+        raise self._unsettled()
+
+    def _unsettled(self) -> FleetError:
+        return FleetError(f"{self.path} changed {TRIES} times while it was read; try again when `onbeat fleet pack` has ended")
 
     def rows(self, query: str) -> list[tuple]:
         """The rows of a query."""
