@@ -75,7 +75,7 @@ fn header(run: u64, host: u64, started_unix_s: f64, is_bad: bool) -> Header {
         &[Series::ReleaseLatency],
         started_unix_s,
     );
-    let id = u128::from(run + 1) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+    let id = u128::from(run + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
     Header {
         id: format!("{id:032x}"),
         machine: format!("{:032x}", u128::from(host + 1) << 88),
