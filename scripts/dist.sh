@@ -27,7 +27,7 @@ fi
 command -v mvn >/dev/null 2>&1 || { echo "mvn, which builds the jar of the package, is not installed (package maven)" >&2; exit 2; }
 mvn -q -B -f java/pom.xml package
 
-"$cargo" build --profile dist --locked --target "$target" -p onbeat-cli -p onbeat-gateway -p onbeat-camera --features onbeat-gateway/ros2
+"$cargo" build --profile dist --locked --target "$target" -p onbeat-cli -p onbeat-gateway -p onbeat-camera -p onbeat-fleet --features onbeat-gateway/ros2
 # Another architecture's library would need its libc and compiler here.
 library=no
 if [ "$machine" = "${target%%-*}" ]; then
@@ -55,7 +55,7 @@ fi
 
 name=onbeat-$version-${target%%-*}-linux
 mkdir -p "$dist/$name"
-cp "$built/onbeat" "$built/onbeat-gateway" "$built/onbeat-camera" README.md GLOSSARY.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$dist/$name/"
+cp "$built/onbeat" "$built/onbeat-gateway" "$built/onbeat-camera" "$built/onbeat-fleet" README.md GLOSSARY.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$dist/$name/"
 cp -r share include "$dist/$name/"
 clients=$dist/$name/share/onbeat
 mkdir -p "$clients/python"

@@ -11,7 +11,7 @@ what=${1:-all}
 
 case $what in
     library) packages="-p onbeat-c" ;;
-    all) packages="-p onbeat-c -p onbeat-cli -p onbeat-gateway -p onbeat-camera" ;;
+    all) packages="-p onbeat-c -p onbeat-cli -p onbeat-gateway -p onbeat-camera -p onbeat-fleet" ;;
     *) echo "usage: $0 library|all" >&2; exit 2 ;;
 esac
 
@@ -42,9 +42,12 @@ if [ "$what" = all ]; then
     put 755 "$built/onbeat" bin
     put 755 "$built/onbeat-gateway" bin
     put 755 "$built/onbeat-camera" bin
+    put 755 "$built/onbeat-fleet" bin
     for file in octave/+onbeat/*.m; do put 644 "$file" share/onbeat/octave/+onbeat; done
     for file in octave/src/* include/onbeat_frames.h include/onbeat_ring.h; do put 644 "$file" share/onbeat/octave/src; done
     for file in python/src/onbeat/*.py python/src/onbeat/py.typed; do put 644 "$file" share/onbeat/python/onbeat; done
+    for file in python/src/onbeat/fleet/*.py python/src/onbeat/fleet/tables.json; do put 644 "$file" share/onbeat/python/onbeat/fleet; done
+    for file in python/src/onbeat/fleet/sql/*.sql; do put 644 "$file" share/onbeat/python/onbeat/fleet/sql; done
     # Built by `mvn package`, where Maven is.
     [ ! -f java/target/onbeat.jar ] || put 644 java/target/onbeat.jar share/onbeat
     for page in share/man/*.1; do put 644 "$page" share/man/man1; done

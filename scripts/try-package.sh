@@ -39,10 +39,11 @@ rm -rf /var/lib/onbeat
 apt-get install -y -qq --no-install-recommends ./onbeat_*.deb >/try/apt 2>&1 || { cat /try/apt; fail "the package does not install"; }
 onbeat --version
 verdict onbeat
-for file in /usr/bin/onbeat-gateway /usr/bin/onbeat-camera /usr/share/man/man1/onbeat-bench.1.gz /usr/share/bash-completion/completions/onbeat \
+for file in /usr/bin/onbeat-gateway /usr/bin/onbeat-camera /usr/bin/onbeat-fleet /usr/share/man/man1/onbeat-bench.1.gz /usr/share/bash-completion/completions/onbeat \
     /usr/share/zsh/vendor-completions/_onbeat /usr/share/fish/vendor_completions.d/onbeat.fish \
     /usr/share/onbeat/onbeat.jar /usr/share/onbeat/octave/+onbeat/frame.m /usr/share/onbeat/octave/src/onbeat_frame_copy.cc \
     /usr/share/onbeat/octave/src/onbeat_frames.h /usr/share/onbeat/python/onbeat/camera.py \
+    /usr/share/onbeat/python/onbeat/fleet/sql/worst.sql /usr/lib/systemd/system/onbeat-fleet.timer \
     /usr/share/doc/onbeat/copyright; do
     # A bare root may be configured without manuals and documents; dpkg lists them all the same.
     dpkg -L onbeat | grep -qx "$file" || fail "the package has no $file"

@@ -125,14 +125,21 @@ fn parquet_of_several_groups(python: &Python) {
         .find(|file| file.distribution(Series::WakeupLatency).count() > 0)
         .unwrap();
     let rows_once: usize = file.entries.iter().map(|entry| entry.counts.buckets().len()).sum();
-    let times = (1 << 20) / rows_once + 2;
+    // More than a row group of 500,000, as the cells of one directory.
+    let times = 500_000 / rows_once + 2;
+    let many = dir.path().join("many");
+    std::fs::create_dir(&many).unwrap();
+    for number in 0..times {
+        std::fs::hard_link(&file.path, many.join(format!("{number}.onbeat.hlog"))).unwrap();
+    }
     let to = dir.path().join("long.parquet");
-    let mut out = std::fs::File::create(&to).unwrap();
-    let rows =
-        onbeat_report::export::parquet::write(std::iter::repeat_n(&file, times), &mut out).unwrap();
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_onbeat")).with_file_name("onbeat-fleet");
+    let mut writer = std::process::Command::new(program);
+    done(writer.arg("buckets").arg(&many).stdout(std::fs::File::create(&to).unwrap()));
     let found = python.open("parquet", &to);
 
-    assert_eq!((found["rows"].as_u64(), found["groups"].as_u64()), (Some(rows), Some(2)));
+    assert_eq!(found["rows"].as_u64(), Some((rows_once * times) as u64));
+    assert!(found["groups"].as_u64() > Some(1), "{found}");
     assert_eq!(found["samples"], samples(&run).saturating_sub(6) * times as u64);
 }
 

@@ -133,6 +133,15 @@ pub(crate) enum Command {
         override_usage = "onbeat camera <run|list|watch|bench> [OPTIONS]"
     )]
     Camera(CameraWords),
+    /// Keep runs of many machines as one data set, and ask it
+    ///
+    /// Starts the program onbeat-fleet, which is installed beside this one and has help of its own:
+    /// onbeat fleet add --help.
+    #[command(
+        disable_help_flag = true,
+        override_usage = "onbeat fleet <add|pack|worst|gate|compare|explain|...> [OPTIONS]"
+    )]
+    Fleet(FleetWords),
     /// Measure Ethernet and UDP: predict, build a laboratory, answer as a device
     #[command(subcommand, disable_help_subcommand = true)]
     Net(Net),
@@ -156,6 +165,14 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct CameraWords {
     /// Command of onbeat-camera, and its options
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub(crate) words: Vec<OsString>,
+}
+
+/// What is passed on to onbeat-fleet.
+#[derive(Debug, Args)]
+pub(crate) struct FleetWords {
+    /// Command of onbeat-fleet, and its options
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     pub(crate) words: Vec<OsString>,
 }

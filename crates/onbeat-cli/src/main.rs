@@ -98,6 +98,7 @@ fn run(command: Command) -> Result<ExitVerdict, Failure> {
         Command::Segment(command) => cmd::segment::run(&command),
         Command::Bus(command) => cmd::bus::run(&command),
         Command::Camera(words) => cmd::camera::run(&words),
+        Command::Fleet(words) => cmd::fleet::run(&words),
         Command::Message(command) => cmd::message::run(&command),
         Command::Net(command) => cmd::net::run(&command),
         Command::Tune(command) => cmd::tune::run(&command),

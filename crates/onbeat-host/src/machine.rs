@@ -6,10 +6,43 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
+use sha2::Sha256;
 
 use crate::power;
 pub use crate::user::{Foreign, foreign, owner, user_name};
+
+/// The names of all facts that [`Host::read`] may find.
+pub const FACT_NAMES: [&str; 27] = [
+    "BIOS",
+    "CPU list",
+    "CPUs online",
+    "architecture",
+    "board",
+    "clock",
+    "clock source",
+    "cpuset",
+    "deepest idle state",
+    "distribution",
+    "frequency governor",
+    "hypervisor",
+    "idle driver",
+    "idle exit latency",
+    "image",
+    "isolated CPUs",
+    "kernel",
+    "kernel build",
+    "kernel command line",
+    "may be suspended",
+    "memory",
+    "microcode",
+    "preemption",
+    "processor",
+    "real-time budget",
+    "system",
+    "tick",
+];
 
 /// Facts of a machine by name, as shown to users.
 ///
@@ -41,6 +74,8 @@ impl Host {
             "distribution",
             field(&file("/etc/os-release"), "PRETTY_NAME=", '\n').map(|name| name.replace('"', "")),
         );
+        host.add("image", image(&file("/etc/os-release")));
+        host.read_firmware(Path::new("/sys"));
         host.read_processor();
         host.add(
             "clock source",
@@ -97,6 +132,20 @@ impl Host {
         )
     }
 
+    /// Reads system, board and BIOS by DMI, or the model of a device tree.
+    fn read_firmware(&mut self, sys: &Path) {
+        let words = |names: [&str; 2]| -> Option<String> {
+            let words =
+                names.iter().filter_map(|name| stated(&sys.join("class/dmi/id").join(name)));
+            let words: Vec<String> = words.collect();
+            (!words.is_empty()).then(|| words.join(" "))
+        };
+        self.add("system", words(["sys_vendor", "product_name"]));
+        let model = || stated(&sys.join("firmware/devicetree/base/model"));
+        self.add("board", words(["board_vendor", "board_name"]).or_else(model));
+        self.add("BIOS", words(["bios_version", "bios_date"]));
+    }
+
     fn read_processor(&mut self) {
         let processor = file("/proc/cpuinfo");
         let model = ["model name", "Model", "Hardware"].iter().find_map(|key| {
@@ -105,6 +154,11 @@ impl Host {
         });
 
         self.add("processor", model);
+        let microcode = processor.lines().find(|line| line.starts_with("microcode"));
+        self.add(
+            "microcode",
+            microcode.and_then(|line| Some(line.split_once(':')?.1.trim().to_owned())),
+        );
         self.add("CPUs online", Some(online_cpus().len().to_string()));
         self.add("CPU list", trimmed("/sys/devices/system/cpu/online"));
         self.add(
@@ -255,6 +309,59 @@ fn preemption(build: &str) -> String {
     }
 }
 
+/// A text of the firmware; `None` where the maker left what the board's supplier put there.
+fn stated(file: &Path) -> Option<String> {
+    const UNSTATED: [&str; 6] = [
+        "to be filled by o.e.m.",
+        "default string",
+        "not specified",
+        "system product name",
+        "none",
+        "unknown",
+    ];
+    let text = fs::read_to_string(file).ok()?;
+    let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned();
+    (!text.is_empty() && !UNSTATED.contains(&text.to_lowercase().as_str())).then_some(text)
+}
+
+/// The image that a machine was installed from, by `IMAGE_ID` and `IMAGE_VERSION` of os-release(5).
+fn image(os_release: &str) -> Option<String> {
+    let value = |key: &str| {
+        let line = os_release.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
+        let text = line.trim().trim_matches(['"', '\'']);
+        (!text.is_empty()).then(|| text.to_owned())
+    };
+    match (value("IMAGE_ID"), value("IMAGE_VERSION")) {
+        (Some(id), Some(version)) => Some(format!("{id} {version}")),
+        (id, version) => id.or(version),
+    }
+}
+
+/// Returns a number of this machine for runs: 32 hexadecimal digits, the same after a reboot and an update, from which the
+/// machine's own id cannot be found. `None` without `/etc/machine-id`; copies of one disk image have the same.
+///
+/// As machine-id(5) asks of programs that publish it: HMAC-SHA256 of an id of onbeat's with the machine's id as the key, of which the
+/// first 128 bits are kept.
+#[must_use]
+pub fn salted_id() -> Option<String> {
+    salted(&trimmed("/etc/machine-id")?)
+}
+
+fn salted(machine_id: &str) -> Option<String> {
+    // Chosen at random, once: with another id of its own, another program has other numbers of the same machine.
+    const ONBEAT: [u8; 16] = [
+        0x6e, 0x1d, 0x8a, 0x4b, 0x52, 0xc9, 0x4f, 0x37, 0xa3, 0x0e, 0x91, 0xd4, 0x7c, 0x25, 0xbb,
+        0x68,
+    ];
+    let number = u128::from_str_radix(machine_id, 16)
+        .ok()
+        .filter(|&id| id != 0 && machine_id.len() == 32)?;
+    let mut salted = Hmac::<Sha256>::new_from_slice(&number.to_be_bytes()).ok()?;
+    salted.update(&ONBEAT);
+    let digest = salted.finalize().into_bytes();
+    Some(digest[..16].iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
 fn memory() -> Option<String> {
     let kib: u64 = field(&file("/proc/meminfo"), "MemTotal:", 'k')?.trim().parse().ok()?;
     Some(format!("{:.1} GiB", kib as f64 / 1024.0 / 1024.0))
@@ -324,6 +431,49 @@ mod tests {
         let deepest = IdleState { name: "C2".to_owned(), exit_ns: 400_000 };
         assert_eq!(deepest_idle_below(dir.path(), 3), Some(deepest));
         assert_eq!(deepest_idle_below(dir.path(), 4), None, "a CPU without idle states of its own");
+    }
+
+    #[test]
+    fn firmware_is_named_where_its_maker_has_named_it() {
+        let sys = tempfile::tempdir().unwrap();
+        let dmi = sys.path().join("class/dmi/id");
+        fs::create_dir_all(&dmi).unwrap();
+        for (name, text) in [
+            ("sys_vendor", "LENOVO\n"),
+            ("product_name", "To Be Filled By O.E.M.\n"),
+            ("board_name", "20XX\n"),
+            ("bios_version", "1.42\n"),
+            ("bios_date", "03/09/2026\n"),
+        ] {
+            fs::write(dmi.join(name), text).unwrap();
+        }
+        let mut host = Host::default();
+        host.read_firmware(sys.path());
+        let facts: Vec<_> = host.facts().collect();
+        assert_eq!(facts, [("BIOS", "1.42 03/09/2026"), ("board", "20XX"), ("system", "LENOVO")]);
+    }
+
+    #[test]
+    fn every_fact_of_this_machine_has_a_listed_name() {
+        let host = Host::read();
+        let unlisted: Vec<_> = host.facts().filter(|(name, _)| !FACT_NAMES.contains(name)).collect();
+        assert!(unlisted.is_empty(), "{unlisted:?}");
+    }
+
+    #[test]
+    fn an_image_is_what_os_release_calls_it() {
+        let text = "ID=debian\nIMAGE_ID=walker\nIMAGE_VERSION=\"2026.11\"\n";
+        assert_eq!(image(text).as_deref(), Some("walker 2026.11"));
+        assert_eq!(image("ID=debian\n"), None);
+    }
+
+    #[test]
+    fn the_number_of_a_machine_is_one_way_and_stays() {
+        let id = salted("0123456789abcdef0123456789abcdef").unwrap();
+        // As Python's hmac computes it.
+        assert_eq!(id, "229ebab490e27b7878c08975ab9e30b8");
+        assert_ne!(id, salted("0123456789abcdef0123456789abcdee").unwrap());
+        assert_eq!((salted("uninitialized"), salted("")), (None, None));
     }
 
     #[test]

@@ -23,7 +23,7 @@ use super::tuning::Tuning;
 use super::vocabulary::Stall;
 use super::window::{WindowFate, WindowNote};
 use onbeat_cause::{Cause, CauseKind};
-use onbeat_host::machine::Host;
+use onbeat_host::machine::{Host, salted_id};
 use onbeat_host::thread::{Grant, Privilege};
 
 /// One comment line `#[onbeat: {...}]`. Kinds a reader does not know are passed over.
@@ -120,6 +120,13 @@ pub struct Header {
     pub schema: String,
     /// Version of onbeat.
     pub version: String,
+    /// The run's own number, drawn at random: 32 hexadecimal digits; empty in files of before, and of other tools. Of a bench that
+    /// of `bench.onbeat.hlog` is the bench's.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub id: String,
+    /// The number of the machine ([`onbeat_host::machine::salted_id`]); empty as above, and where the machine has none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub machine: String,
     /// The command as typed.
     pub command: Vec<String>,
     /// What was measured: `timer`.
@@ -208,6 +215,8 @@ impl Header {
         Self {
             schema: Self::SCHEMA.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            id: random_id(),
+            machine: salted_id().unwrap_or_default(),
             command: command.to_vec(),
             probe: probe.to_owned(),
             series: series.to_vec(),
@@ -221,6 +230,16 @@ impl Header {
             most_alarms: None,
             findings: Vec::new(),
         }
+    }
+}
+
+/// 128 random bits: neither the clock, which may be set back, nor a counter on the disk, which is copied with it, tells two runs
+/// apart. Empty where the kernel gives none.
+fn random_id() -> String {
+    let mut bits = [0; 16];
+    match rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty()) {
+        Ok(16) => bits.iter().map(|byte| format!("{byte:02x}")).collect(),
+        _ => String::new(),
     }
 }
 

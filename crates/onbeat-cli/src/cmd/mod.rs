@@ -11,6 +11,7 @@ pub(crate) mod compare;
 pub(crate) mod export;
 mod failure;
 mod findings;
+pub(crate) mod fleet;
 pub(crate) mod gate;
 mod gateway;
 pub(crate) mod generate;

@@ -242,6 +242,8 @@ pub fn write(stream: &Stream, labels: &ImportLabels, path: &Path) -> Result<(), 
     let header = Header {
         schema: Header::SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        id: String::new(),
+        machine: String::new(),
         // What was measured is the other tool's command, where its text has it. Ours only converted
         // it.
         command: if stream.command.is_empty() {

@@ -5,16 +5,13 @@
 //! | [`csv`] | every bucket of every interval as a line |
 //! | [`hgrm`] | HdrHistogram's percentile text of one series |
 //! | [`openmetrics`] | histograms for Prometheus and its like |
-//! | [`parquet`], [`thrift`] | every bucket of every interval as a column store has it |
 //!
 //! A run keeps no single samples but the worst ones, its histograms' buckets: these are what is
-//! exported. Lower ends, upper ends and counts are all that is known of a sample.
+//! exported, and as Parquet by the program `onbeat-fleet`. Lower ends, upper ends and counts are all that is known of a sample.
 
 pub mod csv;
 pub mod hgrm;
 pub mod openmetrics;
-pub mod parquet;
-pub mod thrift;
 
 use onbeat_record::{Bucket, Cell, Entry, RunFile, Series};
 

@@ -6,10 +6,11 @@ use std::path::Path;
 
 use onbeat::record::run_dir::RUN_FILE_ENDING;
 use onbeat::record::{Cell, RunFile, Series};
-use onbeat_report::export::{self, csv, hgrm, openmetrics, parquet};
+use onbeat_report::export::{self, csv, hgrm, openmetrics};
 
 use crate::cmd::Common;
 use crate::cmd::export::options::ExportFormats;
+use crate::cmd::fleet::Buckets;
 use crate::cmd::whole;
 use crate::cmd::whole::Name;
 use crate::cmd::{Failure, runs};
@@ -34,7 +35,8 @@ pub(crate) fn write(run: &Path, formats: &ExportFormats) -> Result<(), Failure> 
         into(to, Name::Typed, |to| openmetrics::write(files, to))?;
     }
     if let Some(to) = &formats.parquet {
-        into(to, Name::Typed, |to| parquet::write(files, to).map(|_| ()))?;
+        let buckets = Buckets::new(run)?;
+        into(to, Name::Typed, |to| buckets.write(to))?;
     }
 
     match &formats.hgrm {

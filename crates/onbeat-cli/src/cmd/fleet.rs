@@ -1,0 +1,57 @@
+//! `onbeat fleet`: the program `onbeat-fleet` in the place of this one, and what `onbeat export` asks of it.
+//!
+//! Parquet's library would make this program larger by two megabytes for those who have one machine.
+
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::failure::gateway::GatewayFailure;
+use super::gateway::installed;
+use super::{ExitVerdict, Failure};
+use crate::cli::FleetWords;
+
+const PROGRAM: &str = "onbeat-fleet";
+
+/// Becomes the program; returns only if that is not possible.
+pub(crate) fn run(words: &FleetWords) -> Result<ExitVerdict, Failure> {
+    let program = installed(PROGRAM)?;
+    let source = Command::new(&program).args(&words.words).exec();
+    Err(GatewayFailure::Start { program, source }.into())
+}
+
+/// A run as Parquet, which the program writes to a pipe.
+pub(super) struct Buckets {
+    writer: Command,
+}
+
+impl Buckets {
+    /// Finds the program.
+    ///
+    /// # Errors
+    /// It is not installed.
+    pub(super) fn new(run: &Path) -> Result<Self, Failure> {
+        let mut writer = Command::new(installed(PROGRAM)?);
+        writer
+            .arg("buckets")
+            .arg(run)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Ok(Self { writer })
+    }
+
+    /// Passes on what it writes; an error of its own is one of this writing.
+    pub(super) fn write(mut self, to: &mut dyn Write) -> io::Result<()> {
+        let mut child = self.writer.spawn()?;
+        let passed = child.stdout.take().map_or(Ok(0), |mut bytes| io::copy(&mut bytes, to));
+        let ended = child.wait_with_output()?;
+        passed?;
+        if ended.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&ended.stderr);
+        Err(io::Error::other(said.trim().trim_start_matches("error: ").to_owned()))
+    }
+}

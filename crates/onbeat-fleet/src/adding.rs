@@ -1,0 +1,176 @@
+//! `onbeat fleet add`.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use clap::Args;
+use onbeat_fleet::rows::{Naming, RunRows};
+use onbeat_fleet::store::{Added, DataSet};
+use onbeat_fleet::table::{FACTS, RUNS, SETTINGS, Table, VERSIONS};
+
+use crate::{Failure, advise, interruption, say};
+
+/// Each thread holds the rows of a run.
+const MOST_THREADS: usize = 8;
+
+#[derive(Debug, Args)]
+pub(crate) struct AddOptions {
+    /// Run directories, or run files
+    #[arg(value_name = "RUN", required = true)]
+    runs: Vec<PathBuf>,
+    /// Directory of the data set; made where there is none
+    #[arg(long, value_name = "DIR", required_unless_present = "dry_run")]
+    to: Option<PathBuf>,
+    /// Name of the machine [default: a number that stands for it]
+    ///
+    /// The default is the first 12 digits of a number that is made of /etc/machine-id and cannot be turned back into it. --host "$(hostname)"
+    /// stores the name instead.
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+    /// Fact to leave out, or the table settings, causes or versions, or command
+    ///
+    /// Facts have the names that --dry-run prints, such as "kernel command line".
+    #[arg(long, value_name = "FACT")]
+    without: Vec<String>,
+    /// Reason why these runs say nothing of their machine
+    ///
+    /// They are kept, and no question counts them.
+    #[arg(long, value_name = "WHY")]
+    invalid: Option<String>,
+    /// Print what would be added besides figures, and add nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(crate) fn run(options: &AddOptions) -> Result<(), Failure> {
+    let naming = Naming {
+        host: options.host.clone(),
+        without: options.without.clone(),
+        invalid: options.invalid.clone(),
+    };
+    let Some(to) = options.to.as_ref().filter(|_| !options.dry_run) else {
+        return show(&options.runs, &naming);
+    };
+    let stop = interruption()?;
+    let fleet = DataSet::open_or_create(to)?;
+    let done = Mutex::new(Account::default());
+    let next = AtomicUsize::new(0);
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    thread::scope(|scope| {
+        for _ in 0..threads.min(options.runs.len()) {
+            scope.spawn(|| add_some(options, &naming, &fleet, (&next, &stop), &done));
+        }
+    });
+
+    let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    say(&done.sentence(to));
+    let all = options.runs.len();
+    if done.failed > 0 {
+        return Err(Failure::NotAll { failed: done.failed, all });
+    }
+    if done.all() < all {
+        return Err(Failure::Interrupted { done: done.all(), all });
+    }
+    Ok(())
+}
+
+/// What became of the runs.
+#[derive(Debug, Default)]
+struct Account {
+    new: usize,
+    replaced: usize,
+    there: usize,
+    failed: usize,
+    invalid_cells: usize,
+}
+
+impl Account {
+    const fn all(&self) -> usize {
+        self.new + self.replaced + self.there + self.failed
+    }
+
+    fn sentence(&self, to: &std::path::Path) -> String {
+        let mut parts = vec![format!("{} new", self.new)];
+        let further = [
+            (self.replaced, "replaced by a longer part"),
+            (self.there, "there already"),
+            (self.failed, "failed"),
+        ];
+        parts.extend(
+            further
+                .iter()
+                .filter(|(runs, _)| *runs > 0)
+                .map(|(runs, what)| format!("{runs} {what}")),
+        );
+        let invalid = match self.invalid_cells {
+            0 => String::new(),
+            cells => format!("; {cells} cells are not valid measurements and count in no question"),
+        };
+        format!("{} runs: {}, in {}{invalid}", self.all(), parts.join(", "), to.display())
+    }
+}
+
+fn add_some(
+    options: &AddOptions,
+    naming: &Naming,
+    fleet: &DataSet,
+    (next, stop): (&AtomicUsize, &AtomicBool),
+    done: &Mutex<Account>,
+) {
+    while !stop.load(Ordering::Relaxed) {
+        let Some(path) = options.runs.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+        let rows = RunRows::read(path, naming).map_err(Failure::from);
+        let added = rows.and_then(|rows| Ok((fleet.add(&rows)?, rows.invalid_cells)));
+        let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+        match added {
+            Ok((Added::AlreadyThere, _)) => done.there += 1,
+            Ok((what, invalid)) => {
+                done.invalid_cells += invalid;
+                *(if what == Added::New { &mut done.new } else { &mut done.replaced }) += 1;
+            }
+            Err(why) => {
+                done.failed += 1;
+                advise(&format!("{}: {why}", path.display()));
+            }
+        }
+    }
+}
+
+/// Prints the rows that name a machine, its software and its settings.
+fn show(runs: &[PathBuf], naming: &Naming) -> Result<(), Failure> {
+    for path in runs {
+        let rows = RunRows::read(path, naming)?;
+        let named = [&RUNS, &FACTS, &SETTINGS, &VERSIONS];
+        for table in
+            rows.tables.iter().filter(|table| named.iter().any(|shape| **shape == *table.shape()))
+        {
+            print_table(table);
+        }
+        let figures: usize = rows
+            .tables
+            .iter()
+            .filter(|table| !named.iter().any(|shape| **shape == *table.shape()))
+            .map(Table::rows)
+            .sum();
+        say(&format!(
+            "{} cells: {figures} rows of figures, buckets and causes; a cause names the program or thread that made it",
+            rows.cells
+        ));
+    }
+    Ok(())
+}
+
+fn print_table(table: &Table) {
+    let words = |row: usize| -> Vec<String> {
+        let columns = table.shape().columns.iter().zip(table.columns());
+        let shown = columns.filter(|((name, _), _)| {
+            table.shape().name == "runs" || !["run", "host"].contains(name)
+        });
+        shown.map(|((name, _), column)| format!("{name}={}", column.text(row))).collect()
+    };
+    for row in 0..table.rows() {
+        say(&format!("{}: {}", table.shape().name, words(row).join("  ")));
+    }
+}

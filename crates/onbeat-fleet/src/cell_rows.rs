@@ -1,0 +1,250 @@
+//! The rows of one run file: its cell, its buckets, its outages and causes.
+
+use std::collections::BTreeMap;
+
+use onbeat_cause::CauseKind;
+use onbeat_record::{
+    CauseCount, Cell, Distribution, LimitNote, LoadEvent, Moments, Resolution, RunFile, Series,
+};
+use onbeat_report::export;
+use onbeat_report::verdict::{Judging, Unseen, judge};
+
+use crate::percentile::{by_rank, ln_millionths};
+use crate::table::{CAUSES, CELLS, HISTOGRAMS, OUTAGES, Table, Value};
+
+/// Sub-buckets of an HdrHistogram of two and of three significant digits: below them values are exact, above them a bucket is at most
+/// a hundredth, or a thousandth, of its values wide. Files count some series more finely; the grids nest, so that no bucket is split.
+const TWO_DIGITS: u64 = 256;
+const THREE_DIGITS: u64 = 2_048;
+
+/// What the rows of all cells of a run share.
+pub(crate) struct CellsOf<'r> {
+    /// The run's number in all tables.
+    pub(crate) run: i64,
+    /// The name of its machine.
+    pub(crate) host: &'r str,
+    /// Its start, in microseconds since 1970.
+    pub(crate) started_us: i64,
+    /// The limit it is judged by.
+    pub(crate) limit: Option<LimitNote>,
+    /// How many cells share the level of a FAIL, and how many tunings that of a PASS.
+    pub(crate) shared_by: (usize, usize),
+    /// Events of loads, of its bench.
+    pub(crate) loads: &'r [LoadEvent],
+    /// Why the whole run is not valid, as its user says; empty for a valid one.
+    pub(crate) invalid: &'r str,
+}
+
+/// The tables of cells.
+pub(crate) struct CellTables {
+    pub(crate) cells: Table,
+    pub(crate) histograms: Table,
+    pub(crate) outages: Table,
+    pub(crate) causes: Table,
+}
+
+impl CellTables {
+    pub(crate) fn new() -> Self {
+        Self {
+            cells: Table::new(&CELLS),
+            histograms: Table::new(&HISTOGRAMS),
+            outages: Table::new(&OUTAGES),
+            causes: Table::new(&CAUSES),
+        }
+    }
+
+    /// Appends the rows of a run file.
+    pub(crate) fn add(&mut self, of: &CellsOf<'_>, file: &RunFile) {
+        let cell = export::cell(file);
+        let main = main_series(file);
+        for series in Series::ALL {
+            let counted = file.distribution(series);
+            if counted.count() > 0 {
+                let digits = if series == main { THREE_DIGITS } else { TWO_DIGITS };
+                self.buckets(of, &cell, series, &counted.at(&Resolution::doubling(1, digits)));
+            }
+        }
+
+        self.cell(of, &cell, main, file);
+        self.late(of, &cell, file);
+        self.culprits(of, &cell, file);
+    }
+
+    fn buckets(&mut self, of: &CellsOf<'_>, cell: &Cell, series: Series, counted: &Distribution) {
+        for bucket in counted.buckets() {
+            self.histograms.push([
+                of.run.into(),
+                series.tag().into(),
+                cell.tuning.as_str().into(),
+                cell.load.as_str().into(),
+                of.host.into(),
+                bucket.low_ns.into(),
+                bucket.high_ns().into(),
+                bucket.count.into(),
+            ]);
+        }
+    }
+
+    fn cell(&mut self, of: &CellsOf<'_>, cell: &Cell, main: Series, file: &RunFile) {
+        let counted = file.distribution(main);
+        let figures = MainFigures::new(file, main, &counted);
+        let account = file.account();
+        let slots = if file.import.is_some() { counted.count() } else { account.slots };
+        let judging = of.limit.map(|limit| Judging {
+            limit,
+            verdicts: of.shared_by.0,
+            passes: of.shared_by.1,
+            unseen: Unseen::Assumed,
+        });
+        let verdict = judging.map(|judging| judge(file, judging));
+        let why = match file.invalidity(of.loads) {
+            _ if !of.invalid.is_empty() => of.invalid.to_owned(),
+            why => why.map_or_else(String::new, |why| why.to_string()),
+        };
+        let p999_ns = by_rank(&counted, 999, 1_000);
+        let sum =
+            |of: fn(&onbeat_record::Interval) -> u64| file.intervals.iter().map(of).sum::<u64>();
+        self.cells.push([
+            of.run.into(),
+            of.host.into(),
+            of.started_us.into(),
+            cell.tuning.as_str().into(),
+            cell.load.as_str().into(),
+            main.tag().into(),
+            slots.into(),
+            account.cycles.into(),
+            account.skipped.into(),
+            account.lost.into(),
+            account.excluded.into(),
+            sum(|interval| interval.deadline_misses).into(),
+            sum(|interval| interval.spikes).into(),
+            counted.count().into(),
+            figures.min_ns.into(),
+            figures.max_ns.into(),
+            figures.mean_ns.into(),
+            figures.sd_ns.into(),
+            by_rank(&counted, 50, 100).into(),
+            by_rank(&counted, 90, 100).into(),
+            by_rank(&counted, 99, 100).into(),
+            p999_ns.into(),
+            by_rank(&counted, 9_999, 10_000).into(),
+            ln_millionths(p999_ns).into(),
+            of.limit.map_or(0, |limit| limit.limit_ns).into(),
+            verdict.as_ref().map_or(0, |verdict| verdict.over).into(),
+            verdict.as_ref().map_or("", |verdict| verdict.outcome.words()).into(),
+            why.is_empty().into(),
+            why.as_str().into(),
+        ]);
+    }
+
+    fn late(&mut self, of: &CellsOf<'_>, cell: &Cell, file: &RunFile) {
+        for interval in &file.intervals {
+            // The first is the run's limit, or its deadline; the others are parts of it.
+            let Some(late) = interval.late.first().filter(|late| late.ended.outages > 0) else {
+                continue;
+            };
+            self.outages.push([
+                of.run.into(),
+                of.host.into(),
+                cell.tuning.as_str().into(),
+                cell.load.as_str().into(),
+                late.watch.on.tag().into(),
+                late.watch.limit_ns.into(),
+                microseconds(interval.t).into(),
+                microseconds(interval.length).into(),
+                late.ended.outages.into(),
+                late.ended.late.into(),
+                late.ended.largest.into(),
+            ]);
+        }
+    }
+
+    fn culprits(&mut self, of: &CellsOf<'_>, cell: &Cell, file: &RunFile) {
+        let mut kinds: BTreeMap<_, CauseCount> = BTreeMap::new();
+        for (kind, count) in file.intervals.iter().flat_map(|interval| &interval.causes) {
+            let known = kinds.remove(kind).unwrap_or_default();
+            kinds.insert(*kind, known.merged(count));
+        }
+        for (kind, count) in &kinds {
+            let word = word_of(*kind);
+            let named: u64 = count.culprits.values().map(|culprit| culprit.spikes).sum();
+            let others = (count.spikes.saturating_sub(named), count.worst_ns);
+            let named = count
+                .culprits
+                .iter()
+                .map(|(name, one)| (name.as_str(), (one.spikes, one.worst_ns)));
+            for (culprit, (spikes, worst_ns)) in
+                named.chain([("", others)]).filter(|(_, (spikes, _))| *spikes > 0)
+            {
+                let row: [Value<'_>; 8] = [
+                    of.run.into(),
+                    of.host.into(),
+                    cell.tuning.as_str().into(),
+                    cell.load.as_str().into(),
+                    word.as_str().into(),
+                    culprit.into(),
+                    spikes.into(),
+                    worst_ns.into(),
+                ];
+                self.causes.push(row);
+            }
+        }
+    }
+}
+
+/// The name of a kind of cause in run files.
+fn word_of(kind: CauseKind) -> String {
+    let word = serde_json::to_value(kind).ok();
+    word.and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+/// The series that a run is about.
+fn main_series(file: &RunFile) -> Series {
+    let has = |series: &Series| {
+        file.entries.iter().any(|entry| entry.series == *series && entry.counts.count() > 0)
+    };
+    let stated = file.header.series.first().copied();
+    let first = || Series::ALL.into_iter().find(has);
+    stated.or_else(|| if file.import.is_some() { first() } else { None }).unwrap_or_default()
+}
+
+struct MainFigures {
+    min_ns: u64,
+    max_ns: u64,
+    mean_ns: u64,
+    sd_ns: u64,
+}
+
+impl MainFigures {
+    fn new(file: &RunFile, main: Series, counted: &Distribution) -> Self {
+        let moments = match main {
+            // Intervals have it in two parts, which every release is in one of.
+            Series::ReleaseLatency => {
+                file.moments(Series::WakeupLatency).merged(file.moments(Series::SkippedLatency))
+            }
+            other => file.moments(other),
+        };
+        // The end of a file that was cut off is in buckets alone.
+        let moments = if moments.n == counted.count() { moments } else { of_buckets(counted) };
+        Self {
+            min_ns: moments.min_ns,
+            max_ns: moments.max_ns,
+            mean_ns: moments.mean_ns.round() as u64,
+            sd_ns: moments.sd_ns().round() as u64,
+        }
+    }
+}
+
+fn of_buckets(counted: &Distribution) -> Moments {
+    let mut all = Moments::default();
+    for bucket in counted.buckets() {
+        let mean_ns = bucket.middle_ns();
+        let (min_ns, max_ns) = (bucket.low_ns, bucket.high_ns());
+        all = all.merged(Moments { n: bucket.count, min_ns, max_ns, mean_ns, m2: 0.0 });
+    }
+    all
+}
+
+fn microseconds(seconds: f64) -> i64 {
+    (seconds * 1e6).round() as i64
+}

@@ -1,0 +1,182 @@
+//! The program `onbeat-fleet`, which `onbeat fleet` starts.
+//!
+//! Results are on standard output, everything else on standard error; exit status 2 when it could not run.
+
+// Not a published library: a name that says all needs no sentence beside it.
+#![allow(missing_docs)]
+
+mod adding;
+mod questions;
+
+use std::io::{Write, stderr, stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::{Args, Parser, Subcommand};
+use onbeat_fleet::buckets::{self, BucketsError};
+use onbeat_fleet::pack;
+use onbeat_fleet::rows::RowsError;
+use onbeat_fleet::store::{DataSet, StoreError};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
+  onbeat fleet add onbeat-runs/latest --to /srv/fleet
+      this machine's latest run, into the data set of all machines
+  onbeat fleet worst /srv/fleet
+      the machines with the longest tails
+  onbeat fleet gate /srv/fleet --limit 100us --at 99.9
+      the share of the machines that hold the limit, with a bound
+  onbeat fleet compare /srv/fleet kernel=6.1.0-rt kernel=6.12.0-rt
+      two kernels, over the machines that ran both
+  onbeat fleet explain /srv/fleet
+      which facts and settings separate good machines from bad ones";
+
+/// Keep runs of many machines as one data set, and ask it.
+#[derive(Debug, Parser)]
+#[command(name = "onbeat-fleet", bin_name = "onbeat fleet", version, before_help = EXAMPLES)]
+#[command(disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Add runs to a data set
+    Add(adding::AddOptions),
+    /// Make few files of many, day by day
+    Pack(PackOptions),
+    /// List machines by their tail, the worst first
+    #[command(disable_help_flag = true)]
+    Worst(questions::Words),
+    /// Determine the share of machines that hold a limit
+    #[command(disable_help_flag = true)]
+    Gate(questions::Words),
+    /// Compare two kernels, images or other facts, machine by machine
+    #[command(disable_help_flag = true)]
+    Compare(questions::Words),
+    /// Find facts and settings that separate good machines from bad ones
+    #[command(disable_help_flag = true)]
+    Explain(questions::Words),
+    /// Find machines whose latency changed, and when
+    #[command(disable_help_flag = true)]
+    Drift(questions::Words),
+    /// Count causes of latency by kernel, board or another fact
+    #[command(disable_help_flag = true)]
+    Causes(questions::Words),
+    /// Print exact percentiles of all samples together
+    #[command(disable_help_flag = true)]
+    Percentiles(questions::Words),
+    /// Write an HTML page of all machines
+    #[command(disable_help_flag = true)]
+    Report(questions::Words),
+    /// Write every bucket of every interval of a run to standard output, for `onbeat export --parquet`
+    #[command(hide = true)]
+    Buckets(BucketsOptions),
+}
+
+#[derive(Debug, Args)]
+struct PackOptions {
+    /// Directory of the data set
+    #[arg(value_name = "DIR")]
+    fleet: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct BucketsOptions {
+    /// Run directory, or one run file
+    run: PathBuf,
+}
+
+/// Why the program ends with exit status 2.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Rows(#[from] RowsError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Buckets(#[from] BucketsError),
+    #[error("cannot watch for Ctrl-C: {0}")]
+    Signals(std::io::Error),
+    #[error(
+        "{failed} of {all} runs were not added; the reasons are above, and `onbeat fleet add` can be repeated"
+    )]
+    NotAll { failed: usize, all: usize },
+    #[error("interrupted after {done} of {all} runs; `onbeat fleet add` can be repeated")]
+    Interrupted { done: usize, all: usize },
+    #[error(
+        "cannot start {program} for this question: {source}; install it (package python3), or set ONBEAT_PYTHON to its path"
+    )]
+    Python { program: String, source: std::io::Error },
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            advise(&format!("error: {why}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    let (question, words) = match command {
+        Command::Add(options) => return adding::run(&options),
+        Command::Pack(options) => return pack_all(&options),
+        Command::Buckets(options) => {
+            buckets::write(&options.run, stdout())?;
+            return Ok(());
+        }
+        Command::Worst(words) => ("worst", words),
+        Command::Gate(words) => ("gate", words),
+        Command::Compare(words) => ("compare", words),
+        Command::Explain(words) => ("explain", words),
+        Command::Drift(words) => ("drift", words),
+        Command::Causes(words) => ("causes", words),
+        Command::Percentiles(words) => ("percentiles", words),
+        Command::Report(words) => ("report", words),
+    };
+    Err(questions::ask(question, &words))
+}
+
+fn pack_all(options: &PackOptions) -> Result<(), Failure> {
+    let packed = pack::pack(&DataSet::open(&options.fleet)?)?;
+    say(&format!(
+        "packed {} runs of {} days; {} small files removed",
+        packed.runs, packed.days, packed.files
+    ));
+    if packed.abandoned > 0 {
+        advise(&format!(
+            "{} unfinished files of killed writers, older than a day, removed",
+            packed.abandoned
+        ));
+    }
+    Ok(())
+}
+
+/// Prints a line of results.
+fn say(line: &str) {
+    let mut out = stdout().lock();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// Prints a sentence for people.
+fn advise(line: &str) {
+    let _ = writeln!(stderr().lock(), "{line}");
+}
+
+/// Returns a flag that is set by Ctrl-C and SIGTERM; the second one ends the process.
+fn interruption() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let armed = Arc::clone(&stop);
+        signal_hook::flag::register_conditional_shutdown(signal, 130, armed)
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .map_err(Failure::Signals)?;
+    }
+    Ok(stop)
+}

@@ -1,0 +1,327 @@
+//! A data set: a directory of Parquet files, into which many machines write at once.
+//!
+//! ```text
+//! DIR/onbeat-fleet.json                                        what the directory is
+//! DIR/landing/TABLE/day=2026-11-28/ID.REVISION.parquet         a run's rows of a table; `runs` is written last
+//! DIR/packed/TABLE/day=2026-11-28/g000001-000.parquet          a day's rows of a table, by `pack`; `runs` is written last
+//! ```
+//!
+//! A run exists when its row of `runs` does. Of a run that is there several times, in `landing` with more than one revision or packed
+//! too, the largest revision counts. Readers list `landing` before `packed`, because runs move in this direction.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use onbeat_host::foreign;
+
+use crate::parquet_file::{self, SCHEMA, TEMPORARY, TableFileError, failed, sync_folder};
+use crate::rows::RunRows;
+use crate::table::{RUNS, TABLES, TableShape};
+
+/// The file by which a directory is known as a data set.
+const MARKER: &str = "onbeat-fleet.json";
+/// What such a file holds at most, in bytes.
+const MARKER_BYTES: u64 = 4_096;
+/// How the folder of a day begins, as engines expect a partition.
+pub(crate) const DAY: &str = "day=";
+/// How files of the data set end.
+pub(crate) const ENDING: &str = ".parquet";
+
+/// A data set could not be opened, or a run could not be added.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The directory holds something else.
+    #[error(
+        "{path} is not a data set of onbeat fleet: it has no {MARKER}, and other files; choose another directory with --to"
+    )]
+    Other {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// There is no data set.
+    #[error(
+        "{path} is not a data set of onbeat fleet: it has no {MARKER}; onbeat fleet add RUN --to {path} makes one"
+    )]
+    Missing {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A later version made it.
+    #[error(
+        "{path} has tables of version {found}, and this program knows version {SCHEMA}; use a later onbeat"
+    )]
+    Later {
+        /// The directory.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+    },
+    /// Another process packs it.
+    #[error("{path} is being packed by another process; try again when that has ended")]
+    BeingPacked {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A packed file would not hold what it is made of.
+    #[error(
+        "packing {day} of {path} read {read} rows of {table} and wrote {written}; nothing was removed"
+    )]
+    Unequal {
+        /// The data set.
+        path: PathBuf,
+        /// Which day.
+        day: String,
+        /// Which table.
+        table: &'static str,
+        /// Rows read.
+        read: usize,
+        /// Rows written.
+        written: usize,
+    },
+    /// A file could not be written or read.
+    #[error(transparent)]
+    File(#[from] TableFileError),
+}
+
+/// What adding a run did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// It is in the data set now.
+    New,
+    /// A shorter part of it was there, and is replaced.
+    Replaced,
+    /// It was there already.
+    AlreadyThere,
+}
+
+/// A run file of the landing, by its name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Landed {
+    pub(crate) id: String,
+    pub(crate) revision: u64,
+}
+
+impl Landed {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        let (id, revision) = name.strip_suffix(ENDING)?.split_once('.')?;
+        let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        Some(Self { id: id.to_owned(), revision: revision.parse().ok().filter(|_| is_id)? })
+    }
+
+    pub(crate) fn name(&self) -> String {
+        format!("{}.{}{ENDING}", self.id, self.revision)
+    }
+}
+
+/// A data set in a directory.
+#[derive(Debug)]
+pub struct DataSet {
+    root: PathBuf,
+    /// Packed runs of the days that were asked for, and their revisions.
+    packed: Mutex<HashMap<String, HashMap<String, u64>>>,
+}
+
+impl DataSet {
+    /// Opens a data set, or makes one of an empty directory or of one that does not exist.
+    ///
+    /// # Errors
+    /// [`StoreError`]: a directory with other files in it is not taken.
+    pub fn open_or_create(root: &Path) -> Result<Self, StoreError> {
+        match Self::open(root) {
+            Err(StoreError::Missing { .. }) => {}
+            other => return other,
+        }
+        match fs::create_dir(root) {
+            Err(why) if why.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(failed("create", root)(why).into());
+            }
+            _ => {}
+        }
+        let names = names_in(root)?;
+        if names.iter().any(|name| !name.starts_with(TEMPORARY) && name != "lost+found") {
+            return Err(StoreError::Other { path: root.to_owned() });
+        }
+
+        let marker = root.join(MARKER);
+        let temporary = root.join(format!("{TEMPORARY}{MARKER}.{}", std::process::id()));
+        let text = format!("{{\"schema\":\"onbeat.fleet/1\",\"tables\":{SCHEMA}}}\n");
+        let written =
+            fs::write(&temporary, text).and_then(|()| fs::File::open(&temporary)?.sync_all());
+        written
+            .and_then(|()| fs::rename(&temporary, &marker))
+            .map_err(failed("create", &marker))?;
+        sync_folder(root)?;
+        Self::open(root)
+    }
+
+    /// Opens a data set.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn open(root: &Path) -> Result<Self, StoreError> {
+        let marker = root.join(MARKER);
+        let text = match foreign::text(&marker, MARKER_BYTES) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {
+                return Err(StoreError::Missing { path: root.to_owned() });
+            }
+            other => other.map_err(failed("read", &marker))?,
+        };
+        let found = serde_json::from_str::<serde_json::Value>(&text)
+            .ok()
+            .and_then(|marker| marker["tables"].as_i64());
+        match found {
+            Some(found) if found > SCHEMA => {
+                Err(StoreError::Later { path: root.to_owned(), found })
+            }
+            Some(_) => Ok(Self { root: root.to_owned(), packed: Mutex::default() }),
+            None => Err(StoreError::Other { path: root.to_owned() }),
+        }
+    }
+
+    /// Returns its directory.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Adds a run; one that is there already is not added again. A process that is killed here leaves a run that does not exist,
+    /// and the next call adds it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn add(&self, run: &RunRows) -> Result<Added, StoreError> {
+        let landed: Vec<Landed> =
+            self.landed(&run.day)?.into_iter().filter(|landed| landed.id == run.id).collect();
+        let packed = self.packed_revision(&run.day, &run.id)?;
+        let newest = landed.iter().map(|landed| landed.revision).chain(packed).max();
+        if newest.is_some_and(|newest| newest >= run.revision) {
+            return Ok(Added::AlreadyThere);
+        }
+
+        let name = Landed { id: run.id.clone(), revision: run.revision }.name();
+        for table in &run.tables {
+            let path = self.landing(table.shape(), &run.day).join(&name);
+            parquet_file::write(&path, [table.clone()], table.shape())?;
+        }
+        // The longer run is there; readers take it whether these are still there or not.
+        for old in landed {
+            self.remove_landed(&run.day, &old)?;
+        }
+        Ok(if newest.is_some() { Added::Replaced } else { Added::New })
+    }
+
+    /// Removes the files of a run from the landing, its row of `runs` first.
+    pub(crate) fn remove_landed(&self, day: &str, landed: &Landed) -> Result<(), StoreError> {
+        for shape in TABLES.iter().rev() {
+            remove(&self.landing(shape, day).join(landed.name()))?;
+        }
+        Ok(())
+    }
+
+    /// Lists the runs of a day in the landing.
+    pub(crate) fn landed(&self, day: &str) -> Result<Vec<Landed>, StoreError> {
+        let names = names_in(&self.landing(&RUNS, day))?;
+        Ok(names.iter().filter_map(|name| Landed::from_name(name)).collect())
+    }
+
+    /// Lists the days that have runs, in the landing or packed.
+    pub(crate) fn days(&self) -> Result<Vec<String>, StoreError> {
+        let mut days = Vec::new();
+        for place in ["landing", "packed"] {
+            let names = names_in(&self.root.join(place).join(RUNS.name))?;
+            days.extend(names.iter().filter_map(|name| Some(name.strip_prefix(DAY)?.to_owned())));
+        }
+        days.sort();
+        days.dedup();
+        Ok(days)
+    }
+
+    pub(crate) fn landing(&self, shape: &TableShape, day: &str) -> PathBuf {
+        self.root.join("landing").join(shape.name).join(format!("{DAY}{day}"))
+    }
+
+    pub(crate) fn packed_folder(&self, shape: &TableShape, day: &str) -> PathBuf {
+        self.root.join("packed").join(shape.name).join(format!("{DAY}{day}"))
+    }
+
+    /// Returns the newest complete generation of a day.
+    pub(crate) fn generation(&self, day: &str) -> Result<Option<u64>, StoreError> {
+        let names = names_in(&self.packed_folder(&RUNS, day))?;
+        Ok(names.iter().filter_map(|name| generation_of(name)).max())
+    }
+
+    /// Lists the files of a table in a generation of a day.
+    pub(crate) fn parts(
+        &self,
+        shape: &TableShape,
+        day: &str,
+        generation: u64,
+    ) -> Result<Vec<PathBuf>, StoreError> {
+        let folder = self.packed_folder(shape, day);
+        let mut names = names_in(&folder)?;
+        names.retain(|name| generation_of(name) == Some(generation));
+        names.sort();
+        Ok(names.iter().map(|name| folder.join(name)).collect())
+    }
+
+    /// Returns the packed runs of a day and their revisions.
+    pub(crate) fn packed_runs(&self, day: &str) -> Result<BTreeMap<String, u64>, StoreError> {
+        let Some(generation) = self.generation(day)? else { return Ok(BTreeMap::new()) };
+        let mut runs = BTreeMap::new();
+        for part in self.parts(&RUNS, day, generation)? {
+            let table = parquet_file::read(&part, &RUNS)?;
+            let (Some(ids), Some(revisions)) = (table.texts("id"), table.numbers("revision"))
+            else {
+                continue;
+            };
+            runs.extend(
+                revisions
+                    .iter()
+                    .enumerate()
+                    .map(|(row, &revision)| (ids.get(row).to_owned(), revision.unsigned_abs())),
+            );
+        }
+        Ok(runs)
+    }
+
+    fn packed_revision(&self, day: &str, id: &str) -> Result<Option<u64>, StoreError> {
+        let mut packed = self.packed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = packed.get(day) {
+            return Ok(known.get(id).copied());
+        }
+        // Kept: a run that is packed in the meantime is added once more, and readers take one of them.
+        let runs: HashMap<String, u64> = self.packed_runs(day)?.into_iter().collect();
+        let revision = runs.get(id).copied();
+        packed.insert(day.to_owned(), runs);
+        Ok(revision)
+    }
+}
+
+/// The generation of a packed file, by its name.
+pub(crate) fn generation_of(name: &str) -> Option<u64> {
+    let (number, _) = name.strip_prefix('g')?.strip_suffix(ENDING)?.split_once('-')?;
+    number.parse().ok()
+}
+
+/// Names in a folder; none where there is no such folder.
+pub(crate) fn names_in(folder: &Path) -> Result<Vec<String>, StoreError> {
+    let entries = match fs::read_dir(folder) {
+        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(failed("read", folder))?,
+    };
+    let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    Ok(names.collect::<io::Result<_>>().map_err(failed("read", folder))?)
+}
+
+/// Removes a file, if it is there.
+pub(crate) fn remove(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => {
+            Err(failed("remove", path)(why).into())
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,88 @@
+//! A run is in the data set once, however often and from wherever it is added, packed or not.
+
+use std::fs;
+
+use super::runs::{
+    add, extend_run, files, fleet, header, said, samples_by_run, some_runs, write_run,
+};
+
+#[test]
+fn a_run_that_is_added_again_is_there_already() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = some_runs(dir.path(), 3);
+    let to = dir.path().join("fleet");
+    assert!(said(&add(&runs, &to)).starts_with("3 runs: 3 new, in "));
+    let before = files(&to);
+    assert!(said(&add(&runs, &to)).starts_with("3 runs: 0 new, 3 there already, in "));
+    assert_eq!(files(&to), before);
+    assert_eq!(samples_by_run(&to).into_values().collect::<Vec<_>>(), [200; 3]);
+}
+
+#[test]
+fn a_copy_of_a_run_under_another_name_is_the_same_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut runs = some_runs(dir.path(), 1);
+    runs.push(dir.path().join("copy.onbeat.hlog"));
+    fs::copy(&runs[0], &runs[1]).unwrap();
+    let to = dir.path().join("fleet");
+    add(&runs, &to);
+    assert_eq!(samples_by_run(&to).len(), 1);
+}
+
+#[test]
+fn a_run_that_was_resumed_replaces_what_it_was_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("run.onbeat.hlog");
+    write_run(&run, &header("a", 1.79e9), &[100; 50]);
+    let to = dir.path().join("fleet");
+    let short = fs::read(&run).unwrap();
+    add(std::slice::from_ref(&run), &to);
+    extend_run(&run, 1.0, &[100; 70]);
+    assert!(said(&add(std::slice::from_ref(&run), &to)).contains("1 replaced by a longer part"));
+    assert_eq!(samples_by_run(&to).into_values().collect::<Vec<_>>(), [120]);
+
+    // An older copy, from a backup, does not bring the short part back, before and after packing.
+    fs::write(&run, &short).unwrap();
+    assert!(said(&add(std::slice::from_ref(&run), &to)).contains("1 there already"));
+    assert!(fleet().arg("pack").arg(&to).status().unwrap().success());
+    assert!(said(&add(std::slice::from_ref(&run), &to)).contains("1 there already"));
+    assert_eq!(samples_by_run(&to).into_values().collect::<Vec<_>>(), [120]);
+}
+
+#[test]
+fn a_packed_run_that_was_resumed_is_replaced_in_the_next_pack() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut runs = some_runs(dir.path(), 4);
+    let to = dir.path().join("fleet");
+    add(&runs, &to);
+    assert!(fleet().arg("pack").arg(&to).status().unwrap().success());
+    extend_run(&runs[1], 1.0, &[5; 30]);
+    runs.truncate(2);
+    assert!(
+        said(&add(&runs, &to))
+            .contains("2 runs: 0 new, 1 replaced by a longer part, 1 there already")
+    );
+    let mut samples: Vec<u64> = samples_by_run(&to).into_values().collect();
+    samples.sort_unstable();
+    assert_eq!(samples, [200, 200, 200, 230]);
+    assert!(fleet().arg("pack").arg(&to).status().unwrap().success());
+    let mut samples: Vec<u64> = samples_by_run(&to).into_values().collect();
+    samples.sort_unstable();
+    assert_eq!(samples, [200, 200, 200, 230]);
+    assert!(files(&to.join("landing")).is_empty());
+}
+
+#[test]
+fn packing_twice_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("fleet");
+    add(&some_runs(dir.path(), 30), &to);
+    let before = samples_by_run(&to);
+    let pack = || said(&fleet().arg("pack").arg(&to).output().unwrap());
+    // 30 hours are two days.
+    assert!(pack().starts_with("packed 30 runs of 2 days; "), "{}", pack());
+    assert_eq!(samples_by_run(&to), before);
+    let packed = files(&to);
+    assert_eq!(pack().trim(), "packed 0 runs of 0 days; 0 small files removed");
+    assert_eq!(files(&to), packed);
+}

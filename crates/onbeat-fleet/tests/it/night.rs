@@ -1,0 +1,93 @@
+//! The nightly script of the package: a data set that is not there costs no run, and runs that wait take bounded space.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use super::runs::{header, said, samples_by_run, write_run};
+
+/// Beside the script a program `onbeat` that has measured: it copies a run that was made before.
+struct Robot {
+    dir: tempfile::TempDir,
+}
+
+impl Robot {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("onbeat");
+        let script = format!(
+            "#!/bin/sh\ncase $1 in\nfleet) shift; exec {} \"$@\" ;;\nesac\nwhile [ $# -gt 1 ]; do [ \"$1\" != --out ] || out=$2; shift; done\nmv \"{}/measured\" \"$out/$(ls \"$out\" | wc -l)\"\n",
+            env!("CARGO_BIN_EXE_onbeat-fleet"),
+            dir.path().display()
+        );
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        Self { dir }
+    }
+
+    fn night(&self, to: &Path, settings: &[(&str, &str)]) -> Output {
+        let measured = self.dir.path().join("measured");
+        fs::create_dir_all(&measured).unwrap();
+        write_run(&measured.join("timer.onbeat.hlog"), &header("a", 1.79e9), &[100; 20]);
+        let script =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/fleet/onbeat-fleet-night");
+        let path = format!("{}:{}", self.dir.path().display(), std::env::var("PATH").unwrap());
+        let mut night = Command::new("sh");
+        night
+            .arg(script)
+            .env("PATH", path)
+            .env("ONBEAT_FLEET_TO", to)
+            .env("ONBEAT_FLEET_STATE", self.dir.path().join("state"));
+        night.envs(settings.iter().copied()).env("ONBEAT_FLEET_PAUSE", "0").output().unwrap()
+    }
+
+    fn waiting(&self) -> usize {
+        fs::read_dir(self.dir.path().join("state/runs")).unwrap().count()
+    }
+}
+
+#[test]
+fn runs_wait_for_a_data_set_that_is_not_there() {
+    let robot = Robot::new();
+    let to = robot.dir.path().join("mnt/fleet");
+    for night in 1..=3 {
+        let output = robot.night(&to, &[("ONBEAT_FLEET_TRIES", "2")]);
+        let message = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(
+            message.contains(&format!("{night} runs were not added to "))
+                && message.contains("in 2 tries"),
+            "{message}"
+        );
+        assert_eq!(robot.waiting(), night);
+    }
+
+    fs::create_dir(robot.dir.path().join("mnt")).unwrap();
+    assert_eq!(robot.night(&to, &[]).status.code(), Some(0));
+    assert_eq!((robot.waiting(), samples_by_run(&to).len()), (0, 4));
+}
+
+#[test]
+fn runs_that_wait_take_bounded_space_and_the_oldest_go_with_a_word() {
+    let robot = Robot::new();
+    let to = robot.dir.path().join("mnt/fleet");
+    let old = robot.dir.path().join("state/runs/0");
+    fs::create_dir_all(&old).unwrap();
+    fs::write(old.join("large"), vec![b'x'; 3 << 20]).unwrap();
+    let output = robot.night(&to, &[("ONBEAT_FLEET_TRIES", "1"), ("ONBEAT_FLEET_MOST_MB", "2")]);
+    assert!(
+        said(&output).contains("more than 2 MB are waiting; 0, the oldest run, is removed"),
+        "{}",
+        said(&output)
+    );
+    assert_eq!(robot.waiting(), 1);
+}
+
+#[test]
+fn a_night_without_settings_is_one_sentence() {
+    let robot = Robot::new();
+    let output = robot.night(Path::new(""), &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("ONBEAT_FLEET_TO is not set"), "{}", said(&output));
+}

@@ -1,0 +1,295 @@
+"""A data set of `onbeat fleet add` as tables of DuckDB: which of its files count, and views of them."""
+
+import json
+import re
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable
+from importlib.resources import files
+from pathlib import Path
+
+import duckdb
+
+from ..errors import OnbeatError
+
+MARKER = "onbeat-fleet.json"
+# Tables of a later version may mean something else.
+VERSION = 1
+TABLES: dict[str, dict[str, str]] = json.loads(files(__package__).joinpath("tables.json").read_text(encoding="utf-8"))
+# Memory that DuckDB plans with; the process takes about as much again for what is being read.
+MEMORY = "400MB"
+# A day is packed while it is read at most a few times.
+TRIES = 5
+_LANDED = re.compile(r"([0-9a-f]{32})\.(\d+)\.parquet")
+_PACKED = re.compile(r"g(\d+)-\d+\.parquet")
+_SQL_TYPES = {"text": "VARCHAR", "whole": "BIGINT", "flag": "BOOLEAN"}
+
+
+class FleetError(OnbeatError):
+    """A data set or a question that cannot be answered. The text is a sentence for users."""
+
+    code = "onbeat:fleet"
+
+
+def quoted(text: str) -> str:
+    """A text as SQL has it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _listed(paths: Iterable[str]) -> str:
+    """Paths as a list of SQL, none of which is a pattern."""
+    return "[" + ", ".join(quoted(re.sub(r"[*?\[]", r"[\g<0>]", path)) for path in paths) + "]"
+
+
+def sql(name: str) -> str:
+    """The text of a query, with places for what is asked."""
+    return files(__package__).joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
+
+
+def filled(name: str, **places: str) -> str:
+    """The text of a query, with what is asked in its places."""
+    text = sql(name)
+    for place, value in places.items():
+        text = text.replace("{" + place + "}", value)
+    # A condition that is not there leaves blanks behind.
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(entry.name for entry in folder.iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as why:
+        raise FleetError(f"cannot read {folder}: {why.strerror}") from why
+
+
+def _days(root: Path, place: str) -> list[str]:
+    return [name for name in _names(root / place / "runs") if name.startswith("day=")]
+
+
+def _generations(root: Path) -> dict[str, int]:
+    """The newest complete generation of each packed day."""
+    newest = {}
+    for day in _days(root, "packed"):
+        numbers = [int(found[1]) for name in _names(root / "packed" / "runs" / day) if (found := _PACKED.fullmatch(name))]
+        if numbers:
+            newest[day] = max(numbers)
+    return newest
+
+
+def _is_gone(why: Exception) -> bool:
+    """Whether a file of a listing is not there any more."""
+    return any(words in str(why) for words in ("No such file", "No files found"))
+
+
+class Listing:
+    """The files of a data set that count: of each table, packed ones and landed ones."""
+
+    def __init__(self, root: Path):
+        # The landing first: runs move from there into packed files, and never back.
+        landed: dict[tuple[str, str], int] = {}
+        for day in _days(root, "landing"):
+            for name in _names(root / "landing" / "runs" / day):
+                if found := _LANDED.fullmatch(name):
+                    landed[day, found[1]] = max(int(found[2]), landed.get((day, found[1]), -1))
+        self.generations = _generations(root)
+        self.packed = {table: self._parts(root, table) for table in TABLES}
+        self.replaced = self._settle(landed)
+        chosen: dict[str, set[str]] = defaultdict(set)
+        for (day, run), revision in landed.items():
+            chosen[day].add(f"{run}.{revision}.parquet")
+        self.landed = {table: self._landed(root, table, chosen) for table in TABLES}
+        self.is_settled = self.generations == _generations(root)
+
+    def _parts(self, root: Path, table: str) -> list[str]:
+        parts = []
+        for day, generation in self.generations.items():
+            folder = root / "packed" / table / day
+            of_generation = (name for name in _names(folder) if (found := _PACKED.fullmatch(name)) and int(found[1]) == generation)
+            parts += [str(folder / name) for name in of_generation]
+        return parts
+
+    @staticmethod
+    def _landed(root: Path, table: str, chosen: dict[str, set[str]]) -> list[str]:
+        found = []
+        for day, names in chosen.items():
+            folder = root / "landing" / table / day
+            found += [str(folder / name) for name in _names(folder) if name in names]
+        return found
+
+    def _settle(self, landed: dict[tuple[str, str], int]) -> list[int]:
+        """Takes from the landing what is packed as well; returns the packed runs of which the landing has more."""
+        replaced = []
+        if not landed or not self.packed["runs"]:
+            return replaced
+        listed = _listed(self.packed["runs"])
+        runs = duckdb.sql(f"SELECT run, id, revision, filename FROM read_parquet({listed}, filename = true, hive_partitioning = false)")
+        for run, identity, revision, name in runs.fetchall():
+            key = (Path(name).parent.name, identity)
+            if key in landed:
+                if landed[key] > revision:
+                    replaced.append(run)
+                else:
+                    del landed[key]
+        return replaced
+
+
+class DataSet:
+    """Tables of a data set, as views `runs`, `cells`, `histograms`, `outages`, `causes`, `facts`, `settings` and `versions`."""
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self._check()
+        self._scratch = tempfile.TemporaryDirectory(prefix="onbeat-fleet-")
+        self.connection = duckdb.connect(config={"temp_directory": self._scratch.name, "memory_limit": MEMORY})
+        # Nothing is fetched from elsewhere because a query needs it.
+        self.connection.execute("SET autoinstall_known_extensions = false; SET autoload_known_extensions = false")
+        self._open()
+
+    def _check(self) -> None:
+        marker = self.path / MARKER
+        try:
+            version = json.loads(marker.read_text(encoding="utf-8")).get("tables")
+        except FileNotFoundError:
+            what = "has no " + MARKER if self.path.is_dir() else "is not a directory"
+            raise FleetError(f"{self.path} is not a data set of onbeat fleet: it {what}; onbeat fleet add RUN --to {self.path} makes one") from None
+        except (OSError, ValueError, AttributeError) as why:
+            raise FleetError(f"cannot read {marker}: {getattr(why, 'strerror', None) or 'it is not a marker of onbeat fleet'}") from why
+        if not isinstance(version, int) or version > VERSION:
+            raise FleetError(f"{self.path} has tables of version {version}, and this package knows version {VERSION}; use a later onbeat")
+
+    def _open(self) -> None:
+        for _ in range(TRIES):
+            try:
+                listing = Listing(self.path)
+                if listing.is_settled:
+                    self._make_views(listing)
+                    return
+            except duckdb.IOException as why:
+                # A file that is gone was packed in the meantime, and is in the next listing.
+                if not _is_gone(why):
+                    raise self.broken(why) from why
+            except duckdb.Error as why:
+                raise self.broken(why) from why
+        raise self._unsettled()
+
+    def _make_views(self, listing: Listing) -> None:
+        for table, columns in TABLES.items():
+            typed = ", ".join(f"CAST(NULL AS {_SQL_TYPES[kind]}) AS {name}" for name, kind in columns.items())
+            parts = [f"SELECT {typed} WHERE false"]
+            options = "union_by_name = true, hive_partitioning = false"
+            if listing.packed[table]:
+                without = f" WHERE run NOT IN ({', '.join(map(str, listing.replaced))})" if listing.replaced else ""
+                parts.append(f"SELECT * FROM read_parquet({_listed(listing.packed[table])}, {options}){without}")
+            if listing.landed[table]:
+                parts.append(f"SELECT * FROM read_parquet({_listed(listing.landed[table])}, {options})")
+            self.connection.execute(f"CREATE OR REPLACE VIEW {table} AS " + " UNION ALL BY NAME ".join(parts))
+
+    def broken(self, why: Exception) -> FleetError:
+        """A sentence for an error of the engine."""
+        text = str(why).splitlines()[0]
+        if found := re.search(r"'([^']+\.parquet)'", text):
+            return FleetError(f"{found[1]} is not a whole Parquet file ({text}); move it away, and add its run again")
+        return FleetError(f"the engine cannot answer this from {self.path}: {text}")
+
+    def _executed(self, query: str) -> duckdb.DuckDBPyConnection:
+        for _ in range(TRIES):
+            try:
+                return self.connection.execute(query)
+            except duckdb.IOException as why:
+                if not _is_gone(why):
+                    raise self.broken(why) from why
+            except duckdb.Error as why:
+                raise self.broken(why) from why
+            # Packed since the data set was opened.
+            self._open()
+        raise self._unsettled()
+
+    def _unsettled(self) -> FleetError:
+        return FleetError(f"{self.path} changed {TRIES} times while it was read; try again when `onbeat fleet pack` has ended")
+
+    def rows(self, query: str) -> list[tuple]:
+        """The rows of a query."""
+        return self._executed(query).fetchall()
+
+    def dictionaries(self, query: str) -> list[dict]:
+        """The rows of a query, by the names of its columns."""
+        executed = self._executed(query)
+        names = [column[0] for column in executed.description]
+        return [dict(zip(names, row, strict=True)) for row in executed.fetchall()]
+
+    def columns(self, query: str) -> dict:
+        """The columns of a query as numpy arrays, for many rows."""
+        return self._executed(query).fetchnumpy()
+
+
+class Selection:
+    """Which runs a question is about: a cell type, and conditions on facts."""
+
+    def __init__(self, fleet: DataSet, cell: str | None = None, where: Iterable[str] = (), since: str | None = None, until: str | None = None):
+        self.fleet = fleet
+        self.conditions = list(where)
+        self.where = "".join(self.condition(one) for one in self.conditions)
+        self.where += self._day(since, ">=", 0) + self._day(until, "<", 1)
+        self.types = fleet.dictionaries(filled("cell_types", where=self.where))
+        if not self.types:
+            self._refuse_nothing()
+        self.tuning, self.load = self._choose(cell)
+
+    def _refuse_nothing(self) -> None:
+        of_all = self.fleet.rows("SELECT COUNT(*), COUNT(*) FILTER (WHERE valid) FROM cells")[0]
+        if of_all[1]:
+            raise FleetError(f"no valid run fits {' and '.join(self.conditions) or 'these days'}; {of_all[1]} cells do without a condition")
+        raise FleetError(f"{self.fleet.path} has no valid run; {of_all[0]} cells that are not valid measurements")
+
+    def _choose(self, cell: str | None) -> tuple[str, str]:
+        if cell is None:
+            return self.types[0]["tuning"], self.types[0]["load"]
+        tuning, slash, load = cell.partition("/")
+        if not slash or not any((one["tuning"], one["load"]) == (tuning, load) for one in self.types):
+            known = ", ".join(f"{one['tuning']}/{one['load']}" for one in self.types[:8])
+            raise FleetError(f"no run has the cell {cell}; the cells are {known}" + (", ..." if len(self.types) > 8 else ""))
+        return tuning, load
+
+    @staticmethod
+    def _day(day: str | None, how: str, later: int) -> str:
+        if day is None:
+            return ""
+        import datetime
+
+        try:
+            date = datetime.date.fromisoformat(day) + datetime.timedelta(days=later)
+        except (ValueError, OverflowError):
+            raise FleetError(f"'{day}' is not a valid day; write 2026-11-28") from None
+        start = datetime.datetime.combine(date, datetime.time(), datetime.timezone.utc)
+        return f" AND c.started_us {how} {int(start.timestamp()) * 1_000_000}"
+
+    def condition(self, text: str) -> str:
+        """A condition on a fact, `kernel=6.12.0-rt`, as SQL."""
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise FleetError(f"'{text}' is not a valid condition; write FACT=VALUE, such as kernel=6.12.0-rt")
+        if name == "host":
+            return f" AND c.host = {quoted(value)}"
+        known = self.fact(name)
+        table, name = ("settings", known.removeprefix("setting ")) if known.startswith("setting ") else ("facts", known)
+        return f" AND c.run IN (SELECT run FROM {table} WHERE name = {quoted(name)} AND value = {quoted(value)})"
+
+    def fact(self, name: str) -> str:
+        """The fact of this name, in whatever case it was typed."""
+        known = [row[0] for row in self.fleet.rows("SELECT DISTINCT name FROM facts ORDER BY name")]
+        known += [row[0] for row in self.fleet.rows("SELECT DISTINCT CONCAT('setting ', name) FROM settings ORDER BY 1")]
+        for one in known:
+            if one.lower() == name.lower():
+                return one
+        listed = ", ".join(one for one in known if not one.startswith("setting "))
+        raise FleetError(f"no run has the fact '{name}'; there are host, {listed}")
+
+    def query(self, name: str, **places: str) -> str:
+        """The text of a query about these runs."""
+        return filled(name, tuning=quoted(self.tuning), load=quoted(self.load), where=self.where, **places)
+
+    def left_out(self) -> list[dict]:
+        """Cells that no question counts, by reason."""
+        return self.fleet.dictionaries(filled("left_out", where=self.where))

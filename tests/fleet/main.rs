@@ -1,0 +1,435 @@
+//! Questions about a fleet, asked as a user does: `onbeat-fleet` starts Python, which has DuckDB.
+//!
+//! Python's packages are installed below `target/` on the first run, which needs the network then. Where Python is missing, or it cannot be
+//! equipped, every test here is counted as ignored, with the reason in its line.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+#[allow(dead_code)]
+#[path = "../../crates/onbeat-fleet/tests/it/runs.rs"]
+mod runs;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use libtest_mimic::{Arguments, Completion, Trial};
+use serde_json::Value;
+
+use runs::{add, extend_run, files, fleet, header, said, some_runs, table_files, write_run};
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let trials = vec![
+        trial("questions::planted_truth_is_found", planted_truth_is_found),
+        trial(
+            "questions::a_fact_without_effect_is_named_in_at_most_two_of_a_hundred_fleets",
+            placebos_are_not_named,
+        ),
+        trial(
+            "questions::percentiles_of_a_fleet_are_those_of_all_samples_together",
+            percentiles_are_exact,
+        ),
+        trial(
+            "questions::a_reader_sees_each_run_once_while_others_pack",
+            a_reader_sees_each_run_once,
+        ),
+        trial("questions::what_cannot_be_answered_is_one_sentence", bad_input_is_one_sentence),
+        trial("questions::a_limit_decides_the_exit_status", a_limit_decides_the_exit_status),
+        trial(
+            "questions::runs_that_are_not_valid_are_counted_nowhere",
+            invalid_runs_are_counted_nowhere,
+        ),
+        trial("questions::columns_are_those_of_the_program", columns_are_the_same),
+        trial("questions::a_name_with_quotes_is_only_a_name", names_are_quoted),
+        trial("questions::real_runs_are_added_and_asked", real_runs_are_asked),
+    ];
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+fn trial(name: &str, body: fn(&Python) -> Result<(), String>) -> Trial {
+    Trial::ignorable_test(name, move || match python() {
+        Err(reason) => Ok(Completion::ignored_with(reason.clone())),
+        Ok(python) => {
+            Ok(body(python).map_or_else(Completion::ignored_with, |()| Completion::Completed))
+        }
+    })
+}
+
+fn planted_truth_is_found(python: &Python) -> Result<(), String> {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("fleet");
+    // Two seeds are two fleets: what is found is not found by luck.
+    for seed in ["2", "3"] {
+        let _ = std::fs::remove_dir_all(&data);
+        let truth = python.planted(&["make", data.to_str().unwrap(), "400", "25", seed]);
+        let found = python.planted(&["check", data.to_str().unwrap()]);
+        let groups: Vec<BTreeSet<&str>> =
+            list(&found["groups"]).iter().map(|group| words(group)).collect();
+        assert_eq!(
+            groups,
+            [BTreeSet::from(["kernel"]), BTreeSet::from(["BIOS", "board"])],
+            "{found}"
+        );
+        assert_eq!(found["worst_values"]["kernel"][0], "6.6.1-bad");
+        assert!(
+            (1.8..2.3).contains(&found["worst_values"]["kernel"][1].as_f64().unwrap()),
+            "{found}"
+        );
+
+        let drifting: BTreeSet<&str> = keys(&truth["drifting"]);
+        let alone = keys(&found["alone"]);
+        assert!(drifting.is_subset(&alone), "missed {:?}", drifting.difference(&alone));
+        assert!(alone.len() <= drifting.len() + 2, "{alone:?}");
+        for host in &drifting {
+            let nights = |of: &Value| of[*host].as_i64().unwrap();
+            assert!((nights(&found["alone"]) - nights(&truth["drifting"])).abs() <= 1, "{host}");
+        }
+        // Updated one after the other: with their kernel, or not at all; one may be wrong in a hundred.
+        let updated = words(&truth["updated"]);
+        assert!(alone.intersection(&updated).count() <= 1, "{:?}", alone.intersection(&updated));
+        let with: BTreeSet<&str> = keys(&found["with"]);
+        assert!(
+            with.difference(&updated).count() <= 2 && with.len() > updated.len() / 2,
+            "{found}"
+        );
+    }
+    Ok(())
+}
+
+fn placebos_are_not_named(python: &Python) -> Result<(), String> {
+    let found = python.planted(&["draws", "100"]);
+    assert!(found["placebo_named"].as_u64().unwrap() <= 2, "{found}");
+    assert!(found["both_found"].as_u64().unwrap() >= 90, "{found}");
+    Ok(())
+}
+
+fn percentiles_are_exact(python: &Python) -> Result<(), String> {
+    let dir = tempfile::tempdir().unwrap();
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut all = Vec::new();
+    let mut added = Vec::new();
+    for run in 0..12 {
+        let path = dir.path().join(format!("{run}.onbeat.hlog"));
+        let samples: Vec<u64> =
+            (0..3_000).map(|_| (5_000.0 * (4.0 * random.f64()).exp()) as u64).collect();
+        write_run(
+            &path,
+            &header(&format!("{run:02}"), 1.79e9 + f64::from(run) * 20_000.0),
+            &samples,
+        );
+        all.extend(samples);
+        added.push(path);
+    }
+    all.sort_unstable();
+    let to = dir.path().join("fleet");
+    assert!(add(&added[..8], &to).status.success());
+    assert!(fleet().arg("pack").arg(&to).status().unwrap().success());
+    assert!(add(&added[8..], &to).status.success());
+
+    let found = python.json(&["percentiles", to.to_str().unwrap()]);
+    let together = &found["rows"][0];
+    assert_eq!(together["samples"].as_u64(), Some(all.len() as u64));
+    for (name, of, out_of) in [
+        ("p50_ns", 1, 2),
+        ("p99_ns", 99, 100),
+        ("p999_ns", 999, 1_000),
+        ("p9999_ns", 9_999, 10_000),
+    ] {
+        let exact = all[(all.len() * of).div_ceil(out_of) - 1];
+        let bucket = together[name].as_u64().unwrap();
+        assert!(exact <= bucket && bucket <= exact + exact / 1_000, "{name}: {exact} and {bucket}");
+    }
+    assert_eq!(list(&found["rows"]).len(), 13);
+    Ok(())
+}
+
+fn a_reader_sees_each_run_once(python: &Python) -> Result<(), String> {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = some_runs(dir.path(), 40);
+    let to = dir.path().join("fleet");
+    add(&runs, &to);
+    // Each turn there is something to pack: a run grows, and is added again.
+    let script = format!("
+from onbeat.fleet import DataSet
+for _ in range(40):
+    fleet = DataSet({to:?})
+    found = fleet.rows('SELECT COUNT(*), COUNT(DISTINCT run), (SELECT COUNT(DISTINCT run) FROM histograms) FROM runs')[0]
+    cells = fleet.rows('SELECT COUNT(*) FROM cells')[0][0]
+    assert found == (40, 40, 40) and cells == 40, (found, cells)
+print('seen')
+");
+    let mut reader = python.command();
+    let reading = reader
+        .args(["-c", &script])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    for turn in 0..20 {
+        assert!(fleet().arg("pack").arg(&to).status().unwrap().success());
+        let run = &runs[turn % runs.len()];
+        extend_run(run, 1.0, &[77; 10]);
+        assert!(add(std::slice::from_ref(run), &to).status.success());
+    }
+    let output = reading.wait_with_output().unwrap();
+    assert_eq!(said(&output).trim(), "seen");
+    Ok(())
+}
+
+fn bad_input_is_one_sentence(python: &Python) -> Result<(), String> {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("fleet");
+    add(&some_runs(dir.path(), 4), &to);
+    let at = to.to_str().unwrap();
+    let none = dir.path().join("none");
+    for (question, expected) in [
+        (vec!["worst", none.to_str().unwrap()], "is not a directory; onbeat fleet add RUN --to"),
+        (vec!["worst", dir.path().to_str().unwrap()], "it has no onbeat-fleet.json"),
+        (
+            vec!["worst", at, "--cell", "PMCS/paper"],
+            "no run has the cell PMCS/paper; the cells are none/idle",
+        ),
+        (
+            vec!["worst", at, "--where", "kernel"],
+            "'kernel' is not a valid condition; write FACT=VALUE",
+        ),
+        (
+            vec!["worst", at, "--where", "colour=red"],
+            "no run has the fact 'colour'; there are host, board, kernel",
+        ),
+        (
+            vec!["worst", at, "--where", "kernel=9"],
+            "no valid run fits kernel=9; 4 cells do without a condition",
+        ),
+        (
+            vec!["worst", at, "--since", "yesterday"],
+            "'yesterday' is not a valid day; write 2026-11-28",
+        ),
+        (
+            vec!["gate", at, "--limit", "100"],
+            "'100' is not a valid time; write a number with ns, us, ms or s",
+        ),
+        (vec!["gate", at, "--limit", "100us", "--at", "101"], "'101' is not a valid share"),
+        (vec!["explain", at], "4 machines are too few to separate by facts"),
+        (vec!["causes", at, "--by", "weather"], "no run has the fact 'weather'"),
+    ] {
+        let output = python.ask(&question);
+        assert_eq!(output.status.code(), Some(2), "{question:?}: {}", said(&output));
+        let message = said(&output);
+        assert!(
+            message.contains(expected) && !message.contains("Traceback"),
+            "{question:?}: {message}"
+        );
+    }
+
+    // A file that was cut off in the data set itself is named.
+    let [first, ..] = table_files(&to, &onbeat_fleet::table::CELLS)[..]
+        .try_into()
+        .map(|one: &[PathBuf; 4]| one.clone())
+        .unwrap();
+    let whole = std::fs::read(&first).unwrap();
+    std::fs::write(&first, &whole[..whole.len() - 7]).unwrap();
+    let message = said(&python.ask(&["worst", at]));
+    assert!(
+        message.contains("is not a whole Parquet file")
+            && message.contains(first.file_name().unwrap().to_str().unwrap()),
+        "{message}"
+    );
+    Ok(())
+}
+
+fn a_limit_decides_the_exit_status(python: &Python) -> Result<(), String> {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("fleet");
+    // Releases up to 2 us late.
+    add(&some_runs(dir.path(), 20), &to);
+    let status = |options: &[&str]| {
+        let question = [&["gate", to.to_str().unwrap()], options].concat();
+        let output = python.ask(&question);
+        (output.status.code(), said(&output))
+    };
+    let (code, text) = status(&["--limit", "3us"]);
+    assert!(
+        code == Some(0)
+            && text.contains(
+                "PASS: 20 of 20 machines hold the limit; of machines like these at least 86.1% do"
+            ),
+        "{text}"
+    );
+    assert_eq!(status(&["--limit", "1us"]).0, Some(1));
+    assert_eq!(status(&["--limit", "3us", "--share", "80"]).0, Some(0));
+    assert_eq!(status(&["--limit", "3us", "--share", "99"]).0, Some(3));
+    // Any share of releases is answered from buckets, and the same one equally.
+    assert_eq!(status(&["--limit", "1us", "--at", "40.5"]).0, Some(0));
+    assert_eq!(status(&["--limit", "1us", "--at", "60.5"]).0, Some(1));
+    assert_eq!(status(&["--limit", "3us", "--exact"]).0, Some(0));
+    Ok(())
+}
+
+fn invalid_runs_are_counted_nowhere(python: &Python) -> Result<(), String> {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = some_runs(dir.path(), 3);
+    let bad = dir.path().join("bad.onbeat.hlog");
+    write_run(&bad, &header("bad", 1.79e9), &[900_000_000; 100]);
+    let to = dir.path().join("fleet");
+    add(&runs, &to);
+    let marked = fleet()
+        .args(["add", "--invalid", "the robot was in service mode"])
+        .arg(&bad)
+        .arg("--to")
+        .arg(&to)
+        .output()
+        .unwrap();
+    assert!(said(&marked).contains("1 cells are not valid measurements"), "{}", said(&marked));
+    let output = said(&python.ask(&["worst", to.to_str().unwrap()]));
+    assert!(
+        output.contains("not counted: 1 cell of 1 machine: the robot was in service mode"),
+        "{output}"
+    );
+    assert!(!output.contains("900 ms"), "{output}");
+    Ok(())
+}
+
+fn columns_are_the_same(_: &Python) -> Result<(), String> {
+    let listed = root().join("python/src/onbeat/fleet/tables.json");
+    let listed: Value = serde_json::from_str(&std::fs::read_to_string(listed).unwrap()).unwrap();
+    assert_eq!(listed.as_object().unwrap().len(), onbeat_fleet::table::TABLES.len());
+    for table in onbeat_fleet::table::TABLES {
+        let columns: serde_json::Map<String, Value> = table
+            .columns
+            .iter()
+            .map(|(name, holds)| ((*name).to_owned(), format!("{holds:?}").to_lowercase().into()))
+            .collect();
+        assert_eq!(listed[table.name], Value::from(columns), "{}", table.name);
+    }
+    Ok(())
+}
+
+fn names_are_quoted(python: &Python) -> Result<(), String> {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = some_runs(dir.path(), 1);
+    let to = dir.path().join("it's a fleet");
+    let name = "o'brien'); DROP TABLE x; --";
+    let added =
+        fleet().args(["add", "--host", name]).args(&runs).arg("--to").arg(&to).output().unwrap();
+    assert!(added.status.success(), "{}", said(&added));
+    let found = python.json(&["worst", to.to_str().unwrap(), "--where", &format!("host={name}")]);
+    assert_eq!(found["rows"][0]["host"], name);
+    Ok(())
+}
+
+fn real_runs_are_asked(python: &Python) -> Result<(), String> {
+    let onbeat = Path::new(env!("CARGO_BIN_EXE_onbeat-fleet")).with_file_name("onbeat");
+    if !onbeat.is_file() {
+        return Err(format!(
+            "{} is not built; cargo build -p onbeat-cli builds it",
+            onbeat.display()
+        ));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let run = |words: &[&str]| {
+        let mut command = Command::new(&onbeat);
+        command
+            .current_dir(dir.path())
+            .args(words)
+            .env("ONBEAT_STATE_DIR", dir.path().join("state"));
+        python.set(&mut command).output().unwrap()
+    };
+    for _ in 0..2 {
+        let measured =
+            run(&["measure", "timer", "--for", "500ms", "--priority", "0", "--no-causes"]);
+        assert!(measured.status.success(), "{}", said(&measured));
+        let added = run(&["fleet", "add", "onbeat-runs/latest", "--to", "fleet"]);
+        assert!(said(&added).starts_with("1 runs: 1 new"), "{}", said(&added));
+    }
+    let worst = run(&["fleet", "worst", "fleet", "--json"]);
+    let found: Value = serde_json::from_slice(&worst.stdout)
+        .unwrap_or_else(|why| panic!("{why}: {}", said(&worst)));
+    assert_eq!((list(&found["rows"]).len(), found["rows"][0]["runs"].as_u64()), (1, Some(2)));
+    assert!(found["rows"][0]["releases"].as_u64().unwrap() > 500, "{found}");
+    assert_eq!(files(&dir.path().join("fleet/landing/runs")).len(), 2);
+    Ok(())
+}
+
+fn list(value: &Value) -> &Vec<Value> {
+    value.as_array().unwrap_or_else(|| panic!("not a list: {value}"))
+}
+
+fn words(value: &Value) -> BTreeSet<&str> {
+    list(value).iter().filter_map(Value::as_str).collect()
+}
+
+fn keys(value: &Value) -> BTreeSet<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+struct Python {
+    program: PathBuf,
+}
+
+impl Python {
+    fn set<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command.env("ONBEAT_PYTHON", &self.program).env("PYTHONPATH", root().join("python/src"))
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        self.set(&mut command);
+        command
+    }
+
+    /// A question, as `onbeat fleet` asks it.
+    fn ask(&self, words: &[&str]) -> Output {
+        self.set(fleet().args(words)).output().unwrap()
+    }
+
+    fn json(&self, words: &[&str]) -> Value {
+        let output = self.ask(&[words, &["--json"]].concat());
+        assert!(output.status.success(), "{}", said(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn planted(&self, words: &[&str]) -> Value {
+        let output =
+            self.command().arg(root().join("tests/fleet/planted.py")).args(words).output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+/// Python with its packages, put in place once.
+fn python() -> Result<&'static Python, &'static String> {
+    static PYTHON: OnceLock<Result<Python, String>> = OnceLock::new();
+    PYTHON.get_or_init(equip).as_ref()
+}
+
+fn equip() -> Result<Python, String> {
+    let place = root().canonicalize().unwrap().join("target/fleet-venv");
+    let program = place.join("bin/python");
+    let works = |program: &Path| {
+        let imports = Command::new(program).args(["-c", "import duckdb, numpy, lz4"]).output();
+        imports.is_ok_and(|output| output.status.success())
+    };
+    if !works(&program) {
+        let made = Command::new("python3").args(["-m", "venv"]).arg(&place).output();
+        if !made.is_ok_and(|output| output.status.success()) {
+            return Err("python3 with venv is not installed (package python3-venv)".to_owned());
+        }
+        let pip = Command::new(&program)
+            .args(["-m", "pip", "install", "-q", "-r"])
+            .arg(root().join("tests/fleet/requirements.txt"))
+            .output();
+        if !pip.is_ok_and(|output| output.status.success()) || !works(&program) {
+            return Err(
+                "duckdb and numpy cannot be installed: no network, or no packages for this Python"
+                    .to_owned(),
+            );
+        }
+    }
+    Ok(Python { program })
+}
