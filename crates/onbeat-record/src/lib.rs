@@ -99,7 +99,7 @@ pub use tally::Why;
 pub use timing::{Timing, WaitKind};
 pub use trend::{StepFigures, Trend, TrendStep};
 pub use tuning::{Tuning, TuningError};
-pub use vocabulary::{Stall, TUNING_LETTERS};
 pub use validity::Invalidity;
+pub use vocabulary::{Stall, TUNING_LETTERS};
 pub use window::{WindowFate, WindowNote};
 pub use words::{LoadEventKind, RunOrder};
