@@ -1,6 +1,7 @@
 //! Whether a run file measured what it says: a broken measurement says nothing of its machine.
 
-use super::note::{LoadEvent, Stall};
+use super::note::LoadEvent;
+use super::vocabulary::Stall;
 use super::run_file::RunFile;
 use super::words::LoadEventKind;
 

@@ -15,6 +15,8 @@ pub fn header(command: &[&str]) -> Header {
     Header {
         schema: Header::SCHEMA.into(),
         version: "0.0.0".into(),
+        id: String::new(),
+        machine: String::new(),
         command: command.iter().map(|&word| word.to_owned()).collect(),
         probe: "timer".into(),
         series: Vec::new(),

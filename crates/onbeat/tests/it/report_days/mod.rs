@@ -117,6 +117,8 @@ impl Day {
         Header {
             schema: Header::SCHEMA.into(),
             version: "0.0.0".into(),
+            id: String::new(),
+            machine: String::new(),
             command: vec!["onbeat".into()],
             probe: "timer".into(),
             series: Vec::new(),

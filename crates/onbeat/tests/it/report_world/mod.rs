@@ -45,6 +45,8 @@ pub fn header(cell: Option<Cell>) -> Header {
     Header {
         schema: Header::SCHEMA.to_owned(),
         version: "0.1.0".to_owned(),
+        id: String::new(),
+        machine: String::new(),
         command: vec!["onbeat".to_owned(), "bench".to_owned()],
         probe: "timer".to_owned(),
         series: Vec::new(),
