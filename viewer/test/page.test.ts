@@ -271,7 +271,7 @@ describe('the page in Chromium', { skip: CHROMIUM === undefined ? NO_CHROMIUM : 
         rows[4]!.slice(1),
         cells.map((cell) => held(human(cell.series['release_latency']!.max_ns))),
       );
-      assert.match(await page.locator('#first h3').innerText(), /under the paper’s load|paper/);
+      assert.match(await page.locator('#first h2').innerText(), /under the paper’s load|paper/);
       assert.equal(
         await page.locator('#heat select').inputValue(),
         'PMCS/paper/PMCS-paper.onbeat.hlog',
