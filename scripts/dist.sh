@@ -55,7 +55,8 @@ fi
 
 name=onbeat-$version-${target%%-*}-linux
 mkdir -p "$dist/$name"
-cp "$built/onbeat" "$built/onbeat-gateway" "$built/onbeat-camera" "$built/onbeat-fleet" README.md GLOSSARY.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$dist/$name/"
+cp "$built/onbeat" "$built/onbeat-gateway" "$built/onbeat-camera" "$built/onbeat-fleet" README.md GLOSSARY.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE \
+    crates/onbeat-report/assets/LICENSE-DejaVu "$dist/$name/"
 cp -r share include "$dist/$name/"
 clients=$dist/$name/share/onbeat
 mkdir -p "$clients/python"

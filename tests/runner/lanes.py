@@ -39,8 +39,9 @@ WAITING = {
     "onbeat-camera": "pictures",
     "onbeat-net": "net_boards net_log net_packet_elsewhere net_rtt_faults",
     "onbeat-c": "c_library",
-    "onbeat-cli": """bus_alarms_live bus_queries clients_read_cycles completion exit_status exports_open_elsewhere help limits maindevices_reach_op
-        output_is_not_lost pictures_in_a_page robot_esi run_files_open_in_java run_findings spikes_open_in_perfetto tables tune_machines vm_commands""",
+    "onbeat-cli": """bus_alarms_live bus_queries ci_summary clients_read_cycles completion exit_status exports_open_elsewhere help limits maindevices_reach_op
+        output_is_not_lost pictures_in_a_page robot_esi run_files_open_in_java run_findings spikes_open_in_perfetto tables tune_machines view_live
+        vm_commands""",
     "onbeat-fleet": "added_once faults night questions what_leaves_a_machine",
     "onbeat-gateway": """java_allocates_nothing jeromq_speaks_with_pyzmq lcm_types_match logs_open_elsewhere logs_play messages_arrive""",
     "onbeat-message": "messages_match",

@@ -419,7 +419,7 @@ const FOLLOWING: Readonly<Record<Following, readonly [string, string]>> = {
 function showFollowing(following: Following): void {
   const [tone, words] = FOLLOWING[following];
   const chip =
-    document.getElementById('following') ?? h('span', { id: 'following', role: 'status' });
+    document.getElementById('run-state') ?? h('span', { id: 'run-state', role: 'status' });
   chip.className = `badge ${tone}`;
   chip.textContent = words;
   document.querySelector('header .mark')!.after(chip);

@@ -84,7 +84,7 @@ describe(
           );
         await page.locator('#verdict .facts').waitFor({ timeout: 60_000 });
         const before = await samples();
-        await page.locator('#following.good').waitFor({ timeout: 120_000 });
+        await page.locator('#run-state.good').waitFor({ timeout: 120_000 });
         assert.equal(await ended, 0, said.join('\n'));
         await settled(page);
         assert.ok((await samples()) > before, 'it grew');

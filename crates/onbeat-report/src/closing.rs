@@ -51,6 +51,17 @@ pub fn of(summary: &Summary) -> Vec<ClosingLine> {
     lines
 }
 
+/// The verdict in a clause: the first closing line; of imports, which have none, the first clause of
+/// their sentence.
+#[must_use]
+pub fn verdict_of(summary: &Summary) -> String {
+    if summary.cells.iter().any(|cell| cell.import.is_some()) {
+        let sentence = &summary.verdict.sentence;
+        return sentence.split("; ").next().unwrap_or(sentence).to_owned();
+    }
+    verdict(summary).text
+}
+
 /// What was wrong on the bus and with the robot, of the cell with most alarms.
 fn events(summary: &Summary) -> Option<ClosingLine> {
     let with_alarms = summary.cells.iter().filter_map(|cell| Some((cell, cell.events.as_ref()?)));

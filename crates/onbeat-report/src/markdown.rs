@@ -7,6 +7,7 @@
 use super::by_load;
 use super::causes::{Causes, merged, one_in_words};
 use super::cell::CellSummary;
+use super::closing;
 use super::imported::UNKNOWN;
 use super::remedies::remedy;
 use super::sentences::cautions;
@@ -98,21 +99,18 @@ const fn sign(outcome: Option<Outcome>) -> &'static str {
 
 fn headline(summary: &Summary) -> String {
     let deadline = summary.verdict.deadline.as_ref();
-    let sentence = match (&summary.sweep, deadline) {
-        (Some(sweep), _) => sweep.sentence.clone(),
-        (None, Some(deadline)) => format!(
-            "{}: {} by default, without --limit; {}",
-            deadline.outcome.words(),
-            deadline.words,
-            deadline.sentence
-        ),
-        (None, None) => summary.verdict.sentence.clone(),
-    };
     let outcome = summary.outcome().or(deadline.map(|deadline| deadline.outcome));
-    let (head, rest) = sentence.split_once("; ").unwrap_or((&sentence, ""));
-    let mut text = format!("### {}{}\n\n", sign(outcome), prose(&unicode(head)));
-    if !rest.is_empty() {
-        text.push_str(&format!("{}\n\n", prose(&capital(&unicode(rest)))));
+    let head = closing::verdict_of(summary);
+    let mut text = format!("### {}{}\n\n", sign(outcome), prose(&capital(&unicode(&head))));
+    let sentence = &summary.verdict.sentence;
+    let rest = sentence.split_once("; ").map_or(sentence.as_str(), |(_, rest)| rest);
+    let grounds = [
+        summary.sweep.as_ref().map(|sweep| sweep.sentence.as_str()),
+        deadline.map(|deadline| deadline.sentence.as_str()),
+        Some(if deadline.is_some() { sentence.as_str() } else { rest }).filter(|rest| *rest != head),
+    ];
+    for ground in grounds.into_iter().flatten() {
+        text.push_str(&format!("{}\n\n", prose(&capital(&unicode(ground)))));
     }
     text
 }

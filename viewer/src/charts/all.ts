@@ -62,6 +62,7 @@ export function firstChart(store: Store, cells: () => readonly First[]): Chart |
     isNarrow ? FIRST_HEIGHT.narrow : FIRST_HEIGHT.wide,
     (zoom) => percentiles(store, zoom, { cells: shown(), tag, clock: 'own', range: null }),
     () => `${seriesWord(tag).name.toLowerCase()}${where}`,
+    'h2',
   );
 }
 

@@ -76,6 +76,7 @@ export class Chart {
     private readonly height: number,
     private readonly make: Draw,
     private readonly of: () => string,
+    heading: 'h2' | 'h3' = 'h3',
   ) {
     const titleId = freshId('chart');
     this.plot = h('div', {
@@ -125,7 +126,7 @@ export class Chart {
       h(
         'figcaption',
         {},
-        h('h3', { id: titleId }, title, this.subject),
+        h(heading, { id: titleId }, title, this.subject),
         this.buttons,
         h('p', {}, lead),
       ),

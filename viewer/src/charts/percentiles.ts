@@ -103,7 +103,7 @@ export function percentiles(
   const all = parts.flatMap(({ solid, hollow }) => [...solid, ...hollow]).filter((v) => v !== null);
   const range = logRange(
     Math.min(...all, limit?.us ?? Infinity),
-    Math.max(Math.max(...all) * 1.15, (limit?.us ?? 0) * 1.2),
+    Math.max(Math.max(...all) * 1.4, (limit?.us ?? 0) * 1.2),
   );
   const full: [number, number] = [1, grid[grid.length - 1]! * 1.15];
   const [min, max] = zoom ?? full;

@@ -5,6 +5,8 @@ mod canvas;
 mod curve;
 
 use super::cell::CellSummary;
+use super::closing;
+use super::file_facts::cell_of;
 use super::imported::UNKNOWN;
 use super::summary::Summary;
 use super::units::{Letters, capital, spoken, time_ns, under};
@@ -84,9 +86,8 @@ fn shown<'s>(summary: &'s Summary, runs: &[RunFile]) -> Option<(Series, Vec<Show
     let series = cells.iter().find_map(|cell| cell.main())?.0;
     let of = |cell: &&'s CellSummary| {
         let run = runs.iter().find(|run| {
-            let of_run = run.header.cell.as_ref();
-            runs.len() == 1
-                || of_run.is_some_and(|of| of.tuning == cell.tuning && of.load == cell.load)
+            let of_run = cell_of(run);
+            runs.len() == 1 || of_run.tuning == cell.tuning && of_run.load == cell.load
         })?;
         let figures = cell.series.get(&series)?;
         let curve = curve(&run.distribution(series), figures.max_ns)?;
@@ -127,18 +128,11 @@ fn head(canvas: &mut Canvas, summary: &Summary) {
         base = 106.0;
     }
 
-    let sentence = match (&summary.sweep, deadline) {
-        (Some(sweep), _) => sweep.sentence.clone(),
-        (None, Some(deadline)) => {
-            let fewer = if deadline.outcome == Outcome::Fail { "fewer than " } else { "" };
-            format!("{fewer}{} (no --limit given)", deadline.words)
-        }
-        (None, None) => summary.verdict.sentence.clone(),
-    };
+    let sentence = closing::verdict_of(summary);
     let answer = outcome.map_or(sentence.as_str(), |outcome| {
         sentence.strip_prefix(&format!("{}: ", outcome.words())).unwrap_or(&sentence)
     });
-    let clause = answer.split("; ").next().unwrap_or(answer).replace(" us", " µs");
+    let clause = answer.replace(" us", " µs");
     let clause = capital(&clause);
     let most = WIDTH as f32 - 2.0 * MARGIN;
     let sizes = [30.0, 26.0, 22.0, 18.0, 14.0, 11.0];
