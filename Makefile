@@ -9,7 +9,7 @@ BESIDE := target/beside
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help install fuzz-targets vm-onbeat dist test-dist test-python test-interop test-interop-java load-speed command-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace test-vm-kills test-vm-net test-vm-clocks causes-vm fuzz inject-live causes worth outside test-view test-long deny matlab bpf miri bench test build setup-bench setup-test setup-peers lint format clippy doc packages unit build-tests loom viewer generated vocabulary bless peers clean
+.PHONY: help install fuzz-targets vm-onbeat dist test-dist test-python test-fleet test-interop test-interop-java load-speed command-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace test-vm-kills test-vm-net test-vm-clocks causes-vm fuzz inject-live causes worth outside test-view test-long deny matlab bpf miri bench test build setup-bench setup-test setup-peers lint format clippy doc packages unit build-tests loom viewer generated vocabulary bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -116,6 +116,9 @@ test-dist: dist ## cargo install, and the package in a bare root of another Debi
 
 test-python: setup-test ## `pip install ./python` in a clean virtual environment, and a bench from Python (minutes)
 	ONBEAT_TEST_PIP=1 $(CARGO) test --locked -p onbeat-cli --test elsewhere -- python_installs::
+
+test-fleet: ## the questions over a fleet on DuckDB and on Spark, equal to the last digit, and their times; alert rules (minutes)
+	@CARGO="$(CARGO)" sh scripts/test-fleet.sh
 
 test-interop: setup-test ## logs, LCM, ZeroMQ and ROS 2 with peers in Python, 10,000 random messages of each type (minutes)
 	$(CARGO) build --locked -p onbeat-cli

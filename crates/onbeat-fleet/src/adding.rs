@@ -12,8 +12,9 @@ use onbeat_fleet::table::{FACTS, RUNS, SETTINGS, Table, VERSIONS};
 
 use crate::{Failure, advise, interruption, say};
 
-/// Each thread holds the rows of a run.
+/// Each thread holds the rows of a run, and waits for the disk half of the time.
 const MOST_THREADS: usize = 8;
+const THREADS_PER_CPU: usize = 2;
 
 #[derive(Debug, Args)]
 pub(crate) struct AddOptions {
@@ -57,7 +58,8 @@ pub(crate) fn run(options: &AddOptions) -> Result<(), Failure> {
     let fleet = DataSet::open_or_create(to)?;
     let done = Mutex::new(Account::default());
     let next = AtomicUsize::new(0);
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    let threads = (cpus * THREADS_PER_CPU).min(MOST_THREADS);
     thread::scope(|scope| {
         for _ in 0..threads.min(options.runs.len()) {
             scope.spawn(|| add_some(options, &naming, &fleet, (&next, &stop), &done));

@@ -179,8 +179,7 @@ impl RunRows {
             loads: bench.map_or(&[], |bench| &bench.loads),
             invalid: naming.invalid.as_deref().unwrap_or_default(),
         };
-        let mut cells = CellTables::new();
-        files.iter().for_each(|file| cells.add(&of, file));
+        let cells = CellTables::of_files(&of, files);
         let valid = TABLES[0].columns.iter().position(|(name, _)| *name == "valid");
         let invalid_cells = match valid.map(|place| &cells.cells.columns()[place]) {
             Some(crate::table::Column::Flag(flags)) => {
