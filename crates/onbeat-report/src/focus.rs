@@ -30,9 +30,8 @@ impl Focus {
     #[must_use]
     pub fn of_bench(cells: &[CellSummary], tunings: &[String], verdict: &Overall) -> Option<Self> {
         let best = verdict.best.as_ref()?;
-        let measured = |tuning: &str| {
-            cells.iter().any(|cell| cell.tuning == tuning && cell.main().is_some())
-        };
+        let measured =
+            |tuning: &str| cells.iter().any(|cell| cell.tuning == tuning && cell.main().is_some());
         let first = std::iter::once(UNTUNED)
             .chain(tunings.iter().map(String::as_str))
             .find(|tuning| measured(tuning))?;

@@ -141,7 +141,8 @@ mod tests {
     fn events_around_the_worst_spikes_of_all_files_are_in_the_page_and_others_have_no_room() {
         let big = WINDOW_BYTES / 3;
         let one = [window(1, 500, big), window(2, 90, big)].concat();
-        let other = ["0.1,0.2,0.3,HIST\n".to_owned(), window(1, 400, big), window(2, 30, 10)].concat();
+        let other =
+            ["0.1,0.2,0.3,HIST\n".to_owned(), window(1, 400, big), window(2, 30, 10)].concat();
         let text = text(&[("one", &one), ("other", &other)], "{}").expect("valid");
 
         let is_in = |late: u64| text.contains(&format!("\"end_ns\":{}", 1000 + late));

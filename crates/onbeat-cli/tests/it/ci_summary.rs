@@ -84,10 +84,8 @@ fn names_of_loads_and_programs_are_no_markup() {
     let json = serde_json::to_string(name).unwrap();
     copied("bench", &run, |lines| lines.replace("\"cpu=20%\"", &json));
     let run = run.to_string_lossy().into_owned();
-    let output = onbeat(
-        directory.path(),
-        &["report", &run, "--html", "page.html", "--markdown", "-"],
-    );
+    let output =
+        onbeat(directory.path(), &["report", &run, "--html", "page.html", "--markdown", "-"]);
     let markdown = text(&output.stdout);
     assert!(markdown.contains("&lt;img"), "{markdown}\n{}", text(&output.stderr));
     assert!(!markdown.contains("<img") && !markdown.contains(" @all"), "{markdown}");

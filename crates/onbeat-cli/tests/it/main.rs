@@ -47,7 +47,7 @@ mod segment_live;
 mod tables;
 mod tune_live;
 mod tune_machines;
+mod view_live;
 #[path = "../../../../tests/vm/commands.rs"]
 mod vm_commands;
-mod view_live;
 mod watch_live;

@@ -115,7 +115,18 @@ fn a_port_that_is_taken_is_refused_before_anything_is_measured() {
     let view = format!("--view={}", taken.local_addr().unwrap().port());
     for line in [
         vec!["measure", "timer", "--for", "1s", "--out", "runs", &view],
-        vec!["bench", "--tunings", "none", "--loads", "idle", "--for", "5s", "--out", "runs", &view],
+        vec![
+            "bench",
+            "--tunings",
+            "none",
+            "--loads",
+            "idle",
+            "--for",
+            "5s",
+            "--out",
+            "runs",
+            &view,
+        ],
     ] {
         let output = onbeat(directory.path(), &line).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -129,8 +140,7 @@ fn a_port_that_is_taken_is_refused_before_anything_is_measured() {
 fn a_run_that_has_ended_is_not_followed() {
     let directory = tempfile::tempdir().unwrap();
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/runs/before");
-    let output =
-        onbeat(directory.path(), &["view", &golden.to_string_lossy()]).output().unwrap();
+    let output = onbeat(directory.path(), &["view", &golden.to_string_lossy()]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("is not being measured") && said.contains("onbeat report"), "{said}");

@@ -31,8 +31,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 pub use reading::{
-    RunText, StoredRun, check_not_own_file, goes_on, main_series, read, read_cells,
-    read_with_text, run_files,
+    RunText, StoredRun, check_not_own_file, goes_on, main_series, read, read_cells, read_with_text,
+    run_files,
 };
 pub use resuming::{latest_unfinished, releases_left, runs_of_command, take_up};
 

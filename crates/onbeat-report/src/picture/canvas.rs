@@ -54,8 +54,7 @@ impl Canvas {
     pub(super) fn new(width: u32, height: u32, ground: Ink) -> Result<Self, PictureError> {
         let face = |bytes| Face::parse(bytes, 0).map_err(PictureError::Font);
         let (regular, bold) = (face(REGULAR)?, face(BOLD)?);
-        let mut pixels =
-            Pixmap::new(width, height).ok_or(PictureError::Size { width, height })?;
+        let mut pixels = Pixmap::new(width, height).ok_or(PictureError::Size { width, height })?;
         pixels.fill(color(ground));
         Ok(Self { pixels, regular, bold })
     }
@@ -85,8 +84,12 @@ impl Canvas {
             Anchor::Right => x - width,
         };
         let face = self.face(letter.is_bold);
-        let mut outline =
-            Outline { builder: PathBuilder::new(), at: left, base: y, scale: scale(face, letter.size) };
+        let mut outline = Outline {
+            builder: PathBuilder::new(),
+            at: left,
+            base: y,
+            scale: scale(face, letter.size),
+        };
         for c in text.chars() {
             let glyph = face.glyph_index(c).or_else(|| face.glyph_index(NO_LETTER));
             if let Some(glyph) = glyph {

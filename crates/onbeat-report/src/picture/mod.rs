@@ -136,7 +136,8 @@ fn head(canvas: &mut Canvas, summary: &Summary) {
     let clause = capital(&clause);
     let most = WIDTH as f32 - 2.0 * MARGIN;
     let sizes = [30.0, 26.0, 22.0, 18.0, 14.0, 11.0];
-    let fits = |size: f32| canvas.lines(&clause, bold(size, TEXT), most).len() as f32 * size <= 66.0;
+    let fits =
+        |size: f32| canvas.lines(&clause, bold(size, TEXT), most).len() as f32 * size <= 66.0;
     let size = sizes.into_iter().find(|size| fits(*size)).unwrap_or(11.0);
     for line in canvas.lines(&clause, bold(size, TEXT), most) {
         canvas.text(&line, (MARGIN, base), bold(size, TEXT), Anchor::Left);
@@ -220,9 +221,8 @@ fn free_place(axes: &Axes, shown: &[Shown<'_>], (y, width): (f32, f32)) -> f32 {
         let beside = x - 8.0..x + width + 8.0;
         // A step leads from one point to the next: both sides of the words count as well.
         let near = points.iter().filter(|(at, _)| beside.contains(at));
-        let (low, high) = near.fold((f32::MAX, f32::MIN), |(low, high), (_, at)| {
-            (low.min(*at), high.max(*at))
-        });
+        let (low, high) =
+            near.fold((f32::MAX, f32::MIN), |(low, high), (_, at)| (low.min(*at), high.max(*at)));
         high < y - 26.0 || low > y + 4.0
     };
     let last = right - width - 8.0;

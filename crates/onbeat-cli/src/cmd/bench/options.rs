@@ -8,8 +8,8 @@ use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 use onbeat::load::Load;
 use onbeat_robot::session::TrajectoryWord;
 
-use crate::complete;
 use crate::cmd::view::options::BesideOptions;
+use crate::complete;
 use crate::options::{LimitOptions, LoopArguments, OutputOptions, Until};
 use crate::units::time_ns;
 

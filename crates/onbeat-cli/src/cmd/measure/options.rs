@@ -10,8 +10,8 @@ use onbeat::load::{Load, LoadError};
 use onbeat::probe::{Description, Given, OptionKind, ProbeOption, SettingValue};
 use onbeat_rt::Wait;
 
-use crate::complete;
 use crate::cmd::view::options::BesideOptions;
+use crate::complete;
 use crate::options::{LimitOptions, LoopArguments, OutputOptions, Until, wait};
 use crate::probes;
 use crate::units::time_ns;

@@ -33,8 +33,7 @@ pub(crate) fn run(options: &TrendOptions) -> Result<ExitVerdict, Failure> {
         }
     }
 
-    let request =
-        TrendRequest { cell: options.cell.clone(), series: options.series, share };
+    let request = TrendRequest { cell: options.cell.clone(), series: options.series, share };
     let readable = all.len();
     let Some(trend) = Trend::new(all, &request) else {
         return Err(TrendFailure::NoSamples { runs: readable }.into());

@@ -53,7 +53,8 @@ impl Feed {
     pub(super) fn take(&self, run: &Path) -> Result<(), Failure> {
         for path in run_files(run)? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let read = self.text().files.iter().find(|file| file.name == name).map_or(0, |f| f.read);
+            let read =
+                self.text().files.iter().find(|file| file.name == name).map_or(0, |f| f.read);
             let bytes = match bytes_from(&path, read) {
                 Ok(bytes) => bytes,
                 // The next call finds it.
@@ -179,7 +180,8 @@ impl ViewSource for RunSource {
             events += 1;
         }
         // Figures come behind the lines that they are of.
-        let is_whole = feed.files.iter().zip(&sent.bytes).all(|(file, sent)| *sent == file.text.len());
+        let is_whole =
+            feed.files.iter().zip(&sent.bytes).all(|(file, sent)| *sent == file.text.len());
         if is_whole && sent.summary < feed.number {
             let _ = write!(out, "event: summary\ndata: {}\n\n", feed.summary);
             sent.summary = feed.number;

@@ -77,10 +77,7 @@ fn the_first_figures_are_those_of_the_cells() {
     let (summary, _) = bench(limit(100));
     let rows = summary.first_rows(Letters::Ascii);
     let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
-    assert_eq!(
-        names,
-        ["p50", "p99", "p99.9", "p99.99", "max", "over 100 us", "missed or skipped"]
-    );
+    assert_eq!(names, ["p50", "p99", "p99.9", "p99.99", "max", "over 100 us", "missed or skipped"]);
     let row = |name: &str| {
         let of = rows.iter().find(|row| row.name == name).expect("it is there");
         of.figures.iter().map(|one| (one.text.as_str(), one.supported)).collect::<Vec<_>>()
