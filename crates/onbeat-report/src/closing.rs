@@ -59,7 +59,12 @@ pub fn verdict_of(summary: &Summary) -> String {
         let sentence = &summary.verdict.sentence;
         return sentence.split("; ").next().unwrap_or(sentence).to_owned();
     }
-    verdict(summary).text
+    let of_limit = verdict(summary);
+    // Of a sweep with a limit, the one of the two that decides.
+    match &summary.sweep {
+        Some(sweep) if of_limit.outcome != summary.outcome() => verdict_of_sweep(sweep).text,
+        _ => of_limit.text,
+    }
 }
 
 /// What was wrong on the bus and with the robot, of the cell with most alarms.

@@ -107,7 +107,8 @@ fn headline(summary: &Summary) -> String {
     let grounds = [
         summary.sweep.as_ref().map(|sweep| sweep.sentence.as_str()),
         deadline.map(|deadline| deadline.sentence.as_str()),
-        Some(if deadline.is_some() { sentence.as_str() } else { rest }).filter(|rest| *rest != head),
+        Some(if deadline.is_some() { sentence.as_str() } else { rest })
+            .filter(|rest| *rest != head),
     ];
     for ground in grounds.into_iter().flatten() {
         text.push_str(&format!("{}\n\n", prose(&capital(&unicode(ground)))));
