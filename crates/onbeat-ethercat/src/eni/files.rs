@@ -193,11 +193,9 @@ fn devices_text(
             quoted(&types[type_of[place]]),
             quoted(&names[place])
         );
-        if device.alias != 0 {
-            let _ = writeln!(text, "alias = {}", device.alias);
-        }
-        if device.device_id != 0 {
-            let _ = writeln!(text, "device_id = {}", device.device_id);
+        let numbers = [("alias", device.alias), ("device_id", device.device_id)];
+        for (key, number) in numbers.into_iter().filter(|(_, number)| *number != 0) {
+            let _ = writeln!(text, "{key} = {number}");
         }
         if device.identity[3] != 0 {
             let _ = writeln!(text, "serial = {}", device.identity[3]);
