@@ -156,6 +156,79 @@ fn with_coe() -> Vec<Case> {
     ]
 }
 
+/// Devices with CoE that are odd in one way each.
+fn odd() -> Vec<Case> {
+    let outputs = pdo("RxPdo", "Sm='2'", "#x1600", &entry("#x7000", 1, 16));
+    let inputs = pdo("TxPdo", "Sm='3'", "#x1a00", &entry("#x6000", 1, 16));
+    let body = |sync_managers: &str, pdos: &str, coe: &str| {
+        file(&device("ODD", &format!("{MAILBOXES}{sync_managers}{pdos}{coe}")), "")
+    };
+    let third = "<Sm StartAddress='#x1900' ControlByte='#x20' Enable='1'>Inputs</Sm>";
+    let second_inputs = pdo("TxPdo", "Sm='4'", "#x1a01", &entry("#x6010", 1, 24));
+    let at_registers = "<Sm StartAddress='#x990' ControlByte='#x0' Enable='0'></Sm>\
+        <Sm StartAddress='#x9ae' ControlByte='#x0' Enable='0'>Inputs</Sm>";
+    let other_length = pdo("TxPdo", "Fixed='1'", "#x1a01", &entry("#x6000", 1, 8));
+    let excludes_itself = "<Exclude>#x1a00</Exclude>".to_owned() + &entry("#x6000", 1, 32);
+    let fourth_target = entry("#x6040", 0, 16) + &entry("#x607A", 4, 32) + &entry("#x6060", 0, 8);
+    let command = COE.replace(
+        "/></Mailbox>",
+        "><InitCmd><Transition>PS</Transition><Index>#x7000</Index><SubIndex>1</SubIndex><Data>3412</Data></InitCmd></CoE></Mailbox>",
+    );
+    vec![
+        Case {
+            name: "two areas of inputs that do not follow each other",
+            keys: "",
+            esi: body(third, &format!("{inputs}{second_inputs}"), COE),
+            bytes: (0, 5),
+        },
+        Case {
+            name: "disabled SyncManagers on registers",
+            keys: "",
+            esi: body(at_registers, &format!("{outputs}{inputs}"), COE),
+            bytes: (2, 2),
+        },
+        Case {
+            name: "a virtual SyncManager and its PDO",
+            keys: "",
+            esi: body(
+                "<Sm Virtual='1'>Inputs</Sm>",
+                &format!("{inputs}{}", second_inputs.replace("<TxPdo ", "<TxPdo Virtual='1' ")),
+                COE,
+            ),
+            bytes: (0, 2),
+        },
+        Case {
+            name: "an unassigned PDO with another length of a value",
+            keys: "",
+            esi: body("", &format!("{outputs}{inputs}{other_length}"), COE),
+            bytes: (2, 2),
+        },
+        Case {
+            name: "a PDO that excludes itself",
+            keys: "",
+            esi: body("", &pdo("TxPdo", "Sm='3'", "#x1a00", &excludes_itself), COE),
+            bytes: (0, 4),
+        },
+        Case {
+            name: "a drive with a subindex that its profile does not have",
+            keys: "",
+            esi: body(
+                "",
+                &(pdo("RxPdo", "Sm='2'", "#x1600", &fourth_target)
+                    + &pdo("TxPdo", "Sm='3'", "#x1a00", &entry("#x6041", 0, 16))),
+                COE,
+            ),
+            bytes: (7, 2),
+        },
+        Case {
+            name: "a start-up command of the file",
+            keys: "",
+            esi: body("", &format!("{outputs}{inputs}"), &command),
+            bytes: (2, 2),
+        },
+    ]
+}
+
 /// Devices with slots for modules.
 fn with_slots() -> Vec<Case> {
     let module = |ident: u32, name: &str, bits: u32| {
@@ -192,7 +265,8 @@ fn with_slots() -> Vec<Case> {
 /// returns what another MainDevice needs to do the same.
 pub(crate) fn written_to(folder: &Path) -> Vec<Value> {
     let mut listed = Vec::new();
-    for (number, case) in plain().into_iter().chain(with_coe()).chain(with_slots()).enumerate() {
+    let cases = plain().into_iter().chain(with_coe()).chain(odd()).chain(with_slots());
+    for (number, case) in cases.enumerate() {
         let esi = format!("{number}.xml");
         // Every third in UTF-16, as some tools write it.
         let bytes: Vec<u8> = if number % 3 == 2 {

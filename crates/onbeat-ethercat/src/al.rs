@@ -15,9 +15,25 @@ pub const OP: u8 = 8;
 pub const STATE: u8 = 0x0f;
 /// Error indication in AL status, its acknowledgement in AL control.
 pub const ERROR: u8 = 0x10;
+/// Request for the explicit device ID in AL control; in AL status, register 0x0134 holds it.
+pub const DEVICE_ID: u8 = 0x20;
 
-/// Returns the standard's name of a state; `None` for BOOT and for numbers that are not a single
-/// state.
+/// Returns the standard's name of the state in an AL status of one device, BOOT too.
+///
+/// ```
+/// assert_eq!(onbeat_ethercat::al::state_name(0x13), Some("BOOT"));
+/// assert_eq!(onbeat_ethercat::al::state_name(5), None);
+/// ```
+#[must_use]
+pub fn state_name(status: u8) -> Option<&'static str> {
+    match status & STATE {
+        BOOT => Some("BOOT"),
+        state => name(state.into()),
+    }
+}
+
+/// Returns the standard's name of a state; `None` for numbers that are not a single state, and for
+/// BOOT: of several devices by OR, 3 is INIT and PREOP.
 ///
 /// ```
 /// assert_eq!(onbeat_ethercat::al::name(8), Some("OP"));

@@ -248,10 +248,17 @@ impl Event {
                 code / 1_000,
                 code % 1_000
             ),
-            _ => format!(
-                "{of_them} on the cable have alias {code} of the optional group of {device}, the first at place {new}; none gets set-points: \
-                 disconnect all but one, or give the others another alias (onbeat bus alias)"
-            ),
+            _ => {
+                let (what, remedy) = match code >> 16 {
+                    0 => ("alias", "alias (onbeat bus alias)"),
+                    _ => ("device ID", "device ID by their switches"),
+                };
+                format!(
+                    "{of_them} on the cable have {what} {} of the optional group of {device}, the first at place {new}; none gets set-points: \
+                     disconnect all but one, or give the others another {remedy}",
+                    code & 0xffff
+                )
+            }
         }
     }
 
@@ -314,7 +321,8 @@ impl Event {
         let Self { new, code, .. } = *self;
         match self.kind {
             EventKind::WrongDevice => {
-                let differs = ["vendor", "product", "revision", "serial number", "alias"];
+                let differs =
+                    ["vendor", "product", "revision", "serial number", "alias", "device ID"];
                 let differs =
                     differs.get(usize::from(new).wrapping_sub(1)).copied().unwrap_or("identity");
                 format!(

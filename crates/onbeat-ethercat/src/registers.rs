@@ -10,6 +10,8 @@ pub const MEMORY_END: u16 = 0x3000;
 
 /// Type, revision, build and features of the controller.
 pub const DEVICE: u16 = 0x0000;
+/// Number of FMMUs; that of SyncManagers is in the byte after it.
+pub const FMMUS: u16 = 0x0004;
 /// Configured station address.
 pub const STATION: u16 = 0x0010;
 /// Configured station alias, from the EEPROM.

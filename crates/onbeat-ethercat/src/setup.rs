@@ -104,6 +104,8 @@ pub struct DeviceSetup {
     pub startup: Vec<ObjectValue>,
     /// SYNC0, if the device uses it.
     pub sync0: Option<Sync0>,
+    /// Explicit device ID, as set by a switch of the device; 0 for none.
+    pub device_id: u16,
     /// Idents of the modules in its slots, 0 for an empty one; no slots if they are not chosen.
     pub modules: Vec<u32>,
     /// What is otherwise read from the device while the bus comes up, for a device of an optional

@@ -11,7 +11,8 @@ use onbeat_rt::time::{Clock, Instant, MockClock};
 use onbeat_segment::{Link, Segment};
 
 const BRING_UPS: usize = 21;
-const CYCLES: u64 = 20_000;
+/// Cycles after each bring-up, unless the first argument has their number.
+const CYCLES: u64 = 5_000;
 const PERIOD_NS: u64 = 1_000_000;
 
 struct Idle;
@@ -21,10 +22,12 @@ impl Controller for Idle {
 }
 
 fn main() {
+    let cycles = std::env::args().nth(1).map_or(CYCLES, |cycles| cycles.parse().unwrap());
     let layout = Layout::from_toml(Segment::HUMANOID).unwrap();
     let mut bring_ups_us = Vec::new();
     let mut cycles_ns = Vec::new();
     let mut frames = 0;
+    let mut until_op_us = 0;
     for _ in 0..BRING_UPS {
         let clock = MockClock::starting_at(Instant::from_ns(PERIOD_NS), |_| 0);
         let link = Link::from_toml(Segment::HUMANOID).unwrap();
@@ -37,13 +40,20 @@ fn main() {
         frames = bus.bring_up_frames();
 
         let mut release = Instant::from_ns((clock.now().as_ns() / PERIOD_NS + 1) * PERIOD_NS);
-        let began = Stopwatch::now();
-        for _ in 0..CYCLES / BRING_UPS as u64 {
+        while !bus.is_up() {
             release = release.plus_ns(PERIOD_NS);
             let _ = clock.sleep_until(release);
             bus.cycle(release, PERIOD_NS, &mut Idle);
         }
-        cycles_ns.push(began.elapsed().as_nanos() / u128::from(CYCLES / BRING_UPS as u64));
+        until_op_us = (clock.now().as_ns() - PERIOD_NS) / 1_000;
+
+        let began = Stopwatch::now();
+        for _ in 0..cycles {
+            release = release.plus_ns(PERIOD_NS);
+            let _ = clock.sleep_until(release);
+            bus.cycle(release, PERIOD_NS, &mut Idle);
+        }
+        cycles_ns.push(began.elapsed().as_nanos() / u128::from(cycles));
     }
 
     for values in [&mut bring_ups_us, &mut cycles_ns] {
@@ -51,8 +61,9 @@ fn main() {
     }
     let of = |values: &[u128]| (values[0], values[values.len() / 2], values[values.len() - 1]);
     let (least, middle, most) = of(&bring_ups_us);
+    println!("to OP: {frames} frames to SAFEOP, {until_op_us} us of the devices' time to OP");
     println!(
-        "bring-up: {frames} frames; {least} us least, {middle} us median, {most} us most of {BRING_UPS}"
+        "bring-up, computing time: {least} us least, {middle} us median, {most} us most of {BRING_UPS}"
     );
     let (least, middle, most) = of(&cycles_ns);
     println!("cycle: {least} ns least, {middle} ns median, {most} ns most of {BRING_UPS} blocks");

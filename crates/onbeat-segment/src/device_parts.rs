@@ -42,6 +42,8 @@ pub(crate) struct DeviceInstance<'n> {
     pub(crate) delay_ns: u64,
     pub(crate) needs_outputs: bool,
     pub(crate) needs_eeprom: bool,
+    /// Explicit device ID, 0 for none.
+    pub(crate) device_id: u16,
 }
 
 impl DeviceParts {
@@ -55,6 +57,7 @@ impl DeviceParts {
             delay_ns: instance.delay_ns,
             needs_outputs: instance.needs_outputs,
             needs_eeprom: instance.needs_eeprom,
+            device_id: instance.device_id,
             clock_modes: self.clock.clone(),
         };
 

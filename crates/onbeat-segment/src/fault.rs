@@ -113,6 +113,13 @@ pub enum Fault {
         /// The device.
         device: usize,
     },
+    /// Replies come later.
+    MailSlow {
+        /// The device.
+        device: usize,
+        /// In ns.
+        by_ns: u64,
+    },
     /// Replies are lost in the device.
     MailLost {
         /// The device.
@@ -200,6 +207,7 @@ impl Fault {
             Self::SiiChecksum { .. } => "sii-checksum",
             Self::SiiBlank { .. } => "sii-blank",
             Self::MailMute { .. } => "mail-mute",
+            Self::MailSlow { .. } => "mail-slow",
             Self::MailLost { .. } => "mail-lost",
             Self::MailCounter { .. } => "mail-counter",
             Self::MailRepeat { .. } => "mail-repeat",
@@ -260,6 +268,7 @@ impl Fault {
             | Self::SiiChecksum { device }
             | Self::SiiBlank { device }
             | Self::MailMute { device }
+            | Self::MailSlow { device, .. }
             | Self::MailLost { device, .. }
             | Self::MailCounter { device, .. }
             | Self::MailRepeat { device, .. }
@@ -332,6 +341,9 @@ impl Segment {
                 let Some(mailbox) = &mut firmware.mailbox else { return false };
                 match *fault {
                     Fault::MailMute { .. } => mailbox.faults.mute = begins,
+                    Fault::MailSlow { by_ns, .. } => {
+                        mailbox.faults.slow_ns = if begins { by_ns } else { 0 };
+                    }
                     Fault::MailLost { mails, .. } => mailbox.faults.lost_replies = mails,
                     Fault::MailCounter { mails, .. } => mailbox.faults.wrong_counters = mails,
                     Fault::MailRepeat { mails, .. } => mailbox.faults.repeated_replies = mails,

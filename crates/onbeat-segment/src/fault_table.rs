@@ -34,7 +34,7 @@ pub enum FaultError {
 }
 
 /// Kinds of faults: name, what is affected, and the values it uses.
-pub const FAULT_KINDS: [(&str, &str, &str); 28] = [
+pub const FAULT_KINDS: [(&str, &str, &str); 29] = [
     ("lose", "frames", "share"),
     ("late", "frames", "by (ns), share"),
     ("duplicate", "frames", "share"),
@@ -54,6 +54,7 @@ pub const FAULT_KINDS: [(&str, &str, &str); 28] = [
     ("sii-checksum", "a device's EEPROM", ""),
     ("sii-blank", "a device's EEPROM", ""),
     ("mail-mute", "a device's mailbox", ""),
+    ("mail-slow", "a device's replies", "by (ns)"),
     ("mail-lost", "a device's replies", "mails"),
     ("mail-counter", "a device's replies", "mails"),
     ("mail-repeat", "a device's replies", "mails"),
@@ -105,6 +106,7 @@ pub(crate) fn to_fault(
             "sii-checksum" => Fault::SiiChecksum { device },
             "sii-blank" => Fault::SiiBlank { device },
             "mail-mute" => Fault::MailMute { device },
+            "mail-slow" => Fault::MailSlow { device, by_ns: time_ns(100_000_000) },
             "mail-lost" => Fault::MailLost { device, mails },
             "mail-counter" => Fault::MailCounter { device, mails },
             "mail-repeat" => Fault::MailRepeat { device, mails },
@@ -129,7 +131,9 @@ pub(crate) fn to_table<'n>(fault: &Fault, name: impl Fn(usize) -> Option<&'n str
     let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
     match *fault {
         Fault::Swap { with, .. } => table.with = name(with).map(str::to_owned),
-        Fault::Late { by_ns } | Fault::SlowState { by_ns, .. } => table.by = Some(signed(by_ns)),
+        Fault::Late { by_ns } | Fault::SlowState { by_ns, .. } | Fault::MailSlow { by_ns, .. } => {
+            table.by = Some(signed(by_ns));
+        }
         Fault::CounterOff { by, .. } => table.by = Some(i64::from(by)),
         Fault::ClockStep { by_ns, .. } => table.by = Some(by_ns),
         Fault::ClockDrift { by_ppb, .. } => table.by = Some(by_ppb),

@@ -1,7 +1,7 @@
 //! Firmware of a device: AL state machine, mailbox, and the cycle of the model.
 
 pub(crate) use onbeat_ethercat::al::{BOOT, INIT, OP, PREOP, SAFEOP};
-use onbeat_ethercat::al::{ERROR, STATE};
+use onbeat_ethercat::al::{DEVICE_ID, ERROR, STATE};
 
 use onbeat_ethercat::esi::DcMode;
 use onbeat_ethercat::setup::Sync0;
@@ -31,6 +31,8 @@ pub(crate) mod code {
     pub(crate) const EEPROM_ACCESS: u16 = 0x0050;
 }
 
+/// Events of the mailbox.
+const OF_MAILBOX: u8 = event::MAIL_ARRIVED | event::MAIL_TAKEN | event::REPEAT;
 /// Cycle of a device that neither SYNC0 nor process data trigger, from SAFEOP on and below.
 const FREE_RUN_OPEN_NS: u64 = 5_000_000;
 const FREE_RUN_NS: u64 = 1_000_000;
@@ -74,6 +76,8 @@ pub(crate) struct FirmwareSetup {
     pub(crate) needs_outputs: bool,
     /// Whether PREOP is refused until the EEPROM is assigned to the device.
     pub(crate) needs_eeprom: bool,
+    /// Explicit device ID, as of a switch, 0 for none.
+    pub(crate) device_id: u16,
     /// Operation modes of its distributed clock.
     pub(crate) clock_modes: Vec<DcMode>,
 }
@@ -92,7 +96,8 @@ pub(crate) struct FirmwareFaults {
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Firmware {
-    pending: Option<(u8, u64)>,
+    /// Earliest due time of a state change or a delayed mail; `u64::MAX` for none.
+    deadline_ns: u64,
     stepped_ns: u64,
     /// Due time of the cycle triggered by process data; `u64::MAX` for none.
     cycle_due_ns: u64,
@@ -107,6 +112,10 @@ pub(crate) struct Firmware {
     pub(crate) model: Model,
     pub(crate) setup: FirmwareSetup,
     pub(crate) mailbox: Option<DeviceMailbox>,
+    /// State change in progress, and its due time.
+    pending: Option<(u8, u64)>,
+    /// Time at which a delayed mail is sent; `u64::MAX` for none.
+    mail_due_ns: u64,
     initial_objects: Dictionary,
 }
 
@@ -129,8 +138,10 @@ impl Firmware {
             state: INIT,
             error: false,
             pending: None,
+            deadline_ns: u64::MAX,
             stepped_ns: 0,
             cycle_due_ns: u64::MAX,
+            mail_due_ns: u64::MAX,
             fresh_outputs: false,
             outputs_seen: false,
         };
@@ -152,11 +163,19 @@ impl Firmware {
         self.model.power_on(&mut self.objects);
         self.state = INIT;
         self.error = false;
-        self.pending = None;
         self.fresh_outputs = false;
         self.outputs_seen = false;
         self.stepped_ns = now_ns;
         self.cycle_due_ns = u64::MAX;
+        self.mail_due_ns = u64::MAX;
+        self.set_pending(None);
+    }
+
+    /// Sets the state change in progress.
+    fn set_pending(&mut self, pending: Option<(u8, u64)>) {
+        self.pending = pending;
+        let change_ns = pending.map_or(u64::MAX, |(_, due_ns)| due_ns);
+        self.deadline_ns = change_ns.min(self.mail_due_ns);
     }
 
     fn remap(&mut self) {
@@ -180,9 +199,8 @@ impl Firmware {
             self.request(esc, now_ns);
         }
 
-        if let Some((target, due_ns)) = self.pending.filter(|&(_, due_ns)| due_ns <= now_ns) {
-            self.pending = None;
-            self.enter(esc, target, due_ns);
+        if self.deadline_ns <= now_ns {
+            self.meet_deadline(esc, now_ns);
         }
 
         if self.state == OP && esc.watchdog_until_ns <= now_ns {
@@ -190,8 +208,8 @@ impl Firmware {
             self.fall_back(esc, SAFEOP, code::WATCHDOG);
         }
 
-        if events & (event::MAIL_ARRIVED | event::MAIL_TAKEN | event::REPEAT) != 0 {
-            self.serve_mail(esc);
+        if events & OF_MAILBOX != 0 {
+            self.serve_mail(esc, now_ns);
         }
 
         self.fresh_outputs |= events & event::OUTPUTS != 0;
@@ -200,9 +218,32 @@ impl Firmware {
         self.next_due(esc, now_ns)
     }
 
-    fn serve_mail(&mut self, esc: &mut Esc) {
-        let Some(mailbox) = self.mailbox.as_mut().filter(|_| self.state >= PREOP) else { return };
-        if let Some(index) = mailbox.run(esc, &mut self.objects, self.state) {
+    /// Completes a state change, or sends a mail, that is due.
+    #[cold]
+    fn meet_deadline(&mut self, esc: &mut Esc, now_ns: u64) {
+        if let Some((target, due_ns)) = self.pending.filter(|&(_, due_ns)| due_ns <= now_ns) {
+            self.set_pending(None);
+            self.enter(esc, target, due_ns);
+        }
+        // An access to the mailbox sends what is due, after this.
+        if self.mail_due_ns <= now_ns && esc.events & OF_MAILBOX == 0 {
+            self.serve_mail(esc, now_ns);
+        }
+    }
+
+    fn serve_mail(&mut self, esc: &mut Esc, now_ns: u64) {
+        let is_active = self.state >= PREOP;
+        let mailbox = self.mailbox.as_mut().filter(|_| is_active);
+        let written = mailbox.and_then(|mailbox| {
+            let written = mailbox.run(esc, &mut self.objects, self.state, now_ns);
+            self.mail_due_ns = mailbox.due_ns();
+            written
+        });
+        if !is_active {
+            self.mail_due_ns = u64::MAX;
+        }
+        self.set_pending(self.pending);
+        if let Some(index) = written {
             if (0x1600..0x1800).contains(&index) || (0x1a00..0x1e00).contains(&index) {
                 self.remap();
             }
@@ -251,7 +292,7 @@ impl Firmware {
             && let Some(mailbox) = self.mailbox.as_mut().filter(|_| self.state >= PREOP)
         {
             mailbox.emergency(emergency.code, emergency.register, [0; 5]);
-            mailbox.run(esc, &mut self.objects, self.state);
+            mailbox.run(esc, &mut self.objects, self.state, now_ns);
         }
 
         self.update_inputs(esc);
@@ -280,16 +321,16 @@ impl Firmware {
                 .min(self.stepped_ns + if open { FREE_RUN_OPEN_NS } else { FREE_RUN_NS }),
         };
 
-        let pending = self.pending.map_or(u64::MAX, |(_, due_ns)| due_ns);
         let watchdog = if self.state == OP { esc.watchdog_until_ns } else { u64::MAX };
-        step.min(pending).min(watchdog)
+        step.min(self.deadline_ns).min(watchdog)
     }
 
     /// Injects a fault: sends an emergency.
     pub(crate) fn send_emergency(&mut self, esc: &mut Esc, error_code: u16) {
         if let Some(mailbox) = self.mailbox.as_mut().filter(|_| self.state >= PREOP) {
             mailbox.emergency(error_code, 0x81, *b"fault");
-            mailbox.run(esc, &mut self.objects, self.state);
+            let now_ns = self.stepped_ns;
+            mailbox.run(esc, &mut self.objects, self.state, now_ns);
         }
     }
 
@@ -309,7 +350,7 @@ impl Firmware {
         let target = request & STATE;
         if request & ERROR != 0 {
             self.error = false;
-            esc.set_state(self.state, 0);
+            self.report_state(esc);
         } else if self.error && target > self.state {
             // The error must be acknowledged before a higher state.
             return;
@@ -334,7 +375,7 @@ impl Firmware {
         let injected =
             self.faults.refuses.filter(|&(state, _)| state == target && target != self.state);
         if let Some(code) = refusal.or(injected.map(|(_, code)| code)) {
-            self.pending = None;
+            self.set_pending(None);
             return self.fail(esc, code);
         }
 
@@ -343,7 +384,7 @@ impl Firmware {
         } else {
             self.setup.state_ns.saturating_add(self.faults.slower_ns)
         };
-        self.pending = Some((target, now_ns.saturating_add(duration_ns)));
+        self.set_pending(Some((target, now_ns.saturating_add(duration_ns))));
     }
 
     /// Enters a state if the configuration permits it.
@@ -381,8 +422,19 @@ impl Firmware {
         }
 
         self.change_state(esc, target);
-        esc.set_state(target, 0);
+        self.report_state(esc);
         self.stepped_ns = self.stepped_ns.max(now_ns.saturating_sub(FREE_RUN_NS));
+    }
+
+    /// Writes the state to AL status, with the device ID while it is requested (ETG.1020, explicit
+    /// device identification).
+    fn report_state(&self, esc: &mut Esc) {
+        let is_requested = esc.state_request() & DEVICE_ID != 0 && self.setup.device_id != 0;
+        if is_requested {
+            esc.set_state(self.state | DEVICE_ID, self.setup.device_id);
+        } else {
+            esc.set_state(self.state, 0);
+        }
     }
 
     /// Applies the effects of a state, however it was entered.
@@ -405,7 +457,7 @@ impl Firmware {
 
     /// Falls back to a lower state with an AL status code.
     pub(crate) fn fall_back(&mut self, esc: &mut Esc, target: u8, code: u16) {
-        self.pending = None;
+        self.set_pending(None);
         let target = target.min(self.state);
         self.change_state(esc, target);
         self.fail(esc, code);

@@ -132,6 +132,7 @@ fn build_device(
         delay_ns: description.delay_ns_of(kind),
         needs_outputs: kind.needs_outputs,
         needs_eeprom: kind.needs_eeprom,
+        device_id: device.setup.device_id,
     }))
 }
 

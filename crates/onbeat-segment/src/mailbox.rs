@@ -36,6 +36,9 @@ pub(crate) struct DeviceMailbox {
     scratch: Vec<u8>,
     counter: u8,
     last_counter: u8,
+    /// The current instant, and the one at which a delayed reply is sent.
+    now_ns: u64,
+    ready_ns: u64,
     /// Injected faults.
     pub(crate) faults: MailboxFaults,
 }
@@ -44,6 +47,8 @@ pub(crate) struct DeviceMailbox {
 pub(crate) struct MailboxFaults {
     /// Requests are accepted but never served.
     pub(crate) mute: bool,
+    /// Time from a request to its reply, in ns.
+    pub(crate) slow_ns: u64,
     /// Number of next mails sent with a wrong counter.
     pub(crate) wrong_counters: u32,
     /// Number of next replies that are lost.
@@ -70,6 +75,8 @@ impl DeviceMailbox {
             scratch: Vec::with_capacity(length),
             counter: 0,
             last_counter: 0,
+            now_ns: 0,
+            ready_ns: 0,
             faults: MailboxFaults::default(),
         }
     }
@@ -83,6 +90,13 @@ impl DeviceMailbox {
         self.waiting = 0;
         self.counter = 0;
         self.last_counter = 0;
+        self.ready_ns = 0;
+    }
+
+    /// Returns the time at which a delayed reply is sent; `u64::MAX` for none.
+    pub(crate) fn due_ns(&self) -> u64 {
+        let is_delayed = self.waiting > 0 && self.ready_ns > self.now_ns;
+        if is_delayed { self.ready_ns } else { u64::MAX }
     }
 
     /// Serves a received mail and sends a waiting one. Returns the index of the object that was
@@ -92,7 +106,9 @@ impl DeviceMailbox {
         esc: &mut Esc,
         objects: &mut Dictionary,
         state: u8,
+        now_ns: u64,
     ) -> Option<u16> {
+        self.now_ns = now_ns;
         let mut written = None;
         if esc.events & event::MAIL_ARRIVED != 0 {
             let inbox = &mut esc.sync_managers[0];
@@ -202,6 +218,9 @@ impl DeviceMailbox {
             counter = (counter + 2) % 7 + 1;
         }
 
+        if self.waiting == 0 && self.faults.slow_ns > 0 {
+            self.ready_ns = self.now_ns.saturating_add(self.faults.slow_ns);
+        }
         let mail = &mut self.queue[(self.first + self.waiting) % QUEUE];
         mail.clear();
         mail.extend_from_slice(&(body.len() as u16).to_le_bytes());
@@ -221,7 +240,7 @@ impl DeviceMailbox {
         }
 
         let outbox = &esc.sync_managers[1];
-        if self.waiting == 0 || outbox.full || !outbox.enabled {
+        if self.waiting == 0 || outbox.full || !outbox.enabled || self.now_ns < self.ready_ns {
             return;
         }
 

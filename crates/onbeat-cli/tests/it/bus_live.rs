@@ -46,6 +46,8 @@ impl Bus {
             .arg("bus")
             .args(words)
             .args(["--name", &self.name])
+            // The log of writes.
+            .env("ONBEAT_STATE_DIR", std::env::temp_dir().join(&self.name))
             .output()
             .unwrap()
     }
@@ -130,7 +132,8 @@ fn objects_of_devices_are_read_and_written_while_the_bus_runs() {
         said(&["sdo", "read", "left knee", "1008"]).contains("leg-joint"),
         "the device's name, longer than four bytes"
     );
-    said(&["sdo", "write", "left knee", "6065", "2000u32"]);
+    said(&["sdo", "write", "left knee", "6065", "2000u32", "--yes"]);
+    std::fs::remove_dir_all(std::env::temp_dir().join(&bus.name)).unwrap();
 
     assert!(said(&["sdo", "read", "left knee", "6065"]).contains("2000"));
     let refused = bus.asked(&["sdo", "read", "left knee", "5fff"]);

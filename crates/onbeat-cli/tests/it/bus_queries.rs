@@ -1,6 +1,7 @@
 //! `onbeat bus` beside a bus without devices, created by the test and queried by the command line.
 
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -61,8 +62,15 @@ fn ask(name: &str, words: &[&str]) -> Output {
         .arg("bus")
         .args(words)
         .args(["--name", name])
+        .env("ONBEAT_STATE_DIR", state_of(name))
+        .stdin(Stdio::null())
         .output()
         .unwrap()
+}
+
+/// Directory of the log of writes of a test.
+fn state_of(name: &str) -> PathBuf {
+    std::env::temp_dir().join(name)
 }
 
 fn printed(name: &str, words: &[&str]) -> String {
@@ -77,6 +85,16 @@ fn json(name: &str, words: &[&str]) -> Value {
 
 fn name(of: &str) -> String {
     format!("test-cli-{of}-{}", std::process::id())
+}
+
+/// Ends the thread that answers for the devices, also when an assertion fails: the scope waits for
+/// that thread.
+struct Ends<'f>(&'f AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 #[test]
@@ -203,6 +221,36 @@ fn events_are_printed_in_order_and_as_they_come() {
 }
 
 #[test]
+fn a_change_of_many_devices_is_one_line_with_the_names_of_the_first_ones() {
+    let name = name("many");
+    let mut bus = bus(&name);
+    let event = |kind, (device, old, new), code| Event {
+        at_ns: 1_500_000_000,
+        cycle: 7,
+        kind,
+        device,
+        old,
+        new,
+        code,
+    };
+    let together = event(EventKind::DevicesLeftOp, (u16::MAX, 5, 100), 0x1b << 16 | 301);
+    bus.push(&together);
+    for _ in 0..5 {
+        bus.push(&event(EventKind::LeftOpWithOthers, (0, 8, 4), 0x1b));
+    }
+    bus.push(&event(EventKind::DeviceBack, (0, 0, 0), 0));
+
+    let lines = printed(&name, &["events"]);
+    assert_eq!(lines.lines().count(), 2, "{lines}");
+    let first = lines.lines().next().unwrap();
+    let sentence = "5 devices left OP (0x001b, sync manager watchdog): this loop paused 301 ms, the \
+        watchdog is 100 ms: left knee, left knee, left knee and 2 more (--json: each)";
+    assert!(first.ends_with(sentence), "{first}");
+    let all = printed(&name, &["events", "--json"]);
+    assert_eq!(all.lines().count(), 7, "nothing is left out there");
+}
+
+#[test]
 fn statistics_are_a_table_an_object_and_a_text() {
     let name = name("stats");
     let bus = bus(&name);
@@ -226,6 +274,7 @@ fn registers_and_a_rescan_go_through_the_bus() {
     let cold = bus.cold_side();
     let is_over = AtomicBool::new(false);
     thread::scope(|threads| {
+        let _ends = Ends(&is_over);
         threads.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 if let Some(job) = cold.take_request() {
@@ -249,10 +298,10 @@ fn registers_and_a_rescan_go_through_the_bus() {
         let read = ["register", "read", "left knee", "0300", "2"];
         assert_eq!(printed(&name, &read), "64536 (-1000) 0xfc18\n");
         assert_eq!(
-            printed(&name, &["register", "write", "0", "0x0300", "0u8"]),
+            printed(&name, &["register", "write", "0", "0x0300", "0u8", "--yes"]),
             "left knee: register 0x0300 written\n"
         );
-        let refused = ask(&name, &["register", "write", "0", "0120", "hex:0100"]);
+        let refused = ask(&name, &["register", "write", "0", "0120", "hex:0100", "--yes"]);
         assert_eq!(refused.status.code(), Some(2));
         let refused = String::from_utf8(refused.stderr).unwrap();
         assert!(
@@ -262,7 +311,6 @@ fn registers_and_a_rescan_go_through_the_bus() {
         let rescan = "   0  a device that is not of this bus, or not identified yet\n   \
                       1  no answer\nnot on the cable: left knee\n";
         assert_eq!(printed(&name, &["rescan"]), rescan);
-        is_over.store(true, Ordering::Relaxed);
     });
 }
 
@@ -273,6 +321,7 @@ fn objects_are_read_and_written_through_the_bus() {
     let cold = bus.cold_side();
     let is_over = AtomicBool::new(false);
     thread::scope(|threads| {
+        let _ends = Ends(&is_over);
         threads.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 if let Some(job) = cold.take_request() {
@@ -297,12 +346,28 @@ fn objects_are_read_and_written_through_the_bus() {
         );
         assert_eq!(printed(&name, &["sdo", "read", "0", "1008"]), "\"drive\" 6472697665\n");
         assert_eq!(
-            printed(&name, &["sdo", "write", "0", "6065", "-100i32"]),
+            printed(&name, &["sdo", "write", "0", "6065", "-100i32", "--yes"]),
             "left knee: object 0x6065:0 written\n"
         );
+        let unanswered = ask(&name, &["sdo", "write", "0", "6065", "-100i32"]);
+        let said = String::from_utf8_lossy(&unanswered.stderr).into_owned();
+        assert_eq!(unanswered.status.code(), Some(2), "{said}");
+        assert!(
+            said.contains("nothing was written: a write to a device needs an answer"),
+            "{said}"
+        );
+        let log = std::fs::read_to_string(state_of(&name).join("bus-writes.jsonl")).unwrap();
+        let lines: Vec<Value> =
+            log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let outcomes: Vec<&Value> = lines.iter().map(|line| &line["outcome"]).collect();
+        assert_eq!(outcomes, ["begun", "done"], "the one with --yes: {log}");
+        assert_eq!(
+            (&lines[0]["bus"], &lines[0]["what"]),
+            (&json!(name), &json!("object 0x6065:0 to 9cffffff"))
+        );
+        std::fs::remove_dir_all(state_of(&name)).unwrap();
         assert_eq!(json(&name, &["sdo", "read", "0", "6064"])["bytes"], "18fcffff");
         let refused = ask(&name, &["sdo", "read", "0", "5000:1"]);
-        is_over.store(true, Ordering::Relaxed);
         let sentence = "object 0x5000:1 of \"left knee\": the device refused with abort code 0x06020000: object does not exist";
 
         assert!(String::from_utf8_lossy(&refused.stderr).contains(sentence));

@@ -1,7 +1,7 @@
 //! Optional groups: which devices belong together, and whether they can come and go.
 
 use super::DescriptionError;
-use super::resolved::{CableEnd, ResolvedDescription};
+use super::resolved::{CableEnd, ResolvedDescription, ResolvedDevice};
 
 /// Returns the optional groups in the order in which a frame reaches them, with the file positions
 /// of their devices.
@@ -77,23 +77,28 @@ fn check_aliases(
         let Some(head) = members.first().map(|position| &resolved.devices[*position]) else {
             continue;
         };
-        if head.alias == 0 {
+        let id = head.setup.device_id;
+        if head.alias == 0 && id == 0 {
             let why = format!(
-                "has no alias: its first device \"{}\" is identified by it; add `alias`, and write it to the device: onbeat bus alias",
+                "has no alias: its first device \"{}\" is identified by it; add `alias`, and write it to the device: onbeat bus alias; or \
+                 add `device_id`, if the device has a switch for it",
                 head.name
             );
             return refuse(name, why);
         }
-        let twin = resolved
-            .devices
-            .iter()
-            .find(|other| other.alias == head.alias && other.name != head.name);
-        if let Some(twin) = twin {
-            let why = format!(
-                "has alias {}, which device \"{}\" has too; give each its own",
-                head.alias, twin.name
-            );
-            return refuse(name, why);
+        for (what, number) in [("alias", head.alias), ("device ID", id)] {
+            let of = |other: &ResolvedDevice<'_>| match what {
+                "alias" => other.alias,
+                _ => other.setup.device_id,
+            };
+            let mut others = resolved.devices.iter().filter(|other| other.name != head.name);
+            if let Some(twin) = others.find(|other| number != 0 && of(other) == number) {
+                let why = format!(
+                    "has {what} {number}, which device \"{}\" has too; give each its own",
+                    twin.name
+                );
+                return refuse(name, why);
+            }
         }
     }
     Ok(())

@@ -129,10 +129,13 @@ fn empty_slots(esi: &EsiDevice) -> Option<String> {
     } else {
         String::new()
     };
+    let (are_empty, them) = match wanted.len() {
+        1 => ("1 slot is empty and exchanges no data".to_owned(), "it"),
+        slots => (format!("{slots} slots are empty and exchange no data"), "them"),
+    };
     Some(format!(
-        "device \"{}\": {} slots are empty and exchange no data: {}{more}; fill them in the device file, such as slots = [\"{}\"]",
+        "device \"{}\": {are_empty}: {}{more}; fill {them} in the device file, such as slots = [\"{}\"]",
         esi.order,
-        wanted.len(),
         listed.join(", "),
         first.usual_module()
     ))
@@ -328,24 +331,33 @@ impl Description {
                 .map(|command| command.line.to_string())
                 .collect();
             if !late.is_empty() {
+                let lines = if late.len() == 1 { "line" } else { "lines" };
                 warnings.push(format!(
-                    "{file}, device \"{}\": start-up commands between SAFEOP and OP are not sent (lines {})",
+                    "{file}, device \"{}\": start-up commands between SAFEOP and OP are not sent ({lines} {})",
                     esi.order,
                     late.join(", ")
                 ));
             }
         }
 
-        let mut aliases: BTreeMap<u16, &str> = BTreeMap::new();
-        for table in self.devices.iter().filter(|table| table.alias != 0) {
+        warnings.extend(self.same_numbers("alias", |table| table.alias));
+        warnings.extend(self.same_numbers("device ID", |table| table.device_id));
+        warnings
+    }
+
+    /// Returns a warning for each device that has the number of an earlier one.
+    fn same_numbers(&self, what: &str, of: impl Fn(&DeviceTable) -> u16) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let mut known: BTreeMap<u16, &str> = BTreeMap::new();
+        for table in self.devices.iter().filter(|table| of(table) != 0) {
             for (number, name) in (0..).zip(table.all_names()) {
-                let alias = table.alias.wrapping_add(number);
-                match aliases.get(&alias) {
+                let number = of(table).wrapping_add(number);
+                match known.get(&number) {
                     Some(other) => warnings.push(format!(
-                        "devices \"{other}\" and \"{name}\" have the same alias {alias}; give each its own, or the bus cannot tell them apart"
+                        "devices \"{other}\" and \"{name}\" have the same {what} {number}; give each its own, or the bus cannot tell them apart"
                     )),
                     None => {
-                        aliases.insert(alias, name);
+                        known.insert(number, name);
                     }
                 }
             }

@@ -280,7 +280,8 @@ impl<'d> Builder<'d> {
             kind.drive.unwrap_or_default().check(&table.kind)?;
         }
 
-        let setup = setup_of(name, kind, table, esi)?;
+        let mut setup = setup_of(name, kind, table, esi)?;
+        setup.device_id = following(table.device_id, number);
         let assigned = match esi {
             Some(esi) => {
                 let (assignment, _) = assignment::chosen(&table.kind, kind, esi)?;
@@ -304,7 +305,7 @@ impl<'d> Builder<'d> {
             revision,
             serial: table.serial_of(number),
             // The aliases of further devices of a table follow the first one.
-            alias: if table.alias == 0 { 0 } else { table.alias.wrapping_add(number as u16) },
+            alias: following(table.alias, number),
             outputs: data(PdoDirection::Outputs)?,
             inputs: data(PdoDirection::Inputs)?,
             channel_bytes: assigned.as_ref().map_or_else(Default::default, |assigned| {
@@ -313,6 +314,11 @@ impl<'d> Builder<'d> {
             setup,
         })
     }
+}
+
+/// Returns the number of device `number` of a table whose first one has `first`; 0 for none.
+fn following(first: u16, number: usize) -> u16 {
+    if first == 0 { 0 } else { first.wrapping_add(number as u16) }
 }
 
 /// Checks the numbers of a type, other than those of its model.

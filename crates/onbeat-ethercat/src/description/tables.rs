@@ -299,6 +299,9 @@ pub struct DeviceTable {
     /// Station alias of the first device; that of further devices follows. 0 for none.
     #[serde(default)]
     pub alias: u16,
+    /// Explicit device ID of the first device; that of further devices follows. 0 for none.
+    #[serde(default)]
+    pub device_id: u16,
     /// Serial number of the first device; that of further devices follows. 0 for none; by default
     /// the position in the file, from 1.
     pub serial: Option<u32>,

@@ -4,7 +4,10 @@ use super::Account;
 use super::commands::{RegisterCommand, StartupCommand, registers, startup};
 use crate::esi::EsiError;
 use crate::esi::element::Element;
-use crate::registers::{SYNC_CYCLE, SYNC_MANAGER, SYNC_UNIT, WATCHDOG_DIVIDER, WATCHDOG_TIME};
+use crate::registers::{
+    AL_CONTROL, AL_STATUS_CODE, SYNC_CYCLE, SYNC_MANAGER, SYNC_UNIT, WATCHDOG_DIVIDER,
+    WATCHDOG_TIME,
+};
 
 /// Most SyncManagers of a controller.
 const MOST_SYNC_MANAGERS: usize = 16;
@@ -28,6 +31,8 @@ pub struct NetworkDevice {
     pub physics: String,
     /// Station alias that identifies it; 0 for none.
     pub alias: u16,
+    /// Explicit device ID that identifies it (register 0x0134); 0 for none.
+    pub device_id: u16,
     /// Name of its hot connect group.
     pub group: Option<String>,
     /// Number of devices of the group that begins with it, itself included; 0 if none does.
@@ -176,6 +181,7 @@ impl NetworkDevice {
             ],
             physics: info.first("Physics").map(Element::text).unwrap_or_default().to_owned(),
             alias: 0,
+            device_id: 0,
             group: None,
             group_devices: 0,
             before: before(slave)?,
@@ -247,7 +253,13 @@ impl NetworkDevice {
         Ok(())
     }
 
-    /// Reads the hot connect group, and the alias that identifies it.
+    /// Returns whether an alias or a device ID identifies it.
+    #[must_use]
+    pub const fn is_identified(&self) -> bool {
+        self.alias != 0 || self.device_id != 0
+    }
+
+    /// Reads the hot connect group, and the alias or device ID that identifies it.
     fn read_group(&mut self, slave: Element<'_>, account: &mut Account) -> Result<(), EsiError> {
         let Some(group) = slave.first("HotConnect") else { return Ok(()) };
         let name = group.first("GroupName").map(Element::text).unwrap_or_default();
@@ -256,12 +268,19 @@ impl NetworkDevice {
         self.group_devices = usize::try_from(members).unwrap_or(1).max(1);
         for command in group.all("IdentifyCmd") {
             let address = command.first("Ado").map_or(Ok(0), |ado| ado.number(0xffff))?;
-            let data = command.first("Data").map_or(Ok(Vec::new()), Element::bytes)?;
+            // A read is compared with its validation; some tools have the value as its data.
+            let compared = command.first("Validate").and_then(|value| value.first("Data"));
+            let data = compared.or(command.first("Data")).map_or(Ok(Vec::new()), Element::bytes)?;
             match data[..] {
                 [low, high] if address == ALIAS => self.alias = u16::from_le_bytes([low, high]),
+                [low, high] if address == u32::from(AL_STATUS_CODE) => {
+                    self.device_id = u16::from_le_bytes([low, high]);
+                }
+                // The request of the ID, which onbeat makes by itself.
+                _ if address == u32::from(AL_CONTROL) => {}
                 _ => {
                     let what = format!(
-                        "{}: its group is identified by register {address:#06x}; onbeat does so by the station alias (0x0012): set one with `onbeat bus alias`",
+                        "{}: its group is identified by register {address:#06x}; onbeat does so by the station alias (0x0012) or the device ID (0x0134): set an alias with `onbeat bus alias`",
                         self.name
                     );
                     account.add(command, what);

@@ -193,8 +193,9 @@ fn devices_text(
             quoted(&types[type_of[place]]),
             quoted(&names[place])
         );
-        if device.alias != 0 {
-            let _ = writeln!(text, "alias = {}", device.alias);
+        let numbers = [("alias", device.alias), ("device_id", device.device_id)];
+        for (key, number) in numbers.into_iter().filter(|(_, number)| *number != 0) {
+            let _ = writeln!(text, "{key} = {number}");
         }
         if device.identity[3] != 0 {
             let _ = writeln!(text, "serial = {}", device.identity[3]);
@@ -246,12 +247,12 @@ fn devices_text(
     (text, order)
 }
 
-/// Returns the hot connect group of each device, for groups that are identified by an alias.
+/// Returns the hot connect group of each device, for groups that are identified by an alias or a device ID.
 fn groups_by_device(network: &NetworkInformation) -> Vec<Option<String>> {
     let mut groups = vec![None; network.devices.len()];
     let mut names = BTreeSet::new();
     for (place, head) in network.devices.iter().enumerate() {
-        let Some(group) = head.group.as_ref().filter(|_| head.alias != 0) else { continue };
+        let Some(group) = head.group.as_ref().filter(|_| head.is_identified()) else { continue };
         let name = unique(group, &mut names);
         for member in groups.iter_mut().skip(place).take(head.group_devices.max(1)) {
             *member = Some(name.clone());

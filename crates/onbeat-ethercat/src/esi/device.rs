@@ -170,6 +170,7 @@ impl EsiDevice {
             settle_exclusions(pdos, &mut info.notes);
         }
 
+        info.leave_out_virtual(device);
         info.assign(device)?;
         info.check_mailboxes(device)?;
         info.fmmus = info.fmmus(device);
@@ -193,6 +194,20 @@ impl EsiDevice {
             }
         }
         assigned.into_iter().collect()
+    }
+
+    /// Takes the assignment from PDOs on a virtual SyncManager: the device does not exchange them.
+    fn leave_out_virtual(&mut self, device: Element<'_>) {
+        let virtual_channels: Vec<bool> =
+            device.all("Sm").map(|channel| channel.flag("Virtual")).collect();
+        let is_left_out = |pdo: &Pdo| {
+            let number = pdo.sync_manager.map(usize::from);
+            number.is_some_and(|number| virtual_channels.get(number) == Some(&true))
+        };
+        for pdo in self.pdos.iter_mut().flatten().filter(|pdo| is_left_out(pdo)) {
+            pdo.sync_manager = None;
+            self.notes.push(virtual_note(pdo.line, pdo.index));
+        }
     }
 
     /// Sets the lengths of the process data SyncManagers to those of the assigned PDOs, and their
@@ -313,6 +328,10 @@ impl EsiDevice {
     }
 }
 
+fn virtual_note(line: u32, pdo: u16) -> String {
+    format!("line {line}: PDO {pdo:#06x} is virtual; the device does not exchange it")
+}
+
 /// Of several PDOs with one index, keeps the first one that is assigned, or the first.
 fn keep_first_of_each_index(pdos: &mut Vec<Pdo>, notes: &mut Vec<String>) {
     let mut kept: Vec<Pdo> = Vec::new();
@@ -384,9 +403,11 @@ fn sync_managers(device: Element<'_>) -> Result<(Vec<SyncManagerEntry>, Vec<u32>
 
         let start = sm.numbered("StartAddress", 0xffff)?.unwrap_or(0);
         let given = sm.numbered("ControlByte", 0xff)?;
-        let enabled = sm.is_on("Enable");
+        // A virtual one is not in the controller; tools use it to order what they add themselves.
+        let is_virtual = sm.flag("Virtual");
+        let enabled = sm.is_on("Enable") && !is_virtual;
         let size = sm.numbered("DefaultSize", 0xffff)?;
-        let usage = usage(sm.text(), given.filter(|_| enabled));
+        let usage = if is_virtual { 0 } else { usage(sm.text(), given.filter(|_| enabled)) };
         let default_control = [0, 0x26, 0x22, 0x64, 0x20][usize::from(usage)];
         let mut length = 0;
         if matches!(usage, 1 | 2) {
@@ -454,11 +475,18 @@ pub(super) fn pdos(
         let index = shift.pdo(element.needs("Index")?)?;
         let excludes = element.all("Exclude").map(|other| shift.pdo(other));
         let excludes: Vec<u16> = excludes.collect::<Result<_, _>>()?;
+        let is_virtual = element.flag("Virtual");
+        if is_virtual {
+            notes.push(virtual_note(element.line(), index));
+        }
         pdos.push(Pdo {
             line: element.line(),
             index,
             name: element.localized("Name").to_owned(),
-            sync_manager: element.numbered("Sm", 0xff)?.map(|channel| channel as u8),
+            sync_manager: element
+                .numbered("Sm", 0xff)?
+                .filter(|_| !is_virtual)
+                .map(|channel| channel as u8),
             fixed: element.flag("Fixed"),
             mandatory: element.flag("Mandatory"),
             excludes: excludes.into_iter().filter(|other| *other != index).collect(),

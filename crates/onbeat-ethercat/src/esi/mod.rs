@@ -97,6 +97,9 @@ pub enum EsiError {
     /// No device.
     #[error("it has no <Device> with a ProductCode below <Descriptions>")]
     NoDevice,
+    /// No device, and a reference to another file.
+    #[error("it has no <Device> of its own and refers to \"{0}\" (InfoReference); use that file")]
+    Refers(String),
     /// The requested device is not in the file.
     #[error("it has no device {wanted}; it has {there}")]
     Unknown {
@@ -215,7 +218,9 @@ impl<'d> EsiFile<'d> {
         };
 
         let mut file = Self { heads: Vec::new(), errors: Vec::new() };
+        let mut reference = None;
         for root in roots {
+            reference = reference.or(root.first("InfoReference"));
             let vendor = root.needs("Vendor")?.needs("Id")?.number(u32::MAX)?;
             let modules = root.at(&["Descriptions", "Modules"]);
             let listed = root.at(&["Descriptions", "Devices"]);
@@ -230,7 +235,8 @@ impl<'d> EsiFile<'d> {
 
         match file.errors.first() {
             Some(why) if file.heads.is_empty() => Err(why.clone()),
-            None if file.heads.is_empty() => Err(EsiError::NoDevice),
+            None if file.heads.is_empty() => Err(reference
+                .map_or(EsiError::NoDevice, |other| EsiError::Refers(other.text().to_owned()))),
             _ => Ok(file),
         }
     }
@@ -358,7 +364,7 @@ fn select<'h, 'd>(
     Err(EsiError::Several { wanted: selector.describe(), there: describe(&matching) })
 }
 
-/// Decodes the text of a file: UTF-8, UTF-16, or ISO 8859-1 as written by older tools.
+/// Decodes the text of a file: UTF-8, UTF-16, or windows-1252 and ISO 8859-1 as written by older tools.
 pub(crate) fn decoded(bytes: &[u8]) -> Result<String, EsiError> {
     let wide = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
         let (pairs, rest) = bytes.as_chunks::<2>();
@@ -380,6 +386,18 @@ pub(crate) fn decoded(bytes: &[u8]) -> Result<String, EsiError> {
         Ok(text) => Ok(text.to_owned()),
         // Text with zero bytes has two bytes per character.
         Err(_) if bytes.contains(&0) => Err(EsiError::Text),
-        Err(_) => Ok(bytes.iter().map(|&byte| char::from(byte)).collect()),
+        Err(_) => Ok(bytes.iter().map(|&byte| western(byte)).collect()),
     }
+}
+
+/// Returns the character of a byte in windows-1252, which is ISO 8859-1 with printable characters
+/// in the place of control characters; files declared as either have them.
+fn western(byte: u8) -> char {
+    const FROM_80: [char; 32] = [
+        '€', '\u{fffd}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{fffd}', 'Ž',
+        '\u{fffd}', '\u{fffd}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ',
+        '\u{fffd}', 'ž', 'Ÿ',
+    ];
+    let special = usize::from(byte).checked_sub(0x80).and_then(|at| FROM_80.get(at));
+    special.copied().unwrap_or(char::from(byte))
 }

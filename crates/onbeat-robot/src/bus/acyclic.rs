@@ -22,6 +22,10 @@ const MOST_MAIL: usize = LONGEST / 2;
 pub(super) enum QueryPurpose {
     State(usize),
     Station(u16),
+    /// Request of a device ID.
+    DeviceIdRequest,
+    /// AL status and code of the device at this position, which was asked for its device ID.
+    DeviceId(u16),
     Recovery(usize),
     /// The second query of the recovery before it.
     Second,

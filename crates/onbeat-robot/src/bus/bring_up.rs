@@ -9,12 +9,14 @@ use ethercrab::{DefaultLock, MainDevice, MainDeviceConfig, PduStorage, SubDevice
 
 use super::addresses::{BusAddresses, MOST_DEVICES};
 use super::config_record::{
-    ConfigRecord, ConfigStep, FmmuMark, first_output_address, maps_whole_areas,
+    ConfigRecord, ConfigStep, FmmuMark, first_output_address, fmmus_by_area, maps_whole_areas,
 };
+use super::device_ids::{check_device_ids, device_ids_of_groups};
 use super::error::{BusError, Unready};
 use super::frame_exchange::{FrameExchange, MOST_TRIES};
 use super::image_shares::logical_of;
 use super::known_device::KnownDevice;
+use super::optional_groups::begins_at;
 use super::panic_guard::catch_panic;
 use super::plugged_modules::check_modules;
 use super::preop_setup::{PreopSetup, before_mapping, before_safeop};
@@ -23,7 +25,7 @@ use super::topology::{PortLinks, Upstream, upstreams};
 use onbeat_ethercat::carrier::CarrierError;
 use onbeat_ethercat::event::{Event, EventKind, NO_DEVICE};
 use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout};
-use onbeat_ethercat::registers::DL_STATUS;
+use onbeat_ethercat::registers::{DL_STATUS, FMMUS};
 use onbeat_ethercat::setup::DeviceSetup;
 use onbeat_ethercat::wire::Wire;
 
@@ -44,6 +46,8 @@ pub(super) struct FoundDevice {
     pub(super) station: u16,
     pub(super) name: String,
     pub(super) alias: u16,
+    /// Explicit device ID of the file, compared with that of the device; 0 for none.
+    pub(super) device_id: u16,
     pub(super) identity: [u32; 4],
     pub(super) has_clock: bool,
     pub(super) outputs: usize,
@@ -181,6 +185,7 @@ fn bring_up<W: Wire>(
                 let places: Vec<(u16, u16)> =
                     devices.iter().map(|device| (device.position, device.station)).collect();
                 // In PREOP, where mailboxes work and no process data do.
+                check_device_ids(pump, &mut devices, layout)?;
                 check_modules(pump, &places, layout)?;
                 configure(pump, &devices, layout, |place| before_mapping(layout, place))?;
             }
@@ -191,7 +196,7 @@ fn bring_up<W: Wire>(
                 (found.outputs, found.inputs) = (io.outputs().len(), io.inputs().len());
             }
 
-            check_areas(&pump.config_record, &devices, expected, pump.exchange.frames)?;
+            map_split_areas(pump, &devices, expected)?;
             if let Some(layout) = expected {
                 compare_process_data(&devices, layout)?;
                 check_sync0(&devices, layout, period_ns)?;
@@ -244,11 +249,13 @@ struct GroupSearch<'l> {
     follower: Option<usize>,
     /// Positions of all other devices.
     positions: Vec<u16>,
+    /// Explicit device IDs by position, if a group is identified by one.
+    device_ids: Vec<u16>,
 }
 
 impl<'l> GroupSearch<'l> {
-    fn new(layout: Option<&'l Layout>) -> Self {
-        Self { layout, position: 0, follower: None, positions: Vec::new() }
+    fn new(layout: Option<&'l Layout>, device_ids: Vec<u16>) -> Self {
+        Self { layout, position: 0, follower: None, positions: Vec::new(), device_ids }
     }
 
     fn is_optional(&mut self, identity: [u32; 2], alias: u16) -> bool {
@@ -259,7 +266,11 @@ impl<'l> GroupSearch<'l> {
                 let device = &layout.devices[*device];
                 [device.vendor, device.product] == identity
             };
-            let head = |device: &usize| alias != 0 && layout.devices[*device].alias == alias;
+            let device_id = self.device_ids.get(usize::from(position)).copied().unwrap_or(0);
+            let head = |device: &usize| {
+                let head = &layout.devices[*device];
+                begins_at((head.alias, head.setup.device_id), (alias, device_id))
+            };
             let mut heads = layout.groups.iter().map(|group| group.devices.start);
             heads.find(head).or(self.follower.filter(is_same))
         });
@@ -304,10 +315,11 @@ fn with_main_device<W: Wire, T>(
     };
     let config = MainDeviceConfig { dc_static_sync_iterations: 0, ..MainDeviceConfig::default() };
     let main_device = MainDevice::new(pdu_loop, timeouts, config);
+    let device_ids = device_ids_of_groups(wire, expected)?;
     let now_ns = Cell::new(wire.now().as_ns());
     let mut pump = Pump::new(wire, (tx, rx));
     let set_time = |now: u64| now_ns.set(now);
-    let mut search = GroupSearch::new(expected);
+    let mut search = GroupSearch::new(expected, device_ids);
     let begun = main_device.init::<MOST_DEVICES, Groups>(
         || now_ns.get(),
         Groups::default(),
@@ -352,24 +364,42 @@ fn check_thread_start() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Checks that no FMMU reaches beyond the areas of its SyncManagers: ethercrab maps all areas of one
-/// direction of a device with CoE by one FMMU, as if they followed each other in memory.
-fn check_areas(
-    config_record: &ConfigRecord,
+/// Maps areas that do not follow each other in memory by an FMMU each: ethercrab maps all areas of
+/// one direction of a device with CoE by one, as if they did. No device is beyond PREOP.
+///
+/// # Errors
+/// [`Unready::SplitAreas`] for a device with too few FMMUs.
+fn map_split_areas<W: Wire>(
+    pump: &mut Pump<'_, '_, W>,
     devices: &[FoundDevice],
     expected: Option<&Layout>,
-    frames: u64,
 ) -> Result<(), BusError> {
-    let is_split = |device: &FoundDevice| !maps_whole_areas(config_record.steps(device.station));
-    let Some(place) = devices.iter().position(is_split) else { return Ok(()) };
-    let wanted = expected.and_then(|layout| layout.devices.get(place));
-    Err(BusError::Unready {
-        place: place as u16,
-        name: wanted.map_or(&devices[place].name, |device| &device.name).clone(),
-        at: String::new(),
-        trouble: Unready::SplitAreas,
-        frames,
-    })
+    let is_split =
+        |device: &FoundDevice| !maps_whole_areas(pump.config_record.steps(device.station));
+    let split: Vec<bool> = devices.iter().map(is_split).collect();
+    if !split.contains(&true) {
+        return Ok(());
+    }
+
+    let places = devices.last().map_or(0, |device| usize::from(device.position) + 1);
+    let counts = read_words(&mut pump.exchange, FMMUS, places)?;
+    let mut writes = vec![Vec::new(); devices.len()];
+    for (place, device) in devices.iter().enumerate().filter(|(place, _)| split[*place]) {
+        let fmmus = counts.get(usize::from(device.position)).map_or(0, |count| count & 0xff);
+        let script = pump.config_record.steps(device.station);
+        let Some(by_area) = fmmus_by_area(script, usize::from(fmmus)) else {
+            return Err(pump.unready(device.station, Unready::SplitAreas { fmmus }));
+        };
+        writes[place] = by_area;
+    }
+
+    let found = layout_of(devices);
+    configure(pump, devices, expected.unwrap_or(&found), |place| writes[place].clone())?;
+    match devices.iter().find(|device| !maps_whole_areas(pump.config_record.steps(device.station)))
+    {
+        Some(device) => Err(pump.unready(device.station, Unready::SplitAreas { fmmus: 0 })),
+        None => Ok(()),
+    }
 }
 
 /// Checks that the outputs of each device are mapped where the cyclic frames have them.
@@ -419,6 +449,7 @@ fn found(
             station: addresses.translate_station(device.configured_address()),
             name: device.name().to_owned(),
             alias: device.alias_address(),
+            device_id: 0,
             identity: [identity.vendor_id, identity.product_id, identity.revision, identity.serial],
             has_clock: device.dc_support().any(),
             outputs: 0,
@@ -506,6 +537,7 @@ impl FoundDevice {
             identity: self.identity,
             is_optional: false,
             alias: self.alias,
+            device_id: self.device_id,
             has_identical: false,
             mark: FmmuMark::in_script(&script),
             script,

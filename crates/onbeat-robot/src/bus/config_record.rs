@@ -125,6 +125,68 @@ pub(super) fn maps_whole_areas(script: &[ConfigStep]) -> bool {
     })
 }
 
+/// Returns the writes that map the areas of SyncManagers one by one, for the FMMUs of a script that
+/// do not map whole areas ([`maps_whole_areas`]). `fmmus` is the number of FMMUs of the device.
+/// `None` if it has too few, or if the areas do not have the length of the FMMU.
+///
+/// ```text
+/// SyncManagers  2: 0x1100, 3 bytes    3: 0x1200, 3 bytes     outputs
+/// ethercrab     FMMU 0: 6 bytes at 0x1100                    the last 3 bytes miss SyncManager 3
+/// this          FMMU 0: 3 bytes at 0x1100, FMMU 2: 3 bytes at 0x1200
+/// ```
+pub(super) fn fmmus_by_area(script: &[ConfigStep], fmmus: usize) -> Option<Vec<ConfigStep>> {
+    const BLOCKS: usize = 16;
+    const WRITES: u8 = 2;
+    let memory = registers(script, *FMMU.start(), BLOCKS * FMMU_BYTES);
+    let blocks: Vec<&[u8]> = memory.chunks(FMMU_BYTES).collect();
+    let is_used = |number: &usize| blocks[*number][12] & 1 != 0;
+    let mut free = (0..fmmus.min(BLOCKS)).filter(|number| !is_used(number));
+    let mut steps = Vec::new();
+    for number in (0..BLOCKS).filter(is_used) {
+        let block = blocks[number];
+        let areas = areas_of(script, block[11] & WRITES != 0);
+        let total: usize = areas.iter().map(|(_, bytes)| usize::from(*bytes)).sum();
+        let first = areas.first().map(|(start, _)| *start);
+        let is_of_areas = (first, total) == (Some(word(block, 8)), usize::from(word(block, 4)));
+        // The mailbox state, which some devices have mapped, is no area.
+        if areas.len() < 2 || !is_of_areas {
+            continue;
+        }
+
+        let mut logical = u32::from_le_bytes([block[0], block[1], block[2], block[3]]);
+        for (position, (start, bytes)) in areas.into_iter().enumerate() {
+            let at = if position == 0 { number } else { free.next()? };
+            let mut written = [0; FMMU_BYTES];
+            written.copy_from_slice(block);
+            written[..4].copy_from_slice(&logical.to_le_bytes());
+            written[4..6].copy_from_slice(&bytes.to_le_bytes());
+            written[8..10].copy_from_slice(&start.to_le_bytes());
+            let register = *FMMU.start() + (at * FMMU_BYTES) as u16;
+            steps.push(ConfigStep::Register(RegisterWrite { register, bytes: written.into() }));
+            logical += u32::from(bytes);
+        }
+    }
+    Some(steps).filter(|steps| !steps.is_empty())
+}
+
+/// Returns start and length of the process data areas of one direction, by SyncManager.
+fn areas_of(script: &[ConfigStep], is_outputs: bool) -> Vec<(u16, u16)> {
+    const BLOCKS: usize = 16;
+    const CHANNEL: usize = 8;
+    /// Control byte (ETG.1000.4): mode in bits 0 and 1, direction in bits 2 and 3.
+    const MAILBOX: u8 = 2;
+    const TO_DEVICE: u8 = 4;
+    let channels = registers(script, SYNC_MANAGER, BLOCKS * CHANNEL);
+    let of_direction = channels.chunks(CHANNEL).enumerate().filter(|(number, channel)| {
+        let is_mailbox = *number < 2 && channel[4] & 3 == MAILBOX;
+        channel[6] & 1 != 0
+            && word(channel, 2) > 0
+            && !is_mailbox
+            && (channel[4] & 0x0c == TO_DEVICE) == is_outputs
+    });
+    of_direction.map(|(_, channel)| (word(channel, 0), word(channel, 2))).collect()
+}
+
 /// Returns the first logical address to which a script maps outputs; `None` without outputs.
 pub(super) fn first_output_address(script: &[ConfigStep]) -> Option<u32> {
     const BLOCKS: usize = 16;

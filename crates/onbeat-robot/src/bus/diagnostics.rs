@@ -432,8 +432,13 @@ impl Diagnostics {
                     self.answered_states += usize::from(counter > 0);
                     self.take_state(place, own, events);
                 }
+                QueryPurpose::DeviceId(place) if counter > 0 => {
+                    self.position_scan.take_status(place, data[0], word(data, 4));
+                }
+                QueryPurpose::DeviceId(_) | QueryPurpose::DeviceIdRequest => {}
                 QueryPurpose::Station(place) => {
-                    let reading = PlaceReading { station: word(data, 0), alias: word(data, 2) };
+                    let [station, alias] = [word(data, 0), word(data, 2)];
+                    let reading = PlaceReading { station, alias, device_id: 0 };
                     self.position_scan
                         .take(place, if counter > 0 { reading } else { PlaceReading::NO_ANSWER });
                 }

@@ -240,7 +240,10 @@ pub enum Unready {
     /// No response to mails.
     MuteMailbox,
     /// Process data of one direction in areas that do not follow each other.
-    SplitAreas,
+    SplitAreas {
+        /// Number of FMMUs of the device.
+        fmmus: u16,
+    },
     /// A register write is not taken.
     Untaken {
         /// The register.
@@ -260,6 +263,8 @@ pub enum Unready {
         /// AL status after that time.
         status: u16,
     },
+    /// No explicit device ID is reported.
+    NoDeviceId,
     /// The plugged modules are not those of the file.
     Modules {
         /// Slot, from 0.
@@ -280,10 +285,13 @@ impl Unready {
             Self::EepromBusy => "its EEPROM stays busy for more than 1 s".to_owned(),
             Self::EepromBlank => "its EEPROM is blank, its vendor id reads 0xffffffff".to_owned(),
             Self::EepromChecksum => "its EEPROM has a wrong checksum in word 7".to_owned(),
-            Self::MuteMailbox => "its mailbox does not answer, 3 mails were sent".to_owned(),
-            Self::SplitAreas => "its process data of one direction lie in separate areas of its \
-                                 memory, which one FMMU cannot map"
-                .to_owned(),
+            Self::MuteMailbox => {
+                "its mailbox does not answer, 3 mails were sent in 1.5 s".to_owned()
+            }
+            Self::SplitAreas { fmmus } => format!(
+                "its process data lie in separate areas of its memory, for which its {fmmus} FMMUs \
+                 are too few"
+            ),
             Self::Untaken { register } => {
                 format!("it does not take a write to register {register:#06x}")
             }
@@ -295,6 +303,9 @@ impl Unready {
             }
             Self::Late { state: wanted, status } => {
                 format!("it stays in {} and does not reach {}", state(status), state(wanted.into()))
+            }
+            Self::NoDeviceId => {
+                "it does not report a device ID in register 0x0134 on request".to_owned()
             }
             Self::Modules { slot, expected, found: 0 } => {
                 format!("slot {slot} is empty where the file has module {expected:#x}")
@@ -322,9 +333,12 @@ impl Unready {
             Self::MuteMailbox | Self::Late { .. } => {
                 "switch the device off and on, and check its firmware"
             }
-            Self::SplitAreas => "choose PDOs of one SyncManager by `pdos`",
+            Self::SplitAreas { .. } => "choose PDOs of one SyncManager by `pdos`",
             Self::Untaken { .. } => "switch the device off and on, and check the cable before it",
             Self::Refused { code, .. } => al_codes::remedy(code),
+            Self::NoDeviceId => {
+                "set its switch, or identify it by its alias or serial number in the file"
+            }
             Self::Modules { .. } => "plug the modules of the file, or correct its slots",
         }
     }

@@ -14,7 +14,7 @@
 //! the FMMU content must still be the configured one, or all other devices of the type must be at
 //! their positions; [`super::position_scan`] checks the latter.
 
-use onbeat_ethercat::al::{ERROR, INIT};
+use onbeat_ethercat::al::{DEVICE_ID, ERROR, INIT};
 use onbeat_ethercat::registers::{
     AL_CONTROL, AL_STATUS, ALIAS, SII_BUSY, SII_CONTROL, SII_DATA, SII_OWNER, SII_READ, STATION,
 };
@@ -31,14 +31,16 @@ const EEPROM_TIMEOUT_CYCLES: u64 = 50;
 /// Maximum number of cycles for the proof of its position, enough for devices recovered
 /// concurrently.
 const PROOF_TIMEOUT_CYCLES: u64 = 100;
+/// Maximum number of cycles until a device reports its device ID.
+const ID_TIMEOUT_CYCLES: u64 = 100;
 /// Maximum number of attempts, each with a new station address.
 const MAX_ATTEMPTS: u8 = 20;
 
 /// Reason why a device is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RejectReason {
-    /// Another device: what differs (1 vendor, 2 product, 3 revision, 4 serial number, 5 alias),
-    /// and its value.
+    /// Another device: what differs (1 vendor, 2 product, 3 revision, 4 serial number, 5 alias,
+    /// 6 device ID), and its value.
     Other(u16, u32),
     /// Possibly another device of the same type.
     InDoubt,
@@ -67,6 +69,8 @@ enum IdentificationStep {
     AwaitSii(usize),
     ReadSii(usize),
     Alias,
+    RequestId,
+    AwaitId,
     CheckFmmu,
     AwaitProof,
     Proven,
@@ -144,6 +148,11 @@ impl Identification {
             IdentificationStep::AwaitSii(_) => RegisterQuery::read(station, SII_CONTROL, 2),
             IdentificationStep::ReadSii(_) => RegisterQuery::read(station, SII_DATA, 4),
             IdentificationStep::Alias => RegisterQuery::read(station, ALIAS, 2),
+            // By its own address, which identifies the device that answers.
+            IdentificationStep::RequestId => {
+                RegisterQuery::write(station, AL_CONTROL, &[INIT | ERROR | DEVICE_ID, 0])
+            }
+            IdentificationStep::AwaitId => RegisterQuery::read(station, AL_STATUS, 6),
             IdentificationStep::CheckFmmu => known
                 .mark
                 .map_or(RegisterQuery::read(station, AL_STATUS, 6), |mark| mark.query(station)),
@@ -200,6 +209,10 @@ impl Identification {
             IdentificationStep::AwaitSii(_) if passed > EEPROM_TIMEOUT_CYCLES => {
                 return IdentificationResult::Unreadable;
             }
+            IdentificationStep::AwaitId if passed > ID_TIMEOUT_CYCLES => {
+                let next = self.other(IdentificationStep::RequestId, 6, 0);
+                self.enter(next, cycle);
+            }
             _ => {}
         }
 
@@ -229,6 +242,12 @@ impl Identification {
                 self.other(IdentificationStep::Alias, 5, u32::from(word(data, 0)))
             }
             IdentificationStep::Alias => IdentificationStep::after_alias(known),
+            IdentificationStep::RequestId => IdentificationStep::AwaitId,
+            IdentificationStep::AwaitId if data[0] & DEVICE_ID == 0 => IdentificationStep::AwaitId,
+            IdentificationStep::AwaitId if word(data, 4) != known.device_id => {
+                self.other(IdentificationStep::RequestId, 6, u32::from(word(data, 4)))
+            }
+            IdentificationStep::AwaitId => IdentificationStep::after_id(known),
 
             // It still has the mapping that only this run has written: it is the device that was
             // there before.
@@ -275,6 +294,10 @@ impl Identification {
 
 impl IdentificationStep {
     fn after_alias(known: &KnownDevice) -> Self {
+        if known.device_id != 0 { Self::RequestId } else { Self::after_id(known) }
+    }
+
+    fn after_id(known: &KnownDevice) -> Self {
         // Identity is proof only where no other device on this bus has the same.
         if known.has_identical { Self::CheckFmmu } else { Self::Proven }
     }

@@ -12,6 +12,8 @@ pub(super) struct KnownDevice {
     pub(super) is_optional: bool,
     /// Configured station alias, 0 for none.
     pub(super) alias: u16,
+    /// Explicit device ID of the file, 0 for none.
+    pub(super) device_id: u16,
     /// Whether other devices of the bus have the same identity and alias.
     pub(super) has_identical: bool,
     pub(super) script: Box<[ConfigStep]>,
@@ -34,7 +36,10 @@ impl KnownDevice {
         let [_, _, revision, serial] = other.identity;
         let has_revision = self.accepts(2, revision) || other.is_optional && revision == 0;
         let has_alias = self.alias == other.alias || self.is_optional && self.alias == 0;
+        let has_id =
+            self.device_id == other.device_id || self.device_id == 0 || other.device_id == 0;
         self.identity[..2] == other.identity[..2]
+            && has_id
             && has_revision
             && self.accepts(3, serial)
             && has_alias

@@ -23,6 +23,7 @@ mod config_record;
 mod cyclic;
 mod datagram_view;
 mod device;
+mod device_ids;
 mod diagnostics;
 mod emergency;
 mod error;

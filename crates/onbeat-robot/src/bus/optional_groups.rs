@@ -29,6 +29,8 @@ const CLEARED: usize = 4 * FMMU_BYTES;
 struct OptionalGroup {
     devices: Range<usize>,
     alias: u16,
+    /// Explicit device ID of its first device, 0 for none.
+    device_id: u16,
     /// All its devices were in OP, which was reported.
     is_there: bool,
     /// Cycle in which it came, or in which its first device was found.
@@ -38,6 +40,21 @@ struct OptionalGroup {
     /// Number of unknown devices with its alias on the cable, and whether several were reported.
     with_alias: u16,
     twice_reported: bool,
+}
+
+impl OptionalGroup {
+    /// Returns whether its first device is at this place, by alias and device ID as far as the file
+    /// has them.
+    fn begins_at(&self, place: &PlaceReading) -> bool {
+        begins_at((self.alias, self.device_id), (place.alias, place.device_id))
+    }
+}
+
+/// Returns whether alias and device ID of a device are those of the first device of a group; 0 in
+/// the file is any.
+pub(super) fn begins_at(of_group: (u16, u16), there: (u16, u16)) -> bool {
+    let fits = |wanted: u16, there: u16| wanted == 0 || wanted == there;
+    of_group != (0, 0) && fits(of_group.0, there.0) && fits(of_group.1, there.1)
 }
 
 /// The optional groups of a bus.
@@ -51,6 +68,10 @@ impl OptionalGroups {
         let group = |group: &onbeat_ethercat::layout::GroupLayout| OptionalGroup {
             devices: group.devices.clone(),
             alias: layout.devices.get(group.devices.start).map_or(0, |head| head.alias),
+            device_id: layout
+                .devices
+                .get(group.devices.start)
+                .map_or(0, |head| head.setup.device_id),
             is_there: false,
             since: None,
             position: 0,
@@ -80,14 +101,19 @@ impl OptionalGroups {
         Some(device + 1).filter(|next| group.devices.contains(next))
     }
 
-    /// Returns the first device of the group with this alias.
-    pub(super) fn head_with_alias(&self, alias: u16) -> Option<usize> {
-        let group = self.groups.iter().find(|group| alias != 0 && group.alias == alias)?;
+    /// Returns the first device of the group that begins at this place.
+    pub(super) fn head_at(&self, place: &PlaceReading) -> Option<usize> {
+        let group = self.groups.iter().find(|group| group.begins_at(place))?;
         Some(group.devices.start)
     }
 
-    /// Counts the unknown devices on the cable with the alias of each group.
-    pub(super) fn count_aliases(
+    /// Returns whether a group is identified by an explicit device ID, which is asked for then.
+    pub(super) fn need_device_ids(&self) -> bool {
+        self.groups.iter().any(|group| group.device_id != 0)
+    }
+
+    /// Counts the unknown devices on the cable that may be the first one of each group.
+    pub(super) fn count_heads(
         &mut self,
         places: &[PlaceReading],
         is_unknown: impl Fn(usize) -> bool,
@@ -96,13 +122,13 @@ impl OptionalGroups {
             let with_alias = places
                 .iter()
                 .enumerate()
-                .filter(|(at, place)| place.alias == group.alias && is_unknown(*at));
+                .filter(|(at, place)| group.begins_at(place) && is_unknown(*at));
             group.with_alias = with_alias.count() as u16;
             if group.with_alias > 1
                 && let Some(at) = places
                     .iter()
                     .enumerate()
-                    .position(|(at, place)| place.alias == group.alias && is_unknown(at))
+                    .position(|(at, place)| group.begins_at(place) && is_unknown(at))
             {
                 group.position = at as u16;
             }
@@ -173,7 +199,12 @@ impl OptionalGroups {
             let is_twice = group.with_alias > 1;
             if is_twice && !group.twice_reported {
                 let values = EventValues::from_change(group.with_alias, group.position);
-                let values = values.with_code(group.alias.into());
+                // An alias, or with bit 16 a device ID.
+                let number = match group.alias {
+                    0 => 1 << 16 | u32::from(group.device_id),
+                    alias => alias.into(),
+                };
+                let values = values.with_code(number);
                 events.write(EventKind::GroupTwice, head, values);
             }
             group.twice_reported = is_twice;
@@ -200,6 +231,7 @@ pub(super) fn absent_devices(
             identity: [device.vendor, device.product, 0, device.serial],
             is_optional: true,
             alias: device.alias,
+            device_id: device.setup.device_id,
             has_identical: false,
             mark: FmmuMark::in_script(&script),
             script,

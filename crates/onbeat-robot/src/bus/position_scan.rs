@@ -7,6 +7,9 @@ use super::acyclic::{AcyclicFrame, QueryPurpose};
 use super::device::{BusDevice, DeviceStage};
 use super::optional_groups::OptionalGroups;
 use onbeat_control::CablePosition;
+use onbeat_ethercat::al::{DEVICE_ID, ERROR, STATE};
+use onbeat_ethercat::registers::{AL_CONTROL, AL_STATUS};
+use onbeat_rt::frame::{Command, position, register};
 
 /// Positions read in one frame.
 const PLACES_PER_FRAME: usize = 64;
@@ -26,22 +29,41 @@ pub(super) struct PositionScan {
     /// By position, the device with that station address, or [`NO_DEVICE_INDEX`].
     device_at: Vec<u16>,
     unknown_devices: Vec<(u16, UnknownDevice)>,
+    /// Places whose device ID is asked for.
+    id_queries: Vec<IdQuery>,
+    /// Passes in a row in which a device was asked for its ID and did not report one.
+    without_id: u16,
 }
 
-/// What was read at a position: configured station address and alias.
+/// Request of the explicit device ID of an unknown device at a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct IdQuery {
+    place: u16,
+    /// Its station address, which is not of this bus.
+    station: u16,
+    /// AL state, 0 before it was read. Requested again with the ID, so it stays.
+    state: u8,
+    device_id: u16,
+}
+
+/// What was read at a position: configured station address, alias, and the explicit device ID if it
+/// was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PlaceReading {
     pub(super) station: u16,
     pub(super) alias: u16,
+    pub(super) device_id: u16,
 }
 
 impl PlaceReading {
     /// No device answered.
-    pub(super) const NO_ANSWER: Self = Self { station: NO_ANSWER, alias: 0 };
+    pub(super) const NO_ANSWER: Self = Self { station: NO_ANSWER, alias: 0, device_id: 0 };
 }
 
 /// Marks a position where no device answered. No device has this station address.
 const NO_ANSWER: u16 = u16::MAX;
+/// Passes after which a device without a device ID counts as one that has none.
+const MOST_PASSES_WITHOUT_ID: u16 = 100;
 /// Marks a station address that is not of this bus.
 const NO_DEVICE_INDEX: u16 = u16::MAX;
 
@@ -64,6 +86,8 @@ impl PositionScan {
             places: 0,
             device_at: Vec::with_capacity(MOST_PLACES),
             unknown_devices,
+            id_queries: Vec::with_capacity(MOST_PLACES),
+            without_id: 0,
         }
     }
 
@@ -76,7 +100,13 @@ impl PositionScan {
     pub(super) fn restart(&mut self) {
         self.stations.clear();
         self.before.clear();
+        self.forget_ids();
         self.is_requested = true;
+    }
+
+    fn forget_ids(&mut self) {
+        self.id_queries.clear();
+        self.without_id = 0;
     }
 
     /// Returns what is at each position, as of the last confirmed pass.
@@ -97,6 +127,7 @@ impl PositionScan {
         if !self.is_requested || places != self.places {
             self.stations.clear();
             self.before.clear();
+            self.forget_ids();
             self.places = places;
         }
 
@@ -106,6 +137,10 @@ impl PositionScan {
 
         let from = self.stations.len();
         for place in from..places.min(from + PLACES_PER_FRAME) {
+            let query = self.id_queries.iter().find(|query| usize::from(query.place) == place);
+            if query.is_some_and(|query| !query.push(frame_writer)) {
+                break;
+            }
             let (command, address) = super::addresses::station_query(place as u16);
             if !frame_writer.push(QueryPurpose::Station(place as u16), command, address, 4) {
                 break;
@@ -113,8 +148,18 @@ impl PositionScan {
         }
     }
 
+    /// Records AL status and AL status code at this position, which was asked for its device ID.
+    pub(super) fn take_status(&mut self, place: u16, status: u8, code: u16) {
+        if let Some(query) = self.id_queries.iter_mut().find(|query| query.place == place) {
+            query.state = status & STATE;
+            query.device_id = if status & DEVICE_ID == 0 { 0 } else { code };
+        }
+    }
+
     /// Records the reply at this position.
-    pub(super) fn take(&mut self, place: u16, reading: PlaceReading) {
+    pub(super) fn take(&mut self, place: u16, mut reading: PlaceReading) {
+        let query = self.id_queries.iter().find(|query| query.place == place);
+        reading.device_id = query.map_or(0, |query| query.device_id);
         // Only the next in order: the positions of a frame that is lost are asked for again.
         if usize::from(place) == self.stations.len() && self.stations.len() < self.places {
             self.stations.push(reading);
@@ -131,7 +176,8 @@ impl PositionScan {
             return false;
         }
 
-        let is_certain = self.stations == self.before;
+        self.ask_for_ids(devices, groups);
+        let is_certain = self.stations == self.before && !self.awaits_ids();
         std::mem::swap(&mut self.stations, &mut self.before);
         self.stations.clear();
         self.is_requested = !is_certain;
@@ -140,6 +186,35 @@ impl PositionScan {
         }
 
         is_certain
+    }
+
+    /// Has the unknown devices of the pass that ended asked for their device IDs, if a group is
+    /// identified by one.
+    fn ask_for_ids(&mut self, devices: &[BusDevice], groups: &OptionalGroups) {
+        if !groups.need_device_ids() {
+            return;
+        }
+
+        let Self { stations, id_queries, .. } = self;
+        let is_unknown =
+            |station: u16| station != NO_ANSWER && with_station(devices, station).is_none();
+        let station_at = |query: &IdQuery| stations[usize::from(query.place)].station;
+        id_queries.retain(|query| is_unknown(query.station) && station_at(query) == query.station);
+        for (place, reading) in (0..).zip(&*stations) {
+            let station = reading.station;
+            let is_asked = id_queries.iter().any(|query| query.place == place);
+            if is_unknown(station) && !is_asked {
+                id_queries.push(IdQuery { place, station, state: 0, device_id: 0 });
+                self.without_id = 0;
+            }
+        }
+    }
+
+    /// Returns whether a device may still report its ID; counts the passes without one.
+    fn awaits_ids(&mut self) -> bool {
+        let is_missing = self.id_queries.iter().any(|query| query.device_id == 0);
+        self.without_id = if is_missing { self.without_id.saturating_add(1) } else { 0 };
+        is_missing && self.without_id < MOST_PASSES_WITHOUT_ID
     }
 
     /// Assigns unknown devices to missing ones. Between two devices in the order of the file, the
@@ -156,7 +231,7 @@ impl PositionScan {
         let unknown = |at: usize| {
             self.device_at[at] == NO_DEVICE_INDEX && self.before[at].station != NO_ANSWER
         };
-        groups.count_aliases(&self.before, unknown);
+        groups.count_heads(&self.before, unknown);
 
         // The file has A, B, C, and a group of G0 (alias 7) and G1:
         //
@@ -190,7 +265,7 @@ impl PositionScan {
                 continue;
             }
 
-            if let Some(head) = groups.head_with_alias(reading.alias) {
+            if let Some(head) = groups.head_at(&reading) {
                 let is_away = matches!(devices[head].stage, DeviceStage::NoAnswer);
                 // Of two with the alias of an absent group, none is configured: nothing tells which
                 // of them the set-points are for. One beside a group that is there is too many.
@@ -286,6 +361,32 @@ impl PositionScan {
                 at += found.map_or(0, |found| found + 1);
                 found.is_some() && is_itself(other)
             })
+    }
+}
+
+impl IdQuery {
+    /// Appends the read of AL status and code, and before it the request, once the state is known.
+    ///
+    /// The request goes by station address, 0 after power-on: by position, it would reach a device
+    /// in OP if the cable changed meanwhile. All devices with that address may be asked.
+    fn push(&self, frame_writer: &mut AcyclicFrame<'_, '_>) -> bool {
+        // A device with an error reports it instead of its ID until the error is acknowledged.
+        let request = [self.state | ERROR | DEVICE_ID, 0];
+        let control = register(self.station, AL_CONTROL);
+        let is_requested = self.state == 0
+            || frame_writer.push_data(
+                QueryPurpose::DeviceIdRequest,
+                Command::Fpwr,
+                control,
+                &request,
+            );
+        is_requested
+            && frame_writer.push(
+                QueryPurpose::DeviceId(self.place),
+                Command::Aprd,
+                register(position(self.place), AL_STATUS),
+                6,
+            )
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use onbeat_ethercat::al::{BOOT, ERROR, INIT, OP, PREOP, SAFEOP, STATE};
-use onbeat_ethercat::registers::{AL_CONTROL, SII_OWNER, SYNC_MANAGER};
+use onbeat_ethercat::al::{BOOT, DEVICE_ID, ERROR, INIT, OP, PREOP, SAFEOP, STATE, state_name};
+use onbeat_ethercat::registers::{AL_CONTROL, AL_STATUS, SII_OWNER, SYNC_MANAGER};
 use onbeat_ethercat::sii::SiiMailbox;
 use onbeat_ethercat::wire::Wire;
 use onbeat_rt::frame::word;
@@ -14,19 +14,15 @@ use super::line::Line;
 /// Time for a change of state, in s, and interval of the looks.
 const WITHIN_S: u64 = 5;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Number of looks for a device ID, a millisecond apart.
+const MOST_ID_LOOKS: usize = 100;
+const ID_LOOK_EVERY: Duration = Duration::from_millis(1);
 /// Offset of the bootstrap mailboxes in an EEPROM, in bytes.
 const BOOTSTRAP: usize = 0x28;
 
 /// Returns the name of a state, also of BOOT and of unknown ones.
 pub(super) fn name(state: u8) -> &'static str {
-    match state & STATE {
-        INIT => "INIT",
-        PREOP => "PREOP",
-        BOOT => "BOOT",
-        SAFEOP => "SAFEOP",
-        OP => "OP",
-        _ => "an unknown AL state",
-    }
+    state_name(state).unwrap_or("an unknown AL state")
 }
 
 impl<W: Wire> Line<'_, W> {
@@ -48,6 +44,32 @@ impl<W: Wire> Line<'_, W> {
             }
             (_, state) => self.change(place, state),
         }
+    }
+
+    /// Requests the explicit device ID, as set by a switch of the device, which stays in its AL state
+    /// (ETG.1020, explicit device identification). Returns `None` for a device that reports none
+    /// within 0.1 s, and for one with an error that was not acknowledged.
+    ///
+    /// # Errors
+    /// As [`Line::state`].
+    pub fn device_id(&mut self, place: u16) -> Result<Option<u16>, CommissionError> {
+        let (is, _) = self.state(place)?;
+        if is & ERROR != 0 {
+            return Ok(None);
+        }
+
+        self.write(place, AL_CONTROL, &[is | DEVICE_ID, 0])?;
+        let mut id = None;
+        for _ in 0..MOST_ID_LOOKS {
+            let status = self.read(place, AL_STATUS, 6)?;
+            if status[0] & DEVICE_ID != 0 {
+                id = Some(word(&status, 4));
+                break;
+            }
+            self.exchange.wait(ID_LOOK_EVERY);
+        }
+        self.write(place, AL_CONTROL, &[is, 0])?;
+        Ok(id)
     }
 
     /// Requests a state and waits for it; acknowledges an earlier error.

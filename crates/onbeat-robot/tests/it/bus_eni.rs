@@ -330,6 +330,16 @@ fn a_hot_connect_group_is_an_optional_group_with_all_its_devices() {
     let (network, files, description) = described(with_group.as_bytes());
     assert!(files.devices.contains("alias = 1001\n"), "{}", files.devices);
     assert!(files.devices.contains("group = \"tool\"\n"), "{}", files.devices);
+    // By the switch of its first device: the ID is requested, read, and compared.
+    let by_switch = with_group.replace(
+        "<IdentifyCmd><Cmd>1</Cmd><Adp>0</Adp><Ado>18</Ado><Data>e903</Data></IdentifyCmd>",
+        "<IdentifyCmd><Cmd>2</Cmd><Ado>288</Ado><Data>2100</Data></IdentifyCmd>\
+         <IdentifyCmd><Cmd>1</Cmd><Ado>308</Ado><Data>0000</Data><Validate><Data>0700</Data></Validate></IdentifyCmd>",
+    );
+    let (with_switch, switch_files, _) = described(by_switch.as_bytes());
+    assert!(switch_files.devices.contains("device_id = 7\n"), "{}", switch_files.devices);
+    assert!(!switch_files.devices.contains("alias"), "{}", switch_files.devices);
+    assert_eq!(with_switch.left_out, network.left_out);
     assert!(
         !network.left_out.iter().any(|one| one.what.contains("hot connect")),
         "{:?}",

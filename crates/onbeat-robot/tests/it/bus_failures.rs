@@ -72,6 +72,11 @@ fn cases() -> Vec<Case> {
         ),
         case("mailbox mute", with_fault("mail-mute", ""), &["b: its mailbox does not answer"]),
         case(
+            "mailbox slower than 1.5 s",
+            with_fault("mail-slow", "by = 2000000000\n"),
+            &["b: its mailbox does not answer, 3 mails were sent in 1.5 s"],
+        ),
+        case(
             "refuses PREOP",
             with_fault("refuse-state", "state = 2\ncode = 0x16\n"),
             &["b: it refuses PREOP (0x0016, invalid mailbox configuration in PREOP)"],
@@ -91,6 +96,11 @@ fn cases() -> Vec<Case> {
             "wrong serial number",
             &device("serial = 4711\n"),
             &["place 1", "\"b\"", "serial number 4711"],
+        ),
+        differing(
+            "no device ID",
+            &device("device_id = 9\n"),
+            &["b: it does not report a device ID"],
         ),
         differing("wrong alias", &device("alias = 9\n"), &["place 1", "\"b\"", "alias 9"]),
         differing("wrong mapping", other_mapping, &["\"b\" maps"]),
@@ -165,6 +175,36 @@ fn each_failing_bring_up_names_its_device_and_its_cause_in_few_frames() {
     assert!(missing.is_empty(), "not in docs/bus.md: {missing:?}");
 }
 
+#[test]
+fn a_device_is_identified_by_the_id_of_its_switch() {
+    let clock = clock();
+    let with =
+        |id: &str| THREE.replace("names =", &format!("serial = 0\ndevice_id = {id}\nnames ="));
+    let case = Case { cause: "wrong switch", cable: with("7"), file: with("8"), expected: &[] };
+    let (sentence, frames) = refused(&case, &clock);
+    assert_eq!(
+        sentence,
+        "at place 0 the file has \"a\" with device ID 8, the device has device ID 7; nothing was enabled: \
+         connect the devices in the order of the file, or correct the file"
+    );
+    assert!(frames < MOST_FRAMES, "{frames}");
+    assert!(documented().contains(&sentence), "not in docs/bus.md: {sentence}");
+
+    let mut world = World::new(&with("7"), &clock, OPTIONS);
+    world.until_up(&mut Idle);
+    // It stays identified when it comes back: by its ID, not by its place.
+    world.events.clear();
+    world.inject(Fault::PowerOff { device: 2 }, Some(50 * MS), 1.0);
+    world.cycles(60);
+    world.until_up_again();
+    assert_eq!(world.count(EventKind::DeviceBack), 1, "{:?}", world.events);
+    world.inject(Fault::PowerOff { device: 1 }, Some(50 * MS), 1.0);
+    world.inject(Fault::PowerOff { device: 2 }, Some(50 * MS), 1.0);
+    world.cycles(60);
+    world.until_up_again();
+    assert_eq!(world.count(EventKind::DeviceBack), 3, "two at once: {:?}", world.events);
+}
+
 /// Runs a bus for a while; returns the sentences of its alarms.
 fn alarms(text: &str, cycles: u64) -> Vec<String> {
     let clock = clock();
@@ -195,6 +235,8 @@ fn a_mailbox_that_repeats_its_replies_or_answers_late_disturbs_nothing() {
         ("mail-repeat", "mails = 200\n"),
         ("mail-counter", "mails = 3\n"),
         ("mail-lost", "mails = 2\n"),
+        ("mail-slow", "by = 20000000\n"),
+        ("mail-slow", "by = 300000000\n"),
     ] {
         let alarms = alarms(&with_fault(kind, more), 300);
         assert!(alarms.is_empty(), "{kind}: {alarms:?}");

@@ -38,6 +38,11 @@ fn text(serial: &str) -> String {
     head.to_owned() + &devices.concat()
 }
 
+/// The same with groups that switches identify instead of aliases.
+fn by_switch(serial: &str) -> String {
+    text(serial).replace("alias = ", "device_id = ")
+}
+
 /// A bus on the segment.
 struct Run<'c> {
     bus: Bus<TamperingWire<'c>>,
@@ -226,6 +231,65 @@ fn a_group_with_the_alias_of_another_gets_no_set_points() {
 }
 
 #[test]
+fn a_group_is_found_by_the_switch_of_its_first_device_wherever_it_is_plugged() {
+    for serial in ["", "serial = 0\n"] {
+        let clock = clock();
+        let mut run = Run::new(&by_switch(serial), &["tool"], &clock);
+        for name in ["probe", "spare"] {
+            run.until_valid(name);
+        }
+        assert!(!run.bus.is_group_valid(run.group("tool")));
+        let device = run.device("tool");
+        run.end(Fault::Unplug { device });
+        run.until_valid("tool");
+        run.cycles(5);
+        for name in ["a", "b", "tool drive", "spare drive", "probe"] {
+            assert_eq!(run.set_point_for(name), run.layout.find(name), "{name}");
+        }
+
+        // Two groups that are alike change their places: each is found where it is now.
+        let [tool, spare] = ["tool", "spare"].map(|name| run.device(name));
+        run.begin(Fault::Unplug { device: tool });
+        run.begin(Fault::Unplug { device: spare });
+        run.cycles(50);
+        run.end(Fault::Unplug { device: spare });
+        run.until_valid("spare");
+        run.end(Fault::Unplug { device: tool });
+        run.until_valid("tool");
+        assert_eq!((run.missed, run.alarms()), (0, Vec::new()));
+        assert!(run.bus.wire().set_points.astray.is_empty());
+    }
+}
+
+#[test]
+fn of_two_devices_with_the_switch_of_a_group_none_gets_set_points() {
+    let head = "[types.joint]\nkind = \"drive\"\n[[devices]]\ntype = \"joint\"\nname = \"a\"\n";
+    let device = |name: &str, more: &str| {
+        format!("[[devices]]\ntype = \"joint\"\nname = \"{name}\"\ndevice_id = 7\n{more}")
+    };
+    let file = format!("{head}{}", device("probe", "group = \"probe\"\n"));
+    let segment = format!("{head}{}{}", device("probe", ""), device("twin", ""));
+    let clock = clock();
+    let mut run = Run::with_file(&file, &segment, &[], &clock);
+    run.cycles(3_000);
+    assert!(!run.bus.is_group_valid(0));
+    assert_eq!(
+        run.alarms(),
+        [
+            "2 devices on the cable have device ID 7 of the optional group of probe, the first at place 1; none gets set-points: \
+             disconnect all but one, or give the others another device ID by their switches"
+        ]
+    );
+
+    let device = run.device("twin");
+    run.begin(Fault::Unplug { device });
+    run.until_valid("probe");
+    run.cycles(5);
+    assert_eq!(run.set_point_for("probe"), Some(1));
+    assert_eq!(run.missed, 0);
+}
+
+#[test]
 fn groups_that_cannot_come_and_go_are_refused_with_the_reason() {
     let refused = |change: &dyn Fn(String) -> String| {
         Layout::from_toml(&change(text(""))).unwrap_err().to_string()
@@ -271,7 +335,8 @@ fn changed_at_random(serial: &str, changes: u64, seed: u64) {
     let clock = clock();
     let mut random = fastrand::Rng::with_seed(seed);
     let away = [&["tool", "probe"][..], &[], &["spare"], &["tool", "probe", "spare"]];
-    let mut run = Run::new(&text(serial), away[random.usize(..away.len())], &clock);
+    let file = if seed % 4 < 2 { text(serial) } else { by_switch(serial) };
+    let mut run = Run::new(&file, away[random.usize(..away.len())], &clock);
     for number in 0..changes {
         change(&mut run, &mut random);
         let most = if random.u8(..4) == 0 { 400 } else { 12 };

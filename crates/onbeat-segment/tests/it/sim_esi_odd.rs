@@ -198,6 +198,49 @@ fn a_disabled_sync_manager_takes_no_part() {
 }
 
 #[test]
+fn a_virtual_sync_manager_and_a_virtual_pdo_exchange_nothing() {
+    let device = with_mailboxes("VIRTUAL", "").replace(
+        "<Mailbox>",
+        &format!(
+            "<Sm Virtual='1'>Inputs</Sm><TxPdo Sm='3'><Index>#x1a00</Index>{}</TxPdo>\
+             <TxPdo Sm='4'><Index>#x1a01</Index>{}</TxPdo><TxPdo Sm='3' Virtual='true'><Index>#x1a02</Index>{}</TxPdo><Mailbox>",
+            entry("#x6000", 1, 8),
+            entry("#x6010", 1, 32),
+            entry("#x6020", 1, 16)
+        ),
+    );
+    let esi = file(&device, "");
+    assert_eq!(lengths("", &esi), (0, 1));
+    let warnings = described("", esi.as_bytes()).unwrap().warnings();
+    for pdo in ["0x1a01", "0x1a02"] {
+        let left_out = format!("PDO {pdo} is virtual; the device does not exchange it");
+        assert!(warnings.iter().any(|warning| warning.contains(&left_out)), "{warnings:?}");
+    }
+}
+
+#[test]
+fn a_file_of_references_names_the_file_that_has_the_devices() {
+    let esi = "<EtherCATInfo><InfoReference>drives.xml</InfoReference><Vendor><Id>2</Id></Vendor></EtherCATInfo>";
+    let said = described("", esi.as_bytes()).unwrap_err().to_string();
+    assert!(said.contains("refers to \"drives.xml\" (InfoReference); use that file"), "{said}");
+}
+
+#[test]
+fn names_in_windows_1252_are_read_without_control_characters() {
+    let pdo = format!("<TxPdo Sm='3'><Index>#x1a00</Index>{}</TxPdo>", entry("#x6000", 1, 8));
+    let text = file(&with_mailboxes("K?HLER ?", &pdo), "");
+    let mut letters = [0xdc, 0x80].into_iter();
+    let bytes: Vec<u8> = text
+        .bytes()
+        .map(|byte| if byte == b'?' { letters.next().unwrap_or(byte) } else { byte })
+        .collect();
+    let layout = described("", &bytes).unwrap();
+    let said = described("device = \"X\"", &bytes).unwrap_err().to_string();
+    assert!(said.contains("\"KÜHLER €\""), "{said}");
+    assert_eq!(lengths_in_op(&layout), (0, 1));
+}
+
+#[test]
 fn entries_that_name_their_own_pdo_an_unknown_subindex_or_have_two_prefixes_are_process_data() {
     let own = format!("<TxPdo Sm='3'><Index>#x1a00</Index>{}</TxPdo>", entry("#x1a00", 1, 32));
     assert_eq!(lengths("", &file(&with_mailboxes("OWN", &own), "")), (0, 4));

@@ -285,6 +285,24 @@ fn an_eeprom_is_busy_invalid_or_blank_during_the_fault() {
 }
 
 #[test]
+fn a_slow_mailbox_replies_after_its_time() {
+    let mut world = World::line(DRIVE, 1);
+    world.set_up(0x1001, 128, 0);
+    world.ask_state(0x1001, 2);
+    let fault = Fault::MailSlow { device: 0, by_ns: 3_000_000 };
+    assert!(world.segment.begin(&fault));
+    let request = [0x00, 0x20, 0x40, 0x18, 0x10, 1, 0, 0, 0, 0];
+    assert!(world.mail(0x1001, &request));
+    world.wait_ns(2_900_000);
+    assert_eq!(world.fetch(0x1001), None);
+    world.wait_ns(100_000);
+    assert!(world.fetch(0x1001).is_some());
+    assert!(world.segment.end(&fault));
+    assert!(world.mail(0x1001, &request));
+    assert!(world.fetch(0x1001).is_some());
+}
+
+#[test]
 fn a_mailbox_is_mute_loses_replies_miscounts_and_aborts() {
     let mut world = World::line(DRIVE, 1);
     world.set_up(0x1001, 128, 0);

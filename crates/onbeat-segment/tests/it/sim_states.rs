@@ -82,6 +82,22 @@ fn a_slow_state_change_reports_the_old_state_until_it_is_done() {
 }
 
 #[test]
+fn a_device_reports_the_id_of_its_switch_on_request_and_keeps_its_state() {
+    let mut world = World::from_toml(
+        "[types.t]\nkind = \"digital\"\n\
+         [[devices]]\ntype = \"t\"\nnames = [\"a\", \"b\"]\ndevice_id = 7\n\
+         [[devices]]\ntype = \"t\"\nname = \"c\"\n",
+    );
+    world.address_all();
+    assert_eq!(world.ask_state(0x1001, 0x21), (0x21, 7));
+    assert_eq!(world.ask_state(0x1001, 0x01), (0x01, 0), "no longer requested");
+    assert_eq!(world.ask_state(0x1002, 0x22), (0x22, 8), "together with a change of state");
+    assert_eq!(world.ask_state(0x1003, 0x21), (0x01, 0), "without a switch");
+    assert_eq!(world.ask_state(0x1001, 0x28), (0x11, 0x0011), "an error has its own code");
+    assert_eq!(world.ask_state(0x1001, 0x31), (0x21, 7), "acknowledged");
+}
+
+#[test]
 fn the_watchdog_expires_after_its_time_and_resets_the_outputs() {
     let mut world = World::line(DIGITAL, 1);
     world.bring_up(0x1001, 0, 0);

@@ -1,17 +1,28 @@
 //! `onbeat bus topology --view`: lines and branches of a segment, drawn in text.
 
+use onbeat_report::units::Letters;
 use onbeat_robot::bus::Upstream;
 
 /// Returns the drawing, a line for each device. A line of devices goes straight down; the branches of
 /// a device are drawn at their ports.
-pub(super) fn drawn(interface: &str, names: &[String], before: &[Upstream]) -> Vec<String> {
+pub(super) fn drawn(
+    interface: &str,
+    names: &[String],
+    before: &[Upstream],
+    letters: Letters,
+) -> Vec<String> {
+    let [last_corner, corner, beside_line, line] = match letters {
+        Letters::Unicode => ["└", "├", "│", "─"],
+        Letters::Ascii => ["`", "+", "|", "-"],
+    };
     let mut text = vec![interface.to_owned()];
     let width = names.len().saturating_sub(1).to_string().len();
     // Devices to be drawn: what is left of them, the same for the lines after them, and the place.
     let mut pending: Vec<(String, String, usize)> = Vec::new();
     let first = |upstream: &Upstream| *upstream == Upstream::Interface;
     let roots = before.iter().enumerate().filter(|(_, upstream)| first(upstream));
-    pending.extend(roots.map(|(place, _)| ("└─ ".to_owned(), "   ".to_owned(), place)));
+    pending
+        .extend(roots.map(|(place, _)| (format!("{last_corner}{line} "), "   ".to_owned(), place)));
     while let Some((left, under, place)) = pending.pop() {
         text.push(format!("{left}{place:>width$} {}", names[place]));
         let behind = |upstream: &Upstream| match upstream {
@@ -31,9 +42,10 @@ pub(super) fn drawn(interface: &str, names: &[String], before: &[Upstream]) -> V
         let last = branches.len().saturating_sub(1);
         // A stack: the branch that is drawn first is pushed last.
         for (number, (port, next)) in branches.into_iter().enumerate().rev() {
-            let (corner, beside) = if number == last { ("└", " ") } else { ("├", "│") };
+            let (mark, beside) =
+                if number == last { (last_corner, " ") } else { (corner, beside_line) };
             pending.push((
-                format!("{under}{corner}─ port {port} ─ "),
+                format!("{under}{mark}{line} port {port} {line} "),
                 format!("{under}{beside}           "),
                 next,
             ));
@@ -63,7 +75,7 @@ mod tests {
             Upstream::Device(0, 2),
         ];
         assert_eq!(
-            drawn("eth1", &names, &before),
+            drawn("eth1", &names, &before, Letters::Unicode),
             [
                 "eth1",
                 "└─ 0 fork",
@@ -74,6 +86,9 @@ mod tests {
                 "   └─ port 2 ─ 5 spare",
             ]
         );
+        let ascii = drawn("eth1", &names, &before, Letters::Ascii);
+        assert_eq!(ascii[1..3], ["`- 0 fork", "   +- port 3 - 1 tool"]);
+        assert!(ascii.iter().all(|line| line.is_ascii()), "{ascii:?}");
     }
 
     #[test]
@@ -82,7 +97,7 @@ mod tests {
         let mut before = vec![Upstream::Interface];
         before.extend((1..11).map(|place| Upstream::Device(place - 1, 1)));
         before.push(Upstream::Unknown);
-        let text = drawn("eth1", &names, &before);
+        let text = drawn("eth1", &names, &before, Letters::Unicode);
         assert_eq!(text.len(), 13);
         assert_eq!(text[1], "└─  0 d0");
         assert_eq!(text[11], "   10 d10");

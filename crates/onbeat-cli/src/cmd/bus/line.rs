@@ -23,7 +23,7 @@ use crate::cmd::byte_words::{hex_and_text, hex_of, number};
 use crate::cmd::failure::bus::BusFailure;
 use crate::cmd::{ExitVerdict, Failure};
 use crate::term::print_json;
-use crate::term::{Tone, say};
+use crate::term::{Tone, letters, say};
 
 /// Largest EEPROM, in bytes.
 const MOST_IMAGE: u64 = 131_072;
@@ -130,7 +130,7 @@ pub(super) fn topology(options: &TopologyOptions) -> Result<ExitVerdict, Failure
             let before = upstreams(&line.links().map_err(line_error)?);
             let names: Vec<String> =
                 (0..before.len()).map(|place| name_at(line, place as u16)).collect();
-            for text in drawn(&options.interface, &names, &before) {
+            for text in drawn(&options.interface, &names, &before, letters()) {
                 say(Tone::Plain, &text);
             }
             Ok(ExitVerdict::Pass)

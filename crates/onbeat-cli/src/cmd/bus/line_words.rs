@@ -1,5 +1,6 @@
 //! What the commands on a cable have in common: the wire, the device, and names of numbers.
 
+use onbeat_ethercat::al;
 use onbeat_ethercat::carrier::{Interface, Role, Trouble};
 use onbeat_robot::bus::{BusError, InProcess, Packets, RunningBus, Wire};
 use onbeat_robot::commission::Line;
@@ -92,27 +93,32 @@ pub(super) fn place_on(
     line: &mut Line<'_, LineWire>,
     device: CableDevice,
 ) -> Result<u16, BusFailure> {
-    let alias = match device {
+    let (what, list, number) = match device {
         CableDevice::Place(place) => {
             line.check(place)?;
             return Ok(place);
         }
-        CableDevice::Alias(alias) => alias,
+        CableDevice::Alias(alias) => ("alias", "", alias),
+        CableDevice::DeviceId(id) => ("device ID", " --ids", id),
     };
     let interface = line.on().to_owned();
     let mut places = Vec::new();
     for place in 0..line.devices() {
-        if line.registers(place)?.station.1 == alias && alias != 0 {
+        let found = match device {
+            CableDevice::DeviceId(_) => line.device_id(place)?.unwrap_or(0),
+            _ => line.registers(place)?.station.1,
+        };
+        if found == number && number != 0 {
             places.push(place);
         }
     }
     match places.as_slice() {
-        [] => Err(BusFailure::NoAlias { interface, alias }),
+        [] => Err(BusFailure::NoNumber { interface, what, list, number }),
         [place] => Ok(*place),
         several => {
             let words: Vec<String> = several.iter().map(u16::to_string).collect();
             let (devices, places) = (several.len(), words.join(", "));
-            Err(BusFailure::DoubleAlias { interface, alias, devices, places })
+            Err(BusFailure::DoubleNumber { interface, what, number, devices, places })
         }
     }
 }
@@ -130,11 +136,8 @@ pub(super) fn places_on(
 
 /// Returns an AL state in words, also BOOT.
 pub(super) fn state_word(state: u8) -> String {
-    use onbeat_ethercat::al;
-    match state & al::STATE {
-        al::BOOT => "BOOT".to_owned(),
-        state => super::words::al_words(state.into()),
-    }
+    let known = al::state_name(state).map(str::to_owned);
+    known.unwrap_or_else(|| format!("0x{:x}", state & al::STATE))
 }
 
 /// Returns the name of a data type (ETG.1020, table 98).

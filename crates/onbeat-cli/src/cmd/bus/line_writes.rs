@@ -1,7 +1,7 @@
 //! Writes to devices on a cable, without a running bus: `onbeat bus alias`, `sii write`, `foe`,
 //! `state DEVICE STATE`, `sdo write --interface`.
 //!
-//! Each asks or takes `--yes`, and is recorded in the log of writes: before it is carried out, and
+//! Each write of `onbeat bus` asks or takes `--yes`, and is recorded in the log of writes: before it is carried out, and
 //! with its result.
 
 use std::fs::OpenOptions;
@@ -34,7 +34,7 @@ fn line_error(why: CommissionError) -> Failure {
 }
 
 /// Asks, unless `--yes` was given. Anything but `y` or `yes` is a no.
-fn ask(consent: &Consent, text: &str, question: &'static str) -> Result<(), BusFailure> {
+pub(super) fn ask(consent: &Consent, text: &str, question: &'static str) -> Result<(), BusFailure> {
     if consent.yes {
         return Ok(());
     }
@@ -51,13 +51,24 @@ fn ask(consent: &Consent, text: &str, question: &'static str) -> Result<(), BusF
     }
 }
 
+/// What is written to: an interface, or a running bus.
+#[derive(Clone, Copy)]
+pub(super) enum Target<'n> {
+    Interface(&'n str),
+    Bus(&'n str),
+}
+
 /// Appends a line to the log of writes.
-fn log(interface: &str, place: u16, what: &str, outcome: &str) -> Result<(), BusFailure> {
+fn log(target: Target<'_>, place: u16, what: &str, outcome: &str) -> Result<(), BusFailure> {
+    let (kind, name) = match target {
+        Target::Interface(name) => ("interface", name),
+        Target::Bus(name) => ("bus", name),
+    };
     let directory = state_directory();
     let path = directory.join(LOG);
     let at = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
     let text = json!({
-        "at": at, "interface": interface, "place": place, "what": what, "outcome": outcome,
+        "at": at, kind: name, "place": place, "what": what, "outcome": outcome,
         "pid": std::process::id(),
     });
     let write = || {
@@ -68,16 +79,24 @@ fn log(interface: &str, place: u16, what: &str, outcome: &str) -> Result<(), Bus
     write().map_err(|source| BusFailure::WriteLog { path: path.clone(), source })
 }
 
-/// Carries out a write between two lines of the log.
+/// Carries out a write to a device on a cable between two lines of the log.
 fn logged<T>(
     (interface, place, what): (&str, u16, &str),
     work: impl FnOnce() -> Result<T, CommissionError>,
 ) -> Result<T, Failure> {
-    log(interface, place, what, "begun")?;
+    recorded((Target::Interface(interface), place, what), || work().map_err(line_error))
+}
+
+/// Carries out a write between two lines of the log.
+pub(super) fn recorded<T>(
+    (target, place, what): (Target<'_>, u16, &str),
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    log(target, place, what, "begun")?;
     let result = work();
     let outcome = result.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned());
-    let recorded = log(interface, place, what, &outcome);
-    let done = result.map_err(line_error)?;
+    let recorded = log(target, place, what, &outcome);
+    let done = result?;
     recorded?;
     Ok(done)
 }
@@ -221,8 +240,12 @@ pub(super) fn read_file(options: &FoeReadOptions) -> Result<ExitVerdict, Failure
             ask(&options.consent, &text, "a change of state")?;
             logged((interface, place, "AL state BOOT"), || boot(line, place, true))?;
         }
-        let file =
-            line.read_file(place, &options.name, options.password, |_| ()).map_err(line_error)?;
+        let file = line.read_file(place, &options.name, options.password, |_| ());
+        if options.boot {
+            // A device that stays in BOOT takes part in no bus.
+            logged((interface, place, "AL state INIT"), || line.request_state(place, INIT))?;
+        }
+        let file = file.map_err(line_error)?;
         std::fs::write(&options.output, &file)
             .map_err(|source| BusFailure::File { path: options.output.clone(), source })?;
         say(Tone::Plain, &format!("{} bytes saved to {}", file.len(), options.output.display()));

@@ -22,7 +22,7 @@ use onbeat_control::{
     BusState, CableLink, Client, Counter, DeviceInfo as Device, EventBatch as Events, Outage,
     Presence, SdoAction, Snapshot, Stats, Timed,
 };
-use onbeat_ethercat::event::Event;
+use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::DeviceLayout;
 use onbeat_ethercat::step::RobotState;
 use onbeat_report::table::{Column, Row, Table};
@@ -37,9 +37,10 @@ use super::{ExitVerdict, Failure};
 use crate::signals;
 use crate::signals::OnUsr1;
 use crate::term::{Tone, advise, columns, is_read, print_json, put, say, wrapped};
+use line_writes::{Target, ask, recorded};
 use link_errors::{devices_with_errors, errors_json, errors_text};
 use options::{
-    Bus, BusRunOptions, EventsOptions, FoeCommand, Named, Sdo, SdoOptions, SiiCommand,
+    Bus, BusRunOptions, Consent, EventsOptions, FoeCommand, Named, Sdo, SdoOptions, SiiCommand,
     StatsOptions, WatchOptions,
 };
 use requests::{cable_text, register, rescan};
@@ -67,11 +68,11 @@ pub(crate) fn run(command: &Bus) -> Result<ExitVerdict, Failure> {
         Bus::Stats(options) => stats(options),
         Bus::Sdo(Sdo::Read(options)) => match &options.interface {
             Some(interface) => line::sdo(interface, options),
-            None => sdo(options, SdoAction::Read),
+            None => sdo(options, SdoAction::Read, None),
         },
         Bus::Sdo(Sdo::Write(options)) => match &options.of.interface {
             Some(interface) => line_writes::sdo(interface, options),
-            None => sdo(&options.of, options.action()),
+            None => sdo(&options.of, options.action(), Some(&options.consent)),
         },
         Bus::Register(command) => register(command),
         Bus::Rescan(options) => rescan(options),
@@ -370,12 +371,23 @@ fn events(options: &EventsOptions) -> Result<ExitVerdict, Failure> {
             advise(Tone::Careful, &format!("{} events have been overwritten", count(missed)));
         }
 
-        for (number, event) in events {
+        let mut events = events.into_iter().peekable();
+        while let Some((number, event)) = events.next() {
+            // One change of many devices is one line; their events name them.
+            let mut with_others = Vec::new();
+            while event.kind == EventKind::DevicesLeftOp
+                && !options.named.json
+                && let Some((_, one)) =
+                    events.next_if(|(_, next)| next.kind == EventKind::LeftOpWithOthers)
+            {
+                with_others.push(name_of(one.device, &layout.devices));
+            }
             if options.named.json {
                 let sentence = event.sentence(name_of(event.device, &layout.devices));
                 print_json(&json!({ "number": number, "event": event, "sentence": sentence }))?;
             } else {
-                say(Tone::Plain, &event_line(number, &event, &layout.devices));
+                let line = event_line(number, &event, &layout.devices);
+                say(Tone::Plain, &format!("{line}{}", first_names(&with_others)));
             }
         }
 
@@ -386,6 +398,20 @@ fn events(options: &EventsOptions) -> Result<ExitVerdict, Failure> {
 
         client.check()?;
         sleep(LOOK_EVERY);
+    }
+}
+
+/// Returns the first of these names as the end of a sentence; empty without names.
+fn first_names(names: &[&str]) -> String {
+    const MOST: usize = 3;
+    if names.is_empty() {
+        return String::new();
+    }
+    let (first, rest) = names.split_at(MOST.min(names.len()));
+    let first = first.join(", ");
+    match rest.len() {
+        0 => format!(": {first}"),
+        more => format!(": {first} and {more} more (--json: each)"),
     }
 }
 
@@ -475,20 +501,35 @@ fn stats_json(stats: &Stats) -> Value {
 
 // ---- objects
 
-fn sdo(options: &SdoOptions, action: SdoAction) -> Result<ExitVerdict, Failure> {
+/// Reads or writes an object through a running bus. A write needs `consent`.
+fn sdo(
+    options: &SdoOptions,
+    action: SdoAction,
+    consent: Option<&Consent>,
+) -> Result<ExitVerdict, Failure> {
     let client = Client::open(&options.named.name)?;
     let layout = client.layout();
     let place = place_of(&layout.devices, &options.device)?;
     let is_read = action == SdoAction::Read;
-    let request = options.request(place as u16, action);
-    let answer = client.request(&request, Duration::from_nanos(options.timeout))?;
     let (index, entry) = options.object;
-    let bytes = answer.map_err(|why| BusFailure::Sdo {
-        device: layout.devices[place].name.clone(),
-        index,
-        entry,
-        why,
-    })?;
+    let device = &layout.devices[place].name;
+    let what = match &action {
+        SdoAction::Read => String::new(),
+        SdoAction::Write(value) => format!("object 0x{index:04x}:{entry:x} to {}", hex_of(value)),
+    };
+    let request = options.request(place as u16, action);
+    let carry_out = || -> Result<Vec<u8>, Failure> {
+        let answer = client.request(&request, Duration::from_nanos(options.timeout))?;
+        let sdo = |why| BusFailure::Sdo { device: device.clone(), index, entry, why };
+        Ok(answer.map_err(sdo)?)
+    };
+    let bytes = match consent {
+        None => carry_out()?,
+        Some(consent) => {
+            ask(consent, &format!("{device}: write {what}?"), "a write to a device")?;
+            recorded((Target::Bus(&options.named.name), place as u16, &what), carry_out)?
+        }
+    };
     let hex = hex_of(&bytes);
 
     if options.named.json {
@@ -498,7 +539,6 @@ fn sdo(options: &SdoOptions, action: SdoAction) -> Result<ExitVerdict, Failure> 
     } else if is_read {
         say(Tone::Plain, &hex_and_text(&bytes, &hex));
     } else {
-        let device = &layout.devices[place].name;
         say(Tone::Plain, &format!("{device}: object {index:#06x}:{entry:x} written"));
     }
 

@@ -198,13 +198,15 @@ pub(crate) struct ImportOptions {
     pub(crate) json: bool,
 }
 
-/// Device on a cable: its position, or its alias.
+/// Device on a cable: its position, its alias, or its device ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CableDevice {
     /// Position, from 0.
     Place(u16),
     /// Configured station alias.
     Alias(u16),
+    /// Explicit device ID, as set by a switch.
+    DeviceId(u16),
 }
 
 #[derive(Debug, Args)]
@@ -222,7 +224,7 @@ pub(crate) struct LineOptions {
     #[arg(value_name = "INTERFACE")]
     #[arg(add = ArgValueCandidates::new(complete::interfaces))]
     pub(crate) interface: String,
-    /// Position from 0, or alias:N [default: all]
+    /// Position from 0, alias:N or id:N [default: all]
     #[arg(value_name = "DEVICE", value_parser = cable_device)]
     pub(crate) device: Option<CableDevice>,
     /// Print JSON
@@ -237,7 +239,7 @@ pub(crate) struct OneDevice {
     #[arg(value_name = "INTERFACE")]
     #[arg(add = ArgValueCandidates::new(complete::interfaces))]
     pub(crate) interface: String,
-    /// Position from 0, or alias:N
+    /// Position from 0, alias:N or id:N
     #[arg(value_name = "DEVICE", value_parser = cable_device)]
     pub(crate) device: CableDevice,
 }
@@ -366,7 +368,7 @@ pub(crate) struct FoeWriteOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct StateOptions {
-    /// Position from 0, or alias:N, of a device to change
+    /// Position from 0, alias:N or id:N, of a device to change
     #[arg(value_name = "DEVICE", value_parser = cable_device, requires = "request", requires = "interface")]
     pub(crate) device: Option<CableDevice>,
     /// Requested AL state: INIT, PREOP or BOOT; SAFEOP from OP
@@ -396,6 +398,12 @@ pub(crate) struct ScanOptions {
     /// Show mailboxes, protocols, SyncManagers, ports and clocks too
     #[arg(long, conflicts_with = "beside_running")]
     pub(crate) details: bool,
+    /// Request device IDs, as set by switches of the devices
+    ///
+    /// Sets bit 5 of AL control in each device, which keeps its AL state
+    /// (explicit device identification).
+    #[arg(long, conflicts_with = "beside_running")]
+    pub(crate) ids: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -563,6 +571,8 @@ pub(crate) struct RegisterWriteOptions {
     pub(crate) value: ObjectBytes,
     #[command(flatten)]
     pub(crate) request: RequestOptions,
+    #[command(flatten)]
+    pub(crate) consent: Consent,
 }
 
 /// Options of a request to the bus.
@@ -612,11 +622,13 @@ impl SdoWriteOptions {
 /// Parses a device on a cable.
 pub(crate) fn cable_device(text: &str) -> Result<CableDevice, String> {
     let wrong =
-        || format!("`{text}` is not a device; write its position, such as 3, or alias:1001");
-    match text.strip_prefix("alias:") {
-        Some(alias) => alias.parse().map(CableDevice::Alias).map_err(|_| wrong()),
-        None => text.parse().map(CableDevice::Place).map_err(|_| wrong()),
-    }
+        || format!("`{text}` is not a device; write its position, such as 3, alias:1001 or id:7");
+    let (number, device): (_, fn(u16) -> CableDevice) = match text.split_once(':') {
+        Some(("alias", number)) => (number, CableDevice::Alias),
+        Some(("id", number)) => (number, CableDevice::DeviceId),
+        _ => (text, CableDevice::Place),
+    };
+    number.parse().map(device).map_err(|_| wrong())
 }
 
 fn al_state(text: &str) -> Result<u8, String> {

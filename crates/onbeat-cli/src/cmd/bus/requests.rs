@@ -8,7 +8,8 @@ use onbeat_control::{
 use onbeat_ethercat::layout::DeviceLayout;
 use serde_json::json;
 
-use super::options::{RegisterCommand, RegisterOptions, RequestOptions, RescanOptions};
+use super::line_writes::{Target, ask, recorded};
+use super::options::{Consent, RegisterCommand, RegisterOptions, RequestOptions, RescanOptions};
 use super::words::place_of;
 use crate::cmd::byte_words::{hex_and_text, hex_of, number};
 use crate::cmd::failure::bus::BusFailure;
@@ -19,10 +20,11 @@ use crate::term::{Tone, say};
 pub(super) fn register(command: &RegisterCommand) -> Result<ExitVerdict, Failure> {
     match command {
         RegisterCommand::Read(options) => {
-            access(&options.of, &options.request, RegisterAction::Read(options.bytes))
+            access(&options.of, &options.request, RegisterAction::Read(options.bytes), None)
         }
         RegisterCommand::Write(options) => {
-            access(&options.of, &options.request, RegisterAction::Write(options.bytes()))
+            let action = RegisterAction::Write(options.bytes());
+            access(&options.of, &options.request, action, Some(&options.consent))
         }
     }
 }
@@ -31,6 +33,7 @@ fn access(
     of: &RegisterOptions,
     options: &RequestOptions,
     action: RegisterAction,
+    consent: Option<&Consent>,
 ) -> Result<ExitVerdict, Failure> {
     let client = Client::open(&options.named.name)?;
     let layout = client.layout();
@@ -38,10 +41,23 @@ fn access(
     let address = of.address;
     let is_read = matches!(action, RegisterAction::Read(_));
 
-    let request = RegisterRequest { device: place as u16, address, action };
-    let answer = client.request(request, Duration::from_nanos(options.timeout))?;
     let device = || layout.devices[place].name.clone();
-    let bytes = answer.map_err(|why| BusFailure::Register { device: device(), address, why })?;
+    let what = match &action {
+        RegisterAction::Read(_) => String::new(),
+        RegisterAction::Write(bytes) => format!("register {address:#06x} to {}", hex_of(bytes)),
+    };
+    let request = RegisterRequest { device: place as u16, address, action };
+    let carry_out = || -> Result<Vec<u8>, Failure> {
+        let answer = client.request(request, Duration::from_nanos(options.timeout))?;
+        Ok(answer.map_err(|why| BusFailure::Register { device: device(), address, why })?)
+    };
+    let bytes = match consent {
+        None => carry_out()?,
+        Some(consent) => {
+            ask(consent, &format!("{}: write {what}?", device()), "a write to a device")?;
+            recorded((Target::Bus(&options.named.name), place as u16, &what), carry_out)?
+        }
+    };
 
     let hex = hex_of(&bytes);
     if options.named.json {

@@ -12,15 +12,13 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_segment::{Link, Segment};
 use serde_json::{Value, json};
 
+use super::line_words::{SIMULATED, on_line};
 use super::options::ScanOptions;
 use super::words::al_words;
 use crate::cmd::failure::bus::BusFailure;
 use crate::cmd::{ExitVerdict, Failure};
 use crate::term::print_json;
 use crate::term::{Tone, advise, columns, say, wrapped};
-
-/// The word for the devices that need no interface.
-const SIMULATED: &str = "simulated";
 
 pub(super) fn scan(options: &ScanOptions) -> Result<ExitVerdict, Failure> {
     let devices = if options.interface == SIMULATED {
@@ -31,17 +29,29 @@ pub(super) fn scan(options: &ScanOptions) -> Result<ExitVerdict, Failure> {
         scan_interface(&options.interface, options.beside_running)?
     };
 
+    let ids = if options.ids { Some(device_ids(&options.interface)?) } else { None };
+    let id_of = |place: usize| ids.as_ref().and_then(|ids| ids.get(place).copied().flatten());
     if options.json {
-        print_json(&Value::Array(devices.iter().enumerate().map(as_json).collect()))?;
+        let json = |(place, device)| as_json((place, device), id_of(place));
+        print_json(&Value::Array(devices.iter().enumerate().map(json).collect()))?;
         return Ok(ExitVerdict::Pass);
     }
 
     let words = ["device", "vendor:product", "revision", "serial", "alias", "AL state", "clock"]
         .map(Column::words);
+    let id_column = ids.as_ref().map(|_| Column::words("device ID"));
+    let rows = devices.iter().enumerate().map(|(place, device)| {
+        let mut row = row((place, device));
+        if ids.is_some() {
+            let id = id_of(place).map_or_else(|| "-".to_owned(), |id| id.to_string());
+            row.entries.push(id.into());
+        }
+        row
+    });
     let table = Table {
         title: format!("{} devices answer on {}", devices.len(), options.interface),
-        columns: std::iter::once(Column::figures("")).chain(words).collect(),
-        rows: devices.iter().enumerate().map(row).collect(),
+        columns: std::iter::once(Column::figures("")).chain(words).chain(id_column).collect(),
+        rows: rows.collect(),
         ..Table::default()
     };
 
@@ -59,6 +69,15 @@ pub(super) fn scan(options: &ScanOptions) -> Result<ExitVerdict, Failure> {
         super::line::details(&options.interface)?;
     }
     Ok(ExitVerdict::Pass)
+}
+
+/// Requests the device IDs of all devices.
+fn device_ids(interface: &str) -> Result<Vec<Option<u16>>, Failure> {
+    on_line(interface, |line| {
+        let ids = (0..line.devices()).map(|place| line.device_id(place));
+        let ids: Result<Vec<_>, _> = ids.collect();
+        Ok(ids.map_err(BusFailure::from)?)
+    })
 }
 
 fn scan_interface(name: &str, beside_running: bool) -> Result<Vec<ScannedDevice>, Failure> {
@@ -98,13 +117,13 @@ fn name_by_image(devices: &mut [ScannedDevice], user: &User) {
     }
 }
 
-fn as_json((place, device): (usize, &ScannedDevice)) -> Value {
+fn as_json((place, device): (usize, &ScannedDevice), id: Option<u16>) -> Value {
     let of = device.identity.as_ref();
     json!({
         "place": place, "name": of.map(|of| &of.name), "alias": device.alias, "vendor": of.map(|of| of.vendor),
         "product": of.map(|of| of.product), "revision": of.map(|of| of.revision), "serial": of.and_then(|of| of.serial),
         "station": device.station, "al_state": device.al_state & !al::ERROR, "al_error": device.al_state & al::ERROR != 0,
-        "distributed_clock": device.has_clock,
+        "distributed_clock": device.has_clock, "device_id": id,
     })
 }
 

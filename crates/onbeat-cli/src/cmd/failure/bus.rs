@@ -22,13 +22,19 @@ pub(crate) enum BusFailure {
     )]
     NotOnCable { device: String },
     #[error(
-        "no device on \"{interface}\" has alias {alias}; `onbeat bus scan {interface}` lists them"
+        "no device on \"{interface}\" has {what} {number}; `onbeat bus scan {interface}{list}` lists them"
     )]
-    NoAlias { interface: String, alias: u16 },
+    NoNumber { interface: String, what: &'static str, list: &'static str, number: u16 },
     #[error(
-        "{devices} devices on \"{interface}\" have alias {alias}, at places {places}; name the device by its place"
+        "{devices} devices on \"{interface}\" have {what} {number}, at places {places}; name the device by its place"
     )]
-    DoubleAlias { interface: String, alias: u16, devices: usize, places: String },
+    DoubleNumber {
+        interface: String,
+        what: &'static str,
+        number: u16,
+        devices: usize,
+        places: String,
+    },
     #[error(
         "nothing was written: {question} needs an answer, and standard input is not a terminal; add --yes"
     )]

@@ -30,8 +30,13 @@ const PAUSE: Duration = Duration::from_micros(200);
 /// The same after [`QUIET_ROUNDS`] such frames: a device that answers late, or never.
 const LONG_PAUSE: Duration = Duration::from_millis(1);
 const QUIET_ROUNDS: u32 = 50;
+/// The same after [`SILENT_ROUNDS`].
+const LONGEST_PAUSE: Duration = Duration::from_millis(5);
+const SILENT_ROUNDS: u32 = 150;
 /// Time for the response to a mail, after which it is sent again, in ns.
-const RESPONSE_WITHIN_NS: u64 = 50_000_000;
+// Drives that read a value from their flash take some tenths of a second. A second request before
+// the first was answered would only delay them more.
+const RESPONSE_WITHIN_NS: u64 = 500_000_000;
 /// Maximum number of times a mail is sent.
 const MOST_TRIES: u32 = 3;
 
@@ -112,7 +117,8 @@ impl MappingReads {
             match quiet {
                 0 => {}
                 1..=QUIET_ROUNDS => exchange.wait(PAUSE),
-                _ => exchange.wait(LONG_PAUSE),
+                ..=SILENT_ROUNDS => exchange.wait(LONG_PAUSE),
+                _ => exchange.wait(LONGEST_PAUSE),
             }
         }
     }
