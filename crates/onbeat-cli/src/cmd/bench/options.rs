@@ -9,7 +9,7 @@ use onbeat::load::Load;
 use onbeat_robot::session::TrajectoryWord;
 
 use crate::complete;
-use crate::options::{LimitOptions, LoopArguments, OutputOptions, Until};
+use crate::options::{LimitOptions, LoopArguments, OutputOptions, ScreenOptions, Until};
 use crate::units::time_ns;
 
 pub(crate) const BENCH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
@@ -155,6 +155,8 @@ pub(crate) struct BenchOptions {
     pub(crate) limit: LimitOptions,
     #[command(flatten)]
     pub(crate) output: OutputOptions,
+    #[command(flatten)]
+    pub(crate) screen: ScreenOptions,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -11,7 +11,7 @@ use onbeat::probe::{Description, Given, OptionKind, ProbeOption, SettingValue};
 use onbeat_rt::Wait;
 
 use crate::complete;
-use crate::options::{LimitOptions, LoopArguments, OutputOptions, Until, wait};
+use crate::options::{LimitOptions, LoopArguments, OutputOptions, ScreenOptions, Until, wait};
 use crate::probes;
 use crate::units::time_ns;
 use clap_complete::engine::ArgValueCandidates;
@@ -124,6 +124,8 @@ pub(crate) struct MeasureOptions {
     pub(crate) limit: LimitOptions,
     #[command(flatten)]
     pub(crate) output: OutputOptions,
+    #[command(flatten)]
+    pub(crate) screen: ScreenOptions,
 }
 
 /// Parses a load; in a list of loads `none` is another word for `idle`.
