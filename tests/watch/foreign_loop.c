@@ -3,7 +3,8 @@
  *     foreign_loop KIND PERIOD_US CYCLES [PRIORITY]
  *
  * Each kind waits, or misbehaves, in another way. At the end it prints what it knows of itself:
- * cycles, and the percentiles of its own wake-up latency where it has one. */
+ * cycles, and the percentiles of its own wake-up latency where it has one. With FOREIGN_LOOP_STAMPS
+ * it writes a line for each cycle into that file: the release and the start, in ns of its clock. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -78,6 +79,8 @@ int main(int count, char **words)
 	}
 	int64_t *latency = calloc(cycles, sizeof *latency);
 	memset(latency, 0, cycles * sizeof *latency);
+	int64_t *released = calloc(cycles, sizeof *released);
+	memset(released, 0, cycles * sizeof *released);
 
 	clockid_t clock = strcmp(kind, "realtime") == 0 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
 	int is_relative = strcmp(kind, "relative") == 0;
@@ -123,6 +126,7 @@ int main(int count, char **words)
 				;
 		}
 		latency[k] = now(clock) - release;
+		released[k] = release;
 
 		work(50000);
 		if (is_twice) {
@@ -152,6 +156,13 @@ int main(int count, char **words)
 			}
 		}
 	}
+
+	const char *stamps = getenv("FOREIGN_LOOP_STAMPS");
+	FILE *file = stamps ? fopen(stamps, "w") : NULL;
+	for (int64_t k = 0; file && k < cycles; k++)
+		fprintf(file, "%lld %lld\n", (long long)released[k], (long long)(released[k] + latency[k]));
+	if (file)
+		fclose(file);
 
 	qsort(latency, cycles, sizeof *latency, by_size);
 	printf("{\"cycles\":%lld,\"skipped\":%lld", (long long)cycles, (long long)skipped);

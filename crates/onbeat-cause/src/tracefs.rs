@@ -118,8 +118,12 @@ impl Tracefs {
 
         if let Some(root) = mounted() {
             let instances = root.join("instances");
-            fs::read_dir(&instances).map_err(|why| TraceError::at(&instances, why))?;
-            return Ok(Self { root, _mount: None });
+            match fs::read_dir(&instances) {
+                Ok(_) => return Ok(Self { root, _mount: None }),
+                // Something else is mounted over it here: a mount of its own shows it again.
+                Err(why) if why.kind() == io::ErrorKind::NotFound => {}
+                Err(why) => return Err(TraceError::at(&instances, why)),
+            }
         }
 
         // Mounted for this process alone and seen by nobody else: it goes when the last descriptor

@@ -156,6 +156,12 @@ pub(crate) enum Command {
     /// Run one cell of a bench, in a process of its own
     #[command(hide = true)]
     Cell,
+    /// Draw the figures of a run in progress, in a process of its own
+    #[command(hide = true)]
+    Screen {
+        /// Run file or directory
+        run: PathBuf,
+    },
     /// Write man pages and completions
     #[command(hide = true)]
     Generate(GenerateOptions),

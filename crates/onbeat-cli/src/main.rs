@@ -105,6 +105,7 @@ fn run(command: Command) -> Result<ExitVerdict, Failure> {
         Command::Vm(command) => cmd::vm::run(&command),
         Command::Repair(options) => cmd::repair::run(options),
         Command::Cell => cmd::cell::run(),
+        Command::Screen { run } => cmd::screen::run(&run),
         Command::Generate(options) => cmd::generate::run(&options),
     }
 }

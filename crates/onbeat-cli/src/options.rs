@@ -142,6 +142,18 @@ pub(crate) struct OutputOptions {
     pub(crate) verbose: bool,
 }
 
+/// Whether figures are drawn while a run is in progress.
+#[derive(Clone, Copy, Debug, Default, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct ScreenOptions {
+    /// Show worst, p99.9, distribution and latest causes while it runs
+    ///
+    /// On a terminal; without one, nothing is shown. They are read from the run's files by a process
+    /// of its own.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) screen: bool,
+}
+
 pub(crate) fn wait(text: &str) -> Result<Wait, String> {
     let (kind, time) = match text.split_once('=') {
         Some((kind, time)) => (kind, Some(time_ns(time).map_err(|why| why.to_string())?)),

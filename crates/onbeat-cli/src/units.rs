@@ -3,10 +3,10 @@
 /// A quantity that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UnitError {
-    #[error("`{0}` has no unit; write one of ns, us, ms, s, m, h, such as 1ms or 50us")]
+    #[error("`{0}` has no unit; write one of ns, us, ms, s, m, h, d, such as 1ms or 50us")]
     NoUnit(String),
     #[error(
-        "`{0}` is not a time; write a number and one of ns, us, ms, s, m, h, such as 1ms or 50us"
+        "`{0}` is not a time; write a number and one of ns, us, ms, s, m, h, d, such as 1ms or 50us"
     )]
     NotATime(String),
     #[error("`{0}` is longer than 10,000 hours")]
@@ -17,7 +17,7 @@ pub(crate) enum UnitError {
     NoPeriod(String),
 }
 
-const UNITS: [(&str, f64); 9] = [
+const UNITS: [(&str, f64); 10] = [
     ("ns", 1.0),
     ("us", 1e3),
     ("µs", 1e3),
@@ -27,6 +27,7 @@ const UNITS: [(&str, f64); 9] = [
     ("min", 60e9),
     ("m", 60e9),
     ("h", 3_600e9),
+    ("d", 86_400e9),
 ];
 const LONGEST_NS: f64 = 10_000.0 * 3_600e9;
 
@@ -81,6 +82,7 @@ mod tests {
             ("50us", 50_000),
             ("2m", 120_000_000_000),
             ("0.5 s", 500_000_000),
+            ("3d", 259_200_000_000_000),
             ("0", 0),
         ];
         for (text, ns) in typed {

@@ -78,7 +78,7 @@ pub use motion::{JointMotion, MotionNote};
 pub use note::{
     Account, Bench, Block, CauseCount, Cell, CellNotPermitted, CulpritCount, EndReason,
     FindingNote, Header, Interval, LimitNote, LoadEvent, Maxima, Note, Remark, Resume, SpikeNote,
-    StepNote, SweepNote,
+    StepNote, SweepNote, TaskNote,
 };
 pub use note_numbers::EVERY_SECONDS;
 pub use outages::{Joining, LateNote, OutageSums, PARTS, Watch, gap};

@@ -159,6 +159,22 @@ pub struct Header {
     /// stand in `bench.onbeat.hlog` alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<FindingNote>,
+    /// The thread whose loop was measured, where it is one of another program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskNote>,
+}
+
+/// A thread of another program: its number is that of another one after its end, or after a boot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskNote {
+    /// Its number.
+    pub tid: i32,
+    /// When it started, in clock ticks since boot.
+    pub start_ticks: u64,
+    /// The boot, as in `/proc/sys/kernel/random/boot_id`.
+    pub boot_id: String,
+    /// Its name, at most 15 bytes.
+    pub name: String,
 }
 
 /// A tuning of the catalogue that is not as wanted, as `onbeat tune check` prints it.
@@ -229,6 +245,7 @@ impl Header {
             looks: 0,
             most_alarms: None,
             findings: Vec::new(),
+            task: None,
         }
     }
 }

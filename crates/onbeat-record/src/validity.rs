@@ -1,8 +1,8 @@
 //! Whether a run file measured what it says: a broken measurement says nothing of its machine.
 
 use super::note::LoadEvent;
-use super::vocabulary::Stall;
 use super::run_file::RunFile;
+use super::vocabulary::Stall;
 use super::words::LoadEventKind;
 
 /// Releases of which one may be unknown. Above that, the missing ones could be all of the worst thousandth.

@@ -167,6 +167,11 @@ fn worst_spikes(run: &RunFile) -> Vec<SpikeNote> {
     spikes
 }
 
+/// Whether the loop is that of another program, which events of the kernel show.
+fn is_of_program(run: &RunFile) -> bool {
+    run.header.task.is_some() || run.header.grants.iter().any(|grant| grant.what == "program")
+}
+
 fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
     let mut notes = run.import.as_ref().map(import_notes::notes).unwrap_or_default();
     notes.extend(run.resumes.iter().map(resumed));
@@ -198,9 +203,12 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
 
     if let SlotCounts { lost: 1.., .. } = SlotCounts::from_run(run) {
         let lost = count(SlotCounts::from_run(run).lost);
-        notes.push(format!(
-            "{lost} samples were dropped (ring between loop and recorder full) and are in no figure"
-        ));
+        let why = if is_of_program(run) {
+            "the kernel recorded no event of these wake-ups"
+        } else {
+            "ring between loop and recorder full"
+        };
+        notes.push(format!("{lost} samples were dropped ({why}) and are in no figure"));
     }
 
     notes.extend(warm_up(run, series));

@@ -53,6 +53,18 @@ pub enum TuneError {
         /// The number asked for.
         tid: i32,
     },
+    /// The thread of a plan has ended, and its number has been given to another one.
+    #[error(
+        "task {tid} is another one than when the plan was made: it started at tick {now} since boot, and the plan is for one of tick {planned}. Nothing was changed; plan again: onbeat tune plan --task NAME"
+    )]
+    OtherTask {
+        /// The number.
+        tid: i32,
+        /// When that of the plan started, in clock ticks since boot.
+        planned: u64,
+        /// When the present one started.
+        now: u64,
+    },
     /// The journal could not be written; then nothing is changed.
     #[error(
         "cannot {doing} the journal {path}: {source}. Nothing is changed without it: make the directory writable, or set ONBEAT_STATE_DIR to another one"

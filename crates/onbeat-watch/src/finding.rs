@@ -199,7 +199,7 @@ fn faults(name: &str, result: &Watched) -> Option<Finding> {
     let faults = result.counters.faults;
     (faults as f64 > LEAST_FAULTS_PER_S * seconds.max(1.0)).then(|| Finding {
         kind: FindingKind::Faults,
-        what: format!("{name} had {faults} page faults in {seconds:.1} s: it touches memory that is not there yet"),
+        what: format!("{name} had {faults} page {} in {seconds:.1} s: it touches memory that is not there yet", if faults == 1 { "fault" } else { "faults" }),
         remedy: "Call mlockall(MCL_CURRENT | MCL_FUTURE) before the loop, touch stack and buffers once, and set mallopt(M_TRIM_THRESHOLD, -1) and mallopt(M_MMAP_MAX, 0).".to_owned(),
     })
 }

@@ -44,6 +44,7 @@ pub mod finding;
 pub mod grid;
 pub mod measure;
 pub mod process;
+pub mod sockets;
 pub mod survey;
 pub mod waits;
 

@@ -30,6 +30,7 @@ pub(crate) mod robot;
 mod run_clock;
 mod run_tuning;
 pub(crate) mod runs;
+pub(crate) mod screen;
 pub(crate) mod segment;
 mod show;
 mod so_far;

@@ -128,6 +128,10 @@ impl ReportedRun {
 
 /// A duration as people say it: `2 min 1 s`.
 pub(crate) fn spoken(seconds: f64) -> String {
+    if seconds < 1.0 {
+        // A short time that was typed is not 0 s.
+        return format!("{} s", (seconds * 100.0).round() / 100.0);
+    }
     let whole = Duration::from_secs(seconds.round() as u64);
     let words = humantime::format_duration(whole).to_string();
     let spaced = words.split(' ').map(|word| {

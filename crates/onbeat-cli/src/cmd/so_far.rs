@@ -11,7 +11,6 @@ use onbeat::record::Recorder;
 use onbeat_report::units::{Letters, time_ns};
 use onbeat_report::verdict::looks;
 
-use super::measure::options::MeasureOptions;
 use crate::options::Until;
 use crate::term::{Tone, advise};
 
@@ -77,11 +76,11 @@ impl<'a> SoFar<'a> {
 pub(super) const NO_END_S: f64 = 86_400.0;
 
 /// The looks at a run that ends when it is decided; none at any other.
-pub(crate) fn looks_of(options: &MeasureOptions) -> Vec<f64> {
-    if options.until != Some(Until::Decided) {
+pub(crate) fn looks_of(until: Option<Until>, duration_ns: u64) -> Vec<f64> {
+    if until != Some(Until::Decided) {
         return Vec::new();
     }
-    looks(if options.duration == 0 { NO_END_S } else { options.duration as f64 / 1e9 })
+    looks(if duration_ns == 0 { NO_END_S } else { duration_ns as f64 / 1e9 })
 }
 
 /// Looks at a run that ends when it is decided, by this program in a process of its own.
@@ -93,8 +92,8 @@ pub(crate) struct LooksAhead<'a> {
 }
 
 impl<'a> LooksAhead<'a> {
-    pub(crate) fn new(options: &MeasureOptions, file: &'a Path) -> Self {
-        Self { file, left: looks_of(options), looking: None }
+    pub(crate) fn new(until: Option<Until>, duration_ns: u64, file: &'a Path) -> Self {
+        Self { file, left: looks_of(until, duration_ns), looking: None }
     }
 
     /// Whether the last look that is over found PASS or FAIL; a look begins when its time has come.

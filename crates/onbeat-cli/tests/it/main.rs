@@ -48,7 +48,9 @@ mod segment_live;
 mod tables;
 mod tune_live;
 mod tune_machines;
+mod tune_task_live;
 mod view_live;
 #[path = "../../../../tests/vm/commands.rs"]
 mod vm_commands;
+mod watch_beside_live;
 mod watch_live;

@@ -77,6 +77,7 @@ impl Bench {
             cpus: online_cpus().iter().max().unwrap().to_string(),
             cpus_because: "named by the test".to_owned(),
             task: None,
+            task_start_ticks: None,
             steps: files.iter().map(step).collect(),
             left_out: Vec::new(),
         };

@@ -14,7 +14,7 @@ fn skipped() -> Option<String> {
 }
 
 /// The program, compiled once; `None` without a C compiler.
-fn foreign_loop() -> Option<&'static Path> {
+pub(crate) fn foreign_loop() -> Option<&'static Path> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     let build = || {
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/watch/foreign_loop.c");
@@ -60,10 +60,10 @@ fn started(program: &Path, kind: &str) -> Running {
     Running(child)
 }
 
-struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Running {
-    fn pid(&self) -> String {
+    pub(crate) fn pid(&self) -> String {
         self.0.id().to_string()
     }
 }
@@ -89,7 +89,7 @@ impl Runs for Path {
     }
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
@@ -312,4 +312,100 @@ fn a_program_that_ends_is_measured_until_then_live() {
     let account = run.account();
     assert_eq!(account.slots, account.cycles + account.skipped + account.lost);
     assert!(run.account().slots < 4_000, "two seconds of them were before the measurement");
+}
+
+#[test]
+fn a_watch_with_a_limit_ends_when_it_is_decided_live() {
+    let program = program_or_skip!();
+    let dir = tempfile::tempdir().unwrap();
+    let running = started(program, "absolute");
+    let limit = ["--limit", "5s", "--at", "90", "--until", "decided", "--no-causes"];
+    let output =
+        onbeat(dir.path(), &[&["watch", &running.pid(), "--for", "3d"], limit.as_slice()].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let run = latest(dir.path());
+    assert!(run.header.looks > 1, "the looks share the level");
+    assert!(run.account().slots < 60_000, "three days have many more");
+}
+
+#[test]
+fn threads_are_listed_as_json_live() {
+    let program = program_or_skip!();
+    let dir = tempfile::tempdir().unwrap();
+    let running = started(program, "absolute");
+    let output = onbeat(dir.path(), &["watch", &running.pid(), "--list", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let listed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let thread = &listed["threads"][0];
+    assert_eq!(thread["tid"].to_string(), running.pid());
+    assert_eq!((&thread["is_loop"], &thread["policy"]), (&true.into(), &"FIFO 80".into()));
+    assert_eq!(thread["waits"][0]["period_ns"], 2_000_000, "{listed}");
+}
+
+#[test]
+fn where_tracing_is_hidden_or_forbidden_what_remains_is_done_live() {
+    let program = program_or_skip!();
+    let dir = tempfile::tempdir().unwrap();
+    let running = started(program, "absolute");
+    let started = |starter: &[&str], words: &[&str]| {
+        let output = Command::new(starter[0])
+            .args(&starter[1..])
+            .arg(env!("CARGO_BIN_EXE_onbeat"))
+            .args(words)
+            .current_dir(dir.path())
+            .env("ONBEAT_STATE_DIR", dir.path().join("state"))
+            .output();
+        // 126 and 127: the starter cannot start it.
+        output.ok().filter(|output| !matches!(output.status.code(), Some(126 | 127)))
+    };
+
+    let hiding =
+        ["unshare", "-m", "sh", "-c", "mount -t tmpfs none /sys/kernel && exec \"$@\"", "-"];
+    match started(&hiding, &["watch", &running.pid(), "--for", "1s", "--no-causes"]) {
+        Some(output) => {
+            let is_watched = matches!(output.status.code(), Some(0 | 1 | 3));
+            assert!(is_watched, "tracefs is mounted again: {}", text(&output));
+        }
+        None => println!("skipped: unshare does not start onbeat"),
+    }
+
+    let nobody = ["setpriv", "--reuid", "65534", "--clear-groups"];
+    match started(&nobody, &["watch", &running.pid(), "--json"]) {
+        Some(output) => {
+            assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+            let counted: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            let per_s = counted["threads"][0]["waits_per_s"].as_f64().unwrap();
+            assert!(per_s > 100.0, "the scheduler counts 500: {counted}");
+        }
+        None => println!("skipped: setpriv does not start onbeat for another user"),
+    }
+}
+
+#[test]
+fn a_screen_shows_the_figures_so_far_and_leaves_the_summary_live() {
+    let program = program_or_skip!();
+    let dir = tempfile::tempdir().unwrap();
+    let running = started(program, "absolute");
+    let words = format!(
+        "stty rows 40 cols 100; {} watch {} --for 4s --screen",
+        env!("CARGO_BIN_EXE_onbeat"),
+        running.pid()
+    );
+    let output = Command::new("script")
+        .args(["-qec", &words, "/dev/null"])
+        .current_dir(dir.path())
+        .env("ONBEAT_STATE_DIR", dir.path().join("state"))
+        .stdin(Stdio::null())
+        .output();
+    let Ok(output) = output else { return println!("skipped: there is no `script`") };
+    let printed = text(&output);
+    for part in ["so far", "p99.9", "bars logarithmic", "Ctrl-C ends the run", "verdict"] {
+        assert!(printed.contains(part), "{part}: {printed}");
+    }
+    assert!(!printed.contains("\x1b[?1049h"), "the terminal keeps its screen: {printed}");
+    let last = printed.rsplit("Ctrl-C ends the run").next().unwrap();
+    assert!(last.contains("\x1b[J") && last.contains("verdict"), "removed at the end: {last}");
+
+    let without = onbeat(dir.path(), &["watch", &running.pid(), "--for", "1s", "--screen"]);
+    assert!(!text(&without).contains("so far"), "quiet without a terminal");
 }

@@ -264,6 +264,7 @@ pub fn write(stream: &Stream, labels: &ImportLabels, path: &Path) -> Result<(), 
         looks: 0,
         most_alarms: None,
         findings: Vec::new(),
+        task: None,
     };
 
     let mut writer = RunWriter::create(path, &header)?;

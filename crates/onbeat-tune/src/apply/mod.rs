@@ -37,6 +37,7 @@ use crate::journal::{Journal, Purpose, Undone};
 use crate::plan::{Plan, PlanError, PlanStep, StepTarget};
 use crate::repair::{self, Repaired};
 use crate::shield::Scope;
+use crate::tasks;
 pub use make::{FailedStep, StepMaker};
 pub use owners::{OtherOwner, OwnerRule};
 pub use resolve::Resolver;
@@ -227,6 +228,12 @@ fn admit(resolver: &Resolver<'_>, request: &ApplyRequest) -> Result<(), ApplyErr
         return Err(PlanError::NoHousekeeping { cpus, online: all }.into());
     }
 
+    if let (Some(tid), Some(planned)) = (plan.task, plan.task_start_ticks) {
+        let now = tasks::task(*host, tid).ok_or(TuneError::NoSuchTask { tid })?.id.start_ticks;
+        if now != planned {
+            return Err(TuneError::OtherTask { tid, planned, now }.into());
+        }
+    }
     if !host.is_root() {
         return Err(ApplyError::NeedsRoot { command: request.command.clone() });
     }

@@ -61,6 +61,10 @@ pub struct Plan {
     /// The loop's thread; absent where it does not run yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<i32>,
+    /// When that thread started, in clock ticks since boot: its number may be that of another one
+    /// when the plan is applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_start_ticks: Option<u64>,
     /// The changes, in the order in which they are made.
     #[serde(default, rename = "step")]
     pub steps: Vec<PlanStep>,

@@ -36,6 +36,9 @@ impl Plan {
         if let Some(task) = &self.task {
             let _ = writeln!(text, "task = {task}");
         }
+        if let Some(ticks) = &self.task_start_ticks {
+            let _ = writeln!(text, "task_start_ticks = {ticks}");
+        }
 
         for step in &self.steps {
             write_step(&mut text, step);
@@ -133,6 +136,7 @@ mod tests {
             cpus: "1".to_owned(),
             cpus_because: "it is free".to_owned(),
             task: Some(7),
+            task_start_ticks: Some(4_711),
             steps: targets.map(step).to_vec(),
             left_out: vec![LeftOut { id: "fw.smi".to_owned(), because: "by hand".to_owned() }],
         }

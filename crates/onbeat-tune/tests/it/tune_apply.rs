@@ -90,6 +90,7 @@ fn plan(steps: Vec<PlanStep>) -> Plan {
         cpus: "3".to_owned(),
         cpus_because: String::new(),
         task: None,
+        task_start_ticks: None,
         steps,
         left_out: vec![],
     }

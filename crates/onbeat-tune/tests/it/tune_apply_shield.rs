@@ -28,6 +28,7 @@ fn plan(task: i32) -> Plan {
         cpus: "3".to_owned(),
         cpus_because: String::new(),
         task: Some(task),
+        task_start_ticks: None,
         steps: vec![step],
         left_out: vec![],
     }

@@ -13,9 +13,9 @@ use super::background_load::BackgroundLoad;
 use super::cell::{CellError, CellReply};
 use super::cell_slot::CellSlot;
 pub use super::error::BenchError;
-use super::plan::real_loads;
+use super::plan::pace;
 pub use super::plan::{BenchPlan, scheduled};
-use super::schedule::{LoadTurn, Pace, RAMP, Schedule};
+use super::schedule::{LoadTurn, RAMP, Schedule};
 use super::shared_file::SharedFile;
 use super::shielding::Shielding;
 use super::unfinished::MeasuredBench;
@@ -149,7 +149,7 @@ impl<'c> BenchConductor<'c> {
     }
 
     fn run_turns(&mut self, schedule: &Schedule) -> Result<(), BenchError> {
-        let mut pace = Pace::new(&real_loads(self.plan));
+        let mut pace = pace(self.plan);
         let ends_s = match self.resumed {
             None => self.plan.duration.as_secs_f64(),
             // Only what is measured counts as the time of a bench that is resumed.
@@ -176,7 +176,7 @@ impl<'c> BenchConductor<'c> {
     }
 
     /// Takes the blocks of these tunings out of the turns that are left: the time that is left is
-    /// shared by the others ([`Pace::block_s`]).
+    /// shared by the others ([`Pace::block_s`](super::schedule::Pace::block_s)).
     fn leave_out(&mut self, turns: &mut VecDeque<LoadTurn>, without: &[String]) {
         let name = |tuning: usize| self.plan.tunings[tuning].to_string();
         let is_left_out = |tuning: usize| without.contains(&name(tuning));

@@ -168,6 +168,7 @@ fn placebo(host: &dyn HostFiles, request: &SettingRequest<'_>) -> HostSetting {
         cpus: request.setup.cpus.to_string(),
         cpus_because: String::new(),
         task: None,
+        task_start_ticks: None,
         steps: value.map(step).into_iter().collect(),
         left_out: Vec::new(),
     };
@@ -261,7 +262,7 @@ impl HostSetting {
     fn of_plan(name: &str, plan: Plan) -> Self {
         let mut setting = Self {
             name: name.to_owned(),
-            plan: Plan { steps: Vec::new(), task: None, ..plan },
+            plan: Plan { steps: Vec::new(), task: None, task_start_ticks: None, ..plan },
             implies: LoopOptions::default(),
             left_out: Vec::new(),
         };

@@ -11,7 +11,7 @@ use super::cell_start::CellTask;
 use super::cell_tuning::{CellTuning, LoopOptions};
 use super::error::BenchError;
 use super::host_settings::HostSetting;
-use super::schedule::{self, CellOrder, Schedule};
+use super::schedule::{self, CellOrder, Pace, Schedule};
 use crate::load::Load;
 use crate::probe::Setting;
 use crate::probe::setting::WaitAsJson;
@@ -104,7 +104,8 @@ impl BenchPlan {
 pub fn scheduled(plan: &BenchPlan) -> Result<Schedule, BenchError> {
     check_names("tuning", plan.tunings.iter().map(CellTuning::to_string))?;
     check_names("load", plan.loads.iter().map(Load::to_string))?;
-    Ok(schedule::plan(plan.tunings.len(), &real_loads(plan), plan.duration, plan.order, plan.seed)?)
+    let (tunings, seed) = (plan.tunings.len(), plan.seed);
+    Ok(schedule::plan_at_pace(tunings, &pace(plan), plan.duration, plan.order, seed)?)
 }
 
 fn check_names(what: &'static str, names: impl Iterator<Item = String>) -> Result<(), BenchError> {
@@ -118,7 +119,12 @@ fn check_names(what: &'static str, names: impl Iterator<Item = String>) -> Resul
     Ok(())
 }
 
-/// Returns which loads are not `idle`: they need time to start and to end.
-pub(super) fn real_loads(plan: &BenchPlan) -> Vec<bool> {
-    plan.loads.iter().map(|load| !load.is_idle()).collect()
+/// Returns the pace before anything was measured: loads that are not `idle` need time to start and
+/// to end, and so does a program in each block.
+pub(super) fn pace(plan: &BenchPlan) -> Pace {
+    let loads: Vec<bool> = plan.loads.iter().map(|load| !load.is_idle()).collect();
+    match plan.task {
+        CellTask::Program(_) => Pace::of_program(&loads),
+        _ => Pace::new(&loads),
+    }
 }

@@ -33,6 +33,9 @@ const RAMP_DOWN_S: f64 = 0.5;
 /// Planned overhead of a block (thread start, priority, shield, end of the interval), in seconds,
 /// without load and with one; while the bench runs, the measured overhead replaces it.
 const PER_BLOCK_S: [f64; 2] = [0.08, 0.2];
+/// Planned overhead of a block whose loop is that of a program, in seconds: the program starts, its
+/// loop is looked for, and it ends.
+const PER_BLOCK_OF_PROGRAM_S: f64 = 1.5;
 /// Planned time before the first block, in seconds: processes start, memory is locked, the shield
 /// is tried.
 const PREPARATION_S: f64 = 2.5;
@@ -141,8 +144,9 @@ impl Schedule {
 /// The total time is too short for the cells.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error(
-    "--for {asked_s:.0}s is too short: {} at least {needed_s:.0} s, {overhead_s:.0} s of them to start and stop; \
+    "--for {}s is too short: {} at least {needed_s:.0} s, {overhead_s:.0} s of them to start and stop; \
      use --for {needed_s:.0}s, or fewer tunings or loads",
+    milliseconds(*.asked_s),
     cells_need(*.cells)
 )]
 pub struct TooShort {
@@ -150,6 +154,11 @@ pub struct TooShort {
     cells: usize,
     overhead_s: f64,
     needed_s: f64,
+}
+
+/// Seconds as they are typed: `12`, `0.5`.
+fn milliseconds(seconds: f64) -> f64 {
+    (seconds * 1000.0).round() / 1000.0
 }
 
 fn cells_need(cells: usize) -> String {
@@ -168,12 +177,27 @@ pub fn plan(
     order: CellOrder,
     seed: u64,
 ) -> Result<Schedule, TooShort> {
+    plan_at_pace(tunings, &Pace::new(loads), total, order, seed)
+}
+
+/// The same where blocks take more than those of onbeat's own loop.
+///
+/// # Errors
+/// [`TooShort`], with the time that would be enough.
+pub fn plan_at_pace(
+    tunings: usize,
+    pace: &Pace,
+    total: Duration,
+    order: CellOrder,
+    seed: u64,
+) -> Result<Schedule, TooShort> {
     if order == CellOrder::Paired {
-        return paired::plan(tunings, loads, total, seed);
+        return paired::plan(tunings, pace, total, seed);
     }
 
     let total_s = total.as_secs_f64();
-    let cells = tunings * loads.len();
+    let loads = pace.loaded.len();
+    let cells = tunings * loads;
     let rounds_of =
         |round_s: f64| ((total_s / round_s).round().min(1000.0) as u32).max(LEAST_ROUNDS);
     let (wanted, visits) = match order {
@@ -183,8 +207,7 @@ pub fn plan(
         }
         CellOrder::Sequential | CellOrder::Paired => (1, SEQUENTIAL_BLOCKS),
     };
-    let pace = Pace::new(loads);
-    let per_round: f64 = (0..loads.len()).map(|load| pace.ramps_s(load)).sum();
+    let per_round: f64 = (0..loads).map(|load| pace.ramps_s(load)).sum();
     let per_visit: f64 = pace.per_block_s.iter().sum::<f64>() * tunings as f64;
     let lengths = |rounds: u32| {
         let blocks = f64::from(rounds * visits) * cells as f64;
@@ -201,7 +224,7 @@ pub fn plan(
     }
 
     let mut rng = fastrand::Rng::with_seed(seed);
-    let turns = (0..rounds).flat_map(|_| round(tunings, loads.len(), order, &mut rng)).collect();
+    let turns = (0..rounds).flat_map(|_| round(tunings, loads, order, &mut rng)).collect();
     Ok(Schedule {
         turns,
         block_s,
@@ -224,6 +247,14 @@ impl Pace {
     pub fn new(loads: &[bool]) -> Self {
         let per_block_s = loads.iter().map(|loaded| PER_BLOCK_S[usize::from(*loaded)]).collect();
         Self { loaded: loads.to_vec(), per_block_s }
+    }
+
+    /// Returns the planned pace of a bench whose blocks start a program.
+    #[must_use]
+    pub fn of_program(loads: &[bool]) -> Self {
+        let own = Self::new(loads);
+        let per_block_s = own.per_block_s.iter().map(|s| s + PER_BLOCK_OF_PROGRAM_S).collect();
+        Self { per_block_s, ..own }
     }
 
     /// Learns from a turn with blocks of `block_s` seconds that took `took_s`.
@@ -377,6 +408,30 @@ mod tests {
 
     fn minutes(m: u64) -> Duration {
         Duration::from_secs(60 * m)
+    }
+
+    #[test]
+    fn a_program_has_time_to_start_and_to_end_in_each_block() {
+        for order in [CellOrder::Interleaved, CellOrder::Sequential, CellOrder::Paired] {
+            let own = plan(2, &[false], minutes(1), order, 1).unwrap();
+            let pace = Pace::of_program(&[false]);
+            let program = plan_at_pace(2, &pace, minutes(1), order, 1).unwrap();
+            for schedule in [&own, &program] {
+                assert!((schedule.estimate_s - 60.0).abs() < 0.001, "{order:?}: {schedule:?}");
+            }
+            let measured = |of: &Schedule| of.blocks() as f64 * of.block_s;
+            let starts_s = program.blocks() as f64 * PER_BLOCK_OF_PROGRAM_S;
+            assert!(measured(&program) <= measured(&own), "{order:?}");
+            assert!(measured(&program) + starts_s <= 60.0, "{order:?}");
+        }
+    }
+
+    #[test]
+    fn a_time_that_is_too_short_is_repeated_as_it_was_typed() {
+        let plan = |ms| plan(2, &[false], Duration::from_millis(ms), CellOrder::Interleaved, 1);
+        let words = |ms| plan(ms).unwrap_err().to_string();
+        assert!(words(500).starts_with("--for 0.5s is too short"), "{}", words(500));
+        assert!(words(2_000).starts_with("--for 2s is too short"), "{}", words(2_000));
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::error::BenchError;
-use super::plan::{BenchPlan, real_loads, scheduled};
-use super::schedule::{Pace, Schedule};
+use super::plan::{BenchPlan, pace, scheduled};
+use super::schedule::Schedule;
 use super::shared_file::{SharedFile, past_of};
 use crate::probe::resume::{OtherRun, differences};
 use crate::probe::{self, Origin};
@@ -118,7 +118,7 @@ impl UnfinishedBench {
                 self.measured.why_not_permitted(&cell(load, tuning)).is_none()
             });
         let block_s = self.measured.note.block_s;
-        let estimate_s = Pace::new(&real_loads(plan)).estimate_s(&rest.turns, block_s);
+        let estimate_s = pace(plan).estimate_s(&rest.turns, block_s);
 
         Ok(Schedule { block_s, estimate_s, ..rest })
     }

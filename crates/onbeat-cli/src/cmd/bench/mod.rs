@@ -32,6 +32,7 @@ use super::Common;
 use super::carrier::carrier_of;
 use super::looping::{WITHOUT_TUNING, check_cpu, limit, most_alarms, setting};
 use super::repair::repair_first;
+use super::screen::Screen;
 use super::view::{BesideView, check_port};
 use super::watch::in_bench;
 use super::watched::Watched;
@@ -123,6 +124,7 @@ pub(super) fn measured(
         planned: &planned.plan,
         plan,
         quiet: options.quiet || options.output.json,
+        screen: options.screen.screen && !options.quiet,
         dir: dir.path(),
         total_s: plan.duration.as_secs_f64(),
     };
@@ -176,6 +178,7 @@ fn resumed(
         planned: &planned,
         plan: &plan,
         quiet: today.quiet || today.output.json,
+        screen: today.screen.screen && !today.quiet,
         dir: &dir,
         total_s: rest.estimate_s,
     };
@@ -190,6 +193,8 @@ struct BenchJob<'j> {
     planned: &'j PlannedBench,
     plan: &'j BenchPlan,
     quiet: bool,
+    /// Whether the figures so far are drawn.
+    screen: bool,
     dir: &'j Path,
     /// Estimate of the time that this process measures, in seconds.
     total_s: f64,
@@ -202,10 +207,10 @@ fn conducted(
     interruptions: &Interruptions,
     begin: &dyn Fn(),
 ) -> Result<(), Failure> {
-    let BenchJob { planned, plan, quiet, dir, total_s } = job;
+    let BenchJob { planned, plan, quiet, screen, dir, total_s } = job;
     let program = std::env::current_exe().map_err(Common::Myself)?;
     let processes = OwnProcess { program, load_dir: planned.load_dir().map(Path::to_owned) };
-    let mut view = BenchView::new(plan, *total_s, *quiet);
+    let mut view = BenchView::new(plan, *total_s, *quiet, Screen::begin(dir, *screen));
     let approaching = RefCell::new(String::new());
     let mut report = |happening: CampaignEvent<'_>| {
         if matches!(happening, CampaignEvent::Running { .. } | CampaignEvent::Block { .. }) {
@@ -297,6 +302,7 @@ impl Processes for OwnProcess {
 /// The progress of a bench, in the terminal.
 struct BenchView {
     progress: ProgressLine,
+    screen: Screen,
     quiet: bool,
     period_ns: u64,
     /// The percentage of the limit, and how it is judged.
@@ -310,9 +316,10 @@ struct BenchView {
 }
 
 impl BenchView {
-    fn new(plan: &BenchPlan, total_s: f64, quiet: bool) -> Self {
+    fn new(plan: &BenchPlan, total_s: f64, quiet: bool, screen: Screen) -> Self {
         Self {
-            progress: ProgressLine::new(total_s, quiet),
+            progress: ProgressLine::new(total_s, quiet || screen.is_on()),
+            screen,
             quiet,
             period_ns: plan.setting.period_ns,
             rule: plan.limit.filter(|limit| limit.at < 100.0).map(|limit| {
@@ -350,7 +357,7 @@ impl BenchView {
         }
     }
 
-    fn planned(&self, estimate_s: f64, blocks: u32, block_s: f64) {
+    fn planned(&mut self, estimate_s: f64, blocks: u32, block_s: f64) {
         let estimate = runs::spoken(estimate_s);
         self.say(&format!(
             "about {estimate}: each cell gets {blocks} blocks of {block_s:.2} s, in turns with the others"
@@ -372,7 +379,7 @@ impl BenchView {
         }
     }
 
-    fn prepared(&self, running: usize, not_permitted: &[CellNotPermitted]) {
+    fn prepared(&mut self, running: usize, not_permitted: &[CellNotPermitted]) {
         let cells = if running == 1 {
             "1 cell is prepared".to_owned()
         } else {
@@ -394,9 +401,11 @@ impl BenchView {
         }
     }
 
-    fn say(&self, words: &str) {
-        if !self.quiet {
-            self.progress.above(|| advise(Tone::Faint, &wrapped(words, crate::term::columns())));
+    fn say(&mut self, words: &str) {
+        let Self { progress, screen, quiet, .. } = self;
+        if !*quiet {
+            let words = wrapped(words, crate::term::columns());
+            progress.above(|| screen.advise(Tone::Faint, &words));
         }
     }
 
@@ -412,8 +421,9 @@ impl BenchView {
         if self.approaching.is_empty() { so_far } else { format!("{so_far}  {}", self.approaching) }
     }
 
-    fn finish(&self) {
+    fn finish(&mut self) {
         self.progress.finish();
+        self.screen.end();
     }
 }
 
@@ -425,6 +435,7 @@ mod tests {
     fn the_progress_line_has_the_worst_of_all_cells_so_far() {
         let mut view = BenchView {
             progress: ProgressLine::new(60.0, true),
+            screen: Screen::begin(Path::new("none"), false),
             quiet: true,
             period_ns: 1_000_000,
             rule: None,

@@ -10,7 +10,7 @@ use onbeat_robot::session::TrajectoryWord;
 
 use crate::cmd::view::options::BesideOptions;
 use crate::complete;
-use crate::options::{LimitOptions, LoopArguments, OutputOptions, Until};
+use crate::options::{LimitOptions, LoopArguments, OutputOptions, ScreenOptions, Until};
 use crate::units::time_ns;
 
 pub(crate) const BENCH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
@@ -158,6 +158,8 @@ pub(crate) struct BenchOptions {
     pub(crate) output: OutputOptions,
     #[command(flatten)]
     pub(crate) beside_view: BesideOptions,
+    #[command(flatten)]
+    pub(crate) screen: ScreenOptions,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

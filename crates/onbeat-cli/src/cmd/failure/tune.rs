@@ -33,6 +33,16 @@ pub(crate) enum TuneFailure {
     Exists { path: PathBuf },
     #[error("{0}. --ignore-owners applies the plan all the same")]
     Owned(OtherOwner),
+    #[error("--task {name}: a capture has no names of programs; give the number of a thread in it")]
+    NameInCapture { name: String },
+    #[error(
+        "{run} did not watch a program, or one whose thread it does not name; a run of `onbeat watch` does"
+    )]
+    RunWithoutTask { run: PathBuf },
+    #[error(
+        "{name} [{tid}], the loop of {run}, has ended; name the program that runs now: --task {name}"
+    )]
+    TaskOfRunEnded { tid: i32, name: String, run: PathBuf },
     #[error(
         "nothing was changed: {question} needs an answer, and standard input is not a terminal; add --yes"
     )]

@@ -5,6 +5,16 @@ use std::process::ExitStatus;
 use onbeat::cause::TraceError;
 use onbeat_watch::WatchError;
 
+/// What remains possible where the error itself does not say it.
+const fn instead(why: &TraceError) -> &'static str {
+    match why {
+        TraceError::PidNamespace => {
+            "run onbeat on the host, which sees the programs in containers, or start the container with --pid=host; "
+        }
+        _ => "",
+    }
+}
+
 /// A program cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WatchFailure {
@@ -20,8 +30,8 @@ pub(crate) enum WatchFailure {
     NoSuchThread { process: String, thread: String, threads: String },
     #[error("{process} has {count} threads named {thread}; name one by its number: {tids}")]
     AmbiguousThread { process: String, thread: String, count: usize, tids: String },
-    #[error("{0}; above is what the scheduler counted meanwhile")]
-    NotTraced(TraceError),
+    #[error("{why}; {}above is what the scheduler counted meanwhile", instead(.why))]
+    NotTraced { why: TraceError },
     #[error("{process} ended within {seconds:.1} s, before its loop could be measured")]
     EndedEarly { process: String, seconds: f64 },
     #[error("{command} ended by itself ({status}) before its loop could be looked for")]
@@ -33,7 +43,7 @@ pub(crate) enum WatchFailure {
     #[error("cannot start {command}: {source}; give the path of a program after --")]
     Command { command: String, source: std::io::Error },
     #[error(
-        "--command {typed}: {why}; write it as in a shell, in quotes: --command './controller --rate 1000'"
+        "--command {typed:?}: {why}; write it as in a shell, in quotes: --command './controller --rate 1000'"
     )]
     NotACommand { typed: String, why: &'static str },
     #[error(

@@ -13,7 +13,7 @@ use onbeat_tune::plan::{CpuChoice, PlanError};
 use crate::cmd::Common;
 use crate::cmd::failure::Failure;
 use crate::cmd::failure::tune::TuneFailure;
-use crate::cmd::tune::options::CheckedLoopOptions;
+use crate::cmd::tune::options::{CheckedLoopOptions, TaskWord};
 
 /// Opens this machine, or a capture: an archive or a directory.
 pub(crate) fn tree(from: Option<&Path>) -> Result<HostTree, Failure> {
@@ -33,7 +33,7 @@ pub(crate) fn setup(typed: &CheckedLoopOptions) -> LoopSetup {
     let usual = LoopSetup::default();
     LoopSetup {
         cpus: CpuList::default(),
-        task: typed.task,
+        task: typed.task.as_ref().and_then(TaskWord::tid),
         interfaces: typed.interfaces.clone(),
         period_us: typed.period.map_or(usual.period_us, whole_us),
         loop_priority: typed.priority.map_or(usual.loop_priority, i64::from),

@@ -28,6 +28,7 @@ use crate::cmd::Common;
 use crate::cmd::carrier::carrier_of;
 use crate::cmd::failure::loads::LoadsFailure;
 use crate::cmd::looping::{limit, most_alarms};
+use crate::cmd::screen::Screen;
 use crate::cmd::so_far::{SoFar, counts_so_far};
 use crate::cmd::view::BesideView;
 use crate::cmd::{ExitVerdict, Failure, findings, runs, show, typed};
@@ -73,14 +74,17 @@ pub(crate) fn run(
     let myself = std::env::current_exe().map_err(Common::Myself)?;
     let carrier = |load: &Load| carrier_of(&myself, load, options.load_dir.as_deref());
 
-    let progress = ProgressLine::new(plan.estimate_s(&left).unwrap_or(0.0), options.output.json);
+    let screen = Screen::begin(&dir, options.screen.screen);
+    let is_quiet = options.output.json || screen.is_on();
+    let progress = ProgressLine::new(plan.estimate_s(&left).unwrap_or(0.0), is_quiet);
     let lines = Lines::new(measure.probe, &plan.setting, options.output.json);
     let summary = SoFar::new(dir.clone(), &interruptions.summary);
-    let mut view = TurnsView { progress, lines, summary, life, under: String::new() };
+    let mut view = TurnsView { progress, screen, lines, summary, life, under: String::new() };
     let mut browser = BesideView::new(options.beside_view, options.cpu);
     let mut report = |happening: CampaignEvent<'_>| match happening {
         CampaignEvent::Warned(words) => {
-            view.progress.above(|| advise(Tone::Careful, &wrapped(words, 80)));
+            let TurnsView { progress, screen, .. } = &mut view;
+            progress.above(|| screen.advise(Tone::Careful, &wrapped(words, 80)));
         }
         CampaignEvent::Running { cell, elapsed_s, recorder: Some(recorder) } => {
             new.iter().for_each(runs::begin);
@@ -100,6 +104,7 @@ pub(crate) fn run(
         TurnsConditions { dir: &dir, carrier: &carrier, interruptions, report: &mut report },
     );
     view.progress.finish();
+    view.screen.end();
     view.summary.end();
     browser.end();
     match &new {
@@ -113,6 +118,7 @@ pub(crate) fn run(
 /// The progress of a measurement under several loads, in the terminal.
 struct TurnsView<'v> {
     progress: ProgressLine,
+    screen: Screen,
     lines: Lines,
     summary: SoFar<'v>,
     life: Option<Life>,
@@ -128,7 +134,10 @@ impl TurnsView<'_> {
             name.clone_into(&mut self.under);
         }
 
-        self.progress.above_if(&lines);
+        self.screen.look(recorder);
+        if !self.screen.is_on() {
+            self.progress.above_if(&lines);
+        }
         if !self.summary.look(recorder) {
             self.progress.show(elapsed_s, &format!("{name}  {}", counts_so_far(recorder)));
         }

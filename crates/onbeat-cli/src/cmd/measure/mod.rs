@@ -23,12 +23,13 @@ use super::net::log;
 use super::repair::repair_first;
 use super::run_tuning;
 use super::run_tuning::TunedLoop;
+use super::screen::Screen;
 use super::so_far::{LooksAhead, SoFar, counts_so_far, looks_of};
 use super::view::{BesideView, check_port};
 use super::{ExitVerdict, Failure, findings, load, runs, show, typed};
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
-use crate::term::{ProgressLine, Tone, advise, columns, wrapped};
+use crate::term::{ProgressLine, Tone, columns, wrapped};
 use life::Life;
 use open_probe::{open_probe, planned_setting, releases};
 use options::{Measure, MeasureOptions};
@@ -69,21 +70,26 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     let shipment = log::RunShipment::start(options, &path)
         .inspect_err(|_| new.iter().for_each(NewRunDir::withdraw_unless_begun))?;
     let measured_ns = past.as_ref().map_or(0, |past| past.account.slots * options.looping.period);
+    let mut screen = Screen::begin(&path, options.screen.screen);
     let progress = ProgressLine::new(
         options.duration.saturating_sub(measured_ns) as f64 / 1e9,
-        options.output.json,
+        options.output.json || screen.is_on(),
     );
     let resumed = past.as_ref().map(resume::words).unwrap_or_default();
     let mut summary = SoFar::new(path.clone(), &interruptions.summary);
-    let mut looks = LooksAhead::new(options, &path);
+    let mut looks = LooksAhead::new(options.until, options.duration, &path);
     let mut view = BesideView::new(options.beside_view, options.cpu);
     let mut report = |event: CampaignEvent<'_>| match event {
-        CampaignEvent::Resumed => advise(Tone::Careful, &resumed),
-        CampaignEvent::Warned(words) => advise(Tone::Careful, &wrapped(words, columns())),
+        CampaignEvent::Resumed => screen.advise(Tone::Careful, &resumed),
+        CampaignEvent::Warned(words) => screen.advise(Tone::Careful, &wrapped(words, columns())),
         CampaignEvent::Running { elapsed_s, recorder: Some(recorder), .. } => {
             new.iter().for_each(runs::begin);
             view.begin(&path);
-            progress.above_if(&lines.since(recorder));
+            let seconds = lines.since(recorder);
+            if !screen.is_on() {
+                progress.above_if(&seconds);
+            }
+            screen.look(recorder);
             if !summary.look(recorder) {
                 progress.show(elapsed_s, &counts_so_far(recorder));
             }
@@ -113,6 +119,7 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     let measured = measurement::measure(plan, parts, past, conditions).map_err(Failure::from);
 
     progress.finish();
+    screen.end();
     summary.end();
     view.end();
     shipment.finish();
@@ -165,7 +172,7 @@ fn header(measure: &Measure, origin: Origin) -> Header {
     let Measure { probe, options, .. } = measure;
     Header {
         limit: limit(&options.limit, probe.series[0]),
-        looks: looks_of(options).len(),
+        looks: looks_of(options.until, options.duration).len(),
         most_alarms: most_alarms(&options.limit),
         findings: findings::findings(options.cpu, options.looping.period),
         ..probe::header(&typed(), probe.name, probe.series, origin.unix_s)

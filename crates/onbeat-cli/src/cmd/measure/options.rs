@@ -12,7 +12,7 @@ use onbeat_rt::Wait;
 
 use crate::cmd::view::options::BesideOptions;
 use crate::complete;
-use crate::options::{LimitOptions, LoopArguments, OutputOptions, Until, wait};
+use crate::options::{LimitOptions, LoopArguments, OutputOptions, ScreenOptions, Until, wait};
 use crate::probes;
 use crate::units::time_ns;
 use clap_complete::engine::ArgValueCandidates;
@@ -128,6 +128,8 @@ pub(crate) struct MeasureOptions {
     pub(crate) output: OutputOptions,
     #[command(flatten)]
     pub(crate) beside_view: BesideOptions,
+    #[command(flatten)]
+    pub(crate) screen: ScreenOptions,
 }
 
 /// Parses a load; in a list of loads `none` is another word for `idle`.

@@ -17,6 +17,8 @@ use super::options::TuneApplyOptions;
 use super::plan_text;
 use super::plan_text::{ListExtent, counted};
 use super::question::{UserAnswer, ask};
+use super::running;
+use super::running::Looked;
 use super::selection;
 use super::selection::{Selection, selection};
 use crate::cmd::failure::tune::TuneFailure;
@@ -38,11 +40,10 @@ pub(super) fn run(options: &TuneApplyOptions) -> Result<ExitVerdict, Failure> {
 
     // What an interrupted onbeat left would be taken for the machine's own values.
     repair_first()?;
+    let checked = running::resolved(&options.checked, Looked { from: None, json: options.json })?;
     let plan = match selected {
-        Selection::File(plan) => plan,
-        Selection::Catalogue(tunings) => {
-            selection::planned(&HostTree::live(), tunings, &options.checked)?
-        }
+        Selection::File(plan) => selection::for_task(plan, &checked),
+        Selection::Catalogue(tunings) => selection::planned(&HostTree::live(), tunings, &checked)?,
     };
     if !options.ignore_owners
         && let Some(owner) = owners::find(&host, &plan)?

@@ -129,7 +129,13 @@ impl PersistPlan {
             return Ok(());
         }
 
-        let at_boot = Plan { task: None, steps, left_out: Vec::new(), ..plan.clone() };
+        let at_boot = Plan {
+            task: None,
+            task_start_ticks: None,
+            steps,
+            left_out: Vec::new(),
+            ..plan.clone()
+        };
         let program = if root == Path::new("/") {
             let own = std::env::current_exe().map_err(Common::Myself)?;
             own.to_string_lossy().into_owned()

@@ -2,14 +2,16 @@
 
 use std::path::Path;
 
-use onbeat::record::{Series, Timing};
+use onbeat::record::{Series, TaskNote, Timing};
 use onbeat_report::{CellSummary, JudgedRun, Statistics};
 use onbeat_tune::catalogue::{CheckVerdict, Finding, HostTree, LoopSetup, catalogue};
 use onbeat_tune::check;
 use onbeat_tune::plan::CpuChoice;
 
 use super::check_words as tune;
-use super::options::{CheckedLoopOptions, TuneCheckOptions};
+use super::options::{CheckedLoopOptions, QueryOptions, TaskWord, TuneCheckOptions};
+use super::running;
+use super::running::Looked;
 use crate::cmd::findings::checked;
 use crate::cmd::findings::checked::{CheckedTuning, VerdictCounts};
 use crate::cmd::findings::evidence;
@@ -23,7 +25,8 @@ use crate::term::{Tone, advise, columns, fold, letters, say};
 pub(super) fn run(options: &TuneCheckOptions) -> Result<ExitVerdict, Failure> {
     let run = options.run.as_deref().map(RecordedLoop::read).transpose()?;
     let tree = machine::tree(options.query.from.as_deref())?;
-    let (setup, because) = setup(&tree, &options.query.checked, run.as_ref())?;
+    let checked = checked_loop(options, run.as_ref())?;
+    let (setup, because) = setup(&tree, &checked, run.as_ref())?;
 
     let mut findings = check(&tree, &setup);
     if let Some(load) = run.as_ref().and_then(|run| run.load.as_ref()) {
@@ -66,8 +69,37 @@ pub(super) fn run(options: &TuneCheckOptions) -> Result<ExitVerdict, Failure> {
     Ok(ExitVerdict::Pass)
 }
 
+/// The typed loop; where none is named, that of the program which the run watched and which still
+/// runs.
+fn checked_loop(
+    options: &TuneCheckOptions,
+    run: Option<&RecordedLoop>,
+) -> Result<CheckedLoopOptions, Failure> {
+    let QueryOptions { from, json, checked } = &options.query;
+    let (from, json) = (from.as_deref(), *json);
+    if checked.task.is_none()
+        && from.is_none()
+        && let Some(task) = run.and_then(|run| run.task.as_ref())
+    {
+        let Some(thread) = running::still_runs(task) else {
+            let words = format!(
+                "{} [{}] of the run has ended; its own settings are not judged",
+                task.name, task.tid
+            );
+            advise(Tone::Careful, &words);
+            return Ok(checked.clone());
+        };
+        return Ok(CheckedLoopOptions {
+            task: Some(TaskWord::Thread(thread.id.tid)),
+            ..checked.clone()
+        });
+    }
+    running::resolved(checked, Looked { from, json })
+}
+
 /// What a run says about its loop and about the causes of its spikes.
 struct RecordedLoop {
+    task: Option<TaskNote>,
     timing: Option<Timing>,
     causes: Option<SpikeCauses>,
     load: Option<ExecutionShare>,
@@ -139,7 +171,8 @@ impl RecordedLoop {
         let timing =
             timings().find(|timing| timing.cpu.is_some()).or_else(|| timings().next()).cloned();
         let load = timing.as_ref().and_then(|of| ExecutionShare::new(&summary.cells, of.period_ns));
-        Ok(Self { timing, causes, load })
+        let task = runs.iter().find_map(|run| run.header.task.clone());
+        Ok(Self { task, timing, causes, load })
     }
 }
 

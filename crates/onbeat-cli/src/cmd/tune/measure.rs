@@ -25,7 +25,7 @@ use crate::cmd::bench::resume::TUNE_MEASURE;
 use crate::cmd::failure::measure_tuning::MeasureTuningFailure;
 use crate::cmd::looping::verdict;
 use crate::cmd::{ExitVerdict, Failure, bench, typed};
-use crate::options::{LimitOptions, OutputOptions};
+use crate::options::{LimitOptions, OutputOptions, ScreenOptions};
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
 use crate::state::state_directory;
@@ -181,6 +181,7 @@ fn bench_options(options: &TuneMeasureOptions, sides: &Sides) -> BenchOptions {
         looping: options.looping.clone(),
         limit,
         output,
+        screen: ScreenOptions::default(),
     }
 }
 

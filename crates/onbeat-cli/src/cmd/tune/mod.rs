@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `check`, `check_words` | `check`, and its findings as text |
+//! | `running` | `--task`: the loop of a program that runs |
 //! | `selection` | from a plan file, ids or a profile to a plan |
 //! | `plan`, `plan_text` | `plan`, and a plan as text |
 //! | `apply`, `question` | `apply`, and its question |
@@ -25,6 +26,7 @@ mod plan;
 mod plan_text;
 mod question;
 pub(crate) mod record;
+pub(in crate::cmd) mod running;
 mod selection;
 mod status;
 mod texts;

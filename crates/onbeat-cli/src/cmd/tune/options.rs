@@ -302,8 +302,38 @@ pub(crate) struct QueryOptions {
     pub(crate) checked: CheckedLoopOptions,
 }
 
+/// What `--task` names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TaskWord {
+    /// A thread or a process, by its number.
+    Thread(i32),
+    /// A process by its name, or the path of a run.
+    Name(String),
+}
+
+impl TaskWord {
+    /// Returns the number; `None` for a name that was not looked up.
+    pub(crate) const fn tid(&self) -> Option<i32> {
+        match self {
+            Self::Thread(tid) => Some(*tid),
+            Self::Name(_) => None,
+        }
+    }
+}
+
+fn task_word(text: &str) -> Result<TaskWord, String> {
+    let is_number = !text.is_empty()
+        && text.strip_prefix('-').unwrap_or(text).bytes().all(|byte| byte.is_ascii_digit());
+    match text.parse::<i32>() {
+        Ok(tid @ 1..) => Ok(TaskWord::Thread(tid)),
+        _ if is_number => Err(format!("{text} is not the number of a thread")),
+        _ if text.trim().is_empty() => Err("a number, a name or a run is required".to_owned()),
+        _ => Ok(TaskWord::Name(text.to_owned())),
+    }
+}
+
 /// The loop that the machine is checked for.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "The loop")]
 pub(crate) struct CheckedLoopOptions {
     /// CPUs of the loop, or auto [default: auto]
@@ -319,9 +349,13 @@ pub(crate) struct CheckedLoopOptions {
     /// SCHED_FIFO priority of the loop [default: 80]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=99), value_name = "N")]
     pub(crate) priority: Option<u32>,
-    /// Thread id of a running loop, for its own settings
-    #[arg(long, value_parser = clap::value_parser!(i32).range(1..), value_name = "TID")]
-    pub(crate) task: Option<i32>,
+    /// Running loop, for its own settings: number or name of its process or thread, or a run of watch
+    ///
+    /// A process is looked at for two seconds, as `onbeat watch` does, which gives the thread of its
+    /// loop, and period, priority, CPUs and interfaces where they are not typed. Nothing of it is
+    /// changed by check and plan.
+    #[arg(long, value_parser = task_word, value_name = "PID|NAME|RUN")]
+    pub(crate) task: Option<TaskWord>,
     /// Network interface of the loop's fieldbus; can be repeated
     #[arg(long = "interface", value_name = "NAME")]
     #[arg(add = ArgValueCandidates::new(complete::interfaces))]

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use onbeat_tune::catalogue::HostTree;
 use onbeat_tune::persist::{
     ConfirmedState, FollowUp, NotPersisted, Persisted, RemovalOutcome, Removed, confirm, remove,
 };
@@ -16,6 +15,9 @@ use super::boot_settings::PersistPlan;
 use super::options::TunePersistOptions;
 use super::plan_text::{change, counted};
 use super::question::{UserAnswer, ask};
+use super::running;
+use super::running::Looked;
+use super::selection;
 use super::selection::{Selection, selection};
 use super::status::{PrintedValue, persisted_words};
 use crate::cmd::failure::tune::TuneFailure;
@@ -56,12 +58,16 @@ fn admit(root: &Path) -> Result<(), TuneFailure> {
 fn write(options: &TunePersistOptions) -> Result<ExitVerdict, Failure> {
     let selected = selection(&options.selected, &options.checked, "persist")?;
     admit(&options.root)?;
+    let is_elsewhere = options.root != Path::new("/");
+    let from = is_elsewhere.then_some(options.root.as_path());
+    let checked = running::resolved(&options.checked, Looked { from, json: options.json })?;
     let made = match selected {
-        Selection::File(plan) => boot_settings::of_plan(&plan, &options.root)?,
+        Selection::File(plan) => {
+            boot_settings::of_plan(&selection::for_task(plan, &checked), &options.root)?
+        }
         Selection::Catalogue(tunings) => {
-            let is_live = options.root == Path::new("/");
-            let tree = if is_live { HostTree::live() } else { machine::tree(Some(&options.root))? };
-            boot_settings::of_tunings(&tree, &tunings, &options.checked, &options.root)?
+            let tree = machine::tree(from)?;
+            boot_settings::of_tunings(&tree, &tunings, &checked, &options.root)?
         }
     };
     made.settings.validate().map_err(TuneFailure::from)?;

@@ -6,9 +6,11 @@ use std::path::Path;
 
 use onbeat_tune::plan::{Plan, PlanProfile, Tunings};
 
-use super::options::TunePlanOptions;
+use super::options::{QueryOptions, TunePlanOptions};
 use super::plan_text;
 use super::plan_text::ListExtent;
+use super::running;
+use super::running::Looked;
 use super::selection;
 use crate::cmd::Common;
 use crate::cmd::failure::tune::TuneFailure;
@@ -23,7 +25,9 @@ pub(super) fn run(options: &TunePlanOptions) -> Result<ExitVerdict, Failure> {
         Tunings::Ids(options.ids.clone())
     };
     let tree = machine::tree(options.query.from.as_deref())?;
-    let plan = selection::planned(&tree, tunings, &options.query.checked)?;
+    let QueryOptions { from, json, checked } = &options.query;
+    let checked = running::resolved(checked, Looked { from: from.as_deref(), json: *json })?;
+    let plan = selection::planned(&tree, tunings, &checked)?;
     if let Some(path) = &options.out {
         write_new(path, plan.to_text().as_bytes(), options.force)?;
     }

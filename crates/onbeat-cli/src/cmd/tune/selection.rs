@@ -5,8 +5,9 @@ use std::path::Path;
 use onbeat_host::foreign::{self, MOST_BYTES_BY_HAND};
 use onbeat_tune::catalogue::HostTree;
 use onbeat_tune::plan::{Plan, PlanRequest, Tunings, plan};
+use onbeat_tune::{LiveHost, tasks};
 
-use super::options::{CheckedLoopOptions, SelectionOptions, tuning_id};
+use super::options::{CheckedLoopOptions, SelectionOptions, TaskWord, tuning_id};
 use crate::cmd::Common;
 use crate::cmd::Failure;
 use crate::cmd::failure::tune::TuneFailure;
@@ -47,7 +48,7 @@ pub(super) fn selection(
     if let Some(option) = checked.decided_by_plan() {
         return Err(TuneFailure::DecidedByPlan { path: path.to_owned(), option }.into());
     }
-    read(path).map(|plan| Selection::File(Plan { task: checked.task.or(plan.task), ..plan }))
+    read(path).map(Selection::File)
 }
 
 /// Ids of tunings hold neither a slash nor the ending of a plan file.
@@ -64,6 +65,18 @@ fn read(path: &Path) -> Result<Plan, Failure> {
     })?;
     Plan::from_text(&text)
         .map_err(|source| TuneFailure::PlanFile { path: path.to_owned(), source }.into())
+}
+
+/// Returns a plan for the thread that was named with it, if one was.
+pub(super) fn for_task(plan: Plan, checked: &CheckedLoopOptions) -> Plan {
+    match checked.task.as_ref().and_then(TaskWord::tid) {
+        Some(tid) => Plan {
+            task: Some(tid),
+            task_start_ticks: tasks::task(&LiveHost::new(), tid).map(|task| task.id.start_ticks),
+            ..plan
+        },
+        None => plan,
+    }
 }
 
 /// Plans tunings of the catalogue for a machine.

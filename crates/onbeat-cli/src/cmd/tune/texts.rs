@@ -9,9 +9,11 @@ use onbeat_tune::lint::LintSubject;
 use onbeat_tune::{CpuList, HostFiles, LiveHost};
 use serde::Serialize;
 
-use super::options::{TuneCaptureOptions, TuneExplainOptions, TuneLintOptions};
+use super::options::{QueryOptions, TuneCaptureOptions, TuneExplainOptions, TuneLintOptions};
 use super::plan::write_new;
 use super::plan_text::counted;
+use super::running;
+use super::running::Looked;
 use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::findings::machine;
 use crate::cmd::lint_report::{JudgedFile, LintForm};
@@ -33,8 +35,10 @@ struct PrintedExplanations<'e> {
 
 pub(super) fn explain(options: &TuneExplainOptions) -> Result<ExitVerdict, Failure> {
     let tree = machine::tree(options.query.from.as_deref())?;
-    let setup = machine::setup(&options.query.checked);
-    let choice = machine::choice(&options.query.checked);
+    let QueryOptions { from, json, checked } = &options.query;
+    let checked = running::resolved(checked, Looked { from: from.as_deref(), json: *json })?;
+    let setup = machine::setup(&checked);
+    let choice = machine::choice(&checked);
     let cpus = match machine::chosen(&tree, &setup, &choice) {
         Ok(chosen) => chosen.cpus,
         // On a machine without a CPU for the loop a tuning can still be explained.

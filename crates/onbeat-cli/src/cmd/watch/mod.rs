@@ -2,17 +2,19 @@
 
 mod findings;
 pub(crate) mod in_bench;
+mod json;
 mod launch;
 pub(crate) mod options;
-mod target;
-mod threads;
+pub(in crate::cmd) mod target;
+pub(in crate::cmd) mod threads;
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use onbeat::probe::{self, Interruptions, Origin};
 use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
-use onbeat::record::{FindingNote, Header, Series, SpikeLimit};
+use onbeat::record::{FindingNote, Header, Series, SpikeLimit, TaskNote};
 use onbeat_watch::WatchError;
 use onbeat_watch::collect::Collector;
 use onbeat_watch::measure::{WatchPlan, Watched, WatchedLoop, measure};
@@ -22,12 +24,14 @@ use super::Common;
 use super::failure::watch::WatchFailure;
 use super::looping::{limit, most_alarms, verdict};
 use super::repair::repair_first;
-use super::so_far::{SoFar, counts_so_far};
+use super::screen::Screen;
+use super::so_far::{LooksAhead, SoFar, counts_so_far, looks_of};
+use super::tune::running::boot_id;
 use super::view::{BesideView, check_port};
 use super::{ExitVerdict, Failure, runs, show, typed};
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
-use crate::term::{ProgressLine, Tone, advise, columns, say, wrapped};
+use crate::term::{ProgressLine, Tone, advise, columns, print_json, say, wrapped};
 use launch::{Launched, Printed};
 use options::WatchOptions;
 
@@ -71,7 +75,7 @@ fn watch(
         Ok(collector) => collector,
         Err(why) => {
             threads::without_tracing(pid, options.output.json, &interruptions.stop)?;
-            return Err(WatchFailure::NotTraced(why).into());
+            return Err(WatchFailure::NotTraced { why }.into());
         }
     };
     if !collector.knows_timers() {
@@ -98,6 +102,9 @@ fn watch(
         });
     }
     if options.list {
+        if options.output.json {
+            print_json(&json::threads(&seen, pid, chosen.as_ref().ok()))?;
+        }
         return Ok(ExitVerdict::Pass);
     }
 
@@ -118,13 +125,15 @@ fn record(
 ) -> Result<ExitVerdict, Failure> {
     let new = NewRunDir::create(&options.output.out)?;
     let path = new.path().join(format!("{PROBE}{RUN_FILE_ENDING}"));
-    let progress = ProgressLine::new(options.duration as f64 / 1e9, options.output.json);
+    let mut screen = Screen::begin(&path, options.screen.screen);
+    let is_quiet = options.output.json || screen.is_on();
+    let progress = ProgressLine::new(options.duration as f64 / 1e9, is_quiet);
     let mut summary = SoFar::new(path.clone(), &interruptions.summary);
     let mut view = BesideView::new(options.beside_view, None);
     let origin = Origin::now();
     let findings = findings::of_catalogue(watched);
     let plan = WatchPlan {
-        header: Header { findings: findings.clone(), ..header(options, origin) },
+        header: Header { findings: findings.clone(), ..header(options, watched, origin) },
         watched: watched.clone(),
         duration_ns: options.duration,
         causes: !options.no_causes,
@@ -132,17 +141,23 @@ fn record(
         path: &path,
         origin,
     };
+    let mut looks = LooksAhead::new(options.until, options.duration, &path);
     let mut report = |elapsed_s: f64, recorder: &mut onbeat::record::Recorder| {
         runs::begin(&new);
         view.begin(&path);
+        screen.look(recorder);
         if !summary.look(recorder) {
             progress.show(elapsed_s, &counts_so_far(recorder));
+        }
+        if looks.is_decided(elapsed_s, recorder) {
+            interruptions.stop.store(true, Ordering::Relaxed);
         }
     };
 
     let measured =
         measure(collector, &plan, interruptions, &mut report).map_err(WatchFailure::from);
     progress.finish();
+    screen.end();
     summary.end();
     view.end();
     let result = runs::keep_if_begun(&new, measured.map_err(Failure::from))?;
@@ -197,9 +212,16 @@ fn conclude(
     Ok(verdict(reported.summary.outcome()))
 }
 
-fn header(options: &WatchOptions, origin: Origin) -> Header {
+fn header(options: &WatchOptions, watched: &WatchedLoop, origin: Origin) -> Header {
     Header {
         limit: limit(&options.limit, SERIES[0]),
+        looks: looks_of(options.until, options.duration).len(),
+        task: Some(TaskNote {
+            tid: watched.thread.id.tid,
+            start_ticks: watched.thread.id.start_ticks,
+            boot_id: boot_id(),
+            name: watched.thread.name.clone(),
+        }),
         ..probe::header(&typed(), PROBE, &SERIES, origin.unix_s)
     }
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
 use crate::cmd::view::options::BesideOptions;
-use crate::options::{LimitOptions, OutputOptions};
+use crate::options::{LimitOptions, OutputOptions, ScreenOptions, Until};
 use crate::units::time_ns;
 
 pub(crate) const WATCH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
@@ -41,6 +41,12 @@ pub(crate) struct WatchOptions {
     /// Measuring time; 0: until Ctrl-C, or until the thread ends
     #[arg(long = "for", default_value = "10s", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,
+    /// When to end: once the verdict is PASS or FAIL, or after --for [default: end]
+    ///
+    /// The verdict is looked at after 10, 14, 20, 28, 40 … s. The looks share the 5 % for a wrong
+    /// verdict, so that looking is free.
+    #[arg(long, value_enum, requires = "limit", value_name = "WHEN")]
+    pub(crate) until: Option<Until>,
     /// Print the threads and end
     #[arg(long)]
     pub(crate) list: bool,
@@ -58,4 +64,6 @@ pub(crate) struct WatchOptions {
     pub(crate) output: OutputOptions,
     #[command(flatten)]
     pub(crate) beside_view: BesideOptions,
+    #[command(flatten)]
+    pub(crate) screen: ScreenOptions,
 }

@@ -11,7 +11,7 @@ use crate::cmd::failure::watch::WatchFailure;
 const MOST_LISTED: usize = 12;
 
 /// Returns the process with this number or name.
-pub(super) fn resolve(target: &str) -> Result<i32, Failure> {
+pub(in crate::cmd) fn resolve(target: &str) -> Result<i32, Failure> {
     if let Ok(pid) = target.parse::<i32>() {
         // A thread has such a directory as well, and stands for its process.
         return match process::thread(pid) {
@@ -48,7 +48,7 @@ pub(super) fn resolve(target: &str) -> Result<i32, Failure> {
 }
 
 /// Whether a process has ended; a child of ours that nobody waited for yet has too.
-pub(super) fn has_ended(pid: i32) -> bool {
+pub(in crate::cmd) fn has_ended(pid: i32) -> bool {
     process::thread(pid).is_none()
 }
 

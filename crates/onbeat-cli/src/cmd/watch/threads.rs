@@ -11,31 +11,31 @@ use onbeat_watch::choose::{SeenSeries, SeenThread, ThreadNature, choose, rate};
 use onbeat_watch::class::Class;
 use onbeat_watch::event::{TimerClock, TimerKind};
 use onbeat_watch::measure::WatchedLoop;
-use onbeat_watch::process::{self, ThreadCounters};
+use onbeat_watch::process::{self, ThreadCounters, ThreadFacts};
 use onbeat_watch::survey::Survey;
 use onbeat_watch::waits::Source;
 
 use crate::cmd::Failure;
 use crate::cmd::failure::watch::WatchFailure;
 use crate::cmd::show;
-use crate::term::letters;
+use crate::term::{letters, print_json};
 
 /// Rows of the table; threads that did nothing are summed up.
 const MOST_ROWS: usize = 24;
 
 /// `cyclictest [4711]`.
-pub(super) fn process_words(pid: i32) -> String {
+pub(in crate::cmd) fn process_words(pid: i32) -> String {
     let name = process::thread(pid).map_or_else(|| "process".to_owned(), |thread| thread.name);
     format!("{} [{pid}]", clean(&name))
 }
 
 /// A name may contain anything.
-pub(super) fn clean(name: &str) -> String {
+pub(in crate::cmd) fn clean(name: &str) -> String {
     name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// Returns how a series waits, in a few words.
-pub(super) fn source_words(source: Source) -> &'static str {
+pub(in crate::cmd) fn source_words(source: Source) -> &'static str {
     match source {
         Source::Sleep { relative: true, .. } => "sleeps for",
         Source::Sleep { clock: TimerClock::Realtime | TimerClock::Tai, .. } => {
@@ -51,7 +51,7 @@ pub(super) fn source_words(source: Source) -> &'static str {
 }
 
 /// The table of threads; the chosen one has a sign.
-pub(super) fn table(survey: &Survey, process: &str, chosen: Option<u32>) -> Table {
+pub(in crate::cmd) fn table(survey: &Survey, process: &str, chosen: Option<u32>) -> Table {
     let looked_ns = survey.looked_ns;
     let mut threads: Vec<&SeenThread> = survey.threads.iter().collect();
     let key = |thread: &&SeenThread| {
@@ -166,7 +166,7 @@ fn rows(thread: &SeenThread, looked_ns: u64, chosen: Option<u32>) -> Vec<Row> {
     series.iter().enumerate().map(row).collect()
 }
 
-fn class_words(class: &Class) -> String {
+pub(super) fn class_words(class: &Class) -> String {
     match class {
         Class::Exact { waits, .. } if *waits > 1 => format!("exact, {waits} a cycle"),
         _ => class.word().to_owned(),
@@ -174,7 +174,7 @@ fn class_words(class: &Class) -> String {
 }
 
 /// What is said of threads that cannot be measured from outside.
-pub(super) fn remarks(survey: &Survey) -> Vec<String> {
+pub(in crate::cmd) fn remarks(survey: &Survey) -> Vec<String> {
     let of = |thread: &SeenThread| {
         let name = format!("{} [{}]", clean(&thread.facts.name), thread.facts.tid());
         match thread.nature(survey.looked_ns) {
@@ -192,7 +192,7 @@ pub(super) fn remarks(survey: &Survey) -> Vec<String> {
 }
 
 /// Returns the thread to measure.
-pub(super) fn chosen(
+pub(in crate::cmd) fn chosen(
     survey: &Survey,
     process: &str,
     named: Option<&str>,
@@ -285,7 +285,7 @@ fn no_loop(survey: &Survey, process: &str) -> Failure {
 }
 
 /// What is measured, in a sentence.
-pub(super) fn choice_words(watched: &WatchedLoop) -> String {
+pub(in crate::cmd) fn choice_words(watched: &WatchedLoop) -> String {
     let facts = &watched.thread;
     let period = time_ns(watched.class.period_ns(), letters());
     let class = match watched.class {
@@ -316,7 +316,11 @@ pub(super) fn choice_words(watched: &WatchedLoop) -> String {
 const COUNTED: Duration = Duration::from_secs(2);
 
 /// Prints what the scheduler counts of each thread, which takes no rights.
-pub(super) fn without_tracing(pid: i32, json: bool, stop: &AtomicBool) -> Result<(), Failure> {
+pub(in crate::cmd) fn without_tracing(
+    pid: i32,
+    json: bool,
+    stop: &AtomicBool,
+) -> Result<(), Failure> {
     let before = process::threads_of(pid);
     if before.is_empty() {
         return Err(WatchFailure::NoSuchProcess { pid }.into());
@@ -328,8 +332,14 @@ pub(super) fn without_tracing(pid: i32, json: bool, stop: &AtomicBool) -> Result
     }
 
     let seconds = COUNTED.as_secs_f64();
-    let rows = before.iter().filter_map(|facts| {
-        let since = ThreadCounters::read(facts.tid())?.since(facts.counters);
+    let counted: Vec<(&ThreadFacts, ThreadCounters)> = before
+        .iter()
+        .filter_map(|facts| Some((facts, ThreadCounters::read(facts.tid())?.since(facts.counters))))
+        .collect();
+    if json {
+        return Ok(print_json(&super::json::counters(pid, seconds, &counted))?);
+    }
+    let rows = counted.iter().map(|(facts, since)| {
         let entries: [Entry; 7] = [
             format!("{} [{}]", clean(&facts.name), facts.tid()).into(),
             facts.policy.words().into(),
@@ -339,7 +349,7 @@ pub(super) fn without_tracing(pid: i32, json: bool, stop: &AtomicBool) -> Result
             format!("{:.1} %", since.cpu_ns as f64 / seconds / 1e7).into(),
             time_ns((since.delayed_ns as f64 / seconds) as u64, letters()).into(),
         ];
-        Some(Row { entries: Vec::from(entries), ..Row::default() })
+        Row { entries: Vec::from(entries), ..Row::default() }
     });
     let table = Table {
         title: format!("Threads of {}, by the scheduler's counters", process_words(pid)),
@@ -355,8 +365,6 @@ pub(super) fn without_tracing(pid: i32, json: bool, stop: &AtomicBool) -> Result
         rows: rows.collect(),
         legend: vec!["delayed: time for which a thread could run and waited for a CPU".to_owned()],
     };
-    if !json {
-        show::table(&table);
-    }
+    show::table(&table);
     Ok(())
 }

@@ -52,6 +52,8 @@ pub struct TaskStat {
     pub policy: SchedulingPolicy,
     /// 0 for an ordinary task, 1 to 99 for `SCHED_FIFO` and `SCHED_RR`, 100 for `SCHED_DEADLINE`.
     pub priority: i64,
+    /// When it started, in clock ticks since boot.
+    pub start_ticks: u64,
     flags: u64,
 }
 
@@ -97,6 +99,7 @@ impl TaskStat {
             comm: comm.to_owned(),
             policy,
             priority,
+            start_ticks: field(22)?.parse().ok()?,
             flags: field(9)?.parse().ok()?,
         })
     }

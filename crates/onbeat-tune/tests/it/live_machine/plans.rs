@@ -89,7 +89,14 @@ fn of_other_values(setup: &LoopSetup, plans: &[Plan]) -> Plan {
         }
     }
 
-    Plan { steps, profile: None, task: None, left_out: Vec::new(), ..plans[0].clone() }
+    Plan {
+        steps,
+        profile: None,
+        task: None,
+        task_start_ticks: None,
+        left_out: Vec::new(),
+        ..plans[0].clone()
+    }
 }
 
 fn step(id: &str, target: StepTarget, old: &str, new: &str) -> PlanStep {

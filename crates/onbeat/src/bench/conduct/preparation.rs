@@ -7,8 +7,8 @@ use crate::bench::cell_slot::{CellSlot, is_part_of_tuning};
 use crate::bench::cell_start::CellStart;
 use crate::bench::cell_tuning::CellTuning;
 use crate::bench::error::BenchError;
-use crate::bench::plan::real_loads;
-use crate::bench::schedule::{Pace, Schedule};
+use crate::bench::plan::pace;
+use crate::bench::schedule::Schedule;
 use crate::campaign::CampaignEvent;
 use crate::load::Load;
 use crate::probe::Setting;
@@ -91,7 +91,7 @@ impl BenchConductor<'_> {
         }
 
         let left_s = self.plan.duration.as_secs_f64() - self.file.elapsed_s();
-        let block_s = Pace::new(&real_loads(self.plan)).block_s(&schedule.turns, left_s);
+        let block_s = pace(self.plan).block_s(&schedule.turns, left_s);
         Schedule { block_s, ..schedule }
     }
 

@@ -18,17 +18,17 @@ const MOST_ROWS: u32 = 64;
 /// [`TooShort`].
 pub(super) fn plan(
     tunings: usize,
-    loads: &[bool],
+    pace: &Pace,
     total: Duration,
     seed: u64,
 ) -> Result<Schedule, TooShort> {
     let total_s = total.as_secs_f64();
-    let pace = Pace::new(loads);
+    let loads = pace.loaded.len();
     let rounds = (total_s / ROUND_S).round().clamp(1.0, f64::from(LEAST_ROWS / 2)) as u32;
-    let ramps_s: f64 = (0..loads.len()).map(|load| pace.ramps_s(load)).sum();
+    let ramps_s: f64 = (0..loads).map(|load| pace.ramps_s(load)).sum();
     let fixed_s = PREPARATION_S + f64::from(rounds) * ramps_s;
     let per_row_s = pace.per_block_s.iter().sum::<f64>() * tunings as f64;
-    let cells = tunings * loads.len();
+    let cells = tunings * loads;
 
     let wanted = (total_s - fixed_s) / (per_row_s + BLOCK_S * cells as f64);
     let rows = (wanted.max(0.0) as u32 / 2 * 2).clamp(LEAST_ROWS, MOST_ROWS);
@@ -42,7 +42,7 @@ pub(super) fn plan(
 
     let mut random = fastrand::Rng::with_seed(seed);
     let orders: Vec<Vec<Vec<usize>>> =
-        loads.iter().map(|_| balanced(tunings, rows, &mut random)).collect();
+        (0..loads).map(|_| balanced(tunings, rows, &mut random)).collect();
     let per_round = (rows / rounds).max(1);
     let last = rounds - 1;
     let turn = |round: u32, load: usize| {
@@ -51,7 +51,7 @@ pub(super) fn plan(
         let blocks = orders[load][from as usize..until as usize].concat();
         LoadTurn { load, blocks }
     };
-    let turns = (0..rounds).flat_map(|round| (0..loads.len()).map(move |load| (round, load)));
+    let turns = (0..rounds).flat_map(|round| (0..loads).map(move |load| (round, load)));
 
     Ok(Schedule {
         turns: turns.map(|(round, load)| turn(round, load)).collect(),
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn half_a_minute_holds_ten_pairs_of_more_than_a_second() {
-        let schedule = plan(2, &[false], Duration::from_secs(30), 1).unwrap();
+        let schedule = plan(2, &Pace::new(&[false]), Duration::from_secs(30), 1).unwrap();
         assert_eq!(schedule.blocks_per_cell, 10);
         assert!((1.2..1.4).contains(&schedule.block_s), "{}", schedule.block_s);
         assert_eq!(schedule.turns.len(), 1, "a load runs without a stop");
@@ -97,8 +97,11 @@ mod tests {
 
     #[test]
     fn a_time_too_short_for_eight_rows_is_refused_with_one_that_is_enough() {
-        let why = plan(2, &[true], Duration::from_secs(4), 1).unwrap_err();
-        assert!(plan(2, &[true], Duration::from_secs_f64(why.needed_s), 1).is_ok(), "{why}");
+        let why = plan(2, &Pace::new(&[true]), Duration::from_secs(4), 1).unwrap_err();
+        assert!(
+            plan(2, &Pace::new(&[true]), Duration::from_secs_f64(why.needed_s), 1).is_ok(),
+            "{why}"
+        );
     }
 
     proptest! {
@@ -107,7 +110,7 @@ mod tests {
             tunings in 2_usize..5, loaded in prop::collection::vec(any::<bool>(), 1..4),
             seconds in 60_u64..2000, seed: u64,
         ) {
-            let schedule = plan(tunings, &loaded, Duration::from_secs(seconds), seed).unwrap();
+            let schedule = plan(tunings, &Pace::new(&loaded), Duration::from_secs(seconds), seed).unwrap();
             prop_assert!((schedule.estimate_s - seconds as f64).abs() < 1e-6 * seconds as f64);
             prop_assert!(schedule.turns.iter().all(|turn| turn.blocks.len() % tunings == 0));
 
@@ -124,7 +127,7 @@ mod tests {
                 }
             }
 
-            let again = plan(tunings, &loaded, Duration::from_secs(seconds), seed).unwrap();
+            let again = plan(tunings, &Pace::new(&loaded), Duration::from_secs(seconds), seed).unwrap();
             prop_assert_eq!(schedule, again, "the same seed is the same order");
         }
     }

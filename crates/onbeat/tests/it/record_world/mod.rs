@@ -29,6 +29,7 @@ pub fn header(command: &[&str]) -> Header {
         looks: 0,
         most_alarms: None,
         findings: Vec::new(),
+        task: None,
     }
 }
 

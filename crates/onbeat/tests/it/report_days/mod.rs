@@ -131,6 +131,7 @@ impl Day {
             looks: 0,
             most_alarms: None,
             findings: Vec::new(),
+            task: None,
         }
     }
 

@@ -70,6 +70,7 @@ pub fn header(cell: Option<Cell>) -> Header {
         looks: 0,
         most_alarms: None,
         findings: Vec::new(),
+        task: None,
     }
 }
 
