@@ -49,3 +49,4 @@ mod tune_machines;
 #[path = "../../../../tests/vm/commands.rs"]
 mod vm_commands;
 mod watch_live;
+mod watch_plants_live;
