@@ -3,7 +3,7 @@
 A program of several modules (`tests/it/main.rs`) is run once for each of them, so that each has a process of its own; any other test binary is
 a module by itself. Modules whose time is virtual (PURE) run at the lowest priority, as many at once as there are CPUs, beside all others. Of these, one at a
 time, those run first that load the machine, change it or measure it, that kill an onbeat, or that read all that one prints: the next onbeat to
-start removes what a killed one has left, and says so. Then those that mostly wait (WAITING), two at a time.
+start removes what a killed one has left, and says so. Then those that mostly wait (WAITING), three at a time.
 """
 
 import json
@@ -36,10 +36,11 @@ PURE = {
 # Modules that mostly wait, for runs with a state directory of their own where they need one, without a shield and without figures that
 # other work could spoil.
 WAITING = {
+    "onbeat-camera": "pictures",
     "onbeat-net": "net_boards net_log net_packet_elsewhere net_rtt_faults",
     "onbeat-c": "c_library",
-    "onbeat-cli": """bus_alarms_live bus_queries completion exports_open_elsewhere help limits maindevices_reach_op output_is_not_lost
-        robot_esi run_files_open_in_java run_findings spikes_open_in_perfetto tables tune_machines vm_commands""",
+    "onbeat-cli": """bus_alarms_live bus_queries clients_read_cycles completion exit_status exports_open_elsewhere help limits maindevices_reach_op
+        output_is_not_lost pictures_in_a_page robot_esi run_files_open_in_java run_findings spikes_open_in_perfetto tables tune_machines vm_commands""",
     "onbeat-gateway": """java_allocates_nothing jeromq_speaks_with_pyzmq lcm_types_match logs_open_elsewhere logs_play messages_arrive""",
     "onbeat-message": "messages_match",
     # ethercrab's time-outs of a bring-up are of real time, so that none of these may give way for a second.
@@ -156,6 +157,6 @@ def in_lanes(tests, take):
     with ThreadPoolExecutor(os.cpu_count()) as beside:
         computing = beside.map(take, pure)
         take_all(alone)
-        with ThreadPoolExecutor(2) as two:
-            list(two.map(take_all, queues))
+        with ThreadPoolExecutor(3) as three:
+            list(three.map(take_all, queues))
         list(computing)

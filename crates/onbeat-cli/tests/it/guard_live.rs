@@ -1,7 +1,7 @@
 //! kill -9 of what changes the machine or makes interfaces: its guard undoes all of it, without a
 //! second command; where the guard is killed too, the next start does.
 //!
-//! `ONBEAT_KILLS` is the number of kills of each command, 5 without it; of run and guard together
+//! `ONBEAT_KILLS` is the number of kills of each command, 3 without it; of run and guard together
 //! there are a quarter as many. Needs root; prints a reason where something cannot be tried.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-const KILLS: usize = 5;
+const KILLS: usize = 3;
 /// Waits at most this long for the machine to be as before; how long it took is printed.
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use onbeat::record::{RunFile, RunFileError};
 
-const MOMENTS: u64 = 20;
-const ROBOT_MOMENTS: u64 = 5;
+const MOMENTS: u64 = 12;
+const ROBOT_MOMENTS: u64 = 4;
 /// A word in the environment of everything that the bench starts, and of nothing else on this
 /// machine.
 const MARK: &str = "ONBEAT_TEST_KILLED";
