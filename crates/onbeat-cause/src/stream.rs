@@ -193,6 +193,10 @@ impl EventStream {
         for point in &self.points {
             self.instance.write(&event_file(*point, "enable"), "0")?;
         }
+        // The filter by thread is a program of its own at every switch and wake-up, whether events
+        // are enabled or not.
+        self.instance.write("set_event_pid", "")?;
+        self.instance.write("options/event-fork", "0")?;
         self.instance.write("buffer_size_kb", "4")
     }
 
