@@ -9,7 +9,7 @@ BESIDE := target/beside
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help install fuzz-targets vm-onbeat dist test-dist test-python test-fleet test-interop test-interop-java load-speed command-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace test-vm-kills test-vm-net test-vm-clocks causes-vm fuzz inject-live causes worth outside test-view test-long deny matlab bpf miri bench test build setup-bench setup-test setup-peers lint format clippy doc packages unit build-tests loom viewer generated vocabulary bless peers clean
+.PHONY: help install fuzz-targets vm-onbeat dist test-dist test-python test-fleet test-interop test-interop-java load-speed command-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace test-vm-kills test-vm-net test-vm-clocks causes-vm fuzz inject-live causes watch-plants worth outside test-view test-long deny matlab bpf miri bench test build setup-bench setup-test setup-peers lint format clippy doc packages unit build-tests loom viewer generated vocabulary bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -158,6 +158,9 @@ causes-vm: ## the same in a PREEMPT_RT guest in virtual time, twice, at least 95
 	ONBEAT=$(abspath target/vm/causes) ONBEAT_CAUSES=$(abspath target/vm/causes) ONBEAT_CAUSES_ARGS="$(CAUSES_IN_GUEST)" \
 	ONBEAT_VM_WORK=$(abspath target/vm) ONBEAT_VM_DOWNLOAD=1 \
 	$(CARGO) test --locked --workspace --test it -- --nocapture planted_causes::
+
+watch-plants: ## thirty of each defect in a foreign loop: what `onbeat watch` says first (needs a quiet machine, half an hour)
+	ONBEAT_PLANTS=30 $(CARGO) test --locked -p onbeat-cli --test it -- --nocapture --test-threads 1 watch_plants_live::
 
 worth: build ## what four settings of a loop are worth here, and a placebo (needs a quiet machine, ten minutes)
 	python3 tests/worth/run.py --onbeat $(ONBEAT) $(ARGS)

@@ -56,6 +56,10 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/onbeat-c/src/run_loop.rs", "pointers that C hands over"),
     ("crates/onbeat-cause/src/bpf.rs", "arrays that programs and this process share"),
     (
+        "crates/onbeat-cause/src/probe_price.rs",
+        "a function of known instructions, mapped and called to measure what probes of it cost",
+    ),
+    (
         "crates/onbeat-ethercat/src/carrier/claim.rs",
         "the process at the other end of a socket, which may have the number 0",
     ),

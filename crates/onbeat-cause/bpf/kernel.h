@@ -32,6 +32,7 @@ static __u32 (*bpf_get_smp_processor_id)(void) = (void *)8;
 static long (*bpf_redirect_map)(void *map, __u64 key, __u64 otherwise) = (void *)51;
 static long (*bpf_xdp_adjust_meta)(void *context, int bytes) = (void *)54;
 static long (*bpf_get_stack)(void *context, void *to, __u32 size, __u64 flags) = (void *)67;
+static long (*bpf_probe_read_user)(void *to, __u32 size, const void *from) = (void *)112;
 static long (*bpf_probe_read_kernel)(void *to, __u32 size, const void *from) = (void *)113;
 struct task_struct;
 static struct task_struct *(*bpf_get_current_task_btf)(void) = (void *)158;

@@ -19,6 +19,12 @@ enum kind {
 	LOCAL_TIMER_EXIT = 7,
 	EXIT = 8,
 	READING = 9,
+	LEFT_IN = 10,
+	LENT = 11,
+	FAULT = 12,
+	CALL = 13,
+	FUNCTION_BEGINS = 14,
+	FUNCTION_ENDS = 15,
 };
 
 /* Flags of a reading. */
@@ -36,6 +42,15 @@ enum kind {
 #define FROM_USER ((__u32)-2)
 /* Numbers of system calls are below this. */
 #define CALLS 1024
+#define CALL_BITS 10
+
+/* futex(2), on x86-64, and its operations that wait for a value; the flags of an operation are above these bits. */
+#define FUTEX 202
+#define FUTEX_OPERATION 0x7f
+#define FUTEX_WAIT 0
+#define FUTEX_WAIT_BITSET 9
+/* Where the C library of GNU has the number of the thread that holds a mutex, from its word on. */
+#define OWNER_AT 8
 
 struct record {
 	__u64 at; /* CLOCK_MONOTONIC in nanoseconds; 0: being written */
@@ -62,7 +77,9 @@ struct loop {
 	__u32 unused;
 	__u64 due_at; /* when its timer is due; 0: no timer, or it woke the loop */
 	__u64 stacks_taken;
-	__u64 more[5];
+	__u64 fault_began;
+	__u64 call_began;
+	__u64 more[3];
 };
 
 #define STACKS 64
@@ -102,6 +119,20 @@ struct {
 	__uint(max_entries, STACKS);
 } stacks SEC(".maps");
 
+/*
+ * The threads that are measured, each at the place of the low bits of its number: a look takes one cache line, which
+ * threads that run often keep in the cache.
+ */
+#define PLACES (1 << 16)
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, PLACES);
+} measured SEC(".maps");
+
 /* The time of a record is its last word to be written. */
 #define WRITE_LAST(to, value)                                                                                          \
 	do {                                                                                                           \
@@ -117,6 +148,14 @@ static __always_inline struct loop *the_loop(void)
 	__u32 key = 0;
 
 	return bpf_map_lookup_elem(&heads, &key);
+}
+
+static __always_inline int is_measured(__u32 tid)
+{
+	__u32 key = tid & (PLACES - 1);
+	__u64 *place = bpf_map_lookup_elem(&measured, &key);
+
+	return tid && place && *place == tid;
 }
 
 /*
@@ -162,29 +201,48 @@ static __always_inline int finish(struct record *record)
 	return 0;
 }
 
+/* How a thread entered the kernel: a system call with its first arguments, or NO_CALL or FROM_USER. */
+struct entry {
+	__u32 call;
+	__u64 first, second, third;
+};
+
 /*
  * Returns how `thread` entered the kernel, on x86-64, by the user registers at the top of its kernel stack: the
  * instruction `syscall` leaves the return address in `rcx` and the flags in `r11`, and no other entry does both.
  */
-static __always_inline __u32 call_of(struct task_struct *thread)
+static __always_inline struct entry entry_of(struct task_struct *thread)
 {
 	/* struct pt_regs from r11 on; it ends the 16 KiB of a kernel stack, 168 bytes long. */
 	struct {
 		__u64 r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, orig_rax, rip, cs, eflags;
 	} user;
+	struct entry entry = { .call = NO_CALL };
 	const int at = (16 << 10) - 168 + 48;
 
 	if (!HAS_MEMBER(pt_regs___x86, orig_ax))
-		return NO_CALL;
+		return entry;
 	/* Most wake-ups find an idle CPU, which has no user registers, so its stack is not read. */
 	if (!thread->pid)
-		return NO_CALL;
+		return entry;
 	bpf_probe_read_kernel(&user, sizeof(user), thread->stack + at);
 	if ((user.cs & 3) != 3)
-		return NO_CALL;
-	if (user.rcx != user.rip || user.r11 != user.eflags)
-		return FROM_USER;
-	return user.orig_rax < CALLS ? (__u32)user.orig_rax : NO_CALL;
+		return entry;
+	if (user.rcx != user.rip || user.r11 != user.eflags) {
+		entry.call = FROM_USER;
+		return entry;
+	}
+	entry.first = user.rdi;
+	entry.second = user.rsi;
+	entry.third = user.rdx;
+	if (user.orig_rax < CALLS)
+		entry.call = user.orig_rax;
+	return entry;
+}
+
+static __always_inline __u32 call_of(struct task_struct *thread)
+{
+	return entry_of(thread).call;
 }
 
 static __always_inline struct rq *queue_of(struct task_struct *thread)
@@ -272,8 +330,34 @@ static __always_inline void fill_switch(struct record *record, __u64 *context, e
 }
 
 /*
+ * Records the system call in which the loop, the current thread, leaves its CPU: its first argument, and of a futex the
+ * value that it waits to change, or the word of a lock with priority inheritance, and who holds a mutex of the GNU C
+ * library. It leaves, so nothing of this delays its wake-up.
+ */
+static __always_inline void record_call_left_in(const struct entry *entry, __u64 now)
+{
+	struct record *record = reserve(ARE_OFF);
+	__u32 operation = 0, word = entry->third, owner = 0;
+
+	if (!record)
+		return;
+	if (HAS_MEMBER(pt_regs___x86, orig_ax) && entry->call == FUTEX) {
+		operation = entry->second & FUTEX_OPERATION;
+		if (operation != FUTEX_WAIT && operation != FUTEX_WAIT_BITSET)
+			bpf_probe_read_user(&word, sizeof(word), (void *)entry->first);
+		bpf_probe_read_user(&owner, sizeof(owner), (void *)(entry->first + OWNER_AT));
+	}
+	record->tid = bpf_get_current_task_btf()->pid;
+	record->doubles[0] = entry->first;
+	record->words[2] = word;
+	record->words[3] = owner;
+	record->kind = LEFT_IN | (entry->call | operation << CALL_BITS) << 8;
+	WRITE_LAST(record->at, now);
+}
+
+/*
  * Writes two records with the same time: the switch, and the reading for the loop. Both are reserved before one is
- * written, because the memory of a record is usually not in the cache.
+ * written, because the memory of a record is usually not in the cache. A loop that leaves in a system call has a third.
  */
 static __always_inline int at_the_loops_switch(__u64 *context, enum leaving leaving, int leaves)
 {
@@ -284,8 +368,9 @@ static __always_inline int at_the_loops_switch(__u64 *context, enum leaving leav
 	if (!record || !reading)
 		return 0;
 	__u64 now = bpf_ktime_get_ns();
+	struct entry entry = entry_of(prev);
 	reading->tid = prev->pid;
-	reading->words[2] = call_of(prev);
+	reading->words[2] = entry.call;
 	reading->words[3] = next->pid;
 	/* A thread that gets the CPU is not held back by a rule of the scheduler, and this code delays its wake-up. */
 	reading->kind = READING | (leaves ? flags_of(thread, next, READING) : knows_steal()) << 8;
@@ -295,6 +380,8 @@ static __always_inline int at_the_loops_switch(__u64 *context, enum leaving leav
 
 	fill_switch(record, context, leaving);
 	WRITE_LAST(record->at, now);
+	if (leaves && entry.call < CALLS)
+		record_call_left_in(&entry, now);
 	return 0;
 }
 
@@ -327,6 +414,35 @@ SEC("tp_btf/sched_switch")
 int switch_old(__u64 *context)
 {
 	return at_switch(context, OF_THREAD);
+}
+
+/*
+ * For measuring alone: the switches of the threads that are measured and no others, without readings. Another thread's
+ * switch costs two looks into an array.
+ */
+static __always_inline int at_measured_switch(__u64 *context, enum leaving leaving)
+{
+	struct task_struct *prev = (void *)context[1], *next = (void *)context[2];
+
+	if (!is_measured(prev->pid) && !is_measured(next->pid))
+		return 0;
+	struct record *record = reserve(ARE_OFF);
+	if (!record)
+		return 0;
+	fill_switch(record, context, leaving);
+	return finish(record);
+}
+
+SEC("tp_btf/sched_switch")
+int own_switch(__u64 *context)
+{
+	return at_measured_switch(context, GIVEN);
+}
+
+SEC("tp_btf/sched_switch")
+int own_switch_old(__u64 *context)
+{
+	return at_measured_switch(context, OF_THREAD);
 }
 
 /*
@@ -390,26 +506,33 @@ int waking_stack(__u64 *context)
 	return at_waking(context, 1);
 }
 
+/* hrtimer_start(timer, ...), by the current thread. */
+static __always_inline int record_timer_start(__u64 *context)
+{
+	const __u64 most_slack = 0xffffff;
+	struct hrtimer *timer = (void *)context[0];
+	__u64 due = timer->_softexpires, slack = timer->node.expires - due;
+	struct record *record = begin(TIMER_START, MAY_COME);
+
+	if (!record)
+		return 0;
+	record->kind = TIMER_START | (__u32)(slack < most_slack ? slack : most_slack) << 8;
+	record->doubles[0] = (__u64)timer;
+	record->doubles[1] = due;
+	return finish(record);
+}
+
 /* hrtimer_start(timer, ...), by the loop only. */
 static __always_inline int at_timer_start(__u64 *context, int copies_stack)
 {
-	const __u64 most_slack = 0xffffff;
 	struct hrtimer *timer = (void *)context[0];
 	struct loop *loop = the_loop();
 
 	if (!loop || loop->tid != (__u32)bpf_get_current_task_btf()->pid)
 		return 0;
-	__u64 due = timer->_softexpires, slack = timer->node.expires - due;
 	if (copies_stack)
-		loop->due_at = due;
-	struct record *record = reserve(MAY_COME);
-	if (!record)
-		return 0;
-	record->tid = loop->tid;
-	record->kind = TIMER_START | (__u32)(slack < most_slack ? slack : most_slack) << 8;
-	record->doubles[0] = (__u64)timer;
-	record->doubles[1] = due;
-	return finish(record);
+		loop->due_at = timer->_softexpires;
+	return record_timer_start(context);
 }
 
 SEC("tp_btf/hrtimer_start")
@@ -424,9 +547,7 @@ int start_stack(__u64 *context)
 	return at_timer_start(context, 1);
 }
 
-/* hrtimer_expire_entry(timer, now) */
-SEC("tp_btf/hrtimer_expire_entry")
-int hrtimer_expire(__u64 *context)
+static __always_inline int record_timer_expiry(__u64 *context)
 {
 	struct hrtimer *timer = (void *)context[0];
 	struct record *record = begin(TIMER_EXPIRE_ENTRY, MAY_COME);
@@ -436,6 +557,27 @@ int hrtimer_expire(__u64 *context)
 	record->doubles[0] = (__u64)timer;
 	record->doubles[1] = (__u64)timer->function;
 	return finish(record);
+}
+
+/* The same, by each of the threads that are measured. */
+SEC("tp_btf/hrtimer_start")
+int own_start(__u64 *context)
+{
+	return is_measured(bpf_get_current_task_btf()->pid) ? record_timer_start(context) : 0;
+}
+
+/* hrtimer_expire_entry(timer, now), where it interrupts a thread that is measured: it was about to sleep. */
+SEC("tp_btf/hrtimer_expire_entry")
+int own_expire(__u64 *context)
+{
+	return is_measured(bpf_get_current_task_btf()->pid) ? record_timer_expiry(context) : 0;
+}
+
+/* hrtimer_expire_entry(timer, now) */
+SEC("tp_btf/hrtimer_expire_entry")
+int hrtimer_expire(__u64 *context)
+{
+	return record_timer_expiry(context);
 }
 
 /* cpu_idle(state, cpu), on entry only: the next event of the CPU shows when it was awake again. */
@@ -483,6 +625,130 @@ int process_exit(__u64 *context)
 		return 0;
 	bpf_probe_read_kernel(record->name, sizeof(record->name), &thread->comm);
 	return finish(record);
+}
+
+/*
+ * sched_pi_setprio(thread, waiter): `thread` holds a lock with priority inheritance, and runs from now on at the priority
+ * of `waiter`; without one at its own. A waiter may spin for the lock on its CPU and never leave it.
+ */
+SEC("tp_btf/sched_pi_setprio")
+int pi_setprio(__u64 *context)
+{
+	struct task_struct *thread = (void *)context[0], *waiter = (void *)context[1];
+	struct record *record = begin(LENT, MAY_COME);
+
+	if (!record)
+		return 0;
+	record->words[0] = thread->pid;
+	record->words[1] = thread->prio;
+	record->words[2] = waiter ? waiter->pid : 0;
+	record->words[3] = waiter ? waiter->prio : 0;
+	return finish(record);
+}
+
+static __always_inline struct loop *the_current_loop(void)
+{
+	struct loop *loop = the_loop();
+
+	return loop && loop->tid == (__u32)bpf_get_current_task_btf()->pid ? loop : 0;
+}
+
+/* handle_mm_fault(area, address, flags, registers), by the loop: its page faults, with their length. */
+SEC("fentry/handle_mm_fault")
+int fault_begins(void *context __attribute__((unused)))
+{
+	struct loop *loop = the_current_loop();
+
+	if (loop)
+		loop->fault_began = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("fexit/handle_mm_fault")
+int fault_ends(__u64 *context)
+{
+	/* VM_FAULT_MAJOR of enum vm_fault_reason: it had to wait for a device. */
+	const __u32 major = 4;
+	struct loop *loop = the_current_loop();
+
+	if (!loop || !loop->fault_began)
+		return 0;
+	struct record *record = begin(FAULT, MAY_COME);
+	if (!record)
+		return 0;
+	__u64 now = bpf_ktime_get_ns();
+	record->kind = FAULT | ((__u32)context[4] & major ? 1 : 0) << 8;
+	record->doubles[0] = context[1];
+	record->doubles[1] = now - loop->fault_began;
+	loop->fault_began = 0;
+	WRITE_LAST(record->at, now);
+	return 0;
+}
+
+/* System calls of the loop that change its memory: one record at the end of each, with its length. */
+static __attribute__((noinline)) int call_begins(void)
+{
+	struct loop *loop = the_current_loop();
+
+	if (loop)
+		loop->call_began = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __attribute__((noinline)) int call_ends(void)
+{
+	struct loop *loop = the_current_loop();
+
+	if (!loop || !loop->call_began)
+		return 0;
+	struct record *record = begin(CALL, MAY_COME);
+	if (!record)
+		return 0;
+	__u64 now = bpf_ktime_get_ns();
+	record->kind = CALL | (call_of(bpf_get_current_task_btf()) & (CALLS - 1)) << 8;
+	record->doubles[0] = now - loop->call_began;
+	loop->call_began = 0;
+	WRITE_LAST(record->at, now);
+	return 0;
+}
+
+#define AT_BOTH_ENDS(function)                                                                                         \
+	SEC("fentry/" #function)                                                                                       \
+	int begins_##function(void *context __attribute__((unused)))                                                   \
+	{                                                                                                              \
+		return call_begins();                                                                                  \
+	}                                                                                                              \
+	SEC("fexit/" #function)                                                                                        \
+	int ends_##function(void *context __attribute__((unused)))                                                     \
+	{                                                                                                              \
+		return call_ends();                                                                                    \
+	}
+
+/* The kernel's functions behind mmap, munmap, madvise, brk, and behind fork and clone. */
+AT_BOTH_ENDS(vm_mmap_pgoff)
+AT_BOTH_ENDS(__x64_sys_munmap)
+AT_BOTH_ENDS(__x64_sys_madvise)
+AT_BOTH_ENDS(__x64_sys_brk)
+AT_BOTH_ENDS(kernel_clone)
+
+/* A function of the program each of whose calls is a cycle of its loop. */
+static __always_inline int at_function(enum kind kind)
+{
+	struct record *record = begin(kind, MAY_COME);
+
+	return record ? finish(record) : 0;
+}
+
+SEC("uprobe")
+int function_begins(void *context __attribute__((unused)))
+{
+	return at_function(FUNCTION_BEGINS);
+}
+
+SEC("uretprobe")
+int function_ends(void *context __attribute__((unused)))
+{
+	return at_function(FUNCTION_ENDS);
 }
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -38,6 +38,9 @@ pub(super) struct SharedArray {
 // SAFETY: the memory belongs to this value until it is dropped, and all reads are atomic.
 unsafe impl Send for SharedArray {}
 
+// SAFETY: reads are atomic, and writes go through the kernel, which orders them.
+unsafe impl Sync for SharedArray {}
+
 impl SharedArray {
     /// Maps an array of `entries` values of `value_words` 64-bit words each.
     pub(super) fn map(descriptor: OwnedFd, value_words: u32, entries: u32) -> io::Result<Self> {

@@ -6,6 +6,7 @@ use onbeat_rt::Instant;
 use serde::{Deserialize, Serialize};
 
 pub use super::freezer::FreezerReading;
+use super::process_view::ProcessView;
 pub use super::thread_stat::ThreadReading;
 
 /// The source of readings.
@@ -90,6 +91,8 @@ pub struct Counters {
     pub freezer: FreezerReading,
     /// The loop's thread when the spike was judged; `None` if it could not be read.
     pub thread: Option<ThreadReading>,
+    /// What `/proc` says of the loop's process, where a spike needs it.
+    pub process: Option<ProcessView>,
 }
 
 /// Steal time between two readings of one CPU.

@@ -9,11 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use super::classify::explain;
 use super::counters::{CounterSource, Counters};
+use super::event::{KernelEvent, TraceEvent};
 use super::facts::SpikeFacts;
 use super::flight::{FlightRecorder, FlightSetting};
+use super::inside::InsideEvent;
 use super::keep::{KeptWindow, keep};
 use super::kind::{Cause, CauseKind, Explanation};
 use super::meter::Meter;
+use super::process_view::ProcessReader;
+use super::stream::PathStream;
 use super::symbols::Symbols;
 use super::tracefs::TraceError;
 use super::window::Window;
@@ -93,6 +97,7 @@ pub struct Explainer {
     recorder: FlightRecorder,
     meter: Meter,
     symbols: Symbols,
+    process: ProcessReader,
     thread: LoopThread,
     cost: Cost,
     last: Window,
@@ -125,6 +130,7 @@ impl Explainer {
             recorder,
             meter,
             symbols,
+            process: ProcessReader::for_thread(thread.tid),
             thread,
             cost,
             last,
@@ -156,8 +162,17 @@ impl Explainer {
     pub fn follow(&mut self, thread: LoopThread) -> Result<(), TraceError> {
         self.recorder.follow(thread.tid)?;
         self.meter.follow(thread.tid);
+        self.process = ProcessReader::for_thread(thread.tid);
         self.thread = thread;
         Ok(())
+    }
+
+    /// Returns the events of the loop as they are recorded, from now on; `None` where BPF does not
+    /// record them.
+    #[must_use]
+    pub fn stream(&self) -> Option<PathStream> {
+        let path = self.recorder.path_memory()?;
+        Some(PathStream::of(path, &[self.thread.tid]))
     }
 
     /// Reads the names of the kernel's functions, which takes about 70 ms (seconds in a guest in
@@ -177,6 +192,12 @@ impl Explainer {
         if let Some(why) = self.recorder.no_path() {
             wanted.push_str(&format!(
                 "; the loop's events by tracefs, about 2 us per wake-up ({why})"
+            ));
+        }
+
+        if let Some(why) = self.recorder.no_lengths() {
+            wanted.push_str(&format!(
+                "; without the lengths of page faults and of calls that change memory ({why})"
             ));
         }
 
@@ -260,9 +281,19 @@ impl Explainer {
                 let counters =
                     self.meter.counters(readings, span.start.minus_ns(LOOK_BACK_NS), window.to);
                 let Counters { throttled_ns, freezer, thread, .. } = of_thread;
+                let is_of_spike = |met: &&InsideEvent| met.at >= span.start && met.at <= span.end;
+                let met: Vec<_> = window.inside.iter().filter(is_of_spike).copied().collect();
+                let faults = |event: &&TraceEvent| {
+                    matches!(event.what, KernelEvent::PageFault { .. })
+                        && event.tid == self.thread.tid
+                        && event.at >= span.start
+                        && event.at <= span.end
+                };
+                let has_faults = window.in_order().iter().any(|event| faults(&event));
+                let process = self.process.view_for(&met, has_faults);
                 // Those of the thread were read before the events, those of the CPUs belong to the
                 // window.
-                let counters = Counters { throttled_ns, freezer, thread, ..counters };
+                let counters = Counters { throttled_ns, freezer, thread, process, ..counters };
                 let explanation = explain(facts, &window, &counters);
                 let explanation = self.with_the_whole_budget(facts, &counters, explanation);
                 self.cost.incomplete +=

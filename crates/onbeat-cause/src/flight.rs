@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
@@ -20,8 +21,8 @@ use onbeat_rt::{Clock, Instant};
 use self::cpu_reader::CpuReader;
 use super::decode::{EventDecoder, TracePoint};
 use super::format::{EventFormat, PageLayout};
-use super::path::PathRecorder;
-use super::path_record::PathKind;
+use super::path::{PathMemory, PathRecorder, PathSetting};
+use super::path_record::{PathKind, PathScope};
 use super::tracefs::{Instance, TraceError, Tracefs};
 use super::window::Window;
 use onbeat_host::machine;
@@ -44,6 +45,9 @@ pub struct FlightSetting {
     /// Whether the kernel's stack at late wake-ups is copied, which shows the code that had switched
     /// interrupts off, and makes each of them 10 to 20 us later. It takes BPF.
     pub stacks: bool,
+    /// Whether page faults of the loop and its calls that change memory are recorded with their
+    /// lengths. Every process pays some 0.05 us at each of its own. It takes BPF.
+    pub inside: bool,
     /// Source of switches, wake-ups, timers and idle states.
     pub path: PathSource,
 }
@@ -66,6 +70,7 @@ impl Default for FlightSetting {
             tid: None,
             syscalls: false,
             stacks: false,
+            inside: false,
             path: PathSource::default(),
         }
     }
@@ -206,6 +211,13 @@ impl FlightRecorder {
         self.no_path.as_deref()
     }
 
+    /// Returns why page faults and calls that change memory are recorded without their lengths,
+    /// where they were asked for.
+    #[must_use]
+    pub fn no_lengths(&self) -> Option<&str> {
+        self.path.as_ref().and_then(PathRecorder::no_lengths)
+    }
+
     /// Returns the reason why steal time is known only in ticks of `/proc/stat`; `None` if BPF
     /// reads it in nanoseconds.
     #[must_use]
@@ -217,6 +229,11 @@ impl FlightRecorder {
             }
             None => Some(self.no_path.as_deref().unwrap_or("tracefs records the loop's path")),
         }
+    }
+
+    /// Returns the memory of the path, for another reader.
+    pub(super) fn path_memory(&self) -> Option<Arc<PathMemory>> {
+        self.path.as_ref().map(PathRecorder::memory)
     }
 
     /// Returns the name of the recorder's instance below `instances/`.
@@ -251,6 +268,7 @@ impl FlightRecorder {
                 // Stable: events of one instant keep the order of their source.
                 cpu.events.sort_by_key(|event| event.at);
                 window.readings.extend(extract.readings);
+                window.inside.extend(extract.inside);
                 window.lost.extend(extract.lost);
             }
 
@@ -261,6 +279,7 @@ impl FlightRecorder {
             window.stacks = path.stacks(from, to);
         }
         window.readings.sort_by_key(|reading| reading.at);
+        window.inside.sort_by_key(|met| met.at);
         Ok(window)
     }
 
@@ -291,7 +310,14 @@ impl FlightRecorder {
             let is_syscall = matches!(kind, TracePoint::SyscallEnter | TracePoint::SyscallExit);
             let is_on_path =
                 self.path.as_ref().is_some_and(|path| path.kinds().iter().any(|one| one.is(kind)));
-            if LEFT_OFF.contains(&kind) || is_syscall && !setting.syscalls || is_on_path {
+            // Those of all threads cost all of them.
+            let is_fault = matches!(kind, TracePoint::PageFaultUser | TracePoint::PageFaultKernel);
+            let has_faults = self.path.as_ref().is_some_and(PathRecorder::has_faults);
+            if LEFT_OFF.contains(&kind)
+                || is_syscall && !setting.syscalls
+                || is_on_path
+                || is_fault && has_faults
+            {
                 continue;
             }
 
@@ -360,7 +386,16 @@ fn open_path(setting: &FlightSetting) -> (Option<PathRecorder>, Option<String>) 
     };
     let cpus = machine::online_cpus().last().map_or(1, |last| last + 1);
     let left_off: &[PathKind] = if all_idle_states_are_shallow() { &[PathKind::Idle] } else { &[] };
-    match PathRecorder::open(tid, cpus, setting.buffer_kib / RINGS, left_off, setting.stacks) {
+    let setting = PathSetting {
+        tids: &[tid],
+        cpus,
+        kib: setting.buffer_kib / RINGS,
+        left_off,
+        scope: if setting.stacks { PathScope::WithStacks } else { PathScope::Explained },
+        inside: setting.inside,
+        function: None,
+    };
+    match PathRecorder::open(&setting) {
         Ok(path) => (Some(path), None),
         Err(why) => (None, Some(why.to_string())),
     }

@@ -4,6 +4,7 @@
 //! and the activity of the CPU.
 
 mod freezer;
+mod inside_cycle;
 mod judgement;
 mod kernel_code;
 mod policy_change;
@@ -22,6 +23,7 @@ use super::counters::Counters;
 use super::event::{KernelEvent, Thread, TraceEvent};
 use super::facts::{ExpectedActivity, SpikeFacts, SpikePart};
 use super::flight::SHALLOW_NS;
+use super::inside::Stretch;
 use super::kind::{CauseKind, Culprit};
 use super::timeline::{CpuActivity, LoopSpan, LoopState, Slice, Timeline, loop_spans};
 use super::window::Window;
@@ -66,6 +68,8 @@ pub(super) struct Judge<'w> {
     /// The thread in which it expired; `None` for an interrupt.
     pub(super) timer_thread: Option<TimerThread>,
     moved: bool,
+    /// What the loop met with a length: page faults, calls that change memory, lent priorities.
+    stretches: Vec<Stretch>,
 }
 
 impl<'w> Judge<'w> {
@@ -130,7 +134,9 @@ impl<'w> Judge<'w> {
             fired,
             timer_thread: None,
             moved,
+            stretches: Vec::new(),
         };
+        judge.stretches = inside_cycle::stretches_of(&judge);
         judge.timer_thread = judge.find_timer_thread();
         judge
     }

@@ -33,6 +33,7 @@ pub mod flight;
 pub mod format;
 mod freezer;
 pub mod ftrace;
+pub mod inside;
 mod judge;
 pub mod keep;
 pub mod kind;
@@ -42,6 +43,8 @@ mod path;
 mod path_record;
 mod path_stack;
 pub mod perfetto;
+pub mod probe_price;
+pub mod process_view;
 #[doc(hidden)] // For `onbeat::inject`, and the device in the kernel, of `onbeat_net`.
 pub mod programs;
 mod protobuf;

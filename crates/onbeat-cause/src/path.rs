@@ -6,6 +6,9 @@
 //! explanation needs it. Names of threads are looked up then.
 
 use std::io;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use onbeat_rt::Instant;
@@ -13,7 +16,10 @@ use onbeat_rt::Instant;
 use super::bpf::SharedArray;
 use super::counters::CounterReading;
 use super::event::{KernelEvent, LostEvents, TraceEvent};
-use super::path_record::{LENGTH, PathEntry, PathKind, WORDS, read};
+use super::inside::{Inside, InsideEvent};
+use super::path_record::{
+    FAULTS, LENGTH, MEMORY_CALLS, PathEntry, PathKind, PathScope, WORDS, read,
+};
 use super::path_stack::{KernelStack, STACKS, stacks_between};
 use super::programs::{LoadedObject, ObjectError, ObjectSetting, PATH};
 use super::thread_names::ThreadNames;
@@ -27,6 +33,8 @@ pub(super) enum PathError {
     Programs(ObjectError),
     #[error("the kernel refuses a BPF map: {0}; it needs root (or CAP_BPF) and Linux 5.5")]
     NoMap(#[from] io::Error),
+    #[error("threads {one} and {other} have the same place among those that are measured")]
+    SamePlace { one: u32, other: u32 },
 }
 
 impl From<ObjectError> for PathError {
@@ -36,6 +44,9 @@ impl From<ObjectError> for PathError {
     }
 }
 
+/// Places of threads that are measured, as in `path.bpf.c`.
+const PLACES: u32 = 1 << 16;
+
 /// Words between the counters of two CPUs, so that each has its own cache line.
 const HEAD_WORDS: u32 = 8;
 /// The entry of the loop among the heads; those of the CPUs follow.
@@ -44,15 +55,54 @@ const LOOP_KEY: u32 = 0;
 /// Recorder of the loop's path.
 #[derive(Debug)]
 pub(super) struct PathRecorder {
-    heads: SharedArray,
-    records: SharedArray,
-    exponent: u32,
-    /// Stacks of late wake-ups, if they are copied.
-    stacks: Option<SharedArray>,
+    memory: Arc<PathMemory>,
     kinds: Vec<PathKind>,
     names: ThreadNames,
     reads_steal: bool,
+    /// Why page faults and calls that change memory are recorded without their lengths.
+    no_lengths: Option<String>,
+    /// Whether they were asked for.
+    inside: bool,
+}
+
+/// The memory that the programs write, and the programs: several readers share it.
+#[derive(Debug)]
+pub(super) struct PathMemory {
+    heads: SharedArray,
+    records: SharedArray,
+    measured: SharedArray,
+    exponent: u32,
+    /// Stacks of late wake-ups, if they are copied.
+    stacks: Option<SharedArray>,
     _programs: LoadedObject,
+}
+
+/// What is recorded, and into how much memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PathSetting<'s> {
+    /// The loop, then other threads that are measured.
+    pub(super) tids: &'s [u32],
+    pub(super) cpus: u32,
+    /// Ring of each CPU, in KiB.
+    pub(super) kib: u32,
+    /// Kinds that are left off.
+    pub(super) left_off: &'s [PathKind],
+    pub(super) scope: PathScope,
+    /// Whether page faults and calls that change memory are recorded with their lengths.
+    pub(super) inside: bool,
+    /// The function each of whose calls is a cycle.
+    pub(super) function: Option<&'s FunctionPlace>,
+}
+
+/// A function of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionPlace {
+    /// The process.
+    pub pid: NonZeroU32,
+    /// The file that has it, as seen from here.
+    pub file: PathBuf,
+    /// Where its probed instruction is in the file, in bytes.
+    pub offset: u64,
 }
 
 /// The records of one CPU within a time range.
@@ -60,20 +110,16 @@ pub(super) struct PathRecorder {
 pub(super) struct PathExtract {
     pub(super) events: Vec<TraceEvent>,
     pub(super) readings: Vec<CounterReading>,
+    pub(super) inside: Vec<InsideEvent>,
     pub(super) lost: Option<LostEvents>,
 }
 
 impl PathRecorder {
-    /// Records the path of thread `tid` in rings of `kib` KiB for each of `cpus` CPUs, without the
-    /// kinds in `left_off`, and on request the stacks of late wake-ups. Trace points that the
-    /// kernel lacks are skipped, except those that every explanation needs.
-    pub(super) fn open(
-        tid: u32,
-        cpus: u32,
-        kib: u32,
-        left_off: &[PathKind],
-        copies_stacks: bool,
-    ) -> Result<Self, PathError> {
+    /// Records the path of the loop. Trace points that the kernel lacks are skipped, except those
+    /// that every explanation needs.
+    pub(super) fn open(setting: &PathSetting<'_>) -> Result<Self, PathError> {
+        let PathSetting { tids, cpus, kib, left_off, scope, inside, function } = *setting;
+        let copies_stacks = scope == PathScope::WithStacks;
         let exponent = (kib * 1024 / LENGTH).max(2).ilog2();
         let entries = [
             ("heads", cpus + 1),
@@ -85,6 +131,7 @@ impl PathRecorder {
         let heads = programs.shared_array("heads")?;
         let records = programs.shared_array("records")?;
         let stacks = copies_stacks.then(|| programs.shared_array("stacks")).transpose()?;
+        let measured = programs.shared_array("measured")?;
         for cpu in 0..cpus {
             let mut head = [0; HEAD_WORDS as usize];
             head[1] = u64::from(cpu << exponent) | u64::from((1_u32 << exponent) - 1) << 32;
@@ -92,24 +139,45 @@ impl PathRecorder {
         }
 
         let mut kinds = left_off.to_vec();
-        follow(&heads, tid)?;
-        attach(&mut programs, &mut kinds, copies_stacks)?;
-        let reads_steal = kernel_counts_steal()?;
+        follow(&heads, tids.first().copied().unwrap_or(0))?;
+        tids.iter().try_for_each(|tid| measure(&measured, *tid))?;
+        attach(&mut programs, &mut kinds, scope)?;
+        if let Some(FunctionPlace { pid, file, offset }) = function {
+            let ends = ("function_begins", "function_ends");
+            programs.attach_to_program(ends, file, *offset, *pid)?;
+        }
+        let no_lengths = if inside { attach_inside(&mut programs) } else { None };
+        let reads_steal = scope != PathScope::Measured && kernel_counts_steal()?;
+        let memory = PathMemory { heads, records, measured, exponent, stacks, _programs: programs };
         Ok(Self {
-            heads,
-            records,
-            exponent,
-            stacks,
+            memory: Arc::new(memory),
             kinds,
             names: ThreadNames::default(),
             reads_steal,
-            _programs: programs,
+            no_lengths,
+            inside,
         })
+    }
+
+    /// Returns the memory, for another reader.
+    pub(super) fn memory(&self) -> Arc<PathMemory> {
+        Arc::clone(&self.memory)
+    }
+
+    /// Whether page faults of the loop are recorded with their lengths.
+    pub(super) const fn has_faults(&self) -> bool {
+        self.inside && self.no_lengths.is_none()
+    }
+
+    /// Returns why page faults and calls that change memory are recorded without their lengths,
+    /// where they were asked for.
+    pub(super) fn no_lengths(&self) -> Option<&str> {
+        self.no_lengths.as_deref()
     }
 
     /// Follows another thread: records its wake-ups and timers from now on.
     pub(super) fn follow(&self, tid: u32) -> io::Result<()> {
-        follow(&self.heads, tid)
+        follow(&self.memory.heads, tid)
     }
 
     /// Returns the kinds that are recorded by BPF or deliberately not recorded.
@@ -123,37 +191,63 @@ impl PathRecorder {
     }
 
     pub(super) fn bytes_held(&self) -> u64 {
-        let stacks = self.stacks.as_ref().map_or(0, SharedArray::bytes_held);
-        self.records.bytes_held() + self.heads.bytes_held() + stacks
+        self.memory.bytes_held()
     }
 
     /// Returns the stacks of late wake-ups of the loop between two instants, in order of time.
     pub(super) fn stacks(&self, from: Instant, to: Instant) -> Vec<KernelStack> {
-        let words = self.stacks.as_ref().map(SharedArray::words);
+        let words = self.memory.stacks.as_ref().map(SharedArray::words);
         words.map_or_else(Vec::new, |words| stacks_between(words, from, to))
     }
 
-    /// Returns the events of thread `tid` on `cpu` between two instants, without names of threads
-    /// and functions of timers, in order of time.
+    /// Returns the records of `cpu` between two instants, in order of time.
+    pub(super) fn extract(&mut self, cpu: u32, from: Instant, to: Instant) -> PathExtract {
+        let mut contents = self.memory.ring().between(cpu, from, to);
+        contents.ended.into_iter().for_each(|(tid, name)| self.names.ended(tid, name));
+        contents.events.sort_by_key(|event| event.at);
+        give_functions(&mut contents.events);
+        contents.events.iter_mut().for_each(|event| self.names.give(event));
+
+        let RingContents { events, readings, inside, lost, .. } = contents;
+        PathExtract { events, readings, inside, lost }
+    }
+}
+
+impl PathMemory {
+    fn bytes_held(&self) -> u64 {
+        let stacks = self.stacks.as_ref().map_or(0, SharedArray::bytes_held);
+        let measured = self.measured.bytes_held();
+        self.records.bytes_held() + self.heads.bytes_held() + measured + stacks
+    }
+
+    /// Returns the events of the threads `tids` on `cpu` between two instants, without names of
+    /// threads and functions of timers, in order of time.
     pub(super) fn events_of(
         &self,
-        tid: u32,
+        tids: &[u32],
         cpu: u32,
         from: Instant,
         to: Instant,
-    ) -> (Vec<TraceEvent>, Option<LostEvents>) {
+    ) -> PathExtract {
         let mut contents = self.ring().between(cpu, from, to);
         contents.events.retain(|event| match &event.what {
-            KernelEvent::Switch { prev, next, .. } => prev.tid == tid || next.tid == tid,
-            KernelEvent::Waking { thread, .. } => thread.tid == tid,
+            KernelEvent::Switch { prev, next, .. } => {
+                tids.contains(&prev.tid) || tids.contains(&next.tid)
+            }
+            KernelEvent::Waking { thread, .. } => tids.contains(&thread.tid),
             KernelEvent::TimerStart { .. } | KernelEvent::TimerExpireEntry { .. } => {
-                event.tid == tid
+                tids.contains(&event.tid)
             }
             _ => false,
         });
         contents.events.reverse();
         contents.events.sort_by_key(|event| event.at);
-        (contents.events, contents.lost)
+        let is_call =
+            |met: &InsideEvent| matches!(met.what, Inside::FunctionBegins | Inside::FunctionEnds);
+        // Of a function that is a cycle, every thread's calls count until the loop is known.
+        contents.inside.retain(|met| is_call(met) && (tids.is_empty() || tids.contains(&met.tid)));
+        let RingContents { events, inside, lost, .. } = contents;
+        PathExtract { events, readings: Vec::new(), inside, lost }
     }
 
     fn ring(&self) -> PathRing<'_> {
@@ -162,17 +256,6 @@ impl PathRecorder {
             records: self.records.words(),
             exponent: self.exponent,
         }
-    }
-
-    /// Returns the records of `cpu` between two instants, in order of time.
-    pub(super) fn extract(&mut self, cpu: u32, from: Instant, to: Instant) -> PathExtract {
-        let mut contents = self.ring().between(cpu, from, to);
-        contents.ended.into_iter().for_each(|(tid, name)| self.names.ended(tid, name));
-        contents.events.sort_by_key(|event| event.at);
-        give_functions(&mut contents.events);
-        contents.events.iter_mut().for_each(|event| self.names.give(event));
-
-        PathExtract { events: contents.events, readings: contents.readings, lost: contents.lost }
     }
 }
 
@@ -190,19 +273,46 @@ fn follow(heads: &SharedArray, tid: u32) -> io::Result<()> {
     heads.write(LOOP_KEY, &value)
 }
 
+/// Adds a thread to those that are measured.
+fn measure(measured: &SharedArray, tid: u32) -> Result<(), PathError> {
+    let place = tid & (PLACES - 1);
+    let there = measured.words().get(place as usize).map_or(0, |word| word.load(Ordering::Relaxed));
+    if there != 0 && there != u64::from(tid) {
+        return Err(PathError::SamePlace { one: there as u32, other: tid });
+    }
+    Ok(measured.write(place, &[tid.into()])?)
+}
+
+/// Attaches the programs at page faults, and at calls that change memory, of which a kernel may lack
+/// some. Returns why page faults are not recorded: kernels refuse programs at functions that are
+/// built without trampolines, or locked.
+fn attach_inside(programs: &mut LoadedObject) -> Option<String> {
+    let mut attach = |(begins, ends, function)| {
+        programs.attach_to_function(begins, ends, function).err().map(|why| why.to_string())
+    };
+    let refused = attach(FAULTS);
+    if refused.is_none() {
+        for call in MEMORY_CALLS {
+            // One that this kernel has under another name is left out.
+            let _ = attach(call);
+        }
+    }
+    refused
+}
+
 /// Attaches the programs of all kinds but those in `kinds`, and adds what it attached.
 fn attach(
     programs: &mut LoadedObject,
     kinds: &mut Vec<PathKind>,
-    copies_stacks: bool,
+    scope: PathScope,
 ) -> Result<(), PathError> {
     for kind in PathKind::ALL {
-        let Some(point) = kind.trace_point().filter(|_| !kinds.contains(&kind)) else {
-            continue;
-        };
-        let mut attached = programs.attach_typed(kind.program(copies_stacks), point);
+        let point = kind.trace_point().filter(|_| !kinds.contains(&kind));
+        let Some((program, point)) = kind.program(scope).zip(point) else { continue };
+        let mut attached = programs.attach_typed(program, point);
         if kind == PathKind::Switch && attached.is_err() {
-            attached = programs.attach_typed("switch_old", point);
+            let old = if scope == PathScope::Measured { "own_switch_old" } else { "switch_old" };
+            attached = programs.attach_typed(old, point);
         }
         match attached {
             Ok(()) => kinds.push(kind),
@@ -241,6 +351,7 @@ struct PathRing<'r> {
 struct RingContents {
     events: Vec<TraceEvent>,
     readings: Vec<CounterReading>,
+    inside: Vec<InsideEvent>,
     ended: Vec<(u32, super::event::Label)>,
     lost: Option<LostEvents>,
 }
@@ -306,6 +417,7 @@ impl RingContents {
                 self.readings.push(reading);
             }
             PathEntry::Reading(reading) => self.readings.push(reading),
+            PathEntry::Inside(event) => self.inside.push(event),
             PathEntry::Ended(tid, name) => self.ended.push((tid, name)),
         }
     }

@@ -10,6 +10,7 @@ use onbeat_rt::Instant;
 use super::counters::{CounterReading, ReadingTrigger};
 use super::decode::TracePoint;
 use super::event::{KernelEvent, Label, Thread, ThreadState, TraceEvent, Vector};
+use super::inside::{CallLeftIn, Inside, InsideEvent, LentPriority};
 
 /// Size of a record, in bytes.
 pub(super) const LENGTH: u32 = 32;
@@ -49,11 +50,29 @@ pub(super) enum PathKind {
     /// At a switch to or from the loop. Extra: flags. Steal time, system call of the thread that
     /// left, the thread that got the CPU.
     Reading = 9,
+    /// The loop leaves its CPU in a system call. Extra: number, and from bit 10 the operation of a
+    /// futex. First argument; third argument or word of a futex, owner of a mutex.
+    LeftIn = 10,
+    /// A holder of a lock gets the priority of a waiter, or its own. Holder, its priority, waiter,
+    /// its priority.
+    Lent = 11,
+    /// A page fault of the loop has ended. Extra: whether it waited for a device. Address, length in
+    /// nanoseconds.
+    Fault = 12,
+    /// A system call of the loop that changes its memory has ended. Extra: number. Length in
+    /// nanoseconds.
+    MemoryCall = 13,
+    /// A function of the program each of whose calls is a cycle begins.
+    FunctionBegins = 14,
+    FunctionEnds = 15,
 }
+
+/// Bits of a system call's number in the extra.
+const CALL_BITS: u32 = 10;
 
 impl PathKind {
     /// All of them.
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 15] = [
         Self::Switch,
         Self::Waking,
         Self::TimerStart,
@@ -63,6 +82,12 @@ impl PathKind {
         Self::LocalTimerExit,
         Self::Exit,
         Self::Reading,
+        Self::LeftIn,
+        Self::Lent,
+        Self::Fault,
+        Self::MemoryCall,
+        Self::FunctionBegins,
+        Self::FunctionEnds,
     ];
 
     /// Whether this is the tracefs trace point `kind`.
@@ -80,23 +105,29 @@ impl PathKind {
     }
 
     /// Returns the program of `path.bpf.c` at the kernel's trace point.
-    pub(super) const fn program(self, copies_stacks: bool) -> &'static str {
-        match self {
-            Self::Switch | Self::Reading => "sched_switch",
-            Self::Waking if copies_stacks => "waking_stack",
-            Self::Waking => "sched_waking",
-            Self::TimerStart if copies_stacks => "start_stack",
-            Self::TimerStart => "hrtimer_start",
-            Self::TimerExpireEntry => "hrtimer_expire",
-            Self::Idle => "cpu_idle",
-            Self::LocalTimerEntry => "timer_entry",
-            Self::LocalTimerExit => "timer_exit",
-            Self::Exit => "process_exit",
-        }
+    pub(super) const fn program(self, scope: PathScope) -> Option<&'static str> {
+        Some(match (self, scope) {
+            (Self::Switch, PathScope::Measured) => "own_switch",
+            (Self::TimerStart, PathScope::Measured) => "own_start",
+            (Self::TimerExpireEntry, PathScope::Measured) => "own_expire",
+            (_, PathScope::Measured) => return None,
+            (Self::Switch, _) => "sched_switch",
+            (Self::Waking, PathScope::WithStacks) => "waking_stack",
+            (Self::Waking, _) => "sched_waking",
+            (Self::TimerStart, PathScope::WithStacks) => "start_stack",
+            (Self::TimerStart, _) => "hrtimer_start",
+            (Self::TimerExpireEntry, _) => "hrtimer_expire",
+            (Self::Idle, _) => "cpu_idle",
+            (Self::LocalTimerEntry, _) => "timer_entry",
+            (Self::LocalTimerExit, _) => "timer_exit",
+            (Self::Exit, _) => "process_exit",
+            (Self::Lent, _) => "pi_setprio",
+            _ => return None,
+        })
     }
 
-    /// Returns the kernel's trace point; `None` for readings, which the program of another trace
-    /// point takes.
+    /// Returns the kernel's trace point; `None` for what the program of another trace point takes,
+    /// or that of a function.
     pub(super) const fn trace_point(self) -> Option<&'static str> {
         Some(match self {
             Self::Switch => "sched_switch",
@@ -107,10 +138,37 @@ impl PathKind {
             Self::LocalTimerEntry => "local_timer_entry",
             Self::LocalTimerExit => "local_timer_exit",
             Self::Exit => "sched_process_exit",
-            Self::Reading => return None,
+            Self::Lent => "sched_pi_setprio",
+            _ => return None,
         })
     }
 }
+
+/// What is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PathScope {
+    /// Switches and timers of the threads that are measured.
+    Measured,
+    /// What an explanation needs.
+    Explained,
+    /// The same, and stacks of late wake-ups.
+    WithStacks,
+}
+
+/// A program at the beginning of a kernel's function, one at its end, and the function.
+pub(super) type FunctionPrograms = (&'static str, &'static str, &'static str);
+
+/// The programs at page faults.
+pub(super) const FAULTS: FunctionPrograms = ("fault_begins", "fault_ends", "handle_mm_fault");
+
+/// The programs at system calls that change memory. Every process pays for them at these calls.
+pub(super) const MEMORY_CALLS: [FunctionPrograms; 5] = [
+    ("begins_vm_mmap_pgoff", "ends_vm_mmap_pgoff", "vm_mmap_pgoff"),
+    ("begins___x64_sys_munmap", "ends___x64_sys_munmap", "__x64_sys_munmap"),
+    ("begins___x64_sys_madvise", "ends___x64_sys_madvise", "__x64_sys_madvise"),
+    ("begins___x64_sys_brk", "ends___x64_sys_brk", "__x64_sys_brk"),
+    ("begins_kernel_clone", "ends_kernel_clone", "kernel_clone"),
+];
 
 /// A decoded record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +181,8 @@ pub(super) enum PathEntry {
     Reading(CounterReading),
     /// Number and name of a thread that has ended.
     Ended(u32, Label),
+    /// What the loop met.
+    Inside(InsideEvent),
 }
 
 impl PathEntry {
@@ -131,6 +191,7 @@ impl PathEntry {
         match self {
             Self::Event(event) | Self::Waking(event, _) => Some(event.at),
             Self::Reading(reading) => Some(reading.at),
+            Self::Inside(event) => Some(event.at),
             Self::Ended(..) => None,
         }
     }
@@ -145,6 +206,7 @@ pub(super) fn read(cpu: u32, words: [u64; WORDS]) -> Option<PathEntry> {
     let thread = |tid, prio: u32| Thread { tid, prio: prio.cast_signed(), name: Label::default() };
     let kind = PathKind::ALL.into_iter().find(|known| *known as u32 == kind & 0xff)?;
     let flags = ReadingFlags(extra.cast_signed());
+    let inside = |what| Some(PathEntry::Inside(InsideEvent { at, cpu, tid, what }));
 
     let what = match kind {
         PathKind::Switch => KernelEvent::Switch {
@@ -187,6 +249,24 @@ pub(super) fn read(cpu: u32, words: [u64; WORDS]) -> Option<PathEntry> {
                 ..reading
             }));
         }
+        PathKind::LeftIn => {
+            let number = i64::from(extra & ((1 << CALL_BITS) - 1));
+            let operation = extra >> CALL_BITS;
+            let call = CallLeftIn { number, operation, first, word: c, owner: d };
+            return inside(Inside::LeftIn(call));
+        }
+        PathKind::Lent => {
+            let holder_prio = b.cast_signed();
+            return inside(Inside::Lent(LentPriority { holder: a, holder_prio, waiter: c }));
+        }
+        PathKind::Fault => {
+            return inside(Inside::Fault { address: first, ns: second, is_major: extra != 0 });
+        }
+        PathKind::MemoryCall => {
+            return inside(Inside::MemoryCall { number: extra.into(), ns: first });
+        }
+        PathKind::FunctionBegins => return inside(Inside::FunctionBegins),
+        PathKind::FunctionEnds => return inside(Inside::FunctionEnds),
     };
 
     let event = TraceEvent { at, cpu, tid, what };
@@ -272,7 +352,7 @@ mod tests {
                 assert_eq!((event.at.as_ns(), event.cpu, event.tid), (77, 1, tid));
                 Some(event.what)
             }
-            PathEntry::Ended(..) | PathEntry::Reading(_) => None,
+            PathEntry::Ended(..) | PathEntry::Reading(_) | PathEntry::Inside(_) => None,
         }
     }
 
@@ -307,14 +387,14 @@ mod tests {
             read(1, [77, word(31, 8), name, 0]),
             Some(PathEntry::Ended(31, Label::from("rustc")))
         );
-        assert_eq!(what(10, 0, [0, 0]), None);
+        assert_eq!(what(16, 0, [0, 0]), None);
         assert_eq!(read(1, [0, word(5, 1), 0, 0]), None, "still being written");
     }
 
     fn reading(kind: i32, flags: i32, rest: [u64; 2]) -> Option<CounterReading> {
         match read(1, [77, word(5, (kind | flags << 8).cast_unsigned()), rest[0], rest[1]])? {
             PathEntry::Waking(_, reading) | PathEntry::Reading(reading) => Some(reading),
-            PathEntry::Event(_) | PathEntry::Ended(..) => None,
+            PathEntry::Event(_) | PathEntry::Ended(..) | PathEntry::Inside(_) => None,
         }
     }
 
@@ -360,6 +440,29 @@ mod tests {
         assert_eq!(frozen(KNOWS_FREEZER | FROZEN), Some(true));
         assert_eq!(frozen(KNOWS_FREEZER), Some(false));
         assert_eq!(frozen(0), None);
+    }
+
+    #[test]
+    fn what_the_loop_met_is_decoded() {
+        let met = |kind: u32, rest: [u64; 2]| match read(1, [77, word(9, kind), rest[0], rest[1]])?
+        {
+            PathEntry::Inside(event) => {
+                assert_eq!((event.at.as_ns(), event.tid), (77, 9));
+                Some(event.what)
+            }
+            _ => None,
+        };
+        let call =
+            CallLeftIn { number: 202, operation: 9, first: 0x7f00_1000, word: 2, owner: 4_711 };
+        assert_eq!(
+            met(10 | (202 | 9 << 10) << 8, [0x7f00_1000, word(2, 4_711)]),
+            Some(Inside::LeftIn(call))
+        );
+        let lent = LentPriority { holder: 5, holder_prio: 120, waiter: 9 };
+        assert_eq!(met(11, [word(5, 120), word(9, 19)]), Some(Inside::Lent(lent)));
+        let fault = Inside::Fault { address: 0x7f00, ns: 800, is_major: true };
+        assert_eq!(met(12 | 1 << 8, [0x7f00, 800]), Some(fault));
+        assert_eq!(met(13 | 11 << 8, [900, 0]), Some(Inside::MemoryCall { number: 11, ns: 900 }));
     }
 
     #[test]

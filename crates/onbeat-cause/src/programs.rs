@@ -4,11 +4,14 @@
 //! takes no clang. Where the members lie that they read of the kernel's structures is not compiled
 //! into them: aya, a loader without a C library, takes it from the running kernel's BTF (CO-RE).
 
+use std::num::NonZeroU32;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
 use std::{fmt, io};
 
 use aya::maps::{Array, Map, MapData, MapError};
-use aya::programs::{BtfTracePoint, ProgramError, RawTracePoint, Xdp};
+use aya::programs::uprobe::UProbeScope;
+use aya::programs::{BtfTracePoint, FEntry, FExit, ProgramError, RawTracePoint, UProbe, Xdp};
 use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader, Pod, include_bytes_aligned};
 
 use onbeat_host::bpf::attach_to_interface;
@@ -145,6 +148,60 @@ impl LoadedObject {
         attached
     }
 
+    /// Attaches a program to the beginning and one to the end of the kernel's function of this name.
+    ///
+    /// # Errors
+    /// [`ObjectError::NoTracePoint`] where the kernel has no such function,
+    /// [`ObjectError::Program`], [`ObjectError::NoProgram`].
+    pub(super) fn attach_to_function(
+        &mut self,
+        begins: &'static str,
+        ends: &'static str,
+        function: &str,
+    ) -> Result<(), ObjectError> {
+        let Some(btf) = self.btf.take() else {
+            return Err(ObjectError::NoProgram(begins));
+        };
+        let refused = |name, why| match why {
+            ProgramError::Btf(_) => ObjectError::NoTracePoint(function.to_owned()),
+            why => ObjectError::Program { name, why: answer(why) },
+        };
+        let at_end = self.program::<FExit>(ends).and_then(|program| {
+            let attached = program.load(function, &btf).and_then(|()| program.attach());
+            attached.map(drop).map_err(|why| refused(ends, why))
+        });
+        // The end ignores what it did not see begin.
+        let attached = at_end.and_then(|()| {
+            let program = self.program::<FEntry>(begins)?;
+            let attached = program.load(function, &btf).and_then(|()| program.attach());
+            attached.map(drop).map_err(|why| refused(begins, why))
+        });
+        self.btf = Some(btf);
+        attached
+    }
+
+    /// Attaches the programs at the beginning and the return of a function of process `pid`, which is
+    /// `offset` bytes into `file`.
+    ///
+    /// # Errors
+    /// [`ObjectError::Program`], [`ObjectError::NoProgram`].
+    pub(super) fn attach_to_program(
+        &mut self,
+        (begins, ends): (&'static str, &'static str),
+        file: &Path,
+        offset: u64,
+        pid: NonZeroU32,
+    ) -> Result<(), ObjectError> {
+        for name in [begins, ends] {
+            let program: &mut UProbe = self.program(name)?;
+            let attached = program.load().and_then(|()| {
+                program.attach(offset, file, UProbeScope::OneProcess(pid)).map(drop)
+            });
+            attached.map_err(|why| ObjectError::Program { name, why: answer(why) })?;
+        }
+        Ok(())
+    }
+
     /// Maps the array of this name, which its file of programs marks as mappable. The map itself
     /// stays: programs that are loaded later refer to it by the number of its descriptor.
     pub(super) fn shared_array(&self, name: &'static str) -> Result<SharedArray, ObjectError> {
@@ -241,6 +298,7 @@ fn answer(why: ProgramError) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::path_record::{FAULTS, MEMORY_CALLS};
 
     /// Whether this process may load programs, and the kernel describes its structures.
     fn refusal() -> Option<String> {
@@ -256,7 +314,8 @@ mod tests {
         }
         let mut path = LoadedObject::load(PATH, &ObjectSetting::default()).unwrap();
         // As the recorder does: its memory is mapped before a program is loaded.
-        let arrays = ["heads", "records", "stacks"].map(|name| path.shared_array(name).unwrap());
+        let arrays =
+            ["heads", "records", "stacks", "measured"].map(|name| path.shared_array(name).unwrap());
         assert!(arrays.iter().all(|array| array.bytes_held() > 0));
         let at_points = [
             ("sched_switch", "sched_switch"),
@@ -270,12 +329,25 @@ mod tests {
             ("timer_entry", "local_timer_entry"),
             ("timer_exit", "local_timer_exit"),
             ("process_exit", "sched_process_exit"),
+            ("pi_setprio", "sched_pi_setprio"),
+            ("own_switch", "sched_switch"),
+            ("own_switch_old", "sched_switch"),
+            ("own_start", "hrtimer_start"),
+            ("own_expire", "hrtimer_expire_entry"),
         ];
         for (program, point) in at_points {
             match path.attach_typed(program, point) {
                 Ok(()) => {}
                 Err(ObjectError::NoTracePoint(point)) => println!("skipped: no {point} here"),
                 Err(why) => panic!("{program}: {why}"),
+            }
+        }
+
+        for (begins, ends, function) in MEMORY_CALLS.into_iter().chain([FAULTS]) {
+            match path.attach_to_function(begins, ends, function) {
+                Ok(()) => {}
+                Err(ObjectError::NoTracePoint(function)) => println!("skipped: no {function} here"),
+                Err(why) => panic!("{begins}, {ends}: {why}"),
             }
         }
 

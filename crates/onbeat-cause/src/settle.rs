@@ -36,7 +36,8 @@ const LONGEST_FAULT_NS: u64 = 500_000;
 // Steps only divide or rename pieces. None makes one longer, so that the sum stays the lateness,
 // and the largest name is the main cause.
 pub(super) fn settle(part: &SpikePart, judge: &Judge<'_>, counters: &Counters) -> Vec<Piece> {
-    let pieces = judge.pieces(part);
+    // What of its own work has a name of its own is not part of the plan.
+    let pieces = judge.split_own_work(judge.pieces(part));
     // First of all: time in which the CPU did not run belongs to no thread of this kernel.
     let mut pieces = take_out_steal(pieces, judge, counters);
     // Planned work is no lateness, and what was stolen is not part of the plan.
@@ -186,6 +187,7 @@ fn name_own_time(
     let is_fault =
         |event: &&&super::event::TraceEvent| matches!(event.what, KernelEvent::PageFault { .. });
     let faults = judge.own_events(part.from, part.to).filter(is_fault).count() as u64;
+    let culprit = judge.memory_faulted(part.from, part.to);
     let mut by_faults = faults * LONGEST_FAULT_NS;
     let fault_remark =
         format!("{faults} page {} in the cycle", if faults == 1 { "fault" } else { "faults" });
@@ -209,7 +211,11 @@ fn name_own_time(
         let faulted = piece.ns().min(by_faults);
         by_faults -= faulted;
         let named = Piece { attribution: Attribution::Cause(rest.0), remark: rest.1, ..piece };
-        carve(named, faulted, CauseKind::PageFault, &fault_remark)
+        let mut pieces = carve(named, faulted, CauseKind::PageFault, &fault_remark);
+        if faulted > 0 {
+            pieces[0].culprit.clone_from(&culprit);
+        }
+        pieces
     };
 
     pieces.into_iter().flat_map(name).collect()
@@ -428,6 +434,13 @@ fn culprit_words(culprit: &Culprit, kind: CauseKind) -> String {
             format!("{} because of {who}", kind.words())
         }
         CauseKind::PolicyChange => format!("scheduling policy changed to {who}"),
+        CauseKind::LockWait => format!("waited for a lock held by {who}"),
+        CauseKind::PriorityInversion => format!("priority inversion by {who}"),
+        CauseKind::DataWait => format!("waited for data from {who}"),
+        CauseKind::OutputWait => format!("waited to write to {who}"),
+        CauseKind::OwnWait => format!("waited in {who}"),
+        CauseKind::MemoryCall => format!("memory call {who}"),
+        CauseKind::PageFault => format!("page fault in {who}"),
         _ => format!("{who}{call} ran"),
     }
 }

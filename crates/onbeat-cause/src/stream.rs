@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
@@ -17,9 +18,11 @@ use super::decode::{EventContext, EventDecoder, TracePoint};
 use super::event::{KernelEvent, LostEvents, TraceEvent};
 use super::flight::addresses_of;
 use super::format::{EventFormat, PageLayout};
+use super::inside::InsideEvent;
 use super::page::RingPage;
-use super::path::PathRecorder;
-use super::path_record::PathKind;
+pub use super::path::FunctionPlace;
+use super::path::{PathMemory, PathRecorder, PathSetting};
+use super::path_record::PathScope;
 use super::tracefs::{Instance, TraceError, Tracefs};
 use onbeat_host::machine;
 
@@ -53,6 +56,8 @@ pub struct StreamEvent {
 pub struct StreamBatch {
     /// Events up to [`Self::until`].
     pub events: Vec<StreamEvent>,
+    /// Calls of a function each of which is a cycle, in order of time.
+    pub calls: Vec<InsideEvent>,
     /// Gaps in them.
     pub lost: Vec<LostEvents>,
     /// Every event up to here was read.
@@ -188,6 +193,10 @@ impl EventStream {
         for point in &self.points {
             self.instance.write(&event_file(*point, "enable"), "0")?;
         }
+        // The filter by thread is a program of its own at every switch and wake-up, whether events
+        // are enabled or not.
+        self.instance.write("set_event_pid", "")?;
+        self.instance.write("options/event-fork", "0")?;
         self.instance.write("buffer_size_kb", "4")
     }
 
@@ -305,27 +314,51 @@ const COMPLETE_AFTER_NS: u64 = 2_000_000;
 /// The same events of one thread, recorded by BPF: a fraction of tracefs' cost for the thread.
 ///
 /// Absent: the functions of timers, and whether a timer's time counts from its start.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct PathStream {
-    path: PathRecorder,
-    tid: u32,
+    path: Arc<PathMemory>,
+    tids: Vec<u32>,
     cpus: Vec<u32>,
     /// Everything before this was read.
     from: Instant,
 }
 
 impl PathStream {
-    /// Records thread `tid` from now on, in rings of `kib` KiB per CPU.
+    /// Records threads from now on, in rings of `kib` KiB per CPU.
     ///
     /// # Errors
     /// Why BPF cannot record, in a sentence.
-    pub fn open(tid: u32, kib: u32) -> Result<Self, String> {
-        let cpus = machine::online_cpus();
-        let number = cpus.last().map_or(1, |last| last + 1);
-        let left_off = [PathKind::Idle, PathKind::LocalTimerEntry, PathKind::LocalTimerExit];
-        let path = PathRecorder::open(tid, number, kib, &left_off, false);
-        let path = path.map_err(|why| why.to_string())?;
-        Ok(Self { path, tid, cpus, from: Monotonic.now() })
+    pub fn open(tids: &[u32], kib: u32) -> Result<Self, String> {
+        Self::open_with(tids, kib, None)
+    }
+
+    /// Records threads, and calls of a function each of which is a cycle; without threads calls by
+    /// all threads of its process, and nothing else.
+    ///
+    /// # Errors
+    /// Why BPF cannot record, in a sentence.
+    pub fn open_with(
+        tids: &[u32],
+        kib: u32,
+        function: Option<&FunctionPlace>,
+    ) -> Result<Self, String> {
+        let cpus = machine::online_cpus().last().map_or(1, |last| last + 1);
+        let scope = PathScope::Measured;
+        let setting =
+            PathSetting { tids, cpus, kib, left_off: &[], scope, inside: false, function };
+        let path = PathRecorder::open(&setting).map_err(|why| why.to_string())?;
+        Ok(Self::of(path.memory(), tids))
+    }
+
+    /// Returns the same of one of the threads, from now on.
+    #[must_use]
+    pub fn for_thread(&self, tid: u32) -> Self {
+        Self::of(Arc::clone(&self.path), &[tid])
+    }
+
+    /// Reads what another recorder has of these threads, from now on.
+    pub(super) fn of(path: Arc<PathMemory>, tids: &[u32]) -> Self {
+        Self { path, tids: tids.to_vec(), cpus: machine::online_cpus(), from: Monotonic.now() }
     }
 
     /// Reads what was recorded until two milliseconds ago.
@@ -338,11 +371,13 @@ impl PathStream {
 
         let mut events = Vec::new();
         for cpu in &self.cpus {
-            let (of_cpu, lost) = self.path.events_of(self.tid, *cpu, self.from, to);
-            events.extend(of_cpu);
-            batch.lost.extend(lost);
+            let of_cpu = self.path.events_of(&self.tids, *cpu, self.from, to);
+            events.extend(of_cpu.events);
+            batch.calls.extend(of_cpu.inside);
+            batch.lost.extend(of_cpu.lost);
         }
         events.sort_by_key(|event| event.at);
+        batch.calls.sort_by_key(|call| call.at);
         self.from = to.plus_ns(1);
         let plain = |event| StreamEvent {
             event,

@@ -45,10 +45,21 @@ pub enum CauseKind {
     OwnOverrun,
     /// The loop waited for a lock during its work.
     LockWait,
+    /// The loop waited for a lock without priority inheritance whose holder another thread kept off
+    /// its CPU (`Culprit` is that thread; the evidence names the holder).
+    PriorityInversion,
+    /// The loop waited during its work for another thread to signal it: a condition variable, a
+    /// semaphore, a future.
+    DataWait,
+    /// The loop waited during its work in a call that writes: to a terminal, a pipe, a file.
+    OutputWait,
     /// The loop waited for something else during its work: a reply, a device, another thread.
     OwnWait,
     /// The loop accessed memory that was not present.
     PageFault,
+    /// The loop was in a system call that changes or copies the memory of its process: mmap,
+    /// munmap, madvise, brk, fork.
+    MemoryCall,
     /// The loop migrated to another CPU.
     Migration,
     /// The CPU changed its frequency.
@@ -65,7 +76,7 @@ pub enum CauseKind {
 
 impl CauseKind {
     /// All causes, [`Self::Unexplained`] last.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 29] = [
         Self::HypervisorSteal,
         Self::HypervisorPause,
         Self::RtThrottling,
@@ -83,8 +94,12 @@ impl CauseKind {
         Self::TimerInterrupt,
         Self::OwnOverrun,
         Self::LockWait,
+        Self::PriorityInversion,
+        Self::DataWait,
+        Self::OutputWait,
         Self::OwnWait,
         Self::PageFault,
+        Self::MemoryCall,
         Self::Migration,
         Self::FrequencyChange,
         Self::Stopped,
@@ -114,8 +129,12 @@ impl CauseKind {
             Self::TimerInterrupt => "in the timer's interrupt",
             Self::OwnOverrun => "own overrun",
             Self::LockWait => "waited for a lock",
+            Self::PriorityInversion => "priority inversion",
+            Self::DataWait => "waited for data",
+            Self::OutputWait => "waited to write",
             Self::OwnWait => "waited in its work",
             Self::PageFault => "page fault",
+            Self::MemoryCall => "memory call",
             Self::Migration => "CPU migration",
             Self::FrequencyChange => "frequency change",
             Self::Stopped => "stopped by a signal",
@@ -131,11 +150,12 @@ impl CauseKind {
     pub const fn link(self) -> &'static str {
         match self {
             Self::RtThrottling | Self::FairServer => " because of",
-            Self::PolicyChange => " to",
-            Self::InterruptsOff | Self::KernelSection | Self::OwnWait => " in",
-            Self::Preempted => " by",
+            Self::PolicyChange | Self::OutputWait => " to",
+            Self::InterruptsOff | Self::KernelSection | Self::OwnWait | Self::PageFault => " in",
+            Self::Preempted | Self::PriorityInversion => " by",
             Self::LateTimer => " on",
             Self::LockWait => " held by",
+            Self::DataWait => " from",
             _ => "",
         }
     }
@@ -151,8 +171,12 @@ impl CauseKind {
             Self::TimerInterrupt => &[Advice::Spin, Advice::PinVcpu, Advice::LookAtEvents],
             Self::OwnOverrun => &[Advice::ShorterWork],
             Self::LockWait => &[Advice::NoLock],
+            Self::PriorityInversion => &[Advice::InheritPriority, Advice::NoLock],
+            Self::DataWait => &[Advice::NoDataWait],
+            Self::OutputWait => &[Advice::PrintElsewhere],
             Self::OwnWait => &[Advice::AskFirst],
             Self::PageFault => &[Advice::LockMemory, Advice::TouchFirst],
+            Self::MemoryCall => &[Advice::AllocateFirst],
             Self::Migration => &[Advice::Bind, Advice::WhoMoves],
             Self::FrequencyChange => &[Advice::FixFrequency],
             Self::Stopped => &[Advice::SomebodyStopped],
@@ -244,7 +268,11 @@ pub enum Advice {
     Spin,
     ShorterWork,
     NoLock,
+    InheritPriority,
+    NoDataWait,
+    PrintElsewhere,
     AskFirst,
+    AllocateFirst,
     LockMemory,
     TouchFirst,
     Bind,
@@ -267,7 +295,7 @@ pub(crate) struct AdviceRow {
 }
 
 /// In the order of [`Advice`].
-pub(crate) const ROWS: [AdviceRow; 44] = [
+pub(crate) const ROWS: [AdviceRow; 48] = [
     AdviceRow {
         id: "pin-vcpu",
         text: "give the virtual CPU a physical CPU of its own on the host (pinning, isolation)",
@@ -507,11 +535,39 @@ pub(crate) const ROWS: [AdviceRow; 44] = [
         tunings: &["proc.pi_mutex"],
     },
     AdviceRow {
+        id: "inherit-priority",
+        text: "give the mutex priority inheritance (pthread_mutexattr_setprotocol with PTHREAD_PRIO_INHERIT), and bind threads of middle priority to other CPUs",
+        needs: &[],
+        not_with: &[],
+        tunings: &["proc.pi_mutex"],
+    },
+    AdviceRow {
+        id: "no-data-wait",
+        text: "take what is there instead of waiting for it: the latest value, one cycle older, or give the thread that makes it the loop's priority",
+        needs: &[],
+        not_with: &[],
+        tunings: &[],
+    },
+    AdviceRow {
+        id: "print-elsewhere",
+        text: "hand text and data to an ordinary thread by a wait-free queue, and print or write files there",
+        needs: &[],
+        not_with: &[],
+        tunings: &["proc.no_stdout", "proc.no_file_io"],
+    },
+    AdviceRow {
         id: "ask-first",
         text: "do not wait inside a cycle: ask in one cycle and read in the next (a bus: --exchange pipelined)",
         needs: &[],
         not_with: &[],
         tunings: &[],
+    },
+    AdviceRow {
+        id: "allocate-first",
+        text: "allocate, map, free and fork before the loop or in another process; keep freed memory: mallopt(M_TRIM_THRESHOLD, -1), mallopt(M_MMAP_MAX, 0)",
+        needs: &[],
+        not_with: &[],
+        tunings: &["proc.malloc"],
     },
     AdviceRow {
         id: "lock-memory",
@@ -580,7 +636,7 @@ pub(crate) const ROWS: [AdviceRow; 44] = [
 
 impl Advice {
     /// Every advice, in the order of `docs/advice.md`.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 48] = [
         Self::PinVcpu,
         Self::BareMetal,
         Self::KeepAwake,
@@ -615,7 +671,11 @@ impl Advice {
         Self::Spin,
         Self::ShorterWork,
         Self::NoLock,
+        Self::InheritPriority,
+        Self::NoDataWait,
+        Self::PrintElsewhere,
         Self::AskFirst,
+        Self::AllocateFirst,
         Self::LockMemory,
         Self::TouchFirst,
         Self::Bind,

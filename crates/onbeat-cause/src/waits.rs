@@ -6,9 +6,7 @@ use onbeat_rt::Instant;
 use super::counters::CounterReading;
 use super::event::{KernelEvent, Thread};
 use super::facts::ExpectedActivity;
-use super::judge::{
-    Judge, Judgement, ORDINARY_STEP_NS, frozen, named, syscall_name, thread_culprit,
-};
+use super::judge::{Judge, Judgement, ORDINARY_STEP_NS, frozen, syscall_name, thread_culprit};
 use super::kind::CauseKind;
 use super::timeline::{LoopSpan, Slice};
 
@@ -20,47 +18,23 @@ impl Judge<'_> {
     /// Judges a sleep in the loop's own work: for a lock, or for whatever the system call waits
     /// for.
     pub(super) fn while_waiting(&self, span: &LoopSpan) -> Judgement {
+        if let Some(fault) = self.fault_around(span) {
+            return fault;
+        }
         let call = self.own_leaving(span).and_then(|reading| reading.prev_syscall);
         if self.was_taken_from_user_code(span) {
             return self.taken_from_user_code();
         }
 
-        let waker = self.waker(span);
-        // A mutex of glibc that is free takes no call. A futex in the work is a lock that somebody
-        // else held.
-        if call == Some(libc::SYS_futex) {
-            let kept_off = waker.and_then(|holder| self.kept_off(holder.tid, span));
-            let remark = kept_off.map_or_else(
-                || "the loop slept in futex until the holder let go".to_owned(),
-                |other| format!("the loop slept in futex, and {other} kept the holder off its CPU"),
-            );
-            // Who wakes a waiter of a futex has just released it.
-            let holder = waker.map(|holder| thread_culprit(&holder, None));
-            return Judgement::new(CauseKind::LockWait).by(holder).because(remark);
-        }
-
-        // Woken by no thread means by an interrupt, whose handler runs in whatever thread was
-        // there: no name is given.
-        let by = waker.map_or_else(|| "an interrupt".to_owned(), |waker| waker.to_string());
-        let call = call.map(|number| named(&syscall_name(number)));
-        Judgement::new(CauseKind::OwnWait)
-            .by(call)
-            .because(format!("the loop slept in its own work until {by} woke it"))
-    }
-
-    /// Returns the thread that woke the loop at the end of a span; `None` for an interrupt.
-    fn waker(&self, span: &LoopSpan) -> Option<Thread> {
-        let tid = self.events.iter().rev().find_map(|event| match event.what {
-            KernelEvent::Waking { thread, .. }
-                if thread.tid == self.facts.tid && event.at <= span.to =>
-            {
-                Some(event.tid)
+        match call {
+            Some(number) => self.while_in_call(number, span),
+            None => {
+                let waker = self.waker(span);
+                let by = waker.map_or_else(|| "an interrupt".to_owned(), |it| it.to_string());
+                Judgement::new(CauseKind::OwnWait)
+                    .because(format!("the loop slept in its own work until {by} woke it"))
             }
-            _ => None,
-        });
-
-        // The idle thread wakes nobody by itself: an interrupt did, while it was on the CPU.
-        tid.filter(|tid| *tid != 0).and_then(|tid| self.thread_named(tid))
+        }
     }
 
     /// Returns the thread that held a lock of the kernel for which the loop waited: it woke the
@@ -134,18 +108,6 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns the thread that preempted thread `tid` in this span.
-    fn kept_off(&self, tid: u32, span: &LoopSpan) -> Option<Thread> {
-        self.events.iter().find_map(|event| match event.what {
-            KernelEvent::Switch { prev, prev_state, next }
-                if prev.tid == tid && event.at >= span.from && event.at < span.to =>
-            {
-                prev_state.is_runnable().then_some(next)
-            }
-            _ => None,
-        })
-    }
-
     /// Judges an uninterruptible wait inside the kernel (state D): for a page, in a system call of
     /// the loop's work, or frozen.
     pub(super) fn while_blocked(
@@ -154,6 +116,9 @@ impl Judge<'_> {
         span: &LoopSpan,
         part: ExpectedActivity,
     ) -> Judgement {
+        if let Some(fault) = self.fault_around(span) {
+            return fault;
+        }
         if self.had_faulted(span) {
             return Judgement::new(CauseKind::PageFault)
                 .because("the page had to be read from a device");
@@ -179,8 +144,9 @@ impl Judge<'_> {
 
         match call.filter(|_| part != ExpectedActivity::WakeUp) {
             Some(number) => {
-                let remark = "the loop waited inside the kernel (state D)".to_owned();
-                Judgement::new(CauseKind::OwnWait).by(named(&syscall_name(number))).because(remark)
+                let judged = self.while_in_call(number, span);
+                let remark = judged.remark.clone().unwrap_or_default();
+                judged.because(format!("{remark} (state D)"))
             }
             None => {
                 let remark = "the loop waited inside the kernel (state D); neither a page fault nor a call shows why";

@@ -8,6 +8,7 @@ use onbeat_rt::Instant;
 
 use super::counters::CounterReading;
 use super::event::{KernelEvent, LostEvents, Thread, TraceEvent};
+use super::inside::InsideEvent;
 use super::path_stack::KernelStack;
 
 /// Events of one CPU in a window.
@@ -44,6 +45,8 @@ pub struct Window {
     /// Readings by BPF at switches and wake-ups of the loop, in order of time. Run files do not
     /// contain them.
     pub readings: Vec<CounterReading>,
+    /// What the loop met inside its cycles, in order of time. Run files do not contain it.
+    pub inside: Vec<InsideEvent>,
     /// Kernel stacks at late wake-ups of the loop, in order of time, if they are copied. Run files
     /// do not contain them.
     pub stacks: Vec<KernelStack>,
@@ -115,6 +118,7 @@ impl Window {
             self.lost.iter().filter(|lost| lost.from < to && lost.to > from).copied().collect();
         let is_inside = |reading: &&CounterReading| reading.at >= from && reading.at <= to;
         let readings = self.readings.iter().filter(is_inside).copied().collect();
+        let inside_of_part = self.inside.iter().filter(|met| met.at >= from && met.at <= to);
         let stacks = self.stacks.iter().filter(|stack| stack.at >= from && stack.at <= to);
         Self {
             from,
@@ -122,6 +126,7 @@ impl Window {
             cpus,
             lost,
             readings,
+            inside: inside_of_part.copied().collect(),
             stacks: stacks.cloned().collect(),
             functions: self.functions.clone(),
         }

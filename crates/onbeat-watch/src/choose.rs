@@ -23,6 +23,9 @@ pub struct SeenSeries {
     pub slack_ns: u64,
     /// The address of its latest timer; 0 without one.
     pub timer: u64,
+    /// Median of the time from the end of a wait to the beginning of the next one, in nanoseconds:
+    /// what its work usually takes.
+    pub worked_ns: u64,
 }
 
 /// Releases of a series that are kept while looking for the loop.
@@ -43,6 +46,7 @@ impl SeenSeries {
             asked_ns: None,
             slack_ns: 0,
             timer: 0,
+            worked_ns: 0,
         }
     }
 }
@@ -133,6 +137,8 @@ pub fn rate(waits: u64, looked_ns: u64) -> f64 {
 pub struct SeriesCollection {
     series: Vec<SeenSeries>,
     asked: Vec<Vec<u64>>,
+    /// Of each series when its latest wait ended, and the times from such an end to the next wait.
+    worked: Vec<(Option<Instant>, Vec<u64>)>,
 }
 
 /// Series of a thread that are told apart.
@@ -148,6 +154,7 @@ impl SeriesCollection {
             None if self.series.len() < MOST_SERIES => {
                 self.series.push(SeenSeries::new(wait.source));
                 self.asked.push(Vec::new());
+                self.worked.push((None, Vec::new()));
                 self.series.len() - 1
             }
             None => return,
@@ -162,6 +169,14 @@ impl SeriesCollection {
         {
             series.releases.push(release);
         }
+        let (went_on, worked) = &mut self.worked[place];
+        if let (Some(from), Some(to)) = (*went_on, wait.began())
+            && worked.len() < MOST_ASKED
+            && to >= from
+        {
+            worked.push(to.ns_since(from));
+        }
+        *went_on = wait.went_on();
         let asked = &mut self.asked[place];
         if let (Source::Sleep { .. }, Some(armed_at), Some(release)) =
             (wait.source, wait.armed_at, wait.release)
@@ -174,7 +189,10 @@ impl SeriesCollection {
     /// Returns the series with their classes.
     #[must_use]
     pub fn classified(mut self) -> Vec<SeenSeries> {
-        for (series, asked) in self.series.iter_mut().zip(&mut self.asked) {
+        let kept = self.asked.iter_mut().zip(&mut self.worked);
+        for (series, (asked, (_, worked))) in self.series.iter_mut().zip(kept) {
+            worked.sort_unstable();
+            series.worked_ns = worked.get(worked.len() / 2).copied().unwrap_or(0);
             // Waits are known in the order of their ends.
             series.releases.sort_unstable();
             series.class = classify(&series.releases);

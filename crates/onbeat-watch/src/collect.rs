@@ -3,10 +3,13 @@
 use std::collections::HashMap;
 
 use onbeat::cause::decode::TracePoint;
+use onbeat::cause::stream::StreamBatch;
 use onbeat::cause::{EventStream, PathStream, StreamSetting, TraceError};
 use onbeat_rt::Instant;
 
-use crate::event::{ClockOffsets, KnownTimer, ThreadEvent, translate, translate_path};
+use crate::event::{
+    ClockOffsets, KnownTimer, ThreadEvent, translate, translate_call, translate_path,
+};
 use crate::waits::{Wait, WaitAssembler};
 
 /// The trace points that tell of waits; wakings only where something else than a timer ends them.
@@ -14,8 +17,8 @@ const POINTS: [TracePoint; 4] =
     [TracePoint::Switch, TracePoint::TimerStart, TracePoint::TimerExpireEntry, TracePoint::Waking];
 /// Kernel buffer of each CPU, in KiB: half a second of 40 threads at 1 kHz.
 const BUFFER_KIB: u32 = 2_048;
-/// Rings of BPF for each CPU, in KiB: all switches of a second on a very busy CPU.
-const PATH_KIB: u32 = 2_048;
+/// Rings of BPF for each CPU, in KiB: a second of 40 threads at 1 kHz.
+pub(crate) const PATH_KIB: u32 = 2_048;
 /// Most bytes of a CPU between two looks, in bytes.
 const MOST_BYTES: usize = 1 << 20;
 
@@ -35,9 +38,10 @@ pub struct Look {
 /// Collects the waits of threads by tracefs.
 #[derive(Debug)]
 pub struct Collector {
-    stream: EventStream,
+    /// `None` where a stream by BPF was there from the beginning.
+    stream: Option<EventStream>,
     /// BPF in its place, once the loop is known.
-    path: Option<(PathStream, KnownTimer)>,
+    path: Option<(PathStream, Option<KnownTimer>)>,
     assembler: WaitAssembler,
     offsets: ClockOffsets,
     translated: Vec<ThreadEvent>,
@@ -55,7 +59,7 @@ impl Collector {
             most_bytes: MOST_BYTES,
         };
         Ok(Self {
-            stream: EventStream::open(&setting)?,
+            stream: Some(EventStream::open(&setting)?),
             path: None,
             assembler: WaitAssembler::default(),
             offsets: ClockOffsets::now(),
@@ -63,12 +67,24 @@ impl Collector {
         })
     }
 
+    /// Collects the waits of a thread that is recorded by BPF already.
+    #[must_use]
+    pub fn of(path: PathStream, timer: Option<KnownTimer>) -> Self {
+        Self {
+            stream: None,
+            path: Some((path, timer)),
+            assembler: WaitAssembler::default(),
+            offsets: ClockOffsets::now(),
+            translated: Vec::new(),
+        }
+    }
+
     /// Follows these threads, and threads that they start, from now on.
     ///
     /// # Errors
     /// [`TraceError::File`].
     pub fn follow(&self, tids: &[u32]) -> Result<(), TraceError> {
-        self.stream.follow(tids)
+        self.stream.as_ref().map_or(Ok(()), |stream| stream.follow(tids))
     }
 
     /// Forgets the threads so far, and follows one thread from now on.
@@ -76,11 +92,13 @@ impl Collector {
     /// # Errors
     /// [`TraceError::File`].
     pub fn follow_only(&mut self, tid: u32) -> Result<(), TraceError> {
-        self.stream.stop()?;
+        if let Some(stream) = &self.stream {
+            stream.stop()?;
+        }
         self.look(&mut |_, _| {})?;
         // What the thread did meanwhile is not known, and must not look like a wait without an end.
         self.assembler = WaitAssembler::default();
-        self.stream.follow(&[tid])
+        self.follow(&[tid])
     }
 
     /// Follows one thread whose releases come from `timer` by BPF from now on, which costs the thread
@@ -89,11 +107,25 @@ impl Collector {
     /// # Errors
     /// Why BPF cannot record, in a sentence; tracefs can take its place.
     pub fn follow_by_bpf(&mut self, tid: u32, timer: KnownTimer) -> Result<(), String> {
-        let path = PathStream::open(tid, PATH_KIB)?;
-        self.stream.close_down().map_err(|why| why.to_string())?;
+        self.follow_by(PathStream::open(&[tid], PATH_KIB)?, timer)
+    }
+
+    /// Follows the thread of a stream that is recorded already.
+    ///
+    /// # Errors
+    /// Why tracefs cannot be stopped, in a sentence.
+    pub fn follow_by(&mut self, path: PathStream, timer: KnownTimer) -> Result<(), String> {
+        if let Some(stream) = &self.stream {
+            stream.close_down().map_err(|why| why.to_string())?;
+        }
         self.assembler = WaitAssembler::default();
-        self.path = Some((path, timer));
+        self.path = Some((path, Some(timer)));
         Ok(())
+    }
+
+    /// Whether BPF records the thread.
+    pub(crate) const fn has_path(&self) -> bool {
+        self.path.is_some()
     }
 
     /// Stops recording who wakes whom: loops that timers wake need it for nothing.
@@ -101,13 +133,13 @@ impl Collector {
     /// # Errors
     /// [`TraceError::File`].
     pub fn leave_wakings_out(&mut self) -> Result<(), TraceError> {
-        self.stream.disable(TracePoint::Waking)
+        self.stream.as_mut().map_or(Ok(()), |stream| stream.disable(TracePoint::Waking))
     }
 
     /// Returns whether timers can be told apart: the kernel shows the addresses of its functions.
     #[must_use]
     pub fn knows_timers(&self) -> bool {
-        self.stream.knows_functions()
+        self.stream.as_ref().is_none_or(EventStream::knows_functions)
     }
 
     /// Returns what is known of the threads so far.
@@ -126,9 +158,10 @@ impl Collector {
     ) -> Result<Look, TraceError> {
         // CLOCK_REALTIME may be set at any time.
         self.offsets = ClockOffsets::now();
-        let batch = match &mut self.path {
-            Some((path, _)) => path.read(),
-            None => self.stream.read()?,
+        let batch = match (&mut self.path, &mut self.stream) {
+            (Some((path, _)), _) => path.read(),
+            (None, Some(stream)) => stream.read()?,
+            (None, None) => StreamBatch::default(),
         };
         let mut look = Look {
             until: batch.until,
@@ -137,20 +170,28 @@ impl Collector {
             ..Look::default()
         };
 
-        let mut waits = Vec::new();
+        self.translated.clear();
         for event in &batch.events {
-            self.translated.clear();
-            match &self.path {
-                Some((_, known)) => {
+            match (&self.path, &self.stream) {
+                (Some((_, known)), _) => {
                     translate_path(*known, &self.offsets, event, &mut self.translated);
                 }
-                None => translate(&self.stream, &self.offsets, event, &mut self.translated),
+                (None, Some(stream)) => {
+                    translate(stream, &self.offsets, event, &mut self.translated);
+                }
+                (None, None) => {}
             }
-            for event in &self.translated {
-                *look.events.entry(event.tid).or_default() += 1;
-                self.assembler.take(event, &mut waits);
-                waits.drain(..).for_each(|wait| each(&wait, &self.assembler));
-            }
+        }
+        if !batch.calls.is_empty() {
+            self.translated.extend(batch.calls.iter().filter_map(translate_call));
+            self.translated.sort_by_key(|event| event.at);
+        }
+
+        let mut waits = Vec::new();
+        for event in &self.translated {
+            *look.events.entry(event.tid).or_default() += 1;
+            self.assembler.take(event, &mut waits);
+            waits.drain(..).for_each(|wait| each(&wait, &self.assembler));
         }
 
         Ok(look)

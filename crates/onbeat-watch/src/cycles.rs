@@ -143,6 +143,7 @@ impl CycleBuilder {
             return;
         }
 
+        let wait = &self.with_release(wait);
         let Some(release) = wait.release else {
             // A wake-up by somebody who was not seen: a cycle all the same.
             self.close(wait, into);
@@ -183,8 +184,21 @@ impl CycleBuilder {
         self.missing += waits;
     }
 
+    /// A call without a wait of its own serves the release after the one before: the program catches
+    /// up.
+    fn with_release(&self, wait: &Wait) -> Wait {
+        let is_catching_up = wait.source == Source::Call && wait.release.is_none();
+        let before = self.open.as_ref().filter(|_| is_catching_up && self.grid.has_grid());
+        let release = before.map(|open| open.release.plus_ns(self.grid.period_ns()));
+        Wait { release: wait.release.or(release), ..*wait }
+    }
+
     fn take_inner(&mut self, wait: &Wait) {
         let Some(open) = &mut self.open else { return };
+        if self.source == Source::Call {
+            // Most of these are the wait between two calls; which are not is known at the next one.
+            return;
+        }
         let is_main = self.source.is_timer()
             && matches!((self.source, wait.source), (Source::Timer { .. }, Source::Timer { .. }));
         if is_main {

@@ -2,6 +2,7 @@
 
 use onbeat::cause::decode::EventContext;
 use onbeat::cause::event::{KernelEvent, Thread, ThreadState};
+use onbeat::cause::inside::{Inside, InsideEvent};
 use onbeat::cause::{EventStream, StreamEvent};
 use onbeat_rt::Instant;
 
@@ -92,6 +93,10 @@ pub enum What {
     Woken(Waker),
     /// It runs from here on.
     Run,
+    /// A function each of whose calls is a cycle was called.
+    FunctionBegins,
+    /// It returned.
+    FunctionEnds,
 }
 
 /// A fact about a thread.
@@ -202,7 +207,7 @@ impl KnownTimer {
 
 /// Translates events that BPF recorded of one thread: of timers only those that are known.
 pub fn translate_path(
-    known: KnownTimer,
+    known: Option<KnownTimer>,
     offsets: &ClockOffsets,
     event: &StreamEvent,
     into: &mut Vec<ThreadEvent>,
@@ -212,14 +217,17 @@ pub fn translate_path(
         into.push(ThreadEvent { at: event.at, cpu: event.cpu, tid, what });
     };
     match event.event.what {
-        KernelEvent::TimerStart { timer, expires, softexpires, .. } if known.covers(timer) => {
+        KernelEvent::TimerStart { timer, expires, softexpires, .. } => {
+            let Some(known) = known.filter(|known| known.covers(timer)) else { return };
             let (due, clock) = offsets.due(event.event.at, softexpires.as_ns());
             let slack_ns = expires.ns_since(softexpires);
             let KnownTimer { kind, relative, .. } = known;
             let arm = What::Arm { kind, address: timer, relative, due, slack_ns, clock };
             push(event.event.tid, arm);
         }
-        KernelEvent::TimerExpireEntry { timer, .. } if known.covers(timer) => {
+        KernelEvent::TimerExpireEntry { timer, .. }
+            if known.is_some_and(|known| known.covers(timer)) =>
+        {
             push(event.event.tid, What::Expired { address: timer });
         }
         KernelEvent::Switch { prev, prev_state, next } => {
@@ -227,6 +235,17 @@ pub fn translate_path(
         }
         _ => {}
     }
+}
+
+/// Translates the beginning or the return of a function each of whose calls is a cycle.
+#[must_use]
+pub fn translate_call(met: &InsideEvent) -> Option<ThreadEvent> {
+    let what = match met.what {
+        Inside::FunctionBegins => What::FunctionBegins,
+        Inside::FunctionEnds => What::FunctionEnds,
+        _ => return None,
+    };
+    Some(ThreadEvent { at: met.at, cpu: met.cpu, tid: met.tid, what })
 }
 
 fn switched(prev: Thread, prev_state: ThreadState, next: Thread, push: &mut impl FnMut(u32, What)) {

@@ -1,17 +1,35 @@
 //! What is wrong with the program itself, in the words of its users: what was seen, and what mends
 //! it.
 
+use onbeat::cause::CauseKind;
+
 use crate::choose::SeenSeries;
 use crate::class::Class;
 use crate::event::TimerClock;
 use crate::measure::{Watched, WatchedLoop};
-use crate::process::Policy;
+use crate::process::{Policy, ThreadCounters};
 use crate::survey::Survey;
 use crate::waits::Source;
 
 /// What was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FindingKind {
+    /// Another thread kept the holder of its lock off its CPU.
+    PriorityInversion,
+    /// It waited for locks without priority inheritance.
+    PlainLock,
+    /// It prints, or writes files.
+    Writes,
+    /// The thread that wakes it has a lower priority.
+    FeederBelow,
+    /// Interrupt threads have its priority or a higher one.
+    InterruptsAbove,
+    /// Its cgroup has no budget for real-time threads.
+    NoBudget,
+    /// Its user may not set real-time policies.
+    NoRights,
+    /// Its memory is not locked.
+    NotLocked,
     /// Each cycle's errors stay.
     Drifts,
     /// Releases by a clock that is set.
@@ -55,19 +73,178 @@ pub fn of_program(survey: &Survey, watched: &WatchedLoop, result: &Watched) -> V
         .iter()
         .find(|seen| seen.facts.tid() == thread.tid())
         .and_then(|seen| seen.series.iter().find(|series| series.source == watched.source));
+    let is_ordinary = !thread.policy.is_real_time();
+    let refused = no_budget(&name, result).or_else(|| no_rights(&name, result));
+    let refused = refused.filter(|_| is_ordinary);
+    let (slack_of_its_own, slack) = match slack(&name, watched, series) {
+        Some((slack, true)) => (Some(slack), None),
+        Some((slack, false)) => (None, Some(slack)),
+        None => (None, None),
+    };
+    let locks = locks(&name, result);
+    let writes = writes(&name, result);
+    let waits = waits_inside(&name, watched, result).filter(|_| locks.is_none());
+    let waits = waits.filter(|_| writes.is_none());
     [
+        locks,
+        writes,
         drifts(&name, watched, series),
         wall_clock(&name, watched),
+        slack_of_its_own,
+        refused,
         ordinary(&name, watched),
-        slack(&name, watched, series),
-        waits_inside(&name, watched, result),
-        faults(&name, result),
         shares_cpu(&name, survey, watched),
+        feeder_below(&name, watched, result),
+        interrupts_above(&name, result),
+        waits,
+        faults(&name, result),
+        not_locked(&name, result).filter(|_| !is_ordinary),
+        slack,
         not_seen(&name, result),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// A lock without inheritance that made cycles late, and who kept its holder off.
+fn locks(name: &str, result: &Watched) -> Option<Finding> {
+    let remedy = "Give the mutex PTHREAD_PRIO_INHERIT (pthread_mutexattr_setprotocol), hold it for microseconds, or exchange the data without a lock.".to_owned();
+    if let Some((cycles, longest)) = result.causes.get(&CauseKind::PriorityInversion) {
+        return Some(Finding {
+            kind: FindingKind::PriorityInversion,
+            what: format!(
+                "{name} had {cycles} {} late by priority inversion; the longest: {}",
+                plural(*cycles, "cycle"),
+                longest.evidence
+            ),
+            remedy,
+        });
+    }
+    let (cycles, longest) = result.causes.get(&CauseKind::LockWait)?;
+    longest.evidence.contains("without priority inheritance").then(|| Finding {
+        kind: FindingKind::PlainLock,
+        what: format!(
+            "{name} had {cycles} {} late by a lock; the longest: {}",
+            plural(*cycles, "cycle"),
+            longest.evidence
+        ),
+        remedy,
+    })
+}
+
+fn plural(count: u64, one: &str) -> String {
+    if count == 1 { one.to_owned() } else { format!("{one}s") }
+}
+
+/// Cycles of a hundred that write are worth a word.
+const LEAST_WRITING: f64 = 0.01;
+/// An eventfd is written eight bytes at a time, and wakes another thread.
+const EVENT_BYTES: u64 = 8;
+
+fn writes(name: &str, result: &Watched) -> Option<Finding> {
+    let ThreadCounters { writes, written, .. } = result.counters;
+    let cycles = result.inner.cycles.max(1);
+    let is_text = written > 0 && written != writes * EVENT_BYTES;
+    if !is_text || (writes as f64) < LEAST_WRITING * cycles as f64 {
+        return None;
+    }
+
+    let waited = result.causes.get(&CauseKind::OutputWait).map(|(cycles, longest)| {
+        format!(
+            "; {cycles} {} late by it, the longest: {}",
+            plural(*cycles, "cycle"),
+            longest.evidence
+        )
+    });
+    let output = result.standing.output.as_ref();
+    let output = output.map(|output| format!("; its standard output is {output}"));
+    Some(Finding {
+        kind: FindingKind::Writes,
+        what: format!(
+            "{name} prints or writes in its cycles: {writes} {} of {written} bytes in {cycles} cycles{}{}",
+            plural(writes, "call"),
+            output.unwrap_or_default(),
+            waited.unwrap_or_default()
+        ),
+        remedy: "Pass text and data to an ordinary thread by a wait-free queue; print and write files there.".to_owned(),
+    })
+}
+
+/// Of the cycles of a loop that one thread wakes.
+const MOSTLY: f64 = 0.5;
+
+fn feeder_below(name: &str, watched: &WatchedLoop, result: &Watched) -> Option<Finding> {
+    let (feeder, woken) = result.feeder.as_ref()?;
+    let (own, others) = (watched.thread.policy, feeder.policy);
+    let is_mostly = *woken as f64 >= MOSTLY * result.inner.cycles.max(1) as f64;
+    if !own.is_real_time() || others.priority() >= own.priority() || !is_mostly {
+        return None;
+    }
+
+    let what = if feeder.name.starts_with("irq/") { "interrupt thread" } else { "thread" };
+    Some(Finding {
+        kind: FindingKind::FeederBelow,
+        what: format!(
+            "{name} ({}) is above the {what} that wakes it, {} [{}] ({}): every thread between the two delays its data",
+            own.words(),
+            feeder.name,
+            feeder.tid(),
+            others.words()
+        ),
+        remedy: format!(
+            "sudo chrt -f -p {} {} puts it above.",
+            (own.priority() + 1).min(99),
+            feeder.tid()
+        ),
+    })
+}
+
+fn interrupts_above(name: &str, result: &Watched) -> Option<Finding> {
+    let above = &result.standing.interrupts_above;
+    (!above.is_empty()).then(|| Finding {
+        kind: FindingKind::InterruptsAbove,
+        what: format!(
+            "{name} has no higher priority than {} interrupt {} on its CPUs: {}",
+            above.len(),
+            plural(above.len() as u64, "thread"),
+            above.iter().take(4).cloned().collect::<Vec<_>>().join(", ")
+        ),
+        remedy: "Take a priority above 50, which interrupt threads have by default, or move these interrupts to other CPUs; the thread of the card that feeds the loop stays above it.".to_owned(),
+    })
+}
+
+fn no_budget(name: &str, result: &Watched) -> Option<Finding> {
+    let group = result.standing.without_budget.as_ref()?;
+    Some(Finding {
+        kind: FindingKind::NoBudget,
+        what: format!(
+            "{name} is in the cgroup {group}, whose budget for real-time threads is 0: the kernel refuses it a real-time policy (EPERM), whatever its rights"
+        ),
+        remedy: format!(
+            "echo 950000 | sudo tee /sys/fs/cgroup/cpu{group}/cpu.rt_runtime_us, and the same for the groups above; for docker --cpu-rt-runtime=950000; or boot with rt_group_sched=0."
+        ),
+    })
+}
+
+fn no_rights(name: &str, result: &Watched) -> Option<Finding> {
+    let standing = &result.standing;
+    let is_refused = standing.rtprio_limit == Some(0) && !standing.has_sys_nice;
+    is_refused.then(|| Finding {
+        kind: FindingKind::NoRights,
+        what: format!(
+            "{name} is an ordinary thread and may not become another: its limit of real-time priorities (RLIMIT_RTPRIO) is 0"
+        ),
+        remedy: "For its user: `@realtime - rtprio 95` and `@realtime - memlock unlimited` in /etc/security/limits.d/90-realtime.conf; in a systemd unit LimitRTPRIO=95 and LimitMEMLOCK=infinity; for docker --ulimit rtprio=95 --ulimit memlock=-1 --cap-add=SYS_NICE.".to_owned(),
+    })
+}
+
+fn not_locked(name: &str, result: &Watched) -> Option<Finding> {
+    (result.standing.locked_kib == 0).then(|| Finding {
+        kind: FindingKind::NotLocked,
+        what: format!("the memory of {name} is not locked: pages of its program and libraries may be dropped, and read again from the disk inside a cycle"),
+        remedy: "Call mlockall(MCL_CURRENT | MCL_FUTURE) before the loop (LimitMEMLOCK=infinity, or CAP_IPC_LOCK).".to_owned(),
+    })
 }
 
 /// Returns a round time near what the program asked for: the kernel sees the timer a little after
@@ -140,17 +317,26 @@ fn ordinary(name: &str, watched: &WatchedLoop) -> Option<Finding> {
     })
 }
 
-fn slack(name: &str, watched: &WatchedLoop, series: Option<&SeenSeries>) -> Option<Finding> {
+/// The slack of a thread that did not ask for another, in nanoseconds.
+const USUAL_SLACK_NS: u64 = 50_000;
+
+/// Returns the finding, and whether it is larger than every ordinary thread's.
+fn slack(
+    name: &str,
+    watched: &WatchedLoop,
+    series: Option<&SeenSeries>,
+) -> Option<(Finding, bool)> {
     let slack_ns = series?.slack_ns;
     let is_ordinary = !watched.thread.policy.is_real_time();
-    (slack_ns >= LEAST_SLACK_NS && is_ordinary).then(|| Finding {
+    let finding = (slack_ns >= LEAST_SLACK_NS && is_ordinary).then(|| Finding {
         kind: FindingKind::TimerSlack,
         what: format!(
             "the kernel may wake {name} {} us later than asked (timer slack), to wake several threads at once",
             slack_ns / 1_000
         ),
         remedy: "Real-time threads have none; an ordinary one calls prctl(PR_SET_TIMERSLACK, 1).".to_owned(),
-    })
+    })?;
+    Some((finding, slack_ns > USUAL_SLACK_NS))
 }
 
 /// Shares of cycles and of the period from which waits inside cycles are worth a word.
@@ -245,7 +431,8 @@ mod tests {
 
     use super::*;
     use crate::measure::InnerWaits;
-    use crate::process::{ThreadCounters, ThreadFacts};
+    use crate::process::ThreadFacts;
+    use crate::standing::Standing;
 
     fn watched(source: Source, class: Class, policy: Policy) -> WatchedLoop {
         let thread = ThreadFacts {
@@ -258,7 +445,7 @@ mod tests {
             is_kernel: false,
             counters: ThreadCounters::default(),
         };
-        WatchedLoop { thread, source, class, timer: 0, known: Vec::new() }
+        WatchedLoop { thread, source, class, timer: 0, known: Vec::new(), worked_ns: 0 }
     }
 
     fn result() -> Watched {
@@ -273,6 +460,9 @@ mod tests {
             watched_ns: 10_000_000_000,
             inner: InnerWaits::default(),
             calls: BTreeMap::new(),
+            causes: BTreeMap::new(),
+            feeder: None,
+            standing: Standing { locked_kib: 4, has_sys_nice: true, ..Standing::default() },
         }
     }
 
@@ -314,6 +504,7 @@ mod tests {
             asked_ns: Some(999_400),
             slack_ns: 0,
             timer: 0,
+            worked_ns: 0,
         };
         let found = drifts("loop [9]", &drifting, Some(&series)).unwrap();
         assert!(found.what.contains("drifts by 57.0 us a cycle"), "{}", found.what);
@@ -357,6 +548,76 @@ mod tests {
 
         let rare = InnerWaits { waiting: 4, ..inner };
         assert_eq!(kinds(&good, &Watched { inner: rare, ..result }), []);
+    }
+
+    #[test]
+    fn a_default_slack_is_less_harmful_than_the_policy_and_a_larger_one_more() {
+        let source = sleep(false, TimerClock::Monotonic);
+        let class = Class::Exact { period_ns: 1_000_000, waits: 1 };
+        let ordinary = watched(source, class, Policy::Ordinary { nice: 0 });
+        let with = |slack_ns| {
+            let series = SeenSeries {
+                source,
+                releases: Vec::new(),
+                waits: 9,
+                class: None,
+                asked_ns: None,
+                slack_ns,
+                timer: 0,
+                worked_ns: 0,
+            };
+            slack("loop [9]", &ordinary, Some(&series)).map(|(_, is_larger)| is_larger)
+        };
+        assert_eq!([with(0), with(50_000), with(500_000)], [None, Some(false), Some(true)]);
+    }
+
+    #[test]
+    fn what_the_process_may_not_and_has_not_is_found_before_what_follows_from_it() {
+        let source = sleep(false, TimerClock::Monotonic);
+        let class = Class::Exact { period_ns: 1_000_000, waits: 1 };
+        let ordinary = watched(source, class.clone(), Policy::Ordinary { nice: 0 });
+        let with = |standing| Watched { standing, ..result() };
+        let group = Some("/robot".to_owned());
+        let no_budget = with(Standing { without_budget: group, ..Standing::default() });
+        let expected = [FindingKind::NoBudget, FindingKind::Ordinary];
+        assert_eq!(kinds(&ordinary, &no_budget), expected);
+        let refused = with(Standing { rtprio_limit: Some(0), ..Standing::default() });
+        assert_eq!(kinds(&ordinary, &refused)[0], FindingKind::NoRights);
+
+        let fifo = watched(source, class, Policy::Fifo(40));
+        assert_eq!(kinds(&fifo, &with(Standing::default())), [FindingKind::NotLocked]);
+        let above = vec!["irq/24-eth0 [77] FIFO 50".to_owned()];
+        let below =
+            with(Standing { interrupts_above: above, locked_kib: 4, ..Standing::default() });
+        assert_eq!(kinds(&fifo, &below), [FindingKind::InterruptsAbove]);
+    }
+
+    #[test]
+    fn a_feeder_below_the_loop_is_found_and_one_above_it_is_not() {
+        let class = Class::Locked { period_ns: 1_000_000 };
+        let fifo = watched(Source::Event, class, Policy::Fifo(80));
+        let fed_by = |policy| {
+            let feeder = ThreadFacts { policy, ..fifo.thread.clone() };
+            let inner = InnerWaits { cycles: 100, ..InnerWaits::default() };
+            Watched { feeder: Some((feeder, 99)), inner, ..result() }
+        };
+        assert_eq!(kinds(&fifo, &fed_by(Policy::Fifo(50))), [FindingKind::FeederBelow]);
+        assert_eq!(kinds(&fifo, &fed_by(Policy::Fifo(90))), []);
+    }
+
+    #[test]
+    fn writing_is_found_by_its_counts_and_waking_another_thread_is_not_writing() {
+        let source = sleep(false, TimerClock::Monotonic);
+        let class = Class::Exact { period_ns: 1_000_000, waits: 1 };
+        let fifo = watched(source, class, Policy::Fifo(80));
+        let with = |writes, written| Watched {
+            counters: ThreadCounters { writes, written, ..ThreadCounters::default() },
+            inner: InnerWaits { cycles: 1_000, ..InnerWaits::default() },
+            ..result()
+        };
+        assert_eq!(kinds(&fifo, &with(1_000, 64_000)), [FindingKind::Writes]);
+        assert_eq!(kinds(&fifo, &with(1_000, 8_000)), [], "an eventfd");
+        assert_eq!(kinds(&fifo, &with(2, 300)), [], "rarely");
     }
 
     #[test]

@@ -34,6 +34,7 @@
 // Not a published library: a name that says all needs no sentence beside it.
 #![allow(missing_docs)]
 
+pub mod calls;
 pub mod choose;
 pub mod class;
 pub mod collect;
@@ -45,7 +46,10 @@ pub mod grid;
 pub mod measure;
 pub mod process;
 pub mod sockets;
+pub mod standing;
 pub mod survey;
+pub mod symbol;
+pub mod together;
 pub mod waits;
 
 #[cfg(test)]

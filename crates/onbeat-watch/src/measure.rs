@@ -7,7 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use onbeat::cause::{
-    Cause, CauseKind, Cost, Explainer, Explanation, FlightSetting, LoopThread, SpikeFacts,
+    Cause, CauseKind, Cost, Explainer, Explanation, FlightSetting, LoopThread, PathStream,
+    SpikeFacts,
 };
 use onbeat::probe::SpikeExplainer;
 use onbeat::probe::stall::{Rules, StallWatch};
@@ -25,8 +26,9 @@ use crate::class::Class;
 use crate::collect::{Collector, Look};
 use crate::cycles::{Cycle, CycleBuilder, CycleFact};
 use crate::error::WatchError;
-use crate::event::{KnownTimer, TimerKind};
+use crate::event::{KnownTimer, TimerKind, Waker};
 use crate::process::{self, Policy, ThreadCounters, ThreadFacts};
+use crate::standing::Standing;
 use crate::waits::{Source, Wait, WaitAssembler};
 
 /// The loop that is measured.
@@ -41,6 +43,22 @@ pub struct WatchedLoop {
     pub timer: u64,
     /// Releases that were seen while the loop was looked for.
     pub known: Vec<Instant>,
+    /// What its work usually takes, in nanoseconds.
+    pub worked_ns: u64,
+}
+
+impl WatchedLoop {
+    /// Returns its timer; `None` where none wakes it.
+    #[must_use]
+    pub const fn known_timer(&self) -> Option<KnownTimer> {
+        match self.source {
+            Source::Sleep { relative, .. } => {
+                Some(KnownTimer { kind: TimerKind::Sleep, relative, address: self.timer })
+            }
+            Source::Timer { kind, address } => Some(KnownTimer { kind, relative: false, address }),
+            Source::Event | Source::Call => None,
+        }
+    }
 }
 
 /// What is to be measured.
@@ -84,6 +102,12 @@ pub struct Watched {
     pub inner: InnerWaits,
     /// System calls in which it was found waiting, and how often, of some 40 looks a second.
     pub calls: BTreeMap<String, u32>,
+    /// Main causes of its spikes: how many spikes, and the longest.
+    pub causes: BTreeMap<CauseKind, (u64, Cause)>,
+    /// The thread that woke it most often, and in how many cycles; `None` if a timer does.
+    pub feeder: Option<(ThreadFacts, u64)>,
+    /// What its process may and has.
+    pub standing: Standing,
 }
 
 /// Waits of a loop inside its cycles: for locks, files, terminals, other threads.
@@ -148,7 +172,21 @@ struct Measuring<'m> {
     inner: InnerWaits,
     /// Execution times of the latest cycles: what its work usually takes.
     usual_ns: VecDeque<u64>,
+    causes: BTreeMap<CauseKind, (u64, Cause)>,
+    /// How often each thread woke it.
+    feeders: BTreeMap<u32, u64>,
 }
+
+/// What was found besides the samples.
+struct Found {
+    not_seen: u64,
+    inner: InnerWaits,
+    causes: BTreeMap<CauseKind, (u64, Cause)>,
+    feeder: Option<(u32, u64)>,
+}
+
+/// Threads that wake a loop and are remembered.
+const MOST_FEEDERS: usize = 64;
 
 /// Execution times by which the usual one is known.
 const USUAL_OF: usize = 63;
@@ -215,11 +253,14 @@ pub fn measure_stretch(
         return Err(WatchError::Ended { pid: stretch.watched.thread.id.tid });
     };
     let own_before = own_cpu_ns();
-    let mut measuring = Measuring::new(stretch, onto);
+    let standing = Standing::read(&stretch.watched.thread);
+    let Onto { recorder, explainer } = onto;
+    let shared = explainer.as_ref().and_then(|explainer| explainer.stream());
+    let mut measuring = Measuring::new(stretch, recorder, explainer);
     let mut source = surroundings::of_this_machine();
     let mut surroundings = Surroundings::watch(&mut source);
 
-    let by_tracefs = record(collector, stretch.watched)?;
+    let by_tracefs = record(collector, stretch.watched, shared)?;
     if let Some(why) = &by_tracefs {
         measuring.recorder.remark(format!(
             "the loop's events were recorded by tracefs, which makes each wake-up 2 to 4 us later: {why}"
@@ -276,8 +317,13 @@ pub fn measure_stretch(
         ThreadCounters::read(tid).map_or(ThreadCounters::default(), |now| now.since(before));
     let last = if has_ended { None } else { Some((until, pending)) };
     let reason = reason(has_ended, interruptions);
-    let (not_seen, inner) = measuring.finish(last)?;
+    let found = measuring.finish(last)?;
+    let Found { not_seen, inner, causes, feeder } = found;
+    let feeder = feeder.and_then(|(tid, woken)| Some((process::thread(tid.cast_signed())?, woken)));
     Ok(Watched {
+        causes,
+        feeder,
+        standing,
         not_seen,
         lost_events,
         account: None,
@@ -343,21 +389,29 @@ impl Floods {
     }
 }
 
-/// Starts recording the loop: by BPF, or else by tracefs. Returns why not by BPF.
-fn record(collector: &mut Collector, watched: &WatchedLoop) -> Result<Option<String>, WatchError> {
+/// Starts recording the loop: by BPF, of the programs that record causes if there are any, or else
+/// by tracefs. Returns why not by BPF.
+fn record(
+    collector: &mut Collector,
+    watched: &WatchedLoop,
+    shared: Option<PathStream>,
+) -> Result<Option<String>, WatchError> {
     let tid = watched.thread.tid();
-    let timer = match watched.source {
-        Source::Sleep { relative, .. } => {
-            Some(KnownTimer { kind: TimerKind::Sleep, relative, address: watched.timer })
-        }
-        Source::Timer { kind, address } => Some(KnownTimer { kind, relative: false, address }),
-        Source::Event => None,
-    };
+    if collector.has_path() {
+        return Ok(None);
+    }
+    let timer = watched.known_timer();
     let why = match timer {
-        Some(timer) => match collector.follow_by_bpf(tid, timer) {
-            Ok(()) => return Ok(None),
-            Err(why) => why,
-        },
+        Some(timer) => {
+            let followed = match shared {
+                Some(path) => collector.follow_by(path, timer),
+                None => collector.follow_by_bpf(tid, timer),
+            };
+            match followed {
+                Ok(()) => return Ok(None),
+                Err(why) => why,
+            }
+        }
         None => "it shows who wakes a loop that no timer wakes".to_owned(),
     };
     if timer.is_some() {
@@ -375,7 +429,8 @@ fn open(plan: &WatchPlan<'_>) -> Result<(Recorder, Option<Explainer>), WatchErro
     let (explainer, grants) = if plan.causes {
         let fifo = Some(thread.policy.priority()).filter(|priority| (1..100).contains(priority));
         let explained = LoopThread { tid, cpu: thread.bound_cpu(), fifo };
-        Explainer::open_with_grants(explained, &FlightSetting::default())
+        let setting = FlightSetting { inside: true, ..FlightSetting::default() };
+        Explainer::open_with_grants(explained, &setting)
     } else {
         (None, Vec::new())
     };
@@ -388,7 +443,7 @@ fn open(plan: &WatchPlan<'_>) -> Result<(Recorder, Option<Explainer>), WatchErro
             phase_ns: phase,
             avoids_tick: false,
             deadline_ns: period_ns,
-            work_ns: 0,
+            work_ns: plan.watched.worked_ns,
             wait: if class.has_grid() { "sleep" } else { "relative" }.to_owned(),
             on_overrun: "skip".to_owned(),
             cpu: thread.bound_cpu(),
@@ -400,7 +455,7 @@ fn open(plan: &WatchPlan<'_>) -> Result<(Recorder, Option<Explainer>), WatchErro
     };
     let recording = Recording {
         period_ns,
-        work_ns: 0,
+        work_ns: plan.watched.worked_ns,
         interval_ns: interval_ns_for(plan.duration_ns),
         spike_limit: plan.spike_limit,
     };
@@ -423,15 +478,19 @@ fn of_thread(thread: &ThreadFacts) -> Vec<Grant> {
 }
 
 impl<'m> Measuring<'m> {
-    fn new(stretch: Stretch<'m>, onto: Onto<'m>) -> Self {
+    fn new(
+        stretch: Stretch<'m>,
+        recorder: &'m mut Recorder,
+        explainer: Option<&'m mut (dyn SpikeExplainer + 'static)>,
+    ) -> Self {
         let Stretch { watched, index, load, duration_ns } = stretch;
         let WatchedLoop { thread, class, source, known, .. } = watched;
         let period_ns = class.period_ns().max(1);
         Self {
-            recorder: onto.recorder,
+            recorder,
             builder: CycleBuilder::new(*source, class, known),
             stalls: StallWatch::new(Rules::of_this_machine(), thread.policy.is_real_time(), 0),
-            explainer: onto.explainer,
+            explainer,
             left: 0,
             watched,
             block: (index, load),
@@ -444,6 +503,8 @@ impl<'m> Measuring<'m> {
             follows: LateByTheOneBefore::default(),
             inner: InnerWaits::default(),
             usual_ns: VecDeque::with_capacity(USUAL_OF + 1),
+            causes: BTreeMap::new(),
+            feeders: BTreeMap::new(),
         }
     }
 
@@ -501,8 +562,21 @@ impl<'m> Measuring<'m> {
         self.inner.waiting += u64::from(longest.is_some());
         self.inner.longest_ns = self.inner.longest_ns.max(longest.unwrap_or(0));
 
+        if let Some(Waker::Task(tid)) = cycle.waker
+            && (self.feeders.len() < MOST_FEEDERS || self.feeders.contains_key(&tid))
+        {
+            *self.feeders.entry(tid).or_default() += 1;
+        }
+
         let stall = self.stalls.judge(sample, stops);
         let explanation = if self.recorder.is_spike(sample) { self.explain(cycle) } else { None };
+        if let Some(main) = explanation.as_ref().and_then(Explanation::main) {
+            let (count, longest) = self.causes.entry(main.kind).or_insert((0, main.clone()));
+            *count += 1;
+            if main.ns > longest.ns {
+                *longest = main.clone();
+            }
+        }
         let window = match &mut self.explainer {
             Some(explainer) if explanation.is_some() && self.recorder.wants_window(sample) => {
                 explainer.window()
@@ -572,7 +646,7 @@ impl<'m> Measuring<'m> {
     fn finish(
         mut self,
         end: Option<(Instant, Option<crate::waits::PendingWait>)>,
-    ) -> Result<(u64, InnerWaits), WatchError> {
+    ) -> Result<Found, WatchError> {
         self.prepare();
         let mut facts = Vec::new();
         let (at, pending) = end.unwrap_or_default();
@@ -581,7 +655,7 @@ impl<'m> Measuring<'m> {
             self.record(fact, 0)?;
         }
         if !self.has_begun {
-            return Ok((self.builder.not_seen(), self.inner));
+            return Ok(self.found());
         }
 
         self.recorder.end_block(&outcome)?;
@@ -594,7 +668,16 @@ impl<'m> Measuring<'m> {
                 thread.tid()
             ))?;
         }
-        Ok((self.builder.not_seen(), self.inner))
+        Ok(self.found())
+    }
+
+    fn found(self) -> Found {
+        Found {
+            not_seen: self.builder.not_seen(),
+            inner: self.inner,
+            causes: self.causes,
+            feeder: self.feeders.into_iter().max_by_key(|(_, woken)| *woken),
+        }
     }
 }
 

@@ -101,6 +101,10 @@ pub struct ThreadCounters {
     pub preemptions: u64,
     /// Page faults without and with a read from a disk.
     pub faults: u64,
+    /// Calls that write to files, terminals and pipes; 0 without the right to know.
+    pub writes: u64,
+    /// Bytes that they wrote.
+    pub written: u64,
 }
 
 impl ThreadCounters {
@@ -121,7 +125,14 @@ impl ThreadCounters {
             // It has ended, and whoever started it has not asked yet.
             return None;
         }
+        let io = read("io").unwrap_or_default();
+        let of_io = |name: &str| {
+            let line = io.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+        };
         Some(Self {
+            writes: of_io("syscw:"),
+            written: of_io("wchar:"),
             cpu_ns: times.next().unwrap_or(0),
             delayed_ns: times.next().unwrap_or(0),
             waits: of_status("voluntary_ctxt_switches:").unwrap_or(0),
@@ -139,6 +150,8 @@ impl ThreadCounters {
             waits: self.waits.saturating_sub(before.waits),
             preemptions: self.preemptions.saturating_sub(before.preemptions),
             faults: self.faults.saturating_sub(before.faults),
+            writes: self.writes.saturating_sub(before.writes),
+            written: self.written.saturating_sub(before.written),
         }
     }
 }

@@ -34,6 +34,8 @@ pub enum Source {
     },
     /// Another thread, a packet or a device.
     Event,
+    /// The time between two calls of a function each of which is a cycle.
+    Call,
 }
 
 impl Source {
@@ -87,7 +89,7 @@ impl Wait {
     pub fn began(&self) -> Option<Instant> {
         match self.source {
             Source::Sleep { .. } => self.armed_at.or(self.slept_at),
-            Source::Timer { .. } | Source::Event => self.slept_at,
+            Source::Timer { .. } | Source::Event | Source::Call => self.slept_at,
         }
     }
 
@@ -159,6 +161,18 @@ struct Thread {
     /// When it left the CPU to wait, lately.
     slept: VecDeque<Instant>,
     stops: u64,
+    calls: Calls,
+}
+
+/// Calls of a function of a thread, each of which is a cycle.
+#[derive(Clone, Copy, Debug, Default)]
+struct Calls {
+    /// When the latest returned.
+    ended: Option<Instant>,
+    /// When the timer was due for which the thread waited since.
+    due: Option<Instant>,
+    /// Whether it has waited for a timer at all.
+    has_timers: bool,
 }
 
 /// Times of leaving the CPU that are remembered of a thread.
@@ -199,7 +213,13 @@ impl WaitAssembler {
         if !matches!(event.what, What::Woken(_)) {
             thread.cpu = event.cpu;
         }
+        let known = into.len();
         thread.take(event.at, event.what, into);
+        let timers = into[known..].iter().filter(|wait| wait.source.is_timer());
+        if let Some(wait) = timers.last() {
+            thread.calls.has_timers = true;
+            thread.calls.due = wait.release;
+        }
     }
 
     /// Returns the wait for `source` that a thread is in; `None` if it is in none, or if its end is
@@ -217,7 +237,7 @@ impl WaitAssembler {
                 let mut own = timers.filter(|timer| timer.address == address);
                 own.next().map(|timer| PendingWait { release: timer.due, began: slept_at })
             }
-            Source::Event => None,
+            Source::Event | Source::Call => None,
         }
     }
 
@@ -286,6 +306,28 @@ impl Thread {
                 self.woken.get_or_insert((at, waker));
             }
             What::Run => self.run(at, into),
+            What::FunctionBegins => into.push(self.call(at)),
+            What::FunctionEnds => self.calls.ended = Some(at),
+        }
+    }
+
+    /// The wait before a call: until the timer for which the thread waited since the call before, or
+    /// without a wait of its own; where it has no timers, when the call was due is not known.
+    fn call(&mut self, at: Instant) -> Wait {
+        let Calls { ended, due, has_timers } = self.calls;
+        self.calls.due = None;
+        let release = due.or((!has_timers).then_some(at));
+        Wait {
+            tid: self.tid,
+            source: Source::Call,
+            release,
+            armed_at: None,
+            slept_at: ended,
+            waker: None,
+            end: if due.is_some() || !has_timers { WaitEnd::Ran(at) } else { WaitEnd::Late(at) },
+            slack_ns: 0,
+            cpu: self.cpu,
+            timer: 0,
         }
     }
 

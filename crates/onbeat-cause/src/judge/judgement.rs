@@ -38,7 +38,7 @@ impl Piece {
 pub(crate) struct Judgement {
     pub(super) attribution: Attribution,
     pub(super) culprit: Option<Culprit>,
-    pub(super) remark: Option<String>,
+    pub(crate) remark: Option<String>,
 }
 
 impl Judgement {

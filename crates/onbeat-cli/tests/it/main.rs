@@ -54,3 +54,4 @@ mod view_live;
 mod vm_commands;
 mod watch_beside_live;
 mod watch_live;
+mod watch_plants_live;

@@ -7,7 +7,7 @@ use rustix::process::getpid;
 
 use super::setting::Setting;
 use onbeat_cause::{
-    Cost, Explainer, Explanation, FlightSetting, KeptWindow, LoopThread, SpikeFacts,
+    Cost, Explainer, Explanation, FlightSetting, KeptWindow, LoopThread, PathStream, SpikeFacts,
 };
 use onbeat_host::thread::{AheadOfLoad, Grant, ThreadRequest};
 
@@ -25,6 +25,11 @@ pub trait SpikeExplainer {
     fn window(&mut self) -> Option<KeptWindow>;
     /// Returns what explaining has cost this process so far.
     fn cost(&self) -> Cost;
+    /// Returns the events of the loop as they are recorded, so that nothing is recorded twice;
+    /// `None` where they are not in the memory of this process.
+    fn stream(&self) -> Option<PathStream> {
+        None
+    }
 }
 
 impl SpikeExplainer for Explainer {
@@ -48,6 +53,10 @@ impl SpikeExplainer for Explainer {
 
     fn cost(&self) -> Cost {
         Self::cost(self)
+    }
+
+    fn stream(&self) -> Option<PathStream> {
+        Self::stream(self)
     }
 }
 

@@ -13,6 +13,7 @@ const SMALL: FlightSetting = FlightSetting {
     tid: None,
     syscalls: false,
     stacks: false,
+    inside: false,
     path: PathSource::BpfIfAllowed,
 };
 /// Set for the child process of the test below.

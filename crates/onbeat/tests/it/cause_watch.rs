@@ -21,6 +21,7 @@ const SMALL: FlightSetting = FlightSetting {
     tid: None,
     syscalls: false,
     stacks: false,
+    inside: false,
     path: PathSource::BpfIfAllowed,
 };
 

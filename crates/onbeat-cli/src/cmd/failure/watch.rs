@@ -40,6 +40,16 @@ pub(crate) enum WatchFailure {
     NoLoop { what: String, instead: String },
     #[error("no cycle of {thread} was seen in {seconds:.1} s; {why}")]
     NoCycle { thread: String, seconds: f64, why: &'static str },
+    #[error(transparent)]
+    Symbol(onbeat_watch::symbol::SymbolError),
+    #[error(
+        "calls of {function} cannot be recorded: {why}; it needs root, and a kernel with CONFIG_UPROBE_EVENTS and BTF"
+    )]
+    NotProbed { function: String, why: String },
+    #[error(
+        "{function} was not called three times while it was looked at; name a function that each cycle calls once"
+    )]
+    NotCalled { function: String },
     #[error("cannot start {command}: {source}; give the path of a program after --")]
     Command { command: String, source: std::io::Error },
     #[error(

@@ -1,10 +1,12 @@
 //! `onbeat watch`: is a program that exists on time, and if not, why?
 
+mod calls;
 mod findings;
 pub(crate) mod in_bench;
 mod json;
 mod launch;
 pub(crate) mod options;
+mod several;
 pub(in crate::cmd) mod target;
 pub(in crate::cmd) mod threads;
 
@@ -93,9 +95,12 @@ fn watch(
         let seconds = seen.looked_ns as f64 / 1e9;
         return Err(WatchFailure::EndedEarly { process, seconds }.into());
     }
-    let chosen = threads::chosen(&seen, &process, options.thread.as_deref());
+    if let Some(symbol) = &options.cycle {
+        return calls::watch(options, pid, symbol, &seen, interruptions);
+    }
+    let chosen = threads::all_chosen(&seen, &process, &options.thread);
     if !options.output.json {
-        let tid = chosen.as_ref().ok().map(|watched| watched.thread.tid());
+        let tid = chosen.as_ref().ok().and_then(|all| Some(all.first()?.thread.tid()));
         show::table(&threads::table(&seen, &process, tid));
         threads::remarks(&seen).iter().for_each(|words| {
             say(Tone::Plain, &wrapped(words, columns()));
@@ -110,10 +115,18 @@ fn watch(
 
     let chosen = chosen?;
     if !options.output.json {
-        say(Tone::Plain, &wrapped(&threads::choice_words(&chosen), columns()));
+        for watched in &chosen {
+            say(Tone::Plain, &wrapped(&threads::choice_words(watched), columns()));
+        }
         say(Tone::Plain, "");
     }
-    record(options, &mut collector, &seen, &chosen, interruptions)
+    match chosen.as_slice() {
+        [one] => record(options, &mut collector, &seen, one, interruptions),
+        several => {
+            let asked = several::Asked { options, seen: &seen, loops: several };
+            several::record(&asked, &mut collector, interruptions)
+        }
+    }
 }
 
 fn record(

@@ -35,9 +35,17 @@ pub(crate) struct WatchOptions {
     /// Thread to measure: name or number [default: the most likely loop]
     ///
     /// The default is the periodic thread of the highest real-time priority, then the most regular,
-    /// then the most frequent one.
+    /// then the most frequent one. Given several times, threads are measured together: a run of
+    /// each, causes for the first, and the worst of their verdicts as exit status.
     #[arg(long, value_name = "NAME|TID", value_parser = NonEmptyStringValueParser::new())]
-    pub(crate) thread: Option<String>,
+    pub(crate) thread: Vec<String>,
+    /// Function each of whose calls is a cycle
+    ///
+    /// For loops that spin, and to tell releases that were skipped from those that were caught up.
+    /// A mangled name, or one of C++ or Rust with or without its arguments. Each call is probed
+    /// (uprobe), which makes it longer: the price is printed.
+    #[arg(long, value_name = "SYMBOL", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) cycle: Option<String>,
     /// Measuring time; 0: until Ctrl-C, or until the thread ends
     #[arg(long = "for", default_value = "10s", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,

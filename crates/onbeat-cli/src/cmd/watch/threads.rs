@@ -47,6 +47,7 @@ pub(in crate::cmd) fn source_words(source: Source) -> &'static str {
         Source::Timer { kind: TimerKind::Interval, .. } => "interval timer",
         Source::Timer { .. } => "timer",
         Source::Event => "is woken",
+        Source::Call => "is called",
     }
 }
 
@@ -214,7 +215,28 @@ pub(in crate::cmd) fn chosen(
         class,
         timer: series.timer,
         known: series.releases.clone(),
+        worked_ns: series.worked_ns,
     })
+}
+
+/// Returns the loops of the threads with these names, or the most likely one.
+pub(super) fn all_chosen(
+    survey: &Survey,
+    process: &str,
+    named: &[String],
+) -> Result<Vec<WatchedLoop>, Failure> {
+    if named.is_empty() {
+        return Ok(vec![chosen(survey, process, None)?]);
+    }
+    let mut all: Vec<WatchedLoop> = Vec::new();
+    for name in named {
+        let one = chosen(survey, process, Some(name))?;
+        // A name and a number may mean the same thread.
+        if all.iter().all(|known| known.thread.tid() != one.thread.tid()) {
+            all.push(one);
+        }
+    }
+    Ok(all)
 }
 
 fn by_name<'s>(survey: &'s Survey, process: &str, name: &str) -> Result<&'s SeenThread, Failure> {
@@ -302,6 +324,8 @@ pub(in crate::cmd) fn choice_words(watched: &WatchedLoop) -> String {
     };
     let by = match watched.source {
         Source::Event => "the latency counts from the waking",
+        Source::Call if watched.timer == 0 => "when a call was due is not known",
+        Source::Call => "the latency counts from the timer's expiry to the call",
         _ => "the latency counts from the timer's expiry",
     };
     format!(

@@ -4,7 +4,9 @@ use crate::cause_world::{
     LOOP, TICK, TIMER, World, dd, idle, looper, main_of, none, thread, us, us_of,
 };
 use onbeat::cause::event::{KernelEvent, Label, ThreadState, Vector};
+use onbeat::cause::inside::{CallLeftIn, Inside, InsideEvent, LentPriority};
 use onbeat::cause::kind::CauseKind as Kind;
+use onbeat::cause::process_view::ProcessView;
 use onbeat::cause::{SpikeFacts, stalls};
 
 #[test]
@@ -241,6 +243,122 @@ fn a_lock_is_named_with_its_holder_and_the_thread_that_preempted_the_holder() {
         "{}",
         main.evidence
     );
+}
+
+/// The loop leaves its CPU at 1020 us in a futex call with these arguments, and `waker` wakes it.
+fn waits_in_futex(waker: u32, operation: u32, word: u32, owner: u32) -> World {
+    let mut world = waits(libc::SYS_futex, waker);
+    let call = CallLeftIn { number: libc::SYS_futex, operation, first: 0x7f00_0010, word, owner };
+    world.window.inside.push(InsideEvent {
+        at: us(1020),
+        cpu: 1,
+        tid: LOOP,
+        what: Inside::LeftIn(call),
+    });
+    // In the PID namespace of a container the threads have other numbers.
+    let maps = "7f000000-7f001000 rw-p 00000000 00:00 0\n";
+    world.counters.process = Some(ProcessView::new(maps, &[(3, "a pipe")], &[(5, 31), (6, 7)]));
+    world
+}
+
+/// Thread 31 is switched out on CPU 0, runnable, and thread 40 runs until it is back.
+fn keeps_off(world: &mut World, from_us: u64, to_us: u64, prio: i32) {
+    let (holder, middle) = (thread(31, prio, "logger"), thread(40, 49, "middle"));
+    let switch = |prev, next| KernelEvent::Switch { prev, prev_state: ThreadState(0), next };
+    world.on(0, from_us, 31, switch(holder, middle));
+    world.on(0, to_us, 40, switch(middle, holder));
+}
+
+#[test]
+fn a_mutex_without_inheritance_whose_holder_is_kept_off_is_a_priority_inversion() {
+    let mut world = waits_in_futex(31, 0, 2, 5);
+    keeps_off(&mut world, 900, 1_800, 89);
+    let explanation = world.explained();
+    let main = explanation.main().unwrap();
+    assert_eq!(main.words(), "priority inversion by middle");
+    assert!(
+        main.evidence
+            .contains("logger [31] FIFO/RR 10 held the lock, without priority inheritance"),
+        "{}",
+        main.evidence
+    );
+
+    let mut briefly = waits_in_futex(31, 0, 2, 5);
+    keeps_off(&mut briefly, 1_100, 1_200, 89);
+    assert_eq!(main_of(&briefly.explained()), (Kind::LockWait, "logger".to_owned()));
+    let mut inherits = waits_in_futex(31, 6, 0x8000_0005, 0);
+    keeps_off(&mut inherits, 900, 1_800, 89);
+    let explanation = inherits.explained();
+    assert_eq!(main_of(&explanation), (Kind::LockWait, "logger".to_owned()));
+    assert!(explanation.main().unwrap().evidence.contains("FUTEX_LOCK_PI"));
+}
+
+#[test]
+fn a_holder_that_slept_until_it_let_go_was_not_kept_off() {
+    let mut world = waits_in_futex(31, 0, 2, 5);
+    // Its first event: when it was woken is not recorded.
+    let (holder, hog) = (thread(31, 120, "logger"), thread(40, 120, "hog"));
+    let switch = KernelEvent::Switch { prev: hog, prev_state: ThreadState(0), next: holder };
+    world.on(0, 1_840, 40, switch);
+    let explanation = world.explained();
+    assert_eq!(explanation.main().unwrap().words(), "waited for a lock held by logger");
+}
+
+#[test]
+fn a_condition_is_data_and_names_who_signalled() {
+    let mut world = waits_in_futex(31, 9, 0, 0);
+    keeps_off(&mut world, 500, 600, 120);
+    assert_eq!(world.explained().main().unwrap().words(), "waited for data from logger");
+}
+
+#[test]
+fn a_full_pipe_is_named_by_its_descriptor() {
+    let mut world = waits(libc::SYS_write, 7);
+    let call = CallLeftIn { number: libc::SYS_write, first: 3, ..CallLeftIn::default() };
+    world.window.inside.push(InsideEvent {
+        at: us(1020),
+        cpu: 1,
+        tid: LOOP,
+        what: Inside::LeftIn(call),
+    });
+    world.counters.process = Some(ProcessView::new("", &[(3, "a pipe")], &[]));
+    assert_eq!(world.explained().main().unwrap().words(), "waited to write to a pipe");
+}
+
+#[test]
+fn page_faults_and_memory_calls_have_their_own_lengths_and_the_plan_is_not_in_them() {
+    let mut world = World::asleep_beside(idle());
+    world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(100, 900);
+    let met = |at_us, what| InsideEvent { at: us(at_us), cpu: 1, tid: LOOP, what };
+    let fault = Inside::Fault { address: 0x7f00_0100, ns: 300_000, is_major: false };
+    let unmap = Inside::MemoryCall { number: libc::SYS_munmap, ns: 200_000 };
+    world.window.inside = vec![met(1_400, fault), met(1_700, unmap)];
+    let maps = "7f000000-7f001000 rw-p 00000000 00:00 0 [heap]\n";
+    world.counters.process = Some(ProcessView::new(maps, &[], &[]));
+    let explanation = world.explained();
+    assert_eq!(explanation.main().unwrap().words(), "page fault in heap");
+    assert_eq!(us_of(&explanation, Kind::PageFault), 300);
+    assert_eq!(us_of(&explanation, Kind::MemoryCall), 200);
+    assert_eq!(us_of(&explanation, Kind::OwnOverrun), 300, "900 us, of which 100 are planned");
+}
+
+#[test]
+fn a_lock_with_inheritance_for_which_the_loop_spins_is_no_work() {
+    let mut world = World::asleep_beside(idle());
+    world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(100, 900);
+    let (logger, idle_0) = (thread(31, 120, "logger"), thread(0, 120, "swapper/0"));
+    let switch = KernelEvent::Switch { prev: idle_0, prev_state: ThreadState(0), next: logger };
+    world.on(0, 800, 0, switch);
+    let lent = |at_us, waiter| InsideEvent {
+        at: us(at_us),
+        cpu: 1,
+        tid: LOOP,
+        what: Inside::Lent(LentPriority { holder: 31, holder_prio: 120, waiter }),
+    };
+    world.window.inside = vec![lent(1_100, LOOP), lent(1_800, 0)];
+    let explanation = world.explained();
+    assert_eq!(explanation.main().unwrap().words(), "waited for a lock held by logger");
+    assert_eq!(us_of(&explanation, Kind::LockWait), 700);
 }
 
 #[test]

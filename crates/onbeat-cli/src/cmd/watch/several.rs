@@ -1,0 +1,82 @@
+//! Several threads of a program, measured together: a run of each, and the worst of their verdicts.
+
+use std::path::PathBuf;
+
+use onbeat::probe::{Interruptions, Origin};
+use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
+use onbeat::record::{Header, Recorder, SpikeLimit};
+use onbeat_watch::collect::Collector;
+use onbeat_watch::measure::{WatchPlan, WatchedLoop};
+use onbeat_watch::survey::Survey;
+use onbeat_watch::together::measure_together;
+
+use super::options::WatchOptions;
+use super::{Measured, PROBE, conclude, findings, header};
+use crate::cmd::failure::watch::WatchFailure;
+use crate::cmd::{ExitVerdict, Failure, runs};
+use crate::term::ProgressLine;
+
+/// What is to be measured.
+pub(super) struct Asked<'a> {
+    pub(super) options: &'a WatchOptions,
+    pub(super) seen: &'a Survey,
+    pub(super) loops: &'a [WatchedLoop],
+}
+
+pub(super) fn record(
+    asked: &Asked<'_>,
+    collector: &mut Collector,
+    interruptions: &Interruptions,
+) -> Result<ExitVerdict, Failure> {
+    let Asked { options, seen, loops } = asked;
+    let dirs = loops.iter().map(|_| NewRunDir::create(&options.output.out));
+    let dirs = dirs.collect::<Result<Vec<_>, _>>()?;
+    let file = format!("{PROBE}{RUN_FILE_ENDING}");
+    let paths: Vec<PathBuf> = dirs.iter().map(|dir| dir.path().join(&file)).collect();
+    let plans = plans(asked, &paths);
+
+    let progress = ProgressLine::new(options.duration as f64 / 1e9, options.output.json);
+    let mut report = |elapsed_s: f64, _: &mut Recorder| {
+        dirs.iter().for_each(runs::begin);
+        progress.show(elapsed_s, "measuring");
+    };
+    let all = measure_together(collector, &plans, interruptions, &mut report);
+    progress.finish();
+
+    let mut worst = ExitVerdict::Pass;
+    for (place, measured) in all.into_iter().enumerate() {
+        let measured = measured.map_err(WatchFailure::from).map_err(Failure::from);
+        let result = runs::keep_if_begun(&dirs[place], measured)?;
+        let (watched, findings) = (&loops[place], plans[place].header.findings.as_slice());
+        let of_thread = Measured { seen, watched, result: &result, findings };
+        worst = worse(worst, conclude(options, &of_thread, &paths[place])?);
+    }
+    Ok(worst)
+}
+
+fn plans<'p>(asked: &Asked<'_>, paths: &'p [PathBuf]) -> Vec<WatchPlan<'p>> {
+    let Asked { options, loops, .. } = asked;
+    let origin = Origin::now();
+    let of = |(place, (watched, path)): (usize, (&WatchedLoop, &'p PathBuf))| WatchPlan {
+        header: Header { findings: findings::of_catalogue(watched), ..header(options, origin) },
+        watched: watched.clone(),
+        duration_ns: options.duration,
+        // Each recorder of causes costs every wake-up of all of them.
+        causes: !options.no_causes && place == 0,
+        spike_limit: options.spikes_over.map_or(SpikeLimit::TenTimesMedian, SpikeLimit::Above),
+        path,
+        origin,
+    };
+    loops.iter().zip(paths).enumerate().map(of).collect()
+}
+
+/// FAIL is worse than INCONCLUSIVE, which is worse than PASS.
+fn worse(one: ExitVerdict, other: ExitVerdict) -> ExitVerdict {
+    let rank = |verdict: &ExitVerdict| match verdict {
+        ExitVerdict::Pass => 0,
+        ExitVerdict::Inconclusive => 1,
+        ExitVerdict::Fail => 2,
+        ExitVerdict::CouldNotRun => 3,
+    };
+    if rank(&other) > rank(&one) { other } else { one }
+}

@@ -1,0 +1,149 @@
+//! What a loop's process may and has: limits, locked memory, its cgroup's budget, interrupt threads
+//! beside it. From `/proc` and `/sys/fs/cgroup`, before the measurement.
+
+use std::fs;
+use std::path::Path;
+
+use onbeat_tune::LiveHost;
+use onbeat_tune::tasks;
+
+use crate::process::{self, Policy, ThreadFacts};
+
+/// What the process of a loop may and has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Memory locked by mlock or mlockall, in KiB.
+    pub locked_kib: u64,
+    /// The highest real-time priority that it may take without the capability; `None` if unlimited.
+    pub rtprio_limit: Option<u64>,
+    /// Whether it has `CAP_SYS_NICE`.
+    pub has_sys_nice: bool,
+    /// The cgroup of version 1 whose budget for real-time threads is 0.
+    pub without_budget: Option<String>,
+    /// Interrupt threads on a CPU of the loop with its priority or a higher one.
+    pub interrupts_above: Vec<String>,
+    /// What its standard output is.
+    pub output: Option<String>,
+}
+
+/// `CAP_SYS_NICE`.
+const SYS_NICE: u32 = 23;
+
+impl Standing {
+    /// Reads what is to be known of a thread.
+    #[must_use]
+    pub fn read(thread: &ThreadFacts) -> Self {
+        let tid = thread.tid();
+        let text = |file: &str| fs::read_to_string(format!("/proc/{tid}/{file}"));
+        let status = text("status").unwrap_or_default();
+        let limits = text("limits").unwrap_or_default();
+        let cgroup = text("cgroup").unwrap_or_default();
+        let output = fs::read_link(format!("/proc/{tid}/fd/1")).ok();
+        Self {
+            without_budget: without_budget(Path::new("/sys/fs/cgroup"), &cgroup),
+            interrupts_above: interrupts_above(thread),
+            output: output.map(|target| target.display().to_string()),
+            ..Self::from_text(&status, &limits)
+        }
+    }
+
+    /// From `/proc/TID/status` and `/proc/TID/limits`.
+    fn from_text(status: &str, limits: &str) -> Self {
+        let of_status = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+        let locked = of_status("VmLck:").and_then(|line| line.split_whitespace().next());
+        let capabilities =
+            of_status("CapEff:").and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+        let rtprio = limits.lines().find_map(|line| line.strip_prefix("Max realtime priority"));
+        let rtprio = rtprio.and_then(|line| line.split_whitespace().next());
+        Self {
+            locked_kib: locked.and_then(|kib| kib.parse().ok()).unwrap_or(0),
+            rtprio_limit: rtprio.and_then(|limit| limit.parse().ok()),
+            has_sys_nice: capabilities.is_some_and(|set| set >> SYS_NICE & 1 == 1),
+            ..Self::default()
+        }
+    }
+}
+
+/// Returns the cgroup of the controller `cpu` of version 1 in the text of `/proc/PID/cgroup`, if its
+/// budget for real-time threads is 0: the kernel then refuses real-time policies (`EPERM`).
+fn without_budget(mounts: &Path, cgroups: &str) -> Option<String> {
+    let (controllers, path) = cgroups.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let controllers = parts.next()?;
+        let path = parts.next()?;
+        controllers.split(',').any(|one| one == "cpu").then_some((controllers, path))
+    })?;
+    let group = mounts.join(controllers).join(path.trim_start_matches('/'));
+    let budget = fs::read_to_string(group.join("cpu.rt_runtime_us")).ok()?;
+    (budget.trim() == "0").then(|| path.to_owned())
+}
+
+/// Interrupt threads with at least the thread's priority that may run on one of its CPUs.
+fn interrupts_above(thread: &ThreadFacts) -> Vec<String> {
+    if !thread.policy.is_real_time() {
+        return Vec::new();
+    }
+    let all = tasks::all(&LiveHost::new()).unwrap_or_default();
+    let interrupts = all.values().filter(|task| task.comm.starts_with("irq/"));
+    let above = interrupts.filter_map(|task| process::thread(task.id.tid)).filter(|one| {
+        matches!(one.policy, Policy::Fifo(_) | Policy::RoundRobin(_))
+            && one.policy.priority() >= thread.policy.priority()
+            && may_meet(&one.cpus, &thread.cpus)
+    });
+    above.map(|one| format!("{} [{}] {}", one.name, one.tid(), one.policy.words())).collect()
+}
+
+/// Whether two lists of CPUs such as `0-3,7` have a CPU in common.
+fn may_meet(one: &str, other: &str) -> bool {
+    let ranges = |list: &str| -> Vec<(u32, u32)> {
+        let parts = list.split(',').filter_map(|part| {
+            let (from, to) = part.split_once('-').unwrap_or((part, part));
+            Some((from.trim().parse().ok()?, to.trim().parse().ok()?))
+        });
+        parts.collect()
+    };
+    let others = ranges(other);
+    ranges(one).iter().any(|(from, to)| others.iter().any(|(low, high)| from <= high && low <= to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_and_locked_memory_are_read() {
+        let status = "Name:\tloop\nVmLck:\t    2048 kB\nCapEff:\t0000000000800000\n";
+        let limits = "Max realtime priority     0                    0                    \n";
+        let standing = Standing::from_text(status, limits);
+        assert_eq!(standing.locked_kib, 2_048);
+        assert_eq!(standing.rtprio_limit, Some(0));
+        assert!(standing.has_sys_nice);
+        let unlimited = "Max realtime priority     unlimited            unlimited            \n";
+        assert_eq!(Standing::from_text("CapEff:\t0\n", unlimited).rtprio_limit, None);
+        assert!(!Standing::from_text("CapEff:\t0\n", unlimited).has_sys_nice);
+    }
+
+    #[test]
+    fn a_cgroup_without_a_budget_is_named() {
+        let mounts = std::env::temp_dir().join(format!("onbeat-standing-{}", std::process::id()));
+        for (path, budget) in [("robot.slice", "0\n"), ("user.slice", "950000\n")] {
+            let group = mounts.join("cpu,cpuacct").join(path);
+            fs::create_dir_all(&group).unwrap();
+            fs::write(group.join("cpu.rt_runtime_us"), budget).unwrap();
+        }
+        let of = |path: &str| {
+            without_budget(&mounts, &format!("5:memory:/\n4:cpu,cpuacct:{path}\n0::/\n"))
+        };
+        assert_eq!(of("/robot.slice").as_deref(), Some("/robot.slice"));
+        assert_eq!(of("/user.slice"), None);
+        assert_eq!(of("/gone"), None);
+        assert_eq!(without_budget(&mounts, "0::/robot.slice\n"), None, "version 2");
+        fs::remove_dir_all(&mounts).unwrap();
+    }
+
+    #[test]
+    fn lists_of_cpus_meet_where_they_have_one_in_common() {
+        assert!(may_meet("0-3", "2") && may_meet("1,4-5", "5,9"));
+        assert!(!may_meet("0-1", "2-3") && !may_meet("", "0"));
+    }
+}
