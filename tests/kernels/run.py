@@ -25,7 +25,7 @@ FLAVOURS = {"cloud": "cloud-amd64", "stock": "amd64", "rt": "rt-amd64"}
 NEWER_SUITES = ["trixie-backports", "sid"]
 # The HPET shows the host's time. On a busy host the kernel may take the TSC for many times slower than it is.
 COMMAND_LINE = "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check tsc=unstable"
-TOOLS = ["hackbench", "ping"]
+TOOLS = ["hackbench", "ip", "ping"]
 
 
 def output(*words, **options):
