@@ -246,6 +246,7 @@ fn what_cannot_be_watched_is_one_sentence_and_leaves_nothing_live() {
     refused(&["watch", "--", "./no-such-program"], "cannot start");
     refused(&["watch", "--", "false"], "false ended by itself (exit status: 1)");
     refused(&["watch", ""], "a value is required");
+    refused(&["watch", "a\u{1b}[31m"], "no process is named a?[31m");
     refused(
         &["watch", &std::process::id().to_string(), "--thread", "nobody"],
         "has no thread nobody",

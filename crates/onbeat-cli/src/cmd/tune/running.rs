@@ -57,9 +57,9 @@ pub(super) fn resolved(
     Ok(found.completed(typed))
 }
 
-/// A name never has a slash; a run is a directory or a file.
+/// A name never has a slash; a directory here may have the name of a program.
 fn is_run(word: &str) -> bool {
-    word.contains('/') || Path::new(word).is_dir()
+    word.contains('/') || (Path::new(word).is_dir() && process::named(word).is_empty())
 }
 
 fn of_number(tid: i32, typed: &CheckedLoopOptions, looked: Looked<'_>) -> Result<Found, Failure> {

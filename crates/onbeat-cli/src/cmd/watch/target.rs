@@ -4,6 +4,7 @@ use std::path::Path;
 
 use onbeat_watch::process;
 
+use super::threads::clean;
 use crate::cmd::Failure;
 use crate::cmd::failure::watch::WatchFailure;
 
@@ -29,7 +30,7 @@ pub(in crate::cmd) fn resolve(target: &str) -> Result<i32, Failure> {
             } else {
                 "to start a program, write it after --; names of threads are for --thread"
             };
-            Err(WatchFailure::NoSuchName { name: target.to_owned(), hint }.into())
+            Err(WatchFailure::NoSuchName { name: clean(target), hint }.into())
         }
         several => {
             let mut lines: Vec<String> = several
@@ -42,7 +43,7 @@ pub(in crate::cmd) fn resolve(target: &str) -> Result<i32, Failure> {
             }
             let list = lines.join("\n");
             let count = several.len();
-            Err(WatchFailure::Ambiguous { name: target.to_owned(), count, list }.into())
+            Err(WatchFailure::Ambiguous { name: clean(target), count, list }.into())
         }
     }
 }
@@ -54,7 +55,7 @@ pub(in crate::cmd) fn has_ended(pid: i32) -> bool {
 
 fn short(command: &str) -> String {
     const MOST: usize = 64;
-    let clean: String = command.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    let clean = clean(command);
     match clean.char_indices().nth(MOST) {
         Some((at, _)) => format!("{}…", &clean[..at]),
         None => clean,

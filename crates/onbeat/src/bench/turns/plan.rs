@@ -134,7 +134,6 @@ mod tests {
             limit: None,
             most_alarms: None,
             findings: Vec::new(),
-            task: None,
             sweep: None,
             settling: Duration::from_secs(1),
             command: Vec::new(),
