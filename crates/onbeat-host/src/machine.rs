@@ -456,7 +456,8 @@ mod tests {
     #[test]
     fn every_fact_of_this_machine_has_a_listed_name() {
         let host = Host::read();
-        let unlisted: Vec<_> = host.facts().filter(|(name, _)| !FACT_NAMES.contains(name)).collect();
+        let unlisted: Vec<_> =
+            host.facts().filter(|(name, _)| !FACT_NAMES.contains(name)).collect();
         assert!(unlisted.is_empty(), "{unlisted:?}");
     }
 
