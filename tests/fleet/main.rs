@@ -224,10 +224,7 @@ fn bad_input_is_one_sentence(python: &Python) -> Result<(), String> {
     }
 
     // A file that was cut off in the data set itself is named.
-    let [first, ..] = table_files(&to, &onbeat_fleet::table::CELLS)[..]
-        .try_into()
-        .map(|one: &[PathBuf; 4]| one.clone())
-        .unwrap();
+    let first = table_files(&to, &onbeat_fleet::table::CELLS).remove(0);
     let whole = std::fs::read(&first).unwrap();
     std::fs::write(&first, &whole[..whole.len() - 7]).unwrap();
     let message = said(&python.ask(&["worst", at]));

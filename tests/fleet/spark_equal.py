@@ -29,7 +29,7 @@ def queries(chosen: Selection) -> dict[str, str]:
 
 def views(spark: SparkSession, fleet: DataSet) -> None:
     """The same files as the views of DuckDB."""
-    listing = Listing(fleet.path)
+    listing = Listing(fleet.path, fleet.connection)
     assert not listing.replaced, "pack first: Spark reads whole files"
     types = {"text": "STRING", "whole": "BIGINT", "flag": "BOOLEAN"}
     for table, columns in TABLES.items():

@@ -64,7 +64,7 @@ fn header(run: u64, host: u64, started_unix_s: f64, is_bad: bool) -> Header {
     let facts = Host::from_facts([
         ("kernel", fact(if is_bad { "6.6.1-bad" } else { "6.1.9-rt" })),
         ("distribution", fact("Debian GNU/Linux 12 (bookworm)")),
-        ("board", fact(if host % 3 == 0 { "B-200" } else { "A-100" })),
+        ("board", fact(if host.is_multiple_of(3) { "B-200" } else { "A-100" })),
         ("BIOS", fact("1.42")),
         ("processor", fact("Synthetic CPU")),
         ("memory", fact("8.0 GiB")),
@@ -84,7 +84,7 @@ fn header(run: u64, host: u64, started_unix_s: f64, is_bad: bool) -> Header {
             id: "cpu.governor".to_owned(),
             title: "frequency governor".to_owned(),
             effect: 2,
-            current: if host % 4 == 0 { "powersave" } else { "schedutil" }.to_owned(),
+            current: if host.is_multiple_of(4) { "powersave" } else { "schedutil" }.to_owned(),
             wanted: "performance".to_owned(),
             takes: "now".to_owned(),
             mends: Vec::new(),

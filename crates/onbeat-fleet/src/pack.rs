@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FlockOperation, flock};
@@ -178,7 +178,7 @@ impl Parts<'_> {
 
     fn take_without(
         &self,
-        source: &PathBuf,
+        source: &Path,
         replaced: &BTreeSet<i64>,
         to: &mut Table,
     ) -> Result<usize, StoreError> {

@@ -86,7 +86,7 @@ def _is_gone(why: Exception) -> bool:
 class Listing:
     """The files of a data set that count: of each table, packed ones and landed ones."""
 
-    def __init__(self, root: Path):
+    def __init__(self, root: Path, connection: duckdb.DuckDBPyConnection):
         # The landing first: runs move from there into packed files, and never back.
         landed: dict[tuple[str, str], int] = {}
         for day in _days(root, "landing"):
@@ -95,7 +95,7 @@ class Listing:
                     landed[day, found[1]] = max(int(found[2]), landed.get((day, found[1]), -1))
         self.generations = _generations(root)
         self.packed = {table: self._parts(root, table) for table in TABLES}
-        self.replaced = self._settle(landed)
+        self.replaced = self._settle(landed, connection)
         chosen: dict[str, set[str]] = defaultdict(set)
         for (day, run), revision in landed.items():
             chosen[day].add(f"{run}.{revision}.parquet")
@@ -118,13 +118,13 @@ class Listing:
             found += [str(folder / name) for name in _names(folder) if name in names]
         return found
 
-    def _settle(self, landed: dict[tuple[str, str], int]) -> list[int]:
+    def _settle(self, landed: dict[tuple[str, str], int], connection: duckdb.DuckDBPyConnection) -> list[int]:
         """Takes from the landing what is packed as well; returns the packed runs of which the landing has more."""
         replaced = []
         if not landed or not self.packed["runs"]:
             return replaced
         listed = _listed(self.packed["runs"])
-        runs = duckdb.sql(f"SELECT run, id, revision, filename FROM read_parquet({listed}, filename = true, hive_partitioning = false)")
+        runs = connection.execute(f"SELECT run, id, revision, filename FROM read_parquet({listed}, filename = true, hive_partitioning = false)")
         for run, identity, revision, name in runs.fetchall():
             key = (Path(name).parent.name, identity)
             if key in landed:
@@ -145,6 +145,8 @@ class DataSet:
         self.connection = duckdb.connect(config={"temp_directory": self._scratch.name, "memory_limit": MEMORY})
         # Nothing is fetched from elsewhere because a query needs it.
         self.connection.execute("SET autoinstall_known_extensions = false; SET autoload_known_extensions = false")
+        # A slow query would print its progress among the answers.
+        self.connection.execute("SET enable_progress_bar = false")
         self._open()
 
     def _check(self) -> None:
@@ -162,7 +164,7 @@ class DataSet:
     def _open(self) -> None:
         for _ in range(TRIES):
             try:
-                listing = Listing(self.path)
+                listing = Listing(self.path, self.connection)
                 if listing.is_settled:
                     self._make_views(listing)
                     return
