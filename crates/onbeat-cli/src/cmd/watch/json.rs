@@ -11,15 +11,15 @@ use super::threads;
 /// Names the fields below.
 const SCHEMA: &str = "onbeat.watch-threads/1";
 
-/// Returns the threads of a look: how each waits, and which is the loop.
-pub(super) fn threads(seen: &Survey, pid: i32, chosen: Option<&WatchedLoop>) -> Value {
+/// Returns the threads of a look: how each waits, and which are the loops.
+pub(super) fn threads(seen: &Survey, pid: i32, chosen: &[WatchedLoop]) -> Value {
     let of = |thread: &SeenThread| {
         let waits: Vec<Value> =
             thread.series.iter().map(|one| series(one, seen.looked_ns)).collect();
         let mut value = facts(&thread.facts);
         value["cpu_share"] = json!(thread.cpu_ns as f64 / seen.looked_ns.max(1) as f64);
         value["waits"] = json!(waits);
-        value["is_loop"] = json!(chosen.is_some_and(|loop_| loop_.thread.id == thread.facts.id));
+        value["is_loop"] = json!(chosen.iter().any(|one| one.thread.id == thread.facts.id));
         value
     };
     json!({

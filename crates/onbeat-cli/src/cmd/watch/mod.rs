@@ -108,7 +108,7 @@ fn watch(
     }
     if options.list {
         if options.output.json {
-            print_json(&json::threads(&seen, pid, chosen.as_ref().ok()))?;
+            print_json(&json::threads(&seen, pid, chosen.as_deref().unwrap_or_default()))?;
         }
         return Ok(ExitVerdict::Pass);
     }
