@@ -43,7 +43,7 @@ fn the_names_are_those_of_the_format() {
     assert_eq!(json["schema"], "onbeat.bench/1");
     let top = sorted(
         "schema version command started_unix_s elapsed_s host ladder limit order tunings loads period_ns \
-         cells effects verdict",
+         cells effects verdict focus",
     );
 
     assert_eq!(keys(&json), top);
