@@ -58,7 +58,10 @@ fn plans<'p>(asked: &Asked<'_>, paths: &'p [PathBuf]) -> Vec<WatchPlan<'p>> {
     let Asked { options, loops, .. } = asked;
     let origin = Origin::now();
     let of = |(place, (watched, path)): (usize, (&WatchedLoop, &'p PathBuf))| WatchPlan {
-        header: Header { findings: findings::of_catalogue(watched), ..header(options, watched, origin) },
+        header: Header {
+            findings: findings::of_catalogue(watched),
+            ..header(options, watched, origin)
+        },
         watched: watched.clone(),
         duration_ns: options.duration,
         // Each recorder of causes costs every wake-up of all of them.
