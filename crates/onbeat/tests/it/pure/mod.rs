@@ -19,6 +19,7 @@ mod report_effects;
 mod report_every_release;
 mod report_every_series;
 mod report_extremes;
+mod report_focus;
 mod report_modes;
 mod report_page;
 mod report_rows;
