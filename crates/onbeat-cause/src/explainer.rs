@@ -283,13 +283,13 @@ impl Explainer {
                 let Counters { throttled_ns, freezer, thread, .. } = of_thread;
                 let is_of_spike = |met: &&InsideEvent| met.at >= span.start && met.at <= span.end;
                 let met: Vec<_> = window.inside.iter().filter(is_of_spike).copied().collect();
-                let faults = |event: &&TraceEvent| {
+                let faults = |event: &TraceEvent| {
                     matches!(event.what, KernelEvent::PageFault { .. })
                         && event.tid == self.thread.tid
                         && event.at >= span.start
                         && event.at <= span.end
                 };
-                let has_faults = window.in_order().iter().any(|event| faults(&event));
+                let has_faults = window.in_order().into_iter().any(faults);
                 let process = self.process.view_for(&met, has_faults);
                 // Those of the thread were read before the events, those of the CPUs belong to the
                 // window.

@@ -693,12 +693,15 @@ pub(crate) const TUNING_NEEDS: [(&str, Fact); 2] =
     [("shield.cpuset_v2", Fact::CpusetV2), ("shield.cpuset_v1", Fact::CpusetV1)];
 
 /// Tunings of the rows that `onbeat tune measure` cannot make and undo in turns.
-pub(crate) const NOT_IN_TURNS: [&str; 8] = [
+pub(crate) const NOT_IN_TURNS: [&str; 11] = [
     "fw.smi",
     "guest.host_advice",
     "irq.irqbalance",
     "irq.managed",
     "kern.preempt_rt",
+    "proc.malloc",
+    "proc.no_file_io",
+    "proc.no_stdout",
     "proc.pi_mutex",
     "proc.prefault",
     "shield.rcu_nocbs",

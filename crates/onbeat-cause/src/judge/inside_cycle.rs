@@ -43,7 +43,7 @@ impl Judge<'_> {
         match call {
             Some(call) if number == libc::SYS_futex => match call.futex_use() {
                 FutexUse::Lock { inherits, holder } => {
-                    self.while_locked_out(call, inherits, holder, waker, span)
+                    self.while_locked_out(call, (inherits, holder), waker, span)
                 }
                 FutexUse::Signal => while_signal_is_due(waker),
             },
@@ -71,11 +71,12 @@ impl Judge<'_> {
         Judgement::new(CauseKind::LockWait).by(holder).because(remark)
     }
 
+    /// Judges a sleep in front of a lock: whether it inherits priority, and the thread that its word
+    /// names.
     fn while_locked_out(
         &self,
         call: &CallLeftIn,
-        inherits: bool,
-        holder: Option<u32>,
+        (inherits, holder): (bool, Option<u32>),
         waker: Option<Thread>,
         span: &LoopSpan,
     ) -> Judgement {

@@ -149,7 +149,10 @@ fn page_faults_in_the_loop_are_found_live() {
 fn planted_defects_are_named_and_a_sound_loop_has_none_of_them_live() {
     let program = program_or_skip!();
     let (printed, _) = watched(program, "mutex");
-    assert!(printed.contains("waits inside"), "{printed}");
+    // Where the kernel lets no program read the call, the wait alone is known.
+    let is_named = ["waited for a lock held by lock-holder", "waits inside"]
+        .map(|words| printed.contains(words));
+    assert!(is_named.contains(&true), "{printed}");
 
     let (printed, run) = watched(program, "overrun");
     assert!(run.account().skipped > 0, "{printed}");
