@@ -139,7 +139,11 @@ fn working_directory() -> tempfile::TempDir {
 fn binary_directory() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    fs::copy(env!("CARGO_BIN_EXE_onbeat"), dir.path().join("onbeat")).unwrap();
+    let built = Path::new(env!("CARGO_BIN_EXE_onbeat"));
+    // What it starts for some of its commands; the tests of the workspace build both.
+    for program in ["onbeat", "onbeat-fleet"] {
+        fs::copy(built.with_file_name(program), dir.path().join(program)).unwrap();
+    }
     dir
 }
 

@@ -19,7 +19,7 @@ use crate::table::{RUNS, TABLES, Table, TableShape};
 /// Rows of a packed file, about: they are sorted in memory, in 100 bytes each.
 const MOST_ROWS: usize = 3_000_000;
 /// Temporary files of this age are of a writer that was killed.
-const ABANDONED: Duration = Duration::from_hours(24);
+const ABANDONED: Duration = Duration::from_secs(24 * 3_600);
 /// The file whose lock excludes a second packer.
 const LOCK: &str = ".pack.lock";
 

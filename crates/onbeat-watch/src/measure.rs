@@ -236,6 +236,11 @@ pub fn measure(
     Ok(watched)
 }
 
+/// The end of a stretch from its start; it has none where its duration is 0.
+const fn end_of(from: Instant, duration_ns: u64) -> Instant {
+    if duration_ns == 0 { Instant::from_ns(u64::MAX) } else { from.plus_ns(duration_ns) }
+}
+
 /// Measures a loop into a recorder that is open, and leaves it open; the account of what is returned
 /// is `None`. `report` is called after each look, with the seconds so far.
 ///
@@ -273,10 +278,7 @@ pub fn measure_stretch(
     let mut facts_at = from;
     let mut has_ended = false;
     let mut until = from;
-    let end = match stretch.duration_ns {
-        0 => Instant::from_ns(u64::MAX),
-        duration_ns => from.plus_ns(duration_ns),
-    };
+    let end = end_of(from, stretch.duration_ns);
     let mut calls: BTreeMap<String, u32> = BTreeMap::new();
     // Explanations may take a while; what happened meanwhile is still to be read.
     while until < end && !has_ended && !interruptions.stop.load(Ordering::Relaxed) {

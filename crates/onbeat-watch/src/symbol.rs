@@ -173,10 +173,13 @@ fn without_arguments(name: &str) -> &str {
     name
 }
 
+/// Whether a name, mangled and as written, is the one that is meant.
+type IsMeant<'a> = &'a dyn Fn(&str, &str) -> bool;
+
 /// Returns the places of the names that are meant: by the most exact of the ways that finds any.
 fn matching(names: &[(&str, &str)], asked: &str) -> Vec<usize> {
     let ends = format!("::{asked}");
-    let ways: [&dyn Fn(&str, &str) -> bool; 4] = [
+    let ways: [IsMeant<'_>; 4] = [
         &|mangled, _| mangled == asked,
         &|_, name| name == asked,
         &|_, name| without_arguments(name) == asked,

@@ -215,8 +215,8 @@ impl WaitAssembler {
         }
         let known = into.len();
         thread.take(event.at, event.what, into);
-        let timers = into[known..].iter().filter(|wait| wait.source.is_timer());
-        if let Some(wait) = timers.last() {
+        let mut timers = into[known..].iter().filter(|wait| wait.source.is_timer());
+        if let Some(wait) = timers.next_back() {
             thread.calls.has_timers = true;
             thread.calls.due = wait.release;
         }

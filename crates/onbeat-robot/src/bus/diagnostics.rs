@@ -435,7 +435,9 @@ impl Diagnostics {
                 QueryPurpose::DeviceId(place) if counter > 0 => {
                     self.position_scan.take_status(place, data[0], word(data, 4));
                 }
-                QueryPurpose::DeviceId(_) | QueryPurpose::DeviceIdRequest => {}
+                QueryPurpose::DeviceId(_)
+                | QueryPurpose::DeviceIdRequest
+                | QueryPurpose::Second => {}
                 QueryPurpose::Station(place) => {
                     let [station, alias] = [word(data, 0), word(data, 2)];
                     let reading = PlaceReading { station, alias, device_id: 0 };
@@ -449,7 +451,6 @@ impl Diagnostics {
                     let second = second.map(|second| second.reply(reply).data);
                     self.take_recovery(place, own, second, events);
                 }
-                QueryPurpose::Second => {}
                 QueryPurpose::ClockDifference(place) => {
                     self.take_clock_difference(place, own, events);
                 }

@@ -116,8 +116,8 @@ impl MappingReads {
             quiet = if progress { 0 } else { quiet + 1 };
             match quiet {
                 0 => {}
-                1..=QUIET_ROUNDS => exchange.wait(PAUSE),
-                ..=SILENT_ROUNDS => exchange.wait(LONG_PAUSE),
+                quiet if quiet <= QUIET_ROUNDS => exchange.wait(PAUSE),
+                quiet if quiet <= SILENT_ROUNDS => exchange.wait(LONG_PAUSE),
                 _ => exchange.wait(LONGEST_PAUSE),
             }
         }

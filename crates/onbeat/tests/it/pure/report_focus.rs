@@ -10,7 +10,7 @@ use onbeat_report::{Limit, Outcome, Overall, Summary};
 
 /// A cell of 4,000 cycles in two blocks: most `median_us` late, one in `every` `tail_us` late.
 fn cell(tuning: &str, load: &str, (median_us, tail_us): (u64, u64), every: u64) -> RunFile {
-    let one = |i: u64| if i % every == 0 { tail_us * US } else { median_us * US + i % 97 };
+    let one = |i: u64| if i.is_multiple_of(every) { tail_us * US } else { median_us * US + i % 97 };
     let block = |from: u64| (from..from + 2_000).map(one).collect::<Vec<u64>>();
     run_in_memory(tuning, load, &[block(1), block(2_001)])
 }
