@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use onbeat::cause::{CauseKind, Explanation, Tracefs};
-use onbeat::record::{RunFile, SpikeNote, run_dir};
+use onbeat::record::{RunFile, run_dir};
 
 /// Plants of each kind in a short run.
 const FEW: usize = 3;
@@ -99,8 +99,46 @@ struct Named {
     instead: BTreeMap<String, usize>,
 }
 
-fn spikes(run: &RunFile) -> Vec<&SpikeNote> {
-    run.spikes.iter().collect()
+/// Looks up the spike of each plant that the program has printed, and what was named on it.
+fn judged(printed: &str, run: &RunFile, has_lengths: bool) -> BTreeMap<String, Named> {
+    let mut named: BTreeMap<String, Named> = BTreeMap::new();
+    for line in printed.lines() {
+        let mut words = line.split(' ');
+        let (Some(kind), Some(at), None) = (words.next(), words.next(), words.next()) else {
+            continue;
+        };
+        let (Ok(at), true) = (at.parse::<f64>(), at.contains('.') && at.len() > 15) else {
+            continue;
+        };
+        let (cause, culprit, evidence) = expected(kind);
+        if cause == CauseKind::MemoryCall && !has_lengths {
+            continue;
+        }
+        let of = named.entry(kind.to_owned()).or_default();
+        of.planted += 1;
+        let t = at - run.header.started_unix_s;
+        let spike = run.spikes.iter().find(|spike| (spike.t - t).abs() < 0.0025);
+        let Some(spike) = spike else {
+            *of.instead.entry("no spike".to_owned()).or_default() += 1;
+            continue;
+        };
+        let explanation = Explanation::from_causes(spike.causes.clone());
+        let Some(main) = explanation.main() else { continue };
+        if main.kind != cause {
+            *of.instead.entry(main.words()).or_default() += 1;
+            continue;
+        }
+        let name = main.culprit.as_ref().map_or("", |culprit| culprit.name.as_str());
+        let by_name = name.starts_with(culprit);
+        let by_evidence = main.evidence.contains(evidence);
+        of.kind += 1;
+        of.culprit += usize::from(by_name);
+        of.evidence += usize::from(by_evidence);
+        if !by_name || !by_evidence {
+            *of.instead.entry(main.evidence.clone()).or_default() += 1;
+        }
+    }
+    named
 }
 
 #[test]
@@ -133,7 +171,6 @@ fn each_cause_inside_a_cycle_is_named_first_live() {
         String::from_utf8_lossy(&output.stderr)
     );
     let run = run_dir::read_cells(&dir.path().join("onbeat-runs/latest")).unwrap().remove(0);
-    let spikes = spikes(&run);
     // A kernel may refuse programs at its functions; the run says so.
     let has_lengths =
         !run.header.grants.iter().any(|grant| grant.wanted.contains("without the lengths"));
@@ -141,44 +178,7 @@ fn each_cause_inside_a_cycle_is_named_first_live() {
         println!("skipped: memory calls: this kernel does not let their lengths be recorded");
     }
 
-    let mut named: BTreeMap<String, Named> = BTreeMap::new();
-    for line in printed.lines() {
-        let mut words = line.split(' ');
-        let (Some(kind), Some(at), None) = (words.next(), words.next(), words.next()) else {
-            continue;
-        };
-        let (Ok(at), true) = (at.parse::<f64>(), at.contains('.') && at.len() > 15) else {
-            continue;
-        };
-        let (cause, culprit, evidence) = expected(kind);
-        if cause == CauseKind::MemoryCall && !has_lengths {
-            continue;
-        }
-        let of = named.entry(kind.to_owned()).or_default();
-        of.planted += 1;
-        let t = at - run.header.started_unix_s;
-        let spike = spikes.iter().find(|spike| (spike.t - t).abs() < 0.0025);
-        let Some(spike) = spike else {
-            *of.instead.entry("no spike".to_owned()).or_default() += 1;
-            continue;
-        };
-        let explanation = Explanation::from_causes(spike.causes.clone());
-        let Some(main) = explanation.main() else { continue };
-        if main.kind != cause {
-            *of.instead.entry(main.words()).or_default() += 1;
-            continue;
-        }
-        let name = main.culprit.as_ref().map_or("", |culprit| culprit.name.as_str());
-        let by_name = name.starts_with(culprit);
-        let by_evidence = main.evidence.contains(evidence);
-        of.kind += 1;
-        of.culprit += usize::from(by_name);
-        of.evidence += usize::from(by_evidence);
-        if !by_name || !by_evidence {
-            *of.instead.entry(main.evidence.clone()).or_default() += 1;
-        }
-    }
-
+    let named = judged(&printed, &run, has_lengths);
     assert!(named.len() >= 12, "few plants: {printed}");
     println!("| planted | times | named first | with the culprit | with the evidence |");
     println!("|---|---|---|---|---|");
@@ -262,6 +262,9 @@ const FINDINGS: [(&str, &str); 14] = [
     ("sound", ""),
 ];
 
+/// Defects that a short run leaves out: what names them is a setting, or has a test of its own.
+const LONG_ONLY: [&str; 6] = ["realtime", "slack", "unlocked", "faults", "ordinary", "rights"];
+
 /// Returns what is said first about a program with this defect; empty where nothing is.
 fn first_finding(program: &Path, dir: &Path, defect: &str, group: Option<&NoBudget>) -> String {
     let child = Command::new(program).arg(defect).stdout(Stdio::null()).spawn().unwrap();
@@ -299,12 +302,14 @@ fn each_defect_of_a_program_is_its_first_finding_live() {
     println!("| planted | times | said first |");
     println!("|---|---|---|");
     let mut failed = Vec::new();
-    for (defect, words) in FINDINGS {
-        if defect == "budget" && group.is_none() {
+    for (defect, words) in
+        FINDINGS.iter().filter(|(defect, _)| is_long || !LONG_ONLY.contains(defect))
+    {
+        if *defect == "budget" && group.is_none() {
             println!("skipped: budget: no cgroup of version 1 with budgets for real-time threads");
             continue;
         }
-        if defect == "below" && !has_interrupt_threads() {
+        if *defect == "below" && !has_interrupt_threads() {
             println!("skipped: below: this kernel has no interrupt threads");
             continue;
         }
@@ -314,16 +319,17 @@ fn each_defect_of_a_program_is_its_first_finding_live() {
             let first = first_finding(&program, dir.path(), defect, group.as_ref());
             // The first finding is within the first sentence or two.
             let first: String = first.chars().take(200).collect();
-            let is_right = if words.is_empty() { first.is_empty() } else { first.contains(words) };
+            let is_right = if words.is_empty() { first.is_empty() } else { first.contains(*words) };
             said += usize::from(is_right);
             instead.extend((!is_right).then_some(first));
         }
         println!("| {defect} | {each} | {said} |");
-        if (said as f64) < (each as f64 * NAMED).floor() {
+        if (said as f64) < each as f64 * NAMED {
             failed.push((defect, instead));
         }
     }
-    assert!(failed.is_empty(), "{failed:#?}");
+    // One plant of a kind may fall into a stop of the machine.
+    assert!(failed.len() <= usize::from(!is_long), "{failed:#?}");
 }
 
 #[test]

@@ -81,7 +81,8 @@ mod tests {
         let border = of.points.iter().take_while(|point| point.supported).last().expect("some");
         assert!((90.0..=100.1).contains(&border.x), "p99 has ten samples beyond it: {}", border.x);
         let p50 = of.points.iter().find(|point| point.x >= 2.0).expect("it is there");
-        assert!((498..=512).contains(&p50.value_ns), "{}", p50.value_ns);
+        let rank = ((1.0 - 1.0 / p50.x) * 1_000.0).ceil() as u64;
+        assert_eq!(p50.value_ns, rank, "of 1 to 1,000, the value is the rank");
     }
 
     #[test]

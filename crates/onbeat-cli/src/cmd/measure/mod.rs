@@ -7,7 +7,7 @@ pub(crate) mod options;
 mod resume;
 mod seconds;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use onbeat::bench::measurement::{self, MeasurementConditions, MeasurementPlan};
@@ -63,18 +63,13 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     let (setting, parts) = open_probe(measure, setting)?;
     let mut lines = Lines::new(probe, &setting, options.output.json);
     let (past, new) = run_to_write(options, &planned)?;
-    let new_file =
-        new.as_ref().map(|new| new.path().join(format!("{}{RUN_FILE_ENDING}", probe.name)));
-    let path = past.as_ref().map(|past| past.path.clone()).or(new_file).unwrap_or_default();
+    let path = file_of(past.as_ref(), new.as_ref(), probe.name);
 
     let shipment = log::RunShipment::start(options, &path)
         .inspect_err(|_| new.iter().for_each(NewRunDir::withdraw_unless_begun))?;
-    let measured_ns = past.as_ref().map_or(0, |past| past.account.slots * options.looping.period);
     let mut screen = Screen::begin(&path, options.screen.screen);
-    let progress = ProgressLine::new(
-        options.duration.saturating_sub(measured_ns) as f64 / 1e9,
-        options.output.json || screen.is_on(),
-    );
+    let is_quiet = options.output.json || screen.is_on();
+    let progress = ProgressLine::new(left_s(options, past.as_ref()), is_quiet);
     let resumed = past.as_ref().map(resume::words).unwrap_or_default();
     let mut summary = SoFar::new(path.clone(), &interruptions.summary);
     let mut looks = LooksAhead::new(options.until, options.duration, &path);
@@ -162,6 +157,18 @@ fn run_to_write(
 }
 
 /// Creates the directory of a new run, with its plan.
+/// The file of the run: of the one that is resumed, or of the new one.
+fn file_of(past: Option<&Past>, new: Option<&NewRunDir>, probe: &str) -> PathBuf {
+    let new_file = new.map(|new| new.path().join(format!("{probe}{RUN_FILE_ENDING}")));
+    past.map(|past| past.path.clone()).or(new_file).unwrap_or_default()
+}
+
+/// The seconds that are left to measure.
+fn left_s(options: &MeasureOptions, past: Option<&Past>) -> f64 {
+    let measured_ns = past.map_or(0, |past| past.account.slots * options.looping.period);
+    options.duration.saturating_sub(measured_ns) as f64 / 1e9
+}
+
 fn new_run(out: &Path, planned: &PlannedMeasurement) -> Result<NewRunDir, Failure> {
     let new = NewRunDir::create(out)?;
     planned.write(new.path()).inspect_err(|_| new.withdraw_unless_begun())?;

@@ -1,6 +1,7 @@
 //! The threads of a program as JSON: `--list --json`, and what the scheduler counts without rights.
 
 use onbeat_watch::choose::{SeenSeries, SeenThread, rate};
+use onbeat_watch::class::Class;
 use onbeat_watch::measure::WatchedLoop;
 use onbeat_watch::process::{ThreadCounters, ThreadFacts};
 use onbeat_watch::survey::Survey;
@@ -35,8 +36,8 @@ fn series(one: &SeenSeries, looked_ns: u64) -> Value {
     json!({
         "for": threads::source_words(one.source),
         "per_s": rate(one.waits, looked_ns),
-        "class": one.class.as_ref().map(|class| class.word()),
-        "period_ns": one.class.as_ref().map(|class| class.period_ns()),
+        "class": one.class.as_ref().map(Class::word),
+        "period_ns": one.class.as_ref().map(Class::period_ns),
     })
 }
 
