@@ -155,6 +155,7 @@ pub(super) fn fmmus_by_area(script: &[ConfigStep], fmmus: usize) -> Option<Vec<C
 
         let mut logical = u32::from_le_bytes([block[0], block[1], block[2], block[3]]);
         for (position, (start, bytes)) in areas.into_iter().enumerate() {
+            // The first area keeps the FMMU that is there, which is the one the library knows of.
             let at = if position == 0 { number } else { free.next()? };
             let mut written = [0; FMMU_BYTES];
             written.copy_from_slice(block);

@@ -31,6 +31,7 @@ pub(super) fn check_device_ids<W: Wire>(
     let places = devices.last().map_or(0, |device| device.position + 1);
     for (place, (device, wanted)) in devices.iter_mut().zip(&layout.devices).enumerate() {
         let expected = wanted.setup.device_id;
+        // Most devices have no switch, and a request would only cost frames.
         if expected == 0 {
             continue;
         }
@@ -94,6 +95,8 @@ fn all_to_init<W: Wire>(wire: &mut W) -> Result<u16, BusError> {
         Ok::<_, BusError>((reply[at], working_counter(&reply[..], at, 2)))
     };
 
+    // With the error bit, because a device that reports an error takes no other state before it is
+    // acknowledged.
     broadcast(Command::Bwr, AL_CONTROL, [INIT | ERROR, 0])?;
     let mut devices = 0;
     // A device that does not come to INIT is named by the library.

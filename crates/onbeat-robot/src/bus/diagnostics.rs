@@ -435,6 +435,8 @@ impl Diagnostics {
                 QueryPurpose::DeviceId(place) if counter > 0 => {
                     self.position_scan.take_status(place, data[0], word(data, 4));
                 }
+                // A request has no answer of its own, a second reading was taken with its first one,
+                // and a device that does not answer any more is missed at its place.
                 QueryPurpose::DeviceId(_)
                 | QueryPurpose::DeviceIdRequest
                 | QueryPurpose::Second => {}

@@ -152,6 +152,7 @@ impl PositionScan {
     pub(super) fn take_status(&mut self, place: u16, status: u8, code: u16) {
         if let Some(query) = self.id_queries.iter_mut().find(|query| query.place == place) {
             query.state = status & STATE;
+            // Until bit 5 is set, register 0x0134 holds the AL status code.
             query.device_id = if status & DEVICE_ID == 0 { 0 } else { code };
         }
     }
@@ -177,6 +178,7 @@ impl PositionScan {
         }
 
         self.ask_for_ids(devices, groups);
+        // A group whose first device is not identified yet would be taken for an unknown device.
         let is_certain = self.stations == self.before && !self.awaits_ids();
         std::mem::swap(&mut self.stations, &mut self.before);
         self.stations.clear();
@@ -204,6 +206,7 @@ impl PositionScan {
             let station = reading.station;
             let is_asked = id_queries.iter().any(|query| query.place == place);
             if is_unknown(station) && !is_asked {
+                // Each device that comes has the whole time to report its ID.
                 id_queries.push(IdQuery { place, station, state: 0, device_id: 0 });
                 self.without_id = 0;
             }
