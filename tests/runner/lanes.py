@@ -3,7 +3,7 @@
 A program of several modules (`tests/it/main.rs`) is run once for each of them, so that each has a process of its own; any other test binary is
 a module by itself. Modules whose time is virtual (PURE) run at the lowest priority, as many at once as there are CPUs, beside all others. Of these, one at a
 time, those run first that load the machine, change it or measure it, that kill an onbeat, or that read all that one prints: the next onbeat to
-start removes what a killed one has left, and says so. Then those that mostly wait (WAITING), three at a time.
+start removes what a killed one has left, and says so. Then those that mostly wait (WAITING), two at a time.
 """
 
 import json
@@ -159,6 +159,6 @@ def in_lanes(tests, take):
     with ThreadPoolExecutor(os.cpu_count()) as beside:
         computing = beside.map(take, pure)
         take_all(alone)
-        with ThreadPoolExecutor(3) as three:
-            list(three.map(take_all, queues))
+        with ThreadPoolExecutor(2) as two:
+            list(two.map(take_all, queues))
         list(computing)
