@@ -21,6 +21,8 @@ while newest < str2double (last)
   end
 end
 s = onbeat.stats (messages);
+printf ('counted\n');
+fflush (stdout);
 
 % The next message is sent back until Python has it and ends this.
 message = [];
