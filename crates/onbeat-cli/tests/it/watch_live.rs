@@ -259,6 +259,10 @@ fn what_cannot_be_watched_is_one_sentence_and_leaves_nothing_live() {
     let _other = started(program, "absolute");
     refused(&["watch", "foreign_loop"], "processes; name one by its number");
     refused(&["watch", &one.pid(), "--limit-on", "events=0"], "no bus");
+    let several = ["watch", &one.pid(), "--thread", "a", "--thread", "b", "--view"];
+    refused(&several, "--view is for one loop of a program");
+    let decided = ["watch", &one.pid(), "--cycle", "f", "--limit", "1ms", "--until", "decided"];
+    refused(&decided, "leave it out, or leave out --cycle");
     assert!(!dir.path().join("onbeat-runs").exists(), "what cannot run leaves no directory");
 }
 

@@ -38,6 +38,8 @@ pub(crate) enum WatchFailure {
     CommandEnded { command: String, status: ExitStatus },
     #[error("{what}; {instead}")]
     NoLoop { what: String, instead: String },
+    #[error("{option} is for one loop of a program: leave it out, or leave out {other}")]
+    OneLoop { option: &'static str, other: &'static str },
     #[error("no cycle of {thread} was seen in {seconds:.1} s; {why}")]
     NoCycle { thread: String, seconds: f64, why: &'static str },
     #[error(transparent)]

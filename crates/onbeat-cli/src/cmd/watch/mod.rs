@@ -31,6 +31,7 @@ use super::so_far::{LooksAhead, SoFar, counts_so_far, looks_of};
 use super::tune::running::boot_id;
 use super::view::{BesideView, check_port};
 use super::{ExitVerdict, Failure, runs, show, typed};
+use crate::options::Until;
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
 use crate::term::{ProgressLine, Tone, advise, columns, print_json, say, wrapped};
@@ -50,6 +51,7 @@ pub(crate) fn run(options: &WatchOptions) -> Result<ExitVerdict, Failure> {
         return Err(Common::NoEvents { what: "watch".to_owned(), instead }.into());
     }
 
+    one_loop(options)?;
     check_port(options.beside_view)?;
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Summary)?;
@@ -66,6 +68,24 @@ pub(crate) fn run(options: &WatchOptions) -> Result<ExitVerdict, Failure> {
         end(launched, watched.is_ok());
     }
     watched
+}
+
+/// Refuses what follows a single loop where several threads or the calls of a function are measured.
+fn one_loop(options: &WatchOptions) -> Result<(), Failure> {
+    let other = match (&options.cycle, options.thread.len()) {
+        (Some(_), _) => "--cycle",
+        (None, 2..) => "all --thread but one",
+        _ => return Ok(()),
+    };
+    let asked = [
+        ("--until decided", options.until == Some(Until::Decided)),
+        ("--screen", options.screen.screen),
+        ("--view", options.beside_view.view.is_some()),
+    ];
+    match asked.into_iter().find(|(_, is_asked)| *is_asked) {
+        Some((option, _)) => Err(WatchFailure::OneLoop { option, other }.into()),
+        None => Ok(()),
+    }
 }
 
 fn watch(
