@@ -153,7 +153,7 @@ CAUSES_IN_GUEST = --require 95 --longer 5 --count 12 $(ARGS)
 causes-vm: ## the same in a PREEMPT_RT guest in virtual time, twice, at least 95 % right (ten minutes)
 	@sh scripts/setup.sh kernels
 	mkdir -p target/vm
-	$(CARGO) rustc --release --locked -p onbeat --bench causes --message-format=json-render-diagnostics -- -C target-feature=+crt-static | \
+	$(CARGO) rustc --release --locked -p onbeat-cli --bench causes --message-format=json-render-diagnostics -- -C target-feature=+crt-static | \
 	sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | xargs strip -o target/vm/causes
 	ONBEAT=$(abspath target/vm/causes) ONBEAT_CAUSES=$(abspath target/vm/causes) ONBEAT_CAUSES_ARGS="$(CAUSES_IN_GUEST)" \
 	ONBEAT_VM_WORK=$(abspath target/vm) ONBEAT_VM_DOWNLOAD=1 \

@@ -3,7 +3,6 @@
 //! Each check is a function from files to findings (`path:line: what`), a test that the repository
 //! has none, and a test that a planted violation is found, because a check that cannot fail is
 //! useless.
-#![allow(missing_docs)]
 
 mod direction;
 mod source;

@@ -14,9 +14,6 @@
 //!
 //! Absent on purpose: a loop of its own, printing, signal handlers, and panics that reach C.
 
-// Not a published library: a name that says all needs no sentence beside it.
-#![allow(missing_docs)]
-
 pub mod delayed_lock;
 pub mod last_error;
 pub mod ring;

@@ -19,9 +19,6 @@
 //!
 //! Absent on purpose: printing, which is the program's; files of logs: [`compressed`] is a channel that a recorder reads.
 
-// Not a published library: a name that says all needs no sentence beside it.
-#![allow(missing_docs)]
-
 pub mod camera;
 pub mod compressed;
 pub mod convert;

@@ -270,21 +270,18 @@ pub enum KernelEvent {
     },
     /// `sched_waking`: a thread is being woken; from here on it is runnable.
     Waking {
-        /// The thread.
         thread: Thread,
         /// The CPU on which it will be queued, as known at this point.
         target_cpu: u32,
     },
     /// `sched_wakeup`: the thread is queued on its CPU.
     Wakeup {
-        /// The thread.
         thread: Thread,
         /// The CPU on which it is queued.
         target_cpu: u32,
     },
     /// `sched_migrate_task`: the thread moves to another CPU.
     Migrate {
-        /// The thread.
         thread: Thread,
         /// The old CPU.
         from_cpu: u32,
@@ -380,7 +377,6 @@ pub enum KernelEvent {
         signal: i32,
         /// Target thread.
         target: u32,
-        /// Its name.
         name: Label,
     },
     /// `signal_deliver`: the thread in [`TraceEvent::tid`] takes a signal.
@@ -414,7 +410,6 @@ pub enum KernelEvent {
 pub struct TraceEvent {
     /// Time, on `CLOCK_MONOTONIC`.
     pub at: Instant,
-    /// The CPU.
     pub cpu: u32,
     /// The thread that ran on the CPU at that time.
     pub tid: u32,
@@ -425,7 +420,6 @@ pub struct TraceEvent {
 /// Events that were lost, with the time they cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostEvents {
-    /// The CPU.
     pub cpu: u32,
     /// Time of the last event before the gap.
     pub from: Instant,

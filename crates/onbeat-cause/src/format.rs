@@ -17,20 +17,12 @@ pub enum FormatError {
     #[error(
         "the trace format's field line \"{line}\" has no offset, size and sign; onbeat cannot read this event"
     )]
-    Field {
-        /// The line.
-        line: String,
-    },
+    Field { line: String },
     /// The event lacks a field that the classifier needs.
     #[error(
         "event {event} has no field {field} on this kernel; causes that need it will not be named"
     )]
-    NoField {
-        /// The event.
-        event: String,
-        /// The field.
-        field: &'static str,
-    },
+    NoField { event: String, field: &'static str },
     /// The header does not describe a valid page.
     #[error(
         "the ring buffer's page has a data area of {size} bytes at offset {offset}; no ring buffer page has this layout"
@@ -38,7 +30,6 @@ pub enum FormatError {
     NoPage {
         /// Offset of the data area.
         offset: usize,
-        /// Its size.
         size: usize,
     },
 }
@@ -67,7 +58,6 @@ pub struct FormatField {
     pub holds: FieldStorage,
 }
 
-/// The format of one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventFormat {
     /// The name of the event.

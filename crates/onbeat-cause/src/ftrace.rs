@@ -39,7 +39,6 @@ use super::window::{CpuWindow, Window};
 pub struct TextError {
     /// Line number, from 1.
     pub number: usize,
-    /// The line.
     pub line: String,
 }
 

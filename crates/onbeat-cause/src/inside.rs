@@ -10,11 +10,9 @@ use onbeat_rt::Instant;
 pub struct InsideEvent {
     /// When it was recorded: of something with a length, its end.
     pub at: Instant,
-    /// The CPU.
     pub cpu: u32,
     /// The thread that it happened to, or that ran.
     pub tid: u32,
-    /// What.
     pub what: Inside,
 }
 
@@ -25,7 +23,6 @@ pub enum Inside {
     LeftIn(CallLeftIn),
     /// A page fault.
     Fault {
-        /// The address.
         address: u64,
         /// How long it took, in nanoseconds.
         ns: u64,

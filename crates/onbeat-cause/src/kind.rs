@@ -86,7 +86,6 @@ impl Culprit {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
-    /// The kind of cause.
     pub kind: CauseKind,
     /// Part of the lateness that it accounts for, in nanoseconds.
     pub ns: u64,

@@ -85,7 +85,6 @@ pub(super) struct PathSetting<'s> {
     pub(super) cpus: u32,
     /// Ring of each CPU, in KiB.
     pub(super) kib: u32,
-    /// Kinds that are left off.
     pub(super) left_off: &'s [PathKind],
     pub(super) scope: PathScope,
     /// Whether page faults and calls that change memory are recorded with their lengths.

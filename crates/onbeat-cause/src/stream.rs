@@ -26,10 +26,8 @@ use super::path_record::PathScope;
 use super::tracefs::{Instance, TraceError, Tracefs};
 use onbeat_host::machine;
 
-/// Settings of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamSetting {
-    /// The trace points.
     pub points: Vec<TracePoint>,
     /// Kernel buffer per CPU, in KiB.
     pub buffer_kib: u32,
@@ -41,7 +39,6 @@ pub struct StreamSetting {
 /// An event with what only a stream asks of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamEvent {
-    /// The event.
     pub event: TraceEvent,
     /// What ran when it was recorded.
     pub context: EventContext,

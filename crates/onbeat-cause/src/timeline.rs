@@ -7,7 +7,6 @@ use onbeat_rt::Instant;
 use super::event::{KernelEvent, Label, Softirq, Thread, TraceEvent, Vector};
 use super::window::{CpuWindow, Window};
 
-/// Activity of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuActivity {
     /// The idle thread runs. Has the number of the idle state if one was entered.
@@ -18,7 +17,6 @@ pub enum CpuActivity {
     Irq {
         /// Line number.
         irq: u32,
-        /// Its name.
         name: Label,
     },
     /// An interrupt that does not belong to a device.
@@ -43,7 +41,6 @@ pub struct Slice {
     pub from: Instant,
     /// End.
     pub to: Instant,
-    /// The activity of the CPU.
     pub doing: CpuActivity,
     /// Entry time of the outermost interrupt around it.
     pub interrupt: Option<Instant>,
@@ -216,7 +213,6 @@ pub struct LoopSpan {
     pub from: Instant,
     /// End.
     pub to: Instant,
-    /// The state.
     pub state: LoopState,
     /// The CPU that it ran on, was queued on, or had last run on.
     pub cpu: Option<u32>,

@@ -14,7 +14,6 @@ use super::path_stack::KernelStack;
 /// Events of one CPU in a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuWindow {
-    /// The CPU.
     pub cpu: u32,
     /// Events, in order.
     pub events: Vec<TraceEvent>,

@@ -68,7 +68,6 @@ pub(crate) struct LoopArguments {
     pub(crate) lockdown: bool,
 }
 
-/// Options of the limit.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "The verdict")]
 pub(crate) struct LimitOptions {
@@ -127,7 +126,6 @@ pub(crate) fn most_alarms(text: &str) -> Result<u64, String> {
     number.ok_or_else(|| format!("`{text}` is none of main, release, period, response, events=N"))
 }
 
-/// Options of the output.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputOptions {

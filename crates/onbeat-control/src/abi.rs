@@ -10,7 +10,6 @@ use onbeat_rt::latest::Latest;
 use super::map::SharedMemory;
 use onbeat_ethercat::step::{BusCycle, RobotState};
 
-/// The bytes "ONBEATCI".
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ONBEATCI");
 /// Version of layout and messages; changes with every change of them.
 pub(super) const ABI: u32 = 6;

@@ -43,6 +43,9 @@
 //! Absent on purpose: system calls and allocation in the exchange (except for a contended lock in
 //! the two kinds of sharing with a lock), trust in what other processes write, several owners.
 
+// A library that programs are written against: each of its names has its sentence.
+#![deny(missing_docs)]
+
 mod abi;
 mod area;
 mod bus_condition;

@@ -13,7 +13,6 @@ use super::ring_error::RingError;
 use super::ring_file::{HeaderWords, MOST_BYTES, all};
 
 const LONGEST_NAME: usize = 64;
-/// The bytes "ONBEATRG".
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ONBEATRG");
 /// Version of the layout; changes with every change of it.
 pub(super) const VERSION: u64 = 1;

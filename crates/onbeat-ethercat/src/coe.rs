@@ -123,7 +123,6 @@ pub mod abort {
     pub const TOO_MUCH_MAPPED: u32 = 0x0604_0042;
     /// Wrong length.
     pub const LENGTH: u32 = 0x0607_0010;
-    /// Too long.
     pub const TOO_LONG: u32 = 0x0607_0012;
     /// The entry does not exist.
     pub const NO_ENTRY: u32 = 0x0609_0011;

@@ -80,7 +80,6 @@ impl EventValues {
     }
 }
 
-/// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(C)]
 pub struct Event {
@@ -88,7 +87,6 @@ pub struct Event {
     pub at_ns: u64,
     /// Cycle of the bus in which it happened.
     pub cycle: u64,
-    /// Kind of the event.
     pub kind: EventKind,
     /// Position of the device on the cable, or [`NO_DEVICE`].
     pub device: u16,

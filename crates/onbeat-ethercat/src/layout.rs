@@ -8,7 +8,6 @@ use std::ops::Range;
 
 use super::setup::DeviceSetup;
 
-/// Kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {
     /// Coupler: ports only, no process data.
@@ -46,7 +45,6 @@ pub struct MappedValue {
 pub struct DeviceLayout {
     /// Name in the file.
     pub name: String,
-    /// Kind of the device.
     pub kind: DeviceKind,
     /// Station alias, 0 for any.
     pub alias: u16,
@@ -54,7 +52,6 @@ pub struct DeviceLayout {
     pub vendor: u32,
     /// Product code.
     pub product: u32,
-    /// Revision.
     pub revision: u32,
     /// Serial number, 0 for any. Not shown to other processes.
     pub serial: u32,
@@ -62,9 +59,7 @@ pub struct DeviceLayout {
     pub outputs: Range<usize>,
     /// Range in the inputs of the process image, in bytes.
     pub inputs: Range<usize>,
-    /// Mapped outputs.
     pub output_values: Vec<MappedValue>,
-    /// Mapped inputs.
     pub input_values: Vec<MappedValue>,
     /// Encoder increments per turn of a drive, 0 otherwise.
     pub increments: u32,

@@ -32,7 +32,6 @@ pub const AL_STATUS: u16 = 0x0130;
 pub const AL_STATUS_CODE: u16 = 0x0134;
 /// PDI control: kind of the process data interface.
 pub const PDI_CONTROL: u16 = 0x0140;
-/// PDI configuration.
 pub const PDI_CONFIGURATION: u16 = 0x0150;
 /// ECAT event request.
 pub const EVENT_REQUEST: u16 = 0x0210;

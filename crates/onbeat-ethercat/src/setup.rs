@@ -125,7 +125,6 @@ pub struct DeviceMemory {
 /// A SyncManager of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceChannel {
-    /// Its number, from 0.
     pub number: u8,
     /// Start address in the memory of the device.
     pub start: u16,
@@ -159,7 +158,6 @@ pub enum ValueError {
     /// A number outside the range of its type.
     #[error("{number} is not a valid {kind}: the range is {least} to {most}")]
     TooLarge {
-        /// The number.
         number: i128,
         /// Its type.
         kind: &'static str,

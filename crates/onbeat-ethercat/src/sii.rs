@@ -97,7 +97,6 @@ pub struct SiiSyncManager {
     pub usage: u8,
 }
 
-/// One PDO.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiiPdo {
     /// Index of its object.
@@ -106,7 +105,6 @@ pub struct SiiPdo {
     pub sync_manager: Option<u8>,
     /// Bit 0 mandatory, bit 4 fixed.
     pub flags: u16,
-    /// Its name.
     pub name: String,
     /// Entries in order; a gap has index 0.
     pub entries: Vec<SiiEntry>,
@@ -123,7 +121,6 @@ pub struct SiiEntry {
     pub data_type: u8,
     /// Length in bits.
     pub bits: u8,
-    /// Its name.
     pub name: String,
 }
 
@@ -136,7 +133,6 @@ pub struct SiiDcMode {
     pub shift_ns: i32,
     /// AssignActivate: value of register 0x0980.
     pub activate: u16,
-    /// Its name.
     pub name: String,
 }
 
@@ -149,13 +145,10 @@ pub struct Sii {
     pub vendor: u32,
     /// Product code.
     pub product: u32,
-    /// Revision.
     pub revision: u32,
     /// Serial number.
     pub serial: u32,
-    /// Mailbox to the device.
     pub mailbox_to_device: SiiMailbox,
-    /// Mailbox from the device.
     pub mailbox_from_device: SiiMailbox,
     /// Mailbox protocols: 1 AoE, 2 EoE, 4 CoE, 8 FoE, 16 SoE, 32 VoE.
     pub protocols: u16,
@@ -163,7 +156,6 @@ pub struct Sii {
     pub chip_bytes: usize,
     /// Order name.
     pub order: String,
-    /// Its name.
     pub name: String,
     /// CoE details: 1 SDO, 2 SDO information, 4 PDO assignment, 8 PDO configuration, 32 complete
     /// access.

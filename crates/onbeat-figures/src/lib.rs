@@ -17,6 +17,9 @@
 //! assert!(!Share::P99_9.is_supported_by(2_000), "two samples above it are chance");
 //! ```
 
+// A library that programs are written against: each of its names has its sentence.
+#![deny(missing_docs)]
+
 pub mod statistics;
 pub mod table;
 pub mod units;

@@ -35,7 +35,6 @@ pub(crate) struct CellsOf<'r> {
     pub(crate) invalid: &'r str,
 }
 
-/// The tables of cells.
 pub(crate) struct CellTables {
     pub(crate) cells: Table,
     pub(crate) histograms: Table,

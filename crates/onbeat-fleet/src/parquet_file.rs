@@ -61,9 +61,7 @@ pub enum TableFileError {
     Column {
         /// Which file.
         path: PathBuf,
-        /// The table.
         table: &'static str,
-        /// The column.
         column: &'static str,
     },
 }

@@ -102,7 +102,6 @@ pub enum RowsError {
     },
 }
 
-/// A run as rows.
 #[derive(Clone, Debug)]
 pub struct RunRows {
     /// 128 bits, as 32 hexadecimal digits.

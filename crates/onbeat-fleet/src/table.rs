@@ -220,11 +220,9 @@ impl Words {
 /// One column of some rows.
 #[derive(Clone, Debug)]
 pub enum Column {
-    /// Texts.
     Text(Words),
     /// Whole numbers.
     Whole(Vec<i64>),
-    /// Flags.
     Flag(Vec<bool>),
     /// Numbers with a point.
     Real(Vec<f64>),

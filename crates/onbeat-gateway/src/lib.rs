@@ -21,9 +21,6 @@
 //! Absent on purpose: the command line for people, which is in `onbeat`; reading of logs into matrices, which is
 //! in the clients; and any thread of its own (the crate of the feature `ros2` has threads).
 
-// Not a published library: a name that says all needs no sentence beside it.
-#![allow(missing_docs)]
-
 mod account;
 mod bridge;
 mod error;

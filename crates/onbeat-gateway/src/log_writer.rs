@@ -19,7 +19,6 @@ pub enum Compression {
     /// LZ4: cycles of a robot shrink to a third or less.
     #[default]
     Lz4,
-    /// None.
     None,
 }
 

@@ -199,7 +199,6 @@ pub fn online_cpus() -> Vec<u32> {
 /// An idle state of a CPU, from `/sys/devices/system/cpu/cpuN/cpuidle/stateM`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdleState {
-    /// Its name.
     pub name: String,
     /// Exit latency according to the kernel, in nanoseconds.
     pub exit_ns: u64,

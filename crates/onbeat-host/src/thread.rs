@@ -129,7 +129,6 @@ pub struct ThreadRequest {
 /// Grants for the whole process, held until this is dropped.
 #[derive(Debug)]
 pub struct ProcessGrants {
-    /// The grants.
     pub grants: Vec<Grant>,
     _dma_latency: Option<File>,
 }

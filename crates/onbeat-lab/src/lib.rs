@@ -24,9 +24,6 @@
 //!
 //! Guests are in [`vm`], the staged study of a host for them in [`study`], traces of host and guest on one clock in [`joined`], networks in namespaces in [`net`]. The crate prints nothing and downloads nothing that it is not asked to.
 
-// Not a published library: a name that says all needs no sentence beside it.
-#![allow(missing_docs)]
-
 pub mod joined;
 pub mod net;
 pub mod study;

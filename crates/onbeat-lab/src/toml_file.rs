@@ -18,7 +18,6 @@ pub enum TomlFileError {
     /// The file is not valid TOML, or has an unknown key or value.
     #[error("line {line}, column {column}: {why}")]
     Syntax {
-        /// Line, from 1.
         line: usize,
         /// Column in characters, from 1.
         column: usize,

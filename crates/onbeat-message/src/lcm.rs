@@ -29,7 +29,6 @@ pub(super) struct LcmStruct {
     constants: Vec<String>,
 }
 
-/// A member of a struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LcmMember {
     /// As it is written: the fingerprint has it.

@@ -20,6 +20,9 @@
 //! Absent on purpose: services and actions, encodings other than CDR version 1 and LCM's, and
 //! knowledge of how bytes travel.
 
+// A library that programs are written against: each of its names has its sentence.
+#![deny(missing_docs)]
+
 mod cdr;
 mod definition;
 mod error;

@@ -25,7 +25,6 @@ pub enum KernelDeviceError {
     Address {
         /// As typed.
         bind: IpAddr,
-        /// The interface.
         interface: String,
     },
     /// No interface of this name exists.
@@ -45,7 +44,6 @@ pub enum KernelDeviceError {
          Linux 5.12, and no other XDP program there; without --in-kernel a thread answers"
     )]
     Program {
-        /// The interface.
         interface: String,
         /// Why.
         source: Box<ObjectError>,

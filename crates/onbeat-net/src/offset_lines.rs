@@ -10,9 +10,7 @@ const TOLERANCE_NS: f64 = 1e-3;
 /// The possible values of an offset in ns, or of a slope in ns per ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OffsetRange {
-    /// The lowest.
     pub lowest: f64,
-    /// The highest.
     pub highest: f64,
 }
 
@@ -48,7 +46,6 @@ pub struct OffsetLines {
     pub at_from: OffsetRange,
     /// Offsets at the end.
     pub at_to: OffsetRange,
-    /// Slopes.
     pub slopes: OffsetRange,
     /// One of them, amid the others.
     pub amid: OffsetLine,

@@ -12,7 +12,6 @@ use onbeat_ethercat::event::{Event, EventKind};
 // it; the rest is a number.
 pub const MOST_OF_A_KIND: u64 = 100;
 
-/// One event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventNote {
     /// In seconds since the file's start.
@@ -42,7 +41,6 @@ pub struct EventsLeftOut {
     /// Of those that say that something is wrong, by kind.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub alarms: BTreeMap<EventKind, u64>,
-    /// Of the others.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub others: BTreeMap<EventKind, u64>,
     /// Events dropped because their ring was full; their kinds are not known.

@@ -116,7 +116,6 @@ impl JointWindow {
 pub struct CycleSpan {
     /// First cycle of the bus.
     pub first: u64,
-    /// Last one.
     pub last: u64,
     /// Release of the last one, in seconds since the file's start.
     pub t: f64,
@@ -127,7 +126,6 @@ pub struct CycleSpan {
 pub struct JointStep {
     /// First cycle of the bus.
     pub first: u64,
-    /// Last one.
     pub last: u64,
     /// Release of the last one, in seconds since the file's start.
     pub t: f64,

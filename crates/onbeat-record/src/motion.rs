@@ -16,7 +16,6 @@ pub struct MotionNote {
     pub cycles: u64,
     /// Of them, cycles in which the robot followed the trajectory.
     pub running: u64,
-    /// Safe stops.
     pub safe_stops: u64,
     /// The reason of the last safe stop, in words; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,7 +27,6 @@ pub struct MotionNote {
 /// The movement of a joint while it was enabled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JointMotion {
-    /// Its name.
     pub name: String,
     /// The following error with the largest magnitude, in rad.
     pub following_rad: f64,

@@ -72,7 +72,6 @@ pub enum Note {
     Motion(Box<MotionNote>),
     /// The robot of the run.
     Robot(Box<RobotNote>),
-    /// Its joints, step by step.
     Joints(JointSteps),
     /// Its bus and devices so far.
     Devices(Box<DevicesNote>),
@@ -577,7 +576,6 @@ pub struct Bench {
 /// The series and limit of a sweep over rising load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SweepNote {
-    /// The series.
     pub series: Series,
     /// The largest jitter (max − min) that is allowed, in nanoseconds.
     pub allowed_jitter_ns: u64,

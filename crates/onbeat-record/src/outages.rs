@@ -20,7 +20,6 @@ pub const PARTS: usize = 10;
 /// What is watched for outages: releases of a series over a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watch {
-    /// The series.
     pub on: Series,
     /// A value above this is late, in nanoseconds.
     pub limit_ns: u64,
@@ -71,7 +70,6 @@ pub fn gap(allowed: f64) -> u64 {
     if allowed > 0.0 { ((0.1 / allowed).round() as u64).max(1) } else { 1 }
 }
 
-/// Outages as sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutageSums {
     /// How many.

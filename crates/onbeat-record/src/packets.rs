@@ -56,7 +56,6 @@ pub struct KernelDrops {
 /// Packets dropped at an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterfaceDrops {
-    /// Its name.
     pub name: String,
     /// By its queue discipline.
     #[serde(default)]

@@ -17,7 +17,6 @@ use super::writer_lock::lock_of;
 /// A run file that can be resumed. It is locked against other writers.
 #[derive(Debug)]
 pub struct Past {
-    /// The path.
     pub path: PathBuf,
     /// What the run is.
     pub header: Header,

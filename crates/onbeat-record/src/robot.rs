@@ -18,7 +18,6 @@ pub struct RobotNote {
 /// A joint and its limits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RobotJoint {
-    /// Its name.
     pub name: String,
     /// Its device, by position.
     pub device: usize,
@@ -35,7 +34,6 @@ pub struct RobotJoint {
 /// A device, and where its cable comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RobotDevice {
-    /// Its name.
     pub name: String,
     /// `coupler`, `digital`, `analogue`, `drive`, `imu`, `force-torque`.
     pub kind: String,

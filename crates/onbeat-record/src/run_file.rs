@@ -67,7 +67,6 @@ pub enum RunFileError {
     Broken {
         /// Which file.
         path: PathBuf,
-        /// The line, from 1.
         line: usize,
         /// Lines before it.
         before: usize,
@@ -146,9 +145,7 @@ pub struct RunFile {
     pub chain: Option<ChainNote>,
     /// What a robot did, all blocks together.
     pub motion: Option<MotionNote>,
-    /// The robot.
     pub robot: Option<RobotNote>,
-    /// Its joints, step by step.
     pub joints: Vec<JointSteps>,
     /// Its bus and devices; the last one counts.
     pub devices: Option<DevicesNote>,

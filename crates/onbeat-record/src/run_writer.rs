@@ -175,7 +175,6 @@ impl RunWriter {
         })
     }
 
-    /// The path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

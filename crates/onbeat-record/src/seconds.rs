@@ -14,7 +14,6 @@ const PER_NOTE: usize = 10;
 pub struct Seconds {
     /// Which second of its block the first one is, from 0.
     pub first: u64,
-    /// The block.
     pub block: u32,
     /// Releases in each, served and skipped.
     pub count: Vec<u64>,

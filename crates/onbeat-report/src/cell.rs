@@ -34,7 +34,6 @@ pub struct CellSummary {
     pub file: Option<String>,
     /// Whether the system let it run.
     pub permitted: bool,
-    /// Why not.
     pub why_not: Option<String>,
     /// Whether the run file has its closing line.
     pub complete: bool,
@@ -139,7 +138,6 @@ pub struct CellSummary {
 /// The remedies for one kind of cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remedy {
-    /// The kind.
     pub kind: CauseKind,
     /// Its most frequent culprit, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -22,7 +22,6 @@ const WIDTH: usize = 70;
 /// Longer benches than this are not proposed, in seconds.
 const LONGEST_S: f64 = 86_400.0;
 
-/// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClosingLine {
     /// What it is: `verdict`, `events`, `robot`, `best`, `effect`, `cause`, `remedy`, `tunings`.

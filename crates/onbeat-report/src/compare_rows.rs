@@ -119,7 +119,6 @@ impl Digest {
     }
 }
 
-/// The rows of one series as a table.
 #[must_use]
 pub fn table(runs: &[Digest], of: &SeriesRows, letters: Letters) -> Table {
     let labels = RowLabels::new(runs, &of.rows);

@@ -9,7 +9,6 @@ use onbeat_record::{RunFile, Series, Timing};
 /// A limit that nobody asked for, judged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeadlineVerdict {
-    /// The limit.
     pub limit: Limit,
     /// The worst outcome over all loads.
     pub outcome: Outcome,

@@ -43,7 +43,6 @@ pub struct Digest {
     pub name: String,
     /// What was measured: `timer`, `cyclictest`.
     pub probe: String,
-    /// Its summary.
     pub summary: Summary,
     /// What the loop's thread was given and how it waited, by name.
     pub(super) settings: BTreeMap<String, String>,
@@ -364,7 +363,6 @@ pub struct RunFigures {
     /// Standard deviation (divided by n), in nanoseconds; `None` where the source states figures
     /// without it.
     pub sd_ns: Option<f64>,
-    /// Percentiles.
     pub percentiles: Vec<Percentile>,
     /// Largest, in nanoseconds.
     pub max_ns: u64,

@@ -19,7 +19,6 @@ const LISTED: usize = 200;
 pub struct BusEvents {
     /// Events that say that something is wrong, by kind; those without a note among them.
     pub alarms: BTreeMap<EventKind, u64>,
-    /// The others.
     pub others: BTreeMap<EventKind, u64>,
     /// Events that were lost on their way from the loop; their kinds are not known.
     pub lost: u64,
@@ -57,7 +56,6 @@ impl BusEvents {
 /// The verdict on a limit on alarms.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AlarmVerdict {
-    /// The outcome.
     pub outcome: Outcome,
     /// Number of alarms.
     pub alarms: u64,

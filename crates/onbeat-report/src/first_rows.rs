@@ -20,7 +20,6 @@ pub struct FirstRow {
     pub figures: Vec<FirstFigure>,
 }
 
-/// One of its figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirstFigure {
     /// With its unit; `-` where it is not known.

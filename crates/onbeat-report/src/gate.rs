@@ -49,7 +49,6 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Of the checks of a run.
     #[must_use]
     pub fn new(run: &str, checks: Vec<Check>) -> Self {
         let outcome =
@@ -85,7 +84,6 @@ impl Chosen {
     }
 }
 
-/// The limit of a summary, cell by cell.
 #[must_use]
 pub fn limit_checks(run: &str, cells: &[&CellSummary], limit: Limit) -> Vec<Check> {
     let check = |cell: &&CellSummary| {

@@ -27,7 +27,6 @@ impl From<Option<Limit>> for JudgeBy {
 /// A summary with the run files that it was made of.
 #[derive(Clone, Debug)]
 pub struct JudgedRun {
-    /// The summary.
     pub summary: Summary,
     /// The run files with samples: that of a bench is not among them.
     pub runs: Vec<RunFile>,

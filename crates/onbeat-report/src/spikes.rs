@@ -19,7 +19,6 @@ const SHOWN: usize = 5;
 pub struct ListedSpike<'s> {
     /// `PMC/paper`; `None` outside a bench.
     pub cell: Option<String>,
-    /// The spike.
     pub spike: &'s SpikeNote,
 }
 

@@ -69,7 +69,6 @@ pub struct Summary {
     /// The command that runs the robot of a bench under its best tuning; empty without a robot.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub robot_command: Vec<String>,
-    /// The verdict.
     pub verdict: Overall,
     /// What to look at first, of a bench; `None` without samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -235,7 +234,6 @@ impl Summary {
         judged.max_by_key(|(_, alarms)| (alarms.outcome, alarms.alarms))
     }
 
-    /// The cell of a tuning and a load.
     #[must_use]
     pub fn cell(&self, tuning: &str, load: &str) -> Option<&CellSummary> {
         self.cells.iter().find(|cell| cell.tuning == tuning && cell.load == load)

@@ -22,7 +22,6 @@ pub struct Sweep {
     /// Whether that is the paper's, because none was asked for.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_default: bool,
-    /// Step by step.
     pub steps: Vec<SweepStep>,
     /// The result as a sentence.
     pub sentence: String,
@@ -58,7 +57,6 @@ pub struct SweepStep {
     pub count: u64,
     /// Smallest.
     pub min_ns: u64,
-    /// Mean.
     pub mean_ns: f64,
     /// Largest.
     pub max_ns: u64,

@@ -43,7 +43,6 @@ pub struct TrendRequest {
     pub share: Share,
 }
 
-/// A run of a trend.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TrendRun {
     /// How it is called here.
@@ -92,7 +91,6 @@ pub struct Trend {
     pub schema: &'static str,
     /// `PMCS/paper`; empty where runs have one cell.
     pub cell: String,
-    /// The series.
     pub series: Series,
     /// In percent.
     pub at: f64,

@@ -24,7 +24,6 @@ const COMPARED_BY: [Share; 5] = [Share::P99_99, Share::P99_9, Share::P99, Share:
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorthRequest {
-    /// The series.
     pub series: Series,
     /// The percentile; a lower one is taken where blocks have fewer than ten samples beyond it.
     pub at: Share,

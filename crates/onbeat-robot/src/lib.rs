@@ -29,6 +29,9 @@
 //! ethercrab configures the devices during bring-up; no library runs in a cycle. Descriptions and
 //! layouts of segments are in `onbeat-ethercat`, simulated devices in `onbeat-segment`.
 
+// A library that programs are written against: each of its names has its sentence.
+#![deny(missing_docs)]
+
 pub mod bus;
 pub mod commission;
 pub mod cycle_messages;

@@ -63,6 +63,7 @@
 //! privileges (priority, affinity, locked memory) is in `onbeat::thread`.
 //!
 //! Start reading at [`cycle`].
+#![deny(missing_docs)]
 #![cfg_attr(not(loom), no_std)]
 
 pub mod broadcast;

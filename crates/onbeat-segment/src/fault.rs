@@ -20,10 +20,7 @@ pub enum Fault {
     /// Frames are lost, at random before or after the devices.
     Lose,
     /// Frames return later.
-    Late {
-        /// In ns.
-        by_ns: u64,
-    },
+    Late { by_ns: u64 },
     /// Frames return twice.
     Duplicate,
     /// A frame returns after the one sent after it.
@@ -34,10 +31,7 @@ pub enum Fault {
     Flip,
     /// Frames are damaged on the cable to the device's port 0: that port counts them, the ports
     /// behind it count forwarded errors, and the frames are lost.
-    Noise {
-        /// The device.
-        device: usize,
-    },
+    Noise { device: usize },
     /// Working counters are wrong, for one device or for all.
     CounterOff {
         /// `None`: every datagram that at least one device processed.
@@ -46,14 +40,10 @@ pub enum Fault {
         by: i16,
     },
     /// The cable to the device's port 0 is cut.
-    Cut {
-        /// The device.
-        device: usize,
-    },
+    Cut { device: usize },
     /// Two devices are swapped on the cables, keeping power, state and station address. At the end
     /// they are swapped back.
     Swap {
-        /// The device.
         device: usize,
         /// The other one.
         with: usize,
@@ -61,25 +51,17 @@ pub enum Fault {
     /// The device is removed from the cable, which is reconnected without it. It keeps its power.
     /// The first device of an optional group stands for the group, which loses its power; at the end
     /// its devices restart in INIT.
-    Unplug {
-        /// The device.
-        device: usize,
-    },
+    Unplug { device: usize },
     /// The device has no power; at the end of the fault it restarts in INIT.
-    PowerOff {
-        /// The device.
-        device: usize,
-    },
+    PowerOff { device: usize },
     /// The device falls back to SAFEOP with this AL status code.
     AlError {
-        /// The device.
         device: usize,
         /// AL status code.
         code: u16,
     },
     /// The device refuses changes to a state.
     RefuseState {
-        /// The device.
         device: usize,
         /// 1 INIT, 2 PREOP, 4 SAFEOP, 8 OP.
         state: u8,
@@ -87,100 +69,63 @@ pub enum Fault {
         code: u16,
     },
     /// Changes of state take longer.
-    SlowState {
-        /// The device.
-        device: usize,
-        /// In ns.
-        by_ns: u64,
-    },
+    SlowState { device: usize, by_ns: u64 },
     /// The EEPROM interface stays busy.
-    SiiBusy {
-        /// The device.
-        device: usize,
-    },
+    SiiBusy { device: usize },
     /// The EEPROM's checksum is wrong.
-    SiiChecksum {
-        /// The device.
-        device: usize,
-    },
+    SiiChecksum { device: usize },
     /// The EEPROM reads as one that was never written.
-    SiiBlank {
-        /// The device.
-        device: usize,
-    },
+    SiiBlank { device: usize },
     /// The device accepts mail and never replies.
-    MailMute {
-        /// The device.
-        device: usize,
-    },
+    MailMute { device: usize },
     /// Replies come later.
-    MailSlow {
-        /// The device.
-        device: usize,
-        /// In ns.
-        by_ns: u64,
-    },
+    MailSlow { device: usize, by_ns: u64 },
     /// Replies are lost in the device.
     MailLost {
-        /// The device.
         device: usize,
         /// Number of mails.
         mails: u32,
     },
     /// Replies have a wrong counter.
     MailCounter {
-        /// The device.
         device: usize,
         /// Number of mails.
         mails: u32,
     },
     /// Replies are sent twice.
     MailRepeat {
-        /// The device.
         device: usize,
         /// Number of mails.
         mails: u32,
     },
     /// A module is missing in its slot: the list of detected modules (0xF050) has 0 for it.
     ModuleMissing {
-        /// The device.
         device: usize,
         /// Number of the slot, from 0.
         slot: u8,
     },
     /// The next SDO request is aborted.
     MailAbort {
-        /// The device.
         device: usize,
         /// Abort code.
         code: u32,
     },
     /// The device sends an emergency.
     Emergency {
-        /// The device.
         device: usize,
         /// Error code.
         code: u16,
     },
     /// The local clock is stepped.
-    ClockStep {
-        /// The device.
-        device: usize,
-        /// In ns.
-        by_ns: i64,
-    },
+    ClockStep { device: usize, by_ns: i64 },
     /// The rate of the quartz changes.
     ClockDrift {
-        /// The device.
         device: usize,
         /// In parts per billion.
         by_ppb: i64,
     },
     /// Inputs are not refreshed.
-    Freeze {
-        /// The device.
-        device: usize,
-    },
+    Freeze { device: usize },
 }
 
 impl Fault {

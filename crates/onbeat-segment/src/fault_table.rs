@@ -23,7 +23,6 @@ pub enum FaultError {
     /// The fault affects two devices, and one was named.
     #[error("fault \"{0}\" affects two devices; name the other one with --with")]
     NeedsOther(String),
-    /// Unknown device.
     #[error("the segment has no device \"{0}\"; `onbeat segment status` lists its devices")]
     UnknownDevice(String),
     /// Too many active and planned faults.

@@ -31,7 +31,6 @@ pub(crate) mod code {
     pub(crate) const EEPROM_ACCESS: u16 = 0x0050;
 }
 
-/// Events of the mailbox.
 const OF_MAILBOX: u8 = event::MAIL_ARRIVED | event::MAIL_TAKEN | event::REPEAT;
 /// Cycle of a device that neither SYNC0 nor process data trigger, from SAFEOP on and below.
 const FREE_RUN_OPEN_NS: u64 = 5_000_000;

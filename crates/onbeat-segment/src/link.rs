@@ -19,14 +19,12 @@ const LOG: usize = 65_536;
 /// Longest time that a reordered frame waits for the next one.
 const HELD_NS: u64 = 10_000_000;
 
-/// One entry of the fault log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FaultLogEntry {
     /// Time on the carrier's clock.
     pub at: Instant,
     /// Number of frames sent before.
     pub frame: u64,
-    /// The fault.
     pub fault: Fault,
     /// What happened.
     pub what: FaultChange,

@@ -42,7 +42,6 @@ pub enum Passage {
     Foreign,
 }
 
-/// Status of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceStatus<'s> {
     /// Name in the file.

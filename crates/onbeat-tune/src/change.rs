@@ -129,7 +129,6 @@ pub enum Key {
     },
     /// The CPUs to which an interrupt may be sent.
     Irq {
-        /// Its number.
         number: u32,
         /// Its handlers; with other handlers it is another interrupt.
         actions: Vec<String>,
@@ -138,7 +137,6 @@ pub enum Key {
     },
     /// The CPUs a task may use.
     Affinity {
-        /// The task.
         #[serde(flatten)]
         task: TaskId,
         /// It serves an interrupt and moves with it: only a list that the kernel has forgotten is
@@ -163,7 +161,6 @@ pub enum Key {
     },
     /// The cgroup of a task (v1) or of a process (v2), as a directory.
     CgroupTask {
-        /// The task.
         #[serde(flatten)]
         task: TaskId,
         /// The hierarchy that holds both cgroups.
@@ -186,29 +183,23 @@ pub enum Key {
     },
     /// An attribute of a task, such as its policy.
     Task {
-        /// The task.
         #[serde(flatten)]
         task: TaskId,
         /// Which attribute.
         setting: TaskSetting,
     },
     /// A unit of systemd: `active` or `inactive`.
-    Unit {
-        /// Its name.
-        name: String,
-    },
+    Unit { name: String },
     /// A process that keeps a file open, because a value in it holds for that long: `absent` to the
     /// value.
     Holder {
         /// The file.
         path: String,
-        /// The process.
         #[serde(flatten)]
         process: TaskId,
     },
     /// Bits of a model-specific register of one CPU, as a decimal number.
     Register {
-        /// The CPU.
         cpu: u32,
         /// The register's number.
         register: u32,

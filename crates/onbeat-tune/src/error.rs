@@ -28,7 +28,6 @@ pub enum TuneError {
     Write {
         /// Which file.
         path: String,
-        /// The value.
         value: String,
         /// The kernel's error.
         source: io::Error,
@@ -96,7 +95,6 @@ pub enum TuneError {
     NotOwn {
         /// The file or directory.
         path: PathBuf,
-        /// Its owner.
         owner: u32,
         /// The effective user of this process.
         user: u32,
@@ -108,7 +106,6 @@ pub enum TuneError {
     OpenToOthers {
         /// The file or directory.
         path: PathBuf,
-        /// Its mode.
         mode: u32,
     },
     /// The guard of a run could not be started; then nothing is changed.
@@ -141,16 +138,12 @@ pub enum TuneError {
     },
     /// No CPU was given.
     #[error("no CPU to shield is given. Choose one of {online}, preferably not 0")]
-    NoRtCpu {
-        /// The online CPUs.
-        online: CpuList,
-    },
+    NoRtCpu { online: CpuList },
     /// A CPU to be shielded is not online.
     #[error("CPU {rt} cannot be shielded: only {online} are online. Choose one of these")]
     NotOnline {
         /// The CPUs to shield.
         rt: CpuList,
-        /// The online CPUs.
         online: CpuList,
     },
     /// No CPU would be left for the rest of the machine.
@@ -160,7 +153,6 @@ pub enum TuneError {
     NoHousekeeping {
         /// The CPUs to shield.
         rt: CpuList,
-        /// The online CPUs.
         online: CpuList,
     },
     /// Nothing that keeps other tasks off a CPU is permitted to this process. Nothing was changed.
@@ -192,7 +184,6 @@ pub enum TuneError {
     CgroupExists {
         /// The cgroup's directory.
         path: String,
-        /// The tasks in it.
         tasks: usize,
     },
 }

@@ -22,7 +22,6 @@ const UUID: &str = "/proc/sys/kernel/random/uuid";
 /// An interface of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MadeInterface {
-    /// Its name.
     pub name: String,
     /// Its kind, such as `veth`.
     pub link: String,

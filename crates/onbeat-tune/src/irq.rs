@@ -23,7 +23,6 @@ const UNBOUND_WORK_REQUESTED: &str = "/sys/devices/virtual/workqueue/cpumask_req
 /// An interrupt that stays on shielded CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedIrq {
-    /// Its number.
     pub number: u32,
     /// Its handlers.
     pub actions: Vec<String>,

@@ -99,7 +99,6 @@ enum JournalLine {
 pub struct Undone {
     /// The change.
     pub intent: Intent,
-    /// The outcome.
     pub outcome: ChangeOutcome,
 }
 
@@ -230,7 +229,6 @@ impl Journal {
         })
     }
 
-    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

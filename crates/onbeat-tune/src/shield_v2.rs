@@ -39,10 +39,7 @@ pub enum CpusetPartition {
         kind: &'static str,
     },
     /// There is none.
-    Refused {
-        /// Why.
-        why: String,
-    },
+    Refused { why: String },
 }
 
 impl fmt::Display for CpusetPartition {

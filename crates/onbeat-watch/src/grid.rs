@@ -10,7 +10,6 @@ use crate::class::{Class, EXACT_NS};
 /// The place of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// The first one.
     First,
     /// The release before, once more: a signal had ended the sleep.
     Again,

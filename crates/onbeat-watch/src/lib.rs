@@ -31,9 +31,6 @@
 //!
 //! Absent on purpose: ptrace, signals, anything that changes the program.
 
-// Not a published library: a name that says all needs no sentence beside it.
-#![allow(missing_docs)]
-
 pub mod calls;
 pub mod choose;
 pub mod class;

@@ -134,7 +134,6 @@ const MOST_FLOODED_LOOKS: u32 = 20;
 /// An uninterrupted part of a run: all of a measurement, or a block of a bench.
 #[derive(Clone, Copy, Debug)]
 pub struct Stretch<'s> {
-    /// The loop.
     pub watched: &'s WatchedLoop,
     /// Index within the run, from 0.
     pub index: u32,

@@ -50,6 +50,9 @@
 //!
 //! Data flows one way: loop → samples → histograms → run file → summary → table, page or JSON.
 
+// A library that programs are written against: each of its names has its sentence.
+#![deny(missing_docs)]
+
 pub use onbeat_cause as cause;
 pub use onbeat_host::{machine as host, thread};
 pub use onbeat_record as record;

@@ -263,17 +263,3 @@ fn copies(pixels: &[u8]) -> Vec<f64> {
     };
     (0..10).map(once).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_of_a_client_is_a_way_and_its_times() {
-        let right = ("JPEG in memory, decoded".to_owned(), vec![1.5, 2.0]);
-        assert_eq!(times_of("jpeg 1.5 2"), Some(right));
-        for other in ["", "jpeg", "warning: x 1", "jpeg 1 x", "png 1"] {
-            assert_eq!(times_of(other), None, "{other}");
-        }
-    }
-}

@@ -89,7 +89,6 @@ pub enum SourceError {
         /// The coding.
         what: String,
     },
-    /// The decoder ended.
     #[error("ffmpeg, which decodes {place}, has ended ({status}): {said}")]
     DecoderEnded {
         /// The address.

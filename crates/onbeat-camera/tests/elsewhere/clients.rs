@@ -149,7 +149,7 @@ fn trial(
 }
 
 /// Python with numpy: that of `ONBEAT_PYTHON`, of the other tests of clients, or of the system.
-fn python() -> Result<impl FnOnce(&str) -> Output + Send + 'static, String> {
+fn python_program() -> Result<String, String> {
     let named = std::env::var("ONBEAT_PYTHON").unwrap_or_default();
     let own = root().join("target/clients-python/bin/python").display().to_string();
     let has_numpy = |program: &String| {
@@ -158,7 +158,11 @@ fn python() -> Result<impl FnOnce(&str) -> Output + Send + 'static, String> {
         tried.is_ok_and(|it| it.success())
     };
     let program = [named, own, "python3".to_owned()].into_iter().find(has_numpy);
-    let program = program.ok_or("no Python with numpy (package python3-numpy)")?;
+    program.ok_or("no Python with numpy (package python3-numpy)".to_owned())
+}
+
+fn python() -> Result<impl FnOnce(&str) -> Output + Send + 'static, String> {
+    let program = python_program()?;
     Ok(move |name: &str| {
         let mut command = Command::new(program);
         command.env("PYTHONPATH", root().join("python/src")).args(["-c", PYTHON, name]);
@@ -209,6 +213,35 @@ fn octave() -> Result<impl FnOnce(&str) -> Output + Send + 'static, String> {
     })
 }
 
+/// `bench --from python` has a row for each way of the article and each size, measured by Python itself.
+fn bench_of_python() -> Trial {
+    const NAME: &str = "clients::a_bench_measures_each_way_of_python";
+    let program = match python_program() {
+        Ok(program) => program,
+        Err(why) => return Trial::test(format!("{NAME} (skipped: {why})"), || Ok(())),
+    };
+    Trial::test(NAME, move || {
+        let own = Path::new(&program).parent().unwrap().display().to_string();
+        let path = format!("{own}:{}", std::env::var("PATH").unwrap());
+        let output = Command::new(env!("CARGO_BIN_EXE_onbeat-camera"))
+            .args(["bench", "--from", "python", "--rounds", "2", "--json"])
+            .current_dir(root())
+            .env("PATH", path)
+            .output()
+            .unwrap();
+        check(&output)?;
+        let rows: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+        let measured = |way: &str| {
+            let is_row = |row: &&serde_json::Value| row["client"] == "Python" && row["way"] == way;
+            rows.iter().filter(is_row).filter(|row| row["p50_ms"].as_f64() > Some(0.0)).count()
+        };
+        for way in ["default array of arrays", "rows, one array", "shared memory"] {
+            assert!(measured(way) > 0, "{way} is not measured: {rows:?}");
+        }
+        Ok(())
+    })
+}
+
 pub(crate) fn trials() -> Vec<Trial> {
-    vec![trial("python", python()), trial("c", c()), trial("octave", octave())]
+    vec![trial("python", python()), trial("c", c()), trial("octave", octave()), bench_of_python()]
 }

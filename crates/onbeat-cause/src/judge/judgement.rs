@@ -21,7 +21,6 @@ pub(crate) struct Piece {
 /// A cause, or time whose cause is determined later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attribution {
-    /// A cause.
     Cause(CauseKind),
     /// The loop's own work in a cycle.
     OwnWork,

@@ -49,11 +49,9 @@ pub(crate) use failure::{Common, Failure};
 pub(crate) enum ExitVerdict {
     /// Done, or PASS: 0.
     Pass,
-    /// FAIL: 1.
     Fail,
     /// What was asked for was not done: 2, as for every [`Failure`].
     CouldNotRun,
-    /// INCONCLUSIVE: 3.
     Inconclusive,
 }
 

@@ -3,7 +3,6 @@
 use crate::ring_file::{HeaderWords, MOST_BYTES};
 use crate::ring_object::word as common;
 
-/// The bytes "ONBEATFR".
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"ONBEATFR");
 /// Version of the layout; changes with every change of it.
 pub(super) const VERSION: u64 = 1;

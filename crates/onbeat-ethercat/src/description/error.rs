@@ -112,7 +112,6 @@ pub enum DescriptionError {
         kind: String,
         /// The key.
         what: &'static str,
-        /// Its value.
         value: String,
         /// Valid range.
         range: &'static str,
@@ -151,7 +150,6 @@ pub enum DescriptionError {
     /// An unknown fault, or one that needs a device.
     #[error("the file has a fault \"{0}\", which does not exist or needs a device")]
     UnknownFault(String),
-    /// A fault of an unknown device.
     #[error("the file has a fault \"{fault}\" of device \"{device}\", which it does not list")]
     UnknownFaultDevice {
         /// Kind of the fault.

@@ -19,7 +19,6 @@ const LONGEST_NAME: usize = 64;
 /// Product code of a device without one: this number plus the number of its kind.
 const FIRST_PRODUCT: u32 = 0x1000;
 
-/// One end of a cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CableEnd {
     /// A network interface of the MainDevice.
@@ -28,7 +27,6 @@ pub enum CableEnd {
     Port {
         /// Position of the device in the file.
         device: usize,
-        /// The port, 0 to 3.
         port: usize,
     },
 }
@@ -49,7 +47,6 @@ pub struct ResolvedDevice<'d> {
     pub name: &'d str,
     /// Its table in the file.
     pub table: &'d DeviceTable,
-    /// Table of its type.
     pub kind: &'d TypeTable,
     /// Its device in an ESI file, if the type names one.
     pub esi: Option<&'d EsiDevice>,
@@ -59,7 +56,6 @@ pub struct ResolvedDevice<'d> {
     pub vendor: u32,
     /// Product code.
     pub product: u32,
-    /// Revision.
     pub revision: u32,
     /// Serial number if the file has one; 0 for none.
     pub serial: Option<u32>,

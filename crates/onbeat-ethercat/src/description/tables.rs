@@ -77,7 +77,6 @@ pub struct TypeTable {
     pub vendor: Option<u32>,
     /// Product code.
     pub product: Option<u32>,
-    /// Revision.
     pub revision: Option<u32>,
     /// Number of ports, 1 to 4.
     pub ports: Option<u8>,

@@ -15,7 +15,6 @@ pub struct StartupCommand {
     pub line: u32,
     /// Index of the object.
     pub index: u16,
-    /// Subindex.
     pub subindex: u8,
     /// Whether all entries are written in one transfer.
     pub complete: bool,

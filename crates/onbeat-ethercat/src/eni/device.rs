@@ -72,7 +72,6 @@ pub struct NetworkClock {
     pub shift_ns: i64,
 }
 
-/// A SyncManager.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkSyncManager {
     /// Start address.
@@ -94,7 +93,6 @@ pub struct NetworkSyncManager {
 pub struct NetworkPdo {
     /// Index of its object.
     pub index: u16,
-    /// Its name.
     pub name: String,
     /// SyncManager that it is assigned to.
     pub sync_manager: Option<u8>,
@@ -104,7 +102,6 @@ pub struct NetworkPdo {
     pub mandatory: bool,
     /// PDOs that must not be assigned together with it.
     pub excludes: Vec<u16>,
-    /// Its entries.
     pub entries: Vec<NetworkEntry>,
 }
 
@@ -113,11 +110,9 @@ pub struct NetworkPdo {
 pub struct NetworkEntry {
     /// Index of its object; 0 for a gap.
     pub index: u16,
-    /// Subindex.
     pub subindex: u8,
     /// Length in bits.
     pub bits: u16,
-    /// Its name.
     pub name: String,
     /// Its data type, as the file writes it; may be empty.
     pub kind: String,

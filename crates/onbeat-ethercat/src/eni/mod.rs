@@ -35,7 +35,6 @@ pub enum NetworkError {
         hint = hint(.0)
     )]
     Other(String),
-    /// No device.
     #[error("it has no <Slave> below <Config>; export the configuration with its devices")]
     NoDevice,
     /// What cannot be read.

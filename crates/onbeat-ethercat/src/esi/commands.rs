@@ -22,7 +22,6 @@ pub struct InitCommand {
     pub transition: Transition,
     /// Index of the object.
     pub index: u16,
-    /// Subindex.
     pub subindex: u8,
     /// Whether all entries are written in one transfer.
     pub complete: bool,

@@ -31,11 +31,9 @@ pub struct EsiDevice {
     pub vendor: u32,
     /// Product code.
     pub product: u32,
-    /// Revision.
     pub revision: u32,
     /// Type, used as the order name.
     pub order: String,
-    /// Name.
     pub name: String,
     /// Number of ports.
     pub ports: u8,
@@ -75,14 +73,12 @@ pub struct EsiDevice {
     pub notes: Vec<String>,
 }
 
-/// One PDO.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pdo {
     /// Line in the file.
     pub line: u32,
     /// Index of its object.
     pub index: u16,
-    /// Its name.
     pub name: String,
     /// SyncManager to which the PDO is assigned by default.
     pub sync_manager: Option<u8>,
@@ -103,13 +99,10 @@ pub struct PdoEntry {
     pub line: u32,
     /// Index of its object; 0 for a gap.
     pub index: u16,
-    /// Subindex.
     pub subindex: u8,
     /// Length in bits.
     pub bits: u8,
-    /// Its name.
     pub name: String,
-    /// Its data type.
     pub kind: DataType,
 }
 

@@ -26,9 +26,7 @@ pub struct SyncManagerEntry {
 /// An operation mode of distributed clocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DcMode {
-    /// Its name.
     pub name: String,
-    /// Description.
     pub description: String,
     /// AssignActivate: value of register 0x0980.
     pub activate: u16,

@@ -94,7 +94,6 @@ pub enum EsiError {
         /// What is wrong.
         why: Box<EsiError>,
     },
-    /// No device.
     #[error("it has no <Device> with a ProductCode below <Descriptions>")]
     NoDevice,
     /// No device, and a reference to another file.
@@ -127,7 +126,6 @@ pub struct DeviceSelector {
     pub device: Option<String>,
     /// Product code.
     pub product: Option<u32>,
-    /// Revision.
     pub revision: Option<u32>,
     /// Modules in its slots, in order: type, name or ident of each; "" for an empty slot.
     pub slots: Vec<String>,
@@ -262,7 +260,6 @@ pub struct ListedDevice {
     pub order: String,
     /// Product code.
     pub product: u32,
-    /// Revision.
     pub revision: u32,
     /// The device, with every slot that needs one filled by its default module, or the first that
     /// fits.

@@ -18,7 +18,6 @@ const MOST_SLOTS: usize = 1024;
 /// A slot of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EsiSlot {
-    /// Its name.
     pub name: String,
     /// Names of the modules that fit, as a device file selects them.
     pub modules: Vec<String>,

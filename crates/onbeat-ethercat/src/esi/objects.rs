@@ -16,9 +16,7 @@ const DEEPEST: usize = 8;
 /// An entry of an object in an ESI file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EsiValue {
-    /// Its name.
     pub name: String,
-    /// Its data type.
     pub kind: DataType,
     /// Access rights, see [`access`](crate::coe::access).
     pub access: u16,
@@ -29,7 +27,6 @@ pub struct EsiValue {
 /// An object of an ESI file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EsiObject {
-    /// Its name.
     pub name: String,
     /// Entries by subindex.
     pub values: BTreeMap<u8, EsiValue>,

@@ -38,7 +38,6 @@ pub struct StudyRequest<'r> {
     pub because: &'r str,
 }
 
-/// The results of a study.
 #[derive(Clone, Debug)]
 pub struct StudyResults {
     /// What was found out before the first measurement.

@@ -25,7 +25,6 @@ pub enum StudyFileError {
     #[error("`{key}` is {value}; it must be {least} to {most}")]
     Range {
         key: &'static str,
-        /// The value.
         value: u64,
         /// The smallest.
         least: u64,

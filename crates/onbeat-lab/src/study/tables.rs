@@ -337,7 +337,6 @@ fn round_trips(label: String, measured: &[&Measured]) -> Option<Row> {
     (!answers.is_empty()).then(|| row(entries))
 }
 
-/// A row of prices.
 fn price(label: &str, without: &Statistics, maxima: (u64, u64), all: &Statistics) -> Row {
     let ratio = |of: fn(&Statistics) -> Option<u64>| match (of(without), of(all)) {
         (Some(without), Some(all)) => format!("{:.2}", without as f64 / all.max(1) as f64),

@@ -3,10 +3,8 @@
 
 use onbeat_tune::lint::{LintFinding, LintReport, LintVerdict};
 
-/// An option with its verdicts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionVerdict {
-    /// Line, from 1.
     pub line: usize,
     /// The option with its argument, as written; on one line.
     pub text: String,

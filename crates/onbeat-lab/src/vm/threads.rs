@@ -89,7 +89,6 @@ pub enum PlaceError {
     Refused {
         /// The setting.
         what: String,
-        /// The value.
         value: String,
         /// The kernel's answer.
         source: io::Error,

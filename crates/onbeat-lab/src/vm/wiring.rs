@@ -10,7 +10,6 @@ const CABLES: &str = "veth";
 /// Lines and cables of a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GuestWiring {
-    /// None.
     #[default]
     None,
     /// Two GPIO chips of eight lines, wired in pairs: see [`Kernel::gpio_wires`].

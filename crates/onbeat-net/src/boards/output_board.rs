@@ -31,7 +31,6 @@ pub struct BoardOptions {
     pub bind: IpAddr,
     /// UDP port; 0: any free one.
     pub port: u16,
-    /// The output.
     pub output: PortAddress,
     /// Who is answered.
     pub allow: Vec<AddressRange>,

@@ -48,7 +48,6 @@ pub enum PtpError {
     /// It ended at once.
     #[error("ptp4l ended on interface {interface}: {said}")]
     Ended {
-        /// The interface.
         interface: String,
         /// Its last line.
         said: String,

@@ -12,9 +12,7 @@ pub enum ActuatorMode {
     Off = 0,
     /// Position, with a velocity and torque to go with it.
     Position = 1,
-    /// Velocity.
     Velocity = 2,
-    /// Torque.
     Torque = 3,
 }
 
@@ -82,11 +80,9 @@ pub struct ActuatorFeedback {
     pub command_age_us: u32,
     /// Sequence of the last command.
     pub command_sequence: u64,
-    /// Position, in rad.
     pub position_rad: f64,
     /// Target of the local loop, in rad.
     pub target_rad: f64,
-    /// Velocity, in rad/s.
     pub velocity_rad_s: f32,
     /// Torque, in N·m.
     pub torque_nm: f32,

@@ -20,7 +20,6 @@ use self::fields::{Fields, Writing};
 
 /// The port of the first device.
 pub const PORT: u16 = 7470;
-/// Bytes of a header.
 pub const HEADER_BYTES: usize = 56;
 /// Largest message: what one Ethernet frame carries over IPv4.
 pub const MOST_BYTES: usize = 1472;
@@ -121,7 +120,6 @@ pub enum PacketError {
     /// The stated length is not that of the datagram.
     #[error("states {stated} bytes and has {bytes}")]
     Length {
-        /// As stated.
         stated: u16,
         /// Number of bytes.
         bytes: usize,
@@ -129,7 +127,6 @@ pub enum PacketError {
     /// The body is not as long as its kind's.
     #[error("a body of {bytes} bytes, {kind:?} has {wanted}")]
     Body {
-        /// The kind.
         kind: PacketKind,
         /// Number of bytes.
         bytes: usize,

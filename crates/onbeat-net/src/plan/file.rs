@@ -42,7 +42,6 @@ pub enum NetPlanError {
         "{node} is connected to {to}, which is neither \"controller\" nor a switch or chain defined before it"
     )]
     NoSuchNode {
-        /// The node.
         node: String,
         /// As written.
         to: String,
@@ -57,10 +56,7 @@ pub enum NetPlanError {
     },
     /// A name stands twice.
     #[error("the name {name} stands twice")]
-    Twice {
-        /// The name.
-        name: String,
-    },
+    Twice { name: String },
     /// A number is outside its range.
     #[error("{what} = {value} is outside {least} to {most}")]
     Range {

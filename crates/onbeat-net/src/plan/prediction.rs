@@ -55,10 +55,8 @@ impl PredictedDistribution {
     }
 }
 
-/// One device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DevicePrediction {
-    /// Its name.
     pub name: String,
     /// The table of the plan's file that it comes from, from 1.
     pub group: usize,
@@ -74,10 +72,8 @@ pub struct DevicePrediction {
     pub lost: u64,
 }
 
-/// One switch.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SwitchPrediction {
-    /// Its name.
     pub name: String,
     /// Most bytes in its buffer at the same time.
     pub buffered_bytes: u64,

@@ -9,7 +9,6 @@ const PREDICTED_CYCLES: u64 = 100;
 /// A node of a plan. The first one is the controller; each is listed after the one above it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedNode {
-    /// Its name.
     pub name: String,
     /// The link towards the controller; the controller has none.
     pub up: Option<PlannedLink>,
@@ -41,10 +40,7 @@ pub enum PlannedRole {
         device: Option<usize>,
     },
     /// A device with its number, from 0.
-    Device {
-        /// Its number.
-        number: usize,
-    },
+    Device { number: usize },
     /// Another computer.
     Host,
 }

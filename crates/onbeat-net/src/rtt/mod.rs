@@ -89,10 +89,7 @@ pub enum RttError {
     TwoFamilies,
     /// An address is not in a local network.
     #[error("{address} is outside the local network; --yes-really sends there all the same")]
-    Outside {
-        /// The address.
-        address: IpAddr,
-    },
+    Outside { address: IpAddr },
     /// The payload is too small or too large.
     #[error(
         "--size {size} is outside {} to {}, the header and what one frame carries",
@@ -160,7 +157,6 @@ pub enum RttError {
     NoAnswer {
         /// Number of devices.
         devices: usize,
-        /// The first one.
         first: SocketAddr,
     },
 }

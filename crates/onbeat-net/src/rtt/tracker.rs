@@ -62,7 +62,6 @@ pub struct SentPacket {
 pub enum Answer {
     /// The first one to a packet of the window.
     First {
-        /// The packet.
         packet: SentPacket,
         /// A later packet of this device was answered before.
         reordered: bool,

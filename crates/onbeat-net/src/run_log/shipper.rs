@@ -40,10 +40,7 @@ pub enum LogShipError {
     },
     /// The address is not in a local network.
     #[error("--log-to {address} is outside the local network, where runs are not sent")]
-    Outside {
-        /// The address.
-        address: SocketAddr,
-    },
+    Outside { address: SocketAddr },
     /// The name of the run cannot be sent.
     #[error(
         "the run {path} cannot be sent: its names must have letters, digits, `.`, `-` and `_` alone"

@@ -6,7 +6,6 @@ use onbeat_record::run_dir::RUN_FILE_ENDING;
 
 /// The port of a logging server.
 pub const LOG_PORT: u16 = 7472;
-/// Bytes of a header.
 pub const LOG_HEADER_BYTES: usize = 40;
 /// Largest datagram: what one Ethernet frame carries over IPv4.
 pub const MOST_LOG_BYTES: usize = 1472;
@@ -52,7 +51,6 @@ pub enum LogWireError {
     /// The stated length is not that of the datagram.
     #[error("states {stated} bytes and has {bytes}")]
     Length {
-        /// As stated.
         stated: u32,
         /// Number of bytes.
         bytes: usize,
@@ -100,7 +98,6 @@ pub struct LogPart<'m> {
 /// What the server has received of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogReceipt {
-    /// The session.
     pub session: u32,
     /// The part that is answered.
     pub number: u64,

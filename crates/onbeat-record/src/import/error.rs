@@ -32,7 +32,6 @@ pub enum Error {
     Line {
         /// The format it was read as.
         format: Format,
-        /// The line, from 1.
         line: usize,
         /// What is wrong with it.
         reason: String,
@@ -40,7 +39,6 @@ pub enum Error {
     /// A line is longer than text has lines.
     #[error("line {line} is longer than {most_mib} MiB, so it is not text")]
     NoText {
-        /// The line, from 1.
         line: usize,
         /// The limit, in MiB.
         most_mib: u64,
@@ -73,7 +71,6 @@ pub enum Error {
     Damaged {
         /// The format it was read as.
         format: Format,
-        /// The line, from 1.
         line: usize,
         /// What is wrong with it.
         reason: String,

@@ -219,7 +219,6 @@ pub struct SourceFigures {
     pub min_ns: u64,
     /// Largest.
     pub max_ns: u64,
-    /// Mean.
     pub mean_ns: f64,
 }
 

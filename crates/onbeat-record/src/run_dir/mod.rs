@@ -38,7 +38,6 @@ pub use resuming::{releases_left, runs_named, take_up, unfinished};
 
 use super::run_file::{RunFile, RunFileError};
 
-/// The ending of run files.
 pub const RUN_FILE_ENDING: &str = ".onbeat.hlog";
 /// The file of a bench beside those of its cells.
 pub const BENCH_FILE: &str = "bench.onbeat.hlog";
@@ -112,7 +111,6 @@ pub enum RunDirError {
     OwnFile {
         /// The file.
         path: PathBuf,
-        /// The run.
         run: PathBuf,
     },
     /// A run file could not be read.

@@ -32,7 +32,6 @@ pub struct BucketRow<'r> {
     pub t: f64,
     /// Its length in seconds; 0 where the source of an imported run does not say.
     pub length: f64,
-    /// The bucket.
     pub bucket: Bucket,
 }
 

@@ -12,7 +12,6 @@ const SHARE: f64 = 0.4;
 /// Events are also grouped by size, in overlapping bands from one size to this many times that
 /// size: what comes back with the same size each time stands out among few others.
 const BAND: f64 = 1.6;
-/// From one band to the next.
 const NEXT_BAND: f64 = 1.25;
 const MOST_BANDS: usize = 24;
 /// Fewer events than this are no set.

@@ -125,7 +125,6 @@ pub struct Modes {
     pub steps: u64,
     /// The shortest period that could be found, in seconds.
     pub shortest_s: f64,
-    /// The longest.
     pub longest_s: f64,
     /// Modes, the one with the most effect first.
     pub found: Vec<Mode>,

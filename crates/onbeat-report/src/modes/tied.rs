@@ -17,7 +17,6 @@ const CLEARER: f64 = 1.2;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tied {
-    /// Time.
     Time,
     /// The cycles that the loop has served.
     Cycles,

@@ -13,7 +13,6 @@ const STEPS: i32 = 48;
 pub(super) struct CurvePoint {
     /// 1/(1-p): 1 is the smallest sample, 1,000 is p99.9, the number of samples is the largest.
     pub x: f64,
-    /// In ns.
     pub value_ns: u64,
     /// Whether at least ten samples are beyond it.
     pub supported: bool,

@@ -30,7 +30,6 @@ pub use vocabulary::Outcome;
 /// The verdict on a limit in one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The outcome.
     pub outcome: Outcome,
     /// Number of releases over the limit.
     pub over: u64,
@@ -76,7 +75,6 @@ const fn one() -> f64 {
 /// By what a run is judged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judging {
-    /// The limit.
     pub limit: Limit,
     /// Verdicts that share the level, so that with 95 % none of them is a wrong FAIL: the cells of a
     /// bench, times the looks at a run that ends when it is decided.

@@ -22,7 +22,6 @@ const MOST_MAIL: usize = LONGEST / 2;
 pub(super) enum QueryPurpose {
     State(usize),
     Station(u16),
-    /// Request of a device ID.
     DeviceIdRequest,
     /// AL status and code of the device at this position, which was asked for its device ID.
     DeviceId(u16),

@@ -38,11 +38,9 @@ pub(super) struct RegisterWrite {
 /// A step of a device's configuration.
 #[derive(Clone, Debug)]
 pub(super) enum ConfigStep {
-    /// A register write.
     Register(RegisterWrite),
     /// A start-up value of an object.
     Object(Box<SdoTransfer>),
-    /// The timing of SYNC0.
     Sync0(Sync0Timing),
 }
 

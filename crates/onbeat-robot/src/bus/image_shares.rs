@@ -18,7 +18,6 @@ const DATAGRAM: usize = 12;
 pub(super) struct ImageShare {
     /// Range in the inputs of the process image.
     pub(super) inputs: Range<usize>,
-    /// Range in its outputs.
     pub(super) outputs: Range<usize>,
     /// Logical address, from the first one of the bus.
     pub(super) logical: u32,

@@ -24,7 +24,6 @@ use onbeat_ethercat::setup::{ChannelUsage, DeviceChannel};
 /// FMMUs that are cleared: those of the smallest controllers, and as many as one write has.
 const CLEARED: usize = 4 * FMMU_BYTES;
 
-/// One optional group.
 #[derive(Clone, Debug)]
 struct OptionalGroup {
     devices: Range<usize>,

@@ -39,7 +39,6 @@ const GRACE: u64 = 3;
 /// Result of processing a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecoveryProgress {
-    /// In progress.
     InProgress,
     /// In progress: a device at a position got a new station address, the second, in place of the
     /// first.

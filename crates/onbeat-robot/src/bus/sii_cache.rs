@@ -31,7 +31,6 @@ const PURPOSE: u8 = 0x40;
 /// Action for a frame that ethercrab sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrameAction {
-    /// Send it.
     Send,
     /// It was turned into its own reply.
     Answered,

@@ -8,9 +8,7 @@ const NAMES: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 /// What a browser asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ViewRequest {
-    /// The page.
     Page,
-    /// The events.
     Events,
     /// Something that is not answered.
     Refused(ViewRefusal),

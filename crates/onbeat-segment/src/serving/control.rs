@@ -51,7 +51,6 @@ pub enum SegmentReply {
         /// Number of active and planned faults.
         faults: usize,
     },
-    /// Status of the segment.
     Status(Box<SegmentStatus>),
     /// The command was refused.
     Refused {
@@ -73,7 +72,6 @@ pub struct SegmentStatus {
     pub counts: LinkCounts,
     /// Active faults.
     pub faults: Vec<FaultTable>,
-    /// Planned faults.
     pub planned: Vec<FaultTable>,
 }
 

@@ -161,7 +161,6 @@ pub enum ApplyError {
     /// A step failed; everything of this apply was undone.
     #[error("{failed}. {}", undone_words(.undone))]
     Step {
-        /// The step.
         failed: FailedStep,
         /// The undo.
         undone: Vec<Undone>,
@@ -172,7 +171,6 @@ pub enum ApplyError {
         counted(*.left)
     )]
     HalfUndone {
-        /// The step.
         failed: FailedStep,
         /// The number of changes that are left.
         left: usize,

@@ -80,7 +80,6 @@ fn is_about_power(step: &PlanStep) -> bool {
 /// A running program that would overwrite steps of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherOwner {
-    /// Its process.
     pub process: String,
     /// Its number.
     pub pid: i32,
@@ -88,7 +87,6 @@ pub struct OtherOwner {
     pub ids: Vec<String>,
     /// How the two live together.
     pub together: &'static str,
-    /// Its unit.
     pub unit: &'static str,
 }
 

@@ -32,11 +32,8 @@ pub struct Changes {
 pub struct Resolver<'a> {
     /// The machine.
     pub host: &'a dyn HostFiles,
-    /// The plan.
     pub plan: &'a Plan,
-    /// Its CPUs.
     pub loop_cpus: CpuList,
-    /// The online CPUs.
     pub online: CpuList,
     /// Which threads of programs may be moved.
     pub scope: Scope,

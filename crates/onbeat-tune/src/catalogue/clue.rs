@@ -6,7 +6,6 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::probes::matches;
 
-/// A group of counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CounterGroup {
@@ -23,7 +22,6 @@ pub enum CounterGroup {
     /// Events of memory of the whole machine, by the names of `/proc/vmstat`: page faults,
     /// swapping, compaction.
     Memory,
-    /// Changes of the frequency.
     FrequencyChanges,
     /// Times that a CPU was slowed down because of its temperature.
     Throttling,
@@ -62,7 +60,6 @@ impl fmt::Display for CounterGroup {
 /// One counter of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct CounterName {
-    /// Its group.
     pub group: CounterGroup,
     /// Its name within the group; empty where the group has one counter for each CPU.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -78,7 +75,6 @@ pub struct CounterName {
 /// A group of counters, and which of them: `softirqs RCU`, `memory pswp*`, `steal`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clue {
-    /// The group.
     pub group: CounterGroup,
     /// The names, with `*` for any part; a device's name for its interrupts. `*` alone: all.
     pub names: String,

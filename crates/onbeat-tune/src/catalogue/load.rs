@@ -69,16 +69,12 @@ pub enum CatalogueError {
     },
     /// Two records or aliases have the same id.
     #[error("the id {id} occurs twice. Ids are unique")]
-    Duplicate {
-        /// The id.
-        id: String,
-    },
+    Duplicate { id: String },
     /// A record names something that does not exist.
     #[error("{id} names \"{name}\" in {field}, which does not exist")]
     UnknownName {
         /// The record.
         id: String,
-        /// Its field.
         field: &'static str,
         /// What it names.
         name: String,

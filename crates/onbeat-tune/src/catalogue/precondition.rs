@@ -26,9 +26,7 @@ use super::survey::{Architecture, Survey};
 /// Vendors that records distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessorVendor {
-    /// Intel.
     Intel,
-    /// AMD.
     Amd,
 }
 

@@ -190,7 +190,6 @@ pub enum TakesEffect {
     Program,
     /// The virtual machine is started again.
     Vm,
-    /// A reboot.
     Reboot,
     /// The firmware's set-up, which includes a reboot.
     Firmware,

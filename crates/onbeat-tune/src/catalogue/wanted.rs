@@ -30,7 +30,6 @@ pub enum ProbeValue {
     Absent,
     /// A word or text.
     Text(String),
-    /// A number.
     Number(i64),
     /// A set of CPUs.
     Cpus(CpuList),

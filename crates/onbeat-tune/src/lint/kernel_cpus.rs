@@ -104,7 +104,6 @@ pub(super) enum IsolatedCpus<'v> {
     FlagsBehind {
         /// All flags, in their order.
         flags: Vec<&'v str>,
-        /// The list.
         list: String,
     },
     /// A list that the kernel reads.

@@ -111,14 +111,7 @@ pub enum LintError {
     },
     /// A quote that is not closed.
     #[error("line {line}, column {column}: the quote {quote} is not closed")]
-    OpenQuote {
-        /// Line, from 1.
-        line: usize,
-        /// Column, from 1.
-        column: usize,
-        /// The quote.
-        quote: char,
-    },
+    OpenQuote { line: usize, column: usize, quote: char },
     /// Not XML.
     #[error("not valid XML: {0}")]
     Xml(String),

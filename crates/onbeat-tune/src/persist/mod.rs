@@ -63,7 +63,6 @@ pub enum PersistError {
     /// A text that cannot be written into the file of another program.
     #[error("\"{text}\" cannot be written into {place}: {why}")]
     BadText {
-        /// The text.
         text: String,
         /// What it was meant for.
         place: &'static str,
@@ -88,7 +87,6 @@ pub enum PersistError {
     /// A path leads out of the root directory.
     #[error("{} leads out of {}", path.display(), root.display())]
     OutsideRoot {
-        /// The path.
         path: PathBuf,
         /// The root directory.
         root: PathBuf,

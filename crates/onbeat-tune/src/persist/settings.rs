@@ -53,7 +53,6 @@ pub struct BootSettings {
 /// A record that these settings do not cover.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotPersisted {
-    /// Its id.
     pub id: String,
     /// Why not.
     pub why: String,

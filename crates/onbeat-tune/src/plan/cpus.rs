@@ -62,7 +62,6 @@ pub fn choose(survey: &Survey<'_>, choice: &CpuChoice) -> Result<ChosenCpus, Pla
 /// The CPU of a loop of one thread, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoopCpu {
-    /// The CPU.
     pub cpu: u32,
     /// In a sentence.
     pub because: String,

@@ -258,16 +258,12 @@ pub enum PlanError {
     #[error(
         "no CPU can be given to the loop: CPUs {online} are online, and one must remain for everything else"
     )]
-    NoCpu {
-        /// The online CPUs.
-        online: CpuList,
-    },
+    NoCpu { online: CpuList },
     /// A CPU is not online.
     #[error("CPU {cpus} cannot be given to the loop: only {online} are online")]
     NotOnline {
         /// The CPUs that were asked for.
         cpus: CpuList,
-        /// The online CPUs.
         online: CpuList,
     },
     /// The choice leaves nothing for the rest of the machine.
@@ -275,7 +271,6 @@ pub enum PlanError {
     NoHousekeeping {
         /// The CPUs that were asked for.
         cpus: CpuList,
-        /// The online CPUs.
         online: CpuList,
     },
     /// A fact that every plan needs cannot be read.

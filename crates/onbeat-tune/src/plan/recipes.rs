@@ -30,7 +30,6 @@ pub enum Recipe {
 /// How a recipe's file compares its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecipeKind {
-    /// As text.
     Text,
     /// By the marked word.
     Marked,

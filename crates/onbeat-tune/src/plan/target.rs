@@ -38,7 +38,6 @@ pub enum StepTarget {
     },
     /// Where an interrupt may be sent.
     Interrupt {
-        /// Its number.
         number: u32,
         /// Its handlers: with others it is another interrupt, and is left alone.
         handlers: Vec<String>,
@@ -58,10 +57,7 @@ pub enum StepTarget {
     /// A shield: cpusets that keep everything but the loop off its CPUs.
     Shield {},
     /// A unit of systemd: `active` or `inactive`.
-    Unit {
-        /// Its name.
-        name: String,
-    },
+    Unit { name: String },
     /// A value that holds while a process keeps a file open.
     Held {
         /// The file.
@@ -69,7 +65,6 @@ pub enum StepTarget {
     },
     /// Bits of a model-specific register, as a decimal number.
     Register {
-        /// The CPU.
         cpu: u32,
         /// The register's number.
         register: u32,

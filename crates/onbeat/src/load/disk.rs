@@ -33,7 +33,6 @@ pub(super) enum DiskError {
     /// The file cannot be created.
     #[error("no file can be created in {}: {why}; give another directory", .directory.display())]
     Create {
-        /// The directory.
         directory: PathBuf,
         /// The reason.
         why: std::io::Error,
@@ -42,7 +41,6 @@ pub(super) enum DiskError {
     #[error("only {} MiB are free in {}, and the disk load needs at least {} MiB; give another directory",
             .free >> 20, .directory.display(), bounds::LEAST_FREE >> 20)]
     Full {
-        /// The directory.
         directory: PathBuf,
         /// Bytes free.
         free: u64,

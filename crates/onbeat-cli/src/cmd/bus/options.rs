@@ -535,7 +535,6 @@ pub(crate) struct SdoWriteOptions {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RegisterCommand {
-    /// Read registers
     Read(RegisterReadOptions),
     /// Write registers of a device in OP
     Write(RegisterWriteOptions),

@@ -18,7 +18,6 @@ use crate::cmd::findings::machine;
 pub(super) enum Selection {
     /// A plan from a file, as its reader finds it.
     File(Plan),
-    /// Tunings of the catalogue.
     Catalogue(Tunings),
 }
 

@@ -17,7 +17,6 @@ pub struct CgroupProbe {
     pub controller: String,
     /// The version of the hierarchy: 1 or 2.
     pub version: u8,
-    /// The file.
     pub file: String,
     /// How its text is read.
     pub format: ValueFormat,

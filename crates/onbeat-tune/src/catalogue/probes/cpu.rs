@@ -21,7 +21,6 @@ pub enum CpuSelection {
     Online,
 }
 
-/// A set of CPUs.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CpuSetProbe {

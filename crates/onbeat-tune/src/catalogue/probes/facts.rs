@@ -44,7 +44,6 @@ pub enum FactName {
     TimerCheck,
 }
 
-/// A fact.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FactProbe {

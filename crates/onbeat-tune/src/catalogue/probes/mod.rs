@@ -127,7 +127,6 @@ probe_kinds! {
     Cgroup(cgroup::CgroupProbe) => "cgroup",
     /// A group of resctrl for the loop's CPUs.
     Resctrl(cgroup::ResctrlProbe) => "resctrl",
-    /// A set of CPUs.
     Cpus(cpu::CpuSetProbe) => "cpus",
     /// The exit latency of the deepest idle state that the loop's CPUs may enter.
     IdleStates(cpu::IdleStatesProbe) => "idle_states",

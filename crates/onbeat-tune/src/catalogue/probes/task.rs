@@ -48,7 +48,6 @@ pub enum TaskAttribute {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskProbe {
-    /// Which tasks.
     pub which: TaskSelection,
     /// Patterns of names, for [`TaskSelection::Named`].
     #[serde(default)]

@@ -15,7 +15,6 @@ const BOUND_FLAG: u64 = 0x0400_0000;
 /// Above all priorities of `SCHED_FIFO`: a deadline thread precedes them.
 const DEADLINE_PRIORITY: i64 = 100;
 
-/// A scheduling policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchedulingPolicy {
     /// `SCHED_OTHER`, `SCHED_BATCH`, `SCHED_IDLE` or `SCHED_EXT`.
@@ -39,7 +38,6 @@ impl fmt::Display for SchedulingPolicy {
     }
 }
 
-/// One task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskStat {
     /// Its number.
@@ -48,7 +46,6 @@ pub struct TaskStat {
     pub pid: i32,
     /// Its name, at most 15 bytes.
     pub comm: String,
-    /// Its policy.
     pub policy: SchedulingPolicy,
     /// 0 for an ordinary task, 1 to 99 for `SCHED_FIFO` and `SCHED_RR`, 100 for `SCHED_DEADLINE`.
     pub priority: i64,

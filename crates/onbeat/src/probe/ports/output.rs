@@ -25,7 +25,6 @@ pub struct Output {
 /// How an edge is written.
 #[derive(Debug)]
 enum OutputForm {
-    /// As a byte.
     Byte,
     /// As the level of a GPIO line.
     Level,
