@@ -813,24 +813,30 @@ int pages_counted(void *context __attribute__((unused)))
 	return is_same ? record_call(entry.call | AT_LEAST, ns, now) : 0;
 }
 
-/* A function of the program each of whose calls is a cycle of its loop. */
-static __always_inline int at_function(enum kind kind)
+/*
+ * A function of the program each of whose calls is a cycle of its loop. Its stack tells which return belongs to which
+ * call: functions call themselves, and returns may be lost.
+ */
+static __always_inline int at_function(enum kind kind, struct pt_regs___x86 *registers)
 {
 	struct record *record = begin(kind, MAY_COME);
 
-	return record ? finish(record) : 0;
+	if (!record)
+		return 0;
+	record->doubles[0] = HAS_MEMBER(pt_regs___x86, orig_ax) ? registers->sp : 0;
+	return finish(record);
 }
 
 SEC("uprobe")
-int function_begins(void *context __attribute__((unused)))
+int function_begins(struct pt_regs___x86 *registers)
 {
-	return at_function(FUNCTION_BEGINS);
+	return at_function(FUNCTION_BEGINS, registers);
 }
 
 SEC("uretprobe")
-int function_ends(void *context __attribute__((unused)))
+int function_ends(struct pt_regs___x86 *registers)
 {
-	return at_function(FUNCTION_ENDS);
+	return at_function(FUNCTION_ENDS, registers);
 }
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -40,9 +40,15 @@ pub enum Inside {
         is_whole: bool,
     },
     /// A function each of whose calls is a cycle was called.
-    FunctionBegins,
+    FunctionBegins {
+        /// Where its stack began; 0: not known.
+        stack: u64,
+    },
     /// It returned.
-    FunctionEnds,
+    FunctionEnds {
+        /// The same, one word higher.
+        stack: u64,
+    },
     /// A thread runs at the priority of another that waits for its lock, or at its own again.
     Lent(LentPriority),
 }

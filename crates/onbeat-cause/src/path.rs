@@ -250,8 +250,9 @@ impl PathMemory {
         });
         contents.events.reverse();
         contents.events.sort_by_key(|event| event.at);
-        let is_call =
-            |met: &InsideEvent| matches!(met.what, Inside::FunctionBegins | Inside::FunctionEnds);
+        let is_call = |met: &InsideEvent| {
+            matches!(met.what, Inside::FunctionBegins { .. } | Inside::FunctionEnds { .. })
+        };
         // Of a function that is a cycle, every thread's calls count until the loop is known.
         contents.inside.retain(|met| is_call(met) && (tids.is_empty() || tids.contains(&met.tid)));
         let RingContents { events, inside, lost, .. } = contents;

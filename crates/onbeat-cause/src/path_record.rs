@@ -278,8 +278,8 @@ pub(super) fn read(cpu: u32, words: [u64; WORDS]) -> Option<PathEntry> {
             let is_whole = extra & AT_LEAST == 0;
             return inside(Inside::MemoryCall { number, ns: first, is_whole });
         }
-        PathKind::FunctionBegins => return inside(Inside::FunctionBegins),
-        PathKind::FunctionEnds => return inside(Inside::FunctionEnds),
+        PathKind::FunctionBegins => return inside(Inside::FunctionBegins { stack: first }),
+        PathKind::FunctionEnds => return inside(Inside::FunctionEnds { stack: first }),
     };
 
     let event = TraceEvent { at, cpu, tid, what };

@@ -276,9 +276,9 @@ impl Judge<'_> {
                     .with_remark((!is_whole).then(|| at_least.to_owned()))
             }
             Inside::Lent(lent) => self.while_lent(lent),
-            Inside::LeftIn(_) | Inside::FunctionBegins | Inside::FunctionEnds => {
-                Judgement::own_work()
-            }
+            Inside::LeftIn(_)
+            | Inside::FunctionBegins { .. }
+            | Inside::FunctionEnds { .. } => Judgement::own_work(),
         }
     }
 
