@@ -77,7 +77,7 @@ pub use moments::Moments;
 pub use motion::{JointMotion, MotionNote};
 pub use note::{
     Account, Bench, Block, CauseCount, Cell, CellNotPermitted, CulpritCount, EndReason,
-    FindingNote, Header, Interval, LimitNote, LoadEvent, Maxima, Note, Remark, Resume, SpikeNote,
+    FindingNote, Header, Interval, LimitNote, LoadEvent, Maxima, Note, PowerNote, Remark, Resume, SpikeNote,
     StepNote, SweepNote, TaskNote,
 };
 pub use note_numbers::EVERY_SECONDS;
