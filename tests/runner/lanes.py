@@ -31,19 +31,20 @@ PURE = {
     "onbeat-rt": "cycle_spec edge_loop_spec frame_spec relative_spec",
     "onbeat-segment": """sim_commands sim_determinism sim_devices sim_esi sim_faults sim_mailbox sim_registers
         sim_states sim_two_hundred""",
-    "onbeat-tune": "catalogue explain lint tune_apply tune_apply_shield tune_shield",
+    "onbeat-tune": "catalogue explain lint lint_files tune_apply tune_apply_shield tune_shield",
 }
 # Modules that mostly wait, for runs with a state directory of their own where they need one, without a shield and without figures that
 # other work could spoil.
 WAITING = {
-    "onbeat-camera": "pictures",
+    "onbeat": "import_memory import_posted",
+    "onbeat-camera": "camera pictures",
     "onbeat-net": "net_boards net_log net_packet_elsewhere net_rtt_faults",
     "onbeat-c": "c_library",
-    "onbeat-cli": """bus_alarms_live bus_queries ci_summary clients_read_cycles completion exit_status exports_open_elsewhere help limits maindevices_reach_op
-        output_is_not_lost pictures_in_a_page robot_esi run_files_open_in_java run_findings spikes_open_in_perfetto tables tune_machines view_live
+    "onbeat-cli": """spec bus_alarms_live bus_queries camera_interrupted ci_summary clients_read_cycles completion exit_status exports_open_elsewhere
+        foreign_objects gate_watch_live help limits maindevices_reach_op net_boards_live octave_interrupted output_is_not_lost pictures_in_a_page robot_esi run_files_open_in_java run_findings spikes_open_in_perfetto tables tune_machines view_live
         vm_commands""",
     "onbeat-fleet": "added_once faults night questions what_leaves_a_machine",
-    "onbeat-gateway": """java_allocates_nothing jeromq_speaks_with_pyzmq lcm_types_match logs_open_elsewhere logs_play messages_arrive""",
+    "onbeat-gateway": """onbeat_gateway java_allocates_nothing jeromq_speaks_with_pyzmq lcm_types_match logs_open_elsewhere logs_play messages_arrive""",
     "onbeat-message": "messages_match",
     # ethercrab's time-outs of a bring-up are of real time, so that none of these may give way for a second.
     "onbeat-robot": """bus_bring_up bus_chain bus_faults bus_interface bus_places bus_rate_limits bus_setup bus_spec bus_tampering_search

@@ -6,6 +6,7 @@ use clap::{Args, ValueHint};
 use onbeat_lab::study::StudyClock;
 use onbeat_tune::CpuList;
 
+use super::options::OwnGuestOptions;
 use crate::options::one_of;
 
 pub(crate) const STUDY_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
@@ -13,6 +14,8 @@ pub(crate) const STUDY_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       all stages in minutes; the comparison stays inconclusive
   sudo onbeat vm study study.toml
       three runs of ten minutes each; run again, it resumes
+  sudo onbeat vm study --qemu start-guest.sh
+      with a guest of your own: kernel, disks and cards of the script
 \x1b[1mFile\x1b[0m
   kernel = \"linux-image-rt-amd64\"
   host_cpus = \"3\"
@@ -46,6 +49,8 @@ pub(crate) const PIN_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 
 #[derive(Debug, Args)]
 pub(crate) struct VmStudyOptions {
+    #[command(flatten)]
+    pub(crate) own: OwnGuestOptions,
     /// File of the study (TOML) [default: the published study]
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: Option<PathBuf>,
