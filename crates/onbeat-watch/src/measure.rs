@@ -591,7 +591,7 @@ impl<'m> Measuring<'m> {
         if self.usual_ns.len() > USUAL_OF {
             self.usual_ns.pop_front();
         }
-        Ok(self.recorder.sample_with(sample, Why { stall, explanation, window })?)
+        Ok(self.recorder.sample_with(sample, Why { stall, explanation, window, ..Why::default() })?)
     }
 
     /// The median of the latest cycles: it needs no explanation.
