@@ -95,7 +95,7 @@ pub use run_file::{Entry, RunFile, RunFileError};
 pub use run_writer::{RunWriter, WriteError};
 pub use seconds::{Second, Seconds};
 pub use series::Series;
-pub use tally::Why;
+pub use tally::{PARTS_OF_WAKE_UP, Why};
 pub use timing::{Timing, WaitKind};
 pub use trend::{StepFigures, Trend, TrendStep};
 pub use tuning::{Tuning, TuningError};
