@@ -30,7 +30,8 @@ use onbeat_host::thread::{
     AheadOfLoad, Grant, LoopPorts, Privilege, ProcessGrants, Usage, stay_off_cpu,
 };
 use onbeat_record::{
-    Account, DroppedBlock, EndReason, Header, NoFigures, Note, Past, PowerNote, Recorder, Resume, RunWriter,
+    Account, DroppedBlock, EndReason, Header, NoFigures, Note, Past, PowerNote, Recorder, Resume,
+    RunWriter,
 };
 
 /// What the ring holds, in nanoseconds of cycles: the recorder is an ordinary thread and may wait
@@ -203,11 +204,7 @@ impl Run {
         Self::new(setting, prepared, recorder)
     }
 
-    fn new(
-        setting: Setting,
-        prepared: PreparedRun,
-        recorder: Recorder,
-    ) -> Result<Self, RunError> {
+    fn new(setting: Setting, prepared: PreparedRun, recorder: Recorder) -> Result<Self, RunError> {
         let PreparedRun { header, tick, slots, process, explainer, .. } = prepared;
         let mut recorder = recorder;
         recorder.watch(&setting.watches(header.limit));
