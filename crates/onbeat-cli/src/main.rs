@@ -100,6 +100,7 @@ fn run(command: Command) -> Result<ExitVerdict, Failure> {
         Command::Export(options) => cmd::export::run(&options),
         Command::Report(options) => cmd::report::run(&options),
         Command::View(options) => cmd::view::run(&options),
+        Command::Metrics(options) => cmd::metrics::run(&options),
         Command::Trend(options) => cmd::trend::run(&options),
         Command::Compare(options) => cmd::compare::run(&options),
         Command::Gate(options) => cmd::gate::run(&options),

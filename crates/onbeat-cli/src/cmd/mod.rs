@@ -23,6 +23,7 @@ pub(crate) mod load;
 mod looping;
 pub(crate) mod measure;
 pub(crate) mod message;
+pub(crate) mod metrics;
 pub(crate) mod net;
 pub(crate) mod repair;
 pub(crate) mod report;
