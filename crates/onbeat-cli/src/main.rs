@@ -3,9 +3,7 @@
 //! Every number it shows comes from the library. Exit status: 0 done or PASS, 1 FAIL, 2 could not
 //! run, 3 INCONCLUSIVE.
 
-// Not a published library: a name that says all needs no sentence beside it.
-#![allow(missing_docs)]
-
+mod bench_file;
 mod cli;
 mod cmd;
 mod complete;
@@ -59,6 +57,15 @@ fn read_command_line() -> Result<Cli, clap::Error> {
         Ok(Some(translated)) => {
             term::advise(term::Tone::Faint, &term::wrapped(&translated.hint, term::columns()));
             words = translated.words;
+        }
+        Err(why) => return Err(command.error(clap::error::ErrorKind::ValueValidation, why)),
+    }
+    match bench_file::with_settings(&words, &command) {
+        Ok(None) => {}
+        Ok(Some(settings)) => {
+            term::advise(term::Tone::Faint, &term::wrapped(&settings.hint, term::columns()));
+            words = settings.words;
+            cmd::type_instead(&words);
         }
         Err(why) => return Err(command.error(clap::error::ErrorKind::ValueValidation, why)),
     }

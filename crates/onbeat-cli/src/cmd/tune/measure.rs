@@ -150,6 +150,7 @@ fn bench_options(options: &TuneMeasureOptions, sides: &Sides) -> BenchOptions {
     let output = OutputOptions { out: options.out.clone(), json: options.json, verbose: false };
 
     BenchOptions {
+        config: None,
         beside_view: BesideOptions { view: None, metrics: None },
         command: None,
         thread: None,
