@@ -31,6 +31,9 @@ pub(crate) const BENCH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchOptions {
+    /// Add the run to this data set of `onbeat fleet` when it has ended
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) add_to: Option<PathBuf>,
     /// File of options [default: onbeat.toml in this directory, where there is one]
     ///
     /// A key is an option without its dashes, such as `tunings = ["none", "PMC"]` or `limit = "100us"`. The command line

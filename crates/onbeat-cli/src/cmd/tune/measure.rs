@@ -151,6 +151,7 @@ fn bench_options(options: &TuneMeasureOptions, sides: &Sides) -> BenchOptions {
 
     BenchOptions {
         config: None,
+        add_to: None,
         beside_view: BesideOptions { view: None, metrics: None },
         command: None,
         thread: None,
