@@ -45,7 +45,7 @@ final class MachineFacts {
         return System.getProperty(name, "unknown");
     }
 
-    /** The smallest step by which {@link System#nanoTime} was seen to go on. */
+    /** The smallest of many steps by which {@link System#nanoTime} was seen to go on. */
     private static String clockStep() {
         long smallestNs = Long.MAX_VALUE;
         for (int step = 0; step < CLOCK_STEPS; step++) {
@@ -54,7 +54,7 @@ final class MachineFacts {
             while (after == before) after = System.nanoTime();
             smallestNs = Math.min(smallestNs, after - before);
         }
-        return smallestNs + " ns, the smallest step of System.nanoTime in " + CLOCK_STEPS;
+        return smallestNs + " ns";
     }
 
     /** How long a sleep of 1 ms takes: on Windows it shows the interval of the system's timer. */
@@ -70,8 +70,8 @@ final class MachineFacts {
             return "not measured";
         }
         Arrays.sort(tookNs);
-        return String.format(Locale.ROOT, "%.3f ms, the median of %d; from %.3f to %.3f ms", tookNs[SLEEPS / 2] / 1e6, SLEEPS,
-                tookNs[0] / 1e6, tookNs[SLEEPS - 1] / 1e6);
+        // In tenths: what tells systems apart, and not one start from the next.
+        return String.format(Locale.ROOT, "%.1f ms, the median of %d", tookNs[SLEEPS / 2] / 1e6, SLEEPS);
     }
 
     /** On Windows what {@code powercfg} names; other systems show Java nothing of it. */

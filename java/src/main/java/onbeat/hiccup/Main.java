@@ -73,7 +73,7 @@ public final class Main {
         for (int at = 1; at < words.size(); at += 2) {
             String name = words.get(at);
             if (!Arrays.asList("--for", "--interval", "--out").contains(name)) {
-                throw new IllegalArgumentException("`" + name + "` is no option of hiccup; it has --for, --interval and --out (--help)");
+                throw new IllegalArgumentException("`" + name + "` is not an option of hiccup; it has --for, --interval and --out (--help)");
             }
             if (at + 1 == words.size()) throw new IllegalArgumentException(name + " needs a value (--help)");
             String value = words.get(at + 1);

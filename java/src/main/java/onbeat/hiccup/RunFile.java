@@ -91,8 +91,6 @@ final class RunFile {
     String run(Meter meter, long forNs) throws Failure {
         Thread loop = new Thread(meter, "onbeat-hiccup");
         loop.setDaemon(true);
-        // A user may be allowed to; where not, Java passes it over.
-        loop.setPriority(Thread.MAX_PRIORITY);
         long startNs = System.nanoTime();
         loop.start();
         try {
@@ -152,7 +150,7 @@ final class RunFile {
         MISSING.forEach(sentence -> missing.add(text(sentence)));
         String started = String.format(Locale.ROOT, "%.3f", startedS);
         line("#[Histogram log format version 1.3]");
-        note("run", "{\"schema\":\"onbeat.run/1\",\"version\":\"0.1.0\",\"command\":" + command + ",\"probe\":\"hiccup\",\"series\":[\"hiccup\"],"
+        note("run", "{\"schema\":\"onbeat.run/1\",\"version\":\"0.1.0\",\"command\":" + command + ",\"probe\":\"onbeat.jar hiccup\",\"series\":[\"hiccup\"],"
                 + "\"started_unix_s\":" + started + ",\"host\":" + host + ",\"cell\":{\"tuning\":" + text(stem) + ",\"load\":\"unknown\"},"
                 + "\"timing\":null,\"grants\":[],\"limit\":null}");
         line("#[StartTime: " + started + " (seconds since epoch)]");
