@@ -9,7 +9,7 @@ BESIDE := target/beside
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help install fuzz-targets vm-onbeat dist test-dist test-python test-fleet test-interop test-interop-java firmware firmware-test load-speed command-speed test-kernels test-vm test-vm-repeat test-vm-tune test-vm-trace test-vm-kills test-vm-net test-vm-clocks causes-vm fuzz inject-live causes watch-plants worth outside test-view test-long deny matlab bpf miri bench test build setup-bench setup-test setup-peers lint format clippy doc packages unit build-tests loom viewer generated vocabulary bless peers clean
+.PHONY: help install fuzz-targets vm-onbeat dist test-dist test-python test-fleet test-interop test-interop-java firmware firmware-test load-speed command-speed test-kernels test-vm test-vm-repeat test-vm-own test-vm-tune test-vm-trace test-vm-kills test-vm-net test-vm-clocks causes-vm fuzz inject-live causes watch-plants worth outside test-view test-long deny matlab bpf miri bench test build setup-bench setup-test setup-peers lint format clippy doc packages unit build-tests loom viewer generated vocabulary bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -192,6 +192,10 @@ vm-onbeat:
 
 test-vm: vm-onbeat ## guests in virtual time: kernels with and without PREEMPT_RT, the same figures twice (five minutes)
 	$(call VM_TEST,guests study)
+
+test-vm-own: vm-onbeat ## guests of the user's, from a script and a libvirt definition: jobs, a study, disks as before (ten minutes; needs root)
+	@sh scripts/setup.sh dist
+	$(call VM_TEST,own_guests)
 
 test-vm-repeat: vm-onbeat ## forty guests beside a loaded host: the same bytes (ten minutes)
 	$(call VM_TEST,repeated_guests)

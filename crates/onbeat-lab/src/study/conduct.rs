@@ -15,7 +15,7 @@ use super::measure::{StageOutcome, StudyBench};
 use super::row::{Rows, StudyRow};
 use super::setting::MachineSetting;
 use super::store::{Measured, RowSlot, StudyBaseline, StudySide, StudyStore, key_of};
-use crate::vm::{BootImage, VmClock, WorkDirectory, qemu_version};
+use crate::vm::{BootImage, OwnMachine, VmClock, WorkDirectory, qemu_version};
 
 /// What a study runs with.
 #[derive(Clone, Copy, Debug)]
@@ -204,8 +204,9 @@ fn key(
             let StudyFile { cpus, memory_mib, guest_arguments, .. } = request.study;
             let GuestMachine { clock, qemu } = machine;
             let image = request.boot.initramfs.file_name();
+            let own = request.boot.own.as_ref().map(OwnMachine::identity).unwrap_or_default();
             format!(
-                "{clock} {qemu} {} {image:?} {cpus} {memory_mib} {guest_arguments:?}",
+                "{clock} {qemu} {} {image:?} {cpus} {memory_mib} {guest_arguments:?}{own}",
                 request.boot.release
             )
         }

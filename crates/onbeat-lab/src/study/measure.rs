@@ -214,7 +214,11 @@ impl StudyBench<'_> {
 
     fn job(&self, load: &StudyLoad) -> Job {
         let mut job = Job::new();
-        if self.boot.has_port {
+        if self.boot.own.is_some() {
+            // A guest without a driver for the port is measured all the same.
+            let answering = application::answering_words().join(" ");
+            job.command(["sh", "-c", &format!("onbeat {answering} || :")]);
+        } else if self.boot.has_port {
             let words = application::answering_words();
             job.command(["onbeat"].map(str::to_owned).into_iter().chain(words));
         }
@@ -230,6 +234,11 @@ impl StudyBench<'_> {
         job
     }
 
+    /// Whether the guest may answer commands.
+    const fn has_application(&self) -> bool {
+        self.boot.has_port || self.boot.own.is_some()
+    }
+
     fn guest<C: VmClock>(&self, clock: C, machine: &RealTimeMachine) -> Guest<C> {
         let mut guest = Guest::new(self.boot.clone(), clock);
         guest.cpus = machine.cpus;
@@ -237,7 +246,11 @@ impl StudyBench<'_> {
         guest.kernel_arguments.clone_from(&self.study.guest_arguments);
         guest.limit = self.study.limit + self.study.duration;
         guest.qemu_arguments = machine.qemu_arguments();
-        if self.boot.has_port {
+        if self.boot.own.is_some() {
+            let bus = ["-device", "virtio-serial-pci,ioeventfd=off"];
+            guest.qemu_arguments.extend(bus.map(str::to_owned));
+        }
+        if self.has_application() {
             guest.qemu_arguments.extend(application::port_arguments());
         }
         guest
@@ -306,7 +319,7 @@ impl StudyBench<'_> {
             ApplicationRoundTrips::Counted
         };
         let directory = running.directory().to_owned();
-        let has_port = self.boot.has_port;
+        let has_port = self.has_application();
         let over = AtomicBool::new(false);
         let (ran, answers) = std::thread::scope(|scope| {
             let over = &over;

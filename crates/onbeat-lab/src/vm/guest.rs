@@ -31,7 +31,7 @@ const COMMAND_LINE_LIMIT: usize = 2047;
 
 /// Description of a guest that runs by clock `C`.
 ///
-/// A guest has no network and no disk.
+/// One of onbeat's own has no network and no disk; a user's (`BootImage::own`) is as its owner wrote it.
 #[derive(Clone, Debug)]
 pub struct Guest<C: VmClock> {
     /// What it boots.
@@ -164,33 +164,13 @@ impl<C: VmClock> Guest<C> {
 
     /// QEMU's arguments. Paths within the guest's directory are relative to it.
     fn arguments(&self, directory: &Path, job: &Job) -> Result<Vec<OsString>, VmError> {
-        let mut arguments: Vec<OsString> = Vec::new();
-        let mut add = |words: &str| arguments.extend(words.split(' ').map(OsString::from));
-        add("-name");
-        add(&leftover::name_argument(directory));
-        // A machine without a file of the host's, a network, a screen; a guest that restarts or
-        // crashes ends.
-        add("-machine q35 -no-user-config -nodefaults -nic none -display none -no-reboot");
-        add(&format!("-smp {} -m {}M", self.cpus, self.memory_mib));
-        for argument in self.clock.qemu_arguments() {
-            add(&argument);
-        }
-
-        add(&format!("-serial file:{CONSOLE} -qmp unix:{SOCKET},server=on,wait=off"));
-        // Without ioeventfd the device answers in the CPU's thread, not in one that runs when the
-        // host lets it.
-        add(&format!(
-            "-chardev file,id=stream,path={STREAM} -device virtio-serial-pci,ioeventfd=off"
-        ));
-        add("-device virtserialport,chardev=stream,name=onbeat");
-        if self.boot.takes_job_file {
-            add(&format!("-fw_cfg name=opt/onbeat/job,file={JOB}"));
-        }
-        if self.saved_clock().is_some() {
-            // The device by which a guest pauses itself, to be saved.
-            add("-device pvpanic -action panic=pause");
-        }
-
+        let mut words = vec!["-name".to_owned(), leftover::name_argument(directory)];
+        words.extend(self.machine_words());
+        words.extend(split(&format!(
+            "-serial file:{CONSOLE} -qmp unix:{SOCKET},server=on,wait=off"
+        )));
+        words.extend(self.carrier_words());
+        let mut arguments: Vec<OsString> = words.into_iter().map(OsString::from).collect();
         arguments.extend(["-kernel".into(), self.boot.vmlinux.clone().into_os_string()]);
         arguments.extend(["-initrd".into(), self.boot.initramfs.clone().into_os_string()]);
         arguments.extend(["-append".into(), self.kernel_command_line(job)?.into()]);
@@ -198,10 +178,61 @@ impl<C: VmClock> Guest<C> {
         Ok(arguments)
     }
 
+    /// The machine, without what carries job and results.
+    fn machine_words(&self) -> Vec<String> {
+        let clock = self.clock.qemu_arguments();
+        let Some(own) = &self.boot.own else {
+            // A machine without a file of the host's, a network, a screen; a guest that restarts or
+            // crashes ends.
+            let bare =
+                "-machine q35 -no-user-config -nodefaults -nic none -display none -no-reboot";
+            let size = format!("-smp {} -m {}M", self.cpus, self.memory_mib);
+            return [split(bare), split(&size), clock].concat();
+        };
+
+        // What the guest writes to its disks goes into files that QEMU has deleted already.
+        let safe = split("-display none -no-reboot -snapshot");
+        // The user's processor and accelerator are for KVM.
+        let is_real = C::NAME == "real" && !own.processor.is_empty();
+        let processor = if is_real { own.processor.clone() } else { clock };
+        [safe, own.words.clone(), processor].concat()
+    }
+
+    /// What carries the job to the guest and its results to the host.
+    fn carrier_words(&self) -> Vec<String> {
+        if self.boot.own.is_some() {
+            // The driver of serial ports is part of every PC's kernel; that of virtio may be a module.
+            return split(&format!(
+                "-chardev file,id=onbeat-stream,path={STREAM} -device isa-serial,chardev=onbeat-stream,index=1"
+            ));
+        }
+
+        // Without ioeventfd the device answers in the CPU's thread, not in one that runs when the
+        // host lets it.
+        let mut words = split(&format!(
+            "-chardev file,id=stream,path={STREAM} -device virtio-serial-pci,ioeventfd=off -device virtserialport,chardev=stream,name=onbeat"
+        ));
+        if self.boot.takes_job_file {
+            words.extend(split(&format!("-fw_cfg name=opt/onbeat/job,file={JOB}")));
+        }
+        if self.saved_clock().is_some() {
+            // The device by which a guest pauses itself, to be saved.
+            words.extend(split("-device pvpanic -action panic=pause"));
+        }
+        words
+    }
+
     fn kernel_command_line(&self, job: &Job) -> Result<String, VmError> {
-        // A panic ends the guest at once.
-        let mut words = vec!["console=ttyS0".to_owned(), "quiet".to_owned(), "panic=-1".to_owned()];
-        words.extend(self.clock.kernel_arguments().iter().map(|word| (*word).to_owned()));
+        let of_clock = self.clock.kernel_arguments().iter().map(|word| (*word).to_owned());
+        let mut words: Vec<String> = match &self.boot.own {
+            // A panic ends the guest at once.
+            None => split("console=ttyS0 quiet panic=-1"),
+            Some(own) => own.command_line(),
+        };
+        // What makes emulation faster is not asked of a guest that the user has made.
+        if self.boot.own.is_none() || C::NAME != "free" {
+            words.extend(of_clock);
+        }
         // By this word, run files note their clock.
         words.push(format!("onbeat.clock={}", C::NAME));
         words.extend(self.kernel_arguments.iter().cloned());
@@ -215,6 +246,11 @@ impl<C: VmClock> Guest<C> {
             length => Err(VmError::CommandLineTooLong { length, limit: COMMAND_LINE_LIMIT }),
         }
     }
+}
+
+/// The words of a line that has no blanks within words.
+fn split(line: &str) -> Vec<String> {
+    line.split(' ').map(str::to_owned).collect()
 }
 
 /// A guest that has been started. Dropping it ends it.
@@ -339,6 +375,7 @@ mod tests {
             initramfs: "/k/i.cpio".into(),
             has_port: true,
             takes_job_file,
+            own: None,
         }
     }
 

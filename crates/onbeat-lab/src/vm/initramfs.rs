@@ -12,9 +12,10 @@ use object::elf::{FileHeader64, PT_INTERP};
 use object::read::elf::{FileHeader, ProgramHeader};
 
 use super::archive::Archive;
+use super::own::OwnMachine;
 use super::{Kernel, Module, VmError, WorkDirectory, program};
 
-const INIT: &[u8] = include_bytes!("init.sh");
+pub(super) const INIT: &[u8] = include_bytes!("init.sh");
 /// Path of busybox in a guest.
 const BUSYBOX: &str = "bin/busybox";
 const STATIC_BUSYBOX: &str = "apt-get install busybox-static";
@@ -38,6 +39,8 @@ pub struct BootImage {
     /// Whether the job comes as a file of QEMU's `fw_cfg` device, instead of on the kernel's
     /// command line.
     pub takes_job_file: bool,
+    /// The machine of a user's guest; `None` for one of onbeat's own.
+    pub own: Option<OwnMachine>,
 }
 
 /// Builder of an initramfs.
@@ -71,13 +74,7 @@ impl<'k> Initramfs<'k> {
     /// # Errors
     /// When busybox is missing or not statically linked.
     pub fn new(kernel: &'k Kernel, busybox: &Path) -> Result<Self, VmError> {
-        if !busybox.exists() {
-            return Err(VmError::ProgramMissing {
-                program: busybox.display().to_string(),
-                package: "busybox-static",
-            });
-        }
-
+        let busybox_program = static_busybox(busybox)?;
         let mut archive = Archive::new();
         archive.program("init", INIT.to_vec());
         archive.program("bin/pause", program::pause());
@@ -91,10 +88,8 @@ impl<'k> Initramfs<'k> {
             .chain(Some(JOB_FILE).filter(|_| takes_job_file));
         let modules = carriers.map(str::to_owned).collect();
 
-        let mut this =
-            Self { kernel, archive, modules, foreign: Vec::new(), has_port, takes_job_file };
-        this.program(BUSYBOX, busybox)?;
-        Ok(this)
+        archive.program(BUSYBOX, busybox_program);
+        Ok(Self { kernel, archive, modules, foreign: Vec::new(), has_port, takes_job_file })
     }
 
     /// Adds a program at a path of the guest, such as `bin/onbeat`.
@@ -102,13 +97,7 @@ impl<'k> Initramfs<'k> {
     /// # Errors
     /// When it cannot be read, or needs shared libraries.
     pub fn program(&mut self, path: &str, from: &Path) -> Result<(), VmError> {
-        let content = fs::read(from).map_err(VmError::reading(from))?;
-        if needs_libraries(&content) {
-            let remedy = if path == BUSYBOX { STATIC_BUSYBOX } else { STATIC_PROGRAM };
-            return Err(VmError::NotStatic { path: from.to_owned(), remedy });
-        }
-
-        self.archive.program(path, content);
+        self.archive.program(path, static_program(from, STATIC_PROGRAM)?);
         Ok(())
     }
 
@@ -139,6 +128,7 @@ impl<'k> Initramfs<'k> {
             initramfs,
             has_port: self.has_port,
             takes_job_file: self.takes_job_file,
+            own: None,
         })
     }
 
@@ -155,6 +145,28 @@ impl<'k> Initramfs<'k> {
         archive.file("lib/modules/load", load.into_bytes());
         Ok(archive)
     }
+}
+
+/// Reads a busybox that runs in any guest.
+pub(super) fn static_busybox(from: &Path) -> Result<Vec<u8>, VmError> {
+    if !from.exists() {
+        let program = from.display().to_string();
+        return Err(VmError::ProgramMissing { program, package: "busybox-static" });
+    }
+    static_program(from, STATIC_BUSYBOX)
+}
+
+/// Reads a program that runs in any guest.
+pub(super) fn static_onbeat(from: &Path) -> Result<Vec<u8>, VmError> {
+    static_program(from, STATIC_PROGRAM)
+}
+
+fn static_program(from: &Path, remedy: &'static str) -> Result<Vec<u8>, VmError> {
+    let content = fs::read(from).map_err(VmError::reading(from))?;
+    if needs_libraries(&content) {
+        return Err(VmError::NotStatic { path: from.to_owned(), remedy });
+    }
+    Ok(content)
 }
 
 /// Whether a program is an ELF file with an interpreter: the loader of shared libraries.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Kernel`] | kernels from Debian packages or files, unpacked once, with their modules in load order |
 //! | [`Initramfs`], [`Archive`], [`GuestWiring`] | what a guest boots into, with GPIO lines or a second board; the same content gives the same bytes |
+//! | [`OwnGuest`] | a user's guest, from its script or libvirt definition, with an agent in it |
 //! | [`Guest`], [`RunningGuest`] | QEMU's command line from plain data; QEMU from its start to its end |
 //! | [`Job`], [`GuestResult`] | commands for a guest, and the files that it sends back |
 //! | [`Real`], [`Virtual`], [`Free`] | three clocks; [`GuestFigures`] of different clocks do not compile into one [`ClockTable`] |
@@ -12,8 +13,8 @@
 //! | [`Matrix`], [`Laboratory`] | experiments from a file, run in parallel, kept, and resumed |
 //! | [`Replay`] | one of them again, traced from outside: the critical path of its largest latency |
 //!
-//! Nothing is downloaded unless [`PackageSource::Download`] is given. Guests have no network and no
-//! disk. A guest ends with the thread that started it; what is left after a crash is ended when the
+//! Nothing is downloaded unless [`PackageSource::Download`] is given. Guests of onbeat's own have no
+//! network and no disk; a user's has its own, of which nothing is changed. A guest ends with the thread that started it; what is left after a crash is ended when the
 //! work directory is opened next.
 
 mod accelerator;
@@ -31,6 +32,7 @@ mod libvirt;
 mod lint;
 mod machine;
 mod matrix;
+mod own;
 mod printed;
 pub(crate) mod process;
 mod program;
@@ -65,6 +67,7 @@ pub use matrix::{
     CellFigures, ClockChoice, Experiment, KernelChoice, LabCell, LabResults, Laboratory, Matrix,
     MatrixError, Repetition, StoredExperiment,
 };
+pub use own::{DomainError, OwnGuest, OwnGuestError, OwnMachine};
 pub use printed::{PrintedCell, PrintedRun};
 pub use qemu::qemu_version;
 pub use qmp::QemuSocket;

@@ -16,6 +16,7 @@
 //! | `config_files`, `containers` | files of lines; `docker run`, compose files and pods |
 //! | `shell_words` | words of a shell script with their positions |
 //! | `qemu`, `qemu_command`, `qemu_memory` | command lines of QEMU |
+//! | [`qemu_line`] | the options that a script would start QEMU with |
 //! | `libvirt`, `libvirt_cpus` | domain definitions of libvirt |
 //!
 //! The corrected text keeps what the author wrote as far as it has an effect. What does nothing is
@@ -51,6 +52,7 @@ mod libvirt;
 mod libvirt_cpus;
 mod qemu;
 mod qemu_command;
+pub mod qemu_line;
 mod qemu_memory;
 mod settings;
 mod shell_words;

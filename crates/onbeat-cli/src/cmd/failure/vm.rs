@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use onbeat_lab::joined::JoinError;
-use onbeat_lab::vm::{MatrixError, VmError};
+use onbeat_lab::vm::{MatrixError, OwnGuestError, VmError};
 
 /// Why a command of `onbeat vm` could not run.
 #[derive(Debug, thiserror::Error)]
@@ -24,4 +24,10 @@ pub(crate) enum VmFailure {
         "--modules names the modules of a kernel image, and {kernel} is a package, which brings its own"
     )]
     ModulesOfPackage { kernel: String },
+    #[error(
+        "--modules, --module and --gpio are for a kernel of the command line; a guest of your own has its own modules"
+    )]
+    PartsOfOwnGuest,
+    #[error(transparent)]
+    OwnGuest(#[from] OwnGuestError),
 }

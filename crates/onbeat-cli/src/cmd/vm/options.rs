@@ -26,7 +26,9 @@ const RUN_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat vm run linux-image-rt-amd64 --gpio -- measure read-write --stimulus gpio:gpiochip0/0 --input gpio:gpiochip0/1 --output gpio:gpiochip0/2
       from edge to edge, through the kernel's GPIO character device
   onbeat vm run linux-image-rt-amd64 --clock free --cpus 2 -- cat /proc/cpuinfo
-      any command of the guest's busybox";
+      any command of the guest's busybox
+  onbeat vm run --qemu start-guest.sh --clock real -- measure timer --for 60s
+      a guest of your own: kernel, disks and cards of the script";
 
 const LAB_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat vm lab kernels.toml
@@ -74,7 +76,7 @@ pub(crate) enum Vm {
     Build(VmBuildOptions),
     /// Run a measurement or a command in a guest
     ///
-    /// The guest has no network and no disk. Ctrl-C stops it.
+    /// The guest has no network and no disk, unless it is one of your own. Ctrl-C stops it.
     #[command(before_help = RUN_EXAMPLES)]
     Run(Box<VmRunOptions>),
     /// Measure kernels, settings and loads in a matrix of guests
@@ -149,6 +151,13 @@ pub(crate) struct KernelOptions {
     /// Debian package, or path of a kernel image
     #[arg(value_name = "KERNEL", value_hint = ValueHint::FilePath)]
     pub(crate) kernel: String,
+    #[command(flatten)]
+    pub(crate) parts: KernelParts,
+}
+
+/// What a guest's kernel is given.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct KernelParts {
     /// Directory of the modules of a kernel image
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) modules: Option<PathBuf>,
@@ -161,6 +170,21 @@ pub(crate) struct KernelOptions {
     /// first use, by make and gcc against the package linux-headers-RELEASE.
     #[arg(long)]
     pub(crate) gpio: bool,
+}
+
+/// A guest of the user's: kernel, disks and cards as its script or definition has them.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "A guest of your own")]
+pub(crate) struct OwnGuestOptions {
+    /// Script that starts QEMU: its kernel, disks and cards
+    ///
+    /// The script is read, not run. Disks are used with -snapshot, shared directories read-only: the guest changes
+    /// neither. The job runs when the guest has booted.
+    #[arg(long, value_name = "SCRIPT", conflicts_with = "domain", value_hint = ValueHint::FilePath)]
+    pub(crate) qemu: Option<PathBuf>,
+    /// The same from a libvirt definition (virsh dumpxml)
+    #[arg(long, value_name = "XML", value_hint = ValueHint::FilePath)]
+    pub(crate) domain: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -190,8 +214,13 @@ pub(crate) enum GuestClock {
 
 #[derive(Debug, Args)]
 pub(crate) struct VmRunOptions {
+    /// Debian package, or path of a kernel image
+    #[arg(value_name = "KERNEL", required_unless_present_any = ["qemu", "domain"], conflicts_with_all = ["qemu", "domain"], value_hint = ValueHint::FilePath)]
+    pub(crate) kernel: Option<String>,
     #[command(flatten)]
-    pub(crate) kernel: KernelOptions,
+    pub(crate) parts: KernelParts,
+    #[command(flatten)]
+    pub(crate) own: OwnGuestOptions,
     /// Clock of the guest
     ///
     /// `virtual` counts instructions: exact and repeatable, ranks kernels and settings, predicts no
@@ -206,10 +235,10 @@ pub(crate) struct VmRunOptions {
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u32,
     /// Number of CPUs; 1 with the virtual clock
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
+    #[arg(long, default_value_t = 1, value_name = "N", conflicts_with_all = ["qemu", "domain"], value_parser = clap::value_parser!(u32).range(1..=255))]
     pub(crate) cpus: u32,
     /// Memory of the guest in MiB
-    #[arg(long, default_value_t = 512, value_name = "MIB", value_parser = clap::value_parser!(u32).range(64..))]
+    #[arg(long, default_value_t = 512, value_name = "MIB", conflicts_with_all = ["qemu", "domain"], value_parser = clap::value_parser!(u32).range(64..))]
     pub(crate) memory: u32,
     /// Words for the guest's kernel command line
     #[arg(long, default_value = "", value_name = "WORDS", allow_hyphen_values = true)]

@@ -13,9 +13,10 @@ use onbeat_lab::vm::{
 };
 use serde_json::{Value, json};
 
-use super::options::{GuestClock, VmRunOptions};
+use super::options::{GuestClock, KernelOptions, KernelParts, VmRunOptions};
 use super::stock::Stock;
 use crate::cmd::Common;
+use crate::cmd::failure::vm::VmFailure;
 use crate::cmd::{ExitVerdict, Failure};
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
@@ -27,6 +28,8 @@ use crate::term::{Tone, advise, say};
 const USUAL_JOB: [&str; 7] =
     ["measure", "latency", "--period", "1ms", "--for", "2s", "--no-causes"];
 const OUTPUT: &str = "output";
+/// What a table of a user's guest says in virtual time, in place of the clock's own legend.
+const NOT_REPEATABLE: &str = "Counted instructions, predicts no hardware. The guest's disks and cards answer by this machine's clock: figures differ from run to run.";
 const ERRORS: &str = "errors";
 
 /// What a guest does: a measurement or bench with run files, or any command.
@@ -55,8 +58,7 @@ pub(super) fn run(options: &VmRunOptions) -> Result<ExitVerdict, Failure> {
     let _end = EndOf::prompt("its guest");
     let stop = &interruptions.stop;
     let stock = Stock::open(&options.stock)?;
-    let kernel = stock.kernel(&options.kernel)?;
-    let boot = stock.boot_with(&kernel, &options.kernel)?;
+    let boot = boot(options, &stock)?;
 
     match options.clock {
         GuestClock::Virtual => {
@@ -71,6 +73,21 @@ pub(super) fn run(options: &VmRunOptions) -> Result<ExitVerdict, Failure> {
     }
 }
 
+/// What the guest boots: the user's own guest, or a kernel with onbeat.
+fn boot(options: &VmRunOptions, stock: &Stock) -> Result<BootImage, Failure> {
+    let KernelParts { modules, module, gpio } = &options.parts;
+    let has_own = options.own.qemu.is_some() || options.own.domain.is_some();
+    if has_own && (modules.is_some() || !module.is_empty() || *gpio) {
+        return Err(VmFailure::PartsOfOwnGuest.into());
+    }
+    if let Some(own) = stock.own_guest(&options.own)? {
+        return Ok(own);
+    }
+    let kernel = options.kernel.clone().unwrap_or_default();
+    let options = KernelOptions { kernel, parts: options.parts.clone() };
+    stock.boot_with(&stock.kernel(&options)?, &options)
+}
+
 /// Runs the job by a clock whose times are results.
 fn measured<C: Measures>(
     options: &VmRunOptions,
@@ -80,6 +97,7 @@ fn measured<C: Measures>(
     stop: &AtomicBool,
 ) -> Result<ExitVerdict, Failure> {
     let GuestJob { job, is_recorded } = GuestJob::from_words(&options.job);
+    let has_own = boot.own.is_some();
     let result = guest(options, boot, clock).run(&stock.work, &job, stop)?;
     let directory = keep(&result, &options.out, |_| true)?;
     if !is_recorded {
@@ -101,7 +119,11 @@ fn measured<C: Measures>(
         table.row(format!("{} {name}", result.release), figures);
     }
     say(Tone::Plain, table.to_string().trim_end());
-    C::LEGEND.iter().for_each(|line| say(Tone::Faint, line));
+    if has_own && C::NAME == "virtual" {
+        say(Tone::Faint, NOT_REPEATABLE);
+    } else {
+        C::LEGEND.iter().for_each(|line| say(Tone::Faint, line));
+    }
     say_where(&result, &directory);
     Ok(ExitVerdict::Pass)
 }
@@ -138,8 +160,8 @@ fn without_figures(
 
 fn guest<C: VmClock>(options: &VmRunOptions, boot: BootImage, clock: C) -> Guest<C> {
     let mut guest = Guest::new(boot, clock);
-    guest.cpus = options.cpus;
-    guest.memory_mib = options.memory;
+    let own = guest.boot.own.as_ref().map(|own| (own.cpus, own.memory_mib));
+    (guest.cpus, guest.memory_mib) = own.unwrap_or((options.cpus, options.memory));
     guest.limit = Duration::from_nanos(options.limit);
     guest.kernel_arguments = options.append.split_whitespace().map(str::to_owned).collect();
     guest

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use onbeat_lab::vm::{
-    BootImage, CANARY_LIMIT, GuestWiring, Initramfs, Kernel, PackageSource, Real, WorkDirectory,
-    choose_accelerator,
+    BootImage, CANARY_LIMIT, GuestWiring, Initramfs, Kernel, OwnGuest, PackageSource, Real,
+    WorkDirectory, choose_accelerator,
 };
 
-use super::options::{KernelOptions, StockOptions};
+use super::options::{KernelOptions, OwnGuestOptions, StockOptions};
 use crate::cmd::Common;
 use crate::cmd::Failure;
 use crate::cmd::failure::vm::VmFailure;
@@ -64,10 +64,10 @@ impl Stock {
         options: &KernelOptions,
     ) -> Result<BootImage, Failure> {
         let mut initramfs = self.initramfs(kernel)?;
-        for module in &options.module {
+        for module in &options.parts.module {
             initramfs.module(module);
         }
-        let wiring = if options.gpio { GuestWiring::Gpio } else { GuestWiring::None };
+        let wiring = if options.parts.gpio { GuestWiring::Gpio } else { GuestWiring::None };
         initramfs.wire(wiring, kernel, &self.work, &self.source)?;
         Ok(initramfs.build(&self.work)?)
     }
@@ -78,6 +78,21 @@ impl Stock {
         Ok(initramfs)
     }
 
+    /// Reads a user's guest and returns what it boots; advises of what is not as the user wrote it.
+    /// `None` where none is named.
+    pub(in crate::cmd) fn own_guest(
+        &self,
+        options: &OwnGuestOptions,
+    ) -> Result<Option<BootImage>, Failure> {
+        let own = match (&options.qemu, &options.domain) {
+            (Some(script), _) => OwnGuest::from_script(script)?,
+            (None, Some(domain)) => OwnGuest::from_domain(domain)?,
+            (None, None) => return Ok(None),
+        };
+        own.changes.iter().for_each(|change| advise(Tone::Faint, &format!("guest    {change}")));
+        Ok(Some(own.boot(&self.work, &self.onbeat, &self.busybox)?))
+    }
+
     /// Returns a boot image without onbeat, for a canary guest.
     pub(in crate::cmd) fn canary(&self, kernel: &Kernel) -> Result<BootImage, Failure> {
         Ok(Initramfs::new(kernel, &self.busybox)?.build(&self.work)?)
@@ -85,7 +100,8 @@ impl Stock {
 
     /// Returns the kernel of a command line: an image where the word is a path, else a package.
     pub(in crate::cmd) fn kernel(&self, options: &KernelOptions) -> Result<Kernel, Failure> {
-        let KernelOptions { kernel, modules, .. } = options;
+        let KernelOptions { kernel, parts } = options;
+        let modules = &parts.modules;
         if kernel.contains('/') {
             return Ok(Kernel::from_image(&self.work, Path::new(kernel), modules.as_deref())?);
         }

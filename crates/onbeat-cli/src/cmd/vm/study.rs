@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use onbeat::campaign::CampaignEvent;
 use onbeat::host::Host;
@@ -19,7 +20,7 @@ use onbeat_lab::vm::{
 use onbeat_report::Table;
 use onbeat_tune::{HostFiles, LiveHost};
 
-use super::options::{KernelOptions, StockOptions};
+use super::options::{KernelOptions, KernelParts, StockOptions};
 use super::stock::Stock;
 use super::study_options::{VmAnswerOptions, VmStudyOptions};
 use crate::cmd::Common;
@@ -35,9 +36,11 @@ use crate::term::{Tone, advise, columns, say, wrapped};
 /// Names of the reports in the directory of a study.
 const REPORT: &str = "report.md";
 const PAGE: &str = "page";
+/// Longest time in which a guest of the user's boots under KVM.
+const OWN_CANARY_LIMIT: Duration = Duration::from_secs(120);
 
 pub(super) fn run(options: &VmStudyOptions, stock: &StockOptions) -> Result<ExitVerdict, Failure> {
-    let study = asked(options)?;
+    let mut study = asked(options)?;
     if !LiveHost::new().is_root() {
         return Err(StudyError::NeedsRoot { command: typed().join(" ") }.into());
     }
@@ -47,13 +50,7 @@ pub(super) fn run(options: &VmStudyOptions, stock: &StockOptions) -> Result<Exit
     // What an interrupted onbeat left would be taken for the machine's own values.
     repair_first()?;
     let stock = Stock::open(stock)?;
-    let words = KernelOptions {
-        kernel: study.kernel.clone(),
-        modules: study.modules.clone(),
-        module: Vec::new(),
-        gpio: false,
-    };
-    let boot = stock.boot(&stock.kernel(&words)?, GuestWiring::None)?;
+    let boot = boot(options, &mut study, &stock)?;
 
     let out = options.out.clone().unwrap_or_else(|| default_out(options));
     let chosen = accelerator(&study, &stock, &boot, stop)?;
@@ -97,6 +94,25 @@ fn asked(options: &VmStudyOptions) -> Result<StudyFile, Failure> {
     Ok(if options.quick { study.quick() } else { study })
 }
 
+/// What the guests boot: the user's own guest, with its CPUs and memory, or the kernel of the file.
+fn boot(
+    options: &VmStudyOptions,
+    study: &mut StudyFile,
+    stock: &Stock,
+) -> Result<BootImage, Failure> {
+    if let Some(boot) = stock.own_guest(&options.own)? {
+        if let Some(own) = &boot.own {
+            (study.cpus, study.memory_mib) = (own.cpus, own.memory_mib);
+        }
+        return Ok(boot);
+    }
+    let words = KernelOptions {
+        kernel: study.kernel.clone(),
+        parts: KernelParts { modules: study.modules.clone(), ..KernelParts::default() },
+    };
+    stock.boot(&stock.kernel(&words)?, GuestWiring::None)
+}
+
 /// The clock that a study's guests run by, and why it is not the real one.
 enum ChosenClock {
     Real(onbeat_lab::vm::Real),
@@ -115,17 +131,29 @@ fn accelerator(
         StudyClock::Virtual => ChosenClock::Virtual { because: asked_for() },
         StudyClock::Free => ChosenClock::Free { because: asked_for() },
         StudyClock::Real => ChosenClock::Real(stock.real_clock(boot, stop)?),
-        StudyClock::Auto => match choose_accelerator(&stock.work, boot, CANARY_LIMIT, stop)? {
-            Accelerator::Kvm(real) => ChosenClock::Real(real),
-            Accelerator::Emulation { reason } => {
-                ChosenClock::Virtual { because: reason.to_string() }
+        StudyClock::Auto => {
+            match choose_accelerator(&stock.work, boot, canary_limit(boot), stop)? {
+                Accelerator::Kvm(real) => ChosenClock::Real(real),
+                Accelerator::Emulation { reason } if study.cpus > 1 && boot.own.is_some() => {
+                    let because = format!("{reason}; the virtual clock runs guests with one CPU");
+                    ChosenClock::Free { because }
+                }
+                Accelerator::Emulation { reason } => {
+                    ChosenClock::Virtual { because: reason.to_string() }
+                }
             }
-        },
+        }
     })
 }
 
+/// A guest of the user's has to boot before it answers.
+fn canary_limit(boot: &BootImage) -> Duration {
+    if boot.own.is_some() { OWN_CANARY_LIMIT } else { CANARY_LIMIT }
+}
+
 fn default_out(options: &VmStudyOptions) -> PathBuf {
-    let stem = options.file.as_deref().and_then(Path::file_stem);
+    let own = options.own.qemu.as_deref().or(options.own.domain.as_deref());
+    let stem = options.file.as_deref().or(own).and_then(Path::file_stem);
     let name = stem.map_or_else(|| "default".into(), ToOwned::to_owned);
     let mut path = Path::new("onbeat-study").join(name);
     if options.quick {
@@ -227,7 +255,8 @@ fn write_pages(request: &StudyRequest<'_>, results: &StudyResults) {
         command.arg("compare").args(&files).arg("--html").arg(&page);
         let ended =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        if ended.is_ok_and(|status| status.success()) {
+        // Its verdict on the differences is another statement.
+        if ended.is_ok_and(|status| status.code() != Some(2)) && page.is_file() {
             advise(Tone::Faint, &format!("page     {}", page.display()));
         } else {
             warn(&format!("the page {} was not written; onbeat compare does it", page.display()));

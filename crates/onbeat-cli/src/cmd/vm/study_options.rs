@@ -6,6 +6,7 @@ use clap::{Args, ValueHint};
 use onbeat_lab::study::StudyClock;
 use onbeat_tune::CpuList;
 
+use super::options::OwnGuestOptions;
 use crate::options::one_of;
 
 pub(crate) const STUDY_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
@@ -13,6 +14,8 @@ pub(crate) const STUDY_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       all stages in minutes; the comparison stays inconclusive
   sudo onbeat vm study study.toml
       three runs of ten minutes each; run again, it resumes
+  sudo onbeat vm study --qemu start-guest.sh
+      with a guest of your own: kernel, disks and cards of the script
 \x1b[1mFile\x1b[0m
   kernel = \"linux-image-rt-amd64\"
   host_cpus = \"3\"
@@ -46,6 +49,8 @@ pub(crate) const PIN_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 
 #[derive(Debug, Args)]
 pub(crate) struct VmStudyOptions {
+    #[command(flatten)]
+    pub(crate) own: OwnGuestOptions,
     /// File of the study (TOML) [default: the published study]
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: Option<PathBuf>,
@@ -84,12 +89,15 @@ pub(crate) struct VmXmlOptions {
     /// Host CPUs of everything else [default: all others]
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub(crate) others: Option<CpuList>,
-    /// Number of virtual CPUs
-    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
-    pub(crate) vcpus: u32,
-    /// Memory of the guest in MiB
-    #[arg(long, default_value_t = 2048, value_name = "MIB", value_parser = clap::value_parser!(u32).range(64..))]
-    pub(crate) memory: u32,
+    /// Script that starts QEMU: the guest's kernel, disks, cards, CPUs and memory [default: a skeleton]
+    #[arg(long, value_name = "SCRIPT", value_hint = ValueHint::FilePath)]
+    pub(crate) guest: Option<PathBuf>,
+    /// Number of virtual CPUs [default: that of --guest, or 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
+    pub(crate) vcpus: Option<u32>,
+    /// Memory of the guest in MiB [default: that of --guest, or 2048]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(64..))]
+    pub(crate) memory: Option<u32>,
     /// Name of the guest
     #[arg(long, default_value = "real-time-guest", value_name = "NAME")]
     pub(crate) name: String,

@@ -1,0 +1,329 @@
+//! A libvirt domain definition as options of QEMU: what a guest's timing and boot depend on.
+//!
+//! | element | option |
+//! |---|---|
+//! | `memory`, `vcpu` | `-m`, `-smp` |
+//! | `os`: `type machine=`, `kernel`, `initrd`, `cmdline`, `loader` | `-machine`, `-kernel`, `-initrd`, `-append`, `-bios` |
+//! | `cpu mode='host-passthrough'`, `host-model` | `-cpu host` |
+//! | `disk` of a file or a block device | `-drive` with the same bus and format |
+//! | `interface` of `type='user'`, `bridge`, `network` | `-netdev user` or `bridge` with the same model |
+//! | `rng` | `-device virtio-rng-pci` |
+//!
+//! What else the definition holds is left out, by name. Pinning and priorities are not QEMU's: a
+//! study sets them, and `onbeat vm pin` does.
+
+use onbeat_tune::lint::qemu_line::QemuLineOption;
+use roxmltree::{Document, Node};
+
+/// Why a domain definition cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum DomainError {
+    /// It is not XML.
+    #[error("not an XML file: {0}")]
+    Xml(#[from] roxmltree::Error),
+    /// Its root element is another one.
+    #[error("<{0}> is not a libvirt domain")]
+    NotADomain(String),
+    /// A number is missing or not a number.
+    #[error("line {line}: <{element}> is \"{text}\", not a number")]
+    Number {
+        /// The element.
+        element: &'static str,
+        /// Its text.
+        text: String,
+        /// Its line.
+        line: u32,
+    },
+    /// A disk that this program cannot put under an overlay.
+    #[error("line {line}: a disk of type \"{kind}\" is not run; file and block are")]
+    Disk {
+        /// Its type.
+        kind: String,
+        /// Its line.
+        line: u32,
+    },
+}
+
+/// A definition in QEMU's words.
+pub(super) struct DomainOptions {
+    pub(super) options: Vec<QemuLineOption>,
+    /// What has no counterpart here, a sentence.
+    pub(super) left_out: Vec<String>,
+}
+
+/// Elements of `devices` that concern screens, consoles and what libvirt itself needs.
+const WITHOUT_EFFECT: [&str; 13] = [
+    "emulator",
+    "controller",
+    "serial",
+    "console",
+    "channel",
+    "input",
+    "graphics",
+    "video",
+    "memballoon",
+    "audio",
+    "watchdog",
+    "sound",
+    "panic",
+];
+/// Elements of the definition that a study sets, or that say nothing about the machine.
+const OF_THE_HOST: [&str; 14] = [
+    "name",
+    "uuid",
+    "metadata",
+    "currentMemory",
+    "memoryBacking",
+    "cputune",
+    "numatune",
+    "resource",
+    "on_poweroff",
+    "on_reboot",
+    "on_crash",
+    "pm",
+    "title",
+    "description",
+];
+
+/// Reads a definition.
+pub(super) fn options(text: &str) -> Result<DomainOptions, DomainError> {
+    let document = Document::parse(text)?;
+    let root = document.root_element();
+    if root.tag_name().name() != "domain" {
+        return Err(DomainError::NotADomain(root.tag_name().name().to_owned()));
+    }
+
+    let mut reader = DomainReader { options: Vec::new(), left_out: Vec::new(), disks: 0, cards: 0 };
+    for node in elements(root) {
+        match node.tag_name().name() {
+            "memory" => {
+                let kib = memory_kib(node)?;
+                reader.add("m", &format!("{}M", kib.div_ceil(1024)));
+            }
+            "vcpu" => reader.add("smp", &number(node, "vcpu")?.to_string()),
+            "os" => reader.os(node),
+            "cpu" => reader.cpu(node),
+            "devices" => reader.devices(node)?,
+            "features" | "clock" => {}
+            name if OF_THE_HOST.contains(&name) => {}
+            name => reader.left_out.push(format!("<{name}>")),
+        }
+    }
+
+    let left_out = match reader.left_out.join(", ") {
+        names if names.is_empty() => Vec::new(),
+        names => vec![format!("left out of the definition: {names}")],
+    };
+    Ok(DomainOptions { options: reader.options, left_out })
+}
+
+struct DomainReader {
+    options: Vec<QemuLineOption>,
+    left_out: Vec<String>,
+    disks: u32,
+    cards: u32,
+}
+
+impl DomainReader {
+    fn add(&mut self, name: &str, argument: &str) {
+        let argument = Some(argument.to_owned());
+        self.options.push(QemuLineOption { name: name.to_owned(), argument });
+    }
+
+    fn os(&mut self, os: Node<'_, '_>) {
+        for node in elements(os) {
+            let text = node.text().unwrap_or_default().trim();
+            match node.tag_name().name() {
+                "type" => {
+                    if let Some(machine) = node.attribute("machine") {
+                        self.add("machine", machine);
+                    }
+                }
+                "kernel" => self.add("kernel", text),
+                "initrd" => self.add("initrd", text),
+                "cmdline" => self.add("append", text),
+                "loader" => self.add("bios", text),
+                "boot" | "bootmenu" => {}
+                name => self.left_out.push(format!("<os><{name}>")),
+            }
+        }
+    }
+
+    fn cpu(&mut self, cpu: Node<'_, '_>) {
+        let is_host = ["host-passthrough", "host-model", "maximum"];
+        let model = elements(cpu).find(|node| node.tag_name().name() == "model");
+        match (cpu.attribute("mode"), model.and_then(|node| node.text())) {
+            (Some(mode), _) if is_host.contains(&mode) => self.add("cpu", "host"),
+            (_, Some(model)) => self.add("cpu", model.trim()),
+            _ => {}
+        }
+        if let Some(topology) = elements(cpu).find(|node| node.tag_name().name() == "topology") {
+            let of = |name: &str| topology.attribute(name).unwrap_or("1").to_owned();
+            let words = ["sockets", "cores", "threads"].map(|name| format!("{name}={}", of(name)));
+            // The last -smp counts, and QEMU multiplies.
+            self.add("smp", &words.join(","));
+        }
+    }
+
+    fn devices(&mut self, devices: Node<'_, '_>) -> Result<(), DomainError> {
+        for node in elements(devices) {
+            match node.tag_name().name() {
+                "disk" => self.disk(node)?,
+                "interface" => self.card(node),
+                "rng" => self.add("device", "virtio-rng-pci"),
+                name if WITHOUT_EFFECT.contains(&name) => {}
+                name => self.left_out.push(format!("<{name}>")),
+            }
+        }
+        Ok(())
+    }
+
+    fn disk(&mut self, disk: Node<'_, '_>) -> Result<(), DomainError> {
+        let child = |name: &str| elements(disk).find(|node| node.tag_name().name() == name);
+        let source = child("source");
+        let file = source.and_then(|node| node.attribute("file").or_else(|| node.attribute("dev")));
+        let kind = disk.attribute("type").unwrap_or("file");
+        let Some(file) = file else {
+            // A drive without a medium.
+            if source.is_none() && disk.attribute("device") == Some("cdrom") {
+                return Ok(());
+            }
+            return Err(DomainError::Disk { kind: kind.to_owned(), line: line_of(disk) });
+        };
+
+        let driver = child("driver").and_then(|node| node.attribute("type")).unwrap_or("raw");
+        let bus = child("target").and_then(|node| node.attribute("bus")).unwrap_or("ide");
+        // SATA is QEMU's IDE on q35; SCSI has its own controller.
+        let interface = match bus {
+            "virtio" => "virtio",
+            "scsi" => "scsi",
+            "fdc" => "floppy",
+            _ => "ide",
+        };
+        let media = disk.attribute("device").filter(|device| *device == "cdrom");
+        let media = media.map_or(String::new(), |media| format!(",media={media}"));
+        let index = self.disks;
+        self.disks += 1;
+        let file = file.replace(',', ",,");
+        self.add(
+            "drive",
+            &format!("file={file},format={driver},if={interface},index={index}{media}"),
+        );
+        Ok(())
+    }
+
+    fn card(&mut self, card: Node<'_, '_>) {
+        let child = |name: &str| elements(card).find(|node| node.tag_name().name() == name);
+        let model = child("model").and_then(|node| node.attribute("type")).unwrap_or("virtio");
+        let device = if model == "virtio" { "virtio-net-pci" } else { model };
+        let bridge = child("source").and_then(|node| node.attribute("bridge"));
+        let id = format!("net{}", self.cards);
+        self.cards += 1;
+        match (card.attribute("type"), bridge) {
+            (Some("bridge"), Some(bridge)) => {
+                self.add("netdev", &format!("bridge,id={id},br={bridge}"))
+            }
+            (kind, _) => {
+                if kind != Some("user") {
+                    let kind = kind.unwrap_or("?");
+                    self.left_out
+                        .push(format!("<interface type='{kind}'> (user networking instead)"));
+                }
+                self.add("netdev", &format!("user,id={id}"));
+            }
+        }
+        let address = child("mac").and_then(|node| node.attribute("address"));
+        let address = address.map_or(String::new(), |mac| format!(",mac={mac}"));
+        self.add("device", &format!("{device},netdev={id}{address}"));
+    }
+}
+
+fn elements<'a, 'i>(node: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {
+    node.children().filter(Node::is_element)
+}
+
+fn line_of(node: Node<'_, '_>) -> u32 {
+    node.document().text_pos_at(node.range().start).row
+}
+
+fn number(node: Node<'_, '_>, element: &'static str) -> Result<u64, DomainError> {
+    let text = node.text().unwrap_or_default().trim();
+    text.parse().map_err(|_| DomainError::Number {
+        element,
+        text: text.to_owned(),
+        line: line_of(node),
+    })
+}
+
+/// `memory` in KiB, by libvirt's units: without one it is KiB.
+fn memory_kib(node: Node<'_, '_>) -> Result<u64, DomainError> {
+    let number = number(node, "memory")?;
+    let bytes: u64 = match node.attribute("unit").unwrap_or("KiB") {
+        "b" | "bytes" => 1,
+        "KB" => 1000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "M" | "MiB" => 1 << 20,
+        "G" | "GiB" => 1 << 30,
+        "T" | "TiB" => 1 << 40,
+        _ => 1 << 10,
+    };
+    Ok(number.saturating_mul(bytes) / 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOMAIN: &str = "<domain type='kvm'><name>robot</name><memory unit='GiB'>1</memory><vcpu placement='static'>2</vcpu>
+        <os><type arch='x86_64' machine='q35'>hvm</type><kernel>/b/k</kernel><initrd>/b/i</initrd><cmdline>root=/dev/vda rw</cmdline></os>
+        <cpu mode='host-passthrough'/><cputune><vcpupin vcpu='0' cpuset='3'/></cputune>
+        <devices><disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='/b/a,b.qcow2'/><target dev='vda' bus='virtio'/></disk>
+        <disk type='file' device='cdrom'><target dev='sda' bus='sata'/></disk>
+        <interface type='network'><mac address='52:54:00:00:00:01'/><source network='default'/><model type='virtio'/></interface>
+        <rng model='virtio'/><tpm model='tpm-crb'/><console type='pty'/></devices></domain>";
+
+    fn line(text: &str) -> Result<String, DomainError> {
+        let words = options(text)?.options.into_iter();
+        let words = words.map(|one| format!("-{} {}", one.name, one.argument.unwrap_or_default()));
+        Ok(words.collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn a_definition_becomes_options_and_what_is_left_out_is_named() {
+        assert_eq!(
+            line(DOMAIN).unwrap(),
+            "-m 1024M -smp 2 -machine q35 -kernel /b/k -initrd /b/i -append root=/dev/vda rw -cpu host \
+             -drive file=/b/a,,b.qcow2,format=qcow2,if=virtio,index=0 -netdev user,id=net0 \
+             -device virtio-net-pci,netdev=net0,mac=52:54:00:00:00:01 -device virtio-rng-pci"
+        );
+        assert_eq!(
+            options(DOMAIN).unwrap().left_out,
+            [
+                "left out of the definition: <interface type='network'> (user networking instead), <tpm>"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_one_sentence_with_its_line() {
+        let refused = |text: &str| line(text).unwrap_err().to_string();
+        assert_eq!(refused("<network/>"), "<network> is not a libvirt domain");
+        let memory = refused("<domain>\n<memory>much</memory></domain>");
+        assert_eq!(memory, "line 2: <memory> is \"much\", not a number");
+        let disk = "<domain><devices><disk type='network'><source protocol='rbd'/></disk></devices></domain>";
+        assert!(refused(disk).contains("a disk of type \"network\" is not run"));
+        assert!(refused("<domain>").starts_with("not an XML file"));
+    }
+
+    #[test]
+    fn memory_has_libvirts_units() {
+        let kib = |text: &str| {
+            let document = Document::parse(text).unwrap();
+            memory_kib(document.root_element()).unwrap()
+        };
+        assert_eq!(kib("<memory>1048576</memory>"), 1 << 20);
+        assert_eq!(kib("<memory unit='GiB'>2</memory>"), 2 << 20);
+        assert_eq!(kib("<memory unit='MB'>1024</memory>"), 1_000_000);
+    }
+}

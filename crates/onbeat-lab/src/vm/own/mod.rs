@@ -1,0 +1,269 @@
+//! A user's guest: the machine and the kernel of a script that starts QEMU, or of a libvirt domain,
+//! with an agent that runs jobs in it.
+//!
+//! | of the user's line | in a run |
+//! |---|---|
+//! | `-kernel`, `-append` | as they are; the agent is the first process (`rdinit=`), which starts the guest's own |
+//! | `-initrd` | as it is, with the agent's archive behind it |
+//! | disks | as they are, under QEMU's `-snapshot`: what the guest writes is gone with it |
+//! | shared directories (`-fsdev`, `-virtfs`) | read-only |
+//! | `-cpu`, accelerator | as they are under KVM; by another clock, those of the clock |
+//! | screen, serial ports, monitor, `-daemonize` | replaced: the console goes into a file, results leave by the second serial port |
+//! | all others | as they are |
+//!
+//! The agent (`start.sh`, `agent.sh`, `wait.sh`) is busybox and onbeat in an archive of its own; nothing of the
+//! guest's disk is needed or changed. Absent on purpose: a boot loader's guests, whose kernel is on
+//! their disk: their `-kernel` has to be named.
+
+mod definition;
+mod domain;
+mod line;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use onbeat_tune::lint::qemu_line::{QemuLineError, qemu_line};
+
+pub use domain::DomainError;
+
+use super::archive::Archive;
+use super::initramfs::{INIT, static_busybox, static_onbeat};
+use super::{BootImage, VmError, WorkDirectory};
+
+const START: &[u8] = include_bytes!("start.sh");
+const AGENT: &[u8] = include_bytes!("agent.sh");
+const WAIT: &[u8] = include_bytes!("wait.sh");
+/// What the kernel starts first.
+pub(super) const FIRST_PROCESS: &str = "/onbeat/start";
+
+/// Why a user's guest cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum OwnGuestError {
+    /// The script's command is not known from its text.
+    #[error("{}: {source}", path.display())]
+    Script {
+        /// The script.
+        path: PathBuf,
+        /// Why.
+        source: QemuLineError,
+    },
+    /// The domain definition cannot be read.
+    #[error("{}: {source}", path.display())]
+    Domain {
+        /// The definition.
+        path: PathBuf,
+        /// Why.
+        source: DomainError,
+    },
+    /// The file itself cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The kernel is on the guest's disk.
+    #[error(
+        "{}: it names no kernel; a guest that boots from its disk is run with -kernel, -initrd and -append (its /boot and /proc/cmdline have them)",
+        path.display()
+    )]
+    NoKernel {
+        /// The script or definition.
+        path: PathBuf,
+    },
+    /// An option's file does not exist.
+    #[error("{option}: no file {file} in {}", directory.display())]
+    NoFile {
+        /// The option.
+        option: String,
+        /// The file as named.
+        file: String,
+        /// Where relative names were looked for.
+        directory: PathBuf,
+    },
+    /// An option that would let a run change what it must not.
+    #[error("{option}: {why}")]
+    Option {
+        /// The option.
+        option: String,
+        /// What to write instead.
+        why: &'static str,
+    },
+}
+
+/// The machine of a user's guest, in QEMU's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnMachine {
+    /// Words of the machine, without those of the processor and the accelerator.
+    pub(super) words: Vec<String>,
+    /// Words of processor and accelerator, for a guest under KVM.
+    pub(super) processor: Vec<String>,
+    /// The guest's kernel command line.
+    pub(super) append: String,
+    /// Its disks, kernel and firmware.
+    pub(super) files: Vec<PathBuf>,
+    /// Number of CPUs.
+    pub cpus: u32,
+    /// Memory in MiB.
+    pub memory_mib: u32,
+}
+
+/// A user's guest, read from a script or a domain definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnGuest {
+    /// Its machine.
+    pub machine: OwnMachine,
+    kernel: PathBuf,
+    initrd: Option<PathBuf>,
+    /// What is not as the user wrote it, a sentence each.
+    pub changes: Vec<String>,
+    disks: Vec<OwnDisk>,
+    cards: Vec<OwnCard>,
+}
+
+/// A disk of a guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OwnDisk {
+    pub(super) file: PathBuf,
+    /// `raw`, `qcow2`.
+    pub(super) format: String,
+    /// As `-drive if=` has it.
+    pub(super) interface: String,
+    pub(super) is_cdrom: bool,
+}
+
+/// A network card of a guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OwnCard {
+    /// As `-device` names it.
+    pub(super) model: String,
+    /// Bridge of the host; `None` is user networking.
+    pub(super) bridge: Option<String>,
+}
+
+impl OwnGuest {
+    /// Reads a script that starts QEMU. Relative names are those of this process's directory, else
+    /// of the script's.
+    ///
+    /// # Errors
+    /// [`OwnGuestError`].
+    pub fn from_script(path: &Path) -> Result<Self, OwnGuestError> {
+        let script = read(path)?;
+        let options = qemu_line(&script)
+            .map_err(|source| OwnGuestError::Script { path: path.to_owned(), source })?;
+        line::own_guest(options, path)
+    }
+
+    /// Reads a libvirt domain definition.
+    ///
+    /// # Errors
+    /// [`OwnGuestError`].
+    pub fn from_domain(path: &Path) -> Result<Self, OwnGuestError> {
+        let text = read(path)?;
+        let domain = domain::options(&text)
+            .map_err(|source| OwnGuestError::Domain { path: path.to_owned(), source })?;
+        let mut own = line::own_guest(domain.options, path)?;
+        own.changes.extend(domain.left_out);
+        Ok(own)
+    }
+
+    /// Returns what it boots, with the agent in it. `onbeat` and `busybox` are statically linked.
+    ///
+    /// # Errors
+    /// When a file cannot be read or written, or a program needs shared libraries.
+    pub fn boot(
+        &self,
+        work: &WorkDirectory,
+        onbeat: &Path,
+        busybox: &Path,
+    ) -> Result<BootImage, VmError> {
+        let mut bytes = match &self.initrd {
+            Some(initrd) => fs::read(initrd).map_err(VmError::reading(initrd))?,
+            None => Vec::new(),
+        };
+        // The kernel reads archives one behind the other, each at a multiple of four bytes.
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes.extend(agent(static_onbeat(onbeat)?, static_busybox(busybox)?).to_bytes());
+        Ok(BootImage {
+            release: "own guest".to_owned(),
+            vmlinux: self.kernel.clone(),
+            initramfs: work.keep_archive(&bytes)?,
+            has_port: false,
+            takes_job_file: false,
+            own: Some(self.machine.clone()),
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<String, OwnGuestError> {
+    fs::read_to_string(path)
+        .map_err(|source| OwnGuestError::Unreadable { path: path.to_owned(), source })
+}
+
+/// The agent with all that it needs; its root has the layout of onbeat's own guests.
+fn agent(onbeat: Vec<u8>, busybox: Vec<u8>) -> Archive {
+    let mut archive = Archive::new();
+    archive.program("onbeat/start", START.to_vec());
+    archive.file("onbeat/root/agent", AGENT.to_vec());
+    archive.file("onbeat/root/wait", WAIT.to_vec());
+    archive.program("onbeat/root/init", INIT.to_vec());
+    archive.program("onbeat/root/bin/busybox", busybox);
+    archive.program("onbeat/root/bin/onbeat", onbeat);
+    archive.file("onbeat/root/etc/hosts", b"127.0.0.1 localhost\n".to_vec());
+    archive.file("onbeat/root/lib/modules/load", Vec::new());
+    for directory in ["proc", "sys", "dev", "tmp", "run", "root", "out"] {
+        archive.directory(&format!("onbeat/root/{directory}"));
+    }
+    archive
+}
+
+impl OwnMachine {
+    /// What tells this machine from another one: its words, and sizes and times of its files.
+    #[must_use]
+    pub fn identity(&self) -> String {
+        let of_file = |path: &PathBuf| {
+            let found = fs::metadata(path).ok();
+            let changed = found.as_ref().and_then(|found| found.modified().ok());
+            format!(" {path:?} {:?} {changed:?}", found.map(|found| found.len()))
+        };
+        let files: String = self.files.iter().map(of_file).collect();
+        format!(" {:?} {:?} {}{files}", self.words, self.processor, self.append)
+    }
+
+    /// The kernel command line, with what makes the agent the first process and records the console.
+    pub(super) fn command_line(&self) -> Vec<String> {
+        let own = self.append.split_whitespace().map(str::to_owned);
+        let console = (!self.append.contains("console=ttyS0")).then_some("console=ttyS0");
+        let first = format!("rdinit={FIRST_PROCESS}");
+        // A guest that crashes ends at once.
+        own.chain(console.map(str::to_owned)).chain([first, "panic=-1".to_owned()]).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_agents_archive_is_behind_the_guests_own() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| directory.path().join(name);
+        for (name, content) in [("k", "kernel"), ("i", "12345"), ("p", "#!")] {
+            fs::write(at(name), content).expect("a file");
+        }
+        let script = format!(
+            "kvm -kernel {0}/k -initrd {0}/i -append 'root=/dev/vda console=tty0'",
+            directory.path().display()
+        );
+        fs::write(at("start.sh"), script).expect("a file");
+        let own = OwnGuest::from_script(&at("start.sh")).expect("a guest");
+        let work = WorkDirectory::open(&at("work")).expect("a work directory");
+        let boot = own.boot(&work, &at("p"), &at("p")).expect("a boot image");
+
+        let bytes = fs::read(&boot.initramfs).expect("an archive");
+        assert!(bytes.starts_with(b"12345\0\0\x00070701"), "{:?}", &bytes[..16]);
+        let words = own.machine.command_line().join(" ");
+        assert_eq!(words, "root=/dev/vda console=tty0 console=ttyS0 rdinit=/onbeat/start panic=-1");
+    }
+}
