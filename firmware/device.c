@@ -13,6 +13,9 @@
 #include "lwip/udp.h"
 #include "netif/ethernet.h"
 
+/* Longest delay of an edge, as of `onbeat net board`. */
+enum { MOST_DELAY_NS = 100000000 };
+
 /* An edge that waits for the end of its delay. */
 struct edge {
     struct onbeat_packet request;
@@ -103,7 +106,8 @@ static void on_packet(void *unused, struct udp_pcb *by, struct pbuf *bytes, cons
             echo(by, bytes, &packet, from, port);
         } else if (packet.kind == ONBEAT_EDGE_COMMAND) {
             memcpy(&edge.command, (const uint8_t *)bytes->payload + sizeof packet, sizeof edge.command);
-            keep(&edge);
+            if (edge.command.delay_ns <= MOST_DELAY_NS)
+                keep(&edge);
         }
     }
     pbuf_free(bytes);

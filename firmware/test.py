@@ -59,6 +59,12 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
 
 
+def ahead_and_die_with_parent():
+    """What else runs on this computer shall not stop the emulated CPU for long."""
+    die_with_parent()
+    os.nice(-15)
+
+
 def ip(*words):
     subprocess.run(["ip", *words], check=True)
 
@@ -77,7 +83,7 @@ def start(elf):
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
-        preexec_fn=die_with_parent,
+        preexec_fn=ahead_and_die_with_parent,
     )
     said = qemu.stdout.readline().strip()
     assert said == f"onbeat device on mps2-an385: counter step {STEP_NS} ns", f"the device said `{said}`"
@@ -158,7 +164,7 @@ def refusals():
     """What is no request of this version has no answer, and the device goes on."""
     good = request(ECHO, 1, b"x" * 20)
     odd = [good[:55], b"", good[:4] + b"\x02" + good[5:], b"\0" + good[1:], good + b"y", good[:5] + b"\x09" + good[6:], request(ECHOED, 1, b"")]
-    odd += [request(EDGE_COMMAND, 1, b"short"), request(3, 1, b"\0" * 32), b"\xff" * 1472]
+    odd += [request(EDGE_COMMAND, 1, EDGE.pack(0, 0, 100_000_001)), request(EDGE_COMMAND, 1, b"short"), request(3, 1, b"\0" * 32), b"\xff" * 1472]
     sender = connected()
     for message in odd:
         sender.send(message)
