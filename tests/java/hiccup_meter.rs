@@ -20,10 +20,16 @@ pub(crate) fn trials() -> Vec<Trial> {
     let tests: [(&str, fn(&Meter)); 6] = [
         ("a_run_is_read_as_one_of_onbeats_own", a_run_is_read_as_one_of_onbeats_own),
         ("a_long_sleep_counts_by_jhiccups_rule", a_long_sleep_counts_by_jhiccups_rule),
-        ("ctrl_c_ends_a_run_with_all_that_was_measured", ctrl_c_ends_a_run_with_all_that_was_measured),
+        (
+            "ctrl_c_ends_a_run_with_all_that_was_measured",
+            ctrl_c_ends_a_run_with_all_that_was_measured,
+        ),
         ("a_killed_run_says_that_it_was_cut_off", a_killed_run_says_that_it_was_cut_off),
         ("a_full_disk_keeps_the_intervals_before", a_full_disk_keeps_the_intervals_before),
-        ("what_cannot_be_done_is_said_in_one_sentence", what_cannot_be_done_is_said_in_one_sentence),
+        (
+            "what_cannot_be_done_is_said_in_one_sentence",
+            what_cannot_be_done_is_said_in_one_sentence,
+        ),
     ];
     tests.map(|(name, body)| trial(name, body)).into()
 }
@@ -101,7 +107,14 @@ fn a_run_is_read_as_one_of_onbeats_own(meter: &Meter) {
     assert_eq!(exact.min_ns, 0, "the shortest iteration is the zero");
     let largest = counts.buckets().last().unwrap();
     assert!((largest.low_ns..=largest.high_ns()).contains(&exact.max_ns));
-    for fact in ["operating system", "architecture", "Java version", "clock step", "Thread.sleep(1)", "power plan"] {
+    for fact in [
+        "operating system",
+        "architecture",
+        "Java version",
+        "clock step",
+        "Thread.sleep(1)",
+        "power plan",
+    ] {
         assert!(run.header.host.fact(fact).is_some_and(|value| !value.is_empty()), "no {fact}");
     }
     assert_eq!(run.header.host.fact("power plan"), Some("not visible to Java"));
@@ -127,10 +140,19 @@ fn a_long_sleep_counts_by_jhiccups_rule(meter: &Meter) {
     assert_eq!(counts.count(), exact.n);
     let mean_of_cells = counts.buckets().iter().map(|cell| cell.middle_ns() * cell.count as f64);
     let mean_ns = mean_of_cells.sum::<f64>() / exact.n as f64;
-    assert!((mean_ns / exact.mean_ns - 1.0).abs() < 0.01, "{mean_ns} ns, exactly {}", exact.mean_ns);
+    assert!(
+        (mean_ns / exact.mean_ns - 1.0).abs() < 0.01,
+        "{mean_ns} ns, exactly {}",
+        exact.mean_ns
+    );
     // A hiccup of n intervals stands for n − 1 further ones, down to one interval: the largest
     // alone brings as many samples as it is microseconds long.
-    assert!(exact.n + 2 >= exact.max_ns / 1_000, "{} samples, largest {} ns", exact.n, exact.max_ns);
+    assert!(
+        exact.n + 2 >= exact.max_ns / 1_000,
+        "{} samples, largest {} ns",
+        exact.n,
+        exact.max_ns
+    );
 }
 
 fn ctrl_c_ends_a_run_with_all_that_was_measured(meter: &Meter) {

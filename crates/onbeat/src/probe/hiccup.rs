@@ -115,12 +115,7 @@ impl Figures for LikeJhiccup {
         HICCUP.series
     }
 
-    fn of(
-        &mut self,
-        sample: &Sample,
-        before: Option<&Sample>,
-        count: &mut dyn FnMut(Series, u64),
-    ) {
+    fn of(&mut self, sample: &Sample, before: Option<&Sample>, count: &mut dyn FnMut(Series, u64)) {
         let woke = |sample: &Sample| sample.release.plus_ns(sample.wakeup_latency_ns);
         let Some(before) = before else { return };
         let took_ns = woke(sample).ns_since(woke(before));

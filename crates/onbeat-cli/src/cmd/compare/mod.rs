@@ -17,8 +17,8 @@ use super::failure::compare::CompareFailure;
 use super::show;
 use super::{ExitVerdict, Failure, whole};
 use super::{run_clock, runs};
-use crate::cmd::compare::plain_logs::Opened;
 use crate::cmd::compare::options::CompareOptions;
+use crate::cmd::compare::plain_logs::Opened;
 use crate::term::letters;
 use crate::term::{Tone, columns, say, wrapped};
 

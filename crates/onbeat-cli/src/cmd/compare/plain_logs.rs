@@ -56,9 +56,8 @@ impl Opened {
 fn is_plain_log(path: &Path) -> bool {
     let mut beginning = Vec::new();
     let is_read = path.is_file()
-        && foreign::open(path).is_ok_and(|file| {
-            file.take(BEGINNING_BYTES).read_to_end(&mut beginning).is_ok()
-        });
+        && foreign::open(path)
+            .is_ok_and(|file| file.take(BEGINNING_BYTES).read_to_end(&mut beginning).is_ok());
     let text = String::from_utf8_lossy(&beginning);
     is_read && !text.contains("#[onbeat: ") && Format::detect(&text) == Some(Format::Hlog)
 }

@@ -13,7 +13,7 @@ use onbeat::record::run_dir::{BENCH_FILE, RUN_FILE_ENDING, unfinished};
 use onbeat::record::{LimitNote, Past, SweepNote};
 use serde::{Deserialize, Serialize};
 
-use super::options::{Measure, MeasureOptions};
+use super::options::Measure;
 use super::{limit, most_alarms};
 use crate::cmd::Failure;
 use crate::term::{Tone, advise};
