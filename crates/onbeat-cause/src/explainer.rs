@@ -11,12 +11,13 @@ use super::classify::explain;
 use super::counters::{CounterSource, Counters};
 use super::event::{KernelEvent, TraceEvent};
 use super::facts::SpikeFacts;
-use super::flight::{FlightRecorder, FlightSetting};
+use super::flight::{FlightRecorder, FlightSetting, NoLengths};
 use super::inside::InsideEvent;
 use super::keep::{KeptWindow, keep};
 use super::kind::{Cause, CauseKind, Explanation};
 use super::meter::Meter;
 use super::process_view::ProcessReader;
+use super::split::WakeUpSplitter;
 use super::stream::PathStream;
 use super::symbols::Symbols;
 use super::tracefs::TraceError;
@@ -175,6 +176,16 @@ impl Explainer {
         Some(PathStream::of(path, &[self.thread.tid]))
     }
 
+    /// Returns what splits the loop's wake-ups from now on.
+    ///
+    /// # Errors
+    /// Why BPF does not record them, in a sentence.
+    pub fn splitter(&self) -> Result<WakeUpSplitter, String> {
+        let refused = || self.recorder.no_path().unwrap_or("BPF records nothing here").to_owned();
+        let path = self.recorder.path_memory().ok_or_else(refused)?;
+        Ok(WakeUpSplitter::new(path, self.thread.tid))
+    }
+
     /// Reads the names of the kernel's functions, which takes about 70 ms (seconds in a guest in
     /// virtual time) and some 6 MiB, and otherwise happens when the first spike needs one.
     pub fn read_names(&mut self) {
@@ -195,10 +206,13 @@ impl Explainer {
             ));
         }
 
-        if let Some(why) = self.recorder.no_lengths() {
-            wanted.push_str(&format!(
-                "; without the lengths of page faults and of calls that change memory ({why})"
-            ));
+        if let Some(NoLengths { why, has_locks }) = self.recorder.no_lengths() {
+            let calls = if *has_locks {
+                "; calls that change memory by their locks"
+            } else {
+                " and of calls that change memory"
+            };
+            wanted.push_str(&format!("; without the lengths of page faults{calls} ({why})"));
         }
 
         let counters = "nanoseconds of steal and throttling per CPU";

@@ -166,7 +166,8 @@ impl Habits {
         self.is_any = true;
         let number = |what: &str| -> Result<u64, String> {
             let text = value.unwrap_or_default();
-            text.parse().map_err(|_| format!("-{letter} of cyclictest has {what}; `{text}` is not one"))
+            text.parse()
+                .map_err(|_| format!("-{letter} of cyclictest has {what}; `{text}` is not one"))
         };
         match letter {
             'S' => self.is_smp = true,
@@ -212,13 +213,22 @@ impl Habits {
         }
         match (&self.duration, self.loops) {
             (Some(_), Some(_)) => {
-                return Err("-D and -l both say how long; leave one of them out (--for TIME)".to_owned());
+                return Err(
+                    "-D and -l both say how long; leave one of them out (--for TIME)".to_owned()
+                );
             }
             (Some(time), None) => add("--for", time.clone()),
             (None, Some(0)) => add("--for", "0".to_owned()),
             (None, Some(loops)) => {
                 let ns = self.period_ns(own)?.saturating_mul(loops);
-                add("--for", if ns % 1_000_000 == 0 { format!("{}ms", ns / 1_000_000) } else { format!("{}us", ns / 1_000) });
+                add(
+                    "--for",
+                    if ns % 1_000_000 == 0 {
+                        format!("{}ms", ns / 1_000_000)
+                    } else {
+                        format!("{}us", ns / 1_000)
+                    },
+                );
             }
             (None, None) => {}
         }
@@ -270,7 +280,8 @@ impl Habits {
 fn duration(text: &str) -> Result<String, String> {
     let digits = text.trim_end_matches(['s', 'm', 'h', 'd']);
     let unit = &text[digits.len()..];
-    let is_time = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) && unit.len() <= 1;
+    let is_time =
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) && unit.len() <= 1;
     match (is_time, unit) {
         (true, "d") => digits
             .parse::<u64>()
@@ -278,7 +289,9 @@ fn duration(text: &str) -> Result<String, String> {
             .map_err(|why| format!("-D {text}: {why}")),
         (true, "") => Ok(format!("{digits}s")),
         (true, unit) => Ok(format!("{digits}{unit}")),
-        (false, _) => Err(format!("-D of cyclictest has a time such as 30, 10m or 2h; `{text}` is not one: --for 30s")),
+        (false, _) => Err(format!(
+            "-D of cyclictest has a time such as 30, 10m or 2h; `{text}` is not one: --for 30s"
+        )),
     }
 }
 
@@ -301,9 +314,18 @@ mod tests {
     fn what_means_the_same_is_translated() {
         for (typed, own) in [
             ("measure timer -S", "measure timer --cpus all"),
-            ("measure -S -m -p 90 -i 200 -D 10m", "measure timer --cpus all --priority 90 --period 200us --for 10m"),
-            ("measure timer -Smp98 -i500 -D20 -q", "measure timer --cpus all --priority 98 --period 500us --for 20s"),
-            ("measure timer --smp --prio=95 --interval=1000", "measure timer --cpus all --priority 95 --period 1000us"),
+            (
+                "measure -S -m -p 90 -i 200 -D 10m",
+                "measure timer --cpus all --priority 90 --period 200us --for 10m",
+            ),
+            (
+                "measure timer -Smp98 -i500 -D20 -q",
+                "measure timer --cpus all --priority 98 --period 500us --for 20s",
+            ),
+            (
+                "measure timer --smp --prio=95 --interval=1000",
+                "measure timer --cpus all --priority 95 --period 1000us",
+            ),
             ("measure timer -t -a", "measure timer --cpus all"),
             ("measure timer -t -a 1-3 --json", "measure timer --json --cpus 1-3"),
             ("measure timer -t2 -a 0,2", "measure timer --cpus 0,2"),
@@ -345,7 +367,10 @@ mod tests {
             ("-t2 -a 0-3", "--cpus 0-1"),
         ] {
             let refused = of(&format!("onbeat measure timer {typed}"));
-            assert!(refused.as_ref().is_err_and(|why| why.contains(spelling)), "{typed}: {refused:?}");
+            assert!(
+                refused.as_ref().is_err_and(|why| why.contains(spelling)),
+                "{typed}: {refused:?}"
+            );
         }
     }
 

@@ -393,7 +393,8 @@ pub fn topology(root: &Path, online: &[u32]) -> Option<String> {
     let mut groups: Vec<(String, Vec<(String, String)>)> = Vec::new();
     for &cpu in online {
         let siblings = list(cpu, "topology/thread_siblings_list")?;
-        if cpu_list(&siblings).first().is_some_and(|first| *first != cpu && online.contains(first)) {
+        if cpu_list(&siblings).first().is_some_and(|first| *first != cpu && online.contains(first))
+        {
             continue;
         }
         let package = list(cpu, "topology/physical_package_id").unwrap_or_default();
@@ -484,7 +485,10 @@ mod tests {
         let used = nothing.until(&nothing);
         assert_eq!(used.driver, None);
         assert_eq!(used.deepest_in_words(), "none listed by the kernel");
-        assert_eq!((used.bound_in_words(), used.frequency_in_words()), ("unknown".into(), "unknown".into()));
+        assert_eq!(
+            (used.bound_in_words(), used.frequency_in_words()),
+            ("unknown".into(), "unknown".into())
+        );
 
         let polled = laptop(root.path(), [(1, 1), (1, 1)]);
         assert_eq!(polled.until(&polled).deepest_in_words(), "none entered");
@@ -508,7 +512,8 @@ mod tests {
             tree(root.path(), &[("cpu0/cpufreq/stats/time_in_state", at)]);
             PowerReading::below(root.path(), &[0])
         };
-        let used = times("800000 70\n1800000 5\n3400000 9").until(&times("800000 70\n1800000 8\n3400000 9"));
+        let used = times("800000 70\n1800000 5\n3400000 9")
+            .until(&times("800000 70\n1800000 8\n3400000 9"));
         assert_eq!(used.frequency_in_words(), "1.80 GHz (schedutil)");
     }
 

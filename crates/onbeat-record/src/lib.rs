@@ -77,8 +77,8 @@ pub use moments::Moments;
 pub use motion::{JointMotion, MotionNote};
 pub use note::{
     Account, Bench, Block, CauseCount, Cell, CellNotPermitted, CulpritCount, EndReason,
-    FindingNote, Header, Interval, LimitNote, LoadEvent, Maxima, Note, PowerNote, Remark, Resume, SpikeNote,
-    StepNote, SweepNote, TaskNote,
+    FindingNote, Header, Interval, LimitNote, LoadEvent, Maxima, Note, PowerNote, Remark, Resume,
+    SpikeNote, StepNote, SweepNote, TaskNote,
 };
 pub use note_numbers::EVERY_SECONDS;
 pub use outages::{Joining, LateNote, OutageSums, PARTS, Watch, gap};
@@ -95,7 +95,7 @@ pub use run_file::{Entry, RunFile, RunFileError};
 pub use run_writer::{RunWriter, WriteError};
 pub use seconds::{Second, Seconds};
 pub use series::Series;
-pub use tally::Why;
+pub use tally::{PARTS_OF_WAKE_UP, Why};
 pub use timing::{Timing, WaitKind};
 pub use trend::{StepFigures, Trend, TrendStep};
 pub use tuning::{Tuning, TuningError};

@@ -333,6 +333,10 @@ pub struct Interval {
     /// Of these, releases that were skipped.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub excluded_skipped: u64,
+    /// Of `cycles`, in a run that splits wake-ups, those of which a stamp is missing; the others are
+    /// in the series of the parts.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unsplit: u64,
     /// Samples beyond the spike limit.
     pub spikes: u64,
     /// Exact moments of each series with samples.

@@ -24,8 +24,8 @@ use super::seconds::Seconds;
 use super::series::Series;
 use super::trend::Trend;
 use super::window::WindowNote;
-use onbeat_host::idle::PowerUse;
 use super::writer_lock::is_being_written;
+use onbeat_host::idle::PowerUse;
 
 /// Longest run file that is read, in bytes; one of a month at 1 kHz is far shorter.
 const MOST_BYTES: u64 = 4 << 30;

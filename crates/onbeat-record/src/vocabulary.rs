@@ -28,8 +28,15 @@ pub enum Series {
     /// Wake-up latency minus the smallest one seen so far; in runs of jHiccup, a sleep's length
     /// minus the shortest one seen.
     Hiccup,
-    /// From the instant a timer was set to, to its interrupt's handler; in imported runs only.
+    /// From the instant a timer was set to, to its interrupt's handler; of onbeat's own runs with
+    /// `--split`, of each cycle whose wake-up is split.
     InterruptLatency,
+    /// From the handler of the timer's interrupt to the switch of the CPU to the loop's thread; the
+    /// second part of a split wake-up.
+    DispatchLatency,
+    /// From the switch of the CPU to the loop's thread to its first clock reading in user space;
+    /// the third part of a split wake-up.
+    UserReturn,
     /// From the instant a timer was set to, back to user space; in imported runs only.
     ReturnLatency,
     /// Time between two readings of the clock by a loop that does nothing else; in imported runs
@@ -94,7 +101,7 @@ impl Series {
     ];
 
     /// All of them: those of a cycle, then those of imported runs and of single probes.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 33] = [
         Self::ReleaseLatency,
         Self::WakeupLatency,
         Self::ObservedPeriod,
@@ -104,6 +111,8 @@ impl Series {
         Self::SkippedLatency,
         Self::Hiccup,
         Self::InterruptLatency,
+        Self::DispatchLatency,
+        Self::UserReturn,
         Self::ReturnLatency,
         Self::Gap,
         Self::Recorded,
@@ -142,6 +151,8 @@ impl Series {
             Self::SkippedLatency => "skipped_latency",
             Self::Hiccup => "hiccup",
             Self::InterruptLatency => "interrupt_latency",
+            Self::DispatchLatency => "dispatch_latency",
+            Self::UserReturn => "user_return",
             Self::ReturnLatency => "return_latency",
             Self::Gap => "gap",
             Self::Recorded => "recorded",
@@ -180,6 +191,8 @@ impl Series {
             Self::SkippedLatency => "latency of skipped releases",
             Self::Hiccup => "hiccup",
             Self::InterruptLatency => "interrupt latency",
+            Self::DispatchLatency => "dispatch latency",
+            Self::UserReturn => "return to user space",
             Self::ReturnLatency => "return latency",
             Self::Gap => "gap",
             Self::Recorded => "recorded value",

@@ -82,7 +82,11 @@ fn judged(
             limit_in_words(limit)
         ),
         Outcome::Fail => {
-            format!("{} on {}; {cpu} (the worst), {under}: {detail}", missed_in_words(limit), failing(ranking))
+            format!(
+                "{} on {}; {cpu} (the worst), {under}: {detail}",
+                missed_in_words(limit),
+                failing(ranking)
+            )
         }
     };
     format!("{}: {words}", outcome.words())
@@ -100,8 +104,9 @@ fn failing(ranking: &Ranking<'_>) -> String {
 
 fn compared(ranking: &Ranking<'_>, worst: &RankedTuning<'_>) -> String {
     let (tail_ns, cell) = worst.tail();
-    let (series, max_ns) =
-        cell.main().map_or((Series::ReleaseLatency, 0), |(series, figures)| (series, figures.max_ns));
+    let (series, max_ns) = cell
+        .main()
+        .map_or((Series::ReleaseLatency, 0), |(series, figures)| (series, figures.max_ns));
     let time = |ns: u64| time_ns(ns, Letters::Ascii);
     let releases = count(cell.main().map_or(cell.slots, |(_, figures)| figures.count));
     let figure = format!(

@@ -13,8 +13,8 @@ use super::events::{AlarmVerdict, BusEvents};
 use super::probe_figures::BySecond;
 use super::statistics::Statistics;
 use super::verdict::Verdict;
-use onbeat_host::idle::PowerUse;
 use onbeat_cause::{CauseKind, Situation};
+use onbeat_host::idle::PowerUse;
 use onbeat_record::{
     BoardAccount, Cell, Import, MotionNote, PacketAccount, Series, SpikeNote, Stall,
 };

@@ -213,6 +213,7 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
     }
 
     notes.extend(warm_up(run, series));
+    notes.extend(unsplit(run, series));
     notes.extend(verdict::stalls_in_words(&verdict::stalls(run)));
     notes.extend(exclusions::in_words(&run.exclusions));
     notes.extend(BusEvents::from_run(run).map_or(Vec::new(), |events| events.incidents));
@@ -223,6 +224,19 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
     }
 
     notes
+}
+
+/// Of how many cycles the wake-up could not be split, in a run that splits them.
+fn unsplit(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Option<String> {
+    let unsplit: u64 = run.intervals.iter().map(|interval| interval.unsplit).sum();
+    let split = series.get(&Series::DispatchLatency).map_or(0, |figures| figures.count);
+    (unsplit > 0).then(|| {
+        format!(
+            "the wake-ups of {} of {} cycles are not split: the timer's, the interrupt's or the switch's stamp is missing",
+            count(unsplit),
+            count(split + unsplit)
+        )
+    })
 }
 
 /// What the warm-up left out, where that is worse than everything it kept.

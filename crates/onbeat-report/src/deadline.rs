@@ -49,9 +49,8 @@ pub(super) fn judged(
         let judging = Judging { limit, verdicts, passes, unseen };
         (judge(run, judging), (*load).to_owned(), cell_of(run).tuning)
     };
-    let worst = |a: &Verdict, b: &Verdict| {
-        a.outcome.cmp(&b.outcome).then(a.at_most.total_cmp(&b.at_most))
-    };
+    let worst =
+        |a: &Verdict, b: &Verdict| a.outcome.cmp(&b.outcome).then(a.at_most.total_cmp(&b.at_most));
     let (Verdict { outcome, sentence, basis, .. }, load, tuning) =
         runs.iter().map(of_run).max_by(|(a, ..), (b, ..)| worst(a, b))?;
     let sentence = match runs {

@@ -32,7 +32,8 @@ pub fn in_words(used: &PowerUse) -> String {
             )
         }
         None if used.states.is_empty() => {
-            "the kernel lists no idle states, as in guests that leave idling to their host".to_owned()
+            "the kernel lists no idle states, as in guests that leave idling to their host"
+                .to_owned()
         }
         None => "no idle state was entered".to_owned(),
     };
@@ -63,8 +64,10 @@ pub(super) fn facts(summary: &Summary) -> Vec<(&'static str, String)> {
     let cells: Vec<(&CellSummary, &PowerUse)> =
         summary.cells.iter().filter_map(|cell| Some((cell, cell.power.as_ref()?))).collect();
     let value = |words: Words| -> Option<String> {
-        let all: Vec<(String, String)> =
-            cells.iter().filter_map(|(cell, used)| Some((cell.tuning.clone(), words(used)?))).collect();
+        let all: Vec<(String, String)> = cells
+            .iter()
+            .filter_map(|(cell, used)| Some((cell.tuning.clone(), words(used)?)))
+            .collect();
         let (_, first) = all.first()?;
         if all.iter().all(|(_, value)| value == first) {
             return Some(first.clone());
@@ -101,7 +104,11 @@ mod tests {
             cpus: "3".to_owned(),
             bound: Some(BoundUse { first_us: Some(20), last_us: Some(20) }),
             driver: Some("intel_idle".to_owned()),
-            states: vec![state("POLL", 0, 4, 1_000), state("C1E", 10, 4_812, 9_000), state("C6", 133, 0, 0)],
+            states: vec![
+                state("POLL", 0, 4, 1_000),
+                state("C1E", 10, 4_812, 9_000),
+                state("C6", 133, 0, 0),
+            ],
             frequency: Some(FrequencyUse {
                 least_khz: 800_000,
                 most_khz: 3_400_000,

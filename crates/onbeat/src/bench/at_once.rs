@@ -141,7 +141,9 @@ pub enum AtOnceError {
     #[error(transparent)]
     Load(#[from] BackgroundLoadError),
     /// A thread for the recorder of a CPU could not be started.
-    #[error("cannot start a thread for CPU {cpu}: {source}; the limit of threads (ulimit -u) may be reached")]
+    #[error(
+        "cannot start a thread for CPU {cpu}: {source}; the limit of threads (ulimit -u) may be reached"
+    )]
     Thread {
         /// Which CPU.
         cpu: u32,
@@ -372,8 +374,7 @@ impl Together<'_> {
             limit: self.plan.limit,
             ..self.plan.header(self.origin)
         };
-        let destination =
-            Destination { path: &self.path(cpu), header, origin: self.origin.at };
+        let destination = Destination { path: &self.path(cpu), header, origin: self.origin.at };
         Run::open(destination, self.setting(cpu))
     }
 

@@ -13,7 +13,9 @@ pub(crate) enum CpusFailure {
         "this process may not use CPU {cpus}: its cpuset allows {allowed}; choose among those, or start onbeat outside of that cpuset (/proc/self/cgroup)"
     )]
     NotAllowed { cpus: String, allowed: String },
-    #[error("this process may use none of the CPUs that are online; see Cpus_allowed_list in /proc/self/status")]
+    #[error(
+        "this process may use none of the CPUs that are online; see Cpus_allowed_list in /proc/self/status"
+    )]
     NoneAllowed,
     #[error(
         "--cpus runs a loop per CPU, of the probes timer, hiccup and latency; `{probe}` has one device for one loop: use --cpu N"

@@ -187,9 +187,10 @@ mod tests {
             refused("0,6-7", "0-5", "0-5"),
             "CPU 6-7 is offline; CPUs online: 0-5 (echo 1 | sudo tee /sys/devices/system/cpu/cpuN/online brings one back)"
         );
-        assert!(refused("0-3", "0-7", "0,2,5").starts_with(
-            "this process may not use CPU 1,3: its cpuset allows 0,2,5"
-        ));
+        assert!(
+            refused("0-3", "0-7", "0,2,5")
+                .starts_with("this process may not use CPU 1,3: its cpuset allows 0,2,5")
+        );
         for none in ["", " "] {
             assert_eq!(refused(none, "0-7", "0-7"), "no CPU is listed; write 1-3, 0,2 or all");
         }

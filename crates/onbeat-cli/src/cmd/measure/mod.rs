@@ -15,7 +15,7 @@ use onbeat::bench::measurement::{self, MeasurementConditions, MeasurementPlan};
 use onbeat::campaign::CampaignEvent;
 use onbeat::probe::{self, Origin};
 use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
-use onbeat::record::{Header, Past};
+use onbeat::record::{Header, PARTS_OF_WAKE_UP, Past};
 
 use super::Common;
 use super::carrier::carrier;
@@ -181,11 +181,15 @@ fn new_run(out: &Path, planned: &PlannedMeasurement) -> Result<NewRunDir, Failur
 
 fn header(measure: &Measure, origin: Origin) -> Header {
     let Measure { probe, options, .. } = measure;
+    let mut series = probe.series.to_vec();
+    if options.split {
+        series.extend(PARTS_OF_WAKE_UP);
+    }
     Header {
         limit: limit(&options.limit, probe.series[0]),
         looks: looks_of(options.until, options.duration).len(),
         most_alarms: most_alarms(&options.limit),
         findings: findings::findings(options.cpu, options.looping.period),
-        ..probe::header(&typed(), probe.name, probe.series, origin.unix_s)
+        ..probe::header(&typed(), probe.name, &series, origin.unix_s)
     }
 }

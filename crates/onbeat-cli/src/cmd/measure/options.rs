@@ -84,6 +84,12 @@ pub(crate) struct MeasureOptions {
     /// each wake-up that is over 30 us late another 10 to 20 us later.
     #[arg(long, conflicts_with = "no_causes")]
     pub(crate) stacks: bool,
+    /// Split each wake-up: interrupt, dispatch, return to user space
+    ///
+    /// By the flight recorder's stamps, as rtla timerlat does: a series for each part. It takes
+    /// BPF, and no more time of the loop than the causes.
+    #[arg(long, conflicts_with = "no_causes")]
+    pub(crate) split: bool,
     /// Leave memory unlocked
     #[arg(long)]
     pub(crate) no_lock_memory: bool,
