@@ -91,13 +91,8 @@ impl WakeUpStamps {
     pub fn take(&mut self, event: &TraceEvent) {
         match event.what {
             KernelEvent::TimerStart { timer, softexpires, .. } if event.tid == self.tid => {
-                let stamps = Stamps {
-                    timer,
-                    set: event.at,
-                    due: softexpires,
-                    handled: None,
-                    running: None,
-                };
+                let stamps =
+                    Stamps { timer, set: event.at, due: softexpires, handled: None, running: None };
                 self.timers.push_back(stamps);
                 if self.timers.len() > MOST_WAITING {
                     self.timers.pop_front();
@@ -135,8 +130,7 @@ impl WakeUpStamps {
         let target = woke.minus_ns(sample.sleep_latency_ns);
         // The kernel counts a relative sleep from the system call, the loop from before it.
         let is_relative = sample.flags.has(Flags::RELATIVE);
-        let is_its =
-            |due: Instant| due == target || is_relative && target <= due && due <= woke;
+        let is_its = |due: Instant| due == target || is_relative && target <= due && due <= woke;
         let mut found = None;
         while let Some(stamps) = self.timers.front().copied().filter(|next| next.set <= woke) {
             // After a signal the sleep is set to the same instant again.
@@ -325,11 +319,7 @@ mod tests {
     fn a_wait_that_spins_is_split_up_to_the_end_of_its_sleep() {
         let events = [set(500, 10_000), expired(12_000, TIMER), switched(17_000, LOOP)];
         // Slept until 10,000 with a margin of 50,000, woke at 18,500, spun until 60,010.
-        let sample = Sample {
-            sleep_latency_ns: 8_500,
-            spun_ns: 41_510,
-            ..served(60_000, 10)
-        };
+        let sample = Sample { sleep_latency_ns: 8_500, spun_ns: 41_510, ..served(60_000, 10) };
         assert_eq!(split_of(&events, &sample), WakeUpSplit::Parts(PARTS));
     }
 
@@ -360,11 +350,8 @@ mod tests {
             let running = handled + random(300_000);
             let woke = running + random(300_000);
             let keeps = random(8);
-            let events = [
-                set(release - 40_000, release),
-                expired(handled, TIMER),
-                switched(running, LOOP),
-            ];
+            let events =
+                [set(release - 40_000, release), expired(handled, TIMER), switched(running, LOOP)];
             // In one of eight cycles one stamp is lost.
             let kept = events.iter().enumerate().filter(|(place, _)| *place as u64 != keeps);
             kept.for_each(|(_, event)| stamps.take(event));

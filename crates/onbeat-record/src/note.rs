@@ -12,6 +12,7 @@ use super::imported::Import;
 use super::joint_steps::JointSteps;
 use super::moments::Moments;
 use super::motion::MotionNote;
+use super::noise::NoiseAccount;
 use super::outages::LateNote;
 use super::packets::PacketAccount;
 use super::robot::{DevicesNote, RobotNote};
@@ -66,6 +67,8 @@ pub enum Note {
     Packets(Box<PacketAccount>),
     /// The edges between two boards so far, and their clocks.
     Boards(Box<BoardAccount>),
+    /// What a polling thread saw of its CPU so far.
+    Noise(Box<NoiseAccount>),
     /// The chain through a bus that the run measures.
     Chain(Box<ChainNote>),
     /// What a robot did in the block above.
@@ -83,7 +86,7 @@ pub enum Note {
 
 impl Note {
     /// The kinds that this version knows.
-    pub const KINDS: [&str; 25] = [
+    pub const KINDS: [&str; 26] = [
         "run",
         "bench",
         "import",
@@ -102,6 +105,7 @@ impl Note {
         "resume",
         "packets",
         "boards",
+        "noise",
         "chain",
         "motion",
         "robot",

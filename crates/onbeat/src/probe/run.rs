@@ -202,11 +202,7 @@ impl Run {
         Self::new(setting, prepared, recorder)
     }
 
-    fn new(
-        setting: Setting,
-        prepared: PreparedRun,
-        recorder: Recorder,
-    ) -> Result<Self, RunError> {
+    fn new(setting: Setting, prepared: PreparedRun, recorder: Recorder) -> Result<Self, RunError> {
         let PreparedRun { header, tick, slots, process, explainer, .. } = prepared;
         let mut recorder = recorder;
         recorder.watch(&setting.watches(header.limit));
