@@ -40,7 +40,10 @@ python3:python3:the guests' runner"
 dist_wants="cc:build-essential:linking
 mvn:maven:the jar of the package
 musl-gcc:musl-tools:compression of logs in a static binary
-mmdebstrap:mmdebstrap:a bare root of another Debian release"
+mmdebstrap:mmdebstrap:a bare root of another Debian release
+mke2fs:e2fsprogs:the disk of a Debian guest
+virt-xml-validate:libvirt-clients:definitions for libvirt
+xmllint:libxml2-utils:definitions for libvirt"
 
 case "${1:-}" in
     bench) wants=$bench_wants ;;

@@ -127,6 +127,7 @@ struct hrtimer {
 /* Only x86-64 has this member. */
 struct pt_regs___x86 {
 	unsigned long orig_ax;
+	unsigned long sp;
 };
 
 #pragma clang attribute pop

@@ -79,7 +79,11 @@ struct loop {
 	__u64 stacks_taken;
 	__u64 fault_began;
 	__u64 call_began;
-	__u64 more[3];
+	/* The memory whose lock the loop asked for or holds, by its address; 0: none. */
+	__u64 locked;
+	/* When madvise last gave pages back, and from which address on it was to. */
+	__u64 gave_back_at;
+	__u64 gave_back_from;
 };
 
 #define STACKS 64
@@ -685,6 +689,22 @@ int fault_ends(__u64 *context)
 	return 0;
 }
 
+/* Instead of a call from its beginning to its end, what is known of it is recorded. */
+#define AT_LEAST (1 << CALL_BITS)
+
+/* Records that `ns` until `now` were in a call that changes memory. */
+static __always_inline int record_call(__u32 call, __u64 ns, __u64 now)
+{
+	struct record *record = begin(CALL, MAY_COME);
+
+	if (!record)
+		return 0;
+	record->kind = CALL | call << 8;
+	record->doubles[0] = ns;
+	WRITE_LAST(record->at, now);
+	return 0;
+}
+
 /* System calls of the loop that change its memory: one record at the end of each, with its length. */
 static __attribute__((noinline)) int call_begins(void)
 {
@@ -701,15 +721,9 @@ static __attribute__((noinline)) int call_ends(void)
 
 	if (!loop || !loop->call_began)
 		return 0;
-	struct record *record = begin(CALL, MAY_COME);
-	if (!record)
-		return 0;
-	__u64 now = bpf_ktime_get_ns();
-	record->kind = CALL | (call_of(bpf_get_current_task_btf()) & (CALLS - 1)) << 8;
-	record->doubles[0] = now - loop->call_began;
+	__u64 now = bpf_ktime_get_ns(), ns = now - loop->call_began;
 	loop->call_began = 0;
-	WRITE_LAST(record->at, now);
-	return 0;
+	return record_call(call_of(bpf_get_current_task_btf()) & (CALLS - 1), ns, now);
 }
 
 #define AT_BOTH_ENDS(function)                                                                                         \
@@ -731,24 +745,98 @@ AT_BOTH_ENDS(__x64_sys_madvise)
 AT_BOTH_ENDS(__x64_sys_brk)
 AT_BOTH_ENDS(kernel_clone)
 
-/* A function of the program each of whose calls is a cycle of its loop. */
-static __always_inline int at_function(enum kind kind)
+/*
+ * The same calls where the kernel lets no program be put at its functions: for nearly all of their time they hold the
+ * lock of the memory. fork takes the child's too, inside that of its own.
+ */
+/* mmap_lock_start_locking(memory, write) */
+SEC("tp_btf/mmap_lock_start_locking")
+int lock_wanted(__u64 *context)
+{
+	struct loop *loop = the_current_loop();
+
+	if (!loop || (loop->locked && loop->locked != context[0]))
+		return 0;
+	loop->locked = context[0];
+	loop->call_began = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* mmap_lock_acquire_returned(memory, write, success) */
+SEC("tp_btf/mmap_lock_acquire_returned")
+int lock_taken(__u64 *context)
+{
+	struct loop *loop = the_current_loop();
+
+	if (loop && loop->locked == context[0] && !(context[2] & 1))
+		loop->locked = 0;
+	return 0;
+}
+
+/* mmap_lock_released(memory, write) */
+SEC("tp_btf/mmap_lock_released")
+int lock_returned(__u64 *context)
+{
+	struct loop *loop = the_current_loop();
+
+	if (!loop || loop->locked != context[0])
+		return 0;
+	loop->locked = 0;
+	__u32 call = call_of(bpf_get_current_task_btf());
+	/* Page faults take it as well. */
+	if (call >= CALLS)
+		return 0;
+	__u64 now = bpf_ktime_get_ns();
+	return record_call(call | AT_LEAST, now - loop->call_began, now);
+}
+
+/* madvise(2), on x86-64: since Linux 6.17 it takes another lock, which has no trace points. */
+#define MADVISE 28
+/* Giving back the pages of a table (2 MiB) takes less than this, in nanoseconds. */
+#define TABLE_NS 1000000
+
+/* rss_stat(memory, member), of every table whose pages are given back: from one to the next it was the same call. */
+SEC("tp_btf/rss_stat")
+int pages_counted(void *context __attribute__((unused)))
+{
+	struct loop *loop = the_current_loop();
+
+	if (!loop || loop->locked)
+		return 0;
+	struct entry entry = entry_of(bpf_get_current_task_btf());
+	if (entry.call != MADVISE)
+		return 0;
+	__u64 now = bpf_ktime_get_ns(), ns = now - loop->gave_back_at;
+	int is_same = loop->gave_back_from == entry.first && ns < TABLE_NS;
+	loop->gave_back_at = now;
+	loop->gave_back_from = entry.first;
+	return is_same ? record_call(entry.call | AT_LEAST, ns, now) : 0;
+}
+
+/*
+ * A function of the program each of whose calls is a cycle of its loop. Its stack tells which return belongs to which
+ * call: functions call themselves, and returns may be lost.
+ */
+static __always_inline int at_function(enum kind kind, struct pt_regs___x86 *registers)
 {
 	struct record *record = begin(kind, MAY_COME);
 
-	return record ? finish(record) : 0;
+	if (!record)
+		return 0;
+	record->doubles[0] = HAS_MEMBER(pt_regs___x86, orig_ax) ? registers->sp : 0;
+	return finish(record);
 }
 
 SEC("uprobe")
-int function_begins(void *context __attribute__((unused)))
+int function_begins(struct pt_regs___x86 *registers)
 {
-	return at_function(FUNCTION_BEGINS);
+	return at_function(FUNCTION_BEGINS, registers);
 }
 
 SEC("uretprobe")
-int function_ends(void *context __attribute__((unused)))
+int function_ends(struct pt_regs___x86 *registers)
 {
-	return at_function(FUNCTION_ENDS);
+	return at_function(FUNCTION_ENDS, registers);
 }
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -11,7 +11,7 @@ use super::classify::explain;
 use super::counters::{CounterSource, Counters};
 use super::event::{KernelEvent, TraceEvent};
 use super::facts::SpikeFacts;
-use super::flight::{FlightRecorder, FlightSetting};
+use super::flight::{FlightRecorder, FlightSetting, NoLengths};
 use super::inside::InsideEvent;
 use super::keep::{KeptWindow, keep};
 use super::kind::{Cause, CauseKind, Explanation};
@@ -206,10 +206,13 @@ impl Explainer {
             ));
         }
 
-        if let Some(why) = self.recorder.no_lengths() {
-            wanted.push_str(&format!(
-                "; without the lengths of page faults and of calls that change memory ({why})"
-            ));
+        if let Some(NoLengths { why, has_locks }) = self.recorder.no_lengths() {
+            let calls = if *has_locks {
+                "; calls that change memory by their locks"
+            } else {
+                " and of calls that change memory"
+            };
+            wanted.push_str(&format!("; without the lengths of page faults{calls} ({why})"));
         }
 
         let counters = "nanoseconds of steal and throttling per CPU";

@@ -42,6 +42,39 @@ pub struct SpikeFacts {
     pub cpu: Option<u32>,
     /// Kernel priority of the thread: 99 − p for `SCHED_FIFO` p, 120 for an ordinary thread.
     pub prio: i32,
+    /// Of a program that is watched: the call in which it waits for its next release. Its own loop
+    /// says when it sleeps; of a program that does not, a sleep that looks like one in its work may
+    /// be the one between two cycles.
+    #[serde(skip)]
+    pub waits_in: Option<WaitingCall>,
+}
+
+/// The system call in which a thread waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WaitingCall {
+    pub number: i64,
+    /// Its first argument: a clock, a descriptor, an address.
+    pub first: u64,
+}
+
+impl WaitingCall {
+    /// Whether this may be the same wait, in another cycle: addresses may differ.
+    pub(super) const fn may_be(&self, number: i64, first: Option<u64>) -> bool {
+        let is_fixed = matches!(
+            number,
+            libc::SYS_clock_nanosleep
+                | libc::SYS_read
+                | libc::SYS_readv
+                | libc::SYS_epoll_pwait
+                | libc::SYS_recvfrom
+                | libc::SYS_recvmsg
+        );
+        let is_other = match first {
+            Some(first) => is_fixed && first != self.first,
+            None => false,
+        };
+        self.number == number && !is_other
+    }
 }
 
 impl SpikeFacts {
@@ -71,6 +104,7 @@ impl SpikeFacts {
             tid: 0,
             cpu: None,
             prio: 120,
+            waits_in: None,
         }
     }
 

@@ -21,6 +21,7 @@ use onbeat_rt::{Clock, Instant};
 use self::cpu_reader::CpuReader;
 use super::decode::{EventDecoder, TracePoint};
 use super::format::{EventFormat, PageLayout};
+pub use super::path::NoLengths;
 use super::path::{PathMemory, PathRecorder, PathSetting};
 use super::path_record::{PathKind, PathScope};
 use super::tracefs::{Instance, TraceError, Tracefs};
@@ -211,10 +212,10 @@ impl FlightRecorder {
         self.no_path.as_deref()
     }
 
-    /// Returns why page faults and calls that change memory are recorded without their lengths,
-    /// where they were asked for.
+    /// Returns which lengths of page faults and of calls that change memory are missing, where they
+    /// were asked for.
     #[must_use]
-    pub fn no_lengths(&self) -> Option<&str> {
+    pub fn no_lengths(&self) -> Option<&NoLengths> {
         self.path.as_ref().and_then(PathRecorder::no_lengths)
     }
 

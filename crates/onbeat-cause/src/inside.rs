@@ -35,11 +35,20 @@ pub enum Inside {
         number: i64,
         /// How long it took, in nanoseconds.
         ns: u64,
+        /// Whether that is all of it: otherwise only what it did under the lock of the memory, or
+        /// between two tables of pages.
+        is_whole: bool,
     },
     /// A function each of whose calls is a cycle was called.
-    FunctionBegins,
+    FunctionBegins {
+        /// Where its stack began; 0: not known.
+        stack: u64,
+    },
     /// It returned.
-    FunctionEnds,
+    FunctionEnds {
+        /// The same, one word higher.
+        stack: u64,
+    },
     /// A thread runs at the priority of another that waits for its lock, or at its own again.
     Lent(LentPriority),
 }
@@ -177,6 +186,8 @@ const fn changes_memory(number: i64) -> bool {
             | libc::SYS_mlockall
             | libc::SYS_clone
             | libc::SYS_clone3
+            | libc::SYS_shmat
+            | libc::SYS_shmdt
     ) || is_old_fork(number)
 }
 
@@ -196,7 +207,9 @@ pub(crate) fn stretches(inside: &[InsideEvent], tid: u32) -> Vec<Stretch> {
     for event in inside {
         let over = |ns| Stretch { from: event.at.minus_ns(ns), to: event.at, what: event.what };
         match event.what {
-            Inside::Fault { ns, .. } | Inside::MemoryCall { ns, .. } if event.tid == tid => {
+            Inside::Fault { ns, .. } if event.tid == tid => found.push(over(ns)),
+            // Other calls lock the memory of the process too, to read it.
+            Inside::MemoryCall { ns, number, .. } if event.tid == tid && changes_memory(number) => {
                 found.push(over(ns));
             }
             Inside::Lent(now) if now.waiter == tid => lent = lent.or(Some((event.at, now))),

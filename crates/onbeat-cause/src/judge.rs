@@ -13,6 +13,7 @@ mod scheduler_rules;
 mod thread_mode;
 mod timer_thread;
 
+pub(super) use inside_cycle::between_cycles;
 pub(super) use judgement::{
     Attribution, Judgement, Piece, frozen, named, syscall_name, thread_culprit,
 };

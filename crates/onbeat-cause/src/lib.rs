@@ -69,7 +69,7 @@ pub use advice::{Advice, Fact, Situation};
 pub use classify::{explain, stalls};
 pub use cpu_counters::{CpuCounters, CpuCounts};
 pub use explainer::{Cost, Explainer, LoopThread, refused};
-pub use facts::SpikeFacts;
+pub use facts::{SpikeFacts, WaitingCall};
 pub use flight::{FlightRecorder, FlightSetting, PathSource};
 pub use keep::KeptWindow;
 pub use kind::{Cause, CauseKind, Culprit, Explanation};

@@ -18,7 +18,7 @@ use super::counters::CounterReading;
 use super::event::{KernelEvent, LostEvents, TraceEvent};
 use super::inside::{Inside, InsideEvent};
 use super::path_record::{
-    FAULTS, LENGTH, MEMORY_CALLS, PathEntry, PathKind, PathScope, WORDS, read,
+    FAULTS, LENGTH, MEMORY_CALLS, MEMORY_LOCKS, PathEntry, PathKind, PathScope, WORDS, read,
 };
 use super::path_stack::{KernelStack, STACKS, stacks_between};
 use super::programs::{LoadedObject, ObjectError, ObjectSetting, PATH};
@@ -59,8 +59,9 @@ pub(super) struct PathRecorder {
     kinds: Vec<PathKind>,
     names: ThreadNames,
     reads_steal: bool,
-    /// Why page faults and calls that change memory are recorded without their lengths.
-    no_lengths: Option<String>,
+    /// Why page faults are recorded without their lengths, and calls that change memory not from
+    /// their beginning to their end.
+    no_lengths: Option<NoLengths>,
     /// Whether they were asked for.
     inside: bool,
 }
@@ -91,6 +92,15 @@ pub(super) struct PathSetting<'s> {
     pub(super) inside: bool,
     /// The function each of whose calls is a cycle.
     pub(super) function: Option<&'s FunctionPlace>,
+}
+
+/// Lengths that were asked for and are not recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoLengths {
+    /// Why the kernel takes no programs at its functions.
+    pub why: String,
+    /// Whether calls that change memory are known by the lock of the memory instead.
+    pub has_locks: bool,
 }
 
 /// A function of a process.
@@ -168,10 +178,9 @@ impl PathRecorder {
         self.inside && self.no_lengths.is_none()
     }
 
-    /// Returns why page faults and calls that change memory are recorded without their lengths,
-    /// where they were asked for.
-    pub(super) fn no_lengths(&self) -> Option<&str> {
-        self.no_lengths.as_deref()
+    /// Returns which lengths are missing that were asked for, and why.
+    pub(super) const fn no_lengths(&self) -> Option<&NoLengths> {
+        self.no_lengths.as_ref()
     }
 
     /// Follows another thread: records its wake-ups and timers from now on.
@@ -241,8 +250,9 @@ impl PathMemory {
         });
         contents.events.reverse();
         contents.events.sort_by_key(|event| event.at);
-        let is_call =
-            |met: &InsideEvent| matches!(met.what, Inside::FunctionBegins | Inside::FunctionEnds);
+        let is_call = |met: &InsideEvent| {
+            matches!(met.what, Inside::FunctionBegins { .. } | Inside::FunctionEnds { .. })
+        };
         // Of a function that is a cycle, every thread's calls count until the loop is known.
         contents.inside.retain(|met| is_call(met) && (tids.is_empty() || tids.contains(&met.tid)));
         let RingContents { events, inside, lost, .. } = contents;
@@ -306,18 +316,28 @@ fn measure(measured: &SharedArray, tid: u32) -> Result<(), PathError> {
 /// Attaches the programs at page faults, and at calls that change memory, of which a kernel may lack
 /// some. Returns why page faults are not recorded: kernels refuse programs at functions that are
 /// built without trampolines, or locked.
-fn attach_inside(programs: &mut LoadedObject) -> Option<String> {
+fn attach_inside(programs: &mut LoadedObject) -> Option<NoLengths> {
     let mut attach = |(begins, ends, function)| {
         programs.attach_to_function(begins, ends, function).err().map(|why| why.to_string())
     };
-    let refused = attach(FAULTS);
-    if refused.is_none() {
+    let Some(why) = attach(FAULTS) else {
         for call in MEMORY_CALLS {
             // One that this kernel has under another name is left out.
             let _ = attach(call);
         }
+        return None;
+    };
+
+    let mut attach = |(program, point)| programs.attach_typed(program, point).is_ok();
+    // Without the end of a lock its beginning says nothing.
+    let [returned, rest @ ..] = MEMORY_LOCKS;
+    let has_locks = attach(returned);
+    if has_locks {
+        rest.into_iter().for_each(|one| {
+            attach(one);
+        });
     }
-    refused
+    Some(NoLengths { why, has_locks })
 }
 
 /// Attaches the programs of all kinds but those in `kinds`, and adds what it attached.

@@ -69,6 +69,8 @@ pub(super) enum PathKind {
 
 /// Bits of a system call's number in the extra.
 const CALL_BITS: u32 = 10;
+/// Above the number of a call that changes memory: its length is not all of it.
+const AT_LEAST: u32 = 1 << CALL_BITS;
 
 impl PathKind {
     /// All of them.
@@ -170,6 +172,15 @@ pub(super) const MEMORY_CALLS: [FunctionPrograms; 5] = [
     ("begins_kernel_clone", "ends_kernel_clone", "kernel_clone"),
 ];
 
+/// The programs at the lock of a process's memory and at the counters of its pages, and their trace
+/// points: instead of [`MEMORY_CALLS`]. Every process pays for them where it changes its memory.
+pub(super) const MEMORY_LOCKS: [(&str, &str); 4] = [
+    ("lock_returned", "mmap_lock_released"),
+    ("lock_taken", "mmap_lock_acquire_returned"),
+    ("lock_wanted", "mmap_lock_start_locking"),
+    ("pages_counted", "rss_stat"),
+];
+
 /// A decoded record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathEntry {
@@ -263,10 +274,12 @@ pub(super) fn read(cpu: u32, words: [u64; WORDS]) -> Option<PathEntry> {
             return inside(Inside::Fault { address: first, ns: second, is_major: extra != 0 });
         }
         PathKind::MemoryCall => {
-            return inside(Inside::MemoryCall { number: extra.into(), ns: first });
+            let number = (extra & ((1 << CALL_BITS) - 1)).into();
+            let is_whole = extra & AT_LEAST == 0;
+            return inside(Inside::MemoryCall { number, ns: first, is_whole });
         }
-        PathKind::FunctionBegins => return inside(Inside::FunctionBegins),
-        PathKind::FunctionEnds => return inside(Inside::FunctionEnds),
+        PathKind::FunctionBegins => return inside(Inside::FunctionBegins { stack: first }),
+        PathKind::FunctionEnds => return inside(Inside::FunctionEnds { stack: first }),
     };
 
     let event = TraceEvent { at, cpu, tid, what };
@@ -462,7 +475,9 @@ mod tests {
         assert_eq!(met(11, [word(5, 120), word(9, 19)]), Some(Inside::Lent(lent)));
         let fault = Inside::Fault { address: 0x7f00, ns: 800, is_major: true };
         assert_eq!(met(12 | 1 << 8, [0x7f00, 800]), Some(fault));
-        assert_eq!(met(13 | 11 << 8, [900, 0]), Some(Inside::MemoryCall { number: 11, ns: 900 }));
+        let call = |is_whole| Some(Inside::MemoryCall { number: 11, ns: 900, is_whole });
+        assert_eq!(met(13 | 11 << 8, [900, 0]), call(true));
+        assert_eq!(met(13 | (11 | 1 << 10) << 8, [900, 0]), call(false));
     }
 
     #[test]

@@ -298,7 +298,7 @@ fn answer(why: ProgramError) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path_record::{FAULTS, MEMORY_CALLS};
+    use crate::path_record::{FAULTS, MEMORY_CALLS, MEMORY_LOCKS};
 
     /// Whether this process may load programs, and the kernel describes its structures.
     fn refusal() -> Option<String> {
@@ -335,7 +335,7 @@ mod tests {
             ("own_start", "hrtimer_start"),
             ("own_expire", "hrtimer_expire_entry"),
         ];
-        for (program, point) in at_points {
+        for (program, point) in at_points.into_iter().chain(MEMORY_LOCKS) {
             match path.attach_typed(program, point) {
                 Ok(()) => {}
                 Err(ObjectError::NoTracePoint(point)) => println!("skipped: no {point} here"),

@@ -6,7 +6,9 @@ use onbeat_rt::Instant;
 use super::counters::CounterReading;
 use super::event::{KernelEvent, Thread};
 use super::facts::ExpectedActivity;
-use super::judge::{Judge, Judgement, ORDINARY_STEP_NS, frozen, syscall_name, thread_culprit};
+use super::judge::{
+    Judge, Judgement, ORDINARY_STEP_NS, between_cycles, frozen, syscall_name, thread_culprit,
+};
 use super::kind::CauseKind;
 use super::timeline::{LoopSpan, Slice};
 
@@ -30,6 +32,9 @@ impl Judge<'_> {
             Some(number) => self.while_in_call(number, span),
             None => {
                 let waker = self.waker(span);
+                if waker.is_none() && self.may_be_between_cycles(None, None, span) {
+                    return between_cycles("a call that is not known");
+                }
                 let by = waker.map_or_else(|| "an interrupt".to_owned(), |it| it.to_string());
                 Judgement::new(CauseKind::OwnWait)
                     .because(format!("the loop slept in its own work until {by} woke it"))

@@ -10,6 +10,7 @@ mod cli;
 mod cmd;
 mod complete;
 mod completion;
+mod habits;
 mod options;
 mod probes;
 mod signals;
@@ -52,7 +53,16 @@ fn main() -> ExitCode {
 /// Parses the command line; help is folded to the terminal.
 fn read_command_line() -> Result<Cli, clap::Error> {
     let mut command = term::fold::command(Cli::command(), term::fold::help_width(term::columns()));
-    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    let mut words: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    match habits::translated(&words) {
+        Ok(None) => {}
+        Ok(Some(translated)) => {
+            term::advise(term::Tone::Faint, &term::wrapped(&translated.hint, term::columns()));
+            words = translated.words;
+        }
+        Err(why) => return Err(command.error(clap::error::ErrorKind::ValueValidation, why)),
+    }
+    let matches = command.try_get_matches_from_mut(words)?;
     Cli::from_arg_matches(&matches).map_err(|why| why.format(&mut command))
 }
 

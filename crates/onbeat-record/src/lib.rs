@@ -79,8 +79,8 @@ pub use motion::{JointMotion, MotionNote};
 pub use noise::{NoiseAccount, NoiseCount};
 pub use note::{
     Account, Bench, Block, CauseCount, Cell, CellNotPermitted, CulpritCount, EndReason,
-    FindingNote, Header, Interval, LimitNote, LoadEvent, Maxima, Note, Remark, Resume, SpikeNote,
-    StepNote, SweepNote, TaskNote,
+    FindingNote, Header, Interval, LimitNote, LoadEvent, Maxima, Note, PowerNote, Remark, Resume,
+    SpikeNote, StepNote, SweepNote, TaskNote,
 };
 pub use note_numbers::EVERY_SECONDS;
 pub use outages::{Joining, LateNote, OutageSums, PARTS, Watch, gap};

@@ -24,6 +24,7 @@ use super::tuning::Tuning;
 use super::vocabulary::Stall;
 use super::window::{WindowFate, WindowNote};
 use onbeat_cause::{Cause, CauseKind};
+use onbeat_host::idle::PowerUse;
 use onbeat_host::machine::{Host, salted_id};
 use onbeat_host::thread::{Grant, Privilege};
 
@@ -78,6 +79,8 @@ pub enum Note {
     Joints(JointSteps),
     /// Its bus and devices so far.
     Devices(Box<DevicesNote>),
+    /// How the CPUs of the loop rested and how fast they ran in the block above.
+    Power(Box<PowerNote>),
     /// A remark on the run.
     Remark(Remark),
     /// The closing line.
@@ -111,6 +114,7 @@ impl Note {
         "robot",
         "joints",
         "devices",
+        "power",
         "remark",
         "end",
     ];
@@ -468,6 +472,18 @@ pub struct LoadEvent {
     pub event: super::words::LoadEventKind,
     /// In words.
     pub detail: String,
+}
+
+/// How the CPUs of a loop rested and how fast they ran in a block.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PowerNote {
+    /// Seconds since the file's start, at the end of the block.
+    pub t: f64,
+    /// The block.
+    pub block: u32,
+    /// What the kernel counted.
+    #[serde(flatten)]
+    pub used: PowerUse,
 }
 
 /// A remark on a run.

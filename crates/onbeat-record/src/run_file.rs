@@ -26,6 +26,7 @@ use super::series::Series;
 use super::trend::Trend;
 use super::window::WindowNote;
 use super::writer_lock::is_being_written;
+use onbeat_host::idle::PowerUse;
 
 /// Longest run file that is read, in bytes; one of a month at 1 kHz is far shorter.
 const MOST_BYTES: u64 = 4 << 30;
@@ -152,6 +153,8 @@ pub struct RunFile {
     pub joints: Vec<JointSteps>,
     /// Its bus and devices; the last one counts.
     pub devices: Option<DevicesNote>,
+    /// How the CPUs of the loop rested and how fast they ran, all blocks together.
+    pub power: Option<PowerUse>,
     /// Remarks, as sentences.
     pub remarks: Vec<String>,
     /// Where the run was resumed.
@@ -477,6 +480,13 @@ impl Parser<'_> {
             Note::Robot(robot) => run.robot = Some(*robot),
             Note::Joints(steps) => run.joints.push(steps),
             Note::Devices(devices) => run.devices = Some(*devices),
+            Note::Power(power) => {
+                let earlier = run.power.take();
+                run.power = Some(match earlier {
+                    Some(earlier) => earlier.and(&power.used),
+                    None => power.used,
+                });
+            }
             Note::Remark(remark) => run.remarks.push(remark.sentence),
             Note::Seconds(seconds) => run.seconds.push(*seconds),
             Note::Trend(trend) => run.trends.push(*trend),
@@ -606,6 +616,7 @@ impl RunFile {
             robot: None,
             joints: Vec::new(),
             devices: None,
+            power: None,
             remarks: Vec::new(),
             seconds: Vec::new(),
             resumes: Vec::new(),

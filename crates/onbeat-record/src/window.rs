@@ -188,6 +188,7 @@ impl WindowNote {
             tid: self.tid,
             cpu: self.cpu,
             prio: self.prio,
+            waits_in: None,
         }
     }
 

@@ -14,6 +14,7 @@ use super::probe_figures::BySecond;
 use super::statistics::Statistics;
 use super::verdict::Verdict;
 use onbeat_cause::{CauseKind, Situation};
+use onbeat_host::idle::PowerUse;
 use onbeat_record::{
     BoardAccount, Cell, Import, MotionNote, NoiseAccount, PacketAccount, Series, SpikeNote, Stall,
 };
@@ -104,6 +105,9 @@ pub struct CellSummary {
     /// Spikes that are no latency of the machine, of all that the run file kept.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stalls: BTreeMap<Stall, u64>,
+    /// How the CPUs of its loop rested and how fast they ran; absent in files that do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<PowerUse>,
     /// Spikes by their main cause; empty without an analysis.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub causes: Causes,

@@ -69,6 +69,7 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, judging: Option<Judging>) -> Ce
         alarms: None,
         spikes: worst_spikes(run),
         stalls: verdict::stalls(run),
+        power: run.power.clone(),
         causes: cause_counts::of_run(run),
         situation: remedies::situation(&run.header),
         remedies: Vec::new(),

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::best::{self, Overall};
+use super::by_cpu;
 use super::cell::CellSummary;
 use super::deadline::DeadlineVerdict;
 use super::effects::{self, Effect};
@@ -91,7 +92,11 @@ impl Summary {
         let cells = cells_of(bench, files, &asked, limit);
         let elapsed_s = files.iter().chain([bench]).map(last_second).fold(0.0, f64::max);
         let effects = effects::of(files, &asked.loads, effects::Bootstrap::default());
-        let mut verdict = best::overall(&cells, files, &asked.tunings, &asked.loads, limit);
+        let all = (asked.tunings.as_slice(), asked.loads.as_slice());
+        let mut verdict = match asked.order {
+            RunOrder::AtOnce => by_cpu::overall(&cells, files, all, limit),
+            _ => best::overall(&cells, files, all.0, all.1, limit),
+        };
         if limit.is_none() && asked.sweep.is_none() {
             verdict.deadline = by_deadline(files, &verdict, asked.looks.max(1));
         }
@@ -257,7 +262,8 @@ fn cells_of(
     let measured: Vec<(&RunFile, &str)> =
         files.iter().zip(&of_files).map(|(file, cell)| (file, cell.load.as_str())).collect();
     let tunings: BTreeSet<&String> = of_files.iter().map(|cell| &cell.tuning).collect();
-    let tunings = tunings.len();
+    // Every CPU has to pass: none of them is chosen, and passing shares no level.
+    let tunings = if asked.order == RunOrder::AtOnce { 1 } else { tunings.len() };
     let mut cells = Vec::new();
     for load in &asked.loads {
         let judging = limit.map(|limit| Judging {
@@ -277,11 +283,15 @@ fn cells_of(
 
 /// The best tuning of a bench by the deadline of its loop.
 fn by_deadline(files: &[RunFile], verdict: &Overall, looks: usize) -> Option<DeadlineVerdict> {
-    let best = verdict.best.as_ref()?;
+    let is_chosen = |tuning: &str| match (&verdict.best, &verdict.worst) {
+        (Some(best), _) => best.tuning == tuning,
+        // All CPUs have to meet it.
+        (None, worst) => worst.is_some(),
+    };
     let of_files: Vec<Cell> = files.iter().map(cell_of).collect();
     let measured: Vec<(&RunFile, &str)> =
         files.iter().zip(&of_files).map(|(file, cell)| (file, cell.load.as_str())).collect();
-    let of_best = measured.iter().zip(&of_files).filter(|(_, cell)| cell.tuning == best.tuning);
+    let of_best = measured.iter().zip(&of_files).filter(|(_, cell)| is_chosen(&cell.tuning));
     let of_best: Vec<(&RunFile, &str)> = of_best.map(|(run, _)| *run).collect();
     deadline::judged(&of_best, &measured, looks)
 }

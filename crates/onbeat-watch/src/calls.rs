@@ -30,8 +30,43 @@ const READ_EVERY: Duration = Duration::from_millis(20);
 pub struct CallsOfThread {
     /// When they began.
     pub begins: Vec<Instant>,
-    /// When they returned.
-    pub ends: Vec<Instant>,
+    /// How long those took whose return was seen, in nanoseconds.
+    pub worked_ns: Vec<u64>,
+}
+
+/// Which returns of a function belong to which of its calls, of one thread: by the stack, since a
+/// function may call itself, and the kernel may miss returns (exceptions, `longjmp`, too many at
+/// once) and begin to look in the middle of a call.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CallPairing {
+    /// Where the stacks of the calls under way began, the outermost first.
+    under_way: Vec<u64>,
+}
+
+/// Calls in calls that are remembered.
+const MOST_NESTED: usize = 256;
+
+impl CallPairing {
+    /// Takes the beginning of a call; returns whether it is in no other one.
+    pub(crate) fn begin(&mut self, stack: u64) -> bool {
+        // Stacks grow downwards: a call that began lower is over, or there is no stack to tell by.
+        self.under_way.retain(|outer| *outer > stack);
+        if self.under_way.len() < MOST_NESTED {
+            self.under_way.push(stack);
+        }
+        self.under_way.len() == 1
+    }
+
+    /// Takes a return; returns whether the outermost call under way ended by it.
+    pub(crate) fn end(&mut self, stack: u64) -> bool {
+        let was_under_way = !self.under_way.is_empty();
+        if stack == 0 {
+            self.under_way.pop();
+        } else {
+            self.under_way.retain(|call| *call >= stack);
+        }
+        was_under_way && self.under_way.is_empty()
+    }
 }
 
 /// Returns the calls of a function by thread.
@@ -44,14 +79,21 @@ pub fn look_at_calls(
 ) -> Result<BTreeMap<u32, CallsOfThread>, String> {
     let mut stream = PathStream::open_with(&[], PATH_KIB, Some(function))?;
     let mut threads: BTreeMap<u32, CallsOfThread> = BTreeMap::new();
+    let mut pairings: BTreeMap<u32, CallPairing> = BTreeMap::new();
     let from = Monotonic.now();
     loop {
         thread::sleep(READ_EVERY);
         for call in stream.read().calls {
             let of = threads.entry(call.tid).or_default();
+            let pairing = pairings.entry(call.tid).or_default();
             match call.what {
-                Inside::FunctionBegins => of.begins.push(call.at),
-                Inside::FunctionEnds => of.ends.push(call.at),
+                Inside::FunctionBegins { stack } if pairing.begin(stack) => {
+                    of.begins.push(call.at);
+                }
+                Inside::FunctionEnds { stack } if pairing.end(stack) => {
+                    let took_ns = of.begins.last().map(|began| call.at.ns_since(*began));
+                    of.worked_ns.extend(took_ns);
+                }
                 _ => {}
             }
         }
@@ -79,8 +121,7 @@ pub fn loop_of_calls(
         series.source.is_timer() && period_ns.abs_diff(mean_ns) <= mean_ns / 10
     };
     let timed = thread.best(looked_ns).filter(is_once_a_call);
-    let mut worked: Vec<u64> =
-        calls.begins.iter().zip(&calls.ends).map(|(from, to)| to.ns_since(*from)).collect();
+    let mut worked = calls.worked_ns.clone();
     worked.sort_unstable();
     let of_calls = WatchedLoop {
         thread: thread.facts.clone(),
@@ -119,6 +160,31 @@ pub fn collector_of_calls(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn returns_belong_to_the_calls_whose_stack_they_leave() {
+        let mut pairing = CallPairing::default();
+        assert!(!pairing.end(0x1008), "it was called before anybody looked");
+        assert!(pairing.begin(0x1000));
+        assert!(!pairing.begin(0x0f00), "it calls itself");
+        assert!(!pairing.end(0x0f08), "the inner call");
+        assert!(pairing.end(0x1008));
+        assert!(!pairing.end(0x1008), "once");
+
+        assert!(pairing.begin(0x1000));
+        assert!(pairing.begin(0x1000), "the return before was not seen");
+        assert!(!pairing.begin(0x0f00));
+        assert!(pairing.begin(0x1010), "an exception left both");
+        assert!(pairing.end(0x1018));
+    }
+
+    #[test]
+    fn without_stacks_each_call_is_one_and_ends_with_the_next_return() {
+        let mut pairing = CallPairing::default();
+        assert!(pairing.begin(0) && pairing.end(0));
+        assert!(pairing.begin(0) && pairing.begin(0) && pairing.end(0));
+        assert!(!pairing.end(0));
+    }
 
     #[test]
     fn an_interval_takes_three_calls() {

@@ -250,7 +250,11 @@ impl CycleBuilder {
     }
 
     fn hold(&mut self, next: &Wait) {
-        let Some(open) = self.open.take() else { return };
+        let Some(mut open) = self.open.take() else { return };
+        if next.source == Source::Call && next.slept_at.is_none() {
+            // Its return was not seen: how long the call took is not known.
+            open.start = None;
+        }
         let end = open.end.or_else(|| next.began()).or_else(|| next.went_on());
         let end = end.or(open.start).unwrap_or(open.release);
         self.held.push(Held { open, end });

@@ -94,9 +94,15 @@ pub enum What {
     /// It runs from here on.
     Run,
     /// A function each of whose calls is a cycle was called.
-    FunctionBegins,
+    FunctionBegins {
+        /// Where its stack began; 0: not known.
+        stack: u64,
+    },
     /// It returned.
-    FunctionEnds,
+    FunctionEnds {
+        /// The same, one word higher.
+        stack: u64,
+    },
 }
 
 /// A fact about a thread.
@@ -241,8 +247,8 @@ pub fn translate_path(
 #[must_use]
 pub fn translate_call(met: &InsideEvent) -> Option<ThreadEvent> {
     let what = match met.what {
-        Inside::FunctionBegins => What::FunctionBegins,
-        Inside::FunctionEnds => What::FunctionEnds,
+        Inside::FunctionBegins { stack } => What::FunctionBegins { stack },
+        Inside::FunctionEnds { stack } => What::FunctionEnds { stack },
         _ => return None,
     };
     Some(ThreadEvent { at: met.at, cpu: met.cpu, tid: met.tid, what })

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use onbeat::cause::{
     Cause, CauseKind, Cost, Explainer, Explanation, FlightSetting, LoopThread, PathStream,
-    SpikeFacts,
+    SpikeFacts, WaitingCall,
 };
 use onbeat::probe::SpikeExplainer;
 use onbeat::probe::stall::{Rules, StallWatch};
@@ -174,6 +174,7 @@ struct Measuring<'m> {
     causes: BTreeMap<CauseKind, (u64, Cause)>,
     /// How often each thread woke it.
     feeders: BTreeMap<u32, u64>,
+    own_waits: OwnWaits,
 }
 
 /// What was found besides the samples.
@@ -285,8 +286,9 @@ pub fn measure_stretch(
         let counted_at = Monotonic.now();
         let counted = ThreadCounters::read(tid);
         has_ended = counted.is_none();
-        if let Some(call) = process::waiting_call(tid) {
-            *calls.entry(call).or_default() += 1;
+        if let Some(waiting) = process::waiting(tid) {
+            measuring.own_waits.add(waiting.call);
+            *calls.entry(waiting.words).or_default() += 1;
         }
         let (_, changes) = surroundings.look();
         changes.into_iter().for_each(|change| measuring.recorder.exclude(change));
@@ -506,6 +508,7 @@ impl<'m> Measuring<'m> {
             usual_ns: VecDeque::with_capacity(USUAL_OF + 1),
             causes: BTreeMap::new(),
             feeders: BTreeMap::new(),
+            own_waits: OwnWaits::of(thread.tid()),
         }
     }
 
@@ -588,7 +591,9 @@ impl<'m> Measuring<'m> {
         if self.usual_ns.len() > USUAL_OF {
             self.usual_ns.pop_front();
         }
-        Ok(self.recorder.sample_with(sample, Why { stall, explanation, window, ..Why::default() })?)
+        Ok(self
+            .recorder
+            .sample_with(sample, Why { stall, explanation, window, ..Why::default() })?)
     }
 
     /// The median of the latest cycles: it needs no explanation.
@@ -611,6 +616,7 @@ impl<'m> Measuring<'m> {
             tid: thread.tid(),
             cpu: thread.bound_cpu().or(Some(cycle.cpu)),
             prio,
+            waits_in: self.own_waits.usual(),
             ..SpikeFacts::from_sample(&cycle.sample, 0, work_ns)
         };
         if let Some(explanation) = self.follows.explained(&cycle.sample) {
@@ -682,6 +688,40 @@ impl<'m> Measuring<'m> {
     }
 }
 
+/// The calls in which a loop was found waiting: most of its waits are those for its releases.
+#[derive(Debug, Default)]
+struct OwnWaits(BTreeMap<WaitingCall, u32>);
+
+impl OwnWaits {
+    /// Calls that are remembered; arguments of some are addresses that differ each time.
+    const MOST: usize = 64;
+    /// Before the first of many looks: how often, and after how long.
+    const FIRST_LOOKS: u32 = 25;
+    const FIRST_EVERY: Duration = Duration::from_micros(400);
+
+    /// Looks at once, so that the first spikes know it too.
+    fn of(tid: u32) -> Self {
+        let mut own = Self::default();
+        for _ in 0..Self::FIRST_LOOKS {
+            if let Some(waiting) = process::waiting(tid) {
+                own.add(waiting.call);
+            }
+            thread::sleep(Self::FIRST_EVERY);
+        }
+        own
+    }
+
+    fn add(&mut self, call: WaitingCall) {
+        if self.0.len() < Self::MOST || self.0.contains_key(&call) {
+            *self.0.entry(call).or_default() += 1;
+        }
+    }
+
+    fn usual(&self) -> Option<WaitingCall> {
+        self.0.iter().max_by_key(|(_, times)| **times).map(|(call, _)| *call)
+    }
+}
+
 /// Cycles whose release had passed when the cycle before ended: what made that one late made them
 /// late too, and it is explained once.
 #[derive(Debug, Default)]
@@ -716,7 +756,9 @@ impl LateByTheOneBefore {
 /// Names the waits inside a cycle that was not analysed: they are known without a look at what else
 /// happened on the machine.
 fn with_inner_waits(explanation: Explanation, cycle: &Cycle) -> Explanation {
-    let waited_ns: u64 = cycle.inner.iter().map(|inner| inner.to.ns_since(inner.from)).sum();
+    // One that no thread ended may be the sleep between two cycles, whose timer was not seen.
+    let by_threads = || cycle.inner.iter().filter(|it| matches!(it.waker, Some(Waker::Task(_))));
+    let waited_ns: u64 = by_threads().map(|inner| inner.to.ns_since(inner.from)).sum();
     let ns = waited_ns.min(explanation.lateness_ns);
     if ns == 0 {
         return explanation;
@@ -726,8 +768,10 @@ fn with_inner_waits(explanation: Explanation, cycle: &Cycle) -> Explanation {
     if let Some(rest) = causes.first_mut() {
         rest.ns -= ns.min(rest.ns);
     }
-    let evidence =
-        format!("left the CPU {} times inside the cycle, not for its timer", cycle.inner.len());
+    let evidence = format!(
+        "left the CPU {} times inside the cycle until a thread woke it",
+        by_threads().count()
+    );
     let waited = Cause { kind: CauseKind::OwnWait, ns, evidence, culprit: None };
     causes.insert(0, waited);
     causes.retain(|cause| cause.ns > 0);
@@ -805,7 +849,8 @@ mod tests {
             execution_time_ns: 900_000,
             ..Sample::default()
         };
-        let inner = vec![InnerWait { from: at(50_000), to: at(750_000), waker: None }];
+        let waker = Some(Waker::Task(9));
+        let inner = vec![InnerWait { from: at(50_000), to: at(750_000), waker }];
         let cycle = Cycle { sample, inner, waker: None, entered_sleep: None, cpu: 0 };
         let facts = SpikeFacts::from_sample(&sample, 0, 100_000);
         let explained = with_inner_waits(facts.not_analysed("too many"), &cycle);
@@ -813,8 +858,11 @@ mod tests {
         assert_eq!(explained.accounted_ns, 700_000);
         assert_eq!(explained.main().map(|cause| cause.kind), Some(CauseKind::OwnWait));
 
-        let alone = Cycle { inner: Vec::new(), ..cycle };
-        let unknown = with_inner_waits(facts.not_analysed("too many"), &alone);
-        assert_eq!(unknown.accounted_ns, 0);
+        let unseen = vec![InnerWait { waker: None, ..cycle.inner[0] }];
+        for inner in [Vec::new(), unseen] {
+            let unnamed = Cycle { inner, ..cycle.clone() };
+            let unknown = with_inner_waits(facts.not_analysed("too many"), &unnamed);
+            assert_eq!(unknown.accounted_ns, 0);
+        }
     }
 }

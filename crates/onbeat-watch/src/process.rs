@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use onbeat::cause::syscalls;
+use onbeat::cause::{WaitingCall, syscalls};
 use onbeat_tune::LiveHost;
 use onbeat_tune::tasks::{self, Task, TaskId};
 
@@ -207,11 +207,24 @@ pub fn is_stopped(tid: i32) -> bool {
     matches!(fields(&stat).first(), Some(&("T" | "t")))
 }
 
-/// Returns the system call in which a thread waits, in a word or two: `epoll_wait`,
-/// `futex (condition)`; `None` while it runs, or without rights.
+/// The system call in which a thread waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The call.
+    pub call: WaitingCall,
+    /// In a word or two: `epoll_wait`, `futex (condition)`.
+    pub words: String,
+}
+
+/// Returns the system call in which a thread waits; `None` while it runs, or without rights.
 #[must_use]
-pub fn waiting_call(tid: u32) -> Option<String> {
-    waiting_words(&fs::read_to_string(format!("/proc/{tid}/syscall")).ok()?)
+pub fn waiting(tid: u32) -> Option<Waiting> {
+    let line = fs::read_to_string(format!("/proc/{tid}/syscall")).ok()?;
+    let words = waiting_words(&line)?;
+    let mut numbers = line.split_whitespace();
+    let number = numbers.next()?.parse().ok()?;
+    let first = u64::from_str_radix(numbers.next()?.trim_start_matches("0x"), 16).ok()?;
+    Some(Waiting { call: WaitingCall { number, first }, words })
 }
 
 /// Futex operations without their flags (include/uapi/linux/futex.h).

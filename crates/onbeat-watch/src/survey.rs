@@ -149,8 +149,8 @@ impl Looking {
 
     fn look_up_calls(&mut self) {
         for tid in self.known.keys().take(MOST_CALLS) {
-            if let Some(call) = process::waiting_call(*tid) {
-                *self.calls.entry(*tid).or_default().entry(call).or_default() += 1;
+            if let Some(waiting) = process::waiting(*tid) {
+                *self.calls.entry(*tid).or_default().entry(waiting.words).or_default() += 1;
             }
         }
     }

@@ -14,6 +14,7 @@ use std::collections::{HashMap, VecDeque};
 
 use onbeat_rt::Instant;
 
+use crate::calls::CallPairing;
 use crate::event::{ThreadEvent, TimerClock, TimerKind, Waker, What};
 
 /// What a thread waited for: waits with the same source are one series.
@@ -165,8 +166,9 @@ struct Thread {
 }
 
 /// Calls of a function of a thread, each of which is a cycle.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Calls {
+    pairing: CallPairing,
     /// When the latest returned.
     ended: Option<Instant>,
     /// When the timer was due for which the thread waited since.
@@ -306,15 +308,25 @@ impl Thread {
                 self.woken.get_or_insert((at, waker));
             }
             What::Run => self.run(at, into),
-            What::FunctionBegins => into.push(self.call(at)),
-            What::FunctionEnds => self.calls.ended = Some(at),
+            What::FunctionBegins { stack } => {
+                if self.calls.pairing.begin(stack) {
+                    into.push(self.call(at));
+                }
+            }
+            What::FunctionEnds { stack } => {
+                if self.calls.pairing.end(stack) {
+                    self.calls.ended = Some(at);
+                }
+            }
         }
     }
 
     /// The wait before a call: until the timer for which the thread waited since the call before, or
     /// without a wait of its own; where it has no timers, when the call was due is not known.
     fn call(&mut self, at: Instant) -> Wait {
-        let Calls { ended, due, has_timers } = self.calls;
+        let Calls { due, has_timers, .. } = self.calls;
+        // A return that was not seen leaves the end of its call unknown, and is never that of another.
+        let ended = self.calls.ended.take();
         self.calls.due = None;
         let release = due.or((!has_timers).then_some(at));
         Wait {

@@ -4,7 +4,8 @@
 use onbeat_rt::Instant;
 
 use super::{Attribution, Judge, Judgement, Piece, named, syscall_name, thread_culprit};
-use crate::event::{KernelEvent, Thread};
+use crate::event::{KernelEvent, Thread, TraceEvent};
+use crate::facts::WaitingCall;
 use crate::inside::{CallLeftIn, FutexUse, Inside, LentPriority, Stretch, stretches};
 use crate::kind::{CauseKind, Culprit};
 use crate::timeline::{CpuActivity, LoopSpan, LoopState, loop_spans};
@@ -40,6 +41,11 @@ impl Judge<'_> {
     pub(crate) fn while_in_call(&self, number: i64, span: &LoopSpan) -> Judgement {
         let waker = self.waker(span);
         let call = self.left_in(span).filter(|call| call.number == number);
+        let is_lock = number == libc::SYS_futex
+            && call.is_some_and(|call| matches!(call.futex_use(), FutexUse::Lock { .. }));
+        if waker.is_none() && !is_lock && self.may_be_between_cycles(Some(number), call, span) {
+            return between_cycles(&syscall_name(number));
+        }
         match call {
             Some(call) if number == libc::SYS_futex => match call.futex_use() {
                 FutexUse::Lock { inherits, holder } => {
@@ -173,6 +179,23 @@ impl Judge<'_> {
         Judgement::new(CauseKind::OwnWait).by(named(&name)).because(remark)
     }
 
+    /// Whether a sleep may be the wait of a watched program for its next release: it is in the same
+    /// call, and the loop was not seen to set a timer for it. Wake-ups may have no event, and then a
+    /// cycle seems to go on until the next one.
+    pub(crate) fn may_be_between_cycles(
+        &self,
+        number: Option<i64>,
+        call: Option<&CallLeftIn>,
+        span: &LoopSpan,
+    ) -> bool {
+        let first = call.map(|call| call.first);
+        let is_same = |own: WaitingCall| number.is_none_or(|number| own.may_be(number, first));
+        let is_same = self.facts.waits_in.is_some_and(is_same);
+        let is_set = |event: &&TraceEvent| matches!(event.what, KernelEvent::TimerStart { .. });
+        let set_at = span.from.minus_ns(super::ORDINARY_STEP_NS);
+        is_same && self.own_events(set_at, span.from).find(|event| is_set(event)).is_none()
+    }
+
     /// Returns the thread that woke the loop at the end of a span; `None` for an interrupt.
     pub(crate) fn waker(&self, span: &LoopSpan) -> Option<Thread> {
         let tid = self.events.iter().rev().find_map(|event| match event.what {
@@ -246,11 +269,15 @@ impl Judge<'_> {
                     .by(place.map(|place| named(place.words())))
                     .because(format!("a page at {address:#x} was {how}"))
             }
-            Inside::MemoryCall { number, .. } => {
-                Judgement::new(CauseKind::MemoryCall).by(named(&syscall_name(number)))
+            Inside::MemoryCall { number, is_whole, .. } => {
+                let at_least =
+                    "at least: while it had the lock of the process's memory or gave pages back";
+                Judgement::new(CauseKind::MemoryCall)
+                    .by(named(&syscall_name(number)))
+                    .with_remark((!is_whole).then(|| at_least.to_owned()))
             }
             Inside::Lent(lent) => self.while_lent(lent),
-            Inside::LeftIn(_) | Inside::FunctionBegins | Inside::FunctionEnds => {
+            Inside::LeftIn(_) | Inside::FunctionBegins { .. } | Inside::FunctionEnds { .. } => {
                 Judgement::own_work()
             }
         }
@@ -272,6 +299,13 @@ impl Judge<'_> {
 /// Returns what the loop met with a length.
 pub(super) fn stretches_of(judge: &Judge<'_>) -> Vec<Stretch> {
     stretches(&judge.window.inside, judge.facts.tid)
+}
+
+/// Judges a sleep that may be the loop's wait for its next release.
+pub(crate) fn between_cycles(call: &str) -> Judgement {
+    Judgement::new(CauseKind::Unexplained).because(format!(
+        "the loop slept in {call}, and no event shows its timer: it may be the sleep between two cycles"
+    ))
 }
 
 fn while_signal_is_due(waker: Option<Thread>) -> Judgement {

@@ -84,11 +84,11 @@ pub(super) fn made(path: &Path, output: &OutputOptions) -> Result<ExitVerdict, F
 }
 
 /// Lines above the tables, in this order: verdict, remedies, best tuning, top cause.
-const FIRST: [&str; 8] =
-    ["verdict", "events", "robot", "remedy", "tunings", "worth", "best", "cause"];
+const FIRST: [&str; 9] =
+    ["verdict", "worst", "events", "robot", "remedy", "tunings", "worth", "best", "cause"];
 
 /// Those that stand below the tables once more.
-const AGAIN: [&str; 2] = ["verdict", "best"];
+const AGAIN: [&str; 3] = ["verdict", "worst", "best"];
 
 /// Separates the lines above the tables from those below.
 fn split(lines: Vec<ClosingLine>) -> (Vec<ClosingLine>, Vec<ClosingLine>) {

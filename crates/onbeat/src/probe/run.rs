@@ -25,11 +25,13 @@ use super::stall::{Rules, StallWatch};
 use super::start::{LEAD_NS, steady_tick};
 use super::surroundings::{self, Surroundings};
 use onbeat_cause::Cost;
+use onbeat_host::idle::{PowerReading, cpus_of_loop};
 use onbeat_host::thread::{
     AheadOfLoad, Grant, LoopPorts, Privilege, ProcessGrants, Usage, stay_off_cpu,
 };
 use onbeat_record::{
-    Account, DroppedBlock, EndReason, Header, NoFigures, Note, Past, Recorder, Resume, RunWriter,
+    Account, DroppedBlock, EndReason, Header, NoFigures, Note, Past, PowerNote, Recorder, Resume,
+    RunWriter,
 };
 
 /// What the ring holds, in nanoseconds of cycles: the recorder is an ordinary thread and may wait
@@ -334,6 +336,8 @@ impl Run {
         let mut ring = ring(&mut self.slots);
         let (mut hot, cold) = split(&mut ring);
         let work_ns = setting.work_ns;
+        let loop_cpus = cpus_of_loop(setting.thread.cpu);
+        let rested = PowerReading::now(&loop_cpus);
         let mut drain = Drain {
             cold,
             recorder: &mut self.recorder,
@@ -363,6 +367,10 @@ impl Run {
 
         drain.all()?;
         self.recorder.end_block(&outcome)?;
+        let used = rested.until(&PowerReading::now(&loop_cpus));
+        let t = self.recorder.seconds(Monotonic.now());
+        let note = Note::Power(Box::new(PowerNote { t, block: block.index, used }));
+        self.recorder.writer().note(&note)?;
         self.usage = self.usage.plus(usage);
         self.reason = reason(outcome.end);
         Ok(outcome)

@@ -1,5 +1,6 @@
 //! `onbeat measure`: runs one probe.
 
+pub(crate) mod cpus;
 mod life;
 mod loads;
 mod open_probe;
@@ -44,6 +45,9 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Summary)?;
     let _end = EndOf::prompt("its load or its last cycle");
+    if let Some(cpus) = &options.cpus {
+        return cpus::run(measure, cpus, life, &interruptions);
+    }
     if options.load_sweep.is_some() || !options.loads.is_empty() {
         return loads::run(measure, life, &interruptions);
     }

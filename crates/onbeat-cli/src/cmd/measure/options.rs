@@ -10,6 +10,7 @@ use onbeat::load::{Load, LoadError};
 use onbeat::probe::{Description, Given, OptionKind, ProbeOption, SettingValue};
 use onbeat_rt::Wait;
 
+use super::cpus::CpuChoice;
 use crate::cmd::view::options::BesideOptions;
 use crate::complete;
 use crate::options::{LimitOptions, LoopArguments, OutputOptions, ScreenOptions, Until, wait};
@@ -46,6 +47,12 @@ pub(crate) struct MeasureOptions {
     #[arg(long, value_name = "N")]
     #[arg(add = ArgValueCandidates::new(complete::cpus))]
     pub(crate) cpu: Option<u32>,
+    /// A loop on each of these CPUs at once, such as 1-3 or all
+    ///
+    /// For the probes timer, hiccup and latency. A run file per CPU, a verdict on the worst. `all`:
+    /// every CPU that this process may use. Causes of spikes are not recorded.
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["cpu", "tuning", "until", "loads", "load_sweep", "resume", "log_to", "screen", "stacks"])]
+    pub(crate) cpus: Option<CpuChoice>,
     /// Tuning for the run, such as PMC or PM+irq.affinity
     ///
     /// P sets --priority, M locks memory, C shields --cpu or the CPU that `tune plan` chooses, S

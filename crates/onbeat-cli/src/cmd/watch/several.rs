@@ -14,7 +14,7 @@ use super::options::WatchOptions;
 use super::{Measured, PROBE, conclude, findings, header};
 use crate::cmd::failure::watch::WatchFailure;
 use crate::cmd::{ExitVerdict, Failure, runs};
-use crate::term::ProgressLine;
+use crate::term::{ProgressLine, say_error};
 
 /// What is to be measured.
 pub(super) struct Asked<'a> {
@@ -44,14 +44,25 @@ pub(super) fn record(
     progress.finish();
 
     let mut worst = ExitVerdict::Pass;
+    let mut failed: Option<Failure> = None;
     for (place, measured) in all.into_iter().enumerate() {
         let measured = measured.map_err(WatchFailure::from).map_err(Failure::from);
-        let result = runs::keep_if_begun(&dirs[place], measured)?;
         let (watched, findings) = (&loops[place], plans[place].header.findings.as_slice());
-        let of_thread = Measured { seen, watched, result: &result, findings };
-        worst = worse(worst, conclude(options, &of_thread, &paths[place])?);
+        let concluded = runs::keep_if_begun(&dirs[place], measured).and_then(|result| {
+            let of_thread = Measured { seen, watched, result: &result, findings };
+            conclude(options, &of_thread, &paths[place])
+        });
+        match concluded {
+            Ok(verdict) => worst = worse(worst, verdict),
+            // The others have been measured all the same; what failed last is said at the end.
+            Err(why) => {
+                if let Some(before) = failed.replace(why) {
+                    say_error(&before.to_string());
+                }
+            }
+        }
     }
-    Ok(worst)
+    failed.map_or(Ok(worst), Err)
 }
 
 fn plans<'p>(asked: &Asked<'_>, paths: &'p [PathBuf]) -> Vec<WatchPlan<'p>> {

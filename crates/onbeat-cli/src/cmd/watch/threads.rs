@@ -180,7 +180,7 @@ pub(in crate::cmd) fn remarks(survey: &Survey) -> Vec<String> {
         let name = format!("{} [{}]", clean(&thread.facts.name), thread.facts.tid());
         match thread.nature(survey.looked_ns) {
             ThreadNature::Spins => Some(format!(
-                "{name} spins: it never waits in the kernel, so its cycles cannot be seen from outside; four lines of onbeat.h in its loop make them measurable (docs/guide/own-loop.md)."
+                "{name} spins: it never waits in the kernel, so its cycles cannot be seen from outside. --cycle SYMBOL takes each call of a function as one, such as --cycle Controller::update; or put four lines of onbeat.h into its loop (docs/guide/own-loop.md)."
             )),
             ThreadNature::Floods => Some(format!(
                 "{name} causes {} events per second, more than can be recorded, and was left out.",
@@ -283,7 +283,9 @@ fn no_series(survey: &Survey, thread: &SeenThread) -> Failure {
         ThreadNature::Floods => format!("{name} causes more events than can be recorded"),
         _ => format!("{name} waited fewer than 6 times in {seconds:.1} s"),
     };
-    let instead = "four lines of onbeat.h in its loop make it measurable".to_owned();
+    let instead =
+        "--cycle SYMBOL takes each call of a function as a cycle; or put four lines of onbeat.h into its loop"
+            .to_owned();
     WatchFailure::NoLoop { what, instead }.into()
 }
 
@@ -297,7 +299,7 @@ fn no_loop(survey: &Survey, process: &str) -> Failure {
     let instead = if stopped {
         "it is stopped by a signal or a debugger; kill -CONT continues it"
     } else if spins {
-        "a thread spins, whose cycles cannot be seen from outside; four lines of onbeat.h in its loop make them measurable"
+        "a thread spins, whose cycles cannot be seen from outside; --cycle SYMBOL takes each call of a function as a cycle, or put four lines of onbeat.h into its loop"
     } else if kernel {
         "a kernel thread waits for work; name the program that it works for"
     } else {

@@ -7,7 +7,7 @@ use onbeat::cause::event::{KernelEvent, Label, ThreadState, Vector};
 use onbeat::cause::inside::{CallLeftIn, Inside, InsideEvent, LentPriority};
 use onbeat::cause::kind::CauseKind as Kind;
 use onbeat::cause::process_view::ProcessView;
-use onbeat::cause::{SpikeFacts, stalls};
+use onbeat::cause::{SpikeFacts, WaitingCall, stalls};
 
 #[test]
 fn a_cpu_that_slept_woke_up_late() {
@@ -331,7 +331,7 @@ fn page_faults_and_memory_calls_have_their_own_lengths_and_the_plan_is_not_in_th
     world.timer_interrupt(1001, 5).loop_runs(1008, idle()).worked(100, 900);
     let met = |at_us, what| InsideEvent { at: us(at_us), cpu: 1, tid: LOOP, what };
     let fault = Inside::Fault { address: 0x7f00_0100, ns: 300_000, is_major: false };
-    let unmap = Inside::MemoryCall { number: libc::SYS_munmap, ns: 200_000 };
+    let unmap = Inside::MemoryCall { number: libc::SYS_munmap, ns: 200_000, is_whole: true };
     world.window.inside = vec![met(1_400, fault), met(1_700, unmap)];
     let maps = "7f000000-7f001000 rw-p 00000000 00:00 0 [heap]\n";
     world.counters.process = Some(ProcessView::new(maps, &[], &[]));
@@ -367,6 +367,28 @@ fn a_wait_for_a_reply_is_not_counted_as_work() {
     assert_eq!(explanation.main().unwrap().words(), "waited in its work in ppoll");
     assert_eq!(us_of(&explanation, Kind::OwnWait), 830);
     assert_eq!(us_of(&explanation, Kind::OwnOverrun), 55, "what it did itself beyond the plan");
+}
+
+#[test]
+fn a_sleep_that_may_be_the_one_between_two_cycles_of_a_watched_loop_has_no_name() {
+    let own = WaitingCall { number: libc::SYS_clock_nanosleep, first: 1 };
+    let main = |call: i64, clock: u64, waker: u32, is_set: bool| {
+        let mut world = waits(call, waker);
+        world.facts.waits_in = Some(own);
+        let left_in = CallLeftIn { number: call, first: clock, ..CallLeftIn::default() };
+        let what = Inside::LeftIn(left_in);
+        world.window.inside.push(InsideEvent { at: us(1020), cpu: 1, tid: LOOP, what });
+        if is_set {
+            world.timer_set(1019, 1845);
+        }
+        main_of(&world.explained()).0
+    };
+    let interrupt = 0;
+    assert_eq!(main(own.number, 1, interrupt, false), Kind::Unexplained);
+    assert_eq!(main(own.number, 1, interrupt, true), Kind::OwnWait, "its own timer");
+    assert_eq!(main(own.number, 0, interrupt, false), Kind::OwnWait, "another clock");
+    assert_eq!(main(libc::SYS_ppoll, 1, interrupt, false), Kind::OwnWait, "another call");
+    assert_eq!(main(own.number, 1, 7, false), Kind::OwnWait, "a thread ended it");
 }
 
 #[test]
