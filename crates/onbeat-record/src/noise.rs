@@ -63,16 +63,30 @@ pub struct NoiseCount {
 impl NoiseAccount {
     /// Counts a part of a gap.
     pub fn add_part(&mut self, source: &NoiseSource, ns: u64) {
+        let count = self.of(source);
+        count.gaps += 1;
+        count.ns += ns;
+        count.longest_ns = count.longest_ns.max(ns);
+    }
+
+    /// Counts gaps that were lost on their way to the account: only their number and their length in
+    /// all are known.
+    pub fn add_lost(&mut self, gaps: u64, ns: u64) {
+        if gaps > 0 {
+            let count = self.of(&NoiseSource::NotRecorded);
+            count.gaps += gaps;
+            count.ns += ns;
+        }
+    }
+
+    fn of(&mut self, source: &NoiseSource) -> &mut NoiseCount {
         let place = self.sources.iter().position(|count| count.source == *source);
         let place = place.unwrap_or_else(|| {
             let new = NoiseCount { source: source.clone(), gaps: 0, ns: 0, longest_ns: 0 };
             self.sources.push(new);
             self.sources.len() - 1
         });
-        let count = &mut self.sources[place];
-        count.gaps += 1;
-        count.ns += ns;
-        count.longest_ns = count.longest_ns.max(ns);
+        &mut self.sources[place]
     }
 
     /// Returns the share of the windows that the gaps took; 0 without a window.

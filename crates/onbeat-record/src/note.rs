@@ -89,7 +89,7 @@ pub enum Note {
 
 impl Note {
     /// The kinds that this version knows.
-    pub const KINDS: [&str; 26] = [
+    pub const KINDS: [&str; 27] = [
         "run",
         "bench",
         "import",

@@ -14,7 +14,7 @@ use onbeat_rt::Sample;
 use onbeat_rt::ring::{Ring, Slot, split};
 
 use self::companion::NoiseCompanion;
-use self::polling::{PollRecord, PollingBody, median_step_ns};
+use self::polling::{PollRecord, PollingBody, Totals, median_step_ns};
 use super::description::{Defaults, Description, Parts};
 use super::error::ProbeError;
 use super::option::{OptionKind, ProbeOption};
@@ -72,7 +72,7 @@ fn open(setting: &mut Setting, given: &Given) -> Result<Parts, ProbeError> {
     setting.thread.cpu = Some(cpu);
     // Of a gap the companion says the cause, with a recorder of its own; and no cycle is a spike
     // because it polls.
-    setting.causes = false;
+    let is_recorded = std::mem::replace(&mut setting.causes, false);
     setting.spike_limit = SpikeLimit::Above(u64::MAX);
     setting.warmup = 0;
 
@@ -87,10 +87,22 @@ fn open(setting: &mut Setting, given: &Given) -> Result<Parts, ProbeError> {
     let tid = Arc::new(AtomicU32::new(0));
     let window_ns = setting.period_ns / 100_00 * busy;
 
-    let account = NoiseAccount { cpu, threshold_ns, step_ns, ..NoiseAccount::default() };
+    let account = NoiseAccount {
+        cpu,
+        threshold_ns,
+        step_ns,
+        not_recorded: (!is_recorded).then(|| "--no-causes".to_owned()),
+        ..NoiseAccount::default()
+    };
     let raised = (threshold_ns > asked_ns).then_some(asked_ns);
     Ok(Parts {
-        body: Box::new(PollingBody { records, threshold_ns, window_ns, tid: Arc::clone(&tid) }),
+        body: Box::new(PollingBody {
+            records,
+            threshold_ns,
+            window_ns,
+            tid: Arc::clone(&tid),
+            totals: Totals::default(),
+        }),
         figures: Box::new(LargestGaps),
         companion: Box::new(NoiseCompanion::new(account, taken, tid, raised)),
     })

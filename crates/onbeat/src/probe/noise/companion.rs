@@ -11,7 +11,7 @@ use rustix::process::getpid;
 
 use super::super::companion::Companion;
 use super::super::error::ProbeError;
-use super::polling::PollRecord;
+use super::polling::{PollRecord, Totals};
 use onbeat_cause::noise::{NoisePart, parts_of_gap};
 use onbeat_cause::timeline::Timeline;
 use onbeat_cause::{CpuCounters, CpuCounts, FlightRecorder, FlightSetting, NoiseSource, Window};
@@ -43,6 +43,8 @@ pub(super) struct NoiseCompanion {
     /// Stolen time that no gap has been given yet, in nanoseconds, and the last reading.
     steal: (u64, Option<u64>),
     waiting: Vec<WaitingGap>,
+    /// Gaps that have come through the ring.
+    taken_gaps: u64,
     /// The threshold that was asked for, where the clock is too slow for it.
     raised_from_ns: Option<u64>,
 }
@@ -65,6 +67,7 @@ impl NoiseCompanion {
             before: CpuCounts::default(),
             steal: (0, None),
             waiting: Vec::new(),
+            taken_gaps: 0,
             raised_from_ns,
         }
     }
@@ -88,14 +91,15 @@ impl NoiseCompanion {
                 PollRecord::Gap { from, to } => {
                     recorder.count(Series::Gap, to.ns_since(from));
                     self.account.longest_ns = self.account.longest_ns.max(to.ns_since(from));
+                    self.taken_gaps += 1;
                     self.waiting.push(WaitingGap { from, to });
                 }
-                PollRecord::Window { ns, gaps, gaps_ns } => {
-                    self.account.windows += 1;
-                    self.account.window_ns += ns;
-                    self.account.polled_ns += ns - gaps_ns;
-                    self.account.gaps += gaps;
-                    self.account.gaps_ns += gaps_ns;
+                PollRecord::Window(Totals { windows, ns, gaps, gaps_ns }) => {
+                    self.account.windows = windows;
+                    self.account.window_ns = ns;
+                    self.account.polled_ns = ns - gaps_ns;
+                    self.account.gaps = gaps;
+                    self.account.gaps_ns = gaps_ns;
                 }
             }
         }
@@ -157,14 +161,18 @@ impl NoiseCompanion {
     fn account_for_lost(&mut self) {
         let named: u64 = self.account.sources.iter().map(|count| count.ns).sum();
         let lost_ns = self.account.gaps_ns.saturating_sub(named);
-        if lost_ns > 0 {
-            self.account.add_part(&NoiseSource::NotRecorded, lost_ns);
-        }
+        let lost = self.account.gaps.saturating_sub(self.taken_gaps);
+        self.account.add_lost(lost, lost_ns);
+        self.taken_gaps += lost;
     }
 }
 
 impl Companion for NoiseCompanion {
     fn start(&mut self) -> Result<(), ProbeError> {
+        if self.steal.1.is_none() {
+            self.before = self.counters.read();
+            self.steal.1 = self.before.steal_ns;
+        }
         if self.flight.is_none() && self.account.not_recorded.is_none() {
             let own = getpid().as_raw_nonzero().get().unsigned_abs();
             let setting = FlightSetting { tid: Some(own), ..FlightSetting::default() };
@@ -172,8 +180,6 @@ impl Companion for NoiseCompanion {
                 Ok(flight) => self.flight = Some(flight),
                 Err(why) => self.account.not_recorded = Some(why.to_string()),
             }
-            self.before = self.counters.read();
-            self.steal.1 = self.before.steal_ns;
         }
         Ok(())
     }

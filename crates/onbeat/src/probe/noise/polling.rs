@@ -13,8 +13,17 @@ use super::super::description::Body;
 pub(super) enum PollRecord {
     /// The clock stepped from one instant to the other.
     Gap { from: Instant, to: Instant },
-    /// A window has ended, with all of its gaps, also those that did not fit into the ring.
-    Window { ns: u64, gaps: u64, gaps_ns: u64 },
+    /// A window has ended.
+    Window(Totals),
+}
+
+/// All windows so far, with all of their gaps, also those that did not fit into the ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    pub(super) windows: u64,
+    pub(super) ns: u64,
+    pub(super) gaps: u64,
+    pub(super) gaps_ns: u64,
 }
 
 /// The loop of the probe.
@@ -25,6 +34,7 @@ pub(super) struct PollingBody {
     pub(super) window_ns: u64,
     /// The number of the polling thread, for the recorder.
     pub(super) tid: Arc<AtomicU32>,
+    pub(super) totals: Totals,
 }
 
 impl Body for PollingBody {
@@ -36,6 +46,7 @@ impl Body for PollingBody {
             records: &mut self.records,
             threshold_ns: self.threshold_ns,
             window_ns: self.window_ns,
+            totals: &mut self.totals,
             stop,
         };
         onbeat_rt::cycle::run(&Monotonic, plan, &mut polling, hot, stop)
@@ -48,6 +59,7 @@ struct Polling<'p, 'r, C> {
     records: &'p mut Producer<'r, PollRecord>,
     threshold_ns: u64,
     window_ns: u64,
+    totals: &'p mut Totals,
     stop: &'p AtomicBool,
 }
 
@@ -55,20 +67,22 @@ impl<C: Clock> Task for Polling<'_, '_, C> {
     fn cycle(&mut self, cycle: &Cycle) -> Flow {
         let until = cycle.release.plus_ns(self.window_ns);
         let begun = self.clock.now();
-        let (mut last, mut longest_ns, mut gaps, mut gaps_ns) = (begun, 0, 0, 0);
+        let (mut last, mut longest_ns) = (begun, 0);
         while last < until && !self.stop.load(Ordering::Relaxed) {
             let now = self.clock.now();
             let step_ns = now.ns_since(last);
             longest_ns = longest_ns.max(step_ns);
             if step_ns >= self.threshold_ns {
-                gaps += 1;
-                gaps_ns += step_ns;
+                self.totals.gaps += 1;
+                self.totals.gaps_ns += step_ns;
                 self.records.push(PollRecord::Gap { from: last, to: now });
             }
             last = now;
         }
 
-        self.records.push(PollRecord::Window { ns: last.ns_since(begun), gaps, gaps_ns });
+        self.totals.windows += 1;
+        self.totals.ns += last.ns_since(begun);
+        self.records.push(PollRecord::Window(*self.totals));
         cycle.note(u32::try_from(longest_ns).unwrap_or(u32::MAX));
         Flow::Continue
     }
