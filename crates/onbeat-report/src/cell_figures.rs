@@ -10,7 +10,9 @@ use super::probe_figures::{self, BySecond};
 use super::statistics::Statistics;
 use super::units::{Letters, count, listed, spoken, time_ns};
 use super::verdict::{self, Judging};
-use super::{answers, boards, cause_counts, exclusions, import_notes, motion, packets, remedies};
+use super::{
+    answers, boards, cause_counts, exclusions, import_notes, motion, noise, packets, remedies,
+};
 use onbeat_record::{
     Account, Cell, Interval, LoadEvent, LoadEventKind, Resume, RunFile, Series, SpikeNote,
 };
@@ -84,6 +86,7 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, judging: Option<Judging>) -> Ce
             packets::sentences(run, &series),
             run.packets.as_ref().map(answers::sentences).unwrap_or_default(),
             boards::sentences(run, &series),
+            run.noise.as_ref().map(noise::sentences).unwrap_or_default(),
             probe_figures::derived(run, &series),
             // A measurement has the same as a remark.
             chain.iter().filter(|_| run.header.cell.is_some()).map(ChainCycles::sentence).collect(),
@@ -91,6 +94,7 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, judging: Option<Judging>) -> Ce
         .concat(),
         packets: run.packets.clone(),
         boards: run.boards.clone(),
+        noise: run.noise.clone(),
         chain: chain.map(Box::new),
         motion: run.motion.clone().map(Box::new),
         series,
