@@ -60,6 +60,10 @@ impl Case {
                 OptionKind::Time => {
                     SettingValue::Time(text.trim_end_matches("us").parse::<u64>().unwrap() * US)
                 }
+                OptionKind::Percent => {
+                    let percent: f64 = text.trim_end_matches('%').parse().unwrap();
+                    SettingValue::Percent((percent * 100.0).round() as u64)
+                }
                 OptionKind::Count => SettingValue::Count(text.parse().unwrap()),
                 OptionKind::Place => SettingValue::Place(text.parse().unwrap()),
                 OptionKind::Word(_) => SettingValue::Word(text.to_owned()),
