@@ -236,8 +236,8 @@ impl RunFile {
 
     /// Whether the file is complete: with its closing line, or imported.
     #[must_use]
-    pub const fn is_complete(&self) -> bool {
-        self.end.is_some() || self.import.is_some()
+    pub fn is_complete(&self) -> bool {
+        self.end.is_some() || self.import.as_ref().is_some_and(|import| !import.is_closed_by_a_line)
     }
 
     /// Returns the account of the run: its closing line, or the sum of its intervals. Cycles of the

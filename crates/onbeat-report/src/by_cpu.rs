@@ -18,7 +18,8 @@ pub fn is_by_cpu(summary: &Summary) -> bool {
 }
 
 /// The answer from all CPUs: the limit holds where it holds on each of them. The one with the worst
-/// outcome is named; of equal ones that with the most late releases, then with the largest tail.
+/// outcome is named; of equal ones that with the most late releases, then that with the largest
+/// value.
 #[must_use]
 pub(super) fn overall(
     cells: &[CellSummary],
@@ -117,10 +118,16 @@ fn compared(ranking: &Ranking<'_>, worst: &RankedTuning<'_>) -> String {
         under(&cell.load),
         time(max_ns),
     );
+    let late = match cell.late_or_skipped() {
+        0 => String::new(),
+        late => format!(", {} missed or skipped", count(late)),
+    };
     let others = ranking.candidates.iter().filter(|cpu| cpu.tuning != worst.tuning);
-    match others.min_by_key(|cpu| cpu.tail().0) {
-        Some(least) => format!("{figure}; lowest on {}: {}", least.tuning, time(least.tail().0)),
-        None => figure,
+    match others.min_by_key(|cpu| cpu.max_ns()) {
+        Some(least) => {
+            format!("{figure}{late}; least late is {}: at most {}", least.tuning, time(least.max_ns()))
+        }
+        None => format!("{figure}{late}"),
     }
 }
 

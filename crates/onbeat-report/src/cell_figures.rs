@@ -44,6 +44,8 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, judging: Option<Judging>) -> Ce
     let notes = notes(run, &series);
     let chain = ChainCycles::from_run(run, &series);
     let counted = |number: u64| run.import.is_none().then_some(number);
+    // The closing line of another tool's file says that it ended, and nothing of the kernel.
+    let of_kernel = run.end.as_ref().filter(|_| run.import.is_none());
     let mut summary = CellSummary {
         tuning: cell.tuning,
         load: cell.load,
@@ -61,8 +63,8 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, judging: Option<Judging>) -> Ce
         lost: account.lost,
         excluded: account.excluded,
         spike_count: counted(per_interval(|interval| interval.spikes)),
-        page_faults: run.end.as_ref().map(|end| end.page_faults),
-        involuntary_switches: run.end.as_ref().map(|end| end.involuntary_switches),
+        page_faults: of_kernel.map(|end| end.page_faults),
+        involuntary_switches: of_kernel.map(|end| end.involuntary_switches),
         cpu_share: share_of_slots(run, |end| end.cpu_ns),
         verdict: judging.map(|judging| verdict::judge(run, judging)),
         events: BusEvents::from_run(run),

@@ -11,7 +11,6 @@ use super::cell::CellSummary;
 use super::deadline::DeadlineVerdict;
 use super::events::alarms_in_words;
 use super::motion;
-use super::power;
 use super::remedies::{remedy, tunings};
 use super::summary::Summary;
 use super::sweep::Sweep;
@@ -50,7 +49,7 @@ pub fn of(summary: &Summary) -> Vec<ClosingLine> {
     lines.extend(Some(summary).filter(|_| is_bench).and_then(best));
     lines.extend(Some(summary).filter(|_| is_bench).and_then(effect));
     lines.extend(cause(summary));
-    lines.extend(power::in_one_line(summary).map(|text| line("power", text)));
+    lines.extend(summary.power.clone().map(|text| line("power", text)));
 
     lines
 }

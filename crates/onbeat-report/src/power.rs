@@ -1,5 +1,6 @@
 //! Idle states and frequencies beside the figures, in words.
 
+use super::best::Overall;
 use super::cell::CellSummary;
 use super::summary::Summary;
 use super::units::{count, percent};
@@ -8,13 +9,12 @@ use onbeat_host::idle::PowerUse;
 /// Idle states, bound and frequency of the cell that the answer is about, in a line; of several cells
 /// with its name.
 #[must_use]
-pub fn in_one_line(summary: &Summary) -> Option<String> {
-    let verdict = &summary.verdict;
+pub(super) fn in_one_line(cells: &[CellSummary], verdict: &Overall) -> Option<String> {
     let answer = verdict.best.as_ref().or(verdict.worst.as_ref());
     let is_answer = |cell: &&CellSummary| answer.is_some_and(|answer| cell.cell() == *answer);
-    let cell = summary.cells.iter().find(is_answer).or_else(|| summary.cells.first())?;
+    let cell = cells.iter().find(is_answer).or_else(|| cells.first())?;
     let words = in_words(cell.power.as_ref()?);
-    Some(if summary.cells.len() > 1 { format!("{}: {words}", cell.tuning) } else { words })
+    Some(if cells.len() > 1 { format!("{}: {words}", cell.tuning) } else { words })
 }
 
 /// `deepest idle state C1E (10 us to leave), 4,812 times, 62 % of the time; bound: no bound;

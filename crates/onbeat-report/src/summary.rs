@@ -17,7 +17,7 @@ use super::file_facts::{cell_of, last_second};
 use super::focus::Focus;
 use super::sweep::{self, Sweep};
 use super::verdict::{Judging, Limit, Outcome};
-use super::{causes, cell_figures, deadline, motion};
+use super::{causes, cell_figures, deadline, motion, power};
 use onbeat_host::machine::Host;
 use onbeat_host::thread::Grant;
 use onbeat_record::{Bench, Cell, RunFile, RunOrder, Stall, Tuning};
@@ -71,6 +71,10 @@ pub struct Summary {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub robot_command: Vec<String>,
     pub verdict: Overall,
+    /// Idle states, their bound and the frequency of the cell that the answer is about, in a line;
+    /// absent where its file does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<String>,
     /// What to look at first, of a bench; `None` without samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<Focus>,
@@ -132,6 +136,7 @@ impl Summary {
                 .iter()
                 .find_map(|file| Some(file.header.timing.as_ref()?.period_ns))
                 .unwrap_or(0),
+            power: power::in_one_line(&cells, &verdict),
             cells,
             effects,
             robot_command,
@@ -183,6 +188,7 @@ impl Summary {
             tunings,
             loads,
             period_ns: run.header.timing.as_ref().map_or(0, |timing| timing.period_ns),
+            power: power::in_one_line(&cells, &verdict),
             cells,
             effects: Vec::new(),
             robot_command: Vec::new(),
