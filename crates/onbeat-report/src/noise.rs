@@ -39,9 +39,14 @@ const NAMED: usize = 5;
 /// Who took the most, for readers of the page.
 fn most_of_it(account: &NoiseAccount) -> Option<String> {
     let one = |of: &NoiseCount| {
+        let kind = match of.source {
+            NoiseSource::Irq(_) | NoiseSource::Softirq(_) | NoiseSource::Thread(_) => {
+                format!("{} ", of.source.kind())
+            }
+            _ => String::new(),
+        };
         format!(
-            "{} {} {} in {} gaps (longest {})",
-            of.source.kind(),
+            "{kind}{} {} in {} gaps (longest {})",
             of.source,
             time_ns(of.ns, Letters::Ascii),
             count(of.gaps),
