@@ -59,20 +59,23 @@ if ! command -v cargo >/dev/null 2>&1; then
     exit 2
 fi
 
-# Debian's linuxptp enables a service at the next boot, so ptp4l is unpacked for the tests and not installed.
-fetch_ptp4l() {
-    to=$(dirname "$0")/../target/linuxptp
-    if command -v ptp4l >/dev/null 2>&1 || [ -x "$to/usr/sbin/ptp4l" ] || ! command -v apt-get >/dev/null 2>&1; then
+# Debian's packages of these programs enable a service, so they are unpacked for the tests and not installed.
+unpack() { # PACKAGE PROGRAM
+    to=$(dirname "$0")/../target/$1
+    if command -v "${2##*/}" >/dev/null 2>&1 || [ -x "$to/$2" ] || ! command -v apt-get >/dev/null 2>&1; then
         return
     fi
     mkdir -p "$to"
     (
         cd "$to"
-        apt-get download -qq linuxptp 2>/dev/null || { apt-get update -qq && apt-get download -qq linuxptp; }
-        dpkg -x linuxptp_*.deb .
-    ) >/dev/null 2>&1 || echo "could not fetch linuxptp; its tests say what they lack" >&2
+        apt-get download -qq "$1" 2>/dev/null || { apt-get update -qq && apt-get download -qq "$1"; }
+        dpkg -x "$1"_*.deb .
+    ) >/dev/null 2>&1 || echo "could not fetch $1; its tests say what they lack" >&2
 }
-if [ "$1" = test ]; then fetch_ptp4l; fi
+if [ "$1" = test ]; then
+    unpack linuxptp usr/sbin/ptp4l
+    unpack prometheus usr/bin/promtool
+fi
 
 missing=$(printf '%s\n' "$wants" | while IFS=: read -r program package purpose; do
     case $program in

@@ -3,9 +3,7 @@
 //! Every number it shows comes from the library. Exit status: 0 done or PASS, 1 FAIL, 2 could not
 //! run, 3 INCONCLUSIVE.
 
-// Not a published library: a name that says all needs no sentence beside it.
-#![allow(missing_docs)]
-
+mod bench_file;
 mod cli;
 mod cmd;
 mod complete;
@@ -62,6 +60,15 @@ fn read_command_line() -> Result<Cli, clap::Error> {
         }
         Err(why) => return Err(command.error(clap::error::ErrorKind::ValueValidation, why)),
     }
+    match bench_file::with_settings(&words, &command) {
+        Ok(None) => {}
+        Ok(Some(settings)) => {
+            term::advise(term::Tone::Faint, &term::wrapped(&settings.hint, term::columns()));
+            words = settings.words;
+            cmd::type_instead(&words);
+        }
+        Err(why) => return Err(command.error(clap::error::ErrorKind::ValueValidation, why)),
+    }
     let matches = command.try_get_matches_from_mut(words)?;
     Cli::from_arg_matches(&matches).map_err(|why| why.format(&mut command))
 }
@@ -100,6 +107,7 @@ fn run(command: Command) -> Result<ExitVerdict, Failure> {
         Command::Export(options) => cmd::export::run(&options),
         Command::Report(options) => cmd::report::run(&options),
         Command::View(options) => cmd::view::run(&options),
+        Command::Metrics(options) => cmd::metrics::run(&options),
         Command::Trend(options) => cmd::trend::run(&options),
         Command::Compare(options) => cmd::compare::run(&options),
         Command::Gate(options) => cmd::gate::run(&options),

@@ -36,6 +36,7 @@ mod imported;
 mod joint_steps;
 mod moments;
 mod motion;
+mod noise;
 mod note;
 mod note_numbers;
 mod outages;
@@ -75,6 +76,7 @@ pub use joint_steps::{
 };
 pub use moments::Moments;
 pub use motion::{JointMotion, MotionNote};
+pub use noise::{NoiseAccount, NoiseCount};
 pub use note::{
     Account, Bench, Block, CauseCount, Cell, CellNotPermitted, CulpritCount, EndReason,
     FindingNote, Header, Interval, LimitNote, LoadEvent, Maxima, Note, PowerNote, Remark, Resume,

@@ -12,6 +12,7 @@ use super::imported::Import;
 use super::joint_steps::JointSteps;
 use super::moments::Moments;
 use super::motion::MotionNote;
+use super::noise::NoiseAccount;
 use super::outages::LateNote;
 use super::packets::PacketAccount;
 use super::robot::{DevicesNote, RobotNote};
@@ -67,6 +68,8 @@ pub enum Note {
     Packets(Box<PacketAccount>),
     /// The edges between two boards so far, and their clocks.
     Boards(Box<BoardAccount>),
+    /// What a polling thread saw of its CPU so far.
+    Noise(Box<NoiseAccount>),
     /// The chain through a bus that the run measures.
     Chain(Box<ChainNote>),
     /// What a robot did in the block above.
@@ -86,7 +89,7 @@ pub enum Note {
 
 impl Note {
     /// The kinds that this version knows.
-    pub const KINDS: [&str; 26] = [
+    pub const KINDS: [&str; 27] = [
         "run",
         "bench",
         "import",
@@ -105,6 +108,7 @@ impl Note {
         "resume",
         "packets",
         "boards",
+        "noise",
         "chain",
         "motion",
         "robot",

@@ -13,6 +13,7 @@ use super::imported::Import;
 use super::joint_steps::JointSteps;
 use super::moments::Moments;
 use super::motion::MotionNote;
+use super::noise::NoiseAccount;
 use super::note::{
     Account, Bench, Block, Header, Interval, LoadEvent, Maxima, Note, Resume, SpikeNote, StepNote,
 };
@@ -142,6 +143,8 @@ pub struct RunFile {
     pub packets: Option<PacketAccount>,
     /// The edges between two boards; the last one counts.
     pub boards: Option<BoardAccount>,
+    /// What a polling thread saw of its CPU; the last one counts.
+    pub noise: Option<NoiseAccount>,
     /// The chain through a bus that the run measures.
     pub chain: Option<ChainNote>,
     /// What a robot did, all blocks together.
@@ -233,8 +236,8 @@ impl RunFile {
 
     /// Whether the file is complete: with its closing line, or imported.
     #[must_use]
-    pub const fn is_complete(&self) -> bool {
-        self.end.is_some() || self.import.is_some()
+    pub fn is_complete(&self) -> bool {
+        self.end.is_some() || self.import.as_ref().is_some_and(|import| !import.is_closed_by_a_line)
     }
 
     /// Returns the account of the run: its closing line, or the sum of its intervals. Cycles of the
@@ -469,6 +472,7 @@ impl Parser<'_> {
             Note::EventsLeftOut(left_out) => run.events_left_out.add(&left_out),
             Note::Packets(packets) => run.packets = Some(*packets),
             Note::Boards(boards) => run.boards = Some(*boards),
+            Note::Noise(noise) => run.noise = Some(*noise),
             Note::Chain(chain) => run.chain = Some(*chain),
             Note::Motion(motion) => {
                 run.motion = Some(run.motion.take().unwrap_or_default().and(&motion));
@@ -606,6 +610,7 @@ impl RunFile {
             events_left_out: EventsLeftOut::default(),
             packets: None,
             boards: None,
+            noise: None,
             chain: None,
             motion: None,
             robot: None,

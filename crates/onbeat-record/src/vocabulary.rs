@@ -39,9 +39,12 @@ pub enum Series {
     UserReturn,
     /// From the instant a timer was set to, back to user space; in imported runs only.
     ReturnLatency,
-    /// Time between two readings of the clock by a loop that does nothing else; in imported runs
-    /// only.
+    /// Time between two readings of the clock by a loop that does nothing else, where it is over
+    /// the threshold.
     Gap,
+    /// The largest of the times between two readings of the clock in a window of `measure noise`;
+    /// where no gap is over the threshold, its longest step.
+    WorstGap,
     /// Values whose meaning the source does not state; in imported runs only.
     Recorded,
     /// From the end of one write to an output to the end of the next.
@@ -101,7 +104,7 @@ impl Series {
     ];
 
     /// All of them: those of a cycle, then those of imported runs and of single probes.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::ReleaseLatency,
         Self::WakeupLatency,
         Self::ObservedPeriod,
@@ -115,6 +118,7 @@ impl Series {
         Self::UserReturn,
         Self::ReturnLatency,
         Self::Gap,
+        Self::WorstGap,
         Self::Recorded,
         Self::WriteInterval,
         Self::ReadLatency,
@@ -155,6 +159,7 @@ impl Series {
             Self::UserReturn => "user_return",
             Self::ReturnLatency => "return_latency",
             Self::Gap => "gap",
+            Self::WorstGap => "worst_gap",
             Self::Recorded => "recorded",
             Self::WriteInterval => "write_interval",
             Self::ReadLatency => "read_latency",
@@ -195,6 +200,7 @@ impl Series {
             Self::UserReturn => "return to user space",
             Self::ReturnLatency => "return latency",
             Self::Gap => "gap",
+            Self::WorstGap => "largest gap of a window",
             Self::Recorded => "recorded value",
             Self::WriteInterval => "write interval",
             Self::ReadLatency => "read latency",

@@ -16,7 +16,7 @@ use super::verdict::Verdict;
 use onbeat_cause::{CauseKind, Situation};
 use onbeat_host::idle::PowerUse;
 use onbeat_record::{
-    BoardAccount, Cell, Import, MotionNote, PacketAccount, Series, SpikeNote, Stall,
+    BoardAccount, Cell, Import, MotionNote, NoiseAccount, PacketAccount, Series, SpikeNote, Stall,
 };
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // The signature that serde calls.
@@ -83,6 +83,9 @@ pub struct CellSummary {
     /// What became of the edges between two boards; absent without a second board.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boards: Option<BoardAccount>,
+    /// What a polling thread saw of its CPU; absent in runs of other probes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<NoiseAccount>,
     /// The chain through a bus in cycles, predicted and measured; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<Box<ChainCycles>>,

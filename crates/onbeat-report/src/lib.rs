@@ -110,6 +110,7 @@ pub mod junit;
 pub mod markdown;
 pub mod modes;
 pub mod motion;
+pub mod noise;
 pub mod normal;
 mod order_statistics;
 pub mod packets;

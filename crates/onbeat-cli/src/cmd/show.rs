@@ -9,8 +9,8 @@ use onbeat_report::closing::{self, ClosingLine};
 use onbeat_report::table::Table;
 use onbeat_report::units::{Letters, under};
 use onbeat_report::{
-    Outcome, Summary, answers, bench_sentences, by_load, cautions, imported, packets, probes,
-    spikes, sweep, tables,
+    Outcome, Summary, answers, bench_sentences, by_load, cautions, imported, noise, packets,
+    probes, spikes, sweep, tables,
 };
 
 use super::looping::verdict;
@@ -143,6 +143,8 @@ fn short_tables(summary: &Summary) {
         packets::table(account, letters()).iter().for_each(table);
         answers::tables(account, letters()).iter().for_each(table);
     }
+    let noises = summary.cells.iter().filter_map(|cell| cell.noise.as_ref());
+    noises.filter_map(|account| noise::table(account, letters())).for_each(|of| table(&of));
     summary
         .cells
         .iter()

@@ -31,6 +31,7 @@ mod killed_live;
 mod limits;
 mod loads_live;
 mod long_live;
+mod metrics_live;
 mod net_boards_live;
 mod net_elsewhere_live;
 mod net_ends_live;

@@ -138,7 +138,7 @@ fn admit(measure: &Measure) -> Result<(), Failure> {
         load::check_load_directory(loads, options.load_dir.as_deref(), "--load-dir")?;
     }
 
-    resume::admit(options)?;
+    resume::admit(measure)?;
     // Only probes with devices have a bus, and `chain` only on request.
     let has_bus = given.has("devices") && given.word("with") != Some("output");
     if most_alarms(&options.limit).is_some() && !has_bus {

@@ -88,7 +88,7 @@ pub(crate) struct MeasureOptions {
     ///
     /// By the flight recorder's stamps, as rtla timerlat does: a series for each part. It takes
     /// BPF, and no more time of the loop than the causes.
-    #[arg(long, conflicts_with = "no_causes")]
+    #[arg(long, conflicts_with_all = ["no_causes", "loads", "load_sweep"])]
     pub(crate) split: bool,
     /// Leave memory unlocked
     #[arg(long)]
@@ -208,6 +208,7 @@ fn of_choice(choice: &ProbeOption) -> Arg {
             arg.value_name("TIME").value_parser(|text: &str| time_ns(text).map(SettingValue::Time))
         }
         OptionKind::Count => arg.value_name("N").value_parser(count),
+        OptionKind::Percent => arg.value_name("PERCENT").value_parser(share),
         OptionKind::Name => arg
             .value_name("NAME")
             .value_parser(|text: &str| Ok::<_, String>(SettingValue::Name(text.to_owned()))),
@@ -231,6 +232,18 @@ fn count(text: &str) -> Result<SettingValue, String> {
         .parse()
         .map(SettingValue::Count)
         .map_err(|_| format!("`{text}` is not a whole number"))
+}
+
+/// A share in percent, with or without its sign, to hundredths.
+fn share(text: &str) -> Result<SettingValue, String> {
+    let number = text.trim().strip_suffix('%').unwrap_or(text).trim();
+    let percent: f64 =
+        number.parse().map_err(|_| format!("`{text}` is not a share such as 95%"))?;
+    if (0.0..=100.0).contains(&percent) {
+        Ok(SettingValue::Percent((percent * 100.0).round() as u64))
+    } else {
+        Err(format!("`{text}` is not between 0 and 100 %"))
+    }
 }
 
 impl FromArgMatches for Measure {
