@@ -153,7 +153,14 @@ fn explaining(part: &mut Part, on: &[Figures]) {
 }
 
 const fn timer(cpu: u32, causes: bool) -> Timer {
-    Timer { period_us: PERIOD_US, duration: None, wait: "sleep", cpu, causes, idle: IdleStates::Held }
+    Timer {
+        period_us: PERIOD_US,
+        duration: None,
+        wait: "sleep",
+        cpu,
+        causes,
+        idle: IdleStates::Held,
+    }
 }
 
 fn onbeat(dir: &Path, timer: Timer) -> Result<Figures, Failure> {

@@ -40,7 +40,9 @@ pub(crate) struct Translated {
 pub(crate) fn translated(words: &[OsString]) -> Result<Option<Translated>, String> {
     let texts: Option<Vec<&str>> = words.iter().map(|word| word.to_str()).collect();
     let Some(texts) = texts else { return Ok(None) };
-    let Some(at) = texts.iter().position(|word| *word == "measure") else { return Ok(None) };
+    // The program itself may be called so.
+    let found = texts.iter().skip(1).position(|word| *word == "measure");
+    let Some(at) = found.map(|place| place + 1) else { return Ok(None) };
     // Only options of all commands stand before it.
     let is_command = texts[1..at].iter().all(|word| word.starts_with("--color") || is_colour(word));
     if !is_command {
@@ -82,6 +84,10 @@ fn is_colour(word: &str) -> bool {
     ["auto", "always", "never"].contains(&word)
 }
 
+fn is_number(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_digit())
+}
+
 /// Options of cyclictest as they were read.
 #[derive(Debug, Default)]
 struct Habits {
@@ -120,6 +126,11 @@ impl Habits {
             let value = match value {
                 Some(value) => Some(value),
                 None if WITH_VALUE.contains(letter) => rest.next(),
+                None if MAY_HAVE_VALUE.contains(letter)
+                    && rest.peek().is_some_and(|word| is_number(word)) =>
+                {
+                    rest.next()
+                }
                 None => None,
             };
             self.set(*letter, value)?;
@@ -137,7 +148,6 @@ impl Habits {
         letters: &str,
         rest: &mut Rest<'_, I>,
     ) -> Result<bool, String> {
-        let is_number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
         for (at, letter) in letters.char_indices() {
             let behind = &letters[at + letter.len_utf8()..];
             if WITHOUT.contains(&letter) {
@@ -327,6 +337,7 @@ mod tests {
                 "measure timer --cpus all --priority 95 --period 1000us",
             ),
             ("measure timer -t -a", "measure timer --cpus all"),
+            ("measure timer --smp --affinity 0-1", "measure timer --cpus 0-1"),
             ("measure timer -t -a 1-3 --json", "measure timer --json --cpus 1-3"),
             ("measure timer -t2 -a 0,2", "measure timer --cpus 0,2"),
             ("measure timer -t1 -a3 -p80", "measure timer --cpu 3 --priority 80"),
@@ -372,6 +383,11 @@ mod tests {
                 "{typed}: {refused:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_program_that_is_called_measure_is_no_command() {
+        assert_eq!(translated(&words("measure bench -q")), Ok(None));
     }
 
     #[test]

@@ -125,7 +125,11 @@ fn compared(ranking: &Ranking<'_>, worst: &RankedTuning<'_>) -> String {
     let others = ranking.candidates.iter().filter(|cpu| cpu.tuning != worst.tuning);
     match others.min_by_key(|cpu| cpu.max_ns()) {
         Some(least) => {
-            format!("{figure}{late}; least late is {}: at most {}", least.tuning, time(least.max_ns()))
+            format!(
+                "{figure}{late}; least late is {}: at most {}",
+                least.tuning,
+                time(least.max_ns())
+            )
         }
         None => format!("{figure}{late}"),
     }

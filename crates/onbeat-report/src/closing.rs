@@ -1,4 +1,4 @@
-//! The closing lines of a terminal: at most nine lines, the verdict first.
+//! The closing lines of a terminal: one line a subject, the verdict first.
 //!
 //! Each line has a label and a text that fits beside it into 80 columns. Everything else stands
 //! above, or in the page.

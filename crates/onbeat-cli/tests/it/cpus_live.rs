@@ -34,7 +34,8 @@ fn stderr_of(output: &Output) -> String {
 }
 
 fn json_of(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {}", stderr_of(output)))
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|why| panic!("{why}: {}", stderr_of(output)))
 }
 
 fn latest(out: &Path) -> PathBuf {
@@ -75,7 +76,8 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) {
 
 /// Of each loop's thread of a process: the CPUs that it may run on, and the one that it ran on last.
 fn loops_of(process: &Child) -> Vec<(String, String)> {
-    let tasks = fs::read_dir(format!("/proc/{}/task", process.id())).into_iter().flatten().flatten();
+    let tasks =
+        fs::read_dir(format!("/proc/{}/task", process.id())).into_iter().flatten().flatten();
     let of_loop = |task: &PathBuf| {
         fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "onbeat-loop")
     };
@@ -84,7 +86,8 @@ fn loops_of(process: &Child) -> Vec<(String, String)> {
         .filter(of_loop)
         .filter_map(|task| {
             let status = fs::read_to_string(task.join("status")).ok()?;
-            let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+            let allowed =
+                status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
             let stat = fs::read_to_string(task.join("stat")).ok()?;
             // proc_pid_stat(5): field 39 is the CPU; the name in parentheses is field 2.
             let ran_on = stat.rsplit_once(')')?.1.split_whitespace().nth(36)?.to_owned();
@@ -96,7 +99,8 @@ fn loops_of(process: &Child) -> Vec<(String, String)> {
 #[test]
 fn every_release_of_every_cpu_is_accounted_for_and_the_worst_is_named() {
     let out = tempfile::tempdir().unwrap();
-    let ran = measure(out.path(), &["timer", "--cpus", "all", "--for", "1s", "--json"]).output().unwrap();
+    let ran =
+        measure(out.path(), &["timer", "--cpus", "all", "--for", "1s", "--json"]).output().unwrap();
     let summary = json_of(&ran);
     let cpus = usable();
 
@@ -132,9 +136,8 @@ fn every_release_of_every_cpu_is_accounted_for_and_the_worst_is_named() {
 fn each_loop_runs_on_its_cpu_and_ends_in_order_when_it_is_asked_to() {
     let out = tempfile::tempdir().unwrap();
     let cpus = usable();
-    let mut run = measure(out.path(), &["hiccup", "--cpus", "all", "--for", "5m", "--json"])
-        .spawn()
-        .unwrap();
+    let mut run =
+        measure(out.path(), &["hiccup", "--cpus", "all", "--for", "5m", "--json"]).spawn().unwrap();
     wait_until("all loops", || loops_of(&run).len() == cpus.len());
     let is_bound = || loops_of(&run).iter().all(|(allowed, ran_on)| allowed == ran_on);
     wait_until("each loop on its CPU", is_bound);
@@ -159,8 +162,7 @@ fn each_loop_runs_on_its_cpu_and_ends_in_order_when_it_is_asked_to() {
 fn what_was_recorded_before_a_kill_is_reported_cpu_by_cpu() {
     let out = tempfile::tempdir().unwrap();
     let cpus = usable();
-    let mut run =
-        measure(out.path(), &["timer", "--cpus", "all", "--for", "5m"]).spawn().unwrap();
+    let mut run = measure(out.path(), &["timer", "--cpus", "all", "--for", "5m"]).spawn().unwrap();
     let dir = latest(out.path());
     wait_until("an interval of each", || {
         runs(&dir).values().filter(|run| !run.intervals.is_empty()).count() == cpus.len()
@@ -247,7 +249,8 @@ fn cyclictest_s_words_run_the_same_and_are_shown_in_onbeat_s() {
     }
     let said = stderr_of(&ran);
     assert!(
-        said.contains("onbeat measure timer --json --out") && said.contains("--cpus all --priority 80 --period 2000us --for 500ms"),
+        said.contains("onbeat measure timer --json --out")
+            && said.contains("--cpus all --priority 80 --period 2000us --for 500ms"),
         "{said}"
     );
 }

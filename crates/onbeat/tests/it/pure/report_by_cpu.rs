@@ -69,7 +69,11 @@ fn a_cpu_without_a_file_leaves_the_limit_open() {
     bench.bench.as_mut().unwrap().order = RunOrder::AtOnce;
     let summary = Summary::of_bench(&bench, &files);
     assert_eq!(summary.verdict.outcome, Some(Outcome::Inconclusive));
-    assert!(summary.verdict.sentence.contains("Without samples: CPU 2"), "{}", summary.verdict.sentence);
+    assert!(
+        summary.verdict.sentence.contains("Without samples: CPU 2"),
+        "{}",
+        summary.verdict.sentence
+    );
 }
 
 #[test]
@@ -82,7 +86,10 @@ fn of_cpus_that_are_on_time_the_one_with_the_largest_value_is_the_worst() {
     assert!(words.starts_with("CPU 1: ") && words.ends_with("max 900 us"), "{words}");
     assert_eq!(summary.focus.as_ref().unwrap().tunings, ["CPU 1", "CPU 2"]);
     let sentence = &summary.verdict.sentence;
-    assert!(sentence.contains("at most 900 us") && sentence.contains("least late is CPU 2"), "{sentence}");
+    assert!(
+        sentence.contains("at most 900 us") && sentence.contains("least late is CPU 2"),
+        "{sentence}"
+    );
 }
 
 #[test]
