@@ -69,6 +69,7 @@ pub enum CycleFact {
 /// A cycle whose start is known.
 #[derive(Clone, Debug)]
 struct Open {
+    tid: u32,
     release: Instant,
     /// `None`: not seen.
     start: Option<Instant>,
@@ -99,6 +100,8 @@ pub struct CycleBuilder {
     grid: Grid,
     deadline_ns: u64,
     open: Option<Open>,
+    /// Whether cycles end by themselves: the next wait may be another thread's.
+    ends_itself: bool,
     held: Vec<Held>,
     next_index: u64,
     skipped: u64,
@@ -120,6 +123,7 @@ impl CycleBuilder {
             grid: Grid::new(class, known),
             deadline_ns: class.period_ns(),
             open: None,
+            ends_itself: false,
             held: Vec::new(),
             next_index: 0,
             skipped: 0,
@@ -145,6 +149,10 @@ impl CycleBuilder {
 
         let wait = &self.with_release(wait);
         let Some(release) = wait.release else {
+            if self.source == Source::Call && self.open.is_none() {
+                // The wait before the first call began before the measurement.
+                return;
+            }
             // A wake-up by somebody who was not seen: a cycle all the same.
             self.close(wait, into);
             self.open(wait, None, 0);
@@ -175,6 +183,22 @@ impl CycleBuilder {
                 self.change_period(old_ns, period_ns, into);
                 self.open(wait, Some(release), 0);
             }
+        }
+    }
+
+    /// Returns the thread of the cycle under way, and its start.
+    #[must_use]
+    pub fn started(&self) -> Option<(u32, Instant)> {
+        let open = self.open.as_ref()?;
+        Some((open.tid, open.start?))
+    }
+
+    /// Ends the work of the cycle under way at an instant; `None`: it goes on, and another thread
+    /// serves the next release.
+    pub fn end_by_itself(&mut self, at: Option<Instant>) {
+        self.ends_itself = true;
+        if let Some(open) = &mut self.open {
+            open.end = at;
         }
     }
 
@@ -223,6 +247,7 @@ impl CycleBuilder {
             .with_if(Flags::RELATIVE, relative);
         let known = release.or(start).or(wait.slept_at).unwrap_or_default();
         self.open = Some(Open {
+            tid: wait.tid,
             release: known,
             start: start.filter(|_| release.is_some()),
             passed,
@@ -251,8 +276,9 @@ impl CycleBuilder {
 
     fn hold(&mut self, next: &Wait) {
         let Some(mut open) = self.open.take() else { return };
-        if next.source == Source::Call && next.slept_at.is_none() {
-            // Its return was not seen: how long the call took is not known.
+        let is_call = next.source == Source::Call && next.slept_at.is_none();
+        if is_call || self.ends_itself && open.end.is_none() {
+            // Its end was not seen: how long it took is not known.
             open.start = None;
         }
         let end = open.end.or_else(|| next.began()).or_else(|| next.went_on());
