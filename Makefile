@@ -9,7 +9,7 @@ BESIDE := target/beside
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help install fuzz-targets vm-onbeat dist test-dist test-python test-fleet test-interop test-interop-java load-speed command-speed test-kernels test-vm test-vm-repeat test-vm-own test-vm-tune test-vm-trace test-vm-kills test-vm-net test-vm-clocks causes-vm fuzz inject-live causes watch-plants worth outside test-view test-long deny matlab bpf miri bench test build setup-bench setup-test setup-peers lint format clippy doc packages unit build-tests loom viewer generated vocabulary bless peers clean
+.PHONY: help install fuzz-targets vm-onbeat dist test-dist test-python test-fleet test-interop test-interop-java firmware firmware-test load-speed command-speed test-kernels test-vm test-vm-repeat test-vm-own test-vm-tune test-vm-trace test-vm-kills test-vm-net test-vm-clocks causes-vm fuzz inject-live causes watch-plants worth outside test-view test-long deny matlab bpf miri bench test build setup-bench setup-test setup-peers lint format clippy doc packages unit build-tests loom viewer generated vocabulary bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -131,6 +131,14 @@ test-interop-java: setup-test ## ROS 2 names with IHMC's Java on Fast-DDS as the
 	mvn -q -B -f tests/interop/ihmc/pom.xml dependency:copy-dependencies -DoutputDirectory=$(IHMC)
 	javac -Xlint:none -cp "$(IHMC)/*" -d $(IHMC) tests/interop/ihmc/Echo.java
 	ONBEAT_IHMC="$(IHMC):$(IHMC)/*" ONBEAT_INTEROP_MESSAGES=10000 $(CARGO) test --locked -p onbeat-gateway --features ros2 --test ros2_names_arrive -- java
+
+firmware: ## the device of firmware/ as bare metal for QEMU's mps2-an385 (needs gcc-arm-none-eabi; fetches lwIP)
+	@$(MAKE) --no-print-directory -C firmware
+
+firmware-test: ## the device in QEMU: 10,000 packets, edges, measure rtt and chain --via; PACKETS=100000 for the long form (root, qemu-system-arm)
+	@if ! command -v arm-none-eabi-gcc > /dev/null; then echo "skipped: arm-none-eabi-gcc is not installed (packages gcc-arm-none-eabi, libnewlib-arm-none-eabi)"; \
+	else $(MAKE) --no-print-directory -C firmware && $(CARGO) build --locked -p onbeat-cli && \
+	python3 firmware/test.py target/firmware/device.elf $(TESTED) $(or $(PACKETS),10000); fi
 
 load-speed: setup-test ## onbeat.load on a log of a million messages, in Python and Octave, beside the package mcap (a minute)
 	sh tests/interop/load_speed.sh

@@ -40,7 +40,10 @@ python3:python3:the guests' runner"
 dist_wants="cc:build-essential:linking
 mvn:maven:the jar of the package
 musl-gcc:musl-tools:compression of logs in a static binary
-mmdebstrap:mmdebstrap:a bare root of another Debian release"
+mmdebstrap:mmdebstrap:a bare root of another Debian release
+mke2fs:e2fsprogs:the disk of a Debian guest
+virt-xml-validate:libvirt-clients:definitions for libvirt
+xmllint:libxml2-utils:definitions for libvirt"
 
 case "${1:-}" in
     bench) wants=$bench_wants ;;
@@ -56,20 +59,23 @@ if ! command -v cargo >/dev/null 2>&1; then
     exit 2
 fi
 
-# Debian's linuxptp enables a service at the next boot, so ptp4l is unpacked for the tests and not installed.
-fetch_ptp4l() {
-    to=$(dirname "$0")/../target/linuxptp
-    if command -v ptp4l >/dev/null 2>&1 || [ -x "$to/usr/sbin/ptp4l" ] || ! command -v apt-get >/dev/null 2>&1; then
+# Debian's packages of these programs enable a service, so they are unpacked for the tests and not installed.
+unpack() { # PACKAGE PROGRAM
+    to=$(dirname "$0")/../target/$1
+    if command -v "${2##*/}" >/dev/null 2>&1 || [ -x "$to/$2" ] || ! command -v apt-get >/dev/null 2>&1; then
         return
     fi
     mkdir -p "$to"
     (
         cd "$to"
-        apt-get download -qq linuxptp 2>/dev/null || { apt-get update -qq && apt-get download -qq linuxptp; }
-        dpkg -x linuxptp_*.deb .
-    ) >/dev/null 2>&1 || echo "could not fetch linuxptp; its tests say what they lack" >&2
+        apt-get download -qq "$1" 2>/dev/null || { apt-get update -qq && apt-get download -qq "$1"; }
+        dpkg -x "$1"_*.deb .
+    ) >/dev/null 2>&1 || echo "could not fetch $1; its tests say what they lack" >&2
 }
-if [ "$1" = test ]; then fetch_ptp4l; fi
+if [ "$1" = test ]; then
+    unpack linuxptp usr/sbin/ptp4l
+    unpack prometheus usr/bin/promtool
+fi
 
 missing=$(printf '%s\n' "$wants" | while IFS=: read -r program package purpose; do
     case $program in

@@ -11,6 +11,9 @@ mod controllers_stop_safely;
 mod equipment;
 #[path = "../exports/exports_open_elsewhere.rs"]
 mod exports_open_elsewhere;
+mod firmware_in_qemu;
+#[path = "../java/hiccup_meter.rs"]
+mod hiccup_meter;
 #[path = "../maindevices/maindevices_reach_op.rs"]
 mod maindevices_reach_op;
 mod octave_interrupted;
@@ -44,6 +47,8 @@ fn main() -> ExitCode {
         completion::trials(),
         controllers_stop_safely::trials(),
         exports_open_elsewhere::trials(),
+        firmware_in_qemu::trials(),
+        hiccup_meter::trials(),
         maindevices_reach_op::trials(),
         octave_interrupted::trials(),
         one_call::trials(),

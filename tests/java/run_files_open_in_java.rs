@@ -9,7 +9,7 @@
 // Everything here is a test, although clippy cannot see it without the attribute.
 #![allow(clippy::unwrap_used)]
 
-mod java_side;
+pub(crate) mod java_side;
 
 use std::collections::BTreeMap;
 use std::io::Write;

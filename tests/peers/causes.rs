@@ -13,7 +13,7 @@ use crate::Length;
 use crate::cyclictest::{self, Cyclictest};
 use crate::failure::Failure;
 use crate::table::{Finding, Part, format_time, format_times};
-use crate::timer::Timer;
+use crate::timer::{IdleStates, Timer};
 use crate::turns::{self, Contestant, Spread, in_turns};
 use crate::wakeup::watch;
 
@@ -153,7 +153,14 @@ fn explaining(part: &mut Part, on: &[Figures]) {
 }
 
 const fn timer(cpu: u32, causes: bool) -> Timer {
-    Timer { period_us: PERIOD_US, duration: None, wait: "sleep", cpu, causes }
+    Timer {
+        period_us: PERIOD_US,
+        duration: None,
+        wait: "sleep",
+        cpu,
+        causes,
+        idle: IdleStates::Held,
+    }
 }
 
 fn onbeat(dir: &Path, timer: Timer) -> Result<Figures, Failure> {
@@ -168,7 +175,7 @@ fn onbeat(dir: &Path, timer: Timer) -> Result<Figures, Failure> {
 }
 
 fn peer(dir: &Path, seconds: u64, cpu: u32) -> Result<Figures, Failure> {
-    let cyclictest = Cyclictest { interval_us: PERIOD_US, seconds, cpu };
+    let cyclictest = Cyclictest { interval_us: PERIOD_US, seconds, cpu, idle: IdleStates::Held };
     let answer = cyclictest.run(dir, |running| Ok(watch(running, cyclictest.duration())))?;
     Ok(Figures {
         p50_ns: answer.quantile_ns(0.5),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::failure::Failure;
 use crate::running::{CpuShare, Running};
+use crate::timer::IdleStates;
 use crate::turns::quantile;
 
 /// One second, in its microseconds: what the histogram holds at most. What is later is counted as
@@ -19,6 +20,7 @@ pub(crate) struct Cyclictest {
     /// It takes whole seconds only.
     pub(crate) seconds: u64,
     pub(crate) cpu: u32,
+    pub(crate) idle: IdleStates,
 }
 
 /// What it said.
@@ -71,6 +73,7 @@ impl Cyclictest {
             &format!("-a{}", self.cpu),
             &format!("-i{}", self.interval_us),
         ]);
+        command.args((self.idle == IdleStates::Left).then_some("--default-system"));
         command.args(["-D", &self.seconds.to_string(), "-h", &HISTOGRAM_US.to_string()]);
         command.arg(format!("--json={}", json.display()));
         let running = Running::start_looping(command)?;

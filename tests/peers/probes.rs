@@ -16,6 +16,7 @@ use crate::cyclictest::{self, Cyclictest};
 use crate::failure::Failure;
 use crate::running::Running;
 use crate::table::{Finding, Part, format_times};
+use crate::timer::IdleStates;
 use crate::turns::{self, Contestant, Spread, in_turns, quantile};
 use crate::wakeup::watch;
 
@@ -192,7 +193,8 @@ fn on_the_jvm(dir: &Path, classes: &str, seconds: u64) -> Result<Figures, Failur
 }
 
 fn peer(dir: &Path, seconds: u64, cpu: u32) -> Result<Figures, Failure> {
-    let cyclictest = Cyclictest { interval_us: LATENCY_PERIOD_US, seconds, cpu };
+    let cyclictest =
+        Cyclictest { interval_us: LATENCY_PERIOD_US, seconds, cpu, idle: IdleStates::Held };
     let answer = cyclictest.run(dir, |running| Ok(watch(running, cyclictest.duration())))?;
     let cpu = answer.cpu.map_or(f64::NAN, |share| share.process);
     Ok(Figures {

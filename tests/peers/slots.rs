@@ -15,7 +15,7 @@ use crate::cyclictest::{self, Cyclictest};
 use crate::failure::{Failure, even, within};
 use crate::running::{CpuShare, Running};
 use crate::table::{Finding, Part};
-use crate::timer::Timer;
+use crate::timer::{IdleStates, Timer};
 use crate::turns::{self, Contestant, Spread, in_turns};
 
 const RATES_HZ: [u64; 4] = [1_000, 5_000, 10_000, 20_000];
@@ -129,6 +129,7 @@ impl Trial {
             wait: "sleep",
             cpu: self.cpu,
             causes: false,
+            idle: IdleStates::Held,
         };
         let answer = timer.run(dir, |running| {
             self.disturb(running)?;
@@ -144,6 +145,7 @@ impl Trial {
             interval_us: 1_000_000 / self.rate_hz,
             seconds: self.seconds,
             cpu: self.cpu,
+            idle: IdleStates::Held,
         };
         let answer = cyclictest.run(dir, |running| self.disturb(running))?;
         Ok(Account { due: self.rate_hz * self.seconds, accounted: answer.cycles, skipped: 0 })

@@ -19,6 +19,16 @@ pub(crate) struct Timer {
     pub(crate) wait: &'static str,
     pub(crate) cpu: u32,
     pub(crate) causes: bool,
+    pub(crate) idle: IdleStates,
+}
+
+/// What a contestant does to the idle states of the machine while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IdleStates {
+    /// Holds `/dev/cpu_dma_latency` at 0, which is what `cyclictest` does unasked.
+    Held,
+    /// Leaves them as they are, which is what onbeat does unasked.
+    Left,
 }
 
 /// What came of it.
@@ -59,7 +69,8 @@ impl Timer {
     ) -> Result<Answer, Failure> {
         let seconds = self.duration.map_or(0.0, |duration| duration.as_secs_f64());
         let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
-        command.args(["measure", "timer", "--json", "--priority=90", "--dma-latency=0"]);
+        command.args(["measure", "timer", "--json", "--priority=90"]);
+        command.args((self.idle == IdleStates::Held).then_some("--dma-latency=0"));
         command.arg(format!("--period={}us", self.period_us)).arg(format!("--for={seconds}s"));
         command
             .arg(format!("--wait={}", self.wait))

@@ -13,7 +13,7 @@ use crate::cyclictest::{self, Cyclictest};
 use crate::failure::Failure;
 use crate::running::{CpuShare, Running};
 use crate::table::{Finding, Part, format_times};
-use crate::timer::Timer;
+use crate::timer::{IdleStates, Timer};
 use crate::turns::{self, Contestant, Spread, in_turns};
 
 const PERIOD_US: u64 = 1_000;
@@ -47,21 +47,25 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     let mut part = Part::new(title, "cyclictest");
     let announce =
         |round: u32, what: &str| eprintln!("wakeup: {what}, turn {} of {rounds}", round + 1);
-    let ours = |round, wait| {
-        announce(round, wait);
-        onbeat(dir.path(), wait, seconds, cpu)
+    let ours = |round, wait, idle| {
+        announce(round, &format!("{wait}, idle states {}", words(idle)));
+        onbeat(dir.path(), (wait, idle), seconds, cpu)
+    };
+    let peers = |round, idle| {
+        announce(round, &format!("cyclictest, idle states {}", words(idle)));
+        peer(dir.path(), idle, seconds, cpu)
     };
 
-    let mut spin = |round| ours(round, "spin=50us");
-    let mut sleep = |round| ours(round, "sleep");
-    let mut theirs = |round| {
-        announce(round, "cyclictest");
-        peer(dir.path(), seconds, cpu)
-    };
+    let mut spin = |round| ours(round, "spin=50us", IdleStates::Held);
+    let mut sleep = |round| ours(round, "sleep", IdleStates::Held);
+    let mut sleep_left = |round| ours(round, "sleep", IdleStates::Left);
+    let mut theirs = |round| peers(round, IdleStates::Held);
+    let mut theirs_left = |round| peers(round, IdleStates::Left);
 
-    let mut contestants: Vec<Contestant<'_, Figures>> = vec![&mut spin, &mut sleep];
+    let mut contestants: Vec<Contestant<'_, Figures>> =
+        vec![&mut spin, &mut sleep, &mut sleep_left];
     if cyclictest::version().is_some() {
-        contestants.push(&mut theirs);
+        contestants.extend([&mut theirs as Contestant<'_, Figures>, &mut theirs_left]);
     } else {
         part.remark("cyclictest is not installed (package rt-tests).");
     }
@@ -69,11 +73,32 @@ pub(crate) fn run(length: Length) -> Result<Part, Failure> {
     let mut runs = in_turns(rounds, &mut contestants)?.into_iter();
     let spin = runs.next().unwrap_or_default();
     let sleep = runs.next().unwrap_or_default();
+    let sleep_left = runs.next().unwrap_or_default();
     let theirs = runs.next().unwrap_or_default();
+    let theirs_left = runs.next().unwrap_or_default();
     compare(&mut part, "S", &spin, &theirs);
     compare(&mut part, "sleep", &sleep, &theirs);
-    remarks(&mut part, &[("S", &spin), ("sleep", &sleep), ("cyclictest", &theirs)]);
+    compare(&mut part, "sleep, idle left", &sleep_left, &theirs_left);
+    let all = [
+        ("S", &spin),
+        ("sleep", &sleep),
+        ("sleep, idle left", &sleep_left),
+        ("cyclictest", &theirs),
+        ("cyclictest, idle left", &theirs_left),
+    ];
+    remarks(&mut part, &all);
+    part.remark(
+        "Both sides hold `/dev/cpu_dma_latency` at 0, cyclictest by default and onbeat by --dma-latency=0us; with idle states \
+         left as they are, onbeat by default and cyclictest by --default-system, neither does.",
+    );
     Ok(part)
+}
+
+const fn words(idle: IdleStates) -> &'static str {
+    match idle {
+        IdleStates::Held => "held",
+        IdleStates::Left => "left",
+    }
 }
 
 fn compare(part: &mut Part, name: &str, ours: &[Figures], theirs: &[Figures]) {
@@ -145,9 +170,15 @@ fn remarks(part: &mut Part, runs: &[(&str, &Vec<Figures>)]) {
     }
 }
 
-fn onbeat(dir: &Path, wait: &'static str, seconds: u64, cpu: u32) -> Result<Figures, Failure> {
+fn onbeat(
+    dir: &Path,
+    (wait, idle): (&'static str, IdleStates),
+    seconds: u64,
+    cpu: u32,
+) -> Result<Figures, Failure> {
     let whole = Duration::from_secs(seconds);
-    let timer = Timer { period_us: PERIOD_US, duration: Some(whole), wait, cpu, causes: false };
+    let timer =
+        Timer { period_us: PERIOD_US, duration: Some(whole), wait, cpu, causes: false, idle };
     let answer = timer.run(dir, |running| Ok(watch(running, whole)))?;
     let worst_ns = answer.run.moments(onbeat::record::Series::WakeupLatency).max_ns as f64;
     Ok(Figures {
@@ -159,8 +190,8 @@ fn onbeat(dir: &Path, wait: &'static str, seconds: u64, cpu: u32) -> Result<Figu
     })
 }
 
-fn peer(dir: &Path, seconds: u64, cpu: u32) -> Result<Figures, Failure> {
-    let cyclictest = Cyclictest { interval_us: PERIOD_US, seconds, cpu };
+fn peer(dir: &Path, idle: IdleStates, seconds: u64, cpu: u32) -> Result<Figures, Failure> {
+    let cyclictest = Cyclictest { interval_us: PERIOD_US, seconds, cpu, idle };
     let answer = cyclictest.run(dir, |running| Ok(watch(running, cyclictest.duration())))?;
     Ok(Figures {
         quantiles_ns: QUANTILES.map(|(q, _)| answer.quantile_ns(q)),

@@ -267,8 +267,8 @@ fn write_run(path: &Path, world: &World, explanation: &Explanation) {
 
     assert!(recorder.wants_window(&late), "the first spike of a run");
     let window = world.seen().completed();
-    let why =
-        Why { stall: None, explanation: Some(explanation.clone()), window: keep(&window, facts) };
+    let explanation = Some(explanation.clone());
+    let why = Why { explanation, window: keep(&window, facts), ..Why::default() };
     recorder.sample_with(&late, why).unwrap();
     let outcome = Outcome {
         end: End::Complete,

@@ -19,6 +19,7 @@ import { causesSection } from './sections/causes.ts';
 import { comparedSection } from './sections/compared.ts';
 import { Contents } from './sections/contents.ts';
 import { effectsSection } from './sections/effects.ts';
+import { cpusSection } from './sections/cpus.ts';
 import { eventsSection } from './sections/events.ts';
 import { extremesSection } from './sections/extremes.ts';
 import { ladderSection } from './sections/ladder.ts';
@@ -202,6 +203,7 @@ function show(unpacked: Unpacked): void {
   const parts: (HTMLElement | null | undefined)[] = [
     verdictSection(report, firsts(), top?.figure ?? null),
     contents.element,
+    cpusSection(report),
     sweepSection(report.summary.sweep, report.summary.limit),
     secondsSection(report),
     chainSection(report),
@@ -276,6 +278,7 @@ function show(unpacked: Unpacked): void {
       if (made) old.replaceWith(made);
     };
     replace('verdict', () => verdictSection(report, firsts(), top?.figure ?? null));
+    replace('cpus', () => cpusSection(report));
     replace('causes', () => causesSection(report));
     replace('spikes', () => (spikes = spikesSection(store)).element);
     replace('effects', () => effectsSection(report.summary.effects));

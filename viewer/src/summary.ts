@@ -33,6 +33,12 @@ export interface CellVerdict {
   sentence: string;
   basis?: string;
 }
+export interface PowerUse {
+  cpus: string;
+  driver?: string;
+  /** The shallowest first; absent where the kernel lists none. */
+  states?: { name: string; exit_us: number; entered: number; time_us: number }[];
+}
 export interface CellSummary {
   tuning: string;
   load: string;
@@ -77,6 +83,8 @@ export interface CellSummary {
   packets?: PacketAccount;
   /** A chain through a bus in cycles, predicted and measured. */
   chain?: ChainCycles;
+  /** How the CPUs of its loop rested and how fast they ran. */
+  power?: PowerUse;
   /** Spikes by main cause. */
   causes?: Record<string, CauseCount>;
   /** What decides which advice applies. */
@@ -200,6 +208,8 @@ export interface Summary {
   verdict: {
     outcome: Outcome | null;
     best: { tuning: string; load: string } | null;
+    /** Of CPUs that were measured at once; they have no best one. */
+    worst?: { tuning: string; load: string };
     sentence: string;
     deadline?: DeadlineVerdict;
   } | null;
@@ -209,6 +219,8 @@ export interface Summary {
   most_alarms?: number;
   /** Over rising load, when it is a sweep. */
   sweep?: Sweep;
+  /** Idle states and frequency of the cell that the answer is about, in a line. */
+  power?: string;
   /** What made cycles late, in sentences. */
   causes?: string[];
   /** The runs beside each other, on a page of `onbeat compare`. */

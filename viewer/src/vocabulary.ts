@@ -40,6 +40,9 @@ export const SERIES: readonly SeriesWord[] = [
   {"tag": "gap", "name": "Gap", "short": "gap", "meaning": "Time between two clock readings of a loop that does nothing else."},
   {"tag": "recorded", "name": "Recorded value", "short": "recorded", "meaning": "Values without a name in the source."},
   {"tag": "skipped_latency", "name": "Skipped latency", "short": "skipped", "meaning": "From a skipped release to the next start."},
+  {"tag": "dispatch_latency", "name": "Dispatch latency", "short": "dispatch", "meaning": "From the timer's interrupt handler to the switch to the loop's thread."},
+  {"tag": "user_return", "name": "Return to user space", "short": "to user", "meaning": "From the switch to the loop's thread to its first clock reading in user space."},
+  {"tag": "worst_gap", "name": "Largest gap of a window", "short": "largest gap", "meaning": "The largest time between two clock readings in each window of a polling loop."},
 ];
 
 /** A kind of cause: its words, its letters in charts, and how it is painted. */

@@ -170,7 +170,7 @@ impl Counters {
 /// today.
 // USER_HZ is 100 on all architectures that onbeat runs on: /proc/stat counts hundredths of a
 // second.
-const TICK_NS: u64 = 10_000_000;
+pub(super) const TICK_NS: u64 = 10_000_000;
 /// Maximum distance of a `/proc/stat` reading from the spike that it describes, in nanoseconds.
 const PROCFS_REACH_NS: u64 = 250_000_000;
 /// How often `/proc/stat` is read, in nanoseconds.

@@ -17,6 +17,7 @@ use super::keep::{KeptWindow, keep};
 use super::kind::{Cause, CauseKind, Explanation};
 use super::meter::Meter;
 use super::process_view::ProcessReader;
+use super::split::WakeUpSplitter;
 use super::stream::PathStream;
 use super::symbols::Symbols;
 use super::tracefs::TraceError;
@@ -173,6 +174,16 @@ impl Explainer {
     pub fn stream(&self) -> Option<PathStream> {
         let path = self.recorder.path_memory()?;
         Some(PathStream::of(path, &[self.thread.tid]))
+    }
+
+    /// Returns what splits the loop's wake-ups from now on.
+    ///
+    /// # Errors
+    /// Why BPF does not record them, in a sentence.
+    pub fn splitter(&self) -> Result<WakeUpSplitter, String> {
+        let refused = || self.recorder.no_path().unwrap_or("BPF records nothing here").to_owned();
+        let path = self.recorder.path_memory().ok_or_else(refused)?;
+        Ok(WakeUpSplitter::new(path, self.thread.tid))
     }
 
     /// Reads the names of the kernel's functions, which takes about 70 ms (seconds in a guest in

@@ -209,9 +209,7 @@ pub(crate) fn stretches(inside: &[InsideEvent], tid: u32) -> Vec<Stretch> {
         match event.what {
             Inside::Fault { ns, .. } if event.tid == tid => found.push(over(ns)),
             // Other calls lock the memory of the process too, to read it.
-            Inside::MemoryCall { ns, number, .. }
-                if event.tid == tid && changes_memory(number) =>
-            {
+            Inside::MemoryCall { ns, number, .. } if event.tid == tid && changes_memory(number) => {
                 found.push(over(ns));
             }
             Inside::Lent(now) if now.waiter == tid => lent = lent.or(Some((event.at, now))),

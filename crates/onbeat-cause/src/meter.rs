@@ -34,9 +34,7 @@ pub(super) struct Meter {
 impl Meter {
     /// Opens the counters; `source` is the source of steal time.
     pub(super) fn open(tid: u32, cpu: Option<u32>, source: CounterSource) -> Self {
-        let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let is_guest =
-            cpuinfo.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor"));
+        let is_guest = is_guest();
         let has_fair_server = machine::has_fair_server();
         // Opened once: opening /dev/cpu/N/msr later could need a right that a thread has given up
         // by then.
@@ -128,15 +126,21 @@ impl Meter {
     }
 }
 
+/// Returns whether the processor says that a hypervisor runs below this kernel.
+pub(super) fn is_guest() -> bool {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    cpuinfo.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor"))
+}
+
 /// Opens the counter of system management interrupts, if the processor has one and the kernel
 /// exposes it (`/dev/cpu/N/msr`). Reading it interrupts that CPU, so it is read only for a spike.
-fn smi_counter(cpu: Option<u32>) -> Option<(File, u64)> {
+pub(super) fn smi_counter(cpu: Option<u32>) -> Option<(File, u64)> {
     let file = File::open(format!("/dev/cpu/{}/msr", cpu?)).ok()?;
     let count = read_smi(&file)?;
     Some((file, count))
 }
 
-fn read_smi(file: &File) -> Option<u64> {
+pub(super) fn read_smi(file: &File) -> Option<u64> {
     let mut bytes = [0; 8];
     file.read_exact_at(&mut bytes, SMI_COUNT).ok()?;
     Some(u64::from_ne_bytes(bytes))

@@ -259,6 +259,27 @@ impl PathMemory {
         PathExtract { events, readings: Vec::new(), inside, lost }
     }
 
+    /// Returns what splits the wake-ups of thread `tid`, on `cpu` between two instants: its timers,
+    /// the expiries of all timers, since an expiry belongs to whom it interrupts, and switches to it.
+    pub(super) fn wake_ups_of(
+        &self,
+        tid: u32,
+        cpu: u32,
+        from: Instant,
+        to: Instant,
+    ) -> PathExtract {
+        let mut contents = self.ring().between(cpu, from, to);
+        contents.events.retain(|event| match &event.what {
+            KernelEvent::Switch { next, .. } => next.tid == tid,
+            KernelEvent::TimerStart { .. } => event.tid == tid,
+            KernelEvent::TimerExpireEntry { .. } => true,
+            _ => false,
+        });
+        contents.events.reverse();
+        let RingContents { events, lost, .. } = contents;
+        PathExtract { events, readings: Vec::new(), inside: Vec::new(), lost }
+    }
+
     fn ring(&self) -> PathRing<'_> {
         PathRing {
             heads: self.heads.words(),

@@ -306,7 +306,7 @@ fn open_reader(instance: &Instance, cpu: u32) -> Result<StreamReader, TraceError
 
 /// Records are complete this long after their time at the latest, in nanoseconds: a program may be
 /// kept from writing one to its end by an interrupt, or by the host.
-const COMPLETE_AFTER_NS: u64 = 2_000_000;
+pub(super) const COMPLETE_AFTER_NS: u64 = 2_000_000;
 
 /// The same events of one thread, recorded by BPF: a fraction of tracefs' cost for the thread.
 ///

@@ -6,7 +6,9 @@ use onbeat_rt::Instant;
 use super::counters::CounterReading;
 use super::event::{KernelEvent, Thread};
 use super::facts::ExpectedActivity;
-use super::judge::{Judge, Judgement, between_cycles, ORDINARY_STEP_NS, frozen, syscall_name, thread_culprit};
+use super::judge::{
+    Judge, Judgement, ORDINARY_STEP_NS, between_cycles, frozen, syscall_name, thread_culprit,
+};
 use super::kind::CauseKind;
 use super::timeline::{LoopSpan, Slice};
 

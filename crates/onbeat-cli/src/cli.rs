@@ -16,6 +16,7 @@ use crate::cmd::inject::options::{INJECT_EXAMPLES, InjectOptions, faults};
 use crate::cmd::load::options::{LoadOptions, loads};
 use crate::cmd::measure::options::Measure;
 use crate::cmd::message::options::Message;
+use crate::cmd::metrics::options::{METRICS_EXAMPLES, MetricsOptions};
 use crate::cmd::net::options::Net;
 use crate::cmd::report::options::ReportOptions;
 use crate::cmd::robot::options::Robot;
@@ -97,6 +98,9 @@ pub(crate) enum Command {
     /// Follow a run in a browser of this machine while it is measured
     #[command(before_help = VIEW_EXAMPLES)]
     View(ViewOptions),
+    /// Serve the figures of a run to Prometheus while it is measured
+    #[command(before_help = METRICS_EXAMPLES)]
+    Metrics(MetricsOptions),
     /// Show figures over many runs, with the changes that they support
     #[command(before_help = TREND_EXAMPLES)]
     Trend(TrendOptions),

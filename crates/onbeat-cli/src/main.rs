@@ -3,13 +3,12 @@
 //! Every number it shows comes from the library. Exit status: 0 done or PASS, 1 FAIL, 2 could not
 //! run, 3 INCONCLUSIVE.
 
-// Not a published library: a name that says all needs no sentence beside it.
-#![allow(missing_docs)]
-
+mod bench_file;
 mod cli;
 mod cmd;
 mod complete;
 mod completion;
+mod habits;
 mod options;
 mod probes;
 mod signals;
@@ -52,7 +51,25 @@ fn main() -> ExitCode {
 /// Parses the command line; help is folded to the terminal.
 fn read_command_line() -> Result<Cli, clap::Error> {
     let mut command = term::fold::command(Cli::command(), term::fold::help_width(term::columns()));
-    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    let mut words: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    match habits::translated(&words) {
+        Ok(None) => {}
+        Ok(Some(translated)) => {
+            term::advise(term::Tone::Faint, &term::wrapped(&translated.hint, term::columns()));
+            words = translated.words;
+        }
+        Err(why) => return Err(command.error(clap::error::ErrorKind::ValueValidation, why)),
+    }
+    match bench_file::with_settings(&words, &command) {
+        Ok(None) => {}
+        Ok(Some(settings)) => {
+            term::advise(term::Tone::Faint, &term::wrapped(&settings.hint, term::columns()));
+            words = settings.words;
+            cmd::type_instead(&words);
+        }
+        Err(why) => return Err(command.error(clap::error::ErrorKind::ValueValidation, why)),
+    }
+    let matches = command.try_get_matches_from_mut(words)?;
     Cli::from_arg_matches(&matches).map_err(|why| why.format(&mut command))
 }
 
@@ -90,6 +107,7 @@ fn run(command: Command) -> Result<ExitVerdict, Failure> {
         Command::Export(options) => cmd::export::run(&options),
         Command::Report(options) => cmd::report::run(&options),
         Command::View(options) => cmd::view::run(&options),
+        Command::Metrics(options) => cmd::metrics::run(&options),
         Command::Trend(options) => cmd::trend::run(&options),
         Command::Compare(options) => cmd::compare::run(&options),
         Command::Gate(options) => cmd::gate::run(&options),

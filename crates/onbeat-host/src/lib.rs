@@ -2,7 +2,8 @@
 //!
 //! [`foreign`] is the only opener of files that somebody else may have made; [`runtime_dir`] is where
 //! processes of one user share objects. Both check what was opened, never what a path led to before.
-//! [`machine`] is the fingerprint that stands beside every result; [`power`] says who keeps CPUs and devices awake.
+//! [`machine`] is the fingerprint that stands beside every result; [`power`] says who keeps CPUs and devices awake,
+//! [`idle`] how CPUs rested and how fast they ran during a run.
 //! [`bpf`] is the door to bpf(2); [`thread`] asks for policy, CPU and locked memory of a loop's thread; [`user`] says whose a process is.
 //! [`process`] finds and ends all that a load has started. [`rights`] gives up what a thread that reads from a network does not need.
 //!
@@ -15,6 +16,7 @@
 
 pub mod bpf;
 pub mod foreign;
+pub mod idle;
 pub mod machine;
 pub mod power;
 pub mod process;

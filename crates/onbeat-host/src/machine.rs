@@ -14,9 +14,10 @@ use crate::power;
 pub use crate::user::{Foreign, foreign, owner, user_name};
 
 /// The names of all facts that [`Host::read`] may find.
-pub const FACT_NAMES: [&str; 27] = [
+pub const FACT_NAMES: [&str; 28] = [
     "BIOS",
     "CPU list",
+    "CPU topology",
     "CPUs online",
     "architecture",
     "board",
@@ -161,6 +162,8 @@ impl Host {
         );
         self.add("CPUs online", Some(online_cpus().len().to_string()));
         self.add("CPU list", trimmed("/sys/devices/system/cpu/online"));
+        let root = Path::new("/sys/devices/system/cpu");
+        self.add("CPU topology", crate::idle::topology(root, &online_cpus()));
         self.add(
             "isolated CPUs",
             trimmed("/sys/devices/system/cpu/isolated").filter(|list| !list.is_empty()),

@@ -36,16 +36,27 @@ impl fmt::Display for LatencyLimit {
     }
 }
 
+/// Reads the limit of idle exit latency alone, in microseconds, without looking for who holds it:
+/// `Some(None)` is no limit, `None` as [`latency_limit`].
+#[must_use]
+pub fn latency_bound_us() -> Option<Option<i32>> {
+    read_bound(&File::open(DEVICE).ok()?)
+}
+
+fn read_bound(mut device: &File) -> Option<Option<i32>> {
+    let mut bytes = [0; 4];
+    device.read_exact(&mut bytes).ok()?;
+    let us = i32::from_ne_bytes(bytes);
+    Some((us < NO_LIMIT_US).then_some(us))
+}
+
 /// Reads the limit of idle exit latency; `None` where the kernel has none or this user may not read
 /// it.
 #[must_use]
 pub fn latency_limit() -> Option<LatencyLimit> {
-    let mut device = File::open(DEVICE).ok()?;
-    let mut bytes = [0; 4];
-    device.read_exact(&mut bytes).ok()?;
-    let us = i32::from_ne_bytes(bytes);
-    let holders = holders(device.metadata().ok()?.rdev());
-    Some(LatencyLimit { us: (us < NO_LIMIT_US).then_some(us), holders })
+    let device = File::open(DEVICE).ok()?;
+    let us = read_bound(&device)?;
+    Some(LatencyLimit { us, holders: holders(device.metadata().ok()?.rdev()) })
 }
 
 /// Returns the processes, this one excepted, that hold a device open, by its number.

@@ -31,6 +31,10 @@ pub struct Import {
     /// [`Resolution::beyond`], from the minimum to the maximum, and no spread is known.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub figures_only: BTreeSet<Series>,
+    /// Whether the file ends with a closing line, as those of `onbeat.jar` do: without one it was cut
+    /// off. Files that `onbeat import` writes are complete without.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_closed_by_a_line: bool,
 }
 
 /// Samples below 0 of a series.

@@ -36,6 +36,7 @@ mod imported;
 mod joint_steps;
 mod moments;
 mod motion;
+mod noise;
 mod note;
 mod note_numbers;
 mod outages;
@@ -75,10 +76,11 @@ pub use joint_steps::{
 };
 pub use moments::Moments;
 pub use motion::{JointMotion, MotionNote};
+pub use noise::{NoiseAccount, NoiseCount};
 pub use note::{
     Account, Bench, Block, CauseCount, Cell, CellNotPermitted, CulpritCount, EndReason,
-    FindingNote, Header, Interval, LimitNote, LoadEvent, Maxima, Note, Remark, Resume, SpikeNote,
-    StepNote, SweepNote, TaskNote,
+    FindingNote, Header, Interval, LimitNote, LoadEvent, Maxima, Note, PowerNote, Remark, Resume,
+    SpikeNote, StepNote, SweepNote, TaskNote,
 };
 pub use note_numbers::EVERY_SECONDS;
 pub use outages::{Joining, LateNote, OutageSums, PARTS, Watch, gap};
@@ -95,7 +97,7 @@ pub use run_file::{Entry, RunFile, RunFileError};
 pub use run_writer::{RunWriter, WriteError};
 pub use seconds::{Second, Seconds};
 pub use series::Series;
-pub use tally::Why;
+pub use tally::{PARTS_OF_WAKE_UP, Why};
 pub use timing::{Timing, WaitKind};
 pub use trend::{StepFigures, Trend, TrendStep};
 pub use tuning::{Tuning, TuningError};

@@ -12,6 +12,7 @@ use super::imported::Import;
 use super::joint_steps::JointSteps;
 use super::moments::Moments;
 use super::motion::MotionNote;
+use super::noise::NoiseAccount;
 use super::outages::LateNote;
 use super::packets::PacketAccount;
 use super::robot::{DevicesNote, RobotNote};
@@ -23,6 +24,7 @@ use super::tuning::Tuning;
 use super::vocabulary::Stall;
 use super::window::{WindowFate, WindowNote};
 use onbeat_cause::{Cause, CauseKind};
+use onbeat_host::idle::PowerUse;
 use onbeat_host::machine::{Host, salted_id};
 use onbeat_host::thread::{Grant, Privilege};
 
@@ -66,6 +68,8 @@ pub enum Note {
     Packets(Box<PacketAccount>),
     /// The edges between two boards so far, and their clocks.
     Boards(Box<BoardAccount>),
+    /// What a polling thread saw of its CPU so far.
+    Noise(Box<NoiseAccount>),
     /// The chain through a bus that the run measures.
     Chain(Box<ChainNote>),
     /// What a robot did in the block above.
@@ -75,6 +79,8 @@ pub enum Note {
     Joints(JointSteps),
     /// Its bus and devices so far.
     Devices(Box<DevicesNote>),
+    /// How the CPUs of the loop rested and how fast they ran in the block above.
+    Power(Box<PowerNote>),
     /// A remark on the run.
     Remark(Remark),
     /// The closing line.
@@ -83,7 +89,7 @@ pub enum Note {
 
 impl Note {
     /// The kinds that this version knows.
-    pub const KINDS: [&str; 25] = [
+    pub const KINDS: [&str; 27] = [
         "run",
         "bench",
         "import",
@@ -102,11 +108,13 @@ impl Note {
         "resume",
         "packets",
         "boards",
+        "noise",
         "chain",
         "motion",
         "robot",
         "joints",
         "devices",
+        "power",
         "remark",
         "end",
     ];
@@ -329,6 +337,10 @@ pub struct Interval {
     /// Of these, releases that were skipped.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub excluded_skipped: u64,
+    /// Of `cycles`, in a run that splits wake-ups, those of which a stamp is missing; the others are
+    /// in the series of the parts.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unsplit: u64,
     /// Samples beyond the spike limit.
     pub spikes: u64,
     /// Exact moments of each series with samples.
@@ -460,6 +472,18 @@ pub struct LoadEvent {
     pub event: super::words::LoadEventKind,
     /// In words.
     pub detail: String,
+}
+
+/// How the CPUs of a loop rested and how fast they ran in a block.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PowerNote {
+    /// Seconds since the file's start, at the end of the block.
+    pub t: f64,
+    /// The block.
+    pub block: u32,
+    /// What the kernel counted.
+    #[serde(flatten)]
+    pub used: PowerUse,
 }
 
 /// A remark on a run.

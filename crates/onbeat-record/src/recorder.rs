@@ -37,8 +37,8 @@ use super::second_maxima::{MAXIMA_OF, SecondMaxima};
 use super::seconds::Second;
 use super::seconds::SecondTally;
 use super::series::Series;
-use super::tally::IntervalTally;
 use super::tally::Why;
+use super::tally::{IntervalTally, PARTS_OF_WAKE_UP};
 use super::trend::TrendTally;
 use super::vocabulary::Stall;
 use onbeat_ethercat::event::Event;
@@ -146,6 +146,11 @@ impl Recorder {
     pub fn count_also(&mut self, figures: Box<dyn Figures>) {
         self.tally.count_also(figures.series());
         self.figures = figures;
+    }
+
+    /// Counts the parts of wake-ups from now on.
+    pub fn split_wake_ups(&mut self) {
+        self.tally.count_also(&PARTS_OF_WAKE_UP);
     }
 
     /// Keeps exact figures of wake-up latency second by second from now on.

@@ -13,6 +13,7 @@ use super::imported::Import;
 use super::joint_steps::JointSteps;
 use super::moments::Moments;
 use super::motion::MotionNote;
+use super::noise::NoiseAccount;
 use super::note::{
     Account, Bench, Block, Header, Interval, LoadEvent, Maxima, Note, Resume, SpikeNote, StepNote,
 };
@@ -25,6 +26,7 @@ use super::series::Series;
 use super::trend::Trend;
 use super::window::WindowNote;
 use super::writer_lock::is_being_written;
+use onbeat_host::idle::PowerUse;
 
 /// Longest run file that is read, in bytes; one of a month at 1 kHz is far shorter.
 const MOST_BYTES: u64 = 4 << 30;
@@ -141,6 +143,8 @@ pub struct RunFile {
     pub packets: Option<PacketAccount>,
     /// The edges between two boards; the last one counts.
     pub boards: Option<BoardAccount>,
+    /// What a polling thread saw of its CPU; the last one counts.
+    pub noise: Option<NoiseAccount>,
     /// The chain through a bus that the run measures.
     pub chain: Option<ChainNote>,
     /// What a robot did, all blocks together.
@@ -149,6 +153,8 @@ pub struct RunFile {
     pub joints: Vec<JointSteps>,
     /// Its bus and devices; the last one counts.
     pub devices: Option<DevicesNote>,
+    /// How the CPUs of the loop rested and how fast they ran, all blocks together.
+    pub power: Option<PowerUse>,
     /// Remarks, as sentences.
     pub remarks: Vec<String>,
     /// Where the run was resumed.
@@ -230,8 +236,8 @@ impl RunFile {
 
     /// Whether the file is complete: with its closing line, or imported.
     #[must_use]
-    pub const fn is_complete(&self) -> bool {
-        self.end.is_some() || self.import.is_some()
+    pub fn is_complete(&self) -> bool {
+        self.end.is_some() || self.import.as_ref().is_some_and(|import| !import.is_closed_by_a_line)
     }
 
     /// Returns the account of the run: its closing line, or the sum of its intervals. Cycles of the
@@ -466,6 +472,7 @@ impl Parser<'_> {
             Note::EventsLeftOut(left_out) => run.events_left_out.add(&left_out),
             Note::Packets(packets) => run.packets = Some(*packets),
             Note::Boards(boards) => run.boards = Some(*boards),
+            Note::Noise(noise) => run.noise = Some(*noise),
             Note::Chain(chain) => run.chain = Some(*chain),
             Note::Motion(motion) => {
                 run.motion = Some(run.motion.take().unwrap_or_default().and(&motion));
@@ -473,6 +480,13 @@ impl Parser<'_> {
             Note::Robot(robot) => run.robot = Some(*robot),
             Note::Joints(steps) => run.joints.push(steps),
             Note::Devices(devices) => run.devices = Some(*devices),
+            Note::Power(power) => {
+                let earlier = run.power.take();
+                run.power = Some(match earlier {
+                    Some(earlier) => earlier.and(&power.used),
+                    None => power.used,
+                });
+            }
             Note::Remark(remark) => run.remarks.push(remark.sentence),
             Note::Seconds(seconds) => run.seconds.push(*seconds),
             Note::Trend(trend) => run.trends.push(*trend),
@@ -596,11 +610,13 @@ impl RunFile {
             events_left_out: EventsLeftOut::default(),
             packets: None,
             boards: None,
+            noise: None,
             chain: None,
             motion: None,
             robot: None,
             joints: Vec::new(),
             devices: None,
+            power: None,
             remarks: Vec::new(),
             seconds: Vec::new(),
             resumes: Vec::new(),

@@ -15,7 +15,7 @@ use super::series::Series;
 use super::vocabulary::Stall;
 use super::window::WindowNote;
 use super::window::{Keeping, WindowFate};
-use onbeat_cause::{CauseKind, Explanation, KeptWindow};
+use onbeat_cause::{CauseKind, Explanation, KeptWindow, WakeUpParts, WakeUpSplit};
 
 /// Spikes kept per interval.
 const SPIKES_KEPT: usize = 10;
@@ -68,7 +68,13 @@ pub struct Why {
     /// The events themselves, when [`super::Recorder::wants_window`] asked for them and there are
     /// some.
     pub window: Option<KeptWindow>,
+    /// The parts of its wake-up, in runs that split them.
+    pub split: WakeUpSplit,
 }
+
+/// The series of the parts of a wake-up, in the order in which they pass.
+pub const PARTS_OF_WAKE_UP: [Series; 3] =
+    [Series::InterruptLatency, Series::DispatchLatency, Series::UserReturn];
 
 impl IntervalTally {
     pub(super) fn new(spike_limit: SpikeLimit, work_ns: u64) -> Self {
@@ -182,7 +188,8 @@ impl IntervalTally {
         self.interval.cycles += 1;
         self.interval.overruns += u64::from(sample.flags.has(Flags::OVERRUN));
         self.interval.deadline_misses += u64::from(sample.flags.has(Flags::DEADLINE_MISS));
-        let Why { stall, explanation, window } = why;
+        let Why { stall, explanation, window, split } = why;
+        self.count_parts(split);
         if let Some(explanation) = &explanation {
             self.count_cause(lateness_ns, explanation);
         }
@@ -202,6 +209,19 @@ impl IntervalTally {
         // a storm has thousands and a file must stay small.
         if is_spike {
             self.keep_if_among_worst(lateness_ns, || Spike { lateness_ns, note: note(), window });
+        }
+    }
+
+    fn count_parts(&mut self, split: WakeUpSplit) {
+        match split {
+            WakeUpSplit::NotAsked => {}
+            WakeUpSplit::Missing => self.interval.unsplit += 1,
+            WakeUpSplit::Parts(WakeUpParts { interrupt_ns, dispatch_ns, to_user_ns }) => {
+                let parts = [interrupt_ns, dispatch_ns, to_user_ns];
+                for (series, ns) in PARTS_OF_WAKE_UP.into_iter().zip(parts) {
+                    self.count(series, ns);
+                }
+            }
         }
     }
 

@@ -28,13 +28,23 @@ pub enum Series {
     /// Wake-up latency minus the smallest one seen so far; in runs of jHiccup, a sleep's length
     /// minus the shortest one seen.
     Hiccup,
-    /// From the instant a timer was set to, to its interrupt's handler; in imported runs only.
+    /// From the instant a timer was set to, to its interrupt's handler; of onbeat's own runs with
+    /// `--split`, of each cycle whose wake-up is split.
     InterruptLatency,
+    /// From the handler of the timer's interrupt to the switch of the CPU to the loop's thread; the
+    /// second part of a split wake-up.
+    DispatchLatency,
+    /// From the switch of the CPU to the loop's thread to its first clock reading in user space;
+    /// the third part of a split wake-up.
+    UserReturn,
     /// From the instant a timer was set to, back to user space; in imported runs only.
     ReturnLatency,
-    /// Time between two readings of the clock by a loop that does nothing else; in imported runs
-    /// only.
+    /// Time between two readings of the clock by a loop that does nothing else, where it is over
+    /// the threshold.
     Gap,
+    /// The largest of the times between two readings of the clock in a window of `measure noise`;
+    /// where no gap is over the threshold, its longest step.
+    WorstGap,
     /// Values whose meaning the source does not state; in imported runs only.
     Recorded,
     /// From the end of one write to an output to the end of the next.
@@ -94,7 +104,7 @@ impl Series {
     ];
 
     /// All of them: those of a cycle, then those of imported runs and of single probes.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 34] = [
         Self::ReleaseLatency,
         Self::WakeupLatency,
         Self::ObservedPeriod,
@@ -104,8 +114,11 @@ impl Series {
         Self::SkippedLatency,
         Self::Hiccup,
         Self::InterruptLatency,
+        Self::DispatchLatency,
+        Self::UserReturn,
         Self::ReturnLatency,
         Self::Gap,
+        Self::WorstGap,
         Self::Recorded,
         Self::WriteInterval,
         Self::ReadLatency,
@@ -142,8 +155,11 @@ impl Series {
             Self::SkippedLatency => "skipped_latency",
             Self::Hiccup => "hiccup",
             Self::InterruptLatency => "interrupt_latency",
+            Self::DispatchLatency => "dispatch_latency",
+            Self::UserReturn => "user_return",
             Self::ReturnLatency => "return_latency",
             Self::Gap => "gap",
+            Self::WorstGap => "worst_gap",
             Self::Recorded => "recorded",
             Self::WriteInterval => "write_interval",
             Self::ReadLatency => "read_latency",
@@ -180,8 +196,11 @@ impl Series {
             Self::SkippedLatency => "latency of skipped releases",
             Self::Hiccup => "hiccup",
             Self::InterruptLatency => "interrupt latency",
+            Self::DispatchLatency => "dispatch latency",
+            Self::UserReturn => "return to user space",
             Self::ReturnLatency => "return latency",
             Self::Gap => "gap",
+            Self::WorstGap => "largest gap of a window",
             Self::Recorded => "recorded value",
             Self::WriteInterval => "write interval",
             Self::ReadLatency => "read latency",

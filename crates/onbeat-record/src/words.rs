@@ -11,6 +11,8 @@ pub enum RunOrder {
     Interleaved,
     /// One after another.
     Sequential,
+    /// All at the same time, each on a CPU of its own.
+    AtOnce,
     /// The run has one cell.
     Single,
     /// Another tool recorded the run.

@@ -22,6 +22,10 @@ pub struct Overall {
     /// The best tuning, and the load under which its tail is largest; `None` when no cell has
     /// samples.
     pub best: Option<Cell>,
+    /// The worst CPU, where several were measured at once: the outcome is its outcome, and there is
+    /// no best one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worst: Option<Cell>,
     /// Tunings that cannot be distinguished from the best one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ties: Vec<String>,
@@ -85,6 +89,7 @@ pub fn overall(
     Overall {
         outcome: limit.map(|_| winner.outcome),
         deadline: None,
+        worst: None,
         best: Some(Cell { tuning: winner.tuning.to_owned(), load: winner.tail().1.load.clone() }),
         ties: names(&ranking, &ranking.ties),
         times_longer: ranking.times_longer,

@@ -14,8 +14,9 @@ use super::probe_figures::BySecond;
 use super::statistics::Statistics;
 use super::verdict::Verdict;
 use onbeat_cause::{CauseKind, Situation};
+use onbeat_host::idle::PowerUse;
 use onbeat_record::{
-    BoardAccount, Cell, Import, MotionNote, PacketAccount, Series, SpikeNote, Stall,
+    BoardAccount, Cell, Import, MotionNote, NoiseAccount, PacketAccount, Series, SpikeNote, Stall,
 };
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // The signature that serde calls.
@@ -82,6 +83,9 @@ pub struct CellSummary {
     /// What became of the edges between two boards; absent without a second board.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boards: Option<BoardAccount>,
+    /// What a polling thread saw of its CPU; absent in runs of other probes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<NoiseAccount>,
     /// The chain through a bus in cycles, predicted and measured; absent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<Box<ChainCycles>>,
@@ -101,6 +105,9 @@ pub struct CellSummary {
     /// Spikes that are no latency of the machine, of all that the run file kept.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stalls: BTreeMap<Stall, u64>,
+    /// How the CPUs of its loop rested and how fast they ran; absent in files that do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<PowerUse>,
     /// Spikes by their main cause; empty without an analysis.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub causes: Causes,

@@ -10,7 +10,9 @@ use super::probe_figures::{self, BySecond};
 use super::statistics::Statistics;
 use super::units::{Letters, count, listed, spoken, time_ns};
 use super::verdict::{self, Judging};
-use super::{answers, boards, cause_counts, exclusions, import_notes, motion, packets, remedies};
+use super::{
+    answers, boards, cause_counts, exclusions, import_notes, motion, noise, packets, remedies,
+};
 use onbeat_record::{
     Account, Cell, Interval, LoadEvent, LoadEventKind, Resume, RunFile, Series, SpikeNote,
 };
@@ -42,6 +44,8 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, judging: Option<Judging>) -> Ce
     let notes = notes(run, &series);
     let chain = ChainCycles::from_run(run, &series);
     let counted = |number: u64| run.import.is_none().then_some(number);
+    // The closing line of another tool's file says that it ended, and nothing of the kernel.
+    let of_kernel = run.end.as_ref().filter(|_| run.import.is_none());
     let mut summary = CellSummary {
         tuning: cell.tuning,
         load: cell.load,
@@ -59,14 +63,15 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, judging: Option<Judging>) -> Ce
         lost: account.lost,
         excluded: account.excluded,
         spike_count: counted(per_interval(|interval| interval.spikes)),
-        page_faults: run.end.as_ref().map(|end| end.page_faults),
-        involuntary_switches: run.end.as_ref().map(|end| end.involuntary_switches),
+        page_faults: of_kernel.map(|end| end.page_faults),
+        involuntary_switches: of_kernel.map(|end| end.involuntary_switches),
         cpu_share: share_of_slots(run, |end| end.cpu_ns),
         verdict: judging.map(|judging| verdict::judge(run, judging)),
         events: BusEvents::from_run(run),
         alarms: None,
         spikes: worst_spikes(run),
         stalls: verdict::stalls(run),
+        power: run.power.clone(),
         causes: cause_counts::of_run(run),
         situation: remedies::situation(&run.header),
         remedies: Vec::new(),
@@ -81,6 +86,7 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, judging: Option<Judging>) -> Ce
             packets::sentences(run, &series),
             run.packets.as_ref().map(answers::sentences).unwrap_or_default(),
             boards::sentences(run, &series),
+            run.noise.as_ref().map(noise::sentences).unwrap_or_default(),
             probe_figures::derived(run, &series),
             // A measurement has the same as a remark.
             chain.iter().filter(|_| run.header.cell.is_some()).map(ChainCycles::sentence).collect(),
@@ -88,6 +94,7 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, judging: Option<Judging>) -> Ce
         .concat(),
         packets: run.packets.clone(),
         boards: run.boards.clone(),
+        noise: run.noise.clone(),
         chain: chain.map(Box::new),
         motion: run.motion.clone().map(Box::new),
         series,
@@ -212,6 +219,7 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
     }
 
     notes.extend(warm_up(run, series));
+    notes.extend(unsplit(run, series));
     notes.extend(verdict::stalls_in_words(&verdict::stalls(run)));
     notes.extend(exclusions::in_words(&run.exclusions));
     notes.extend(BusEvents::from_run(run).map_or(Vec::new(), |events| events.incidents));
@@ -222,6 +230,19 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
     }
 
     notes
+}
+
+/// Of how many cycles the wake-up could not be split, in a run that splits them.
+fn unsplit(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Option<String> {
+    let unsplit: u64 = run.intervals.iter().map(|interval| interval.unsplit).sum();
+    let split = series.get(&Series::DispatchLatency).map_or(0, |figures| figures.count);
+    (unsplit > 0).then(|| {
+        format!(
+            "the wake-ups of {} of {} cycles are not split: the timer's, the interrupt's or the switch's stamp is missing",
+            count(unsplit),
+            count(split + unsplit)
+        )
+    })
 }
 
 /// What the warm-up left out, where that is worse than everything it kept.

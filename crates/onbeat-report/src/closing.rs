@@ -1,10 +1,11 @@
-//! The closing lines of a terminal: at most nine lines, the verdict first.
+//! The closing lines of a terminal: one line a subject, the verdict first.
 //!
 //! Each line has a label and a text that fits beside it into 80 columns. Everything else stands
 //! above, or in the page.
 
 use super::best::Overall;
 use super::bootstrap::LEAST_STRETCHES;
+use super::by_cpu;
 use super::causes::{self, Causes};
 use super::cell::CellSummary;
 use super::deadline::DeadlineVerdict;
@@ -24,7 +25,8 @@ const LONGEST_S: f64 = 86_400.0;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClosingLine {
-    /// What it is: `verdict`, `events`, `robot`, `best`, `effect`, `cause`, `remedy`, `tunings`.
+    /// What it is: `verdict`, `events`, `robot`, `worst`, `best`, `effect`, `cause`, `remedy`, `tunings`,
+    /// `worth`, `power`.
     pub label: &'static str,
     /// What it says.
     pub text: String,
@@ -43,9 +45,11 @@ pub fn of(summary: &Summary) -> Vec<ClosingLine> {
     let mut lines = vec![verdict(summary)];
     lines.extend(events(summary));
     lines.extend(motion::closing(&summary.cells).map(|text| line("robot", text)));
+    lines.extend(by_cpu::worst_in_words(summary).map(|text| line("worst", text)));
     lines.extend(Some(summary).filter(|_| is_bench).and_then(best));
     lines.extend(Some(summary).filter(|_| is_bench).and_then(effect));
     lines.extend(cause(summary));
+    lines.extend(summary.power.clone().map(|text| line("power", text)));
 
     lines
 }
@@ -86,7 +90,7 @@ fn events(summary: &Summary) -> Option<ClosingLine> {
 }
 
 fn verdict(summary: &Summary) -> ClosingLine {
-    let Overall { outcome, best, .. } = &summary.verdict;
+    let Overall { outcome, best, worst, .. } = &summary.verdict;
     if let Some(((_, alarms), outcome)) = summary.most_alarming().zip(*outcome)
         && (summary.limit.is_none() || alarms.outcome == outcome && outcome != Outcome::Pass)
     {
@@ -99,11 +103,18 @@ fn verdict(summary: &Summary) -> ClosingLine {
     let Some((limit, outcome)) = summary.limit.zip(*outcome) else {
         return summary.sweep.as_ref().map_or_else(|| by_default(summary), verdict_of_sweep);
     };
-    let decisive = best.as_ref().and_then(|best| decisive(summary, &best.tuning, limit));
+    let decides = best.as_ref().or(worst.as_ref());
+    let decisive = decides.and_then(|of| decisive(summary, &of.tuning, limit));
     let figures = decisive.map_or(String::new(), |(cell, over, releases)| {
-        format!("; {}: {} of {} over", cell.load, count(over), count(releases))
+        let of = if worst.is_some() { &cell.tuning } else { &cell.load };
+        format!("; {of}: {} of {} over", count(over), count(releases))
     });
-    let who = if summary.tunings.len() > 1 {
+    let who = if let Some(worst) = worst {
+        match outcome {
+            Outcome::Fail => format!(" on {}", worst.tuning),
+            Outcome::Pass | Outcome::Inconclusive => " on every CPU".to_owned(),
+        }
+    } else if summary.tunings.len() > 1 {
         match outcome {
             Outcome::Pass => {
                 best.as_ref().map_or(String::new(), |best| format!(" with {}", best.tuning))
@@ -132,7 +143,7 @@ fn verdict(summary: &Summary) -> ClosingLine {
 
 /// Where no limit is given, the best tuning by the loop's own deadline.
 fn by_default(summary: &Summary) -> ClosingLine {
-    let Overall { best, deadline, .. } = &summary.verdict;
+    let Overall { best, worst, deadline, .. } = &summary.verdict;
     let Some(DeadlineVerdict { outcome, words, .. }) = deadline else {
         let text = "no limit given; --limit 200us --at 99.9 decides PASS or FAIL";
         return line("verdict", text.to_owned());
@@ -141,6 +152,7 @@ fn by_default(summary: &Summary) -> ClosingLine {
     let fewer = if *outcome == Outcome::Fail { "fewer than " } else { "" };
     let who = match best {
         Some(best) if summary.tunings.len() > 1 => format!(" with {}", best.tuning),
+        None if worst.is_some() && *outcome == Outcome::Pass => " on every CPU".to_owned(),
         _ => String::new(),
     };
     let answer = format!("{}: {fewer}{words}", outcome.words());

@@ -49,7 +49,7 @@ pub fn sections(summary: &Summary) -> Vec<Section> {
         .iter()
         .filter_map(|cell| Some((cell, cell.conclusions.as_deref()?)))
         .collect();
-    let best = summary.verdict.best.as_ref();
+    let best = summary.verdict.best.as_ref().or(summary.verdict.worst.as_ref());
     let is_best = |cell: &CellSummary| {
         best.is_some_and(|best| best.tuning == cell.tuning && best.load == cell.load)
     };

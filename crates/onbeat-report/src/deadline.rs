@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::file_facts::cell_of;
 use super::units::{Letters, time_ns, under};
 use super::verdict::{Judging, Limit, Outcome, Unseen, Verdict, judge, sizes_seen};
 use onbeat_record::{RunFile, Series, Timing};
@@ -46,11 +47,18 @@ pub(super) fn judged(
         // All of `runs` are of one tuning.
         let passes = (all.len() / runs.len()).max(1) * looks;
         let judging = Judging { limit, verdicts, passes, unseen };
-        (judge(run, judging), (*load).to_owned())
+        (judge(run, judging), (*load).to_owned(), cell_of(run).tuning)
     };
-    let (Verdict { outcome, sentence, basis, .. }, load) =
-        runs.iter().map(of_run).max_by_key(|(verdict, _)| verdict.outcome)?;
-    let sentence = if runs.len() > 1 { format!("{}: {sentence}", under(&load)) } else { sentence };
+    let worst =
+        |a: &Verdict, b: &Verdict| a.outcome.cmp(&b.outcome).then(a.at_most.total_cmp(&b.at_most));
+    let (Verdict { outcome, sentence, basis, .. }, load, tuning) =
+        runs.iter().map(of_run).max_by(|(a, ..), (b, ..)| worst(a, b))?;
+    let sentence = match runs {
+        [_] => sentence,
+        // CPUs that were measured at once have one load.
+        all if all.iter().all(|(_, other)| *other == load) => format!("{tuning}: {sentence}"),
+        _ => format!("{}: {sentence}", under(&load)),
+    };
     Some(DeadlineVerdict { limit, outcome, words: in_words(timing), sentence, basis })
 }
 

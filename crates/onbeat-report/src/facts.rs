@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::power;
 use super::summary::Summary;
 use super::units::{Letters, time_ns};
 
@@ -27,6 +28,9 @@ pub(super) fn of(summary: &Summary, probe: &str, settings: Facts, is_of_load: bo
         add("tunings", summary.tunings.join(", "));
     }
 
+    for (name, value) in power::facts(summary) {
+        add(name, value);
+    }
     for grant in &summary.ladder {
         let granted = if grant.granted { "" } else { ", not granted" };
         add(&grant.what, format!("{}{granted}", grant.wanted));

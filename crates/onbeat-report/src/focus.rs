@@ -8,7 +8,7 @@ use super::best::Overall;
 use super::cell::CellSummary;
 use super::statistics::{Share, Statistics};
 use super::verdict::Outcome;
-use onbeat_record::Series;
+use onbeat_record::{Cell, Series};
 
 /// The tuning that changes nothing.
 const UNTUNED: &str = "none";
@@ -21,7 +21,8 @@ pub struct Focus {
     pub load: String,
     /// What the bench is about.
     pub series: Series,
-    /// Untuned first, then the best; one where that is the same, or nothing else was measured.
+    /// Untuned first, then the best; one where that is the same, or nothing else was measured. Of
+    /// CPUs the worst, then the least late.
     pub tunings: Vec<String>,
 }
 
@@ -29,6 +30,9 @@ impl Focus {
     /// Of a bench; `None` where no cell has samples.
     #[must_use]
     pub fn of_bench(cells: &[CellSummary], tunings: &[String], verdict: &Overall) -> Option<Self> {
+        if let Some(worst) = &verdict.worst {
+            return Self::of_cpus(cells, worst);
+        }
         let best = verdict.best.as_ref()?;
         let measured =
             |tuning: &str| cells.iter().any(|cell| cell.tuning == tuning && cell.main().is_some());
@@ -49,6 +53,20 @@ impl Focus {
             shown.push(best.tuning.clone());
         }
         Some(Self { load: decides.load.clone(), series, tunings: shown })
+    }
+
+    /// Of CPUs that were measured at once: the worst, then the one whose largest value is least.
+    fn of_cpus(cells: &[CellSummary], worst: &Cell) -> Option<Self> {
+        let of_worst = cells.iter().find(|cell| cell.cell() == *worst)?;
+        let (series, _) = of_worst.main()?;
+        let others = cells.iter().filter(|cell| cell.tuning != worst.tuning);
+        let least = others
+            .filter_map(|cell| Some((cell, cell.main()?.1.max_ns)))
+            .min_by_key(|(_, max_ns)| *max_ns);
+        let tunings = std::iter::once(worst.tuning.clone())
+            .chain(least.map(|(cell, _)| cell.tuning.clone()))
+            .collect();
+        Some(Self { load: worst.load.clone(), series, tunings })
     }
 }
 

@@ -137,6 +137,20 @@ fn lowest(places: &[usize], of: impl Fn(usize) -> f64) -> usize {
     places.iter().copied().min_by(|&a, &b| of(a).total_cmp(&of(b))).unwrap_or(0)
 }
 
+impl Ranking<'_> {
+    /// The place of the worst one: by outcome, then by late releases, then by its largest value.
+    pub(super) fn worst(&self) -> usize {
+        let of = |&place: &usize| &self.candidates[place];
+        let places = 0..self.candidates.len();
+        let worst = places.max_by(|a, b| {
+            let (a, b) = (of(a), of(b));
+            let late = a.late.rate.total_cmp(&b.late.rate);
+            a.outcome.cmp(&b.outcome).then(late).then(a.max_ns().cmp(&b.max_ns()))
+        });
+        worst.unwrap_or(0)
+    }
+}
+
 impl<'c> RankedTuning<'c> {
     fn new(tuning: &'c str, cells: Vec<&'c CellSummary>, by: &RankedBy<'_>, seed: u64) -> Self {
         let RankedBy { files, loads, limit, share } = *by;
@@ -173,6 +187,11 @@ impl<'c> RankedTuning<'c> {
         };
         // Of equal ones the later load, which is the heavier.
         self.cells.iter().map(of).max_by_key(|(ns, _)| *ns).unwrap_or((u64::MAX, self.cells[0]))
+    }
+
+    /// The largest value of all its cells, in nanoseconds.
+    pub(super) fn max_ns(&self) -> u64 {
+        self.cells.iter().filter_map(|cell| Some(cell.main()?.1.max_ns)).max().unwrap_or(0)
     }
 
     fn ln_tail(&self) -> f64 {

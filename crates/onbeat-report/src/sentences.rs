@@ -5,7 +5,7 @@ use super::cell::CellSummary;
 use super::deadline::DeadlineVerdict;
 use super::summary::Summary;
 use super::units::{cell_name, listed};
-use super::{closing, effects, spikes};
+use super::{by_cpu, closing, effects, spikes};
 use onbeat_record::RunOrder;
 
 /// The sentences of a bench, most important first: the verdict, the effects, and what the figures
@@ -34,6 +34,7 @@ pub fn bench_sentences(summary: &Summary) -> Vec<String> {
 #[must_use]
 pub fn cautions(summary: &Summary) -> Vec<String> {
     let mut sentences = judged_by(summary);
+    sentences.extend(by_cpu::without_causes(summary));
     sentences.extend(refusals(&summary.cells));
     sentences.extend(one_after_the_other(summary));
     let cell_names = |is: fn(&CellSummary) -> bool| -> Vec<String> {

@@ -97,6 +97,7 @@ pub(super) fn joined<'f>(files: &[&'f RunFile]) -> Option<Cow<'f, RunFile>> {
 
     // Accounts that do not add up are those of each run alone.
     (all.packets, all.boards, all.motion, all.devices) = (None, None, None, None);
+    all.noise = None;
     all.seconds.clear();
     if let (Some(import), Some(cell)) = (&all.import, &mut all.header.cell) {
         let names: BTreeSet<String> = files.iter().map(|file| cell_of(file).tuning).collect();
@@ -130,6 +131,7 @@ pub(super) fn apart(files: &[&RunFile]) -> Option<String> {
     let what: Vec<String> = packets
         .into_iter()
         .chain(has(|file| file.boards.is_some(), "the edges between its boards"))
+        .chain(has(|file| file.noise.is_some(), "what took its CPU"))
         .chain(has(|file| file.motion.is_some(), "what its robot did"))
         .chain(has(|file| file.devices.is_some(), "the devices of its bus"))
         .collect();

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::best::{self, Overall};
+use super::by_cpu;
 use super::cell::CellSummary;
 use super::deadline::DeadlineVerdict;
 use super::effects::{self, Effect};
@@ -16,7 +17,7 @@ use super::file_facts::{cell_of, last_second};
 use super::focus::Focus;
 use super::sweep::{self, Sweep};
 use super::verdict::{Judging, Limit, Outcome};
-use super::{causes, cell_figures, deadline, motion};
+use super::{causes, cell_figures, deadline, motion, power};
 use onbeat_host::machine::Host;
 use onbeat_host::thread::Grant;
 use onbeat_record::{Bench, Cell, RunFile, RunOrder, Stall, Tuning};
@@ -70,6 +71,10 @@ pub struct Summary {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub robot_command: Vec<String>,
     pub verdict: Overall,
+    /// Idle states, their bound and the frequency of the cell that the answer is about, in a line;
+    /// absent where its file does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<String>,
     /// What to look at first, of a bench; `None` without samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<Focus>,
@@ -91,7 +96,11 @@ impl Summary {
         let cells = cells_of(bench, files, &asked, limit);
         let elapsed_s = files.iter().chain([bench]).map(last_second).fold(0.0, f64::max);
         let effects = effects::of(files, &asked.loads, effects::Bootstrap::default());
-        let mut verdict = best::overall(&cells, files, &asked.tunings, &asked.loads, limit);
+        let all = (asked.tunings.as_slice(), asked.loads.as_slice());
+        let mut verdict = match asked.order {
+            RunOrder::AtOnce => by_cpu::overall(&cells, files, all, limit),
+            _ => best::overall(&cells, files, all.0, all.1, limit),
+        };
         if limit.is_none() && asked.sweep.is_none() {
             verdict.deadline = by_deadline(files, &verdict, asked.looks.max(1));
         }
@@ -127,6 +136,7 @@ impl Summary {
                 .iter()
                 .find_map(|file| Some(file.header.timing.as_ref()?.period_ns))
                 .unwrap_or(0),
+            power: power::in_one_line(&cells, &verdict),
             cells,
             effects,
             robot_command,
@@ -178,6 +188,7 @@ impl Summary {
             tunings,
             loads,
             period_ns: run.header.timing.as_ref().map_or(0, |timing| timing.period_ns),
+            power: power::in_one_line(&cells, &verdict),
             cells,
             effects: Vec::new(),
             robot_command: Vec::new(),
@@ -257,7 +268,8 @@ fn cells_of(
     let measured: Vec<(&RunFile, &str)> =
         files.iter().zip(&of_files).map(|(file, cell)| (file, cell.load.as_str())).collect();
     let tunings: BTreeSet<&String> = of_files.iter().map(|cell| &cell.tuning).collect();
-    let tunings = tunings.len();
+    // Every CPU has to pass: none of them is chosen, and passing shares no level.
+    let tunings = if asked.order == RunOrder::AtOnce { 1 } else { tunings.len() };
     let mut cells = Vec::new();
     for load in &asked.loads {
         let judging = limit.map(|limit| Judging {
@@ -277,11 +289,15 @@ fn cells_of(
 
 /// The best tuning of a bench by the deadline of its loop.
 fn by_deadline(files: &[RunFile], verdict: &Overall, looks: usize) -> Option<DeadlineVerdict> {
-    let best = verdict.best.as_ref()?;
+    let is_chosen = |tuning: &str| match (&verdict.best, &verdict.worst) {
+        (Some(best), _) => best.tuning == tuning,
+        // All CPUs have to meet it.
+        (None, worst) => worst.is_some(),
+    };
     let of_files: Vec<Cell> = files.iter().map(cell_of).collect();
     let measured: Vec<(&RunFile, &str)> =
         files.iter().zip(&of_files).map(|(file, cell)| (file, cell.load.as_str())).collect();
-    let of_best = measured.iter().zip(&of_files).filter(|(_, cell)| cell.tuning == best.tuning);
+    let of_best = measured.iter().zip(&of_files).filter(|(_, cell)| is_chosen(&cell.tuning));
     let of_best: Vec<(&RunFile, &str)> = of_best.map(|(run, _)| *run).collect();
     deadline::judged(&of_best, &measured, looks)
 }

@@ -1,6 +1,7 @@
 //! The tables of a bench: figures per load, the paper's full table, the limit, the effect of each
 //! tuning, the ladder.
 
+use super::by_cpu::is_by_cpu;
 use super::cell::CellSummary;
 use super::imported::UNKNOWN;
 use super::statistics::{Low, Percentile, Share, Statistics};
@@ -90,7 +91,7 @@ pub fn by_tuning_of(summary: &Summary, load: &str, series: Series, letters: Lett
             unit.name,
             samples_of(&cells, series)
         ),
-        columns: vec![Column::words(if is_imported { "run" } else { "tuning" })],
+        columns: vec![Column::words(if is_imported { "run" } else { row_head(summary) })],
         rows: rows_by_tuning(summary, &cells, (series, unit)),
         legend: Vec::new(),
     };
@@ -103,6 +104,11 @@ pub fn by_tuning_of(summary: &Summary, load: &str, series: Series, letters: Lett
 
     explain(&mut table, &cells);
     table
+}
+
+/// What the rows of a table are.
+fn row_head(summary: &Summary) -> &'static str {
+    if is_by_cpu(summary) { "" } else { "tuning" }
 }
 
 fn rows_by_tuning(summary: &Summary, cells: &[&CellSummary], of: (Series, TableUnit)) -> Vec<Row> {
@@ -195,7 +201,7 @@ pub fn full(summary: &Summary, load: &str, series: Series, letters: Letters) -> 
 #[must_use]
 pub fn limit(summary: &Summary, letters: Letters) -> Option<Table> {
     let limit = summary.limit?;
-    let mut columns = vec![Column::words("tuning")];
+    let mut columns = vec![Column::words(row_head(summary))];
     columns.extend(summary.loads.iter().map(Column::figures));
     let entry = |tuning: &String, load: &String| {
         let verdict = summary.cell(tuning, load).and_then(|cell| cell.verdict.as_ref());

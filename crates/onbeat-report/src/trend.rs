@@ -112,7 +112,7 @@ impl Trend {
         runs.sort_by(|(_, a), (_, b)| a.started_unix_s.total_cmp(&b.started_unix_s));
         let chosen = request.cell.clone().or_else(|| {
             let last = runs.iter().rev().find(|(_, run)| run.cells.len() > 1)?;
-            last.1.verdict.best.clone()
+            last.1.verdict.best.clone().or_else(|| last.1.verdict.worst.clone())
         });
         let series = request.series.or_else(|| {
             let mut found = runs.iter().rev().filter_map(|(_, run)| cell_of(run, chosen.as_ref()));

@@ -669,7 +669,9 @@ impl<'m> Measuring<'m> {
         if self.usual_ns.len() > USUAL_OF {
             self.usual_ns.pop_front();
         }
-        Ok(self.recorder.sample_with(sample, Why { stall, explanation, window })?)
+        Ok(self
+            .recorder
+            .sample_with(sample, Why { stall, explanation, window, ..Why::default() })?)
     }
 
     /// The median of the latest cycles: it needs no explanation.
@@ -844,8 +846,10 @@ fn with_inner_waits(explanation: Explanation, cycle: &Cycle) -> Explanation {
     if let Some(rest) = causes.first_mut() {
         rest.ns -= ns.min(rest.ns);
     }
-    let evidence =
-        format!("left the CPU {} times inside the cycle until a thread woke it", by_threads().count());
+    let evidence = format!(
+        "left the CPU {} times inside the cycle until a thread woke it",
+        by_threads().count()
+    );
     let waited = Cause { kind: CauseKind::OwnWait, ns, evidence, culprit: None };
     causes.insert(0, waited);
     causes.retain(|cause| cause.ns > 0);

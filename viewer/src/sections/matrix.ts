@@ -531,7 +531,7 @@ export function matrixSection(store: Store): { element: HTMLElement; redraw: () 
   const { report } = store;
   const lead =
     report.kind === 'bench'
-      ? 'Columns are tunings. Choose a column to show or hide its cell in the charts.'
+      ? `Columns are ${report.summary.order === 'at_once' ? 'CPUs' : 'tunings'}. Choose a column to show or hide its cell in the charts.`
       : null;
   const source = report.summary.derived
     ? h(

@@ -46,7 +46,9 @@ function facts(report: Report): [string, string][] {
     list.push(['Limit', held(`${human(summary.limit.limit_ns)} at ${summary.limit.at} %`)]);
   const loads = summary.loads.filter((load) => load !== '');
   if (loads.length > 0) list.push([loads.length > 1 ? 'Loads' : 'Load', loads.join(', ')]);
-  if (report.kind === 'bench' && summary.tunings.length > 1)
+  if (summary.order === 'at_once')
+    list.push(['CPUs', `${summary.tunings.length}, at the same time`]);
+  else if (report.kind === 'bench' && summary.tunings.length > 1)
     list.push(['Tunings', `${summary.tunings.length}, ${summary.order || 'in turn'}`]);
   // A source that does not count releases says nothing of losses either.
   if (report.cells.some((cell) => cell.figures.import))
@@ -246,6 +248,9 @@ export function verdictSection(
       { class: 'facts' },
       ...facts(report).map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value))),
     ),
+    summary.power
+      ? h('p', { class: 'best power' }, ...prose(held(asHeadline(summary.power))))
+      : null,
     host.length > 0
       ? h(
           'details',

@@ -276,15 +276,16 @@ impl Judge<'_> {
                     .because(format!("a page at {address:#x} was {how}"))
             }
             Inside::MemoryCall { number, is_whole, .. } => {
-                let at_least = "at least: while it had the lock of the process's memory or gave pages back";
+                let at_least =
+                    "at least: while it had the lock of the process's memory or gave pages back";
                 Judgement::new(CauseKind::MemoryCall)
                     .by(named(&syscall_name(number)))
                     .with_remark((!is_whole).then(|| at_least.to_owned()))
             }
             Inside::Lent(lent) => self.while_lent(lent),
-            Inside::LeftIn(_)
-            | Inside::FunctionBegins { .. }
-            | Inside::FunctionEnds { .. } => Judgement::own_work(),
+            Inside::LeftIn(_) | Inside::FunctionBegins { .. } | Inside::FunctionEnds { .. } => {
+                Judgement::own_work()
+            }
         }
     }
 

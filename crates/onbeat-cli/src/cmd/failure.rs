@@ -6,6 +6,7 @@
 pub(crate) mod bus;
 pub(crate) mod clock;
 pub(crate) mod compare;
+pub(crate) mod cpus;
 pub(crate) mod frames;
 pub(crate) mod gateway;
 pub(crate) mod import;

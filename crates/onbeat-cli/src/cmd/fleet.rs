@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::failure::gateway::GatewayFailure;
@@ -19,6 +19,41 @@ pub(crate) fn run(words: &FleetWords) -> Result<ExitVerdict, Failure> {
     let program = installed(PROGRAM)?;
     let source = Command::new(&program).args(&words.words).exec();
     Err(GatewayFailure::Start { program, source }.into())
+}
+
+/// A data set that runs are added to, by the program.
+pub(super) struct DataSet<'d> {
+    program: PathBuf,
+    dir: &'d Path,
+}
+
+impl<'d> DataSet<'d> {
+    /// Finds the program, before anything is measured.
+    ///
+    /// # Errors
+    /// It is not installed.
+    pub(super) fn new(dir: &'d Path) -> Result<Self, Failure> {
+        Ok(Self { program: installed(PROGRAM)?, dir })
+    }
+
+    /// Adds a run. One that is there already is not added again.
+    ///
+    /// # Errors
+    /// The program's own; the run stays as it is.
+    pub(super) fn add(self, run: &Path) -> Result<(), Failure> {
+        let Self { program, dir } = self;
+        let failed = |source| GatewayFailure::Start { program: program.clone(), source };
+        let mut command = Command::new(&program);
+        command.arg("add").arg(run).arg("--to").arg(dir).stdin(Stdio::null());
+        // Standard output is the bench's own.
+        let ended = command.stdout(Stdio::null()).status().map_err(failed)?;
+        if ended.success() {
+            return Ok(());
+        }
+        let how = format!("onbeat fleet add {} --to {}", run.display(), dir.display());
+        let words = format!("the run is not in the data set ({ended}); later: {how}");
+        Err(GatewayFailure::Refused(words).into())
+    }
 }
 
 /// A run as Parquet, which the program writes to a pipe.

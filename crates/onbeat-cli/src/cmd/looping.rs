@@ -92,6 +92,7 @@ pub(crate) fn setting(options: &LoopArguments, thread: ThreadChoice, duration_ns
         spike_limit: options.spikes_over.map_or(SpikeLimit::TenTimesMedian, SpikeLimit::Above),
         causes: thread.causes,
         stacks: false,
+        split: false,
         lockdown: options.lockdown,
     }
 }

@@ -23,6 +23,7 @@ pub(crate) mod load;
 mod looping;
 pub(crate) mod measure;
 pub(crate) mod message;
+pub(crate) mod metrics;
 pub(crate) mod net;
 pub(crate) mod repair;
 pub(crate) mod report;
@@ -41,6 +42,9 @@ pub(crate) mod vm;
 pub(crate) mod watch;
 mod watched;
 mod whole;
+
+use std::ffi::OsString;
+use std::sync::OnceLock;
 
 pub(crate) use failure::{Common, Failure};
 
@@ -79,10 +83,17 @@ pub(crate) const fn worse(one: ExitVerdict, other: ExitVerdict) -> ExitVerdict {
     }
 }
 
-/// Returns the command as typed, for the run file.
+/// The words of a command line with the settings of a file in them.
+static WITH_SETTINGS: OnceLock<Vec<OsString>> = OnceLock::new();
+
+/// Has the words recorded in place of those of the command line: a run is repeated by them without its file.
+pub(crate) fn type_instead(words: &[OsString]) {
+    let _ = WITH_SETTINGS.set(words.to_vec());
+}
+
+/// Returns the command as typed, with the settings of its file, for the run file.
 pub(crate) fn typed() -> Vec<String> {
+    let words = WITH_SETTINGS.get().cloned().unwrap_or_else(|| std::env::args_os().collect());
     let program = std::iter::once("onbeat".to_owned());
-    program
-        .chain(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()))
-        .collect()
+    program.chain(words.iter().skip(1).map(|word| word.to_string_lossy().into_owned())).collect()
 }

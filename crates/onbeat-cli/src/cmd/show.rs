@@ -9,8 +9,8 @@ use onbeat_report::closing::{self, ClosingLine};
 use onbeat_report::table::Table;
 use onbeat_report::units::{Letters, under};
 use onbeat_report::{
-    Outcome, Summary, answers, bench_sentences, by_load, cautions, imported, packets, probes,
-    spikes, sweep, tables,
+    Outcome, Summary, answers, bench_sentences, by_load, cautions, imported, noise, packets,
+    probes, spikes, sweep, tables,
 };
 
 use super::looping::verdict;
@@ -84,11 +84,11 @@ pub(super) fn made(path: &Path, output: &OutputOptions) -> Result<ExitVerdict, F
 }
 
 /// Lines above the tables, in this order: verdict, remedies, best tuning, top cause.
-const FIRST: [&str; 8] =
-    ["verdict", "events", "robot", "remedy", "tunings", "worth", "best", "cause"];
+const FIRST: [&str; 9] =
+    ["verdict", "worst", "events", "robot", "remedy", "tunings", "worth", "best", "cause"];
 
 /// Those that stand below the tables once more.
-const AGAIN: [&str; 2] = ["verdict", "best"];
+const AGAIN: [&str; 3] = ["verdict", "worst", "best"];
 
 /// Separates the lines above the tables from those below.
 fn split(lines: Vec<ClosingLine>) -> (Vec<ClosingLine>, Vec<ClosingLine>) {
@@ -143,6 +143,8 @@ fn short_tables(summary: &Summary) {
         packets::table(account, letters()).iter().for_each(table);
         answers::tables(account, letters()).iter().for_each(table);
     }
+    let noises = summary.cells.iter().filter_map(|cell| cell.noise.as_ref());
+    noises.filter_map(|account| noise::table(account, letters())).for_each(|of| table(&of));
     summary
         .cells
         .iter()

@@ -378,7 +378,9 @@ fn java_refuses_planted_files() {
     let classes = stage.other.path().join("classes");
     let mut compile = Command::new("javac");
     compile.args(["--release", "8", "-Xlint:-options", "-d"]).arg(&classes);
-    compile.args(sources.map(|entry| entry.unwrap().path())).arg(&open);
+    compile
+        .args(sources.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()))
+        .arg(&open);
     match compile.output() {
         Err(_) => {
             return println!("skipped: javac is not installed (package default-jdk-headless)");

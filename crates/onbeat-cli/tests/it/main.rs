@@ -17,6 +17,7 @@ mod bus_one_live;
 mod bus_queries;
 mod bus_ring_live;
 mod ci_summary;
+mod cpus_live;
 #[path = "../../../../tests/clients/equipment.rs"]
 mod equipment;
 mod exit_status;
@@ -30,6 +31,7 @@ mod killed_live;
 mod limits;
 mod loads_live;
 mod long_live;
+mod metrics_live;
 mod net_boards_live;
 mod net_elsewhere_live;
 mod net_ends_live;

@@ -231,6 +231,22 @@ pub fn stay_off_cpu(cpu: u32) {
     }
 }
 
+/// Whether a thread of this process may be bound to `cpu`: not where the CPU is offline, or its
+/// control group's cpuset leaves it out. The thread that asks stays where it is.
+#[must_use]
+pub fn may_run_on(cpu: u32) -> bool {
+    let try_it = move || {
+        let mut cpus = CpuSet::new();
+        (cpu as usize) < CpuSet::MAX_CPU && {
+            cpus.set(cpu as usize);
+            sched_setaffinity(None, &cpus).is_ok()
+        }
+    };
+    std::thread::Builder::new()
+        .spawn(try_it)
+        .is_ok_and(|thread| thread.join().is_ok_and(|is_allowed| is_allowed))
+}
+
 fn allowed_cpus() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));

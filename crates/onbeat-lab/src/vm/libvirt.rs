@@ -3,14 +3,15 @@
 use std::fmt::Write;
 
 use super::machine::{GuestMemory, RealTimeMachine};
+use super::own::OwnGuest;
 
 impl RealTimeMachine {
-    /// Writes the domain definition: a skeleton without disk and network, to be completed in
-    /// `virsh edit`.
+    /// Writes the domain definition: with kernel, disks and cards of `guest`, which boots as its
+    /// script does; without one a skeleton, to be completed in `virsh edit`.
     ///
     /// Loading modules, huge pages and everything else of the host stays with `onbeat tune`.
     #[must_use]
-    pub fn to_libvirt_xml(&self) -> String {
+    pub fn to_libvirt_xml(&self, guest: Option<&OwnGuest>) -> String {
         let mut xml = String::new();
         let mut line = |depth: usize, text: &str| {
             // Writing to a string does not fail.
@@ -25,10 +26,16 @@ impl RealTimeMachine {
 
         line(1, "<os>");
         line(2, "<type arch='x86_64' machine='q35'>hvm</type>");
+        guest.map(OwnGuest::boot_lines).iter().flatten().for_each(|text| line(2, text));
         line(1, "</os>");
         self.processor_lines().iter().for_each(|text| line(1, text));
 
         line(1, "<devices>");
+        guest.map(OwnGuest::device_lines).iter().flatten().for_each(|text| line(2, text));
+        if guest.is_some() {
+            line(2, "<console type='pty'/>");
+            line(2, "<rng model='virtio'><backend model='random'>/dev/urandom</backend></rng>");
+        }
         line(2, "<controller type='usb' model='none'/>");
         line(2, "<memballoon model='none'/>");
         line(1, "</devices>");
@@ -95,9 +102,10 @@ impl RealTimeMachine {
     }
 }
 
-/// A text between tags.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+/// A text between tags, or in single quotes.
+pub(super) fn escaped(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace('\'', "&apos;")
 }
 
 #[cfg(test)]
@@ -115,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_lint_finds_nothing_to_correct() {
-        let report = lint(&machine(2).to_libvirt_xml(), LintSubject::LibvirtXml).expect("XML");
+        let report = lint(&machine(2).to_libvirt_xml(None), LintSubject::LibvirtXml).expect("XML");
         let problems: Vec<_> = report.problems().collect();
         assert!(problems.is_empty(), "{report}");
         assert!(report.with_verdict(LintVerdict::Valid).next().is_some());
@@ -123,7 +131,7 @@ mod tests {
 
     #[test]
     fn threads_are_placed_one_by_one() {
-        let xml = machine(3).to_libvirt_xml();
+        let xml = machine(3).to_libvirt_xml(None);
         let tune = xml.split("<cputune>").nth(1).and_then(|rest| rest.split("</cputune>").next());
         let lines: Vec<&str> = tune.expect("a section").lines().map(str::trim).collect();
         assert_eq!(
@@ -148,7 +156,7 @@ mod tests {
             threads: None,
             ..machine(2)
         };
-        let xml = plain.to_libvirt_xml();
+        let xml = plain.to_libvirt_xml(None);
         assert!(xml.contains("<name>a&lt;b&amp;c</name>"), "{xml}");
         for absent in ["memoryBacking", "cputune", "<cpu "] {
             assert!(!xml.contains(absent), "{absent}");

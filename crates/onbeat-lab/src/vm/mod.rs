@@ -65,7 +65,7 @@ pub use lint::{OptionVerdict, verdicts_by_option};
 pub use machine::{GuestMemory, RealTimeMachine, free_huge_pages};
 pub use matrix::{
     CellFigures, ClockChoice, Experiment, KernelChoice, LabCell, LabResults, Laboratory, Matrix,
-    MatrixError, Repetition, StoredExperiment,
+    MatrixError, NotAShard, Repetition, Shard, StoredExperiment,
 };
 pub use own::{DomainError, OwnGuest, OwnGuestError, OwnMachine};
 pub use printed::{PrintedCell, PrintedRun};

@@ -14,7 +14,7 @@ use onbeat_lab::net::board_tests::{
     BoardTest, BoardTestRow, BoardTests, TestedKernel, rows, tables,
 };
 use onbeat_lab::vm::{
-    BootImage, GuestWiring, Initramfs, LabResults, Laboratory, Repetition, Virtual,
+    BootImage, GuestWiring, Initramfs, LabResults, Laboratory, Repetition, Shard, Virtual,
 };
 
 use test_lab::{BUSYBOX, RT, TestLab, packages};
@@ -60,6 +60,7 @@ fn conduct(lab: &TestLab, tests: &BoardTests, out: &Path) -> [LabResults<Virtual
             jobs: 2,
             niceness: 0,
             repetition: Repetition::Compare { times: 1 },
+            shard: Shard::WHOLE,
         };
         let mut report = |event: CampaignEvent<'_>| {
             if let CampaignEvent::Failed { cell, why } = event {

@@ -16,7 +16,7 @@ use std::time::Duration;
 use onbeat::campaign::CampaignEvent;
 use onbeat_lab::vm::{
     Accelerator, Free, Guest, Initramfs, Job, Kernel, LabResults, Laboratory, LatencyTest, Matrix,
-    PathPart, Repetition, Virtual, VmError, WorkDirectory, choose_accelerator,
+    PathPart, Repetition, Shard, Virtual, VmError, WorkDirectory, choose_accelerator,
 };
 
 use test_lab::{BUSYBOX, HostLoad, RT, STOCK, TestLab, loaded, packages};
@@ -132,6 +132,7 @@ fn a_laboratory_resumes_after_a_stop_and_sends_the_same_bytes_twice() {
         jobs: 2,
         niceness: 19,
         repetition: Repetition::Reuse,
+        shard: Shard::WHOLE,
     };
     let (stopped, to_run) = conduct(&laboratory, 1);
     assert_eq!((stopped.stored.len() + stopped.missing, to_run), (4, 4));
@@ -166,6 +167,7 @@ fn the_worst_experiment_is_replayed_with_the_same_bytes_and_its_path_adds_up() {
         jobs: 1,
         niceness: 19,
         repetition: Repetition::Reuse,
+        shard: Shard::WHOLE,
     };
     let text = format!(
         "kernels = [{{ name = \"rt\", package = \"{RT}\" }}]\n\

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use onbeat_lab::vm::{Archive, Free, Guest, GuestResult, Job, OwnGuest};
+use onbeat_lab::vm::{Archive, Free, Guest, GuestResult, Job, OwnGuest, RealTimeMachine};
 use test_lab::{BUSYBOX, RT, TestLab};
 
 /// The first process of the small guest: it changes to a root in memory, as an initrd does.
@@ -217,6 +217,34 @@ fn onbeat(lab: &TestLab, words: &[&str], directory: &Path) -> String {
 
 const STUDY: &str = "runs = 1\nduration_s = 2\nprice_settings = false\ncommands = 20\nclock = \"free\"\n\
      loads = [{ name = \"idle\" }]\n";
+
+#[test]
+fn a_definition_written_from_a_script_is_valid_and_boots() {
+    let Some(lab) = TestLab::open() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = small_guest(&lab, directory.path());
+    let own = OwnGuest::from_script(&script).expect("a guest");
+    let cpus = "1".parse().expect("a list");
+    let machine = RealTimeMachine::tuned(2, 512, &cpus, &"0".parse().expect("a list"));
+    let xml = machine.expect("a machine").to_libvirt_xml(Some(&own));
+    for element in ["<kernel>", "<disk type='file'", "<console", "<rng", "<locked/>", "<vcpupin"] {
+        assert!(xml.contains(element), "{element}: {xml}");
+    }
+    let path = directory.path().join("robot.xml");
+    fs::write(&path, &xml).expect("a definition");
+    match Command::new("virt-xml-validate").arg(&path).arg("domain").output() {
+        Ok(output) => {
+            assert!(output.status.success(), "{}{xml}", String::from_utf8_lossy(&output.stderr));
+        }
+        Err(_) => println!("skipped in part: virt-xml-validate is not installed (libvirt-clients)"),
+    }
+
+    let mut job = Job::new();
+    job.command(["sh", "-c", "cat /proc/1/root/booted; head -c 1 /dev/vda | od -An -tu1"]);
+    let result = ran(&lab, &OwnGuest::from_domain(&path).expect("a guest"), &job);
+    let output = String::from_utf8_lossy(result.file("output").expect("its output")).into_owned();
+    assert_eq!(output.split_whitespace().collect::<Vec<_>>(), ["yes", "7"]);
+}
 
 #[test]
 fn debian_with_either_kernel_goes_through_a_study_from_a_script_and_from_a_definition() {

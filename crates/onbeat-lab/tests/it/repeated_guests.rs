@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
 use onbeat::campaign::CampaignEvent;
-use onbeat_lab::vm::{LabResults, Laboratory, LatencyTest, Matrix, Repetition, Virtual};
+use onbeat_lab::vm::{LabResults, Laboratory, LatencyTest, Matrix, Repetition, Shard, Virtual};
 
 use test_lab::{RT, STOCK, TestLab};
 
@@ -53,6 +53,7 @@ fn conduct(lab: &TestLab, repetition: Repetition, out: &Path) -> LabResults<Virt
         jobs: 1,
         niceness: 19,
         repetition,
+        shard: Shard::WHOLE,
     };
     let mut report = |event: CampaignEvent<'_>| {
         if let CampaignEvent::Failed { cell, why } = event {

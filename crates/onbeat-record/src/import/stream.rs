@@ -276,6 +276,7 @@ pub fn write(stream: &Stream, labels: &ImportLabels, path: &Path) -> Result<(), 
         missing: stream.missing.clone(),
         early: stream.early.clone(),
         figures_only: stream.figures_only.clone(),
+        is_closed_by_a_line: false,
     })))?;
     for sentence in stream.remarks.iter().cloned().chain(stream.figures_in_words()) {
         writer.note(&Note::Remark(Remark { sentence }))?;

@@ -1,8 +1,11 @@
 //! Histograms in the OpenMetrics text format (openmetrics.io, version 1.0.0), values in seconds.
 //!
 //! A metric per series, labelled with tuning and load. Bounds are at 1, 2 and 5 times powers of
-//! ten, the same in every export, so that runs can be added up. A bucket that reaches over a bound
-//! is counted above it: `le` is never too low.
+//! ten, the same in every export, so that runs can be added up; a run with a limit has a bound there
+//! as well. A bucket that reaches over a bound is counted above it: `le` is never too low.
+//!
+//! The older text format of Prometheus (0.0.4) differs in the names of counters' families, has no
+//! unit and no end.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -31,46 +34,97 @@ const BOUNDS_NS: [u64; 28] = {
     bounds
 };
 
-/// Writes all runs' histograms and counters, up to `# EOF`.
+/// A text format that Prometheus reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpositionFormat {
+    /// OpenMetrics 1.0.0.
+    OpenMetrics,
+    /// Version 0.0.4 of Prometheus' own.
+    Text,
+}
+
+/// Writes all runs' histograms and counters as OpenMetrics, up to `# EOF`.
 ///
 /// # Errors
 /// The error of the writer.
 pub fn write(runs: &[RunFile], to: &mut dyn Write) -> io::Result<()> {
+    families(runs, ExpositionFormat::OpenMetrics, to)?;
+    writeln!(to, "# EOF")
+}
+
+/// Writes the same for a scrape, with whether the run is in progress.
+///
+/// # Errors
+/// The error of the writer.
+pub fn write_as(
+    runs: &[RunFile],
+    format: ExpositionFormat,
+    goes_on: bool,
+    to: &mut dyn Write,
+) -> io::Result<()> {
+    families(runs, format, to)?;
+    let state = u8::from(goes_on);
+    writeln!(
+        to,
+        "# TYPE onbeat_run_in_progress gauge\n# HELP onbeat_run_in_progress Whether the run is being measured\nonbeat_run_in_progress {state}"
+    )?;
+    if format == ExpositionFormat::OpenMetrics {
+        writeln!(to, "# EOF")?;
+    }
+    Ok(())
+}
+
+fn families(runs: &[RunFile], format: ExpositionFormat, to: &mut dyn Write) -> io::Result<()> {
     let cells: Vec<(Cell, &RunFile)> = runs.iter().map(|run| (super::cell(run), run)).collect();
     for series in Series::ALL {
-        let of_series: Vec<(&Cell, Distribution, f64)> = cells
+        let of_series: Vec<(&Cell, &RunFile, Distribution, f64)> = cells
             .iter()
-            .map(|(cell, run)| (cell, run.distribution(series), sum_s(run, series)))
-            .filter(|(_, distribution, _)| distribution.count() > 0)
+            .map(|(cell, run)| (cell, *run, run.distribution(series), sum_s(run, series)))
+            .filter(|(_, _, distribution, _)| distribution.count() > 0)
             .collect();
         if of_series.is_empty() {
             continue;
         }
 
         let name = format!("onbeat_{}_seconds", series.tag());
-        writeln!(
-            to,
-            "# TYPE {name} histogram\n# UNIT {name} seconds\n# HELP {name} {}",
-            capital(series.words())
-        )?;
-        for (cell, distribution, sum) in of_series {
-            histogram(&name, &labels(cell), (&distribution, sum), to)?;
+        writeln!(to, "# TYPE {name} histogram")?;
+        if format == ExpositionFormat::OpenMetrics {
+            writeln!(to, "# UNIT {name} seconds")?;
+        }
+        writeln!(to, "# HELP {name} {}", capital(series.words()))?;
+        for (cell, run, distribution, sum) in of_series {
+            let limit = run.header.limit.filter(|limit| limit.on == series);
+            let bounds = bounds(limit.map(|limit| limit.limit_ns));
+            histogram(&name, &labels(cell), (&distribution, sum), &bounds, to)?;
         }
     }
 
-    counters(&cells, to)?;
-    writeln!(to, "# EOF")
+    limits(&cells, to)?;
+    counters(&cells, format, to)?;
+    causes(&cells, format, to)
+}
+
+/// The bounds of all exports, and the limit.
+fn bounds(limit_ns: Option<u64>) -> Vec<u64> {
+    let mut bounds = BOUNDS_NS.to_vec();
+    if let Some(limit_ns) = limit_ns
+        && let Err(place) = bounds.binary_search(&limit_ns)
+    {
+        bounds.insert(place, limit_ns);
+    }
+    bounds
 }
 
 fn histogram(
     name: &str,
     labels: &str,
     (of, sum): (&Distribution, f64),
+    bounds: &[u64],
     to: &mut dyn Write,
 ) -> io::Result<()> {
     let mut buckets = of.buckets().iter().peekable();
     let mut below = 0;
-    for bound in BOUNDS_NS {
+    for &bound in bounds {
         while let Some(bucket) = buckets.next_if(|bucket| bucket.high_ns() <= bound) {
             below += bucket.count;
         }
@@ -84,8 +138,61 @@ fn histogram(
     )
 }
 
+/// The limit that each run is judged by.
+fn limits(cells: &[(Cell, &RunFile)], to: &mut dyn Write) -> io::Result<()> {
+    let limits = cells.iter().filter_map(|(cell, run)| Some((cell, run.header.limit?)));
+    let mut limits = limits.peekable();
+    if limits.peek().is_none() {
+        return Ok(());
+    }
+    let name = "onbeat_limit_seconds";
+    writeln!(to, "# TYPE {name} gauge\n# HELP {name} Latency limit that the run is judged by")?;
+    for (cell, limit) in limits {
+        let labels = labels(cell);
+        let (series, at) = (limit.on.tag(), limit.at);
+        let limit = seconds(limit.limit_ns);
+        writeln!(to, "{name}{{{labels},series=\"{series}\",at=\"{at}\"}} {limit}")?;
+    }
+    Ok(())
+}
+
+/// Spikes by the cause that accounts for most of each. The labels are words of the vocabulary, so that their
+/// number is bounded.
+fn causes(
+    cells: &[(Cell, &RunFile)],
+    format: ExpositionFormat,
+    to: &mut dyn Write,
+) -> io::Result<()> {
+    let mut lines = Vec::new();
+    for (cell, run) in cells {
+        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+        for cause in run.spikes.iter().filter_map(|spike| spike.causes.first()) {
+            *counts.entry(cause.kind.words()).or_default() += 1;
+        }
+        let labels = labels(cell);
+        lines.extend(counts.into_iter().map(|(cause, count)| {
+            format!("onbeat_explained_spikes_total{{{labels},cause=\"{cause}\"}} {count}")
+        }));
+    }
+    if !lines.is_empty() {
+        let help = "Spikes whose record was kept, by the cause that accounts for most of each";
+        family("onbeat_explained_spikes", help, format, to)?;
+    }
+    lines.iter().try_for_each(|line| writeln!(to, "{line}"))
+}
+
+/// The first lines of a counter's family.
+fn family(name: &str, help: &str, format: ExpositionFormat, to: &mut dyn Write) -> io::Result<()> {
+    let suffix = if format == ExpositionFormat::Text { "_total" } else { "" };
+    writeln!(to, "# TYPE {name}{suffix} counter\n# HELP {name}{suffix} {help}")
+}
+
 /// What the loop counted, of runs that onbeat measured itself.
-fn counters(cells: &[(Cell, &RunFile)], to: &mut dyn Write) -> io::Result<()> {
+fn counters(
+    cells: &[(Cell, &RunFile)],
+    format: ExpositionFormat,
+    to: &mut dyn Write,
+) -> io::Result<()> {
     let own: Vec<&(Cell, &RunFile)> =
         cells.iter().filter(|(_, run)| run.import.is_none() && run.bench.is_none()).collect();
     type Count = fn(&RunFile) -> u64;
@@ -111,7 +218,7 @@ fn counters(cells: &[(Cell, &RunFile)], to: &mut dyn Write) -> io::Result<()> {
             continue;
         }
 
-        writeln!(to, "# TYPE {name} counter\n# HELP {name} {help}")?;
+        family(name, help, format, to)?;
         for (cell, run) in &own {
             writeln!(to, "{name}_total{{{}}} {}", labels(cell), count(run))?;
         }

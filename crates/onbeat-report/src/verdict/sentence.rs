@@ -68,6 +68,8 @@ impl Judged<'_> {
         let (one, many) = match on {
             Series::ObservedPeriod => ("period", "periods"),
             Series::ExecutionTime | Series::SleepLatency => ("cycle", "cycles"),
+            Series::WorstGap => ("window", "windows"),
+            Series::Gap => ("gap", "gaps"),
             _ if on.is_of_pictures() => ("picture", "pictures"),
             _ if self.evidence.has_no_grid => ("served cycle", "served cycles"),
             _ => ("release", "releases"),

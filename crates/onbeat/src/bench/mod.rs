@@ -4,7 +4,8 @@
 //! undone after it; [`cell_start`] is the message that starts the
 //! process of a cell, [`cell`] that process at both ends of its pipes; [`conduct`] executes the
 //! schedule: loads, shield, blocks. [`turns`] does the same for one probe under several loads, in
-//! one process. [`measurement`] is one probe under one load.
+//! one process; [`at_once`] runs a loop on each of several CPUs. [`measurement`] is one probe under
+//! one load.
 //!
 //! ```
 //! use std::time::Duration;
@@ -19,6 +20,7 @@
 //!
 //! Absent on purpose: figures. They come from the run files, in `onbeat-report`.
 
+pub mod at_once;
 pub mod background_load;
 pub mod cell;
 mod cell_slot;

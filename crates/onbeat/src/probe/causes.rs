@@ -1,13 +1,17 @@
 //! The explanations of a run: a flight recorder beside the loop, and an explanation for each spike.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
 
-use onbeat_rt::Sample;
+use onbeat_rt::sys::Monotonic;
+use onbeat_rt::{Clock, Instant, Sample};
 use rustix::process::getpid;
 
 use super::setting::Setting;
 use onbeat_cause::{
     Cost, Explainer, Explanation, FlightSetting, KeptWindow, LoopThread, PathStream, SpikeFacts,
+    WakeUpSplit, WakeUpSplitter,
 };
 use onbeat_host::thread::{AheadOfLoad, Grant, ThreadRequest};
 
@@ -29,6 +33,13 @@ pub trait SpikeExplainer {
     /// `None` where they are not in the memory of this process.
     fn stream(&self) -> Option<PathStream> {
         None
+    }
+    /// Returns what splits the wake-ups of the loop that is followed.
+    ///
+    /// # Errors
+    /// Why there is none, in a sentence.
+    fn splitter(&self) -> Result<WakeUpSplitter, String> {
+        Err("its recorder is in another process".to_owned())
     }
 }
 
@@ -57,6 +68,10 @@ impl SpikeExplainer for Explainer {
 
     fn stream(&self) -> Option<PathStream> {
         Self::stream(self)
+    }
+
+    fn splitter(&self) -> Result<WakeUpSplitter, String> {
+        Self::splitter(self)
     }
 }
 
@@ -89,6 +104,7 @@ pub(super) struct Asking<'a> {
     margin_ns: u64,
     work_ns: u64,
     followed: bool,
+    split: Splitting,
     left: u32,
     /// Whether the last spike was analysed.
     is_analysed: bool,
@@ -111,6 +127,7 @@ impl<'a> Asking<'a> {
             margin_ns,
             work_ns,
             followed: false,
+            split: if setting.split { Splitting::Begins } else { Splitting::Off },
             left: AT_MOST,
             is_analysed: false,
         }
@@ -124,9 +141,38 @@ impl<'a> Asking<'a> {
             self.thread.tid = tid;
             self.followed = true;
             witness.follow(self.thread);
+            self.split.begin(|| witness.splitter());
         }
 
         witness.keep_watch();
+    }
+
+    /// Returns the instant up to which cycles that started can be split; without an end where
+    /// nothing is split.
+    pub(super) fn splits_up_to(&mut self) -> Instant {
+        match &mut self.split {
+            Splitting::On(splitter) => splitter.read(),
+            // The loop's thread is unknown: so are its stamps.
+            Splitting::Begins if self.witness.is_some() && !self.followed => Instant::from_ns(0),
+            Splitting::Begins | Splitting::Off => Instant::from_ns(u64::MAX),
+        }
+    }
+
+    /// Waits until the stamps of the cycles so far have been read, looking `every` so often.
+    pub(super) fn await_stamps(&mut self, every: Duration) {
+        let ended = Monotonic.now();
+        while matches!(self.split, Splitting::On(_)) && self.splits_up_to() < ended {
+            thread::sleep(every);
+        }
+    }
+
+    /// Splits the wake-up of the next cycle.
+    pub(super) fn split(&mut self, sample: &Sample) -> WakeUpSplit {
+        match &mut self.split {
+            Splitting::On(splitter) => splitter.split(sample),
+            Splitting::Begins => WakeUpSplit::Missing,
+            Splitting::Off => WakeUpSplit::NotAsked,
+        }
     }
 
     /// Returns whether the loop's thread is known, or nothing needs to know it.
@@ -158,6 +204,41 @@ impl<'a> Asking<'a> {
     pub(super) fn cost(&self) -> Cost {
         self.witness.as_ref().map_or_else(Cost::default, |witness| witness.cost())
     }
+}
+
+/// Whether wake-ups are split.
+enum Splitting {
+    /// Not asked for, or impossible.
+    Off,
+    /// As soon as the loop's thread is known.
+    Begins,
+    On(WakeUpSplitter),
+}
+
+impl Splitting {
+    fn begin(&mut self, splitter: impl FnOnce() -> Result<WakeUpSplitter, String>) {
+        if matches!(self, Self::Begins) {
+            // `refusal` has said why, before the run.
+            *self = splitter().map_or(Self::Off, Self::On);
+        }
+    }
+}
+
+/// Returns why the wake-ups of `setting`, which asks for it, are not split.
+pub(super) fn refusal_of_split(
+    setting: &Setting,
+    witness: Option<&(dyn SpikeExplainer + 'static)>,
+) -> Option<String> {
+    if !setting.split {
+        return None;
+    }
+    let refused = witness.map_or_else(
+        || Some("there is none in this run".to_owned()),
+        |witness| witness.splitter().err(),
+    );
+    refused.map(|why| {
+        format!("wake-ups are not split into interrupt, dispatch and return to user space, which takes the flight recorder with BPF: {why}")
+    })
 }
 
 /// Returns what is known of a loop's thread before it starts.

@@ -59,6 +59,8 @@ pub enum SettingValue {
     Time(u64),
     /// A whole number.
     Count(u64),
+    /// Hundredths of a percent.
+    Percent(u64),
     /// Something to read from or write to.
     Place(PortAddress),
     /// A name or a path.

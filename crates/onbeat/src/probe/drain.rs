@@ -45,7 +45,9 @@ impl Drain<'_> {
                 FIRST_LOOKS_EVERY
             });
             let settled = self.look_around();
-            self.up_to(settled)?;
+            // A cycle waits until the kernel's stamps of its wake-up have been read.
+            let split = self.asking.splits_up_to();
+            self.up_to(settled.min(split))?;
             watch(self.recorder);
         }
         Ok(())
@@ -54,6 +56,7 @@ impl Drain<'_> {
     /// Drains what is left after the loop has ended.
     pub(super) fn all(&mut self) -> Result<(), RunError> {
         self.look_around();
+        self.asking.await_stamps(FIRST_LOOKS_EVERY);
         self.up_to(Instant::from_ns(u64::MAX))
     }
 
@@ -83,7 +86,8 @@ impl Drain<'_> {
             } else {
                 None
             };
-            self.recorder.sample_with(&sample, Why { stall, explanation, window })?;
+            let split = self.asking.split(&sample);
+            self.recorder.sample_with(&sample, Why { stall, explanation, window, split })?;
         }
         Ok(())
     }

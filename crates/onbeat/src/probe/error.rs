@@ -93,6 +93,31 @@ pub enum ProbeError {
         /// Why it has no effect.
         why: &'static str,
     },
+    /// The share of polling is out of range.
+    #[error(
+        "--busy {percent}% cannot be polled: give more than 0 % and at most {most} %, so that the thread sleeps in each period"
+    )]
+    Share {
+        /// As typed.
+        percent: f64,
+        /// The largest that is accepted.
+        most: f64,
+    },
+    /// The kernel would stop the polling thread.
+    #[error(
+        "--busy {percent}% at SCHED_FIFO {priority} is more than this kernel gives to real-time threads: {runtime_us} of \
+         {period_us} us (kernel.sched_rt_runtime_us); give a smaller share, or --priority 0 for an ordinary thread"
+    )]
+    Throttled {
+        /// As typed.
+        percent: f64,
+        /// Priority of the thread.
+        priority: u32,
+        /// What real-time threads get of each period, in microseconds.
+        runtime_us: u64,
+        /// The period of RT throttling, in microseconds.
+        period_us: u64,
+    },
     /// A place cannot be read from or written to as requested.
     #[error("{place} cannot be {what}: {why}")]
     Unfit {

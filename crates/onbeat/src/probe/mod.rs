@@ -24,6 +24,7 @@ mod error;
 pub mod hiccup;
 mod interruptions;
 pub mod latency;
+pub mod noise;
 mod option;
 pub mod ports;
 pub mod read_write;
@@ -50,8 +51,14 @@ use onbeat_record::{Header, Series};
 
 /// The probes of this crate, in the order in which they are listed; those with a bus are
 /// `onbeat-robot`'s.
-pub const ALL: [&Description; 5] =
-    [&timer::TIMER, &hiccup::HICCUP, &latency::LATENCY, &write::WRITE, &read_write::READ_WRITE];
+pub const ALL: [&Description; 6] = [
+    &timer::TIMER,
+    &hiccup::HICCUP,
+    &latency::LATENCY,
+    &noise::NOISE,
+    &write::WRITE,
+    &read_write::READ_WRITE,
+];
 
 /// The probe whose cycles do nothing: for those who want to know of the wake-up alone.
 pub const WAKE_UP: &Description = &timer::TIMER;

@@ -20,6 +20,8 @@ pub enum OptionKind {
     Time,
     /// A whole number.
     Count,
+    /// A share, such as `95%`.
+    Percent,
     /// Something to read from or write to.
     Place,
     /// One of these words.

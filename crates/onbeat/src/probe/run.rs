@@ -25,11 +25,13 @@ use super::stall::{Rules, StallWatch};
 use super::start::{LEAD_NS, steady_tick};
 use super::surroundings::{self, Surroundings};
 use onbeat_cause::Cost;
+use onbeat_host::idle::{PowerReading, cpus_of_loop};
 use onbeat_host::thread::{
     AheadOfLoad, Grant, LoopPorts, Privilege, ProcessGrants, Usage, stay_off_cpu,
 };
 use onbeat_record::{
-    Account, DroppedBlock, EndReason, Header, NoFigures, Note, Past, Recorder, Resume, RunWriter,
+    Account, DroppedBlock, EndReason, Header, NoFigures, Note, Past, PowerNote, Recorder, Resume,
+    RunWriter,
 };
 
 /// What the ring holds, in nanoseconds of cycles: the recorder is an ordinary thread and may wait
@@ -147,7 +149,7 @@ impl Run {
         let prepared = PreparedRun::new(header, &setting)?;
         let recorder =
             Recorder::new(RunWriter::create(path, &prepared.header)?, origin, setting.recording());
-        Ok(Self::new(setting, prepared, recorder))
+        Self::new(setting, prepared, recorder)
     }
 
     /// Resumes a run in its file. `header` is the header that a new run would have now.
@@ -199,13 +201,14 @@ impl Run {
         if let Some(doubt) = time.doubt {
             recorder.remark(doubt)?;
         }
-        Ok(Self::new(setting, prepared, recorder))
+        Self::new(setting, prepared, recorder)
     }
 
-    fn new(setting: Setting, prepared: PreparedRun, recorder: Recorder) -> Self {
+    fn new(setting: Setting, prepared: PreparedRun, recorder: Recorder) -> Result<Self, RunError> {
         let PreparedRun { header, tick, slots, process, explainer, .. } = prepared;
         let mut recorder = recorder;
         recorder.watch(&setting.watches(header.limit));
+        let setting = split_where_possible(setting, explainer.as_deref(), &mut recorder)?;
         let real_time = header
             .grants
             .iter()
@@ -214,7 +217,7 @@ impl Run {
             stay_off_cpu(cpu);
         }
 
-        Self {
+        Ok(Self {
             setting,
             tick,
             recorder,
@@ -228,7 +231,7 @@ impl Run {
             reason: EndReason::Complete,
             has_figures: false,
             _process: process,
-        }
+        })
     }
 
     /// Returns what was requested of the system, and whether it was granted.
@@ -333,6 +336,8 @@ impl Run {
         let mut ring = ring(&mut self.slots);
         let (mut hot, cold) = split(&mut ring);
         let work_ns = setting.work_ns;
+        let loop_cpus = cpus_of_loop(setting.thread.cpu);
+        let rested = PowerReading::now(&loop_cpus);
         let mut drain = Drain {
             cold,
             recorder: &mut self.recorder,
@@ -362,6 +367,10 @@ impl Run {
 
         drain.all()?;
         self.recorder.end_block(&outcome)?;
+        let used = rested.until(&PowerReading::now(&loop_cpus));
+        let t = self.recorder.seconds(Monotonic.now());
+        let note = Note::Power(Box::new(PowerNote { t, block: block.index, used }));
+        self.recorder.writer().note(&note)?;
         self.usage = self.usage.plus(usage);
         self.reason = reason(outcome.end);
         Ok(outcome)
@@ -383,6 +392,24 @@ impl Run {
         };
         Ok(self.recorder.close(&closing)?)
     }
+}
+
+/// Has the parts of wake-ups counted where `setting` asks for it; where they are not to be had, the
+/// file says why, and the setting that is returned asks no more.
+fn split_where_possible(
+    setting: Setting,
+    explainer: Option<&(dyn SpikeExplainer + 'static)>,
+    recorder: &mut Recorder,
+) -> Result<Setting, RunError> {
+    let refusal = causes::refusal_of_split(&setting, explainer);
+    let split = setting.split && refusal.is_none();
+    if let Some(sentence) = refusal {
+        recorder.remark(sentence)?;
+    }
+    if split {
+        recorder.split_wake_ups();
+    }
+    Ok(Setting { split, ..setting })
 }
 
 /// Returns the account of what explanations have cost.

@@ -61,6 +61,9 @@ pub struct Setting {
     /// [`FlightSetting::stacks`]: onbeat_cause::FlightSetting::stacks
     #[serde(default)]
     pub stacks: bool,
+    /// Whether each wake-up is split into its parts by the flight recorder's stamps.
+    #[serde(default)]
+    pub split: bool,
     /// Whether the process is killed when the loop makes an unexpected system call.
     pub lockdown: bool,
 }
@@ -85,6 +88,7 @@ impl Setting {
             limit: None,
             causes: false,
             stacks: false,
+            split: false,
             lockdown: false,
         }
     }

@@ -33,6 +33,7 @@ mod report_any_file;
 mod report_days;
 mod report_world;
 mod resume;
+mod split_noise_live;
 mod surroundings_live;
 mod verdict_holds;
 mod verdict_of_a_day;

@@ -38,6 +38,7 @@ use super::watch::in_bench;
 use super::watched::Watched;
 use super::{ExitVerdict, Failure, findings, host_settings, load, runs, show, typed};
 use crate::cmd::bench::options::{BenchOptions, Order, With};
+use crate::cmd::fleet::DataSet;
 use crate::options::Until;
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
@@ -48,6 +49,7 @@ use resume::{BENCH, BenchKind, FoundBench, PlannedBench};
 pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
     let plan = admitted(options)?;
     check_port(options.beside_view)?;
+    let data_set = options.add_to.as_deref().map(DataSet::new).transpose()?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let is_quiet = options.quiet || options.output.json;
     if options.command.is_some() {
@@ -69,7 +71,9 @@ pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
         }
     };
 
-    show::made(&dir, &options.output)
+    let shown = show::made(&dir, &options.output)?;
+    data_set.map_or(Ok(()), |data_set| data_set.add(&dir))?;
+    Ok(shown)
 }
 
 /// Whether another onbeat has the machine.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::ArgPredicate;
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 use onbeat::load::Load;
 use onbeat_robot::session::TrajectoryWord;
@@ -31,6 +31,15 @@ pub(crate) const BENCH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchOptions {
+    /// Add the run to this data set of `onbeat fleet` when it has ended
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) add_to: Option<PathBuf>,
+    /// File of options [default: onbeat.toml in this directory, where there is one]
+    ///
+    /// A key is an option without its dashes, such as `tunings = ["none", "PMC"]` or `limit = "100us"`. The command line
+    /// overrides it, and the run records what both make together.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) config: Option<PathBuf>,
     /// Total time, including start and stop of loads
     #[arg(long = "for", default_value = "2m", value_parser = time_ns, value_name = "TIME")]
     pub(crate) duration: u64,

@@ -1,6 +1,7 @@
 //! `onbeat compare`: compares runs.
 
 pub(crate) mod options;
+mod plain_logs;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use super::show;
 use super::{ExitVerdict, Failure, whole};
 use super::{run_clock, runs};
 use crate::cmd::compare::options::CompareOptions;
+use crate::cmd::compare::plain_logs::Opened;
 use crate::term::letters;
 use crate::term::{Tone, columns, say, wrapped};
 
@@ -32,13 +34,16 @@ pub(crate) fn run(options: &CompareOptions) -> Result<ExitVerdict, Failure> {
     for ((side, name), place) in sides.iter().zip(&names).zip(0..) {
         let mut runs = Vec::new();
         for path in *side {
+            let opened = Opened::new(path)?;
             let judged = match options.html {
                 Some(_) => {
-                    let (judged, text) = runs::judged_with_text(path, None)?;
+                    let (mut judged, text) = runs::judged_with_text(opened.run(), None)?;
                     texts.push(text);
+                    // The page draws each run beside the normal distribution of its mean and SD.
+                    judged.summary.conclude(&judged.runs, None);
                     judged
                 }
-                None => runs::judged(path, None)?,
+                None => runs::judged(opened.run(), None)?,
             };
             hosts.push(judged.summary.host.clone());
             runs.push(judged);

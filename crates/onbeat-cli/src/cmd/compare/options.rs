@@ -15,6 +15,8 @@ pub(crate) const COMPARE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat compare monday tuesday wednesday --json
   onbeat compare before1 before2 before3 --against after1 after2 after3
       three runs or more of each side: each run is a block
+  onbeat compare win.hlog mac.hlog linux.hlog
+      interval logs of other programs, or of `java -jar onbeat.jar hiccup` on other systems
   onbeat compare onbeat-runs/latest --on response_time
       the loads of one run of `measure PROBE --loads idle,paper`, or of a bench";
 
@@ -28,7 +30,8 @@ pub(crate) struct CompareOptions {
     /// Run directories or run files; the first is the reference
     ///
     /// With a single run, its loads are compared. Files of one directory that measured the same, such as
-    /// three histograms of cyclictest in one import, are taken together.
+    /// three histograms of cyclictest in one import, are taken together. An HdrHistogram interval log of
+    /// another program, such as jHiccup, is taken as `onbeat import` takes it.
     #[arg(required = true, num_args = 1.., value_name = "RUN")]
     #[arg(add = ArgValueCompleter::new(complete::runs))]
     pub(crate) runs: Vec<PathBuf>,

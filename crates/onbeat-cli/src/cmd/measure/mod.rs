@@ -1,5 +1,6 @@
 //! `onbeat measure`: runs one probe.
 
+pub(crate) mod cpus;
 mod life;
 mod loads;
 mod open_probe;
@@ -14,7 +15,7 @@ use onbeat::bench::measurement::{self, MeasurementConditions, MeasurementPlan};
 use onbeat::campaign::CampaignEvent;
 use onbeat::probe::{self, Origin};
 use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
-use onbeat::record::{Header, Past};
+use onbeat::record::{Header, PARTS_OF_WAKE_UP, Past};
 
 use super::Common;
 use super::carrier::carrier;
@@ -44,6 +45,9 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Summary)?;
     let _end = EndOf::prompt("its load or its last cycle");
+    if let Some(cpus) = &options.cpus {
+        return cpus::run(measure, cpus, life, &interruptions);
+    }
     if options.load_sweep.is_some() || !options.loads.is_empty() {
         return loads::run(measure, life, &interruptions);
     }
@@ -134,7 +138,7 @@ fn admit(measure: &Measure) -> Result<(), Failure> {
         load::check_load_directory(loads, options.load_dir.as_deref(), "--load-dir")?;
     }
 
-    resume::admit(options)?;
+    resume::admit(measure)?;
     // Only probes with devices have a bus, and `chain` only on request.
     let has_bus = given.has("devices") && given.word("with") != Some("output");
     if most_alarms(&options.limit).is_some() && !has_bus {
@@ -177,11 +181,15 @@ fn new_run(out: &Path, planned: &PlannedMeasurement) -> Result<NewRunDir, Failur
 
 fn header(measure: &Measure, origin: Origin) -> Header {
     let Measure { probe, options, .. } = measure;
+    let mut series = probe.series.to_vec();
+    if options.split {
+        series.extend(PARTS_OF_WAKE_UP);
+    }
     Header {
         limit: limit(&options.limit, probe.series[0]),
         looks: looks_of(options.until, options.duration).len(),
         most_alarms: most_alarms(&options.limit),
         findings: findings::findings(options.cpu, options.looping.period),
-        ..probe::header(&typed(), probe.name, probe.series, origin.unix_s)
+        ..probe::header(&typed(), probe.name, &series, origin.unix_s)
     }
 }

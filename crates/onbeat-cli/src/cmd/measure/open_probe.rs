@@ -28,6 +28,7 @@ pub(crate) fn planned_setting(
     let duration_ns = if duration_ns == 0 { u64::MAX } else { duration_ns };
     let mut setting = setting(&options.looping, thread, duration_ns);
     setting.stacks = options.stacks;
+    setting.split = options.split;
     match tuning {
         Some(tuning) => tuning.tuned(&setting),
         None => setting,

@@ -10,6 +10,7 @@ use onbeat::load::{Load, LoadError};
 use onbeat::probe::{Description, Given, OptionKind, ProbeOption, SettingValue};
 use onbeat_rt::Wait;
 
+use super::cpus::CpuChoice;
 use crate::cmd::view::options::BesideOptions;
 use crate::complete;
 use crate::options::{LimitOptions, LoopArguments, OutputOptions, ScreenOptions, Until, wait};
@@ -46,6 +47,12 @@ pub(crate) struct MeasureOptions {
     #[arg(long, value_name = "N")]
     #[arg(add = ArgValueCandidates::new(complete::cpus))]
     pub(crate) cpu: Option<u32>,
+    /// A loop on each of these CPUs at once, such as 1-3 or all
+    ///
+    /// For the probes timer, hiccup and latency. A run file per CPU, a verdict on the worst. `all`:
+    /// every CPU that this process may use. Causes of spikes are not recorded.
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["cpu", "tuning", "until", "loads", "load_sweep", "resume", "log_to", "screen", "stacks"])]
+    pub(crate) cpus: Option<CpuChoice>,
     /// Tuning for the run, such as PMC or PM+irq.affinity
     ///
     /// P sets --priority, M locks memory, C shields --cpu or the CPU that `tune plan` chooses, S
@@ -77,6 +84,12 @@ pub(crate) struct MeasureOptions {
     /// each wake-up that is over 30 us late another 10 to 20 us later.
     #[arg(long, conflicts_with = "no_causes")]
     pub(crate) stacks: bool,
+    /// Split each wake-up: interrupt, dispatch, return to user space
+    ///
+    /// By the flight recorder's stamps, as rtla timerlat does: a series for each part. It takes
+    /// BPF, and no more time of the loop than the causes.
+    #[arg(long, conflicts_with_all = ["no_causes", "loads", "load_sweep", "cpus"])]
+    pub(crate) split: bool,
     /// Leave memory unlocked
     #[arg(long)]
     pub(crate) no_lock_memory: bool,
@@ -195,6 +208,7 @@ fn of_choice(choice: &ProbeOption) -> Arg {
             arg.value_name("TIME").value_parser(|text: &str| time_ns(text).map(SettingValue::Time))
         }
         OptionKind::Count => arg.value_name("N").value_parser(count),
+        OptionKind::Percent => arg.value_name("PERCENT").value_parser(share),
         OptionKind::Name => arg
             .value_name("NAME")
             .value_parser(|text: &str| Ok::<_, String>(SettingValue::Name(text.to_owned()))),
@@ -218,6 +232,18 @@ fn count(text: &str) -> Result<SettingValue, String> {
         .parse()
         .map(SettingValue::Count)
         .map_err(|_| format!("`{text}` is not a whole number"))
+}
+
+/// A share in percent, with or without its sign, to hundredths.
+fn share(text: &str) -> Result<SettingValue, String> {
+    let number = text.trim().strip_suffix('%').unwrap_or(text).trim();
+    let percent: f64 =
+        number.parse().map_err(|_| format!("`{text}` is not a share such as 95%"))?;
+    if (0.0..=100.0).contains(&percent) {
+        Ok(SettingValue::Percent((percent * 100.0).round() as u64))
+    } else {
+        Err(format!("`{text}` is not between 0 and 100 %"))
+    }
 }
 
 impl FromArgMatches for Measure {

@@ -7,12 +7,13 @@ use onbeat::bench::cell_start::path_as_json;
 use onbeat::bench::turns::{TurnsPlan, UnfinishedTurns};
 use onbeat::campaign::{FoundRun, PlanFile, find_unfinished};
 use onbeat::load::Load;
+use onbeat::probe::hiccup::LIKE_JHICCUP;
 use onbeat::probe::{RunError, Setting};
 use onbeat::record::run_dir::{BENCH_FILE, RUN_FILE_ENDING, unfinished};
 use onbeat::record::{LimitNote, Past, SweepNote};
 use serde::{Deserialize, Serialize};
 
-use super::options::{Measure, MeasureOptions};
+use super::options::Measure;
 use super::{limit, most_alarms};
 use crate::cmd::Failure;
 use crate::term::{Tone, advise};
@@ -78,8 +79,10 @@ impl PlannedMeasurement {
 }
 
 /// Refuses to resume a run without a grid: it has no number of releases that could be left.
-pub(crate) fn admit(options: &MeasureOptions) -> Result<(), Failure> {
-    if !(options.resume && options.wait.is_relative()) {
+pub(crate) fn admit(measure: &Measure) -> Result<(), Failure> {
+    let Measure { options, given, .. } = measure;
+    let is_relative = options.wait.is_relative() || given.is_set(LIKE_JHICCUP);
+    if !(options.resume && is_relative) {
         return Ok(());
     }
     let why = "it ends by its time, and how much of that is left is not counted";

@@ -11,7 +11,7 @@ use onbeat_lab::net::board_tests::{
     BoardTest, BoardTestRow, BoardTests, TestedKernel, rows, tables,
 };
 use onbeat_lab::vm::{
-    LabResults, Laboratory, Matrix, MatrixError, Measures, Repetition, Virtual, VmClock,
+    LabResults, Laboratory, Matrix, MatrixError, Measures, Repetition, Shard, Virtual, VmClock,
 };
 use serde_json::{Value, json};
 
@@ -54,6 +54,7 @@ pub(super) fn run(options: &NetLabOptions) -> Result<ExitVerdict, Failure> {
             jobs: thread::available_parallelism().map_or(1, NonZero::get),
             niceness: NICENESS,
             repetition: repetition(options),
+            shard: Shard::WHOLE,
         };
         let mut progress = CellLines::new(&begun);
         let mut report = |event: CampaignEvent<'_>| progress.show(&event);

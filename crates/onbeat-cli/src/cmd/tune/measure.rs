@@ -150,7 +150,9 @@ fn bench_options(options: &TuneMeasureOptions, sides: &Sides) -> BenchOptions {
     let output = OutputOptions { out: options.out.clone(), json: options.json, verbose: false };
 
     BenchOptions {
-        beside_view: BesideOptions { view: None },
+        config: None,
+        add_to: None,
+        beside_view: BesideOptions { view: None, metrics: None },
         command: None,
         thread: None,
         duration: options.duration,

@@ -1,60 +1,75 @@
 //! The view of a run that this process measures: this program once more, which follows its files.
 
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use onbeat_robot::live_view;
 
-use super::super::Failure;
+use super::super::{Failure, metrics};
 use super::options::BesideOptions;
 use crate::term::{Tone, advise};
 
-/// Refuses a port that cannot be listened on, before anything is measured.
+/// Refuses ports that cannot be listened on, before anything is measured.
 pub(crate) fn check_port(options: BesideOptions) -> Result<(), Failure> {
-    Ok(options.view.map_or(Ok(()), live_view::check_port)?)
+    options.view.map_or(Ok(()), live_view::check_port)?;
+    Ok(options.metrics.map_or(Ok(()), metrics::check_address)?)
 }
 
 /// The view beside a run.
 pub(crate) struct BesideView {
     options: BesideOptions,
     avoid_cpu: Option<u32>,
-    child: Option<Child>,
+    children: Vec<Child>,
     is_started: bool,
 }
 
 impl BesideView {
     pub(crate) const fn new(options: BesideOptions, avoid_cpu: Option<u32>) -> Self {
-        Self { options, avoid_cpu, child: None, is_started: false }
+        Self { options, avoid_cpu, children: Vec::new(), is_started: false }
     }
 
     /// Begins to show a run whose files exist; once, however often it is called.
     pub(crate) fn begin(&mut self, run: &Path) {
-        let Some(port) = self.options.view.filter(|_| !self.is_started) else { return };
-        self.is_started = true;
-        let started = std::env::current_exe().and_then(|myself| {
-            let mut command = Command::new(myself);
-            command.arg("view").arg(run).args(["--port", &port.to_string()]);
-            if let Some(cpu) = self.avoid_cpu {
-                command.args(["--avoid-cpu", &cpu.to_string()]);
+        if std::mem::replace(&mut self.is_started, true) {
+            return;
+        }
+        if let Some(port) = self.options.view {
+            let started = self.start(run, ["view", "--port", &port.to_string()]);
+            match started {
+                Ok(child) => self.children.push(child),
+                Err(why) => not_started("show the run in a browser", &why),
             }
-            command.stdin(Stdio::null()).stdout(Stdio::null());
-            // Ctrl-C ends the run; the view ends with it, when it has shown its last figures.
-            command.process_group(0).spawn()
-        });
-        match started {
-            Ok(child) => self.child = Some(child),
-            Err(why) => {
-                let words = format!("cannot show the run in a browser: {why}; the run continues");
-                advise(Tone::Careful, &words);
+        }
+        if let Some(address) = self.options.metrics {
+            // Nobody waits for a last scrape: the server ends by itself some seconds after the run.
+            let started = self.start(run, ["metrics", "--listen", &address.to_string()]);
+            if let Err(why) = started {
+                not_started("serve the metrics", &why);
             }
         }
     }
 
+    fn start(&self, run: &Path, [command, option, value]: [&str; 3]) -> io::Result<Child> {
+        let mut started = Command::new(std::env::current_exe()?);
+        started.arg(command).arg(run).args([option, value]);
+        if let Some(cpu) = self.avoid_cpu {
+            started.args(["--avoid-cpu", &cpu.to_string()]);
+        }
+        started.stdin(Stdio::null()).stdout(Stdio::null());
+        // Ctrl-C ends the run; what is beside it ends then, when it has shown the last figures.
+        started.process_group(0).spawn()
+    }
+
     /// Waits until the last figures are shown.
     pub(crate) fn end(mut self) {
-        if let Some(mut child) = self.child.take() {
+        for child in &mut self.children {
             let _ = child.wait();
         }
     }
+}
+
+fn not_started(what: &str, why: &io::Error) {
+    advise(Tone::Careful, &format!("cannot {what}: {why}; the run continues"));
 }

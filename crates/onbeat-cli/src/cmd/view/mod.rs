@@ -80,7 +80,10 @@ fn page() -> String {
 
 /// The run that is followed: `latest` points at another one as soon as that begins. One that has just
 /// begun is waited for.
-fn begun(path: &Path, interruptions: &Interruptions) -> Result<std::path::PathBuf, Failure> {
+pub(crate) fn begun(
+    path: &Path,
+    interruptions: &Interruptions,
+) -> Result<std::path::PathBuf, Failure> {
     let began = Instant::now();
     loop {
         let there = path.canonicalize().unwrap_or_else(|_| path.to_owned());

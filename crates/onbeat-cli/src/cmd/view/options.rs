@@ -1,10 +1,12 @@
 //! Options of `onbeat view`, and `--view` of the commands that measure.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
 use clap_complete::engine::ArgValueCompleter;
 
+use crate::cmd::metrics::options::address;
 use crate::complete;
 
 pub(crate) const VIEW_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
@@ -40,4 +42,10 @@ pub(crate) struct BesideOptions {
     /// Prints the address. PORT is a port of 127.0.0.1 and ::1; without it, a free one.
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
     pub(crate) view: Option<u16>,
+    /// Serve the figures to Prometheus while they are measured
+    ///
+    /// At /metrics of this address, as text or OpenMetrics: histograms with a bucket at the limit, counters, causes of
+    /// spikes. A port alone is one of 127.0.0.1.
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    pub(crate) metrics: Option<SocketAddr>,
 }

@@ -9,7 +9,7 @@ use onbeat::campaign::CampaignEvent;
 use onbeat::record::Series;
 use onbeat_lab::vm::{
     BootImage, CellFigures, ClockChoice, Free, LabResults, Laboratory, Matrix, Measures,
-    Repetition, Virtual, VmClock,
+    Repetition, Shard, Virtual, VmClock,
 };
 use onbeat_report::Table;
 use serde_json::{Value, json};
@@ -54,6 +54,7 @@ pub(in crate::cmd) fn run(options: &VmLabOptions) -> Result<ExitVerdict, Failure
         jobs: jobs(options, matrix.clock()),
         niceness,
         repetition,
+        shard: options.shard.unwrap_or(Shard::WHOLE),
     };
 
     let mut progress = CellLines::new(&begun);

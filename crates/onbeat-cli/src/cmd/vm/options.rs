@@ -272,6 +272,12 @@ pub(crate) struct VmLabOptions {
     /// Guests at a time [default: number of CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
+    /// Run a part of the experiments: the third of 200 by 3/200
+    ///
+    /// For a laboratory over many machines, such as `--shard $SLURM_ARRAY_TASK_ID/200`. The same file gives each
+    /// experiment to exactly one shard.
+    #[arg(long, value_name = "N/M")]
+    pub(crate) shard: Option<onbeat_lab::vm::Shard>,
     /// Run every experiment N times more and compare the bytes
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) verify: Option<u16>,

@@ -1,7 +1,7 @@
 //! `onbeat vm replay`: the largest latency of a laboratory, traced from outside the guest.
 
 use onbeat_lab::vm::{
-    ClockChoice, CriticalPath, Laboratory, Matrix, Measures, PathPart, Repetition, Replay,
+    ClockChoice, CriticalPath, Laboratory, Matrix, Measures, PathPart, Repetition, Replay, Shard,
     StoredExperiment, Virtual,
 };
 use onbeat_report::table::{Column, Row, Table};
@@ -40,6 +40,7 @@ pub(super) fn run(options: &VmReplayOptions) -> Result<ExitVerdict, Failure> {
         jobs: 1,
         niceness: NICENESS,
         repetition: Repetition::Reuse,
+        shard: Shard::WHOLE,
     };
 
     let clock = |seed| Virtual { shift, seed };

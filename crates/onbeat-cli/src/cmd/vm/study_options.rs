@@ -89,12 +89,15 @@ pub(crate) struct VmXmlOptions {
     /// Host CPUs of everything else [default: all others]
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub(crate) others: Option<CpuList>,
-    /// Number of virtual CPUs
-    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
-    pub(crate) vcpus: u32,
-    /// Memory of the guest in MiB
-    #[arg(long, default_value_t = 2048, value_name = "MIB", value_parser = clap::value_parser!(u32).range(64..))]
-    pub(crate) memory: u32,
+    /// Script that starts QEMU: the guest's kernel, disks, cards, CPUs and memory [default: a skeleton]
+    #[arg(long, value_name = "SCRIPT", value_hint = ValueHint::FilePath)]
+    pub(crate) guest: Option<PathBuf>,
+    /// Number of virtual CPUs [default: that of --guest, or 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
+    pub(crate) vcpus: Option<u32>,
+    /// Memory of the guest in MiB [default: that of --guest, or 2048]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(64..))]
+    pub(crate) memory: Option<u32>,
     /// Name of the guest
     #[arg(long, default_value = "real-time-guest", value_name = "NAME")]
     pub(crate) name: String,

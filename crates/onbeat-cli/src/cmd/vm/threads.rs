@@ -2,7 +2,7 @@
 //! threads of one that runs.
 
 use onbeat_lab::vm::{
-    PlaceError, QemuSocket, RealTimeMachine, ThreadPlan, place_threads, qemu_threads,
+    OwnGuest, PlaceError, QemuSocket, RealTimeMachine, ThreadPlan, place_threads, qemu_threads,
 };
 use onbeat_tune::{CpuList, HostFiles, Journal, LiveHost, Purpose};
 
@@ -13,11 +13,15 @@ use crate::state::journal_directory;
 use crate::term::{Tone, columns, say, wrapped};
 
 pub(super) fn xml(options: &VmXmlOptions) -> Result<ExitVerdict, Failure> {
-    let VmXmlOptions { cpus, others, vcpus, memory, name, qemu } = options;
+    let VmXmlOptions { cpus, others, guest, name, qemu, .. } = options;
+    let own = guest.as_deref().map(OwnGuest::from_script).transpose()?;
+    let of_guest = own.as_ref().map(|own| (own.machine.cpus, own.machine.memory_mib));
+    let (vcpus, memory) = of_guest.unwrap_or((2, 2048));
+    let (vcpus, memory) = (options.vcpus.unwrap_or(vcpus), options.memory.unwrap_or(memory));
     let others = others.clone().unwrap_or_else(|| all_but(cpus));
     let machine = RealTimeMachine {
         name: name.clone(),
-        ..RealTimeMachine::tuned(*vcpus, *memory, cpus, &others)?
+        ..RealTimeMachine::tuned(vcpus, memory, cpus, &others)?
     };
 
     if *qemu {
@@ -27,7 +31,7 @@ pub(super) fn xml(options: &VmXmlOptions) -> Result<ExitVerdict, Failure> {
             say(Tone::Plain, &format!("# after the start: {command}"));
         });
     } else {
-        say(Tone::Plain, machine.to_libvirt_xml().trim_end());
+        say(Tone::Plain, machine.to_libvirt_xml(own.as_ref()).trim_end());
     }
     Ok(ExitVerdict::Pass)
 }

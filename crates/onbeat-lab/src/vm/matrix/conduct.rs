@@ -31,6 +31,44 @@ pub enum Repetition {
     },
 }
 
+/// A part of a laboratory that one machine of several runs: every `of`-th experiment from the
+/// `number`-th on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// From 1 to `of`.
+    number: u32,
+    of: u32,
+}
+
+/// A text is not a shard.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\" is not a shard; write 3/200 for the third of 200")]
+pub struct NotAShard(String);
+
+impl std::str::FromStr for Shard {
+    type Err = NotAShard;
+
+    fn from_str(text: &str) -> Result<Self, NotAShard> {
+        let parsed = || {
+            let (number, of) = text.split_once('/')?;
+            let (number, of): (u32, u32) = (number.parse().ok()?, of.parse().ok()?);
+            (1..=of).contains(&number).then_some(Self { number, of })
+        };
+        parsed().ok_or_else(|| NotAShard(text.to_owned()))
+    }
+}
+
+impl Shard {
+    /// All of it.
+    pub const WHOLE: Self = Self { number: 1, of: 1 };
+
+    /// Whether the experiment at `index`, counted from 0, is one of this shard. Neighbours are in different
+    /// shards, so that all have some of each kernel.
+    pub(super) const fn has(self, index: usize) -> bool {
+        index as u64 % self.of as u64 == self.number as u64 - 1
+    }
+}
+
 /// Runs the experiments of a [`Matrix`].
 #[derive(Clone, Debug)]
 pub struct Laboratory<'l> {
@@ -46,6 +84,8 @@ pub struct Laboratory<'l> {
     pub niceness: i32,
     /// How stored experiments are treated.
     pub repetition: Repetition,
+    /// Which of the experiments are run.
+    pub shard: Shard,
 }
 
 /// An experiment that is ready to run.
@@ -159,7 +199,8 @@ impl Laboratory<'_> {
     ) -> Result<Vec<Prepared<C>>, VmError> {
         let qemu = qemu_version()?;
         let mut all = Vec::new();
-        for experiment in matrix.experiments() {
+        let of_shard = matrix.experiments().into_iter().enumerate();
+        for (_, experiment) in of_shard.filter(|(index, _)| self.shard.has(*index)) {
             let boot = self.boots[experiment.indexes[0]].clone();
             let mut guest = Guest::new(boot, clock(experiment.seed));
             guest.memory_mib = matrix.memory_mib;

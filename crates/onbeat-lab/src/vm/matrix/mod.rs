@@ -19,7 +19,7 @@ use onbeat::campaign::product;
 use onbeat::load::{Load, LoadError};
 use serde::{Deserialize, Serialize};
 
-pub use conduct::{Laboratory, Repetition};
+pub use conduct::{Laboratory, NotAShard, Repetition, Shard};
 pub use results::{CellFigures, LabResults};
 pub use store::StoredExperiment;
 

@@ -154,3 +154,18 @@ fn a_second_board_is_started_before_the_measurement_with_its_priority() {
         assert!(measured.contains("'chain'") && measured.contains("'--one-clock'"), "{script}");
     }
 }
+
+#[test]
+fn each_experiment_is_in_exactly_one_shard() {
+    for of in [1_u32, 2, 7, 200] {
+        let shards: Vec<Shard> =
+            (1..=of).map(|number| format!("{number}/{of}").parse().expect("a shard")).collect();
+        for index in 0..450 {
+            assert_eq!(shards.iter().filter(|shard| shard.has(index)).count(), 1, "{index} of {of}");
+        }
+    }
+    for text in ["0/3", "4/3", "3", "a/3", "1/0", "-1/3", "1/3/5"] {
+        let refused = text.parse::<Shard>().expect_err(text).to_string();
+        assert_eq!(refused, format!("\"{text}\" is not a shard; write 3/200 for the third of 200"));
+    }
+}

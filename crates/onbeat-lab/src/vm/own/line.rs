@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use onbeat_tune::lint::qemu_line::QemuLineOption;
 
-use super::{OwnGuest, OwnGuestError, OwnMachine};
+use super::{OwnCard, OwnDisk, OwnGuest, OwnGuestError, OwnMachine};
 
 /// Options that a run replaces: screen, consoles, monitors, and how QEMU itself runs.
 const REPLACED: [&str; 36] = [
@@ -76,14 +76,19 @@ pub(super) fn own_guest(
         replaced: Vec::new(),
         read_only: false,
         has_disk: false,
+        disks: Vec::new(),
+        devices: Vec::new(),
+        networks: Vec::new(),
     };
     for option in options {
         reader.take(option)?;
     }
 
     let changes = reader.changes();
-    let kernel = reader.kernel.ok_or_else(|| OwnGuestError::NoKernel { path: path.to_owned() })?;
-    Ok(OwnGuest { machine: reader.machine, kernel, initrd: reader.initrd, changes })
+    let cards = reader.cards();
+    let LineReader { machine, kernel, initrd, disks, .. } = reader;
+    let kernel = kernel.ok_or_else(|| OwnGuestError::NoKernel { path: path.to_owned() })?;
+    Ok(OwnGuest { machine, kernel, initrd, changes, disks, cards })
 }
 
 struct LineReader {
@@ -95,6 +100,11 @@ struct LineReader {
     replaced: Vec<String>,
     read_only: bool,
     has_disk: bool,
+    disks: Vec<OwnDisk>,
+    /// Arguments of `-device`.
+    devices: Vec<String>,
+    /// Arguments of `-netdev` and `-nic`.
+    networks: Vec<String>,
 }
 
 impl LineReader {
@@ -116,6 +126,7 @@ impl LineReader {
             _ => {
                 self.count(&name, &value);
                 let value = self.with_files(&name, &value)?;
+                self.note(&name, &value);
                 self.machine.words.push(format!("-{name}"));
                 self.machine.words.extend(argument.map(|_| value));
             }
@@ -205,6 +216,48 @@ impl LineReader {
         })
     }
 
+    /// Notes what a libvirt definition says in elements of its own.
+    fn note(&mut self, name: &str, value: &str) {
+        match name {
+            "drive" => {
+                let key = |wanted: &str| value_of(value, wanted).map(str::to_owned);
+                let Some(file) = key("file") else { return };
+                self.disks.push(OwnDisk {
+                    file: file.into(),
+                    format: key("format").unwrap_or_else(|| "raw".to_owned()),
+                    interface: key("if").unwrap_or_else(|| "ide".to_owned()),
+                    is_cdrom: key("media").as_deref() == Some("cdrom"),
+                });
+            }
+            "hda" | "hdb" | "hdc" | "hdd" | "cdrom" => self.disks.push(OwnDisk {
+                file: value.into(),
+                format: "raw".to_owned(),
+                interface: "ide".to_owned(),
+                is_cdrom: name == "cdrom",
+            }),
+            "device" => self.devices.push(value.to_owned()),
+            "netdev" | "nic" => self.networks.push(value.to_owned()),
+            _ => {}
+        }
+    }
+
+    /// The network cards: a `-device` for each `-netdev`, or `-nic` with both.
+    fn cards(&self) -> Vec<OwnCard> {
+        let card = |network: &String| {
+            let id = value_of(network, "id");
+            let is_of = |device: &&String| id.is_some() && value_of(device, "netdev") == id;
+            let device =
+                self.devices.iter().find(is_of).and_then(|device| device.split(',').next());
+            let model = device.or_else(|| value_of(network, "model")).unwrap_or("e1000");
+            let bridge = network.starts_with("bridge").then(|| value_of(network, "br"));
+            OwnCard {
+                model: model.to_owned(),
+                bridge: bridge.map(|bridge| bridge.unwrap_or("br0").to_owned()),
+            }
+        };
+        self.networks.iter().filter(|network| *network != "none").map(card).collect()
+    }
+
     fn changes(&self) -> Vec<String> {
         let mut changes = Vec::new();
         if self.has_disk {
@@ -219,6 +272,12 @@ impl LineReader {
         }
         changes
     }
+}
+
+/// The value of a key in `a=1,b=2`.
+fn value_of<'v>(argument: &'v str, key: &str) -> Option<&'v str> {
+    let mut pieces = argument.split(',').filter_map(|piece| piece.split_once('='));
+    pieces.find(|(name, _)| *name == key).map(|(_, value)| value)
 }
 
 /// The number of `-smp 2`, `-smp cpus=2` or `-smp sockets=1,cores=2,threads=1`.

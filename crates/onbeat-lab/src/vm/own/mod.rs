@@ -15,6 +15,7 @@
 //! guest's disk is needed or changed. Absent on purpose: a boot loader's guests, whose kernel is on
 //! their disk: their `-kernel` has to be named.
 
+mod definition;
 mod domain;
 mod line;
 
@@ -117,6 +118,28 @@ pub struct OwnGuest {
     initrd: Option<PathBuf>,
     /// What is not as the user wrote it, a sentence each.
     pub changes: Vec<String>,
+    disks: Vec<OwnDisk>,
+    cards: Vec<OwnCard>,
+}
+
+/// A disk of a guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OwnDisk {
+    pub(super) file: PathBuf,
+    /// `raw`, `qcow2`.
+    pub(super) format: String,
+    /// As `-drive if=` has it.
+    pub(super) interface: String,
+    pub(super) is_cdrom: bool,
+}
+
+/// A network card of a guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct OwnCard {
+    /// As `-device` names it.
+    pub(super) model: String,
+    /// Bridge of the host; `None` is user networking.
+    pub(super) bridge: Option<String>,
 }
 
 impl OwnGuest {

@@ -14,6 +14,7 @@ mod import_spec;
 mod record_events;
 mod record_spec;
 mod record_windows;
+mod report_by_cpu;
 mod report_compare;
 mod report_effects;
 mod report_every_release;

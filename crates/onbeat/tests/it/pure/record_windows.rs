@@ -80,7 +80,7 @@ fn why(recorder: &Recorder, sample: &Sample) -> Why {
     let facts = SpikeFacts { release: sample.release, tid: 7, ..SpikeFacts::default() };
     let window = || KeptWindow { facts, events: 3, left_out: 0, packed: "A".repeat(PACKED_MOST) };
     let window = recorder.wants_window(sample).then(window);
-    Why { stall: None, explanation: Some(Explanation::from_causes(vec![cause])), window }
+    Why { explanation: Some(Explanation::from_causes(vec![cause])), window, ..Why::default() }
 }
 
 /// Spread over 51 to 1051 µs without an order: 7919 is a prime.

@@ -1,0 +1,98 @@
+//! Interval logs of other programs, which `onbeat compare` takes beside runs: each becomes the run
+//! that `onbeat import` would make of it, in a directory that goes with the command.
+
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use onbeat::import::stream::ImportLabels;
+use onbeat::import::{self, Format, SourceOptions};
+use onbeat::record::Cell;
+use onbeat::record::run_dir::RUN_FILE_ENDING;
+use onbeat_host::foreign;
+use onbeat_report::imported::UNKNOWN;
+use tempfile::TempDir;
+
+use crate::cmd::failure::import::ImportFailure;
+use crate::cmd::{Common, Failure, typed};
+use crate::term::{Tone, advise};
+
+/// What decides whether a file is an interval log: HdrHistogram's writers begin with their version.
+const BEGINNING_BYTES: u64 = 64 << 10;
+
+/// A path as typed, with the run that stands for it.
+pub(super) struct Opened {
+    path: PathBuf,
+    /// Holds the run of a plain log.
+    _dir: Option<TempDir>,
+}
+
+impl Opened {
+    /// Opens a run, or makes one of an interval log that is none.
+    ///
+    /// # Errors
+    /// As `onbeat import`, with the line that cannot be read.
+    pub(super) fn new(typed: &Path) -> Result<Self, Failure> {
+        if !is_plain_log(typed) {
+            return Ok(Self { path: typed.to_owned(), _dir: None });
+        }
+
+        let dir = tempfile::tempdir().map_err(|source| Common::File {
+            what: "create a directory in",
+            path: std::env::temp_dir(),
+            source,
+        })?;
+        import_into(dir.path(), typed)?;
+        Ok(Self { path: dir.path().to_owned(), _dir: Some(dir) })
+    }
+
+    /// Where the run is.
+    pub(super) fn run(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Whether a file is an HdrHistogram interval log and not a run file, which is one with notes. What
+/// cannot be read is no log: the reader of runs says why.
+fn is_plain_log(path: &Path) -> bool {
+    let mut beginning = Vec::new();
+    let is_read = path.is_file()
+        && foreign::open(path)
+            .is_ok_and(|file| file.take(BEGINNING_BYTES).read_to_end(&mut beginning).is_ok());
+    let text = String::from_utf8_lossy(&beginning);
+    is_read && !text.contains("#[onbeat: ") && Format::detect(&text) == Some(Format::Hlog)
+}
+
+fn import_into(dir: &Path, path: &Path) -> Result<(), Failure> {
+    let file = foreign::open(path).map_err(|source| Common::File {
+        what: "read",
+        path: path.to_owned(),
+        source,
+    })?;
+    let asked = SourceOptions { format: Some(Format::Hlog), ..SourceOptions::default() };
+    let streams = import::read(&mut BufReader::with_capacity(1 << 18, file), &asked)
+        .map_err(|source| ImportFailure::Import { path: path.to_owned(), source })?;
+    let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    for (stream, place) in streams.iter().zip(0..) {
+        // Named by place: a tag may hold any letter.
+        let name = if stream.label.is_empty() { file.clone() } else { stream.label.clone() };
+        let labels = ImportLabels {
+            command: typed(),
+            file: file.clone(),
+            cell: Cell { tuning: name, load: UNKNOWN.to_owned() },
+        };
+        import::write(stream, &labels, &dir.join(format!("{place:03}{RUN_FILE_ENDING}")))?;
+    }
+
+    let series = streams.iter().flat_map(|stream| &stream.parts).map(|part| part.series.words());
+    let series = series.collect::<std::collections::BTreeSet<_>>();
+    advise(
+        Tone::Faint,
+        &format!(
+            "{} is an interval log of another program: its values are taken as {} in nanoseconds; \
+             `onbeat import --unit --as` makes a run of it where they are not",
+            path.display(),
+            series.into_iter().collect::<Vec<_>>().join(", ")
+        ),
+    );
+    Ok(())
+}

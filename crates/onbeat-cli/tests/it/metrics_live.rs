@@ -1,0 +1,206 @@
+//! `--metrics`: the figures of a run in progress as Prometheus scrapes them, in both text formats.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use onbeat::record::{RunFile, Series};
+
+const COUNT: &str = "onbeat_release_latency_seconds_count";
+
+/// A measurement whose metrics are served; it is killed on drop.
+struct Served {
+    child: Child,
+    address: String,
+    directory: tempfile::TempDir,
+}
+
+impl Served {
+    fn start(seconds: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let words = "measure timer --limit 150us --at 50 --priority 0 --out runs --metrics 0 --for";
+        let mut child = Command::new(env!("CARGO_BIN_EXE_onbeat"))
+            .args(words.split(' '))
+            .arg(seconds)
+            .env("ONBEAT_STATE_DIR", directory.path().join("state"))
+            .current_dir(directory.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut lines = lines.map_while(Result::ok);
+        let address = lines.find_map(|line| {
+            Some(line.strip_prefix("metrics: http://")?.strip_suffix("/metrics")?.to_owned())
+        });
+        // A pipe that is full would stop the command.
+        std::thread::spawn(move || lines.count());
+        Self { child, address: address.expect("its address"), directory }
+    }
+
+    fn scraped(&self, accept: &str) -> String {
+        let mut socket = TcpStream::connect(&self.address).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        write!(socket, "GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n").unwrap();
+        let mut text = String::new();
+        socket.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("HTTP/1.1 200 OK"), "{text}");
+        text.split_once("\r\n\r\n").unwrap().1.to_owned()
+    }
+
+    /// Waits until there are figures.
+    fn first(&self) -> String {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let text = self.scraped("text/plain");
+            if value(&text, COUNT).is_some_and(|count| count > 0.0) {
+                return text;
+            }
+            assert!(Instant::now() < until, "no figures: {text}");
+            sleep(Duration::from_millis(200));
+        }
+    }
+
+    fn run_file(&self) -> PathBuf {
+        let latest = self.directory.path().join("runs/latest");
+        let files = fs::read_dir(latest).unwrap().map(|entry| entry.unwrap().path());
+        files.into_iter().find(|path| path.to_string_lossy().ends_with(".onbeat.hlog")).unwrap()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The value of the only line of this name.
+fn value(text: &str, name: &str) -> Option<f64> {
+    let line = text.lines().find(|line| line.starts_with(&format!("{name}{{")))?;
+    line.rsplit(' ').next()?.parse().ok()
+}
+
+/// A program of Debian's package prometheus, installed or unpacked.
+fn program(name: &str) -> Option<PathBuf> {
+    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/prometheus/usr/bin");
+    let found = [PathBuf::from(name), unpacked.join(name)];
+    let runs = |path: &PathBuf| Command::new(path).arg("--version").output().is_ok();
+    let found = found.into_iter().find(runs);
+    if found.is_none() {
+        println!("skipped: {name} is neither installed nor unpacked (package prometheus)");
+    }
+    found
+}
+
+#[test]
+fn the_last_scrape_has_the_figures_of_the_run_file() {
+    let mut served = Served::start("4s");
+    let early = served.first();
+    assert!(early.contains("onbeat_run_in_progress 1"), "{early}");
+    assert!(early.contains("le=\"0.00015\"}"), "a bucket at the limit: {early}");
+    assert!(served.child.wait().unwrap().code().is_some());
+
+    let until = Instant::now() + Duration::from_secs(12);
+    let last = loop {
+        let text = served.scraped("application/openmetrics-text;version=1.0.0");
+        if text.contains("onbeat_run_in_progress 0") {
+            break text;
+        }
+        assert!(Instant::now() < until, "the end of the run is not served: {text}");
+        sleep(Duration::from_millis(100));
+    };
+    assert!(last.ends_with("# EOF\n"), "{last}");
+    let run = RunFile::read(&served.run_file()).unwrap();
+    let counted = run.distribution(Series::ReleaseLatency).count();
+    assert_eq!(value(&last, COUNT), Some(counted as f64));
+    assert!(value(&early, COUNT) <= value(&last, COUNT));
+}
+
+#[test]
+fn promtool_accepts_what_is_served() {
+    let Some(promtool) = program("promtool") else { return };
+    let served = Served::start("30s");
+    let text = served.first();
+    let mut checked = Command::new(promtool)
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    checked.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = checked.wait_with_output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success() && said.is_empty(), "{}", String::from_utf8_lossy(&said));
+}
+
+#[test]
+fn a_real_prometheus_scrapes_a_run() {
+    let Some(prometheus) = program("prometheus") else { return };
+    let served = Served::start("60s");
+    served.first();
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    let config = format!(
+        "global: {{scrape_interval: 1s}}\nscrape_configs: [{{job_name: onbeat, static_configs: [{{targets: ['{}']}}]}}]\n",
+        served.address
+    );
+    fs::write(at("prometheus.yml"), config).unwrap();
+    // Another program may take the port between this and Prometheus: it would say so and end.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut child = Command::new(prometheus)
+        .arg(format!("--config.file={}", at("prometheus.yml")))
+        .arg(format!("--storage.tsdb.path={}", at("data")))
+        .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+        .stdout(Stdio::null())
+        .stderr(fs::File::create(at("log")).unwrap())
+        .spawn()
+        .unwrap();
+    let asked = || {
+        let mut socket = TcpStream::connect(("127.0.0.1", port)).ok()?;
+        socket.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+        write!(socket, "GET /api/v1/query?query={COUNT} HTTP/1.0\r\nHost: x\r\n\r\n").ok()?;
+        let mut text = String::new();
+        socket.read_to_string(&mut text).ok()?;
+        let body: serde_json::Value = serde_json::from_str(text.split_once("\r\n\r\n")?.1).ok()?;
+        let value = body["data"]["result"][0]["value"][1].as_str()?;
+        value.parse::<f64>().ok().filter(|count| *count > 0.0)
+    };
+    let until = Instant::now() + Duration::from_secs(50);
+    let count = loop {
+        if let Some(count) = asked() {
+            break Some(count);
+        }
+        if Instant::now() > until || child.try_wait().unwrap().is_some() {
+            break None;
+        }
+        sleep(Duration::from_millis(300));
+    };
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let log = fs::read_to_string(at("log")).unwrap();
+    let served_now = value(&served.scraped("text/plain"), COUNT);
+    assert!(count.is_some() && count <= served_now, "{count:?} of {served_now:?}: {log}");
+}
+
+#[test]
+fn an_address_that_is_taken_is_one_sentence_and_nothing_is_measured() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let directory = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_onbeat"))
+        .args(["measure", "timer", "--for", "1s", "--metrics", &address])
+        .current_dir(directory.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains(&format!("cannot listen on {address} for --metrics")), "{said}");
+    assert!(!directory.path().join("onbeat-runs").exists());
+}

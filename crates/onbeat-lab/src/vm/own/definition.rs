@@ -1,0 +1,62 @@
+//! A user's guest as elements of a libvirt definition: what it boots, its disks and its cards.
+
+use std::path::Path;
+
+use super::super::libvirt::escaped;
+use super::{OwnCard, OwnDisk, OwnGuest};
+
+impl OwnGuest {
+    /// The lines inside of `<os>`.
+    pub(in crate::vm) fn boot_lines(&self) -> Vec<String> {
+        let path = |path: &Path| escaped(&path.display().to_string());
+        let mut lines = vec![format!("<kernel>{}</kernel>", path(&self.kernel))];
+        lines.extend(
+            self.initrd.as_deref().map(|initrd| format!("<initrd>{}</initrd>", path(initrd))),
+        );
+        lines.push(format!("<cmdline>{}</cmdline>", escaped(&self.machine.append)));
+        lines
+    }
+
+    /// The lines inside of `<devices>`: disks and cards.
+    pub(in crate::vm) fn device_lines(&self) -> Vec<String> {
+        let mut letters = (b'a'..=b'z').map(char::from);
+        let disks = self.disks.iter().filter_map(|disk| Some(disk_lines(disk, letters.next()?)));
+        disks.chain(self.cards.iter().map(card_lines)).flatten().collect()
+    }
+}
+
+fn disk_lines(disk: &OwnDisk, letter: char) -> Vec<String> {
+    let OwnDisk { file, format, interface, is_cdrom } = disk;
+    let (prefix, bus) = match interface.as_str() {
+        "virtio" => ("vd", "virtio"),
+        "scsi" => ("sd", "scsi"),
+        "floppy" => ("fd", "fdc"),
+        _ => ("sd", "sata"),
+    };
+    let device = if *is_cdrom { "cdrom" } else { "disk" };
+    let is_block = file.starts_with("/dev");
+    let (kind, key) = if is_block { ("block", "dev") } else { ("file", "file") };
+    // A comma is written twice in QEMU's words only.
+    let file = escaped(&file.display().to_string().replace(",,", ","));
+    vec![
+        format!("<disk type='{kind}' device='{device}'>"),
+        format!("  <driver name='qemu' type='{}' cache='none' io='threads'/>", escaped(format)),
+        format!("  <source {key}='{file}'/>"),
+        format!("  <target dev='{prefix}{letter}' bus='{bus}'/>"),
+        "</disk>".to_owned(),
+    ]
+}
+
+fn card_lines(card: &OwnCard) -> Vec<String> {
+    let model = if card.model.starts_with("virtio-net") { "virtio" } else { card.model.as_str() };
+    let model = format!("  <model type='{}'/>", escaped(model));
+    let (kind, source) = match &card.bridge {
+        Some(bridge) => ("bridge", Some(format!("  <source bridge='{}'/>", escaped(bridge)))),
+        None => ("user", None),
+    };
+    let open = format!("<interface type='{kind}'>");
+    [Some(open), source, Some(model), Some("</interface>".to_owned())]
+        .into_iter()
+        .flatten()
+        .collect()
+}
