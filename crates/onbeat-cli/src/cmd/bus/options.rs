@@ -535,6 +535,7 @@ pub(crate) struct SdoWriteOptions {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RegisterCommand {
+    /// Read registers
     Read(RegisterReadOptions),
     /// Write registers of a device in OP
     Write(RegisterWriteOptions),

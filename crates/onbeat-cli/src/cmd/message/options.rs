@@ -172,6 +172,7 @@ pub(crate) struct RecordOptions {
     /// First record of each channel
     #[arg(long, value_enum, default_value_t = From::Newest, value_name = "WHICH")]
     pub(crate) from: From,
+    /// Compression of the log
     #[arg(long, value_enum, default_value_t = LogCompression::Lz4, value_name = "WHICH")]
     pub(crate) compression: LogCompression,
     /// Record for this time; 0: until Ctrl-C or the writers' end
