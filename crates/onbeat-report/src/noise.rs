@@ -3,7 +3,7 @@
 use super::table::{Column, Row, Table};
 use super::units::{Letters, count, time_ns};
 use onbeat_cause::NoiseSource;
-use onbeat_record::NoiseAccount;
+use onbeat_record::{NoiseAccount, NoiseCount};
 
 /// Returns the account of the noise as sentences: the total, what no event explains, and what the
 /// CPU counted.
@@ -21,10 +21,43 @@ pub fn sentences(account: &NoiseAccount) -> Vec<String> {
         time(account.longest_ns),
         time(account.step_ns)
     );
-    [Some(total), unexplained(account), silent(account), Some(counters(account))]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        Some(total),
+        most_of_it(account),
+        unexplained(account),
+        silent(account),
+        Some(counters(account)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Sources in a sentence; the table has all of them.
+const NAMED: usize = 5;
+
+/// Who took the most, for readers of the page.
+fn most_of_it(account: &NoiseAccount) -> Option<String> {
+    let one = |of: &NoiseCount| {
+        let kind = match of.source {
+            NoiseSource::Irq(_) | NoiseSource::Softirq(_) | NoiseSource::Thread(_) => {
+                format!("{} ", of.source.kind())
+            }
+            _ => String::new(),
+        };
+        format!(
+            "{kind}{} {} in {} gaps (longest {})",
+            of.source,
+            time_ns(of.ns, Letters::Ascii),
+            count(of.gaps),
+            time_ns(of.longest_ns, Letters::Ascii)
+        )
+    };
+    let named: Vec<String> = account.sources.iter().take(NAMED).map(one).collect();
+    let others = account.sources.len().saturating_sub(NAMED);
+    let rest =
+        if others > 0 { format!("; {others} other sources took less") } else { String::new() };
+    (!named.is_empty()).then(|| format!("most of it: {}{rest}", named.join(", ")))
 }
 
 /// Why gaps have no name, where some have none.
@@ -167,6 +200,7 @@ mod tests {
         );
         assert!(bare.contains("no readable counter"), "{bare}");
         assert!(!bare.contains("unexplained"), "{bare}");
+        assert!(bare.contains("most of it: thread planted 900 us in 1 gaps"), "{bare}");
 
         let mut blind = NoiseAccount { sources: Vec::new(), ..account() };
         blind.add_part(&NoiseSource::NotRecorded, 1_000_000);

@@ -125,6 +125,7 @@ pub fn loop_of_calls(
     worked.sort_unstable();
     let of_calls = WatchedLoop {
         thread: thread.facts.clone(),
+        pool: Vec::new(),
         source: Source::Call,
         // When a call was due is nobody's promise without a timer, however regular the calls are.
         class: timed.and_then(|series| series.class.clone()).unwrap_or(Class::Mean { mean_ns }),

@@ -283,6 +283,37 @@ mod tests {
     }
 
     #[test]
+    fn workers_that_take_turns_are_a_pool_and_loops_of_one_period_are_not() {
+        let ms = 1_000_000;
+        let mut random = fastrand::Rng::with_seed(5);
+        let turns: Vec<u64> = (0..2_000).map(|_| random.u64(0..3)).collect();
+        let errors: Vec<u64> = (0..2_000).map(|_| random.u64(0..1_000)).collect();
+        let worker = |of: u64, jitter: u64| {
+            let mut one = thread(of as i32 + 1, Policy::Ordinary { nice: 0 }, ms, 0);
+            let all = turns.iter().zip(0_u64..).filter(|(turn, _)| **turn == of);
+            let at = |(_, k): (&u64, u64)| Instant::from_ns(k * ms + errors[k as usize] * jitter);
+            let series = &mut one.series[0];
+            series.releases = all.map(at).collect();
+            series.class = classify(&series.releases);
+            series.waits = series.releases.len() as u64;
+            one.facts.name = format!("worker-{of}");
+            one
+        };
+        for jitter in [0, 20] {
+            let workers: Vec<SeenThread> = (0..3).map(|of| worker(of, jitter)).collect();
+            let found = crate::pool::pools(&workers, 2 * SECOND);
+            assert_eq!(found.len(), 1, "{jitter}: {:?}", workers[0].series[0].class);
+            assert_eq!((found[0].stem, found[0].threads.len()), ("worker-", 3));
+            assert!(found[0].class.period_ns().abs_diff(ms) < 100, "{:?}", found[0].class);
+            assert_eq!(found[0].releases.len(), 2_000);
+        }
+
+        // Both serve all of their releases.
+        let alone = |tid| thread(tid, Policy::Fifo(80), ms, 0);
+        assert_eq!(crate::pool::pools(&[alone(1), alone(2)], 2 * SECOND), []);
+    }
+
+    #[test]
     fn slow_and_flooding_threads_are_no_candidates() {
         let slow = thread(1, Policy::Fifo(90), SECOND / 4, 0);
         assert_eq!(chosen(&[slow]), None);

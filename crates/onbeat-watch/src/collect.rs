@@ -73,7 +73,7 @@ impl Collector {
         Self {
             stream: None,
             path: Some((path, timer)),
-            assembler: WaitAssembler::default(),
+            assembler: WaitAssembler::of_calls(timer.is_some()),
             offsets: ClockOffsets::now(),
             translated: Vec::new(),
         }
@@ -87,18 +87,18 @@ impl Collector {
         self.stream.as_ref().map_or(Ok(()), |stream| stream.follow(tids))
     }
 
-    /// Forgets the threads so far, and follows one thread from now on.
+    /// Forgets the threads so far, and follows these from now on.
     ///
     /// # Errors
     /// [`TraceError::File`].
-    pub fn follow_only(&mut self, tid: u32) -> Result<(), TraceError> {
+    pub fn follow_only(&mut self, tids: &[u32]) -> Result<(), TraceError> {
         if let Some(stream) = &self.stream {
             stream.stop()?;
         }
         self.look(&mut |_, _| {})?;
         // What the thread did meanwhile is not known, and must not look like a wait without an end.
         self.assembler = WaitAssembler::default();
-        self.follow(&[tid])
+        self.follow(tids)
     }
 
     /// Follows one thread whose releases come from `timer` by BPF from now on, which costs the thread

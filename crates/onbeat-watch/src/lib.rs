@@ -41,6 +41,7 @@ pub mod event;
 pub mod finding;
 pub mod grid;
 pub mod measure;
+pub mod pool;
 pub mod process;
 pub mod sockets;
 pub mod standing;

@@ -29,12 +29,14 @@ use crate::error::WatchError;
 use crate::event::{KnownTimer, TimerKind, Waker};
 use crate::process::{self, Policy, ThreadCounters, ThreadFacts};
 use crate::standing::Standing;
-use crate::waits::{Source, Wait, WaitAssembler};
+use crate::waits::{PendingWait, Source, Wait, WaitAssembler};
 
 /// The loop that is measured.
 #[derive(Clone, Debug)]
 pub struct WatchedLoop {
     pub thread: ThreadFacts,
+    /// Threads that serve its releases in turns with it: a pool of workers.
+    pub pool: Vec<ThreadFacts>,
     /// What its releases are.
     pub source: Source,
     /// Their regularity.
@@ -51,6 +53,10 @@ impl WatchedLoop {
     /// Returns its timer; `None` where none wakes it.
     #[must_use]
     pub const fn known_timer(&self) -> Option<KnownTimer> {
+        // Of a pool each thread has a timer of its own.
+        if !self.pool.is_empty() {
+            return None;
+        }
         match self.source {
             Source::Sleep { relative, .. } => {
                 Some(KnownTimer { kind: TimerKind::Sleep, relative, address: self.timer })
@@ -59,6 +65,18 @@ impl WatchedLoop {
             Source::Event | Source::Call => None,
         }
     }
+
+    /// Returns the numbers of its threads.
+    #[must_use]
+    pub fn tids(&self) -> Vec<u32> {
+        std::iter::once(&self.thread).chain(&self.pool).map(ThreadFacts::tid).collect()
+    }
+}
+
+/// Returns the counters of several threads together; `None` when all of them have ended.
+fn counters_of(tids: &[u32]) -> Option<ThreadCounters> {
+    let counters = tids.iter().filter_map(|tid| ThreadCounters::read(*tid));
+    counters.reduce(ThreadCounters::plus)
 }
 
 /// What is to be measured.
@@ -202,11 +220,13 @@ pub fn measure(
     interruptions: &Interruptions,
     report: &mut dyn FnMut(f64, &mut Recorder),
 ) -> Result<Watched, WatchError> {
-    let tid = plan.watched.thread.tid();
-    if ThreadCounters::read(tid).is_none() {
+    if counters_of(&plan.watched.tids()).is_none() {
         return Err(WatchError::Ended { pid: plan.watched.thread.id.tid });
     }
     let (mut recorder, mut explainer) = open(plan)?;
+    if let Some(sentence) = pool_words(&plan.watched) {
+        recorder.remark(sentence)?;
+    }
     let stretch =
         Stretch { watched: &plan.watched, index: 0, load: "idle", duration_ns: plan.duration_ns };
     let onto = Onto {
@@ -236,6 +256,18 @@ pub fn measure(
     Ok(watched)
 }
 
+/// What a run of a pool's loop is told with.
+fn pool_words(watched: &WatchedLoop) -> Option<String> {
+    let threads = watched.tids();
+    let list: Vec<String> = threads.iter().map(ToString::to_string).collect();
+    (threads.len() > 1).then(|| {
+        format!(
+            "the releases are served in turns by threads {}: execution lasts until the thread waits again, and causes are not recorded",
+            list.join(", ")
+        )
+    })
+}
+
 /// The end of a stretch from its start; it has none where its duration is 0.
 const fn end_of(from: Instant, duration_ns: u64) -> Instant {
     if duration_ns == 0 { Instant::from_ns(u64::MAX) } else { from.plus_ns(duration_ns) }
@@ -254,7 +286,8 @@ pub fn measure_stretch(
     report: &mut dyn FnMut(f64, &mut Recorder),
 ) -> Result<Watched, WatchError> {
     let tid = stretch.watched.thread.tid();
-    let Some(before) = ThreadCounters::read(tid) else {
+    let tids = stretch.watched.tids();
+    let Some(before) = counters_of(&tids) else {
         return Err(WatchError::Ended { pid: stretch.watched.thread.id.tid });
     };
     let own_before = own_cpu_ns();
@@ -272,7 +305,7 @@ pub fn measure_stretch(
         ))?;
     }
     let from = Monotonic.now();
-    let mut missing = MissingWaits::new(ThreadCounters::read(tid).unwrap_or(before).waits, from);
+    let mut missing = MissingWaits::of_all(&tids, from);
     let mut lost_events = 0;
     let mut floods = Floods(0);
     let mut facts_at = from;
@@ -280,12 +313,13 @@ pub fn measure_stretch(
     let mut until = from;
     let end = end_of(from, stretch.duration_ns);
     let mut calls: BTreeMap<String, u32> = BTreeMap::new();
+    let mut beyond: Option<PendingWait> = None;
     // Explanations may take a while; what happened meanwhile is still to be read.
     while until < end && !has_ended && !interruptions.stop.load(Ordering::Relaxed) {
         thread::sleep(LOOK_EVERY);
         let counted_at = Monotonic.now();
-        let counted = ThreadCounters::read(tid);
-        has_ended = counted.is_none();
+        let counted = tids.iter().map(|tid| ThreadCounters::read(*tid)).collect::<Vec<_>>();
+        has_ended = counted.iter().all(Option::is_none);
         if let Some(waiting) = process::waiting(tid) {
             measuring.own_waits.add(waiting.call);
             *calls.entry(waiting.words).or_default() += 1;
@@ -295,17 +329,29 @@ pub fn measure_stretch(
 
         let mut fresh = Vec::new();
         let look = collector.look(&mut |wait, assembler| {
-            if wait.tid == tid && wait.began().is_none_or(|began| began <= end) {
-                fresh.push((*wait, assembler.stops(tid)));
+            if !measuring.takes(wait) {
+                return;
+            }
+            match wait.began().filter(|began| *began > end) {
+                None => fresh.push((*wait, assembler.stops(tid))),
+                // What came after the end was read with it: the last cycle ends where the first of
+                // these waits began, and not where the thread waits now.
+                Some(began) if wait.source == stretch.watched.source => {
+                    let release = wait.release.unwrap_or(began);
+                    beyond.get_or_insert(PendingWait { release, began });
+                }
+                Some(_) => {}
             }
         })?;
         until = look.until.min(end);
         lost_events += look.lost;
-        measuring.builder.miss(missing.found(collector.assembler(), tid));
-        if let Some(counted) = counted {
-            missing.count(counted.waits, counted_at);
+        for (missing, counted) in missing.iter_mut().zip(counted) {
+            measuring.builder.miss(missing.found(collector.assembler()));
+            if let Some(counted) = counted {
+                missing.count(counted.waits, counted_at);
+            }
         }
-        measuring.take_held(fresh)?;
+        measuring.take_held(fresh, collector.assembler())?;
         floods.look(&look, tid)?;
         if Monotonic.now().ns_since(facts_at) >= FACTS_EVERY_NS {
             facts_at = Monotonic.now();
@@ -313,11 +359,13 @@ pub fn measure_stretch(
         }
         report(Monotonic.now().ns_since(from) as f64 / 1e9, measuring.recorder);
     }
-    measuring.take_held(Vec::new())?;
+    measuring.take_held(Vec::new(), collector.assembler())?;
 
+    // What the other workers of a pool wait for belongs to the loop as well.
     let pending = collector.assembler().pending(tid, stretch.watched.source);
+    let pending = beyond.or(pending).filter(|_| stretch.watched.pool.is_empty());
     let counters =
-        ThreadCounters::read(tid).map_or(ThreadCounters::default(), |now| now.since(before));
+        counters_of(&tids).map_or(ThreadCounters::default(), |now| now.since(before));
     let last = if has_ended { None } else { Some((until, pending)) };
     let reason = reason(has_ended, interruptions);
     let found = measuring.finish(last)?;
@@ -352,6 +400,7 @@ fn reason(has_ended: bool, interruptions: &Interruptions) -> EndReason {
 /// the next one, when the events until then are complete.
 #[derive(Debug)]
 struct MissingWaits {
+    tid: u32,
     /// Counted when the recording began.
     baseline: u64,
     counted: (u64, Instant),
@@ -359,8 +408,13 @@ struct MissingWaits {
 }
 
 impl MissingWaits {
-    const fn new(baseline: u64, at: Instant) -> Self {
-        Self { baseline, counted: (baseline, at), found: 0 }
+    const fn new(tid: u32, baseline: u64, at: Instant) -> Self {
+        Self { tid, baseline, counted: (baseline, at), found: 0 }
+    }
+
+    fn of_all(tids: &[u32], at: Instant) -> Vec<Self> {
+        let waits = |tid: u32| ThreadCounters::read(tid).unwrap_or_default().waits;
+        tids.iter().map(|tid| Self::new(*tid, waits(*tid), at)).collect()
     }
 
     const fn count(&mut self, waits: u64, at: Instant) {
@@ -368,9 +422,9 @@ impl MissingWaits {
     }
 
     /// Returns how many more are missing than at the look before.
-    fn found(&mut self, assembler: &WaitAssembler, tid: u32) -> u64 {
+    fn found(&mut self, assembler: &WaitAssembler) -> u64 {
         let (counted, at) = self.counted;
-        let seen = assembler.waits_until(tid, at);
+        let seen = assembler.waits_until(self.tid, at);
         let missing = counted.saturating_sub(self.baseline).saturating_sub(seen);
         let more = missing.saturating_sub(self.found);
         self.found += more;
@@ -415,12 +469,15 @@ fn record(
                 Err(why) => why,
             }
         }
+        None if !watched.pool.is_empty() => {
+            "it follows the threads of a pool together".to_owned()
+        }
         None => "it shows who wakes a loop that no timer wakes".to_owned(),
     };
     if timer.is_some() {
         collector.leave_wakings_out()?;
     }
-    collector.follow_only(tid)?;
+    collector.follow_only(&watched.tids())?;
     Ok(Some(why))
 }
 
@@ -429,7 +486,7 @@ fn open(plan: &WatchPlan<'_>) -> Result<(Recorder, Option<Explainer>), WatchErro
     let WatchedLoop { thread, class, known, .. } = &plan.watched;
     let period_ns = class.period_ns().max(1);
     let tid = thread.tid();
-    let (explainer, grants) = if plan.causes {
+    let (explainer, grants) = if plan.causes && plan.watched.pool.is_empty() {
         let fifo = Some(thread.policy.priority()).filter(|priority| (1..100).contains(priority));
         let explained = LoopThread { tid, cpu: thread.bound_cpu(), fifo };
         let setting = FlightSetting { inside: true, ..FlightSetting::default() };
@@ -522,10 +579,31 @@ impl<'m> Measuring<'m> {
 
     /// Records the waits of the look before, for which is known by now what is missing, and keeps
     /// those of this one.
-    fn take_held(&mut self, fresh: Vec<(Wait, u64)>) -> Result<(), WatchError> {
+    fn take_held(
+        &mut self,
+        fresh: Vec<(Wait, u64)>,
+        assembler: &WaitAssembler,
+    ) -> Result<(), WatchError> {
         self.prepare();
         let held = std::mem::replace(&mut self.held, fresh);
-        held.iter().try_for_each(|(wait, stops)| self.take(wait, *stops))
+        let is_pool = !self.watched.pool.is_empty();
+        for (wait, stops) in &held {
+            if let Some((tid, start)) = self.builder.started().filter(|_| is_pool) {
+                self.builder.end_by_itself(assembler.slept_after(tid, start));
+            }
+            self.take(wait, *stops)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a wait belongs to the loop. A worker of a pool has others, when there is nothing to do.
+    fn takes(&self, wait: &Wait) -> bool {
+        let WatchedLoop { thread, pool, source, .. } = self.watched;
+        if pool.is_empty() {
+            return wait.tid == thread.tid();
+        }
+        let is_own = wait.tid == thread.tid() || pool.iter().any(|one| one.tid() == wait.tid);
+        is_own && wait.source == *source
     }
 
     fn take(&mut self, wait: &Wait, stops: u64) -> Result<(), WatchError> {
@@ -652,7 +730,7 @@ impl<'m> Measuring<'m> {
 
     fn finish(
         mut self,
-        end: Option<(Instant, Option<crate::waits::PendingWait>)>,
+        end: Option<(Instant, Option<PendingWait>)>,
     ) -> Result<Found, WatchError> {
         self.prepare();
         let mut facts = Vec::new();
@@ -833,11 +911,11 @@ mod tests {
         };
         // Of ten waits until 10 ms two have no event; five more came after the count.
         [1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14, 15].into_iter().for_each(&mut sleep);
-        let mut missing = MissingWaits::new(100, at(0));
-        assert_eq!(missing.found(&assembler, 7), 0);
+        let mut missing = MissingWaits::new(7, 100, at(0));
+        assert_eq!(missing.found(&assembler), 0);
         missing.count(110, at(10));
-        assert_eq!(missing.found(&assembler, 7), 2);
-        assert_eq!(missing.found(&assembler, 7), 0, "once");
+        assert_eq!(missing.found(&assembler), 2);
+        assert_eq!(missing.found(&assembler), 0, "once");
     }
 
     #[test]

@@ -108,6 +108,20 @@ pub struct ThreadCounters {
 }
 
 impl ThreadCounters {
+    /// Returns the sums of two threads.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            cpu_ns: self.cpu_ns + other.cpu_ns,
+            delayed_ns: self.delayed_ns + other.delayed_ns,
+            waits: self.waits + other.waits,
+            preemptions: self.preemptions + other.preemptions,
+            faults: self.faults + other.faults,
+            writes: self.writes + other.writes,
+            written: self.written + other.written,
+        }
+    }
+
     /// Reads the counters of a thread; `None` when it has ended.
     #[must_use]
     pub fn read(tid: u32) -> Option<Self> {

@@ -83,7 +83,13 @@ pub fn find(pid: i32, name: &str) -> Result<FunctionFound, SymbolError> {
     }
     let names: Vec<(&str, &str)> =
         all.iter().map(|(_, one)| (one.mangled.as_str(), one.name.as_str())).collect();
-    let (file, function) = match matching(&names, name).as_slice() {
+    let mut matches = matching(&names, name);
+    // Libraries have functions of any name; the program's own is meant.
+    let program = program_file(pid);
+    if matches.len() > 1 && matches.iter().any(|at| Some(all[*at].0) == program.as_ref()) {
+        matches.retain(|at| Some(all[*at].0) == program.as_ref());
+    }
+    let (file, function) = match matches.as_slice() {
         [] => {
             let near = near_names(&names, name);
             return Err(SymbolError::Unknown { name: name.to_owned(), files: files.len(), near });
@@ -93,6 +99,13 @@ pub fn find(pid: i32, name: &str) -> Result<FunctionFound, SymbolError> {
             let mut found: Vec<String> = several.iter().map(|at| all[*at].1.name.clone()).collect();
             found.sort();
             found.dedup();
+            if found.len() == 1 {
+                let place = |at: &usize| {
+                    let (file, function) = &all[*at];
+                    format!("{} at {:#x} of {}", function.name, function.offset, file.display())
+                };
+                found = several.iter().map(place).collect();
+            }
             return Err(SymbolError::Several { name: name.to_owned(), found });
         }
     };
@@ -103,6 +116,13 @@ pub fn find(pid: i32, name: &str) -> Result<FunctionFound, SymbolError> {
         offset: function.offset + skipped,
         first,
     })
+}
+
+/// The file of the program that a process executes.
+fn program_file(pid: i32) -> Option<PathBuf> {
+    let link = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let path = link.to_str()?.trim_end_matches(" (deleted)").trim_start_matches('/');
+    Some(Path::new("/proc").join(pid.to_string()).join("root").join(path))
 }
 
 /// The files that a process has mapped for execution, by the paths of its own root directory.

@@ -24,7 +24,8 @@ pub fn measure_together(
     let Some((first, others)) = plans.split_first() else { return Vec::new() };
     let tids: Vec<u32> = others
         .iter()
-        .filter(|plan| plan.watched.known_timer().is_some())
+        // Who records causes records the loop as well.
+        .filter(|plan| plan.watched.known_timer().is_some() && !plan.causes)
         .map(|plan| plan.watched.thread.tid())
         .collect();
     // Without BPF each has a recorder of its own, and its run says why.
@@ -51,7 +52,7 @@ fn measure_one(
     path: Option<&PathStream>,
     interruptions: &Interruptions,
 ) -> Result<Watched, WatchError> {
-    let shared = path.zip(plan.watched.known_timer());
+    let shared = path.zip(plan.watched.known_timer()).filter(|_| !plan.causes);
     let mut collector = match shared {
         Some((path, timer)) => {
             Collector::of(path.for_thread(plan.watched.thread.tid()), Some(timer))

@@ -204,13 +204,27 @@ const MOST_SLEPT: usize = 1_024;
 #[derive(Debug, Default)]
 pub struct WaitAssembler {
     threads: HashMap<u32, Thread>,
+    /// Whether a thread whose calls are cycles waits for a timer before each, although none was seen
+    /// yet.
+    waits_for_timers: bool,
 }
 
 impl WaitAssembler {
+    /// Returns an assembler for a thread whose calls of a function are cycles: before each it waits for
+    /// a timer, or for none.
+    #[must_use]
+    pub fn of_calls(waits_for_timers: bool) -> Self {
+        Self { waits_for_timers, ..Self::default() }
+    }
+
     /// Takes the next event in order of time, and pushes the waits that it ends.
     pub fn take(&mut self, event: &ThreadEvent, into: &mut Vec<Wait>) {
         let tid = event.tid;
-        let thread = self.threads.entry(tid).or_insert_with(|| Thread { tid, ..Thread::default() });
+        let has_timers = self.waits_for_timers;
+        let thread = self.threads.entry(tid).or_insert_with(|| {
+            let calls = Calls { has_timers, ..Calls::default() };
+            Thread { tid, calls, ..Thread::default() }
+        });
         // A waking is recorded on the CPU of who wakes.
         if !matches!(event.what, What::Woken(_)) {
             thread.cpu = event.cpu;
@@ -250,6 +264,12 @@ impl WaitAssembler {
             let later = thread.slept.iter().rev().take_while(|slept| **slept > at).count();
             thread.sleeps - later as u64
         })
+    }
+
+    /// Returns when a thread was first seen to leave the CPU to wait after `at`, a moment ago.
+    #[must_use]
+    pub fn slept_after(&self, tid: u32, at: Instant) -> Option<Instant> {
+        self.threads.get(&tid)?.slept.iter().find(|slept| **slept > at).copied()
     }
 
     /// Returns how often a thread was seen to be stopped by a signal.

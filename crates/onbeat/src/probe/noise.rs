@@ -28,7 +28,7 @@ use onbeat_tune::plan::cpus::loop_cpu;
 /// The description of the probe.
 pub const NOISE: Description = Description {
     name: "noise",
-    sentence: "Between two clock readings of a polling thread: what interrupts, threads, hardware or a hypervisor take",
+    sentence: "From one clock reading of a polling thread to the next: what interrupts, threads, hardware or a hypervisor take",
     examples: "  onbeat measure noise --for 30s --cpu 1
   onbeat measure noise --limit 20us --at 99 --for 5m --load paper
       at most one window in a hundred has a longer gap
@@ -85,7 +85,7 @@ fn open(setting: &mut Setting, given: &Given) -> Result<Parts, ProbeError> {
     let ring = Box::leak(Box::new(Ring::over(slots.leak()).expect("a power of two")));
     let (records, taken) = split(ring);
     let tid = Arc::new(AtomicU32::new(0));
-    let window_ns = setting.period_ns / 100_00 * busy;
+    let window_ns = setting.period_ns.saturating_mul(busy) / 100_00;
 
     let account = NoiseAccount {
         cpu,

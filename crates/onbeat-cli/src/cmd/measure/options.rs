@@ -88,7 +88,7 @@ pub(crate) struct MeasureOptions {
     ///
     /// By the flight recorder's stamps, as rtla timerlat does: a series for each part. It takes
     /// BPF, and no more time of the loop than the causes.
-    #[arg(long, conflicts_with_all = ["no_causes", "loads", "load_sweep"])]
+    #[arg(long, conflicts_with_all = ["no_causes", "loads", "load_sweep", "cpus"])]
     pub(crate) split: bool,
     /// Leave memory unlocked
     #[arg(long)]

@@ -16,6 +16,9 @@ use crate::cmd::failure::watch::WatchFailure;
 use crate::cmd::{ExitVerdict, Failure, runs};
 use crate::term::{ProgressLine, say_error};
 
+/// Threads whose causes are recorded: each recorder costs every wake-up of all of them.
+const MOST_WITH_CAUSES: usize = 4;
+
 /// What is to be measured.
 pub(super) struct Asked<'a> {
     pub(super) options: &'a WatchOptions,
@@ -75,8 +78,7 @@ fn plans<'p>(asked: &Asked<'_>, paths: &'p [PathBuf]) -> Vec<WatchPlan<'p>> {
         },
         watched: watched.clone(),
         duration_ns: options.duration,
-        // Each recorder of causes costs every wake-up of all of them.
-        causes: !options.no_causes && place == 0,
+        causes: !options.no_causes && place < MOST_WITH_CAUSES,
         spike_limit: options.spikes_over.map_or(SpikeLimit::TenTimesMedian, SpikeLimit::Above),
         path,
         origin,

@@ -11,6 +11,7 @@ use onbeat_watch::choose::{SeenSeries, SeenThread, ThreadNature, choose, rate};
 use onbeat_watch::class::Class;
 use onbeat_watch::event::{TimerClock, TimerKind};
 use onbeat_watch::measure::WatchedLoop;
+use onbeat_watch::pool::{Pool, pools, two_periods};
 use onbeat_watch::process::{self, ThreadCounters, ThreadFacts};
 use onbeat_watch::survey::Survey;
 use onbeat_watch::waits::Source;
@@ -51,6 +52,28 @@ pub(in crate::cmd) fn source_words(source: Source) -> &'static str {
     }
 }
 
+/// The row of a pool, before those of its threads.
+fn pool_row(pool: &Pool<'_>, looked_ns: u64, sign: &str) -> Row {
+    let cpu_ns: u64 = pool.threads.iter().map(|thread| thread.cpu_ns).sum();
+    let period = time_ns(pool.class.period_ns(), letters());
+    let facts = pool.threads.first().map(|thread| &thread.facts);
+    let entries: [Entry; 7] = [
+        format!("{sign}{}", pool_name(pool)).into(),
+        facts.map_or_else(String::new, |facts| facts.policy.words()).into(),
+        facts.map_or_else(String::new, |facts| facts.cpus.clone()).into(),
+        "take turns".into(),
+        format!("{period}, {}", class_words(&pool.class)).into(),
+        format!("{:.1}", rate(pool.releases.len() as u64, looked_ns)).into(),
+        format!("{:.1} %", cpu_ns as f64 * 100.0 / looked_ns.max(1) as f64).into(),
+    ];
+    Row { entries: Vec::from(entries), ..Row::default() }
+}
+
+/// `pool-1-thread-* [2 threads]`.
+fn pool_name(pool: &Pool<'_>) -> String {
+    format!("{}* [{} threads]", clean(pool.stem), pool.threads.len())
+}
+
 /// The table of threads; the chosen one has a sign.
 pub(in crate::cmd) fn table(survey: &Survey, process: &str, chosen: Option<u32>) -> Table {
     let looked_ns = survey.looked_ns;
@@ -78,6 +101,12 @@ pub(in crate::cmd) fn table(survey: &Survey, process: &str, chosen: Option<u32>)
         (threads, 0)
     };
 
+    let pools = pools(&survey.threads, looked_ns);
+    let leads = |pool: &Pool<'_>| {
+        pool.threads.first().is_some_and(|thread| chosen == Some(thread.facts.tid()))
+    };
+    let by_thread = if pools.iter().any(leads) { None } else { chosen };
+    let of_pools = pools.iter().map(|pool| pool_row(pool, looked_ns, if leads(pool) { "> " } else { "" }));
     let mut legend = Vec::new();
     if shown.len() + hidden < survey.threads.len() {
         legend.push(format!("{asleep} threads did not run and are not shown."));
@@ -99,7 +128,9 @@ pub(in crate::cmd) fn table(survey: &Survey, process: &str, chosen: Option<u32>)
             Column::figures("per s"),
             Column::figures("CPU"),
         ],
-        rows: shown.iter().flat_map(|thread| rows(thread, looked_ns, chosen)).collect(),
+        rows: of_pools
+            .chain(shown.iter().flat_map(|thread| rows(thread, looked_ns, by_thread)))
+            .collect(),
         legend,
     }
 }
@@ -174,10 +205,13 @@ pub(super) fn class_words(class: &Class) -> String {
     }
 }
 
-/// What is said of threads that cannot be measured from outside.
+/// What is said of threads that cannot be measured from outside, or not as one loop.
 pub(in crate::cmd) fn remarks(survey: &Survey) -> Vec<String> {
     let of = |thread: &SeenThread| {
         let name = format!("{} [{}]", clean(&thread.facts.name), thread.facts.tid());
+        if let Some(words) = several_periods(thread, survey.looked_ns) {
+            return Some(format!("{name} {words}"));
+        }
         match thread.nature(survey.looked_ns) {
             ThreadNature::Spins => Some(format!(
                 "{name} spins: it never waits in the kernel, so its cycles cannot be seen from outside. --cycle SYMBOL takes each call of a function as one, such as --cycle Controller::update; or put four lines of onbeat.h into its loop (docs/guide/own-loop.md)."
@@ -192,6 +226,40 @@ pub(in crate::cmd) fn remarks(survey: &Survey) -> Vec<String> {
     survey.threads.iter().filter_map(of).collect()
 }
 
+/// What is said of an event loop: several timers, or one wait for two of them.
+fn several_periods(thread: &SeenThread, looked_ns: u64) -> Option<String> {
+    let timers: Vec<&SeenSeries> = thread
+        .series
+        .iter()
+        .filter(|one| one.source.is_timer() && rate(one.waits, looked_ns) >= LEAST_SHOWN_RATE)
+        .collect();
+    let periodic: Vec<String> = timers
+        .iter()
+        .filter_map(|one| one.class.as_ref().filter(|class| class.has_grid()))
+        .map(|class| time_ns(class.period_ns(), letters()))
+        .collect();
+    let other = "--cycle SYMBOL measures the calls of the function that another one has";
+    if periodic.len() > 1 {
+        return Some(format!(
+            "is an event loop with {} timers, of {}: the most regular one is measured; {other}.",
+            periodic.len(),
+            periodic.join(" and ")
+        ));
+    }
+
+    let busiest = thread.most_frequent()?;
+    let is_none = |class: &Class| matches!(class, Class::Irregular { .. } | Class::Mean { .. });
+    let has_none = busiest.class.as_ref().is_some_and(is_none);
+    let (one, two) = two_periods(&busiest.releases).filter(|_| has_none)?;
+    let (one, two) = (time_ns(one, letters()), time_ns(two, letters()));
+    Some(format!(
+        "is an event loop with two periods in one wait, {one} and {two}: from outside its releases cannot be told apart. --cycle SYMBOL measures the calls of the function that one of them has."
+    ))
+}
+
+/// Fewer releases of a timer in a second are not worth a word.
+const LEAST_SHOWN_RATE: f64 = 1.0;
+
 /// Returns the thread to measure.
 pub(in crate::cmd) fn chosen(
     survey: &Survey,
@@ -200,22 +268,60 @@ pub(in crate::cmd) fn chosen(
 ) -> Result<WatchedLoop, Failure> {
     let (thread, series) = match named {
         Some(name) => {
+            let pools = pools(&survey.threads, survey.looked_ns);
+            let stem = name.strip_suffix('*').unwrap_or(name);
+            if let Some(pool) = pools.iter().find(|pool| pool.stem == stem).and_then(of_pool) {
+                return Ok(pool);
+            }
             let thread = by_name(survey, process, name)?;
             let series = thread.best(survey.looked_ns).or_else(|| thread.most_frequent());
             (thread, series.ok_or_else(|| no_series(survey, thread))?)
         }
         None => {
-            choose(&survey.threads, survey.looked_ns).ok_or_else(|| no_loop(survey, process))?
+            let pools = pools(&survey.threads, survey.looked_ns);
+            let best = choose(&survey.threads, survey.looked_ns);
+            let is_first = |pool: &&Pool<'_>| {
+                best.is_none_or(|(thread, series)| is_before(pool, thread, series))
+            };
+            if let Some(pool) = pools.first().filter(is_first).and_then(of_pool) {
+                return Ok(pool);
+            }
+            best.ok_or_else(|| no_loop(survey, process))?
         }
     };
     let class = series.class.clone().ok_or_else(|| no_series(survey, thread))?;
     Ok(WatchedLoop {
         thread: thread.facts.clone(),
+        pool: Vec::new(),
         source: series.source,
         class,
         timer: series.timer,
         known: series.releases.clone(),
         worked_ns: series.worked_ns,
+    })
+}
+
+/// Whether a pool is more likely the loop than a thread of the same process: as of two threads.
+fn is_before(pool: &Pool<'_>, thread: &SeenThread, series: &SeenSeries) -> bool {
+    let Some(worker) = pool.threads.first() else { return false };
+    let key = |facts: &ThreadFacts, class: Option<&Class>, waits: u64| {
+        let regularity = class.map_or(u8::MAX, Class::regularity);
+        (facts.policy.is_real_time(), facts.policy.priority(), u8::MAX - regularity, waits)
+    };
+    key(&worker.facts, Some(&pool.class), pool.releases.len() as u64)
+        > key(&thread.facts, series.class.as_ref(), series.waits)
+}
+
+fn of_pool(pool: &Pool<'_>) -> Option<WatchedLoop> {
+    let (first, others) = pool.threads.split_first()?;
+    Some(WatchedLoop {
+        thread: first.facts.clone(),
+        pool: others.iter().map(|thread| thread.facts.clone()).collect(),
+        source: pool.source,
+        class: pool.class.clone(),
+        timer: 0,
+        known: pool.releases.clone(),
+        worked_ns: pool.worked_ns,
     })
 }
 
@@ -295,8 +401,18 @@ fn no_loop(survey: &Survey, process: &str) -> Failure {
         survey.threads.iter().any(|thread| thread.nature(survey.looked_ns) == ThreadNature::Spins);
     let stopped = survey.threads.iter().any(|thread| process::is_stopped(thread.facts.id.tid));
     let kernel = survey.threads.iter().any(|thread| thread.facts.is_kernel);
-    let what = format!("{process} has no periodic thread: none was seen in {seconds:.1} s");
-    let instead = if stopped {
+    let several =
+        survey.threads.iter().find_map(|thread| Some((thread, several_periods(thread, survey.looked_ns)?)));
+    let what = match &several {
+        Some((thread, words)) => {
+            let words = words.split_once(". ").map_or(words.as_str(), |(first, _)| first);
+            format!("{} [{}] {words}", clean(&thread.facts.name), thread.facts.tid())
+        }
+        None => format!("{process} has no periodic thread: none was seen in {seconds:.1} s"),
+    };
+    let instead = if several.is_some() {
+        "--cycle SYMBOL measures the calls of the function that one of them has, --thread NAME all of its waits"
+    } else if stopped {
         "it is stopped by a signal or a debugger; kill -CONT continues it"
     } else if spins {
         "a thread spins, whose cycles cannot be seen from outside; --cycle SYMBOL takes each call of a function as a cycle, or put four lines of onbeat.h into its loop"
@@ -330,8 +446,12 @@ pub(in crate::cmd) fn choice_words(watched: &WatchedLoop) -> String {
         Source::Call => "the latency counts from the timer's expiry to the call",
         _ => "the latency counts from the timer's expiry",
     };
+    let others = match watched.pool.len() {
+        0 => String::new(),
+        more => format!(" and {more} more that take turns"),
+    };
     format!(
-        "Measuring {} [{}], {}: {class}; {by}.",
+        "Measuring {} [{}]{others}, {}: {class}; {by}.",
         clean(&facts.name),
         facts.tid(),
         facts.policy.words()
