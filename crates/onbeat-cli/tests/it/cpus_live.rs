@@ -226,7 +226,7 @@ fn cpus_that_cannot_be_used_are_refused_before_anything_is_written() {
         (&["timer", "--cpus", "0", "--cpu", "0"][..], "cannot be used with"),
         (&["timer", "--cpus", "0", "--tuning", "PM"][..], "cannot be used with"),
         (&["timer", "--cpus", "0", "--loads", "idle,cpu"][..], "cannot be used with"),
-        (&["rtt", "--to", "127.0.0.1", "--cpus", "0"][..], "`rtt` has one device"),
+        (&["rtt", "--to", "127.0.0.1", "--cpus", "0"][..], "`rtt` has one loop"),
         (&["timer", "-t", "5"][..], "--cpus 0-4"),
         (&["timer", "-h", "400"][..], "-h is help here"),
     ] {

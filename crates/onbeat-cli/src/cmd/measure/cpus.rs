@@ -94,7 +94,7 @@ pub(crate) fn run(
 ) -> Result<ExitVerdict, Failure> {
     let Measure { probe, options, given } = measure;
     if !PER_CPU.contains(&probe.name) {
-        return Err(CpusFailure::OneDevice { probe: probe.name }.into());
+        return Err(CpusFailure::OneLoop { probe: probe.name }.into());
     }
     if most_alarms(&options.limit).is_some() {
         let what = format!("measure {}", probe.name);
