@@ -313,7 +313,7 @@ pub fn measure_stretch(
     let mut until = from;
     let end = end_of(from, stretch.duration_ns);
     let mut calls: BTreeMap<String, u32> = BTreeMap::new();
-    let mut beyond: Option<PendingWait> = None;
+    let mut fresh = FreshWaits { end, waits: Vec::new(), beyond: None };
     // Explanations may take a while; what happened meanwhile is still to be read.
     while until < end && !has_ended && !interruptions.stop.load(Ordering::Relaxed) {
         thread::sleep(LOOK_EVERY);
@@ -327,31 +327,14 @@ pub fn measure_stretch(
         let (_, changes) = surroundings.look();
         changes.into_iter().for_each(|change| measuring.recorder.exclude(change));
 
-        let mut fresh = Vec::new();
-        let look = collector.look(&mut |wait, assembler| {
-            if !measuring.takes(wait) {
-                return;
-            }
-            match wait.began().filter(|began| *began > end) {
-                None => fresh.push((*wait, assembler.stops(tid))),
-                // What came after the end was read with it: the last cycle ends where the first of
-                // these waits began, and not where the thread waits now.
-                Some(began) if wait.source == stretch.watched.source => {
-                    let release = wait.release.unwrap_or(began);
-                    beyond.get_or_insert(PendingWait { release, began });
-                }
-                Some(_) => {}
-            }
-        })?;
+        let look =
+            collector.look(&mut |wait, assembler| fresh.take(&measuring, wait, assembler))?;
         until = look.until.min(end);
         lost_events += look.lost;
-        for (missing, counted) in missing.iter_mut().zip(counted) {
-            measuring.builder.miss(missing.found(collector.assembler()));
-            if let Some(counted) = counted {
-                missing.count(counted.waits, counted_at);
-            }
-        }
-        measuring.take_held(fresh, collector.assembler())?;
+        let more =
+            MissingWaits::found_of_all(&mut missing, collector.assembler(), (&counted, counted_at));
+        measuring.builder.miss(more);
+        measuring.take_held(std::mem::take(&mut fresh.waits), collector.assembler())?;
         floods.look(&look, tid)?;
         if Monotonic.now().ns_since(facts_at) >= FACTS_EVERY_NS {
             facts_at = Monotonic.now();
@@ -363,9 +346,8 @@ pub fn measure_stretch(
 
     // What the other workers of a pool wait for belongs to the loop as well.
     let pending = collector.assembler().pending(tid, stretch.watched.source);
-    let pending = beyond.or(pending).filter(|_| stretch.watched.pool.is_empty());
-    let counters =
-        counters_of(&tids).map_or(ThreadCounters::default(), |now| now.since(before));
+    let pending = fresh.beyond.or(pending).filter(|_| stretch.watched.pool.is_empty());
+    let counters = counters_of(&tids).map_or(ThreadCounters::default(), |now| now.since(before));
     let last = if has_ended { None } else { Some((until, pending)) };
     let reason = reason(has_ended, interruptions);
     let found = measuring.finish(last)?;
@@ -396,6 +378,33 @@ fn reason(has_ended: bool, interruptions: &Interruptions) -> EndReason {
     }
 }
 
+/// The waits of a look, up to the end of a run.
+struct FreshWaits {
+    end: Instant,
+    waits: Vec<(Wait, u64)>,
+    /// The first wait for a release that began after the end.
+    beyond: Option<PendingWait>,
+}
+
+impl FreshWaits {
+    fn take(&mut self, measuring: &Measuring<'_>, wait: &Wait, assembler: &WaitAssembler) {
+        if !measuring.takes(wait) {
+            return;
+        }
+        let WatchedLoop { thread, source, .. } = measuring.watched;
+        match wait.began().filter(|began| *began > self.end) {
+            None => self.waits.push((*wait, assembler.stops(thread.tid()))),
+            // What came after the end is read with it: the last cycle ends where the first of these
+            // waits began, and not where the thread waits now.
+            Some(began) if wait.source == *source => {
+                let release = wait.release.unwrap_or(began);
+                self.beyond.get_or_insert(PendingWait { release, began });
+            }
+            Some(_) => {}
+        }
+    }
+}
+
 /// Waits that the kernel counted and no event shows. What it had counted at one look is compared at
 /// the next one, when the events until then are complete.
 #[derive(Debug)]
@@ -422,6 +431,22 @@ impl MissingWaits {
     }
 
     /// Returns how many more are missing than at the look before.
+    /// Returns how many more of all threads are missing, and keeps what was counted of them since.
+    fn found_of_all(
+        all: &mut [Self],
+        assembler: &WaitAssembler,
+        (counted, at): (&[Option<ThreadCounters>], Instant),
+    ) -> u64 {
+        let found = all.iter_mut().zip(counted).map(|(missing, counted)| {
+            let found = missing.found(assembler);
+            if let Some(counted) = counted {
+                missing.count(counted.waits, at);
+            }
+            found
+        });
+        found.sum()
+    }
+
     fn found(&mut self, assembler: &WaitAssembler) -> u64 {
         let (counted, at) = self.counted;
         let seen = assembler.waits_until(self.tid, at);
@@ -469,9 +494,7 @@ fn record(
                 Err(why) => why,
             }
         }
-        None if !watched.pool.is_empty() => {
-            "it follows the threads of a pool together".to_owned()
-        }
+        None if !watched.pool.is_empty() => "it follows the threads of a pool together".to_owned(),
         None => "it shows who wakes a loop that no timer wakes".to_owned(),
     };
     if timer.is_some() {
@@ -728,10 +751,7 @@ impl<'m> Measuring<'m> {
         Ok(())
     }
 
-    fn finish(
-        mut self,
-        end: Option<(Instant, Option<PendingWait>)>,
-    ) -> Result<Found, WatchError> {
+    fn finish(mut self, end: Option<(Instant, Option<PendingWait>)>) -> Result<Found, WatchError> {
         self.prepare();
         let mut facts = Vec::new();
         let (at, pending) = end.unwrap_or_default();
