@@ -74,7 +74,7 @@ MKDOCS := target/site-venv/bin/mkdocs
 $(MKDOCS):
 	python3 -m venv target/site-venv && target/site-venv/bin/pip install --quiet --disable-pip-version-check mkdocs==1.6.1
 
-site: $(MKDOCS) ## the documentation as a site, in target/site, with its links checked; at most 45,000 words of it written by hand
+site: $(MKDOCS) ## the documentation as a site, in target/site, with its links checked
 	python3 -m doctest scripts/site.py scripts/words.py
 	python3 scripts/site.py $(MKDOCS)
 

@@ -445,7 +445,15 @@ mod tests {
             is_kernel: false,
             counters: ThreadCounters::default(),
         };
-        WatchedLoop { thread, pool: Vec::new(), source, class, timer: 0, known: Vec::new(), worked_ns: 0 }
+        WatchedLoop {
+            thread,
+            pool: Vec::new(),
+            source,
+            class,
+            timer: 0,
+            known: Vec::new(),
+            worked_ns: 0,
+        }
     }
 
     fn result() -> Watched {

@@ -353,8 +353,7 @@ pub fn measure_stretch(
     // What the other workers of a pool wait for belongs to the loop as well.
     let pending = collector.assembler().pending(tid, stretch.watched.source);
     let pending = pending.filter(|_| stretch.watched.pool.is_empty());
-    let counters =
-        counters_of(&tids).map_or(ThreadCounters::default(), |now| now.since(before));
+    let counters = counters_of(&tids).map_or(ThreadCounters::default(), |now| now.since(before));
     let last = if has_ended { None } else { Some((until, pending)) };
     let reason = reason(has_ended, interruptions);
     let found = measuring.finish(last)?;
@@ -458,9 +457,7 @@ fn record(
                 Err(why) => why,
             }
         }
-        None if !watched.pool.is_empty() => {
-            "it follows the threads of a pool together".to_owned()
-        }
+        None if !watched.pool.is_empty() => "it follows the threads of a pool together".to_owned(),
         None => "it shows who wakes a loop that no timer wakes".to_owned(),
     };
     if timer.is_some() {

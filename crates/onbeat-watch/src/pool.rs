@@ -106,7 +106,14 @@ fn pool_of<'s>(stem: &'s str, group: &[&'s SeenThread], looked_ns: u64) -> Optio
             && is_once
             && served(&releases, &class) >= SERVES_FROM
             && rate(releases.len() as u64, looked_ns) >= LEAST_RATE;
-        is_one.then(|| Pool { stem, threads: threads.clone(), source: *source, releases, class, worked_ns })
+        is_one.then(|| Pool {
+            stem,
+            threads: threads.clone(),
+            source: *source,
+            releases,
+            class,
+            worked_ns,
+        })
     };
     // Who waits for the next release does so with a timer; the others are woken to wait for it in turn.
     let all = sources.iter().filter_map(together);
@@ -198,7 +205,8 @@ fn candidates(at: &[u64]) -> Vec<u64> {
     let mut first = 0;
     while first < distances.len() {
         // As wide as a hundredth.
-        let end = distances.partition_point(|one| *one <= distances[first] + distances[first] / 100);
+        let end =
+            distances.partition_point(|one| *one <= distances[first] + distances[first] / 100);
         if end - first >= least.max(LEAST_RELEASES) {
             found.push(distances[first + (end - first) / 2]);
             first = end;

@@ -14,6 +14,7 @@ pub enum LintSubject {
     GrubMenu,
     /// `extlinux.conf`.
     Extlinux,
+    /// An entry of systemd-boot.
     SystemdBootEntry,
     /// Options of NixOS with `boot.kernelParams`.
     NixOptions,
@@ -27,11 +28,13 @@ pub enum LintSubject {
     SystemdUnit,
     /// A command that starts a container: `docker run`, `podman run`.
     ContainerCommand,
+    /// A compose file.
     ComposeFile,
     /// A pod of Kubernetes, or what makes pods.
     KubernetesPod,
     /// A profile of TuneD.
     TunedProfile,
+    /// Rules of udev.
     UdevRules,
     /// A shell script with a command that starts QEMU.
     QemuScript,
