@@ -143,9 +143,11 @@ test-interop-java: setup-test ## ROS 2 names with IHMC's Java on Fast-DDS as the
 	ONBEAT_IHMC="$(IHMC):$(IHMC)/*" ONBEAT_INTEROP_MESSAGES=10000 $(CARGO) test --locked -p onbeat-gateway --features ros2 --test ros2_names_arrive -- java
 
 firmware: ## the device of firmware/ as bare metal for QEMU's mps2-an385 (needs gcc-arm-none-eabi; fetches lwIP)
+	@sh scripts/setup.sh firmware
 	@$(MAKE) --no-print-directory -C firmware
 
 firmware-test: ## the device in QEMU: 10,000 packets, edges, measure rtt and chain --via; PACKETS=100000 for the long form (root, qemu-system-arm)
+	@sh scripts/setup.sh firmware
 	@if ! command -v arm-none-eabi-gcc > /dev/null; then echo "skipped: arm-none-eabi-gcc is not installed (packages gcc-arm-none-eabi, libnewlib-arm-none-eabi)"; \
 	else $(MAKE) --no-print-directory -C firmware && $(CARGO) build --locked -p onbeat-cli && \
 	python3 firmware/test.py target/firmware/device.elf $(TESTED) $(or $(PACKETS),10000); fi

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the missing Debian packages of a command when permitted; otherwise prints their names.
-# usage: setup.sh bench|test|peers|kernels|dist
+# usage: setup.sh bench|test|peers|kernels|dist|firmware
 set -eu
 
 # program or command that tests for it:package:purpose
@@ -44,6 +44,10 @@ mmdebstrap:mmdebstrap:a bare root of another Debian release
 mke2fs:e2fsprogs:the disk of a Debian guest
 virt-xml-validate:libvirt-clients:definitions for libvirt
 xmllint:libxml2-utils:definitions for libvirt"
+firmware_wants="arm-none-eabi-gcc:gcc-arm-none-eabi:the device's compiler
+echo '#include <string.h>' | arm-none-eabi-gcc -E -:libnewlib-arm-none-eabi:the device's C library
+qemu-system-arm:qemu-system-arm:the device's board
+cc:build-essential:linking"
 
 case "${1:-}" in
     bench) wants=$bench_wants ;;
@@ -51,7 +55,8 @@ case "${1:-}" in
     peers) wants=$peers_wants ;;
     kernels) wants=$kernels_wants ;;
     dist) wants=$dist_wants ;;
-    *) echo "usage: $0 bench|test|peers|kernels|dist" >&2; exit 2 ;;
+    firmware) wants=$firmware_wants ;;
+    *) echo "usage: $0 bench|test|peers|kernels|dist|firmware" >&2; exit 2 ;;
 esac
 
 if ! command -v cargo >/dev/null 2>&1; then

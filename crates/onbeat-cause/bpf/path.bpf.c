@@ -536,6 +536,7 @@ static __always_inline int at_timer_start(__u64 *context, int copies_stack)
 		return 0;
 	if (copies_stack)
 		loop->due_at = timer->_softexpires;
+	loop->gave_back_at = 0;
 	return record_timer_start(context);
 }
 
@@ -792,10 +793,16 @@ int lock_returned(__u64 *context)
 
 /* madvise(2), on x86-64: since Linux 6.17 it takes another lock, which has no trace points. */
 #define MADVISE 28
-/* Giving back the pages of a table (2 MiB) takes less than this, in nanoseconds. */
-#define TABLE_NS 1000000
+/*
+ * From one table (2 MiB) whose pages are given back to the next takes less than this, in nanoseconds: pages are freed
+ * by the ten thousand.
+ */
+#define TABLE_NS 10000000
 
-/* rss_stat(memory, member), of every table whose pages are given back: from one to the next it was the same call. */
+/*
+ * rss_stat(memory, member), of every table whose pages are given back: from one to the next it was the same call,
+ * unless the loop has slept in between.
+ */
 SEC("tp_btf/rss_stat")
 int pages_counted(void *context __attribute__((unused)))
 {

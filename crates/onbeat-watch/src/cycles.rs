@@ -45,6 +45,9 @@ pub struct Cycle {
 /// Waits inside a cycle that are kept.
 pub const MOST_INNER: usize = 16;
 
+/// A thread that was woken by a timer runs within this part of the period.
+const SOON: u64 = 10;
+
 /// What becomes known of a loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CycleFact {
@@ -164,9 +167,10 @@ impl CycleBuilder {
             Placement::Inner => self.take_inner(wait),
             Placement::First => self.open(wait, Some(release), 0),
             Placement::Next { passed } => {
+                let untimed = self.end_at_the_first_untimed(release, passed);
                 self.close(wait, into);
-                let unseen = passed.min(self.missing);
-                self.missing -= unseen;
+                let unseen = passed.min(self.missing.max(untimed));
+                self.missing -= unseen.min(self.missing);
                 self.open(wait, Some(release), passed - unseen);
                 if let Some(open) = &mut self.open {
                     open.unseen = unseen;
@@ -206,6 +210,33 @@ impl CycleBuilder {
     /// as many as there are.
     pub const fn miss(&mut self, waits: u64) {
         self.missing += waits;
+    }
+
+    /// Returns how many of the `passed` releases before `next` had a wait whose timer was not seen to be
+    /// set: the thread slept across the release, and ran again soon after it. The work of the open
+    /// cycle ended with the first of them.
+    fn end_at_the_first_untimed(&mut self, next: Instant, passed: u64) -> u64 {
+        let period_ns = self.grid.period_ns();
+        let Some(open) = self.open.as_mut().filter(|_| self.source.is_timer()) else { return 0 };
+        if passed == 0 || !self.grid.has_grid() {
+            return 0;
+        }
+
+        let is_across = |inner: &InnerWait, release: Instant| {
+            inner.from < release
+                && inner.to >= release
+                && inner.to.ns_since(release) <= period_ns / SOON
+        };
+        let releases = (1..=passed.min(MOST_INNER as u64)).map(|back| next.minus_ns(back * period_ns));
+        let untimed: Vec<Instant> = releases
+            .filter_map(|release| open.inner.iter().find(|inner| is_across(inner, release)))
+            .map(|inner| inner.from)
+            .collect();
+        if let Some(end) = untimed.iter().min().copied() {
+            open.end = Some(open.end.map_or(end, |known| known.min(end)));
+            open.inner.retain(|inner| inner.from < end);
+        }
+        untimed.len() as u64
     }
 
     /// A call without a wait of its own serves the release after the one before: the program catches
@@ -394,5 +425,77 @@ impl CycleBuilder {
             skipped_at_end: passed,
             last_end,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::TimerClock;
+
+    const MS: u64 = 1_000_000;
+
+    fn at(us: u64) -> Instant {
+        Instant::from_ns(us * 1_000)
+    }
+
+    fn wait(source: Source, release: Option<u64>, slept_us: u64, ran_us: u64) -> Wait {
+        Wait {
+            tid: 7,
+            source,
+            release: release.map(at),
+            armed_at: release.map(|_| at(slept_us)),
+            slept_at: Some(at(slept_us)),
+            waker: None,
+            end: WaitEnd::Ran(at(ran_us)),
+            slack_ns: 0,
+            cpu: 0,
+            timer: 0,
+        }
+    }
+
+    /// Cycles of a loop of 1 ms that works for 50 us, after release 3 of which it leaves its CPU for
+    /// `inner`, and sleeps until release `next` then.
+    fn cycles(inner: &[(u64, u64)], next: u64) -> (Vec<Cycle>, Outcome, u64) {
+        let source = Source::Sleep { relative: false, clock: TimerClock::Monotonic };
+        let class = Class::Exact { period_ns: MS, waits: 1 };
+        let mut builder = CycleBuilder::new(source, &class, &[at(0), at(1_000)]);
+        let mut facts = Vec::new();
+        let mut slept_us = 1_050;
+        for k in [2, 3] {
+            builder.take(&wait(source, Some(k * 1_000), slept_us, k * 1_000 + 10), &mut facts);
+            slept_us = k * 1_000 + 60;
+        }
+        for (from, to) in inner {
+            builder.take(&wait(Source::Event, None, *from, *to), &mut facts);
+            slept_us = to + 50;
+        }
+        for k in [next, next + 1] {
+            builder.take(&wait(source, Some(k * 1_000), slept_us, k * 1_000 + 10), &mut facts);
+            slept_us = k * 1_000 + 60;
+        }
+        let outcome = builder.finish(at((next + 1) * 1_000 + 20), None, &mut facts);
+        let cycles = facts
+            .into_iter()
+            .filter_map(|fact| if let CycleFact::Cycle(cycle) = fact { Some(cycle) } else { None })
+            .collect();
+        (cycles, outcome, builder.not_seen())
+    }
+
+    #[test]
+    fn sleeps_across_releases_whose_timer_was_not_seen_are_neither_work_nor_skips() {
+        let (cycles, outcome, not_seen) = cycles(&[(3_060, 4_012), (4_070, 5_015)], 6);
+        assert_eq!(cycles[1].sample.release, at(3_000));
+        assert_eq!(cycles[1].sample.execution_time_ns, 50_000);
+        assert_eq!(cycles[1].inner, []);
+        assert_eq!((outcome.skipped, not_seen), (0, 2));
+    }
+
+    #[test]
+    fn a_wait_in_the_work_that_ends_anywhere_is_in_its_cycle_and_skips_releases() {
+        let (cycles, outcome, not_seen) = cycles(&[(3_030, 5_400)], 6);
+        assert_eq!(cycles[1].sample.execution_time_ns, 2_440_000);
+        assert_eq!(cycles[1].inner.len(), 1);
+        assert_eq!((outcome.skipped, not_seen), (2, 0));
     }
 }

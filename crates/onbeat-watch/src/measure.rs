@@ -29,7 +29,7 @@ use crate::error::WatchError;
 use crate::event::{KnownTimer, TimerKind, Waker};
 use crate::process::{self, Policy, ThreadCounters, ThreadFacts};
 use crate::standing::Standing;
-use crate::waits::{Source, Wait, WaitAssembler};
+use crate::waits::{PendingWait, Source, Wait, WaitAssembler};
 
 /// The loop that is measured.
 #[derive(Clone, Debug)]
@@ -313,6 +313,7 @@ pub fn measure_stretch(
     let mut until = from;
     let end = end_of(from, stretch.duration_ns);
     let mut calls: BTreeMap<String, u32> = BTreeMap::new();
+    let mut beyond: Option<PendingWait> = None;
     // Explanations may take a while; what happened meanwhile is still to be read.
     while until < end && !has_ended && !interruptions.stop.load(Ordering::Relaxed) {
         thread::sleep(LOOK_EVERY);
@@ -328,8 +329,18 @@ pub fn measure_stretch(
 
         let mut fresh = Vec::new();
         let look = collector.look(&mut |wait, assembler| {
-            if measuring.takes(wait) && wait.began().is_none_or(|began| began <= end) {
-                fresh.push((*wait, assembler.stops(tid)));
+            if !measuring.takes(wait) {
+                return;
+            }
+            match wait.began().filter(|began| *began > end) {
+                None => fresh.push((*wait, assembler.stops(tid))),
+                // What came after the end was read with it: the last cycle ends where the first of
+                // these waits began, and not where the thread waits now.
+                Some(began) if wait.source == stretch.watched.source => {
+                    let release = wait.release.unwrap_or(began);
+                    beyond.get_or_insert(PendingWait { release, began });
+                }
+                Some(_) => {}
             }
         })?;
         until = look.until.min(end);
@@ -352,8 +363,9 @@ pub fn measure_stretch(
 
     // What the other workers of a pool wait for belongs to the loop as well.
     let pending = collector.assembler().pending(tid, stretch.watched.source);
-    let pending = pending.filter(|_| stretch.watched.pool.is_empty());
-    let counters = counters_of(&tids).map_or(ThreadCounters::default(), |now| now.since(before));
+    let pending = beyond.or(pending).filter(|_| stretch.watched.pool.is_empty());
+    let counters =
+        counters_of(&tids).map_or(ThreadCounters::default(), |now| now.since(before));
     let last = if has_ended { None } else { Some((until, pending)) };
     let reason = reason(has_ended, interruptions);
     let found = measuring.finish(last)?;
@@ -457,7 +469,9 @@ fn record(
                 Err(why) => why,
             }
         }
-        None if !watched.pool.is_empty() => "it follows the threads of a pool together".to_owned(),
+        None if !watched.pool.is_empty() => {
+            "it follows the threads of a pool together".to_owned()
+        }
         None => "it shows who wakes a loop that no timer wakes".to_owned(),
     };
     if timer.is_some() {
@@ -716,7 +730,7 @@ impl<'m> Measuring<'m> {
 
     fn finish(
         mut self,
-        end: Option<(Instant, Option<crate::waits::PendingWait>)>,
+        end: Option<(Instant, Option<PendingWait>)>,
     ) -> Result<Found, WatchError> {
         self.prepare();
         let mut facts = Vec::new();

@@ -43,7 +43,10 @@ impl Judge<'_> {
         let call = self.left_in(span).filter(|call| call.number == number);
         let is_lock = number == libc::SYS_futex
             && call.is_some_and(|call| matches!(call.futex_use(), FutexUse::Lock { .. }));
-        if waker.is_none() && !is_lock && self.may_be_between_cycles(Some(number), call, span) {
+        // Nothing but a timer ends a plain sleep, whoever seems to.
+        let is_sleep = matches!(number, libc::SYS_clock_nanosleep | libc::SYS_nanosleep);
+        let by_nobody = waker.is_none() || is_sleep;
+        if by_nobody && !is_lock && self.may_be_between_cycles(Some(number), call, span) {
             return between_cycles(&syscall_name(number));
         }
         match call {
@@ -198,17 +201,20 @@ impl Judge<'_> {
 
     /// Returns the thread that woke the loop at the end of a span; `None` for an interrupt.
     pub(crate) fn waker(&self, span: &LoopSpan) -> Option<Thread> {
-        let tid = self.events.iter().rev().find_map(|event| match event.what {
-            KernelEvent::Waking { thread, .. }
-                if thread.tid == self.facts.tid && event.at <= span.to =>
-            {
-                Some(event.tid)
+        let waking = self.events.iter().rev().find(|event| match event.what {
+            KernelEvent::Waking { thread, .. } => {
+                thread.tid == self.facts.tid && event.at <= span.to
             }
-            _ => None,
-        });
+            _ => false,
+        })?;
+        // In an interrupt the thread is the one that it interrupted.
+        let slices = self.timeline.between(Some(waking.cpu), waking.at, waking.at.plus_ns(1));
+        if slices.first().is_some_and(|slice| slice.interrupt.is_some()) {
+            return None;
+        }
 
         // The idle thread wakes nobody by itself: an interrupt did, while it was on the CPU.
-        tid.filter(|tid| *tid != 0).and_then(|tid| self.thread_named(tid))
+        Some(waking.tid).filter(|tid| *tid != 0).and_then(|tid| self.thread_named(tid))
     }
 
     /// Returns the mapping in which most of the loop's page faults between two instants were.

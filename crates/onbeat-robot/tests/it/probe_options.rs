@@ -66,10 +66,6 @@ impl Case {
                 OptionKind::Time => {
                     SettingValue::Time(text.trim_end_matches("us").parse::<u64>().unwrap() * US)
                 }
-                OptionKind::Percent => {
-                    let percent: f64 = text.trim_end_matches('%').parse().unwrap();
-                    SettingValue::Percent((percent * 100.0).round() as u64)
-                }
                 OptionKind::Count => SettingValue::Count(text.parse().unwrap()),
                 OptionKind::Percent => {
                     SettingValue::Percent(text.trim_end_matches('%').parse::<u64>().unwrap() * 100)
