@@ -227,7 +227,8 @@ impl CycleBuilder {
                 && inner.to >= release
                 && inner.to.ns_since(release) <= period_ns / SOON
         };
-        let releases = (1..=passed.min(MOST_INNER as u64)).map(|back| next.minus_ns(back * period_ns));
+        let releases =
+            (1..=passed.min(MOST_INNER as u64)).map(|back| next.minus_ns(back * period_ns));
         let untimed: Vec<Instant> = releases
             .filter_map(|release| open.inner.iter().find(|inner| is_across(inner, release)))
             .map(|inner| inner.from)

@@ -364,8 +364,7 @@ pub fn measure_stretch(
     // What the other workers of a pool wait for belongs to the loop as well.
     let pending = collector.assembler().pending(tid, stretch.watched.source);
     let pending = beyond.or(pending).filter(|_| stretch.watched.pool.is_empty());
-    let counters =
-        counters_of(&tids).map_or(ThreadCounters::default(), |now| now.since(before));
+    let counters = counters_of(&tids).map_or(ThreadCounters::default(), |now| now.since(before));
     let last = if has_ended { None } else { Some((until, pending)) };
     let reason = reason(has_ended, interruptions);
     let found = measuring.finish(last)?;
@@ -469,9 +468,7 @@ fn record(
                 Err(why) => why,
             }
         }
-        None if !watched.pool.is_empty() => {
-            "it follows the threads of a pool together".to_owned()
-        }
+        None if !watched.pool.is_empty() => "it follows the threads of a pool together".to_owned(),
         None => "it shows who wakes a loop that no timer wakes".to_owned(),
     };
     if timer.is_some() {
@@ -728,10 +725,7 @@ impl<'m> Measuring<'m> {
         Ok(())
     }
 
-    fn finish(
-        mut self,
-        end: Option<(Instant, Option<PendingWait>)>,
-    ) -> Result<Found, WatchError> {
+    fn finish(mut self, end: Option<(Instant, Option<PendingWait>)>) -> Result<Found, WatchError> {
         self.prepare();
         let mut facts = Vec::new();
         let (at, pending) = end.unwrap_or_default();

@@ -106,7 +106,8 @@ pub(in crate::cmd) fn table(survey: &Survey, process: &str, chosen: Option<u32>)
         pool.threads.first().is_some_and(|thread| chosen == Some(thread.facts.tid()))
     };
     let by_thread = if pools.iter().any(leads) { None } else { chosen };
-    let of_pools = pools.iter().map(|pool| pool_row(pool, looked_ns, if leads(pool) { "> " } else { "" }));
+    let of_pools =
+        pools.iter().map(|pool| pool_row(pool, looked_ns, if leads(pool) { "> " } else { "" }));
     let mut legend = Vec::new();
     if shown.len() + hidden < survey.threads.len() {
         legend.push(format!("{asleep} threads did not run and are not shown."));
@@ -401,8 +402,10 @@ fn no_loop(survey: &Survey, process: &str) -> Failure {
         survey.threads.iter().any(|thread| thread.nature(survey.looked_ns) == ThreadNature::Spins);
     let stopped = survey.threads.iter().any(|thread| process::is_stopped(thread.facts.id.tid));
     let kernel = survey.threads.iter().any(|thread| thread.facts.is_kernel);
-    let several =
-        survey.threads.iter().find_map(|thread| Some((thread, several_periods(thread, survey.looked_ns)?)));
+    let several = survey
+        .threads
+        .iter()
+        .find_map(|thread| Some((thread, several_periods(thread, survey.looked_ns)?)));
     let what = match &several {
         Some((thread, words)) => {
             let words = words.split_once(". ").map_or(words.as_str(), |(first, _)| first);
