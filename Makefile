@@ -9,7 +9,7 @@ BESIDE := target/beside
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help install fuzz-targets vm-onbeat dist test-dist test-python test-fleet test-interop test-interop-java firmware firmware-test load-speed command-speed test-kernels test-vm test-vm-repeat test-vm-own test-vm-tune test-vm-trace test-vm-kills test-vm-net test-vm-clocks causes-vm fuzz inject-live causes watch-plants worth outside test-view test-long deny matlab bpf miri bench test build setup-bench setup-test setup-peers lint format clippy doc packages unit build-tests loom viewer generated vocabulary bless peers clean
+.PHONY: help install fuzz-targets vm-onbeat dist test-dist test-python test-fleet test-interop test-interop-java firmware firmware-test load-speed command-speed test-kernels test-vm test-vm-repeat test-vm-own test-vm-tune test-vm-trace test-vm-kills test-vm-net test-vm-clocks causes-vm fuzz inject-live causes watch-plants worth outside test-view test-long deny matlab site bpf miri bench test build setup-bench setup-test setup-peers lint format clippy doc packages unit build-tests loom viewer generated vocabulary bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -34,7 +34,7 @@ setup-peers:
 test: setup-test format build-tests ## all tests, with everything they need
 	@mkdir -p $(BESIDE)
 	@CARGO_TARGET_DIR=$(abspath $(BESIDE)) RUSTFLAGS="$(RUSTFLAGS) $$(sh scripts/link-flags.sh)" \
-	setsid sh scripts/give-way.sh $(MAKE) clippy fuzz-targets outside loom doc packages deny matlab bpf >$(BESIDE)/log 2>&1 & \
+	setsid sh scripts/give-way.sh $(MAKE) clippy fuzz-targets outside loom doc packages deny matlab bpf site >$(BESIDE)/log 2>&1 & \
 	trap "kill -- -$$!" INT TERM; \
 	$(MAKE) unit generated viewer; tests=$$?; \
 	wait $$!; beside=$$?; cat $(BESIDE)/log; [ $$tests = 0 ] && [ $$beside = 0 ]
@@ -67,6 +67,16 @@ loom: ## every interleaving of the ring, of the latest value and of the delayed 
 
 bpf: ## the checked-in BPF objects are what clang makes of their C
 	@sh scripts/bpf.sh
+
+# MkDocs in an environment of its own.
+MKDOCS := target/site-venv/bin/mkdocs
+
+$(MKDOCS):
+	python3 -m venv target/site-venv && target/site-venv/bin/pip install --quiet --disable-pip-version-check mkdocs==1.6.1
+
+site: $(MKDOCS) ## the documentation as a site, in target/site, with its links checked
+	python3 -m doctest scripts/site.py scripts/words.py
+	python3 scripts/site.py $(MKDOCS)
 
 matlab: ## the .m files have MATLAB's grammar, by MISS_HIT
 	@sh scripts/matlab-grammar.sh
@@ -175,7 +185,7 @@ watch-plants: ## thirty of each defect in a foreign loop: what `onbeat watch` sa
 worth: build ## what four settings of a loop are worth here, and a placebo (needs a quiet machine, ten minutes)
 	python3 tests/worth/run.py --onbeat $(ONBEAT) $(ARGS)
 
-# Kernels, cgroups and more: make test-kernels KERNELS="--kernels 6.1 --cgroups v2"; see docs/kernels.md.
+# Kernels, cgroups and more: make test-kernels KERNELS="--kernels 6.1 --cgroups v2"; see tests/kernels/README.md.
 KERNELS ?=
 
 test-kernels: ## the main job on Debian's kernels, in guests under QEMU's software emulation (half an hour)

@@ -104,7 +104,7 @@ static inline int onbeat_frames_open(struct onbeat_frames *frames, const char *c
         close(file);
         return result;
     }
-    snprintf(frames->why, sizeof frames->why, "camera %s does not run; start it with: onbeat camera run SOURCE --name %s", camera, camera);
+    snprintf(frames->why, sizeof frames->why, "camera %s is not running; start it with: onbeat camera run SOURCE --name %s", camera, camera);
     return ONBEAT_RING_NO_CHANNEL;
 }
 

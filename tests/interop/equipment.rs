@@ -129,7 +129,9 @@ impl Java {
         let sources = std::fs::read_dir(root().join("java/src/main/java/onbeat")).unwrap();
         let mut compile = Command::new("javac");
         compile.args(["--release", "8", "-Xlint:all,-options", "-Werror", "-d"]).arg(&classes);
-        let compiled = compile.args(sources.map(|entry| entry.unwrap().path()).filter(|path| path.is_file())).output();
+        let compiled = compile
+            .args(sources.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()))
+            .output();
         let compiled = compiled
             .map_err(|_| "javac is not installed (package default-jdk-headless)".to_owned())?;
         assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));

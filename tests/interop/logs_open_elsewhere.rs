@@ -430,7 +430,7 @@ fn refused_orders((): &()) {
     for (order, why) in [
         (
             json!({ "channels": [], "out": path }),
-            "no channel is named; name at least one, as NAME/TOPIC",
+            "no channel given; give at least one, as NAME/TOPIC",
         ),
         (json!({ "channels": ["no/such"], "out": path }), "channel no/such does not exist"),
         (json!({ "channels": ["no"], "out": path }), "no"),

@@ -64,7 +64,7 @@ export const GLOSSARY: readonly (readonly [string, string])[] = [
   ['cell', 'One tuning under one load.'],
   [
     'spike',
-    'A sample beyond the spike threshold. Its stall is the rule of the scheduler, or the signal, that stopped the loop.',
+    'A sample beyond the spike threshold. Its stall is the scheduler rule or the signal that stopped the loop.',
   ],
   [
     'cause',
@@ -76,7 +76,7 @@ export const GLOSSARY: readonly (readonly [string, string])[] = [
   ],
   [
     'supported',
-    'Of a figure: at least 10 samples are beyond it. Figures with fewer are marked, because chance decides them.',
+    'Of a figure: at least 10 samples are beyond it. Figures with fewer are marked, because they vary by chance.',
   ],
   [
     'P · M · C · S',

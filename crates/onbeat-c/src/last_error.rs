@@ -34,7 +34,9 @@ pub(crate) fn without_panic<T>(failed: T, body: impl FnOnce() -> T) -> T {
         Err(payload) => {
             // What was thrown may itself panic when it is dropped.
             std::mem::forget(payload);
-            keep(&"onbeat has failed; this is a bug in onbeat, please report it with your call");
+            keep(
+                &"internal error: this is a bug in onbeat; report it with the arguments of the call",
+            );
             failed
         }
     }

@@ -30,20 +30,20 @@ use crate::cmd::watch::options::{WATCH_EXAMPLES, WATCH_USAGE, WatchOptions};
 const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat bench
       find the best of nine tunings, idle and loaded, in two minutes
-  sudo onbeat bench --with rtt --to 192.168.7.2,192.168.7.3
-      a packet to each of two boards in every cycle; round trips by tuning and load
+  sudo onbeat watch my_controller
+      is the program that runs on time, and if not, why
   onbeat bench --limit 200us --at 99 --tunings none,PMC
       a verdict and an exit status, as soon as the limit is decided
   onbeat measure timer --period 1ms --for 30s
       measure how late one loop starts
-  sudo onbeat watch my_controller
-      is the program that runs on time, and if not, why
+  sudo onbeat bench --with rtt --to 192.168.7.2,192.168.7.3
+      a packet to each of two boards in every cycle; round trips by tuning and load
   onbeat load paper
       run the load of the bench alone
   onbeat report onbeat-runs/latest
       print the tables of the latest run again";
 
-const STATUSES: &str = "\x1b[1mExit status\x1b[0m
+pub(crate) const STATUSES: &str = "\x1b[1mExit status\x1b[0m
   0  done; with --limit: PASS
   1  FAIL
   2  could not run
@@ -66,6 +66,14 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+/// The shells with a completion script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Colour {
     Auto,
@@ -78,7 +86,7 @@ pub(crate) enum Command {
     /// Find the tuning that keeps a control loop on time, idle and loaded
     #[command(before_help = BENCH_EXAMPLES)]
     Bench(Box<BenchOptions>),
-    /// Measure one latency of this machine
+    /// Measure one kind of latency on this machine
     #[command(subcommand, disable_help_subcommand = true)]
     Measure(Measure),
     /// Measure the control loop of another program, and explain what was late
@@ -128,7 +136,7 @@ pub(crate) enum Command {
     /// Read messages of running robots and buses
     #[command(subcommand, disable_help_subcommand = true)]
     Message(Message),
-    /// Give pictures of a camera to Octave, MATLAB, Python, Java and C
+    /// Pass pictures of a camera to Octave, MATLAB, Python, Java and C
     ///
     /// Starts the program onbeat-camera, which is installed beside this one and has help of its own:
     /// onbeat camera run --help.
@@ -137,7 +145,7 @@ pub(crate) enum Command {
         override_usage = "onbeat camera <run|list|watch|bench> [OPTIONS]"
     )]
     Camera(CameraWords),
-    /// Keep runs of many machines as one data set, and ask it
+    /// Keep runs of many machines as one data set, and query it
     ///
     /// Starts the program onbeat-fleet, which is installed beside this one and has help of its own:
     /// onbeat fleet add --help.
@@ -165,6 +173,15 @@ pub(crate) enum Command {
     Screen {
         /// Run file or directory
         run: PathBuf,
+    },
+    /// Print the completion script of a shell
+    ///
+    /// For bash: source <(onbeat completion bash). For zsh, write it to a file _onbeat in a directory
+    /// of fpath; for fish, to ~/.config/fish/completions/onbeat.fish. The script calls onbeat, and so
+    /// follows its updates.
+    Completion {
+        /// Shell
+        shell: Shell,
     },
     /// Write man pages and completions
     #[command(hide = true)]

@@ -3,10 +3,10 @@
 
 use std::io;
 
-use clap::CommandFactory;
 use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Zsh};
 
-use crate::cli::Cli;
+use crate::cli::Shell;
+use crate::surface::{self, Extent};
 
 /// Set by the completion scripts to the name of the shell.
 const SHELL_VARIABLE: &str = "ONBEAT_COMPLETE";
@@ -14,18 +14,28 @@ const SHELL_VARIABLE: &str = "ONBEAT_COMPLETE";
 /// Prints completions and ends the process when a completion script started it; otherwise does
 /// nothing.
 pub(crate) fn answer() {
-    CompleteEnv::with_factory(Cli::command).var(SHELL_VARIABLE).complete();
+    CompleteEnv::with_factory(|| surface::command(Extent::All)).var(SHELL_VARIABLE).complete();
 }
 
 /// The completion scripts, each with the file name that its shell expects.
-pub(crate) fn scripts() -> io::Result<[(&'static str, Vec<u8>); 3]> {
-    let mut zsh = script(&Zsh)?;
-    // zsh runs an autoloaded file as the function itself, so the first completion happens in the
-    // script.
-    zsh.extend_from_slice(
-        b"\n[[ ${funcstack[1]} == _onbeat ]] && _clap_dynamic_completer_onbeat \"$@\"\ntrue\n",
-    );
-    Ok([("onbeat.bash", script(&Bash)?), ("_onbeat", zsh), ("onbeat.fish", script(&Fish)?)])
+pub(crate) const SCRIPTS: [(Shell, &str); 3] =
+    [(Shell::Bash, "onbeat.bash"), (Shell::Zsh, "_onbeat"), (Shell::Fish, "onbeat.fish")];
+
+/// The completion script of a shell.
+pub(crate) fn script_of(shell: Shell) -> io::Result<Vec<u8>> {
+    match shell {
+        Shell::Bash => script(&Bash),
+        Shell::Fish => script(&Fish),
+        Shell::Zsh => {
+            let mut zsh = script(&Zsh)?;
+            // zsh runs an autoloaded file as the function itself, so the first completion happens
+            // in the script.
+            zsh.extend_from_slice(
+                b"\n[[ ${funcstack[1]} == _onbeat ]] && _clap_dynamic_completer_onbeat \"$@\"\ntrue\n",
+            );
+            Ok(zsh)
+        }
+    }
 }
 
 fn script(shell: &dyn EnvCompleter) -> io::Result<Vec<u8>> {

@@ -10,16 +10,19 @@ mod complete;
 mod completion;
 mod habits;
 mod options;
+#[cfg(test)]
+mod pasted;
 mod probes;
 mod signals;
 mod state;
+mod surface;
 mod term;
 mod units;
 mod worth;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::FromArgMatches;
 
 use cli::{Cli, Colour, Command};
 use cmd::{ExitVerdict, Failure};
@@ -50,25 +53,26 @@ fn main() -> ExitCode {
 
 /// Parses the command line; help is folded to the terminal.
 fn read_command_line() -> Result<Cli, clap::Error> {
-    let mut command = term::fold::command(Cli::command(), term::fold::help_width(term::columns()));
-    let mut words: Vec<std::ffi::OsString> = std::env::args_os().collect();
-    match habits::translated(&words) {
-        Ok(None) => {}
+    let (extent, words) = surface::asked(std::env::args_os().collect());
+    let width = term::fold::help_width(term::columns());
+    let mut command = term::fold::command(surface::command(extent), width);
+    let words = match habits::translated(&words) {
+        Ok(None) => words,
         Ok(Some(translated)) => {
             term::advise(term::Tone::Faint, &term::wrapped(&translated.hint, term::columns()));
-            words = translated.words;
+            translated.words
         }
         Err(why) => return Err(command.error(clap::error::ErrorKind::ValueValidation, why)),
-    }
-    match bench_file::with_settings(&words, &command) {
-        Ok(None) => {}
+    };
+    let words = match bench_file::with_settings(&words, &command) {
+        Ok(None) => words,
         Ok(Some(settings)) => {
             term::advise(term::Tone::Faint, &term::wrapped(&settings.hint, term::columns()));
-            words = settings.words;
-            cmd::type_instead(&words);
+            cmd::type_instead(&settings.words);
+            settings.words
         }
         Err(why) => return Err(command.error(clap::error::ErrorKind::ValueValidation, why)),
-    }
+    };
     let matches = command.try_get_matches_from_mut(words)?;
     Cli::from_arg_matches(&matches).map_err(|why| why.format(&mut command))
 }
@@ -124,6 +128,7 @@ fn run(command: Command) -> Result<ExitVerdict, Failure> {
         Command::Repair(options) => cmd::repair::run(options),
         Command::Cell => cmd::cell::run(),
         Command::Screen { run } => cmd::screen::run(&run),
+        Command::Completion { shell } => cmd::completion::run(shell),
         Command::Generate(options) => cmd::generate::run(&options),
     }
 }

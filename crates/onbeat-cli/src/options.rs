@@ -146,8 +146,7 @@ pub(crate) struct OutputOptions {
 pub(crate) struct ScreenOptions {
     /// Show worst, p99.9, distribution and latest causes while it runs
     ///
-    /// On a terminal; without one, nothing is shown. They are read from the run's files by a process
-    /// of its own.
+    /// Needs a terminal. A separate process reads the figures from the run's files.
     #[arg(long, conflicts_with = "json")]
     pub(crate) screen: bool,
 }

@@ -52,7 +52,7 @@ pub enum ControlError {
     },
     /// No image of this name exists.
     #[error(
-        "no bus named \"{name}\" is running on this machine; `onbeat bus run --name {name}` starts one"
+        "no bus named \"{name}\" is running on this machine; `onbeat bus run --name {name}` starts a bus, `onbeat robot run --name {name} --trajectory commander` a robot"
     )]
     NoBus {
         /// The name.

@@ -144,7 +144,7 @@ pub enum GatewayError {
         rate: f64,
     },
     /// An order without channels.
-    #[error("no channel is named; name at least one, as NAME/TOPIC")]
+    #[error("no channel given; give at least one, as NAME/TOPIC")]
     NoChannels,
     /// An address that is not one of an LCM network.
     #[error(

@@ -280,14 +280,14 @@ impl Cell {
     /// The name of its run file: characters that file systems mind are replaced by `_`.
     #[must_use]
     pub fn file_name(&self) -> String {
-        let tame = |text: &str| {
+        let sanitized = |text: &str| {
             text.chars()
                 // A tuning may hold ids of the catalogue with dots and equal signs; a slash in it
                 // must not leave the directory.
                 .map(|c| if c.is_ascii_alphanumeric() || "-=%+.".contains(c) { c } else { '_' })
                 .collect::<String>()
         };
-        format!("{}-{}.onbeat.hlog", tame(&self.tuning), tame(&self.load))
+        format!("{}-{}.onbeat.hlog", sanitized(&self.tuning), sanitized(&self.load))
     }
 }
 

@@ -206,11 +206,15 @@ fn alone(cell: &CellSummary, figure: &str) -> String {
     format!("{figure}, at most {} in {releases} releases{skipped}", time_ns(worst, Letters::Ascii))
 }
 
-/// `; PC and PMCS cannot be distinguished from it`.
+/// `; PMC is statistically tied with PC and PMCS`.
 fn ties_in_words(ranking: &Ranking<'_>) -> String {
     match ranking.ties.as_slice() {
         [] => String::new(),
-        ties => format!("; {} cannot be distinguished from it", listed(&names(ranking, ties))),
+        ties => format!(
+            "; {} is statistically tied with {}",
+            ranking.candidates[ranking.winner].tuning,
+            listed(&names(ranking, ties))
+        ),
     }
 }
 

@@ -109,6 +109,15 @@ pub(super) fn one_in_words(kind: CauseKind, of_kind: &CauseCount) -> String {
     let number = count(of_kind.spikes);
     let worst = time_ns(of_kind.worst_ns, Letters::Ascii);
     match of_kind.most_frequent() {
+        // Here "who" is the reason why nothing was looked for.
+        Some((reason, most)) if kind == CauseKind::Unexplained => {
+            let found_nothing = of_kind.spikes - most.spikes;
+            let rest = match found_nothing {
+                0 => String::new(),
+                n => format!("{} unexplained and ", count(n)),
+            };
+            format!("{rest}{} not analysed ({reason}; worst {worst})", count(most.spikes))
+        }
         None => format!("{number} {} (worst {worst})", kind.words()),
         Some((who, most)) if most.spikes == of_kind.spikes => {
             format!("{number} {}{} {who} (worst {worst})", kind.words(), kind.link())

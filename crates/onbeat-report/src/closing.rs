@@ -20,6 +20,8 @@ use onbeat_cause::{Advice, advice};
 
 /// What a text has room for behind its label in a terminal of 80 columns.
 const WIDTH: usize = 70;
+/// Room for the verdict of a limit, with its counts.
+const TWO_LINES: usize = 2 * WIDTH;
 /// Longer benches than this are not proposed, in seconds.
 const LONGEST_S: f64 = 86_400.0;
 
@@ -106,8 +108,13 @@ fn verdict(summary: &Summary) -> ClosingLine {
     let decides = best.as_ref().or(worst.as_ref());
     let decisive = decides.and_then(|of| decisive(summary, &of.tuning, limit));
     let figures = decisive.map_or(String::new(), |(cell, over, releases)| {
-        let of = if worst.is_some() { &cell.tuning } else { &cell.load };
-        format!("; {of}: {} of {} over", count(over), count(releases))
+        let share = percent(over as f64 / releases.max(1) as f64);
+        let whose = match (worst, summary.loads.len()) {
+            (Some(_), _) => format!("{}, ", cell.tuning),
+            (None, 1) => String::new(),
+            (None, _) => format!("worst load `{}`, ", cell.load),
+        };
+        format!("; {whose}{} of {} late ({share})", count(over), count(releases))
     });
     let who = if let Some(worst) = worst {
         match outcome {
@@ -130,13 +137,15 @@ fn verdict(summary: &Summary) -> ClosingLine {
         Outcome::Fail => missed_in_words(limit),
         Outcome::Pass | Outcome::Inconclusive => limit_in_words(limit),
     };
-    let answer = format!("{}: {words}", outcome.words());
+    let verdict = outcome.words();
+    let answer = format!("{verdict}: {words}");
 
     // The counts matter more than the tuning, which has a line of its own.
-    let candidates = [format!("{answer}{who}{figures}"), format!("{answer}{figures}"), answer];
+    let candidates =
+        [format!("{verdict}{who}: {words}{figures}"), format!("{answer}{figures}"), answer];
     let [longest, ..] = &candidates;
-    let text =
-        candidates.iter().find(|text| text.chars().count() <= WIDTH).unwrap_or(longest).clone();
+    let fits = |text: &&String| text.chars().count() <= TWO_LINES;
+    let text = candidates.iter().find(fits).unwrap_or(longest).clone();
 
     ClosingLine { outcome: Some(outcome), ..line("verdict", text) }
 }
@@ -156,9 +165,10 @@ fn by_default(summary: &Summary) -> ClosingLine {
         _ => String::new(),
     };
     let answer = format!("{}: {fewer}{words}", outcome.words());
+    let whose = format!("{}{who}: {fewer}{words}", outcome.words());
     let candidates = [
-        format!("{answer}{who} (no --limit given)"),
-        format!("{answer}{who} (default)"),
+        format!("{whose} (no --limit given)"),
+        format!("{whose} (default)"),
         format!("{answer} (default)"),
         answer,
     ];
@@ -209,22 +219,23 @@ fn best(summary: &Summary) -> Option<ClosingLine> {
     let decide = times_longer
         .map(|times| times * summary.elapsed_s)
         .filter(|needed_s| *needed_s <= LONGEST_S);
-    let decide = decide.map(|needed_s| format!("; --for {} would", rounded_time(needed_s)));
+    let decide = |does: &str| {
+        decide.map_or(String::new(), |needed_s| {
+            format!(" (a {} run would {does})", rounded_time(needed_s))
+        })
+    };
     let text = match ties.as_slice() {
         [] => format!("{} (by late releases and tail latency over all loads)", best.tuning),
         _ if all_tie => {
-            format!(
-                "no tuning is distinguishable{}",
-                decide.unwrap_or_default().replace("would", "would show one")
-            )
+            format!("no tuning is distinguishable{}", decide("show one"))
         }
         ties => {
             let names =
                 if ties.len() > 4 { format!("{} others", ties.len()) } else { listed(ties) };
             format!(
-                "{}; {names} cannot be distinguished from it{}",
+                "{}, statistically tied with {names}{}",
                 best.tuning,
-                decide.unwrap_or_default()
+                decide(if ties.len() > 1 { "separate them" } else { "separate the two" })
             )
         }
     };
@@ -232,11 +243,11 @@ fn best(summary: &Summary) -> Option<ClosingLine> {
     Some(line("best", text))
 }
 
-/// A duration that the command line takes: `13m`, `2h`.
+/// A duration before a noun: `13-minute`, `2-hour`.
 fn rounded_time(seconds: f64) -> String {
     match seconds {
-        s if s < 5400.0 => format!("{:.0}m", (s / 60.0).ceil().max(1.0)),
-        s => format!("{:.0}h", (s / 3600.0).ceil()),
+        s if s < 5400.0 => format!("{:.0}-minute", (s / 60.0).ceil().max(1.0)),
+        s => format!("{:.0}-hour", (s / 3600.0).ceil()),
     }
 }
 

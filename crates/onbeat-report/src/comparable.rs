@@ -72,7 +72,7 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
         let in_turns =
             runs.iter().all(|run| run.summary.order == onbeat_record::RunOrder::Interleaved);
         let order = "The loads ran one after another: a change in background activity can look like a difference; \
-                     `onbeat measure PROBE --loads` interleaves them";
+                     `onbeat measure timer --loads idle,paper` interleaves them";
         warnings.extend((!in_turns && runs.len() > 1).then(|| order.to_owned()));
         return warnings;
     }

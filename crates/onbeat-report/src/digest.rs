@@ -281,7 +281,7 @@ fn figure(cell: &CellSummary, series: Series, share: Share) -> Option<Percentile
 }
 
 /// Why there is no interval, and what to do.
-pub(super) const WANDERS: &str = "the level wanders through one of the runs, so that chance cannot be told from drift: let both take \
+pub(super) const WANDERS: &str = "the level drifts within one of the runs, so that chance cannot be told from drift: let both take \
      turns (onbeat bench, onbeat tune measure), or measure several times longer";
 
 /// One percentile over that of the first run.
@@ -300,7 +300,7 @@ pub struct Ratio {
     pub supported: bool,
     /// Whether it differs from 1, judged together with the other percentiles of the series.
     pub differs: bool,
-    /// Whether there is no interval because the level wanders through one of the runs.
+    /// Whether there is no interval because the level drifts within one of the runs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub wanders: bool,
     /// Whether its interval takes samples to come independently of each other: both runs are plain

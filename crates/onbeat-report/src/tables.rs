@@ -10,7 +10,7 @@ use super::table::{Column, Entry, Mark, Row, Table};
 use super::units::{Letters, count, fixed, ratio, under};
 use super::verdict::{Outcome, limit_in_words};
 use onbeat_host::thread::Grant;
-use onbeat_record::Series;
+use onbeat_record::{Series, TUNING_LETTERS};
 
 /// Before a figure, or the name of a row of figures, that few samples carry.
 const SIGN: char = '~';
@@ -102,8 +102,21 @@ pub fn by_tuning_of(summary: &Summary, load: &str, series: Series, letters: Lett
             rows_by_tuning(summary, &cells, (series, TableUnit { is_grouped: false, ..unit }));
     }
 
+    if !is_by_cpu(summary) && summary.cells.first().is_some_and(|first| first.load == load) {
+        table.legend.extend(letters_in_words(&cells));
+    }
     explain(&mut table, &cells);
     table
+}
+
+/// `P real-time priority, M locked memory`, of the letters that name these cells.
+fn letters_in_words(cells: &[&CellSummary]) -> Option<String> {
+    let of_letters = |cell: &&&CellSummary| cell.import.is_none() && cell.tuning != "none";
+    let used: String =
+        cells.iter().filter(of_letters).filter_map(|cell| cell.tuning.split('+').next()).collect();
+    let in_words = TUNING_LETTERS.iter().filter(|(letter, _)| used.contains(*letter));
+    let words: Vec<String> = in_words.map(|(letter, words)| format!("{letter} {words}")).collect();
+    (!words.is_empty()).then(|| words.join(", "))
 }
 
 /// What the rows of a table are.

@@ -216,7 +216,7 @@ impl Worth {
         if !self.is_visible() {
             let low = ratio(self.low);
             let high = ratio(self.high);
-            return format!("no visible effect on {percentile} (x {low} to x {high})");
+            return format!("undecided: {percentile} (x {low} to x {high})");
         }
 
         let times = self.times();
@@ -233,7 +233,8 @@ impl Worth {
             let low = ratio(self.low);
             let high = ratio(self.high);
             return format!(
-                "{name}: no visible effect on {percentile} {series}: {without} without it, {with} with it (x {low} to x {high})"
+                "{name}: undecided: {percentile} {series} {without} -> {with}, but the interval (x {low} to x {high}) includes 1; \
+                 run longer"
             );
         }
 

@@ -85,7 +85,7 @@ pub use sample::{Flags, Sample};
 pub use time::{Clock, Instant, MockClock};
 pub use wait::{Wait, Waiter};
 
-// The code of the project's README compiles and runs: it is a documentation test of this crate.
+// The code of this crate's README compiles and runs: it is a documentation test.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

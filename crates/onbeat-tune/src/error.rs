@@ -54,7 +54,7 @@ pub enum TuneError {
     },
     /// The thread of a plan has ended, and its number has been given to another one.
     #[error(
-        "task {tid} is another one than when the plan was made: it started at tick {now} since boot, and the plan is for one of tick {planned}. Nothing was changed; plan again: onbeat tune plan --task NAME"
+        "task {tid} is not the task of the plan: it started at tick {now} since boot, that one at tick {planned}. Nothing was changed; make a new plan: onbeat tune plan --task NAME"
     )]
     OtherTask {
         /// The number.
@@ -114,7 +114,7 @@ pub enum TuneError {
     )]
     Guard(io::Error),
     /// Another onbeat is changing this host.
-    #[error("another onbeat is changing this machine: {0}. Start again when it has ended")]
+    #[error("another onbeat is changing this machine: {0}. Try again when it has finished")]
     Busy(Holder),
     /// Some changes could not be undone, so the journal stays.
     #[error(
@@ -171,7 +171,7 @@ pub enum TuneError {
     /// Another onbeat shields CPUs of this machine, with another directory of journals. Nothing was
     /// changed.
     #[error(
-        "another onbeat shields CPUs of this machine: pid {pid}, `{command}`, with another state directory. Start again when it has ended"
+        "another onbeat shields CPUs of this machine: pid {pid}, `{command}`, with another state directory. Try again when it has finished"
     )]
     Shielded {
         /// Its process.

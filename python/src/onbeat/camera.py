@@ -155,7 +155,7 @@ class Camera:
                 except FileNotFoundError:
                     continue
         start = f"onbeat camera run SOURCE --name {self.name}"
-        raise NoCamera(f"camera {self.name} does not run; start it with: {start}")
+        raise NoCamera(f"camera {self.name} is not running; start it with: {start}")
 
     def __enter__(self) -> "Camera":
         return self

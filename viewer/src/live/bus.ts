@@ -28,7 +28,7 @@ export class BusPart {
       section(
         'bus',
         'Bus',
-        'Devices in the order of the cable; branches stand below the device they begin at. Counts are since the start of the run; an error that a port has counted arose on the cable at it.',
+        'Devices in the order of the cable; each branch is listed below the device where it starts. Counts are since the start of the run; a port’s errors occurred on the cable at that port.',
         this.link,
         this.tree.element,
       ),

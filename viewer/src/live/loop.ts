@@ -29,7 +29,7 @@ export class LoopPart {
     this.latencies = new Chart(
       'latencies',
       'Worst release latency',
-      'The largest value between two events: none is left out.',
+      'The largest value between two updates; every cycle is included.',
       220,
       () => this.overTime(),
       () => '',

@@ -169,7 +169,7 @@ function start(): void {
     },
     end: () => {
       shown?.draw(true);
-      shown?.say('The run has ended. The page keeps its last minutes.', 'open');
+      shown?.say('The run has ended. The page shows its last minutes.', 'open');
       announce('The run has ended');
     },
     lost: () => {

@@ -23,7 +23,7 @@ function row(ratio: Ratio, bounds: [number, number]): HTMLElement {
   const words = sure
     ? WORDS[reading(span)]
     : ratio.wanders
-      ? 'INCONCLUSIVE: the level wanders through one of the runs'
+      ? 'INCONCLUSIVE: the level drifts within one of the runs'
       : ratio.supported
         ? 'INCONCLUSIVE: fewer than 4 blocks or intervals'
         : UNSUPPORTED;

@@ -148,7 +148,7 @@ export function packetsSection(report: Report): HTMLElement | null {
   return section(
     'packets',
     'Packets',
-    'Every packet of the schedule, device by device; a packet that was not answered counts with the age at which it was given up.',
+    'Every packet of the schedule, device by device; an unanswered packet counts with its age at the timeout.',
     ...cells.flatMap(({ name, of }) => [answers(named(name), of), devices(named(name), of)]),
   );
 }

@@ -178,7 +178,7 @@ class RobotPart {
       section(
         'bus',
         'Bus',
-        'Devices in the order of the cable; branches stand below the device they begin at. An error that a port has counted arose on the cable at it.',
+        'Devices in the order of the cable; each branch is listed below the device where it starts. A port’s errors occurred on the cable at that port.',
         this.bus,
       ),
     ];

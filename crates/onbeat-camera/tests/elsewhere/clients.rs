@@ -126,7 +126,7 @@ impl Drop for Camera {
 fn check(output: &Output) -> Result<(), libtest_mimic::Failed> {
     let text = [&output.stdout[..], &output.stderr].concat();
     let text = String::from_utf8_lossy(&text).into_owned();
-    if output.status.success() && text.contains("does not run; start it with") {
+    if output.status.success() && text.contains("is not running; start it with") {
         Ok(())
     } else {
         Err(text.into())

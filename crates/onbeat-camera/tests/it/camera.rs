@@ -225,7 +225,7 @@ fn what_cannot_run_ends_with_one_sentence_and_status_2() {
         (&["run", "/dev/null"], "it is not a video device"),
         (&["run", "no-such-file.mp4"], "cannot open no-such-file.mp4: No such file"),
         (&["run", "Cargo.toml"], "ffmpeg, which decodes Cargo.toml, has ended"),
-        (&["watch", "nobody"], "camera nobody does not run; start it with"),
+        (&["watch", "nobody"], "camera nobody is not running; start it with"),
     ] {
         let output = waited(camera(arguments).spawn().unwrap());
         let text = String::from_utf8(output.stderr).unwrap();

@@ -13,7 +13,7 @@ pub(crate) fn carrier(load: &Load, dir: Option<&Path>) -> Result<Option<Command>
     if load.is_idle() {
         return Ok(None);
     }
-    let myself = std::env::current_exe().map_err(Common::Myself)?;
+    let myself = std::env::current_exe().map_err(Common::OwnProgram)?;
     Ok(Some(carrier_of(&myself, load, dir)))
 }
 

@@ -73,7 +73,7 @@ pub(crate) enum Common {
     Page { path: PathBuf, source: io::Error },
     #[error("{run} has no such cell; it has {cells}")]
     NoCell { run: String, cells: String },
-    #[error("no run is named")]
+    #[error("no run was given; give one or several run directories")]
     NoRunNamed,
     #[error(
         "{runs} runs are one side against --baseline; a limit judges one run, so that none hides behind the others: name one"
@@ -86,7 +86,7 @@ pub(crate) enum Common {
     #[error("cannot write to standard output: {0}; the result is incomplete")]
     Output(io::Error),
     #[error("cannot find the program file of onbeat: {0}; it starts itself for cells and loads")]
-    Myself(io::Error),
+    OwnProgram(io::Error),
     #[error("a load cannot write in {path}: {source}; name another directory by {option}")]
     LoadPlace { path: PathBuf, option: &'static str, source: io::Error },
     #[error("{0}, or add --wait to start then")]
@@ -95,10 +95,10 @@ pub(crate) enum Common {
         "{dir} was begun {then} and cannot be resumed with {now}; leave out {option} to resume it, or start a new bench without --resume"
     )]
     ResumedOption { dir: PathBuf, option: String, then: String, now: String },
-    #[error("cannot start onbeat again: {0}; it is stopped in a process of its own")]
+    #[error("cannot restart onbeat: {0}; it is stopped from a separate process")]
     Again(io::Error),
     #[error(
-        "`{what}` has no bus whose events could be counted; leave --limit-on events=N out, or {instead}"
+        "`{what}` has no bus, so it has no events to count; omit --limit-on events=N, or {instead}"
     )]
     NoEvents { what: String, instead: &'static str },
 }

@@ -142,7 +142,7 @@ fn program() -> Result<PathBuf, Failure> {
 
 /// Finds a program of onbeat: beside this one, else in a folder of PATH.
 pub(super) fn installed(name: &'static str) -> Result<PathBuf, Failure> {
-    let own = std::env::current_exe().map_err(Common::Myself)?;
+    let own = std::env::current_exe().map_err(Common::OwnProgram)?;
     let beside = own.with_file_name(name);
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let in_path = std::env::split_paths(&folders).map(|folder| folder.join(name));

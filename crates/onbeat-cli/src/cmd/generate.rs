@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use clap::CommandFactory;
-
 use super::Common;
 use super::{ExitVerdict, Failure};
-use crate::cli::{Cli, GenerateOptions};
+use crate::cli::GenerateOptions;
 use crate::completion;
+use crate::surface::{self, Extent};
+
+mod man;
 
 pub(crate) fn run(options: &GenerateOptions) -> Result<ExitVerdict, Failure> {
     let man = options.into.join("man");
@@ -22,9 +23,13 @@ pub(crate) fn run(options: &GenerateOptions) -> Result<ExitVerdict, Failure> {
         fs::create_dir_all(dir).map_err(failed(dir))?;
     }
 
-    clap_mangen::generate_to(Cli::command(), &man).map_err(failed(&man))?;
-    for (name, script) in completion::scripts().map_err(failed(&completions))? {
+    for (name, page) in man::pages(surface::command(Extent::All)).map_err(failed(&man))? {
+        let path = man.join(name);
+        fs::write(&path, page).map_err(failed(&path))?;
+    }
+    for (shell, name) in completion::SCRIPTS {
         let path = completions.join(name);
+        let script = completion::script_of(shell).map_err(failed(&path))?;
         fs::write(&path, script).map_err(failed(&path))?;
     }
 

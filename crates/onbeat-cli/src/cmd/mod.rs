@@ -8,6 +8,7 @@ mod carrier;
 pub(crate) mod cell;
 mod cells;
 pub(crate) mod compare;
+pub(crate) mod completion;
 pub(crate) mod export;
 mod failure;
 mod findings;

@@ -30,7 +30,7 @@ pub(crate) fn run(options: RepairOptions) -> Result<ExitVerdict, Failure> {
         RepairOptions { .. } => UndoMode::Careful,
     };
 
-    let Undone { sentences, is_settled, ignored, refused } = put_back(mode)?;
+    let Undone { sentences, is_settled, ignored, refused } = restore(mode)?;
     for sentence in ignored {
         advise(Tone::Careful, &sentence);
     }
@@ -55,7 +55,7 @@ pub(crate) fn run(options: RepairOptions) -> Result<ExitVerdict, Failure> {
 /// Undoes the changes of an interrupted onbeat before anything else. A refused directory of shared
 /// objects is reported by what uses it.
 pub(crate) fn repair_first() -> Result<(), Failure> {
-    let undone = put_back(UndoMode::Careful)?;
+    let undone = restore(UndoMode::Careful)?;
     for sentence in undone.sentences.into_iter().chain(undone.ignored) {
         advise(Tone::Careful, &sentence);
     }
@@ -65,15 +65,15 @@ pub(crate) fn repair_first() -> Result<(), Failure> {
 /// Undoes what a dead run has left, without words: nobody reads them. What is left stays on record,
 /// and the next start reports it.
 pub(crate) fn by_guard(directory: &Path) {
-    let _ = put_back_in(directory, UndoMode::Careful);
+    let _ = restore_in(directory, UndoMode::Careful);
 }
 
 /// Undoes the changes. While another onbeat runs, its changes are its own.
-pub(crate) fn put_back(mode: UndoMode) -> Result<Undone, Failure> {
-    put_back_in(&journal_directory(), mode)
+pub(crate) fn restore(mode: UndoMode) -> Result<Undone, Failure> {
+    restore_in(&journal_directory(), mode)
 }
 
-fn put_back_in(directory: &Path, mode: UndoMode) -> Result<Undone, Failure> {
+fn restore_in(directory: &Path, mode: UndoMode) -> Result<Undone, Failure> {
     let host = LiveHost::killing_sessions_by(kill_session);
     let repaired = onbeat_tune::repair::repair_as(directory, &host, mode)?;
     let finished: Vec<_> = repaired

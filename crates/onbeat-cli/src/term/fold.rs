@@ -1,6 +1,7 @@
 //! Folding of text to the width of a terminal. Escape sequences for colours have no width.
 
 use clap::Command;
+use clap::builder::StyledStr;
 
 /// Lines are never folded to fewer columns than this.
 pub(crate) const NARROWEST: usize = 40;
@@ -16,11 +17,17 @@ pub(crate) fn help_width(columns: usize) -> usize {
 
 /// Folds the examples and closing texts of a command and its subcommands; clap folds the rest.
 pub(crate) fn command(command: Command, width: usize) -> Command {
-    let before = command.get_before_help().map(|text| examples(&text.ansi().to_string(), width));
-    let after = command.get_after_help().map(|text| lines(&text.ansi().to_string(), width));
+    let before = |text: &StyledStr| examples(&text.ansi().to_string(), width);
+    let after = |text: &StyledStr| lines(&text.ansi().to_string(), width);
+    let short = command.get_before_help().map(before);
+    let long = command.get_before_long_help().map(before);
+    let short_end = command.get_after_help().map(after);
+    let long_end = command.get_after_long_help().map(after);
     let command = command.term_width(width);
-    let command = before.into_iter().fold(command, Command::before_help);
-    let command = after.into_iter().fold(command, Command::after_help);
+    let command = short.into_iter().fold(command, Command::before_help);
+    let command = long.into_iter().fold(command, Command::before_long_help);
+    let command = short_end.into_iter().fold(command, Command::after_help);
+    let command = long_end.into_iter().fold(command, Command::after_long_help);
     command.mut_subcommands(|below| self::command(below, width))
 }
 

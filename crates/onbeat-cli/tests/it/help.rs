@@ -1,5 +1,5 @@
-//! Help of every command: reachable by `onbeat help COMMAND`, as in `tests/golden/help`, and folded
-//! to the terminal.
+//! Help of every command: reachable by `onbeat help COMMAND`, short enough for two screens, whole
+//! with `--help-all` as in `tests/golden/help`, and folded to the terminal.
 //!
 //! `make bless` rebuilds the golden files; `ONBEAT_BLESS` does so here.
 
@@ -41,13 +41,16 @@ fn commands(help: &str) -> Vec<String> {
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
-/// The help of every command by `onbeat help ...`, by what stands behind `help`.
+/// The whole help of every command by `onbeat help ... --help-all`, by the names of the command.
 fn all(columns: usize) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut open = vec![Vec::new()];
     while let Some(path) = open.pop() {
-        let words: Vec<&str> =
-            ["help"].into_iter().chain(path.iter().map(String::as_str)).collect();
+        let words: Vec<&str> = ["help"]
+            .into_iter()
+            .chain(path.iter().map(String::as_str))
+            .chain(["--help-all"])
+            .collect();
         let help = printed(&words, columns);
         open.extend(commands(&help).into_iter().map(|name| [path.clone(), vec![name]].concat()));
         found.insert(path.join("-"), help);
@@ -84,6 +87,43 @@ fn help_is_as_it_was_agreed_on() {
 
     let files = fs::read_dir(golden("").parent().unwrap()).unwrap().count();
     assert_eq!(files, all.len(), "a golden file belongs to no command");
+}
+
+/// Lines of a terminal.
+const SCREEN: usize = 40;
+
+#[test]
+fn help_fits_two_screens() {
+    for name in all(WIDE).keys() {
+        let words: Vec<&str> = name.split('-').filter(|word| !word.is_empty()).collect();
+        // Names of two words, such as read-write, are tried whole.
+        let words = match words.as_slice() {
+            [first, rest @ ..] if rest.len() > 1 && *first == "measure" => {
+                vec![first.to_string(), rest.join("-")]
+            }
+            words => words.iter().map(ToString::to_string).collect(),
+        };
+        let words: Vec<&str> =
+            ["help"].into_iter().chain(words.iter().map(String::as_str)).collect();
+        let lines = printed(&words, WIDE).lines().count();
+        assert!((3..=2 * SCREEN).contains(&lines), "onbeat {words:?}: {lines} lines");
+    }
+}
+
+#[test]
+fn a_hidden_command_is_listed_among_all_and_works() {
+    assert!(!printed(&["bus", "--help"], WIDE).contains("topology"));
+    assert!(printed(&["bus", "--help"], WIDE).contains("More commands: onbeat bus --help-all"));
+    assert!(printed(&["bus", "--help-all"], WIDE).contains("topology"));
+    assert!(printed(&["bus", "topology", "--help"], WIDE).contains("Usage: onbeat bus topology"));
+}
+
+#[test]
+fn the_completion_of_each_shell_calls_onbeat() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = printed(&["completion", shell], WIDE);
+        assert!(script.contains("ONBEAT_COMPLETE"), "{shell}: {script}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Defects planted in a loop that knows nothing of onbeat (tests/watch/planted_loop.c): each cause is
 //! named first on its spike, each finding is the first of its program, and a sound loop has none.
 //!
-//! `ONBEAT_PLANTS=30` plants thirty of each and prints the table of docs/watch.md (`make
+//! `ONBEAT_PLANTS=30` plants thirty of each and prints the table that docs/watch.md sums up (`make
 //! watch-plants`).
 
 use std::collections::BTreeMap;

@@ -61,7 +61,7 @@ pub enum FrameError {
         process: String,
     },
     /// No such camera.
-    #[error("camera {name} does not run; start it with: onbeat camera run SOURCE --name {name}")]
+    #[error("camera {name} is not running; start it with: onbeat camera run SOURCE --name {name}")]
     NoCamera {
         /// The camera.
         name: String,

@@ -147,7 +147,7 @@ fn a_name_without_a_bus_is_refused_in_one_sentence() {
     let why = Client::open("test-nobody").unwrap_err().to_string();
     assert_eq!(
         why,
-        "no bus named \"test-nobody\" is running on this machine; `onbeat bus run --name test-nobody` starts one"
+        "no bus named \"test-nobody\" is running on this machine; `onbeat bus run --name test-nobody` starts a bus, `onbeat robot run --name test-nobody --trajectory commander` a robot"
     );
 }
 

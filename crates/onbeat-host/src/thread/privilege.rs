@@ -123,6 +123,6 @@ mod tests {
             assert_eq!(serde_json::to_value(privilege).unwrap(), privilege.name());
             assert_eq!(Grant::given(privilege.name(), "").privilege(), Some(privilege));
         }
-        assert_eq!(Grant::given("priority of explanations", "").privilege(), None);
+        assert_eq!(Grant::given("priority of cause analysis", "").privilege(), None);
     }
 }

@@ -83,7 +83,7 @@ impl AheadOfLoad {
     /// use up the share of the CPU that the kernel grants to real-time threads.
     #[must_use]
     pub fn take(wanted: &ThreadRequest) -> (Self, Grant) {
-        let what = "priority of explanations";
+        let what = "priority of cause analysis";
         if is_real_time_already() {
             return (Self { before: None }, Grant::given(what, "as onbeat was started"));
         }
@@ -129,7 +129,7 @@ fn is_real_time_already() -> bool {
 fn shared_with_loop() -> Refusal {
     let why_not = "cause analysis runs at normal priority, because it shares the CPU of a normal-priority loop";
     Refusal {
-        remedy: "onbeat measure --cpu N --priority 80 ...".to_owned(),
+        remedy: "onbeat measure timer --cpu N --priority 80".to_owned(),
         ..not_ahead(why_not.to_owned())
     }
 }

@@ -25,7 +25,7 @@ pub enum Error {
         begins: String,
     },
     /// It is a run file.
-    #[error("it is an onbeat run file already; report, compare, gate and export take it as it is")]
+    #[error("it is already an onbeat run file; report, compare, gate and export read it directly")]
     RunFile,
     /// A line is not valid.
     #[error("read as {}, line {line}: {reason}", format.word())]

@@ -29,7 +29,11 @@ pub(super) fn of(estimate: &Estimate, series: Series, largest_ns: f64) -> String
 }
 
 pub(super) fn refused(refusal: &NoEstimate, mission_s: f64) -> String {
-    format!("No estimate of the worst in {}: {}.", spoken(mission_s), reason(refusal))
+    let what = match refusal {
+        NoEstimate::TooFew { .. } => "Too little data to extrapolate".to_owned(),
+        _ => format!("No estimate of the worst case in {}", spoken(mission_s)),
+    };
+    format!("{what}: {}.", reason(refusal))
 }
 
 /// Why an estimate was refused where the times of the largest values are not known.
@@ -44,10 +48,10 @@ pub(super) fn without_times(format: Option<&str>, series: Series) -> String {
 fn reason(refusal: &NoEstimate) -> String {
     match refusal {
         NoEstimate::TooFew { stretches, needed, length_s } => format!(
-            "the run has {} intervals of {}; {} are needed; measure for {} or longer",
+            "{} of the {} intervals of {} that are needed; measure for {} or longer",
             count(*stretches as u64),
-            spoken(*length_s),
             count(*needed as u64),
+            spoken(*length_s),
             spoken(*needed as f64 * length_s)
         ),
         NoEstimate::MissionTooLong { longest_s, .. } => {

@@ -299,7 +299,7 @@ impl Unready {
                 format!("it refuses {} ({})", state(wanted.into()), al_codes::words(code))
             }
             Self::Late { state: wanted, status: 0 } => {
-                format!("it stopped to answer on its way to {}", state(wanted.into()))
+                format!("it stopped answering on its way to {}", state(wanted.into()))
             }
             Self::Late { state: wanted, status } => {
                 format!("it stays in {} and does not reach {}", state(status), state(wanted.into()))

@@ -58,7 +58,7 @@ pub enum RobotError {
     FitsNothing(String),
     /// A pattern matches drives of optional groups only.
     #[error(
-        "[[joints]] match = \"{0}\" matches only drives of optional groups, which come and go and are no joints; write their outputs with `onbeat bus write`, or remove `group`"
+        "[[joints]] match = \"{0}\" matches only drives of optional groups, which come and go and are no joints; write their outputs with a library (docs/control.md), or remove `group`"
     )]
     OptionalDrive(String),
     /// A number is out of range.

@@ -78,9 +78,9 @@ const PTP: ProbeOption = ProbeOption {
 
 const ONE_CLOCK: ProbeOption = ProbeOption {
     name: "one-clock",
-    help: "With --via, both boards read one clock: it is not fitted\n\
-           For a board in another network namespace of this machine. A board with another clock is noticed, and \
-           its edges have no one-way figures.",
+    help: "With --via, both boards share one clock; do not estimate its offset\n\
+           For a board in another network namespace of this machine. If the other board \
+           has a clock of its own, no one-way figures are reported.",
     default: None,
     kind: OptionKind::Switch,
 };

@@ -118,5 +118,5 @@ fn a_camera_that_ends_ends_the_run_with_its_reason() {
 fn a_camera_that_does_not_run_is_refused_by_name() {
     let why =
         (probe_of_cameras().open)(&mut Setting::new(PERIOD_NS), &given("nobody")).err().unwrap();
-    assert!(why.to_string().contains("camera nobody does not run"), "{why}");
+    assert!(why.to_string().contains("camera nobody is not running"), "{why}");
 }

@@ -2,7 +2,7 @@
 //! a full profile: on this machine and on the largest captured one.
 //!
 //! ```sh
-//! cargo bench -p onbeat-tune --bench tune_speed    # as root; docs/tune-speed.md has a result
+//! cargo bench -p onbeat-tune --bench tune_speed    # as root
 //! ```
 //!
 //! Each check runs in a process of its own, and its time is that of the whole process. Changes to

@@ -132,7 +132,7 @@ impl PlanDraft<'_> {
             let because = match record.is_check_only() {
                 true => without_step(record, finding),
                 false => format!(
-                    "not in the profile {profile}: onbeat tune plan {} plans it alone",
+                    "not in the profile {profile}; to plan it alone: onbeat tune plan {}",
                     record.id
                 ),
             };

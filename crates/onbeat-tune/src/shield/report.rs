@@ -1,5 +1,6 @@
 //! What a raised shield keeps off the CPUs, and what it cannot, with reasons.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::{CpusetPartition, Placement, Shield};
@@ -180,7 +181,7 @@ impl Report {
             sentences.push(format!(
                 "{} kernel threads not moved (bound to their CPU): {}",
                 self.bound.len(),
-                self.bound.join(", ")
+                kinds(&self.bound)
             ));
         }
 
@@ -212,5 +213,19 @@ impl Report {
 
         sentences.extend(self.notes.iter().cloned());
         sentences
+    }
+}
+
+/// Kinds of threads that a sentence names.
+const KINDS_NAMED: usize = 4;
+
+/// The kinds of kernel threads, without their CPUs: `cpuhp, kworker, migration, rcuc and 2 more`.
+fn kinds(names: &[String]) -> String {
+    let kinds: BTreeSet<&str> =
+        names.iter().map(|name| name.split('/').next().unwrap_or(name)).collect();
+    let named: Vec<&str> = kinds.iter().copied().take(KINDS_NAMED).collect();
+    match kinds.len() - named.len() {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
     }
 }

@@ -322,10 +322,10 @@ fn sets_of_libvirt_may_take_cpus_out() {
     assert_eq!(verdict(&wrong, "<emulatorpin cpuset='x'/>"), InvalidValue);
 }
 
-/// Each row of docs/situations.md with a text: what it is judged as is what the table says.
+/// Each row of `tests/situations.md` with a text: what it is judged as is what the table says.
 #[test]
 fn the_table_of_situations_is_true() {
-    let table = include_str!("../../../../docs/situations.md");
+    let table = include_str!("../situations.md");
     let mut judged = 0;
     for row in table.lines().filter(|line| line.starts_with("| ") && line.contains("| `")) {
         let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();

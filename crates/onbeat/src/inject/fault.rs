@@ -406,10 +406,7 @@ const DESCRIPTIONS: [(Fault, &str); Fault::ALL.len()] = [
         "Puts an ordinary loop into a cgroup whose CPU quota is used up for the time.",
     ),
     (Fault::CgroupFreezer, "Puts the loop's thread into a cgroup and freezes that for the time."),
-    (
-        Fault::PtraceStop,
-        "Stops the loop's thread as a debugger does (ptrace), lets it go on after the time.",
-    ),
+    (Fault::PtraceStop, "Stops the loop's thread as a debugger does (ptrace), then resumes it."),
     (
         Fault::ThreadedInterrupt,
         "The thread of a network card's interrupt takes the time for a frame of another card.",

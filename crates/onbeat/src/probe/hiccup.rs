@@ -23,7 +23,7 @@ use onbeat_record::{Figures, Series};
 /// The description of the probe.
 pub const HICCUP: Description = Description {
     name: "hiccup",
-    sentence: "From the smallest wake-up latency seen to this one: what the platform takes from a program that only sleeps",
+    sentence: "Platform stalls seen by a sleeping thread, as jHiccup does",
     examples: "  onbeat measure hiccup --for 30s
       needs no rights; the run file opens in every reader of jHiccup's logs
   onbeat measure hiccup --for 0 --beside 4711

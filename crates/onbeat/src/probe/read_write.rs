@@ -45,7 +45,7 @@ pub const DELAY: ProbeOption = ProbeOption {
 /// The description of the probe.
 pub const READ_WRITE: Description = Description {
     name: "read-write",
-    sentence: "From an edge at an input to the end of the write that answers it, a chosen delay between them",
+    sentence: "From an edge at an input to the end of the write that answers it after a set delay",
     examples: "  onbeat measure read-write --for 30s
       500 edges a second from a generator of its own, answered after 200 us
   sudo onbeat measure read-write --input gpio:gpiochip0/17 --output gpio:gpiochip0/27

@@ -13,7 +13,7 @@ use onbeat_record::{NoFigures, Series};
 /// The description of the probe.
 pub const TIMER: Description = Description {
     name: "timer",
-    sentence: "From the release a loop's timer was set to, to the first instruction of its cycle",
+    sentence: "Wake-up latency: from timer expiry to the first instruction of the cycle, as cyclictest does",
     examples: "  onbeat measure timer --for 30s
   onbeat measure timer --period 500us --work 200us --wait spin=50us --cpu 1
   onbeat measure timer --for 5m --load paper --limit 100us --at 99.99 --json",

@@ -212,7 +212,7 @@ fn conducted(
     begin: &dyn Fn(),
 ) -> Result<(), Failure> {
     let BenchJob { planned, plan, quiet, screen, dir, total_s } = job;
-    let program = std::env::current_exe().map_err(Common::Myself)?;
+    let program = std::env::current_exe().map_err(Common::OwnProgram)?;
     let processes = OwnProcess { program, load_dir: planned.load_dir().map(Path::to_owned) };
     let mut view = BenchView::new(plan, *total_s, *quiet, Screen::begin(dir, *screen));
     let approaching = RefCell::new(String::new());

@@ -25,7 +25,7 @@ pub(crate) const BENCH_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat bench --with rtt --to 192.168.7.2,192.168.7.3
       a packet to each of two boards in every cycle; round trips by tuning and load
   sudo onbeat bench --command './controller --rate 1000'
-      your own program, started anew for each block, tuned from outside, and watched
+      your own program, restarted for each block, tuned from outside and watched
   onbeat bench --for 12m --limit 100us --at 99.99
       exit status 0 PASS, 1 FAIL, 3 INCONCLUSIVE, 2 could not run";
 
@@ -45,8 +45,8 @@ pub(crate) struct BenchOptions {
     pub(crate) duration: u64,
     /// When to end: once the verdict is PASS or FAIL, or after --for [default: decided]
     ///
-    /// The verdict is looked at after 10, 14, 20, 28, 40 … s. The looks share the 5 % for a wrong
-    /// verdict, so that looking is free. --order sequential measures to its end.
+    /// The verdict is computed after 10, 14, 20, 28, 40 … s. Its 5 % error probability is shared by
+    /// these tests, so that ending early does not weaken it. --order sequential measures to its end.
     #[arg(long, value_enum, requires = "limit", value_name = "WHEN")]
     pub(crate) until: Option<Until>,
     /// Tunings: letters of P, M, C, S, ids after +, or none

@@ -48,7 +48,7 @@ pub(super) fn import(options: &ImportOptions) -> Result<ExitVerdict, Failure> {
     let file = devices_path.display();
     let robot = if files.devices.contains("\n[robot]\n") {
         format!(
-            "; its drives are joints: onbeat robot run {file}, with limits in [[joints]] tables (docs/robot.md)"
+            "; its drives are joints: give them limits in [[joints]] tables (docs/robot.md), then `onbeat robot run {file}`"
         )
     } else {
         "; it has no CiA 402 drive, so no [robot] table".to_owned()

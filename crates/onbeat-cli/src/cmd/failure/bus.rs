@@ -13,7 +13,9 @@ use onbeat_robot::commission::CommissionError;
 pub(crate) enum BusFailure {
     #[error(transparent)]
     Up(#[from] BusError),
-    #[error("--device selects devices of an ESI file (.xml), and {path} is none; leave it out")]
+    #[error(
+        "--device selects devices of an ESI file (.xml), and {path} is not one; leave --device out"
+    )]
     NoEsi { path: PathBuf },
     #[error(transparent)]
     Line(#[from] CommissionError),

@@ -18,7 +18,7 @@ pub(crate) enum MessageFailure {
     #[error("{path} is not a definition of LCM, whose files end in .lcm; without one, CDR is sent")]
     NotLcm { path: PathBuf },
     #[error(
-        "--remote is the name of one channel, and {channels} are given; play each by a command of its own"
+        "--remote renames one channel, but {channels} are given; play each with a separate command"
     )]
     ManyRemotes { channels: usize },
     #[error(

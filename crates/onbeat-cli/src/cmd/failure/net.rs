@@ -30,6 +30,6 @@ pub(crate) enum NetFailure {
     Lab(#[from] NetworkLabError),
     #[error("--kernels or --loads: {0}")]
     Matrix(Box<MatrixError>),
-    #[error("behind the two dashes stand options of `onbeat measure rtt`: {0}")]
+    #[error("after `--`, only options of `onbeat measure rtt` are accepted: {0}")]
     Words(String),
 }

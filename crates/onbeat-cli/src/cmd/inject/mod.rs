@@ -54,7 +54,7 @@ fn every_ns(options: &InjectOptions) -> u64 {
 }
 
 fn again() -> Result<ExitVerdict, Failure> {
-    let mut command = Command::new(std::env::current_exe().map_err(Common::Myself)?);
+    let mut command = Command::new(std::env::current_exe().map_err(Common::OwnProgram)?);
     command.args(std::env::args_os().skip(1)).arg("--carried");
     let status = command.status().map_err(Common::Again)?;
     Ok(if status.success() { ExitVerdict::Pass } else { ExitVerdict::CouldNotRun })

@@ -9,7 +9,7 @@ use crate::units::{loop_period_ns, time_ns};
 
 pub(crate) const INJECT_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat inject equal-priority-hog --cpu 1 --for 300us --every 100ms --count 20
-      disturbs a loop of its own; prints what was injected, measured lateness, reported cause
+      disturb onbeat's own loop; print injected cause, measured lateness, reported cause
   sudo onbeat inject stop-signal --pid 4711 --for 20ms --every 1s
       the loop of a running program: its thread named onbeat-loop, or the one of the highest real-time priority";
 

@@ -76,7 +76,7 @@ fn alone(options: &LoadOptions) -> Result<ExitVerdict, Failure> {
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let failed = |source| LoadsFailure::Run { load: options.load.clone(), source };
     advise(Tone::Plain, &wrapped(&options.load.describe(), 80));
-    let myself = std::env::current_exe().map_err(Common::Myself)?;
+    let myself = std::env::current_exe().map_err(Common::OwnProgram)?;
     let carrier = carrier_of(&myself, &options.load, options.dir.as_deref());
     let mut running = RunningLoad::start(carrier).map_err(failed)?;
     let ends =

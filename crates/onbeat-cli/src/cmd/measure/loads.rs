@@ -71,7 +71,7 @@ pub(crate) fn run(
         advise(Tone::Faint, &wrapped(&shares(&plan, &left), 80));
     }
 
-    let myself = std::env::current_exe().map_err(Common::Myself)?;
+    let myself = std::env::current_exe().map_err(Common::OwnProgram)?;
     let carrier = |load: &Load| carrier_of(&myself, load, options.load_dir.as_deref());
 
     let screen = Screen::begin(&dir, options.screen.screen);

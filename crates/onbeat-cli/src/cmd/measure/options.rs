@@ -39,8 +39,8 @@ pub(crate) struct MeasureOptions {
     pub(crate) duration: u64,
     /// When to end: once the verdict is PASS or FAIL, or after --for [default: end]
     ///
-    /// The verdict is looked at after 10, 14, 20, 28, 40 … s. The looks share the 5 % for a wrong
-    /// verdict, so that looking is free.
+    /// The verdict is computed after 10, 14, 20, 28, 40 … s. Its 5 % error probability is shared by
+    /// these tests, so that ending early does not weaken it.
     #[arg(long, value_enum, requires = "limit", value_name = "WHEN", conflicts_with_all = ["loads", "load_sweep", "resume"])]
     pub(crate) until: Option<Until>,
     /// CPU for the loop [default: chosen by the scheduler]
@@ -63,7 +63,7 @@ pub(crate) struct MeasureOptions {
     pub(crate) tuning: Option<onbeat::bench::CellTuning>,
     /// Real-time priority, 1 to 99; 0: an ordinary thread
     ///
-    /// 90 leaves room above for what must not wait for the loop.
+    /// 90 leaves priorities above it for threads that must preempt the loop.
     #[arg(long, default_value = "90", value_parser = clap::value_parser!(u32).range(0..=99), value_name = "N")]
     pub(crate) priority: u32,
     /// How to wait for a release
@@ -102,7 +102,7 @@ pub(crate) struct MeasureOptions {
     pub(crate) load_dir: Option<PathBuf>,
     /// Several loads in turn, in equal shares of --for
     ///
-    /// Such as idle,paper; `none` is `idle`.
+    /// For example idle,paper; `none` means `idle`.
     #[arg(long, value_delimiter = ',', value_parser = one_load, conflicts_with_all = ["load", "load_sweep"], value_name = "LIST")]
     #[arg(add = ArgValueCandidates::new(complete::loads))]
     pub(crate) loads: Vec<Load>,
@@ -113,21 +113,21 @@ pub(crate) struct MeasureOptions {
     pub(crate) load_sweep: Option<SweepSteps>,
     /// Largest max - min of a sweep that passes; needs --load-sweep
     ///
-    /// Decides the exit status. Without it the sweep is held against 100us, or 1ms with a network
-    /// in between, which decide nothing.
+    /// Sets the exit status. Without it the tables mark steps over 100us, or over 1ms across a
+    /// network.
     #[arg(long, value_parser = time_ns, value_name = "TIME", requires = "load_sweep")]
     pub(crate) allowed_jitter: Option<u64>,
     /// Resume the latest unfinished run with the same options
     ///
     /// A run is unfinished when it was killed, the machine went down, or a signal ended it. It
-    /// continues in the same file, by the plan.json beside it; without one in --out a new run
-    /// begins.
+    /// continues in the same file with the options of its plan.json. If --out has no unfinished
+    /// run, a new one begins.
     #[arg(long)]
     pub(crate) resume: bool,
     /// Send the run to `onbeat net log`: HOST[:PORT]
     ///
-    /// As it is recorded, over UDP, by a thread that has no part in the measurement. The run is
-    /// written here as well.
+    /// Sent over UDP while it is recorded, by a thread separate from the measurement. The run is
+    /// written to --out as well.
     #[arg(long, value_name = "SERVER", conflicts_with_all = ["loads", "load_sweep"])]
     pub(crate) log_to: Option<String>,
     /// End when this process ends
@@ -188,11 +188,13 @@ fn of_probe(probe: &'static Description) -> Command {
     probe.choices.iter().fold(command, |command, choice| command.arg(of_choice(choice)))
 }
 
-/// The summary of a probe's subcommand, from the sentence about what it measures.
+/// The summary of a probe's subcommand, from the words about what it measures: `From A to B` is a
+/// time, everything else a quantity with a name.
 fn about(sentence: &str) -> String {
     let mut letters = sentence.chars();
     let first = letters.next().map(|first| first.to_lowercase().to_string()).unwrap_or_default();
-    format!("Measure the time {first}{}", letters.as_str())
+    let time = if sentence.starts_with("From ") { "the time " } else { "" };
+    format!("Measure {time}{first}{}", letters.as_str())
 }
 
 fn of_choice(choice: &ProbeOption) -> Arg {

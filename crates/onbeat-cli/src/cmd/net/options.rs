@@ -45,9 +45,9 @@ const BOARD_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
 
 const LOG_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat net log --bind 0.0.0.0 --allow 192.168.7.0/24
-      takes what `onbeat measure ... --log-to 192.168.7.9` records there, as it is recorded
+      receives what `onbeat measure timer --log-to 192.168.7.9` records there, as it is recorded
   onbeat report onbeat-runs/2026-11-23T12-00-00-5f3a9c01
-      a received run is a run as any other";
+      a received run is a run like any other";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Net {

@@ -137,7 +137,7 @@ impl PersistPlan {
             ..plan.clone()
         };
         let program = if root == Path::new("/") {
-            let own = std::env::current_exe().map_err(Common::Myself)?;
+            let own = std::env::current_exe().map_err(Common::OwnProgram)?;
             own.to_string_lossy().into_owned()
         } else {
             INSTALLED.to_owned()

@@ -13,7 +13,7 @@ pub(crate) const VIEW_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat view
       follow the run that is being measured, in a browser of this machine
   onbeat bench --view=8000
-      the same for a bench of one's own, at port 8000";
+      start a bench and follow it at port 8000";
 
 /// Options of `onbeat view`.
 #[derive(Debug, Args)]

@@ -41,7 +41,7 @@ impl Stock {
         } else {
             PackageSource::Directory(packages)
         };
-        let myself = || std::env::current_exe().map_err(Common::Myself);
+        let myself = || std::env::current_exe().map_err(Common::OwnProgram);
         let onbeat = options.onbeat.clone().map_or_else(myself, Ok)?;
         Ok(Self { work, source, onbeat, busybox: options.busybox.clone() })
     }

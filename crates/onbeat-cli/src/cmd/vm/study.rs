@@ -58,7 +58,7 @@ pub(super) fn run(options: &VmStudyOptions, stock: &StockOptions) -> Result<Exit
         ChosenClock::Real(_) => String::new(),
         ChosenClock::Virtual { because } | ChosenClock::Free { because } => because.clone(),
     };
-    let myself = std::env::current_exe().map_err(Common::Myself)?;
+    let myself = std::env::current_exe().map_err(Common::OwnProgram)?;
     let request = StudyRequest {
         study: &study,
         out: &out,

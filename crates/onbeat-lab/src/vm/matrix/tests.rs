@@ -161,7 +161,11 @@ fn each_experiment_is_in_exactly_one_shard() {
         let shards: Vec<Shard> =
             (1..=of).map(|number| format!("{number}/{of}").parse().expect("a shard")).collect();
         for index in 0..450 {
-            assert_eq!(shards.iter().filter(|shard| shard.has(index)).count(), 1, "{index} of {of}");
+            assert_eq!(
+                shards.iter().filter(|shard| shard.has(index)).count(),
+                1,
+                "{index} of {of}"
+            );
         }
     }
     for text in ["0/3", "4/3", "3", "a/3", "1/0", "-1/3", "1/3/5"] {

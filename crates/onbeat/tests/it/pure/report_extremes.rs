@@ -351,14 +351,16 @@ fn a_run_file_is_enough_for_an_estimate_and_its_curve() {
 
     assert!(
         minute.estimate.is_some()
-            || minute.sentence.starts_with("No estimate of the worst in 1 h: "),
+            || minute.sentence.starts_with("No estimate of the worst case in 1 h: "),
         "{}",
         minute.sentence
     );
     let second = extremes::of_run(&Day::at(MS).seconds(1).recorded(|_, _| 0), HOUR_S).sentence;
 
     assert!(
-        second.contains("10 intervals of 100 ms; 400 are needed; measure for 40.0 s or longer"),
+        second.contains(
+            "10 of the 400 intervals of 100 ms that are needed; measure for 40.0 s or longer"
+        ),
         "{second}"
     );
 }

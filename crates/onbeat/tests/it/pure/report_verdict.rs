@@ -319,7 +319,10 @@ fn the_first_line_names_the_load_that_failed_and_not_one_that_was_hardly_measure
     let limit = Limit { limit_ns: MS, at: 99.0, on: Series::ReleaseLatency };
     let summary = bench(&["P"], &["idle", "paper"], Some(limit), &cells);
     let first = &closing::of(&summary)[0];
-    assert_eq!(first.text, "FAIL: fewer than 99 % of releases within 1 ms; idle: 999 of 999 over");
+    assert_eq!(
+        first.text,
+        "FAIL: fewer than 99 % of releases within 1 ms; worst load `idle`, 999 of 999 late (100 %)"
+    );
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn the_same_files_give_the_same_worth_in_the_words_of_a_person() {
         "P: p99 release latency 3.00 [3.00, 3.00] times lower with it: 300 us without it, 100 us with it"
     );
     assert!(of(100, 150).in_short().contains("1.50 [1.50, 1.50] times higher"));
-    assert_eq!(of(100, 100).in_short(), "no visible effect on p99 (x 1.00 to x 1.00)");
+    assert_eq!(of(100, 100).in_short(), "undecided: p99 (x 1.00 to x 1.00)");
 }
 
 #[test]

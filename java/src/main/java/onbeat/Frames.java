@@ -95,7 +95,7 @@ public final class Frames {
                 throw notFrames("cannot open " + path + ": " + why.getMessage());
             }
         }
-        throw new OnbeatException(OnbeatException.NO_CAMERA, "camera " + name + " does not run; start it with: onbeat camera run "
+        throw new OnbeatException(OnbeatException.NO_CAMERA, "camera " + name + " is not running; start it with: onbeat camera run "
                 + "SOURCE --name " + name);
     }
 

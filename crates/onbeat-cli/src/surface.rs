@@ -1,0 +1,328 @@
+//! What help shows: the commands and options that most users need. `--help-all` shows all of them
+//! with details, as the man pages do; hidden ones work like any other.
+
+use std::ffi::OsString;
+
+use clap::builder::StyledStr;
+use clap::{Arg, ArgAction, Command, CommandFactory};
+
+use crate::cli::Cli;
+
+/// How much of the command line help shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// What most users need.
+    Common,
+    /// Everything.
+    All,
+}
+
+/// Commands that only `--help-all` lists.
+const EXPERT_COMMANDS: &[&str] = &[
+    "bus alias",
+    "bus clocks",
+    "bus events",
+    "bus foe",
+    "bus import",
+    "bus pdos",
+    "bus register",
+    "bus registers",
+    "bus rescan",
+    "bus sdo",
+    "bus sdos",
+    "bus sii",
+    "bus stats",
+    "bus topology",
+    "bus watch",
+    "inject",
+    "measure camera",
+    "measure chain",
+    "measure latency",
+    "measure read-write",
+    "measure sharing",
+    "measure write",
+    "message command",
+    "message convert",
+    "message generate",
+    "message key",
+    "message play",
+    "message publish",
+    "message receive",
+    "message send",
+    "message type",
+    "net board",
+    "net device",
+    "net log",
+    "segment heal",
+    "segment status",
+    "tune capture",
+    "tune explain",
+    "tune persist",
+    "tune status",
+    "vm build",
+    "vm lab",
+    "vm lint",
+    "vm list",
+    "vm pin",
+    "vm replay",
+    "vm trace",
+    "vm xml",
+];
+
+/// Options that only `--help-all` lists, in every command.
+const EXPERT_OPTIONS: &[&str] = &[
+    "allowed-jitter",
+    "beside",
+    "busybox",
+    "color",
+    "deadline",
+    "device-delay",
+    "dma-latency",
+    "limit-on",
+    "load-dir",
+    "load-sweep",
+    "lockdown",
+    "log-to",
+    "no-lock-memory",
+    "on-overrun",
+    "one-clock",
+    "onbeat",
+    "order",
+    "packages",
+    "phase",
+    "ptp",
+    "screen",
+    "seed",
+    "spikes-over",
+    "spin",
+    "stacks",
+    "stimulus",
+    "until",
+    "verbose",
+    "wire",
+];
+
+/// Options that belong to one kind of `bench --with` or to `--command`, with their heading.
+const OF_A_KIND: &[(&str, &str)] = &[
+    ("to", "Options of --with rtt"),
+    ("devices", "Options of --with rtt"),
+    ("interface", "Options of --with bus and --with chain"),
+    ("wire", "Options of --with bus and --with chain"),
+    ("exchange", "Options of --with bus and --with chain"),
+    ("trajectory", "Options of --with bus and --with chain"),
+    ("device-delay", "Options of --with bus and --with chain"),
+    ("thread", "Options of --command"),
+];
+
+/// Among the options that belong to no group.
+const NONE: Option<&str> = None;
+/// Examples in the short help.
+const EXAMPLES_SHOWN: usize = 3;
+/// A closing section of more lines is shortened to its entries in the short help.
+const SECTION_SHOWN: usize = 8;
+
+/// The command line.
+pub(crate) fn command(extent: Extent) -> Command {
+    shaped(Cli::command(), "", extent)
+}
+
+fn shaped(command: Command, path: &str, extent: Extent) -> Command {
+    let command = if path == "bench" { under_their_kind(command) } else { command };
+    let command = if command.is_disable_help_flag_set() {
+        command
+    } else {
+        with_short_texts(with_help_flags(with_expert_options(command, extent)))
+    };
+
+    let hides = |below: &str| extent == Extent::Common && EXPERT_COMMANDS.contains(&below);
+    let has_more = command.get_subcommands().any(|one| hides(&joined(path, one.get_name())));
+    let command = command.mut_subcommands(|one| {
+        let below = joined(path, one.get_name());
+        let is_hidden = hides(&below);
+        let one = shaped(one, &below, extent);
+        if is_hidden { one.hide(true) } else { one }
+    });
+    if !has_more {
+        return command;
+    }
+    let all = joined("onbeat", &joined(path, "--help-all"));
+    let text = match command.get_after_help() {
+        Some(before) => format!("{}\n\nMore commands: {all}", before.ansi()),
+        None => format!("More commands: {all}"),
+    };
+    command.after_help(text)
+}
+
+fn joined(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path} {name}") }
+}
+
+fn ids_of(command: &Command, names: impl Fn(&str) -> bool) -> Vec<String> {
+    let named = command.get_arguments().filter(|arg| arg.get_long().is_some_and(&names));
+    named.map(|arg| arg.get_id().to_string()).collect()
+}
+
+fn under_their_kind(command: Command) -> Command {
+    OF_A_KIND.iter().fold(command, |command, (name, heading)| {
+        let ids = ids_of(&command, |long| long == *name);
+        ids.into_iter().fold(command, |command, id| {
+            command.mut_arg(id, |arg| arg.help_heading(Some(*heading)))
+        })
+    })
+}
+
+fn with_expert_options(command: Command, extent: Extent) -> Command {
+    let ids = match extent {
+        Extent::All => Vec::new(),
+        Extent::Common => ids_of(&command, |long| EXPERT_OPTIONS.contains(&long)),
+    };
+    ids.into_iter()
+        .fold(command, |command, id| command.mut_arg(id, |arg| arg.hide_short_help(true)))
+}
+
+/// `--help` fits two screens, `--help-all` has everything.
+fn with_help_flags(command: Command) -> Command {
+    let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort);
+    let all = Arg::new("help-all").long("help-all").action(ArgAction::HelpLong);
+    command
+        .disable_help_flag(true)
+        .arg(help.help("Print help").help_heading(NONE).display_order(998))
+        .arg(
+            all.help("Print help with all options and their details")
+                .help_heading(NONE)
+                .display_order(999),
+        )
+}
+
+/// The short help has fewer examples, and of long lists the entries alone.
+fn with_short_texts(command: Command) -> Command {
+    let text = |text: Option<&StyledStr>| text.map(|text| text.ansi().to_string());
+    let before = text(command.get_before_help());
+    let after = text(command.get_after_help());
+    let command = before.into_iter().fold(command, |command, whole| {
+        command.before_help(first_examples(&whole)).before_long_help(whole)
+    });
+    after
+        .into_iter()
+        .fold(command, |command, whole| command.after_help(in_brief(&whole)).after_long_help(whole))
+}
+
+/// The heading and the first examples; an example is a line indented by two spaces with deeper ones
+/// below it.
+fn first_examples(text: &str) -> String {
+    let mut examples = 0;
+    let kept = text.lines().take_while(|line| {
+        examples += usize::from(is_entry(line));
+        examples <= EXAMPLES_SHOWN
+    });
+    kept.collect::<Vec<_>>().join("\n")
+}
+
+fn is_entry(line: &str) -> bool {
+    line.starts_with("  ") && !line.starts_with("   ")
+}
+
+/// A closing text whose list is long, as one line of its entries.
+fn in_brief(text: &str) -> String {
+    if text.lines().count() <= SECTION_SHOWN {
+        return text.to_owned();
+    }
+    let heading = text.lines().next().unwrap_or_default();
+    let entries: Vec<&str> = text.lines().filter(|line| is_entry(line)).map(str::trim).collect();
+    format!("{heading}\n  {}", entries.join(", "))
+}
+
+/// What the words ask for, and the words as clap reads them: `onbeat help bench` is `onbeat bench
+/// --help`.
+pub(crate) fn asked(words: Vec<OsString>) -> (Extent, Vec<OsString>) {
+    let own = words.iter().take_while(|word| *word != "--");
+    let extent = match own.into_iter().any(|word| word == "--help-all") {
+        true => Extent::All,
+        false => Extent::Common,
+    };
+    let is_help = words.get(1).is_some_and(|word| word == "help");
+    let path = words.get(2..).unwrap_or_default();
+    if is_help && !is_path(path) {
+        // clap's own help, or its error.
+        let known = words.into_iter().filter(|word| word != "--help-all");
+        return (extent, known.collect());
+    }
+    if !is_help {
+        return (extent, words);
+    }
+
+    let first = words.first().cloned().unwrap_or_default();
+    let asks = OsString::from("--help");
+    let all = [first].into_iter().chain(path.iter().cloned()).chain([asks]).collect();
+    (extent, all)
+}
+
+/// Whether these are names of commands, one below the other, whose help is onbeat's own.
+fn is_path(path: &[OsString]) -> bool {
+    let mut below = Cli::command();
+    for name in path.iter().filter(|name| *name != "--help-all") {
+        let Some(next) = name.to_str().and_then(|name| below.find_subcommand(name)) else {
+            return false;
+        };
+        if next.is_disable_help_flag_set() {
+            return false;
+        }
+        below = next.clone();
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked_of(words: &[&str]) -> (Extent, Vec<String>) {
+        let (extent, words) = asked(words.iter().map(OsString::from).collect());
+        (extent, words.into_iter().map(|word| word.into_string().unwrap()).collect())
+    }
+
+    fn leaves(command: &Command) -> usize {
+        let visible: Vec<&Command> =
+            command.get_subcommands().filter(|one| !one.is_hide_set()).collect();
+        if visible.is_empty() { 1 } else { visible.into_iter().map(leaves).sum() }
+    }
+
+    #[test]
+    fn at_most_forty_five_commands_are_listed_without_being_asked_for_all() {
+        let common = leaves(&command(Extent::Common));
+        assert!((20..=45).contains(&common), "{common}");
+        assert!(leaves(&command(Extent::All)) > 80);
+    }
+
+    #[test]
+    fn every_hidden_command_and_option_exists() {
+        let whole = command(Extent::All);
+        for path in EXPERT_COMMANDS {
+            let found = path.split(' ').try_fold(&whole, |at, name| at.find_subcommand(name));
+            assert!(found.is_some(), "{path}");
+        }
+        fn has(command: &Command, long: &str) -> bool {
+            command.get_arguments().any(|arg| arg.get_long() == Some(long))
+                || command.get_subcommands().any(|one| has(one, long))
+        }
+        for long in EXPERT_OPTIONS.iter().chain(OF_A_KIND.iter().map(|(long, _)| long)) {
+            assert!(has(&whole, long), "{long}");
+        }
+    }
+
+    #[test]
+    fn help_of_a_command_is_its_help_flag() {
+        assert_eq!(
+            asked_of(&["onbeat", "help", "tune", "check"]),
+            (Extent::Common, ["onbeat", "tune", "check", "--help"].map(str::to_owned).into())
+        );
+        assert_eq!(
+            asked_of(&["onbeat", "help", "nosuch"]).1,
+            ["onbeat", "help", "nosuch"],
+            "clap reports it"
+        );
+        assert_eq!(asked_of(&["onbeat", "bench", "--help-all"]).0, Extent::All);
+        let passed_on = asked_of(&["onbeat", "bus", "run", "--", "--help-all"]);
+        assert_eq!(passed_on.0, Extent::Common, "it belongs to another command");
+    }
+}
