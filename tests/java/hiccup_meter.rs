@@ -17,7 +17,8 @@ use onbeat::record::{EndReason, RunFile, Series};
 use crate::run_files_open_in_java::java_side::{self, Missing};
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let tests: [(&str, fn(&Meter)); 6] = [
+    type Test = fn(&Meter);
+    let tests: [(&str, Test); 6] = [
         ("a_run_is_read_as_one_of_onbeats_own", a_run_is_read_as_one_of_onbeats_own),
         ("a_long_sleep_counts_by_jhiccups_rule", a_long_sleep_counts_by_jhiccups_rule),
         (

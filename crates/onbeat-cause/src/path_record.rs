@@ -247,18 +247,11 @@ pub(super) fn read(cpu: u32, words: [u64; WORDS]) -> Option<PathEntry> {
             return Some(PathEntry::Ended(tid, Label::new(&name)));
         }
         PathKind::Reading => {
-            let reading = CounterReading {
-                at,
-                moment: ReadingTrigger::Switch,
-                cpu,
-                prev: tid,
-                next: d,
-                ..flags.reading(c)
-            };
-            return Some(PathEntry::Reading(CounterReading {
-                steal_ns: flags.has(KNOWS_STEAL).then_some(first),
-                ..reading
-            }));
+            let steal_ns = flags.has(KNOWS_STEAL).then_some(first);
+            let moment = ReadingTrigger::Switch;
+            let reading =
+                CounterReading { at, moment, cpu, prev: tid, next: d, ..flags.reading(c) };
+            return Some(PathEntry::Reading(CounterReading { steal_ns, ..reading }));
         }
         PathKind::LeftIn => {
             let number = i64::from(extra & ((1 << CALL_BITS) - 1));
@@ -283,19 +276,12 @@ pub(super) fn read(cpu: u32, words: [u64; WORDS]) -> Option<PathEntry> {
     };
 
     let event = TraceEvent { at, cpu, tid, what };
-    if kind == PathKind::Waking {
-        let reading = CounterReading {
-            at,
-            moment: ReadingTrigger::Waking,
-            cpu,
-            prev: tid,
-            next: a,
-            ..flags.reading(d)
-        };
-        return Some(PathEntry::Waking(event, reading));
+    if kind != PathKind::Waking {
+        return Some(PathEntry::Event(event));
     }
-
-    Some(PathEntry::Event(event))
+    let moment = ReadingTrigger::Waking;
+    let reading = CounterReading { at, moment, cpu, prev: tid, next: a, ..flags.reading(d) };
+    Some(PathEntry::Waking(event, reading))
 }
 
 #[derive(Clone, Copy, Debug)]

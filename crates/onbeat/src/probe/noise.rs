@@ -57,7 +57,7 @@ pub const NOISE: Description = Description {
 /// Records that wait for the companion, which looks every 20 ms.
 const RECORDS: usize = 1 << 15;
 /// Largest share of a period that can be polled, in hundredths of a percent: the thread must sleep.
-const MOST_BUSY: u64 = 99_00;
+const MOST_BUSY: u64 = 9_900;
 
 fn open(setting: &mut Setting, given: &Given) -> Result<Parts, ProbeError> {
     if setting.work_ns > 0 {
@@ -85,7 +85,7 @@ fn open(setting: &mut Setting, given: &Given) -> Result<Parts, ProbeError> {
     let ring = Box::leak(Box::new(Ring::over(slots.leak()).expect("a power of two")));
     let (records, taken) = split(ring);
     let tid = Arc::new(AtomicU32::new(0));
-    let window_ns = setting.period_ns.saturating_mul(busy) / 100_00;
+    let window_ns = setting.period_ns.saturating_mul(busy) / 10_000;
 
     let account = NoiseAccount {
         cpu,
@@ -117,7 +117,7 @@ fn admit(busy: u64, fifo: Option<u32>) -> Result<(), ProbeError> {
     let Some((priority, (runtime_us, period_us))) = fifo.zip(machine::real_time_limit_us()) else {
         return Ok(());
     };
-    if u128::from(busy) * u128::from(period_us) > u128::from(runtime_us) * 100_00 {
+    if u128::from(busy) * u128::from(period_us) > u128::from(runtime_us) * 10_000 {
         return Err(ProbeError::Throttled { percent, priority, runtime_us, period_us });
     }
     Ok(())
@@ -159,7 +159,7 @@ mod tests {
         assert!(words.contains("99.5 %") && words.contains("99 %"), "{words}");
 
         if let Some((runtime_us, period_us)) = machine::real_time_limit_us() {
-            let given = runtime_us * 100_00 / period_us;
+            let given = runtime_us * 10_000 / period_us;
             assert!(admit(given.min(MOST_BUSY), Some(90)).is_ok());
             if given < MOST_BUSY {
                 let words = admit(given + 1, Some(90)).unwrap_err().to_string();

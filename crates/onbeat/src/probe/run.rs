@@ -206,9 +206,9 @@ impl Run {
 
     fn new(setting: Setting, prepared: PreparedRun, recorder: Recorder) -> Result<Self, RunError> {
         let PreparedRun { header, tick, slots, process, explainer, .. } = prepared;
-        let mut recorder = recorder;
+        let (mut setting, mut recorder) = (setting, recorder);
         recorder.watch(&setting.watches(header.limit));
-        let setting = split_where_possible(setting, explainer.as_deref(), &mut recorder)?;
+        split_where_possible(&mut setting, explainer.as_deref(), &mut recorder)?;
         let real_time = header
             .grants
             .iter()
@@ -394,22 +394,22 @@ impl Run {
     }
 }
 
-/// Has the parts of wake-ups counted where `setting` asks for it; where they are not to be had, the
-/// file says why, and the setting that is returned asks no more.
+/// Has the parts of wake-ups counted where `setting` asks for it; where they cannot be, the file
+/// says why, and the setting asks no more.
 fn split_where_possible(
-    setting: Setting,
+    setting: &mut Setting,
     explainer: Option<&(dyn SpikeExplainer + 'static)>,
     recorder: &mut Recorder,
-) -> Result<Setting, RunError> {
-    let refusal = causes::refusal_of_split(&setting, explainer);
-    let split = setting.split && refusal.is_none();
+) -> Result<(), RunError> {
+    let refusal = causes::refusal_of_split(setting, explainer);
+    setting.split &= refusal.is_none();
     if let Some(sentence) = refusal {
         recorder.remark(sentence)?;
     }
-    if split {
+    if setting.split {
         recorder.split_wake_ups();
     }
-    Ok(Setting { split, ..setting })
+    Ok(())
 }
 
 /// Returns the account of what explanations have cost.

@@ -53,12 +53,9 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     }
 
     // What cannot run leaves no directory behind.
-    let tuning = run_tuning::resolved(&TunedLoop {
-        tuning: options.tuning.as_ref(),
-        cpu: options.cpu,
-        priority: options.priority,
-        period_ns: options.looping.period,
-    })?;
+    let (cpu, priority, period_ns) = (options.cpu, options.priority, options.looping.period);
+    let tuning = options.tuning.as_ref();
+    let tuning = run_tuning::resolved(&TunedLoop { tuning, cpu, priority, period_ns })?;
     let setting = planned_setting(measure, options.duration, tuning.as_ref());
     let releases = releases(options.duration, &options.looping);
     // The CPU that a tuning is given may be another one by now, which is refused with its reason.

@@ -221,7 +221,7 @@ impl DomainReader {
         self.cards += 1;
         match (card.attribute("type"), bridge) {
             (Some("bridge"), Some(bridge)) => {
-                self.add("netdev", &format!("bridge,id={id},br={bridge}"))
+                self.add("netdev", &format!("bridge,id={id},br={bridge}"));
             }
             (kind, _) => {
                 if kind != Some("user") {
