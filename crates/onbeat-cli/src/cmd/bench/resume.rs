@@ -22,8 +22,10 @@ use crate::cmd::{Failure, runs};
 use crate::term::{Tone, advise};
 
 /// Options that have no part in what is measured, and may differ.
-const FREE: [&str; 10] =
-    ["out", "json", "verbose", "view", "screen", "resume", "wait", "quiet", "color", "help"];
+const FREE: [&str; 13] = [
+    "out", "json", "verbose", "view", "metrics", "screen", "config", "add_to", "resume", "wait",
+    "quiet", "color", "help",
+];
 
 /// A command that conducts a bench.
 pub(crate) struct BenchKind {

@@ -31,7 +31,7 @@ pub(crate) struct MetricsOptions {
 
 /// An address with its port; a port alone is one of 127.0.0.1.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
-    let port = text.trim_start_matches(':').parse::<u16>().ok();
+    let port = text.strip_prefix(':').unwrap_or(text).parse::<u16>().ok();
     let local = port.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
     local.or_else(|| text.parse().ok()).ok_or_else(|| {
         format!("\"{text}\" is not an address and port, such as 127.0.0.1:9464 or [::1]:9464")
