@@ -76,7 +76,7 @@ fn a_running_program_is_checked_planned_tuned_and_put_back_live() {
     fs::write(dir.join("others.toml"), others).unwrap();
     let refused = onbeat(dir, &["tune", "apply", "others.toml", "--yes"]);
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
-    assert!(text(&refused).contains("is another one than when the plan was made"));
+    assert!(text(&refused).contains("is not the task of the plan"));
     assert_eq!(policy(&pid), "0");
 
     let applied = onbeat(dir, &["tune", "apply", "plan.toml", "--yes"]);
