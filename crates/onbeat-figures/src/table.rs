@@ -189,12 +189,25 @@ impl Table {
         parts
     }
 
+    /// The length of a column's longest word.
+    fn longest_word(&self, column: usize) -> usize {
+        let cells = self.rows.iter().filter_map(|row| row.entries.get(column));
+        let words = cells.flat_map(|entry| entry.text.split(' '));
+        words.map(length).max().unwrap_or(0)
+    }
+
     fn lay_out(&self, columns: &[usize], width: usize, text: &mut String) {
         let mut widths = self.widths();
         let gap = if total(&widths, columns, 2) <= width { 2 } else { 1 };
+        let longest: Vec<usize> = (0..widths.len()).map(|i| self.longest_word(i)).collect();
         while total(&widths, columns, gap) > width {
-            let words = columns.iter().copied().filter(|&i| self.columns[i].align == Align::Left);
-            match words.max_by_key(|&i| widths[i]) {
+            let words =
+                || columns.iter().copied().filter(|&i| self.columns[i].align == Align::Left);
+            // A column narrower than a word of it is as wide as that word: another one gives way first.
+            let has_room = |&i: &usize| widths[i] > longest[i].max(NARROWEST);
+            let widest = |all: &mut dyn Iterator<Item = usize>| all.max_by_key(|&i| widths[i]);
+            let narrower = widest(&mut words().filter(has_room));
+            match narrower.or_else(|| widest(&mut words())) {
                 Some(widest) if widths[widest] > NARROWEST => widths[widest] -= 1,
                 _ => break,
             }

@@ -156,7 +156,7 @@ mod tests {
         assert!(admit(90_00, None).is_ok());
         assert!(admit(0, None).is_err());
         let words = admit(99_50, None).unwrap_err().to_string();
-        assert!(words.contains("99.5 %") && words.contains("99 %"), "{words}");
+        assert!(words.contains("99.5%") && words.contains("99 %"), "{words}");
 
         if let Some((runtime_us, period_us)) = machine::real_time_limit_us() {
             let given = runtime_us * 10_000 / period_us;
