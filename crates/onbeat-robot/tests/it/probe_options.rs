@@ -144,7 +144,9 @@ fn every_probe_works_for_the_requested_time() {
         let is_noise = case.probe.name == "noise";
         let ran = case.run(Setting { work_ns: case.work_ns(400 * US), ..setting() }, 8);
         assert_accounted(&case, &ran);
-        for sample in &ran.1 {
+        // The end of the block ends its window as well.
+        let whole = ran.1.len() - usize::from(is_noise);
+        for sample in &ran.1[..whole] {
             let late_ns = if is_noise { sample.wakeup_latency_ns } else { 0 };
             let worked_ns = sample.execution_time_ns + late_ns;
             assert!(worked_ns >= 400 * US, "{}: {sample:?}", case.name());
