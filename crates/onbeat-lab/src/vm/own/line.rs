@@ -188,7 +188,11 @@ impl LineReader {
                 _ => piece.to_owned(),
             });
         }
-        self.has_disk |= name == "drive";
+        if name == "drive" {
+            self.has_disk = true;
+            // `snapshot=off` would go before -snapshot, and the guest would write to the disk.
+            pieces.retain(|piece| !piece.starts_with("snapshot="));
+        }
         if ["fsdev", "virtfs"].contains(&name) && value.starts_with("local") {
             pieces.retain(|piece| !piece.starts_with("readonly"));
             pieces.push("readonly=on".to_owned());
@@ -357,6 +361,12 @@ mod tests {
     fn shared_directories_are_read_only() {
         let line = "-fsdev local,security_model=none,id=f,path=share,readonly=off";
         assert!(words(line).ends_with("id=f,path=…/share,readonly=on"), "{}", words(line));
+    }
+
+    #[test]
+    fn no_disk_is_left_out_of_the_snapshot() {
+        let line = "-drive file=a.img,snapshot=off,if=virtio";
+        assert_eq!(words(line), "-drive file=…/a.img,if=virtio");
     }
 
     #[test]
