@@ -3,7 +3,7 @@
 A program of several modules (`tests/it/main.rs`) is run once for each of them, so that each has a process of its own; any other test binary is
 a module by itself. Modules whose time is virtual (PURE) run at the lowest priority, as many at once as there are CPUs, beside all others. Of these, one at a
 time, those run first that load the machine, change it or measure it, that kill an onbeat, or that read all that one prints: the next onbeat to
-start removes what a killed one has left, and says so. Then those that mostly wait (WAITING), two at a time.
+start removes what a killed one has left, and says so. Then those that mostly wait (WAITING), three at a time.
 """
 
 import json
@@ -41,14 +41,14 @@ WAITING = {
     "onbeat-net": "net_boards net_log net_packet_elsewhere net_rtt_faults",
     "onbeat-c": "c_library",
     "onbeat-cli": """spec bus_alarms_live bus_queries camera_interrupted ci_summary clients_read_cycles completion exit_status exports_open_elsewhere
-        foreign_objects gate_watch_live help hiccup_meter limits maindevices_reach_op net_boards_live octave_interrupted output_is_not_lost pictures_in_a_page robot_esi run_files_open_in_java run_findings spikes_open_in_perfetto tables tune_machines view_live
-        vm_commands""",
+        firmware_in_qemu foreign_objects gate_watch_live help hiccup_meter limits maindevices_reach_op net_boards_live octave_interrupted output_is_not_lost pictures_in_a_page robot_esi run_files_open_in_java run_findings spikes_open_in_perfetto tables tune_machines
+        two_instances_follow_a_marker view_live vm_commands""",
     "onbeat-fleet": "added_once faults night questions what_leaves_a_machine",
     "onbeat-gateway": """onbeat_gateway java_allocates_nothing jeromq_speaks_with_pyzmq lcm_types_match logs_open_elsewhere logs_play messages_arrive""",
     "onbeat-message": "messages_match",
     # ethercrab's time-outs of a bring-up are of real time, so that none of these may give way for a second.
     "onbeat-robot": """bus_bring_up bus_chain bus_faults bus_interface bus_places bus_rate_limits bus_setup bus_spec bus_tampering_search
-        live_view robot_bus robot_goals robot_ladder robot_limits robot_memory robot_moves robot_resume robot_session robot_view""",
+        live_view live_view_abused robot_bus robot_goals robot_ladder robot_limits robot_memory robot_moves robot_resume robot_session robot_view""",
     "onbeat-segment": "sim_ethercrab",
 }
 # Of these, modules that prepare one folder below target/, with packages of Python: one after the other.
@@ -160,6 +160,6 @@ def in_lanes(tests, take):
     with ThreadPoolExecutor(os.cpu_count()) as beside:
         computing = beside.map(take, pure)
         take_all(alone)
-        with ThreadPoolExecutor(2) as two:
-            list(two.map(take_all, queues))
+        with ThreadPoolExecutor(3) as three:
+            list(three.map(take_all, queues))
         list(computing)

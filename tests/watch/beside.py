@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -150,7 +151,7 @@ def cyclictest(onbeat, seconds, work):
     with printed.open("w") as out, subprocess.Popen(["cyclictest", "-t1", "-p80", "-i1000", "-v", "-m"], stdout=out) as process:
         time.sleep(1.5)
         try:
-            run = watched(onbeat, process.pid, work, seconds, "--spikes-over", "60us")
+            run = watched(onbeat, process.pid, work, seconds, "--spikes-over", "20us")
         finally:
             process.send_signal(signal.SIGINT)
             process.wait()
@@ -300,21 +301,26 @@ def main():
     parser.add_argument("onbeat", type=lambda path: str(Path(path).resolve()))
     parser.add_argument("names", nargs="*")
     parser.add_argument("--for", dest="seconds", type=lambda text: float(text.rstrip("s")), default=6.0)
+    parser.add_argument("--at-once", type=int, default=1, help="programs that run at the same time: where only counts and ratios are compared")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each program")
     typed = parser.parse_intermixed_args()
     known = programs(typed.seconds)
     if not typed.json:
         print("| program | of | own p50 | watch p50 | own p99 | watch p99 | own max | watch max | own cycles | releases | skipped | not seen |")
         print("|---|---|---|---|---|---|---|---|---|---|---|---|")
-    for name in typed.names or known:
+
+    def line(name):
         with tempfile.TemporaryDirectory() as work:
             try:
                 own, watch = known[name].run(typed.onbeat, typed.seconds, Path(work))
             except Skipped as why:
-                print(json.dumps({"program": name, "not_run": str(why)}) if typed.json else f"{name}: not run: {why}", flush=True)
-                continue
+                return json.dumps({"program": name, "not_run": str(why)}) if typed.json else f"{name}: not run: {why}"
         series = known[name].series
-        print(json.dumps({"program": name, "series": series, "own": own, "watch": watch}) if typed.json else row(name, series, own, watch), flush=True)
+        return json.dumps({"program": name, "series": series, "own": own, "watch": watch}) if typed.json else row(name, series, own, watch)
+
+    with ThreadPoolExecutor(typed.at_once) as running:
+        for said in running.map(line, typed.names or known):
+            print(said, flush=True)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ fn compared(names: &[&str]) -> Vec<Value> {
     }
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/watch/beside.py");
     let output = Command::new("python3")
-        .args([script, env!("CARGO_BIN_EXE_onbeat"), "--json", "--for", "3s"])
+        .args([script, env!("CARGO_BIN_EXE_onbeat"), "--json", "--for", "2s", "--at-once", "2"])
         .args(names)
         .output();
     let output = match output {
