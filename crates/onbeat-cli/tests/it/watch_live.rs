@@ -429,12 +429,13 @@ while True:
 #[test]
 fn what_is_changed_of_a_program_while_it_is_measured_is_in_the_run_live() {
     let program = program_or_skip!();
-    let python = Command::new("python3")
-        .args(["-c", BECOMES_ANOTHER])
+    // Of real-time priority, it is periodic beside any other program.
+    let python = Command::new("chrt")
+        .args(["--fifo", "40", "python3", "-c", BECOMES_ANOTHER])
         .arg(program)
         .stdout(Stdio::null())
         .spawn();
-    let Ok(python) = python else { return println!("skipped: python3 is not installed") };
+    let Ok(python) = python else { return println!("skipped: chrt is not installed") };
     let running = Running(python);
     let dir = tempfile::tempdir().unwrap();
     let mut watch = Command::new(env!("CARGO_BIN_EXE_onbeat"))
@@ -446,6 +447,7 @@ fn what_is_changed_of_a_program_while_it_is_measured_is_in_the_run_live() {
         .unwrap();
     let since = Instant::now();
     while !dir.path().path_of_runs().exists() && since.elapsed() < Duration::from_secs(60) {
+        assert_eq!(watch.try_wait().unwrap(), None, "it ended before it measured");
         std::thread::sleep(Duration::from_millis(20));
     }
     for (program, words) in [("chrt", ["--fifo", "--pid", "50"].as_slice()), ("kill", &["-USR1"])] {
@@ -456,7 +458,8 @@ fn what_is_changed_of_a_program_while_it_is_measured_is_in_the_run_live() {
     assert!(matches!(watch.wait().unwrap().code(), Some(0 | 1 | 3)));
 
     let remarks = latest(dir.path()).remarks.join("\n");
-    for words in ["its policy was changed from OTHER to FIFO 50", "became another program (exec), "]
+    for words in
+        ["its policy was changed from FIFO 40 to FIFO 50", "became another program (exec), "]
     {
         assert!(remarks.contains(words), "{words}: {remarks}");
     }
