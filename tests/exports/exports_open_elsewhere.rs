@@ -1,10 +1,13 @@
-//! Exports open in libraries that know nothing of onbeat: pyarrow, prometheus_client, jsonschema, and
+//! Exports open in libraries that know nothing of onbeat: pyarrow, prometheus_client, jsonschema, opentelemetry-proto, and
 //! Python's own readers of XML and CSV.
 //!
 //! The Python side is `opens.py`; its packages are installed below `target/` on the first run,
 //! which needs the network then. Where Python is missing, or it cannot be equipped, every test here
 //! is counted as ignored, with the reason in its line.
 #![allow(clippy::unwrap_used)]
+
+#[path = "otlp.rs"]
+mod otlp;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -40,6 +43,14 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial(
             "exports_open_elsewhere::json_schemas_hold_for_what_bench_and_measure_print",
             schemas_hold,
+        ),
+        trial(
+            "exports_open_elsewhere::a_collector_gets_the_figures_of_the_run_file",
+            otlp::a_collector_gets_the_figures_of_the_run_file,
+        ),
+        trial(
+            "exports_open_elsewhere::a_collector_that_is_away_costs_the_run_nothing",
+            otlp::a_collector_that_is_away_costs_the_run_nothing,
         ),
     ];
     Vec::from(tests)
@@ -291,7 +302,7 @@ fn equip() -> Result<Python, String> {
     let program = place.join("bin/python");
     let works = |program: &Path| {
         let imports = Command::new(program)
-            .args(["-c", "import pyarrow.parquet, prometheus_client, jsonschema"])
+            .args(["-c", "import pyarrow.parquet, prometheus_client, jsonschema, opentelemetry.proto.metrics"])
             .output();
         imports.is_ok_and(|output| output.status.success())
     };
@@ -309,7 +320,7 @@ fn equip() -> Result<Python, String> {
             .output();
         if !pip.as_ref().is_ok_and(|output| output.status.success()) || !works(&program) {
             return Err(
-                "pyarrow, prometheus_client and jsonschema cannot be installed: no network, or no packages for this Python"
+                "pyarrow, prometheus_client, jsonschema and opentelemetry-proto cannot be installed: no network, or no packages for this Python"
                     .to_owned(),
             );
         }

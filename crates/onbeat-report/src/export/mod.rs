@@ -4,12 +4,14 @@
 //! |---|---|
 //! | [`csv`] | every bucket of every interval as a line |
 //! | [`hgrm`] | HdrHistogram's percentile text of one series |
-//! | [`openmetrics`] | histograms for Prometheus and its like |
+//! | [`openmetrics`] | [metrics](exposition) for Prometheus and its like, as text |
 //!
 //! A run keeps no single samples but the worst ones, its histograms' buckets: these are what is
 //! exported, and as Parquet by the program `onbeat-fleet`. Lower ends, upper ends and counts are all that is known of a sample.
 
 pub mod csv;
+pub mod exponential;
+pub mod exposition;
 pub mod hgrm;
 pub mod openmetrics;
 

@@ -48,7 +48,7 @@ use resume::{BENCH, BenchKind, FoundBench, PlannedBench};
 
 pub(crate) fn run(options: &BenchOptions) -> Result<ExitVerdict, Failure> {
     let plan = admitted(options)?;
-    check_port(options.beside_view)?;
+    check_port(&options.beside_view)?;
     let data_set = options.add_to.as_deref().map(DataSet::new).transpose()?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let is_quiet = options.quiet || options.output.json;
@@ -133,7 +133,7 @@ pub(super) fn measured(
         total_s: plan.duration.as_secs_f64(),
     };
     let written = planned.write(dir.path()).map_err(Failure::from);
-    let view = RefCell::new(BesideView::new(options.beside_view, Some(plan.cpu)));
+    let view = RefCell::new(BesideView::new(&options.beside_view, Some(plan.cpu)));
     let begin = || {
         runs::begin(&dir);
         view.borrow_mut().begin(dir.path());
@@ -168,7 +168,7 @@ fn resumed(
     advise(Tone::Careful, &wrapped(&resume::words(&dir, &unfinished, &rest), 80));
 
     let taken_up = OnceCell::new();
-    let view = RefCell::new(BesideView::new(today.beside_view, Some(plan.cpu)));
+    let view = RefCell::new(BesideView::new(&today.beside_view, Some(plan.cpu)));
     let take_up = || {
         view.borrow_mut().begin(&dir);
         taken_up.get_or_init(|| {

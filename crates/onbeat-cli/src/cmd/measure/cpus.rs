@@ -121,7 +121,7 @@ pub(crate) fn run(
 
     let progress = ProgressLine::new(options.duration as f64 / 1e9, options.output.json);
     let mut summary = SoFar::new(dir.clone(), &interruptions.summary);
-    let mut view = BesideView::new(options.beside_view, None);
+    let mut view = BesideView::new(&options.beside_view, None);
     let mut life = life;
     let mut report = |event: AtOnceEvent<'_>| match event {
         AtOnceEvent::Warned(words) => {

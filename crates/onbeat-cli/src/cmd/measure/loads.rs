@@ -80,7 +80,7 @@ pub(crate) fn run(
     let lines = Lines::new(measure.probe, &plan.setting, options.output.json);
     let summary = SoFar::new(dir.clone(), &interruptions.summary);
     let mut view = TurnsView { progress, screen, lines, summary, life, under: String::new() };
-    let mut browser = BesideView::new(options.beside_view, options.cpu);
+    let mut browser = BesideView::new(&options.beside_view, options.cpu);
     let mut report = |happening: CampaignEvent<'_>| match happening {
         CampaignEvent::Warned(words) => {
             let TurnsView { progress, screen, .. } = &mut view;

@@ -40,7 +40,7 @@ use seconds::Lines;
 pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     let Measure { probe, options, .. } = measure;
     admit(measure)?;
-    check_port(options.beside_view)?;
+    check_port(&options.beside_view)?;
     let mut life = options.beside.map(Life::open).transpose()?;
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Summary)?;
@@ -74,7 +74,7 @@ pub(crate) fn run(measure: &Measure) -> Result<ExitVerdict, Failure> {
     let resumed = past.as_ref().map(resume::words).unwrap_or_default();
     let mut summary = SoFar::new(path.clone(), &interruptions.summary);
     let mut looks = LooksAhead::new(options.until, options.duration, &path);
-    let mut view = BesideView::new(options.beside_view, options.cpu);
+    let mut view = BesideView::new(&options.beside_view, options.cpu);
     let mut report = |event: CampaignEvent<'_>| match event {
         CampaignEvent::Resumed => screen.advise(Tone::Careful, &resumed),
         CampaignEvent::Warned(words) => screen.advise(Tone::Careful, &wrapped(words, columns())),

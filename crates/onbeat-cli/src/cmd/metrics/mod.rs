@@ -1,35 +1,41 @@
-//! `onbeat metrics`: the figures of a run in progress, in the formats that Prometheus scrapes.
+//! `onbeat metrics`: the figures of a run in progress, in the forms that Prometheus scrapes, or to an OpenTelemetry collector.
 //!
 //! A process of its own reads the run files, as for `--view`: the measuring one neither serves nor grows.
 //! `--metrics` of other commands starts it.
 
+mod form;
 pub(crate) mod options;
+mod otlp;
+mod protobuf;
+mod push;
 mod server;
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use onbeat::probe::Interruptions;
-use onbeat::record::run_dir;
+use onbeat::record::{RunFile, run_dir};
 use onbeat::thread::{run_as_ordinary, stay_off_cpu};
-use onbeat_report::export::openmetrics::{self, ExpositionFormat};
+use onbeat_report::export::exposition::{Family, families};
 
 use super::view::begun;
-use super::{ExitVerdict, Failure, runs};
+use super::{ExitVerdict, Failure};
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
 use crate::term::{Tone, advise};
-use options::MetricsOptions;
+use options::{MetricsOptions, MetricsTo};
+use otlp::OfRun;
+use push::{CollectorUrl, Pusher};
 pub(crate) use server::MetricsFailure;
-use server::{Exposition, MetricsServer};
+use server::MetricsServer;
 
 /// Time between two readings of the run files, at least.
 const EVERY: Duration = Duration::from_secs(1);
 /// The files are read again after so many times what it took: at most a hundredth of a CPU.
 const TIMES_READING: u32 = 100;
-/// For so long the figures of an ended run are served: a scrape a quarter of a minute finds them.
+/// For so long the figures of an ended run are served, or a collector is tried: a scrape a quarter of a minute finds them.
 const LAST_FOR: Duration = Duration::from_secs(15);
 /// Longest wait for a client in one piece: a request to stop is seen after it.
 const STEP: Duration = Duration::from_millis(100);
@@ -39,6 +45,12 @@ pub(crate) fn run(options: &MetricsOptions) -> Result<ExitVerdict, Failure> {
     options.avoid_cpu.into_iter().for_each(stay_off_cpu);
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let _end = EndOf::prompt("the run to be read");
+    if let Some(to) = &options.push {
+        let path = begun(&options.run, &interruptions)?;
+        advise(Tone::Plain, &format!("metrics: to {to} every {} s", push::EVERY.as_secs()));
+        push_all(&path, to, &interruptions);
+        return Ok(ExitVerdict::Pass);
+    }
     let server = MetricsServer::open(options.listen)?;
     let path = begun(&options.run, &interruptions)?;
     advise(Tone::Plain, &format!("metrics: http://{}/metrics", server.address()));
@@ -46,14 +58,17 @@ pub(crate) fn run(options: &MetricsOptions) -> Result<ExitVerdict, Failure> {
     Ok(ExitVerdict::Pass)
 }
 
-/// Refuses an address that cannot be listened on.
-pub(crate) fn check_address(address: SocketAddr) -> Result<(), MetricsFailure> {
-    MetricsServer::open(address).map(drop)
+/// Refuses an address that cannot be listened on. A collector may come later.
+pub(crate) fn check(to: &MetricsTo) -> Result<(), MetricsFailure> {
+    match to {
+        MetricsTo::Scraper(address) => MetricsServer::open(*address).map(drop),
+        MetricsTo::Collector(_) => Ok(()),
+    }
 }
 
 /// Serves the run to its end, and its last figures for some seconds more.
 fn serve(path: &Path, server: &MetricsServer, interruptions: &Interruptions) {
-    let mut exposition = Exposition::default();
+    let mut newest = Figures::default();
     let mut next_reading = Instant::now();
     let mut ends = None;
     while !interruptions.stop.load(Ordering::Relaxed)
@@ -63,28 +78,69 @@ fn serve(path: &Path, server: &MetricsServer, interruptions: &Interruptions) {
         if Instant::now() >= next_reading && ends.is_none() {
             let began = Instant::now();
             // A file that is just being begun has its figures the next time.
-            if let Some(read) = read(path, goes_on) {
-                exposition = read;
+            if let Some(read) = Figures::read(path, goes_on) {
+                newest = read;
             }
             next_reading = Instant::now() + EVERY.max(began.elapsed() * TIMES_READING);
         }
         if !goes_on && ends.is_none() {
-            exposition = read(path, false).unwrap_or(exposition);
+            newest = Figures::read(path, false).unwrap_or(newest);
             ends = Some(Instant::now() + LAST_FOR);
         }
-        server.answer(&exposition, STEP);
+        server.answer(&newest.families, STEP);
     }
 }
 
-fn read(path: &Path, goes_on: bool) -> Option<Exposition> {
-    let files = runs::judged(path, None).ok()?.runs;
-    let written = |format| {
-        let mut text = Vec::new();
-        openmetrics::write_as(&files, format, goes_on, &mut text).ok()?;
-        String::from_utf8(text).ok()
-    };
-    Some(Exposition {
-        text: written(ExpositionFormat::Text)?,
-        open_metrics: written(ExpositionFormat::OpenMetrics)?,
-    })
+/// Hands the run over to its end; its last figures are tried for some seconds.
+fn push_all(path: &Path, to: &CollectorUrl, interruptions: &Interruptions) {
+    let stops = || interruptions.stop.load(Ordering::Relaxed);
+    let mut pusher = Pusher::new(to.clone());
+    let mut next = Instant::now();
+    while !stops() && run_dir::goes_on(path) {
+        if Instant::now() >= next {
+            let began = Instant::now();
+            let read = Figures::read(path, true);
+            let reading = began.elapsed();
+            if let Some(Figures { families, of }) = read.filter(|read| !read.is_empty()) {
+                pusher.push(&families, &of);
+            }
+            next = Instant::now() + push::EVERY.max(reading * TIMES_READING);
+        }
+        sleep(STEP);
+    }
+    let Some(Figures { families, of }) = Figures::read(path, false) else { return };
+    let ends = Instant::now() + LAST_FOR;
+    while !pusher.push(&families, &of) && !stops() && Instant::now() < ends {
+        sleep(EVERY);
+    }
+}
+
+/// What a run's files hold.
+#[derive(Debug, Default)]
+struct Figures {
+    families: Vec<Family>,
+    of: OfRun,
+}
+
+impl Figures {
+    fn read(path: &Path, goes_on: bool) -> Option<Self> {
+        let files = run_dir::read(path).ok()?.files;
+        let of = files.first().map(of_run).unwrap_or_default();
+        Some(Self { families: families(&files, Some(goes_on)), of })
+    }
+
+    /// Whether nothing but the state of the run is known.
+    fn is_empty(&self) -> bool {
+        self.families.len() <= 1
+    }
+}
+
+fn of_run(file: &RunFile) -> OfRun {
+    let header = &file.header;
+    OfRun {
+        machine: header.machine.clone(),
+        run: header.id.clone(),
+        version: header.version.clone(),
+        started_ns: (header.started_unix_s.max(0.0) * 1e9) as u64,
+    }
 }

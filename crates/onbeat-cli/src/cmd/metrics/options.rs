@@ -6,13 +6,32 @@ use std::path::PathBuf;
 use clap::Args;
 use clap_complete::engine::ArgValueCompleter;
 
+use super::push::CollectorUrl;
 use crate::complete;
 
 pub(crate) const METRICS_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat metrics
       serve the figures of the run in progress to Prometheus, at 127.0.0.1:9464
   onbeat bench --metrics 0.0.0.0:9464
-      the same for a bench, to other machines";
+      the same for a bench, to other machines
+  onbeat bench --metrics http://127.0.0.1:4318
+      send the figures of a bench to an OpenTelemetry collector";
+
+/// Where metrics go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum MetricsTo {
+    /// To whoever asks at this address.
+    Scraper(SocketAddr),
+    Collector(CollectorUrl),
+}
+
+/// An address, or a URL.
+pub(crate) fn metrics_to(text: &str) -> Result<MetricsTo, String> {
+    if text.contains("://") {
+        return text.parse().map(MetricsTo::Collector);
+    }
+    address(text).map(MetricsTo::Scraper)
+}
 
 /// Options of `onbeat metrics`.
 #[derive(Debug, Args)]
@@ -24,6 +43,9 @@ pub(crate) struct MetricsOptions {
     /// Address and port to listen on
     #[arg(long, default_value = "127.0.0.1:9464", value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: SocketAddr,
+    /// Send to this OpenTelemetry collector instead, by OTLP over HTTP
+    #[arg(long, value_name = "URL", conflicts_with = "listen")]
+    pub(crate) push: Option<CollectorUrl>,
     /// CPU of the loop, which the server avoids
     #[arg(long, value_name = "N")]
     pub(crate) avoid_cpu: Option<u32>,

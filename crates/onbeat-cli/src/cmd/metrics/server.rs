@@ -9,7 +9,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use onbeat_report::export::exposition::Family;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::form::Form;
 
 /// The metrics cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -24,14 +27,13 @@ pub(crate) enum MetricsFailure {
 const LONGEST_REQUEST: usize = 4096;
 /// Time of a client for its request, and again for the answer.
 const WITHIN: Duration = Duration::from_secs(1);
-const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The figures in both text formats.
-#[derive(Debug, Default)]
-pub(super) struct Exposition {
-    pub(super) text: String,
-    pub(super) open_metrics: String,
+/// What is answered to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Metrics(Form),
+    /// Status and sentence.
+    Refused(&'static str, &'static str),
 }
 
 pub(super) struct MetricsServer {
@@ -53,7 +55,7 @@ impl MetricsServer {
     }
 
     /// Waits for a client, at most this long, and answers it.
-    pub(super) fn answer(&self, exposition: &Exposition, at_most: Duration) {
+    pub(super) fn answer(&self, families: &[Family], at_most: Duration) {
         let timeout = Timespec {
             tv_sec: at_most.as_secs() as i64,
             tv_nsec: i64::from(at_most.subsec_nanos()),
@@ -64,22 +66,26 @@ impl MetricsServer {
         }
         // A client that has gone, or is too slow, has no answer.
         if let Ok((mut client, _)) = self.listener.accept() {
-            let _ = talk(&mut client, exposition);
+            let _ = talk(&mut client, families);
         }
     }
 }
 
-fn talk(client: &mut TcpStream, exposition: &Exposition) -> io::Result<()> {
+fn talk(client: &mut TcpStream, families: &[Family]) -> io::Result<()> {
     client.set_nonblocking(false)?;
     client.set_write_timeout(Some(WITHIN))?;
     let head = head(client)?;
-    let (status, kind, body) = answer_to(&head, exposition);
+    let (status, form, body) = match answer_to(&head) {
+        Answer::Metrics(form) => ("200 OK", form, form.body(families)),
+        Answer::Refused(status, sentence) => (status, Form::Text, sentence.into()),
+    };
+    let kind = form.content_type();
     let length = body.len();
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
     );
     client.write_all(head.as_bytes())?;
-    client.write_all(body.as_bytes())
+    client.write_all(&body)
 }
 
 /// Reads a request up to its empty line.
@@ -101,30 +107,24 @@ fn head(client: &mut TcpStream) -> io::Result<String> {
     }
 }
 
-/// Status, content type and content for a request.
-fn answer_to<'e>(head: &str, exposition: &'e Exposition) -> (&'static str, &'static str, &'e str) {
+fn answer_to(head: &str) -> Answer {
     let mut lines = head.lines();
     let first: Vec<&str> = lines.next().unwrap_or_default().split(' ').collect();
     let [method, path, "HTTP/1.0" | "HTTP/1.1"] = first[..] else {
-        return ("400 Bad Request", TEXT, "not a request of HTTP/1.1\n");
+        return Answer::Refused("400 Bad Request", "not a request of HTTP/1.1\n");
     };
     if method != "GET" {
-        return ("405 Method Not Allowed", TEXT, "only GET is answered\n");
+        return Answer::Refused("405 Method Not Allowed", "only GET is answered\n");
     }
     if path.split('?').next() != Some("/metrics") {
-        return ("404 Not Found", TEXT, "the metrics are at /metrics\n");
+        return Answer::Refused("404 Not Found", "the metrics are at /metrics\n");
     }
 
-    let accepts = lines.filter_map(|line| line.split_once(':')).any(|(name, value)| {
-        name.eq_ignore_ascii_case("accept") && value.contains("application/openmetrics-text")
-    });
-    if accepts {
-        // Before the first figures, the format still asks for its end.
-        let text = exposition.open_metrics.as_str();
-        ("200 OK", OPEN_METRICS, if text.is_empty() { "# EOF\n" } else { text })
-    } else {
-        ("200 OK", TEXT, &exposition.text)
-    }
+    // A field may come in several lines.
+    let fields = lines.filter_map(|line| line.split_once(':'));
+    let accept = fields.filter(|(name, _)| name.eq_ignore_ascii_case("accept"));
+    let accept: Vec<&str> = accept.map(|(_, value)| value).collect();
+    Answer::Metrics(Form::preferred(&accept.join(",")))
 }
 
 #[cfg(test)]
@@ -132,20 +132,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_format_is_the_one_that_the_client_accepts() {
-        let both = Exposition { text: "a 1\n".to_owned(), open_metrics: "a 1\n# EOF\n".to_owned() };
-        let asked = |head: &str| answer_to(head, &both);
-        assert_eq!(asked("GET /metrics HTTP/1.1\r\n\r\n"), ("200 OK", TEXT, "a 1\n"));
-        let open = "GET /metrics?x HTTP/1.1\r\naccept: text/plain;q=0.1,application/openmetrics-text;version=1.0.0\r\n\r\n";
-        assert_eq!(asked(open), ("200 OK", OPEN_METRICS, "a 1\n# EOF\n"));
-        assert_eq!(answer_to(open, &Exposition::default()).2, "# EOF\n");
-        for (head, status) in [
+    fn only_requests_of_the_metrics_are_answered() {
+        let text = "GET /metrics HTTP/1.1\r\n\r\n";
+        assert_eq!(answer_to(text), Answer::Metrics(Form::Text));
+        let open = "GET /metrics?x HTTP/1.1\r\naccept: text/plain;q=0.1\r\nACCEPT: application/openmetrics-text;version=1.0.0\r\n\r\n";
+        assert_eq!(answer_to(open), Answer::Metrics(Form::OpenMetrics));
+        for (head, expected) in [
             ("POST /metrics HTTP/1.1", "405"),
             ("GET / HTTP/1.1", "404"),
             ("GET /metrics HTTP/2", "400"),
             ("", "400"),
         ] {
-            assert!(asked(head).0.starts_with(status), "{head}");
+            let answer = answer_to(head);
+            let is_refused =
+                matches!(answer, Answer::Refused(status, _) if status.starts_with(expected));
+            assert!(is_refused, "{head}: {answer:?}");
         }
     }
 }

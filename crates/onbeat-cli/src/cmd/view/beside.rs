@@ -9,12 +9,13 @@ use onbeat_robot::live_view;
 
 use super::super::{Failure, metrics};
 use super::options::BesideOptions;
+use crate::cmd::metrics::options::MetricsTo;
 use crate::term::{Tone, advise};
 
 /// Refuses ports that cannot be listened on, before anything is measured.
-pub(crate) fn check_port(options: BesideOptions) -> Result<(), Failure> {
+pub(crate) fn check_port(options: &BesideOptions) -> Result<(), Failure> {
     options.view.map_or(Ok(()), live_view::check_port)?;
-    Ok(options.metrics.map_or(Ok(()), metrics::check_address)?)
+    Ok(options.metrics.as_ref().map_or(Ok(()), metrics::check)?)
 }
 
 /// The view beside a run.
@@ -26,8 +27,8 @@ pub(crate) struct BesideView {
 }
 
 impl BesideView {
-    pub(crate) const fn new(options: BesideOptions, avoid_cpu: Option<u32>) -> Self {
-        Self { options, avoid_cpu, children: Vec::new(), is_started: false }
+    pub(crate) fn new(options: &BesideOptions, avoid_cpu: Option<u32>) -> Self {
+        Self { options: options.clone(), avoid_cpu, children: Vec::new(), is_started: false }
     }
 
     /// Begins to show a run whose files exist; once, however often it is called.
@@ -42,12 +43,18 @@ impl BesideView {
                 Err(why) => not_started("show the run in a browser", &why),
             }
         }
-        if let Some(address) = self.options.metrics {
-            // Nobody waits for a last scrape: the server ends by itself some seconds after the run.
-            let started = self.start(run, ["metrics", "--listen", &address.to_string()]);
-            if let Err(why) = started {
-                not_started("serve the metrics", &why);
+        // Nobody waits for a last scrape, or for a collector: this ends by itself some seconds after the run.
+        let started = match &self.options.metrics {
+            Some(MetricsTo::Scraper(at)) => {
+                self.start(run, ["metrics", "--listen", &at.to_string()])
             }
+            Some(MetricsTo::Collector(to)) => {
+                self.start(run, ["metrics", "--push", &to.to_string()])
+            }
+            None => return,
+        };
+        if let Err(why) = started {
+            not_started("serve the metrics", &why);
         }
     }
 

@@ -1,12 +1,11 @@
 //! Options of `onbeat view`, and `--view` of the commands that measure.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
 use clap_complete::engine::ArgValueCompleter;
 
-use crate::cmd::metrics::options::address;
+use crate::cmd::metrics::options::{MetricsTo, metrics_to};
 use crate::complete;
 
 pub(crate) const VIEW_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
@@ -34,7 +33,7 @@ pub(crate) struct ViewOptions {
 }
 
 /// `--view`.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct BesideOptions {
     /// Show the run in a browser of this machine while it is measured
@@ -42,10 +41,11 @@ pub(crate) struct BesideOptions {
     /// Prints the address. PORT is a port of 127.0.0.1 and ::1; without it, a free one.
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
     pub(crate) view: Option<u16>,
-    /// Serve the figures to Prometheus while they are measured
+    /// Serve the figures to Prometheus while they are measured, or send them to a collector
     ///
-    /// At /metrics of this address, as text or OpenMetrics: histograms with a bucket at the limit, counters, causes of
-    /// spikes. A port alone is one of 127.0.0.1.
-    #[arg(long, value_name = "ADDRESS", value_parser = address)]
-    pub(crate) metrics: Option<SocketAddr>,
+    /// At /metrics of this address, as text, OpenMetrics or protobuf with native histograms: histograms with a bucket
+    /// at the limit, counters, causes of spikes. A port alone is one of 127.0.0.1. A URL, such as http://127.0.0.1:4318,
+    /// is that of an OpenTelemetry collector, which gets them every 10 s.
+    #[arg(long, value_name = "ADDRESS|URL", value_parser = metrics_to)]
+    pub(crate) metrics: Option<MetricsTo>,
 }

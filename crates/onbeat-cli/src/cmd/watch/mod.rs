@@ -51,7 +51,7 @@ pub(crate) fn run(options: &WatchOptions) -> Result<ExitVerdict, Failure> {
     }
 
     one_loop(options)?;
-    check_port(options.beside_view)?;
+    check_port(&options.beside_view)?;
     repair_first()?;
     let interruptions = signals::watch(OnUsr1::Summary)?;
     let _end = EndOf::prompt("the last cycle of the program");
@@ -163,7 +163,7 @@ fn record(
     let is_quiet = options.output.json || screen.is_on();
     let progress = ProgressLine::new(options.duration as f64 / 1e9, is_quiet);
     let mut summary = SoFar::new(path.clone(), &interruptions.summary);
-    let mut view = BesideView::new(options.beside_view, None);
+    let mut view = BesideView::new(&options.beside_view, None);
     let origin = Origin::now();
     let findings = findings::of_catalogue(watched);
     let plan = WatchPlan {
