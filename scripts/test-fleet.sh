@@ -1,39 +1,129 @@
 #!/bin/sh
-# The questions of `onbeat fleet` on DuckDB and on Apache Spark, whose rows must be equal, and what they take over 10,000 and 100,000 runs; alert
-# rules by promtool. Packages of Python are installed below target/. Minutes.
+# `onbeat fleet` at full size: the commands of docs/fleet.md in a fresh clone, 10,000 runs whose truth is planted from their files to the
+# answers, what they take, the questions on DuckDB and on Apache Spark, whose rows must be equal; alert rules by promtool. Packages of
+# Python are installed below target/. Half an hour, and 4 GB of disk meanwhile.
+#
+# usage: test-fleet.sh [clone|planted|speed|spark|rules]...   without a word: all of them
 set -eu
 
 cd "$(dirname "$0")/.."
-place=$PWD/target/fleet-spark-venv
+root=$PWD
+place=$root/target/fleet-spark-venv
+built=${CARGO_TARGET_DIR:-$root/target}
 data=$(mktemp -d)
 trap 'rm -rf "$data"' EXIT
 cargo=${CARGO:-cargo}
+parts=${*:-clone planted speed spark rules}
 
-"$cargo" build --release --locked -p onbeat-fleet --bins --example synthetic_runs
-built=${CARGO_TARGET_DIR:-target}/release
-python3 -m venv "$place"
-"$place/bin/pip" install -q -r tests/fleet/requirements.txt
-export PYTHONPATH="$PWD/python/src"
+wants() { case " $parts " in *" $1 "*) true ;; *) false ;; esac; }
+python() { PYTHONPATH="$root/python/src" "$place/bin/python" "$@"; }
+megabytes() { du -sm --apparent-size "$1" | cut -f1; }
+# Wall-clock seconds, and those of all CPUs with what was waited for.
+took() { # LABEL COMMAND...
+    label=$1
+    shift
+    /usr/bin/env python3 -c '
+import resource, subprocess, sys, time
+before = time.monotonic()
+status = subprocess.run(sys.argv[2:], stdout=subprocess.DEVNULL).returncode
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(f"{sys.argv[1]}: {time.monotonic() - before:.1f} s, {used.ru_utime + used.ru_stime:.1f} s of CPU, {used.ru_maxrss // 1024} MB", flush=True)
+sys.exit(status)' "$label" "$@"
+}
 
-"$built/examples/synthetic_runs" "$data/runs" 200 40
-"$built/onbeat-fleet" add "$data"/runs/* --to "$data/fleet"
-"$built/onbeat-fleet" pack "$data/fleet"
-"$place/bin/python" tests/fleet/planted.py make "$data/10000" 400 25 >/dev/null
-echo "10,000 runs:  $("$place/bin/python" tests/fleet/planted.py time "$data/10000")"
-"$place/bin/python" tests/fleet/planted.py make "$data/100000" 4000 25 >/dev/null
-echo "100,000 runs: $("$place/bin/python" tests/fleet/planted.py time "$data/100000")"
+# The first block of commands of the page, as it stands, in a fresh clone, with a fresh environment of Python and a home of its own for programs. Only
+# the place of the data set and the time of the bench are others.
+as_documented() {
+    git clone -q "$root" "$data/clone"
+    python3 -m venv "$data/venv"
+    sed -n '/^```sh$/,/^```$/p' docs/fleet.md | sed '1d; /^```$/,$d' |
+        sed "s#/srv/fleet#$data/own#g; s/--for 2m/--for 40s/" >"$data/commands"
+    grep -q 'cargo install' "$data/commands" && grep -q 'pip install' "$data/commands" && grep -q 'fleet worst' "$data/commands"
+    (
+        cd "$data/clone"
+        export CARGO_INSTALL_ROOT="$data/programs" CARGO_TARGET_DIR="$built" ONBEAT_STATE_DIR="$data/state" VIRTUAL_ENV="$data/venv"
+        export PATH="$data/venv/bin:$data/programs/bin:$PATH"
+        unset PYTHONPATH ONBEAT_PYTHON
+        while read -r line; do
+            [ -n "${line%%#*}" ] || continue
+            status=0
+            sh -c "$line" </dev/null || status=$?
+            # FAIL and INCONCLUSIVE of the bench are results.
+            case $line:$status in *:0 | "onbeat bench"*:[13]) ;; *) echo "status $status: $line" >&2; exit 1 ;; esac
+        done <"$data/commands"
+        onbeat fleet worst "$data/own" --json >"$data/worst"
+    )
+    python3 -c 'import json, sys; rows = json.load(open(sys.argv[1]))["rows"]; assert len(rows) == 1 and rows[0]["runs"] == 1, rows' "$data/worst"
+    echo "as documented: a bench of this machine was added from a fresh clone, and asked"
+    mv "$data/clone/onbeat-runs" "$data/own-runs"
+    rm -rf "$data/clone" "$data/programs"
+}
 
-if command -v java >/dev/null 2>&1; then
-    "$place/bin/pip" install -q "pyspark>=4,<5"
-    for fleet in "$data/fleet" "$data/10000"; do
-        SPARK_LOCAL_IP=127.0.0.1 "$place/bin/python" tests/fleet/spark_equal.py "$fleet" 2>"$data/spark" || { tail -n 20 "$data/spark"; exit 1; }
+# 10,000 runs of 400 machines, from run files. A batch at a time: all of them together would take 20 GB. The answers count the real run of `as_documented` too.
+planted() {
+    fleet=$data/10000
+    python tests/fleet/planted.py plan "$data/plan" 400 25 1 >"$data/truth"
+    : >"$data/added"
+    for batch in 0 1 2 3 4 5 6 7 8 9; do
+        mkdir "$data/runs"
+        "$built/release/examples/synthetic_runs" "$data/runs" --plan "$data/plan" 500 $((batch * 1000)) &
+        "$built/release/examples/synthetic_runs" "$data/runs" --plan "$data/plan" 500 $((batch * 1000 + 500))
+        wait $!
+        took "runs $((batch * 1000)) to $((batch * 1000 + 999)) added" "$built/release/onbeat-fleet" add "$data"/runs/* --to "$fleet" >"$data/batch"
+        tee -a "$data/added" <"$data/batch"
+        rm -r "$data/runs"
     done
-else
-    echo "skipped: Apache Spark needs java (package default-jre-headless)"
-fi
+    awk '{wall += $(NF - 7); cpu += $(NF - 5)} END {printf "10,000 runs of 18 cells added: %.0f s, %.0f s of CPU\n", wall, cpu}' "$data/added"
+    echo "landed: $(megabytes "$fleet") MB"
+    took "packed" "$built/release/onbeat-fleet" pack "$fleet"
+    size=$(megabytes "$fleet")
+    echo "packed: $size MB"
+    [ "$size" -le 2000 ]
+    if [ -d "$data/own-runs" ]; then "$built/release/onbeat-fleet" add "$data/own-runs/latest" --to "$fleet"; fi
+    python tests/fleet/planted.py holds "$fleet" "$data/truth"
+    python tests/fleet/planted.py draws 100
+    echo "10,000 runs: $(python tests/fleet/planted.py time "$fleet")"
+}
 
-if command -v promtool >/dev/null 2>&1; then
-    promtool test rules packaging/prometheus/onbeat.rules.test.yml
-else
-    echo "skipped: promtool is not installed (package prometheus)"
+# More machines, as tables without run files.
+speed() {
+    python tests/fleet/planted.py make "$data/100000" 4000 25 >/dev/null
+    echo "100,000 runs: $(python tests/fleet/planted.py time "$data/100000")"
+    rm -r "$data/100000"
+    python tests/fleet/planted.py make "$data/hosts" 10000 10 >/dev/null
+    took "page of 10,000 machines" env PYTHONPATH="$root/python/src" "$place/bin/python" -m onbeat.fleet report "$data/hosts" -o "$data/page.html"
+    size=$(wc -c <"$data/page.html")
+    echo "page of 10,000 machines: $size bytes"
+    [ "$size" -le 5000000 ]
+    rm -r "$data/hosts"
+}
+
+spark() {
+    command -v java >/dev/null 2>&1 || { echo "skipped: Apache Spark needs java (package default-jre-headless)"; return; }
+    "$place/bin/pip" install -q "pyspark>=4,<5"
+    "$built/release/examples/synthetic_runs" "$data/few" 200 40
+    "$built/release/onbeat-fleet" add "$data"/few/* --to "$data/fleet"
+    "$built/release/onbeat-fleet" pack "$data/fleet"
+    [ -d "$data/10000" ] || python tests/fleet/planted.py make "$data/10000" 400 25 >/dev/null
+    for fleet in "$data/fleet" "$data/10000"; do
+        (export SPARK_LOCAL_IP=127.0.0.1; python tests/fleet/spark_equal.py "$fleet" 2>"$data/spark") || { tail -n 20 "$data/spark"; exit 1; }
+    done
+}
+
+if wants clone; then as_documented; fi
+if wants planted || wants speed || wants spark; then
+    "$cargo" build --release --locked -p onbeat-fleet --bins --example synthetic_runs
+    python3 -m venv "$place"
+    "$place/bin/pip" install -q -r tests/fleet/requirements.txt
+fi
+if wants planted; then planted; fi
+if wants speed; then speed; fi
+if wants spark; then spark; fi
+if wants rules; then
+    promtool=$(command -v promtool || echo "$root/target/prometheus/usr/bin/promtool")
+    if [ -x "$promtool" ]; then
+        "$promtool" test rules packaging/prometheus/onbeat.rules.test.yml
+    else
+        echo "skipped: promtool is not installed (package prometheus)"
+    fi
 fi

@@ -8,6 +8,8 @@
 #[path = "../../crates/onbeat-fleet/tests/it/runs.rs"]
 mod runs;
 
+mod examples;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -43,6 +45,11 @@ fn main() {
         trial("questions::columns_are_those_of_the_program", columns_are_the_same),
         trial("questions::a_name_with_quotes_is_only_a_name", names_are_quoted),
         trial("questions::real_runs_are_added_and_asked", real_runs_are_asked),
+        trial(
+            "examples::files_for_schedulers_are_valid_and_their_commands_exist",
+            examples::are_valid,
+        ),
+        trial("examples::a_file_with_a_mistake_is_found", examples::mistakes_are_found),
     ];
     libtest_mimic::run(&arguments, trials).exit();
 }
@@ -406,11 +413,17 @@ fn python() -> Result<&'static Python, &'static String> {
 }
 
 fn equip() -> Result<Python, String> {
-    let place = root().canonicalize().unwrap().join("target/fleet-venv");
+    equipped("fleet-venv", "requirements.txt", "import duckdb, numpy, lz4")
+        .map(|program| Python { program })
+}
+
+/// An environment of Python below `target/` that can import what a list of packages brings.
+fn equipped(place: &str, packages: &str, imports: &str) -> Result<PathBuf, String> {
+    let place = root().canonicalize().unwrap().join("target").join(place);
     let program = place.join("bin/python");
     let works = |program: &Path| {
-        let imports = Command::new(program).args(["-c", "import duckdb, numpy, lz4"]).output();
-        imports.is_ok_and(|output| output.status.success())
+        let imported = Command::new(program).args(["-c", imports]).output();
+        imported.is_ok_and(|output| output.status.success())
     };
     if !works(&program) {
         let made = Command::new("python3").args(["-m", "venv"]).arg(&place).output();
@@ -419,14 +432,13 @@ fn equip() -> Result<Python, String> {
         }
         let pip = Command::new(&program)
             .args(["-m", "pip", "install", "-q", "-r"])
-            .arg(root().join("tests/fleet/requirements.txt"))
+            .arg(root().join("tests/fleet").join(packages))
             .output();
         if !pip.is_ok_and(|output| output.status.success()) || !works(&program) {
-            return Err(
-                "duckdb and numpy cannot be installed: no network, or no packages for this Python"
-                    .to_owned(),
-            );
+            return Err(format!(
+                "the packages of tests/fleet/{packages} cannot be installed: no network, or none for this Python"
+            ));
         }
     }
-    Ok(Python { program })
+    Ok(program)
 }
