@@ -249,6 +249,7 @@ test-long: setup-test ## a day of a robot in virtual time, and property tests at
 	ONBEAT_LONG=1 $(CARGO) test --locked -p onbeat-message --test messages_match
 	ONBEAT_SOAK_HOURS=24 $(CARGO) test --locked -p onbeat-robot --test robot_memory -- --nocapture
 	ONBEAT_KILLS=50 $(CARGO) test --locked -p onbeat-cli --test it -- --nocapture bench_resume_live:: loads_live::a_sweep_killed
+	ONBEAT_LONG=1 $(CARGO) test --locked -p onbeat-cli --test it -- --nocapture commands_shown::
 	ONBEAT_CAMERA_KILLS=1000 $(CARGO) test --locked -p onbeat-camera --test it -- --nocapture camera::kill
 	$(CARGO) test --locked -p onbeat-cli --test elsewhere -- camera_interrupted::
 
