@@ -9,6 +9,7 @@ the tests that were skipped, with their reasons, and the modules that failed. Ex
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +19,8 @@ import lanes
 
 
 def main():
+    # A shell that starts this in the background ignores SIGINT for it, and so would every program that a test interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     words = sys.argv[1:]
     tests = [test for test in lanes.built() if not words or any(word in test.name for word in words)]
     failed = []

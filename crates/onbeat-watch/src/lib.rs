@@ -8,7 +8,7 @@
 //! collect   tracefs ──▶ events of the watched threads          (the only part that needs rights)
 //! waits     events  ──▶ waits: for what, since when, until when
 //! class     releases of a series ──▶ exact, locked, drifting, no grid, irregular
-//! choose    threads with their series ──▶ the loop
+//! choose    threads with their series ──▶ the most likely loop; loops: or the one that was named
 //! grid      releases ──▶ their places: next, passed over, new phase, new period
 //! cycles    waits   ──▶ samples as of onbeat's own loop
 //! measure   samples ──▶ run file, with causes
@@ -32,6 +32,7 @@
 //! Absent on purpose: ptrace, signals, anything that changes the program.
 
 pub mod calls;
+mod changes;
 pub mod choose;
 pub mod class;
 pub mod collect;
@@ -40,15 +41,21 @@ pub mod error;
 pub mod event;
 pub mod finding;
 pub mod grid;
+pub mod json;
+pub mod loops;
 pub mod measure;
+mod missing;
 pub mod pool;
 pub mod process;
 pub mod sockets;
 pub mod standing;
 pub mod survey;
 pub mod symbol;
+pub mod target;
+pub mod threads;
 pub mod together;
 pub mod waits;
+pub mod words;
 
 #[cfg(test)]
 mod sequences;

@@ -22,11 +22,13 @@ use onbeat::thread::Grant;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Flags, Instant, Outcome, Sample};
 
+use crate::changes::ThreadChanges;
 use crate::class::Class;
 use crate::collect::{Collector, Look};
 use crate::cycles::{Cycle, CycleBuilder, CycleFact};
 use crate::error::WatchError;
 use crate::event::{KnownTimer, TimerKind, Waker};
+use crate::missing::MissingWaits;
 use crate::process::{self, Policy, ThreadCounters, ThreadFacts};
 use crate::standing::Standing;
 use crate::waits::{PendingWait, Source, Wait, WaitAssembler};
@@ -177,7 +179,7 @@ struct Measuring<'m> {
     left: u32,
     watched: &'m WatchedLoop,
     block: (u32, &'m str),
-    policy: Policy,
+    changes: ThreadChanges,
     has_begun: bool,
     planned: Option<u64>,
     facts: Vec<CycleFact>,
@@ -313,7 +315,7 @@ pub fn measure_stretch(
     let mut until = from;
     let end = end_of(from, stretch.duration_ns);
     let mut calls: BTreeMap<String, u32> = BTreeMap::new();
-    let mut fresh = FreshWaits { end, waits: Vec::new(), beyond: None };
+    let mut fresh = FreshWaits { from, end, waits: Vec::new(), beyond: None };
     // Explanations may take a while; what happened meanwhile is still to be read.
     while until < end && !has_ended && !interruptions.stop.load(Ordering::Relaxed) {
         thread::sleep(LOOK_EVERY);
@@ -338,7 +340,7 @@ pub fn measure_stretch(
         floods.look(&look, tid)?;
         if Monotonic.now().ns_since(facts_at) >= FACTS_EVERY_NS {
             facts_at = Monotonic.now();
-            measuring.look_at_policy()?;
+            measuring.look_at_thread()?;
         }
         report(Monotonic.now().ns_since(from) as f64 / 1e9, measuring.recorder);
     }
@@ -378,8 +380,9 @@ fn reason(has_ended: bool, interruptions: &Interruptions) -> EndReason {
     }
 }
 
-/// The waits of a look, up to the end of a run.
+/// The waits of a look, from the beginning to the end of a run: the programs that record causes began earlier.
 struct FreshWaits {
+    from: Instant,
     end: Instant,
     waits: Vec<(Wait, u64)>,
     /// The first wait for a release that began after the end.
@@ -388,11 +391,12 @@ struct FreshWaits {
 
 impl FreshWaits {
     fn take(&mut self, measuring: &Measuring<'_>, wait: &Wait, assembler: &WaitAssembler) {
-        if !measuring.takes(wait) {
+        if !measuring.takes(wait) || wait.went_on().is_some_and(|at| at < self.from) {
             return;
         }
         let WatchedLoop { thread, source, .. } = measuring.watched;
-        match wait.began().filter(|began| *began > self.end) {
+        // Where it fetched what had expired meanwhile, the thread did not sleep: its work before ended with that call.
+        match wait.began().or(wait.went_on()).filter(|began| *began > self.end) {
             None => self.waits.push((*wait, assembler.stops(thread.tid()))),
             // What came after the end is read with it: the last cycle ends where the first of these
             // waits began, and not where the thread waits now.
@@ -402,58 +406,6 @@ impl FreshWaits {
             }
             Some(_) => {}
         }
-    }
-}
-
-/// Waits that the kernel counted and no event shows. What it had counted at one look is compared at
-/// the next one, when the events until then are complete.
-#[derive(Debug)]
-struct MissingWaits {
-    tid: u32,
-    /// Counted when the recording began.
-    baseline: u64,
-    counted: (u64, Instant),
-    found: u64,
-}
-
-impl MissingWaits {
-    const fn new(tid: u32, baseline: u64, at: Instant) -> Self {
-        Self { tid, baseline, counted: (baseline, at), found: 0 }
-    }
-
-    fn of_all(tids: &[u32], at: Instant) -> Vec<Self> {
-        let waits = |tid: u32| ThreadCounters::read(tid).unwrap_or_default().waits;
-        tids.iter().map(|tid| Self::new(*tid, waits(*tid), at)).collect()
-    }
-
-    const fn count(&mut self, waits: u64, at: Instant) {
-        self.counted = (waits, at);
-    }
-
-    /// Returns how many more are missing than at the look before.
-    /// Returns how many more of all threads are missing, and keeps what was counted of them since.
-    fn found_of_all(
-        all: &mut [Self],
-        assembler: &WaitAssembler,
-        (counted, at): (&[Option<ThreadCounters>], Instant),
-    ) -> u64 {
-        let found = all.iter_mut().zip(counted).map(|(missing, counted)| {
-            let found = missing.found(assembler);
-            if let Some(counted) = counted {
-                missing.count(counted.waits, at);
-            }
-            found
-        });
-        found.sum()
-    }
-
-    fn found(&mut self, assembler: &WaitAssembler) -> u64 {
-        let (counted, at) = self.counted;
-        let seen = assembler.waits_until(self.tid, at);
-        let missing = counted.saturating_sub(self.baseline).saturating_sub(seen);
-        let more = missing.saturating_sub(self.found);
-        self.found += more;
-        more
     }
 }
 
@@ -577,7 +529,7 @@ impl<'m> Measuring<'m> {
             left: 0,
             watched,
             block: (index, load),
-            policy: thread.policy,
+            changes: ThreadChanges::new(thread),
             has_begun: false,
             planned: (duration_ns > 0).then(|| duration_ns / period_ns),
             facts: Vec::new(),
@@ -708,7 +660,7 @@ impl<'m> Measuring<'m> {
         let work_ns = self.usual_work_ns().min(cycle.sample.execution_time_ns);
         let explainer = self.explainer.as_mut()?;
         let thread = &self.watched.thread;
-        let prio = match self.policy {
+        let prio = match self.changes.policy() {
             Policy::Ordinary { nice } => 120 + nice,
             Policy::Deadline => -1,
             policy => 99 - policy.priority().cast_signed(),
@@ -734,20 +686,12 @@ impl<'m> Measuring<'m> {
         Some(explanation)
     }
 
-    fn look_at_policy(&mut self) -> Result<(), WatchError> {
-        let Some(now) = process::thread(self.watched.thread.id.tid) else { return Ok(()) };
-        if now.policy == self.policy {
-            return Ok(());
-        }
-
-        let (before, after) = (self.policy.words(), now.policy.words());
-        self.policy = now.policy;
+    /// Notes what was changed of the thread since the last look.
+    fn look_at_thread(&mut self) -> Result<(), WatchError> {
         let t = self.recorder.seconds(Monotonic.now());
-        self.recorder.remark(format!(
-            "{t:.1} s after the start the policy of {} [{}] was changed from {before} to {after}",
-            now.name,
-            now.tid()
-        ))?;
+        for sentence in self.changes.look(t) {
+            self.recorder.remark(sentence)?;
+        }
         Ok(())
     }
 
@@ -887,7 +831,6 @@ fn own_cpu_ns() -> u64 {
 mod tests {
     use super::*;
     use crate::cycles::InnerWait;
-    use crate::event::{ThreadEvent, What};
 
     #[test]
     fn cycles_that_follow_a_late_one_without_a_sleep_have_its_cause() {
@@ -919,23 +862,6 @@ mod tests {
             "it slept before this one"
         );
         assert_eq!(follows.explained(&sample(9, late)), None, "others are between");
-    }
-
-    #[test]
-    fn waits_that_the_kernel_counted_and_no_event_shows_are_found_once_at_the_next_look() {
-        let at = |ms: u64| Instant::from_ns(ms * 1_000_000);
-        let mut assembler = WaitAssembler::default();
-        let mut sleep = |ms| {
-            let event = ThreadEvent { at: at(ms), cpu: 0, tid: 7, what: What::Sleep };
-            assembler.take(&event, &mut Vec::new());
-        };
-        // Of ten waits until 10 ms two have no event; five more came after the count.
-        [1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14, 15].into_iter().for_each(&mut sleep);
-        let mut missing = MissingWaits::new(7, 100, at(0));
-        assert_eq!(missing.found(&assembler), 0);
-        missing.count(110, at(10));
-        assert_eq!(missing.found(&assembler), 2);
-        assert_eq!(missing.found(&assembler), 0, "once");
     }
 
     #[test]

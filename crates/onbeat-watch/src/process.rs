@@ -186,6 +186,12 @@ pub fn thread(tid: i32) -> Option<ThreadFacts> {
     facts(&tasks::task(&LiveHost::new(), tid)?)
 }
 
+/// Where the stack of a process begins, 0 if it may not be known: `startstack` of proc_pid_stat(5).
+pub(crate) fn stack_at(tid: i32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
+    number(&fields(&stat), 25)
+}
+
 fn facts(task: &Task) -> Option<ThreadFacts> {
     let tid = task.id.tid;
     let read = |file: &str| fs::read_to_string(format!("/proc/{tid}/{file}")).ok();

@@ -20,7 +20,8 @@ export class JointsPart {
   private readonly joints: JointCharts;
   private readonly rows: HTMLTableRowElement[];
   private readonly select: HTMLSelectElement;
-  private chosen = 0;
+  /** The place of the joint that is shown. */
+  chosen = 0;
   private newest: LiveCycles | null = null;
   private state: LiveState | null = null;
   private shownJoint = -1;

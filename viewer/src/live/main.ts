@@ -4,6 +4,7 @@ import { choice, h, section } from '../dom.ts';
 import { chooseTheme, onTheme, startTheme, themeChoice } from '../theme.ts';
 import { History, Totals } from './history.ts';
 import { BusPart } from './bus.ts';
+import { FigurePart } from './figure.ts';
 import { JointsPart } from './joints.ts';
 import { LoopPart } from './loop.ts';
 import { NowPart } from './now.ts';
@@ -28,6 +29,7 @@ class LivePage {
   private readonly history: History;
   private readonly totals: Totals;
   private readonly now: NowPart;
+  private readonly figure: FigurePart;
   private readonly joints: JointsPart;
   private readonly loop: LoopPart;
   private readonly bus: BusPart;
@@ -41,6 +43,7 @@ class LivePage {
     this.history = new History(robot.joints.length);
     this.totals = new Totals({ robot, command, pid, total });
     this.now = new NowPart(robot, pid);
+    this.figure = new FigurePart(robot);
     this.joints = new JointsPart(robot);
     this.loop = new LoopPart();
     this.bus = new BusPart(robot);
@@ -74,6 +77,7 @@ class LivePage {
     document.title = `onbeat: ${robot.name}`;
     page.replaceChildren(
       this.now.element,
+      ...(this.figure.element === null ? [] : [this.figure.element]),
       this.bar,
       this.joints.element,
       this.loop.element,
@@ -92,6 +96,7 @@ class LivePage {
     this.now.cycles(cycles);
     if (!this.isPaused) this.history.add(cycles);
     this.joints.cycles(cycles);
+    this.figure.cycles(cycles);
     if (this.waits) return;
     this.waits = true;
     requestAnimationFrame(() => {
@@ -103,6 +108,7 @@ class LivePage {
   robot(state: LiveState): void {
     this.now.robotState(state);
     this.joints.robotState(state);
+    this.figure.robotState(state);
     this.bus.robotState(state);
   }
 
@@ -117,6 +123,7 @@ class LivePage {
     if (!this.isPaused || isAsked) {
       if (isDue('lines', DRAW_EVERY)) {
         this.joints.draw(this.history, this.seconds, inFull);
+        this.figure.draw(this.joints.chosen);
         this.loop.drawLatencies(this.history, this.seconds, inFull);
       }
     }

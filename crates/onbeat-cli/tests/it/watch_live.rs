@@ -417,3 +417,50 @@ fn a_screen_shows_the_figures_so_far_and_leaves_the_summary_live() {
     let without = onbeat(dir.path(), &["watch", &running.pid(), "--for", "1s", "--screen"]);
     assert!(!text(&without).contains("so far"), "quiet without a terminal");
 }
+
+/// A loop in Python that becomes the C loop on SIGUSR1.
+const BECOMES_ANOTHER: &str = "
+import os, signal, sys, time
+signal.signal(signal.SIGUSR1, lambda *_: os.execv(sys.argv[1], [sys.argv[1], 'absolute', '2000', '60000', '80']))
+while True:
+    time.sleep(0.002)
+";
+
+#[test]
+fn what_is_changed_of_a_program_while_it_is_measured_is_in_the_run_live() {
+    let program = program_or_skip!();
+    // Of real-time priority, it is periodic beside any other program.
+    let python = Command::new("chrt")
+        .args(["--fifo", "40", "python3", "-c", BECOMES_ANOTHER])
+        .arg(program)
+        .stdout(Stdio::null())
+        .spawn();
+    let Ok(python) = python else { return println!("skipped: chrt is not installed") };
+    let running = Running(python);
+    let dir = tempfile::tempdir().unwrap();
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_onbeat"))
+        .args(["watch", &running.pid(), "--for", "3s"])
+        .current_dir(dir.path())
+        .env("ONBEAT_STATE_DIR", dir.path().join("state"))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let since = Instant::now();
+    while !dir.path().path_of_runs().exists() && since.elapsed() < Duration::from_secs(60) {
+        assert_eq!(watch.try_wait().unwrap(), None, "it ended before it measured");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for (program, words) in [("chrt", ["--fifo", "--pid", "50"].as_slice()), ("kill", &["-USR1"])] {
+        let status = Command::new(program).args(words).arg(running.pid()).status().unwrap();
+        assert!(status.success(), "{program}");
+        std::thread::sleep(Duration::from_millis(800));
+    }
+    assert!(matches!(watch.wait().unwrap().code(), Some(0 | 1 | 3)));
+
+    let remarks = latest(dir.path()).remarks.join("\n");
+    for words in
+        ["its policy was changed from FIFO 40 to FIFO 50", "became another program (exec), "]
+    {
+        assert!(remarks.contains(words), "{words}: {remarks}");
+    }
+}

@@ -4,6 +4,8 @@ use std::process::ExitStatus;
 
 use onbeat::cause::TraceError;
 use onbeat_watch::WatchError;
+use onbeat_watch::loops::ChoiceError;
+use onbeat_watch::target::TargetError;
 
 /// What remains possible where the error itself does not say it.
 const fn instead(why: &TraceError) -> &'static str {
@@ -18,26 +20,12 @@ const fn instead(why: &TraceError) -> &'static str {
 /// A program cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WatchFailure {
-    #[error(
-        "no process {pid} exists; `onbeat watch NAME` finds one by name, `onbeat watch -- COMMAND` starts one"
-    )]
-    NoSuchProcess { pid: i32 },
-    #[error("no process is named {name}, nor its program; {hint}")]
-    NoSuchName { name: String, hint: &'static str },
-    #[error("{name} is the name of {count} processes; name one by its number:\n{list}")]
-    Ambiguous { name: String, count: usize, list: String },
-    #[error("{process} has no thread {thread}; its threads are {threads}")]
-    NoSuchThread { process: String, thread: String, threads: String },
-    #[error("{process} has {count} threads named {thread}; name one by its number: {tids}")]
-    AmbiguousThread { process: String, thread: String, count: usize, tids: String },
     #[error("{why}; {}above is what the scheduler counted meanwhile", instead(.why))]
     NotTraced { why: TraceError },
     #[error("{process} ended within {seconds:.1} s, before its loop could be measured")]
     EndedEarly { process: String, seconds: f64 },
     #[error("{command} ended by itself ({status}) before its loop could be looked for")]
     CommandEnded { command: String, status: ExitStatus },
-    #[error("{what}; {instead}")]
-    NoLoop { what: String, instead: String },
     #[error("{option} is for one loop of a program: leave it out, or leave out {other}")]
     OneLoop { option: &'static str, other: &'static str },
     #[error("no cycle of {thread} was seen in {seconds:.1} s; {why}")]
@@ -78,6 +66,10 @@ pub(crate) enum WatchFailure {
     Block { block: u32, why: String },
     #[error(transparent)]
     Run(#[from] onbeat::probe::RunError),
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    #[error(transparent)]
+    Choice(#[from] ChoiceError),
     #[error(transparent)]
     Watch(#[from] WatchError),
 }

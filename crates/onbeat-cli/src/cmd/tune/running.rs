@@ -9,19 +9,21 @@ use onbeat_tune::CpuList;
 use onbeat_tune::plan::CpuChoice;
 use onbeat_watch::WatchError;
 use onbeat_watch::collect::Collector;
+use onbeat_watch::loops::chosen;
 use onbeat_watch::measure::WatchedLoop;
 use onbeat_watch::process::{self, ThreadFacts};
 use onbeat_watch::sockets::bound_interfaces;
 use onbeat_watch::survey::{LOOK_NS, Survey, survey_again};
+use onbeat_watch::target::{TargetError, resolve};
+use onbeat_watch::words::{choice_words, clean, process_words};
 
 use super::options::{CheckedLoopOptions, TaskWord};
 use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::failure::watch::WatchFailure;
-use crate::cmd::watch::{target, threads};
 use crate::cmd::{Failure, runs};
 use crate::signals;
 use crate::signals::OnUsr1;
-use crate::term::{ProgressLine, Tone, columns, say, wrapped};
+use crate::term::{ProgressLine, Tone, columns, letters, say, wrapped};
 
 /// What a command looks at, and what it prints.
 #[derive(Clone, Copy)]
@@ -49,7 +51,9 @@ pub(super) fn resolved(
     let found = match word {
         TaskWord::Thread(tid) => of_number(*tid, typed, looked)?,
         TaskWord::Name(path) if is_run(path) => of_run(Path::new(path))?,
-        TaskWord::Name(name) => Found::look(target::resolve(name)?, None, looked)?,
+        TaskWord::Name(name) => {
+            Found::look(resolve(name).map_err(WatchFailure::from)?, None, looked)?
+        }
     };
     if !looked.json {
         say(Tone::Plain, &wrapped(&found.words(), columns()));
@@ -62,8 +66,12 @@ fn is_run(word: &str) -> bool {
     word.contains('/') || (Path::new(word).is_dir() && process::named(word).is_empty())
 }
 
+fn no_process(pid: i32) -> WatchFailure {
+    TargetError::NoSuchProcess { pid }.into()
+}
+
 fn of_number(tid: i32, typed: &CheckedLoopOptions, looked: Looked<'_>) -> Result<Found, Failure> {
-    let thread = process::thread(tid).ok_or(WatchFailure::NoSuchProcess { pid: tid })?;
+    let thread = process::thread(tid).ok_or(no_process(tid))?;
     let is_one = tid != thread.pid || process::threads_of(tid).len() == 1;
     if is_one && typed.period.is_some() || thread.is_kernel {
         return Ok(Found { thread, known: Known::Nothing });
@@ -80,7 +88,7 @@ fn of_run(path: &Path) -> Result<Found, Failure> {
         return Err(TuneFailure::RunWithoutTask { run: path.to_owned() }.into());
     };
     let Some(thread) = still_runs(&task) else {
-        let (tid, name, run) = (task.tid, threads::clean(&task.name), path.to_owned());
+        let (tid, name, run) = (task.tid, clean(&task.name), path.to_owned());
         return Err(TuneFailure::TaskOfRunEnded { tid, name, run }.into());
     };
     let known = timing.map_or(Known::Nothing, |timing| Known::Period(timing.period_ns));
@@ -121,12 +129,12 @@ impl Found {
         let seen = match survey(pid, looked) {
             Ok(seen) => seen,
             Err(WatchError::Ended { pid }) => {
-                return Err(WatchFailure::NoSuchProcess { pid }.into());
+                return Err(no_process(pid).into());
             }
             Err(why) => return Self::by_proc(pid, only, &why.to_string()),
         };
-        let process = threads::process_words(pid);
-        match threads::chosen(&seen, &process, only.map(|tid| tid.to_string()).as_deref()) {
+        let process = process_words(pid);
+        match chosen(&seen, &process, only.map(|tid| tid.to_string()).as_deref(), letters()) {
             Ok(watched) => {
                 let thread = watched.thread.clone();
                 Ok(Self { thread, known: Known::Loop(Box::new(watched)) })
@@ -145,7 +153,7 @@ impl Found {
         let taken = all.iter().filter(of).max_by_key(|thread| {
             (thread.policy.priority(), thread.id.tid == pid, std::cmp::Reverse(thread.id.tid))
         });
-        let thread = taken.cloned().ok_or(WatchFailure::NoSuchProcess { pid })?;
+        let thread = taken.cloned().ok_or(no_process(pid))?;
         let is_chosen = only.is_none() && all.len() > 1;
         let because = match (is_chosen, thread.policy.is_real_time()) {
             (false, _) => String::new(),
@@ -162,7 +170,7 @@ impl Found {
         let thread = &self.thread;
         let name = format!(
             "{} [{}], {}, CPUs {}",
-            threads::clean(&thread.name),
+            clean(&thread.name),
             thread.tid(),
             thread.policy.words(),
             thread.cpus
@@ -170,11 +178,11 @@ impl Found {
         match &self.known {
             Known::Nothing => format!("For {name}."),
             Known::Period(period_ns) => {
-                let period = onbeat_report::units::time_ns(*period_ns, crate::term::letters());
+                let period = onbeat_report::units::time_ns(*period_ns, letters());
                 format!("For {name}, with the period of the run, {period}.")
             }
             Known::Loop(watched) => {
-                let words = threads::choice_words(watched).replacen("Measuring", "For", 1);
+                let words = choice_words(watched, letters()).replacen("Measuring", "For", 1);
                 // From where its latency counts matters to a measurement alone.
                 words.split("; the latency").next().map_or(words.clone(), |of| format!("{of}."))
             }

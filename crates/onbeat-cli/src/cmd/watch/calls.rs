@@ -9,12 +9,14 @@ use onbeat_watch::calls::{collector_of_calls, look_at_calls, loop_of_calls};
 use onbeat_watch::choose::SeenThread;
 use onbeat_watch::survey::Survey;
 use onbeat_watch::symbol::{FirstInstruction, FunctionFound, find};
+use onbeat_watch::threads;
+use onbeat_watch::words::{choice_words, process_words};
 
 use super::options::WatchOptions;
-use super::{record, threads};
+use super::record;
 use crate::cmd::failure::watch::WatchFailure;
 use crate::cmd::{ExitVerdict, Failure, show};
-use crate::term::{Tone, columns, say, wrapped};
+use crate::term::{Tone, columns, letters, say, wrapped};
 
 pub(super) fn watch(
     options: &WatchOptions,
@@ -47,10 +49,10 @@ pub(super) fn watch(
     };
 
     if !options.output.json {
-        let process = threads::process_words(pid);
-        show::table(&threads::table(seen, &process, Some(watched.thread.tid())));
+        let process = process_words(pid);
+        show::table(&threads::table(seen, &process, Some(watched.thread.tid()), letters()));
         say(Tone::Plain, &wrapped(&words(&found), columns()));
-        say(Tone::Plain, &wrapped(&threads::choice_words(&watched), columns()));
+        say(Tone::Plain, &wrapped(&choice_words(&watched, letters()), columns()));
         say(Tone::Plain, "");
     }
     let mut collector = collector_of_calls(&watched, timer, &place).map_err(refused)?;

@@ -15,17 +15,19 @@ use onbeat::thread::{Grant, Usage};
 use onbeat_rt::Wait;
 use onbeat_tune::scheduling::Scheduling;
 use onbeat_watch::collect::Collector;
+use onbeat_watch::loops::chosen;
 use onbeat_watch::measure::{Onto, Stretch, Watched, WatchedLoop, measure_stretch};
 use onbeat_watch::process;
 use onbeat_watch::survey::{LOOK_NS, survey_again};
+use onbeat_watch::words::{choice_words, clean, process_words};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::launch::{self, Launched, Printed};
-use super::{WatchError, WatchFailure, threads};
+use super::{WatchError, WatchFailure};
 use crate::cmd::Failure;
 use crate::cmd::bench::options::BenchOptions;
-use crate::term::{Tone, advise, columns, wrapped};
+use crate::term::{Tone, advise, columns, letters, wrapped};
 
 /// How long a program may take to end, before it is killed.
 const MOST_TO_END: Duration = Duration::from_secs(5);
@@ -76,7 +78,7 @@ pub(in crate::cmd) fn tried(
         let words = format!(
             "{} Each block starts the program anew, and what it prints goes nowhere. none is the program as it sets itself; P sets \
              the priority of this thread from outside, and C gives it a CPU of its own.",
-            threads::choice_words(&tried).replacen("Measuring", "The loop is", 1)
+            choice_words(&tried, letters()).replacen("Measuring", "The loop is", 1)
         );
         advise(Tone::Faint, &wrapped(&words, columns()));
     }
@@ -212,7 +214,7 @@ impl WatchedCell<'_> {
     /// Sets priority and CPU of the loop's thread. Both end with the program, after the block.
     fn tune(&self, found: &mut WatchedLoop) -> Result<(), Failure> {
         let tid = found.thread.id.tid;
-        let thread = format!("{} [{tid}]", threads::clean(&found.thread.name));
+        let thread = format!("{} [{tid}]", clean(&found.thread.name));
         let not_set = |what| {
             let thread = thread.clone();
             move |source| WatchFailure::NotSet { thread, what, source }
@@ -264,13 +266,14 @@ impl Started {
         }
         let seen = survey_again(&mut collector, pid, least_ns, &interruptions.stop)
             .map_err(WatchFailure::from)?;
-        let process = threads::process_words(pid);
+        let process = process_words(pid);
         let of_name =
             |of: &WatchedLoop| self.thread.as_ref().is_none_or(|it| *it == of.thread.name);
         // Of several threads of one name the choice is that of the trial.
-        match threads::chosen(&seen, &process, None) {
-            Ok(chosen) if of_name(&chosen) => Ok(chosen),
-            _ => threads::chosen(&seen, &process, self.thread.as_deref()),
+        match chosen(&seen, &process, None, letters()) {
+            Ok(likely) if of_name(&likely) => Ok(likely),
+            _ => Ok(chosen(&seen, &process, self.thread.as_deref(), letters())
+                .map_err(WatchFailure::from)?),
         }
     }
 

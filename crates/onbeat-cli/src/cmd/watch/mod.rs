@@ -1,14 +1,12 @@
 //! `onbeat watch`: is a program that exists on time, and if not, why?
 
 mod calls;
+mod counters;
 mod findings;
 pub(crate) mod in_bench;
-mod json;
 mod launch;
 pub(crate) mod options;
 mod several;
-pub(in crate::cmd) mod target;
-pub(in crate::cmd) mod threads;
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -17,10 +15,11 @@ use std::time::Duration;
 use onbeat::probe::{self, Interruptions, Origin};
 use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
 use onbeat::record::{FindingNote, Header, Series, SpikeLimit, TaskNote};
-use onbeat_watch::WatchError;
 use onbeat_watch::collect::Collector;
+use onbeat_watch::loops::all_chosen;
 use onbeat_watch::measure::{WatchPlan, Watched, WatchedLoop, measure};
 use onbeat_watch::survey::{Survey, survey};
+use onbeat_watch::{WatchError, json, target, threads, words};
 
 use super::Common;
 use super::failure::watch::WatchFailure;
@@ -34,7 +33,7 @@ use super::{ExitVerdict, Failure, runs, show, typed};
 use crate::options::Until;
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
-use crate::term::{ProgressLine, Tone, advise, columns, print_json, say, wrapped};
+use crate::term::{ProgressLine, Tone, advise, columns, letters, print_json, say, wrapped};
 use launch::{Launched, Printed};
 use options::WatchOptions;
 
@@ -60,7 +59,8 @@ pub(crate) fn run(options: &WatchOptions) -> Result<ExitVerdict, Failure> {
     let mut launched = launch::start(&options.command, printed)?;
     let pid = match &launched {
         Some(launched) => launched.pid(),
-        None => target::resolve(options.target.as_deref().unwrap_or_default())?,
+        None => target::resolve(options.target.as_deref().unwrap_or_default())
+            .map_err(WatchFailure::from)?,
     };
     let watched = watch(options, pid, &interruptions);
     let watched = watched.map_err(|why| launch::explained(why, launched.as_mut()));
@@ -96,7 +96,7 @@ fn watch(
     let mut collector = match Collector::open() {
         Ok(collector) => collector,
         Err(why) => {
-            threads::without_tracing(pid, options.output.json, &interruptions.stop)?;
+            counters::without_tracing(pid, options.output.json, &interruptions.stop)?;
             return Err(WatchFailure::NotTraced { why }.into());
         }
     };
@@ -110,7 +110,7 @@ fn watch(
     progress.finish();
     let seen = seen?;
     let name = seen.threads.first().map_or("process", |thread| &thread.facts.name);
-    let process = format!("{} [{pid}]", threads::clean(name));
+    let process = format!("{} [{pid}]", words::clean(name));
     if target::has_ended(pid) {
         let seconds = seen.looked_ns as f64 / 1e9;
         return Err(WatchFailure::EndedEarly { process, seconds }.into());
@@ -118,11 +118,12 @@ fn watch(
     if let Some(symbol) = &options.cycle {
         return calls::watch(options, pid, symbol, &seen, interruptions);
     }
-    let chosen = threads::all_chosen(&seen, &process, &options.thread);
+    let chosen =
+        all_chosen(&seen, &process, &options.thread, letters()).map_err(WatchFailure::from);
     if !options.output.json {
         let tid = chosen.as_ref().ok().and_then(|all| Some(all.first()?.thread.tid()));
-        show::table(&threads::table(&seen, &process, tid));
-        threads::remarks(&seen).iter().for_each(|words| {
+        show::table(&threads::table(&seen, &process, tid, letters()));
+        words::remarks(&seen, letters()).iter().for_each(|words| {
             say(Tone::Plain, &wrapped(words, columns()));
         });
     }
@@ -136,7 +137,7 @@ fn watch(
     let chosen = chosen?;
     if !options.output.json {
         for watched in &chosen {
-            say(Tone::Plain, &wrapped(&threads::choice_words(watched), columns()));
+            say(Tone::Plain, &wrapped(&words::choice_words(watched, letters()), columns()));
         }
         say(Tone::Plain, "");
     }

@@ -2,22 +2,53 @@
 
 use std::path::Path;
 
-use onbeat_watch::process;
+use crate::process;
+use crate::words::clean;
 
-use super::threads::clean;
-use crate::cmd::Failure;
-use crate::cmd::failure::watch::WatchFailure;
+/// No process, or not exactly one, is meant.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// No process has the number.
+    #[error(
+        "no process {pid} exists; `onbeat watch NAME` finds one by name, `onbeat watch -- COMMAND` starts one"
+    )]
+    NoSuchProcess {
+        /// The number.
+        pid: i32,
+    },
+    /// No process, and no program of one, has the name.
+    #[error("no process is named {name}, nor its program; {hint}")]
+    NoSuchName {
+        /// The name.
+        name: String,
+        /// What may have been meant.
+        hint: &'static str,
+    },
+    /// Several processes have the name.
+    #[error("{name} is the name of {count} processes; name one by its number:\n{list}")]
+    Ambiguous {
+        /// The name.
+        name: String,
+        /// How many have it.
+        count: usize,
+        /// A line for each, with number and command.
+        list: String,
+    },
+}
 
 /// Processes of one name that are listed.
 const MOST_LISTED: usize = 12;
 
 /// Returns the process with this number or name.
-pub(in crate::cmd) fn resolve(target: &str) -> Result<i32, Failure> {
+///
+/// # Errors
+/// [`TargetError`].
+pub fn resolve(target: &str) -> Result<i32, TargetError> {
     if let Ok(pid) = target.parse::<i32>() {
         // A thread has such a directory as well, and stands for its process.
         return match process::thread(pid) {
             Some(thread) => Ok(thread.pid),
-            None => Err(WatchFailure::NoSuchProcess { pid }.into()),
+            None => Err(TargetError::NoSuchProcess { pid }),
         };
     }
 
@@ -30,7 +61,7 @@ pub(in crate::cmd) fn resolve(target: &str) -> Result<i32, Failure> {
             } else {
                 "to start a program, write it after --; names of threads are for --thread"
             };
-            Err(WatchFailure::NoSuchName { name: clean(target), hint }.into())
+            Err(TargetError::NoSuchName { name: clean(target), hint })
         }
         several => {
             let mut lines: Vec<String> = several
@@ -43,13 +74,14 @@ pub(in crate::cmd) fn resolve(target: &str) -> Result<i32, Failure> {
             }
             let list = lines.join("\n");
             let count = several.len();
-            Err(WatchFailure::Ambiguous { name: clean(target), count, list }.into())
+            Err(TargetError::Ambiguous { name: clean(target), count, list })
         }
     }
 }
 
 /// Whether a process has ended; a child of ours that nobody waited for yet has too.
-pub(in crate::cmd) fn has_ended(pid: i32) -> bool {
+#[must_use]
+pub fn has_ended(pid: i32) -> bool {
     process::thread(pid).is_none()
 }
 

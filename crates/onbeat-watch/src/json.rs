@@ -1,19 +1,20 @@
 //! The threads of a program as JSON: `--list --json`, and what the scheduler counts without rights.
 
-use onbeat_watch::choose::{SeenSeries, SeenThread, rate};
-use onbeat_watch::class::Class;
-use onbeat_watch::measure::WatchedLoop;
-use onbeat_watch::process::{ThreadCounters, ThreadFacts};
-use onbeat_watch::survey::Survey;
+use crate::choose::{SeenSeries, SeenThread, rate};
+use crate::class::Class;
+use crate::measure::WatchedLoop;
+use crate::process::{ThreadCounters, ThreadFacts};
+use crate::survey::Survey;
 use serde_json::{Value, json};
 
-use super::threads;
+use crate::words::source_words;
 
 /// Names the fields below.
 const SCHEMA: &str = "onbeat.watch-threads/1";
 
 /// Returns the threads of a look: how each waits, and which are the loops.
-pub(super) fn threads(seen: &Survey, pid: i32, chosen: &[WatchedLoop]) -> Value {
+#[must_use]
+pub fn threads(seen: &Survey, pid: i32, chosen: &[WatchedLoop]) -> Value {
     let of = |thread: &SeenThread| {
         let waits: Vec<Value> =
             thread.series.iter().map(|one| series(one, seen.looked_ns)).collect();
@@ -34,7 +35,7 @@ pub(super) fn threads(seen: &Survey, pid: i32, chosen: &[WatchedLoop]) -> Value 
 
 fn series(one: &SeenSeries, looked_ns: u64) -> Value {
     json!({
-        "for": threads::source_words(one.source),
+        "for": source_words(one.source),
         "per_s": rate(one.waits, looked_ns),
         "class": one.class.as_ref().map(Class::word),
         "period_ns": one.class.as_ref().map(Class::period_ns),
@@ -42,11 +43,8 @@ fn series(one: &SeenSeries, looked_ns: u64) -> Value {
 }
 
 /// Returns what the scheduler counted of each thread in `seconds`.
-pub(super) fn counters(
-    pid: i32,
-    seconds: f64,
-    counted: &[(&ThreadFacts, ThreadCounters)],
-) -> Value {
+#[must_use]
+pub fn counters(pid: i32, seconds: f64, counted: &[(&ThreadFacts, ThreadCounters)]) -> Value {
     let of = |(thread, since): &(&ThreadFacts, ThreadCounters)| {
         let mut value = facts(thread);
         value["waits_per_s"] = json!(since.waits as f64 / seconds);
