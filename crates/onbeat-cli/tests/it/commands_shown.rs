@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::watch_live::foreign_loop;
 
-/// Pages at once.
+/// Pages at once, unless the long commands are run: some of these take a CPU from all others.
 const SIDE_BY_SIDE: usize = 3;
 
 /// How a command of a page is run.
@@ -66,6 +66,11 @@ struct Shown {
     line: usize,
     command: String,
     output: Vec<String>,
+}
+
+/// Whether `make test-long` runs this.
+fn is_long() -> bool {
+    std::env::var_os("ONBEAT_LONG").is_some()
 }
 
 fn root() -> PathBuf {
@@ -297,7 +302,7 @@ fn check(page: &str, of_page: &[Shown], entries: &[Entry]) -> (Vec<String>, Vec<
     let mut workplace = Workplace::new();
     // A page may show a command twice.
     let mut ran = BTreeMap::new();
-    let is_long = std::env::var_os("ONBEAT_LONG").is_some();
+    let is_long = is_long();
     for shown in of_page {
         let place = format!("{}:{}: {}", shown.page, shown.line, shown.command);
         let known = |entry: &&Entry| entry.page == page && entry.shown == shown.command;
@@ -336,10 +341,11 @@ fn check(page: &str, of_page: &[Shown], entries: &[Entry]) -> (Vec<String>, Vec<
 #[test]
 fn every_command_shown_with_its_output_prints_output_of_that_shape() {
     let (entries, pages) = (entries(), pages());
+    let at_once = if is_long() { 1 } else { SIDE_BY_SIDE };
     // Most commands wait: pages are checked side by side, and the commands of each in their order.
     let check_each = |of_one: usize| {
         let (mut wrong, mut skipped, mut count) = (Vec::new(), Vec::new(), 0);
-        for page in pages.iter().skip(of_one).step_by(SIDE_BY_SIDE) {
+        for page in pages.iter().skip(of_one).step_by(at_once) {
             let text = fs::read_to_string(root().join(page)).unwrap();
             let of_page = shown_in(page, &text);
             count += of_page.len();
@@ -353,7 +359,7 @@ fn every_command_shown_with_its_output_prints_output_of_that_shape() {
     thread::scope(|scope| {
         let check_each = &check_each;
         let start = |of_one| scope.spawn(move || check_each(of_one));
-        let threads: Vec<_> = (0..SIDE_BY_SIDE).map(start).collect();
+        let threads: Vec<_> = (0..at_once).map(start).collect();
         for thread in threads {
             let (of_one_wrong, of_one_skipped, of_one) = thread.join().unwrap();
             wrong.extend(of_one_wrong);
