@@ -114,15 +114,19 @@ PREFIX ?= /usr/local
 install: ## program, man pages, completions, C library, headers and pkg-config file, below PREFIX (/usr/local)
 	PREFIX="$(PREFIX)" CARGO="$(CARGO)" sh scripts/install.sh all
 
-dist: ## a static binary and a Debian package, in target/dist
+# For which machines: make dist TARGETS="x86_64-unknown-linux-musl aarch64-unknown-linux-musl".
+TARGETS ?=
+
+dist: ## release files in target/dist: packages, wheel, archive, image, repository for apt, bills of materials
 	@sh scripts/setup.sh dist
-	CARGO="$(CARGO)" sh scripts/dist.sh
+	CARGO="$(CARGO)" sh scripts/dist.sh $(TARGETS)
 
-# In which Debian releases: make test-dist RELEASES="bullseye trixie".
-RELEASES ?= trixie
+# What is tried, all by default: make test-dist ROOTS="bullseye wheel". Alpine's root is given: ALPINE=alpine-minirootfs-VERSION-MACHINE.tar.gz.
+ROOTS ?=
+ALPINE ?=
 
-test-dist: dist ## cargo install, and the package in a bare root of another Debian release: install, bench, uninstall
-	CARGO="$(CARGO)" sh scripts/test-dist.sh $(RELEASES)
+test-dist: dist ## what `make dist` made, in bare roots of Debian, Ubuntu and others: one line installs, then a bench (minutes; root)
+	CARGO="$(CARGO)" ALPINE="$(ALPINE)" sh scripts/test-dist.sh $(ROOTS)
 
 test-python: setup-test ## `pip install ./python` in a clean virtual environment, and a bench from Python (minutes)
 	ONBEAT_TEST_PIP=1 $(CARGO) test --locked -p onbeat-cli --test elsewhere -- python_installs::
@@ -249,6 +253,7 @@ test-long: setup-test ## a day of a robot in virtual time, and property tests at
 	ONBEAT_LONG=1 $(CARGO) test --locked -p onbeat-message --test messages_match
 	ONBEAT_SOAK_HOURS=24 $(CARGO) test --locked -p onbeat-robot --test robot_memory -- --nocapture
 	ONBEAT_KILLS=50 $(CARGO) test --locked -p onbeat-cli --test it -- --nocapture bench_resume_live:: loads_live::a_sweep_killed
+	ONBEAT_LONG=1 $(CARGO) test --locked -p onbeat-cli --test it -- --nocapture commands_shown::
 	ONBEAT_CAMERA_KILLS=1000 $(CARGO) test --locked -p onbeat-camera --test it -- --nocapture camera::kill
 	$(CARGO) test --locked -p onbeat-cli --test elsewhere -- camera_interrupted::
 

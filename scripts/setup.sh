@@ -40,7 +40,13 @@ python3:python3:the guests' runner"
 dist_wants="cc:build-essential:linking
 mvn:maven:the jar of the package
 musl-gcc:musl-tools:compression of logs in a static binary
-mmdebstrap:mmdebstrap:a bare root of another Debian release
+apt-ftparchive:apt-utils:the index of a repository
+umoci:umoci:an image without a daemon
+skopeo:skopeo:a second reader of the image
+gpg:gpg:signatures
+python3 -c 'import ensurepip':python3-venv:the wheel
+command -v busybox && ! ldd \$(command -v busybox):busybox-static:a root without a libc
+mmdebstrap:mmdebstrap:bare roots of Debian and Ubuntu
 mke2fs:e2fsprogs:the disk of a Debian guest
 virt-xml-validate:libvirt-clients:definitions for libvirt
 xmllint:libxml2-utils:definitions for libvirt"

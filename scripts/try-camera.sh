@@ -5,7 +5,7 @@ set -eu
 export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 cd /try
 
-apt-get install -y -qq --no-install-recommends ./onbeat_*.deb >/try/apt 2>&1 || { cat /try/apt; exit 1; }
+apt-get install -y -qq --no-install-recommends ./onbeat_*.deb >/try/said 2>&1 || { cat /try/said; exit 1; }
 JAVA_HOME=$(dirname "$(dirname "$(readlink -f /usr/bin/java)")")
 export JAVA_HOME
 onbeat camera run test:1920x1080@30 --name left >/try/account 2>/try/camera &

@@ -5,14 +5,12 @@ set -eu
 export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 cd /try
 
-fail() {
-    echo "failed: $1" >&2
-    exit 1
-}
+# shellcheck source=scripts/try-verdict.sh
+. /try/try-verdict.sh
 
-if ! apt-get install -y -qq --no-install-recommends ./onbeat_*.deb ./libonbeat-dev_*.deb >/try/apt 2>&1; then
+if ! apt-get install -y -qq --no-install-recommends ./onbeat_*.deb ./libonbeat-dev_*.deb >/try/said 2>&1; then
     # An older release has an older libc than the machine that built the library.
-    grep -q libc6 /try/apt || { cat /try/apt; fail "onbeat and libonbeat-dev do not install together"; }
+    grep -q libc6 /try/said || { cat /try/said; fail "onbeat and libonbeat-dev do not install together"; }
     echo "skipped: libonbeat-dev does not install here, since its libc is newer"
     exit 0
 fi

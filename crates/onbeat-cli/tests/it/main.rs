@@ -17,6 +17,7 @@ mod bus_one_live;
 mod bus_queries;
 mod bus_ring_live;
 mod ci_summary;
+mod commands_shown;
 mod cpus_live;
 #[path = "../../../../tests/clients/equipment.rs"]
 mod equipment;
