@@ -31,7 +31,7 @@ impl Exponential {
     /// Counts samples at the finest scale at which at most [`MOST_BUCKETS`] have some.
     #[must_use]
     pub fn with_few_filled(samples: &Distribution) -> Self {
-        Self::finest(samples, |counts| counts.len())
+        Self::finest(samples, BTreeMap::len)
     }
 
     /// The same where empty buckets between filled ones count as well.

@@ -5,6 +5,8 @@
 //! | [`csv`] | every bucket of every interval as a line |
 //! | [`hgrm`] | HdrHistogram's percentile text of one series |
 //! | [`openmetrics`] | [metrics](exposition) for Prometheus and its like, as text |
+//! | [`protobuf`] | the same as Prometheus' protobuf, with native histograms |
+//! | [`otlp`] | the same for a collector of OpenTelemetry |
 //!
 //! A run keeps no single samples but the worst ones, its histograms' buckets: these are what is
 //! exported, and as Parquet by the program `onbeat-fleet`. Lower ends, upper ends and counts are all that is known of a sample.
@@ -14,6 +16,8 @@ pub mod exponential;
 pub mod exposition;
 pub mod hgrm;
 pub mod openmetrics;
+pub mod otlp;
+pub mod protobuf;
 
 use onbeat_record::{Bucket, Cell, Entry, RunFile, Series};
 

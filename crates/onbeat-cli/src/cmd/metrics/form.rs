@@ -2,8 +2,7 @@
 
 use onbeat_report::export::exposition::Family;
 use onbeat_report::export::openmetrics::{self, ExpositionFormat};
-
-use super::protobuf;
+use onbeat_report::export::protobuf;
 
 /// Forms that Prometheus scrapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

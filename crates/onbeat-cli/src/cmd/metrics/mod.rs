@@ -5,8 +5,6 @@
 
 mod form;
 pub(crate) mod options;
-mod otlp;
-mod protobuf;
 mod push;
 mod server;
 
@@ -19,6 +17,7 @@ use onbeat::probe::Interruptions;
 use onbeat::record::{RunFile, run_dir};
 use onbeat::thread::{run_as_ordinary, stay_off_cpu};
 use onbeat_report::export::exposition::{Family, families};
+use onbeat_report::export::otlp::OfRun;
 
 use super::view::begun;
 use super::{ExitVerdict, Failure};
@@ -26,7 +25,6 @@ use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
 use crate::term::{Tone, advise};
 use options::{MetricsOptions, MetricsTo};
-use otlp::OfRun;
 use push::{CollectorUrl, Pusher};
 pub(crate) use server::MetricsFailure;
 use server::MetricsServer;

@@ -8,12 +8,12 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use onbeat_report::export::exposition::Family;
+use onbeat_report::export::otlp::{self, OfRun};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use prost::Message;
 use ureq::Agent;
 use ureq::http::Uri;
 
-use super::otlp::{self, OfRun};
 use crate::term::{Tone, advise};
 
 /// Time between two requests.

@@ -4,8 +4,8 @@
 //! are such that Prometheus' translation gives the names that it scrapes: `onbeat.release_latency` in `s` is
 //! `onbeat_release_latency_seconds` there.
 
-use onbeat_report::export::exponential::{Exponential, ZERO_S};
-use onbeat_report::export::exposition::{Family, FamilyKind, Point, PointValue, TimeHistogram};
+use super::exponential::{Exponential, ZERO_S};
+use super::exposition::{Family, FamilyKind, Point, PointValue, TimeHistogram};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
@@ -21,19 +21,19 @@ const CUMULATIVE: i32 = AggregationTemporality::Cumulative as i32;
 
 /// What all metrics of a run have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct OfRun {
+pub struct OfRun {
     /// Salted number of the machine, of its run file; empty where that has none.
-    pub(super) machine: String,
+    pub machine: String,
     /// Random number of the run.
-    pub(super) run: String,
+    pub run: String,
     /// Version of onbeat that measures.
-    pub(super) version: String,
+    pub version: String,
     /// Start of the run, in nanoseconds since 1970.
-    pub(super) started_ns: u64,
+    pub started_ns: u64,
 }
 
 /// The request that hands metrics over, as they are at `now_ns` since 1970.
-pub(super) fn request(families: &[Family], of: &OfRun, now_ns: u64) -> ExportMetricsServiceRequest {
+pub fn request(families: &[Family], of: &OfRun, now_ns: u64) -> ExportMetricsServiceRequest {
     let span = Span { started_ns: of.started_ns, now_ns };
     let known = [
         ("service.name", "onbeat"),

@@ -3,8 +3,8 @@
 //! No maintained crate has these messages with native histograms; the parts that are used are declared here as in
 //! `metrics.proto` of prometheus/client_model.
 
-use onbeat_report::export::exponential::{Exponential, ZERO_S};
-use onbeat_report::export::exposition::{Family, FamilyKind, Point, PointValue, TimeHistogram};
+use super::exponential::{Exponential, ZERO_S};
+use super::exposition::{Family, FamilyKind, Point, PointValue, TimeHistogram};
 use prost::Message;
 
 #[derive(Clone, PartialEq, Message)]
@@ -91,7 +91,7 @@ struct Span {
 }
 
 /// Each family behind its length.
-pub(super) fn delimited(families: &[Family]) -> Vec<u8> {
+pub fn delimited(families: &[Family]) -> Vec<u8> {
     families.iter().flat_map(|of| family(of).encode_length_delimited_to_vec()).collect()
 }
 
