@@ -16,7 +16,8 @@
  * A ring is the file NAME:TOPIC in the directory of this user or in that of root (onbeat_ring_directory). Neither blocks, whatever has
  * that name: a directory or a file counts only if it belongs to this user or to root and nobody else can write it, a file only if it is
  * regular and has all the memory that its header states. What its owner does later is trusted: if he truncates the file, the next access
- * to it is a SIGBUS. This header installs no handler.
+ * to it is a SIGBUS, and the one record across the new end can read as zeros until its reader looks at the file (every 100 ms). This header
+ * installs no handler.
  *
  * C11 or C++17 with POSIX 2008 and the __atomic builtins of GCC and Clang, Linux. Use a handle in one thread only; open one per thread.
  */
