@@ -2,7 +2,7 @@
  *
  * This file is complete; no library is needed. A handle is a connection to the bus's socket and a read-only view of its memory: a reader never
  * delays the bus, and reading makes no system call. It supports images with wait-free sharing, the default; others (--sharing pi, plain) are
- * refused. docs/control.md specifies messages, memory layout and rules.
+ * refused. This file specifies messages and memory layout, docs/control.md the rules.
  *
  *     struct onbeat_control bus;
  *     if (onbeat_control_open(&bus, "onbeat") != ONBEAT_OK) ...
@@ -43,7 +43,29 @@
 #define ONBEAT_ASSERT _Static_assert
 #endif
 
-/* ---- memory layout ---- */
+/* ---- memory layout ----
+ *
+ * Version 6. Native byte order; offsets are multiples of 64 bytes. Everything that changes is accessed as aligned atomic words, of 64 bits
+ * unless it is declared shorter. The image is a memory object named /memfd:onbeat-image:NAME, the lock onbeat-lock:NAME; lengths are sealed
+ * (F_SEAL_SHRINK, F_SEAL_GROW), which a client checks before it maps.
+ *
+ * Slots. Image, owner outputs and goals have ONBEAT_SLOTS slots each, events as many as the header states. A slot is a sequence word and the
+ * value; all but those of events are padded to a multiple of 64 bytes. Publication n (from 1) is in slot n modulo the number of slots. The
+ * slots of a role come with its grant: the number of the newest publication at 0, the slots from 64 on.
+ *
+ *     publish: n = newest + 1; sequence = 2n - 1; release fence; words (relaxed); sequence = 2n (release); newest = n (release)
+ *     read:    n = newest (acquire); sequence (acquire) must be 2n; words (relaxed); acquire fence; sequence must still be 2n
+ *
+ * Values in slots:
+ *     image    struct onbeat_cycle, the inputs, the outputs as sent; inputs and outputs each begin at a word
+ *     outputs  the outputs
+ *     goal     time of creation, CLOCK_MONOTONIC in ns; flags; a bit per joint with a target, in whole words; a position per joint in rad, as
+ *              double. Goals of a commander are numbered on from those of the one before. A commander that leaves publishes its last goal again
+ *              with ONBEAT_LAST_GOAL, then gives up the joints.
+ *     event    struct onbeat_event
+ *
+ * Lock (sharing 1 and 2), 64 bytes of its own: a word of 32 bits for FUTEX_LOCK_PI (pi), or with the same bits for FUTEX_WAIT (plain), with the
+ * thread that holds it and bit 31 if others wait; then, 32 bits, the holder's process. */
 
 #define ONBEAT_ABI 6u
 #define ONBEAT_SLOTS 4u
@@ -60,11 +82,11 @@
 
 /* At offset 0. Constant once `magic` is set, except `state`, `answered_at`, `link` and `answering`. */
 struct onbeat_header {
-    uint64_t magic;        /*   0: "ONBEATCI" */
+    uint64_t magic;        /*   0: "ONBEATCI"; written last, with release */
     uint32_t abi;          /*   8: ONBEAT_ABI */
     uint32_t sharing;      /*  12: 0 wait-free, 1 pi, 2 plain */
     uint64_t total_bytes;  /*  16 */
-    uint64_t layout_hash;  /*  24: hash of the device table */
+    uint64_t layout_hash;  /*  24: hash of the device table (FNV-1a) */
     uint64_t instance;     /*  32: differs between two images of one name */
     uint32_t bus;          /*  40: id of the bus process */
     uint32_t state;        /*  44: 1 running, 2 ended in order */
@@ -76,7 +98,7 @@ struct onbeat_header {
     uint32_t events;       /*  68: number of events kept */
     uint32_t joints;       /*  72: number of joints that follow goals */
     uint32_t goal_age_us;  /*  76: maximum age of a goal */
-    uint64_t live_at;      /*  80: offsets in bytes from the start */
+    uint64_t live_at;      /*  80: from here to 136, offsets in bytes from the start */
     uint64_t table_at;     /*  88 */
     uint64_t states_at;    /*  96 */
     uint64_t image_at;     /* 104 */
@@ -84,14 +106,14 @@ struct onbeat_header {
     uint64_t stats_at;     /* 120 */
     uint64_t joints_at;    /* 128 */
     uint64_t link_errors_at; /* 136 */
-    char segment[64];      /* 144 */
+    char segment[64];      /* 144: padded with zeros */
     uint64_t answered_at;  /* 208: when all frames of a cycle were last answered, CLOCK_MONOTONIC in ns; 0 before the first cycle */
     uint32_t link;         /* 216: enum onbeat_link of the interface */
     uint32_t answering;    /* 220: number of devices that processed the last answered frame */
     uint64_t spare[4];     /* 224 */
 };
 
-/* At `live_at`: words in a cache line each. */
+/* At `live_at`: words in a cache line each, all written by the bus process. */
 struct onbeat_live {
     ONBEAT_ALIGNED uint64_t image;     /* number of image publications */
     ONBEAT_ALIGNED uint64_t events;    /* number of events */
@@ -167,7 +189,14 @@ struct onbeat_event {
     uint32_t spare;
 };
 
-/* A message on the socket; `data` has up to ONBEAT_REQUEST_BYTES bytes. */
+/* A message on the socket (Unix, SOCK_SEQPACKET): one packet, native byte order; `data` has up to ONBEAT_REQUEST_BYTES bytes. The bus sends
+ * ONBEAT_TELL_WELCOME at once. A role has ended when ONBEAT_TELL_LEFT confirms it, or with the connection. A stopped bus sends no welcome: after
+ * 500 ms a client of its user, or root, opens the memory as /proc/PID/fd/N, the link to its name above.
+ *
+ * A target (`a` of a request): device in bits 0-15, index or register 16-31, entry 32-39, complete access 40, write 41, enum onbeat_asked 42-.
+ * An outcome (`a` of an answer) is 0 if done, else in bits 32-: 1 abort with its code in bits 0-31, 2 no mailbox, 3 no reply, 4 not possible,
+ * 5 too long, 6 register kept by the bus, 7 not in OP. A rescan answers with 16 bits per position: the number of a device, or
+ * ONBEAT_POSITION_UNKNOWN, ONBEAT_POSITION_NO_ANSWER. */
 struct onbeat_message {
     uint32_t kind; /* enum onbeat_message_kind */
     uint32_t id;   /* number of what a client asks; the answer has the same */
@@ -181,7 +210,7 @@ struct onbeat_message {
 struct onbeat_histogram {
     ONBEAT_ALIGNED uint64_t count;
     uint64_t sum, max, spare;
-    uint64_t buckets[ONBEAT_BUCKETS];
+    uint64_t buckets[ONBEAT_BUCKETS]; /* up to 2^40 ns */
 };
 
 /* At `stats_at`. */
@@ -189,6 +218,12 @@ struct onbeat_stats {
     ONBEAT_ALIGNED uint64_t counters[16]; /* by enum onbeat_counter */
     struct onbeat_histogram timed[4];     /* by enum onbeat_timed */
 };
+
+/* Two arrays without a structure:
+ * At `states_at`, a word per device: AL state in bits 0-15, AL status code in 16-31, in 32- 1 present, 2 lost, 3 another device, 4 absent (of an
+ * optional group).
+ * At `link_errors_at`, ONBEAT_ERROR_WORDS words per device: 20 counts of 16 bits in the order of registers 0x0300 to 0x0313, errors since the bus
+ * came up (bit 15: the register was full, so the count is a lower bound); a word that is 1 once they were read; 16 bytes unused. */
 
 ONBEAT_ASSERT(sizeof(struct onbeat_header) == 256 && offsetof(struct onbeat_header, answering) == 220, "header");
 ONBEAT_ASSERT(sizeof(struct onbeat_live) == 320 && offsetof(struct onbeat_live, answer) == 256, "live");
@@ -294,14 +329,15 @@ enum onbeat_message_kind {
     ONBEAT_LEAVE_JOINTS = 4,
     ONBEAT_ASK_REQUEST = 5, /* a: target, b: number of bytes in `data`, or of register bytes to read */
     ONBEAT_GIVE_UP = 6,
-    ONBEAT_TELL_WELCOME = 1, /* a: version in bits 0-31, sharing in 32-; b: instance; descriptor: the memory */
+    ONBEAT_TELL_WELCOME = 1, /* a: version in bits 0-31, sharing in 32-; b: instance; descriptors: the image, with a lock that too */
     ONBEAT_TELL_GRANTED = 2, /* descriptor: the slots */
     ONBEAT_TELL_HELD = 3,    /* a: process that has the role */
-    ONBEAT_TELL_NO_GOALS = 4,
-    ONBEAT_TELL_LEFT = 5,
+    ONBEAT_TELL_NO_GOALS = 4, /* no joint follows goals */
+    ONBEAT_TELL_LEFT = 5,     /* the role was given up */
     ONBEAT_TELL_ANSWER = 6, /* a: outcome, b: number of bytes in `data` */
-    ONBEAT_TELL_BUSY = 7,
-    ONBEAT_TELL_REFUSED = 8 /* a: 1 other user, 2 other user and a lock, 3 too many connections of the user, 4 too many connections */
+    ONBEAT_TELL_BUSY = 7,   /* the connection has a request, or there are 16; a: 16 */
+    /* and closed; a: 1 other user, 2 other user and a lock, 3 too many connections of the user, 4 too many; b: how many there may be */
+    ONBEAT_TELL_REFUSED = 8
 };
 
 /* Kind of a request. */

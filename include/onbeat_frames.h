@@ -1,4 +1,4 @@
-/* Reads pictures of a running camera: docs/frames.md specifies the memory. C99 or C++11, Linux, one header, no library.
+/* Reads pictures of a running camera; the memory is below, its guarantees are in docs/frames.md. C99 or C++11, Linux, one header, no library.
  *
  *     struct onbeat_frames left;
  *     if (onbeat_frames_open(&left, "left")) { fprintf(stderr, "%s\n", left.why); return 1; }
@@ -7,7 +7,51 @@
  *     if (!onbeat_frames_is_valid(&left)) ...                  overwritten meanwhile: what was computed is void
  *     onbeat_frames_close(&left);
  *
- * No lock is held at any time. Directories and files are checked as those of rings (onbeat_ring.h). */
+ * No lock is held at any time. Directories and files are checked as those of rings (onbeat_ring.h).
+ *
+ * Memory, version 1. Numbers are 64 bits wide, in native byte order, at multiples of 8; those that change are accessed as aligned atomic words.
+ * The first seven words are those of a ring of messages. Times are of CLOCK_MONOTONIC in ns, the clock of a robot's cycles.
+ *
+ *        0  magic: the bytes ONBEATFR; written last, with release
+ *        8  version (1)
+ *       16  bytes of the file: 2 MiB + slots * slot_bytes, at most 1.5 GiB
+ *       24  generation: rings of this name, one after the other
+ *       32  writer: start time in clock ticks since boot * 2^22 + process id
+ *       40  state: 1 running, 2 ended in order, 3 replaced
+ *       48  slots, 4 to 64
+ *       56  slot_bytes: frame_bytes, rounded up to 2 MiB
+ *       64  offset of the pixels of slot 0: 2 MiB
+ *       72  offset of the stamp of slot 0: 4096
+ *       80  width, at 88 height: 1 to 16384
+ *       96  channels: 1 gray, 3 colour
+ *      104  enum onbeat_frames_layout
+ *      112  frame_bytes
+ *      120  time of creation
+ *      128  CLOCK_REALTIME - CLOCK_MONOTONIC at the creation, in ns
+ *      136  bytes of the description, at most 3072
+ *      144  first: number of the last frame before this ring
+ *      320  newest: number of the newest frame, first for none; written with release. Its cache line holds nothing else
+ *      384  frames dropped before publication
+ *      392  how often the source was opened again
+ *      512  sequence of the status: odd while it is written
+ *      520  bytes of the status, at most 496; 0 while pictures come
+ *      528  the status: why no pictures come, one sentence
+ *     1024  the description, JSON: source, decoder
+ *     4096  the stamps, 128 bytes (two cache lines) each
+ *    2 MiB  the pixels
+ *
+ * A stamp; frame n is in slot n modulo slots:
+ *
+ *        0  sequence: 2n when frame n is complete, 2n - 1 while it is written
+ *        8  number of the frame, from 1
+ *       16  captured; at 24 last byte received, at 32 decoded, at 40 published
+ *       48  time of the source's own clock, its zero unknown; 0 for none
+ *       56  where the capture time comes from: 1 arrival of the first byte, 2 the device, 3 the source's clock, fitted to arrivals
+ *       64  frames dropped between the frame before and this one
+ *
+ * Writing frame n: store sequence = 2n - 1; release fence; pixels, times; store sequence = 2n with release; store newest = n with release.
+ * Reading the newest frame n: load newest with acquire; load sequence of its slot with acquire; if it is 2n, copy or use the pixels; acquire
+ * fence; load sequence again. If it is still 2n, it was one picture. Otherwise begin again. */
 #ifndef ONBEAT_FRAMES_H
 #define ONBEAT_FRAMES_H
 
@@ -18,6 +62,9 @@
 #define ONBEAT_FRAMES_STAMP_BYTES 128u
 #define ONBEAT_FRAMES_MOST_SIDE 16384u
 
+/* Columns: planes of red, green and blue, each column by column; row r, column c of channel k is at (k * width + c) * height + r, the matrix of
+ * MATLAB, Octave, Fortran and Julia. Rows: red, green, blue side by side, row by row. Decoded: luma row by row, then blue and red chroma with half
+ * the columns and rows, rounded up (I420); luma alone if gray. */
 enum onbeat_frames_layout { ONBEAT_FRAMES_COLUMNS = 1, ONBEAT_FRAMES_ROWS = 2, ONBEAT_FRAMES_DECODED = 3 };
 
 struct onbeat_frames {

@@ -1,6 +1,9 @@
 /* The packets of onbeat, version 1: for firmware that answers `onbeat measure rtt`, or plays an actuator or an I/O board.
  *
- * This file is complete; docs/net.md specifies the format. A device that answers echo requests, all of it:
+ * This file is complete, and specifies the format: UDP, little-endian, IEEE 754; a header of 56 bytes and a body by kind. Reserved bytes are 0, and
+ * not checked by receivers of version 1; versions never change the first 6 bytes. A receiver discards a datagram that is shorter than a header, has
+ * another magic, version or an undefined kind, another length than it states, or a body of another size than its kind (onbeat_packet_read). A device
+ * copies device, sequence, sent_ns, session and lifetime_us into the answer. A device that answers echo requests, all of it:
  *
  *     static uint16_t answer(unsigned char *bytes, uint16_t length, uint64_t received_ns)
  *     {
@@ -35,12 +38,13 @@
 
 #define ONBEAT_NET_PORT 7470u
 #define ONBEAT_NET_VERSION 1u
-#define ONBEAT_NET_MAGIC 0x54424E4Fu /* "ONBT" */
+#define ONBEAT_NET_MAGIC 0x54424E4Fu /* the bytes 4F 4E 42 54, "ONBT" */
 #define ONBEAT_NET_MOST_BYTES 1472u
 
+/* The kind of an answer is that of its request + 1. */
 enum onbeat_packet_kind {
-    ONBEAT_ECHO_REQUEST = 1,
-    ONBEAT_ECHO_ANSWER = 2,
+    ONBEAT_ECHO_REQUEST = 1, /* body: any bytes */
+    ONBEAT_ECHO_ANSWER = 2,  /* body: the bytes of the request */
     ONBEAT_ACTUATOR_COMMAND = 3,
     ONBEAT_ACTUATOR_FEEDBACK = 4,
     ONBEAT_IO_COMMAND = 5,
@@ -67,17 +71,18 @@ struct onbeat_packet {
     uint32_t magic;       /*  0: ONBEAT_NET_MAGIC */
     uint8_t version;      /*  4: ONBEAT_NET_VERSION */
     uint8_t kind;         /*  5: enum onbeat_packet_kind */
-    uint16_t device;      /*  6 */
-    uint64_t sequence;    /*  8 */
-    uint64_t sent_ns;     /* 16: by the controller's clock */
-    uint64_t received_ns; /* 24: by the device's clock; 0 in requests */
-    uint64_t answered_ns; /* 32: by the device's clock; 0 in requests */
-    uint32_t session;     /* 40 */
+    uint16_t device;      /*  6: number of the device, as the controller counts them */
+    uint64_t sequence;    /*  8: number of the cycle; with `device` unique in a run */
+    uint64_t sent_ns;     /* 16: when the controller sent the request, by its own clock */
+    uint64_t received_ns; /* 24: when the device received it, by the device's clock; 0 in requests */
+    uint64_t answered_ns; /* 32: when the device sent the answer, by the same clock; 0 in requests */
+    uint32_t session;     /* 40: drawn by the controller for each run; 0 before a run */
     uint32_t lifetime_us; /* 44: validity of a command after its receipt; 0: until the next one */
-    uint16_t length;      /* 48: bytes of the whole message */
+    uint16_t length;      /* 48: bytes of the whole message, equal to the length of the datagram */
     uint16_t reserved[3]; /* 50: 0 */
 };
 
+/* An actuator whose last command is older than its lifetime_us switches to ONBEAT_ACTUATOR_OFF. */
 struct onbeat_actuator_command {
     uint8_t mode; /*  0: enum onbeat_actuator_mode */
     uint8_t reserved[7];
@@ -95,33 +100,33 @@ struct onbeat_actuator_feedback {
     uint32_t command_age_us;     /*  4 */
     uint64_t command_sequence;   /*  8 */
     double position_rad;         /* 16 */
-    double target_rad;           /* 24 */
+    double target_rad;           /* 24: of the local loop */
     float velocity_rad_s;        /* 32 */
     float torque_nm;             /* 36 */
     float current_a;             /* 40 */
     float supply_v;              /* 44 */
     float temperatures_c[2];     /* 48: motor, board */
-    float gyro_rad_s[3];         /* 56 */
+    float gyro_rad_s[3];         /* 56: of the housing, as acceleration_m_s2 */
     float acceleration_m_s2[3];  /* 68 */
     uint64_t loop_cycles;        /* 80 */
     uint32_t loop_period_ns;     /* 88 */
-    uint32_t loop_latency_ns;    /* 92 */
+    uint32_t loop_latency_ns;    /* 92: largest wake-up latency since the last feedback */
     uint8_t reserved[48];        /* 96 */
 };
 
 struct onbeat_io_command {
-    uint32_t digital_mask; /*  0 */
+    uint32_t digital_mask; /*  0: bits of the outputs to change, as pwm_mask */
     uint32_t digital;      /*  4 */
     uint32_t pwm_mask;     /*  8 */
     uint32_t reserved;     /* 12 */
-    float pwm[8];          /* 16 */
+    float pwm[8];          /* 16: duty cycles, 0 to 1 */
 };
 
 struct onbeat_io_feedback {
     uint32_t digital_in;       /*   0 */
     uint32_t digital_out;      /*   4 */
-    uint64_t changed_ns[8];    /*   8: 0 for none */
-    uint64_t sampled_ns;       /*  72 */
+    uint64_t changed_ns[8];    /*   8: last change of each of the first eight inputs, by the device's clock; 0 for none */
+    uint64_t sampled_ns;       /*  72: when the analogue inputs were sampled */
     float analogue_v[16];      /*  80 */
     float pwm[8];              /* 144 */
     uint64_t command_sequence; /* 176 */
@@ -140,6 +145,7 @@ struct onbeat_edge_command {
 /* Bit of `state` of an edge report. */
 #define ONBEAT_WRITE_FAILED 1u
 
+/* The answer, sent after the write. */
 struct onbeat_edge_report {
     uint64_t edge_ns;    /*  0: as in the command, up to delay_ns */
     uint64_t release_ns; /*  8 */
@@ -191,5 +197,22 @@ static inline int onbeat_packet_read(struct onbeat_packet *packet, const void *b
         return 0;
     return packet->kind <= ONBEAT_ECHO_ANSWER || length == sizeof *packet + onbeat_body_bytes(packet->kind);
 }
+
+/* Datagrams of run files (`--log-to`, `onbeat net log`, UDP port 7472), version 1: 40 bytes, the name, the bytes of the part.
+ *
+ *      0  bytes  magic: 4F 4E 42 4C ("ONBL")
+ *      4  u8     version: 1
+ *      5  u8     kind: 1 part, 2 receipt
+ *      6  u8     state, bits of a part: 1 begins a line, 2 the last one, 4 a receipt is wanted
+ *      7  u8     length n of the name of a part; 0 in receipts
+ *      8  u32    session, drawn by the sender for each run
+ *     12  u32    bytes of the whole datagram
+ *     16  u64    number of the part, from 0; of a receipt: the part that it answers
+ *     24  u64    number of the line in which a part begins, from 0; of the last part: of all lines; of a receipt: datagrams received
+ *     32  u64    of a receipt: datagrams dropped because the writer was behind; 0 in parts
+ *     40  n      name: RUN/FILE.onbeat.hlog of letters, digits, '.', '-', '_'
+ *   40+n         whole lines, or a piece of one long line
+ *
+ * Only header and end of a run are repeated until receipted. */
 
 #endif

@@ -1,7 +1,7 @@
 /* Rings of onbeat for C and C++: reads the records that a robot or a bus publishes in shared memory.
  *
- * This file is complete; no library is needed. The writer is never delayed, and onbeat_ring_next makes no system call. docs/ring.md
- * specifies the memory; `onbeat message generate c TYPE` writes the codec of the records.
+ * This file is complete; no library is needed. The writer is never delayed, and onbeat_ring_next makes no system call.
+ * The memory is below, its guarantees are in docs/ring.md; `onbeat message generate c TYPE` writes the codec of the records.
  *
  *     struct onbeat_ring ring;
  *     struct onbeat_record record;
@@ -16,7 +16,8 @@
  * A ring is the file NAME:TOPIC in the directory of this user or in that of root (onbeat_ring_directory). Neither blocks, whatever has
  * that name: a directory or a file counts only if it belongs to this user or to root and nobody else can write it, a file only if it is
  * regular and has all the memory that its header states. What its owner does later is trusted: if he truncates the file, the next access
- * to it is a SIGBUS. This header installs no handler.
+ * to it is a SIGBUS, and the one record across the new end can read as zeros until its reader looks at the file (every 100 ms). This header
+ * installs no handler.
  *
  * C11 or C++17 with POSIX 2008 and the __atomic builtins of GCC and Clang, Linux. Use a handle in one thread only; open one per thread.
  */
@@ -43,22 +44,45 @@
 #define ONBEAT_RING_MOST_TEXT (UINT64_C(16) << 20)
 #define ONBEAT_RING_PATH 512 /* bytes of the longest path */
 
+/* Memory, version 1. All numbers are 64 bits wide, in native byte order, at multiples of 8; everything that changes is accessed as aligned atomic
+ * words. Texts and slots begin at multiples of 64. Header, schema, description and slots follow each other. Unnamed below: 24 generation (rings of
+ * this channel whose writers were killed, one after the other, plus 1); 96 time of creation, CLOCK_MONOTONIC in ns; 104 CLOCK_REALTIME -
+ * CLOCK_MONOTONIC at the creation, in ns; 112 16 bytes, unused.
+ *
+ * A slot: 0 sequence, 2n when record n is complete, 2n - 1 while it is written; 8 time of the record, CLOCK_MONOTONIC in ns; 16 bytes of the
+ * payload; 24 the payload. Record n is in slot n modulo slots.
+ *
+ * Writing record n: store sequence = 2n - 1; release fence; store time, length and payload; store sequence = 2n with release; store written = n
+ * with release.
+ *
+ * Reading record n, the next one of this reader:
+ * 1. Load written with acquire. If it is less than n, there is nothing to read.
+ * 2. If written - n < slots - 1: load sequence with acquire; if it is 2n, copy length, time and payload; acquire fence; load sequence again. If it
+ *    is still 2n, the record is complete, and the next one is n + 1.
+ * 3. Otherwise the record is lost. Load written again. The next record is written - (slots - 2) + slots / 8, or n + 1 if that is greater; the
+ *    difference from n is the number of records lost.
+ * A reader that copies many records in one go copies first, then loads written again, and drops, as lost, all copies of records up to
+ * written + 1 - slots.
+ *
+ * Every 100 ms without records a reader checks that the writer is alive: state is 1, and the process in writer exists with that start time (field
+ * 22 of /proc/PID/stat) and is not a zombie. */
+
 /* Offsets in the header, in bytes. */
 enum onbeat_ring_at {
-    ONBEAT_RING_AT_MAGIC = 0,
+    ONBEAT_RING_AT_MAGIC = 0, /* the bytes ONBEATRG; written last, with release */
     ONBEAT_RING_AT_VERSION = 8,
-    ONBEAT_RING_AT_TOTAL_BYTES = 16,
-    ONBEAT_RING_AT_WRITER = 32,
-    ONBEAT_RING_AT_STATE = 40,
-    ONBEAT_RING_AT_SLOTS = 48,
-    ONBEAT_RING_AT_SLOT_BYTES = 56,
-    ONBEAT_RING_AT_SLOTS_AT = 64,
-    ONBEAT_RING_AT_SCHEMA_BYTES = 72,
+    ONBEAT_RING_AT_TOTAL_BYTES = 16, /* of the file */
+    ONBEAT_RING_AT_WRITER = 32, /* start time in clock ticks since boot * 2^22 + process id */
+    ONBEAT_RING_AT_STATE = 40, /* 1 running, 2 ended in order, 3 replaced by another writer's ring */
+    ONBEAT_RING_AT_SLOTS = 48, /* a power of two from 2 on */
+    ONBEAT_RING_AT_SLOT_BYTES = 56, /* a multiple of 64 */
+    ONBEAT_RING_AT_SLOTS_AT = 64, /* offset of slot 0 */
+    ONBEAT_RING_AT_SCHEMA_BYTES = 72, /* a text at ONBEAT_RING_HEADER_BYTES */
     ONBEAT_RING_AT_DESCRIPTION_AT = 80,
     ONBEAT_RING_AT_DESCRIPTION_BYTES = 88,
-    ONBEAT_RING_AT_TYPE_HASH = 128,
-    ONBEAT_RING_AT_TYPE_NAME = 160,
-    ONBEAT_RING_AT_WRITTEN = 320
+    ONBEAT_RING_AT_TYPE_HASH = 128, /* 32 bytes; zeros for none */
+    ONBEAT_RING_AT_TYPE_NAME = 160, /* 160 bytes, padded with zeros */
+    ONBEAT_RING_AT_WRITTEN = 320 /* number of the newest record, 0 for none; with release. Its cache line holds nothing else */
 };
 
 enum onbeat_ring_result {

@@ -3,7 +3,7 @@
 //! A [`camera`](camera::run) takes pictures from a [`source`], converts each one once into the layout of its
 //! readers ([`convert`]) and publishes it in a ring in shared memory ([`onbeat_control::frames`]), with the
 //! times of its capture, reception, decoding and publication on the clock of the robot. Octave, MATLAB,
-//! Python, Java and C read it without a lock. `docs/camera.md` is the manual, `docs/frames.md` the memory.
+//! Python, Java and C read it without a lock. `docs/camera.md` is the manual, `docs/frames.md` describes the ring.
 //!
 //! ```
 //! use onbeat_camera::convert::{Converter, Picture};

@@ -1,4 +1,4 @@
-//! Layout of the memory that a bus shows its clients, as specified in `docs/control.md` and `include/onbeat_control.h`.
+//! Layout of the memory that a bus shows its clients, as specified in `include/onbeat_control.h`.
 //!
 //! Words have native byte order: the memory is never shared between machines.
 #![allow(unsafe_code)]

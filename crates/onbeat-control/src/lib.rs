@@ -6,9 +6,9 @@
 //! request SDO transfers and
 //! registers ([`Client`]). If the bus process moves joints itself, one process commands
 //! them by goals ([`Client::command`]). [`Sharing`] selects how processes are kept from
-//! interfering; by default no process waits for another. `docs/control.md` specifies messages,
-//! memory layout, rules, and the effects of a process's death; `include/onbeat_control.h` provides
-//! the same for C.
+//! interfering; by default no process waits for another. `docs/control.md` specifies rules
+//! and the effects of a process's death, `include/onbeat_control.h` messages and memory layout,
+//! and provides the same for C.
 //!
 //! A client connects to the bus's socket and receives descriptors of memory: the image, which the
 //! bus process alone can write, and, with a role, slots of its own. A role ends with its
@@ -38,7 +38,7 @@
 //!
 //! Messages of any other kind go through rings: [`RingWriter`] publishes records in shared memory
 //! without waiting, any number of [`RingReader`]s read them and learn what they lost.
-//! `docs/ring.md` specifies the memory. [`frames`] is the same for the pictures of a camera.
+//! `include/onbeat_ring.h` has the memory. [`frames`] is the same for the pictures of a camera.
 //!
 //! Absent on purpose: system calls and allocation in the exchange (except for a contended lock in
 //! the two kinds of sharing with a lock), trust in what other processes write, several owners.

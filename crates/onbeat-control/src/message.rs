@@ -1,5 +1,5 @@
 //! Messages between a bus and its clients: 24 bytes of head, then up to 1,024 bytes of data, as
-//! `docs/control.md` specifies them.
+//! `include/onbeat_control.h` specifies them.
 
 use super::abi::REQUEST_BYTES;
 

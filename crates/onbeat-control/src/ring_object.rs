@@ -1,4 +1,4 @@
-//! The memory of a ring: its channel, its header, its parts. `docs/ring.md` specifies it.
+//! The memory of a ring: its channel, its header, its parts. `include/onbeat_ring.h` specifies it.
 //!
 //! A ring belongs to one writer, which holds a lock (`flock`) on its file as long as it lives. A
 //! new writer of the same channel creates a new file, so a reader never sees records of two

@@ -1,4 +1,4 @@
-"""Pictures of a running camera, as numpy arrays without a copy. docs/frames.md specifies the memory.
+"""Pictures of a running camera, as numpy arrays without a copy. include/onbeat_frames.h specifies the memory.
 
     import onbeat.camera
 

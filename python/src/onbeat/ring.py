@@ -1,4 +1,4 @@
-"""Reads channels: records that robots and buses publish in shared memory. docs/ring.md specifies them.
+"""Reads channels: records that robots and buses publish in shared memory. include/onbeat_ring.h specifies the memory.
 
     import onbeat.ring
 

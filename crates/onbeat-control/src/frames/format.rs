@@ -1,4 +1,4 @@
-//! The memory of a ring of frames: header, stamps, pixels. `docs/frames.md` specifies it.
+//! The memory of a ring of frames: header, stamps, pixels. `include/onbeat_frames.h` specifies it.
 
 use crate::ring_file::{HeaderWords, MOST_BYTES};
 use crate::ring_object::word as common;

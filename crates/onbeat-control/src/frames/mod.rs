@@ -3,8 +3,8 @@
 //! A [`FrameWriter`] fills slots with pictures, [`FrameReader`]s look at the newest one or take each in
 //! order. As with a ring of messages, the writer waits for nobody; a reader that is killed, stopped or
 //! interrupted holds nothing. A picture of another size needs a ring of its own: it replaces the file, and
-//! the memory that readers have mapped stays as long as they keep it. `docs/frames.md` specifies the
-//! memory to the byte; `include/onbeat_frames.h` reads it in C.
+//! the memory that readers have mapped stays as long as they keep it. `include/onbeat_frames.h` specifies the
+//! memory to the byte, and reads it in C.
 //!
 //! ```
 //! use onbeat_control::frames::{FrameFormat, FrameReader, FrameTimes, FrameWriter, PixelLayout, Want};

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Words of a stamp. `docs/frames.md` specifies them.
+/// Words of a stamp. `include/onbeat_frames.h` specifies them.
 pub(super) mod word {
     pub(crate) const SEQUENCE: usize = 0;
     pub(crate) const NUMBER: usize = 1;

@@ -1,6 +1,6 @@
 //! The wire format, version 1: a header of 56 bytes, then a body by kind.
 //!
-//! `docs/net.md` specifies it to the byte, `include/onbeat_net.h` is the same for firmware. All
+//! `include/onbeat_net.h` specifies it to the byte, also for firmware. All
 //! numbers are little-endian. [`decode`] takes any bytes; a device changes a request into its
 //! answer in place ([`WireHeader::write`]), so that bytes of an echo that it does not know come back
 //! unchanged.

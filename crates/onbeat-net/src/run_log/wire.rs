@@ -1,6 +1,6 @@
 //! The datagrams of a run's log, version 1: a header of 40 bytes, then name and bytes of a part.
 //!
-//! `docs/net.md` specifies them to the byte. All numbers are little-endian.
+//! `include/onbeat_net.h` specifies them to the byte. All numbers are little-endian.
 
 use onbeat_record::run_dir::RUN_FILE_ENDING;
 
