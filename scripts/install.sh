@@ -28,7 +28,7 @@ put() { # MODE FILE FOLDER [NAME]
     install -m "$1" "$2" "$to/$3/${4:-$(basename "$2")}"
 }
 
-for header in include/onbeat.h include/onbeat_ring.h include/onbeat_frames.h include/onbeat_control.h; do
+for header in include/onbeat.h include/onbeat_ring.h include/onbeat_frames.h include/onbeat_control.h include/onbeat_net.h; do
     put 644 "$header" include
 done
 put 644 "$built/libonbeat_c.a" lib libonbeat.a

@@ -14,6 +14,7 @@
 pub mod csv;
 pub mod exponential;
 pub mod exposition;
+pub mod form;
 pub mod hgrm;
 pub mod openmetrics;
 pub mod otlp;

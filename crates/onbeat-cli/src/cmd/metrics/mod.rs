@@ -3,7 +3,6 @@
 //! A process of its own reads the run files, as for `--view`: the measuring one neither serves nor grows.
 //! `--metrics` of other commands starts it.
 
-mod form;
 pub(crate) mod options;
 mod push;
 mod server;

@@ -10,9 +10,8 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use onbeat_report::export::exposition::Family;
+use onbeat_report::export::form::Form;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-use super::form::Form;
 
 /// The metrics cannot be served.
 #[derive(Debug, thiserror::Error)]

@@ -1,12 +1,12 @@
 //! The form of an answer, by the field `Accept` of the request.
 
-use onbeat_report::export::exposition::Family;
-use onbeat_report::export::openmetrics::{self, ExpositionFormat};
-use onbeat_report::export::protobuf;
+use super::exposition::Family;
+use super::openmetrics::{self, ExpositionFormat};
+use super::protobuf;
 
 /// Forms that Prometheus scrapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub enum Form {
     Text,
     OpenMetrics,
     Protobuf,
@@ -14,7 +14,8 @@ pub(super) enum Form {
 
 impl Form {
     /// The form that the client prefers; of several, the one that has most.
-    pub(super) fn preferred(accept: &str) -> Self {
+    #[must_use]
+    pub fn preferred(accept: &str) -> Self {
         let mut best = (0.0, Self::Text);
         for range in accept.split(',') {
             if let Some((form, weight)) = offered(range)
@@ -27,7 +28,9 @@ impl Form {
         best.1
     }
 
-    pub(super) const fn content_type(self) -> &'static str {
+    /// The field `Content-Type` of the answer.
+    #[must_use]
+    pub const fn content_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -37,7 +40,9 @@ impl Form {
         }
     }
 
-    pub(super) fn body(self, families: &[Family]) -> Vec<u8> {
+    /// The metrics in this form.
+    #[must_use]
+    pub fn body(self, families: &[Family]) -> Vec<u8> {
         let format = match self {
             Self::Text => ExpositionFormat::Text,
             Self::OpenMetrics => ExpositionFormat::OpenMetrics,
