@@ -59,19 +59,22 @@ fn programs_that_note_their_cycles_had_as_many_as_were_seen_live() {
     for line in compared(&WITH_STAMPS) {
         let (own, seen) = (number(&line, "own", "cycles"), number(&line, "watch", "slots"));
         let skipped = number(&line, "watch", "skipped");
+        let not_seen = number(&line, "watch", "not seen");
         let program = line["program"].as_str().unwrap();
         match program {
-            // Each release is on a grid: of a timerfd those that passed have no note.
-            "C timerfd" => assert!(own <= seen && seen <= own + skipped, "{line}"),
+            // Each release is on a grid: of a timerfd those that passed have no note, and one that was
+            // not seen may be one of them.
+            "C timerfd" => {
+                assert!(own <= seen && seen <= own + skipped + not_seen, "{line}");
+            }
             "C relative" => {
-                let not_seen = number(&line, "watch", "not seen");
                 assert!((own - seen).abs() <= 0.01 * own + 3.0 + not_seen, "{line}");
             }
             _ => assert!((own - seen).abs() <= 0.0, "{line}"),
         }
         let p50 = ["watch", "own"].map(|of| number(&line, of, "p50"));
         assert!(is_a_part(p50[0], p50[1]), "{line}");
-        if number(&line, "watch", "not seen") <= 0.0 && program != "C timerfd" {
+        if not_seen <= 0.0 && program != "C timerfd" {
             let most = ["watch", "own"].map(|of| number(&line, of, "max"));
             assert!(most[0] <= most[1] * 1.05, "no cycle was later than the program saw: {line}");
         }
