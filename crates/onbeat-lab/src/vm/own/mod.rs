@@ -270,7 +270,7 @@ mod tests {
         let words = own.machine.command_line().join(" ");
         assert_eq!(
             words,
-            "root=/dev/vda console=tty0 console=ttyS0 rdinit=/onbeat/start noirqdebug panic=-1"
+            "root=/dev/vda console=tty0 console=ttyS0 rdinit=/onbeat/start noirqdebug no_timer_check panic=-1"
         );
     }
 }
