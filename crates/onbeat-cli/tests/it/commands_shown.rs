@@ -11,6 +11,7 @@ use std::thread;
 
 use serde::Deserialize;
 
+use super::tables::copy;
 use super::watch_live::foreign_loop;
 
 /// Pages at once, unless the long commands are run: some of these take a CPU from all others.
@@ -198,18 +199,6 @@ impl Workplace {
             .output()
             .unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for path in fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()) {
-        let into = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            copy(&path, &into);
-        } else {
-            fs::copy(&path, into).unwrap();
-        }
     }
 }
 

@@ -44,7 +44,7 @@ fn copies() -> tempfile::TempDir {
     copies
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for path in fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()) {
         let into = to.join(path.file_name().unwrap());
