@@ -1,11 +1,15 @@
 //! Who shields this machine: one onbeat at a time, whatever its directory of journals.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use onbeat_host::foreign::{Opening, TrustedOwner};
+use onbeat_host::process;
 use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
@@ -20,11 +24,15 @@ const LOCK: &str = "shield.lock";
 const LOOKS: usize = 500;
 /// Longest text of a holder, in bytes.
 const LONGEST: u64 = 4096;
+/// How often a lock that is held is tried again, and the time between: [`refuse_elsewhere`] of
+/// another onbeat holds it for microseconds.
+const TRIES: usize = 5;
+const BETWEEN_TRIES: Duration = Duration::from_millis(2);
 
 /// The right to shield CPUs of this machine, until it is dropped.
 #[derive(Debug)]
 pub(super) struct ShieldLock {
-    _file: File,
+    file: File,
 }
 
 impl ShieldLock {
@@ -33,22 +41,19 @@ impl ShieldLock {
     pub(super) fn take(directory: &Path, command: &str) -> Result<Option<Self>, TuneError> {
         let path = directory.join(LOCK);
         let Some(mut file) = open(directory, &path) else { return Ok(None) };
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => {
-                let mut text = String::new();
-                let _ = file.take(LONGEST).read_to_string(&mut text);
-                let (pid, command) = text.trim().split_once(' ').unwrap_or(("0", "onbeat"));
-                let pid = pid.parse().unwrap_or(0);
-                return Err(TuneError::Shielded { pid, command: command.to_owned() });
+        for attempt in 1.. {
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => break,
+                Err(Errno::WOULDBLOCK) if attempt < TRIES => thread::sleep(BETWEEN_TRIES),
+                Err(Errno::WOULDBLOCK) => return Err(holder(file)),
+                Err(_) => return Ok(None),
             }
-            Err(_) => return Ok(None),
         }
 
         // Without the text the lock still holds.
         let _ = file.set_len(0);
         let _ = writeln!(file, "{} {command}", std::process::id());
-        Ok(Some(Self { _file: file }))
+        Ok(Some(Self { file }))
     }
 }
 
@@ -66,9 +71,50 @@ fn open(directory: &Path, path: &Path) -> Option<File> {
     Some(file)
 }
 
+/// Returns the refusal that names who holds the lock.
+fn holder(file: File) -> TuneError {
+    let mut text = String::new();
+    let _ = file.take(LONGEST).read_to_string(&mut text);
+    let (pid, command) = text.trim().split_once(' ').unwrap_or(("0", "onbeat"));
+    TuneError::Shielded { pid: pid.parse().unwrap_or(0), command: command.to_owned() }
+}
+
 /// Takes the lock of the live machine; none on a fake one.
 pub(super) fn lock(host: &dyn HostFiles, command: &str) -> Result<Option<ShieldLock>, TuneError> {
-    if host.is_live() { ShieldLock::take(Path::new(DIRECTORY), command) } else { Ok(None) }
+    if !host.is_live() {
+        return Ok(None);
+    }
+    // One's own first: of two that begin at the same time, at least one finds the other's.
+    let own = ShieldLock::take(Path::new(DIRECTORY), command)?;
+    refuse_elsewhere(&roots_of_root(), own.as_ref())?;
+    Ok(own)
+}
+
+/// Root directories of root's processes, as the processes have them: a chroot or a container has a
+/// `/run` of its own, but the CPUs of this machine.
+fn roots_of_root() -> Vec<PathBuf> {
+    let of = |stat: &process::Stat| PathBuf::from(format!("/proc/{}", stat.pid));
+    let is_roots = |process: &PathBuf| fs::metadata(process).is_ok_and(|it| it.uid() == 0);
+    let processes = process::all();
+    processes.iter().map(of).filter(is_roots).map(|process| process.join("root")).collect()
+}
+
+/// Refuses where the lock below one of these roots is held by somebody else.
+fn refuse_elsewhere(roots: &[PathBuf], own: Option<&ShieldLock>) -> Result<(), TuneError> {
+    let identity = |file: &File| file.metadata().ok().map(|found| (found.dev(), found.ino()));
+    let mut seen: BTreeSet<_> = own.and_then(|own| identity(&own.file)).into_iter().collect();
+    for root in roots {
+        let path = root.join(&DIRECTORY[1..]).join(LOCK);
+        let Ok(file) = Opening::found(TrustedOwner::Own).open(&path) else { continue };
+        if identity(&file).is_none_or(|it| !seen.insert(it)) {
+            continue;
+        }
+        if rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
+        {
+            return Err(holder(file));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses what would shield CPUs while another onbeat does, before anything is started for it.
@@ -115,6 +161,27 @@ mod tests {
         assert!(why.contains(&who) && !why.contains("rmdir"), "{why}");
         drop(first);
         assert!(ShieldLock::take(&directory, "onbeat bench").unwrap().is_some());
+    }
+
+    #[test]
+    fn a_shield_that_was_raised_in_a_chroot_is_found_from_outside() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = |name: &str| dir.path().join(name);
+        for name in ["outside", "chroot"] {
+            fs::create_dir_all(root(name).join("run")).unwrap();
+        }
+        let take = |name: &str, command: &str| {
+            ShieldLock::take(&root(name).join(&DIRECTORY[1..]), command).unwrap()
+        };
+        let roots = [root("outside"), root("outside"), root("chroot"), root("gone")];
+
+        let own = take("outside", "onbeat bench");
+        refuse_elsewhere(&roots, own.as_ref()).expect("one's own lock is no other's");
+        let other = take("chroot", "onbeat tune apply");
+        let why = refuse_elsewhere(&roots, own.as_ref()).unwrap_err().to_string();
+        assert!(why.contains("`onbeat tune apply`"), "{why}");
+        drop(other);
+        refuse_elsewhere(&roots, own.as_ref()).expect("the other one has ended");
     }
 
     #[test]
