@@ -86,12 +86,13 @@ impl Culprit {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
+    /// Kind of the cause.
     pub kind: CauseKind,
     /// Part of the lateness that it accounts for, in nanoseconds.
     pub ns: u64,
-    /// The evidence, in a sentence.
+    /// Evidence, as a sentence.
     pub evidence: String,
-    /// The thread, interrupt, softirq or timer that caused a delay.
+    /// The thread, interrupt, softirq or timer that caused the delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub culprit: Option<Culprit>,
 }
