@@ -58,7 +58,7 @@ impl Seen {
                 clean(&self.program)
             ));
         } else if was_loaded {
-            found.push("it began anew (exec of the same file): cycles from then on are those of another start".to_owned());
+            found.push("it executed its own file again: later cycles are those of the new start".to_owned());
         } else {
             // Without an exec, it has renamed itself.
             compare("its name", &self.name, &now.name);
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(
             seen().differences(&anew),
             [
-                "it began anew (exec of the same file): cycles from then on are those of another start"
+                "it executed its own file again: later cycles are those of the new start"
             ]
         );
         let renamed = Seen { name: "worker".to_owned(), ..seen() };

@@ -189,7 +189,7 @@ impl Companion for PortCompanion {
         let mut sentences = Vec::new();
         if failures > 0 {
             sentences.push(format!(
-                "{failures} writes to the output did not go through: nobody took what was written"
+                "{failures} writes to the output failed: no process reads from it"
             ));
         }
 
