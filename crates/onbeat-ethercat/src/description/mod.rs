@@ -185,7 +185,9 @@ impl Description {
     /// files need [`Description::from_file`] or [`Description::from_toml_with`].
     pub fn from_toml(text: &str) -> Result<Self, DescriptionError> {
         let no_files = |_: &str| {
-            Err(io::Error::other("the segment's text was given without the files that it refers to"))
+            Err(io::Error::other(
+                "the segment's text was given without the files that it refers to",
+            ))
         };
         Self::from_toml_with(text, no_files)
     }
