@@ -150,8 +150,7 @@ impl SpikeFacts {
     #[must_use]
     pub fn not_analysed(&self, because: &str) -> Explanation {
         let ns = self.parts().iter().map(SpikePart::late_ns).sum();
-        // In lists it follows the kind: "5 unexplained (too many spikes at once)".
-        let culprit = Some(Culprit { name: format!("({because})"), ..Culprit::default() });
+        let culprit = Some(Culprit { name: because.to_owned(), ..Culprit::default() });
         let evidence = format!("not analysed: {because}");
         Explanation::from_causes(vec![Cause {
             kind: CauseKind::Unexplained,

@@ -104,6 +104,10 @@ impl Cause {
         let kind = self.kind.words();
         match &self.culprit {
             None => kind.to_owned(),
+            // The reason why nothing was looked for is in the place of the culprit.
+            Some(reason) if self.kind == CauseKind::Unexplained => {
+                format!("not analysed ({})", reason.name)
+            }
             // Files of older versions name the ordinary thread that ran meanwhile.
             Some(culprit) if self.kind.is_of_the_runtime() && !culprit.is_real_time() => {
                 format!("{kind} {}", culprit.words())
