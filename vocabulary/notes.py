@@ -97,17 +97,19 @@ def members(item):
     """Fields or variants, in the order of the source.
 
     >>> body = '    /// Seconds.\\n    pub t: f64,\\n    /// Cycles, or\\n    /// none.\\n    #[serde(default)]\\n    pub cycles: Option<u64>,\\n'
-    >>> [(one.name, one.kind, one.doc) for one in members(Item("record", "struct", "Block", "", [], body))]
+    >>> [(one.name, one.kind, one.doc) for one in members(Item("record", "struct", "Block", "A block.", [], body))]
     [('t', 'f64', 'Seconds.'), ('cycles', 'Option<u64>', 'Cycles, or none.')]
-    >>> [(one.name, one.kind) for one in members(Item("record", "enum", "Fate", "", [], "    /// Kept.\\n    Kept,\\n    /// Who.\\n    Lost(String),\\n"))]
+    >>> [(one.name, one.kind) for one in members(Item("record", "enum", "Fate", "A fate.", [], "    /// Kept.\\n    Kept,\\n    /// Who.\\n    Lost(String),\\n"))]
     [('Kept', ''), ('Lost', 'String')]
-    >>> members(Item("record", "struct", "Block", "", [], "    pub t: f64,\\n"))
+    >>> members(Item("record", "struct", "Block", "A block.", [], "    pub t: f64,\\n"))
     Traceback (most recent call last):
     notes.Unreadable: Block.t has no doc comment
-    >>> members(Item("record", "struct", "Block", "", [], "    /// Seconds.\\n    pub t:\\n        f64,\\n"))
+    >>> members(Item("record", "struct", "Block", "A block.", [], "    /// Seconds.\\n    pub t:\\n        f64,\\n"))
     Traceback (most recent call last):
     notes.Unreadable: Block: `pub t:` is not a field that can be read
     """
+    if not item.doc:
+        raise Unreadable(f"{item.name} has no doc comment")
     shape = r"pub (?:r#)?(\w+): (.+)," if item.keyword == "struct" else r"(\w+)(?:\((.+)\))?(?: = \d+)?,"
     found, docs, attributes = [], [], []
     for line in map(str.strip, item.body.splitlines()):
@@ -186,7 +188,8 @@ class Sources:
 
 
 def plural(words):
-    """
+    """The plural of the words for a type.
+
     >>> plural("integer"), plural("list of words"), plural("[series](#series)")
     ('integers', 'lists of words', '[series](#series)')
     """
