@@ -89,7 +89,8 @@ packages: ## the crates that are published can be packed for crates.io
 	$(CARGO) package --quiet --locked --workspace --no-verify --allow-dirty \
 		$(patsubst crates/%/Cargo.toml,--exclude %,$(shell grep -l "^publish = false" crates/*/Cargo.toml))
 
-vocabulary: ## what is made from vocabulary/ is up to date: Rust, the page, the C header, tables of the documents
+vocabulary: ## what is made from vocabulary/ and from doc comments is up to date: Rust, the page, the C header, tables of the documents
+	cd vocabulary && python3 -m doctest notes.py
 	python3 vocabulary/generate.py --check
 
 generated: vocabulary build-tests ## man pages and completions match the command line

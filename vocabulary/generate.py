@@ -4,7 +4,7 @@
     python3 vocabulary/generate.py [--check]
 
 Rust, TypeScript and C get constants, the documents get tables between two markers. With --check nothing is written: exit status 1
-names the files that are not what the data make.
+names the files that are not what the data make. The tables of docs/format.md come from Rust structs: notes.py.
 """
 
 import json
@@ -14,6 +14,8 @@ import sys
 import textwrap
 import tomllib
 from pathlib import Path
+
+import notes
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = "vocabulary/{}.toml"
@@ -35,6 +37,7 @@ def main():
         "docs/control.md": between("docs/control.md", "<!--", "-->", "events", table_of_events(data["events"]["event"])),
         "docs/guide/import.md": between("docs/guide/import.md", "<!--", "-->", "formats", table_of_formats(data["formats"]["format"])),
         "docs/advice.md": between("docs/advice.md", "<!--", "-->", "advice", table_of_advice(data["advice"]["advice"])),
+        notes.PAGE: notes.filled((ROOT / notes.PAGE).read_text(), notes.Sources.of_crates()),
         "GLOSSARY.md": between("GLOSSARY.md", "<!--", "-->", "series", table_of_series(data["series"]["series"])),
     }
     stale = [path for path, text in made.items() if not (ROOT / path).is_file() or (ROOT / path).read_text() != text]

@@ -34,6 +34,8 @@ const who = (culprit: Culprit): string => {
 /** A cause in words: "kernel section in dd/write", "softirq NET_RX". */
 export function inWords({ kind, culprit }: Cause): string {
   const { words } = causeWord(kind);
+  // The reason why nothing was looked for is in the place of the culprit.
+  if (kind === 'unexplained' && culprit?.name) return `not analysed (${culprit.name})`;
   // Files of older versions name the ordinary thread that ran meanwhile.
   const isOlder = (kind === 'rt_throttling' || kind === 'fair_server') && !isRealTime(culprit);
   return culprit?.name ? `${words}${isOlder ? '' : (LINKS[kind] ?? '')} ${who(culprit)}` : words;

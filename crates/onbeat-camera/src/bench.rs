@@ -78,7 +78,7 @@ pub(crate) fn bench(options: &BenchOptions) -> Result<(), Failure> {
     }
     print_clients(&of_clients);
     say(
-        "x memcpy: CPU time beside memcpy of the same bytes, from and to the same memory, in turns",
+        "x memcpy: CPU time relative to a memcpy of the same bytes between the same buffers, measured in turns",
     );
     say(
         "class: share of the 33.3 ms of a frame: green < 10 %, yellow < 50 %, orange < 100 %, red above",

@@ -210,7 +210,7 @@ fn run_camera(options: &RunOptions) -> Result<(), Failure> {
         },
         || {
             if log.borrow_mut().as_mut().is_some_and(Log::has_failed) {
-                advise(&format!("{name}: the log has ended; the pictures go on"));
+                advise(&format!("{name}: the log has ended; capture continues"));
             }
             stop.load(Ordering::Relaxed)
         },

@@ -100,7 +100,7 @@ fn onbeat() -> Result<PathBuf, Failure> {
     let found = beside.into_iter().chain(in_path).find(|program| program.is_file());
     found.ok_or_else(|| {
         Failure::Words(
-            "the program onbeat, which writes logs, is neither beside this one nor in PATH"
+            "logs are written by the program onbeat, which is neither in this program's directory nor in PATH"
                 .to_owned(),
         )
     })

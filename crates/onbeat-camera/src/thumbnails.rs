@@ -96,7 +96,7 @@ pub enum ThumbnailError {
     #[error("{0}")]
     Refused(String),
     /// A line that is none of a gateway.
-    #[error("the reader of the log wrote a line of {bytes} bytes that is not one of its own")]
+    #[error("the log reader sent an unexpected line of {bytes} bytes")]
     Strange {
         /// Its length.
         bytes: usize,

@@ -251,7 +251,7 @@ impl<'w> Judge<'w> {
                 LoopState::Blocked => self.while_blocked(&slice, span, part.kind),
                 LoopState::Stopped => self.while_stopped(span),
                 LoopState::Unknown => Judgement::new(CauseKind::Unexplained)
-                    .because("events before it are no longer there"),
+                    .because("earlier events were overwritten"),
             };
             let Judgement { attribution, culprit, remark } = judgement;
             // A kworker by itself says nothing; the function it executed does.

@@ -86,12 +86,13 @@ impl Culprit {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
+    /// Kind of the cause.
     pub kind: CauseKind,
     /// Part of the lateness that it accounts for, in nanoseconds.
     pub ns: u64,
-    /// The evidence, in a sentence.
+    /// Evidence, as a sentence.
     pub evidence: String,
-    /// The thread, interrupt, softirq or timer that caused a delay.
+    /// The thread, interrupt, softirq or timer that caused the delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub culprit: Option<Culprit>,
 }
@@ -103,6 +104,10 @@ impl Cause {
         let kind = self.kind.words();
         match &self.culprit {
             None => kind.to_owned(),
+            // The reason why nothing was looked for is in the place of the culprit.
+            Some(reason) if self.kind == CauseKind::Unexplained => {
+                format!("not analysed ({})", reason.name)
+            }
             // Files of older versions name the ordinary thread that ran meanwhile.
             Some(culprit) if self.kind.is_of_the_runtime() && !culprit.is_real_time() => {
                 format!("{kind} {}", culprit.words())

@@ -31,7 +31,7 @@ const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat bench
       find the best of nine tunings, idle and loaded, in two minutes
   sudo onbeat watch my_controller
-      is the program that runs on time, and if not, why
+      is this running program on time, and if not, why
   onbeat bench --limit 200us --at 99 --tunings none,PMC
       a verdict and an exit status, as soon as the limit is decided
   onbeat measure timer --period 1ms --for 30s
@@ -138,7 +138,7 @@ pub(crate) enum Command {
     Message(Message),
     /// Pass pictures of a camera to Octave, MATLAB, Python, Java and C
     ///
-    /// Starts the program onbeat-camera, which is installed beside this one and has help of its own:
+    /// Starts the program onbeat-camera, which is installed with onbeat and has its own help:
     /// onbeat camera run --help.
     #[command(
         disable_help_flag = true,
@@ -147,7 +147,7 @@ pub(crate) enum Command {
     Camera(CameraWords),
     /// Keep runs of many machines as one data set, and query it
     ///
-    /// Starts the program onbeat-fleet, which is installed beside this one and has help of its own:
+    /// Starts the program onbeat-fleet, which is installed with onbeat and has its own help:
     /// onbeat fleet add --help.
     #[command(
         disable_help_flag = true,

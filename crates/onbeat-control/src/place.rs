@@ -226,7 +226,7 @@ pub(super) fn connect_to_bus(name: &str) -> Result<(OwnedFd, Peer), ControlError
         match connected {
             Ok(socket) => {
                 let peer = Peer::of(&socket).map_err(|source| ControlError::System {
-                    what: "look at the process behind",
+                    what: "identify the process at the other end of",
                     path: directory.path().join(&file),
                     source,
                 })?;

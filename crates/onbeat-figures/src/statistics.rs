@@ -85,7 +85,7 @@ impl Share {
 /// Statistics over the lowest share of the sorted samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Low {
-    /// The share, in percent.
+    /// Percentage.
     pub q: f64,
     /// Number of its samples: `ceil(q/100 · n)`.
     pub count: u64,
@@ -95,19 +95,19 @@ pub struct Low {
     pub mean_ns: f64,
     /// Their standard deviation (divided by n), in nanoseconds.
     pub sd_ns: f64,
-    /// Whether at least ten samples are above. The row of all samples is an observation and always
-    /// supported.
+    /// Whether at least ten samples are beyond it; always for 100 %.
     pub supported: bool,
 }
 
 /// The smallest value that at least `p` percent of the samples do not exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Percentile {
-    /// In percent.
+    /// Percentage.
     pub p: f64,
-    /// In nanoseconds: the largest value of the bucket it falls into, never above the maximum.
+    /// Largest value of the bucket that it falls into, in nanoseconds; never above the maximum.
     pub value_ns: u64,
-    /// Whether at least ten samples are above.
+    /// Whether at least ten samples are beyond it. Show it: an unsupported figure is not a
+    /// measurement.
     pub supported: bool,
 }
 
@@ -126,15 +126,15 @@ pub struct Statistics {
     pub max_ns: u64,
     /// Peak to peak: `max_ns − min_ns`.
     pub jitter_ns: u64,
-    /// `(max − mean) / SD`: how far the worst sample stands out; `None` when all samples are equal.
+    /// `(max − mean) / SD`; `None` if all samples are equal.
     pub tail_ratio: Option<f64>,
-    /// Over the lowest 99, 99.9, 99.99, 99.999 and 100 %.
+    /// Figures of the lowest 99, 99.9, 99.99, 99.999 and 100 % of the samples.
     pub low: Vec<Low>,
-    /// p50, p90, p99, p99.9, p99.99, p99.999.
+    /// Percentiles 50, 90, 99, 99.9, 99.99 and 99.999.
     pub percentiles: Vec<Percentile>,
-    /// Whether extremes, mean and standard deviation come from histogram buckets, because the exact
-    /// moments do not cover all samples, or contradict themselves: the file was cut off between a
-    /// histogram and its interval's note, or damaged.
+    /// Whether extremes, mean and standard deviation are those of histogram buckets, because the
+    /// exact moments do not cover all samples, or contradict themselves: the file was cut off or is
+    /// damaged.
     #[serde(default, skip_serializing_if = "is_false")]
     pub from_buckets: bool,
 }

@@ -510,7 +510,7 @@ impl SqliteRows {
             std::fs::metadata(&journal).is_ok_and(|it| it.len() > 0)
         });
         if has_journal {
-            let why = "its newest records are in the file beside it that ends in -wal; `sqlite3 FILE 'pragma wal_checkpoint(truncate)'` puts them in";
+            let why = "its newest records are still in its -wal file; `sqlite3 FILE 'pragma wal_checkpoint(truncate)'` merges them";
             return Err(LogDefect::Database(why.to_owned()));
         }
         let flags =

@@ -52,22 +52,22 @@ struct StateReading {
 /// How CPUs rested and how fast they ran during a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PowerUse {
-    /// The CPUs, as the kernel lists them: that of the loop, or all that it may have run on.
+    /// The CPUs, as a kernel list: that of the loop, or all that it could run on.
     pub cpus: String,
-    /// The bound on exit latency of idle states that all CPUs have (`/dev/cpu_dma_latency`), before
-    /// and after; `None` where it cannot be read.
+    /// Bound on the exit latency of idle states of all CPUs (`/dev/cpu_dma_latency`); absent where
+    /// it cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<BoundUse>,
-    /// The least bound that a CPU has of its own (`pm_qos_resume_latency_us`), in microseconds.
+    /// Smallest bound of a single CPU (`pm_qos_resume_latency_us`), in microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_us: Option<u64>,
-    /// What enters idle states: `intel_idle`, `acpi_idle`, `haltpoll`; `None` without one.
+    /// Driver of the idle states: `intel_idle`, `acpi_idle`, `haltpoll`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// The states of these CPUs, the shallowest first; empty where the kernel lists none.
+    /// Idle states of these CPUs together, the shallowest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub states: Vec<IdleStateUse>,
-    /// Frequencies; `None` where the kernel does not set them, as in most guests.
+    /// Frequencies; absent where the kernel does not set them, as in most guests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frequency: Option<FrequencyUse>,
 }
@@ -75,31 +75,31 @@ pub struct PowerUse {
 /// A bound on exit latency, in microseconds; `None` is no bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BoundUse {
-    /// When it began.
+    /// At the beginning, in microseconds; `None` without a bound.
     pub first_us: Option<i32>,
-    /// When it ended.
+    /// At the end, in microseconds; `None` without a bound.
     pub last_us: Option<i32>,
 }
 
 /// An idle state, all CPUs together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleStateUse {
-    /// `POLL`, `C1E`.
+    /// Name, such as `POLL`, `C1E`.
     pub name: String,
     /// Exit latency according to the kernel, in microseconds; the largest of these CPUs.
     pub exit_us: u64,
-    /// How often it was entered.
+    /// Number of times that it was entered.
     pub entered: u64,
-    /// How long CPUs were in it, in microseconds.
+    /// Time spent in it, in microseconds.
     pub time_us: u64,
 }
 
 /// Frequencies that CPUs ran at.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrequencyUse {
-    /// The lowest, in kHz.
+    /// Lowest, in kHz.
     pub least_khz: u64,
-    /// The highest, in kHz.
+    /// Highest, in kHz.
     pub most_khz: u64,
     /// Whether every frequency in between is known (`cpufreq/stats/time_in_state`), or only those
     /// before and after (`scaling_cur_freq`).

@@ -31,15 +31,15 @@ pub use usage::{Usage, run_delay_ns};
 pub struct Grant {
     /// The kind of request: `real-time priority`, `locked memory`, `CPU affinity`, `CPU shield`.
     pub what: String,
-    /// The refused operation.
+    /// The requested operation.
     pub wanted: String,
     /// Whether it was granted.
     pub granted: bool,
-    /// The reason for a refusal.
+    /// Reason of a refusal; `None` when granted.
     pub why_not: Option<String>,
-    /// The cost of a refusal.
+    /// Consequence of a refusal; `None` when granted.
     pub costs: Option<String>,
-    /// The shell command that would grant it; remarks follow after a `#`.
+    /// Shell command that would grant it; remarks follow a `#`. `None` when granted.
     pub remedy: Option<String>,
 }
 

@@ -252,7 +252,7 @@ fn split_comment(line: &str) -> (&str, Option<&str>) {
 }
 
 fn declaration(code: &str, of: &str) -> Result<Declared, &'static str> {
-    let (word, rest) = code.split_once(char::is_whitespace).ok_or("has no name behind its type")?;
+    let (word, rest) = code.split_once(char::is_whitespace).ok_or("has no name after its type")?;
     let rest = rest.trim();
     let name_end = rest.find(|letter: char| letter.is_whitespace() || letter == '=');
     let (name, value) = rest.split_at(name_end.unwrap_or(rest.len()));

@@ -147,11 +147,11 @@ impl<'t> IdlParser<'t, '_> {
             "module" => {
                 let name = self.name()?;
                 self.modules.push(name);
-                self.expect("{", "has no { behind the name of a module")
+                self.expect("{", "has no { after the name of a module")
             }
             "}" => {
                 self.modules.pop().ok_or("closes what was not opened")?;
-                self.expect(";", "has no ; behind }")
+                self.expect(";", "has no ; after }")
             }
             ";" => Ok(()),
             "const" => self.constant(),
@@ -180,7 +180,7 @@ impl<'t> IdlParser<'t, '_> {
             if self.peek() == "(" {
                 while self.next() != ")" {
                     if self.at >= self.words.len() {
-                        return Err("has no ) behind an annotation");
+                        return Err("has no ) after an annotation");
                     }
                 }
             }
@@ -231,7 +231,7 @@ impl<'t> IdlParser<'t, '_> {
         while self.peek() != ";" && self.at < self.words.len() {
             value.push_str(self.next());
         }
-        self.expect(";", "has no ; behind a constant")?;
+        self.expect(";", "has no ; after a constant")?;
         self.types.numbers.insert(name.to_owned(), value.clone());
         // rosidl puts the constants of a message into a module NAME_Constants.
         let owner = self.modules.last().and_then(|module| module.strip_suffix("_Constants"));
@@ -261,7 +261,7 @@ impl<'t> IdlParser<'t, '_> {
         let kind = self.field_type()?;
         let name = self.name()?;
         let dimensions = self.dimensions()?;
-        self.expect(";", "has no ; behind a typedef")?;
+        self.expect(";", "has no ; after a typedef")?;
         self.types.aliases.insert(name.to_owned(), joined(kind, &dimensions)?);
         Ok(())
     }
@@ -283,7 +283,7 @@ impl<'t> IdlParser<'t, '_> {
                 let full = self.full(name);
                 self.types.unusable.remove(&full);
                 self.types.structs.insert(full, text);
-                self.expect(";", "has no ; behind a struct")
+                self.expect(";", "has no ; after a struct")
             }
             Err(why) => {
                 self.cannot_use(name, why);
@@ -296,7 +296,7 @@ impl<'t> IdlParser<'t, '_> {
                         _ => 0,
                     };
                 }
-                self.expect(";", "has no ; behind a struct")
+                self.expect(";", "has no ; after a struct")
             }
         }
     }
@@ -324,7 +324,7 @@ impl<'t> IdlParser<'t, '_> {
                 match self.next() {
                     "," => {}
                     ";" => break,
-                    _ => return Err("has no ; behind a member"),
+                    _ => return Err("has no ; after a member"),
                 }
             }
         }
@@ -335,7 +335,7 @@ impl<'t> IdlParser<'t, '_> {
         while self.peek() == "[" {
             self.at += 1;
             all.push(self.count()?);
-            self.expect("]", "has no ] behind a length")?;
+            self.expect("]", "has no ] after a length")?;
         }
         Ok(all)
     }
@@ -360,7 +360,7 @@ impl<'t> IdlParser<'t, '_> {
             return Ok(alias.cloned().unwrap_or((element, String::new())));
         }
         self.at += 1;
-        self.expect("<", "has no < behind sequence")?;
+        self.expect("<", "has no < after sequence")?;
         let (element, inner) = self.field_type()?;
         if !inner.is_empty() {
             return Err("is a sequence of sequences or arrays, which .msg does not have");
@@ -369,10 +369,10 @@ impl<'t> IdlParser<'t, '_> {
             ">" => "[]".to_owned(),
             "," => {
                 let most = self.count()?;
-                self.expect(">", "has no > behind a bound")?;
+                self.expect(">", "has no > after a bound")?;
                 format!("[<={most}]")
             }
-            _ => return Err("has no > behind the type of a sequence"),
+            _ => return Err("has no > after the type of a sequence"),
         };
         Ok((element, shape))
     }
@@ -405,7 +405,7 @@ impl<'t> IdlParser<'t, '_> {
             "string" | "wstring" if self.peek() == "<" => {
                 self.at += 1;
                 let most = self.count()?;
-                self.expect(">", "has no > behind a bound")?;
+                self.expect(">", "has no > after a bound")?;
                 return Ok(format!("{word}<={most}"));
             }
             "int8" | "int16" | "int32" | "int64" | "uint8" | "uint16" | "uint32" | "uint64"

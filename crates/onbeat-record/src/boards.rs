@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-/// The edges of a run that pass a second board; a later note of the same process replaces it.
-/// Sent = returned + lost.
+/// Edges that pass a second board, after each block; a later note of the same process replaces it.
+/// `sent = returned + lost`. See docs/net.md#two-boards.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BoardAccount {
     /// Address and port of the second board.
     pub board: String,
-    /// Edges that were sent to it.
+    /// Edges sent to it.
     pub sent: u64,
     /// Edges whose output it reported.
     pub returned: u64,
@@ -19,23 +19,23 @@ pub struct BoardAccount {
     pub lost: u64,
     /// Edges that the system refused to send.
     pub refused: u64,
-    /// Of the reported, writes to the output that failed.
+    /// Of `returned`: writes to the output that failed.
     pub write_failures: u64,
-    /// Further reports of an edge, and those that came after it counted as lost.
+    /// Further reports of an edge, and reports that arrived after the edge counted as lost.
     pub duplicates: u64,
-    /// Of the reported, edges without one-way figures, because no even clock fits their exchanges.
+    /// Of `returned`: edges without one-way figures, because no steady clock fits their exchanges.
     pub unfitted: u64,
     /// Delay of the second board, in nanoseconds.
     pub delay_ns: u64,
-    /// What an edge without a report counts as, in nanoseconds.
+    /// Value of an edge without a report, in nanoseconds.
     pub lost_after_ns: u64,
-    /// Whether both boards were to read one clock, so that none was fitted.
+    /// Whether both boards read one clock (`--one-clock`): offsets and bounds are 0.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_one_clock: bool,
-    /// Its clock; absent before the first fit.
+    /// The second board's clock; absent before the first fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockAccount>,
-    /// What `ptp4l` read of the boards' wall clocks; absent where it was not started.
+    /// Readings of `ptp4l`; with `--ptp` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ptp: Option<PtpAccount>,
 }
@@ -47,19 +47,19 @@ pub struct PtpAccount {
     pub interface: String,
     /// State of its port: `LISTENING`, `UNCALIBRATED`, `SLAVE`.
     pub state: String,
-    /// Whether it was comparing the clocks when this was written.
+    /// Whether it was comparing the clocks when the note was written.
     pub is_locked: bool,
     /// Readings of the offset so far.
     pub readings: u64,
-    /// How often the time transmitter was lost.
+    /// Number of times that the time transmitter was lost.
     pub losses: u64,
     /// Latest reading: this board's wall clock minus the transmitter's, in nanoseconds.
     pub offset_ns: i64,
     /// Root mean square of the readings, in nanoseconds.
     pub rms_ns: u64,
-    /// Largest reading of either sign.
+    /// Largest magnitude of a reading, in nanoseconds.
     pub most_offset_ns: u64,
-    /// Latest delay of the way, in nanoseconds.
+    /// Latest path delay, in nanoseconds.
     pub path_delay_ns: u64,
 }
 
@@ -68,15 +68,16 @@ pub struct PtpAccount {
 pub struct ClockAccount {
     /// Number of fits, each of about a second of exchanges.
     pub fits: u64,
-    /// At the end of the latest fit: how far the second clock is ahead, in nanoseconds.
+    /// Offset of the second clock at the end of the latest fit, in nanoseconds; positive if it is
+    /// ahead.
     pub offset_ns: i64,
-    /// How much faster it runs, by the latest fit, in ppm.
+    /// Rate of the second clock relative to the first by the latest fit, in ppm.
     pub drift_ppm: f64,
-    /// Smallest of the bounds of all fits: no one-way figure of that fit is wrong by more.
+    /// Smallest error bound of all fits, in nanoseconds.
     pub least_bound_ns: u64,
-    /// Largest of the bounds.
+    /// Largest error bound of all fits, in nanoseconds.
     pub most_bound_ns: u64,
-    /// The latest fits, at most [`ClockAccount::MOST_RECENT`], oldest first.
+    /// The latest 32 fits, oldest first.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub recent: VecDeque<ClockReading>,
 }
@@ -84,11 +85,11 @@ pub struct ClockAccount {
 /// A fit of the second board's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockReading {
-    /// The instant by the first board's monotonic clock, in nanoseconds: the end of the fit.
+    /// End of the fit by the first board's monotonic clock, in nanoseconds.
     pub at_ns: u64,
-    /// How far the second clock was ahead then, in nanoseconds.
+    /// Offset of the second clock, in nanoseconds.
     pub offset_ns: i64,
-    /// What that is wrong by at most, in nanoseconds.
+    /// Largest possible error of the offset, in nanoseconds.
     pub bound_ns: u64,
 }
 

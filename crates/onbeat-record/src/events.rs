@@ -12,38 +12,41 @@ use onbeat_ethercat::event::{Event, EventKind};
 // it; the rest is a number.
 pub const MOST_OF_A_KIND: u64 = 100;
 
+/// An event of a bus or a robot. The first 100 of each kind in a part of a run have a note; in a
+/// bench, none of devices that return to OP between blocks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventNote {
-    /// In seconds since the file's start.
+    /// Seconds since the file's start.
     pub t: f64,
     /// Cycle of the bus.
     pub cycle: u64,
-    /// What happened.
+    /// Kind of the event.
     pub kind: EventKind,
-    /// Name of the device or joint; absent for none.
+    /// Name of the device or joint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// Before; see the kind.
+    /// Value before; its meaning depends on the kind.
     pub old: u16,
-    /// After; see the kind.
+    /// Value after; its meaning depends on the kind.
     pub new: u16,
-    /// See the kind.
+    /// Its meaning depends on the kind.
     pub code: u32,
-    /// Whether it says that something is wrong.
+    /// Whether it reports a fault.
     pub alarm: bool,
-    /// In words, without a full stop.
+    /// Description, without a full stop.
     pub sentence: String,
 }
 
-/// Events that have no note.
+/// Numbers of events without a note, before the closing line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventsLeftOut {
-    /// Of those that say that something is wrong, by kind.
+    /// Alarms without a note.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub alarms: BTreeMap<EventKind, u64>,
+    /// Other events without a note.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub others: BTreeMap<EventKind, u64>,
-    /// Events dropped because their ring was full; their kinds are not known.
+    /// Events dropped because their ring was full; their kinds are unknown.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u64,
 }

@@ -12,11 +12,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Surrounding {
-    /// The wall clock was set.
+    /// The wall clock moved against `CLOCK_MONOTONIC` by more than 5 ms and by more than slewing at
+    /// 500 ppm could.
     ClockStep,
-    /// The machine slept.
+    /// `CLOCK_BOOTTIME` moved against `CLOCK_MONOTONIC`.
     Suspend,
-    /// CPUs came or went.
+    /// CPUs came online or went offline.
     CpuCount,
 }
 
@@ -33,19 +34,20 @@ pub struct Exclusion {
     pub sentence: String,
 }
 
-/// The note of an excluded stretch in a run file.
+/// Something around the loop changed. All slots under way during it, timely or late, are in no
+/// series: a cycle from its release to its end, a skipped release until the next start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExclusionNote {
     /// Start of the stretch, in seconds since the file's start.
     pub t: f64,
-    /// Its length in seconds.
+    /// Time between the looks that saw the old and the new state, in seconds; about 0.02.
     pub length: f64,
     /// What changed.
     pub what: Surrounding,
-    /// In words, without a full stop.
+    /// Description, without a full stop.
     pub sentence: String,
-    /// Slots that were under way and are in no series. Those that two stretches share stand in the
-    /// notes of both.
+    /// Slots in no series because of it. Slots of two exclusions count in both, once in `excluded`
+    /// of the interval.
     pub samples: u64,
 }
 

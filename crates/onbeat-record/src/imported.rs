@@ -7,32 +7,35 @@ use serde::{Deserialize, Serialize};
 use super::resolution::Resolution;
 use super::series::Series;
 
-/// Where an imported run comes from, how finely it was counted, and what its source does not
-/// record.
+/// The origin of a run that another tool recorded; once, before the first histogram line. A
+/// histogram line holds one value per cell of the source, its middle (the largest for `beyond`).
+/// Imported files have no closing line (those of `onbeat.jar` do, docs/hiccup.md) and no counts of
+/// misses and skipped releases.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Import {
-    /// The format's word, such as `cyclictest-json`.
+    /// The format, such as `cyclictest-json`.
     pub format: String,
     /// The source's file name, without its directories.
     pub file: String,
-    /// Which part of the source: a thread, a CPU, a tag; empty when it has one part only.
+    /// Part of the source: a thread, a CPU, a tag; empty when it has one part only.
     pub stream: String,
-    /// The period of the loop that was measured, when the source or its user states it.
+    /// Period of the measured loop, in nanoseconds; `None` where neither the source nor its user
+    /// states it.
     pub period_ns: Option<u64>,
-    /// The cells of each series.
+    /// Cells of the source's histogram.
     pub resolution: BTreeMap<Series, Resolution>,
     /// What the source does not record, one sentence each.
     pub missing: Vec<String>,
-    /// Samples below 0, per series: wake-ups before the release. Histogram lines hold them at the
-    /// lowest value.
+    /// Samples below 0: wake-ups before the release. Histogram lines hold them at the lowest value;
+    /// means are signed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub early: BTreeMap<Series, Early>,
-    /// Series of which the source records count, extremes and mean alone: all their samples are in
-    /// [`Resolution::beyond`], from the minimum to the maximum, and no spread is known.
+    /// Series with count, extremes and mean only: all samples are in `beyond`, `m2` is 0 without
+    /// meaning, and there are no percentiles.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub figures_only: BTreeSet<Series>,
-    /// Whether the file ends with a closing line, as those of `onbeat.jar` do: without one it was cut
-    /// off. Files that `onbeat import` writes are complete without.
+    /// Whether the file ends with an `end` note unless it was cut off, as those of `onbeat.jar`,
+    /// whose kernel figures are 0 without meaning.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_closed_by_a_line: bool,
 }
@@ -40,9 +43,9 @@ pub struct Import {
 /// Samples below 0 of a series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Early {
-    /// How many; `None` where the source records the smallest value alone.
+    /// Number of samples; `None` where the source records only the smallest value.
     pub count: Option<u64>,
-    /// How far the earliest is below 0, in nanoseconds.
+    /// Distance of the earliest from 0, in nanoseconds.
     pub earliest_ns: u64,
 }
 

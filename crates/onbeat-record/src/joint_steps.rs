@@ -126,21 +126,25 @@ pub struct CycleSpan {
 pub struct JointStep {
     /// First cycle of the bus.
     pub first: u64,
+    /// Last cycle of the bus.
     pub last: u64,
-    /// Release of the last one, in seconds since the file's start.
+    /// Release of the last cycle, in seconds since the file's start.
     pub t: f64,
-    /// Per joint, in the order of the note `robot`: last, lowest and highest value of target, actual
-    /// position and following error in µrad and of torque in thousandths of the rated torque, then
-    /// a bit for each state that occurred. A following error is `None` where the drive did not
-    /// follow its set-point.
+    /// Per joint, in the order of the note `robot`, 13 numbers: last, lowest and highest value of
+    /// target, actual position and following error (target minus position; `null` if the drive did
+    /// not follow) in µrad, and of torque in thousandths of the rated torque; then a bit for each
+    /// state of the drive that occurred: 1 not ready, 2 off, 4 ready to switch on, 8 switched on,
+    /// 16 enabled, 32 quick stop, 64 fault reaction, 128 fault.
     pub joints: Vec<[Option<i64>; JOINT_FIGURES]>,
 }
 
-/// Steps of all joints.
+/// Figures of all joints over time. The steps cover every cycle. The first 256 are 50 ms long; the
+/// length doubles each time the run has become twice as long, and is longer where the recorder was
+/// late. A note has at most 16 steps and spans at most 10 s.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JointSteps {
-    /// Steps in the order of time. Where the first cycle of one is not the one after the last cycle
-    /// of the step before, a block begins.
+    /// Steps in the order of time. A block begins where the first cycle of a step does not follow
+    /// the last cycle of the step before.
     pub steps: Vec<JointStep>,
 }
 

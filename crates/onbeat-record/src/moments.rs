@@ -17,15 +17,15 @@ use serde::{Deserialize, Serialize};
 /// would not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Moments {
-    /// Number of figures.
+    /// Number of samples.
     pub n: u64,
-    /// Smallest, in nanoseconds; 0 when there is none.
+    /// Smallest, in nanoseconds; 0 without a sample.
     pub min_ns: u64,
-    /// Largest, in nanoseconds; 0 when there is none.
+    /// Largest, in nanoseconds; 0 without a sample.
     pub max_ns: u64,
-    /// Mean, in nanoseconds; 0 when there is none.
+    /// Mean, in nanoseconds; 0 without a sample.
     pub mean_ns: f64,
-    /// Sum of squared distances from the mean, in ns².
+    /// Sum of squared distances from the mean, in ns²; moments of two sets merge exactly.
     pub m2: f64,
 }
 

@@ -2,37 +2,40 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a robot did in one block of a run; a run's figures are those of its blocks together
-/// ([`MotionNote::and`]).
+/// What a robot did, after each block in which it could move. A run's figures are those of its
+/// blocks together ([`MotionNote::and`]).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MotionNote {
     /// The trajectory as typed: `gait`.
     pub trajectory: String,
-    /// Largest share of the trajectory's full amplitude that the soft start had reached, 0 to 1.
+    /// Largest fraction of the full amplitude that the soft start reached, 0 to 1.
     pub amplitude: f64,
     /// Trajectory time that passed, in seconds.
     pub moved_s: f64,
     /// Cycles of the controller.
     pub cycles: u64,
-    /// Of them, cycles in which the robot followed the trajectory.
+    /// Cycles that followed the trajectory.
     pub running: u64,
+    /// Number of safe stops.
     pub safe_stops: u64,
-    /// The reason of the last safe stop, in words; absent without one.
+    /// Reason of the last safe stop, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<String>,
-    /// Joints, in the order of the file; in a bench the one that followed worst.
+    /// Joints, in the order of the robot file; in a bench only the one with the largest following
+    /// error.
     pub joints: Vec<JointMotion>,
 }
 
 /// The movement of a joint while it was enabled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JointMotion {
+    /// Name of the joint.
     pub name: String,
-    /// The following error with the largest magnitude, in rad.
+    /// Following error with the largest magnitude, in rad.
     pub following_rad: f64,
-    /// Lowest position, in rad.
+    /// Lowest position while enabled, in rad.
     pub low_rad: f64,
-    /// Highest position, in rad.
+    /// Highest position while enabled, in rad.
     pub high_rad: f64,
 }
 

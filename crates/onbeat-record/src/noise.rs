@@ -4,44 +4,43 @@ use serde::{Deserialize, Serialize};
 
 use onbeat_cause::NoiseSource;
 
-/// What a polling thread saw of its CPU; a later note of the same run replaces it.
-/// `window_ns = polled_ns + gaps_ns`, and the times of `sources` add up to `gaps_ns`.
+/// Times of a polling thread, after each block of `measure noise`; a later note of the same process
+/// replaces it. `window_ns = polled_ns + gaps_ns`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NoiseAccount {
     /// The CPU.
     pub cpu: u32,
-    /// The shortest gap that counts, in nanoseconds.
+    /// Shortest gap that counts, in nanoseconds.
     pub threshold_ns: u64,
-    /// Median time between two readings of the clock when the probe was opened, in nanoseconds.
+    /// Median time between two clock readings when the probe was opened, in nanoseconds.
     pub step_ns: u64,
-    /// Windows in which the thread polled.
+    /// Number of windows in which the thread polled.
     pub windows: u64,
-    /// Their length in all, in nanoseconds.
+    /// Sum of their lengths, in nanoseconds.
     pub window_ns: u64,
-    /// What of it passed outside of gaps, in nanoseconds.
+    /// Time outside of gaps, in nanoseconds.
     pub polled_ns: u64,
-    /// Gaps of the threshold or longer.
+    /// Number of gaps.
     pub gaps: u64,
-    /// Their length in all, in nanoseconds.
+    /// Sum of their lengths, in nanoseconds.
     pub gaps_ns: u64,
-    /// The longest, in nanoseconds.
+    /// Longest gap, in nanoseconds.
     pub longest_ns: u64,
-    /// Who took them, the longest in all first.
+    /// What took the gaps, the largest sum first; the sums add up to `gaps_ns`.
     pub sources: Vec<NoiseCount>,
-    /// Why the kernel's events were not recorded; absent where they were.
+    /// Reason why kernel events were not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_recorded: Option<String>,
     /// Whether this kernel runs as a guest.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_guest: bool,
-    /// Stolen time that the kernel counted for the CPU meanwhile, in nanoseconds; absent where it
-    /// counts none.
+    /// Stolen time of the CPU, in nanoseconds; absent where the kernel counts none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steal_ns: Option<u64>,
-    /// Non-maskable interrupts of the CPU meanwhile.
+    /// Non-maskable interrupts of the CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nmis: Option<u64>,
-    /// System management interrupts of the CPU meanwhile; absent where it does not show them.
+    /// System management interrupts of the CPU; absent where it does not report them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smis: Option<u64>,
 }
@@ -49,12 +48,12 @@ pub struct NoiseAccount {
 /// What one source took of the CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoiseCount {
-    /// Who.
+    /// The source.
     #[serde(flatten)]
     pub source: NoiseSource,
-    /// Gaps that it had a part in.
+    /// Number of gaps with a part of it.
     pub gaps: u64,
-    /// Its parts in all, in nanoseconds.
+    /// Sum of its parts, in nanoseconds.
     pub ns: u64,
     /// Its longest part, in nanoseconds.
     pub longest_ns: u64,

@@ -40,46 +40,47 @@ pub enum Note {
     Import(Box<Import>),
     /// An uninterrupted stretch of the loop begins.
     Block(Block),
-    /// Exact figures of the interval whose histograms stand above.
+    /// Counts and exact figures of the interval whose histograms precede it.
     Interval(Box<Interval>),
-    /// Something happened on the bus, or to the robot on it.
+    /// An event on the bus, or of the robot on it.
     Event(EventNote),
     /// How many events have no note.
     EventsLeftOut(EventsLeftOut),
     /// The run was resumed in this file.
     Resume(Resume),
-    /// Largest values, second by second, where histograms are further apart.
+    /// Largest values, second by second, in files whose histograms are further apart.
     Maxima(Maxima),
-    /// A few figures per step of time, where histograms are further apart.
+    /// A few figures per step of time, in files whose histograms are further apart.
     Trend(Box<Trend>),
     /// Exact figures second by second.
     Seconds(Box<Seconds>),
     /// A sample beyond the spike limit.
     Spike(SpikeNote),
-    /// What the CPUs did around the spike above.
+    /// Kernel events around the spike that precedes it.
     Window(Box<WindowNote>),
     /// Something happened to a load.
     Load(LoadEvent),
-    /// A load of a sweep is over; only in `bench.onbeat.hlog`.
+    /// A load of a sweep begins, or is over; only in `bench.onbeat.hlog`.
     Step(StepNote),
-    /// Something around the loop changed, and what was under way is in no series.
+    /// A change around the loop; slots under way during it are in no series.
     Exclusion(ExclusionNote),
-    /// The packets of the run so far, device by device.
+    /// What became of packets so far, device by device.
     Packets(Box<PacketAccount>),
-    /// The edges between two boards so far, and their clocks.
+    /// What became of the edges between two boards so far, and the state of their clocks.
     Boards(Box<BoardAccount>),
     /// What a polling thread saw of its CPU so far.
     Noise(Box<NoiseAccount>),
     /// The chain through a bus that the run measures.
     Chain(Box<ChainNote>),
-    /// What a robot did in the block above.
+    /// What a robot did during the block that precedes it.
     Motion(Box<MotionNote>),
     /// The robot of the run.
     Robot(Box<RobotNote>),
+    /// Figures of the joints of a robot, step by step.
     Joints(JointSteps),
-    /// Its bus and devices so far.
+    /// State of a robot's bus and devices, and what was counted so far.
     Devices(Box<DevicesNote>),
-    /// How the CPUs of the loop rested and how fast they ran in the block above.
+    /// Idle states and frequency of the loop's CPUs during the block that precedes it.
     Power(Box<PowerNote>),
     /// A remark on the run.
     Remark(Remark),
@@ -120,87 +121,87 @@ impl Note {
     ];
 }
 
-/// The header of a run: written once, before anything is measured.
+/// The header of a run: once, before the first histogram line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// `onbeat.run/1`.
     pub schema: String,
     /// Version of onbeat.
     pub version: String,
-    /// The run's own number, drawn at random: 32 hexadecimal digits; empty in files of before, and of other tools. Of a bench that
-    /// of `bench.onbeat.hlog` is the bench's.
+    /// 128 random bits, as 32 hexadecimal digits; in `bench.onbeat.hlog` the bench's. Empty in
+    /// older files and in those of other tools.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
-    /// The number of the machine ([`onbeat_host::machine::salted_id`]); empty as above, and where the machine has none.
+    /// The machine, as 32 hexadecimal digits: the first half of HMAC-SHA256 of an ID of onbeat's,
+    /// keyed with `/etc/machine-id` ([`onbeat_host::machine::salted_id`]).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub machine: String,
-    /// The command as typed.
+    /// The command as typed, word by word.
     pub command: Vec<String>,
-    /// What was measured: `timer`.
+    /// What was measured: `timer`; of an imported run the tool.
     pub probe: String,
-    /// The series it is about, the main one first; release latency when there is none.
+    /// Series of the run's subject, the main one first; release latency when empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Series>,
-    /// Wall clock at the start, for people: seconds since 1970.
+    /// Wall clock at the start: seconds since 1970.
     pub started_unix_s: f64,
-    /// The machine.
+    /// Facts about the machine ([`onbeat_host::machine`]).
     pub host: Host,
-    /// The bench cell, when it is one.
+    /// Tuning and load; `None` outside a bench.
     pub cell: Option<Cell>,
-    /// The loop's timing; absent in `bench.onbeat.hlog`.
+    /// How the loop was timed; `None` in `bench.onbeat.hlog` and in imported runs.
     pub timing: Option<Timing>,
-    /// The privileges requested for the loop, and which were granted.
+    /// Privileges requested for the loop.
     pub grants: Vec<Grant>,
-    /// The limit to judge this run by, when one was given; a bench has its own.
+    /// The limit that the run is judged by; `None` without one. A bench has its own.
     #[serde(default)]
     pub limit: Option<LimitNote>,
-    /// Looks at the run that shared the level of its verdict, because it was to end when it was
-    /// decided; 0 and 1 for a run of a length given.
+    /// Number of looks at which the verdict could end the run, and which share its level; absent
+    /// for a run of fixed length.
     #[serde(default, skip_serializing_if = "is_no_look")]
     pub looks: usize,
-    /// How many alarms of bus and robot there may be, when a limit for them was given; a bench has
-    /// its own.
+    /// Limit on alarms of bus and robot. A bench has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_alarms: Option<u64>,
-    /// Tunings that were not as wanted when the run began, the most harmful first; of a bench they
-    /// stand in `bench.onbeat.hlog` alone.
+    /// Settings that differed from the recommended value when the run began, the most harmful
+    /// first; of a bench in `bench.onbeat.hlog` only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<FindingNote>,
-    /// The thread whose loop was measured, where it is one of another program.
+    /// The measured thread, if it belongs to another program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskNote>,
 }
 
-/// A thread of another program: its number is that of another one after its end, or after a boot.
+/// A thread of another program. Its number is reused after its end and after a boot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskNote {
-    /// Its number.
+    /// Thread ID.
     pub tid: i32,
-    /// When it started, in clock ticks since boot.
+    /// Start of the thread, in clock ticks since boot.
     pub start_ticks: u64,
-    /// The boot, as in `/proc/sys/kernel/random/boot_id`.
+    /// The boot: `/proc/sys/kernel/random/boot_id`.
     pub boot_id: String,
-    /// Its name, at most 15 bytes.
+    /// Name of the thread, at most 15 bytes.
     pub name: String,
 }
 
-/// A tuning of the catalogue that is not as wanted, as `onbeat tune check` prints it.
+/// A setting that differs from the recommended value, as `onbeat tune check` prints it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FindingNote {
-    /// The tuning: `irq.affinity`.
+    /// Id in the catalogue of tunings: `irq.affinity`.
     pub id: String,
     /// What it is, in a few words.
     pub title: String,
     /// Expected effect on the tail of a 1 kHz loop's latency: 3 up to milliseconds, 2 tens to
-    /// hundreds of microseconds, 1 some microseconds or rare, 0 hygiene.
+    /// hundreds of microseconds, 1 some microseconds or rarely, 0 good practice only.
     pub effect: u8,
-    /// What was found.
+    /// Value found.
     pub current: String,
-    /// What is wanted.
+    /// Recommended value.
     pub wanted: String,
-    /// What a change takes before it has an effect: `now`, `reboot`.
+    /// What a change needs to take effect: `now`, `reboot`.
     pub takes: String,
-    /// The causes that it removes or reduces, by their names in run files.
+    /// Causes that it removes or reduces.
     pub mends: Vec<String>,
 }
 
@@ -291,64 +292,65 @@ impl Cell {
     }
 }
 
-/// A stretch of the loop without a break.
+/// An uninterrupted stretch of the loop begins; a bench cell has many. A resumed bench drops a
+/// cell's last block if it counts fewer slots than planned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Block {
-    /// Counts from 0 in each file.
+    /// Number of the block, from 0 in each file.
     pub index: u32,
-    /// Seconds since the file's start.
+    /// Start, in seconds since the file's start.
     pub t: f64,
     /// The load that ran in it.
     pub load: String,
-    /// Of this number of releases at its start, cycles that were on time are in no series: they ran
-    /// with cold caches.
+    /// Number of first releases whose timely cycles are in no series, because they ran with cold
+    /// caches.
     pub warmup: u64,
-    /// Planned length in releases; `None` for a block without a planned end.
+    /// Planned length in releases; `None` without a planned end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub releases: Option<u64>,
 }
 
-/// Exact figures of one interval.
+/// Counts and exact moments of an interval, or of a part of one, after its histogram lines.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Start, in seconds since the file's start.
     pub t: f64,
-    /// Seconds.
+    /// Length in seconds.
     pub length: f64,
-    /// The block it belongs to.
+    /// Block that it belongs to.
     pub block: u32,
     /// Cycles counted.
     pub cycles: u64,
-    /// Releases skipped.
+    /// Skipped releases.
     pub skipped: u64,
     /// Cycles that ended after the next release.
     pub overruns: u64,
     /// Cycles that ended after their deadline.
     pub deadline_misses: u64,
-    /// Samples dropped because the ring between loop and recorder was full.
+    /// Slots whose samples did not reach the recorder, because the ring between loop and recorder
+    /// was full.
     pub lost: u64,
     /// Cycles in no series because they ran with cold caches; not among `cycles`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub warmup: u64,
-    /// Slots in no series because something around the loop changed while they were under way; not
-    /// among `cycles` and `skipped`.
+    /// Slots in no series because of an `exclusion`; not among `cycles` and `skipped`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub excluded: u64,
-    /// Of these, releases that were skipped.
+    /// Skipped releases among `excluded`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub excluded_skipped: u64,
-    /// Of `cycles`, in a run that splits wake-ups, those of which a stamp is missing; the others are
-    /// in the series of the parts.
+    /// With `--split`: cycles without a time stamp of one of the parts, which are in no series of
+    /// the parts.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unsplit: u64,
-    /// Samples beyond the spike limit.
+    /// Samples beyond the spike limit; the ten worst have a `spike` note.
     pub spikes: u64,
     /// Exact moments of each series with samples.
     pub series: BTreeMap<Series, Moments>,
-    /// Outages of what is watched.
+    /// Outages, one entry per limit watched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub late: Vec<LateNote>,
-    /// What made spikes late: how many by their main cause, and the worst of them.
+    /// Spikes by main cause; empty without an analysis.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub causes: BTreeMap<CauseKind, CauseCount>,
 }
@@ -356,17 +358,16 @@ pub struct Interval {
 /// Spikes with one main cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CauseCount {
-    /// How many.
+    /// Number of spikes.
     pub spikes: u64,
     /// The largest lateness among them, in nanoseconds.
     pub worst_ns: u64,
-    /// What of them is explained, from the programmed expiry on, all together, in nanoseconds: with
-    /// a spin before the release that begins before the release.
+    /// Sum of the lateness explained, from the programmed expiry on, in nanoseconds.
     pub lateness_ns: u64,
-    /// What of it the causes account for, in nanoseconds.
+    /// Part of that sum that the causes account for, in nanoseconds.
     pub accounted_ns: u64,
-    /// By who did it, as in `dd/write` or `NET_RX`. At most [`Self::CULPRITS`] of them in an
-    /// interval; the spikes of others are those that are missing here.
+    /// By culprit, such as `dd/write` or `NET_RX`; threads of one program share its name. At most
+    /// 16 per cause and interval ([`Self::CULPRITS`]); spikes of others are only in `spikes` above.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub culprits: BTreeMap<String, CulpritCount>,
 }
@@ -374,7 +375,7 @@ pub struct CauseCount {
 /// Spikes of one culprit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CulpritCount {
-    /// How many.
+    /// Number of spikes.
     pub spikes: u64,
     /// The largest lateness among them, in nanoseconds.
     pub worst_ns: u64,
@@ -420,126 +421,130 @@ impl CauseCount {
     }
 }
 
-/// Largest value per `every` seconds, for the intervals that follow.
+/// Largest values per second, in runs with histogram intervals longer than a second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Maxima {
     /// Start, in seconds since the file's start.
     pub t: f64,
-    /// Seconds between values.
+    /// Seconds per value.
     pub every: f64,
-    /// Nanoseconds per series; 0 where there was no sample.
+    /// Nanoseconds; 0 without a sample.
     pub series: BTreeMap<Series, Vec<u64>>,
 }
 
-/// One sample beyond the spike limit.
+/// A sample beyond the spike limit. The ten worst of an interval are kept; `spikes` of the note
+/// `interval` counts all. The n-th note of a file is spike n: `onbeat export RUN --cell PMC/paper
+/// --spike 3`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SpikeNote {
-    /// Its number in its run file, from 1 in the order of time. Not in the file, where its place
-    /// records it.
+    /// Number of the spike in its run file, from 1 in the order of time; in summaries only.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub number: u64,
     /// Its release, in seconds since the file's start.
     pub t: f64,
-    /// k.
+    /// Cycle number k.
     pub index: u64,
-    /// The block it belongs to.
+    /// Block that it belongs to.
     pub block: u32,
     /// `s_k − r_k`.
     pub wakeup_latency_ns: u64,
     /// `e_k − s_k`.
     pub execution_time_ns: u64,
-    /// Releases skipped before it.
+    /// Releases skipped immediately before it.
     pub skipped: u64,
-    /// What stopped the loop, when it was not the machine's own latency.
+    /// A rule of the scheduler or a signal that stopped the loop; `None` where latency of the
+    /// machine is the reason.
     pub stall: Option<Stall>,
-    /// What made it late, with the nanoseconds that each cause accounts for; empty without an
+    /// Causes, whose `ns` add up to the lateness, `unexplained` included; empty without an
     /// analysis.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
-    /// Whether what the CPUs did around it is in the file; `None` without an analysis.
+    /// Whether a `window` note follows; `None` without an analysis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<WindowFate>,
 }
 
-/// Something that happened to a load.
+/// An event of a load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadEvent {
     /// Seconds since the file's start.
     pub t: f64,
     /// The load as typed.
     pub load: String,
-    /// What happened.
+    /// The event.
     pub event: super::words::LoadEventKind,
-    /// In words.
+    /// Details in words.
     pub detail: String,
 }
 
-/// How the CPUs of a loop rested and how fast they ran in a block.
+/// Idle states and frequency of the loop's CPUs during a block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PowerNote {
-    /// Seconds since the file's start, at the end of the block.
+    /// End of the block, in seconds since the file's start.
     pub t: f64,
-    /// The block.
+    /// Number of the block.
     pub block: u32,
-    /// What the kernel counted.
+    /// Counters of the kernel.
     #[serde(flatten)]
     pub used: PowerUse,
 }
 
-/// A remark on a run.
+/// A remark on the run, such as the number of commands without a visible effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remark {
-    /// In words, without a full stop.
+    /// The remark, without a full stop.
     pub sentence: String,
 }
 
-/// The closing line: every slot accounted for.
+/// The closing line: every slot accounted for. The last one counts, for the whole file. A file
+/// without one, or with a `block` or `resume` note after it, was cut off: its counts come from the
+/// intervals. The writer holds an advisory lock (`flock`) during the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Account {
     /// Seconds since the file's start.
     pub t: f64,
-    /// Why the run ended.
+    /// Reason of the end.
     pub reason: EndReason,
-    /// Releases that passed: `slots = cycles + skipped + lost`.
+    /// Slots: `cycles + skipped + lost`.
     pub slots: u64,
-    /// Cycles whose samples were received, those of the warm-up and excluded ones among them.
+    /// Cycles whose samples were received, those of `warmup` and `excluded` included.
     pub cycles: u64,
-    /// Releases passed over, excluded ones among them.
+    /// Skipped releases, excluded ones included.
     pub skipped: u64,
-    /// Slots that are unknown because the ring between loop and recorder was full.
+    /// Slots whose samples did not reach the recorder, because the ring between loop and recorder
+    /// was full.
     pub lost: u64,
-    /// Cycles that are in no series because they ran with cold caches.
+    /// Cycles in no series because they ran with cold caches.
     pub warmup: u64,
-    /// The largest wake-up latency among them, in nanoseconds.
+    /// Largest wake-up latency of the warm-up, in nanoseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub warmup_worst_ns: u64,
-    /// Slots that are in no series because something around the loop changed while they were under
-    /// way.
+    /// Slots in no series because of an `exclusion`.
     #[serde(default)]
     pub excluded: u64,
-    /// Slots of parts of the run that were killed before they recorded what the kernel had counted:
-    /// the figures below are without them.
+    /// Slots of parts that were killed before their closing line. The kernel's counters below do
+    /// not contain them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub untold: u64,
-    /// Page faults of the loop's thread while it ran.
+    /// Page faults of the loop's thread while it ran, as the kernel counts them.
     pub page_faults: u64,
-    /// Times the loop's thread was made to leave the CPU.
+    /// Involuntary context switches of the loop's thread while it ran.
     pub involuntary_switches: u64,
-    /// CPU time of the loop's thread.
+    /// CPU time of the loop's thread, in nanoseconds.
     pub cpu_ns: u64,
-    /// CPU time spent explaining spikes, by a thread that is not the loop's.
+    /// CPU time of the thread that explains spikes, in nanoseconds.
     #[serde(default)]
     pub causes_cpu_ns: u64,
     /// Spikes explained.
     #[serde(default)]
     pub causes_explained: u64,
-    /// Of these, spikes around which events were missing.
+    /// Spikes explained although events around them were missing.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub causes_incomplete: u64,
-    /// The longest that a spike's cycle and its explanation were apart.
+    /// Longest time from the end of a spike's cycle to its explanation, in nanoseconds.
     #[serde(default)]
     pub causes_slowest_ns: u64,
-    /// Memory held for it, in bytes.
+    /// Memory held for the analysis, in bytes.
     #[serde(default)]
     pub causes_bytes: u64,
 }
@@ -548,10 +553,10 @@ pub struct Account {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
-    /// Its time was over.
+    /// The planned time was over.
     #[default]
     Complete,
-    /// It was asked to: Ctrl-C, SIGTERM, the bench.
+    /// Ctrl-C, SIGTERM, or the bench.
     Asked,
     /// A cycle overran and the loop was configured to stop then.
     Overrun,
@@ -559,40 +564,39 @@ pub enum EndReason {
     Task,
 }
 
-/// The options of a bench.
+/// The options and conditions of a bench; only in `bench.onbeat.hlog`, which has no samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bench {
-    /// Tunings in the order asked for.
+    /// Tunings in the order requested.
     pub tunings: Vec<String>,
-    /// Loads in the order asked for.
+    /// Loads in the order requested.
     pub loads: Vec<String>,
-    /// In which order the cells ran.
+    /// Order in which the cells ran.
     pub order: super::words::RunOrder,
     /// Blocks per cell.
     pub blocks: u32,
     /// Seconds per block.
     pub block_s: f64,
-    /// The limit to hold, when one was given.
+    /// The limit that the cells are judged by; `None` without one.
     pub limit: Option<LimitNote>,
-    /// Looks at each cell that shared the level of its verdict, because the bench was to end
-    /// when it was decided; 0 and 1 for a bench of a length given.
+    /// Number of looks at each cell at which the verdict could end the bench, and which share its
+    /// level; absent for a bench of fixed length.
     #[serde(default, skip_serializing_if = "is_no_look")]
     pub looks: usize,
-    /// How many alarms of bus and robot a cell may have, when a limit for them was given.
+    /// Limit on alarms of bus and robot per cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_alarms: Option<u64>,
-    /// Cells that could not be run, and why.
+    /// Cells that were not run.
     pub not_permitted: Vec<CellNotPermitted>,
-    /// The privileges requested, and which were granted.
+    /// Privileges requested.
     pub ladder: Vec<Grant>,
-    /// What the shield moved and what it could not, in sentences.
+    /// What the shield moved and what it could not move, in sentences.
     #[serde(default)]
     pub shield: Vec<String>,
-    /// The series and limit of a sweep, when it is one.
+    /// Series and limit of a sweep; `None` in other benches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepNote>,
-    /// The command that runs the robot of this bench, without tuning and load; empty without a
-    /// robot.
+    /// The command that runs the robot of this bench, without tuning and load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub robot_command: Vec<String>,
 }
@@ -600,26 +604,28 @@ pub struct Bench {
 /// The series and limit of a sweep over rising load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SweepNote {
+    /// Series whose jitter is limited.
     pub series: Series,
-    /// The largest jitter (max − min) that is allowed, in nanoseconds.
+    /// Largest jitter (max − min) allowed, in nanoseconds.
     pub allowed_jitter_ns: u64,
-    /// Whether that is the paper's, because none was asked for: it is shown and decides nothing.
+    /// Whether that is the paper's value, because none was requested: it is shown and decides
+    /// nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_default: bool,
 }
 
-/// One load of a sweep: written when it begins, and again with what was reached when it, or a part
-/// of it, is over.
+/// A load of a sweep: once when it begins, and again when it, or a part of it, is over. Only in
+/// `bench.onbeat.hlog`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepNote {
     /// The load as typed.
     pub load: String,
-    /// Target CPU load, in percent of all of them.
+    /// Requested CPU load, in percent of all CPUs.
     pub asked_percent: f64,
-    /// How busy they were, the loop and everything else among it; `None` where that could not be
-    /// read.
+    /// Busy time of all CPUs by `/proc/stat`, loop and steal included, in percent; `None` at the
+    /// beginning and where it cannot be read.
     pub reached_percent: Option<f64>,
-    /// For how long that was measured, in seconds; 0 in files without it.
+    /// Seconds over which that was measured; the weight of a part.
     #[serde(default)]
     pub seconds: f64,
 }
@@ -629,14 +635,14 @@ const fn is_no_look(looks: &usize) -> bool {
     *looks == 0
 }
 
-/// A limit as asked for.
+/// A limit on a series.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LimitNote {
-    /// Nanoseconds.
+    /// Largest value that is on time, in nanoseconds.
     pub limit_ns: u64,
-    /// Percent of all releases, above 0 to 100.
+    /// Percentage of releases that must meet it, above 0 to 100.
     pub at: f64,
-    /// The series it is on.
+    /// Series that it applies to.
     pub on: Series,
 }
 
@@ -656,21 +662,22 @@ impl LimitNote {
 /// A cell that was not run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellNotPermitted {
-    /// Which.
+    /// The cell.
     pub cell: Cell,
-    /// Why, with what would grant it.
+    /// The reason, and what would permit it.
     pub why_not: String,
 }
 
-/// A resumed run.
+/// The run was resumed in this file; the next `block` follows. Times continue by the wall clock and
+/// never go back; instants of `window` notes are of their own boot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Resume {
     /// Seconds since the file's start.
     pub t: f64,
-    /// For how long nothing was measured before, in seconds.
+    /// Seconds before it in which nothing was measured.
     pub unmeasured_s: f64,
-    /// Why the part before it ended; `None` when it was cut off.
+    /// Reason for the end of the part before it; `None` when that was cut off.
     pub after: Option<EndReason>,
-    /// `r_0 mod T` from here on: the clock restarts from 0 at boot.
+    /// `r_0 mod T` from here on, in nanoseconds: the clock restarts from 0 at boot.
     pub phase_ns: u64,
 }

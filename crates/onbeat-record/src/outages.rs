@@ -20,8 +20,9 @@ pub const PARTS: usize = 10;
 /// What is watched for outages: releases of a series over a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watch {
+    /// Series that is watched.
     pub on: Series,
-    /// A value above this is late, in nanoseconds.
+    /// Values above this are late, in nanoseconds.
     pub limit_ns: u64,
     /// Late releases at most this far apart are one outage, in releases.
     pub gap: u64,
@@ -70,15 +71,16 @@ pub fn gap(allowed: f64) -> u64 {
     if allowed > 0.0 { ((0.1 / allowed).round() as u64).max(1) } else { 1 }
 }
 
+/// Outages as sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutageSums {
-    /// How many.
+    /// Number of outages.
     pub outages: u64,
     /// Sum of their sizes: late releases.
     pub late: u64,
     /// Sum of the squares of their sizes.
     pub squares: u64,
-    /// The largest size.
+    /// Largest size.
     pub largest: u64,
 }
 
@@ -158,20 +160,22 @@ impl Joining {
     }
 }
 
-/// Outages in an interval of a recording, of one [`Watch`].
-///
-/// An outage stands in the interval in which it is known to have ended: where the next one begins,
-/// or the block ends. A late release stands in its own.
+/// Outages of one limit within an interval: late releases close to each other. A run watches its
+/// limit with a gap of 0.1 / (1 − at/100) releases, then a half, a quarter, an eighth and a
+/// sixteenth of that limit, and its deadline on `response_time` at 99.9 %; without a limit the
+/// deadline and its parts. A limit that is not watched is judged by intervals (docs/verdict.md). An
+/// outage ends with its block; it counts in the interval in which the next one begins, or its block
+/// ends. 0.2 MB a day.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LateNote {
     /// What is watched.
     #[serde(flatten)]
     pub watch: Watch,
-    /// Outages that ended; absent without any.
+    /// Outages that ended in this interval.
     #[serde(default, skip_serializing_if = "is_none_ended")]
     pub ended: OutageSums,
-    /// Late releases by tenth of an interval, from the first tenth that these lines count to the
-    /// last one; absent without any.
+    /// Late releases by tenth of the interval, from the first tenth that these lines count to the
+    /// last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tenths: Vec<u64>,
 }

@@ -7,28 +7,29 @@ use serde::{Deserialize, Serialize};
 use super::histogram::{IntervalCounts, LONGEST_NS, empty_interval};
 use super::series::Series;
 
-/// The packets of a run so far; a later note of the same process replaces it.
+/// What became of packets, after each block of round trips; a later note of the same process
+/// replaces it. See docs/net.md#the-account-of-packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PacketAccount {
-    /// Bytes of a packet's payload.
+    /// Payload of a packet, in bytes.
     pub payload: u64,
     /// Age at which a packet without an answer counts as lost, in nanoseconds.
     pub lost_after_ns: u64,
-    /// Packets that were received and belong to no device of this run.
+    /// Datagrams that belong to no device of this run.
     #[serde(default)]
     pub foreign: u64,
-    /// Packets whose fate is counted and in no series, because the queue to the recorder was full.
+    /// Packets that are counted here but in no series, because the queue to the recorder was full.
     #[serde(default)]
     pub unrecorded: u64,
-    /// The devices, in the order of their numbers.
+    /// The devices, in the order of their numbers; `scheduled = answered + late + lost + unsent`.
     pub devices: Vec<DevicePackets>,
-    /// The answers cycle by cycle; absent with a single device.
+    /// Answers cycle by cycle; absent with a single device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycles: Option<CycleAnswers>,
-    /// What this kernel dropped meanwhile; absent where it does not say.
+    /// Packets dropped by this kernel during the run; absent where it does not report them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drops: Option<KernelDrops>,
-    /// What a plan predicts for this run; absent without a plan.
+    /// Prediction of the plan; with `--plan` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted: Option<PredictedAnswers>,
 }
@@ -37,18 +38,18 @@ pub struct PacketAccount {
 /// counters are of all traffic of the network namespace, and the backlog's of the whole machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelDrops {
-    /// Because the receive buffer of the run's own socket was full.
+    /// At the run's own socket: receive buffer full.
     pub socket: u64,
-    /// Because those of other UDP sockets were full, as of devices on the same machine.
+    /// At other UDP sockets of the network namespace: receive buffer full.
     #[serde(default)]
     pub other_sockets: u64,
-    /// Because no program had opened the UDP port.
+    /// In the network namespace: no program had opened the UDP port.
     #[serde(default)]
     pub closed_ports: u64,
-    /// Because the backlog of a CPU was full (`net.core.netdev_max_backlog`).
+    /// On the whole machine: backlog of a CPU full (`net.core.netdev_max_backlog`).
     #[serde(default)]
     pub backlog: u64,
-    /// At interfaces.
+    /// At interfaces of the network namespace.
     #[serde(default)]
     pub interfaces: Vec<InterfaceDrops>,
 }
@@ -56,14 +57,15 @@ pub struct KernelDrops {
 /// Packets dropped at an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterfaceDrops {
+    /// Name of the interface.
     pub name: String,
     /// By its queue discipline.
     #[serde(default)]
     pub queue: u64,
-    /// In its driver on the way out, with errors.
+    /// Drops and errors in its driver on transmission.
     #[serde(default)]
     pub transmit: u64,
-    /// On the way in, with errors.
+    /// Drops and errors on reception.
     #[serde(default)]
     pub receive: u64,
 }
@@ -95,12 +97,12 @@ impl KernelDrops {
     }
 }
 
-/// The packets of one device: scheduled = answered + late + lost + unsent.
+/// The packets of one device: `scheduled = answered + late + lost + unsent`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DevicePackets {
-    /// Its address and port.
+    /// Address and port.
     pub address: String,
-    /// Packets of the schedule.
+    /// Packets due.
     pub scheduled: u64,
     /// Answered by the deadline.
     pub answered: u64,
@@ -110,7 +112,7 @@ pub struct DevicePackets {
     pub lost: u64,
     /// Not sent: the loop skipped the release, or the system refused.
     pub unsent: u64,
-    /// Of these, refused by the system.
+    /// Of `unsent`: refused by the system.
     pub refused: u64,
     /// Further answers to a packet.
     pub duplicates: u64,
@@ -118,35 +120,35 @@ pub struct DevicePackets {
     pub reordered: u64,
     /// Answers to packets that were given up, or never sent.
     pub strays: u64,
-    /// Smallest value of its packets in the series of round trips, in nanoseconds.
+    /// Smallest `round_trip`, in nanoseconds.
     pub min_ns: u64,
-    /// Median.
+    /// Median `round_trip`, in nanoseconds.
     pub p50_ns: u64,
-    /// 99th percentile.
+    /// 99th percentile of `round_trip`, in nanoseconds.
     pub p99_ns: u64,
-    /// Largest value.
+    /// Largest `round_trip`, in nanoseconds.
     pub max_ns: u64,
     /// Median from release to answer, in nanoseconds; 0 with a single device.
     #[serde(default)]
     pub response_p50_ns: u64,
-    /// Sum of the places of its answers in the order of arrival within their cycles, from 1.
+    /// Sum of the places of its answers in the order of arrival within a cycle, from 1.
     #[serde(default)]
     pub place_sum: u64,
-    /// Answers that are in it.
+    /// Number of answers in `place_sum`.
     #[serde(default)]
     pub place_count: u64,
 }
 
-/// Distribution of one time over many cycles, in nanoseconds.
+/// Distribution of a time over many cycles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnswerTimes {
-    /// Smallest.
+    /// Smallest, in nanoseconds.
     pub min_ns: u64,
-    /// Median.
+    /// Median, in nanoseconds.
     pub p50_ns: u64,
-    /// 99th percentile.
+    /// 99th percentile, in nanoseconds.
     pub p99_ns: u64,
-    /// Largest.
+    /// Largest, in nanoseconds.
     pub max_ns: u64,
 }
 
@@ -167,20 +169,20 @@ impl AnswerTimes {
 /// The answers of a run, cycle by cycle, counted from the release of each cycle.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CycleAnswers {
-    /// Cycles in which every device answered before the first answer of a later cycle.
+    /// Complete cycles: every device answered before an answer to a later cycle.
     pub complete: u64,
-    /// The first answer of each complete cycle.
+    /// First answer of complete cycles, after the release.
     pub first: AnswerTimes,
-    /// The last answer of each complete cycle.
+    /// Last answer of complete cycles, after the release.
     pub last: AnswerTimes,
-    /// The latest cycles, answer by answer.
+    /// The 40 latest cycles.
     pub latest: Vec<AnsweredCycle>,
 }
 
 /// One cycle in detail.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnsweredCycle {
-    /// Its number.
+    /// Cycle number.
     pub cycle: u64,
     /// From release to answer by device, in nanoseconds; 0 without an answer in time.
     pub response_ns: Vec<u64>,
@@ -189,11 +191,11 @@ pub struct AnsweredCycle {
 /// What a plan predicts for a run, in nanoseconds from the release.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PredictedAnswers {
-    /// The file of the plan.
+    /// File of the plan.
     pub plan: String,
-    /// First answer of each cycle.
+    /// First answer of a cycle, after the release.
     pub first: AnswerTimes,
-    /// Last answer of each cycle.
+    /// Last answer of a cycle, after the release.
     pub last: AnswerTimes,
     /// The devices, in the order of their numbers.
     pub devices: Vec<PredictedDevice>,
@@ -202,17 +204,16 @@ pub struct PredictedAnswers {
 /// What a plan predicts for one device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PredictedDevice {
-    /// Its name in the plan.
+    /// Name in the plan.
     pub name: String,
     /// Median from release to answer, in nanoseconds.
     pub response_p50_ns: u64,
-    /// Command and answer on every link between controller and device, in nanoseconds; absent in
-    /// files of versions that did not write it.
+    /// Command and answer on every link between controller and device, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_wire_ns: Option<u64>,
     /// Place of its answer within a cycle, from 1; equal for answers at the same time.
     pub place: u64,
-    /// Predicted losses per million packets, in full buffers.
+    /// Predicted losses in full buffers, per million packets.
     pub lost_ppm: u64,
 }
 

@@ -25,15 +25,14 @@ const WIDEST_NS: u64 = 1 << 50;
 pub struct Resolution {
     /// Width of a cell in nanoseconds, at least 1; cells begin at its multiples.
     pub step_ns: u64,
-    /// From this many steps on cells double in width, as HdrHistogram's do: its number of
-    /// sub-buckets, a power of two. `None` where all cells are equally wide.
+    /// Number of steps from which the width of cells doubles, as HdrHistogram's: a power of two.
+    /// `None` where all cells are equally wide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubles_from: Option<u64>,
-    /// Upper ends of uneven cells in nanoseconds, rising; each cell holds what is above the end
-    /// before it. Empty where cells are even.
+    /// Upper ends of uneven cells, in nanoseconds, rising.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub upper_ends_ns: Vec<u64>,
-    /// Where the source's histogram ends and what lies beyond it.
+    /// Samples past the source's range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beyond: Option<Beyond>,
 }
@@ -41,11 +40,11 @@ pub struct Resolution {
 /// Samples that a source counted without recording how large each was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Beyond {
-    /// None of them is smaller, in nanoseconds.
+    /// Lower bound of the samples, in nanoseconds.
     pub from_ns: u64,
-    /// None of them is larger, in nanoseconds.
+    /// Upper bound, in nanoseconds.
     pub to_ns: u64,
-    /// How many.
+    /// Number of samples.
     pub count: u64,
 }
 

@@ -9,13 +9,15 @@ use serde::{Deserialize, Serialize};
 // A note of ten seconds: what kill -9 can lose of them, and ten times fewer lines than seconds.
 const PER_NOTE: usize = 10;
 
-/// Release latency second by second, columns of equal length.
+/// Release latency of up to ten whole seconds, of the probe `latency`: columns of equal length. An
+/// incomplete last second is in the intervals only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seconds {
-    /// Which second of its block the first one is, from 0.
+    /// First of these seconds, counted from 0 in its block.
     pub first: u64,
+    /// Number of the block.
     pub block: u32,
-    /// Releases in each, served and skipped.
+    /// Releases per second, served and skipped.
     pub count: Vec<u64>,
     /// Smallest, in nanoseconds.
     pub min_ns: Vec<u64>,
@@ -23,7 +25,7 @@ pub struct Seconds {
     pub sum_ns: Vec<u64>,
     /// Largest, in nanoseconds.
     pub max_ns: Vec<u64>,
-    /// Releases skipped.
+    /// Skipped releases.
     pub overruns: Vec<u64>,
 }
 

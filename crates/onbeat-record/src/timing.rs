@@ -45,29 +45,29 @@ impl Timing {
 /// How the loop was timed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
-    /// T.
+    /// Period T, in nanoseconds.
     pub period_ns: u64,
-    /// `r_0 mod T` of the first block.
+    /// Phase `r_0 mod T` of the first block, in nanoseconds.
     pub phase_ns: u64,
-    /// Whether that phase was chosen to avoid the kernel's tick, whose own phase is another after
-    /// each boot. Not recorded where the phase was given.
+    /// Whether the phase was chosen to avoid the kernel's tick, whose own phase changes with each
+    /// boot.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub avoids_tick: bool,
-    /// D.
+    /// Deadline D, in nanoseconds after the release.
     pub deadline_ns: u64,
-    /// Planned work per cycle.
+    /// Planned work per cycle, in nanoseconds.
     pub work_ns: u64,
     /// The wait, as typed: `sleep`, `spin=50us`, `adaptive=300us`, `relative`,
     /// `relative-spin=50us`.
     pub wait: String,
     /// The overrun policy, as typed: `skip`, `catch-up=3`, `stop`.
     pub on_overrun: String,
-    /// The CPU the loop was bound to.
+    /// CPU that the loop was bound to; `None` if it was not bound.
     pub cpu: Option<u32>,
-    /// FIFO priority; 0 for an ordinary thread.
+    /// `SCHED_FIFO` priority; 0 for an ordinary thread.
     pub priority: u32,
-    /// From taking an edge up to the release of its answer, in nanoseconds, where edges are
-    /// answered.
+    /// With edges that are answered: from taking an edge to the release of its answer, in
+    /// nanoseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub delay_ns: u64,
 }

@@ -37,34 +37,34 @@ const COUNTED: u32 = 8;
 const PLACES: u64 = 4096;
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Figures per step of time, packed; [`Trend::steps`] unpacks them.
+/// Figures per step of time ([`Trend::steps`] unpacks them), of release latency after each
+/// interval; of imported runs behind all intervals, up to 600 steps at a time. A step is a tenth of
+/// an interval, at most a second, at least ten cycles, and a whole part of the interval. 1.07 MB a
+/// day.
 ///
-/// A figure is two or three digits of base 64, the most significant first, with the digits of
-/// base64 (RFC 4648). Its code stands for nanoseconds in the manner of HdrHistogram: with m = 6
-/// (two digits) or 12 (three), a code below 2^m is the value itself, and any other `c` stands for
-/// the values from `((c mod 2^m) + 2^m) · 2^s` on, 2^s of them, with `s = floor(c / 2^m) − 1`. Code
-/// 0 is a step without a sample; a value of 0 is counted as 1.
+/// A figure is two or three base64 digits (RFC 4648), the most significant first, that form a code
+/// `c`; 0 is a step without a sample. With m = 6 for two digits and 12 for three, codes below 2^m
+/// are nanoseconds; others stand for the 2^s values from `((c mod 2^m) + 2^m) · 2^s` ns on, with `s
+/// = floor(c / 2^m) − 1`: within 0.8 % and 0.013 %. A value of 0 counts as 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trend {
     /// Start, in seconds since the file's start.
     pub t: f64,
-    /// Seconds from step to step.
+    /// Seconds per step.
     pub every: f64,
-    /// Cycles of the run that had been served when it starts, lost ones among them: what shows time
-    /// from cycle count where releases were skipped.
+    /// Cycles that the run had served when the note begins, lost ones included.
     pub cycles: u64,
-    /// Which series.
+    /// The series.
     pub series: Series,
-    /// Smallest value of each step, two digits each.
+    /// Smallest value, two digits per step.
     pub min: String,
-    /// Median, three digits.
+    /// Median, three digits per step, interpolated from counts of 0.4 % width.
     pub p50: String,
-    /// The value that nine tenths do not exceed, three digits.
+    /// 90th percentile, three digits per step, as `p50`.
     pub p90: String,
-    /// Largest value, two digits.
+    /// Largest value, two digits per step.
     pub max: String,
-    /// When the release of the largest value was, in parts of 4,096 of the step from its start, two
-    /// digits; empty where that is not known.
+    /// Release of the largest value, in 1/4,096 of the step from its start, two digits per step.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub worst_at: String,
 }

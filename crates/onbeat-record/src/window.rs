@@ -24,9 +24,9 @@ const FILE_MOST: u64 = 2 * 1024 * 1024;
 pub enum WindowFate {
     /// It follows the spike.
     Kept,
-    /// The run had 32 worse ones before it.
+    /// 32 spikes before it were worse.
     NotAmongWorst,
-    /// The file's room for windows was used up.
+    /// The file's 2 MiB for windows were used up.
     NoRoom,
     /// The flight recorder had no event of the loop's CPU.
     NoEvents,
@@ -108,39 +108,49 @@ impl Keeping {
     }
 }
 
-/// What the CPUs did around the spike whose note stands before.
+/// Kernel events around the spike that precedes it, from 4 ms before the programmed expiry to 1 ms
+/// after the end of the cycle: at most 1,200 events of the loop's CPU and 400 of all others, 12 KiB
+/// packed, the nearest to expiry and first instruction first. Switches that are only visible in the
+/// next one are included.
+///
+/// A window is written if its spike is among the 32 worst so far when its interval ends; from 1 MiB
+/// on only if it is worse than all before by a quarter; at most 2 MiB a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WindowNote {
-    /// The spike's block.
+    /// Block of the spike.
     pub block: u32,
-    /// Its k.
+    /// Cycle number k of the spike.
     pub index: u64,
-    /// `r_k` on `CLOCK_MONOTONIC`, as all instants here.
+    /// Release `r_k` by `CLOCK_MONOTONIC`, as all instants here, in nanoseconds.
     pub release_ns: u64,
-    /// What the loop's timer was set to.
+    /// Instant that the loop's timer was set to.
     pub expiry_ns: u64,
-    /// It was set for a length of time, and expires a little later than that.
+    /// Whether the timer was set for a length of time, and therefore expires a little later than
+    /// `expiry_ns`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub relative: bool,
-    /// `s_k`.
+    /// Start `s_k`.
     pub start_ns: u64,
-    /// `e_k`.
+    /// End `e_k`.
     pub end_ns: u64,
-    /// Time spent polling before the release.
+    /// Time spent polling before the release, in nanoseconds.
     pub spun_ns: u64,
-    /// Planned work of a cycle.
+    /// Planned work of a cycle, in nanoseconds.
     pub planned_work_ns: u64,
-    /// The loop's thread.
+    /// Thread ID of the loop.
     pub tid: u32,
-    /// The CPU it was on.
+    /// CPU of the loop; `None` if unknown.
     pub cpu: Option<u32>,
-    /// The kernel's priority of it.
+    /// The loop's priority as the kernel counts it.
     pub prio: i32,
-    /// Events in `packed`.
+    /// Number of events in `packed`.
     pub events: u64,
-    /// Events dropped because the window was full; the nearest to the spike are kept.
+    /// Number of events dropped because the window was full.
     pub left_out: u64,
-    /// The kernel's `trace` text with nine digits of time, deflated, in base64.
+    /// Base64 of raw deflate (RFC 1951) of text like the kernel's `trace` file, with nine digits of
+    /// time and points instead of context flags, and comment lines `# window: FROM TO` (ns), `#
+    /// cpus: N ...`, `# function: ADDRESS NAME`, `# lost: CPU FROM TO COUNT` (`-` where not
+    /// counted; also events dropped for lack of space).
     pub packed: String,
 }
 

@@ -20,18 +20,18 @@ const TIMES_THE_RUN: f64 = 10.0;
 /// The conclusions from one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conclusions {
-    /// What the run is about, which the fields below are of.
+    /// The main series, to which the following fields apply.
     #[serde(default)]
     pub series: Series,
     /// Periodic interference.
     pub modes: Modes,
-    /// The series beside a normal distribution; `None` without a spread.
+    /// Comparison with a normal distribution; `None` without a spread.
     pub normal: Option<Normal>,
-    /// The extrapolated worst case (EVT).
+    /// Extrapolated worst case (EVT).
     pub extremes: Extremes,
-    /// How long to measure; `None` where no number of releases is enough.
+    /// How long to measure; `None` if no number of releases suffices.
     pub enough: Option<Enough>,
-    /// The same of its other series.
+    /// The same of the other series.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OfSeries>,
 }
@@ -39,13 +39,13 @@ pub struct Conclusions {
 /// The conclusions about one series.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OfSeries {
-    /// Which series.
+    /// The series.
     pub series: Series,
     /// Periodic interference.
     pub modes: Modes,
-    /// Beside a normal distribution; `None` without a spread.
+    /// Comparison with a normal distribution; `None` without a spread.
     pub normal: Option<Normal>,
-    /// The extrapolated worst case (EVT).
+    /// Extrapolated worst case (EVT).
     pub extremes: Extremes,
 }
 

@@ -11,26 +11,26 @@ use super::units::{Letters, count, listed, percent, ratio, time_ns, under};
 use super::verdict::{Limit, Outcome, limit_in_words, missed_in_words, stalls_in_words};
 use onbeat_record::{Cell, RunFile, Series, Stall};
 
-/// The verdict of a bench.
+/// The verdict of a bench or run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Overall {
-    /// Of the best tuning under all loads; `None` without a limit.
+    /// Outcome of the best tuning under all loads, the worse one of limit and limit on alarms;
+    /// `None` without a limit.
     pub outcome: Option<Outcome>,
-    /// What the best tuning comes to by the loop's own deadline; only where no limit is given.
+    /// Verdict of the best tuning on the loop's own deadline; only without a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<DeadlineVerdict>,
-    /// The best tuning, and the load under which its tail is largest; `None` when no cell has
-    /// samples.
+    /// The best tuning, and the load under which its tail is largest; `None` without samples and
+    /// with `measure --cpus`.
     pub best: Option<Cell>,
-    /// The worst CPU, where several were measured at once: the outcome is its outcome, and there is
-    /// no best one.
+    /// The worst CPU of `measure --cpus`, whose outcome is the outcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worst: Option<Cell>,
     /// Tunings that cannot be distinguished from the best one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ties: Vec<String>,
-    /// How many times as long a bench would distinguish the nearest of them; `None` without ties,
-    /// or where no time would.
+    /// A bench this many times as long would separate the nearest of them; absent without ties, and
+    /// if no length would.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times_longer: Option<f64>,
     /// The result as a sentence.

@@ -45,7 +45,7 @@ pub fn cost_of_bench(bench: &RunFile) -> Option<String> {
     let percent = three_digits(percent);
     let mib = three_digits(end.causes_bytes as f64 / 1_048_576.0);
     Some(format!(
-        "Analysing causes took {percent} % of a core beside the loops and {mib} MiB of buffers"
+        "Cause analysis took {percent} % of a core, outside the loops, and {mib} MiB of buffers"
     ))
 }
 
@@ -60,7 +60,7 @@ fn cost(cells: &[CellSummary]) -> Option<String> {
     let most = if shares.len() > 1 { format!(" (at most {})", share(most)) } else { String::new() };
 
     Some(format!(
-        "Analysing causes took {} of a core{most} beside the loop and {mib} MiB of buffers",
+        "Cause analysis took {} of a core{most}, outside the loop, and {mib} MiB of buffers",
         share(mean)
     ))
 }
@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(
             cost(&cells).as_deref(),
             Some(
-                "Analysing causes took 1.5 % of a core (at most 2 %) beside the loop and 10 MiB of buffers"
+                "Cause analysis took 1.5 % of a core (at most 2 %), outside the loop, and 10 MiB of buffers"
             )
         );
         assert_eq!(cost(&[CellSummary::default()]), None);

@@ -31,111 +31,113 @@ pub struct CellSummary {
     pub tuning: String,
     /// The load as typed.
     pub load: String,
-    /// The run file's name; `None` when there is none.
+    /// Name of its run file; `None` if it did not run.
     pub file: Option<String>,
-    /// Whether the system let it run.
+    /// Whether the system permitted the tuning.
     pub permitted: bool,
+    /// Reason of a refusal, and what would permit it; `None` if permitted.
     pub why_not: Option<String>,
     /// Whether the run file has its closing line.
     pub complete: bool,
-    /// Whether it was being measured when it was read.
+    /// Whether the run was in progress.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub goes_on: bool,
-    /// Uninterrupted stretches.
+    /// Number of uninterrupted stretches.
     pub blocks: u64,
-    /// Releases that passed.
+    /// Slots: `cycles + skipped + lost`.
     pub slots: u64,
-    /// Cycles run.
+    /// Cycles served.
     pub cycles: u64,
-    /// Releases passed over; `None` in imported runs, as the three below.
+    /// Skipped releases; `None` in imported runs.
     pub skipped: Option<u64>,
-    /// Cycles that ended after the next release.
+    /// Cycles that ended after the next release; `None` in imported runs.
     pub overruns: Option<u64>,
-    /// Cycles that ended after their deadline.
+    /// Cycles that ended after their deadline; `None` in imported runs.
     pub deadline_misses: Option<u64>,
-    /// Samples dropped because the ring between loop and recorder was full.
+    /// Slots whose samples did not reach the recorder, because the ring between loop and recorder
+    /// was full.
     pub lost: u64,
-    /// Slots in no series because something around the loop changed while they were under way.
+    /// Slots in no series because something around the loop changed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub excluded: u64,
-    /// Samples beyond the spike limit.
+    /// Samples beyond the spike limit; `None` in imported runs.
     pub spike_count: Option<u64>,
-    /// Page faults of the loop's thread; `None` when the run was cut off before its closing line.
+    /// Page faults of the loop's thread; `None` if the cell did not run or was cut off.
     pub page_faults: Option<u64>,
-    /// Times the loop's thread was made to leave the CPU; `None` as above.
+    /// Involuntary context switches of the loop's thread; `None` if the cell did not run or was cut
+    /// off.
     pub involuntary_switches: Option<u64>,
-    /// CPU time of the loop's thread over the time of its slots, 0 to 1; `None` as above.
+    /// CPU time of the loop's thread over the time of its slots, 0 to 1; `None` if the cell did not
+    /// run or was cut off.
     pub cpu_share: Option<f64>,
     /// Figures of each series with samples.
     pub series: BTreeMap<Series, Statistics>,
-    /// What the run is about, the main series first; empty for wake-up latency.
+    /// Series of the run's subject, the main one first; wake-up latency if absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub about: Vec<Series>,
-    /// Second by second, where that was kept.
+    /// Figures second by second, of the probe `latency`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_second: Option<BySecond>,
     /// Conclusions from the figures of its probe, as sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub derived: Vec<String>,
-    /// What became of packets; absent without any.
+    /// Account of packets: the note.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<PacketAccount>,
-    /// What became of the edges between two boards; absent without a second board.
+    /// Account of two boards: the note.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boards: Option<BoardAccount>,
-    /// What a polling thread saw of its CPU; absent in runs of other probes.
+    /// Account of a polling thread: the note.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noise: Option<NoiseAccount>,
-    /// The chain through a bus in cycles, predicted and measured; absent without one.
+    /// A chain through a bus, in cycles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<Box<ChainCycles>>,
-    /// What the robot did; absent without one.
+    /// Sum of the notes of all blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub motion: Option<Box<MotionNote>>,
-    /// The verdict on the limit, when there is one.
+    /// Verdict on the limit; `None` without one.
     pub verdict: Option<Verdict>,
-    /// Events of its bus and the robot on it; absent without any.
+    /// Events of bus and robot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<Box<BusEvents>>,
-    /// How the limit on alarms came out, when there is one.
+    /// Verdict on the limit on alarms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alarms: Option<AlarmVerdict>,
-    /// The worst spikes, worst first.
+    /// The 100 worst spikes, worst first.
     pub spikes: Vec<SpikeNote>,
-    /// Spikes that are no latency of the machine, of all that the run file kept.
+    /// Number of spikes by scheduler rule or signal that stopped the loop.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stalls: BTreeMap<Stall, u64>,
-    /// How the CPUs of its loop rested and how fast they ran; absent in files that do not say.
+    /// Idle states and frequency of the loop's CPUs, all blocks together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerUse>,
-    /// Spikes by their main cause; empty without an analysis.
+    /// Spikes by main cause, summed over the intervals.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub causes: Causes,
-    /// What decides which advice applies.
+    /// Facts that decide which advice applies.
     #[serde(default)]
     pub situation: Situation,
-    /// Remedies for the causes, the most frequent first; empty without an analysis.
+    /// Remedies, those of the most frequent cause first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remedies: Vec<Remedy>,
-    /// Spikes of which the file keeps what the CPUs did around them, and how many bytes that takes.
+    /// Number of spikes with a `window` note in the file.
     #[serde(default)]
     pub windows: u64,
-    /// See [`Self::windows`].
+    /// Packed size of these notes, in bytes.
     #[serde(default)]
     pub window_bytes: u64,
-    /// CPU time of the thread that looks for causes over the time of the slots, 0 to 1; `None`
-    /// without an analysis, or the run was cut off.
+    /// CPU time of the cause analysis over the time of the slots, 0 to 1; absent without an
+    /// analysis or if the run was cut off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub causes_cpu_share: Option<f64>,
-    /// Memory held for it, in bytes: the kernel's buffers and what is kept of them; `None` as
-    /// above.
+    /// Memory held for the analysis, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub causes_bytes: Option<u64>,
-    /// Where it comes from, when another tool recorded it; misses and skipped releases are not
-    /// known then.
+    /// Origin of an imported run: the note.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub import: Option<Import>,
-    /// Conclusions beyond the figures; absent unless requested.
+    /// Conclusions beyond the figures, if requested (docs/guide/conclusions.md).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conclusions: Option<Box<Conclusions>>,
     /// Notes, as sentences.
@@ -145,15 +147,17 @@ pub struct CellSummary {
 /// The remedies for one kind of cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remedy {
+    /// Kind of the cause.
     pub kind: CauseKind,
-    /// Its most frequent culprit, where that is known.
+    /// Its most frequent culprit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub culprit: Option<String>,
-    /// Ids of what applies, the best first; empty where nothing does that is not in effect already.
+    /// Ids of the advice that applies (docs/advice.md), the best first; empty if all of it is in
+    /// effect already.
     pub advice: Vec<String>,
     /// The same in words.
     pub texts: Vec<String>,
-    /// Ids of the catalogue of tunings that put the advice into effect on this run's machine.
+    /// Ids of the tunings that put it into effect on this run's machine (docs/tunings.md).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tunings: Vec<String>,
 }

@@ -13,24 +13,24 @@ use onbeat_record::{RunFile, Series};
 pub struct ChainCycles {
     /// Device whose input changes.
     pub sensor: String,
-    /// Device that follows.
+    /// Device whose output follows.
     pub actor: String,
     /// When replies are read: `pipelined`, `same-cycle`.
     pub exchange: String,
-    /// Period of the loop, in ns.
+    /// Period of the loop, in nanoseconds.
     pub period_ns: u64,
-    /// Device delay of the prediction, in ns; `None` as for `predicted`.
+    /// Device delay of the prediction, in nanoseconds; `None` as for `predicted`.
     pub device_delay_ns: Option<u64>,
     /// Smallest and largest number of cycles on a bus without latency; `None` if SYNC0 or a vendor's
     /// file determines the cycles of the devices.
     pub predicted: Option<[f64; 2]>,
-    /// Changes that were measured.
+    /// Number of changes measured.
     pub count: u64,
     /// Smallest number of cycles.
     pub min: f64,
-    /// Half of the changes took at most as many cycles.
+    /// Median number of cycles.
     pub p50: f64,
-    /// 99 % of the changes took at most as many cycles.
+    /// 99th percentile.
     pub p99: f64,
     /// Whether enough changes support `p99`.
     pub p99_supported: bool,

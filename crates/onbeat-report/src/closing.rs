@@ -28,7 +28,7 @@ const LONGEST_S: f64 = 86_400.0;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClosingLine {
     /// What it is: `verdict`, `events`, `robot`, `worst`, `best`, `effect`, `cause`, `remedy`, `tunings`,
-    /// `worth`, `power`.
+    /// `gain`, `power`.
     pub label: &'static str,
     /// What it says.
     pub text: String,
@@ -319,7 +319,7 @@ impl TopCause {
         let remedy = remedy.map_or(causes::NO_REMEDY, Advice::text);
         let mut lines = vec![line("cause", words), line("remedy", remedy.to_owned())];
         lines.extend(check.map(|command| line("tunings", command)));
-        lines.extend(measure.map(|command| line("worth", command)));
+        lines.extend(measure.map(|command| line("gain", command)));
         lines
     }
 }

@@ -24,31 +24,31 @@ pub use super::digest::{Compared, Digest, Ratio, RunFigures, SHARES};
 /// The schema of a comparison.
 pub const COMPARE_SCHEMA: &str = "onbeat.compare/1";
 
-/// A fact that is not the same in all runs.
+/// A fact that differs between the runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// What it is.
+    /// Name of the fact.
     pub fact: String,
     /// Its value in each run; `None` where the run does not record it.
     pub values: Vec<Option<String>>,
 }
 
-/// Runs beside each other.
+/// The result of `onbeat compare --json`. The `runs` of a single run are its loads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// [`COMPARE_SCHEMA`].
+    /// `onbeat.compare/1`.
     pub schema: String,
     /// Version of onbeat that compares.
     pub version: String,
-    /// The runs' names, in order; the first is what the others are held against.
+    /// Names of the runs; the first is the baseline.
     pub runs: Vec<String>,
-    /// Figures.
+    /// Figures, cell by cell and series by series.
     pub cells: Vec<Compared>,
     /// Differences between hosts and settings.
     pub differences: Vec<Difference>,
-    /// Why the runs may not be comparable, in sentences.
+    /// Reasons why the runs may not be comparable, as sentences.
     pub warnings: Vec<String>,
-    /// What came out, in sentences.
+    /// Results, as sentences.
     pub sentences: Vec<String>,
 }
 

@@ -7,17 +7,18 @@ use super::units::{Letters, time_ns, under};
 use super::verdict::{Judging, Limit, Outcome, Unseen, Verdict, judge, sizes_seen};
 use onbeat_record::{RunFile, Series, Timing};
 
-/// A limit that nobody asked for, judged.
+/// Verdict on the loop's own deadline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeadlineVerdict {
+    /// The deadline as a limit.
     pub limit: Limit,
-    /// The worst outcome over all loads.
+    /// Worst outcome over all loads.
     pub outcome: Outcome,
     /// `99.9 % of releases end before the next one`.
     pub words: String,
-    /// What decides it, as a sentence.
+    /// The reason, as a sentence.
     pub sentence: String,
-    /// What it rests on, as a sentence.
+    /// Evidence, as a sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub basis: String,
 }

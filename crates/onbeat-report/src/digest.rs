@@ -289,10 +289,10 @@ pub(super) const WANDERS: &str = "the level drifts within one of the runs, so th
 pub struct Ratio {
     /// `p99`.
     pub metric: String,
-    /// Above 1 this run is the later one.
+    /// The ratio; above 1 this run has the larger latency.
     pub ratio: f64,
-    /// Lower end of its 95 % interval; `None` where fewer than four stretches, or unsupported
-    /// figures, allow none.
+    /// Lower end of its 95 % interval; `None` if fewer than four stretches or unsupported figures
+    /// allow none.
     pub low: Option<f64>,
     /// Its upper end.
     pub high: Option<f64>,
@@ -303,8 +303,7 @@ pub struct Ratio {
     /// Whether there is no interval because the level drifts within one of the runs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub wanders: bool,
-    /// Whether its interval takes samples to come independently of each other: both runs are plain
-    /// histograms, which do not tell when they came.
+    /// Whether the interval assumes independent samples, because both runs are plain histograms.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub independently: bool,
 }
@@ -345,16 +344,16 @@ impl Ratio {
     }
 }
 
-/// One run's figures of one series in one cell.
+/// Figures of one series in one cell of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunFigures {
-    /// Place of the run, from 0.
+    /// Place of the run in `runs`, from 0.
     pub run: usize,
-    /// The run's own name of the cell.
+    /// Tuning of the cell.
     pub tuning: String,
-    /// The load that ran.
+    /// Load of the cell.
     pub load: String,
-    /// Samples.
+    /// Number of samples.
     pub count: u64,
     /// Smallest, in nanoseconds.
     pub min_ns: u64,
@@ -363,26 +362,26 @@ pub struct RunFigures {
     /// Standard deviation (divided by n), in nanoseconds; `None` where the source states figures
     /// without it.
     pub sd_ns: Option<f64>,
+    /// Percentiles.
     pub percentiles: Vec<Percentile>,
     /// Largest, in nanoseconds.
     pub max_ns: u64,
     /// `max_ns - min_ns`.
     pub jitter_ns: u64,
-    /// `(max - mean) / SD`; `None` when all samples are equal.
+    /// `(max − mean) / SD`; `None` if all samples are equal.
     pub tail_ratio: Option<f64>,
-    /// Whether extremes, mean and SD come from histogram buckets and are as exact as these.
+    /// Whether extremes, mean and standard deviation are those of histogram buckets.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub from_buckets: bool,
-    /// Cycles that ended after the next release; `None` where another tool measured and did not
-    /// count them.
+    /// Cycles that ended after the next release; `None` where not counted.
     pub overruns: Option<u64>,
-    /// Deadline misses; `None` as above.
+    /// Cycles that ended after their deadline; `None` where not counted.
     pub deadline_misses: Option<u64>,
-    /// Skipped releases; `None` as above.
+    /// Skipped releases; `None` where not counted.
     pub skipped: Option<u64>,
-    /// Samples beyond the spike limit; `None` as above.
+    /// Samples beyond the spike limit; `None` where not counted.
     pub spikes: Option<u64>,
-    /// Spikes by their main cause.
+    /// Number of spikes by main cause.
     pub causes: BTreeMap<CauseKind, u64>,
     /// Percentiles over those of the first run that has this cell; empty for that run itself.
     pub ratios: Vec<Ratio>,
@@ -393,7 +392,7 @@ pub struct RunFigures {
 pub struct Compared {
     /// `PMCS with no added load`; empty where each run has one cell.
     pub cell: String,
-    /// Which series.
+    /// The series.
     pub series: Series,
     /// Runs that have it, in order.
     pub runs: Vec<RunFigures>,

@@ -18,16 +18,16 @@ use onbeat_record::{RunFile, Series};
 /// Percentiles that may be compared, the farthest out first.
 const COMPARED_BY: [Share; 4] = [Share::P99_9, Share::P99, Share::P90, Share::P50];
 
-/// The effect of one factor under one load.
+/// Effect of one tuning under one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
-    /// `P`, `M`, `C`, `S`, or the name of a setting such as `irq.affinity`.
+    /// `P`, `M`, `C`, `S`, or the id of a tuning such as `irq.affinity`.
     pub factor: String,
     /// The load as typed.
     pub load: String,
     /// What was compared: `p99 release latency`.
     pub metric: String,
-    /// The percentile with the tuning divided by that without it: below 1 the tuning helps.
+    /// Percentile with the tuning over that without it; below 1 the tuning helps.
     pub ratio: f64,
     /// Lower end of the 95 % interval of the ratio.
     pub low: f64,

@@ -9,23 +9,22 @@ use super::statistics::LEAST_ABOVE;
 use super::units::{Letters, count, spoken, time};
 use super::verdict::Rule;
 
-/// The releases needed to support a share.
+/// How long to measure to support a percentage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Enough {
-    /// The share of releases on time, in percent.
+    /// Percentage of releases that meet the limit.
     pub at: f64,
-    /// T, in nanoseconds; 0 where it is not known.
+    /// Period T, in nanoseconds; 0 where it is unknown.
     pub period_ns: u64,
-    /// Releases that suffice when `over` of them are over the limit.
+    /// Number of releases that suffice if `over` of them are over the limit.
     pub releases: u64,
-    /// Their duration in seconds; 0 where the period is not known.
+    /// Their duration, in seconds; 0 where the period is unknown.
     pub seconds: f64,
-    /// Number that may be over the limit.
+    /// Number of releases that may be over the limit.
     pub over: u64,
-    /// Releases until ten stand above the percentile `at`, so that it is a figure that samples
-    /// support.
+    /// Number of releases until ten samples are beyond the percentile `at`.
     pub for_percentile: u64,
-    /// Their duration in seconds.
+    /// Their duration, in seconds.
     pub for_percentile_s: f64,
     /// The result as a sentence.
     pub sentence: String,

@@ -14,19 +14,20 @@ const INCIDENTS: usize = 5;
 /// Events that a summary lists of a cell: the first. All that were kept stand in the run file.
 const LISTED: usize = 200;
 
-/// The events of one cell.
+/// Events of one cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BusEvents {
-    /// Events that say that something is wrong, by kind; those without a note among them.
+    /// Alarms by kind, those without a note included.
     pub alarms: BTreeMap<EventKind, u64>,
+    /// Other events by kind.
     pub others: BTreeMap<EventKind, u64>,
-    /// Events that were lost on their way from the loop; their kinds are not known.
+    /// Events dropped on their way from the loop; their kinds are unknown.
     pub lost: u64,
-    /// Alarms that had no note and stand in no list.
+    /// Alarms without a note.
     pub left_out: u64,
-    /// What was wrong, in sentences.
+    /// Incidents, as sentences.
     pub incidents: Vec<String>,
-    /// The first events, in order.
+    /// The first 200 events.
     pub listed: Vec<EventNote>,
 }
 
@@ -56,6 +57,7 @@ impl BusEvents {
 /// The verdict on a limit on alarms.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AlarmVerdict {
+    /// The outcome.
     pub outcome: Outcome,
     /// Number of alarms.
     pub alarms: u64,

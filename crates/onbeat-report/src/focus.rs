@@ -13,16 +13,16 @@ use onbeat_record::{Cell, Series};
 /// The tuning that changes nothing.
 const UNTUNED: &str = "none";
 
-/// Where to look first.
+/// What to show first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Focus {
-    /// Where the limit is missed, the load that decides; otherwise the one under which the untuned
-    /// loop is worst.
+    /// The load under which the best tuning misses the limit; otherwise the one under which the
+    /// untuned loop is worst.
     pub load: String,
-    /// What the bench is about.
+    /// Main series of the bench.
     pub series: Series,
-    /// Untuned first, then the best; one where that is the same, or nothing else was measured. Of
-    /// CPUs the worst, then the least late.
+    /// The untuned tuning, then the best one; a single one if that is the same or nothing else was
+    /// measured. With `measure --cpus` the worst CPU, then the best.
     pub tunings: Vec<String>,
 }
 

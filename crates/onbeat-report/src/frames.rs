@@ -39,34 +39,34 @@ pub struct LoggedFrames {
 /// A small picture.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FramePicture {
-    /// Its place among the numbers.
+    /// Place in `numbers`, from 0.
     pub place: usize,
-    /// Columns and rows of the picture in the log.
+    /// Columns and rows in the log.
     pub of: [usize; 2],
-    /// Its own.
+    /// Columns and rows here.
     pub size: [usize; 2],
     /// Base64 of a JPEG picture.
     pub jpeg: String,
 }
 
-/// The pictures of a camera during a run: the note `frames` of a page.
+/// The pictures of a camera during a run: an object of the line `frames` of a page.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RunFrames {
     /// Name of the channel in the log.
     pub channel: String,
-    /// `cycles` or `wall_clock`: what joins the clocks of run and log.
+    /// `cycles`: joined by the releases of the run's cycles; `wall_clock`: by wall-clock time.
     pub clock: &'static str,
-    /// Numbers of the records.
+    /// Numbers of the log's records.
     pub numbers: Vec<u64>,
-    /// Their times since the start of the file, in µs.
+    /// Capture times since the start of the file, in microseconds.
     pub t_us: Vec<i64>,
-    /// Pictures without number and time.
+    /// Number of pictures beyond 160,000, without number and time.
     pub more: u64,
-    /// Pictures of the log before and after the run.
+    /// Number of pictures before and after the run.
     pub outside: u64,
-    /// Small pictures of some.
+    /// Small pictures of some records.
     pub pictures: Vec<FramePicture>,
-    /// Pictures that could not be decoded, by reason.
+    /// Number of pictures that could not be decoded, by reason.
     pub undecoded: BTreeMap<String, u64>,
 }
 

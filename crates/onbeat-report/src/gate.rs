@@ -17,30 +17,30 @@ use onbeat_record::Series;
 /// The schema of a gate's result.
 pub const GATE_SCHEMA: &str = "onbeat.gate/1";
 
-/// One thing that was checked in one cell.
+/// One check in one cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Check {
-    /// `99.99 % of releases within 100 us`.
+    /// The check: `99.99 % of releases within 100 us`.
     pub name: String,
-    /// The run and its cell: `nightly, PMCS with no added load`.
+    /// Run and cell: `nightly, PMCS with no added load`.
     pub of: String,
-    /// The verdict.
+    /// The outcome.
     pub outcome: Outcome,
     /// The result as a sentence.
     pub sentence: String,
-    /// What it rests on, as a sentence; empty where there is nothing to say.
+    /// Evidence, as a sentence.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub basis: String,
 }
 
-/// The result of a gate.
+/// The result of `onbeat gate --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gate {
-    /// [`GATE_SCHEMA`].
+    /// `onbeat.gate/1`.
     pub schema: String,
     /// Version of onbeat that checked.
     pub version: String,
-    /// The run's name.
+    /// Name of the run.
     pub run: String,
     /// The worst of all checks; INCONCLUSIVE without checks.
     pub outcome: Outcome,

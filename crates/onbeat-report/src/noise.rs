@@ -80,7 +80,7 @@ fn silent(account: &NoiseAccount) -> Option<String> {
     let time = time_ns(ns, Letters::Ascii);
     let below = match (account.is_guest, account.smis) {
         (true, _) => "this kernel is a guest, so that its host is the likeliest",
-        (false, Some(1..)) => "the CPU counted system management interrupts meanwhile",
+        (false, Some(1..)) => "the CPU counted system management interrupts during the run",
         (false, _) => "firmware, shared hardware, or kernel code with its trace points off",
     };
     Some(format!(
@@ -101,7 +101,7 @@ fn counters(account: &NoiseAccount) -> String {
         |ns| format!("{} stolen by /proc/stat", time_ns(ns, Letters::Ascii)),
     );
     format!(
-        "meanwhile CPU {} counted {}, {} and {steal}",
+        "during the run CPU {} counted {}, {} and {steal}",
         account.cpu,
         counted(
             account.smis,

@@ -20,30 +20,30 @@ const AS_FAR: f64 = 1.25;
 /// Above this the tail is taken from its asymptotic series, below from the error function's own.
 const FAR: f64 = 10.0;
 
-/// A series beside the normal distribution of the same mean and standard deviation.
+/// A series compared with the normal distribution of the same mean and standard deviation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Normal {
     /// Number of samples.
     pub count: u64,
-    /// Mean of both, in nanoseconds.
+    /// Mean, in nanoseconds.
     pub mean_ns: f64,
-    /// Standard deviation of both, in nanoseconds.
+    /// Standard deviation, in nanoseconds.
     pub sd_ns: f64,
-    /// The largest sample, in nanoseconds.
+    /// Largest sample, in nanoseconds.
     pub max_ns: u64,
     /// `(max − mean) / SD`.
     pub tail_ratio: f64,
-    /// What the normal distribution exceeds once in as many samples, in nanoseconds.
+    /// Value that the normal distribution exceeds once in as many samples, in nanoseconds.
     pub normal_max_ns: f64,
-    /// The same as a tail ratio.
+    /// That value as a tail ratio.
     pub normal_tail_ratio: f64,
-    /// Decimal logarithm of the number of samples that it would have at the maximum or beyond, of
-    /// as many.
+    /// Decimal logarithm of the number of samples that the normal distribution would have at the
+    /// maximum or beyond.
     pub log10_expected_beyond: f64,
-    /// The share of samples within one standard deviation of the mean; 0.683 of a normal
+    /// Fraction of samples within one standard deviation of the mean; 0.683 for a normal
     /// distribution.
     pub within_one_sd: f64,
-    /// The histogram and the normal distribution, bin by bin.
+    /// Histogram and normal distribution, bin by bin.
     pub curve: Curve,
     /// The result as a sentence.
     pub sentence: String,
@@ -52,11 +52,11 @@ pub struct Normal {
 /// A histogram in few bins of equal ratio, with what a normal distribution has in each.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// Where bins begin, in nanoseconds; one more than there are bins, the last is the end.
+    /// Bounds of the bins, in nanoseconds; one more than there are bins.
     pub from_ns: Vec<u64>,
-    /// Samples.
+    /// Samples per bin.
     pub count: Vec<u64>,
-    /// Samples of the normal distribution.
+    /// Expected samples per bin of the normal distribution.
     pub normal: Vec<f64>,
 }
 

@@ -9,26 +9,26 @@ use super::statistics::Statistics;
 use super::units::{Letters, count, percent, time_ns};
 use onbeat_record::{RunFile, Second, Seconds, Series, Timing};
 
-/// Spread of a series of seconds: the rows of the table that Xenomai's `latency` prints.
+/// Spread of the seconds' figures of wake-up latency: the table that Xenomai's `latency` prints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BySecond {
-    /// Whole seconds.
+    /// Number of whole seconds.
     pub seconds: u64,
-    /// Smallest wake-up latency of a second: mean over the seconds, in nanoseconds.
+    /// Mean of the seconds' smallest values, in nanoseconds.
     pub min_mean_ns: f64,
-    /// Its standard deviation, in nanoseconds; as all of them here, of the population.
+    /// Their standard deviation of the population, in nanoseconds.
     pub min_sd_ns: f64,
-    /// Samples in these seconds.
+    /// Number of samples in these seconds.
     pub samples: u64,
-    /// Mean of a second: mean over the seconds, in nanoseconds.
+    /// Mean of the seconds' means, in nanoseconds.
     pub mean_mean_ns: f64,
-    /// Its standard deviation.
+    /// Their standard deviation, in nanoseconds.
     pub mean_sd_ns: f64,
-    /// Largest of a second: mean over the seconds.
+    /// Mean of the seconds' largest values, in nanoseconds.
     pub max_mean_ns: f64,
-    /// Its standard deviation.
+    /// Their standard deviation, in nanoseconds.
     pub max_sd_ns: f64,
-    /// Releases skipped in these seconds.
+    /// Skipped releases in these seconds.
     pub overruns: u64,
 }
 

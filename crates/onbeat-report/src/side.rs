@@ -135,7 +135,8 @@ pub(super) fn apart(files: &[&RunFile]) -> Option<String> {
         .chain(has(|file| file.motion.is_some(), "what its robot did"))
         .chain(has(|file| file.devices.is_some(), "the devices of its bus"))
         .collect();
-    (!what.is_empty()).then(|| format!("{} stand in each run alone", listed(&what)))
+    (!what.is_empty())
+        .then(|| format!("{} are only in the reports of the single runs", listed(&what)))
 }
 
 fn append(all: &mut RunFile, next: &RunFile) {

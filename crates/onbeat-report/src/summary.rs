@@ -27,10 +27,11 @@ pub const BENCH_SCHEMA: &str = "onbeat.bench/1";
 /// The schema of one run's summary: the same with one cell.
 pub const MEASURE_SCHEMA: &str = "onbeat.measure/1";
 
-/// The result of a bench or of one run.
+/// The result of a bench or of one run, of imported runs or of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// [`BENCH_SCHEMA`] or [`MEASURE_SCHEMA`].
+    /// `onbeat.bench/1`; `onbeat.measure/1` of one run, `onbeat.import/1` of an imported one,
+    /// `onbeat.compare/1` of a comparison.
     pub schema: String,
     /// Version of onbeat that measured.
     pub version: String,
@@ -38,44 +39,45 @@ pub struct Summary {
     pub command: Vec<String>,
     /// Wall clock at the start: seconds since 1970.
     pub started_unix_s: f64,
-    /// From the start to the last line of the run files, in seconds.
+    /// Seconds from the start to the last line of the run files.
     pub elapsed_s: f64,
     /// The machine.
     pub host: Host,
-    /// The privileges requested, and which were granted.
+    /// Privileges requested.
     pub ladder: Vec<Grant>,
-    /// The limit to hold.
+    /// The limit; `None` without one.
     pub limit: Option<Limit>,
-    /// How many alarms of bus and robot a cell may have.
+    /// Limit on alarms of bus and robot per cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_alarms: Option<u64>,
-    /// `interleaved`, `sequential`, or `single` for one run.
+    /// Order in which the cells ran.
     pub order: RunOrder,
-    /// Tunings in the order asked for.
+    /// Tunings in the order requested; `CPU 0`, `CPU 1` with `measure --cpus`.
     pub tunings: Vec<String>,
-    /// Loads in the order asked for.
+    /// Loads in the order requested.
     pub loads: Vec<String>,
-    /// T; 0 when no cell ran.
+    /// Period T, in nanoseconds; 0 if no cell ran.
     pub period_ns: u64,
-    /// Load by load, tunings in the order asked for.
+    /// Load by load, tunings in the order requested.
     pub cells: Vec<CellSummary>,
-    /// The effect of each tuning on its own.
+    /// Effect of each tuning.
     pub effects: Vec<Effect>,
-    /// The causes of latency, in sentences; empty without an analysis.
+    /// Causes of latency, as sentences; empty without an analysis.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<String>,
-    /// Over rising load, when it is a sweep.
+    /// Result of a sweep over rising load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<Sweep>,
-    /// The command that runs the robot of a bench under its best tuning; empty without a robot.
+    /// The command that runs the robot of the bench with the best tuning, under the heaviest load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub robot_command: Vec<String>,
+    /// Verdict on the whole run.
     pub verdict: Overall,
-    /// Idle states, their bound and the frequency of the cell that the answer is about, in a line;
-    /// absent where its file does not say.
+    /// Idle states, their bound and the frequency of the cell that decides, in one line; absent
+    /// where its file lacks them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub power: Option<String>,
-    /// What to look at first, of a bench; `None` without samples.
+    /// What to show first, of a bench; `None` without samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<Focus>,
 }

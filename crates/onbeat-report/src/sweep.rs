@@ -15,13 +15,14 @@ pub const WITHIN_POINTS: f64 = 5.0;
 /// The result of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {
-    /// The series that is swept.
+    /// Series whose jitter is limited.
     pub series: Series,
-    /// The largest jitter that is allowed, in nanoseconds.
+    /// Largest jitter allowed, in nanoseconds.
     pub allowed_jitter_ns: u64,
-    /// Whether that is the paper's, because none was asked for.
+    /// Whether that is the paper's value, because none was requested.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_default: bool,
+    /// Loads, in rising order.
     pub steps: Vec<SweepStep>,
     /// The result as a sentence.
     pub sentence: String,
@@ -47,20 +48,21 @@ impl Sweep {
 pub struct SweepStep {
     /// The load as typed.
     pub load: String,
-    /// Target CPU load, in percent.
+    /// Requested CPU load, in percent.
     pub asked_percent: f64,
-    /// CPU load reached; `None` where it was not measured.
+    /// Measured CPU load, in percent; `None` where it was not measured.
     pub reached_percent: Option<f64>,
-    /// Whether that is within [`WITHIN_POINTS`].
+    /// Whether it is within 5 points of the requested load.
     pub is_reached: bool,
-    /// Samples; the figures below are of them, in nanoseconds.
+    /// Number of samples.
     pub count: u64,
-    /// Smallest.
+    /// Smallest, in nanoseconds.
     pub min_ns: u64,
+    /// Mean, in nanoseconds.
     pub mean_ns: f64,
-    /// Largest.
+    /// Largest, in nanoseconds.
     pub max_ns: u64,
-    /// Largest minus smallest.
+    /// Largest minus smallest, in nanoseconds.
     pub jitter_ns: u64,
     /// Whether the jitter is allowed.
     pub is_allowed: bool,

@@ -58,7 +58,10 @@ impl Seen {
                 clean(&self.program)
             ));
         } else if was_loaded {
-            found.push("it began anew (exec of the same file): cycles from then on are those of another start".to_owned());
+            found.push(
+                "it executed its own file again: later cycles are those of the new start"
+                    .to_owned(),
+            );
         } else {
             // Without an exec, it has renamed itself.
             compare("its name", &self.name, &now.name);
@@ -165,9 +168,7 @@ mod tests {
         let anew = Seen { stack_at: 0x5700_1000, name: "python3".to_owned(), ..seen() };
         assert_eq!(
             seen().differences(&anew),
-            [
-                "it began anew (exec of the same file): cycles from then on are those of another start"
-            ]
+            ["it executed its own file again: later cycles are those of the new start"]
         );
         let renamed = Seen { name: "worker".to_owned(), ..seen() };
         assert_eq!(seen().differences(&renamed), ["its name was changed from control to worker"]);

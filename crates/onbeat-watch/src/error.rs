@@ -22,7 +22,7 @@ pub enum WatchError {
     },
     /// The kernel hides the addresses of its functions.
     #[error(
-        "the kernel hides the addresses of its functions (/proc/kallsyms shows zeros), so timers of programs cannot be told from its own; run onbeat as root, with kernel.kptr_restrict at 0 or 1"
+        "the kernel hides the addresses of its functions (/proc/kallsyms shows zeros), so timers of programs cannot be distinguished from the kernel's own; run onbeat as root, with kernel.kptr_restrict at 0 or 1"
     )]
     HiddenAddresses,
     /// More events than can be recorded.

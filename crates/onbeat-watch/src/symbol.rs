@@ -48,7 +48,7 @@ pub enum SymbolError {
     Unknown { name: String, files: usize, near: Vec<String> },
     #[error("{name} may be {} functions; name one in full: {}", .found.len(), .found.iter().take(MOST_NAMES).cloned().collect::<Vec<_>>().join(", "))]
     Several { name: String, found: Vec<String> },
-    #[error("the files of process {pid} cannot be read: it has ended, or belongs to somebody else")]
+    #[error("the files of process {pid} cannot be read: it has ended, or belongs to another user")]
     NoFiles { pid: i32 },
 }
 

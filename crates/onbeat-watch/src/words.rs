@@ -109,7 +109,7 @@ pub(crate) fn several_periods(
     let (one, two) = two_periods(&busiest.releases).filter(|_| has_none)?;
     let (one, two) = (time_ns(one, letters), time_ns(two, letters));
     Some(format!(
-        "is an event loop with two periods in one wait, {one} and {two}: from outside its releases cannot be told apart. --cycle SYMBOL measures the calls of the function that one of them has."
+        "is an event loop with two periods in one wait, {one} and {two}: its releases cannot be distinguished from outside. --cycle SYMBOL measures the calls of the function that one of them has."
     ))
 }
 

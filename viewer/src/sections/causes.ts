@@ -212,7 +212,7 @@ function remedies(
       const by =
         most === null
           ? ''
-          : `, ${most.spikes === one.spikes ? 'all' : count(most.spikes)} ${LINKS[kind]?.trim() ?? 'of'} ${most.name}`;
+          : `, ${most.spikes === one.spikes ? 'all' : count(most.spikes)} ${kind === 'unexplained' ? `not analysed (${most.name})` : `${LINKS[kind]?.trim() ?? 'of'} ${most.name}`}`;
       return h(
         'li',
         {},

@@ -100,7 +100,7 @@ fn folder() -> Result<PathBuf, Failure> {
     let has = |folder: &PathBuf| folder.join("octave/+onbeat/frame.m").is_file();
     let found = [share, Some(".".into()), near(3)].into_iter().flatten().find(has);
     found.ok_or_else(|| {
-        let words = "the clients are neither in share/onbeat beside this program nor here";
+        let words = "the clients are neither in share/onbeat of this program's installation nor in this directory";
         Failure::Words(words.to_owned())
     })
 }

@@ -76,7 +76,7 @@ pub(crate) enum Common {
     #[error("no run was given; give one or several run directories")]
     NoRunNamed,
     #[error(
-        "{runs} runs are one side against --baseline; a limit judges one run, so that none hides behind the others: name one"
+        "{runs} runs form one side against --baseline, but a limit judges a single run: name one"
     )]
     LimitOfSide { runs: usize },
     #[error(

@@ -85,7 +85,7 @@ pub(super) fn made(path: &Path, output: &OutputOptions) -> Result<ExitVerdict, F
 
 /// Lines above the tables, in this order: verdict, remedies, best tuning, top cause.
 const FIRST: [&str; 9] =
-    ["verdict", "worst", "events", "robot", "remedy", "tunings", "worth", "best", "cause"];
+    ["verdict", "worst", "events", "robot", "remedy", "tunings", "gain", "best", "cause"];
 
 /// Those that stand below the tables once more.
 const AGAIN: [&str; 3] = ["verdict", "worst", "best"];
@@ -267,12 +267,12 @@ mod tests {
     #[test]
     fn verdict_remedy_tuning_and_cause_stand_above_the_tables_in_this_order() {
         let line = |label| ClosingLine { label, text: format!("text of {label}"), outcome: None };
-        let lines = ["effect", "cause", "best", "tunings", "worth", "remedy", "verdict"].map(line);
+        let lines = ["effect", "cause", "best", "tunings", "gain", "remedy", "verdict"].map(line);
 
         let (first, last) = split(Vec::from(lines));
         let labels =
             |lines: &[ClosingLine]| lines.iter().map(|line| line.label).collect::<Vec<_>>();
-        assert_eq!(labels(&first), ["verdict", "remedy", "tunings", "worth", "best", "cause"]);
+        assert_eq!(labels(&first), ["verdict", "remedy", "tunings", "gain", "best", "cause"]);
         assert_eq!(labels(&last), ["effect"]);
     }
 }

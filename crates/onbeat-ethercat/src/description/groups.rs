@@ -59,7 +59,7 @@ fn check_cables(resolved: &ResolvedDescription<'_>) -> Result<(), DescriptionErr
             near.table.group.as_ref().filter(|_| near.table.group != far.table.group)
         {
             let why = format!(
-                "has device \"{}\", which is not in it, behind its device \"{}\": that one would go with it; connect it elsewhere (`after`, `port`), or give it the same `group`",
+                "has device \"{}\", which is not in it, behind its device \"{}\": it would leave with the group; connect it elsewhere (`after`, `port`), or give it the same `group`",
                 far.name, near.name
             );
             return refuse(group, why);

@@ -185,7 +185,9 @@ impl Description {
     /// files need [`Description::from_file`] or [`Description::from_toml_with`].
     pub fn from_toml(text: &str) -> Result<Self, DescriptionError> {
         let no_files = |_: &str| {
-            Err(io::Error::other("the segment's text was given without the files beside it"))
+            Err(io::Error::other(
+                "the segment's text was given without the files that it refers to",
+            ))
         };
         Self::from_toml_with(text, no_files)
     }
@@ -354,7 +356,7 @@ impl Description {
                 let number = of(table).wrapping_add(number);
                 match known.get(&number) {
                     Some(other) => warnings.push(format!(
-                        "devices \"{other}\" and \"{name}\" have the same {what} {number}; give each its own, or the bus cannot tell them apart"
+                        "devices \"{other}\" and \"{name}\" have the same {what} {number}; give each its own, or the bus cannot distinguish them"
                     )),
                     None => {
                         known.insert(number, name);

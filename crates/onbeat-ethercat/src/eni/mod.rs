@@ -185,7 +185,7 @@ fn cycle(config: Element<'_>, account: &mut Account) -> Result<Option<u64>, Netw
             let ns = u64::from(time.number(1_000_000)?) * 1_000;
             if let Some(other) = shortest.filter(|other| *other != ns) {
                 let what = format!(
-                    "a second cycle time, {} us beside {} us: all devices run at the shorter one",
+                    "two cycle times, {} us and {} us: all devices run at the shorter one",
                     ns / 1_000,
                     other / 1_000
                 );

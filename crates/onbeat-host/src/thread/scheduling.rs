@@ -137,7 +137,7 @@ fn shared_with_loop() -> Refusal {
 fn not_ahead(why_not: String) -> Refusal {
     Refusal {
         why_not,
-        costs: "under load explanations may come seconds late, when the events are no longer there",
+        costs: "under load, cause analysis may lag by seconds and find its events overwritten",
         remedy: super::privilege::to_grant(),
     }
 }

@@ -16,7 +16,7 @@ use crate::vm::{Measures, Virtual};
 const REAL: &str = "real";
 const FREE: &str = "free";
 
-const NO_TIMES: &str = "No times: by this clock a guest runs ahead of or behind this machine; its answers are counted alone.";
+const NO_TIMES: &str = "No times: by this clock a guest runs ahead of or behind this machine; only its answers are counted.";
 const NO_HOST: &str = "Settings of this machine do not reach virtual time: rows differ by the instants of the commands.";
 const NO_LATENCIES: &str = "No latencies: by the free clock every kernel has the emulator's, milliseconds that differ each time. \
      clock = \"virtual\" ranks kernels and settings.";

@@ -65,7 +65,7 @@ pub enum PlaceError {
     Shared { shared: CpuList },
     /// No CPU is left for one of the two.
     #[error(
-        "virtual CPUs need a host CPU of their own, and QEMU's other threads one besides: {cpus} of {online} leaves none"
+        "each virtual CPU needs a host CPU of its own, and QEMU's other threads one more: {cpus} of {online} leaves none"
     )]
     NoCpu {
         /// CPUs for the virtual CPUs.

@@ -55,7 +55,7 @@ pub enum NetPlanError {
         name: String,
     },
     /// A name stands twice.
-    #[error("the name {name} stands twice")]
+    #[error("the name {name} is used twice")]
     Twice { name: String },
     /// A number is outside its range.
     #[error("{what} = {value} is outside {least} to {most}")]

@@ -9,7 +9,7 @@ use onbeat_record::{AnswerTimes, PredictedAnswers, PredictedDevice};
 
 pub(super) const PLAN: ProbeOption = ProbeOption {
     name: "plan",
-    help: "Plan of the network, to show what it predicts beside the measurement\n\
+    help: "Plan of the network, to compare its prediction with the measurement\n\
            A file as for `onbeat net plan`; size, rate and packets per cycle are those of the run.",
     default: None,
     kind: OptionKind::Name,

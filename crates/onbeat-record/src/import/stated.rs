@@ -62,7 +62,8 @@ impl Stated {
         );
         if self.n.is_none() {
             stream.missing.push(
-                "the number of samples: the source does not state it; 1 stands for all".to_owned(),
+                "the number of samples: the source does not state it; 1 represents all of them"
+                    .to_owned(),
             );
         }
     }

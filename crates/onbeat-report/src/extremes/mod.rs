@@ -141,23 +141,23 @@ impl NoEstimate {
 /// An estimate that passed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// For how long, in seconds.
+    /// Time that it is for, in seconds.
     pub mission_s: f64,
     /// The value exceeded once in that time on average, in nanoseconds.
     pub worst_ns: f64,
-    /// The lower end of its 95 % interval.
+    /// Lower end of its 95 % interval, in nanoseconds.
     pub low_ns: f64,
-    /// The upper end.
+    /// Upper end, in nanoseconds.
     pub high_ns: f64,
-    /// The threshold, in nanoseconds.
+    /// Threshold of the fit, in nanoseconds.
     pub threshold_ns: f64,
-    /// Events over it.
+    /// Number of events over the threshold.
     pub peaks: u64,
-    /// Stretches over it; more than events where one stall reaches into several.
+    /// Number of stretches over it; more than events where a stall reaches into several.
     pub stretches_over: u64,
-    /// Stretches in all.
+    /// Number of stretches.
     pub stretches: u64,
-    /// How long each is, in seconds.
+    /// Length of a stretch, in seconds.
     pub stretch_s: f64,
     /// Shape of the fit: below 0 the tail ends, 0 is exponential, above 0 a power.
     pub shape: f64,
@@ -167,16 +167,14 @@ pub struct Estimate {
     pub scale_ns: f64,
     /// Anderson–Darling statistic.
     pub anderson_darling: f64,
-    /// What one of ten samples of the fitted distribution exceeds.
+    /// Value that one of ten samples of the fitted distribution exceeds.
     pub critical: f64,
-    /// Thresholds passed over because the fit did not hold there.
+    /// Number of thresholds at which the fit did not hold.
     pub passed_over: u64,
-    /// Level, and interval, for times from a hundredth of the run to the mission; filled for
-    /// reports.
+    /// Estimates for times from a hundredth of the run to the mission; in reports only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curve: Vec<Level>,
-    /// The largest events with the time in which one such comes once by their rank; filled for
-    /// reports.
+    /// The largest events with their mean time between occurrences by rank; in reports only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub observed: Vec<Observed>,
 }
@@ -184,35 +182,35 @@ pub struct Estimate {
 /// A point of the curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Level {
-    /// For how long, in seconds.
+    /// Time, in seconds.
     pub mission_s: f64,
-    /// The level exceeded once in that time on average, in nanoseconds.
+    /// Value exceeded once in that time on average, in nanoseconds.
     pub worst_ns: f64,
-    /// The lower end of its 95 % interval.
+    /// Lower end of its 95 % interval, in nanoseconds.
     pub low_ns: f64,
-    /// The upper end.
+    /// Upper end, in nanoseconds.
     pub high_ns: f64,
 }
 
-/// An event as it was seen.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observed {
-    /// In which time one such comes once, by its rank, in seconds.
+    /// Mean time between such events by rank, in seconds.
     pub every_s: f64,
     /// Its size, in nanoseconds.
     pub ns: f64,
 }
 
-/// The worst case of a mission as a report shows it.
+/// Extrapolated worst case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Extremes {
-    /// For how long, in seconds.
+    /// Time that the estimate is for, in seconds.
     pub mission_s: f64,
-    /// The estimate, when the fit holds.
+    /// The estimate; `None` if refused.
     pub estimate: Option<Estimate>,
-    /// The largest value seen, in nanoseconds.
+    /// Largest value seen, in nanoseconds.
     pub largest_ns: f64,
-    /// The estimate, or why there is none, in words.
+    /// The estimate, or why there is none, as a sentence.
     pub sentence: String,
 }
 

@@ -65,7 +65,7 @@ const SAME_PERIOD: f64 = 0.003;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lifts {
-    /// Half of the cycles or more, for as long as it lasts.
+    /// Half of the cycles or more, as long as it lasts.
     Most,
     /// A tenth of the cycles or more, but not half.
     Some,
@@ -76,59 +76,59 @@ pub enum Lifts {
 /// One periodic disturbance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mode {
-    /// From one to the next, in seconds.
+    /// Period, in seconds.
     pub period_s: f64,
-    /// The same in cycles of the loop; 0 where the period of the loop is not known.
+    /// Period in cycles of the loop; 0 where the loop's period is unknown.
     pub period_cycles: f64,
-    /// How much later cycles are: over what lies beside it, or for single cycles over the median of
-    /// its step. Nanoseconds.
+    /// Additional latency, in nanoseconds: relative to the steps around it, or of single cycles
+    /// relative to the median of their step.
     pub size_ns: f64,
     /// Which cycles it makes late.
     pub lifts: Lifts,
-    /// How long it lasts each time, in seconds; for single cycles what it lasts at most.
+    /// Duration of each occurrence, in seconds; of single cycles an upper bound.
     pub duration_s: f64,
-    /// The share of all samples in it, 0 to 1; for single cycles, as if each time were one.
+    /// Fraction of all samples in it, 0 to 1; of single cycles, as if each occurrence were one.
     pub share: f64,
-    /// Periods in which it was there; for modes faster than the trend's steps, steps.
+    /// Number of periods in which it occurred; of interference faster than the steps of the trend,
+    /// number of steps.
     pub seen: u64,
-    /// Periods that could have shown it; steps as above.
+    /// Number of periods, or steps, that could have shown it.
     pub periods: u64,
-    /// When it first was, in seconds since the run file's start.
+    /// First occurrence, in seconds since the file's start.
     pub first_s: f64,
-    /// Whether it keeps time or counts cycles.
+    /// What it is periodic in.
     pub tied: Tied,
-    /// The run laid over itself with the period.
+    /// The run folded with the period; the interference begins at a tenth of it.
     pub phase: PhasePlot,
     /// The result as a sentence.
     pub sentence: String,
 }
 
-/// Latency by place in the period: what a phase plot is drawn from. The mode begins at a tenth of
-/// the period.
+/// Latency by place in the period. The interference begins at a tenth of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PhasePlot {
-    /// Mean of the steps' medians at each of the places, in nanoseconds; `null` where there is
-    /// none.
+    /// Mean of the steps' medians at each place, in nanoseconds; `null` without a step.
     pub p50_ns: Vec<Option<u64>>,
-    /// The same for what nine tenths of a step do not exceed.
+    /// The same of the steps' 90th percentiles.
     pub p90_ns: Vec<Option<u64>>,
-    /// The same for the largest values of the steps.
+    /// The same of the steps' largest values.
     pub max_ns: Vec<Option<u64>>,
 }
 
-/// What a run's trend says of modes.
+/// Periodic interference in a series.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Modes {
-    /// Seconds per step of the trend; 0 without one.
+    /// Length of a step of the trend, in seconds; 0 without a trend.
     pub step_s: f64,
-    /// Steps with figures.
+    /// Number of steps with figures.
     pub steps: u64,
     /// The shortest period that could be found, in seconds.
     pub shortest_s: f64,
+    /// Longest period that could be found, in seconds.
     pub longest_s: f64,
-    /// Modes, the one with the most effect first.
+    /// Interferences found, the one with the largest effect first.
     pub found: Vec<Mode>,
-    /// What was found, or why nothing could be, in words.
+    /// The result, or why there is none, as a sentence.
     pub sentence: String,
 }
 

@@ -17,10 +17,11 @@ const CLEARER: f64 = 1.2;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tied {
+    /// Periodic in time.
     Time,
-    /// The cycles that the loop has served.
+    /// Periodic in the cycles that the loop served.
     Cycles,
-    /// Cannot be decided: the cycles of the run were as even as time.
+    /// Undecided: the cycles of the run were as even as time.
     #[default]
     Undecided,
 }

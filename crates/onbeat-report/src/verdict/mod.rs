@@ -27,38 +27,38 @@ pub type Limit = onbeat_record::LimitNote;
 
 pub use vocabulary::Outcome;
 
-/// The verdict on a limit in one run.
+/// Verdict on a limit in one run (docs/verdict.md).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
+    /// The outcome.
     pub outcome: Outcome,
     /// Number of releases over the limit.
     pub over: u64,
-    /// Number of outages that they came in.
+    /// Number of outages that they form.
     #[serde(default)]
     pub outages: u64,
-    /// Number of samples that may be over it: they are in a bucket of the source that reaches
-    /// beyond the limit. Only in imported runs.
+    /// Number of samples that may be over it, in a cell of an imported run's source that reaches
+    /// beyond the limit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unsure: u64,
-    /// Out of how many: release latency and response time count every release, skipped ones among
-    /// them.
+    /// Number of releases judged, skipped ones included for release latency and response time.
     pub releases: u64,
-    /// How many releases with none over suffice for [`Outcome::Pass`]; 1 when the limit is for all
-    /// of them, because then no number proves it.
+    /// Number of releases, none of them over, that suffice for PASS; 1 if all releases must meet
+    /// the limit, which no number proves.
     pub needed: u64,
-    /// The smallest rate over the limit that fits the samples.
+    /// Lower end of the interval of the rate over the limit, 0 to 1.
     #[serde(default)]
     pub at_least: f64,
-    /// The largest one.
+    /// Upper end of that interval.
     #[serde(default = "one")]
     pub at_most: f64,
-    /// How many times as long a run would decide, if it goes on like this; `None` for a decided one
-    /// and beyond thirty times.
+    /// A run this many times as long would decide at the present rate; absent if decided and beyond
+    /// 30.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times_longer: Option<f64>,
     /// The result as a sentence.
     pub sentence: String,
-    /// What it rests on, as a sentence; empty where there is nothing to say.
+    /// Evidence, as a sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub basis: String,
 }

@@ -84,7 +84,7 @@ pub const SHARING_PROBE: Description = Description {
   sudo onbeat measure sharing --sharing plain --hog --hold 200us
       priority inversion, which the paper avoids: the loop waits for the hog too
   sudo onbeat measure sharing --sharing delayed --hog --hold 200us
-      the loop waits for nobody; cycles in which a reader overstayed are counted",
+      the loop never waits; cycles in which a reader overstayed are counted",
     series: &[Series::Exchange],
     defaults: Defaults::LOOP,
     choices: &[SHARING, READERS, HOLD, HOG],

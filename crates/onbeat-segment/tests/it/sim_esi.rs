@@ -403,7 +403,7 @@ fn a_selector_that_matches_no_device_or_several_lists_the_devices() {
 
     assert!(
         alone.contains(
-            "cannot read t.xml: the segment's text was given without the files beside it"
+            "cannot read t.xml: the segment's text was given without the files that it refers to"
         ),
         "{alone}"
     );

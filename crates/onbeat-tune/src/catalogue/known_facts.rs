@@ -274,13 +274,13 @@ fn partition(mut finding: Finding, survey: &Survey<'_>) -> Finding {
         let reason = reason.trim().trim_matches(['(', ')']);
         let change = match reason {
             _ if reason.contains("not exclusive") => {
-                "another control group beside it has the same CPUs: take them out of its cpuset.cpus"
+                "a sibling control group has the same CPUs: remove them from its cpuset.cpus"
             }
             _ if reason.contains("no cpu available") || reason.contains("Parent unable") => {
-                "the group above has no CPU left to give: give it more, or this one fewer"
+                "the parent group has no CPU left: assign more CPUs to it, or fewer to this one"
             }
             _ if reason.contains("not a partition root") || reason.contains("Parent is") => {
-                "the group above is no partition root: make it one first"
+                "the parent group is not a partition root: make it one first"
             }
             _ if reason.contains("housekeeping") => {
                 "isolcpus reserves other CPUs: take those, or boot without it"
@@ -288,7 +288,7 @@ fn partition(mut finding: Finding, survey: &Survey<'_>) -> Finding {
             _ if reason.contains("cpuset.cpus is empty") || reason.contains("Invalid cpu list") => {
                 "write the CPUs to its cpuset.cpus"
             }
-            _ => "change its cpuset.cpus or those of the groups beside and above it",
+            _ => "change cpuset.cpus of the group, its siblings or its parents",
         };
         finding.current = format!("{path}: {state}");
         finding.fix = format!("{path} says \"{state}\": {change}");

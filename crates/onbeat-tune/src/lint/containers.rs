@@ -386,6 +386,6 @@ pub(super) fn judge_pod(draft: &mut Draft<'_>) -> Result<(), LintError> {
             draft.add_others(1);
         }
     }
-    draft.refuse_correction("the resources of a pod are a choice of whoever plans the machine");
+    draft.refuse_correction("the resources of a pod are the choice of the machine's planner");
     Ok(())
 }

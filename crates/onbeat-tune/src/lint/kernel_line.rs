@@ -541,8 +541,7 @@ fn judge_order_of_pages(draft: &mut Draft<'_>, parameters: &[PlacedParameter]) {
     let (Some(size), Some(number)) = (place("hugepagesz"), place("hugepages")) else { return };
     let is_only = parameters.iter().filter(|parameter| parameter.name == "hugepages").count() == 1;
     if number < size && is_only {
-        let message =
-            "The number stands in front of the size and counts for pages of the default size.";
+        let message = "The number precedes the size and applies to pages of the default size.";
         let remark = LintRemark::new("mem.hugepages", LintVerdict::Contradiction, message);
         draft.remark(parameters[number].bytes.clone(), remark);
     }

@@ -295,7 +295,7 @@ fn not_understood(value: &str, is_quoted: bool) -> Option<String> {
     match computed {
         Some(sign) => Some(format!("a value is computed by a shell ({sign}...)")),
         None if value.replace("\\\n", "").contains('\\') => {
-            Some("a value has characters behind a backslash".to_owned())
+            Some("a value has characters after a backslash".to_owned())
         }
         None if !is_quoted && value.contains(['"', '\'']) => {
             Some("a value has quotes in its middle".to_owned())
@@ -345,7 +345,7 @@ fn next_brackets(text: &str, from: usize, refusal: &mut Option<String>) -> Optio
     let open = name + text[name..].find('[')?;
     let between = text[name + "kernelParams".len()..open].trim();
     if between != "=" {
-        let why = format!("boot.kernelParams is more than a list (\"{between}\" stands before it)");
+        let why = format!("boot.kernelParams is more than a list (\"{between}\" precedes it)");
         refusal.get_or_insert(why);
     }
     let length = closing_bracket(&text[open..])?;

@@ -173,7 +173,7 @@ fn judge_policies(
         let vcpus = policy.attribute("vcpus").and_then(cpu_set).unwrap_or_default();
         if let Some(vcpu) = vcpus.iter().find(|vcpu| !pins.contains_key(vcpu) && *vcpu < number) {
             let message = format!(
-                "vCPU {vcpu} has this policy but no host CPU of its own: it starves whatever shares its CPU."
+                "vCPU {vcpu} has this policy but no host CPU of its own: it starves everything else on its CPU."
             );
             remark(
                 draft,

@@ -113,7 +113,7 @@ impl<'t> Reader<'t> {
             Event::Alias(_) if self.awaits_key() => return strange("an alias in place of a key"),
             Event::Alias(anchor) => {
                 if !self.repeat(anchor) {
-                    return strange("an alias that stands for itself, or for too much");
+                    return strange("an alias that refers to itself or expands too far");
                 }
                 self.next();
             }

@@ -164,7 +164,7 @@ fn run(
 /// Whether the recorder still had the events of a spike when it was explained. On a machine so busy
 /// that the explaining thread, an ordinary one, waits for seconds, it has not, and says so.
 fn has_events(explanation: &Explanation) -> bool {
-    let is_lost = |cause: &Cause| cause.evidence.contains("events before it are no longer there");
+    let is_lost = |cause: &Cause| cause.evidence.contains("earlier events were overwritten");
     !explanation.causes.iter().any(is_lost)
 }
 

@@ -63,7 +63,7 @@ pub(crate) struct BenchOptions {
     )]
     #[arg(add = ArgValueCandidates::new(complete::tunings))]
     pub(crate) tunings: Vec<onbeat::bench::CellTuning>,
-    /// File that the tuning `plan` stands for
+    /// Plan file for the tuning `plan`
     #[arg(long, value_name = "FILE")]
     pub(crate) plan: Option<PathBuf>,
     /// Background loads; see `onbeat load --help`
@@ -129,9 +129,9 @@ pub(crate) struct BenchOptions {
     /// Program whose loop is measured instead of onbeat's own, with its arguments
     ///
     /// It is tried once: its loop is found as by `onbeat watch`, and gives the period. Each block
-    /// starts it anew and ends it with SIGTERM. none is the program as it sets itself; P sets the
-    /// priority of the loop's thread from outside, C gives that thread a CPU of its own. M and S are
-    /// the program's own. Without --tunings: none,P,C,PC.
+    /// starts it again and ends it with SIGTERM. none is the program as it sets itself; P sets the
+    /// priority of the loop's thread from outside, C gives that thread a CPU of its own. M and S
+    /// are the program's own. Without --tunings: none,P,C,PC.
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["with", "period", "work", "deadline", "on_overrun", "phase", "lockdown", "spin"])]
     pub(crate) command: Option<String>,
     /// Thread of --command with the loop [default: the most regular real-time one]

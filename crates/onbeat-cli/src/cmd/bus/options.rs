@@ -187,7 +187,7 @@ pub(crate) struct ImportOptions {
     pub(crate) file: std::path::PathBuf,
     /// Device file to write [default: name of FILE with .toml]
     ///
-    /// The types of the devices are written beside it, to a file whose name ends in -types.xml.
+    /// The device types are written to the same directory, to a file whose name ends in -types.xml.
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<std::path::PathBuf>,
     /// Replace files that exist
@@ -392,7 +392,7 @@ pub(crate) struct ScanOptions {
     #[arg(value_name = "INTERFACE")]
     #[arg(add = ArgValueCandidates::new(complete::interfaces))]
     pub(crate) interface: String,
-    /// Scan beside a running bus: read registers only, between its frames
+    /// Scan while a bus is running: read registers only, between its frames
     #[arg(long)]
     pub(crate) beside_running: bool,
     /// Show mailboxes, protocols, SyncManagers, ports and clocks too

@@ -10,7 +10,7 @@ pub(crate) const PROGRAM: &str = "onbeat-gateway";
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GatewayFailure {
     #[error(
-        "the program {program} is not installed, which this command starts; it belongs beside {beside}, and `make install` puts both there"
+        "this command starts the program {program}, which is not installed; `make install` puts it in the directory of {beside}"
     )]
     NotInstalled { program: &'static str, beside: PathBuf },
     #[error("cannot start {program}: {source}")]

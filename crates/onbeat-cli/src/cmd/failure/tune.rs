@@ -19,7 +19,7 @@ pub(crate) enum TuneFailure {
     NothingNamed { what: &'static str },
     #[error("{0}")]
     NoTuning(String),
-    #[error("{first} is a plan file and stands alone; leave out {second}")]
+    #[error("{first} is a plan file and cannot be combined with {second}; leave out one of them")]
     PlanAndMore { first: PathBuf, second: String },
     #[error(
         "the plan {path} decides {option}; leave it out, or make another plan: onbeat tune plan"

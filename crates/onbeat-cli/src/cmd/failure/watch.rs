@@ -20,11 +20,11 @@ const fn instead(why: &TraceError) -> &'static str {
 /// A program cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WatchFailure {
-    #[error("{why}; {}above is what the scheduler counted meanwhile", instead(.why))]
+    #[error("{why}; {}the table above has the scheduler's counts", instead(.why))]
     NotTraced { why: TraceError },
     #[error("{process} ended within {seconds:.1} s, before its loop could be measured")]
     EndedEarly { process: String, seconds: f64 },
-    #[error("{command} ended by itself ({status}) before its loop could be looked for")]
+    #[error("{command} exited ({status}) before its loop was identified")]
     CommandEnded { command: String, status: ExitStatus },
     #[error("{option} is for one loop of a program: leave it out, or leave out {other}")]
     OneLoop { option: &'static str, other: &'static str },
@@ -37,7 +37,7 @@ pub(crate) enum WatchFailure {
     )]
     NotProbed { function: String, why: String },
     #[error(
-        "{function} was not called three times while it was looked at; name a function that each cycle calls once"
+        "{function} was not called three times while it was observed; name a function that each cycle calls once"
     )]
     NotCalled { function: String },
     #[error("cannot start {command}: {source}; give the path of a program after --")]
@@ -59,7 +59,7 @@ pub(crate) enum WatchFailure {
     #[error("{what} of {thread} cannot be set: {source}; it needs root")]
     NotSet { thread: String, what: &'static str, source: std::io::Error },
     #[error(
-        "{program} ended by itself after {seconds:.1} s of it; a bench needs a program that runs until it gets SIGTERM"
+        "{program} exited after {seconds:.1} s of the block; a bench needs a program that runs until it receives SIGTERM"
     )]
     EndedInBlock { program: String, seconds: f64 },
     #[error("block {block}: {why}")]

@@ -198,7 +198,7 @@ impl Watch<'_> {
             of,
             outcome: Outcome::Inconclusive,
             sentence: format!(
-                "stopped after {} of the run, which goes on; no look had decided it",
+                "stopped after {} of a run still in progress, before a verdict was decided",
                 spoken(elapsed_s)
             ),
             basis: String::new(),

@@ -383,7 +383,7 @@ pub(crate) struct CommandOptions {
     /// Joints that may be commanded; * stands for any characters [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "from")]
     pub(crate) joints: Vec<String>,
-    /// Most commands a second; whoever sends more commands no longer
+    /// Commands per second; a sender that exceeds it may no longer command
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) rate: u32,
     /// Do not publish channels on the next port

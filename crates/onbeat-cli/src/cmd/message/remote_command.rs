@@ -25,7 +25,7 @@ pub(super) fn create_key(options: &KeyOptions) -> Result<ExitVerdict, Failure> {
     let file = options.out.display();
     say(
         Tone::Plain,
-        &format!("created {file}, which you alone can read; whoever has a copy can move the robot"),
+        &format!("created {file}, readable only by you; anyone with a copy can move the robot"),
     );
     Ok(ExitVerdict::Pass)
 }

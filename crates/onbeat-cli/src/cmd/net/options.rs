@@ -174,8 +174,8 @@ pub(crate) struct NetDeviceOptions {
     pub(crate) silent: Vec<Silence>,
     /// Interface whose kernel answers the echoes, without a thread
     ///
-    /// As a microcontroller answers: an eBPF program turns each request into its answer where the
-    /// frame lies. It goes away with this process.
+    /// Responds like a microcontroller: an eBPF program turns each request into its answer in
+    /// place. It is removed when this process ends.
     #[arg(long, value_name = "INTERFACE")]
     pub(crate) in_kernel: Option<String>,
     /// CPU for the devices [default: chosen by the scheduler]

@@ -36,7 +36,7 @@ pub(crate) struct ReportOptions {
     /// docs/schema has its JSON Schema.
     #[arg(long)]
     pub(crate) json: bool,
-    /// File for the page [default: report.html beside the run files]
+    /// File for the page [default: report.html in the run's directory]
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     /// Write the summary of a job: verdict, figures, top causes
@@ -49,8 +49,8 @@ pub(crate) struct ReportOptions {
     pub(crate) png: Option<PathBuf>,
     /// Log with pictures of the robot, for the page
     ///
-    /// Number and time of each picture of the run, and small pictures of some. `onbeat camera run --log` writes such logs; those of
-    /// others have sensor_msgs or foxglove_msgs in CDR.
+    /// Number and time of each picture of the run, and small pictures of some. `onbeat camera run
+    /// --log` writes such logs; logs of other programs need sensor_msgs or foxglove_msgs in CDR.
     #[arg(long, value_name = "LOG", conflicts_with = "brief")]
     pub(crate) camera: Option<PathBuf>,
     /// Small pictures of each camera in the page, spread over the run

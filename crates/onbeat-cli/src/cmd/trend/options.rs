@@ -39,8 +39,8 @@ pub(crate) struct TrendOptions {
 }
 
 fn cell(text: &str) -> Result<Cell, String> {
-    let (tuning, load) = text
-        .split_once('/')
-        .ok_or_else(|| format!("`{text}` is no cell; a cell is TUNING/LOAD, such as PMCS/paper"))?;
+    let (tuning, load) = text.split_once('/').ok_or_else(|| {
+        format!("`{text}` is not a cell; a cell is TUNING/LOAD, such as PMCS/paper")
+    })?;
     Ok(Cell { tuning: tuning.to_owned(), load: load.to_owned() })
 }

@@ -38,7 +38,7 @@ fn row(tuning: &CheckedTuning, arrow: &str) -> Row {
     let share = tuning
         .explained
         .map_or_else(String::new, |of| format!(" {}", whole_percent(of.lateness_share)));
-    let worth = tuning.worth.as_ref().map_or_else(String::new, |it| format!("; worth here: {it}"));
+    let worth = tuning.worth.as_ref().map_or_else(String::new, |it| format!("; gain here: {it}"));
     let entries = [
         verdict_word(&tuning.finding.verdict).to_owned(),
         format!("{} {}{share}", tuning.record.effect, tuning.effect_evidence().word()),
@@ -159,7 +159,7 @@ pub(crate) fn details(tuning: &CheckedTuning) -> String {
         ("takes", Some(takes.join(", "))),
         ("risk", record.risk.as_ref().map(|risk| format!("{}: {}", risk.level, risk.text))),
         ("effect", expected_effect(tuning)),
-        ("worth", worth.as_ref().map(|worth| format!("here: {worth}"))),
+        ("gain", worth.as_ref().map(|worth| format!("here: {worth}"))),
         ("causes", (!causes.is_empty()).then(|| listed(&causes))),
         ("seen", evidence.as_ref().map(seen)),
         ("explains", explained.map(|explained| explains(&explained))),

@@ -45,7 +45,7 @@ pub(crate) struct TuneMeasureOptions {
     pub(crate) duration: u64,
     /// Percentile to compare, such as p99.9
     ///
-    /// A lower one is compared where fewer than ten samples lie beyond it.
+    /// A lower percentile is compared if fewer than ten samples are beyond this one.
     #[arg(long, default_value = "p99", value_parser = percentile, value_name = "PERCENTILE")]
     pub(crate) at: Share,
     /// Series to compare [default: release; response with --touch]

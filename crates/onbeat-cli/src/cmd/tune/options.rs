@@ -144,7 +144,7 @@ pub(crate) struct TuneCheckOptions {
     /// Time to watch counters and wake-ups: 1s to 1h
     ///
     /// Reads interrupts, softirqs, steal, page faults, context switches and frequency changes twice,
-    /// and runs a wake-up probe on the loop's CPU meanwhile. Findings whose counters moved come
+    /// and runs a wake-up probe on the loop's CPU during this time. Findings whose counters moved come
     /// first. Counters that cannot be read are listed.
     #[arg(long, value_parser = evidence_ns, value_name = "TIME", conflicts_with = "from")]
     pub(crate) evidence: Option<u64>,
@@ -338,8 +338,8 @@ fn task_word(text: &str) -> Result<TaskWord, String> {
 pub(crate) struct CheckedLoopOptions {
     /// CPUs of the loop, or auto [default: auto]
     ///
-    /// auto takes one core, never that of CPU 0 where there are several; of the others an isolated
-    /// or fast one near the interface, with few interrupts.
+    /// auto takes one core, not that of CPU 0 if there are others: preferably isolated or fast,
+    /// near the interface, with few interrupts.
     #[arg(long, value_parser = cpu_choice, value_name = "LIST")]
     #[arg(add = ArgValueCandidates::new(complete::cpus))]
     pub(crate) cpus: Option<CpuChoice>,
@@ -351,9 +351,9 @@ pub(crate) struct CheckedLoopOptions {
     pub(crate) priority: Option<u32>,
     /// Running loop, for its own settings: number or name of its process or thread, or a run of watch
     ///
-    /// A process is looked at for two seconds, as `onbeat watch` does, which gives the thread of its
-    /// loop, and period, priority, CPUs and interfaces where they are not typed. Nothing of it is
-    /// changed by check and plan.
+    /// Observes the process for two seconds, as `onbeat watch` does, to find the thread of its
+    /// loop; period, priority, CPUs and interfaces come from it unless they are given. check and
+    /// plan do not change it.
     #[arg(long, value_parser = task_word, value_name = "PID|NAME|RUN")]
     pub(crate) task: Option<TaskWord>,
     /// Network interface of the loop's fieldbus; can be repeated

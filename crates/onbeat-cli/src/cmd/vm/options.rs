@@ -101,7 +101,7 @@ pub(crate) enum Vm {
     /// Measure what each tuning of this machine does to a guest
     ///
     /// Stages are the kernel command line, settings of this machine, and QEMU; the firmware is
-    /// checked only. Each is measured in the guest and beside it, idle and loaded, and undone again.
+    /// checked only. Each is measured in the guest and on this machine, idle and loaded, and then undone.
     #[command(before_help = STUDY_EXAMPLES, after_help = STUDY_STATUSES)]
     Study {
         #[command(flatten)]

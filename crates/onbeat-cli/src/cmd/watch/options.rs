@@ -41,9 +41,9 @@ pub(crate) struct WatchOptions {
     pub(crate) thread: Vec<String>,
     /// Function each of whose calls is a cycle
     ///
-    /// For loops that spin, and to tell releases that were skipped from those that were caught up.
-    /// A mangled name, or one of C++ or Rust with or without its arguments. Each call is probed
-    /// (uprobe), which makes it longer: the price is printed.
+    /// For loops that spin, and to distinguish skipped releases from those caught up. A mangled
+    /// name, or one of C++ or Rust with or without its arguments. Each call is probed (uprobe),
+    /// which makes it longer: the cost is printed.
     #[arg(long, value_name = "SYMBOL", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) cycle: Option<String>,
     /// Measuring time; 0: until Ctrl-C, or until the thread ends

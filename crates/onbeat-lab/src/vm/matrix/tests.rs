@@ -120,7 +120,7 @@ fn what_a_file_gets_wrong_is_named_with_its_place() {
     let tuning = |word: &str| refused(&format!("kernels = [\"k\"]\ntunings = [\"{word}\"]"));
     assert_eq!(
         tuning("PM+irq.affinity"),
-        "tuning `PM+irq.affinity`: it names CPUs beside the loop's, and these guests have one"
+        "tuning `PM+irq.affinity`: it names CPUs other than the loop's, and these guests have one"
     );
     assert!(tuning("shield.isolcpus").ends_with("and these guests have one"));
     assert!(tuning("kern.preempt_rt").contains("neither a command nor a kernel parameter"));

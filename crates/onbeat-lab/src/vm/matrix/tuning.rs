@@ -10,7 +10,7 @@ use super::MatrixError;
 
 /// Real-time priority of P, as in a bench.
 const PRIORITY: &str = "98";
-const SECOND_CPU: &str = "it names CPUs beside the loop's, and these guests have one";
+const SECOND_CPU: &str = "it names CPUs other than the loop's, and these guests have one";
 
 /// A tuning that a measurement in a guest with one CPU can have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

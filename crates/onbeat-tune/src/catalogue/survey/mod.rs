@@ -159,7 +159,7 @@ impl<'h> Survey<'h> {
             CpuSetVariable::Housekeeping => {
                 let rest = self.online()?.minus(&self.loop_cpus()?);
                 let none =
-                    || NoValue::Unknown("no housekeeping CPU remains beside the loop's".to_owned());
+                    || NoValue::Unknown("the loop's CPUs leave no housekeeping CPU".to_owned());
                 if rest.is_empty() { Err(none()) } else { Ok(rest) }
             }
         }

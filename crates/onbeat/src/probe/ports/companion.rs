@@ -188,9 +188,8 @@ impl Companion for PortCompanion {
         let failures = self.failures.get();
         let mut sentences = Vec::new();
         if failures > 0 {
-            sentences.push(format!(
-                "{failures} writes to the output did not go through: nobody took what was written"
-            ));
+            sentences
+                .push(format!("{failures} writes to the output failed: no process reads from it"));
         }
 
         sentences.extend(late.iter().filter_map(LateEdges::words));

@@ -58,7 +58,7 @@ impl Generator {
             (_, Some(stimulus)) => {
                 let input = Input::open(input, &marks, true)?;
                 let what = "a stimulus";
-                let why = "the generator writes to a place of its own: gpio:CHIP/LINE, serial:DEVICE, file:FIFO or udp:HOST:PORT";
+                let why = "the generator needs an output of its own: gpio:CHIP/LINE, serial:DEVICE, file:FIFO or udp:HOST:PORT";
                 let none = || ProbeError::Unfit { place: stimulus.to_string(), what, why };
                 (input, Output::open(stimulus)?.ok_or_else(none)?)
             }
