@@ -281,7 +281,7 @@ mod tests {
             let of = format!("*a{}", level - 1);
             bomb += &format!("a{level}: &a{level} [{}]\n", vec![of; 10].join(", "));
         }
-        assert!(values(&bomb).unwrap_err().contains("too much"));
+        assert!(values(&bomb).unwrap_err().contains("expands too far"));
     }
 
     #[test]

@@ -581,7 +581,7 @@ fn what_does_not_add_up_over_the_runs_of_a_side_is_said_with_its_counts() {
     let before = (0..3).map(|run| with_packets(run, run)).collect();
     let comparison = compared(before, three(30, 9));
     let words = "before: its packets device by device (60,000 scheduled, 0 late, 3 lost, \
-                 0 unsent in all) stand in each run alone";
+                 0 unsent in all) are only in the reports of the single runs";
     assert!(comparison.warnings.iter().any(|said| said == words), "{:#?}", comparison.warnings);
     assert!(!comparison.warnings.iter().any(|said| said.starts_with("after: its packets")));
 }
