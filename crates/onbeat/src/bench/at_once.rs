@@ -62,7 +62,7 @@ impl AtOncePlan<'_> {
     }
 
     fn cell(&self, cpu: u32) -> Cell {
-        Cell { tuning: Self::cell_name(cpu), load: self.load.to_string() }
+        Cell::new(Self::cell_name(cpu), self.load.to_string())
     }
 
     fn header(&self, origin: Origin) -> Header {
@@ -91,6 +91,7 @@ impl AtOncePlan<'_> {
             shield: Vec::new(),
             sweep: None,
             robot_command: Vec::new(),
+            cpus: Vec::new(),
         }
     }
 }

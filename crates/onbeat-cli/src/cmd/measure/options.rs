@@ -10,7 +10,7 @@ use onbeat::load::{Load, LoadError};
 use onbeat::probe::{Description, Given, OptionKind, ProbeOption, SettingValue};
 use onbeat_rt::Wait;
 
-use super::cpus::CpuChoice;
+use crate::cmd::cpu_choice::CpuChoice;
 use crate::cmd::view::options::BesideOptions;
 use crate::complete;
 use crate::options::{LimitOptions, LoopArguments, OutputOptions, ScreenOptions, Until, wait};
