@@ -4,7 +4,8 @@
 use std::sync::atomic::Ordering;
 
 use onbeat::bench::at_once::{AtOnceConditions, AtOnceEvent, AtOncePlan, conduct};
-use onbeat::probe::Interruptions;
+use onbeat::probe::noise::{NOISE, admit_at_once};
+use onbeat::probe::{Interruptions, RunError};
 use onbeat::record::run_dir::NewRunDir;
 use onbeat_report::units::{Letters, count, time_ns};
 
@@ -21,7 +22,7 @@ use crate::cmd::{Common, ExitVerdict, Failure, findings, runs, show, typed};
 use crate::term::{ProgressLine, Tone, advise, wrapped};
 
 /// Probes whose loop needs no device, so that each CPU can have one.
-const PER_CPU: [&str; 3] = ["timer", "hiccup", "latency"];
+const PER_CPU: [&str; 4] = ["timer", "hiccup", "latency", "noise"];
 
 pub(crate) fn run(
     measure: &Measure,
@@ -37,7 +38,13 @@ pub(crate) fn run(
         let what = format!("measure {}", probe.name);
         return Err(Common::NoEvents { what, instead: "measure the probe `bus`" }.into());
     }
-    let cpus = MachineCpus::read().chosen(choice)?;
+    let machine = MachineCpus::read();
+    let cpus = machine.chosen(choice)?;
+    if probe.name == NOISE.name {
+        let of = (cpus.len() as u64, machine.usable().iter().count() as u64);
+        let fifo = Some(options.priority).filter(|priority| *priority > 0);
+        admit_at_once(of, given, fifo).map_err(RunError::from)?;
+    }
 
     // What cannot run leaves no directory behind.
     let (setting, _) = open_probe(measure, planned_setting(measure, options.duration, None))?;
@@ -45,6 +52,7 @@ pub(crate) fn run(
         probe,
         given: given.clone(),
         setting,
+        causes: !options.no_causes,
         cpus: &cpus,
         load: &options.load,
         releases: releases(options.duration, &options.looping),
