@@ -94,7 +94,7 @@ fn report(run: &Path) -> Result<f64, Failure> {
 fn make_bench(dir: &Path) -> Result<(), Failure> {
     let cells = TUNINGS.iter().flat_map(|tuning| LOADS.map(|load| (tuning, load)));
     for (place, (tuning, load)) in (0_u64..).zip(cells) {
-        let cell = Cell { tuning: (*tuning).to_owned(), load: load.to_owned() };
+        let cell = Cell::new(*tuning, load);
         let path = dir.join(cell.file_name());
         let writer = RunWriter::create(&path, &header(Some(cell)))?;
         let mut made = Made::new(writer, recording(0), 20_000.0 + 3_000.0 * place as f64, place);
@@ -123,6 +123,7 @@ fn make_bench(dir: &Path) -> Result<(), Failure> {
         shield: Vec::new(),
         sweep: None,
         robot_command: Vec::new(),
+        cpus: Vec::new(),
     })))?;
     file.note(&Note::End(Account { t: 120.0, ..Account::default() }))?;
 

@@ -39,9 +39,24 @@ export interface PowerUse {
   /** The shallowest first; absent where the kernel lists none. */
   states?: { name: string; exit_us: number; entered: number; time_us: number }[];
 }
+/** The loop of a cell on one of its CPUs. */
+export interface CpuLoop {
+  cpu: number;
+  file: string | null;
+  why_not?: string;
+  /** Of the cell's main series, without those of the lowest samples. */
+  figures?: SeriesFigures;
+  deadline_misses: number | null;
+  skipped: number | null;
+  outcome?: Outcome;
+  power?: PowerUse;
+}
 export interface CellSummary {
   tuning: string;
   load: string;
+  /** Where each of several CPUs has a loop, the worst of them: the figures are its own. */
+  cpu?: number;
+  cpus?: CpuLoop[];
   file: string | null;
   permitted: boolean;
   why_not: string | null;
@@ -207,7 +222,7 @@ export interface Summary {
   effects: Effect[];
   verdict: {
     outcome: Outcome | null;
-    best: { tuning: string; load: string } | null;
+    best: { tuning: string; load: string; cpu?: number } | null;
     /** Of CPUs that were measured at once; they have no best one. */
     worst?: { tuning: string; load: string };
     sentence: string;

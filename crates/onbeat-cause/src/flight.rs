@@ -256,11 +256,25 @@ impl FlightRecorder {
     /// # Errors
     /// [`TraceError::File`] if a buffer cannot be read.
     pub fn window(&mut self, from: Instant, to: Instant) -> Result<Window, TraceError> {
+        self.window_of(None, from, to)
+    }
+
+    /// The same of one CPU; `None` for all.
+    ///
+    /// # Errors
+    /// As [`Self::window`].
+    pub fn window_of(
+        &mut self,
+        cpu: Option<u32>,
+        from: Instant,
+        to: Instant,
+    ) -> Result<Window, TraceError> {
         let mut window =
             Window { from, to, functions: self.functions.clone(), ..Window::default() };
         // Reading moves pages out of the kernel's ring, where new events would overwrite them.
         self.drain(from)?;
-        for reader in &self.cpus {
+        let wanted = self.cpus.iter().filter(|reader| cpu.is_none_or(|cpu| reader.cpu == cpu));
+        for reader in wanted {
             let mut cpu = reader.events_between(from, to, &self.layout, &self.decoder);
             window.lost.extend(reader.lost_between(from, to));
             if let Some(path) = &mut self.path {

@@ -75,7 +75,7 @@ pub use keep::KeptWindow;
 pub use kind::{Cause, CauseKind, Culprit, Explanation};
 pub use noise::NoiseSource;
 pub use path_stack::KernelStack;
-pub use split::{WakeUpParts, WakeUpSplit, WakeUpSplitter};
+pub use split::{SplitRecorder, WakeUpParts, WakeUpSplit, WakeUpSplitter};
 pub use stream::{EventStream, PathStream, StreamEvent, StreamSetting};
 pub use tracefs::{TraceError, Tracefs};
 pub use window::Window;

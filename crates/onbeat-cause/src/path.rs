@@ -156,7 +156,8 @@ impl PathRecorder {
             programs.attach_to_program(ends, file, *offset, *pid)?;
         }
         let no_lengths = if inside { attach_inside(&mut programs) } else { None };
-        let reads_steal = scope != PathScope::Measured && kernel_counts_steal()?;
+        let explains = matches!(scope, PathScope::Explained | PathScope::WithStacks);
+        let reads_steal = explains && kernel_counts_steal()?;
         let memory = PathMemory { heads, records, measured, exponent, stacks, _programs: programs };
         Ok(Self {
             memory: Arc::new(memory),
@@ -280,6 +281,11 @@ impl PathMemory {
         PathExtract { events, readings: Vec::new(), inside: Vec::new(), lost }
     }
 
+    /// Adds a thread to those that are measured.
+    pub(super) fn measure(&self, tid: u32) -> Result<(), PathError> {
+        measure(&self.measured, tid)
+    }
+
     fn ring(&self) -> PathRing<'_> {
         PathRing {
             heads: self.heads.words(),
@@ -351,7 +357,8 @@ fn attach(
         let Some((program, point)) = kind.program(scope).zip(point) else { continue };
         let mut attached = programs.attach_typed(program, point);
         if kind == PathKind::Switch && attached.is_err() {
-            let old = if scope == PathScope::Measured { "own_switch_old" } else { "switch_old" };
+            let is_own = matches!(scope, PathScope::Measured | PathScope::Split);
+            let old = if is_own { "own_switch_old" } else { "switch_old" };
             attached = programs.attach_typed(old, point);
         }
         match attached {

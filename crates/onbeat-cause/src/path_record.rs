@@ -112,7 +112,11 @@ impl PathKind {
             (Self::Switch, PathScope::Measured) => "own_switch",
             (Self::TimerStart, PathScope::Measured) => "own_start",
             (Self::TimerExpireEntry, PathScope::Measured) => "own_expire",
-            (_, PathScope::Measured) => return None,
+            (Self::Switch, PathScope::Split) => "own_switch",
+            (Self::TimerStart, PathScope::Split) => "own_start",
+            // An expiry belongs to whom it interrupts.
+            (Self::TimerExpireEntry, PathScope::Split) => "hrtimer_expire",
+            (_, PathScope::Measured | PathScope::Split) => return None,
             (Self::Switch, _) => "sched_switch",
             (Self::Waking, PathScope::WithStacks) => "waking_stack",
             (Self::Waking, _) => "sched_waking",
@@ -151,6 +155,8 @@ impl PathKind {
 pub(super) enum PathScope {
     /// Switches and timers of the threads that are measured.
     Measured,
+    /// The same, and every expiry of a timer.
+    Split,
     /// What an explanation needs.
     Explained,
     /// The same, and stacks of late wake-ups.

@@ -21,7 +21,8 @@ use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Flags, Instant, Sample};
 
 use super::event::{KernelEvent, LostEvents, TraceEvent};
-use super::path::PathMemory;
+use super::path::{PathMemory, PathRecorder, PathSetting};
+use super::path_record::PathScope;
 use super::stream::COMPLETE_AFTER_NS;
 use onbeat_host::machine;
 
@@ -67,6 +68,8 @@ struct Stamps {
     running: Option<Instant>,
 }
 
+/// Ring of each CPU: more than a second of a busy one, read every 20 ms.
+const RING_KIB: u32 = 1_024;
 /// Most timers that wait for their cycle: a cycle of a loop sets one.
 const MOST_WAITING: usize = 1 << 16;
 /// Most gaps that are remembered: each is needed until the cycles in it are split.
@@ -204,6 +207,48 @@ impl WakeUpSplitter {
     /// Splits the wake-up of the next cycle; it started before what [`Self::read`] returned.
     pub fn split(&mut self, sample: &Sample) -> WakeUpSplit {
         self.stamps.split(sample)
+    }
+}
+
+/// The stamps of several loops at once, recorded by BPF: each pays for its own, and for the expiries
+/// of timers on its CPU.
+#[derive(Clone, Debug)]
+pub struct SplitRecorder {
+    path: Arc<PathMemory>,
+}
+
+impl SplitRecorder {
+    /// Records no loop so far.
+    ///
+    /// # Errors
+    /// Why BPF cannot record, in a sentence.
+    pub fn open() -> Result<Self, String> {
+        let cpus = machine::online_cpus().last().map_or(1, |last| last + 1);
+        let setting = PathSetting {
+            tids: &[],
+            cpus,
+            kib: RING_KIB,
+            left_off: &[],
+            scope: PathScope::Split,
+            inside: false,
+            function: None,
+        };
+        let path = PathRecorder::open(&setting).map_err(|why| why.to_string())?;
+        Ok(Self { path: path.memory() })
+    }
+
+    /// Records thread `tid` as well, from now on.
+    ///
+    /// # Errors
+    /// Why BPF cannot, in a sentence.
+    pub fn follow(&self, tid: u32) -> Result<(), String> {
+        self.path.measure(tid).map_err(|why| why.to_string())
+    }
+
+    /// Returns what splits the wake-ups of thread `tid`, which is followed.
+    #[must_use]
+    pub fn splitter(&self, tid: u32) -> WakeUpSplitter {
+        WakeUpSplitter::new(Arc::clone(&self.path), tid)
     }
 }
 

@@ -95,7 +95,7 @@ fn write_run(dir: &Path, run: u64, planned: &Planned) -> Result<(), Failure> {
     file.note(&Note::End(Account { t: 60.0, ..Account::default() }))?;
     for (number, tuning) in TUNINGS.iter().enumerate() {
         for load in LOADS {
-            let cell = Cell { tuning: (*tuning).to_owned(), load: load.to_owned() };
+            let cell = Cell::new(*tuning, load);
             let factor = (9 - number) as f64 / 2.0 * if load == "paper" { 3.0 } else { 1.0 };
             write_cell(&folder, &header, cell, planned.scale * factor, &mut random)?;
         }
@@ -145,6 +145,7 @@ fn bench_note() -> Bench {
         shield: Vec::new(),
         sweep: None,
         robot_command: Vec::new(),
+        cpus: Vec::new(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Notes: what a run file says besides histograms, one JSON object per comment line.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -275,9 +276,27 @@ pub struct Cell {
     pub tuning: String,
     /// The load as typed.
     pub load: String,
+    /// The CPU of its loop, where each of several has one; `None` with one loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
 }
 
 impl Cell {
+    /// The cell of one loop.
+    #[must_use]
+    pub fn new(tuning: impl Into<String>, load: impl Into<String>) -> Self {
+        Self { tuning: tuning.into(), load: load.into(), cpu: None }
+    }
+
+    /// This cell with a loop on each of these CPUs; without any, alone.
+    #[must_use]
+    pub fn on_each(self, cpus: &[u32]) -> Vec<Self> {
+        if cpus.is_empty() {
+            return vec![self];
+        }
+        cpus.iter().map(|cpu| Self { cpu: Some(*cpu), ..self.clone() }).collect()
+    }
+
     /// The name of its run file: characters that file systems mind are replaced by `_`.
     #[must_use]
     pub fn file_name(&self) -> String {
@@ -288,7 +307,16 @@ impl Cell {
                 .map(|c| if c.is_ascii_alphanumeric() || "-=%+.".contains(c) { c } else { '_' })
                 .collect::<String>()
         };
-        format!("{}-{}.onbeat.hlog", sanitized(&self.tuning), sanitized(&self.load))
+        let cpu = self.cpu.map_or_else(String::new, |cpu| format!("-cpu{cpu}"));
+        format!("{}-{}{cpu}.onbeat.hlog", sanitized(&self.tuning), sanitized(&self.load))
+    }
+}
+
+/// `PMC/paper`, and with a loop on each of several CPUs `PMC/paper/2`.
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.tuning, self.load)?;
+        self.cpu.map_or(Ok(()), |cpu| write!(f, "/{cpu}"))
     }
 }
 
@@ -599,6 +627,17 @@ pub struct Bench {
     /// The command that runs the robot of this bench, without tuning and load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub robot_command: Vec<String>,
+    /// CPUs with a loop each, at the same time, in every cell; empty with one loop.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<u32>,
+}
+
+impl Bench {
+    /// Returns the cells of a tuning under a load, which ran at the same time: one for each CPU.
+    #[must_use]
+    pub fn cells(&self, tuning: &str, load: &str) -> Vec<Cell> {
+        Cell::new(tuning, load).on_each(&self.cpus)
+    }
 }
 
 /// The series and limit of a sweep over rising load.

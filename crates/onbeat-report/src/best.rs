@@ -90,7 +90,7 @@ pub fn overall(
         outcome: limit.map(|_| winner.outcome),
         deadline: None,
         worst: None,
-        best: Some(Cell { tuning: winner.tuning.to_owned(), load: winner.tail().1.load.clone() }),
+        best: Some(winner.tail().1.cell()),
         ties: names(&ranking, &ranking.ties),
         times_longer: ranking.times_longer,
         sentence,
@@ -114,10 +114,13 @@ fn judged(ranking: &Ranking<'_>, loads: &[String], limit: Limit) -> String {
         (Outcome::Pass, decisive) => {
             let cell = decisive.unwrap_or(winner.tail().1);
             let (everywhere, here) = match loads {
-                [only] => (under(only), String::new()),
+                [only] => {
+                    let here = cell.on_cpu().map_or(String::new(), |on| format!("{on}: "));
+                    (under(only), here)
+                }
                 _ => {
                     let all = listed(loads);
-                    (format!("under every load ({all})"), format!("{}: ", under(&cell.load)))
+                    (format!("under every load ({all})"), format!("{}: ", cell.place()))
                 }
             };
             let detail = detail(cell);
@@ -128,7 +131,7 @@ fn judged(ranking: &Ranking<'_>, loads: &[String], limit: Limit) -> String {
             let best = if alone { "" } else { " (the best)" };
             format!(
                 "limit may be met with {tuning}{best}: {limit_words}; {}: {}",
-                under(&cell.load),
+                cell.place(),
                 detail(cell)
             )
         }
@@ -139,16 +142,12 @@ fn judged(ranking: &Ranking<'_>, loads: &[String], limit: Limit) -> String {
         }
         (Outcome::Fail, decisive) => {
             let cell = decisive.unwrap_or(winner.tail().1);
-            let load = &cell.load;
+            let place = cell.place();
             let missed = missed_in_words(limit);
             if alone {
-                format!("{missed} with {tuning}; {}: {}", under(load), detail(cell))
+                format!("{missed} with {tuning}; {place}: {}", detail(cell))
             } else {
-                format!(
-                    "{missed} with any tuning; {tuning} (the best), {}: {}",
-                    under(load),
-                    detail(cell)
-                )
+                format!("{missed} with any tuning; {tuning} (the best), {place}: {}", detail(cell))
             }
         }
     };
@@ -162,8 +161,7 @@ fn compared(ranking: &Ranking<'_>) -> String {
     let (tail_ns, cell) = winner.tail();
     let about = cell.main().map_or(Series::ReleaseLatency, |(series, _)| series);
     let time = time_ns(tail_ns, Letters::Ascii);
-    let figure =
-        format!("{} {} {time} {}", ranking.share.label(), about.words(), under(&cell.load));
+    let figure = format!("{} {} {time} {}", ranking.share.label(), about.words(), cell.place());
     if ranking.candidates.len() == 1 {
         return alone(cell, &figure);
     }
@@ -189,7 +187,7 @@ fn compared(ranking: &Ranking<'_>) -> String {
         _ if none_cell.load != cell.load => {
             let also = skipped.map(|skipped| format!(" and {skipped}")).unwrap_or_default();
             let none_time = time_ns(none_ns, Letters::Ascii);
-            format!(", its worst load; none has {none_time} {}{also}", under(&none_cell.load))
+            format!(", its worst load; none has {none_time} {}{also}", none_cell.place())
         }
         Some(skipped) => format!(", {} times below none, which {skipped}", short_ratio(times)),
         None => format!(", {} times below none", short_ratio(times)),

@@ -4,9 +4,10 @@ use super::best::{Overall, stalls};
 use super::cell::CellSummary;
 use super::ranking::{RankedTuning, Ranking, ranking};
 use super::summary::Summary;
-use super::units::{Letters, count, listed, time_ns, under};
+use super::units::{Letters, cell_name, count, listed, time_ns, under};
 use super::verdict::{Limit, Outcome, limit_in_words, missed_in_words, stalls_in_words};
-use onbeat_record::{Cell, RunFile, RunOrder, Series};
+use super::worst_cpu;
+use onbeat_record::{RunFile, RunOrder, Series};
 
 /// CPUs that a sentence lists by number; of more it names how many.
 const LISTED: usize = 8;
@@ -58,7 +59,7 @@ pub(super) fn overall(
     }
     Overall {
         outcome: limit.map(|_| outcome),
-        worst: Some(Cell { tuning: worst.tuning.to_owned(), load: worst.tail().1.load.clone() }),
+        worst: Some(worst.tail().1.cell()),
         sentence,
         ..Overall::default()
     }
@@ -135,21 +136,31 @@ fn compared(ranking: &Ranking<'_>, worst: &RankedTuning<'_>) -> String {
     }
 }
 
-/// The figures of the worst CPU in a clause: `CPU 3: p99.9 34 us, max 1.2 ms`.
+/// The figures of the worst CPU in a clause: `CPU 3: p99.9 34 us, max 1.2 ms`; of a bench that of its
+/// best tuning, `CPU 3 (PMC under paper): p99.9 34 us, max 1.2 ms`.
 #[must_use]
 pub fn worst_in_words(summary: &Summary) -> Option<String> {
-    let worst = summary.verdict.worst.as_ref()?;
+    let Overall { worst, best, .. } = &summary.verdict;
+    let of_bench = || best.as_ref().filter(|best| best.cpu.is_some());
+    let worst = worst.as_ref().or_else(of_bench)?;
     let (_, figures) = summary.cell(&worst.tuning, &worst.load)?.main()?;
+    let name = match worst.cpu {
+        Some(cpu) => format!("CPU {cpu} ({})", cell_name(&worst.tuning, &worst.load)),
+        None => worst.tuning.clone(),
+    };
     let supported = figures.percentiles.iter().rev().find(|percentile| percentile.supported);
     let tail = supported.map_or_else(String::new, |percentile| {
         format!("p{} {}, ", percentile.p, time_ns(percentile.value_ns, Letters::Ascii))
     });
-    Some(format!("{}: {tail}max {}", worst.tuning, time_ns(figures.max_ns, Letters::Ascii)))
+    Some(format!("{name}: {tail}max {}", time_ns(figures.max_ns, Letters::Ascii)))
 }
 
 /// Why there are no causes, and the command that records those of the worst CPU.
 #[must_use]
 pub(super) fn without_causes(summary: &Summary) -> Option<String> {
+    if let Some(cpu) = summary.verdict.best.as_ref().and_then(|best| best.cpu) {
+        return worst_cpu::without_causes(&summary.cells, cpu);
+    }
     let worst = summary.verdict.worst.as_ref()?;
     let spikes: u64 = summary.cells.iter().filter_map(|cell| cell.spike_count).sum();
     let typed = summary.command.iter().skip_while(|word| *word != "measure").nth(1);

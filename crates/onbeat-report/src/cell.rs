@@ -12,7 +12,9 @@ use super::chain_cycles::ChainCycles;
 use super::events::{AlarmVerdict, BusEvents};
 use super::probe_figures::BySecond;
 use super::statistics::Statistics;
+use super::units::under;
 use super::verdict::Verdict;
+use super::worst_cpu::CpuLoop;
 use onbeat_cause::{CauseKind, Situation};
 use onbeat_host::idle::PowerUse;
 use onbeat_record::{
@@ -31,6 +33,13 @@ pub struct CellSummary {
     pub tuning: String,
     /// The load as typed.
     pub load: String,
+    /// The CPU that its figures are of: the worst, where each of several has a loop; `None` with one
+    /// loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+    /// The loops of all its CPUs; empty with one loop.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<CpuLoop>,
     /// Name of its run file; `None` if it did not run.
     pub file: Option<String>,
     /// Whether the system permitted the tuning.
@@ -166,7 +175,18 @@ impl CellSummary {
     /// Which cell it is.
     #[must_use]
     pub fn cell(&self) -> Cell {
-        Cell { tuning: self.tuning.clone(), load: self.load.clone() }
+        Cell { cpu: self.cpu, ..Cell::new(self.tuning.clone(), self.load.clone()) }
+    }
+
+    /// Of which CPU its figures are: `worst on CPU 2`; `None` with one loop.
+    pub(super) fn on_cpu(&self) -> Option<String> {
+        self.cpu.map(|cpu| format!("worst on CPU {cpu}"))
+    }
+
+    /// `under paper`, and of several CPUs `under paper, worst on CPU 2`.
+    pub(super) fn place(&self) -> String {
+        let under = under(&self.load);
+        self.on_cpu().map_or_else(|| under.clone(), |on| format!("{under}, {on}"))
     }
 
     /// Releases that were skipped or whose cycle missed its deadline; 0 where they were not
@@ -193,12 +213,16 @@ impl CellSummary {
         self.main().map(|(_, figures)| figures)
     }
 
+    fn of_cell(cell: Cell) -> Self {
+        Self { tuning: cell.tuning, load: cell.load, cpu: cell.cpu, ..Self::default() }
+    }
+
     pub(super) fn not_permitted(cell: Cell, why_not: String) -> Self {
-        Self { tuning: cell.tuning, load: cell.load, why_not: Some(why_not), ..Self::default() }
+        Self { why_not: Some(why_not), ..Self::of_cell(cell) }
     }
 
     pub(super) fn missing(cell: Cell) -> Self {
         let notes = vec!["no run file: the bench ended before this cell was run".to_owned()];
-        Self { tuning: cell.tuning, load: cell.load, permitted: true, notes, ..Self::default() }
+        Self { permitted: true, notes, ..Self::of_cell(cell) }
     }
 }

@@ -49,6 +49,8 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, judging: Option<Judging>) -> Ce
     let mut summary = CellSummary {
         tuning: cell.tuning,
         load: cell.load,
+        cpu: cell.cpu,
+        cpus: Vec::new(),
         file: run.path.file_name().map(|name| name.to_string_lossy().into_owned()),
         permitted: true,
         why_not: None,

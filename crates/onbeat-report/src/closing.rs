@@ -111,8 +111,11 @@ fn verdict(summary: &Summary) -> ClosingLine {
         let share = percent(over as f64 / releases.max(1) as f64);
         let whose = match (worst, summary.loads.len()) {
             (Some(_), _) => format!("{}, ", cell.tuning),
-            (None, 1) => String::new(),
-            (None, _) => format!("worst load `{}`, ", cell.load),
+            (None, 1) => cell.on_cpu().map_or(String::new(), |on| format!("{on}, ")),
+            (None, _) => {
+                let cpu = cell.cpu.map_or(String::new(), |cpu| format!("on CPU {cpu}, "));
+                format!("worst load `{}`, {cpu}", cell.load)
+            }
         };
         format!("; {whose}{} of {} late ({share})", count(over), count(releases))
     });

@@ -48,17 +48,23 @@ pub(super) fn judged(
         // All of `runs` are of one tuning.
         let passes = (all.len() / runs.len()).max(1) * looks;
         let judging = Judging { limit, verdicts, passes, unseen };
-        (judge(run, judging), (*load).to_owned(), cell_of(run).tuning)
+        (judge(run, judging), (*load).to_owned(), cell_of(run))
     };
     let worst =
         |a: &Verdict, b: &Verdict| a.outcome.cmp(&b.outcome).then(a.at_most.total_cmp(&b.at_most));
-    let (Verdict { outcome, sentence, basis, .. }, load, tuning) =
+    let (Verdict { outcome, sentence, basis, .. }, load, cell) =
         runs.iter().map(of_run).max_by(|(a, ..), (b, ..)| worst(a, b))?;
     let sentence = match runs {
         [_] => sentence,
         // CPUs that were measured at once have one load.
-        all if all.iter().all(|(_, other)| *other == load) => format!("{tuning}: {sentence}"),
-        _ => format!("{}: {sentence}", under(&load)),
+        all if all.iter().all(|(_, other)| *other == load) => match cell.cpu {
+            Some(cpu) => format!("worst on CPU {cpu}: {sentence}"),
+            None => format!("{}: {sentence}", cell.tuning),
+        },
+        _ => match cell.cpu {
+            Some(cpu) => format!("{}, worst on CPU {cpu}: {sentence}", under(&load)),
+            None => format!("{}: {sentence}", under(&load)),
+        },
     };
     Some(DeadlineVerdict { limit, outcome, words: in_words(timing), sentence, basis })
 }

@@ -103,7 +103,7 @@ impl Digest {
         let mut files = Vec::new();
         let mut facts = Vec::new();
         let mut summaries = Vec::new();
-        for JudgedRun { summary, runs } in runs {
+        for JudgedRun { summary, runs, .. } in runs {
             facts.push(facts::of(&summary, &probe_of(&runs), settings(&runs), false));
             summaries.push(summary);
             files.extend(runs);

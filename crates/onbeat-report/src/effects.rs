@@ -68,7 +68,12 @@ impl Default for Bootstrap {
 /// A cell with fewer than four blocks is taken apart into its intervals instead; one with fewer
 /// than four of these is in no pair.
 #[must_use]
-pub fn of(files: &[RunFile], loads: &[String], bootstrap: Bootstrap) -> Vec<Effect> {
+pub fn of<'r>(
+    files: impl IntoIterator<Item = &'r RunFile>,
+    loads: &[String],
+    bootstrap: Bootstrap,
+) -> Vec<Effect> {
+    let files: Vec<&RunFile> = files.into_iter().collect();
     let mut effects = Vec::new();
     for (load, seed) in loads.iter().zip(bootstrap.seed..) {
         let cells: BTreeMap<Factors, Stretches> = files

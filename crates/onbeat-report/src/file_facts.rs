@@ -7,9 +7,11 @@ const BESIDE: [Series; 3] = [Series::ResponseTime, Series::Hiccup, Series::Round
 
 /// The cell of a file; outside a bench, the tuning that was granted and the load that ran.
 pub(super) fn cell_of(run: &RunFile) -> Cell {
-    run.header.cell.clone().unwrap_or_else(|| Cell {
-        tuning: run.header.tuning(),
-        load: run.blocks.first().map_or_else(|| "unknown".to_owned(), |block| block.load.clone()),
+    run.header.cell.clone().unwrap_or_else(|| {
+        Cell::new(
+            run.header.tuning(),
+            run.blocks.first().map_or_else(|| "unknown".to_owned(), |block| block.load.clone()),
+        )
     })
 }
 

@@ -132,7 +132,9 @@ pub fn baseline_checks(
 ) -> Vec<Check> {
     let of = |cell: &&CellSummary| {
         let their = &baseline.run.summary.cells;
-        let same = their.iter().find(|other| other.cell() == cell.cell());
+        let is_same =
+            |other: &&CellSummary| (&other.tuning, &other.load) == (&cell.tuning, &cell.load);
+        let same = their.iter().find(is_same);
         let stream = |cell: &CellSummary| cell.import.as_ref().map(|import| import.stream.clone());
         let base = same
             .or_else(|| {

@@ -3,6 +3,7 @@
 use super::imported;
 use super::summary::Summary;
 use super::verdict::Limit;
+use super::worst_cpu;
 use onbeat_record::RunFile;
 use onbeat_record::run_dir::BENCH_FILE;
 
@@ -28,8 +29,11 @@ impl From<Option<Limit>> for JudgeBy {
 #[derive(Clone, Debug)]
 pub struct JudgedRun {
     pub summary: Summary,
-    /// The run files with samples: that of a bench is not among them.
+    /// The run files with samples: that of a bench is not among them. Of a bench with a loop on each
+    /// of several CPUs those that its cells are of: of the worst CPUs.
     pub runs: Vec<RunFile>,
+    /// The run files of the other CPUs.
+    pub other_cpus: Vec<RunFile>,
 }
 
 impl JudgedRun {
@@ -50,18 +54,21 @@ impl JudgedRun {
             let most_alarms = most_alarms.or(note.and_then(|bench| bench.most_alarms));
             let summary =
                 Summary::of_bench_against(&bench, &files, limit).with_most_alarms(most_alarms);
-            return Some(Self { summary, runs: files });
+            let (runs, other_cpus) = worst_cpu::split(&summary.cells, files);
+            return Some(Self { summary, runs, other_cpus });
         }
 
+        let other_cpus = Vec::new();
         if !files.is_empty() && files.iter().all(|run| run.import.is_some()) {
-            return Some(Self { summary: imported::summary(&files, limit)?, runs: files });
+            let summary = imported::summary(&files, limit)?;
+            return Some(Self { summary, runs: files, other_cpus });
         }
 
         let [run] = files.as_slice() else { return None };
         let limit = limit.or(run.header.limit);
         let most_alarms = most_alarms.or(run.header.most_alarms);
         let summary = Summary::of_run(run, limit).with_most_alarms(most_alarms);
-        Some(Self { summary, runs: files })
+        Some(Self { summary, runs: files, other_cpus })
     }
 }
 

@@ -129,6 +129,7 @@ pub mod sweep;
 pub mod tables;
 pub mod trend;
 pub mod verdict;
+pub mod worst_cpu;
 pub mod worth;
 
 pub use best::Overall;

@@ -99,7 +99,7 @@ mod tests {
     }
 
     fn cell(tuning: &str, motion: MotionNote) -> CellSummary {
-        let cell = Cell { tuning: tuning.to_owned(), load: "paper".to_owned() };
+        let cell = Cell::new(tuning, "paper");
         CellSummary { motion: Some(Box::new(motion)), ..CellSummary::missing(cell) }
     }
 

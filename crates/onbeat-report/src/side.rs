@@ -46,8 +46,9 @@ pub(super) fn groups(files: &[RunFile]) -> Vec<Group<'_>> {
 /// The name of an imported cell begins with that of its file, which the runs of a side do not share.
 fn key(cell: Cell, import: Option<&Import>) -> Cell {
     match import {
-        Some(import) => Cell { tuning: import.stream.clone(), load: cell.load },
-        None => cell,
+        Some(import) => Cell::new(import.stream.clone(), cell.load),
+        // The worst CPU may be another one in each run.
+        None => Cell { cpu: None, ..cell },
     }
 }
 

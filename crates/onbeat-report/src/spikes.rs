@@ -9,7 +9,7 @@ use super::table::{Column, Entry, Row, Table};
 use super::units::{Letters, count, three_digits, time_ns};
 use onbeat_cause::Explanation;
 use onbeat_host::thread::shell_word;
-use onbeat_record::{RunFile, SpikeNote, WindowFate};
+use onbeat_record::{Cell, RunFile, SpikeNote, WindowFate};
 
 /// Spikes that a summary's table shows.
 const SHOWN: usize = 5;
@@ -46,9 +46,7 @@ impl ListedSpike<'_> {
 /// All spikes of run files, worst first: by wake-up latency plus execution time.
 #[must_use]
 pub fn listed(runs: &[RunFile]) -> Vec<ListedSpike<'_>> {
-    let of_run = |run: &'_ RunFile| {
-        run.header.cell.as_ref().map(|cell| format!("{}/{}", cell.tuning, cell.load))
-    };
+    let of_run = |run: &'_ RunFile| run.header.cell.as_ref().map(Cell::to_string);
     let all = runs.iter().flat_map(|run| {
         run.spikes.iter().map(move |spike| ListedSpike { cell: of_run(run), spike })
     });
@@ -66,7 +64,7 @@ fn worst_first(mut spikes: Vec<ListedSpike<'_>>) -> Vec<ListedSpike<'_>> {
 #[must_use]
 pub fn worst(summary: &Summary, letters: Letters) -> Option<Table> {
     let is_bench = summary.order != onbeat_record::RunOrder::Single;
-    let name = |cell: &CellSummary| is_bench.then(|| format!("{}/{}", cell.tuning, cell.load));
+    let name = |cell: &CellSummary| is_bench.then(|| cell.cell().to_string());
     let all = summary.cells.iter().flat_map(|cell| {
         cell.spikes.iter().map(move |spike| ListedSpike { cell: name(cell), spike })
     });

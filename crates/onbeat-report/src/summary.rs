@@ -17,7 +17,7 @@ use super::file_facts::{cell_of, last_second};
 use super::focus::Focus;
 use super::sweep::{self, Sweep};
 use super::verdict::{Judging, Limit, Outcome};
-use super::{causes, cell_figures, deadline, motion, power};
+use super::{causes, cell_figures, deadline, motion, power, worst_cpu};
 use onbeat_host::machine::Host;
 use onbeat_host::thread::Grant;
 use onbeat_record::{Bench, Cell, RunFile, RunOrder, Stall, Tuning};
@@ -97,7 +97,8 @@ impl Summary {
         let asked = asked(bench, files);
         let cells = cells_of(bench, files, &asked, limit);
         let elapsed_s = files.iter().chain([bench]).map(last_second).fold(0.0, f64::max);
-        let effects = effects::of(files, &asked.loads, effects::Bootstrap::default());
+        let of_worst = files.iter().filter(|file| worst_cpu::is_of_worst(&cells, file));
+        let effects = effects::of(of_worst, &asked.loads, effects::Bootstrap::default());
         let all = (asked.tunings.as_slice(), asked.loads.as_slice());
         let mut verdict = match asked.order {
             RunOrder::AtOnce => by_cpu::overall(&cells, files, all, limit),
@@ -281,8 +282,9 @@ fn cells_of(
             unseen: deadline::unseen(&measured, load, limit),
         });
         for tuning in &asked.tunings {
-            let cell = Cell { tuning: tuning.clone(), load: load.clone() };
-            cells.push(cell_summary(cell, bench, files, judging));
+            let loops = asked.cells(tuning, load).into_iter();
+            let loops = loops.map(|cell| cell_summary(cell, bench, files, judging));
+            cells.extend(worst_cpu::worst_of(loops.collect()));
         }
     }
 
@@ -320,10 +322,12 @@ fn asked(bench: &RunFile, files: &[RunFile]) -> Bench {
             shield: Vec::new(),
             sweep: None,
             robot_command: Vec::new(),
+            cpus: Vec::new(),
             looks: 0,
         };
 
-        for Cell { tuning, load } in files.iter().map(cell_of) {
+        for Cell { tuning, load, cpu } in files.iter().map(cell_of) {
+            found.cpus.extend(cpu.filter(|cpu| !found.cpus.contains(cpu)));
             if !found.tunings.contains(&tuning) {
                 found.tunings.push(tuning);
             }

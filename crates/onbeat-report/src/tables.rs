@@ -91,7 +91,7 @@ pub fn by_tuning_of(summary: &Summary, load: &str, series: Series, letters: Lett
             unit.name,
             samples_of(&cells, series)
         ),
-        columns: vec![Column::words(if is_imported { "run" } else { row_head(summary) })],
+        columns: heads(if is_imported { "run" } else { row_head(summary) }, &cells),
         rows: rows_by_tuning(summary, &cells, (series, unit)),
         legend: Vec::new(),
     };
@@ -124,12 +124,21 @@ fn row_head(summary: &Summary) -> &'static str {
     if is_by_cpu(summary) { "" } else { "tuning" }
 }
 
+/// The columns before the figures: the worst CPU stands beside the name where each of several has a
+/// loop.
+fn heads(of_rows: &str, cells: &[&CellSummary]) -> Vec<Column> {
+    let has_cpus = cells.iter().any(|cell| cell.cpu.is_some());
+    let cpu = has_cpus.then(|| Column::figures("CPU"));
+    std::iter::once(Column::words(of_rows)).chain(cpu).collect()
+}
+
 fn rows_by_tuning(summary: &Summary, cells: &[&CellSummary], of: (Series, TableUnit)) -> Vec<Row> {
     let best = summary.verdict.best.as_ref().map(|best| best.tuning.as_str());
     let row = |cell: &&CellSummary| {
         let is_best = summary.cells.len() > 1 && best == Some(cell.tuning.as_str());
         let mut entries =
             vec![Entry::marked(name(cell), if is_best { Mark::Best } else { Mark::Plain })];
+        entries.extend(cell.cpu.map(|cpu| Entry::from(cpu.to_string())));
         entries.extend(figures(cell, of));
         Row { entries, begins_group: false }
     };
@@ -403,6 +412,12 @@ fn explain(table: &mut Table, cells: &[&CellSummary]) {
         table.legend.push(if whole_rows { UNSUPPORTED } else { UNSUPPORTED_FIGURE }.to_owned());
     }
 
+    let cpus = || cells.iter().flat_map(|cell| &cell.cpus).map(|of| of.cpu);
+    if let Some((first, last)) = cpus().min().zip(cpus().max()) {
+        table.legend.push(format!(
+            "CPU: the worst of those from {first} to {last}; the figures are its own"
+        ));
+    }
     if cells.iter().any(|cell| cell.goes_on) {
         table.legend.push(IN_PROGRESS.to_owned());
     }

@@ -1,15 +1,16 @@
-// A loop on each CPU at once: where the CPUs are in the machine, and a panel each with one pair of axes for all, as OSADL draws
-// its latency plots.
+// A loop on each CPU at once, alone or in the cells of a bench: where the CPUs are in the machine, and a panel each with one pair
+// of axes for all, as OSADL draws its latency plots.
 import { evenEdges, binned, growingEdges } from '../charts/bins.ts';
 import { grainOf, heights } from '../charts/distribution.ts';
 import { logMarks } from '../charts/small.ts';
 import { h, section, svg } from '../dom.ts';
 import { maximum, minimum, type Histogram } from '../histogram.ts';
+import type { RunFile } from '../hlog.ts';
 import { histogramOf, type Cell, type Report } from '../model.ts';
-import type { PowerUse } from '../summary.ts';
+import type { PowerUse, SeriesFigures } from '../summary.ts';
 import { coreGroups, type Cluster } from '../topology.ts';
 import { count, human, ns, tick, type Ns } from '../units.ts';
-import { seriesWord, UNSUPPORTED } from '../words.ts';
+import { loadPhrase, seriesWord, UNSUPPORTED } from '../words.ts';
 
 const WIDTH = 320;
 const HEIGHT = 150;
@@ -22,13 +23,23 @@ const FARTHEST = 30;
 /** Bins of a panel. */
 const BINS = 72;
 
-/** The number of the CPU of a cell: `CPU 3`. */
-const cpuOf = (cell: Cell): number => Number(cell.tuning.replace(/^CPU /, ''));
-
+/** The loop of one CPU. */
 interface Measured {
-  cell: Cell;
   cpu: number;
+  name: string;
+  isWorst: boolean;
+  file: RunFile | null;
   histogram: Histogram;
+  figures: SeriesFigures;
+  misses: number | null;
+  skipped: number | null;
+  power: PowerUse | undefined;
+}
+
+/** Loops that ran at the same time; `title` names their cell in a bench. */
+interface AtOnce {
+  title: string;
+  all: Measured[];
 }
 
 /** What all panels share. */
@@ -42,7 +53,7 @@ interface Plane {
 
 function plane(all: readonly Measured[], tag: string, limit: Ns | null): Plane {
   const histograms = all.map(({ histogram }) => histogram);
-  const files = all.map(({ cell }) => cell.file?.resolution[tag]);
+  const files = all.map(({ file }) => file?.resolution[tag]);
   const from = ns(Math.max(1, Math.min(...histograms.map(minimum)) * 0.9));
   const largest = Math.max(...histograms.map(maximum));
   // A limit far beyond all values would leave the panels empty.
@@ -78,30 +89,30 @@ function outline({ histogram }: Measured, { edges, x, y }: Plane): string {
   return path;
 }
 
-const percentile = (cell: Cell, tag: string, p: number): { text: string; supported: boolean } => {
-  const found = cell.figures.series[tag]?.percentiles.find((one) => Math.abs(one.p - p) < 1e-9);
+const percentile = (figures: SeriesFigures, p: number): { text: string; supported: boolean } => {
+  const found = figures.percentiles.find((one) => Math.abs(one.p - p) < 1e-9);
   return found
     ? { text: human(found.value_ns), supported: found.supported }
     : { text: '–', supported: true };
 };
 
-function panel(one: Measured, shared: Plane, tag: string, isWorst: boolean): HTMLElement {
+function panel(one: Measured, shared: Plane, tag: string): HTMLElement {
   const { edges, most, x, y, limit } = shared;
-  const figures = one.cell.figures.series[tag]!;
+  const { figures, isWorst } = one;
   const [first, last] = [edges[0]!, edges[edges.length - 1]!];
   const across = logMarks(first / 1000, last / 1000, tick);
   const thin = Math.ceil(across.length / 5);
   const upright = logMarks(1, most, (value) => count(value)).filter(
     (_, i, all) => i % Math.ceil(all.length / 4) === 0,
   );
-  const p99 = percentile(one.cell, tag, 99);
+  const p99 = percentile(figures, 99);
   return h(
     'li',
     { class: isWorst ? 'cpu-panel worst' : 'cpu-panel', 'data-cpu': one.cpu },
     h(
       'p',
       {},
-      h('b', {}, one.cell.tuning),
+      h('b', {}, `CPU ${one.cpu}`),
       isWorst ? h('span', { class: 'sign' }, 'worst') : null,
       h(
         'span',
@@ -114,7 +125,7 @@ function panel(one: Measured, shared: Plane, tag: string, isWorst: boolean): HTM
       {
         viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
         role: 'img',
-        'aria-label': `${one.cell.tuning}: ${seriesWord(tag).name.toLowerCase()} of ${count(figures.count)} samples, from ${human(figures.min_ns)} to ${human(figures.max_ns)}`,
+        'aria-label': `${one.name}: ${seriesWord(tag).name.toLowerCase()} of ${count(figures.count)} samples, from ${human(figures.min_ns)} to ${human(figures.max_ns)}`,
       },
       ...upright.flatMap(({ at, label }) => [
         svg('line', { class: 'grid', x1: LEFT, x2: WIDTH - RIGHT, y1: y(at), y2: y(at) }),
@@ -157,14 +168,12 @@ function deepest(power: PowerUse | undefined): string {
   return states.length > 0 ? 'none entered' : 'none listed';
 }
 
-function table(all: readonly Measured[], tag: string, worst: string | undefined): HTMLElement {
+function table({ title, all }: AtOnce, tag: string): HTMLElement {
   const heads = ['samples', 'min', 'avg', 'p50', 'p99', 'p99.9', 'max', 'misses', 'skipped'];
-  const cells = ({ cell }: Measured): HTMLElement[] => {
-    const { figures } = cell;
-    const series = figures.series[tag]!;
+  const cells = ({ figures: series, misses, skipped, power }: Measured): HTMLElement[] => {
     const plain = (text: string): HTMLElement => h('td', { class: 'number' }, text);
     const share = (p: number): HTMLElement => {
-      const { text, supported } = percentile(cell, tag, p);
+      const { text, supported } = percentile(series, p);
       return h(
         'td',
         { class: supported ? 'number' : 'number few' },
@@ -181,14 +190,19 @@ function table(all: readonly Measured[], tag: string, worst: string | undefined)
       share(99),
       share(99.9),
       plain(human(series.max_ns)),
-      counted(figures.deadline_misses),
-      counted(figures.skipped),
-      h('td', {}, deepest(figures.power)),
+      counted(misses),
+      counted(skipped),
+      h('td', {}, deepest(power)),
     ];
   };
   return h(
     'div',
-    { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Figures by CPU' },
+    {
+      class: 'scroll',
+      tabindex: 0,
+      role: 'region',
+      'aria-label': ['Figures by CPU', title].filter(Boolean).join(': '),
+    },
     h(
       'table',
       { class: 'list plain cpu-figures' },
@@ -211,7 +225,7 @@ function table(all: readonly Measured[], tag: string, worst: string | undefined)
           h(
             'tr',
             {},
-            h('th', { scope: 'row' }, String(one.cpu), one.cell.tuning === worst ? ' (worst)' : ''),
+            h('th', { scope: 'row' }, String(one.cpu), one.isWorst ? ' (worst)' : ''),
             ...cells(one),
           ),
         ),
@@ -222,15 +236,14 @@ function table(all: readonly Measured[], tag: string, worst: string | undefined)
 }
 
 /** Packages, nodes, caches and cores, with the largest value of each CPU that was measured. */
-function machineMap(report: Report, all: readonly Measured[], tag: string): HTMLElement | null {
+function machineMap(report: Report, all: readonly Measured[]): HTMLElement | null {
   const groups = coreGroups(String(report.summary.host['CPU topology'] ?? ''));
   if (groups.length === 0) return null;
-  const worst = report.summary.verdict?.worst?.tuning;
   const of = new Map(all.map((one) => [one.cpu, one]));
   const chip = (cpu: number): HTMLElement => {
     const one = of.get(cpu);
-    const max = one === undefined ? 'not measured' : human(one.cell.figures.series[tag]!.max_ns);
-    const kind = one === undefined ? 'idle' : one.cell.tuning === worst ? 'worst' : 'measured';
+    const max = one === undefined ? 'not measured' : human(one.figures.max_ns);
+    const kind = one === undefined ? 'idle' : one.isWorst ? 'worst' : 'measured';
     return h(
       'li',
       { class: `cpu ${kind}` },
@@ -271,39 +284,98 @@ function machineMap(report: Report, all: readonly Measured[], tag: string): HTML
   );
 }
 
-/** The section of a run on several CPUs at once; null for any other run. */
+/** The CPUs of a measurement: each is a cell. */
+function cpusOf(report: Report, tag: string): Measured[] {
+  const worst = report.summary.verdict?.worst?.tuning;
+  return report.cells.flatMap((cell): Measured[] => {
+    const histogram = histogramOf(report, cell, tag, 'own', null);
+    const { figures } = cell;
+    const of = figures.series[tag];
+    if (histogram === null || of === undefined) return [];
+    return [
+      {
+        cpu: Number(cell.tuning.replace(/^CPU /, '')),
+        name: cell.tuning,
+        isWorst: cell.tuning === worst,
+        file: cell.file,
+        histogram,
+        figures: of,
+        misses: figures.deadline_misses,
+        skipped: figures.skipped,
+        power: figures.power,
+      },
+    ];
+  });
+}
+
+/** The CPUs of a cell of a bench. */
+function cpusOfCell(report: Report, cell: Cell, tag: string): Measured[] {
+  return (cell.figures.cpus ?? []).flatMap((loop): Measured[] => {
+    const file = report.files.find(({ name }) => name === loop.file) ?? null;
+    const histogram = histogramOf(report, { ...cell, file }, tag, 'own', null);
+    if (histogram === null || loop.figures === undefined) return [];
+    return [
+      {
+        cpu: loop.cpu,
+        name: `${cell.tuning}, CPU ${loop.cpu}`,
+        isWorst: loop.cpu === cell.figures.cpu,
+        file,
+        histogram,
+        figures: loop.figures,
+        misses: loop.deadline_misses,
+        skipped: loop.skipped,
+        power: loop.power,
+      },
+    ];
+  });
+}
+
+/** The cells of a bench that are looked at first, then the best one under its worst load. */
+function cellsShown({ summary, cells }: Report): Cell[] {
+  const { focus, verdict } = summary;
+  const wanted = (focus?.tunings ?? []).map((tuning) => ({ tuning, load: focus!.load }));
+  if (verdict?.best) wanted.push(verdict.best);
+  const of = ({ tuning, load }: { tuning: string; load: string }): Cell | undefined =>
+    cells.find((cell) => cell.tuning === tuning && cell.load === load);
+  return [...new Set(wanted.map(of))].filter((cell) => cell !== undefined);
+}
+
+function atOnce(report: Report, tag: string): AtOnce[] {
+  if (report.summary.order === 'at_once') return [{ title: '', all: cpusOf(report, tag) }];
+  return cellsShown(report).map((cell) => ({
+    title: `${cell.tuning} ${loadPhrase(cell.load)}`,
+    all: cpusOfCell(report, cell, tag),
+  }));
+}
+
+/** The section of loops on several CPUs at once; null for any other run. */
 export function cpusSection(report: Report): HTMLElement | null {
   const { summary } = report;
-  if (summary.order !== 'at_once') return null;
   const tag = summary.focus?.series ?? 'release_latency';
-  const all = report.cells.flatMap((cell): Measured[] => {
-    const histogram = histogramOf(report, cell, tag, 'own', null);
-    return histogram === null || !cell.figures.series[tag]
-      ? []
-      : [{ cell, cpu: cpuOf(cell), histogram }];
-  });
-  if (all.length === 0) return null;
-  const worst = summary.verdict?.worst?.tuning;
+  const shown = atOnce(report, tag).filter(({ all }) => all.length > 0);
+  const last = shown[shown.length - 1];
+  if (last === undefined) return null;
+  const every = shown.flatMap(({ all }) => all);
+  const cpus = new Set(every.map(({ cpu }) => cpu)).size;
   const limit = summary.limit?.on === tag ? summary.limit.limit_ns : null;
-  const shared = plane(all, tag, limit);
-  const map = machineMap(report, all, tag);
+  const shared = plane(every, tag, limit);
+  const map = machineMap(report, last.all);
   return section(
     'cpus',
     'CPUs',
-    `A loop on each of ${all.length} CPUs at the same time. The panels have one pair of logarithmic axes: samples by ${seriesWord(tag).name.toLowerCase()}.${limit !== null && shared.limit === null ? ` The limit of ${human(limit)} is beyond them.` : ''}`,
-    h(
-      'ul',
-      { class: 'cpu-panels' },
-      ...all.map((one) => panel(one, shared, tag, one.cell.tuning === worst)),
-    ),
-    table(all, tag, worst),
+    `A loop on each of ${cpus} CPUs at the same time. The panels have one pair of logarithmic axes: samples by ${seriesWord(tag).name.toLowerCase()}.${limit !== null && shared.limit === null ? ` The limit of ${human(limit)} is beyond them.` : ''}`,
+    ...shown.flatMap((of) => [
+      of.title === '' ? null : h('h3', {}, of.title),
+      h('ul', { class: 'cpu-panels' }, ...of.all.map((one) => panel(one, shared, tag))),
+      table(of, tag),
+    ]),
     map === null ? null : h('h3', {}, 'The machine'),
     map === null
       ? null
       : h(
           'p',
           { class: 'muted' },
-          'The largest value of each CPU. Threads of a core stand in one frame.',
+          `The largest value of each CPU${last.title === '' ? '' : `, ${last.title}`}. Threads of a core stand in one frame.`,
         ),
     map,
   );

@@ -167,6 +167,7 @@ function figureCell(
 }
 
 const COUNTS: readonly (readonly [string, (cell: CellSummary) => number | null])[] = [
+  ['worst CPU', (c) => c.cpu ?? null],
   ['misses', (c) => c.deadline_misses],
   ['skipped', (c) => c.skipped],
   ['overruns', (c) => c.overruns],
@@ -185,7 +186,7 @@ const recorded = (cells: readonly Cell[]): typeof COUNTS =>
 /** A count, or a dash where the tool that recorded did not count it. */
 const counted = (of: number | null): string => (of === null ? '–' : count(of));
 const someClass = (name: string, of: number | null): string | null =>
-  (of ?? 0) > 0 && name !== 'releases' && name !== 'samples' ? 'some' : null;
+  (of ?? 0) > 0 && !['releases', 'samples', 'worst CPU'].includes(name) ? 'some' : null;
 
 function columnHead(cell: Cell, store: Store): HTMLTableCellElement {
   const { figures } = cell;

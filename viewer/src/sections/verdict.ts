@@ -48,7 +48,11 @@ function facts(report: Report): [string, string][] {
   if (loads.length > 0) list.push([loads.length > 1 ? 'Loads' : 'Load', loads.join(', ')]);
   if (summary.order === 'at_once')
     list.push(['CPUs', `${summary.tunings.length}, at the same time`]);
-  else if (report.kind === 'bench' && summary.tunings.length > 1)
+  const together = new Set(
+    summary.cells.flatMap((cell) => (cell.cpus ?? []).map(({ cpu }) => cpu)),
+  );
+  if (together.size > 0) list.push(['CPUs', `${together.size}, at the same time`]);
+  if (summary.order !== 'at_once' && report.kind === 'bench' && summary.tunings.length > 1)
     list.push(['Tunings', `${summary.tunings.length}, ${summary.order || 'in turn'}`]);
   // A source that does not count releases says nothing of losses either.
   if (report.cells.some((cell) => cell.figures.import))

@@ -73,6 +73,10 @@ pub(crate) enum Common {
     Page { path: PathBuf, source: io::Error },
     #[error("{run} has no such cell; it has {cells}")]
     NoCell { run: String, cells: String },
+    #[error(
+        "bench splits no wake-ups: its recorder and the loops of its cells are in different processes; split those of one cell: {command}"
+    )]
+    NoSplit { command: String },
     #[error("no run was given; give one or several run directories")]
     NoRunNamed,
     #[error(

@@ -9,6 +9,7 @@ pub(crate) mod cell;
 mod cells;
 pub(crate) mod compare;
 pub(crate) mod completion;
+mod cpu_choice;
 pub(crate) mod export;
 mod failure;
 mod findings;

@@ -59,7 +59,7 @@ pub(crate) fn reported(
     let StoredRun { dir, files, texts } = read_with_text(path)?;
     let clock = |(place, run)| Some((place, RobotClock::of(run)?));
     let robots = files.iter().enumerate().filter_map(clock).collect();
-    let JudgedRun { mut summary, runs } = judged_files(path, files, by.into())?;
+    let JudgedRun { mut summary, runs, .. } = judged_files(path, files, by.into())?;
     summary.conclude(&runs, mission_ns.map(|ns| ns as f64 / 1e9));
     Ok(ReportedRun { dir, summary, texts, robots })
 }

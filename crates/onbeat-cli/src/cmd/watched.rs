@@ -87,7 +87,7 @@ fn approaching(summary: &Summary) -> String {
     let judged = of_best.filter_map(|cell| Some((cell, cell.verdict.as_ref()?)));
     let worst = judged.max_by(|(_, a), (_, b)| a.at_most.total_cmp(&b.at_most));
     worst.map_or(String::new(), |(cell, verdict)| {
-        format!("{}/{}: {}", cell.tuning, cell.load, bounds_in_words(verdict, limit))
+        format!("{}: {}", cell.cell(), bounds_in_words(verdict, limit))
     })
 }
 

@@ -82,10 +82,7 @@ fn blocks_in_order(cells: &[(Cell, RunFile)]) -> Vec<Cell> {
 fn planned(runs: impl Fn(&Cell) -> bool) -> Vec<Cell> {
     let whole =
         plan(2, &[false, true], Duration::from_secs(seconds()), CellOrder::Interleaved, 7).unwrap();
-    let cell = |load: usize, tuning: usize| Cell {
-        tuning: TUNINGS[tuning].into(),
-        load: LOADS[load].into(),
-    };
+    let cell = |load: usize, tuning: usize| Cell::new(TUNINGS[tuning], LOADS[load]);
     let blocks =
         whole.turns.iter().flat_map(|turn| turn.blocks.iter().map(move |at| cell(turn.load, *at)));
     blocks.filter(runs).collect()

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use onbeat::host::online_cpus;
-use onbeat::record::{EndReason, RunFile, RunOrder};
+use onbeat::record::{EndReason, PARTS_OF_WAKE_UP, RunFile, RunOrder};
 use onbeat_host::thread::may_run_on;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -213,6 +213,52 @@ fn a_limit_has_to_be_held_by_every_cpu_and_gate_and_compare_read_the_run() {
     let text = String::from_utf8_lossy(&compared.stdout).into_owned();
     for name in names(&usable()) {
         assert!(text.contains(&name), "{name}: {text}");
+    }
+}
+
+#[test]
+fn wake_ups_are_split_on_every_cpu_at_once() {
+    let out = tempfile::tempdir().unwrap();
+    let words = ["timer", "--cpus", "all", "--split", "--for", "1s", "--json"];
+    json_of(&measure(out.path(), &words).output().unwrap());
+    for (name, run) in runs(&latest(out.path())) {
+        if let Some(why) = run.remarks.iter().find(|remark| remark.contains("are not split")) {
+            println!("skipped: {why}");
+            return;
+        }
+        let cycles = run.end.as_ref().expect(&name).cycles;
+        let parts = PARTS_OF_WAKE_UP.map(|part| run.distribution(part).count());
+        assert!(parts.iter().all(|of| *of == parts[0] && *of <= cycles), "{name}: {parts:?}");
+        assert!(2 * parts[0] > cycles, "{name}: {parts:?} of {cycles} cycles");
+    }
+}
+
+#[test]
+fn the_noise_of_every_cpu_adds_up_and_something_is_left_to_the_rest_of_the_machine() {
+    let out = tempfile::tempdir().unwrap();
+    let words = ["noise", "--cpus", "all", "--busy", "50%", "--priority", "0", "--for", "1s"];
+    let ran = measure(out.path(), &[&words[..], &["--json"]].concat()).output().unwrap();
+    json_of(&ran);
+    let runs = runs(&latest(out.path()));
+    assert_eq!(runs.keys().cloned().collect::<BTreeSet<_>>(), names(&usable()));
+    for (name, run) in runs {
+        let account = run.noise.as_ref().expect(&name);
+        assert_eq!(format!("CPU {}", account.cpu), name);
+        assert!(account.windows > 0 && account.gaps > 0, "{name}: {account:?}");
+        let named: u64 = account.sources.iter().map(|of| of.ns).sum();
+        assert_eq!(named, account.gaps_ns, "{name}: {:?}", account.sources);
+    }
+
+    // Of more CPUs what is left of each makes up the half.
+    if usable().len() <= 8 {
+        let words = ["noise", "--cpus", "all", "--busy", "94%", "--priority", "90"];
+        let refused = measure(out.path(), &words).output().unwrap();
+        let said = stderr_of(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(
+            said.contains("of a CPU to everything else") && said.contains("use --busy"),
+            "{said}"
+        );
     }
 }
 

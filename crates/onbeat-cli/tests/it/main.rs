@@ -6,6 +6,7 @@ mod abused;
 mod abused_inputs;
 mod abused_stage;
 mod bench_chain_live;
+mod bench_cpus_live;
 mod bench_live;
 mod bench_resume_live;
 mod bench_robot_live;
@@ -28,6 +29,7 @@ mod guard_live;
 mod help;
 mod inject_rights;
 mod killed_live;
+mod late_cpu;
 #[path = "../../../../tests/limits/limits.rs"]
 mod limits;
 mod loads_live;
@@ -41,6 +43,8 @@ mod network_namespace;
 mod no_btf_live;
 mod output_is_not_lost;
 mod planted_runs;
+#[path = "../../../onbeat/tests/it/report_world/mod.rs"]
+mod report_world;
 mod robot_esi;
 mod robot_goal_live;
 mod run_findings;

@@ -61,7 +61,7 @@ pub(crate) fn header(host: &str, started_unix_s: f64) -> Header {
     Header {
         host: facts,
         machine: format!("{host:0<32}"),
-        cell: Some(Cell { tuning: "none".to_owned(), load: "idle".to_owned() }),
+        cell: Some(Cell::new("none", "idle")),
         limit: Some(LimitNote { limit_ns: 100_000, at: 99.0, on: Series::ReleaseLatency }),
         ..new
     }

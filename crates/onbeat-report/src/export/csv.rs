@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use onbeat_record::RunFile;
+use onbeat_record::{Cell, RunFile};
 
-/// The header: names with their units.
+/// The header: names with their units. Where each of several CPUs has a loop, `,cpu` follows.
 pub const HEADER: &str = "tuning,load,series,block,t_s,length_s,low_ns,high_ns,count";
 
 /// Writes the buckets of runs, one line each.
@@ -15,9 +15,11 @@ pub fn write<'r>(
     runs: impl IntoIterator<Item = &'r RunFile>,
     to: &mut dyn Write,
 ) -> io::Result<()> {
-    write!(to, "{HEADER}\r\n")?;
-    for run in runs {
-        let cell = super::cell(run);
+    let runs: Vec<(Cell, &RunFile)> = runs.into_iter().map(|run| (super::cell(run), run)).collect();
+    let has_cpus = runs.iter().any(|(cell, _)| cell.cpu.is_some());
+    write!(to, "{HEADER}{}\r\n", if has_cpus { ",cpu" } else { "" })?;
+    for (cell, run) in runs {
+        let cpu = cell.cpu.map_or(String::new(), |cpu| format!(",{cpu}"));
         let tuning = quoted(&cell.tuning);
         let load = quoted(&cell.load);
         for row in super::rows(run, &cell) {
@@ -29,7 +31,7 @@ pub fn write<'r>(
             let count = bucket.count;
             write!(
                 to,
-                "{tuning},{load},{series},{block},{:.3},{:.3},{low},{high},{count}\r\n",
+                "{tuning},{load},{series},{block},{:.3},{:.3},{low},{high},{count}{cpu}\r\n",
                 row.t, row.length
             )?;
         }

@@ -137,7 +137,7 @@ impl Labelled<'_> {
     }
 }
 
-/// Load and tuning; and the file's name where several are of the same ones, because a metric has a label set once.
+/// Load and tuning; the CPU, where each of several has a loop; and the file's name where several are of the same ones, because a metric has a label set once.
 fn labelled(runs: &[RunFile]) -> Vec<Labelled<'_>> {
     let of_bench = runs.iter().find_map(|run| run.bench.as_ref()?.limit);
     let cells: Vec<Cell> = runs.iter().map(super::cell).collect();
@@ -149,6 +149,7 @@ fn labelled(runs: &[RunFile]) -> Vec<Labelled<'_>> {
     };
     let one = |(run, cell): (&'_ RunFile, &Cell)| {
         let mut labels = vec![("load", cell.load.clone()), ("tuning", cell.tuning.clone())];
+        labels.extend(cell.cpu.map(|cpu| ("cpu", cpu.to_string())));
         if !is_alone(cell) {
             let name = run.path.file_name().unwrap_or_default().to_string_lossy();
             labels.push(("file", name.strip_suffix(RUN_FILE_ENDING).unwrap_or(&name).to_owned()));

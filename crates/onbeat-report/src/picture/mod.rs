@@ -87,7 +87,7 @@ fn shown<'s>(summary: &'s Summary, runs: &[RunFile]) -> Option<(Series, Vec<Show
     let of = |cell: &&'s CellSummary| {
         let run = runs.iter().find(|run| {
             let of_run = cell_of(run);
-            runs.len() == 1 || of_run.tuning == cell.tuning && of_run.load == cell.load
+            runs.len() == 1 || of_run == cell.cell()
         })?;
         let figures = cell.series.get(&series)?;
         let curve = curve(&run.distribution(series), figures.max_ns)?;

@@ -83,6 +83,14 @@ pub fn loop_cpu(host: &HostTree) -> LoopCpu {
     })
 }
 
+/// The CPUs of several loops that a shield may take: all of them, unless nothing of `usable` would be
+/// left for everything else. Then the first is left out: CPU 0, which keeps the time, where it is
+/// among them.
+#[must_use]
+pub fn shieldable(loops: &CpuList, usable: &CpuList) -> CpuList {
+    if usable.minus(loops).is_empty() { loops.iter().skip(1).collect() } else { loops.clone() }
+}
+
 fn check(cpus: &CpuList, online: &CpuList, survey: &Survey<'_>) -> Result<ChosenCpus, PlanError> {
     let cpus = cpus.clone();
     let online = online.clone();

@@ -6,6 +6,7 @@
 //! `CPU 0`, `CPU 1`.
 //!
 //! Absent on purpose: the flight recorder. It follows one loop; its events would delay all others.
+//! Where wake-ups are split, BPF records of each loop what that takes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,17 +16,20 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
-use onbeat_cause::Cost;
+use onbeat_cause::{Cost, SplitRecorder};
 use onbeat_host::thread::Grant;
 use onbeat_record::{
-    Account, Bench, Cell, EndReason, FindingNote, Header, LimitNote, Note, RunOrder, WriteError,
+    Account, Bench, Cell, EndReason, FindingNote, Header, LimitNote, Note, PARTS_OF_WAKE_UP,
+    RunOrder, WriteError,
 };
 
 use super::background_load::{BackgroundLoad, BackgroundLoadError};
 use super::shared_file::SharedFile;
 use crate::load::Load;
+use crate::probe::causes::OneOfSeveral;
 use crate::probe::{
-    self, BlockPlan, Description, Destination, Given, Interruptions, Origin, Run, RunError, Setting,
+    self, BlockPlan, Description, Destination, Given, Interruptions, Origin, Run, RunError,
+    Setting, SpikeExplainer,
 };
 
 /// How often the conductor looks at its loops.
@@ -40,6 +44,8 @@ pub struct AtOncePlan<'p> {
     pub given: Given,
     /// How each loop runs; its CPU is that of its cell.
     pub setting: Setting,
+    /// Whether a probe that has causes of its own records them.
+    pub causes: bool,
     /// The CPUs, each once.
     pub cpus: &'p [u32],
     /// The load that runs at the same time.
@@ -62,13 +68,17 @@ impl AtOncePlan<'_> {
     }
 
     fn cell(&self, cpu: u32) -> Cell {
-        Cell { tuning: Self::cell_name(cpu), load: self.load.to_string() }
+        Cell::new(Self::cell_name(cpu), self.load.to_string())
     }
 
     fn header(&self, origin: Origin) -> Header {
+        let mut series = self.probe.series.to_vec();
+        if self.setting.split {
+            series.extend(PARTS_OF_WAKE_UP);
+        }
         Header {
             findings: self.findings.clone(),
-            ..probe::header(&self.command, self.probe.name, self.probe.series, origin.unix_s)
+            ..probe::header(&self.command, self.probe.name, &series, origin.unix_s)
         }
     }
 
@@ -91,6 +101,7 @@ impl AtOncePlan<'_> {
             shield: Vec::new(),
             sweep: None,
             robot_command: Vec::new(),
+            cpus: Vec::new(),
         }
     }
 }
@@ -160,6 +171,8 @@ struct Together<'t> {
     interruptions: &'t Interruptions,
     /// Where the loops wait until all runs are open.
     begin: Gate,
+    /// What records the stamps of all loops, where wake-ups are split; why there is none.
+    splits: Option<Result<SplitRecorder, String>>,
 }
 
 /// Holds threads until it is decided whether they go on.
@@ -213,6 +226,7 @@ pub fn conduct(
         origin,
         interruptions: conditions.interruptions,
         begin: Gate::default(),
+        splits: plan.setting.split.then(SplitRecorder::open),
     };
 
     let seen: Vec<SeenSoFar> = plan.cpus.iter().map(|_| SeenSoFar::default()).collect();
@@ -375,11 +389,13 @@ impl Together<'_> {
             ..self.plan.header(self.origin)
         };
         let destination = Destination { path: &self.path(cpu), header, origin: self.origin.at };
-        Run::open(destination, self.setting(cpu))
+        let split = |recorder| Box::new(OneOfSeveral::new(recorder)) as Box<dyn SpikeExplainer>;
+        Run::open_with(destination, self.setting(cpu), self.splits.as_ref().map(split))
     }
 
     fn block(&self, run: &mut Run, cpu: u32, seen: &SeenSoFar) -> Result<(), RunError> {
-        let mut parts = (self.plan.probe.open)(&mut self.setting(cpu), &self.plan.given)?;
+        let mut setting = Setting { causes: self.plan.causes, ..self.setting(cpu) };
+        let mut parts = (self.plan.probe.open)(&mut setting, &self.plan.given)?;
         let load = self.plan.load.to_string();
         let block = BlockPlan { index: 0, load: &load, releases: self.plan.releases };
         run.single_block(&block, &mut parts, self.interruptions, &mut |recorder| {

@@ -326,7 +326,7 @@ impl CellProcess {
     /// # Errors
     /// [`CellError`].
     pub fn start(mut command: Command, start: &CellStart) -> Result<Self, CellError> {
-        let name = format!("{}/{}", start.cell.tuning, start.cell.load);
+        let name = start.cell.to_string();
         let failed = |source| CellError::Start { cell: name.clone(), source };
         let mut child = command
             .stdin(Stdio::piped())

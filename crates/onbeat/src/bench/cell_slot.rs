@@ -22,6 +22,14 @@ impl CellSlot {
         Some(CellNotPermitted { cell: self.cell.clone(), why_not: self.why_not.clone()? })
     }
 
+    /// Asks the cell for its next block, where it runs.
+    pub(super) fn request_block(&mut self, releases: u64) -> Result<(), BenchError> {
+        let Some(process) = &mut self.process else { return Ok(()) };
+        process.request_block(self.blocks, releases)?;
+        self.blocks += 1;
+        Ok(())
+    }
+
     /// Marks the cell as not permitted: its process ends, and its run file, without samples, is
     /// removed.
     pub(super) fn refuse(&mut self, why: String, file: &Path) -> Result<(), BenchError> {

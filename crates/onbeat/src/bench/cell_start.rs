@@ -32,7 +32,7 @@ const MOST_BYTES: u64 = 1 << 20;
 /// let start = CellStart {
 ///     onbeat: CellStart::version(),
 ///     command: vec!["onbeat".into(), "bench".into()],
-///     cell: Cell { tuning: "PM".into(), load: "idle".into() },
+///     cell: Cell::new("PM", "idle"),
 ///     file: "onbeat-runs/latest/PM-idle.onbeat.hlog".into(),
 ///     started_unix_s: 0.0,
 ///     origin_ns: 0,
@@ -283,7 +283,7 @@ mod tests {
         CellStart {
             onbeat: CellStart::version(),
             command: vec!["onbeat".to_owned(), "bench".to_owned(), "--limit=100us".to_owned()],
-            cell: Cell { tuning: "PMCS".to_owned(), load: "cpu=50%+disk".to_owned() },
+            cell: Cell::new("PMCS", "cpu=50%+disk"),
             file: Path::new(OsStr::from_bytes(b"runs of \xff/PMCS \"x\"\n.onbeat.hlog")).to_owned(),
             started_unix_s: 1_700_000_000.25,
             origin_ns: u64::MAX,

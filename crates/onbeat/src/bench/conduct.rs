@@ -1,9 +1,13 @@
 //! Executes the schedule of a bench: loads, shield, blocks. All changes to the host are undone at
 //! the end.
+//!
+//! A block is of one loop, or of a loop on each of several CPUs at the same time: each has a cell, a
+//! process and a file of its own. The flight recorder follows one loop; with several there is none.
 
 mod preparation;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::Ordering;
@@ -127,7 +131,7 @@ impl<'c> BenchConductor<'c> {
             }
         };
 
-        let (explainer, ladder) = if plan.causes {
+        let (explainer, ladder) = if plan.causes && plan.cpus.is_empty() {
             Explainer::open_with_grants(NO_LOOP_YET, &FlightSetting::default())
         } else {
             (None, Vec::new())
@@ -197,12 +201,13 @@ impl<'c> BenchConductor<'c> {
         let mut load = self.start_load(&self.plan.loads[turn.load])?;
         let mut ran = Ok(());
         for &tuning in &turn.blocks {
-            let slot = turn.load * self.plan.tunings.len() + tuning;
-            if self.is_stopped() || self.slots[slot].process.is_none() {
+            let slots = self.plan.places(turn.load, tuning);
+            let runs = self.slots[slots.clone()].iter().any(|slot| slot.process.is_some());
+            if self.is_stopped() || !runs {
                 continue;
             }
 
-            ran = self.tuned_block(slot, releases);
+            ran = self.tuned_block(slots, releases);
             if ran.is_err() {
                 break;
             }
@@ -242,29 +247,39 @@ impl<'c> BenchConductor<'c> {
     }
 
     /// Runs a block between the changes of its tuning and their undo.
-    fn tuned_block(&mut self, slot: usize, releases: u64) -> Result<(), BenchError> {
+    fn tuned_block(&mut self, slots: Range<usize>, releases: u64) -> Result<(), BenchError> {
         let plan = self.plan;
-        let tuning = self.slots[slot].tuning.clone();
+        let tuning = self.slots[slots.start].tuning.clone();
         self.shielding.set(plan.options(&tuning).letters.shield)?;
 
         let made = self.shielding.make(plan.settings_of(&tuning));
-        let ran = made.map_err(Into::into).and_then(|()| self.block(slot, releases));
+        let ran = made.map_err(Into::into).and_then(|()| self.block(slots, releases));
         let undone = self.shielding.undo_settings();
         ran.and(undone.map_err(Into::into))
     }
 
-    fn block(&mut self, slot: usize, releases: u64) -> Result<(), BenchError> {
+    /// Runs a block of these cells at the same time.
+    fn block(&mut self, slots: Range<usize>, releases: u64) -> Result<(), BenchError> {
         // The loop may run on any CPU: the explainer may go ahead of the load beside a real-time
         // loop only.
-        let options = self.plan.options(&self.slots[slot].tuning);
+        let options = self.plan.options(&self.slots[slots.start].tuning);
         let fifo = options.letters.priority.then_some(self.plan.priority);
         let of_loop = ThreadRequest { fifo, ..ThreadRequest::default() };
         let _ahead = self.explainer.as_ref().map(|_| AheadOfLoad::take(&of_loop).0);
-        let CellSlot { cell, process, blocks, .. } = &mut self.slots[slot];
-        let Some(process) = process else { return Ok(()) };
-        process.request_block(*blocks, releases)?;
-        *blocks += 1;
+        for slot in &mut self.slots[slots.clone()] {
+            slot.request_block(releases)?;
+        }
 
+        for slot in slots {
+            self.end_block(slot)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the block of a cell is complete, and explains its spikes meanwhile.
+    fn end_block(&mut self, slot: usize) -> Result<(), BenchError> {
+        let CellSlot { cell, process, .. } = &mut self.slots[slot];
+        let Some(process) = process else { return Ok(()) };
         loop {
             if let Some(explainer) = &mut self.explainer {
                 explainer.keep_watch();

@@ -136,7 +136,7 @@ fn measure_tuned(
 ) -> Result<Account, MeasurementError> {
     let MeasurementConditions { interruptions, report, .. } = conditions;
     let began = Monotonic.now();
-    let cell = Cell { tuning: plan.header.probe.clone(), load: plan.load.to_string() };
+    let cell = Cell::new(plan.header.probe.clone(), plan.load.to_string());
     let index = past.as_ref().map_or(0, |past| past.next_block);
     let releases =
         past.as_ref().map_or(plan.releases, |past| run_dir::releases_left(past, plan.releases));

@@ -1,6 +1,7 @@
 //! The plan of a bench: tunings, loads, time, and the schedule that follows from them.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::load::Load;
 use crate::probe::Setting;
 use crate::probe::setting::WaitAsJson;
 use onbeat_record::{Cell, FindingNote, LimitNote};
+use onbeat_tune::CpuList;
 
 /// What a bench measures, under what, and for how long.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -48,6 +50,12 @@ pub struct BenchPlan {
     pub setting: Setting,
     /// The CPU that C shields, and that a loop is bound to without a shield.
     pub cpu: u32,
+    /// CPUs with a loop each, at the same time, in every cell; empty for one loop.
+    #[serde(default)]
+    pub cpus: Vec<u32>,
+    /// Those of them that C shields: without one that is left to all other programs.
+    #[serde(default)]
+    pub shielded: Vec<u32>,
     /// The priority that P gives.
     pub priority: u32,
     /// How S waits.
@@ -81,18 +89,55 @@ impl BenchPlan {
     /// Returns the setting of a cell with this tuning.
     #[must_use]
     pub fn tuned(&self, tuning: &CellTuning) -> Setting {
+        self.tuned_on(None, tuning)
+    }
+
+    /// The same of the loop that is bound to `cpu`, where each of several has one.
+    pub(super) fn tuned_on(&self, cpu: Option<u32>, tuning: &CellTuning) -> Setting {
         // The bench has the flight recorder.
         let setting = Setting { causes: false, ..self.setting.clone() };
         let options = self.options(tuning);
-        let tuned = options.applied(&setting, self.cpu, self.priority, self.spin);
+        let mut tuned =
+            options.applied(&setting, cpu.unwrap_or(self.cpu), self.priority, self.spin);
+        // Without it the loops of several CPUs would meet on one.
+        tuned.thread.cpu = cpu.or(tuned.thread.cpu);
         // A program that sleeps by a length goes on doing so.
         let is_its_own = setting.wait.is_relative() && !options.letters.spin;
         Setting { wait: if is_its_own { setting.wait } else { tuned.wait }, ..tuned }
     }
 
-    /// Returns the cell of a tuning under the load of this index.
-    pub(super) fn cell(&self, load: usize, tuning: &CellTuning) -> Cell {
-        Cell { tuning: tuning.to_string(), load: self.loads[load].to_string() }
+    /// Returns the cells of a tuning under the load of this index, which run at the same time: one
+    /// for each CPU.
+    pub(super) fn cells(&self, load: usize, tuning: &CellTuning) -> Vec<Cell> {
+        Cell::new(tuning.to_string(), self.loads[load].to_string()).on_each(&self.cpus)
+    }
+
+    /// Returns the places of these cells in a list of all, load by load and tuning by tuning.
+    pub(super) fn places(&self, load: usize, tuning: usize) -> Range<usize> {
+        let at_once = self.cpus.len().max(1);
+        let first = (load * self.tunings.len() + tuning) * at_once;
+        first..first + at_once
+    }
+
+    /// Returns the CPUs that C shields.
+    #[must_use]
+    pub fn shield(&self) -> CpuList {
+        if self.cpus.is_empty() {
+            [self.cpu].into_iter().collect()
+        } else {
+            self.shielded.iter().copied().collect()
+        }
+    }
+
+    /// Returns why a tuning has no loop on the CPU of this cell; `None` where it has one.
+    pub(super) fn why_no_loop(&self, cell: &Cell, tuning: &CellTuning) -> Option<String> {
+        let cpu = cell.cpu.filter(|cpu| !self.shielded.contains(cpu))?;
+        self.options(tuning).letters.shield.then(|| {
+            format!(
+                "the shield takes CPU {} and leaves CPU {cpu} to all other programs",
+                self.shield()
+            )
+        })
     }
 }
 

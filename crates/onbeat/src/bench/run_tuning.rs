@@ -136,7 +136,8 @@ impl RunTuning {
 
         let mut grants = Vec::new();
         if options.letters.shield {
-            let grant = shielding.prepare(self.cpu, &[std::process::id()])?;
+            let grant =
+                shielding.prepare(&[self.cpu].into_iter().collect(), &[std::process::id()])?;
             if !grant.granted {
                 return Err(not_permitted(grant.refusal()));
             }

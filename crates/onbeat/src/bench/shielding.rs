@@ -48,18 +48,17 @@ impl Shielding {
         })
     }
 
-    /// Prepares the shield of `cpu` for these processes, and raises it once to record its effect on
-    /// this host.
-    pub(super) fn prepare(&mut self, cpu: u32, pids: &[u32]) -> Result<Grant, TuneError> {
-        let wanted = format!("CPU {cpu} for the loop alone");
+    /// Prepares the shield of these CPUs for these processes, and raises it once to record its
+    /// effect on this host.
+    pub(super) fn prepare(&mut self, cpus: &CpuList, pids: &[u32]) -> Result<Grant, TuneError> {
+        let wanted = format!("CPU {cpus} for the loop alone");
         let Some(journal) = &mut self.journal else {
             let why = self.words.join("; ");
             return Ok(Grant::refused("CPU shield", wanted, refusal(why)));
         };
         let free: Vec<Free> = pids.iter().map(|pid| Free::Process(pid.cast_signed())).collect();
-        let rt: CpuList = [cpu].into_iter().collect();
 
-        match Shield::prepare(&self.host, journal, &rt, &free) {
+        match Shield::prepare(&self.host, journal, cpus, &free) {
             Ok(shield) => self.shield = Some(shield),
             Err(why @ (TuneError::NeedsRoot { .. } | TuneError::NoHousekeeping { .. })) => {
                 return Ok(Grant::refused("CPU shield", wanted, refusal(why.to_string())));

@@ -65,9 +65,10 @@ impl UnfinishedBench {
         let mut cells = BTreeMap::new();
         for load in &note.loads {
             for tuning in &note.tunings {
-                let cell = Cell { tuning: tuning.clone(), load: load.clone() };
-                if let Some(measured) = MeasuredCell::read(&dir.join(cell.file_name()))? {
-                    cells.insert(cell, measured);
+                for cell in note.cells(tuning, load) {
+                    if let Some(measured) = MeasuredCell::read(&dir.join(cell.file_name()))? {
+                        cells.insert(cell, measured);
+                    }
                 }
             }
         }
@@ -97,11 +98,12 @@ impl UnfinishedBench {
             .map(|(cell, _)| cell)
     }
 
-    /// Returns the number of cells that are permitted.
+    /// Returns the number of tunings under a load that are permitted, on one CPU at least.
     #[must_use]
     pub fn permitted(&self) -> usize {
-        let Bench { tunings, loads, not_permitted, .. } = &self.measured.note;
-        (tunings.len() * loads.len()).saturating_sub(not_permitted.len())
+        let note = &self.measured.note;
+        let all = note.loads.iter().flat_map(|load| note.tunings.iter().map(move |of| (of, load)));
+        all.filter(|(tuning, load)| self.measured.is_permitted(&note.cells(tuning, load))).count()
     }
 
     /// Returns the schedule of the blocks that are left. Blocks have the length that was planned at
@@ -110,13 +112,11 @@ impl UnfinishedBench {
     /// # Errors
     /// As [`scheduled`].
     pub fn rest(&self, plan: &BenchPlan) -> Result<Schedule, BenchError> {
-        let cell = |load: usize, tuning: usize| plan.cell(load, &plan.tunings[tuning]);
+        let cells = |load: usize, tuning: usize| plan.cells(load, &plan.tunings[tuning]);
         let whole = scheduled(plan)?;
         let rest = whole
-            .skip_blocks(|load, tuning| self.measured.blocks_of(&cell(load, tuning)))
-            .retain_cells(|load, tuning| {
-                self.measured.why_not_permitted(&cell(load, tuning)).is_none()
-            });
+            .skip_blocks(|load, tuning| self.measured.blocks_of_all(&cells(load, tuning)))
+            .retain_cells(|load, tuning| self.measured.is_permitted(&cells(load, tuning)));
         let block_s = self.measured.note.block_s;
         let estimate_s = pace(plan).estimate_s(&rest.turns, block_s);
 
@@ -149,6 +149,18 @@ impl MeasuredBench {
     /// Returns the number of complete blocks of a cell.
     pub(super) fn blocks_of(&self, cell: &Cell) -> u32 {
         self.cells.get(cell).map_or(0, |measured| measured.blocks)
+    }
+
+    /// Returns the number of blocks that all of these cells have. Loops that ran at the same time do
+    /// not end in the same instant: where a kill came in between, some of them have one more, and
+    /// keep it.
+    fn blocks_of_all(&self, cells: &[Cell]) -> u32 {
+        let permitted = cells.iter().filter(|cell| self.why_not_permitted(cell).is_none());
+        permitted.map(|cell| self.blocks_of(cell)).min().unwrap_or(0)
+    }
+
+    fn is_permitted(&self, cells: &[Cell]) -> bool {
+        cells.iter().any(|cell| self.why_not_permitted(cell).is_none())
     }
 
     pub(super) fn why_not_permitted(&self, cell: &Cell) -> Option<String> {

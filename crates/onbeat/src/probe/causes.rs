@@ -11,7 +11,7 @@ use rustix::process::getpid;
 use super::setting::Setting;
 use onbeat_cause::{
     Cost, Explainer, Explanation, FlightSetting, KeptWindow, LoopThread, PathStream, SpikeFacts,
-    WakeUpSplit, WakeUpSplitter,
+    SplitRecorder, WakeUpSplit, WakeUpSplitter,
 };
 use onbeat_host::thread::{AheadOfLoad, Grant, ThreadRequest};
 
@@ -72,6 +72,46 @@ impl SpikeExplainer for Explainer {
 
     fn splitter(&self) -> Result<WakeUpSplitter, String> {
         Self::splitter(self)
+    }
+}
+
+/// Splits the wake-ups of one of several loops, which share a recorder, and explains nothing.
+pub(crate) struct OneOfSeveral {
+    recorder: Result<SplitRecorder, String>,
+    tid: u32,
+}
+
+impl OneOfSeveral {
+    pub(crate) fn new(recorder: &Result<SplitRecorder, String>) -> Self {
+        Self { recorder: recorder.clone(), tid: 0 }
+    }
+}
+
+impl SpikeExplainer for OneOfSeveral {
+    fn follow(&mut self, thread: LoopThread) {
+        self.tid = thread.tid;
+        if let Ok(recorder) = &self.recorder {
+            // A thread that cannot be recorded has no stamps, and its cycles are counted as unsplit.
+            let _ = recorder.follow(thread.tid);
+        }
+    }
+
+    fn keep_watch(&mut self) {}
+
+    fn explain(&mut self, _: &SpikeFacts) -> Option<Explanation> {
+        None
+    }
+
+    fn window(&mut self) -> Option<KeptWindow> {
+        None
+    }
+
+    fn cost(&self) -> Cost {
+        Cost::default()
+    }
+
+    fn splitter(&self) -> Result<WakeUpSplitter, String> {
+        self.recorder.as_ref().map(|recorder| recorder.splitter(self.tid)).map_err(Clone::clone)
     }
 }
 

@@ -118,6 +118,23 @@ pub enum ProbeError {
         /// The period of RT throttling, in microseconds.
         period_us: u64,
     },
+    /// Polling threads on several CPUs would leave nothing to the rest of the machine.
+    #[error(
+        "--busy {percent}% on {loops} CPUs leaves {left} % of a CPU to everything else, the threads that record it among \
+         it, which takes {least} %; use --busy {most}%, fewer CPUs, or --priority 0 for ordinary threads"
+    )]
+    NothingLeft {
+        /// As typed.
+        percent: f64,
+        /// Polling threads.
+        loops: u64,
+        /// What is left, in percent of a CPU.
+        left: f64,
+        /// What has to be left.
+        least: f64,
+        /// The largest share that leaves as much.
+        most: u64,
+    },
     /// A place cannot be read from or written to as requested.
     #[error("{place} cannot be {what}: {why}")]
     Unfit {

@@ -15,7 +15,7 @@
 //!
 //! Absent on purpose: loops of their own, statistics of their own, printing.
 
-mod causes;
+pub(crate) mod causes;
 mod companion;
 pub mod description;
 pub mod disturbed;

@@ -6,6 +6,7 @@
 
 mod companion;
 mod polling;
+mod shared;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -32,6 +33,8 @@ pub const NOISE: Description = Description {
     examples: "  onbeat measure noise --for 30s --cpu 1
   onbeat measure noise --limit 20us --at 99 --for 5m --load paper
       at most one window in a hundred has a longer gap
+  onbeat measure noise --cpus 1-3 --for 1m
+      each of several CPUs at once
   onbeat measure noise --period 1s --busy 95% --threshold 5us --for 1h
       as osnoise polls",
     series: &[Series::WorstGap, Series::Gap],
@@ -108,6 +111,36 @@ fn open(setting: &mut Setting, given: &Given) -> Result<Parts, ProbeError> {
     })
 }
 
+/// What real-time threads that poll at the same time leave to everything else, those that record
+/// them among it, in hundredths of a percent of a CPU.
+const LEAST_LEFT: u64 = 5_000;
+
+/// Refuses to poll on `loops` CPUs of `usable` ones at once where nothing would be left to the rest of
+/// the machine. Ordinary threads share with others and leave enough.
+///
+/// # Errors
+/// [`ProbeError::NothingLeft`].
+pub fn admit_at_once(
+    (loops, usable): (u64, u64),
+    given: &Given,
+    fifo: Option<u32>,
+) -> Result<(), ProbeError> {
+    let busy = given.hundredths_of_percent("busy");
+    let left = (usable * 10_000).saturating_sub(loops * busy);
+    if fifo.is_none() || left >= LEAST_LEFT {
+        return Ok(());
+    }
+    let most = (usable * 10_000).saturating_sub(LEAST_LEFT) / loops.max(1) / 100;
+    let percent = |hundredths: u64| hundredths as f64 / 100.0;
+    Err(ProbeError::NothingLeft {
+        percent: percent(busy),
+        loops,
+        left: percent(left),
+        least: percent(LEAST_LEFT),
+        most,
+    })
+}
+
 /// Refuses a share that the kernel would not give, and 0.
 fn admit(busy: u64, fifo: Option<u32>) -> Result<(), ProbeError> {
     let percent = busy as f64 / 100.0;
@@ -150,6 +183,21 @@ impl Given {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn polling_on_all_cpus_leaves_half_of_one_to_everything_else() {
+        let of = |busy: u64| Given(vec![("busy", SettingValue::Percent(busy))]);
+        let words = |why: ProbeError| why.to_string();
+        let refused = words(admit_at_once((2, 2), &of(90_00), Some(90)).unwrap_err());
+        assert!(
+            refused.contains("leaves 20 % of a CPU") && refused.contains("--busy 75%"),
+            "{refused}"
+        );
+        assert!(admit_at_once((2, 2), &of(75_00), Some(90)).is_ok(), "what the refusal proposes");
+        assert!(admit_at_once((2, 2), &of(90_00), None).is_ok(), "ordinary threads share");
+        assert!(admit_at_once((3, 4), &of(90_00), Some(90)).is_ok(), "a CPU is left");
+        assert!(admit_at_once((8, 8), &of(90_00), Some(90)).is_ok(), "a tenth of each of eight");
+    }
 
     #[test]
     fn a_share_that_the_kernel_does_not_give_is_refused() {

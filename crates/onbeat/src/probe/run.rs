@@ -145,8 +145,18 @@ impl Run {
     /// # Errors
     /// [`RunError`], before anything is measured.
     pub fn open(destination: Destination<'_>, setting: Setting) -> Result<Self, RunError> {
+        Self::open_with(destination, setting, None)
+    }
+
+    /// The same with another explainer than that of `setting`.
+    pub(crate) fn open_with(
+        destination: Destination<'_>,
+        setting: Setting,
+        explainer: Option<Box<dyn SpikeExplainer>>,
+    ) -> Result<Self, RunError> {
         let Destination { path, header, origin } = destination;
-        let prepared = PreparedRun::new(header, &setting)?;
+        let mut prepared = PreparedRun::new(header, &setting)?;
+        prepared.explainer = explainer.or(prepared.explainer);
         let recorder =
             Recorder::new(RunWriter::create(path, &prepared.header)?, origin, setting.recording());
         Self::new(setting, prepared, recorder)

@@ -85,7 +85,7 @@ fn served(ends_blocks: Flow, blocks: &'static [u64]) -> (Vec<&'static str>, RunF
     let start = CellStart {
         onbeat: CellStart::version(),
         command: vec!["onbeat".to_owned(), "bench".to_owned()],
-        cell: Cell { tuning: "none".to_owned(), load: "idle".to_owned() },
+        cell: Cell::new("none", "idle"),
         file: file.clone(),
         started_unix_s: 0.0,
         origin_ns: 0,

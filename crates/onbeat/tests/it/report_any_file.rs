@@ -37,7 +37,7 @@ fn reported(bytes: &[u8]) -> Option<String> {
         Ok(run) => run,
         Err(why) => return Some(why.to_string()),
     };
-    let JudgedRun { mut summary, runs } = JudgedRun::new(vec![run], JudgeBy::default())?;
+    let JudgedRun { mut summary, runs, .. } = JudgedRun::new(vec![run], JudgeBy::default())?;
     summary.conclude(&runs, Some(3600.0));
     assert!(!serde_json::to_string(&summary).unwrap().is_empty());
     None

@@ -1,5 +1,6 @@
 //! `onbeat bench`: tunings × loads.
 
+mod cpus;
 pub(crate) mod options;
 mod queue;
 pub(super) mod resume;
@@ -84,12 +85,18 @@ fn is_occupied(why: &Failure) -> bool {
 /// Validates the options and returns the plan before anything is changed.
 pub(super) fn admitted(options: &BenchOptions) -> Result<BenchPlan, Failure> {
     check_cpu(options.cpu)?;
+    if options.split {
+        return Err(Common::NoSplit { command: split_of_one(options) }.into());
+    }
     load::check_load_directory(&options.loads, options.load_dir.as_deref(), "--load-dir")?;
     if most_alarms(&options.limit).is_some() && options.with != Some(With::Bus) {
         return Err(Common::NoEvents { what: "bench".to_owned(), instead: "add --with bus" }.into());
     }
 
     let mut plan = plan(options);
+    if let Some(choice) = &options.cpus {
+        cpus::choose(&mut plan, choice)?;
+    }
     if let Some(program) = in_bench::described(options)? {
         plan.task = CellTask::Program(program);
         in_bench::admit(&plan)?;
@@ -98,13 +105,25 @@ pub(super) fn admitted(options: &BenchOptions) -> Result<BenchPlan, Failure> {
     let setup = LoopSetup {
         period_us: i64::try_from(plan.setting.period_ns / 1000).unwrap_or(i64::MAX),
         loop_priority: i64::from(plan.priority),
-        ..LoopSetup::on([plan.cpu].into_iter().collect())
+        ..LoopSetup::on(plan.shield())
     };
     plan.settings = host_settings::resolved(&plan.tunings, setup, options.plan.as_deref())?;
     // The busiest cell decides whether the loop leaves the kernel's threads their time.
     plan.tunings.iter().try_for_each(|tuning| plan.tuned(tuning).admit())?;
     scheduled(&plan)?;
     Ok(plan)
+}
+
+/// The command that splits the wake-ups of the last tuning under the last load.
+fn split_of_one(options: &BenchOptions) -> String {
+    let mut command = "onbeat measure timer --split".to_owned();
+    if let Some(tuning) = options.tunings.last() {
+        command.push_str(&format!(" --tuning {tuning}"));
+    }
+    if let Some(load) = options.loads.last().filter(|load| !load.is_idle()) {
+        command.push_str(&format!(" --load {load}"));
+    }
+    command
 }
 
 /// Runs the bench, and returns the directory of the complete run.
@@ -146,9 +165,12 @@ pub(super) fn measured(
 
 /// Says why a CPU is shielded, where nobody named it.
 fn say_which_cpu(options: &BenchOptions, plan: &BenchPlan) {
+    if !plan.cpus.is_empty() {
+        return advise(Tone::Faint, &wrapped(&cpus::words(plan), 80));
+    }
     let chosen = loop_cpu(&HostTree::live());
     let is_shielded = plan.tunings.iter().any(|tuning| plan.options(tuning).letters.shield);
-    if is_shielded && options.cpu.is_none() && chosen.cpu == plan.cpu {
+    if is_shielded && options.cpu.is_none() && options.cpus.is_none() && chosen.cpu == plan.cpu {
         let words = format!("C shields CPU {}: {}", chosen.cpu, chosen.because);
         advise(Tone::Faint, &wrapped(&words, 80));
     }
@@ -277,6 +299,8 @@ fn plan(options: &BenchOptions) -> BenchPlan {
         // Blocks are short: each has an interval of its own.
         setting: setting(&options.looping, WITHOUT_TUNING, 0),
         cpu,
+        cpus: Vec::new(),
+        shielded: Vec::new(),
         priority: options.priority,
         spin: Wait::SleepThenSpin { margin_ns: options.spin },
         command: typed(),
@@ -309,6 +333,8 @@ struct BenchView {
     screen: Screen,
     quiet: bool,
     period_ns: u64,
+    /// CPUs that C shields, where each of several has a loop.
+    shielded: Vec<u32>,
     /// The percentage of the limit, and how it is judged.
     rule: Option<(f64, Rule)>,
     worst_ns: u64,
@@ -326,6 +352,7 @@ impl BenchView {
             screen,
             quiet,
             period_ns: plan.setting.period_ns,
+            shielded: plan.shielded.clone(),
             rule: plan.limit.filter(|limit| limit.at < 100.0).map(|limit| {
                 let verdicts = plan.tunings.len() * plan.looks.max(1);
                 (limit.at, Rule::new((100.0 - limit.at) / 100.0).shared_by(verdicts))
@@ -390,8 +417,15 @@ impl BenchView {
             format!("{running} cells are prepared")
         };
 
-        let mut names: Vec<&str> =
-            not_permitted.iter().map(|refused| refused.cell.tuning.as_str()).collect();
+        // A tuning that has no loop on one of several CPUs is permitted on the others.
+        let of_one = |refused: &&CellNotPermitted| {
+            refused.cell.cpu.is_none_or(|cpu| self.shielded.contains(&cpu))
+        };
+        let mut names: Vec<&str> = not_permitted
+            .iter()
+            .filter(of_one)
+            .map(|refused| refused.cell.tuning.as_str())
+            .collect();
         names.sort_unstable();
         names.dedup();
 
@@ -442,6 +476,7 @@ mod tests {
             screen: Screen::begin(Path::new("none"), false),
             quiet: true,
             period_ns: 1_000_000,
+            shielded: Vec::new(),
             rule: None,
             worst_ns: 0,
             misses: 0,
@@ -449,7 +484,7 @@ mod tests {
             per_cell: BTreeMap::new(),
             approaching: String::new(),
         };
-        let cell = |tuning: &str| Cell { tuning: tuning.to_owned(), load: "idle".to_owned() };
+        let cell = |tuning: &str| Cell::new(tuning, "idle");
         for (tuning, worst_ns, deadline_misses) in [("none", 412_000, 3), ("PMC", 18_000, 1)] {
             let progress =
                 record::Progress { worst_ns, deadline_misses, ..record::Progress::default() };

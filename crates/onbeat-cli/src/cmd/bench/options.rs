@@ -8,6 +8,7 @@ use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 use onbeat::load::Load;
 use onbeat_robot::session::TrajectoryWord;
 
+use crate::cmd::cpu_choice::CpuChoice;
 use crate::cmd::view::options::BesideOptions;
 use crate::complete;
 use crate::options::{LimitOptions, LoopArguments, OutputOptions, ScreenOptions, Until};
@@ -80,6 +81,13 @@ pub(crate) struct BenchOptions {
     #[arg(long, value_name = "N")]
     #[arg(add = ArgValueCandidates::new(complete::cpus))]
     pub(crate) cpu: Option<u32>,
+    /// A loop on each of these CPUs at once, such as 1-3 or all
+    ///
+    /// In every cell each loop is bound to its CPU, and C shields all of them; of all CPUs of the
+    /// machine it leaves CPU 0 to other programs, without a loop. A tuning is judged by its worst
+    /// CPU. Causes of spikes are not recorded.
+    #[arg(long, value_name = "LIST", conflicts_with_all = ["cpu", "with", "command"])]
+    pub(crate) cpus: Option<CpuChoice>,
     /// Real-time priority that P sets
     ///
     /// 98 is one below the maximum: 99 belongs to the kernel's migration and watchdog threads.
@@ -143,6 +151,9 @@ pub(crate) struct BenchOptions {
     /// Do not record the causes of spikes
     #[arg(long)]
     pub(crate) no_causes: bool,
+    /// Refused, with the command that splits the wake-ups of one cell
+    #[arg(long, hide = true)]
+    pub(crate) split: bool,
     /// Seed for the order of the cells
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,

@@ -22,9 +22,9 @@ use crate::cmd::{Failure, runs};
 use crate::term::{Tone, advise};
 
 /// Options that have no part in what is measured, and may differ.
-const FREE: [&str; 13] = [
+const FREE: [&str; 14] = [
     "out", "json", "verbose", "view", "metrics", "screen", "config", "add_to", "resume", "wait",
-    "quiet", "color", "help",
+    "quiet", "color", "help", "split",
 ];
 
 /// A command that conducts a bench.
@@ -125,10 +125,10 @@ pub(crate) fn words(dir: &Path, unfinished: &UnfinishedBench, rest: &Schedule) -
     }
 
     let estimate = runs::spoken(rest.estimate_s);
-    let dropped: Vec<String> = unfinished
-        .dropped()
-        .map(|cell| cell_name(&cell.tuning.to_string(), &cell.load.to_string()))
-        .collect();
+    // Loops of several CPUs are measured again together.
+    let mut dropped: Vec<String> =
+        unfinished.dropped().map(|cell| cell_name(&cell.tuning, &cell.load)).collect();
+    dropped.dedup();
     let again = if dropped.is_empty() {
         String::new()
     } else {
@@ -248,6 +248,7 @@ fn value(options: &BenchOptions, plan: &BenchPlan, id: &str) -> Option<String> {
         "load_dir" => format!("{:?}", options.load_dir),
         "order" => format!("{:?}", options.order),
         "cpu" => format!("{:?}", options.cpu),
+        "cpus" => format!("{:?}", options.cpus),
         "priority" => format!("{:?}", options.priority),
         "with" => format!("{:?}", options.with),
         "file" => format!("{:?}", options.file),

@@ -75,11 +75,8 @@ fn import_into(dir: &Path, path: &Path) -> Result<(), Failure> {
     for (stream, place) in streams.iter().zip(0..) {
         // Named by place: a tag may hold any letter.
         let name = if stream.label.is_empty() { file.clone() } else { stream.label.clone() };
-        let labels = ImportLabels {
-            command: typed(),
-            file: file.clone(),
-            cell: Cell { tuning: name, load: UNKNOWN.to_owned() },
-        };
+        let labels =
+            ImportLabels { command: typed(), file: file.clone(), cell: Cell::new(name, UNKNOWN) };
         import::write(stream, &labels, &dir.join(format!("{place:03}{RUN_FILE_ENDING}")))?;
     }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use onbeat::record::run_dir::RUN_FILE_ENDING;
 use onbeat::record::{Cell, RunFile, Series};
+use onbeat_report::JudgedRun;
 use onbeat_report::export::{self, csv, hgrm, openmetrics};
 
 use crate::cmd::Common;
@@ -20,14 +21,15 @@ use crate::term::{Tone, advise};
 const HGRM_UNIT_NS: f64 = 1e6;
 
 pub(crate) fn write(run: &Path, formats: &ExportFormats) -> Result<(), Failure> {
-    let opened = runs::judged(run, None)?;
-    let files = &opened.runs;
+    let JudgedRun { summary, mut runs, other_cpus } = runs::judged(run, None)?;
+    runs.extend(other_cpus);
+    let files = &runs;
     if let Some(to) = &formats.csv {
         into(to, Name::Typed, |to| csv::write(files, to))?;
     }
 
     if let Some(to) = &formats.json {
-        let json = serde_json::to_string(&opened.summary)?;
+        let json = serde_json::to_string(&summary)?;
         into(to, Name::Typed, |to| writeln!(to, "{json}"))?;
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use onbeat::cause::ftrace::write_as_kernel;
 use onbeat::cause::{Explanation, perfetto};
-use onbeat::record::{RunFile, WindowFate, WindowNote};
+use onbeat::record::{Cell, RunFile, WindowFate, WindowNote};
 use onbeat_report::spikes::{self, ListedSpike};
 use onbeat_report::units::{count, time_ns};
 
@@ -119,7 +119,7 @@ impl SpikeChoice<'_> {
 }
 
 fn name_of_cell(run: &RunFile) -> Option<String> {
-    run.header.cell.as_ref().map(|cell| format!("{}/{}", cell.tuning, cell.load))
+    run.header.cell.as_ref().map(Cell::to_string)
 }
 
 fn window_of<'r>(

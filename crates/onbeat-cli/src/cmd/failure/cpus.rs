@@ -18,7 +18,7 @@ pub(crate) enum CpusFailure {
     )]
     NoneAllowed,
     #[error(
-        "--cpus runs a loop per CPU, of the probes timer, hiccup and latency; `{probe}` has one loop: use --cpu N"
+        "--cpus runs a loop per CPU, of the probes timer, hiccup, latency and noise; `{probe}` has one loop: use --cpu N"
     )]
     OneLoop { probe: &'static str },
 }

@@ -114,10 +114,8 @@ fn write(
     let free = (1..).map(|n| if n == 1 { name.clone() } else { format!("{name} {n}") });
     let name = free.into_iter().find(|name| place.names.insert(name.clone())).unwrap_or(name);
     let load = options.load.clone().unwrap_or_else(|| UNKNOWN.to_owned());
-    let cell = Cell { tuning: name.clone(), load };
-    let bare = Cell { tuning: name, load: String::new() }
-        .file_name()
-        .replace("-.onbeat.hlog", ".onbeat.hlog");
+    let cell = Cell::new(name.clone(), load);
+    let bare = Cell::new(name, "").file_name().replace("-.onbeat.hlog", ".onbeat.hlog");
     let path = place.dir.join(bare);
     // The final name is for a complete file only.
     let part = path.with_extension("part");

@@ -1,6 +1,6 @@
 //! `onbeat measure`: runs one probe.
 
-pub(crate) mod cpus;
+mod cpus;
 mod life;
 mod loads;
 mod open_probe;

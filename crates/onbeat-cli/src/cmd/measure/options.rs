@@ -10,7 +10,7 @@ use onbeat::load::{Load, LoadError};
 use onbeat::probe::{Description, Given, OptionKind, ProbeOption, SettingValue};
 use onbeat_rt::Wait;
 
-use super::cpus::CpuChoice;
+use crate::cmd::cpu_choice::CpuChoice;
 use crate::cmd::view::options::BesideOptions;
 use crate::complete;
 use crate::options::{LimitOptions, LoopArguments, OutputOptions, ScreenOptions, Until, wait};
@@ -49,8 +49,8 @@ pub(crate) struct MeasureOptions {
     pub(crate) cpu: Option<u32>,
     /// A loop on each of these CPUs at once, such as 1-3 or all
     ///
-    /// For the probes timer, hiccup and latency. A run file per CPU, a verdict on the worst. `all`:
-    /// every CPU that this process may use. Causes of spikes are not recorded.
+    /// For the probes timer, hiccup, latency and noise. A run file per CPU, a verdict on the worst.
+    /// `all`: every CPU that this process may use. Causes of spikes are not recorded.
     #[arg(long, value_name = "LIST", conflicts_with_all = ["cpu", "tuning", "until", "loads", "load_sweep", "resume", "log_to", "screen", "stacks"])]
     pub(crate) cpus: Option<CpuChoice>,
     /// Tuning for the run, such as PMC or PM+irq.affinity
@@ -88,7 +88,7 @@ pub(crate) struct MeasureOptions {
     ///
     /// By the flight recorder's stamps, as rtla timerlat does: a series for each part. It takes
     /// BPF, and no more time of the loop than the causes.
-    #[arg(long, conflicts_with_all = ["no_causes", "loads", "load_sweep", "cpus"])]
+    #[arg(long, conflicts_with_all = ["no_causes", "loads", "load_sweep"])]
     pub(crate) split: bool,
     /// Leave memory unlocked
     #[arg(long)]

@@ -42,5 +42,5 @@ fn cell(text: &str) -> Result<Cell, String> {
     let (tuning, load) = text.split_once('/').ok_or_else(|| {
         format!("`{text}` is not a cell; a cell is TUNING/LOAD, such as PMCS/paper")
     })?;
-    Ok(Cell { tuning: tuning.to_owned(), load: load.to_owned() })
+    Ok(Cell::new(tuning, load))
 }

@@ -155,7 +155,7 @@ impl ExecutionShare {
 impl RecordedLoop {
     /// Reads a run. Of a bench, the loop is that of the first cell bound to a CPU.
     fn read(path: &Path) -> Result<Self, Failure> {
-        let JudgedRun { summary, runs } = runs::judged(path, None)?;
+        let JudgedRun { summary, runs, .. } = runs::judged(path, None)?;
         let causes = SpikeCauses::from_cells(&summary.cells);
         if causes.is_none() {
             let path = path.display();

@@ -136,7 +136,7 @@ impl Sides {
         }
 
         let read = |tuning: &CellTuning| {
-            let cell = Cell { tuning: tuning.to_string(), load: options.load.to_string() };
+            let cell = Cell::new(tuning.to_string(), options.load.to_string());
             RunFile::read(&dir.join(cell.file_name()))
         };
         let request = WorthRequest { series: self.series, at: options.at };
@@ -162,6 +162,7 @@ fn bench_options(options: &TuneMeasureOptions, sides: &Sides) -> BenchOptions {
         load_dir: options.load_dir.clone(),
         order: Order::Interleaved,
         cpu: options.cpu,
+        cpus: None,
         priority: options.priority,
         with: None,
         to: None,
@@ -175,6 +176,7 @@ fn bench_options(options: &TuneMeasureOptions, sides: &Sides) -> BenchOptions {
         spin: options.spin,
         // Its cost would be on one side when that side has more spikes.
         no_causes: true,
+        split: false,
         seed: options.seed,
         resume: options.resume,
         until: None,

@@ -28,8 +28,10 @@ impl BenchConductor<'_> {
         };
         for load in 0..self.plan.loads.len() {
             for (at, tuning) in self.plan.tunings.iter().enumerate() {
-                let slot = self.slot(self.plan.cell(load, tuning), tuning, has_blocks(load, at))?;
-                self.slots.push(slot);
+                for cell in self.plan.cells(load, tuning) {
+                    let slot = self.slot(cell, tuning, has_blocks(load, at))?;
+                    self.slots.push(slot);
+                }
             }
         }
 
@@ -74,6 +76,7 @@ impl BenchConductor<'_> {
             shield: self.shielding.words().to_vec(),
             sweep: None,
             robot_command: self.plan.robot_command.clone(),
+            cpus: self.plan.cpus.clone(),
         })))?;
         let Schedule { estimate_s, blocks_per_cell, block_s, .. } = schedule;
         (self.conditions.report)(CampaignEvent::Planned { estimate_s, blocks_per_cell, block_s });
@@ -82,9 +85,10 @@ impl BenchConductor<'_> {
 
     /// Returns the schedule of the cells that are permitted, in the time that is left.
     fn rescheduled(&self, schedule: Schedule) -> Schedule {
-        let tunings = self.plan.tunings.len();
-        let runs =
-            |load: usize, tuning: usize| self.slots[load * tunings + tuning].why_not.is_none();
+        let runs = |load: usize, tuning: usize| {
+            let mut slots = self.slots[self.plan.places(load, tuning)].iter();
+            slots.any(|slot| slot.why_not.is_none())
+        };
         let schedule = schedule.retain_cells(runs);
         if schedule.turns.is_empty() {
             return schedule;
@@ -104,6 +108,9 @@ impl BenchConductor<'_> {
     ) -> Result<CellSlot, BenchError> {
         let tuning = tuning.clone();
         let empty = CellSlot { cell, tuning, process: None, why_not: None, blocks: 0 };
+        if let Some(why) = self.plan.why_no_loop(&empty.cell, &empty.tuning) {
+            return Ok(CellSlot { why_not: Some(why), ..empty });
+        }
         let Some(measured) = &self.resumed else {
             return self.start_cell(empty);
         };
@@ -126,7 +133,7 @@ impl BenchConductor<'_> {
             started_unix_s: self.file.origin().unix_s,
             origin_ns: self.file.origin().at.as_ns(),
             task: self.plan.task.clone(),
-            setting: Setting { limit: self.plan.limit, ..self.plan.tuned(tuning) },
+            setting: Setting { limit: self.plan.limit, ..self.plan.tuned_on(cell.cpu, tuning) },
             timer_slack_ns: self.plan.options(tuning).timer_slack_ns,
             oom_score: self.plan.options(tuning).oom_score,
             explain: self.explainer.is_some(),
@@ -169,7 +176,7 @@ impl BenchConductor<'_> {
             return Ok(());
         }
 
-        let grant = self.shielding.prepare(self.plan.cpu, &pids)?;
+        let grant = self.shielding.prepare(&self.plan.shield(), &pids)?;
         if !grant.granted {
             let why = grant.refusal();
             let mut slots = std::mem::take(&mut self.slots);
@@ -213,8 +220,7 @@ impl BenchConductor<'_> {
     /// removed. A cell of a bench that is resumed has been permitted before; that is another bench.
     fn refuse(&self, slot: &mut CellSlot, why: String) -> Result<(), BenchError> {
         if let Some(resumed) = &self.resumed {
-            let CellSlot { cell: Cell { tuning, load }, .. } = slot;
-            let difference = format!("cell {tuning}/{load} was permitted and is not ({why})");
+            let difference = format!("cell {} was permitted and is not ({why})", slot.cell);
             return Err(resumed.other_run(vec![difference]).into());
         }
 

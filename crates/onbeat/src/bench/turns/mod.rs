@@ -235,7 +235,7 @@ impl<'c> TurnsConductor<'c> {
     ) -> Result<Outcome, TurnsError> {
         let slot = &mut self.slots[at];
         let name = slot.load.to_string();
-        let cell = Cell { tuning: self.plan.probe.name.to_owned(), load: name.clone() };
+        let cell = Cell::new(self.plan.probe.name.to_owned(), name.clone());
         let block = BlockPlan { index: slot.blocks, load: &name, releases: prepared.releases };
         slot.blocks += 1;
 
@@ -325,6 +325,7 @@ impl<'c> TurnsConductor<'c> {
             shield: Vec::new(),
             sweep: self.plan.sweep.as_ref().map(|(note, _)| *note),
             robot_command: Vec::new(),
+            cpus: Vec::new(),
         }
     }
 

@@ -45,9 +45,8 @@ impl TurnsPlan {
     pub fn file_names(&self) -> Vec<String> {
         /// Longer names are shortened; file systems allow 255 bytes.
         const LONGEST: usize = 120;
-        let plain = |load: &Load| {
-            Cell { tuning: self.probe.name.to_owned(), load: load.to_string() }.file_name()
-        };
+        let plain =
+            |load: &Load| Cell::new(self.probe.name.to_owned(), load.to_string()).file_name();
         let all: Vec<String> = self.loads.iter().map(plain).collect();
         let is_fit = |name: &String| {
             name.len() <= LONGEST && all.iter().filter(|other| *other == name).count() == 1

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Consumer, Flow, Instant};
-use rustix::process::getpid;
 
 use super::super::companion::Companion;
 use super::super::error::ProbeError;
 use super::polling::{PollRecord, Totals};
+use super::shared::SharedRecorder;
 use onbeat_cause::noise::{NoisePart, parts_of_gap};
 use onbeat_cause::timeline::Timeline;
-use onbeat_cause::{CpuCounters, CpuCounts, FlightRecorder, FlightSetting, NoiseSource, Window};
+use onbeat_cause::{CpuCounters, CpuCounts, NoiseSource, Window};
 use onbeat_record::{NoiseAccount, Note, Recorder, Series};
 
 /// Events are complete this long after their time at the latest.
@@ -37,7 +37,7 @@ pub(super) struct NoiseCompanion {
     taken: Consumer<'static, PollRecord>,
     tid: Arc<AtomicU32>,
     followed: u32,
-    flight: Option<FlightRecorder>,
+    flight: Option<SharedRecorder>,
     counters: CpuCounters,
     before: CpuCounts,
     /// Stolen time that no gap has been given yet, in nanoseconds, and the last reading.
@@ -79,8 +79,7 @@ impl NoiseCompanion {
         }
         self.followed = tid;
         if let Some(flight) = &self.flight {
-            // A filter that the kernel refuses leaves wake-ups unrecorded, which no gap needs.
-            let _ = flight.follow(tid);
+            flight.follow(tid);
         }
     }
 
@@ -123,13 +122,13 @@ impl NoiseCompanion {
     }
 
     /// Returns the events around these gaps; none without a recorder.
-    fn window_of(&mut self, gaps: &[WaitingGap]) -> Window {
-        let (Some(first), Some(last), Some(flight)) = (gaps.first(), gaps.last(), &mut self.flight)
+    fn window_of(&self, gaps: &[WaitingGap]) -> Window {
+        let (Some(first), Some(last), Some(flight)) = (gaps.first(), gaps.last(), &self.flight)
         else {
             return Window::default();
         };
         // What cannot be read leaves its gaps unexplained.
-        let window = flight.window(first.from.minus_ns(BEFORE_NS), last.to);
+        let window = flight.window(self.account.cpu, first.from.minus_ns(BEFORE_NS), last.to);
         window.map_or_else(|_| Window::default(), |window| window.completed())
     }
 
@@ -174,9 +173,7 @@ impl Companion for NoiseCompanion {
             self.steal.1 = self.before.steal_ns;
         }
         if self.flight.is_none() && self.account.not_recorded.is_none() {
-            let own = getpid().as_raw_nonzero().get().unsigned_abs();
-            let setting = FlightSetting { tid: Some(own), ..FlightSetting::default() };
-            match FlightRecorder::open(&setting) {
+            match SharedRecorder::open() {
                 Ok(flight) => self.flight = Some(flight),
                 Err(why) => self.account.not_recorded = Some(why.to_string()),
             }
@@ -189,8 +186,8 @@ impl Companion for NoiseCompanion {
         self.take(recorder);
         self.name(Monotonic.now().minus_ns(COMPLETE_AFTER.as_nanos() as u64));
         // Nothing may be overwritten while there is no gap to name.
-        if let Some(flight) = &mut self.flight {
-            let _ = flight.keep_watch();
+        if let Some(flight) = &self.flight {
+            flight.keep_watch();
         }
         Flow::Continue
     }

@@ -34,7 +34,7 @@ pub(crate) fn skipping() -> SourceOptions {
 pub(crate) fn run_of(stream: &Stream) -> RunFile {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.onbeat.hlog");
-    let cell = Cell { tuning: "a run".to_owned(), load: "unknown".to_owned() };
+    let cell = Cell::new("a run", "unknown");
     let labels =
         ImportLabels { command: vec!["onbeat".to_owned()], file: "source".to_owned(), cell };
     import::write(stream, &labels, &path).unwrap();

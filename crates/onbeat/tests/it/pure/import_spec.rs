@@ -28,7 +28,7 @@ fn streams(name: &str, asked: &SourceOptions) -> Vec<Stream> {
 fn run_of(stream: &Stream) -> RunFile {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.onbeat.hlog");
-    let cell = Cell { tuning: "a run".to_owned(), load: "unknown".to_owned() };
+    let cell = Cell::new("a run", "unknown");
     import::write(
         stream,
         &ImportLabels { command: vec!["onbeat".to_owned()], file: "source".to_owned(), cell },

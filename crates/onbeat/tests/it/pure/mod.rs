@@ -30,4 +30,5 @@ mod report_summary;
 mod report_sweeps;
 mod report_tables;
 mod report_verdict;
+mod report_worst_cpu;
 mod report_worth;

@@ -335,7 +335,7 @@ fn what_charts_draw_from_has_every_release_at_its_time() {
 #[test]
 fn exports_hold_every_release() {
     let (file, all) = run("none", "idle", Some(1_000));
-    let of = Cell { tuning: "none".to_owned(), load: "idle".to_owned() };
+    let of = Cell::new("none", "idle");
     let exported: u64 = export::rows(&file, &of)
         .filter(|row| row.series == Series::ReleaseLatency)
         .map(|row| row.bucket.count)

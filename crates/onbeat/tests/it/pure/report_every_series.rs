@@ -14,7 +14,7 @@ fn imported(text: &str, asked: &SourceOptions) -> RunFile {
     let stream = import::read(&mut Cursor::new(text.as_bytes()), asked).unwrap().remove(0);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run.onbeat.hlog");
-    let cell = Cell { tuning: "a run".to_owned(), load: "unknown".to_owned() };
+    let cell = Cell::new("a run", "unknown");
     let labels =
         ImportLabels { command: vec!["onbeat".to_owned()], file: "source".to_owned(), cell };
     import::write(&stream, &labels, &path).unwrap();

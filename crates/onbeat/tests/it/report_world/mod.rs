@@ -2,7 +2,7 @@
 #![allow(missing_docs, unreachable_pub, dead_code, clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use onbeat::host::Host;
 use onbeat::record::{
@@ -38,7 +38,7 @@ pub fn late(late_ns: u64) -> Cycle {
 }
 
 pub fn cell(tuning: &str, load: &str) -> Cell {
-    Cell { tuning: tuning.to_owned(), load: load.to_owned() }
+    Cell::new(tuning, load)
 }
 
 pub fn header(cell: Option<Cell>) -> Header {
@@ -169,10 +169,10 @@ pub fn run_with_late(tuning: &str, load: &str, n: usize, every: usize) -> RunFil
     run(tuning, load, &[(0..n).map(|i| late(if over(i) { 2 * MS } else { 20 * US })).collect()])
 }
 
-/// A bench's own file.
-pub fn bench_file(tunings: &[&str], loads: &[&str], limit: Option<LimitNote>) -> RunFile {
+/// What a bench was asked for.
+pub fn bench_note(tunings: &[&str], loads: &[&str], limit: Option<LimitNote>) -> Bench {
     let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
-    let bench = Bench {
+    Bench {
         tunings: words(tunings),
         loads: words(loads),
         order: onbeat::record::RunOrder::Interleaved,
@@ -186,14 +186,35 @@ pub fn bench_file(tunings: &[&str], loads: &[&str], limit: Option<LimitNote>) ->
         shield: Vec::new(),
         sweep: None,
         robot_command: Vec::new(),
-    };
+        cpus: Vec::new(),
+    }
+}
 
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("bench.onbeat.hlog");
+/// Writes a bench's own file into a directory.
+pub fn write_bench(dir: &Path, bench: Bench) -> PathBuf {
+    let path = dir.join("bench.onbeat.hlog");
     let mut writer = RunWriter::create(&path, &header(None)).unwrap();
     writer.note(&Note::Bench(Box::new(bench))).unwrap();
     writer.note(&Note::End(Account { t: 120.2, ..Account::default() })).unwrap();
-    RunFile::read(&path).unwrap()
+    path
+}
+
+/// A bench's own file.
+pub fn bench_file(tunings: &[&str], loads: &[&str], limit: Option<LimitNote>) -> RunFile {
+    bench_file_of(bench_note(tunings, loads, limit))
+}
+
+/// The same of what was asked for.
+pub fn bench_file_of(bench: Bench) -> RunFile {
+    let dir = tempfile::tempdir().unwrap();
+    RunFile::read(&write_bench(dir.path(), bench)).unwrap()
+}
+
+/// A run whose releases are 20 µs late, and `over` of them, in groups of three all over the run, 2 ms.
+pub fn with_outages(n: usize, over: usize) -> Vec<Cycle> {
+    let groups = over / 3;
+    let is_over = |i: usize| i * groups % n < 3 * groups;
+    (0..n).map(|i| late(if is_over(i) { 2 * MS } else { 20 * US + i as u64 % 97 })).collect()
 }
 
 /// A run whose wake-up latencies are given block by block, without the detour through bytes.
