@@ -14,7 +14,7 @@
 //! by events that no exchange was made of ([`EventCheck`]): a guest does nothing while its virtual
 //! CPU is off the host's CPUs.
 //!
-//! Absent on purpose: entries and exits of the virtual machine. Software emulation has none.
+//! Entries and exits of the virtual machine are KVM's; software emulation has none.
 
 mod error;
 mod exchange;
@@ -31,4 +31,4 @@ pub use pair::{CheckedReading, GuestPair, PairedClocks};
 pub use relation::{ClockRelation, HostInterval, NotRelated};
 pub use session::{EXCHANGES, GuestTrace, JoinedTrace, TraceStep, VcpuPin};
 pub use spike::{EventCheck, JoinedCause, JoinedSpike};
-pub use vcpu::{HostShare, OffCpu, VcpuThread, off_cpu};
+pub use vcpu::{HostShare, InjectedInterrupt, OffCpu, VcpuThread, off_cpu};
