@@ -19,7 +19,7 @@ use super::setting::{MachineSetting, housekeeping};
 use super::store::{Answers, SeenThread, StudyStore};
 use crate::vm::error::reason_line;
 use crate::vm::{
-    BootImage, Guest, GuestMemory, GuestResult, Job, LatencyTest, PrintedRun, RealTimeMachine,
+    BootImage, ForeignProbe, Guest, GuestMemory, GuestResult, Job, LatencyTest, PrintedRun, RealTimeMachine,
     ThreadPlan, VmClock, VmError, WorkDirectory, free_huge_pages, place_threads, process,
     qemu_threads,
 };
@@ -45,7 +45,7 @@ pub(super) struct StudyBench<'b> {
 }
 
 /// The result of a measurement, before it is stored.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct StageOutcome {
     /// The content of run files.
     pub(super) files: Vec<Vec<u8>>,
@@ -77,23 +77,14 @@ impl StudyBench<'_> {
     }
 
     fn outside_in(&self, scratch: &Path, load: &StudyLoad) -> Result<StageOutcome, StudyError> {
-        let output = scratch.join("output");
-        let StudyFile { duration, period, commands, .. } = self.study;
-        let mut command = Command::new(self.onbeat);
-        command.args(["measure", "latency", "--json", "--no-causes", "--out"]);
-        command.arg(scratch.join("runs"));
-        command.args(["--for", &format!("{}ns", duration.as_nanos())]);
-        command.args(["--period", &format!("{}ns", period.as_nanos())]);
-        command.args(["--cpu", &self.loop_cpu().to_string(), "--load", &load.host.to_string()]);
-        command.args(self.options());
-        self.finish(&mut command, scratch, *duration + OUTSIDE_BEYOND)?;
-
-        let text = fs::read_to_string(&output).map_err(StudyError::reading(&output))?;
-        let printed: PrintedRun =
-            serde_json::from_str(&text).map_err(|error| StudyError::damaged(&output, &error))?;
+        let measured = match &self.study.probe {
+            Some(probe) => self.foreign_outside(probe, scratch, load)?,
+            None => self.latency_outside(scratch, load)?,
+        };
         let carried = HostLoad::start(self.onbeat, &load.host)?;
+        let commands = self.study.commands;
         let answers =
-            application::command_outside(self.onbeat, self.loop_cpu(), *commands, self.stop);
+            application::command_outside(self.onbeat, self.loop_cpu(), commands, self.stop);
         drop(carried);
         self.unless_stopped()?;
         let answers = answers.map_err(|error| StudyError::Outside {
@@ -102,15 +93,59 @@ impl StudyBench<'_> {
             status: "an error".to_owned(),
             message: error.to_string(),
         })?;
+        Ok(StageOutcome { answers: Some(answers), ..measured })
+    }
 
+    /// Runs another tool's program on the CPU of the loop.
+    fn foreign_outside(
+        &self,
+        probe: &ForeignProbe,
+        scratch: &Path,
+        load: &StudyLoad,
+    ) -> Result<StageOutcome, StudyError> {
+        let output = scratch.join("output");
+        let carried = HostLoad::start(self.onbeat, &load.host)?;
+        let mut command = Command::new("taskset");
+        command.args(["-c", &self.loop_cpu().to_string()]).args(&probe.words);
+        let limit = self.study.duration + self.study.limit;
+        self.finish(&mut command, ("taskset", "another tool's program"), scratch, limit)?;
+        drop(carried);
+        let printed = fs::read(&output).map_err(StudyError::reading(&output))?;
+        let files = probe.run_files(&printed, scratch)?;
+        Ok(StageOutcome {
+            files: files.into_iter().map(|file| file.content).collect(),
+            ..StageOutcome::default()
+        })
+    }
+
+    fn latency_outside(
+        &self,
+        scratch: &Path,
+        load: &StudyLoad,
+    ) -> Result<StageOutcome, StudyError> {
+        let output = scratch.join("output");
+        let StudyFile { duration, period, .. } = self.study;
+        let mut command = Command::new(self.onbeat);
+        command.args(["measure", "latency", "--json", "--no-causes", "--out"]);
+        command.arg(scratch.join("runs"));
+        command.args(["--for", &format!("{}ns", duration.as_nanos())]);
+        command.args(["--period", &format!("{}ns", period.as_nanos())]);
+        command.args(["--cpu", &self.loop_cpu().to_string(), "--load", &load.host.to_string()]);
+        command.args(self.options());
+        let program = self.onbeat.display().to_string();
+        let limit = *duration + OUTSIDE_BEYOND;
+        self.finish(&mut command, (&program, "measure latency"), scratch, limit)?;
+
+        let text = fs::read_to_string(&output).map_err(StudyError::reading(&output))?;
+        let printed: PrintedRun =
+            serde_json::from_str(&text).map_err(|error| StudyError::damaged(&output, &error))?;
         let (overruns, skipped) = counts(&printed);
         Ok(StageOutcome {
             files: run_files(&scratch.join("runs"))?,
             overruns,
             skipped,
-            answers: Some(answers),
             refused: refused_rights(&printed),
-            threads: Vec::new(),
+            ..StageOutcome::default()
         })
     }
 
@@ -123,6 +158,7 @@ impl StudyBench<'_> {
     fn finish(
         &self,
         command: &mut Command,
+        (program, what): (&str, &'static str),
         scratch: &Path,
         limit: Duration,
     ) -> Result<(), StudyError> {
@@ -132,8 +168,8 @@ impl StudyBench<'_> {
         };
         command.stdin(Stdio::null()).stdout(create("output")?).stderr(create("errors")?);
         let failed = |status: String, message: String| StudyError::Outside {
-            program: self.onbeat.display().to_string(),
-            what: "measure latency",
+            program: program.to_owned(),
+            what,
             status,
             message,
         };
@@ -194,11 +230,20 @@ impl StudyBench<'_> {
         let carried = HostLoad::start(self.onbeat, &load.host)?;
         let ran = self.run_guest(&guest, &self.job(load), machine.threads.as_ref(), host);
         drop(carried);
-        let GuestRun { result, threads, answers } = ran?;
+        let GuestRun { mut result, threads, answers } = ran?;
         result.succeeded()?;
 
-        let printed = result.printed()?;
-        let (overruns, skipped) = if has_clock { counts(&printed) } else { (None, None) };
+        let (counted, refused) = match &self.study.probe {
+            Some(probe) => {
+                result.import(probe)?;
+                ((None, None), Vec::new())
+            }
+            None => {
+                let printed = result.printed()?;
+                (counts(&printed), refused_rights(&printed))
+            }
+        };
+        let (overruns, skipped) = if has_clock { counted } else { (None, None) };
         let kept = result.run_files().filter(|_| has_clock);
         let files = kept.map(|file| file.content.clone()).collect();
         result.remove_directory()?;
@@ -207,7 +252,7 @@ impl StudyBench<'_> {
             overruns,
             skipped,
             answers,
-            refused: refused_rights(&printed),
+            refused,
             threads,
         })
     }
@@ -223,6 +268,11 @@ impl StudyBench<'_> {
             job.command(["onbeat"].map(str::to_owned).into_iter().chain(words));
         }
         let StudyFile { duration, period, .. } = self.study;
+        if let Some(probe) = &self.study.probe {
+            let load = (!load.guest.is_idle()).then(|| load.guest.to_string());
+            probe.add_to(&mut job, load.as_deref(), self.boot.own.is_some());
+            return job;
+        }
         job.latency(&LatencyTest {
             duration: *duration,
             period: *period,

@@ -15,7 +15,7 @@ use onbeat_lab::study::{
     self, BootState, LEAST_RUNS, StudyClock, StudyError, StudyFile, StudyRequest, StudyResults,
 };
 use onbeat_lab::vm::{
-    Accelerator, BootImage, CANARY_LIMIT, Free, GuestWiring, Virtual, VmClock, choose_accelerator,
+    Accelerator, BootImage, CANARY_LIMIT, ForeignProbe, Free, GuestWiring, Virtual, VmClock, choose_accelerator,
 };
 use onbeat_report::Table;
 use onbeat_tune::{HostFiles, LiveHost};
@@ -90,6 +90,9 @@ fn asked(options: &VmStudyOptions) -> Result<StudyFile, Failure> {
     let mut study = study.map_err(|source| StudyFailure::File { path: path(), source })?;
     if let Some(clock) = options.clock {
         study.clock = clock;
+    }
+    if let (Some(line), Some(format)) = (&options.probe, options.format) {
+        study.probe = Some(ForeignProbe::from_line(line, format));
     }
     Ok(if options.quick { study.quick() } else { study })
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use onbeat::import::Format;
 use onbeat_lab::study::StudyClock;
 use onbeat_tune::CpuList;
 
@@ -62,6 +63,15 @@ pub(crate) struct VmStudyOptions {
     /// `auto`: real where a guest has run under KVM, else virtual.
     #[arg(long, value_parser = one_of(&StudyClock::ALL, |one| (one.word(), "")), value_name = "CLOCK")]
     pub(crate) clock: Option<StudyClock>,
+    /// Program that measures in place of onbeat, with its options
+    ///
+    /// A line for the shell: in a guest of your own with that guest's programs, outside where this
+    /// machine has it too.
+    #[arg(long, requires = "format", value_name = "LINE")]
+    pub(crate) probe: Option<String>,
+    /// Format of its output, as `onbeat import --from`
+    #[arg(long = "as", requires = "probe", value_parser = one_of(&Format::ALL, |one| (one.word(), one.help())), value_name = "FORMAT")]
+    pub(crate) format: Option<Format>,
     /// Directory for results [default: onbeat-study/ and the file's name]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) out: Option<PathBuf>,
