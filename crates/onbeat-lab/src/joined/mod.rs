@@ -26,9 +26,12 @@ mod spike;
 mod vcpu;
 
 pub use error::JoinError;
+pub(crate) use exchange::{ExchangeHost, answer_on};
 pub use exchange::{PageExchange, answer_exchanges};
+pub(crate) use page::SharedPage;
 pub use pair::{CheckedReading, GuestPair, PairedClocks};
 pub use relation::{ClockRelation, HostInterval, NotRelated};
+pub(crate) use session::{PAGE, page_arguments};
 pub use session::{EXCHANGES, GuestTrace, JoinedTrace, TraceStep, VcpuPin};
 pub use spike::{EventCheck, JoinedCause, JoinedSpike};
 pub use vcpu::{HostShare, InjectedInterrupt, OffCpu, VcpuThread, off_cpu};

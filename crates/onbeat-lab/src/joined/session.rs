@@ -23,7 +23,7 @@ use crate::vm::{
 };
 
 /// The shared page in the guest's directory, which is QEMU's working directory.
-pub(super) const PAGE: &str = "clock";
+pub(crate) const PAGE: &str = "clock";
 /// The words of `onbeat` that answer exchanges in the guest.
 pub(super) const ANSWERING: [&str; 3] = ["vm", "answer", "--clock"];
 /// Exchanges before and after the measurement, unless others are asked for.
@@ -254,7 +254,7 @@ impl<C: VmClock> JoinedTrace<C> {
 }
 
 /// QEMU's arguments for the shared page.
-pub(super) fn page_arguments() -> Vec<String> {
+pub(crate) fn page_arguments() -> Vec<String> {
     let line = format!(
         "-object memory-backend-file,id=clock,mem-path={PAGE},size=4096,share=on -device ivshmem-plain,memdev=clock"
     );

@@ -209,9 +209,10 @@ fn key(
     machine: GuestMachine<'_>,
 ) -> String {
     let StudyFile { duration, period, priority, commands, .. } = request.study;
+    let servo = request.study.servo.as_ref().map(|servo| format!(" {servo}")).unwrap_or_default();
     let probe = request.study.probe.as_ref().map(|probe| format!(" {probe:?}")).unwrap_or_default();
     let measured =
-        format!("{:?} {load:?} {duration:?} {period:?} {priority} {commands}{probe}", row.settings);
+        format!("{:?} {load:?} {duration:?} {period:?} {priority} {commands} edges{servo}{probe}", row.settings);
     let guest = match side {
         StudySide::Outside => String::new(),
         StudySide::Inside => {

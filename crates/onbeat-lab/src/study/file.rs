@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use onbeat::import::Format;
 use onbeat::load::{Load, LoadError};
+use onbeat::probe::ports::PortAddress;
 use onbeat_tune::CpuList;
 use onbeat_tune::catalogue::catalogue;
 use serde::Deserialize;
@@ -57,6 +58,12 @@ pub enum StudyFileError {
     Format {
         /// What was given.
         name: String,
+    },
+    /// A text is not an output.
+    #[error("`servo`: {reason}")]
+    Servo {
+        /// Why.
+        reason: String,
     },
     /// A program without its format, or the reverse.
     #[error("`probe` and `probe_as` belong together: a program, and the format of its output")]
@@ -158,6 +165,9 @@ pub struct StudyFile {
     pub runs: u32,
     /// Commands of the application test.
     pub commands: u32,
+    /// Output of the guest for its edges, as `onbeat measure write --output` takes it; `None` is a
+    /// virtual servo.
+    pub servo: Option<String>,
     /// Which settings are priced each by itself.
     pub prices: SettingPrices,
     pub loads: Vec<StudyLoad>,
@@ -184,6 +194,7 @@ struct StudyTable {
     duration_s: u64,
     runs: u32,
     commands: u32,
+    servo: Option<String>,
     price_settings: bool,
     limit_s: u64,
     loads: Vec<LoadTable>,
@@ -238,6 +249,7 @@ impl Default for StudyTable {
             duration_s: 600,
             runs: LEAST_RUNS,
             commands: 1000,
+            servo: None,
             price_settings: true,
             limit_s: 300,
             loads: vec![load("idle", "idle", "idle"), load("busy", "cpu=80%", "cpu=50%")],
@@ -288,6 +300,7 @@ impl StudyFile {
             duration: Duration::from_secs(table.duration_s),
             runs: table.runs,
             commands: table.commands,
+            servo: checked_servo(table.servo)?,
             prices,
             loads,
             stages: table.stage.into_iter().map(|stage| (stage.name, stage.settings)).collect(),
@@ -321,6 +334,14 @@ fn foreign_probe(
             Ok(Some(ForeignProbe::from_line(&line, format)))
         }
         _ => Err(StudyFileError::HalfAProbe),
+    }
+}
+
+fn checked_servo(servo: Option<String>) -> Result<Option<String>, StudyFileError> {
+    let parsed = servo.as_ref().map(|text| text.parse::<PortAddress>());
+    match parsed.transpose() {
+        Ok(_) => Ok(servo),
+        Err(reason) => Err(StudyFileError::Servo { reason }),
     }
 }
 
@@ -445,6 +466,7 @@ mod tests {
         assert!(refused("loads = [{ name = \"a b\" }]").starts_with("\"a b\" is not a name"));
         assert!(refused("loads = [{ name = \"a\", host = \"idel\" }]").contains("unknown load"));
         assert!(refused("host_cpus = \"x\"").contains("is not a list of CPUs"));
+        assert!(refused("servo = \"pwm:x\"").starts_with("`servo`: "));
         assert!(refused("probe = \"latency\"").contains("belong together"));
         assert!(
             refused("probe = \"latency\"\nprobe_as = \"x\"").starts_with("`probe_as` is \"x\"")

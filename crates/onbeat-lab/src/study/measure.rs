@@ -11,12 +11,13 @@ use onbeat::record::run_dir::RUN_FILE_ENDING;
 use onbeat_tune::CpuList;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::application::{self, ApplicationRoundTrips};
+use super::application::{self, AnsweringClock};
 use super::error::StudyError;
 use super::file::{StudyFile, StudyLoad};
 use super::host::StudyHost;
 use super::setting::{MachineSetting, housekeeping};
 use super::store::{Answers, SeenThread, StudyStore};
+use crate::joined;
 use crate::vm::error::reason_line;
 use crate::vm::{
     BootImage, ForeignProbe, Guest, GuestMemory, GuestResult, Job, LatencyTest, PrintedRun, RealTimeMachine,
@@ -259,12 +260,13 @@ impl StudyBench<'_> {
 
     fn job(&self, load: &StudyLoad) -> Job {
         let mut job = Job::new();
+        let servo = self.study.servo.as_deref();
         if self.boot.own.is_some() {
             // A guest without a driver for the port is measured all the same.
-            let answering = application::answering_words().join(" ");
+            let answering = application::answering_words(servo).join(" ");
             job.command(["sh", "-c", &format!("onbeat {answering} || :")]);
         } else if self.boot.has_port {
-            let words = application::answering_words();
+            let words = application::answering_words(servo);
             job.command(["onbeat"].map(str::to_owned).into_iter().chain(words));
         }
         let StudyFile { duration, period, .. } = self.study;
@@ -302,6 +304,9 @@ impl StudyBench<'_> {
         }
         if self.has_application() {
             guest.qemu_arguments.extend(application::port_arguments());
+            if C::NAME != "virtual" {
+                guest.qemu_arguments.extend(joined::page_arguments());
+            }
         }
         guest
     }
@@ -363,10 +368,10 @@ impl StudyBench<'_> {
         };
         let threads = qemu_threads(&host.host, pid, &vcpus).into_iter().map(seen).collect();
 
-        let round_trips = if C::NAME == "real" {
-            ApplicationRoundTrips::Timed
+        let clock = if C::NAME == "virtual" {
+            AnsweringClock::Unrelated
         } else {
-            ApplicationRoundTrips::Counted
+            AnsweringClock::Joined
         };
         let directory = running.directory().to_owned();
         let has_port = self.has_application();
@@ -377,7 +382,8 @@ impl StudyBench<'_> {
                 _ if !has_port => None,
                 Ok(port) => {
                     let commands = self.study.commands;
-                    Some(application::command_guest(port, commands, round_trips, over))
+                    let page = directory.join(joined::PAGE);
+                    Some(application::command_guest(port, &page, commands, (clock, over)))
                 }
                 Err(error) => {
                     Some(Answers { failure: Some(error.to_string()), ..Answers::default() })

@@ -81,10 +81,19 @@ impl RowSlot {
 pub struct Answers {
     /// Commands that were sent.
     pub sent: u32,
-    /// From a command on the host to its answer there, in nanoseconds; empty where the guest's clock
-    /// is not the host's.
+    /// From a command on the host to its answer there, in nanoseconds; empty as the others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub round_trips_ns: Vec<u64>,
+    /// From a command on the host to its edge at the servo, in nanoseconds; empty where the clocks are
+    /// not related.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edges_ns: Vec<u64>,
+    /// Error bound of these times, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound_ns: Option<u64>,
+    /// Pulses that the servo counted.
+    #[serde(default)]
+    pub pulses: u32,
     /// Commands that were answered.
     pub answered: u32,
     /// Why the test ended before its last command; absent where it did not.

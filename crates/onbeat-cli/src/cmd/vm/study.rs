@@ -12,7 +12,7 @@ use onbeat::campaign::CampaignEvent;
 use onbeat::host::Host;
 use onbeat_lab::joined;
 use onbeat_lab::study::{
-    self, BootState, LEAST_RUNS, StudyClock, StudyError, StudyFile, StudyRequest, StudyResults,
+    self, AnsweringSide, BootState, LEAST_RUNS, Servo, StudyClock, StudyError, StudyFile, StudyRequest, StudyResults,
 };
 use onbeat_lab::vm::{
     Accelerator, BootImage, CANARY_LIMIT, ForeignProbe, Free, GuestWiring, Virtual, VmClock, choose_accelerator,
@@ -326,7 +326,12 @@ pub(super) fn answer(options: &VmAnswerOptions) -> Result<ExitVerdict, Failure> 
         Some(port) => study::open_port(port).map_err(failed)?,
         None => File::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?),
     };
-    study::answer(&mut port, options.cpu).map_err(failed)?;
+    let mut servo = Servo::open(options.output.as_ref())?;
+    let side = match options.port {
+        Some(_) => AnsweringSide::Guest,
+        None => AnsweringSide::Host(options.cpu),
+    };
+    study::answer(&mut port, &mut servo, side).map_err(failed)?;
     Ok(ExitVerdict::Pass)
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use onbeat::import::Format;
+use onbeat::probe::ports::PortAddress;
 use onbeat_lab::study::StudyClock;
 use onbeat_tune::CpuList;
 
@@ -139,8 +140,11 @@ pub(crate) struct VmAnswerOptions {
     #[arg(long, value_name = "NAME")]
     pub(crate) port: Option<String>,
     /// CPU of the program
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "port")]
     pub(crate) cpu: Option<u32>,
+    /// Output for the edges: pwm:CHIP/CHANNEL, gpio:CHIP/LINE [default: a virtual servo]
+    #[arg(long, value_name = "OUTPUT")]
+    pub(crate) output: Option<PortAddress>,
     /// Answer with this guest's clock, by shared memory
     #[arg(long, conflicts_with = "port")]
     pub(crate) clock: bool,
