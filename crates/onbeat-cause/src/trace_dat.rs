@@ -237,10 +237,9 @@ impl EventRecord {
             KernelEvent::VmInterrupt { vector } => {
                 record("kvm_inj_virq", &[("vector", Int(vector.into()))])
             }
-            KernelEvent::VmMessage { address, data } => record(
-                "kvm_msi_set_irq",
-                &[("address", Address(address)), ("data", Address(data))],
-            ),
+            KernelEvent::VmMessage { address, data } => {
+                record("kvm_msi_set_irq", &[("address", Address(address)), ("data", Address(data))])
+            }
             KernelEvent::VmHaltPoll { vcpu, from_ns, to_ns } => record(
                 "kvm_halt_poll_ns",
                 &[number(Some(vcpu)), ("new", Int(to_ns.into())), ("old", Int(from_ns.into()))],
@@ -412,7 +411,8 @@ impl TraceOf<'_> {
             Self::Guest { id } => add(OPTION_TRACE_ID, &id.to_le_bytes()),
             Self::Host { id, guest, name, vcpus } => {
                 add(OPTION_TRACE_ID, &id.to_le_bytes());
-                let mut value: Vec<u8> = name.bytes().filter(|byte| *byte != 0).chain([0]).collect();
+                let mut value: Vec<u8> =
+                    name.bytes().filter(|byte| *byte != 0).chain([0]).collect();
                 value.extend(guest.to_le_bytes());
                 value.extend((vcpus.len() as u32).to_le_bytes());
                 for (cpu, tid) in (0_u32..).zip(vcpus) {

@@ -5,13 +5,13 @@ use std::fmt::{self, Write as _};
 
 use onbeat_rt::Instant;
 
+use super::kvm_text;
 use crate::event::KernelEvent::{
     self, Frequency, IdleEntry, IdleExit, IrqEntry, IrqExit, Migrate, PageFault, SignalDeliver,
     SignalGenerate, SoftirqEntry, SoftirqExit, Switch, SyscallEnter, SyscallExit, TickStop,
     TimerCancel, TimerExpireEntry, TimerExpireExit, TimerStart, VectorEntry, VectorExit, VmEntry,
     VmExit, VmHaltPoll, VmInterrupt, VmMessage, Wakeup, Waking, WorkEnd, WorkStart,
 };
-use super::kvm_text;
 use crate::event::{Label, Softirq, Thread, ThreadState, TraceEvent, Vector};
 use crate::window::Window;
 
@@ -86,9 +86,11 @@ pub(super) fn write_what(text: &mut String, event: &TraceEvent, window: &Window)
         }
         WorkStart { work, function: f } => write_work(text, "start", work, &function(f)),
         WorkEnd { work, function: f } => write_work(text, "end", work, &function(f)),
-        VmEntry { .. } | VmExit { .. } | VmInterrupt { .. } | VmMessage { .. } | VmHaltPoll { .. } => {
-            kvm_text::write(text, event.what)
-        }
+        VmEntry { .. }
+        | VmExit { .. }
+        | VmInterrupt { .. }
+        | VmMessage { .. }
+        | VmHaltPoll { .. } => kvm_text::write(text, event.what),
     };
 }
 

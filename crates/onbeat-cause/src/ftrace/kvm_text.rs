@@ -44,10 +44,7 @@ pub(super) fn write(text: &mut String, what: KernelEvent) -> fmt::Result {
         }
         VmHaltPoll { vcpu, from_ns, to_ns } => {
             let way = if to_ns > from_ns { "grow" } else { "shrink" };
-            write!(
-                text,
-                "kvm_halt_poll_ns: vcpu {vcpu}: halt_poll_ns {to_ns} ({way} {from_ns})"
-            )
+            write!(text, "kvm_halt_poll_ns: vcpu {vcpu}: halt_poll_ns {to_ns} ({way} {from_ns})")
         }
         _ => Ok(()),
     }
@@ -129,8 +126,19 @@ mod tests {
         let hlt = "kvm_exit: vcpu 0 reason HLT rip 0xffffffff81a0 info1 0x0000000000000000 info2 0x0000000000000000 intr_info 0x00000000 error_code 0x00000000";
         let io = "kvm_exit: vcpu 1 reason io rip 0x40 info1 0x0000000000800210 info2 0x0000000000000042 intr_info 0x00000000 error_code 0x00000000";
         for (line, expected) in [
-            (hlt, VmExit { vcpu: Some(0), reason: ExitReason::Vmx(12), pc: 0xffff_ffff_81a0, info: 0 }),
-            (io, VmExit { vcpu: Some(1), reason: ExitReason::Svm(0x7b), pc: 0x40, info: 0x80_0210 }),
+            (
+                hlt,
+                VmExit {
+                    vcpu: Some(0),
+                    reason: ExitReason::Vmx(12),
+                    pc: 0xffff_ffff_81a0,
+                    info: 0,
+                },
+            ),
+            (
+                io,
+                VmExit { vcpu: Some(1), reason: ExitReason::Svm(0x7b), pc: 0x40, info: 0x80_0210 },
+            ),
             (
                 "kvm_exit: reason MSR_WRITE rip 0x10 info 0 0",
                 VmExit { vcpu: None, reason: ExitReason::Vmx(32), pc: 0x10, info: 0 },

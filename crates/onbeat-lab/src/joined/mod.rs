@@ -31,7 +31,7 @@ pub use exchange::{PageExchange, answer_exchanges};
 pub(crate) use page::SharedPage;
 pub use pair::{CheckedReading, GuestPair, PairedClocks};
 pub use relation::{ClockRelation, HostInterval, NotRelated};
-pub(crate) use session::{PAGE, page_arguments};
 pub use session::{EXCHANGES, GuestTrace, JoinedTrace, TraceStep, VcpuPin};
+pub(crate) use session::{PAGE, page_arguments};
 pub use spike::{EventCheck, JoinedCause, JoinedSpike};
 pub use vcpu::{HostShare, InjectedInterrupt, OffCpu, VcpuThread, off_cpu};

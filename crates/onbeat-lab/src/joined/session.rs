@@ -194,7 +194,9 @@ impl<C: VmClock> JoinedTrace<C> {
         let explained: Vec<(Explanation, Explanation)> = self
             .spikes
             .iter()
-            .map(|spike| [spike.guest.clone(), [&spike.host.causes[..], &spike.host.exits].concat()])
+            .map(|spike| {
+                [spike.guest.clone(), [&spike.host.causes[..], &spike.host.exits].concat()]
+            })
             .map(|both| both.map(Explanation::from_causes).into())
             .collect();
         let both = self.spikes.iter().zip(&explained);

@@ -268,8 +268,7 @@ mod tests {
             matches!(spike(by_exits).cause(), JoinedCause::Host(cause) if cause.kind == CauseKind::VmExit)
         );
 
-        let halted =
-            HostShare { ran_ns: 100_000, halted_ns: 1_900_000, ..HostShare::default() };
+        let halted = HostShare { ran_ns: 100_000, halted_ns: 1_900_000, ..HostShare::default() };
         assert_eq!(spike(halted).cause(), JoinedCause::Halted);
         let ran = HostShare { ran_ns: 2_000_000, ..HostShare::default() };
         assert!(

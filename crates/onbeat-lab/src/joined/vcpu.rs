@@ -125,7 +125,8 @@ struct HandledExits {
 
 impl HandledExits {
     fn add(&mut self, exit: &VmExitSpan, running: &[(Instant, Instant)]) {
-        let overlap = |(from, to): &(Instant, Instant)| exit.to.min(*to).ns_since(exit.from.max(*from));
+        let overlap =
+            |(from, to): &(Instant, Instant)| exit.to.min(*to).ns_since(exit.from.max(*from));
         let ns = running.iter().map(overlap).sum();
         self.count += 1;
         self.ns += ns;
@@ -287,9 +288,8 @@ mod tests {
     /// the thread is preempted, and a halt, polled for 30 us, in which it sleeps.
     fn under_kvm() -> Window {
         let vcpu = |us, what| TraceEvent { at: at(us), cpu: 1, tid: VCPU, what };
-        let exit = |us, reason, info| {
-            vcpu(us, KernelEvent::VmExit { vcpu: Some(0), reason, pc: 0, info })
-        };
+        let exit =
+            |us, reason, info| vcpu(us, KernelEvent::VmExit { vcpu: Some(0), reason, pc: 0, info });
         let entry = |us| vcpu(us, KernelEvent::VmEntry { vcpu: Some(0), pc: 0 });
         let mut window = window();
         window.cpus[1].events.extend([

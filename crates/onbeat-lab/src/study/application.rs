@@ -56,7 +56,10 @@ pub(super) fn port_arguments() -> Vec<String> {
 /// The words of `onbeat` in the guest: it answers until the host closes the port.
 pub(super) fn answering_words(output: Option<&str>) -> Vec<String> {
     let words = ["vm", "answer", "--port", PORT].into_iter();
-    words.chain(output.into_iter().flat_map(|output| ["--output", output])).map(str::to_owned).collect()
+    words
+        .chain(output.into_iter().flat_map(|output| ["--output", output]))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Opens a virtio-serial port of this machine by its name.
@@ -304,8 +307,8 @@ pub(super) fn command_outside(
 
     // In a thread of its own, because this one keeps its policy.
     let answers = std::thread::scope(|scope| {
-        let sending =
-            scope.spawn(|| command_guest(near, Path::new(""), commands, (AnsweringClock::Same, stop)));
+        let sending = scope
+            .spawn(|| command_guest(near, Path::new(""), commands, (AnsweringClock::Same, stop)));
         sending.join().unwrap_or_default()
     });
     if answers.failure.is_some() {

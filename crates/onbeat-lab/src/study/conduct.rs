@@ -211,8 +211,10 @@ fn key(
     let StudyFile { duration, period, priority, commands, .. } = request.study;
     let servo = request.study.servo.as_ref().map(|servo| format!(" {servo}")).unwrap_or_default();
     let probe = request.study.probe.as_ref().map(|probe| format!(" {probe:?}")).unwrap_or_default();
-    let measured =
-        format!("{:?} {load:?} {duration:?} {period:?} {priority} {commands} edges{servo}{probe}", row.settings);
+    let measured = format!(
+        "{:?} {load:?} {duration:?} {period:?} {priority} {commands} edges{servo}{probe}",
+        row.settings
+    );
     let guest = match side {
         StudySide::Outside => String::new(),
         StudySide::Inside => {

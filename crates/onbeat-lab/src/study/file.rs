@@ -445,10 +445,7 @@ mod tests {
         assert_eq!(study.guest_arguments, ["threadirqs", "quiet"]);
         assert_eq!(study.host_cpus.map(|cpus| cpus.to_string()).as_deref(), Some("2-3"));
         assert_eq!(study.stages.len(), 1);
-        assert_eq!(
-            study.probe,
-            Some(ForeignProbe::from_line("latency -p 100", Format::Xenomai))
-        );
+        assert_eq!(study.probe, Some(ForeignProbe::from_line("latency -p 100", Format::Xenomai)));
     }
 
     #[test]

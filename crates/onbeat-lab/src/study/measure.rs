@@ -20,9 +20,9 @@ use super::store::{Answers, SeenThread, StudyStore};
 use crate::joined;
 use crate::vm::error::reason_line;
 use crate::vm::{
-    BootImage, ForeignProbe, Guest, GuestMemory, GuestResult, Job, LatencyTest, PrintedRun, RealTimeMachine,
-    ThreadPlan, VmClock, VmError, WorkDirectory, free_huge_pages, place_threads, process,
-    qemu_threads,
+    BootImage, ForeignProbe, Guest, GuestMemory, GuestResult, Job, LatencyTest, PrintedRun,
+    RealTimeMachine, ThreadPlan, VmClock, VmError, WorkDirectory, free_huge_pages, place_threads,
+    process, qemu_threads,
 };
 
 /// How often the end of a process is looked for.
@@ -248,14 +248,7 @@ impl StudyBench<'_> {
         let kept = result.run_files().filter(|_| has_clock);
         let files = kept.map(|file| file.content.clone()).collect();
         result.remove_directory()?;
-        Ok(StageOutcome {
-            files,
-            overruns,
-            skipped,
-            answers,
-            refused,
-            threads,
-        })
+        Ok(StageOutcome { files, overruns, skipped, answers, refused, threads })
     }
 
     fn job(&self, load: &StudyLoad) -> Job {
@@ -368,11 +361,8 @@ impl StudyBench<'_> {
         };
         let threads = qemu_threads(&host.host, pid, &vcpus).into_iter().map(seen).collect();
 
-        let clock = if C::NAME == "virtual" {
-            AnsweringClock::Unrelated
-        } else {
-            AnsweringClock::Joined
-        };
+        let clock =
+            if C::NAME == "virtual" { AnsweringClock::Unrelated } else { AnsweringClock::Joined };
         let directory = running.directory().to_owned();
         let has_port = self.has_application();
         let over = AtomicBool::new(false);

@@ -153,7 +153,10 @@ RTS|     -0.513|      0.340|      5.101|       0|     0|    00:00:02/00:00:02
         let scratch = tempfile::tempdir().expect("a directory");
         let refused = latency().run_files(b"sh: latency: not found\n", scratch.path());
         let message = refused.expect_err("no output of latency").to_string();
-        assert!(message.contains("latency -p 100 -T 2 -H 10") && message.contains("xenomai"), "{message}");
+        assert!(
+            message.contains("latency -p 100 -T 2 -H 10") && message.contains("xenomai"),
+            "{message}"
+        );
     }
 
     #[test]

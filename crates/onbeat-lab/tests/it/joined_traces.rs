@@ -163,8 +163,7 @@ impl PlantedTrace {
     fn planted(&self) -> Vec<&JoinedSpike> {
         let is_planted = |spike: &&JoinedSpike| {
             let wait_ns = spike.facts.start.ns_since(spike.facts.expiry);
-            let by_log: u64 =
-                self.log.iter().map(|one| share(spike, one.at, one.end())).sum();
+            let by_log: u64 = self.log.iter().map(|one| share(spike, one.at, one.end())).sum();
             let off_ns: u64 = self.off.iter().map(|gap| share(spike, gap.from, gap.to)).sum();
             match self.plant {
                 Plant::Host(_) => by_log >= wait_ns / 2,

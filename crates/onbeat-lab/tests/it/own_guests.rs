@@ -13,7 +13,9 @@ use std::process::Command;
 
 use onbeat::import::Format;
 use onbeat::record::RunFile;
-use onbeat_lab::vm::{Archive, ForeignProbe, Free, Guest, GuestResult, Job, OwnGuest, RealTimeMachine};
+use onbeat_lab::vm::{
+    Archive, ForeignProbe, Free, Guest, GuestResult, Job, OwnGuest, RealTimeMachine,
+};
 use test_lab::{BUSYBOX, RT, TestLab};
 
 /// The first process of the small guest: it changes to a root in memory, as an initrd does.

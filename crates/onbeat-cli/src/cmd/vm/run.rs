@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use onbeat::record::run_dir::RUN_FILE_ENDING;
 use onbeat_lab::vm::{
-    BootImage, ClockTable, ForeignProbe, Free, Guest, GuestFigures, GuestFile, GuestResult, Job, Measures,
-    Virtual, VmClock,
+    BootImage, ClockTable, ForeignProbe, Free, Guest, GuestFigures, GuestFile, GuestResult, Job,
+    Measures, Virtual, VmClock,
 };
 use serde_json::{Value, json};
 
@@ -116,8 +116,7 @@ fn measured<C: Measures>(
     }
 
     result.succeeded()?;
-    let cells =
-        if foreign.is_some() { result.figures_of_run_files()? } else { result.cells()? };
+    let cells = if foreign.is_some() { result.figures_of_run_files()? } else { result.cells()? };
     if options.json {
         let mut object = outline(&result, &directory);
         object["unit"] = C::UNIT.into();

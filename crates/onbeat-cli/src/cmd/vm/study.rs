@@ -12,10 +12,12 @@ use onbeat::campaign::CampaignEvent;
 use onbeat::host::Host;
 use onbeat_lab::joined;
 use onbeat_lab::study::{
-    self, AnsweringSide, BootState, LEAST_RUNS, Servo, StudyClock, StudyError, StudyFile, StudyRequest, StudyResults,
+    self, AnsweringSide, BootState, LEAST_RUNS, Servo, StudyClock, StudyError, StudyFile,
+    StudyRequest, StudyResults,
 };
 use onbeat_lab::vm::{
-    Accelerator, BootImage, CANARY_LIMIT, ForeignProbe, Free, GuestWiring, Virtual, VmClock, choose_accelerator,
+    Accelerator, BootImage, CANARY_LIMIT, ForeignProbe, Free, GuestWiring, Virtual, VmClock,
+    choose_accelerator,
 };
 use onbeat_report::Table;
 use onbeat_tune::{HostFiles, LiveHost};

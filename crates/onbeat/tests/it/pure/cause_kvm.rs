@@ -32,7 +32,8 @@ const EXIT_ON_ARM: &str = "\tfield:int ret;\toffset:8;\tsize:4;\tsigned:1;\n\
 const INJECTED_BEFORE_6_1: &str = "\tfield:unsigned int irq;\toffset:8;\tsize:4;\tsigned:0;\n";
 
 fn decoded(kind: TracePoint, fields: &str, words: &[u32]) -> Option<KernelEvent> {
-    let text = format!("name: {}\nID: 7\nformat:\n{COMMON}{fields}\nprint fmt: \"\"\n", kind.name());
+    let text =
+        format!("name: {}\nID: 7\nformat:\n{COMMON}{fields}\nprint fmt: \"\"\n", kind.name());
     let mut decoder = EventDecoder::new();
     decoder.learn(kind, &EventFormat::parse(&text).unwrap()).unwrap();
     let mut bytes = [7_u16.to_ne_bytes(), [0, 0]].concat();
@@ -111,7 +112,12 @@ fn guest() -> Window {
         event(10_000_920, KernelEvent::IdleExit),
     ];
     let cpus = vec![onbeat::cause::window::CpuWindow { cpu: 0, events }];
-    Window { from: Instant::from_ns(10_000_100_000), to: Instant::from_ns(11_000_000_000), cpus, ..Window::default() }
+    Window {
+        from: Instant::from_ns(10_000_100_000),
+        to: Instant::from_ns(11_000_000_000),
+        cpus,
+        ..Window::default()
+    }
 }
 
 /// Output of trace-cmd; `None` where it is not installed.
@@ -137,10 +143,8 @@ fn trace_cmd_opens_host_and_guest_together_and_names_the_exits() {
         println!("skipped: trace-cmd is not installed (apt-get install trace-cmd)");
         return;
     };
-    let events: Vec<&str> = text
-        .lines()
-        .filter_map(|line| line.split_once("10.000").map(|(_, event)| event))
-        .collect();
+    let events: Vec<&str> =
+        text.lines().filter_map(|line| line.split_once("10.000").map(|(_, event)| event)).collect();
     let begins = |line: &str, text: &str| line.starts_with(text);
     assert_eq!(events.len(), 9, "{text}");
     assert!(begins(events[2], "150000: cpu_idle"), "the guest's beside the host's: {text}");
