@@ -325,7 +325,7 @@ impl EventDecoder {
 }
 
 /// Returns the first field of a format that has one of these names.
-fn field_of(format: &EventFormat, names: &str) -> Result<FormatField, FormatError> {
+fn field_of(format: &EventFormat, names: &'static str) -> Result<FormatField, FormatError> {
     let known = names.split('|').find_map(|name| format.field(name).ok());
     known.map_or_else(|| format.field(names), Ok)
 }

@@ -352,8 +352,6 @@ fn read_exactly(
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
-
     use super::*;
 
     /// A side that answers as `onbeat vm answer` does.
