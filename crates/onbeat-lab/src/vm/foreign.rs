@@ -144,7 +144,7 @@ RTS|     -0.513|      0.340|      5.101|       0|     0|    00:00:02/00:00:02
         let run = RunFile::parse(Path::new(&file.path), &file.content).expect("a run file");
         let series = run.header.series.first().copied().unwrap_or(Series::WakeupLatency);
         let moments = run.moments(series);
-        assert_eq!((moments.count, moments.max_ns), (10_000, 5_101), "{series:?}");
+        assert_eq!((moments.n, moments.max_ns), (10_000, 5_101), "{series:?}");
         assert!(scratch.path().read_dir().expect("a directory").next().is_none());
     }
 

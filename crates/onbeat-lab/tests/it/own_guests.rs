@@ -126,7 +126,7 @@ fn a_program_of_the_guest_measures_and_the_importer_reads_its_output() {
         .run_files()
         .map(|file| RunFile::parse(Path::new(&file.path), &file.content).expect("a run file"))
         .map(|run| run.moments(run.header.series[0]))
-        .map(|moments| (moments.count, moments.max_ns))
+        .map(|moments| (moments.n, moments.max_ns))
         .collect();
     assert_eq!(figures, [(2_000, 896_000), (1_993, 770_000)], "as `onbeat import` reads them");
 
