@@ -205,8 +205,8 @@ fn what_is_planted_in_host_and_guest_is_named_on_its_side_by_the_guests_spikes()
         let trace = traced(&lab, plant);
         trace.check_clocks();
         let planted = trace.planted();
-        let (named, others): (Vec<_>, Vec<_>) =
-            planted.iter().partition(|spike| plant.is_named_by(spike));
+        let (named, others): (Vec<&JoinedSpike>, Vec<&JoinedSpike>) =
+            planted.iter().copied().partition(|spike: &&JoinedSpike| plant.is_named_by(spike));
         println!(
             "{plant:?}: {} spikes, {} of {} planted named",
             trace.joined.spikes.len(),
