@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use onbeat::campaign::ResultStore;
 use onbeat::record::run_dir::RUN_FILE_ENDING;
-use onbeat::record::{Distribution, Moments, RunFile, Series};
+use onbeat::record::{Distribution, Moments, RunFile};
 use onbeat_figures::Statistics;
 use serde::{Deserialize, Serialize};
 
 use super::error::StudyError;
 use super::setting::StageSetting;
+use crate::vm::main_series;
 use crate::vm::work_directory::hex_digest;
 
 const MEASURED: &str = "measured.json";
@@ -222,7 +223,7 @@ impl StudyStore {
         let mut moments = Moments::default();
         for path in self.run_files(measured) {
             let run = RunFile::read(&path).map_err(|error| StudyError::damaged(&path, &error))?;
-            let series = run.header.series.first().copied().unwrap_or(Series::ReleaseLatency);
+            let series = main_series(&run);
             parts.push(run.distribution(series));
             moments = moments.merged(run.moments(series));
         }

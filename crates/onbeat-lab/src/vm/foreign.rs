@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 
 use onbeat::import::stream::ImportLabels;
 use onbeat::import::{self, Format, SourceOptions};
-use onbeat::record::Cell;
 use onbeat::record::run_dir::RUN_FILE_ENDING;
+use onbeat::record::{Cell, RunFile, Series};
 
 use super::VmError;
 use super::frame::GuestFile;
@@ -24,6 +24,13 @@ const PATH: &str =
 const BESIDE_LOAD: &str = r#"onbeat load "$1" > /dev/null 2>&1 & load=$!
 shift; "$@"; status=$?
 kill $load; exit $status"#;
+
+/// The series that a run is about; of an imported one, which does not say it, the first with samples.
+#[must_use]
+pub fn main_series(run: &RunFile) -> Series {
+    let measured = || Series::ALL.into_iter().find(|series| run.moments(*series).n > 0);
+    run.header.series.first().copied().or_else(measured).unwrap_or(Series::ReleaseLatency)
+}
 
 /// A program that measures, and the format of its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,8 +113,6 @@ impl ForeignProbe {
 
 #[cfg(test)]
 mod tests {
-    use onbeat::record::{RunFile, Series};
-
     use super::*;
 
     /// Of Xenomai's `latency -H`, by its documentation.
@@ -142,7 +147,7 @@ RTS|     -0.513|      0.340|      5.101|       0|     0|    00:00:02/00:00:02
         assert_eq!(file.path, "runs/xenomai-0.onbeat.hlog");
 
         let run = RunFile::parse(Path::new(&file.path), &file.content).expect("a run file");
-        let series = run.header.series.first().copied().unwrap_or(Series::WakeupLatency);
+        let series = main_series(&run);
         let moments = run.moments(series);
         assert_eq!((moments.n, moments.max_ns), (10_000, 5_101), "{series:?}");
         assert!(scratch.path().read_dir().expect("a directory").next().is_none());

@@ -53,7 +53,7 @@ pub use clock::{Free, Measures, Real, Virtual, VmClock};
 pub use error::VmError;
 pub(crate) use figures::in_us;
 pub use figures::{ClockTable, GuestFigures};
-pub use foreign::ForeignProbe;
+pub use foreign::{ForeignProbe, main_series};
 pub use frame::{FrameError, GuestFile};
 pub use guest::{Guest, RunningGuest};
 pub use initramfs::{BootImage, Initramfs};

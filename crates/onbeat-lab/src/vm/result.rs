@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use onbeat::record::{RunFile, RunFileError, Series};
+use onbeat::record::{RunFile, RunFileError};
 use onbeat_figures::Statistics;
 
 use super::VmError;
 use super::clock::{Measures, VmClock};
 use super::error::reason_line;
 use super::figures::GuestFigures;
-use super::foreign::ForeignProbe;
+use super::foreign::{ForeignProbe, main_series};
 use super::frame::{GuestFile, Shipment};
 use super::guest::{CONSOLE, JOB};
 use super::leftover::GuestDirectory;
@@ -168,7 +168,7 @@ impl<C: Measures> GuestResult<C> {
                 reason: error.to_string(),
             };
             let run = RunFile::parse(Path::new(&file.path), &file.content).map_err(unusable)?;
-            let series = run.header.series.first().copied().unwrap_or(Series::WakeupLatency);
+            let series = main_series(&run);
             let found = Statistics::new(&run.distribution(series), &run.moments(series));
             let name = run.header.cell.map_or_else(|| file.path.clone(), |cell| cell.tuning);
             all.extend(found.map(|found| (name, GuestFigures::from_statistics(&found))));

@@ -44,9 +44,9 @@ enum Plant {
     PortStorm,
 }
 
-/// Of one burst, a program that reads the configuration of the host bridge three hundred times.
+/// Of one burst, a program that reads the configuration of the host bridge twelve hundred times.
 const STORM: &str = "run:f=/sys/bus/pci/devices/0000:00:00.0/config; a=; i=0
-    while [ $i -lt 300 ]; do a=\"$a $f\"; i=$((i+1)); done
+    while [ $i -lt 1200 ]; do a=\"$a $f\"; i=$((i+1)); done
     while :; do chrt -f 99 cat $a > /dev/null; usleep 100000; done";
 const STORMING: &str = "cat";
 

@@ -15,6 +15,7 @@ use onbeat::import::Format;
 use onbeat::record::RunFile;
 use onbeat_lab::vm::{
     Archive, ForeignProbe, Free, Guest, GuestResult, Job, OwnGuest, RealTimeMachine,
+    main_series,
 };
 use test_lab::{BUSYBOX, RT, TestLab};
 
@@ -125,7 +126,7 @@ fn a_program_of_the_guest_measures_and_the_importer_reads_its_output() {
     let figures: Vec<(u64, u64)> = result
         .run_files()
         .map(|file| RunFile::parse(Path::new(&file.path), &file.content).expect("a run file"))
-        .map(|run| run.moments(run.header.series[0]))
+        .map(|run| run.moments(main_series(&run)))
         .map(|moments| (moments.n, moments.max_ns))
         .collect();
     assert_eq!(figures, [(2_000, 896_000), (1_993, 770_000)], "as `onbeat import` reads them");
