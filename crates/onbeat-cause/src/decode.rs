@@ -430,6 +430,14 @@ fn what(kind: TracePoint, fields: &RecordFields<'_>) -> Option<KernelEvent> {
         TracePoint::TickStop => KernelEvent::TickStop { success: number(0)? != 0 },
         TracePoint::WorkStart => KernelEvent::WorkStart { work: number(0)?, function: number(1)? },
         TracePoint::WorkEnd => KernelEvent::WorkEnd { work: number(0)?, function: number(1)? },
+        _ => return kvm_event(kind, fields),
+    })
+}
+
+/// The same of KVM's trace points.
+fn kvm_event(kind: TracePoint, fields: &RecordFields<'_>) -> Option<KernelEvent> {
+    let number = |index| fields.number(index);
+    Some(match kind {
         TracePoint::VmEntry => KernelEvent::VmEntry {
             vcpu: number(1).map(|vcpu| vcpu as u32),
             pc: number(0).unwrap_or_default(),
@@ -447,6 +455,7 @@ fn what(kind: TracePoint, fields: &RecordFields<'_>) -> Option<KernelEvent> {
             from_ns: number(1)? as u32,
             to_ns: number(2)? as u32,
         },
+        _ => return None,
     })
 }
 
