@@ -58,6 +58,7 @@ export interface CauseWord {
 export const CAUSES: readonly CauseWord[] = [
   {"kind": "hypervisor_steal", "words": "steal", "letters": "St", "hue": "vermilion", "pattern": "solid"},
   {"kind": "hypervisor_pause", "words": "hypervisor pause", "letters": "Hp", "hue": "vermilion", "pattern": "dots"},
+  {"kind": "vm_exit", "words": "VM exit", "letters": "Vx", "hue": "vermilion", "pattern": "bars"},
   {"kind": "rt_throttling", "words": "RT throttling", "letters": "Rt", "hue": "purple", "pattern": "solid"},
   {"kind": "cpu_quota", "words": "CPU quota", "letters": "Cq", "hue": "purple", "pattern": "dots"},
   {"kind": "cgroup_freezer", "words": "cgroup freezer", "letters": "Fz", "hue": "green", "pattern": "dots"},
@@ -89,6 +90,7 @@ export const CAUSES: readonly CauseWord[] = [
 
 /** The preposition between a kind and its culprit. */
 export const LINKS: Readonly<Record<string, string>> = {
+  "vm_exit": " for",
   "rt_throttling": " because of",
   "fair_server": " because of",
   "policy_change": " to",

@@ -6,6 +6,7 @@ use onbeat_rt::Instant;
 
 use super::event::{KernelEvent, Label, Softirq, Thread, ThreadState, TraceEvent, Vector};
 use super::format::{EventFormat, FieldStorage, FormatError, FormatField};
+use super::kvm::ExitReason;
 use super::page::{Record, number};
 
 /// A trace point that onbeat decodes.
@@ -61,6 +62,16 @@ pub enum TracePoint {
     WorkStart,
     /// `workqueue:workqueue_execute_end`.
     WorkEnd,
+    /// `kvm:kvm_entry`.
+    VmEntry,
+    /// `kvm:kvm_exit`.
+    VmExit,
+    /// `kvm:kvm_inj_virq`.
+    VmInterrupt,
+    /// `kvm:kvm_msi_set_irq`.
+    VmMessage,
+    /// `kvm:kvm_halt_poll_ns`.
+    VmHaltPoll,
 }
 
 impl TracePoint {
@@ -89,6 +100,7 @@ impl TracePoint {
             K::WorkStart,
             K::WorkEnd,
         ]);
+        all.extend([K::VmEntry, K::VmExit, K::VmInterrupt, K::VmMessage, K::VmHaltPoll]);
 
         all
     }
@@ -111,6 +123,11 @@ impl TracePoint {
             Self::SyscallEnter | Self::SyscallExit => "raw_syscalls",
             Self::SignalGenerate | Self::SignalDeliver => "signal",
             Self::WorkStart | Self::WorkEnd => "workqueue",
+            Self::VmEntry
+            | Self::VmExit
+            | Self::VmInterrupt
+            | Self::VmMessage
+            | Self::VmHaltPoll => "kvm",
         }
     }
 
@@ -143,11 +160,17 @@ impl TracePoint {
             Self::TickStop => "tick_stop",
             Self::WorkStart => "workqueue_execute_start",
             Self::WorkEnd => "workqueue_execute_end",
+            Self::VmEntry => "kvm_entry",
+            Self::VmExit => "kvm_exit",
+            Self::VmInterrupt => "kvm_inj_virq",
+            Self::VmMessage => "kvm_msi_set_irq",
+            Self::VmHaltPoll => "kvm_halt_poll_ns",
         };
         name.to_owned()
     }
 
-    /// The decoded fields, in the order of the indices of [`RecordFields`].
+    /// The decoded fields, in the order of the indices of [`RecordFields`]. Architectures and versions
+    /// name some of them differently (`a|b`) or lack them (`?a`).
     const fn fields(self) -> &'static [&'static str] {
         match self {
             Self::Switch => &[
@@ -176,6 +199,13 @@ impl TracePoint {
             Self::SignalDeliver => &["sig"],
             Self::TickStop => &["success"],
             Self::WorkStart | Self::WorkEnd => &["work", "function"],
+            Self::VmEntry => &["?rip|vcpu_pc", "?vcpu_id"],
+            Self::VmExit => {
+                &["exit_reason|ret", "guest_rip|vcpu_pc", "?isa", "?esr_ec", "?info1", "?vcpu_id"]
+            }
+            Self::VmInterrupt => &["vector|irq"],
+            Self::VmMessage => &["address", "data"],
+            Self::VmHaltPoll => &["vcpu_id", "old", "new"],
         }
     }
 }
@@ -233,7 +263,8 @@ impl EventDecoder {
     pub fn learn(&mut self, kind: TracePoint, format: &EventFormat) -> Result<(), FormatError> {
         let mut fields = [None; MOST_FIELDS];
         for (place, name) in fields.iter_mut().zip(kind.fields()) {
-            *place = Some(format.field(name)?);
+            let found = field_of(format, name.trim_start_matches('?'));
+            *place = if name.starts_with('?') { found.ok() } else { Some(found?) };
         }
 
         // Of whichever event was learned last: a kernel has the common fields of all events at the
@@ -291,6 +322,12 @@ impl EventDecoder {
         };
         Some([argument(0)?, argument(1)?, argument(2)?])
     }
+}
+
+/// Returns the first field of a format that has one of these names.
+fn field_of(format: &EventFormat, names: &'static str) -> Result<FormatField, FormatError> {
+    let known = names.split('|').find_map(|name| format.field(name).ok());
+    known.map_or_else(|| format.field(names), Ok)
 }
 
 struct RecordFields<'r> {
@@ -393,5 +430,44 @@ fn what(kind: TracePoint, fields: &RecordFields<'_>) -> Option<KernelEvent> {
         TracePoint::TickStop => KernelEvent::TickStop { success: number(0)? != 0 },
         TracePoint::WorkStart => KernelEvent::WorkStart { work: number(0)?, function: number(1)? },
         TracePoint::WorkEnd => KernelEvent::WorkEnd { work: number(0)?, function: number(1)? },
+        _ => return kvm_event(kind, fields),
     })
+}
+
+/// The same of KVM's trace points.
+fn kvm_event(kind: TracePoint, fields: &RecordFields<'_>) -> Option<KernelEvent> {
+    let number = |index| fields.number(index);
+    Some(match kind {
+        TracePoint::VmEntry => KernelEvent::VmEntry {
+            vcpu: number(1).map(|vcpu| vcpu as u32),
+            pc: number(0).unwrap_or_default(),
+        },
+        TracePoint::VmExit => KernelEvent::VmExit {
+            reason: exit_reason(number(0)?, number(2), number(3))?,
+            pc: number(1)?,
+            info: number(4).unwrap_or_default(),
+            vcpu: number(5).map(|vcpu| vcpu as u32),
+        },
+        TracePoint::VmInterrupt => KernelEvent::VmInterrupt { vector: number(0)? as u32 },
+        TracePoint::VmMessage => KernelEvent::VmMessage { address: number(0)?, data: number(1)? },
+        TracePoint::VmHaltPoll => KernelEvent::VmHaltPoll {
+            vcpu: number(0)? as u32,
+            from_ns: number(1)? as u32,
+            to_ns: number(2)? as u32,
+        },
+        _ => return None,
+    })
+}
+
+/// Returns the reason of an exit, on x86 by the kind of CPU (`isa`), on arm64 by the class of the
+/// exception.
+fn exit_reason(number: u64, isa: Option<u64>, class: Option<u64>) -> Option<ExitReason> {
+    match (isa, class) {
+        (Some(ExitReason::VMX), _) => Some(ExitReason::Vmx(number as u16)),
+        (Some(ExitReason::SVM), _) => Some(ExitReason::Svm(number as u32)),
+        (None, Some(class)) => {
+            Some(ExitReason::Arm { exception: number as u32, class: class as u32 })
+        }
+        _ => None,
+    }
 }

@@ -7,6 +7,8 @@ use std::fmt;
 
 use onbeat_rt::Instant;
 
+use super::kvm::ExitReason;
+
 /// A short kernel name: of a thread (at most 15 bytes) or of an interrupt, truncated to 24 bytes.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label {
@@ -402,6 +404,44 @@ pub enum KernelEvent {
         work: u64,
         /// Address of its function.
         function: u64,
+    },
+    /// `kvm_entry`: the virtual CPU of the thread in [`TraceEvent::tid`] enters the guest.
+    VmEntry {
+        /// Number of the virtual CPU; arm64 does not record it.
+        vcpu: Option<u32>,
+        /// The guest's next instruction.
+        pc: u64,
+    },
+    /// `kvm_exit`: it leaves the guest.
+    VmExit {
+        /// Number of the virtual CPU; arm64 and kernels before 5.10 do not record it.
+        vcpu: Option<u32>,
+        reason: ExitReason,
+        /// The guest's instruction.
+        pc: u64,
+        /// First word of information, as the CPU defines it for the reason; 0 on arm64.
+        info: u64,
+    },
+    /// `kvm_inj_virq`: an interrupt is injected at the next entry.
+    VmInterrupt {
+        /// The guest's vector.
+        vector: u32,
+    },
+    /// `kvm_msi_set_irq`: the thread in [`TraceEvent::tid`] raises a message-signalled interrupt of
+    /// a guest.
+    VmMessage {
+        /// Address of the message: destination and mode.
+        address: u64,
+        /// Data of the message: vector and trigger.
+        data: u64,
+    },
+    /// `kvm_halt_poll_ns`: the host changes for how long it polls when the virtual CPU halts.
+    VmHaltPoll {
+        vcpu: u32,
+        /// The old time, in nanoseconds.
+        from_ns: u32,
+        /// The new time, in nanoseconds.
+        to_ns: u32,
     },
 }
 

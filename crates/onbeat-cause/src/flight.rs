@@ -49,6 +49,9 @@ pub struct FlightSetting {
     /// Whether page faults of the loop and its calls that change memory are recorded with their
     /// lengths. Every process pays some 0.05 us at each of its own. It takes BPF.
     pub inside: bool,
+    /// Whether entries and exits of the virtual CPU whose thread is followed are recorded, with the
+    /// interrupts of guests, where this kernel runs guests by KVM.
+    pub kvm: bool,
     /// Source of switches, wake-ups, timers and idle states.
     pub path: PathSource,
 }
@@ -72,6 +75,7 @@ impl Default for FlightSetting {
             syscalls: false,
             stacks: false,
             inside: false,
+            kvm: false,
             path: PathSource::default(),
         }
     }
@@ -330,6 +334,7 @@ impl FlightRecorder {
             let has_faults = self.path.as_ref().is_some_and(PathRecorder::has_faults);
             if LEFT_OFF.contains(&kind)
                 || is_syscall && !setting.syscalls
+                || kind.system() == "kvm" && !setting.kvm
                 || is_on_path
                 || is_fault && has_faults
             {
@@ -380,7 +385,11 @@ fn filter_of(kind: TracePoint, tid: u32) -> Option<String> {
         TracePoint::TimerStart
         | TracePoint::TimerCancel
         | TracePoint::PageFaultUser
-        | TracePoint::PageFaultKernel => Some(format!("common_pid == {tid}")),
+        | TracePoint::PageFaultKernel
+        | TracePoint::VmEntry
+        | TracePoint::VmExit
+        | TracePoint::VmInterrupt
+        | TracePoint::VmHaltPoll => Some(format!("common_pid == {tid}")),
         _ => None,
     }
 }

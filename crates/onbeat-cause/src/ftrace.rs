@@ -14,6 +14,7 @@
 //! ```
 
 mod event_text;
+mod kvm_text;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -38,6 +38,7 @@ pub mod inside;
 mod judge;
 pub mod keep;
 pub mod kind;
+pub mod kvm;
 mod meter;
 pub mod noise;
 pub mod page;

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::event::{KernelEvent, Label, Thread, TraceEvent};
+use super::kvm::ExitReason;
 use super::window::Window;
 
 const MAGIC: &[u8] = b"\x17\x08\x44tracing6\0";
@@ -200,6 +201,49 @@ impl EventRecord {
                 "workqueue_execute_end",
                 &[("work", Address(work)), ("function", Function(function))],
             ),
+            _ => Self::of_kvm(event),
+        }
+    }
+
+    /// Of KVM, with the fields by which trace-cmd's and KernelShark's plugins for it print names and
+    /// pair entries with exits.
+    fn of_kvm(event: &TraceEvent) -> Option<Self> {
+        use FieldValue::{Address, Int};
+        let record = |name: &str, fields: &[(&'static str, FieldValue)]| {
+            Some(Self { system: "kvm", name: name.to_owned(), fields: fields.to_vec() })
+        };
+        let number = |vcpu: Option<u32>| ("vcpu_id", Int(vcpu.unwrap_or_default().into()));
+        match event.what {
+            KernelEvent::VmEntry { vcpu, pc } => {
+                record("kvm_entry", &[number(vcpu), ("rip", Address(pc))])
+            }
+            KernelEvent::VmExit { vcpu, reason, pc, info } => {
+                let named = match reason {
+                    ExitReason::Vmx(number) => [("exit_reason", number.into()), ("isa", 1)],
+                    ExitReason::Svm(number) => [("exit_reason", number.into()), ("isa", 2)],
+                    ExitReason::Arm { exception, class } => {
+                        [("ret", exception.into()), ("esr_ec", class.into())]
+                    }
+                };
+                let [(name, reason), (kind, of)] = named;
+                let words = [("guest_rip", Address(pc)), ("info1", Address(info))];
+                let [rip, info] = words;
+                let none = ("info2", Address(0));
+                record(
+                    "kvm_exit",
+                    &[(name, Int(reason)), rip, (kind, Int(of)), info, none, number(vcpu)],
+                )
+            }
+            KernelEvent::VmInterrupt { vector } => {
+                record("kvm_inj_virq", &[("vector", Int(vector.into()))])
+            }
+            KernelEvent::VmMessage { address, data } => {
+                record("kvm_msi_set_irq", &[("address", Address(address)), ("data", Address(data))])
+            }
+            KernelEvent::VmHaltPoll { vcpu, from_ns, to_ns } => record(
+                "kvm_halt_poll_ns",
+                &[number(Some(vcpu)), ("new", Int(to_ns.into())), ("old", Int(from_ns.into()))],
+            ),
             _ => None,
         }
     }
@@ -324,9 +368,76 @@ impl CpuPages {
     }
 }
 
-/// Returns the bytes of a `trace.dat` file. Event times are those of the window's clock.
+/// Of which machine the events of a file are. By these identities KernelShark draws a host and its
+/// guest above each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TraceOf<'t> {
+    /// Of one machine alone.
+    #[default]
+    Machine,
+    /// Of a guest.
+    Guest {
+        /// Identity of the guest's file.
+        id: u64,
+    },
+    /// Of the host of a guest.
+    Host {
+        /// Identity of the host's file.
+        id: u64,
+        /// Identity of the guest's file.
+        guest: u64,
+        /// Name of the guest.
+        name: &'t str,
+        /// Threads on the host of the guest's CPUs, from 0.
+        vcpus: &'t [u32],
+    },
+}
+
+/// Numbers of the options of a file: its identity, and a guest's.
+const OPTION_TRACE_ID: u16 = 11;
+const OPTION_GUEST: u16 = 13;
+
+impl TraceOf<'_> {
+    /// The section of options; a machine alone has none.
+    fn options(self) -> Vec<u8> {
+        let mut bytes = b"options  \0".to_vec();
+        let mut add = |number: u16, value: &[u8]| {
+            bytes.extend(number.to_le_bytes());
+            bytes.extend((value.len() as u32).to_le_bytes());
+            bytes.extend(value);
+        };
+        match self {
+            Self::Machine => return Vec::new(),
+            Self::Guest { id } => add(OPTION_TRACE_ID, &id.to_le_bytes()),
+            Self::Host { id, guest, name, vcpus } => {
+                add(OPTION_TRACE_ID, &id.to_le_bytes());
+                let mut value: Vec<u8> =
+                    name.bytes().filter(|byte| *byte != 0).chain([0]).collect();
+                value.extend(guest.to_le_bytes());
+                value.extend((vcpus.len() as u32).to_le_bytes());
+                for (cpu, tid) in (0_u32..).zip(vcpus) {
+                    value.extend(cpu.to_le_bytes());
+                    value.extend(tid.to_le_bytes());
+                }
+                add(OPTION_GUEST, &value);
+            }
+        }
+        bytes.extend([0, 0]);
+        bytes
+    }
+}
+
+/// Returns the bytes of a `trace.dat` file of one machine. Event times are those of the window's
+/// clock.
 #[must_use]
 pub fn write(window: &Window) -> Vec<u8> {
+    write_of(window, TraceOf::Machine)
+}
+
+/// Returns the bytes of a `trace.dat` file of a host or of its guest. The times of both are those of
+/// one clock.
+#[must_use]
+pub fn write_of(window: &Window, of: TraceOf<'_>) -> Vec<u8> {
     let mut formats = EventFormats::default();
     let mut cpus: BTreeMap<u32, CpuPages> = BTreeMap::new();
     let mut names: BTreeMap<u32, Label> = BTreeMap::new();
@@ -345,7 +456,7 @@ pub fn write(window: &Window) -> Vec<u8> {
     let count = cpus.keys().last().map_or(1, |last| last + 1);
     let rows: Vec<CpuPages> = (0..count).map(|cpu| cpus.remove(&cpu).unwrap_or_default()).collect();
     let mut file = header(&formats, window, &names);
-    add_rows(&mut file, &rows);
+    add_rows(&mut file, &rows, of);
     file
 }
 
@@ -390,8 +501,9 @@ fn add_long_text(file: &mut Vec<u8>, text: &str) {
 }
 
 /// Adds the table of the CPUs' pages, and the pages.
-fn add_rows(file: &mut Vec<u8>, rows: &[CpuPages]) {
+fn add_rows(file: &mut Vec<u8>, rows: &[CpuPages], of: TraceOf<'_>) {
     file.extend((rows.len() as u32).to_le_bytes());
+    file.extend(of.options());
     file.extend(b"flyrecord\0");
     let table = file.len();
     let mut at = (table + rows.len() * 16).next_multiple_of(PAGE);

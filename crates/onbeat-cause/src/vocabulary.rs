@@ -12,6 +12,9 @@ pub enum CauseKind {
     /// did not move or does not exist: the host handled an exit or an interrupt, or was delayed
     /// itself.
     HypervisorPause,
+    /// The host handled exits of a guest's virtual CPU (`Culprit::name` is the reason, as the
+    /// kernel prints it).
+    VmExit,
     /// The scheduler throttled all real-time threads: their runtime of this second was used up.
     RtThrottling,
     /// The CPU quota of the loop's cgroup was used up (`cpu.max`). Affects ordinary threads only.
@@ -76,9 +79,10 @@ pub enum CauseKind {
 
 impl CauseKind {
     /// All causes, [`Self::Unexplained`] last.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::HypervisorSteal,
         Self::HypervisorPause,
+        Self::VmExit,
         Self::RtThrottling,
         Self::CpuQuota,
         Self::CgroupFreezer,
@@ -114,6 +118,7 @@ impl CauseKind {
         match self {
             Self::HypervisorSteal => "steal",
             Self::HypervisorPause => "hypervisor pause",
+            Self::VmExit => "VM exit",
             Self::RtThrottling => "RT throttling",
             Self::CpuQuota => "CPU quota",
             Self::CgroupFreezer => "cgroup freezer",
@@ -149,6 +154,7 @@ impl CauseKind {
     #[must_use]
     pub const fn link(self) -> &'static str {
         match self {
+            Self::VmExit => " for",
             Self::RtThrottling | Self::FairServer => " because of",
             Self::PolicyChange | Self::OutputWait => " to",
             Self::InterruptsOff | Self::KernelSection | Self::OwnWait | Self::PageFault => " in",

@@ -5,11 +5,12 @@ use std::fmt::{self, Write as _};
 
 use onbeat_rt::Instant;
 
+use super::kvm_text;
 use crate::event::KernelEvent::{
     self, Frequency, IdleEntry, IdleExit, IrqEntry, IrqExit, Migrate, PageFault, SignalDeliver,
     SignalGenerate, SoftirqEntry, SoftirqExit, Switch, SyscallEnter, SyscallExit, TickStop,
-    TimerCancel, TimerExpireEntry, TimerExpireExit, TimerStart, VectorEntry, VectorExit, Wakeup,
-    Waking, WorkEnd, WorkStart,
+    TimerCancel, TimerExpireEntry, TimerExpireExit, TimerStart, VectorEntry, VectorExit, VmEntry,
+    VmExit, VmHaltPoll, VmInterrupt, VmMessage, Wakeup, Waking, WorkEnd, WorkStart,
 };
 use crate::event::{Label, Softirq, Thread, ThreadState, TraceEvent, Vector};
 use crate::window::Window;
@@ -85,6 +86,11 @@ pub(super) fn write_what(text: &mut String, event: &TraceEvent, window: &Window)
         }
         WorkStart { work, function: f } => write_work(text, "start", work, &function(f)),
         WorkEnd { work, function: f } => write_work(text, "end", work, &function(f)),
+        VmEntry { .. }
+        | VmExit { .. }
+        | VmInterrupt { .. }
+        | VmMessage { .. }
+        | VmHaltPoll { .. } => kvm_text::write(text, event.what),
     };
 }
 
@@ -189,12 +195,13 @@ pub(super) fn read_what(
                 _ => WorkEnd { work, function },
             }
         }
+        kvm if kvm.starts_with("kvm_") => kvm_text::read(kvm, fields)?,
         other => vector(other)?,
     })
 }
 
 /// Returns the value between `key=` and the next `until`, or the end.
-fn value<'t>(fields: &'t str, key: &str, until: &str) -> Option<&'t str> {
+pub(super) fn value<'t>(fields: &'t str, key: &str, until: &str) -> Option<&'t str> {
     let start = if fields.starts_with(key) {
         key.len()
     } else {
@@ -204,15 +211,15 @@ fn value<'t>(fields: &'t str, key: &str, until: &str) -> Option<&'t str> {
     Some(if until.is_empty() { rest } else { rest.split(until).next()? })
 }
 
-fn number<T: std::str::FromStr>(fields: &str, key: &str) -> Option<T> {
+pub(super) fn number<T: std::str::FromStr>(fields: &str, key: &str) -> Option<T> {
     value(fields, key, " ")?.parse().ok()
 }
 
-fn address(fields: &str, key: &str) -> Option<u64> {
+pub(super) fn address(fields: &str, key: &str) -> Option<u64> {
     hexadecimal(value(fields, key, " ")?)
 }
 
-fn hexadecimal(word: &str) -> Option<u64> {
+pub(super) fn hexadecimal(word: &str) -> Option<u64> {
     u64::from_str_radix(word.strip_prefix("0x").unwrap_or(word), 16).ok()
 }
 

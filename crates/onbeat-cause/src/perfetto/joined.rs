@@ -8,6 +8,7 @@ use super::{SYSTEM_INFO, Trace, TrackSlice};
 use crate::event::{KernelEvent, TraceEvent};
 use crate::facts::SpikeFacts;
 use crate::kind::{Cause, Explanation};
+use crate::kvm;
 use crate::protobuf::ProtobufMessage;
 use crate::timeline::{LoopState, loop_spans};
 use crate::window::Window;
@@ -17,6 +18,7 @@ const VCPU: u64 = 10;
 const GUEST_LOOP: u64 = 11;
 const BY_GUEST: u64 = 12;
 const BY_HOST: u64 = 13;
+const EXITS: u64 = 14;
 /// Tracks of the guest's CPU 0: threads, interrupts.
 const GUEST_THREADS: u64 = 0x10_0000;
 const GUEST_INTERRUPTS: u64 = 0x20_0000;
@@ -64,6 +66,7 @@ pub fn write_joined(both: &GuestBesideHost<'_>) -> Vec<u8> {
 
     trace.track(VCPU, "virtual CPU 0 on the host");
     trace.virtual_cpu(&host, both.vcpu);
+    trace.exits(&host, both.vcpu);
     trace.track(GUEST_LOOP, "guest: the loop");
     trace.track(BY_GUEST, "guest: cause of latency");
     trace.track(BY_HOST, "host: cause of the guest's latency");
@@ -90,6 +93,22 @@ impl Trace {
                 );
                 self.end(VCPU, span.to);
             }
+        }
+    }
+
+    fn exits(&mut self, host: &Window, vcpu: u32) {
+        let exits = kvm::exits(host, vcpu);
+        if !exits.is_empty() {
+            self.track(EXITS, "virtual CPU 0: exits");
+        }
+        for exit in exits {
+            let name = exit.reason.to_string();
+            self.begin(
+                EXITS,
+                exit.from,
+                &TrackSlice { category: "vcpu", name: &name, annotations: &[] },
+            );
+            self.end(EXITS, exit.to);
         }
     }
 

@@ -52,7 +52,8 @@ pub fn answer_exchanges() -> io::Result<()> {
     Ok(())
 }
 
-fn answer_on(page: &SharedPage) {
+/// Answers exchanges on a page until the host ends them.
+pub(crate) fn answer_on(page: &SharedPage) {
     let request = page.word(PageWord::Request);
     let reply = page.word(PageWord::Reply);
     // A request that was answered by an earlier program is none.
@@ -77,7 +78,7 @@ fn answer_on(page: &SharedPage) {
 
 /// The host's end.
 #[derive(Debug)]
-pub(super) struct ExchangeHost {
+pub(crate) struct ExchangeHost {
     page: SharedPage,
     /// Programs in the guest that have answered.
     begun: u64,
@@ -85,17 +86,17 @@ pub(super) struct ExchangeHost {
 }
 
 impl ExchangeHost {
-    pub(super) const fn new(page: SharedPage) -> Self {
+    pub(crate) const fn new(page: SharedPage) -> Self {
         Self { page, begun: 0, number: 0 }
     }
 
     /// Whether the next program in the guest answers.
-    pub(super) fn is_guest_there(&self) -> bool {
+    pub(crate) fn is_guest_there(&self) -> bool {
         self.page.word(PageWord::Begun).load(Ordering::Acquire) > self.begun
     }
 
     /// Makes `count` exchanges.
-    pub(super) fn exchange(
+    pub(crate) fn exchange(
         &mut self,
         count: u64,
         stop: &AtomicBool,
@@ -131,7 +132,7 @@ impl ExchangeHost {
     }
 
     /// Ends the program in the guest.
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.begun += 1;
         self.page.word(PageWord::Request).store(LAST, Ordering::Release);
     }

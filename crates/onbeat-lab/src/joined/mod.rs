@@ -14,7 +14,7 @@
 //! by events that no exchange was made of ([`EventCheck`]): a guest does nothing while its virtual
 //! CPU is off the host's CPUs.
 //!
-//! Absent on purpose: entries and exits of the virtual machine. Software emulation has none.
+//! Entries and exits of the virtual machine are KVM's; software emulation has none.
 
 mod error;
 mod exchange;
@@ -26,9 +26,12 @@ mod spike;
 mod vcpu;
 
 pub use error::JoinError;
+pub(crate) use exchange::{ExchangeHost, answer_on};
 pub use exchange::{PageExchange, answer_exchanges};
+pub(crate) use page::SharedPage;
 pub use pair::{CheckedReading, GuestPair, PairedClocks};
 pub use relation::{ClockRelation, HostInterval, NotRelated};
 pub use session::{EXCHANGES, GuestTrace, JoinedTrace, TraceStep, VcpuPin};
+pub(crate) use session::{PAGE, page_arguments};
 pub use spike::{EventCheck, JoinedCause, JoinedSpike};
-pub use vcpu::{HostShare, OffCpu, VcpuThread, off_cpu};
+pub use vcpu::{HostShare, InjectedInterrupt, OffCpu, VcpuThread, off_cpu};

@@ -35,7 +35,7 @@ pub(super) enum PageWord {
 
 /// The page, mapped.
 #[derive(Debug)]
-pub(super) struct SharedPage {
+pub(crate) struct SharedPage {
     base: NonNull<u8>,
 }
 
@@ -55,12 +55,12 @@ impl SharedPage {
     }
 
     /// Maps the page on the host: QEMU has created the file, filled with zeros.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         Self::map(&File::options().read(true).write(true).open(path)?)
     }
 
     /// Maps the page in a guest.
-    pub(super) fn of_this_guest() -> io::Result<Self> {
+    pub(crate) fn of_this_guest() -> io::Result<Self> {
         let device = ivshmem_device(Path::new(PCI_DEVICES))?;
         // Without a driver nothing else has switched its memory on.
         fs::write(device.join("enable"), "1")?;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use onbeat::cause::flight::PathSource;
 use onbeat::cause::perfetto::{self, GuestBesideHost, GuestSpike};
-use onbeat::cause::{Explanation, FlightRecorder, FlightSetting, Window, trace_dat};
+use onbeat::cause::trace_dat::{self, TraceOf};
+use onbeat::cause::{Explanation, FlightRecorder, FlightSetting, Window};
 use onbeat::record::RunFile;
 use onbeat_tune::{CpuList, Journal, LiveHost, Purpose, UndoMode};
 
@@ -22,7 +23,7 @@ use crate::vm::{
 };
 
 /// The shared page in the guest's directory, which is QEMU's working directory.
-pub(super) const PAGE: &str = "clock";
+pub(crate) const PAGE: &str = "clock";
 /// The words of `onbeat` that answer exchanges in the guest.
 pub(super) const ANSWERING: [&str; 3] = ["vm", "answer", "--clock"];
 /// Exchanges before and after the measurement, unless others are asked for.
@@ -86,6 +87,8 @@ pub struct JoinedTrace<C: VmClock> {
     pub all_spikes: usize,
     /// The host's events from the first to the last exchange.
     pub host: Window,
+    /// Events that the host's kernel does not have.
+    pub missing: Vec<String>,
     /// What the guest sent.
     pub result: GuestResult<C>,
 }
@@ -132,6 +135,7 @@ impl<C: VmClock> GuestTrace<'_, C> {
             buffer_kib: BUFFER_KIB,
             kept_kib: KEPT_KIB,
             tid: Some(thread.tid),
+            kvm: true,
             path: PathSource::Tracefs,
             ..FlightSetting::default()
         };
@@ -146,10 +150,11 @@ impl<C: VmClock> GuestTrace<'_, C> {
 
         let relation = ClockRelation::fit(&exchanges)?;
         let host = host_window(&mut recorder, &exchanges)?;
+        let missing = recorder.missing().to_vec();
         recorder.close();
         let result = running.wait(stop)?;
         result.succeeded()?;
-        joined(result, relation, (&exchanges, host), thread)
+        Ok(JoinedTrace { missing, ..joined(result, relation, (&exchanges, host), thread)? })
     }
 
     /// Waits for the guest, reading the host's buffers meanwhile, and exchanges clocks with it.
@@ -189,8 +194,10 @@ impl<C: VmClock> JoinedTrace<C> {
         let explained: Vec<(Explanation, Explanation)> = self
             .spikes
             .iter()
-            .map(|spike| [&spike.guest, &spike.host.causes])
-            .map(|both| both.map(|causes| Explanation::from_causes(causes.clone())).into())
+            .map(|spike| {
+                [spike.guest.clone(), [&spike.host.causes[..], &spike.host.exits].concat()]
+            })
+            .map(|both| both.map(Explanation::from_causes).into())
             .collect();
         let both = self.spikes.iter().zip(&explained);
         let spikes: Vec<GuestSpike<'_>> = both
@@ -205,10 +212,23 @@ impl<C: VmClock> JoinedTrace<C> {
         })
     }
 
-    /// Returns the host's events as a `trace.dat` file, which trace-cmd and KernelShark open.
+    /// Returns the host's events as a `trace.dat` file, which trace-cmd and KernelShark open, alone
+    /// and with the guest's.
     #[must_use]
     pub fn host_trace_dat(&self) -> Vec<u8> {
-        trace_dat::write(&self.host)
+        let [id, guest] = self.trace_ids();
+        let vcpus = &[self.thread.tid];
+        trace_dat::write_of(
+            &self.host,
+            TraceOf::Host { id, guest, name: &self.result.release, vcpus },
+        )
+    }
+
+    /// Identities of the host's and of the guest's file: as unlike others as the instant of the first
+    /// exchange.
+    fn trace_ids(&self) -> [u64; 2] {
+        let first = self.host.from.as_ns() << 1;
+        [first, first | 1]
     }
 
     /// Returns the guest's events around its spikes as such a file, on the host's clock.
@@ -216,7 +236,8 @@ impl<C: VmClock> JoinedTrace<C> {
     pub fn guest_trace_dat(&self) -> Vec<u8> {
         let mut windows = self.guest_windows().into_iter();
         let first = windows.next().unwrap_or_default();
-        trace_dat::write(&windows.fold(first, spike::merged))
+        let [_, id] = self.trace_ids();
+        trace_dat::write_of(&windows.fold(first, spike::merged), TraceOf::Guest { id })
     }
 
     /// The windows of the guest's spikes, those that overlap as one.
@@ -235,7 +256,7 @@ impl<C: VmClock> JoinedTrace<C> {
 }
 
 /// QEMU's arguments for the shared page.
-pub(super) fn page_arguments() -> Vec<String> {
+pub(crate) fn page_arguments() -> Vec<String> {
     let line = format!(
         "-object memory-backend-file,id=clock,mem-path={PAGE},size=4096,share=on -device ivshmem-plain,memdev=clock"
     );
@@ -293,6 +314,7 @@ fn joined<C: VmClock>(
         spikes,
         all_spikes: run.spikes.len(),
         host,
+        missing: Vec::new(),
         result,
     })
 }

@@ -30,7 +30,7 @@ pub struct JoinedSpike {
 /// Whose cause a spike has.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JoinedCause {
-    /// The host kept the virtual CPU off its CPU for most of the lateness.
+    /// The host kept the virtual CPU off its CPU, or handled its exits, for most of the lateness.
     Host(Cause),
     /// The virtual CPU was halted for most of it: QEMU had not woken it yet.
     Halted,
@@ -51,9 +51,10 @@ impl JoinedSpike {
     #[must_use]
     pub fn cause(&self) -> JoinedCause {
         let half_ns = self.lateness_ns() / 2;
-        let by_host = Explanation::from_causes(self.host.causes.clone());
+        let by_host = Explanation::from_causes([&self.host.causes[..], &self.host.exits].concat());
+        let host_ns = self.host.taken_ns() + self.host.exits_ns();
         match by_host.main() {
-            Some(cause) if self.host.taken_ns() >= half_ns => JoinedCause::Host(cause.clone()),
+            Some(cause) if host_ns >= half_ns => JoinedCause::Host(cause.clone()),
             _ if self.host.halted_ns > half_ns => JoinedCause::Halted,
             _ => JoinedCause::Guest(Explanation::from_causes(self.guest.clone()).main().cloned()),
         }
@@ -261,7 +262,13 @@ mod tests {
             matches!(spike(by_host).cause(), JoinedCause::Host(cause) if cause.kind == CauseKind::Preempted)
         );
 
-        let halted = HostShare { ran_ns: 100_000, halted_ns: 1_900_000, causes: Vec::new() };
+        let exits = vec![cause(CauseKind::VmExit, 1_300)];
+        let by_exits = HostShare { ran_ns: 700_000, exits, ..HostShare::default() };
+        assert!(
+            matches!(spike(by_exits).cause(), JoinedCause::Host(cause) if cause.kind == CauseKind::VmExit)
+        );
+
+        let halted = HostShare { ran_ns: 100_000, halted_ns: 1_900_000, ..HostShare::default() };
         assert_eq!(spike(halted).cause(), JoinedCause::Halted);
         let ran = HostShare { ran_ns: 2_000_000, ..HostShare::default() };
         assert!(

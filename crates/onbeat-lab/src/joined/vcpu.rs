@@ -1,8 +1,12 @@
 //! What the host did with the thread of a virtual CPU, from the host's events.
 
 use onbeat::cause::counters::Counters;
-use onbeat::cause::event::KernelEvent;
-use onbeat::cause::{Cause, CauseKind, SpikeFacts, Window, explain};
+use std::collections::BTreeMap;
+
+use onbeat::cause::event::{KernelEvent, TraceEvent};
+use onbeat::cause::kvm::{self, ExitReason, VmExitSpan};
+use onbeat::cause::timeline::{LoopState, loop_spans};
+use onbeat::cause::{Cause, CauseKind, Culprit, SpikeFacts, Window, explain};
 use onbeat_rt::Instant;
 
 /// The thread of a virtual CPU.
@@ -21,10 +25,23 @@ pub struct VcpuThread {
 pub struct HostShare {
     /// The virtual CPU ran, in nanoseconds: what was late then is the guest's or the emulator's own.
     pub ran_ns: u64,
-    /// Its thread slept, in nanoseconds: the guest had halted it, or it waited for QEMU.
+    /// The guest had halted it, in nanoseconds, or its thread waited for QEMU.
     pub halted_ns: u64,
     /// What kept it off its CPU, longest first.
     pub causes: Vec<Cause>,
+    /// Exits that its thread handled on its CPU, by reason, longest first; under KVM alone.
+    pub exits: Vec<Cause>,
+    /// The first interrupt injected in that time; under KVM alone.
+    pub injected: Option<InjectedInterrupt>,
+}
+
+/// An interrupt that the host injected into a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InjectedInterrupt {
+    /// When, on the host's clock.
+    pub at: Instant,
+    /// The guest's vector.
+    pub vector: u32,
 }
 
 impl HostShare {
@@ -32,6 +49,12 @@ impl HostShare {
     #[must_use]
     pub fn taken_ns(&self) -> u64 {
         self.causes.iter().map(|cause| cause.ns).sum()
+    }
+
+    /// Returns the time for which the host handled exits, in nanoseconds.
+    #[must_use]
+    pub fn exits_ns(&self) -> u64 {
+        self.exits.iter().map(|cause| cause.ns).sum()
     }
 
     /// Divides the time between two instants, by the host's own rules for a thread that is to run.
@@ -58,8 +81,79 @@ impl HostShare {
             }
         }
 
+        share.take_exits(host, thread.tid, (from, to));
+        share.injected = injected(host, thread.tid, (from, to));
         share
     }
+
+    /// Takes the exits out of the time that the thread ran. A halt that the host polls is a halt.
+    fn take_exits(&mut self, host: &Window, tid: u32, (from, to): (Instant, Instant)) {
+        let mut by_reason: BTreeMap<ExitReason, HandledExits> = BTreeMap::new();
+        let running = loop_spans(host, tid, None);
+        let running: Vec<(Instant, Instant)> = running
+            .iter()
+            .filter(|span| span.state == LoopState::Running)
+            .map(|span| (span.from.max(from), span.to.min(to)))
+            .collect();
+        for exit in kvm::exits(host, tid).iter().filter(|exit| exit.from < to && exit.to > from) {
+            by_reason.entry(exit.reason).or_default().add(exit, &running);
+        }
+
+        for (reason, handled) in by_reason {
+            // What an interrupt's handler took of an exit is a cause of its own already.
+            let ns = handled.ns.min(self.ran_ns);
+            self.ran_ns -= ns;
+            match ns {
+                0 => {}
+                ns if reason.is_halt() => self.halted_ns += ns,
+                ns => self.exits.push(handled.cause(reason, ns)),
+            }
+        }
+        self.exits.sort_by_key(|cause| std::cmp::Reverse(cause.ns));
+    }
+}
+
+/// Exits of one reason.
+#[derive(Default)]
+struct HandledExits {
+    count: usize,
+    /// Time on the CPU.
+    ns: u64,
+    longest_ns: u64,
+    port: Option<u16>,
+}
+
+impl HandledExits {
+    fn add(&mut self, exit: &VmExitSpan, running: &[(Instant, Instant)]) {
+        let overlap =
+            |(from, to): &(Instant, Instant)| exit.to.min(*to).ns_since(exit.from.max(*from));
+        let ns = running.iter().map(overlap).sum();
+        self.count += 1;
+        self.ns += ns;
+        if ns >= self.longest_ns {
+            self.longest_ns = ns;
+            self.port = exit.reason.port(exit.info);
+        }
+    }
+
+    fn cause(&self, reason: ExitReason, ns: u64) -> Cause {
+        let port = self.port.map(|port| format!(", port 0x{port:x}")).unwrap_or_default();
+        let evidence = format!(
+            "exits for {reason}: {}, the longest {} us{port}",
+            self.count,
+            self.longest_ns / 1_000
+        );
+        let culprit = Culprit { name: reason.to_string(), ..Culprit::default() };
+        Cause { kind: CauseKind::VmExit, ns, evidence, culprit: Some(culprit) }
+    }
+}
+
+fn injected(host: &Window, tid: u32, (from, to): (Instant, Instant)) -> Option<InjectedInterrupt> {
+    let inside = |event: &&TraceEvent| event.tid == tid && event.at >= from && event.at <= to;
+    host.in_order().into_iter().filter(inside).find_map(|event| match event.what {
+        KernelEvent::VmInterrupt { vector } => Some(InjectedInterrupt { at: event.at, vector }),
+        _ => None,
+    })
 }
 
 /// Returns the kernel's priority of a thread as its switches show it; that of an ordinary thread
@@ -77,31 +171,42 @@ fn priority(host: &Window, tid: u32) -> i32 {
 /// The kernel's priority of an ordinary thread.
 const ORDINARY: i32 = 120;
 
-/// A stretch of time in which a virtual CPU had no CPU of the host.
+/// A stretch of time in which no instruction of a guest's CPU was executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffCpu {
-    /// Its thread left a CPU.
+    /// Its thread left a CPU of the host, or the guest.
     pub from: Instant,
-    /// It got one again.
+    /// It got one again, or entered the guest.
     pub to: Instant,
 }
 
-/// Returns the stretches in which the thread was certainly off the CPU, in order: between a switch
-/// away from it and the next one to it, without lost events in between.
+/// Returns the stretches in which the guest's CPU certainly stood still, in order: from an exit to the
+/// next entry, and between a switch away from its thread and the next one to it, without lost events
+/// in between.
 #[must_use]
 pub fn off_cpu(host: &Window, tid: u32) -> Vec<OffCpu> {
     let mut left = None;
-    let mut found = Vec::new();
+    let exits: Vec<OffCpu> = kvm::exits(host, tid)
+        .into_iter()
+        .map(|exit| OffCpu { from: exit.from, to: exit.to })
+        .collect();
+    let mut found = exits.clone();
+    let in_exit = |gap: &OffCpu| {
+        let next = exits.partition_point(|exit| exit.to < gap.to);
+        exits.get(next).is_some_and(|exit| exit.from <= gap.from)
+    };
     for event in host.in_order() {
         match event.what {
             KernelEvent::Switch { prev, .. } if prev.tid == tid => left = Some(event.at),
             KernelEvent::Switch { next, .. } if next.tid == tid => {
                 let gap = left.take().map(|from| OffCpu { from, to: event.at });
-                found.extend(gap.filter(|gap| host.lost_between(gap.from, gap.to).is_none()));
+                let is_whole = |gap: &OffCpu| host.lost_between(gap.from, gap.to).is_none();
+                found.extend(gap.filter(|gap| is_whole(gap) && !in_exit(gap)));
             }
             _ => {}
         }
     }
+    found.sort_by_key(|gap| gap.from);
     found
 }
 
@@ -177,6 +282,61 @@ mod tests {
         window.cpus[0].events[0].at = at(1_150);
         let share = HostShare::between(&window, vcpu, at(50), at(1_600));
         assert!(share.halted_ns >= 190_000, "{share:?}");
+    }
+
+    /// The same with KVM's events: an exit for a port from 20 to 60 us, one for an interrupt in which
+    /// the thread is preempted, and a halt, polled for 30 us, in which it sleeps.
+    fn under_kvm() -> Window {
+        let vcpu = |us, what| TraceEvent { at: at(us), cpu: 1, tid: VCPU, what };
+        let exit =
+            |us, reason, info| vcpu(us, KernelEvent::VmExit { vcpu: Some(0), reason, pc: 0, info });
+        let entry = |us| vcpu(us, KernelEvent::VmEntry { vcpu: Some(0), pc: 0 });
+        let mut window = window();
+        window.cpus[1].events.extend([
+            exit(20, ExitReason::Vmx(30), 0x80_0000),
+            entry(60),
+            exit(95, ExitReason::Vmx(1), 0),
+            entry(1_105),
+            exit(1_270, ExitReason::Vmx(12), 0),
+            vcpu(1_502, KernelEvent::VmInterrupt { vector: 0xec }),
+            entry(1_504),
+        ]);
+        window.cpus[1].events.sort_by_key(|event| event.at);
+        window
+    }
+
+    #[test]
+    fn exits_are_named_with_their_reason_and_port_and_a_polled_halt_is_a_halt() {
+        let vcpu = VcpuThread { pid: 50, tid: VCPU, cpu: Some(1) };
+        let share = HostShare::between(&under_kvm(), vcpu, at(0), at(1_600));
+        let named: Vec<(String, u64)> =
+            share.exits.iter().map(|cause| (cause.words(), cause.ns)).collect();
+        assert_eq!(
+            named,
+            [
+                ("VM exit for IO_INSTRUCTION".to_owned(), 40_000),
+                ("VM exit for EXTERNAL_INTERRUPT".to_owned(), 10_000),
+            ]
+        );
+        assert_eq!(
+            share.exits[0].evidence,
+            "exits for IO_INSTRUCTION: 1, the longest 40 us, port 0x80"
+        );
+        assert_eq!(share.injected, Some(InjectedInterrupt { at: at(1_502), vector: 0xec }));
+        let all = share.ran_ns + share.halted_ns + share.taken_ns() + share.exits_ns();
+        assert_eq!(all, 1_600_000, "{share:?}");
+
+        let without = HostShare::between(&window(), vcpu, at(0), at(1_600));
+        assert_eq!(share.taken_ns(), without.taken_ns());
+        let polled = share.halted_ns - without.halted_ns;
+        assert_eq!(polled, 34_000, "30 us before it slept, 4 us after: {share:?}");
+    }
+
+    #[test]
+    fn a_guest_stands_still_from_an_exit_to_the_next_entry() {
+        let stretch = |from, to| OffCpu { from: at(from), to: at(to) };
+        let stood = off_cpu(&under_kvm(), VCPU);
+        assert_eq!(stood, [stretch(20, 60), stretch(95, 1_105), stretch(1_270, 1_504)]);
     }
 
     #[test]

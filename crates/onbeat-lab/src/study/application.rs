@@ -1,8 +1,11 @@
-//! The application test: a command leaves the host, the guest answers, the answer is back.
+//! The application test: a command leaves the host, a servo in the guest gets its edge, the answer is
+//! back.
 //!
 //! In the guest `onbeat vm answer` at real-time priority answers on a virtio-serial port; outside of
 //! a guest the same program answers on a socket, on the CPU of the guest. What is measured is the
-//! whole way: the host's device, the wake-up in the guest, and back.
+//! way to the edge: the host's device, the wake-up in the guest, the write. The answer has the
+//! instant of the edge by the guest's clock, which is joined with the host's by exchanges before and
+//! after, where the guest has the page for them, and by the commands themselves.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -14,8 +17,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use onbeat::thread::ThreadRequest;
+use onbeat_rt::Clock;
+use onbeat_rt::sys::Monotonic;
 
+use super::servo::{Pulse, Servo};
 use super::store::Answers;
+use crate::joined::{self, ClockRelation, ExchangeHost, PageExchange, SharedPage};
 use crate::vm::process;
 
 /// Name of the port in the guest, and of the socket in its directory.
@@ -27,9 +34,16 @@ const PRIORITY: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(1);
 /// Longest wait for an answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// What the guest sends when it is ready.
-const READY: &[u8] = b"ready\n";
+/// What the guest sends when it is ready, without and with the page for exchanges of clocks.
+const READY: &[u8; 6] = b"ready\n";
+const READY_BY_PAGE: &[u8; 6] = b"clock\n";
 const COMMAND_LENGTH: usize = 8;
+/// The command, the instant of its edge, and the pulses so far.
+const ANSWER_LENGTH: usize = COMMAND_LENGTH + 12;
+/// The number of a command that has the guest exchange clocks again.
+const EXCHANGE: u32 = u32::MAX;
+/// Exchanges of clocks before the commands and after them.
+const EXCHANGES: u64 = 500;
 
 /// Arguments of QEMU for the port.
 pub(super) fn port_arguments() -> Vec<String> {
@@ -40,8 +54,12 @@ pub(super) fn port_arguments() -> Vec<String> {
 }
 
 /// The words of `onbeat` in the guest: it answers until the host closes the port.
-pub(super) fn answering_words() -> [String; 4] {
-    ["vm", "answer", "--port", PORT].map(str::to_owned)
+pub(super) fn answering_words(output: Option<&str>) -> Vec<String> {
+    let words = ["vm", "answer", "--port", PORT].into_iter();
+    words
+        .chain(output.into_iter().flat_map(|output| ["--output", output]))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Opens a virtio-serial port of this machine by its name.
@@ -62,37 +80,83 @@ pub fn open_port(name: &str) -> io::Result<File> {
     Err(io::ErrorKind::NotFound.into())
 }
 
-/// Says that it is ready, and answers commands, each by itself, until the other side closes. Blocks;
-/// the thread gets real-time priority where that is permitted, on `cpu` where one is given.
+/// Where commands are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnsweringSide {
+    /// In a guest; its clock is joined with the host's where it has the page for that.
+    Guest,
+    /// On this machine, on that CPU where one is given.
+    Host(Option<u32>),
+}
+
+/// Says that it is ready, and moves the servo for each command until the other side closes. Blocks;
+/// the thread gets real-time priority where that is permitted.
 ///
 /// # Errors
 /// The kernel's.
-pub fn answer(port: &mut File, cpu: Option<u32>) -> io::Result<()> {
+pub fn answer(port: &mut File, servo: &mut Servo, side: AnsweringSide) -> io::Result<()> {
+    let (cpu, page) = match side {
+        AnsweringSide::Guest => (None, SharedPage::of_this_guest().ok()),
+        AnsweringSide::Host(cpu) => (cpu, None),
+    };
+    port.write_all(if page.is_some() { READY_BY_PAGE } else { READY })?;
+    page.iter().for_each(joined::answer_on);
     let request =
         ThreadRequest { fifo: Some(PRIORITY), cpu, lock_memory: true, ..ThreadRequest::default() };
     // Refused rights are those of the whole study, which says so.
     let _held = request.prepare_process();
     let _ = request.prepare_thread();
-    port.write_all(READY)?;
 
-    let mut bytes = [0; COMMAND_LENGTH];
+    let mut command = [0; COMMAND_LENGTH];
     loop {
-        match port.read(&mut bytes) {
-            Ok(0) => return Ok(()),
-            Ok(read) => port.write_all(&bytes[..read])?,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+        match port.read_exact(&mut command) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             Err(error) => return Err(error),
+        }
+        match (number_of(&command), &page) {
+            (EXCHANGE, Some(page)) => joined::answer_on(page),
+            (number, _) => port.write_all(&answer_to(&command, servo.pulse(number)))?,
         }
     }
 }
 
-/// Whether the times of a round trip are results.
+fn number_of(command: &[u8; COMMAND_LENGTH]) -> u32 {
+    u32::from_le_bytes([command[0], command[1], command[2], command[3]])
+}
+
+fn command_of(number: u32) -> [u8; COMMAND_LENGTH] {
+    let mut command = [0xA5; COMMAND_LENGTH];
+    command[..4].copy_from_slice(&number.to_le_bytes());
+    command
+}
+
+fn answer_to(command: &[u8; COMMAND_LENGTH], pulse: Pulse) -> [u8; ANSWER_LENGTH] {
+    let mut answer = [0; ANSWER_LENGTH];
+    answer[..8].copy_from_slice(command);
+    answer[8..16].copy_from_slice(&pulse.edge.as_ns().to_le_bytes());
+    answer[16..].copy_from_slice(&pulse.pulses.to_le_bytes());
+    answer
+}
+
+/// The pulse of an answer; `None` where it is the answer to another command.
+fn pulse_of(answer: &[u8; ANSWER_LENGTH], command: &[u8; COMMAND_LENGTH]) -> Option<Pulse> {
+    let (head, rest) = answer.split_first_chunk::<COMMAND_LENGTH>()?;
+    let (edge, pulses) = rest.split_first_chunk::<8>()?;
+    let edge = onbeat_rt::Instant::from_ns(u64::from_le_bytes(*edge));
+    let pulses = u32::from_le_bytes(pulses.try_into().ok()?);
+    (head == command).then_some(Pulse { edge, pulses })
+}
+
+/// How the clock of the side that answers is related to this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ApplicationRoundTrips {
-    /// Host and guest have one clock.
-    Timed,
-    /// Only whether commands are answered counts.
-    Counted,
+pub(super) enum AnsweringClock {
+    /// They are one.
+    Same,
+    /// They are joined by exchanges.
+    Joined,
+    /// Not at all: only whether commands are answered counts.
+    Unrelated,
 }
 
 /// Connects to a guest's port; nothing while QEMU has not created it yet.
@@ -102,31 +166,124 @@ pub(super) fn connect(directory: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", opened.as_raw_fd()))
 }
 
-/// Sends commands to a guest as soon as it is ready. What fails is in the result, beside what was
-/// answered until then.
+/// Sends commands to a guest as soon as it is ready; `page` is the file for exchanges of clocks. What
+/// fails is in the result, beside what was answered until then.
 pub(super) fn command_guest(
-    mut port: UnixStream,
+    port: UnixStream,
+    page: &Path,
     commands: u32,
-    round_trips: ApplicationRoundTrips,
-    stop: &AtomicBool,
+    (clock, stop): (AnsweringClock, &AtomicBool),
 ) -> Answers {
-    let mut answers = Answers::default();
-    let ended = greeted(&mut port, stop).and_then(|()| {
-        // Refused rights are those of the whole study, which says so.
-        let _ = ThreadRequest { fifo: Some(PRIORITY), ..ThreadRequest::default() }.prepare_thread();
-        send(&mut port, commands, (round_trips, stop), &mut answers)
-    });
-    answers.failure = ended.err().map(|error| error.to_string());
-    answers
+    let mut sender = CommandSender {
+        port,
+        clock,
+        stop,
+        exchanges: Vec::new(),
+        round_trips: Vec::new(),
+        answers: Answers::default(),
+    };
+    let ended = sender.greeted(page).and_then(|host| sender.send(commands, host));
+    sender.answers.failure = ended.err().map(|error| error.to_string());
+    sender.finished()
 }
 
-fn greeted(port: &mut UnixStream, stop: &AtomicBool) -> io::Result<()> {
-    let mut greeting = [0; READY.len()];
-    read_exactly(port, &mut greeting, None, stop)?;
-    if greeting == READY {
+/// The host's side of the application test.
+struct CommandSender<'s> {
+    port: UnixStream,
+    clock: AnsweringClock,
+    stop: &'s AtomicBool,
+    /// By the page.
+    exchanges: Vec<PageExchange>,
+    /// Command, edge, answer.
+    round_trips: Vec<PageExchange>,
+    answers: Answers,
+}
+
+impl CommandSender<'_> {
+    /// Waits for the greeting, and exchanges clocks where the guest has the page for it.
+    fn greeted(&mut self, page: &Path) -> io::Result<Option<ExchangeHost>> {
+        let mut greeting = [0; READY.len()];
+        read_exactly(&mut self.port, &mut greeting, None, self.stop)?;
+        if &greeting == READY {
+            return Ok(None);
+        }
+        if &greeting != READY_BY_PAGE {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the greeting is missing"));
+        }
+        let mut host = ExchangeHost::new(SharedPage::open(page)?);
+        self.exchange(&mut host)?;
+        Ok(Some(host))
+    }
+
+    fn exchange(&mut self, host: &mut ExchangeHost) -> io::Result<()> {
+        let begun = Instant::now();
+        while !host.is_guest_there() {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            if begun.elapsed() > ANSWER_WITHIN {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            std::thread::sleep(PAUSE);
+        }
+        let exchanged = host.exchange(EXCHANGES, self.stop);
+        host.end();
+        self.exchanges.extend(exchanged?);
         Ok(())
-    } else {
-        Err(io::Error::new(io::ErrorKind::InvalidData, "the greeting is missing"))
+    }
+
+    /// Sends commands one by one, each after the answer to the one before. The caller closes the port,
+    /// which ends the program that answers.
+    fn send(&mut self, commands: u32, host: Option<ExchangeHost>) -> io::Result<()> {
+        // Refused rights are those of the whole study, which says so.
+        let _ = ThreadRequest { fifo: Some(PRIORITY), ..ThreadRequest::default() }.prepare_thread();
+        for number in 0..commands {
+            let command = command_of(number);
+            let sent = Monotonic.now();
+            self.port.write_all(&command)?;
+            self.answers.sent += 1;
+
+            let mut answer = [0; ANSWER_LENGTH];
+            read_exactly(&mut self.port, &mut answer, Some(ANSWER_WITHIN), self.stop)?;
+            let received = Monotonic.now();
+            let pulse = pulse_of(&answer, &command).ok_or_else(|| {
+                io::Error::new(io::ErrorKind::InvalidData, "an answer is another command's")
+            })?;
+
+            self.answers.answered += 1;
+            self.answers.pulses = pulse.pulses;
+            self.round_trips.push(PageExchange { sent, stamp: pulse.edge, received });
+            std::thread::sleep(PAUSE);
+        }
+
+        if let Some(mut host) = host {
+            self.port.write_all(&command_of(EXCHANGE))?;
+            self.exchange(&mut host)?;
+        }
+        Ok(())
+    }
+
+    /// The times of what was answered, as far as the clocks are related.
+    fn finished(self) -> Answers {
+        let Self { clock, mut exchanges, round_trips, mut answers, .. } = self;
+        if clock == AnsweringClock::Unrelated {
+            return answers;
+        }
+        answers.round_trips_ns = round_trips.iter().map(PageExchange::delay_ns).collect();
+        if clock == AnsweringClock::Same {
+            answers.bound_ns = Some(0);
+            answers.edges_ns = round_trips.iter().map(|one| one.stamp.ns_since(one.sent)).collect();
+            return answers;
+        }
+
+        exchanges.extend(&round_trips);
+        exchanges.sort_by_key(|one| one.sent);
+        if let Ok(relation) = ClockRelation::fit(&exchanges) {
+            let edge_ns = |one: &PageExchange| relation.to_host(one.stamp).ns_since(one.sent);
+            answers.bound_ns = Some(relation.width_ns());
+            answers.edges_ns = round_trips.iter().map(edge_ns).collect();
+        }
+        answers
     }
 }
 
@@ -150,8 +307,8 @@ pub(super) fn command_outside(
 
     // In a thread of its own, because this one keeps its policy.
     let answers = std::thread::scope(|scope| {
-        let sending =
-            scope.spawn(|| command_guest(near, commands, ApplicationRoundTrips::Timed, stop));
+        let sending = scope
+            .spawn(|| command_guest(near, Path::new(""), commands, (AnsweringClock::Same, stop)));
         sending.join().unwrap_or_default()
     });
     if answers.failure.is_some() {
@@ -160,38 +317,6 @@ pub(super) fn command_outside(
     }
     child.wait()?;
     Ok(answers)
-}
-
-/// Sends commands one by one, each after the answer to the one before. The caller closes the port,
-/// which ends the program that answers.
-fn send(
-    port: &mut UnixStream,
-    commands: u32,
-    (round_trips, stop): (ApplicationRoundTrips, &AtomicBool),
-    answers: &mut Answers,
-) -> io::Result<()> {
-    for number in 0..commands {
-        let mut command = [0xA5; COMMAND_LENGTH];
-        command[..4].copy_from_slice(&number.to_le_bytes());
-        let issued = Instant::now();
-        port.write_all(&command)?;
-        answers.sent += 1;
-
-        let mut answer = [0; COMMAND_LENGTH];
-        read_exactly(port, &mut answer, Some(ANSWER_WITHIN), stop)?;
-        let elapsed = issued.elapsed();
-        if answer != command {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "an answer is another command"));
-        }
-
-        answers.answered += 1;
-        if round_trips == ApplicationRoundTrips::Timed {
-            answers.round_trips_ns.push(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
-        }
-        std::thread::sleep(PAUSE);
-    }
-
-    Ok(())
 }
 
 /// Reads a whole buffer; looks for `stop` in between.
@@ -229,60 +354,72 @@ fn read_exactly(
 mod tests {
     use super::*;
 
-    /// A guest that greets and answers as `cat` does, until the port closes.
-    fn echo(mut port: UnixStream, greeting: &[u8]) {
-        port.write_all(greeting).expect("a greeting");
-        let mut bytes = [0; 64];
-        while let Ok(read) = port.read(&mut bytes) {
-            if read == 0 || port.write_all(&bytes[..read]).is_err() {
-                return;
-            }
-        }
+    /// A side that answers as `onbeat vm answer` does.
+    fn answering(port: UnixStream) {
+        let mut servo = Servo::open(None).expect("a servo");
+        let mut port = File::from(OwnedFd::from(port));
+        answer(&mut port, &mut servo, AnsweringSide::Host(None)).expect("an end");
     }
 
-    fn asked(greeting: &'static [u8], round_trips: ApplicationRoundTrips) -> Answers {
+    fn asked(side: fn(UnixStream), clock: AnsweringClock) -> Answers {
         let (near, far) = UnixStream::pair().expect("a pair");
-        let guest = std::thread::spawn(move || echo(far, greeting));
-        let answers = command_guest(near, 20, round_trips, &AtomicBool::new(false));
+        let guest = std::thread::spawn(move || side(far));
+        let no_page = Path::new("");
+        let answers = command_guest(near, no_page, 20, (clock, &AtomicBool::new(false)));
         guest.join().expect("the guest");
         answers
     }
 
     #[test]
-    fn each_command_is_answered_and_timed() {
-        let answers = asked(READY, ApplicationRoundTrips::Timed);
-        assert_eq!((answers.sent, answers.answered, answers.round_trips_ns.len()), (20, 20, 20));
-        assert_eq!(answers.failure, None);
+    fn each_command_moves_the_servo_once_and_its_edge_is_within_the_round_trip() {
+        let answers = asked(answering, AnsweringClock::Same);
+        assert_eq!((answers.sent, answers.answered, answers.pulses), (20, 20, 20));
+        assert_eq!((answers.failure, answers.bound_ns), (None, Some(0)));
+        assert_eq!((answers.edges_ns.len(), answers.round_trips_ns.len()), (20, 20));
+        let both = answers.edges_ns.iter().zip(&answers.round_trips_ns);
+        assert!(both.clone().all(|(edge, whole)| edge <= whole), "{both:?}");
     }
 
     #[test]
-    fn where_the_clocks_differ_no_time_is_kept() {
-        let answers = asked(READY, ApplicationRoundTrips::Counted);
-        assert_eq!((answers.answered, answers.round_trips_ns), (20, vec![]));
+    fn without_a_page_the_commands_themselves_join_the_clocks() {
+        let answers = asked(answering, AnsweringClock::Joined);
+        let bound_ns = answers.bound_ns.expect("a relation");
+        let shortest_ns = answers.round_trips_ns.iter().min().expect("round trips");
+        assert!(bound_ns > 0 && bound_ns <= 2 * shortest_ns, "{bound_ns} {shortest_ns}");
+        assert_eq!(answers.edges_ns.len(), 20);
+    }
+
+    #[test]
+    fn where_the_clocks_are_unrelated_no_time_is_kept() {
+        let answers = asked(answering, AnsweringClock::Unrelated);
+        assert_eq!((answers.answered, answers.pulses), (20, 20));
+        assert_eq!((answers.round_trips_ns, answers.edges_ns), (vec![], vec![]));
     }
 
     #[test]
     fn what_was_answered_before_a_failure_is_kept() {
-        let (near, mut far) = UnixStream::pair().expect("a pair");
-        let guest = std::thread::spawn(move || {
+        fn leaving(mut far: UnixStream) {
             far.write_all(READY).expect("a greeting");
+            let mut servo = Servo::open(None).expect("a servo");
             let mut command = [0; COMMAND_LENGTH];
-            for _ in 0..3 {
+            for number in 0..3 {
                 far.read_exact(&mut command).expect("a command");
-                far.write_all(&command).expect("an answer");
+                far.write_all(&answer_to(&command, servo.pulse(number))).expect("an answer");
             }
             far.read_exact(&mut command).expect("the last command");
-        });
-        let answers =
-            command_guest(near, 20, ApplicationRoundTrips::Timed, &AtomicBool::new(false));
-        guest.join().expect("the guest");
-        assert_eq!((answers.sent, answers.answered), (4, 3));
+        }
+        let answers = asked(leaving, AnsweringClock::Same);
+        assert_eq!((answers.sent, answers.answered, answers.edges_ns.len()), (4, 3, 3));
         assert!(answers.failure.is_some());
     }
 
     #[test]
     fn a_guest_that_says_something_else_gets_no_command() {
-        let answers = asked(b"hello\n", ApplicationRoundTrips::Timed);
+        fn strange(mut far: UnixStream) {
+            far.write_all(b"hello\n").expect("a greeting");
+            let _ = far.read(&mut [0; COMMAND_LENGTH]);
+        }
+        let answers = asked(strange, AnsweringClock::Same);
         assert_eq!(
             (answers.sent, answers.failure.as_deref()),
             (0, Some("the greeting is missing"))

@@ -15,7 +15,7 @@ use super::measure::{StageOutcome, StudyBench};
 use super::row::{Rows, StudyRow};
 use super::setting::MachineSetting;
 use super::store::{Measured, RowSlot, StudyBaseline, StudySide, StudyStore, key_of};
-use crate::vm::{BootImage, OwnMachine, VmClock, WorkDirectory, qemu_version};
+use crate::vm::{BootImage, ForeignProbe, OwnMachine, VmClock, WorkDirectory, qemu_version};
 
 /// What a study runs with.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +78,7 @@ pub fn conduct<C: VmClock>(
     let rows = Rows::new(&baseline.stages, request.study.prices);
     let boot = boot_state(&host.tree, &baseline.stages, &setup)?;
     let mut queue = Queue::new(request, &rows, &boot, &store, C::NAME)?;
-    say_where(&baseline, report);
+    say_where(&baseline, request.study.probe.as_ref(), report);
     let (due, stored, waiting) = (queue.due.len(), queue.stored.len(), queue.waiting);
     report(CampaignEvent::Begun { due, stored, waiting });
 
@@ -96,7 +96,18 @@ pub fn conduct<C: VmClock>(
 }
 
 /// Says where guests run, and by which clock.
-fn say_where(baseline: &StudyBaseline, report: &mut dyn FnMut(CampaignEvent<'_>)) {
+fn say_where(
+    baseline: &StudyBaseline,
+    probe: Option<&ForeignProbe>,
+    report: &mut dyn FnMut(CampaignEvent<'_>),
+) {
+    if let Some(probe) = probe.filter(|probe| !probe.is_on_this_machine()) {
+        let words = format!(
+            "bare metal is not measured: this machine has no program of `{}`",
+            probe.words.last().map_or("", String::as_str)
+        );
+        report(CampaignEvent::Warned(&words));
+    }
     let StudyBaseline { host_cpus, clock, because, .. } = baseline;
     let cpus = format!("the guest's CPUs on this machine: {host_cpus}");
     report(CampaignEvent::Said(&cpus));
@@ -163,13 +174,15 @@ impl Queue {
     }
 }
 
-/// The measurements of a row in one run: each load, outside where the host differs, and inside.
+/// The measurements of a row in one run: each load, outside where the host differs and has the program
+/// that measures, and inside.
 fn cells<'s>(
     study: &'s StudyFile,
     rows: &Rows,
     row: &StudyRow,
 ) -> impl Iterator<Item = (&'s StudyLoad, StudySide)> {
-    let is_own = rows.outside(row) == row.name;
+    let is_own = rows.outside(row) == row.name
+        && study.probe.as_ref().is_none_or(ForeignProbe::is_on_this_machine);
     let sides = [StudySide::Outside, StudySide::Inside];
     study
         .loads
@@ -196,8 +209,12 @@ fn key(
     machine: GuestMachine<'_>,
 ) -> String {
     let StudyFile { duration, period, priority, commands, .. } = request.study;
-    let measured =
-        format!("{:?} {load:?} {duration:?} {period:?} {priority} {commands}", row.settings);
+    let servo = request.study.servo.as_ref().map(|servo| format!(" {servo}")).unwrap_or_default();
+    let probe = request.study.probe.as_ref().map(|probe| format!(" {probe:?}")).unwrap_or_default();
+    let measured = format!(
+        "{:?} {load:?} {duration:?} {period:?} {priority} {commands} edges{servo}{probe}",
+        row.settings
+    );
     let guest = match side {
         StudySide::Outside => String::new(),
         StudySide::Inside => {

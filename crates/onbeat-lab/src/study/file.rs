@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use onbeat::import::Format;
 use onbeat::load::{Load, LoadError};
+use onbeat::probe::ports::PortAddress;
 use onbeat_tune::CpuList;
 use onbeat_tune::catalogue::catalogue;
 use serde::Deserialize;
@@ -11,6 +13,7 @@ use serde::Deserialize;
 use super::row::SettingPrices;
 use super::setting::STAGES;
 use crate::toml_file::{self, TomlFileError};
+use crate::vm::ForeignProbe;
 
 /// Runs of each measurement that a comparison needs.
 pub const LEAST_RUNS: u32 = 3;
@@ -50,6 +53,21 @@ pub enum StudyFileError {
         /// What was given.
         id: String,
     },
+    /// A word is not a format of another tool's output.
+    #[error("`probe_as` is \"{name}\", which is not a format; `onbeat import --help` lists them")]
+    Format {
+        /// What was given.
+        name: String,
+    },
+    /// A text is not an output.
+    #[error("`servo`: {reason}")]
+    Servo {
+        /// Why.
+        reason: String,
+    },
+    /// A program without its format, or the reverse.
+    #[error("`probe` and `probe_as` belong together: a program, and the format of its output")]
+    HalfAProbe,
     /// A word is not a valid load.
     #[error(transparent)]
     Load {
@@ -138,12 +156,18 @@ pub struct StudyFile {
     pub period: Duration,
     /// Priority of the measured loop, 1 to 99.
     pub priority: u32,
+    /// The program that measures in place of `onbeat measure latency`; period, priority and duration are
+    /// its own then.
+    pub probe: Option<ForeignProbe>,
     /// Time of each measurement.
     pub duration: Duration,
     /// Runs of each measurement.
     pub runs: u32,
     /// Commands of the application test.
     pub commands: u32,
+    /// Output of the guest for its edges, as `onbeat measure write --output` takes it; `None` is a
+    /// virtual servo.
+    pub servo: Option<String>,
     /// Which settings are priced each by itself.
     pub prices: SettingPrices,
     pub loads: Vec<StudyLoad>,
@@ -165,9 +189,12 @@ struct StudyTable {
     host_cpus: Option<String>,
     period_us: u64,
     priority: u32,
+    probe: Option<String>,
+    probe_as: Option<String>,
     duration_s: u64,
     runs: u32,
     commands: u32,
+    servo: Option<String>,
     price_settings: bool,
     limit_s: u64,
     loads: Vec<LoadTable>,
@@ -217,9 +244,12 @@ impl Default for StudyTable {
             host_cpus: None,
             period_us: 100,
             priority: 99,
+            probe: None,
+            probe_as: None,
             duration_s: 600,
             runs: LEAST_RUNS,
             commands: 1000,
+            servo: None,
             price_settings: true,
             limit_s: 300,
             loads: vec![load("idle", "idle", "idle"), load("busy", "cpu=80%", "cpu=50%")],
@@ -251,6 +281,7 @@ impl StudyFile {
             return Err(StudyFileError::NoLoad);
         }
 
+        let probe = foreign_probe(table.probe, table.probe_as)?;
         let host_cpus = table.host_cpus.map(|text| parse_cpus(&text)).transpose()?;
         let prices =
             if table.price_settings { SettingPrices::Settings } else { SettingPrices::Stages };
@@ -265,9 +296,11 @@ impl StudyFile {
             host_cpus,
             period: Duration::from_micros(table.period_us),
             priority: table.priority,
+            probe,
             duration: Duration::from_secs(table.duration_s),
             runs: table.runs,
             commands: table.commands,
+            servo: checked_servo(table.servo)?,
             prices,
             loads,
             stages: table.stage.into_iter().map(|stage| (stage.name, stage.settings)).collect(),
@@ -285,6 +318,30 @@ impl StudyFile {
             prices: SettingPrices::Stages,
             ..self
         }
+    }
+}
+
+/// Returns the probe of a line and the name of a format; both are given, or neither.
+fn foreign_probe(
+    line: Option<String>,
+    format: Option<String>,
+) -> Result<Option<ForeignProbe>, StudyFileError> {
+    match (line, format) {
+        (None, None) => Ok(None),
+        (Some(line), Some(name)) => {
+            let format = Format::ALL.into_iter().find(|format| format.word() == name);
+            let format = format.ok_or(StudyFileError::Format { name })?;
+            Ok(Some(ForeignProbe::from_line(&line, format)))
+        }
+        _ => Err(StudyFileError::HalfAProbe),
+    }
+}
+
+fn checked_servo(servo: Option<String>) -> Result<Option<String>, StudyFileError> {
+    let parsed = servo.as_ref().map(|text| text.parse::<PortAddress>());
+    match parsed.transpose() {
+        Ok(_) => Ok(servo),
+        Err(reason) => Err(StudyFileError::Servo { reason }),
     }
 }
 
@@ -382,12 +439,13 @@ mod tests {
 
     #[test]
     fn stages_and_loads_of_the_file_replace_the_defaults() {
-        let text = "host_cpus = \"2-3\"\nguest_arguments = \"threadirqs  quiet\"\n\
+        let text = "probe = \"latency -p 100\"\nprobe_as = \"xenomai\"\nhost_cpus = \"2-3\"\nguest_arguments = \"threadirqs  quiet\"\n\
             [[stage]]\nname = \"mine\"\nsettings = [\"wq.unbound\", \"vmm.mem\"]\n";
         let study = StudyFile::from_toml(text).expect("a study");
         assert_eq!(study.guest_arguments, ["threadirqs", "quiet"]);
         assert_eq!(study.host_cpus.map(|cpus| cpus.to_string()).as_deref(), Some("2-3"));
         assert_eq!(study.stages.len(), 1);
+        assert_eq!(study.probe, Some(ForeignProbe::from_line("latency -p 100", Format::Xenomai)));
     }
 
     #[test]
@@ -405,5 +463,10 @@ mod tests {
         assert!(refused("loads = [{ name = \"a b\" }]").starts_with("\"a b\" is not a name"));
         assert!(refused("loads = [{ name = \"a\", host = \"idel\" }]").contains("unknown load"));
         assert!(refused("host_cpus = \"x\"").contains("is not a list of CPUs"));
+        assert!(refused("servo = \"pwm:x\"").starts_with("`servo`: "));
+        assert!(refused("probe = \"latency\"").contains("belong together"));
+        assert!(
+            refused("probe = \"latency\"\nprobe_as = \"x\"").starts_with("`probe_as` is \"x\"")
+        );
     }
 }

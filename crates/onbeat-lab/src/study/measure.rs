@@ -11,17 +11,18 @@ use onbeat::record::run_dir::RUN_FILE_ENDING;
 use onbeat_tune::CpuList;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::application::{self, ApplicationRoundTrips};
+use super::application::{self, AnsweringClock};
 use super::error::StudyError;
 use super::file::{StudyFile, StudyLoad};
 use super::host::StudyHost;
 use super::setting::{MachineSetting, housekeeping};
 use super::store::{Answers, SeenThread, StudyStore};
+use crate::joined;
 use crate::vm::error::reason_line;
 use crate::vm::{
-    BootImage, Guest, GuestMemory, GuestResult, Job, LatencyTest, PrintedRun, RealTimeMachine,
-    ThreadPlan, VmClock, VmError, WorkDirectory, free_huge_pages, place_threads, process,
-    qemu_threads,
+    BootImage, ForeignProbe, Guest, GuestMemory, GuestResult, Job, LatencyTest, PrintedRun,
+    RealTimeMachine, ThreadPlan, VmClock, VmError, WorkDirectory, free_huge_pages, place_threads,
+    process, qemu_threads,
 };
 
 /// How often the end of a process is looked for.
@@ -45,7 +46,7 @@ pub(super) struct StudyBench<'b> {
 }
 
 /// The result of a measurement, before it is stored.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct StageOutcome {
     /// The content of run files.
     pub(super) files: Vec<Vec<u8>>,
@@ -77,23 +78,14 @@ impl StudyBench<'_> {
     }
 
     fn outside_in(&self, scratch: &Path, load: &StudyLoad) -> Result<StageOutcome, StudyError> {
-        let output = scratch.join("output");
-        let StudyFile { duration, period, commands, .. } = self.study;
-        let mut command = Command::new(self.onbeat);
-        command.args(["measure", "latency", "--json", "--no-causes", "--out"]);
-        command.arg(scratch.join("runs"));
-        command.args(["--for", &format!("{}ns", duration.as_nanos())]);
-        command.args(["--period", &format!("{}ns", period.as_nanos())]);
-        command.args(["--cpu", &self.loop_cpu().to_string(), "--load", &load.host.to_string()]);
-        command.args(self.options());
-        self.finish(&mut command, scratch, *duration + OUTSIDE_BEYOND)?;
-
-        let text = fs::read_to_string(&output).map_err(StudyError::reading(&output))?;
-        let printed: PrintedRun =
-            serde_json::from_str(&text).map_err(|error| StudyError::damaged(&output, &error))?;
+        let measured = match &self.study.probe {
+            Some(probe) => self.foreign_outside(probe, scratch, load)?,
+            None => self.latency_outside(scratch, load)?,
+        };
         let carried = HostLoad::start(self.onbeat, &load.host)?;
+        let commands = self.study.commands;
         let answers =
-            application::command_outside(self.onbeat, self.loop_cpu(), *commands, self.stop);
+            application::command_outside(self.onbeat, self.loop_cpu(), commands, self.stop);
         drop(carried);
         self.unless_stopped()?;
         let answers = answers.map_err(|error| StudyError::Outside {
@@ -102,15 +94,59 @@ impl StudyBench<'_> {
             status: "an error".to_owned(),
             message: error.to_string(),
         })?;
+        Ok(StageOutcome { answers: Some(answers), ..measured })
+    }
 
+    /// Runs another tool's program on the CPU of the loop.
+    fn foreign_outside(
+        &self,
+        probe: &ForeignProbe,
+        scratch: &Path,
+        load: &StudyLoad,
+    ) -> Result<StageOutcome, StudyError> {
+        let output = scratch.join("output");
+        let carried = HostLoad::start(self.onbeat, &load.host)?;
+        let mut command = Command::new("taskset");
+        command.args(["-c", &self.loop_cpu().to_string()]).args(&probe.words);
+        let limit = self.study.duration + self.study.limit;
+        self.finish(&mut command, ("taskset", "another tool's program"), scratch, limit)?;
+        drop(carried);
+        let printed = fs::read(&output).map_err(StudyError::reading(&output))?;
+        let files = probe.run_files(&printed, scratch)?;
+        Ok(StageOutcome {
+            files: files.into_iter().map(|file| file.content).collect(),
+            ..StageOutcome::default()
+        })
+    }
+
+    fn latency_outside(
+        &self,
+        scratch: &Path,
+        load: &StudyLoad,
+    ) -> Result<StageOutcome, StudyError> {
+        let output = scratch.join("output");
+        let StudyFile { duration, period, .. } = self.study;
+        let mut command = Command::new(self.onbeat);
+        command.args(["measure", "latency", "--json", "--no-causes", "--out"]);
+        command.arg(scratch.join("runs"));
+        command.args(["--for", &format!("{}ns", duration.as_nanos())]);
+        command.args(["--period", &format!("{}ns", period.as_nanos())]);
+        command.args(["--cpu", &self.loop_cpu().to_string(), "--load", &load.host.to_string()]);
+        command.args(self.options());
+        let program = self.onbeat.display().to_string();
+        let limit = *duration + OUTSIDE_BEYOND;
+        self.finish(&mut command, (&program, "measure latency"), scratch, limit)?;
+
+        let text = fs::read_to_string(&output).map_err(StudyError::reading(&output))?;
+        let printed: PrintedRun =
+            serde_json::from_str(&text).map_err(|error| StudyError::damaged(&output, &error))?;
         let (overruns, skipped) = counts(&printed);
         Ok(StageOutcome {
             files: run_files(&scratch.join("runs"))?,
             overruns,
             skipped,
-            answers: Some(answers),
             refused: refused_rights(&printed),
-            threads: Vec::new(),
+            ..StageOutcome::default()
         })
     }
 
@@ -123,6 +159,7 @@ impl StudyBench<'_> {
     fn finish(
         &self,
         command: &mut Command,
+        (program, what): (&str, &'static str),
         scratch: &Path,
         limit: Duration,
     ) -> Result<(), StudyError> {
@@ -132,8 +169,8 @@ impl StudyBench<'_> {
         };
         command.stdin(Stdio::null()).stdout(create("output")?).stderr(create("errors")?);
         let failed = |status: String, message: String| StudyError::Outside {
-            program: self.onbeat.display().to_string(),
-            what: "measure latency",
+            program: program.to_owned(),
+            what,
             status,
             message,
         };
@@ -194,35 +231,43 @@ impl StudyBench<'_> {
         let carried = HostLoad::start(self.onbeat, &load.host)?;
         let ran = self.run_guest(&guest, &self.job(load), machine.threads.as_ref(), host);
         drop(carried);
-        let GuestRun { result, threads, answers } = ran?;
+        let GuestRun { mut result, threads, answers } = ran?;
         result.succeeded()?;
 
-        let printed = result.printed()?;
-        let (overruns, skipped) = if has_clock { counts(&printed) } else { (None, None) };
+        let (counted, refused) = match &self.study.probe {
+            Some(probe) => {
+                result.import(probe)?;
+                ((None, None), Vec::new())
+            }
+            None => {
+                let printed = result.printed()?;
+                (counts(&printed), refused_rights(&printed))
+            }
+        };
+        let (overruns, skipped) = if has_clock { counted } else { (None, None) };
         let kept = result.run_files().filter(|_| has_clock);
         let files = kept.map(|file| file.content.clone()).collect();
         result.remove_directory()?;
-        Ok(StageOutcome {
-            files,
-            overruns,
-            skipped,
-            answers,
-            refused: refused_rights(&printed),
-            threads,
-        })
+        Ok(StageOutcome { files, overruns, skipped, answers, refused, threads })
     }
 
     fn job(&self, load: &StudyLoad) -> Job {
         let mut job = Job::new();
+        let servo = self.study.servo.as_deref();
         if self.boot.own.is_some() {
             // A guest without a driver for the port is measured all the same.
-            let answering = application::answering_words().join(" ");
+            let answering = application::answering_words(servo).join(" ");
             job.command(["sh", "-c", &format!("onbeat {answering} || :")]);
         } else if self.boot.has_port {
-            let words = application::answering_words();
+            let words = application::answering_words(servo);
             job.command(["onbeat"].map(str::to_owned).into_iter().chain(words));
         }
         let StudyFile { duration, period, .. } = self.study;
+        if let Some(probe) = &self.study.probe {
+            let load = (!load.guest.is_idle()).then(|| load.guest.to_string());
+            probe.add_to(&mut job, load.as_deref(), self.boot.own.is_some());
+            return job;
+        }
         job.latency(&LatencyTest {
             duration: *duration,
             period: *period,
@@ -252,6 +297,9 @@ impl StudyBench<'_> {
         }
         if self.has_application() {
             guest.qemu_arguments.extend(application::port_arguments());
+            if C::NAME != "virtual" {
+                guest.qemu_arguments.extend(joined::page_arguments());
+            }
         }
         guest
     }
@@ -313,11 +361,8 @@ impl StudyBench<'_> {
         };
         let threads = qemu_threads(&host.host, pid, &vcpus).into_iter().map(seen).collect();
 
-        let round_trips = if C::NAME == "real" {
-            ApplicationRoundTrips::Timed
-        } else {
-            ApplicationRoundTrips::Counted
-        };
+        let clock =
+            if C::NAME == "virtual" { AnsweringClock::Unrelated } else { AnsweringClock::Joined };
         let directory = running.directory().to_owned();
         let has_port = self.has_application();
         let over = AtomicBool::new(false);
@@ -327,7 +372,8 @@ impl StudyBench<'_> {
                 _ if !has_port => None,
                 Ok(port) => {
                     let commands = self.study.commands;
-                    Some(application::command_guest(port, commands, round_trips, over))
+                    let page = directory.join(joined::PAGE);
+                    Some(application::command_guest(port, &page, commands, (clock, over)))
                 }
                 Err(error) => {
                     Some(Answers { failure: Some(error.to_string()), ..Answers::default() })

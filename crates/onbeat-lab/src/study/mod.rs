@@ -8,7 +8,7 @@
 //! | `row` | [`Rows`]: sets of settings, cumulative and less one, reboots last |
 //! | `baseline` | what is as wanted, and cannot be made, before the first measurement |
 //! | `host` | settings of a row, made and undone by the journal of `onbeat-tune` |
-//! | `application` | a command from the host, its answer from the guest |
+//! | `application`, `servo` | a command from the host, the edge of a servo in the guest, its answer |
 //! | `measure` | one measurement, outside or inside |
 //! | `store` | [`StudyStore`]: results on disk, by which a study resumes |
 //! | `conduct` | [`fn@conduct`]: everything in turns |
@@ -26,16 +26,18 @@ mod file;
 mod host;
 mod measure;
 mod row;
+mod servo;
 mod setting;
 mod store;
 mod tables;
 
-pub use application::{answer, open_port};
+pub use application::{AnsweringSide, answer, open_port};
 pub use conduct::{StudyRequest, StudyResults, conduct};
 pub use error::StudyError;
 pub use file::{LEAST_RUNS, StudyClock, StudyFile, StudyFileError, StudyLoad};
 pub use host::BootState;
 pub use row::{Rows, SettingPrices, Stage, StageLadder, StudyRow};
+pub use servo::Servo;
 pub use setting::{FIRMWARE, MachineSetting, Means, SettingState, StageSetting};
 pub use store::{
     Answers, Measured, RowSlot, SeenThread, StudyBaseline, StudySide, StudyStore, statistics_of,

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use onbeat::campaign::ResultStore;
 use onbeat::record::run_dir::RUN_FILE_ENDING;
-use onbeat::record::{Distribution, Moments, RunFile, Series};
+use onbeat::record::{Distribution, Moments, RunFile};
 use onbeat_figures::Statistics;
 use serde::{Deserialize, Serialize};
 
 use super::error::StudyError;
 use super::setting::StageSetting;
+use crate::vm::main_series;
 use crate::vm::work_directory::hex_digest;
 
 const MEASURED: &str = "measured.json";
@@ -81,10 +82,19 @@ impl RowSlot {
 pub struct Answers {
     /// Commands that were sent.
     pub sent: u32,
-    /// From a command on the host to its answer there, in nanoseconds; empty where the guest's clock
-    /// is not the host's.
+    /// From a command on the host to its answer there, in nanoseconds; empty as the others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub round_trips_ns: Vec<u64>,
+    /// From a command on the host to its edge at the servo, in nanoseconds; empty where the clocks are
+    /// not related.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edges_ns: Vec<u64>,
+    /// Error bound of these times, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound_ns: Option<u64>,
+    /// Pulses that the servo counted.
+    #[serde(default)]
+    pub pulses: u32,
     /// Commands that were answered.
     pub answered: u32,
     /// Why the test ended before its last command; absent where it did not.
@@ -213,7 +223,7 @@ impl StudyStore {
         let mut moments = Moments::default();
         for path in self.run_files(measured) {
             let run = RunFile::read(&path).map_err(|error| StudyError::damaged(&path, &error))?;
-            let series = run.header.series.first().copied().unwrap_or(Series::ReleaseLatency);
+            let series = main_series(&run);
             parts.push(run.distribution(series));
             moments = moments.merged(run.moments(series));
         }

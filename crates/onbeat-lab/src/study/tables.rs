@@ -16,7 +16,8 @@ use crate::vm::{Measures, Virtual};
 const REAL: &str = "real";
 const FREE: &str = "free";
 
-const NO_TIMES: &str = "No times: by this clock a guest runs ahead of or behind this machine; only its answers are counted.";
+const NO_TIMES: &str = "No times: in virtual time a guest runs ahead of or behind this machine; only its answers are counted.";
+const OF_EMULATOR: &str = "Times of the software emulation on this machine: they show that the way works, and say nothing about a guest under KVM.";
 const NO_HOST: &str = "Settings of this machine do not reach virtual time: rows differ by the instants of the commands.";
 const NO_LATENCIES: &str = "No latencies: by the free clock every kernel has the emulator's, milliseconds that differ each time. \
      clock = \"virtual\" ranks kernels and settings.";
@@ -216,21 +217,33 @@ impl StudyResults {
         })
     }
 
-    /// From a command to its answer, bare metal and guest; times only where the clock is real.
-    fn application(&self, dated: DatedLadder<'_>, load: &str) -> Option<Table> {
-        let DatedLadder { when, ladder } = dated;
-        let rungs = self.rungs(ladder, &[StudySide::Outside, StudySide::Inside], load).into_iter();
-        let rows: Vec<Row> =
-            rungs.filter_map(|(label, measured)| round_trips(label, &measured)).collect();
-        let has_times = self.baseline.clock == REAL;
-        let legend = (!has_times).then(|| NO_TIMES.to_owned()).into_iter().collect();
-        let what = "Application: from a command to its answer, in us (real clock)";
-        (!rows.is_empty()).then(|| Table {
-            title: title(what, load, when),
-            columns: columns("version", &["min", "avg", "max", "std dev", "answered"]),
-            rows,
-            legend,
-        })
+    /// From a command to its edge: bare metal and guest, those of an emulated guest by themselves.
+    fn application(&self, dated: DatedLadder<'_>, load: &str) -> Vec<Table> {
+        const BOTH: [StudySide; 2] = [StudySide::Outside, StudySide::Inside];
+        let of = |sides: &[StudySide], clock: &str, legend: Option<&str>| {
+            let DatedLadder { when, ladder } = dated;
+            let rungs = self.rungs(ladder, sides, load).into_iter();
+            let rows: Vec<Row> =
+                rungs.filter_map(|(label, measured)| edges(label, &measured)).collect();
+            let what =
+                format!("Application: from a command to its edge at the servo, in us ({clock})");
+            let figures = ["min", "avg", "max", "std dev", "within", "edges"];
+            (!rows.is_empty()).then(|| Table {
+                title: title(&what, load, when),
+                columns: columns("version", &figures),
+                rows,
+                legend: legend.map(str::to_owned).into_iter().collect(),
+            })
+        };
+        let tables = match self.baseline.clock.as_str() {
+            REAL => [of(&BOTH, "real clock", None), None],
+            FREE => [
+                of(&BOTH[..1], "real clock", None),
+                of(&BOTH[1..], "free clock", Some(OF_EMULATOR)),
+            ],
+            _ => [of(&BOTH, "real clock", Some(NO_TIMES)), None],
+        };
+        tables.into_iter().flatten().collect()
     }
 
     /// What the tail is without a stage or setting, as a multiple of that with everything.
@@ -320,11 +333,12 @@ impl StudySide {
     }
 }
 
-/// A row of round trips; none without an application test.
-fn round_trips(label: String, measured: &[&Measured]) -> Option<Row> {
+/// A row of edges; none without an application test.
+fn edges(label: String, measured: &[&Measured]) -> Option<Row> {
     let answers: Vec<&Answers> = measured.iter().filter_map(|one| one.answers.as_ref()).collect();
-    let times: Vec<u64> =
-        answers.iter().flat_map(|one| one.round_trips_ns.iter().copied()).collect();
+    let times: Vec<u64> = answers.iter().flat_map(|one| one.edges_ns.iter().copied()).collect();
+    let bound_ns = answers.iter().filter_map(|one| one.bound_ns).max();
+    let bound = bound_ns.map_or_else(|| "-".to_owned(), us);
     let in_us = |ns: f64| format!("{:.1}", ns / 1000.0);
     let figures = statistics_of(&times).map_or_else(
         || vec!["-".to_owned(); 4],
@@ -332,8 +346,8 @@ fn round_trips(label: String, measured: &[&Measured]) -> Option<Row> {
     );
 
     let sum = |of: fn(&Answers) -> u32| answers.iter().map(|one| of(one)).sum::<u32>();
-    let answered = format!("{}/{}", sum(|one| one.answered), sum(|one| one.sent));
-    let entries = [label].into_iter().chain(figures).chain([answered]).collect();
+    let made = format!("{}/{}", sum(|one| one.pulses), sum(|one| one.sent));
+    let entries = [label].into_iter().chain(figures).chain([bound, made]).collect();
     (!answers.is_empty()).then(|| row(entries))
 }
 
@@ -446,7 +460,7 @@ mod tests {
                     continue;
                 }
                 let by = if side == StudySide::Outside { "real" } else { clock };
-                let times = if by == "real" { vec![1_000, 3_000] } else { Vec::new() };
+                let times = if by == "virtual" { Vec::new() } else { vec![1_000, 3_000] };
                 let file = std::path::PathBuf::from("latency.onbeat.hlog");
                 let one = Measured {
                     key: "k".to_owned(),
@@ -457,8 +471,11 @@ mod tests {
                     skipped: (by != "free").then_some(0),
                     answers: Some(Answers {
                         sent: 2,
-                        round_trips_ns: times,
+                        bound_ns: (by != "virtual").then_some(500),
+                        edges_ns: times,
+                        pulses: 2,
                         answered: 2,
+                        round_trips_ns: Vec::new(),
                         failure: None,
                     }),
                     refused: Vec::new(),
@@ -509,7 +526,7 @@ mod tests {
         let application = titled(&tables, "Application");
         let entries: Vec<&str> =
             application.rows[0].entries.iter().map(|entry| entry.text.as_str()).collect();
-        assert_eq!(entries, ["bare metal, untuned", "1.0", "2.0", "3.0", "1.0", "2/2"]);
+        assert_eq!(entries, ["bare metal, untuned", "1.0", "2.0", "3.0", "1.0", "0.5", "2/2"]);
         assert_eq!(titled(&tables, "Threads of QEMU").rows.len(), 1);
     }
 
@@ -526,7 +543,7 @@ mod tests {
         let guest = application.rows.iter().find(|row| row.entries[0].text == "guest, untuned");
         let entries: Vec<&str> =
             guest.expect("a row").entries.iter().map(|entry| entry.text.as_str()).collect();
-        assert_eq!(entries[1..], ["-", "-", "-", "-", "2/2"]);
+        assert_eq!(entries[1..], ["-", "-", "-", "-", "-", "2/2"]);
     }
 
     #[test]
@@ -535,6 +552,13 @@ mod tests {
         let jobs = titled(&tables, "Guests that ended their measurement (free clock)");
         assert!(jobs.legend[0].starts_with("No latencies"));
         assert_eq!(jobs.columns.len(), 2);
+        let of_machine =
+            titled(&tables, "Application: from a command to its edge at the servo, in us (real");
+        assert!(names(of_machine).iter().all(|name| name.starts_with("bare metal")));
+        let emulated =
+            titled(&tables, "Application: from a command to its edge at the servo, in us (free");
+        assert!(names(emulated).iter().all(|name| name.starts_with("guest")));
+        assert!(emulated.legend[0].contains("say nothing about a guest under KVM"));
         let prices = titled(&tables, "Price of each part");
         assert!(prices.title.contains("bare metal, real clock"), "{}", prices.title);
         assert_eq!(names(prices), ["stage host"], "QEMU has no price outside of a guest");

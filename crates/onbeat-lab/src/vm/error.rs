@@ -239,6 +239,16 @@ pub enum VmError {
         /// Directory of its results.
         out: PathBuf,
     },
+    /// The output of a program is not of the format that it is read as.
+    #[error("the output of `{program}` cannot be read as {format}: {reason}")]
+    Foreign {
+        /// Its words.
+        program: String,
+        /// Name of the format.
+        format: &'static str,
+        /// Why.
+        reason: String,
+    },
     /// A result of the job is missing or cannot be read.
     #[error("the job's result {name} cannot be used: {reason}")]
     Result {
@@ -268,7 +278,8 @@ impl CellFailure for VmError {
             | Self::Incomplete { .. }
             | Self::Killed { .. }
             | Self::NotPaused { .. }
-            | Self::JobFailed { .. } => FailureScope::Cell,
+            | Self::JobFailed { .. }
+            | Self::Foreign { .. } => FailureScope::Cell,
             _ => FailureScope::Campaign,
         }
     }

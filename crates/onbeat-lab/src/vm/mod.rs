@@ -7,6 +7,7 @@
 //! | [`OwnGuest`] | a user's guest, from its script or libvirt definition, with an agent in it |
 //! | [`Guest`], [`RunningGuest`] | QEMU's command line from plain data; QEMU from its start to its end |
 //! | [`Job`], [`GuestResult`] | commands for a guest, and the files that it sends back |
+//! | [`ForeignProbe`] | a program of the guest's that measures, its output as run files |
 //! | [`Real`], [`Virtual`], [`Free`] | three clocks; [`GuestFigures`] of different clocks do not compile into one [`ClockTable`] |
 //! | [`choose_accelerator`] | whether KVM works here, by a canary guest |
 //! | [`RealTimeMachine`], [`ThreadPlan`] | memory, processor and threads of a guest with a real-time loop, for QEMU and libvirt |
@@ -22,6 +23,7 @@ mod archive;
 mod clock;
 pub(crate) mod error;
 mod figures;
+mod foreign;
 mod frame;
 mod guest;
 mod initramfs;
@@ -51,6 +53,7 @@ pub use clock::{Free, Measures, Real, Virtual, VmClock};
 pub use error::VmError;
 pub(crate) use figures::in_us;
 pub use figures::{ClockTable, GuestFigures};
+pub use foreign::{ForeignProbe, main_series};
 pub use frame::{FrameError, GuestFile};
 pub use guest::{Guest, RunningGuest};
 pub use initramfs::{BootImage, Initramfs};

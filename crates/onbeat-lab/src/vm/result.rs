@@ -6,10 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use onbeat::record::{RunFile, RunFileError};
+use onbeat_figures::Statistics;
+
 use super::VmError;
 use super::clock::{Measures, VmClock};
 use super::error::reason_line;
 use super::figures::GuestFigures;
+use super::foreign::{ForeignProbe, main_series};
 use super::frame::{GuestFile, Shipment};
 use super::guest::{CONSOLE, JOB};
 use super::leftover::GuestDirectory;
@@ -137,7 +141,41 @@ impl<C: VmClock> GuestResult<C> {
     }
 }
 
+impl<C: VmClock> GuestResult<C> {
+    /// Adds the run files that the output of a job with this probe makes.
+    ///
+    /// # Errors
+    /// When the job has failed, or its output is not of the format.
+    pub fn import(&mut self, probe: &ForeignProbe) -> Result<(), VmError> {
+        self.succeeded()?;
+        let output = self.file("output").unwrap_or_default();
+        let files = probe.run_files(output, &self.directory)?;
+        self.files.extend(files);
+        Ok(())
+    }
+}
+
 impl<C: Measures> GuestResult<C> {
+    /// The figures of the main series of each run file with samples, named by its cell.
+    ///
+    /// # Errors
+    /// When a run file cannot be read.
+    pub fn figures_of_run_files(&self) -> Result<Vec<(String, GuestFigures<C>)>, VmError> {
+        let mut all = Vec::new();
+        for file in self.run_files() {
+            let unusable = |error: RunFileError| VmError::Result {
+                name: file.path.clone(),
+                reason: error.to_string(),
+            };
+            let run = RunFile::parse(Path::new(&file.path), &file.content).map_err(unusable)?;
+            let series = main_series(&run);
+            let found = Statistics::new(&run.distribution(series), &run.moments(series));
+            let name = run.header.cell.map_or_else(|| file.path.clone(), |cell| cell.tuning);
+            all.extend(found.map(|found| (name, GuestFigures::from_statistics(&found))));
+        }
+        Ok(all)
+    }
+
     /// The figures of the main series of the run, or of the first cell of a bench.
     ///
     /// # Errors

@@ -11,7 +11,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use onbeat_lab::vm::{Archive, Free, Guest, GuestResult, Job, OwnGuest, RealTimeMachine};
+use onbeat::import::Format;
+use onbeat::record::RunFile;
+use onbeat_lab::vm::{
+    Archive, ForeignProbe, Free, Guest, GuestResult, Job, OwnGuest, RealTimeMachine,
+    main_series,
+};
 use test_lab::{BUSYBOX, RT, TestLab};
 
 /// The first process of the small guest: it changes to a root in memory, as an initrd does.
@@ -25,6 +30,8 @@ mount -t tmpfs tmpfs /new
 mkdir -p /new/bin /new/proc /new/dev
 cp /bin/busybox /new/bin/
 cp /second /new/second
+cp /cyclictest /cyclictest.txt /new/bin/
+ln -s busybox /new/bin/sh
 umount /proc
 mount -o move /dev /new/dev
 exec switch_root /new /second
@@ -35,11 +42,17 @@ echo yes > /booted
 while :; do /bin/busybox sleep 1; done
 ";
 
+/// A program of the guest's that measures: it prints what cyclictest has printed elsewhere.
+const CYCLICTEST: &str = "#!/bin/sh\nexec /bin/busybox cat /bin/cyclictest.txt\n";
+const PRINTED: &[u8] = include_bytes!("../../../onbeat/tests/import_files/cyclictest-h.txt");
+
 fn small_guest(lab: &TestLab, directory: &Path) -> PathBuf {
     let kernel = lab.kernel(RT);
     let mut archive = Archive::new();
     archive.program("init", INIT.into());
     archive.program("second", SECOND.into());
+    archive.program("cyclictest", CYCLICTEST.into());
+    archive.file("cyclictest.txt", PRINTED.into());
     archive.program("bin/busybox", fs::read(BUSYBOX).expect("busybox"));
     let mut order = String::new();
     for module in kernel.modules(&["virtio_pci", "virtio_blk"]).expect("modules") {
@@ -98,6 +111,31 @@ fn a_run_of_onbeat_in_the_guest_comes_back_with_its_run_file() {
     let result = ran(&lab, &own, &Job::recorded(words));
     let file = result.run_files().next().expect("a run file");
     assert!(file.content.len() > 1000, "{} bytes", file.content.len());
+}
+
+#[test]
+fn a_program_of_the_guest_measures_and_the_importer_reads_its_output() {
+    let Some(lab) = TestLab::open() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let own = OwnGuest::from_script(&small_guest(&lab, directory.path())).expect("a guest");
+    let words = ["cyclictest", "-h", "60"].map(str::to_owned).to_vec();
+    let probe = ForeignProbe { words, format: Format::Cyclictest };
+    let mut result = ran(&lab, &own, &probe.job(true));
+    result.import(&probe).expect("run files");
+
+    let figures: Vec<(u64, u64)> = result
+        .run_files()
+        .map(|file| RunFile::parse(Path::new(&file.path), &file.content).expect("a run file"))
+        .map(|run| run.moments(main_series(&run)))
+        .map(|moments| (moments.n, moments.max_ns))
+        .collect();
+    assert_eq!(figures, [(2_000, 896_000), (1_993, 770_000)], "as `onbeat import` reads them");
+
+    // From the command line, which prints no latency by the free clock.
+    let words = "run --qemu start.sh --clock free --as cyclictest -- cyclictest -h 60";
+    let words: Vec<&str> = words.split(' ').collect();
+    let text = onbeat(&lab, &words, directory.path());
+    assert!(text.contains("No latencies"), "{text}");
 }
 
 /// A Debian guest with systemd and a kernel of each kind.

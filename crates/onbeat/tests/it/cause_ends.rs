@@ -14,6 +14,7 @@ const SMALL: FlightSetting = FlightSetting {
     syscalls: false,
     stacks: false,
     inside: false,
+    kvm: false,
     path: PathSource::BpfIfAllowed,
 };
 /// Set for the child process of the test below.

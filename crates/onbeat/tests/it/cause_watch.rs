@@ -22,6 +22,7 @@ const SMALL: FlightSetting = FlightSetting {
     syscalls: false,
     stacks: false,
     inside: false,
+    kvm: false,
     path: PathSource::BpfIfAllowed,
 };
 

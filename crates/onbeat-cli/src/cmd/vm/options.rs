@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use onbeat::import::Format;
 
 use super::study_options::{
     LINT_EXAMPLES, LINT_STATUSES, PIN_EXAMPLES, STUDY_EXAMPLES, STUDY_STATUSES, VmAnswerOptions,
     VmLintOptions, VmPinOptions, VmStudyOptions, VmXmlOptions,
 };
+use crate::options::one_of;
 use crate::units::time_ns;
 
 const BUILD_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
@@ -28,7 +30,9 @@ const RUN_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat vm run linux-image-rt-amd64 --clock free --cpus 2 -- cat /proc/cpuinfo
       any command of the guest's busybox
   onbeat vm run --qemu start-guest.sh --clock real -- measure timer --for 60s
-      a guest of your own: kernel, disks and cards of the script";
+      a guest of your own: kernel, disks and cards of the script
+  onbeat vm run --qemu start-guest.sh --clock real --as xenomai -- latency -p 100 -T 60
+      a program of that guest measures";
 
 const LAB_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat vm lab kernels.toml
@@ -246,6 +250,12 @@ pub(crate) struct VmRunOptions {
     /// Time limit of the guest, by this machine's clock
     #[arg(long, default_value = "5m", value_parser = time_ns, value_name = "TIME")]
     pub(crate) limit: u64,
+    /// Read the job's output as that of another tool
+    ///
+    /// As `onbeat import --from`: figures and run files of a program that measures. In a guest of your
+    /// own the job is a program of that guest.
+    #[arg(long = "as", requires = "job", value_parser = one_of(&Format::ALL, |one| (one.word(), one.help())), value_name = "FORMAT")]
+    pub(crate) format: Option<Format>,
     /// Directory for what guests send, a directory each
     #[arg(long, default_value = "onbeat-vm", value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) out: PathBuf,

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use onbeat::record::run_dir::RUN_FILE_ENDING;
 use onbeat_lab::vm::{
-    BootImage, ClockTable, Free, Guest, GuestFigures, GuestFile, GuestResult, Job, Measures,
-    Virtual, VmClock,
+    BootImage, ClockTable, ForeignProbe, Free, Guest, GuestFigures, GuestFile, GuestResult, Job,
+    Measures, Virtual, VmClock,
 };
 use serde_json::{Value, json};
 
@@ -37,19 +37,28 @@ const ERRORS: &str = "errors";
 struct GuestJob {
     job: Job,
     is_recorded: bool,
+    /// A command whose output another tool's format makes a recording.
+    foreign: Option<ForeignProbe>,
 }
 
 impl GuestJob {
+    fn from_options(options: &VmRunOptions) -> Self {
+        let Some(format) = options.format else { return Self::from_words(&options.job) };
+        let has_own = options.own.qemu.is_some() || options.own.domain.is_some();
+        let probe = ForeignProbe { words: options.job.clone(), format };
+        Self { job: probe.job(has_own), is_recorded: true, foreign: Some(probe) }
+    }
+
     fn from_words(words: &[String]) -> Self {
         let usual = || USUAL_JOB.map(str::to_owned).to_vec();
         let words = if words.is_empty() { usual() } else { words.to_vec() };
         if ["measure", "bench"].contains(&words[0].as_str()) {
-            return Self { job: Job::recorded(words), is_recorded: true };
+            return Self { job: Job::recorded(words), is_recorded: true, foreign: None };
         }
 
         let mut job = Job::new();
         job.command(words);
-        Self { job, is_recorded: false }
+        Self { job, is_recorded: false, foreign: None }
     }
 }
 
@@ -96,16 +105,18 @@ fn measured<C: Measures>(
     clock: C,
     stop: &AtomicBool,
 ) -> Result<ExitVerdict, Failure> {
-    let GuestJob { job, is_recorded } = GuestJob::from_words(&options.job);
+    let GuestJob { job, is_recorded, foreign } = GuestJob::from_options(options);
     let has_own = boot.own.is_some();
-    let result = guest(options, boot, clock).run(&stock.work, &job, stop)?;
+    let mut result = guest(options, boot, clock).run(&stock.work, &job, stop)?;
+    let imported = foreign.as_ref().map_or(Ok(()), |probe| result.import(probe));
     let directory = keep(&result, &options.out, |_| true)?;
+    imported?;
     if !is_recorded {
         return finish_command(options, &result, &directory);
     }
 
     result.succeeded()?;
-    let cells = result.cells()?;
+    let cells = if foreign.is_some() { result.figures_of_run_files()? } else { result.cells()? };
     if options.json {
         let mut object = outline(&result, &directory);
         object["unit"] = C::UNIT.into();
@@ -135,12 +146,14 @@ fn without_figures(
     boot: BootImage,
     stop: &AtomicBool,
 ) -> Result<ExitVerdict, Failure> {
-    let GuestJob { job, is_recorded } = GuestJob::from_words(&options.job);
-    let result = guest(options, boot, Free).run(&stock.work, &job, stop)?;
+    let GuestJob { job, is_recorded, foreign } = GuestJob::from_options(options);
+    let mut result = guest(options, boot, Free).run(&stock.work, &job, stop)?;
+    let imported = foreign.as_ref().map_or(Ok(()), |probe| result.import(probe));
     let has_latencies = |file: &GuestFile| {
         file.path.ends_with(RUN_FILE_ENDING) || (is_recorded && file.path == OUTPUT)
     };
     let directory = keep(&result, &options.out, |file| !has_latencies(file))?;
+    imported?;
     if !is_recorded {
         return finish_command(options, &result, &directory);
     }

@@ -12,10 +12,12 @@ use onbeat::campaign::CampaignEvent;
 use onbeat::host::Host;
 use onbeat_lab::joined;
 use onbeat_lab::study::{
-    self, BootState, LEAST_RUNS, StudyClock, StudyError, StudyFile, StudyRequest, StudyResults,
+    self, AnsweringSide, BootState, LEAST_RUNS, Servo, StudyClock, StudyError, StudyFile,
+    StudyRequest, StudyResults,
 };
 use onbeat_lab::vm::{
-    Accelerator, BootImage, CANARY_LIMIT, Free, GuestWiring, Virtual, VmClock, choose_accelerator,
+    Accelerator, BootImage, CANARY_LIMIT, ForeignProbe, Free, GuestWiring, Virtual, VmClock,
+    choose_accelerator,
 };
 use onbeat_report::Table;
 use onbeat_tune::{HostFiles, LiveHost};
@@ -90,6 +92,9 @@ fn asked(options: &VmStudyOptions) -> Result<StudyFile, Failure> {
     let mut study = study.map_err(|source| StudyFailure::File { path: path(), source })?;
     if let Some(clock) = options.clock {
         study.clock = clock;
+    }
+    if let (Some(line), Some(format)) = (&options.probe, options.format) {
+        study.probe = Some(ForeignProbe::from_line(line, format));
     }
     Ok(if options.quick { study.quick() } else { study })
 }
@@ -323,7 +328,12 @@ pub(super) fn answer(options: &VmAnswerOptions) -> Result<ExitVerdict, Failure> 
         Some(port) => study::open_port(port).map_err(failed)?,
         None => File::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?),
     };
-    study::answer(&mut port, options.cpu).map_err(failed)?;
+    let mut servo = Servo::open(options.output.as_ref())?;
+    let side = match options.port {
+        Some(_) => AnsweringSide::Guest,
+        None => AnsweringSide::Host(options.cpu),
+    };
+    study::answer(&mut port, &mut servo, side).map_err(failed)?;
     Ok(ExitVerdict::Pass)
 }
 

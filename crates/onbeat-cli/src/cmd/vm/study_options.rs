@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use onbeat::import::Format;
+use onbeat::probe::ports::PortAddress;
 use onbeat_lab::study::StudyClock;
 use onbeat_tune::CpuList;
 
@@ -62,6 +64,15 @@ pub(crate) struct VmStudyOptions {
     /// `auto`: real where a guest has run under KVM, else virtual.
     #[arg(long, value_parser = one_of(&StudyClock::ALL, |one| (one.word(), "")), value_name = "CLOCK")]
     pub(crate) clock: Option<StudyClock>,
+    /// Program that measures in place of onbeat, with its options
+    ///
+    /// A line for the shell: in a guest of your own with that guest's programs, outside where this
+    /// machine has it too.
+    #[arg(long, requires = "format", value_name = "LINE")]
+    pub(crate) probe: Option<String>,
+    /// Format of its output, as `onbeat import --from`
+    #[arg(long = "as", requires = "probe", value_parser = one_of(&Format::ALL, |one| (one.word(), one.help())), value_name = "FORMAT")]
+    pub(crate) format: Option<Format>,
     /// Directory for results [default: onbeat-study/ and the file's name]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) out: Option<PathBuf>,
@@ -129,8 +140,11 @@ pub(crate) struct VmAnswerOptions {
     #[arg(long, value_name = "NAME")]
     pub(crate) port: Option<String>,
     /// CPU of the program
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "port")]
     pub(crate) cpu: Option<u32>,
+    /// Output for the edges: pwm:CHIP/CHANNEL, gpio:CHIP/LINE [default: a virtual servo]
+    #[arg(long, value_name = "OUTPUT")]
+    pub(crate) output: Option<PortAddress>,
     /// Answer with this guest's clock, by shared memory
     #[arg(long, conflicts_with = "port")]
     pub(crate) clock: bool,

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use onbeat::cause::event::KernelEvent;
+use onbeat::cause::kvm::{self, VmExitSpan};
 use onbeat_lab::joined::{GuestTrace, JoinedCause, JoinedSpike, JoinedTrace, TraceStep, VcpuPin};
 use onbeat_lab::vm::{BootImage, Free, Guest, PlaceError, VmClock};
 use onbeat_report::table::{Column, Row, Table};
@@ -33,7 +35,6 @@ const USUAL_JOB: [&str; 8] =
 /// Spikes in the table, worst first.
 const MOST_LISTED: usize = 20;
 const NO_EXITS: &str = "VM entries and exits: software emulation has none";
-const NO_KVM_EVENTS: &str = "VM entries and exits (kvm:*) are not recorded";
 
 pub(super) fn run(options: &VmTraceOptions) -> Result<ExitVerdict, Failure> {
     if !LiveHost::new().is_root() {
@@ -161,8 +162,43 @@ fn sentences<C: VmClock>(joined: &JoinedTrace<C>) -> [String; 4] {
         number(joined.check.violations)
     );
 
-    let exits = if C::NAME == "real" { NO_KVM_EVENTS } else { NO_EXITS };
-    [run, clocks, check, exits.to_owned()]
+    let exits = if C::NAME == "real" { exits(joined) } else { NO_EXITS.to_owned() };
+    [run, clocks, check, exits]
+}
+
+/// The exits of the virtual CPU: how many, the longest, and the reason that took most of the time.
+fn exits<C: VmClock>(joined: &JoinedTrace<C>) -> String {
+    // Of the others, arm64 has no injected interrupts and no messages.
+    let is_needed = |event: &&String| ["kvm:kvm_entry", "kvm:kvm_exit"].contains(&event.as_str());
+    if let Some(event) = joined.missing.iter().find(is_needed) {
+        return format!("VM entries and exits: this machine's kernel has no event {event}");
+    }
+    let exits = kvm::exits(&joined.host, joined.thread.tid);
+    let time = |ns| time_ns(ns, letters());
+    let length = |exit: &&VmExitSpan| exit.to.ns_since(exit.from);
+    let awake = || exits.iter().filter(|exit| !exit.reason.is_halt());
+    let longest = awake().max_by_key(length).map_or_else(String::new, |exit| {
+        format!(", the longest {} for {}", time(length(&exit)), exit.reason)
+    });
+    let polled = halt_poll_ns(joined).map_or_else(String::new, |ns| {
+        format!("; the host polls a halted virtual CPU for up to {}", time(ns))
+    });
+    let number = |count_of: usize| count(count_of as u64);
+    format!(
+        "VM exits: {}, {} of them halts{longest}{polled}",
+        number(exits.len()),
+        number(exits.len() - awake().count())
+    )
+}
+
+/// The longest time for which the host polled when the virtual CPU halted.
+fn halt_poll_ns<C: VmClock>(joined: &JoinedTrace<C>) -> Option<u64> {
+    let events = joined.host.in_order();
+    let polls = events.iter().filter_map(|event| match event.what {
+        KernelEvent::VmHaltPoll { from_ns, to_ns, .. } => Some(u64::from(from_ns.max(to_ns))),
+        _ => None,
+    });
+    polls.max()
 }
 
 fn table(spikes: &[JoinedSpike]) -> Table {
@@ -174,6 +210,7 @@ fn table(spikes: &[JoinedSpike]) -> Table {
             spike.number.to_string(),
             ms(spike.host.ran_ns),
             ms(spike.host.halted_ns),
+            ms(spike.host.exits_ns()),
             ms(spike.host.taken_ns()),
             cause_words(&spike.cause()),
         ]
@@ -187,6 +224,7 @@ fn table(spikes: &[JoinedSpike]) -> Table {
         Column::figures("spike"),
         Column::figures("ran"),
         Column::figures("halted"),
+        Column::figures("exits"),
         Column::figures("kept off"),
         Column::words("cause"),
     ];
@@ -219,8 +257,10 @@ fn spike_json(spike: &JoinedSpike) -> Value {
         "start_ns": spike.facts.start.as_ns(), "end_ns": spike.facts.end.as_ns(),
         "within_ns": spike.within_ns,
         "ran_ns": spike.host.ran_ns, "halted_ns": spike.host.halted_ns,
-        "kept_off_ns": spike.host.taken_ns(),
+        "kept_off_ns": spike.host.taken_ns(), "exits_ns": spike.host.exits_ns(),
+        "injected_ns": spike.host.injected.map(|one| one.at.as_ns()),
+        "injected_vector": spike.host.injected.map(|one| one.vector),
         "cause": cause_words(&spike.cause()),
-        "guest_causes": spike.guest, "host_causes": spike.host.causes,
+        "guest_causes": spike.guest, "host_causes": spike.host.causes, "host_exits": spike.host.exits,
     })
 }

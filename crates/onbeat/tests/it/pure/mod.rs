@@ -5,6 +5,7 @@ mod advice;
 mod cause_adds_up;
 mod cause_classify;
 mod cause_evidence;
+mod cause_kvm;
 mod cause_pages;
 mod cause_perfetto;
 mod cause_perfetto_joined;
