@@ -399,3 +399,99 @@ pub(crate) fn remove(path: &Path) -> Result<(), StoreError> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use onbeat_record::{Header, RunWriter, Series};
+
+    use super::*;
+    use crate::rows::Naming;
+
+    /// An object store that fails after some writes, as one whose writer is killed or whose network goes away.
+    #[derive(Clone, Debug, Default)]
+    struct Shelf {
+        objects: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
+        writes_left: Arc<AtomicUsize>,
+    }
+
+    impl Shelf {
+        fn names_of(&self, beginning: &str) -> Vec<String> {
+            let objects = self.objects.lock().unwrap();
+            objects.keys().filter(|name| name.starts_with(beginning)).cloned().collect()
+        }
+
+        fn open(&self, writes: usize) -> Result<DataSet, StoreError> {
+            self.writes_left.store(writes, Ordering::Relaxed);
+            DataSet::in_objects(Path::new("s3://bucket/fleet"), Box::new(self.clone()))
+        }
+    }
+
+    impl Objects for Shelf {
+        fn names(&self, beginning: &str) -> Result<Vec<String>, ObjectsError> {
+            Ok(self.names_of(beginning))
+        }
+
+        fn read(&self, name: &str) -> Result<Option<Vec<u8>>, ObjectsError> {
+            Ok(self.objects.lock().unwrap().get(name).cloned())
+        }
+
+        fn write(&self, name: &str, bytes: &[u8]) -> Result<(), ObjectsError> {
+            let left = |left: usize| left.checked_sub(1);
+            if self.writes_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_err() {
+                return Err(ObjectsError::NoBucket { endpoint: String::new(), bucket: name.to_owned() });
+            }
+            self.objects.lock().unwrap().insert(name.to_owned(), bytes.to_vec());
+            Ok(())
+        }
+
+        fn remove(&self, name: &str) -> Result<(), ObjectsError> {
+            self.objects.lock().unwrap().remove(name);
+            Ok(())
+        }
+    }
+
+    fn rows(dir: &Path) -> RunRows {
+        let file = dir.join("timer.onbeat.hlog");
+        let header = Header::new(&["onbeat".to_owned()], "timer", &[Series::ReleaseLatency], 1.8e9);
+        RunWriter::create(&file, &header).unwrap();
+        RunRows::read(&file, &Naming::default()).unwrap()
+    }
+
+    #[test]
+    fn an_upload_that_stops_anywhere_leaves_no_run_and_the_next_one_completes_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut run = rows(dir.path());
+        let all = run.tables.len();
+        assert!(all > 1, "{all} tables");
+        let shelf = Shelf::default();
+        assert!(shelf.open(0).is_err());
+        shelf.open(1).unwrap();
+        for writes in 0..all {
+            assert!(shelf.open(writes).unwrap().add(&run).is_err());
+            assert_eq!(shelf.names_of("landing/").len(), writes);
+            assert!(shelf.names_of("landing/runs/").is_empty(), "after {writes} objects");
+        }
+        assert_eq!(shelf.open(all).unwrap().add(&run).unwrap(), Added::New);
+        assert_eq!(shelf.open(0).unwrap().add(&run).unwrap(), Added::AlreadyThere);
+        assert_eq!(shelf.names_of("landing/").len(), all);
+
+        // A longer part of it is there before the shorter one goes.
+        run.revision += 1;
+        assert!(shelf.open(all - 1).unwrap().add(&run).is_err());
+        assert_eq!(shelf.names_of("landing/runs/").len(), 1);
+        assert_eq!(shelf.open(all).unwrap().add(&run).unwrap(), Added::Replaced);
+        assert_eq!(shelf.names_of("landing/").len(), all);
+    }
+
+    #[test]
+    fn what_is_not_a_data_set_in_a_bucket_is_left_alone() {
+        let shelf = Shelf::default();
+        shelf.objects.lock().unwrap().insert("photo.jpg".to_owned(), Vec::new());
+        let refused = shelf.open(9).unwrap_err().to_string();
+        assert!(refused.contains("s3://bucket/fleet is not a data set of onbeat fleet"), "{refused}");
+        assert_eq!(shelf.names_of(""), ["photo.jpg"]);
+    }
+}
