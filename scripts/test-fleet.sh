@@ -116,15 +116,13 @@ objects() {
     objects=$root/target/fleet-objects-venv
     python3 -m venv "$objects"
     "$objects/bin/pip" install -q -r tests/fleet/object_store.txt
-    # A folder of its own: what others build has no TLS.
-    CARGO_TARGET_DIR=$built/s3 "$cargo" build --release --locked -p onbeat-fleet --features s3 --bins
     "$built/release/examples/synthetic_runs" "$data/objects" 12
-    PYTHONPATH="$root/python/src" "$objects/bin/python" tests/fleet/object_store.py "$built/s3/release/onbeat-fleet" "$data"/objects/*
+    PYTHONPATH="$root/python/src" "$objects/bin/python" tests/fleet/object_store.py "$built/release/onbeat-fleet" "$data"/objects/*
 }
 
 if wants clone; then as_documented; fi
 if wants planted || wants speed || wants spark || wants objects; then
-    "$cargo" build --release --locked -p onbeat-fleet --bins --example synthetic_runs
+    "$cargo" build --release --locked -p onbeat-fleet --features s3 --bins --example synthetic_runs
     python3 -m venv "$place"
     "$place/bin/pip" install -q -r tests/fleet/requirements.txt
 fi

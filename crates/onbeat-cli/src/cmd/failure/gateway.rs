@@ -10,7 +10,7 @@ pub(crate) const PROGRAM: &str = "onbeat-gateway";
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GatewayFailure {
     #[error(
-        "the program {program} is not installed, which this command starts; it belongs beside {beside}, and `make install` puts both there"
+        "the program {program} is not installed, which this command starts; it belongs beside {beside}: from a clone, `make install` puts both there, and `cargo install --locked --path crates/{program}` this one"
     )]
     NotInstalled { program: &'static str, beside: PathBuf },
     #[error("cannot start {program}: {source}")]
