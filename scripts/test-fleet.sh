@@ -1,9 +1,9 @@
 #!/bin/sh
 # `onbeat fleet` at full size: the commands of docs/fleet.md in a fresh clone, 10,000 runs whose truth is planted from their files to the
-# answers, what they take, the questions on DuckDB and on Apache Spark, whose rows must be equal; alert rules by promtool. Packages of
-# Python are installed below target/. Half an hour, and 4 GB of disk meanwhile.
+# answers, what they take, the questions on DuckDB and on Apache Spark, whose rows must be equal; an object store and its faults; alert
+# rules by promtool. Packages of Python are installed below target/. Half an hour, and 4 GB of disk meanwhile.
 #
-# usage: test-fleet.sh [clone|planted|speed|spark|rules]...   without a word: all of them
+# usage: test-fleet.sh [clone|planted|speed|spark|objects|rules]...   without a word: all of them
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -13,7 +13,7 @@ built=${CARGO_TARGET_DIR:-$root/target}
 data=$(mktemp -d)
 trap 'rm -rf "$data"' EXIT
 cargo=${CARGO:-cargo}
-parts=${*:-clone planted speed spark rules}
+parts=${*:-clone planted speed spark objects rules}
 
 wants() { case " $parts " in *" $1 "*) true ;; *) false ;; esac; }
 python() { PYTHONPATH="$root/python/src" "$place/bin/python" "$@"; }
@@ -82,6 +82,7 @@ planted() {
     if [ -d "$data/own-runs" ]; then "$built/release/onbeat-fleet" add "$data/own-runs/latest" --to "$fleet"; fi
     python tests/fleet/planted.py holds "$fleet" "$data/truth"
     python tests/fleet/planted.py draws 100
+    python tests/fleet/planted.py ties 100
     echo "10,000 runs: $(python tests/fleet/planted.py time "$fleet")"
 }
 
@@ -110,15 +111,25 @@ spark() {
     done
 }
 
+# Not AWS: moto imitates it.
+objects() {
+    objects=$root/target/fleet-objects-venv
+    python3 -m venv "$objects"
+    "$objects/bin/pip" install -q -r tests/fleet/object_store.txt
+    "$built/release/examples/synthetic_runs" "$data/objects" 12
+    PYTHONPATH="$root/python/src" "$objects/bin/python" tests/fleet/object_store.py "$built/release/onbeat-fleet" "$data"/objects/*
+}
+
 if wants clone; then as_documented; fi
-if wants planted || wants speed || wants spark; then
-    "$cargo" build --release --locked -p onbeat-fleet --bins --example synthetic_runs
+if wants planted || wants speed || wants spark || wants objects; then
+    "$cargo" build --release --locked -p onbeat-fleet --features s3 --bins --example synthetic_runs
     python3 -m venv "$place"
     "$place/bin/pip" install -q -r tests/fleet/requirements.txt
 fi
 if wants planted; then planted; fi
 if wants speed; then speed; fi
 if wants spark; then spark; fi
+if wants objects; then objects; fi
 if wants rules; then
     promtool=$(command -v promtool || echo "$root/target/prometheus/usr/bin/promtool")
     if [ -x "$promtool" ]; then

@@ -1,11 +1,14 @@
 """Fleets whose truth is known: made directly as packed tables, and as rows for the statistics alone.
 
-usage: planted.py make DIR [HOSTS NIGHTS SEED]     a data set; prints what is planted as JSON
-       planted.py plan FILE [HOSTS NIGHTS SEED]    the same fleet as a plan for the example synthetic_runs, a line for each run, night by night
-       planted.py draws NUMBER [HOSTS]             prints in how many draws a fact without effect was named
-       planted.py holds DIR TRUTH                  asserts that the questions find the truth of a file that `make` or `plan` printed
-       planted.py check DIR                        asks the questions, prints what they found as JSON
-       planted.py time DIR [REPEATS]               prints seconds of each question, and the memory it took
+usage: planted.py make DIR [HOSTS NIGHTS SEED SWAPPED]     a data set; prints what is planted as JSON
+       planted.py plan FILE [HOSTS NIGHTS SEED SWAPPED]    the same fleet as a plan for the example synthetic_runs, a line for each run, night by night
+       planted.py draws NUMBER [HOSTS]                     prints in how many draws a fact without effect was named
+       planted.py ties NUMBER [HOSTS]                      prints in how many draws the BIOS and its board are named, by how far they coincide
+       planted.py holds DIR TRUTH                          asserts that the questions find the truth of a file that `make` or `plan` printed
+       planted.py check DIR                                asks the questions, prints what they found as JSON
+       planted.py time DIR [REPEATS]                       prints seconds of each question, and the memory it took
+
+SWAPPED machines of the board with the bad BIOS have another BIOS: with none, nobody can tell the two apart, with 40, everybody can.
 """
 
 import json
@@ -23,8 +26,9 @@ from onbeat.fleet.data_set import TABLES
 
 CELLS = [(tuning, load) for tuning in ("none", "P", "M", "C", "PM", "PC", "MC", "PMC", "PMCS") for load in ("idle", "paper")]
 PLACEBOS = 24
-# Machines of the board that have another BIOS.
-SWAPPED = 2
+BIOS, BOARD = "2.07", "B-200"
+# Hosts, nights, seed, machines of the board with another BIOS.
+FLEET = (400, 25, 1, 0)
 # Natural logarithms: a bad kernel doubles p99.9, a bad BIOS makes it 1.57 times as long.
 BAD_KERNEL, BAD_BIOS, DRIFT, UPDATE = math.log(2.0), math.log(1.57), math.log(1.45), math.log(0.7)
 START_US = 1_793_491_200_000_000
@@ -32,11 +36,11 @@ DAY_US = 86_400_000_000
 
 
 class Planted:
-    """Hosts with facts, and the logarithm of p99.9 of each night in nanoseconds."""
+    """Hosts with facts, and the logarithm of p99.9 of each night in nanoseconds. `unlike_boards` is the effect of one board that has the good BIOS."""
 
-    def __init__(self, hosts: int, nights: int, seed: int):
+    def __init__(self, hosts: int, nights: int, seed: int, swapped: int = 0, unlike_boards: float = 0.0):
         self.random = np.random.default_rng(seed)
-        self.hosts, self.nights = hosts, nights
+        self.hosts, self.nights, self.swapped = hosts, nights, swapped
         self.names = [f"walker-{number:05d}" for number in range(hosts)]
         self._facts()
         noise = self.random.normal(0.0, 0.25, (hosts, 1)) + self.random.normal(0.0, 0.08, (hosts, nights))
@@ -44,7 +48,7 @@ class Planted:
         # Updated one after the other: half of the machines that are not on the bad kernel.
         is_updated = night >= self.update_night[:, None]
         is_drifted = night >= self.drift_night[:, None]
-        bad = BAD_KERNEL * self.has_bad_kernel + BAD_BIOS * self.has_bad_bios
+        bad = BAD_KERNEL * self.has_bad_kernel + BAD_BIOS * self.has_bad_bios + unlike_boards * (self.board == "A-100")
         self.y = math.log(40_000.0) + noise + bad[:, None] + UPDATE * is_updated + DRIFT * is_drifted
         self.kernel = np.where(self.has_bad_kernel[:, None], "6.6.1-bad", np.where(is_updated, "6.12.2-rt", "6.1.9-rt"))
         # Rolled out half-way, on all machines, without an effect.
@@ -53,10 +57,11 @@ class Planted:
     def _facts(self) -> None:
         random, hosts = self.random, self.hosts
         self.has_bad_kernel = random.random(hosts) < 0.15
-        # One board has nearly always the bad BIOS, and no other board has it: two machines are too few to tell them apart.
-        self.has_board = random.random(hosts) < 0.3
-        self.has_bad_bios = self.has_board.copy()
-        self.has_bad_bios[np.flatnonzero(self.has_board)[:SWAPPED]] = False
+        # One board has the bad BIOS, on all of its machines but those that are swapped, and no other board has it.
+        has_board = random.random(hosts) < 0.3
+        self.board = np.where(has_board, BOARD, np.where(np.arange(hosts) % 2 == 0, "A-100", "C-300"))
+        self.has_bad_bios = has_board.copy()
+        self.has_bad_bios[np.flatnonzero(has_board)[:self.swapped]] = False
         self.update_night = np.where(~self.has_bad_kernel & (random.random(hosts) < 0.5), random.integers(4, max(5, self.nights - 3), hosts), self.nights)
         self.drift_night = np.full(hosts, self.nights)
         # Drift beside updates, on machines that were not updated.
@@ -71,8 +76,7 @@ class Planted:
     def constant_facts(self) -> dict[str, np.ndarray]:
         """Facts that stay on each machine."""
         facts = {name: np.array([f"v{value}" for value in values]) for name, values in self.placebos.items()}
-        facts["board"] = np.where(self.has_board, "B-200", np.where(np.arange(self.hosts) % 2 == 0, "A-100", "C-300"))
-        return facts | {"BIOS": np.where(self.has_bad_bios, "2.07", "1.42"), "processor": np.full(self.hosts, "Planted CPU")}
+        return facts | {"board": self.board, "BIOS": np.where(self.has_bad_bios, BIOS, "1.42"), "processor": np.full(self.hosts, "Planted CPU")}
 
     def truth(self) -> dict:
         """What is planted."""
@@ -81,9 +85,9 @@ class Planted:
         return {"drifting": nights, "updated": updated, "bad_kernel": int(self.has_bad_kernel.sum())}
 
 
-def make(root: Path, hosts: int, nights: int, seed: int) -> None:
+def make(root: Path, hosts: int, nights: int, seed: int, swapped: int) -> None:
     """Writes a data set of packed files: every host runs every night."""
-    planted = Planted(hosts, nights, seed)
+    planted = Planted(hosts, nights, seed, swapped)
     root.mkdir(parents=True)
     connection = duckdb.connect()
     connection.execute("SET threads = 2; SET memory_limit = '2GB'")
@@ -108,9 +112,9 @@ def make(root: Path, hosts: int, nights: int, seed: int) -> None:
     print(json.dumps(planted.truth()))
 
 
-def plan(file: Path, hosts: int, nights: int, seed: int) -> None:
+def plan(file: Path, hosts: int, nights: int, seed: int, swapped: int) -> None:
     """Writes what each run is to be. Its machine is named by the first digits of its number."""
-    planted = Planted(hosts, nights, seed)
+    planted = Planted(hosts, nights, seed, swapped)
     planted.names = [f"{host + 1:010x}00" for host in range(hosts)]
     constant = planted.constant_facts()
     with file.open("w", encoding="utf-8") as out:
@@ -149,30 +153,47 @@ def _write(connection: duckdb.DuckDBPyConnection, root: Path, day: str, table: s
     connection.execute(f"COPY (SELECT {listed} FROM columns ORDER BY {order}) TO '{to}' (FORMAT parquet, COMPRESSION zstd)")
 
 
+def groups_of(planted: Planted) -> list[set[str]]:
+    """The facts that `explain` names, those that are tied together."""
+    runs = np.full(planted.hosts, float(planted.nights))
+    rows = [(name, value, host, planted.nights) for name, values in planted.constant_facts().items() for value, host in zip(values.tolist(), planted.names, strict=True)]
+    for place, host in enumerate(planted.names):
+        values, counts = np.unique(planted.kernel[place], return_counts=True)
+        rows += [("kernel", value, host, int(count)) for value, count in zip(values.tolist(), counts.tolist(), strict=True)]
+    facts, _ = statistics.facts_of(rows, planted.names, runs)
+    return [{fact.name for fact in group.facts} for group in statistics.explain(facts, statistics.normal_scores(planted.y.mean(axis=1)))]
+
+
 def draws(number: int, hosts: int) -> None:
     """How often a fact without effect is named, beside facts with one."""
     named, found = 0, 0
     for seed in range(number):
-        planted = Planted(hosts, 25, 1_000 + seed)
-        runs = np.full(hosts, 25.0)
-        rows = [(name, value, host, 25) for name, values in planted.constant_facts().items() for value, host in zip(values.tolist(), planted.names, strict=True)]
-        for place, host in enumerate(planted.names):
-            values, counts = np.unique(planted.kernel[place], return_counts=True)
-            rows += [("kernel", value, host, int(count)) for value, count in zip(values.tolist(), counts.tolist(), strict=True)]
-        facts, _ = statistics.facts_of(rows, planted.names, runs)
-        groups = statistics.explain(facts, statistics.normal_scores(planted.y.mean(axis=1)))
-        names = {fact.name for group in groups for fact in group.facts}
+        names = set().union(*groups_of(Planted(hosts, 25, 1_000 + seed)))
         named += any(name.startswith("placebo") for name in names)
         found += {"kernel", "BIOS"} <= names
     print(json.dumps({"draws": number, "placebo_named": named, "both_found": found}))
+
+
+def ties(number: int, hosts: int) -> None:
+    """As what the BIOS and its board are named: tied on the same machines, apart where many machines have one without the other, and never the board alone."""
+    found = {}
+    for name, swapped, unlike in (("same_machines", 0, 0.0), ("same_machines_and_other_boards_differ", 0, 0.3), ("but_2", 2, 0.0), ("but_40", 40, 0.0)):
+        of = {"tied": 0, "BIOS": 0, "board": 0}
+        for seed in range(number):
+            groups = groups_of(Planted(hosts, 25, 2_000 + seed, swapped, unlike))
+            first = next((group for group in groups if group & {"BIOS", "board"}), set())
+            of["tied" if {"BIOS", "board"} <= first else "BIOS" if "BIOS" in first else "board"] += 1
+        found[name] = of
+    print(json.dumps({"draws": number} | found))
 
 
 def holds(root: Path, truth: dict) -> None:
     """Every cause that is planted is found, and hardly anything else."""
     found = found_in(root)
     groups = [set(group) for group in found["groups"]]
-    # In one fleet of five or so, the machines whose BIOS differs from that of their board tell the two apart: the BIOS is the cause then, and never the board.
-    assert groups in ([{"kernel"}, {"BIOS", "board"}], [{"kernel"}, {"BIOS"}]), groups
+    # On the same machines they are tied. Where some have one without the other, these may tell that it is the BIOS; never that it is the board.
+    allowed = [{"BIOS", "board"}] if found["coincide"] else [{"BIOS", "board"}, {"BIOS"}]
+    assert len(groups) == 2 and groups[0] == {"kernel"} and groups[1] in allowed, (groups, allowed)
     value, ratio = found["worst_values"]["kernel"]
     assert value == "6.6.1-bad" and 1.8 < ratio < 2.3, (value, ratio)
     alone, drifting, updated = set(found["alone"]), set(truth["drifting"]), set(truth["updated"])
@@ -181,8 +202,14 @@ def holds(root: Path, truth: dict) -> None:
     assert len(alone & updated) <= 1, alone & updated
     others = set(found["with"]) - updated
     assert len(others) <= 2 and len(found["with"]) > len(updated) / 2, (others, len(found["with"]))
-    print(f"planted and found: kernel × {ratio}, {' and '.join(sorted(groups[1]))}{' tied' if len(groups[1]) > 1 else ''}, {len(drifting)} of {len(drifting)} machines that drift beside {len(updated)} updated; "
+    pair = f"{' and '.join(sorted(groups[1]))}{' tied' if len(groups[1]) > 1 else ''}{', which are on the same machines' if found['coincide'] else ''}"
+    print(f"planted and found: kernel × {ratio}, {pair}; {len(drifting)} of {len(drifting)} machines that drift beside {len(updated)} updated; "
           f"{len(alone - drifting)} other machines named as drifting; {found['compared']}")
+
+
+# Of each run: whether it has the bad BIOS, and whether its board is the one that does.
+PAIRS = f"""SELECT DISTINCT f.value = '{BIOS}', b.value = '{BOARD}' FROM facts f JOIN facts b ON b.run = f.run
+  WHERE f.name = 'BIOS' AND b.name = 'board'"""
 
 
 def check(root: Path) -> None:
@@ -203,6 +230,7 @@ def found_in(root: Path) -> dict:
     gate = fleet.gate(100_000, 99.9, **about)
     return {
         "groups": list(groups.values()),
+        "coincide": all(one == other for one, other in fleet.data.rows(PAIRS)),
         "worst_values": {name: (one["value"], round(one["ratio"], 3)) for name, one in worst_of.items()},
         "alone": {row["host"]: row["runs_before"] for row in drifted.rows if not row["with"]},
         "with": {row["host"]: row["with"] for row in drifted.rows if row["with"]},
@@ -241,13 +269,13 @@ def timed(root: Path, repeats: int) -> None:
 def main(words: list[str]) -> None:
     match words:
         case ["make", root, *rest]:
-            hosts, nights, seed = [*map(int, rest), *[400, 25, 1][len(rest):]]
-            make(Path(root), hosts, nights, seed)
+            make(Path(root), *map(int, rest), *FLEET[len(rest):])
         case ["plan", file, *rest]:
-            hosts, nights, seed = [*map(int, rest), *[400, 25, 1][len(rest):]]
-            plan(Path(file), hosts, nights, seed)
+            plan(Path(file), *map(int, rest), *FLEET[len(rest):])
         case ["draws", number, *rest]:
-            draws(int(number), int(rest[0]) if rest else 400)
+            draws(int(number), int(rest[0]) if rest else FLEET[0])
+        case ["ties", number, *rest]:
+            ties(int(number), int(rest[0]) if rest else FLEET[0])
         case ["holds", root, truth]:
             holds(Path(root), json.loads(Path(truth).read_text(encoding="utf-8")))
         case ["check", root]:

@@ -43,7 +43,7 @@ WAITING = {
     "onbeat-cli": """spec bus_alarms_live bus_queries camera_interrupted ci_summary clients_read_cycles commands_shown completion exit_status exports_open_elsewhere
         firmware_in_qemu foreign_objects gate_watch_live help hiccup_meter late_cpu limits maindevices_reach_op net_boards_live octave_interrupted output_is_not_lost pictures_in_a_page robot_esi run_files_open_in_java run_findings spikes_open_in_perfetto tables tune_machines
         two_instances_follow_a_marker view_live vm_commands""",
-    "onbeat-fleet": "added_once faults night questions what_leaves_a_machine",
+    "onbeat-fleet": "added_once addresses faults night questions what_leaves_a_machine",
     "onbeat-gateway": """onbeat_gateway java_allocates_nothing jeromq_speaks_with_pyzmq lcm_types_match logs_open_elsewhere logs_play messages_arrive""",
     "onbeat-message": "messages_match",
     # ethercrab's time-outs of a bring-up are of real time, so that none of these may give way for a second.

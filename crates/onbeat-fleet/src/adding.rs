@@ -21,7 +21,7 @@ pub(crate) struct AddOptions {
     /// Run directories, or run files
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
-    /// Directory of the data set; made where there is none
+    /// Directory of the data set, or s3://BUCKET/NAME; made where there is none
     #[arg(long, value_name = "DIR", required_unless_present = "dry_run")]
     to: Option<PathBuf>,
     /// Name of the machine [default: a number that stands for it]

@@ -22,9 +22,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Absent on purpose: questions, which are SQL files of the Python package `onbeat.fleet`, and a server, scheduler or store.
+//! Absent on purpose: questions, which are SQL files of the Python package `onbeat.fleet`, and a server, scheduler or store. With the
+//! feature `s3` a data set may be in an object store ([`objects`]).
 
 pub mod buckets;
+pub mod objects;
 pub mod pack;
 pub mod parquet_file;
 pub mod rows;
@@ -33,3 +35,5 @@ pub mod table;
 
 mod cell_rows;
 mod percentile;
+#[cfg(feature = "s3")]
+mod s3;

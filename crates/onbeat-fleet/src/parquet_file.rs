@@ -46,6 +46,14 @@ pub enum TableFileError {
         /// The system's answer.
         source: io::Error,
     },
+    /// Rows could not be encoded.
+    #[error("cannot encode rows of {table}: {source}")]
+    Encode {
+        /// Of which table.
+        table: &'static str,
+        /// What the library found.
+        source: ParquetError,
+    },
     /// The file is not a whole Parquet file, or its writer failed.
     #[error("cannot {what} {path}: {source}")]
     Parquet {
@@ -222,6 +230,18 @@ pub fn write(
         let _ = fs::remove_file(&temporary);
     }
     written
+}
+
+/// Returns a table as the bytes of a file.
+///
+/// # Errors
+/// [`TableFileError::Encode`].
+pub fn bytes_of(table: &Table) -> Result<Vec<u8>, TableFileError> {
+    let encoded = TableWriter::begin(Vec::new(), table.shape()).and_then(|mut writer| {
+        writer.append(table)?;
+        writer.finish()
+    });
+    encoded.map_err(|source| TableFileError::Encode { table: table.shape().name, source })
 }
 
 /// How the names of files begin that are being written: what a killed writer leaves, and readers pass over.

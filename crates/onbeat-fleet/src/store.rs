@@ -8,6 +8,9 @@
 //!
 //! A run exists when its row of `runs` does. Of a run that is there several times, in `landing` with more than one revision or packed
 //! too, the largest revision counts. Readers list `landing` before `packed`, because runs move in this direction.
+//!
+//! An address `s3://BUCKET/NAME` is such a directory in an object store, into which runs land and where nothing is packed
+//! ([`crate::objects`]).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -17,9 +20,10 @@ use std::sync::{Mutex, PoisonError};
 
 use onbeat_host::foreign;
 
+use crate::objects::{self, Objects, ObjectsError};
 use crate::parquet_file::{self, SCHEMA, TEMPORARY, TableFileError, failed, sync_folder};
 use crate::rows::RunRows;
-use crate::table::{RUNS, TABLES, TableShape};
+use crate::table::{RUNS, TABLES, Table, TableShape};
 
 /// The file by which a directory is known as a data set.
 const MARKER: &str = "onbeat-fleet.json";
@@ -84,6 +88,9 @@ pub enum StoreError {
     /// A file could not be written or read.
     #[error(transparent)]
     File(#[from] TableFileError),
+    /// An object store did not do what was asked of it.
+    #[error(transparent)]
+    Objects(#[from] ObjectsError),
 }
 
 /// What adding a run did.
@@ -116,10 +123,11 @@ impl Landed {
     }
 }
 
-/// A data set in a directory.
+/// A data set in a directory, or in an object store.
 #[derive(Debug)]
 pub struct DataSet {
     root: PathBuf,
+    objects: Option<Box<dyn Objects>>,
     /// Packed runs of the days that were asked for, and their revisions.
     packed: Mutex<HashMap<String, HashMap<String, u64>>>,
 }
@@ -130,6 +138,9 @@ impl DataSet {
     /// # Errors
     /// [`StoreError`]: a directory with other files in it is not taken.
     pub fn open_or_create(root: &Path) -> Result<Self, StoreError> {
+        if let Some(objects) = objects::of_address(root)? {
+            return Self::in_objects(root, objects);
+        }
         match Self::open(root) {
             Err(StoreError::Missing { .. }) => {}
             other => return other,
@@ -147,9 +158,8 @@ impl DataSet {
 
         let marker = root.join(MARKER);
         let temporary = root.join(format!("{TEMPORARY}{MARKER}.{}", std::process::id()));
-        let text = format!("{{\"schema\":\"onbeat.fleet/1\",\"tables\":{SCHEMA}}}\n");
-        let written =
-            fs::write(&temporary, text).and_then(|()| fs::File::open(&temporary)?.sync_all());
+        let written = fs::write(&temporary, marker_text())
+            .and_then(|()| fs::File::open(&temporary)?.sync_all());
         written
             .and_then(|()| fs::rename(&temporary, &marker))
             .map_err(failed("create", &marker))?;
@@ -157,11 +167,30 @@ impl DataSet {
         Self::open(root)
     }
 
-    /// Opens a data set.
+    /// As [`Self::open_or_create`], of an object store. Two that create it at once write the same.
+    fn in_objects(root: &Path, objects: Box<dyn Objects>) -> Result<Self, StoreError> {
+        let mut text = objects.read(MARKER)?;
+        if text.is_none() && objects.names("")?.is_empty() {
+            objects.write(MARKER, marker_text().as_bytes())?;
+        }
+        if text.is_none() {
+            // Also where another machine made the data set between the two questions.
+            text = objects.read(MARKER)?;
+        }
+        let text = text.ok_or_else(|| StoreError::Other { path: root.to_owned() })?;
+        let text = String::from_utf8_lossy(&text);
+        let of_marker = Self::of_marker(root, &text)?;
+        Ok(Self { objects: Some(objects), ..of_marker })
+    }
+
+    /// Opens a data set in a directory.
     ///
     /// # Errors
     /// [`StoreError`].
     pub fn open(root: &Path) -> Result<Self, StoreError> {
+        if objects::is_address(root) {
+            return Err(ObjectsError::NotADirectory { path: root.to_owned() }.into());
+        }
         let marker = root.join(MARKER);
         let text = match foreign::text(&marker, MARKER_BYTES) {
             Err(why) if why.kind() == io::ErrorKind::NotFound => {
@@ -169,14 +198,20 @@ impl DataSet {
             }
             other => other.map_err(failed("read", &marker))?,
         };
-        let found = serde_json::from_str::<serde_json::Value>(&text)
+        Self::of_marker(root, &text)
+    }
+
+    fn of_marker(root: &Path, text: &str) -> Result<Self, StoreError> {
+        let found = serde_json::from_str::<serde_json::Value>(text)
             .ok()
             .and_then(|marker| marker["tables"].as_i64());
         match found {
             Some(found) if found > SCHEMA => {
                 Err(StoreError::Later { path: root.to_owned(), found })
             }
-            Some(_) => Ok(Self { root: root.to_owned(), packed: Mutex::default() }),
+            Some(_) => {
+                Ok(Self { root: root.to_owned(), objects: None, packed: Mutex::default() })
+            }
             None => Err(StoreError::Other { path: root.to_owned() }),
         }
     }
@@ -193,8 +228,7 @@ impl DataSet {
     /// # Errors
     /// [`StoreError`].
     pub fn add(&self, run: &RunRows) -> Result<Added, StoreError> {
-        let landed: Vec<Landed> =
-            self.landed(&run.day)?.into_iter().filter(|landed| landed.id == run.id).collect();
+        let landed = self.landed_of(&run.day, &run.id)?;
         let packed = self.packed_revision(&run.day, &run.id)?;
         let newest = landed.iter().map(|landed| landed.revision).chain(packed).max();
         if newest.is_some_and(|newest| newest >= run.revision) {
@@ -203,8 +237,7 @@ impl DataSet {
 
         let name = Landed { id: run.id.clone(), revision: run.revision }.name();
         for table in &run.tables {
-            let path = self.landing(table.shape(), &run.day).join(&name);
-            parquet_file::write(&path, [table.clone()], table.shape())?;
+            self.write(&self.landing(table.shape(), &run.day).join(&name), table)?;
         }
         // The longer run is there; readers take it whether these are still there or not.
         for old in landed {
@@ -213,12 +246,45 @@ impl DataSet {
         Ok(if newest.is_some() { Added::Replaced } else { Added::New })
     }
 
+    fn write(&self, path: &Path, table: &Table) -> Result<(), StoreError> {
+        match &self.objects {
+            None => Ok(parquet_file::write(path, [table.clone()], table.shape())?),
+            Some(objects) => {
+                Ok(objects.write(&self.name_of(path), &parquet_file::bytes_of(table)?)?)
+            }
+        }
+    }
+
+    /// The name of a file below the address of an object store.
+    fn name_of(&self, path: &Path) -> String {
+        path.strip_prefix(&self.root).unwrap_or(path).to_string_lossy().into_owned()
+    }
+
     /// Removes the files of a run from the landing, its row of `runs` first.
     pub(crate) fn remove_landed(&self, day: &str, landed: &Landed) -> Result<(), StoreError> {
         for shape in TABLES.iter().rev() {
-            remove(&self.landing(shape, day).join(landed.name()))?;
+            let path = self.landing(shape, day).join(landed.name());
+            match &self.objects {
+                None => remove(&path)?,
+                Some(objects) => objects.remove(&self.name_of(&path))?,
+            }
         }
         Ok(())
+    }
+
+    /// Lists what the landing has of a run.
+    fn landed_of(&self, day: &str, id: &str) -> Result<Vec<Landed>, StoreError> {
+        let mut landed = match &self.objects {
+            None => self.landed(day)?,
+            Some(objects) => {
+                let folder = self.name_of(&self.landing(&RUNS, day));
+                let names = objects.names(&format!("{folder}/{id}."))?;
+                let names = names.iter().filter_map(|name| name.rsplit('/').next());
+                names.filter_map(Landed::from_name).collect()
+            }
+        };
+        landed.retain(|one| one.id == id);
+        Ok(landed)
     }
 
     /// Lists the runs of a day in the landing.
@@ -288,6 +354,9 @@ impl DataSet {
     }
 
     fn packed_revision(&self, day: &str, id: &str) -> Result<Option<u64>, StoreError> {
+        if self.objects.is_some() {
+            return Ok(None);
+        }
         let mut packed = self.packed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = packed.get(day) {
             return Ok(known.get(id).copied());
@@ -298,6 +367,11 @@ impl DataSet {
         packed.insert(day.to_owned(), runs);
         Ok(revision)
     }
+}
+
+/// What is in the file by which a data set is known.
+fn marker_text() -> String {
+    format!("{{\"schema\":\"onbeat.fleet/1\",\"tables\":{SCHEMA}}}\n")
 }
 
 /// The generation of a packed file, by its name.
@@ -323,5 +397,101 @@ pub(crate) fn remove(path: &Path) -> Result<(), StoreError> {
             Err(failed("remove", path)(why).into())
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use onbeat_record::{Header, RunWriter, Series};
+
+    use super::*;
+    use crate::rows::Naming;
+
+    /// An object store that fails after some writes, as one whose writer is killed or whose network goes away.
+    #[derive(Clone, Debug, Default)]
+    struct Shelf {
+        objects: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
+        writes_left: Arc<AtomicUsize>,
+    }
+
+    impl Shelf {
+        fn names_of(&self, beginning: &str) -> Vec<String> {
+            let objects = self.objects.lock().unwrap();
+            objects.keys().filter(|name| name.starts_with(beginning)).cloned().collect()
+        }
+
+        fn open(&self, writes: usize) -> Result<DataSet, StoreError> {
+            self.writes_left.store(writes, Ordering::Relaxed);
+            DataSet::in_objects(Path::new("s3://bucket/fleet"), Box::new(self.clone()))
+        }
+    }
+
+    impl Objects for Shelf {
+        fn names(&self, beginning: &str) -> Result<Vec<String>, ObjectsError> {
+            Ok(self.names_of(beginning))
+        }
+
+        fn read(&self, name: &str) -> Result<Option<Vec<u8>>, ObjectsError> {
+            Ok(self.objects.lock().unwrap().get(name).cloned())
+        }
+
+        fn write(&self, name: &str, bytes: &[u8]) -> Result<(), ObjectsError> {
+            let left = |left: usize| left.checked_sub(1);
+            if self.writes_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_err() {
+                return Err(ObjectsError::NoBucket { endpoint: String::new(), bucket: name.to_owned() });
+            }
+            self.objects.lock().unwrap().insert(name.to_owned(), bytes.to_vec());
+            Ok(())
+        }
+
+        fn remove(&self, name: &str) -> Result<(), ObjectsError> {
+            self.objects.lock().unwrap().remove(name);
+            Ok(())
+        }
+    }
+
+    fn rows(dir: &Path) -> RunRows {
+        let file = dir.join("timer.onbeat.hlog");
+        let header = Header::new(&["onbeat".to_owned()], "timer", &[Series::ReleaseLatency], 1.8e9);
+        RunWriter::create(&file, &header).unwrap();
+        RunRows::read(&file, &Naming::default()).unwrap()
+    }
+
+    #[test]
+    fn an_upload_that_stops_anywhere_leaves_no_run_and_the_next_one_completes_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut run = rows(dir.path());
+        let all = run.tables.len();
+        assert!(all > 1, "{all} tables");
+        let shelf = Shelf::default();
+        assert!(shelf.open(0).is_err());
+        shelf.open(1).unwrap();
+        for writes in 0..all {
+            assert!(shelf.open(writes).unwrap().add(&run).is_err());
+            assert_eq!(shelf.names_of("landing/").len(), writes);
+            assert!(shelf.names_of("landing/runs/").is_empty(), "after {writes} objects");
+        }
+        assert_eq!(shelf.open(all).unwrap().add(&run).unwrap(), Added::New);
+        assert_eq!(shelf.open(0).unwrap().add(&run).unwrap(), Added::AlreadyThere);
+        assert_eq!(shelf.names_of("landing/").len(), all);
+
+        // A longer part of it is there before the shorter one goes.
+        run.revision += 1;
+        assert!(shelf.open(all - 1).unwrap().add(&run).is_err());
+        assert_eq!(shelf.names_of("landing/runs/").len(), 1);
+        assert_eq!(shelf.open(all).unwrap().add(&run).unwrap(), Added::Replaced);
+        assert_eq!(shelf.names_of("landing/").len(), all);
+    }
+
+    #[test]
+    fn what_is_not_a_data_set_in_a_bucket_is_left_alone() {
+        let shelf = Shelf::default();
+        shelf.objects.lock().unwrap().insert("photo.jpg".to_owned(), Vec::new());
+        let refused = shelf.open(9).unwrap_err().to_string();
+        assert!(refused.contains("s3://bucket/fleet is not a data set of onbeat fleet"), "{refused}");
+        assert_eq!(shelf.names_of(""), ["photo.jpg"]);
     }
 }

@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod added_once;
+mod addresses;
 mod faults;
 mod night;
 mod runs;

@@ -10,7 +10,8 @@ Each returns an object with the attributes `title`, `rows` (dictionaries), `sent
 the SQL runs unchanged on Apache Spark.
 """
 
-from .data_set import DataSet, FleetError
+from .data_set import DataSet
+from .errors import FleetError
 from .questions import Answer, Fleet
 
 __all__ = ["Answer", "DataSet", "Fleet", "FleetError"]

@@ -4,13 +4,15 @@ import json
 import re
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.resources import files
 from pathlib import Path
 
 import duckdb
 
-from ..errors import OnbeatError
+from . import object_store
+from .errors import FleetError
+from .object_store import quoted
 
 MARKER = "onbeat-fleet.json"
 # Tables of a later version may mean something else.
@@ -25,20 +27,14 @@ _PACKED = re.compile(r"g(\d+)-\d+\.parquet")
 _SQL_TYPES = {"text": "VARCHAR", "whole": "BIGINT", "flag": "BOOLEAN"}
 
 
-class FleetError(OnbeatError):
-    """A data set or a question that cannot be answered. The text is a sentence for users."""
-
-    code = "onbeat:fleet"
-
-
-def quoted(text: str) -> str:
-    """A text as SQL has it."""
-    return "'" + text.replace("'", "''") + "'"
+def _literal(path: str) -> str:
+    """A path that is not a pattern."""
+    return re.sub(r"[*?\[]", r"[\g<0>]", path)
 
 
 def _listed(paths: Iterable[str]) -> str:
-    """Paths as a list of SQL, none of which is a pattern."""
-    return "[" + ", ".join(quoted(re.sub(r"[*?\[]", r"[\g<0>]", path)) for path in paths) + "]"
+    """Paths as a list of SQL."""
+    return "[" + ", ".join(quoted(_literal(path)) for path in paths) + "]"
 
 
 def sql(name: str) -> str:
@@ -55,7 +51,7 @@ def filled(name: str, **places: str) -> str:
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
 
 
-def _names(folder: Path) -> list[str]:
+def _in_directory(folder: Path) -> list[str]:
     try:
         return sorted(entry.name for entry in folder.iterdir())
     except FileNotFoundError:
@@ -64,18 +60,40 @@ def _names(folder: Path) -> list[str]:
         raise FleetError(f"cannot read {folder}: {why.strerror}") from why
 
 
-def _days(root: Path, place: str) -> list[str]:
-    return [name for name in _names(root / place / "runs") if name.startswith("day=")]
+class Names:
+    """The names of files in the folders of a data set, as they are found when they are asked for; those of an object store are listed once."""
 
+    def __init__(self, root: str | Path, connection: duckdb.DuckDBPyConnection):
+        self.root = root
+        self._of_folders: dict[str, list[str]] | None = None
+        if object_store.is_address(root):
+            self._of_folders = defaultdict(list)
+            for (file,) in connection.execute(f"SELECT file FROM glob({quoted(f'{_literal(str(root))}/**')}) ORDER BY file").fetchall():
+                folder, _, name = file.removeprefix(f"{root}/").rpartition("/")
+                self._of_folders[folder].append(name)
 
-def _generations(root: Path) -> dict[str, int]:
-    """The newest complete generation of each packed day."""
-    newest = {}
-    for day in _days(root, "packed"):
-        numbers = [int(found[1]) for name in _names(root / "packed" / "runs" / day) if (found := _PACKED.fullmatch(name))]
-        if numbers:
-            newest[day] = max(numbers)
-    return newest
+    def of(self, folder: str) -> list[str]:
+        """The names in a folder; none where there is no such folder."""
+        return _in_directory(Path(self.root) / folder) if self._of_folders is None else self._of_folders.get(folder, [])
+
+    def days(self, place: str) -> list[str]:
+        """The days that have runs in `landing` or `packed`."""
+        if self._of_folders is None:
+            return [name for name in self.of(f"{place}/runs") if name.startswith("day=")]
+        return [folder.removeprefix(f"{place}/runs/") for folder in self._of_folders if folder.startswith(f"{place}/runs/day=")]
+
+    def paths(self, folder: str, which: Callable[[str], bool]) -> list[str]:
+        """Where those names in a folder lead."""
+        return [f"{self.root}/{folder}/{name}" for name in self.of(folder) if which(name)]
+
+    def generations(self) -> dict[str, int]:
+        """The newest complete generation of each packed day."""
+        newest = {}
+        for day in self.days("packed"):
+            numbers = [int(found[1]) for name in self.of(f"packed/runs/{day}") if (found := _PACKED.fullmatch(name))]
+            if numbers:
+                newest[day] = max(numbers)
+        return newest
 
 
 def _is_gone(why: Exception) -> bool:
@@ -86,37 +104,32 @@ def _is_gone(why: Exception) -> bool:
 class Listing:
     """The files of a data set that count: of each table, packed ones and landed ones."""
 
-    def __init__(self, root: Path, connection: duckdb.DuckDBPyConnection):
+    def __init__(self, root: str | Path, connection: duckdb.DuckDBPyConnection):
+        names = Names(root, connection)
         # The landing first: runs move from there into packed files, and never back.
         landed: dict[tuple[str, str], int] = {}
-        for day in _days(root, "landing"):
-            for name in _names(root / "landing" / "runs" / day):
+        for day in names.days("landing"):
+            for name in names.of(f"landing/runs/{day}"):
                 if found := _LANDED.fullmatch(name):
                     landed[day, found[1]] = max(int(found[2]), landed.get((day, found[1]), -1))
-        self.generations = _generations(root)
-        self.packed = {table: self._parts(root, table) for table in TABLES}
+        self.generations = names.generations()
+        self.packed = {table: self._parts(names, table) for table in TABLES}
         self.replaced = self._settle(landed, connection)
         chosen: dict[str, set[str]] = defaultdict(set)
         for (day, run), revision in landed.items():
             chosen[day].add(f"{run}.{revision}.parquet")
-        self.landed = {table: self._landed(root, table, chosen) for table in TABLES}
-        self.is_settled = self.generations == _generations(root)
+        self.landed = {table: [path for day, of_day in chosen.items() for path in names.paths(f"landing/{table}/{day}", of_day.__contains__)] for table in TABLES}
+        self.is_settled = self.generations == names.generations()
 
-    def _parts(self, root: Path, table: str) -> list[str]:
+    def _parts(self, names: Names, table: str) -> list[str]:
+        def is_newest(name: str) -> bool:
+            found = _PACKED.fullmatch(name)
+            return found is not None and int(found[1]) == generation
+
         parts = []
         for day, generation in self.generations.items():
-            folder = root / "packed" / table / day
-            of_generation = (name for name in _names(folder) if (found := _PACKED.fullmatch(name)) and int(found[1]) == generation)
-            parts += [str(folder / name) for name in of_generation]
+            parts += names.paths(f"packed/{table}/{day}", is_newest)
         return parts
-
-    @staticmethod
-    def _landed(root: Path, table: str, chosen: dict[str, set[str]]) -> list[str]:
-        found = []
-        for day, names in chosen.items():
-            folder = root / "landing" / table / day
-            found += [str(folder / name) for name in _names(folder) if name in names]
-        return found
 
     def _settle(self, landed: dict[tuple[str, str], int], connection: duckdb.DuckDBPyConnection) -> list[int]:
         """Takes from the landing what is packed as well; returns the packed runs of which the landing has more."""
@@ -139,25 +152,42 @@ class DataSet:
     """Tables of a data set, as views `runs`, `cells`, `histograms`, `outages`, `causes`, `facts`, `settings` and `versions`."""
 
     def __init__(self, path: str | Path):
-        self.path = Path(path)
-        self._check()
         self._scratch = tempfile.TemporaryDirectory(prefix="onbeat-fleet-")
         self.connection = duckdb.connect(config={"temp_directory": self._scratch.name, "memory_limit": MEMORY})
         # Nothing is fetched from elsewhere because a query needs it.
         self.connection.execute("SET autoinstall_known_extensions = false; SET autoload_known_extensions = false")
         # A slow query would print its progress among the answers.
         self.connection.execute("SET enable_progress_bar = false")
+        self.path: str | Path = str(path).rstrip("/") if object_store.is_address(path) else Path(path)
+        try:
+            if object_store.is_address(path):
+                object_store.reach(self.connection)
+            self._check(self._marker())
+        except duckdb.Error as why:
+            raise self.broken(why) from why
         self._open()
 
-    def _check(self) -> None:
-        marker = self.path / MARKER
+    def _marker(self) -> str | None:
+        """The file by which a data set is known; None where there is none."""
+        if object_store.is_address(self.path):
+            if MARKER not in Names(self.path, self.connection).of(""):
+                return None
+            return self.connection.execute(f"SELECT content FROM read_text({quoted(f'{_literal(self.path)}/{MARKER}')})").fetchall()[0][0]
         try:
-            version = json.loads(marker.read_text(encoding="utf-8")).get("tables")
+            return (self.path / MARKER).read_text(encoding="utf-8")
         except FileNotFoundError:
-            what = "has no " + MARKER if self.path.is_dir() else "is not a directory"
-            raise FleetError(f"{self.path} is not a data set of onbeat fleet: it {what}; onbeat fleet add RUN --to {self.path} makes one") from None
-        except (OSError, ValueError, AttributeError) as why:
-            raise FleetError(f"cannot read {marker}: {getattr(why, 'strerror', None) or 'it is not a marker of onbeat fleet'}") from why
+            return None
+        except (OSError, ValueError) as why:
+            raise FleetError(f"cannot read {self.path / MARKER}: {getattr(why, 'strerror', None) or 'it is not a marker of onbeat fleet'}") from why
+
+    def _check(self, marker: str | None) -> None:
+        if marker is None:
+            what = f"has no {MARKER}" if object_store.is_address(self.path) or self.path.is_dir() else "is not a directory"
+            raise FleetError(f"{self.path} is not a data set of onbeat fleet: it {what}; onbeat fleet add RUN --to {self.path} makes one")
+        try:
+            version = json.loads(marker).get("tables")
+        except (ValueError, AttributeError) as why:
+            raise FleetError(f"cannot read {self.path}/{MARKER}: it is not a marker of onbeat fleet") from why
         if not isinstance(version, int) or version > VERSION:
             raise FleetError(f"{self.path} has tables of version {version}, and this package knows version {VERSION}; use a later onbeat")
 
@@ -191,6 +221,8 @@ class DataSet:
     def broken(self, why: Exception) -> FleetError:
         """A sentence for an error of the engine."""
         text = str(why).splitlines()[0]
+        if isinstance(why, duckdb.HTTPException):
+            return FleetError(f"cannot read {self.path}: {text}")
         if found := re.search(r"'([^']+\.parquet)'", text):
             return FleetError(f"{found[1]} is not a whole Parquet file ({text}); move it away, and add its run again")
         return FleetError(f"the engine cannot answer this from {self.path}: {text}")

@@ -200,6 +200,11 @@ class Model:
         after = max(after, 1e-12 * float(self.scores @ self.scores))
         return f_beyond((before - after) / more / (after / within), more, within)
 
+    def strongest(self, fact: Fact, given: Sequence[Fact]) -> np.ndarray:
+        """Of the value of a fact that explains most by itself, beyond other facts: the share of each machine's runs that had it."""
+        values = [Fact(f"{fact.name}={value}", [value], np.column_stack([1.0 - share, share])) for value, share in zip(fact.values, fact.shares.T, strict=True)]
+        return min(values, key=lambda value: self.fit([*given, value])[0]).shares[:, 1]
+
     def share(self, fact: Fact, given: Sequence[Fact]) -> float:
         """Eta squared, partial: of what the others leave, the share that goes with a fact."""
         before, _ = self.fit(given)
@@ -250,6 +255,10 @@ def _remains(model: Model, fact: Fact, other: Fact, named: Sequence[Fact]) -> bo
 
 
 def _is_tied(model: Model, one: Fact, other: Fact, named: Sequence[Fact]) -> bool:
+    # On the same machines: no test holds one fixed and varies the other, also where a further value of one of them has an effect too.
+    a, b = model.strongest(one, named), model.strongest(other, named)
+    if np.allclose(a, b) or np.allclose(a, 1.0 - b):
+        return True
     # Both remain: two effects, of which the second is found in a later step. One remains: the other only goes with it. None: tied.
     return not _remains(model, one, other, named) and not _remains(model, other, one, named)
 

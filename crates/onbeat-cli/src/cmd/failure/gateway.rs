@@ -10,7 +10,7 @@ pub(crate) const PROGRAM: &str = "onbeat-gateway";
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GatewayFailure {
     #[error(
-        "this command starts the program {program}, which is not installed; `make install` puts it in the directory of {beside}"
+        "this command starts the program {program}, which is not installed; from a clone, `make install` puts it in the directory of {beside}, and `cargo install --locked --path crates/{program}` into cargo's"
     )]
     NotInstalled { program: &'static str, beside: PathBuf },
     #[error("cannot start {program}: {source}")]
