@@ -78,7 +78,9 @@ fn sender(firmware: &mut PipedFirmware) {
         now_ns += 5_000;
     }
     firmware.say(now_ns, u64::MAX, WAIT, &[]);
-    firmware.hear();
+    while firmware.hear().is_some() {
+        firmware.say(now_ns, u64::MAX, WAIT, &[]);
+    }
 }
 
 /// Answers each frame 30 us after it came; sets its output to an edge at once.
