@@ -48,11 +48,13 @@ pub enum LockstepError {
     #[error("cannot start {PROGRAM} (package qemu-system-arm): {0}")]
     Start(io::Error),
     /// A board has ended, or does not read.
-    #[error("the firmware at end {end} has ended: {source}")]
+    #[error("the firmware at end {end} has ended: {source}; {PROGRAM}: {printed}")]
     Ended {
         /// Which one: 0 at the controller, N + 1 at device N.
         end: usize,
         source: io::Error,
+        /// What the emulator printed.
+        printed: String,
     },
     /// A board does not speak the protocol.
     #[error("the firmware at end {end} sent kind {kind} with {bytes} bytes, which is not a message of a board in lockstep")]
@@ -100,7 +102,7 @@ impl ConductedBoard {
         command.args(["-M", "mps2-an385", "-icount", "shift=5,sleep=off", "-nic", "none"]);
         command.args(["-display", "none", "-monitor", "none", "-serial", "none"]);
         command.args(["-semihosting-config", "enable=on,target=native", "-kernel"]).arg(firmware);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut qemu = process::spawn(&mut command, NICENESS).map_err(LockstepError::Start)?;
         let (Some(to), Some(from)) = (qemu.stdin.take(), qemu.stdout.take()) else {
             return Err(LockstepError::Start(io::ErrorKind::BrokenPipe.into()));
@@ -135,6 +137,19 @@ impl ConductedBoard {
         let edge = self.edges.front().map(|(at_ns, _)| *at_ns);
         let given = [frame, edge].into_iter().flatten().min();
         self.until_ns.min(given.unwrap_or(u64::MAX)).max(self.now_ns)
+    }
+
+    /// Ends the board for an error in what it reads or writes.
+    fn ended(&mut self, end: usize, source: io::Error) -> LockstepError {
+        let mut printed = String::new();
+        if let Some(qemu) = &mut self.qemu {
+            // What cannot be read or ended is not there.
+            let _ = qemu.kill().and_then(|()| qemu.wait());
+            if let Some(stderr) = &mut qemu.stderr {
+                let _ = stderr.read_to_string(&mut printed);
+            }
+        }
+        LockstepError::Ended { end, source, printed: printed.trim().to_owned() }
     }
 
     fn hear(&mut self) -> io::Result<Message> {
@@ -259,15 +274,14 @@ impl<'n> Lockstep<'n> {
 
     /// A board says that it is there, and gets its MAC address.
     fn greet(&mut self, end: usize, log: &mut LockstepLog<'_>) -> Result<(), LockstepError> {
-        let ended = |source| LockstepError::Ended { end, source };
         let board = &mut self.boards[end];
-        let hello = board.hear().map_err(ended)?;
+        let hello = board.hear().map_err(|source| board.ended(end, source))?;
         if hello.kind != HELLO {
             let (kind, bytes) = (hello.kind, hello.bytes.len() as u32);
             return Err(LockstepError::Message { end, kind, bytes });
         }
         let answer = Message { bytes: mac(end).to_vec(), ..Message::of(HELLO, hello.at_ns) };
-        board.say(&answer).map_err(ended)?;
+        board.say(&answer).map_err(|source| board.ended(end, source))?;
         self.listen(end, log)
     }
 
@@ -294,14 +308,14 @@ impl<'n> Lockstep<'n> {
         } else {
             Message::of(INSTANT, at_ns)
         };
-        board.say(&message).map_err(|source| LockstepError::Ended { end, source })
+        board.say(&message).map_err(|source| board.ended(end, source))
     }
 
     /// Takes what a board says until it waits again.
     fn listen(&mut self, end: usize, log: &mut LockstepLog<'_>) -> Result<(), LockstepError> {
         loop {
-            let heard = self.boards[end].hear();
-            let heard = heard.map_err(|source| LockstepError::Ended { end, source })?;
+            let board = &mut self.boards[end];
+            let heard = board.hear().map_err(|source| board.ended(end, source))?;
             match (heard.kind, heard.bytes.len()) {
                 (WAIT, 0) => {
                     self.boards[end].now_ns = heard.at_ns;
