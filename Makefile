@@ -151,11 +151,11 @@ firmware: ## the device of firmware/ as bare metal for QEMU's mps2-an385 (needs 
 	@sh scripts/setup.sh firmware
 	@$(MAKE) --no-print-directory -C firmware
 
-firmware-test: ## the device in QEMU: 10,000 packets, edges, measure rtt and chain --via; PACKETS=100000 for the long form (root, qemu-system-arm)
+firmware-test: ## firmware in QEMU: 10,000 packets, edges, measure rtt and chain --via, two boards in lockstep; PACKETS=100000 for the long form (root, qemu-system-arm)
 	@sh scripts/setup.sh firmware
 	@if ! command -v arm-none-eabi-gcc > /dev/null; then echo "skipped: arm-none-eabi-gcc is not installed (packages gcc-arm-none-eabi, libnewlib-arm-none-eabi)"; \
-	else $(MAKE) --no-print-directory -C firmware && $(CARGO) build --locked -p onbeat-cli && \
-	python3 firmware/test.py target/firmware/device.elf $(TESTED) $(or $(PACKETS),10000); fi
+	else $(MAKE) --no-print-directory -C firmware test PACKETS=$(or $(PACKETS),10000) && $(CARGO) build --locked -p onbeat-cli && \
+	python3 firmware/test.py target/firmware $(TESTED) $(or $(PACKETS),10000); fi
 
 load-speed: setup-test ## onbeat.load on a log of a million messages, in Python and Octave, beside the package mcap (a minute)
 	sh tests/interop/load_speed.sh
@@ -256,6 +256,7 @@ test-long: setup-test ## a day of a robot in virtual time, and property tests at
 	ONBEAT_KILLS=50 $(CARGO) test --locked -p onbeat-cli --test it -- --nocapture bench_resume_live:: loads_live::a_sweep_killed
 	ONBEAT_LONG=1 $(CARGO) test --locked -p onbeat-cli --test it -- --nocapture commands_shown::
 	ONBEAT_CAMERA_KILLS=1000 $(CARGO) test --locked -p onbeat-camera --test it -- --nocapture camera::kill
+	$(MAKE) --no-print-directory firmware-test PACKETS=100000
 	$(CARGO) test --locked -p onbeat-cli --test elsewhere -- camera_interrupted::
 
 # A nightly toolchain with miri: rustup toolchain install nightly --component miri,rust-src

@@ -1,36 +1,32 @@
 /* The board layer of Arm's MPS2 with image AN385 (Cortex-M3 at 25 MHz, LAN9118), as QEMU has it: -M mps2-an385.
  *
- * Registers: Arm DAI0385D (map, FPGAIO), SMSC LAN9118 data sheet, Armv7-M reference manual (SysTick, NVIC). Interrupts are never taken: they
- * are pending only, and end the sleep of WFI.
+ * Registers: Arm DAI0385D (map, FPGAIO), SMSC LAN9118 data sheet, Armv7-M reference manual (NVIC). Interrupts are never taken: they are
+ * pending only, and end a sleep.
  */
 #include "board.h"
+#include "mps2_clock.h"
 
 #include <string.h>
 
-#define REG(address) (*(volatile uint32_t *)(address))
-
 #define FPGAIO_LED REG(0x40028000u)
-#define FPGAIO_COUNTER REG(0x40028018u)
-#define FPGAIO_PRESCALE REG(0x4002801Cu)
-#define SYST_CSR REG(0xE000E010u)
-#define SYST_RVR REG(0xE000E014u)
-#define SYST_CVR REG(0xE000E018u)
 #define NVIC_ISER REG(0xE000E100u)
 #define NVIC_ICPR REG(0xE000E280u)
-#define SCB_ICSR REG(0xE000ED04u)
 
 /* Registers of the LAN9118 and of the UART. */
 enum {
     RX_DATA = 0x00, TX_DATA = 0x20, RX_STATUS = 0x40, TX_STATUS = 0x48, IRQ_CFG = 0x54, INT_STS = 0x58, INT_EN = 0x5C, FIFO_INT = 0x68,
     TX_CFG = 0x70, HW_CFG = 0x74, RX_FIFO_INF = 0x7C, TX_FIFO_INF = 0x80, MAC_CMD = 0xA4, MAC_DATA = 0xA8,
-    UART_DATA = 0x0, UART_STATE = 0x4, UART_CTRL = 0x8, UART_BAUDDIV = 0x10
+    UART_DATA = 0x0, UART_STATE = 0x4, UART_CTRL = 0x8, UART_INT = 0xC, UART_BAUDDIV = 0x10
 };
 #define LAN(offset) REG(0x40200000u + (offset))
 #define UART(offset) REG(0x40004000u + (offset))
-enum { STEP_NS = 40, LAN_IRQ = 13, MAC_CR = 1, ADDRH = 2, ADDRL = 3 };
-#define RX_LEVEL (1u << 3)        /* LAN(INT_STS), LAN(INT_EN): frames wait */
+enum { LAN_IRQ = 13, UART_IRQ = 0, MAC_CR = 1, ADDRH = 2, ADDRL = 3 };
+#define INTERRUPTS (1u << LAN_IRQ | 1u << UART_IRQ)
+#define RX_LEVEL (1u << 3)  /* LAN(INT_STS), LAN(INT_EN): frames wait */
 #define RX_ERROR (1u << 15) /* of a received frame's status */
-#define LONGEST_SLEEP_NS 100000000u /* the counter is read far more often than it wraps, every 171 s */
+#define TX_FULL 1u          /* UART(UART_STATE) */
+#define RX_FULL 2u
+#define UART_ON 0xBu /* UART(UART_CTRL): transmitter, receiver, its interrupt */
 
 static uint32_t mac_read(uint32_t at)
 {
@@ -40,24 +36,21 @@ static uint32_t mac_read(uint32_t at)
     return LAN(MAC_DATA);
 }
 
-static void say(const char *text)
+static void put(char character)
 {
-    for (; *text; text++) {
-        while (UART(UART_STATE) & 1u)
-            ;
-        UART(UART_DATA) = (uint8_t)*text;
-    }
+    while (UART(UART_STATE) & TX_FULL)
+        ;
+    UART(UART_DATA) = (uint8_t)character;
 }
 
 struct board_facts board_start(void)
 {
-    struct board_facts facts = {{0}, STEP_NS};
+    struct board_facts facts = {{0}, MPS2_STEP_NS};
     uint32_t low, high;
 
-    __asm__ volatile("cpsid i"); /* pending interrupts end a sleep, and nothing else */
+    mps2_clock_start();
     UART(UART_BAUDDIV) = 217; /* 115,200 baud */
-    UART(UART_CTRL) = 1;
-    FPGAIO_PRESCALE = 0;
+    UART(UART_CTRL) = UART_ON;
     LAN(HW_CFG) = 1;
     while (LAN(HW_CFG) & 1u)
         ;
@@ -71,19 +64,10 @@ struct board_facts board_start(void)
     LAN(TX_CFG) = 2;
     LAN(MAC_DATA) = 0x0010000Cu; /* full duplex, transmitter, receiver */
     LAN(MAC_CMD) = 0x80000000u | MAC_CR;
-    NVIC_ISER = 1u << LAN_IRQ;
-    say("onbeat device on mps2-an385: counter step 40 ns\r\n");
+    NVIC_ISER = INTERRUPTS;
+    for (const char *text = "onbeat device on mps2-an385: counter step 40 ns\r\n"; *text; text++)
+        put(*text);
     return facts;
-}
-
-uint64_t board_now_ns(void)
-{
-    static uint32_t low, high;
-    uint32_t now = FPGAIO_COUNTER;
-
-    high += now < low;
-    low = now;
-    return ((uint64_t)high << 32 | now) * STEP_NS;
 }
 
 static size_t take(uint8_t *frame, size_t most)
@@ -101,30 +85,43 @@ static size_t take(uint8_t *frame, size_t most)
     return fits ? bytes - 4 : 0;
 }
 
-size_t board_receive(uint8_t *frame, size_t most, uint64_t until_ns)
+static int has_frame(void)
+{
+    return (LAN(RX_FIFO_INF) & 0x00FF0000u) != 0;
+}
+
+static int has_come(void)
+{
+    return has_frame() || (UART(UART_STATE) & RX_FULL);
+}
+
+/* QEMU's model of the board has no GPIO that an edge could arrive at: the input is the UART's line, and a character the edge to its lowest bit. */
+struct board_event board_wait(uint8_t *frame, size_t most, uint64_t until_ns)
 {
     for (;;) {
-        uint64_t now_ns, sleep_ns;
+        struct board_event event = {.kind = BOARD_INSTANT};
 
-        while (LAN(RX_FIFO_INF) & 0x00FF0000u) {
-            size_t bytes = take(frame, most);
-            if (bytes)
-                return bytes;
+        if (UART(UART_STATE) & RX_FULL) {
+            event.at_ns = board_now_ns();
+            event.kind = BOARD_EDGE;
+            event.level = (int)(UART(UART_DATA) & 1u);
+            return event;
+        }
+        while (has_frame()) {
+            event.at_ns = board_now_ns();
+            event.bytes = take(frame, most);
+            if (event.bytes) {
+                event.kind = BOARD_FRAME;
+                return event;
+            }
         }
         LAN(INT_STS) = RX_LEVEL;
-        NVIC_ICPR = 1u << LAN_IRQ;
-        now_ns = board_now_ns();
-        if (now_ns >= until_ns)
-            return 0;
-        sleep_ns = until_ns - now_ns < LONGEST_SLEEP_NS ? until_ns - now_ns : LONGEST_SLEEP_NS;
-        SYST_RVR = (uint32_t)(sleep_ns / STEP_NS) + 1;
-        SYST_CVR = 0;
-        SCB_ICSR = 1u << 25; /* SysTick is not pending */
-        SYST_CSR = 7;
-        /* A frame of this very moment has made the interrupt pending: no sleep then. */
-        if (!(LAN(RX_FIFO_INF) & 0x00FF0000u))
-            __asm__ volatile("wfi");
-        SYST_CSR = 0;
+        UART(UART_INT) = RX_FULL;
+        NVIC_ICPR = INTERRUPTS;
+        event.at_ns = board_now_ns();
+        if (event.at_ns >= until_ns)
+            return event;
+        mps2_sleep(until_ns, has_come);
     }
 }
 
@@ -144,7 +141,9 @@ int board_send(const uint8_t *frame, size_t bytes)
     return 1;
 }
 
+/* An LED, and the UART's line for whoever looks at the emulated board from outside. */
 void board_output(int level)
 {
     FPGAIO_LED = level != 0;
+    put(level ? '1' : '0');
 }

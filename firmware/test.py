@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Runs the firmware in QEMU (mps2-an385) behind its emulated card and a tap, and asks it everything it answers.
+"""Runs the firmware in QEMU (mps2-an385): behind its emulated card and a tap, and two boards in lockstep.
 
-    sudo python3 firmware/test.py target/firmware/device.elf target/debug/onbeat [PACKETS | --missing]
+    make -C firmware test PACKETS=10000
+    sudo python3 firmware/test.py target/firmware target/debug/onbeat [PACKETS | --missing]
 
 `--missing` says what the test would lack here, and nothing if it can run.
 
@@ -10,6 +11,7 @@ frames of this size fit the card's buffer, and a device whose CPU the host takes
 Times are those of an emulator on this host: they say nothing about a board.
 """
 
+import base64
 import ctypes
 import json
 import os
@@ -20,7 +22,9 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import zlib
 
 HERE = "192.168.7.1"
 DEVICE = "192.168.7.2"
@@ -40,7 +44,11 @@ ECHO, ECHOED, EDGE_COMMAND, EDGE_REPORT = 1, 2, 7, 8
 STALL_NS = 60_000_000
 
 
-def missing(elf, onbeat):
+INPUT_DELAY_S = 200e-6
+PLAN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../docs/plans/two-boards.toml")
+
+
+def missing(built, onbeat):
     """Why nothing can be tested here, or None."""
     if os.geteuid() != 0:
         return "a tap needs root"
@@ -49,7 +57,7 @@ def missing(elf, onbeat):
     for program, package in (("qemu-system-arm", "qemu-system-arm"), ("ip", "iproute2")):
         if not shutil.which(program):
             return f"{program} is not installed (package {package})"
-    for path in (elf, onbeat):
+    for path in (f"{built}/device.elf", f"{built}/lockstep-sender/sender.elf", onbeat):
         if not os.path.exists(path):
             return f"{path} is not built"
     return None
@@ -72,26 +80,45 @@ def ip(*words):
     subprocess.run(["ip", *words], check=True)
 
 
-def start(elf):
-    """A network of its own with a tap, and the device on it; returns QEMU when the device has said that it runs."""
+def open_network():
+    """A network of its own, which ends with this process, with a tap."""
     if ctypes.CDLL(None, use_errno=True).unshare(NEW_NETWORK) != 0:
         raise SystemExit(f"no network namespace: {os.strerror(ctypes.get_errno())}")
     ip("link", "set", "lo", "up")
     ip("tuntap", "add", "dev", "tap0", "mode", "tap")
     ip("address", "add", f"{HERE}/24", "dev", "tap0")
     ip("link", "set", "tap0", "up")
-    qemu = subprocess.Popen(
-        ["qemu-system-arm", "-M", "mps2-an385", "-display", "none", "-monitor", "none", "-serial", "stdio", "-kernel", elf]
-        + ["-nic", "tap,ifname=tap0,script=no,downscript=no,model=lan9118"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-        preexec_fn=ahead_and_die_with_parent,
-    )
-    said = qemu.stdout.readline().strip()
-    assert said == f"onbeat device on mps2-an385: counter step {STEP_NS} ns", f"the device said `{said}`"
-    print(said)
-    return qemu
+
+
+class Board:
+    """QEMU with firmware at the tap; its UART is the input and the output of the board."""
+
+    def __init__(self, elf):
+        self.qemu = subprocess.Popen(
+            ["qemu-system-arm", "-M", "mps2-an385", "-display", "none", "-monitor", "none", "-serial", "stdio", "-kernel", elf]
+            + ["-nic", "tap,ifname=tap0,script=no,downscript=no,model=lan9118"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            preexec_fn=ahead_and_die_with_parent,
+        )
+        said = self.qemu.stdout.readline().decode().strip()
+        assert said == f"onbeat device on mps2-an385: counter step {STEP_NS} ns", f"the board said `{said}`"
+        print(said)
+        self.outputs = []
+        threading.Thread(target=self.read_outputs, daemon=True).start()
+
+    def read_outputs(self):
+        """Each character is an output; none may stay in the pipe, or the board waits for it."""
+        while levels := self.qemu.stdout.read(4096):
+            now = time.monotonic()
+            self.outputs += [(now, chr(level)) for level in levels]
+
+    def end(self):
+        ended = self.qemu.poll()
+        self.qemu.kill()
+        self.qemu.wait()
+        assert ended is None, f"QEMU has ended with {ended}"
 
 
 def request(kind, sequence, body, device=0):
@@ -222,29 +249,121 @@ def chain(onbeat, out, count):
     )
 
 
+def input_edges(board, count):
+    """Each edge at the input becomes an output of its level, in order, not before the end of its delay."""
+    took = []
+    for first in range(0, count, 8):
+        edges = [(first + at) % 2 for at in range(8)]
+        board.outputs.clear()
+        sent = time.monotonic()
+        board.qemu.stdin.write("".join(str(1 - level) for level in edges).encode())
+        while len(board.outputs) < len(edges):
+            assert time.monotonic() < sent + GIVE_UP_S, f"{len(edges)} edges, {len(board.outputs)} outputs in {GIVE_UP_S} s"
+            time.sleep(100e-6)
+        levels = [level for _, level in board.outputs]
+        assert levels == [str(1 - level) for level in edges], f"the edges {edges} became {levels}"
+        took += [at - sent for at, _ in board.outputs]
+    assert min(took) >= INPUT_DELAY_S, f"an output {min(took) * 1e6:.0f} us after its edge"
+    print(f"input: {len(took):,} edges, {len(took):,} outputs in order, none before its delay of {INPUT_DELAY_S * 1e6:.0f} us")
+
+
+def sender(onbeat, elf, out):
+    """The board as the clock of the test: its requests are answered here, and its run file arrives whole."""
+    serve = ["--bind", HERE, "--allow", f"{DEVICE}/32"]
+    device = subprocess.Popen([onbeat, "net", "device", *serve], stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
+    log = subprocess.Popen([onbeat, "net", "log", *serve, "--out", out], stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
+    time.sleep(0.5)
+    board = Board(elf)
+    path, until, text = os.path.join(out, "sender-00000001", "round_trip.onbeat.hlog"), time.monotonic() + GIVE_UP_S, ""
+    while "1000 sent" not in text:
+        assert time.monotonic() < until, f"the run file of the sender: {text!r}"
+        time.sleep(0.1)
+        text = open(path).read() if os.path.exists(path) else ""
+    board.end()
+    for server in (log, device):
+        server.send_signal(signal.SIGINT)
+        server.wait()
+    last = [line for line in text.splitlines() if line.startswith("#[sender")][-1]
+    answered = int(last.split(" answered")[0].split()[-1])
+    assert answered == logged(path) > 0 and " 0 out of order" in last, last
+    print(f"sender: 1,000 sent by the board's clock, {answered:,} answered, in order; its run file came to onbeat net log")
+
+
+def logged(path):
+    """The samples of an interval log, whose payload is not compressed: counts and runs of zeros, as zigzag LEB128."""
+    samples = 0
+    for line in open(path):
+        if not line.startswith("Tag="):
+            continue
+        payload = zlib.decompress(base64.b64decode(line.strip().split(",")[4])[8:])
+        shift = number = 0
+        for byte in payload[40:]:
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                samples += 0 if number & 1 else number >> 1
+                shift = number = 0
+    return samples
+
+
+def in_lockstep(onbeat, images, seconds, options=()):
+    """A run of two boards in virtual time; its account, and the bytes that the sender logged."""
+    with tempfile.TemporaryDirectory() as out:
+        command = [onbeat, "net", "lab", PLAN, "--firmware", ",".join(images), "--for", f"{seconds}s", "--json", "--out", out, *options]
+        ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, preexec_fn=die_with_parent)
+        path = os.path.join(out, "sender.onbeat.hlog")
+        return json.loads(ran.stdout), open(path, "rb").read() if os.path.exists(path) else b"", logged(path) if os.path.exists(path) else 0
+
+
+def lockstep(onbeat, built, packets):
+    """Two boards and a switch: every packet is counted, and two runs are the same bytes."""
+    images = [f"{built}/lockstep-sender/sender.elf", f"{built}/lockstep/device.elf"]
+    runs = [in_lockstep(onbeat, images, packets / 1000 + 0.1) for _ in range(2)]
+    account, log, samples = runs[0]
+    every = {"sent": packets, "arrived": packets, "out_of_order": 0}
+    assert account["requests"] == account["answers"] == every and account["has_whole_log"] and samples == packets, account
+    assert runs[1] == runs[0], f"two runs differ: {runs[0][0]} and {runs[1][0]}"
+    trip = account["round_trip"]
+    print(
+        f"lockstep: {packets:,} requests, {packets:,} answers, {samples:,} logged by the sender, 0 lost, in order; twice {account['sha256'][:16]} "
+        f"and {len(log):,} bytes of log; {trip['min_ns'] / 1e3:.2f} to {trip['max_ns'] / 1e3:.2f} us of virtual time"
+    )
+    images[0] = f"{built}/lockstep-input/device.elf"
+    runs = [in_lockstep(onbeat, images, packets / 10_000 + 0.12, ["--edges-every", "1ms"]) for _ in range(2)]
+    account = runs[0][0]
+    edges = packets // 10
+    assert account["inputs"] == account["outputs"] == account["edge_reports"]["arrived"] == account["edge_commands"]["arrived"] == edges, account
+    assert runs[1] == runs[0], f"two runs differ: {runs[0][0]} and {runs[1][0]}"
+    took = account["reaction"]
+    print(
+        f"lockstep, edges: {edges:,} at the first board, {edges:,} outputs at the second, twice {account['sha256'][:16]}; "
+        f"{took['min_ns'] / 1e3:.2f} to {took['max_ns'] / 1e3:.2f} us with two delays of 200 us"
+    )
+
+
 def main():
-    elf, onbeat = sys.argv[1], os.path.abspath(sys.argv[2])
+    built, onbeat = sys.argv[1], os.path.abspath(sys.argv[2])
     last = sys.argv[3] if len(sys.argv) > 3 else "10000"
-    why = missing(elf, onbeat)
+    why = missing(built, onbeat)
     if why:
         print(f"skipped: {why}")
     if why or last == "--missing":
         return
     packets = int(last)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    qemu = start(elf)
-    try:
-        with tempfile.TemporaryDirectory() as out:
-            os.environ["ONBEAT_STATE_DIR"] = os.path.join(out, "state")
-            echoes(packets)
-            edges(packets // 10)
-            refusals()
-            round_trips(onbeat, out, packets)
-            chain(onbeat, out, 1_000)
-        assert qemu.poll() is None, "QEMU has ended"
-    finally:
-        qemu.kill()
-        qemu.wait()
+    open_network()
+    with tempfile.TemporaryDirectory() as out:
+        os.environ["ONBEAT_STATE_DIR"] = os.path.join(out, "state")
+        board = Board(f"{built}/device.elf")
+        input_edges(board, 1_000)
+        echoes(packets)
+        edges(packets // 10)
+        refusals()
+        round_trips(onbeat, out, packets)
+        chain(onbeat, out, 1_000)
+        board.end()
+        sender(onbeat, f"{built}/sender/sender.elf", os.path.join(out, "logged"))
+        lockstep(onbeat, built, packets)
     print("firmware: all passed")
 
 

@@ -27,20 +27,22 @@ fn built() -> Result<Command, String> {
     if !fetched.status.success() {
         return Err(text(&fetched).lines().last().unwrap_or("lwIP is missing").to_owned());
     }
-    let make = Command::new("make").arg("-C").arg(root().join("firmware")).output();
+    let mut make = Command::new("make");
+    let make = make.args(["test", "PACKETS=2000", "-C"]).arg(root().join("firmware")).output();
     let make = make.map_err(|_| "make is not installed (package make)".to_owned())?;
     assert!(make.status.success(), "{}", text(&make));
 
-    let mut test = Command::new("python3");
-    test.arg(root().join("firmware/test.py")).arg(target.join("device.elf"));
-    test.arg(env!("CARGO_BIN_EXE_onbeat"));
-    let asked = test.arg("--missing").output().map_err(|why| why.to_string())?;
+    let test = || {
+        let mut test = Command::new("python3");
+        test.arg(root().join("firmware/test.py")).arg(&target).arg(env!("CARGO_BIN_EXE_onbeat"));
+        test
+    };
+    let asked = test().arg("--missing").output().map_err(|why| why.to_string())?;
     match String::from_utf8_lossy(&asked.stdout).trim().strip_prefix("skipped: ") {
         Some(why) => Err(why.to_owned()),
         None => {
-            let mut test = Command::new("python3");
-            test.arg(root().join("firmware/test.py")).arg(target.join("device.elf"));
-            test.args([env!("CARGO_BIN_EXE_onbeat"), "2000"]);
+            let mut test = test();
+            test.arg("2000");
             Ok(test)
         }
     }
@@ -51,6 +53,7 @@ fn every_packet_and_edge_is_answered_in_order(mut test: Command) {
     assert!(ran.status.success(), "{}", text(&ran));
     let said = String::from_utf8_lossy(&ran.stdout);
     assert!(said.contains("echo: 2,000 sent, 2,000 answered, 0 lost, in order"), "{said}");
+    assert!(said.contains("lockstep: 2,000 requests, 2,000 answers"), "{said}");
     assert!(said.ends_with("firmware: all passed\n"), "{said}");
 }
 

@@ -27,12 +27,14 @@
 //! | `netlink` | requests to the kernel, without a process for each |
 //! | `namespace` | a namespace that only descriptors keep |
 //! | `lab` | the laboratory, and its devices' thread |
+//! | [`lockstep`] | firmware in QEMU at the ends of a plan's modelled network, in virtual time |
 //! | [`board_tests`] | the three tests of Mossige, Sampath and Rao (2007) in guests in virtual time |
 
 pub mod board_tests;
 mod cabling;
 mod error;
 mod lab;
+pub mod lockstep;
 mod namespace;
 mod netlink;
 

@@ -8,6 +8,7 @@ mod joined_boards;
 mod joined_traces;
 mod killed_campaigns;
 mod killed_traces;
+mod lockstep;
 mod own_guests;
 mod planted_causes;
 mod repeated_guests;

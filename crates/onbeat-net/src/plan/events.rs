@@ -10,6 +10,7 @@ use super::topology::{NodeId, PortId};
 pub(super) struct PlannedFrame {
     /// On the wire, without the gap.
     pub(super) bytes: u32,
+    /// The cycle that it belongs to; of a carried frame its own number.
     pub(super) cycle: u32,
     pub(super) class: Class,
     pub(super) sent_ps: u64,
@@ -26,6 +27,22 @@ pub(super) enum Class {
     Answer(u32),
     /// Background traffic to a node.
     Background(u32),
+    /// From a program to a node.
+    Carried(u32),
+    /// From a program to all nodes but its own.
+    Flooded,
+}
+
+impl Class {
+    /// Whether a switch sends it to all ports but the one that it came from.
+    pub(super) const fn is_for_all(self) -> bool {
+        matches!(self, Self::Broadcast | Self::Flooded)
+    }
+
+    /// Whether a program takes it at a node that it reaches.
+    pub(super) fn is_carried_to(self, node: NodeId) -> bool {
+        self == Self::Flooded || self == Self::Carried(node as u32)
+    }
 }
 
 /// A switch on a frame's way, and the node before it.
@@ -51,6 +68,8 @@ pub(super) enum NetEvent {
     AtDevice { device: u32, frame: PlannedFrame },
     /// The last bit of an answer has reached the controller.
     AtController(PlannedFrame),
+    /// The last bit of a carried frame has reached a node.
+    Carried { node: NodeId, frame: PlannedFrame },
 }
 
 struct QueuedEvent {
@@ -89,6 +108,11 @@ impl Agenda {
     pub(super) fn add(&mut self, at_ps: u64, event: NetEvent) {
         self.heap.push(QueuedEvent { at_ps, order: self.order, event });
         self.order += 1;
+    }
+
+    /// Returns when the next event happens.
+    pub(super) fn next_ps(&self) -> Option<u64> {
+        self.heap.peek().map(|entry| entry.at_ps)
     }
 
     pub(super) fn next(&mut self) -> Option<(u64, NetEvent)> {

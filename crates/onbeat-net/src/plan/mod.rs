@@ -19,6 +19,7 @@ mod frame;
 mod picture;
 mod prediction;
 mod simulation;
+mod stepped;
 mod topology;
 mod wiring;
 
@@ -29,4 +30,5 @@ pub use prediction::{
     DevicePrediction, LinkPrediction, NetPrediction, PredictedDistribution, SwitchPrediction,
 };
 pub use simulation::simulate;
+pub use stepped::{CarriedArrival, CarriedTo, SteppedNetwork};
 pub use wiring::{PlannedLink, PlannedNode, PlannedRole};

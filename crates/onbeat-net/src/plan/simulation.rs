@@ -33,10 +33,15 @@ const PREAMBLE: u64 = 8;
 /// # Ok::<(), onbeat_net::plan::NetPlanError>(())
 /// ```
 pub fn simulate(network: &Network) -> Result<NetPrediction, NetPlanError> {
-    let topology = NetworkTopology::from_network(network)?;
-    let mut simulation = Simulation::new(network, &topology)?;
-    simulation.run();
-    Ok(NetPrediction::new(network, &topology, &simulation.measured, &simulation.counts()))
+    let mut simulation = Simulation::new(network)?;
+    simulation.agenda.add(0, NetEvent::Cycle(0));
+    while simulation.step().is_some() {}
+    Ok(NetPrediction::new(
+        network,
+        &simulation.topology,
+        &simulation.measured,
+        &simulation.counts(),
+    ))
 }
 
 /// What a port did, for the prediction.
@@ -76,25 +81,36 @@ struct Source {
     arrivals: Arrivals,
 }
 
-struct Simulation<'n> {
+pub(super) struct Simulation<'n> {
     network: &'n Network,
-    topology: &'n NetworkTopology,
+    pub(super) topology: NetworkTopology,
     routes: Vec<Vec<Option<PortId>>>,
-    agenda: Agenda,
+    pub(super) agenda: Agenda,
     ports: Vec<PlannedPort>,
     /// Bytes in the buffers of each node, and the most there were.
     held: Vec<(u64, u64)>,
     sources: Vec<Source>,
     random: fastrand::Rng,
     period_ps: u64,
-    end_ps: u64,
+    /// When background traffic ends.
+    pub(super) end_ps: u64,
     /// When the controller's program can take the next answer.
     taking_ps: u64,
     measured: MeasuredRoundTrips,
 }
 
+/// What a step of the simulation was.
+pub(super) enum Step {
+    /// Within the network.
+    Inside,
+    /// A carried frame has reached a node.
+    Arrival { at_ps: u64, node: NodeId, frame: PlannedFrame },
+}
+
 impl<'n> Simulation<'n> {
-    fn new(network: &'n Network, topology: &'n NetworkTopology) -> Result<Self, NetPlanError> {
+    /// Nothing but background traffic is on the agenda.
+    pub(super) fn new(network: &'n Network) -> Result<Self, NetPlanError> {
+        let topology = NetworkTopology::from_network(network)?;
         let source = |table: &super::file::BackgroundTable| {
             Ok::<_, NetPlanError>(Source {
                 from: topology.host("comes from", &table.from)?,
@@ -108,41 +124,42 @@ impl<'n> Simulation<'n> {
         let period_ps = network.period_ps();
         let mut simulation = Self {
             network,
-            topology,
             routes: topology.routes(),
             agenda: Agenda::default(),
             ports: topology.ports.iter().map(|_| PlannedPort::default()).collect(),
             held: vec![(0, 0); topology.nodes.len()],
+            measured: MeasuredRoundTrips::new(topology.devices.len()),
+            topology,
             sources,
             random: fastrand::Rng::with_seed(network.traffic.seed),
             period_ps,
             end_ps: period_ps * network.traffic.cycles,
             taking_ps: 0,
-            measured: MeasuredRoundTrips::new(topology.devices.len()),
         };
 
         for (number, table) in network.background.iter().enumerate() {
             let first = NetEvent::Background(number as u32);
             simulation.agenda.add(us_as_ps(table.offset_us), first);
         }
-        simulation.agenda.add(0, NetEvent::Cycle(0));
         Ok(simulation)
     }
 
-    fn run(&mut self) {
-        while let Some((now, event)) = self.agenda.next() {
-            match event {
-                NetEvent::Cycle(cycle) => self.begin_cycle(now, cycle),
-                NetEvent::Background(source) => self.send_background(now, source),
-                NetEvent::Forward { hop, frame, full_ps } => {
-                    self.forward(now, hop, frame, full_ps);
-                }
-                NetEvent::Queue { port, frame } => self.send(now, port, frame),
-                NetEvent::Free(port) => self.send_next(now, port),
-                NetEvent::AtDevice { device, frame } => self.answer(now, device, frame),
-                NetEvent::AtController(frame) => self.take(now, frame),
+    /// Takes the next event; `None` when there is none.
+    pub(super) fn step(&mut self) -> Option<Step> {
+        let (now, event) = self.agenda.next()?;
+        match event {
+            NetEvent::Cycle(cycle) => self.begin_cycle(now, cycle),
+            NetEvent::Background(source) => self.send_background(now, source),
+            NetEvent::Forward { hop, frame, full_ps } => self.forward(now, hop, frame, full_ps),
+            NetEvent::Queue { port, frame } => self.send(now, port, frame),
+            NetEvent::Free(port) => self.send_next(now, port),
+            NetEvent::AtDevice { device, frame } => self.answer(now, device, frame),
+            NetEvent::AtController(frame) => self.take(now, frame),
+            NetEvent::Carried { node, frame } => {
+                return Some(Step::Arrival { at_ps: now, node, frame });
             }
         }
+        Some(Step::Inside)
     }
 
     fn begin_cycle(&mut self, now: u64, cycle: u32) {
@@ -186,8 +203,8 @@ impl<'n> Simulation<'n> {
     }
 
     /// A frame leaves the node that made it, by one port, or by all for a broadcast.
-    fn leave(&mut self, at_ps: u64, node: NodeId, frame: PlannedFrame) {
-        if frame.class == Class::Broadcast {
+    pub(super) fn leave(&mut self, at_ps: u64, node: NodeId, frame: PlannedFrame) {
+        if frame.class.is_for_all() {
             for place in 0..self.topology.nodes[node].ports.len() {
                 let port = self.topology.nodes[node].ports[place];
                 self.agenda.add(at_ps, NetEvent::Queue { port, frame });
@@ -199,16 +216,16 @@ impl<'n> Simulation<'n> {
 
     fn target(&self, frame: PlannedFrame) -> NodeId {
         match frame.class {
-            Class::Broadcast | Class::Answer(_) => NetworkTopology::ROOT,
+            Class::Broadcast | Class::Flooded | Class::Answer(_) => NetworkTopology::ROOT,
             Class::Command(device) => self.topology.devices[device as usize].node,
-            Class::Background(node) => node as NodeId,
+            Class::Background(node) | Class::Carried(node) => node as NodeId,
         }
     }
 
     /// A switch sends a frame on; `full_ps` is when its last bit arrives here.
     fn forward(&mut self, now: u64, hop: Hop, frame: PlannedFrame, full_ps: u64) {
         let Hop { switch, from } = hop;
-        if frame.class != Class::Broadcast {
+        if !frame.class.is_for_all() {
             if let Some(port) = self.routes[switch][self.target(frame)] {
                 self.pass_on(now, port, frame, full_ps);
             }
@@ -295,6 +312,9 @@ impl<'n> Simulation<'n> {
             line.leaving.push_back((full_ps, bytes));
         }
 
+        if frame.class.is_carried_to(wiring.to) {
+            self.agenda.add(full_ps, NetEvent::Carried { node: wiring.to, frame });
+        }
         match self.topology.nodes[wiring.to].role {
             NodeRole::Controller if matches!(frame.class, Class::Answer(_)) => {
                 self.agenda.add(full_ps, NetEvent::AtController(frame));
@@ -332,7 +352,8 @@ impl<'n> Simulation<'n> {
         let bytes = self.network.frame_size().on_wire(payload) as u32;
         let answer = PlannedFrame { bytes, class: Class::Answer(device), ..command };
         let described = &self.topology.devices[device as usize];
-        self.leave(now + described.off_wire_ps, described.node, answer);
+        let (leaves_ps, node) = (now + described.off_wire_ps, described.node);
+        self.leave(leaves_ps, node, answer);
     }
 
     /// The controller's program takes an answer.

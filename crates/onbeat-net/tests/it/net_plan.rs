@@ -54,6 +54,20 @@ fn the_published_table_of_switches_is_predicted_within_150_ns() {
     }
 }
 
+/// The same table from the plan of the documentation.
+#[test]
+fn the_plan_of_three_switches_has_the_published_round_trips() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/plans/switches.toml");
+    let network = Network::read(std::path::Path::new(path)).expect("a plan");
+    let plan = simulate(&network).expect("simulated");
+    let published = [193.8, 193.8 + 43.5, 193.8 + 51.0, 193.8 + 7.7];
+    assert_eq!(plan.devices.len(), published.len());
+    for (device, published_us) in plan.devices.iter().zip(published) {
+        assert_near(device.round_trip.max_us, published_us, 0.15);
+        assert_eq!(device.round_trip.min_us, device.round_trip.max_us, "{}", device.name);
+    }
+}
+
 #[test]
 fn a_frame_takes_20_3_and_2_03_microseconds() {
     let of = |link: &str| {

@@ -1,6 +1,7 @@
 //! Why a command of `onbeat net` could not run.
 
 use onbeat_lab::net::NetworkLabError;
+use onbeat_lab::net::lockstep::LockstepError;
 use onbeat_lab::vm::MatrixError;
 use onbeat_net::boards::output_board::BoardError;
 use onbeat_net::boards::ptp::PtpError;
@@ -28,6 +29,8 @@ pub(crate) enum NetFailure {
     LogShip(#[from] LogShipError),
     #[error(transparent)]
     Lab(#[from] NetworkLabError),
+    #[error(transparent)]
+    Lockstep(#[from] LockstepError),
     #[error("--kernels or --loads: {0}")]
     Matrix(Box<MatrixError>),
     #[error("after `--`, only options of `onbeat measure rtt` are accepted: {0}")]

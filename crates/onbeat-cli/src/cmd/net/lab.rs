@@ -7,6 +7,7 @@ use onbeat_net::device::DeviceCounts;
 use onbeat_net::plan::Network;
 
 use super::boards;
+use super::firmware;
 use super::options::NetLabOptions;
 use crate::cmd::failure::net::NetFailure;
 use crate::cmd::looping::check_cpu;
@@ -26,6 +27,9 @@ const USUAL_OUT: &str = "onbeat-runs";
 pub(super) fn run(options: &NetLabOptions) -> Result<ExitVerdict, Failure> {
     if options.boards.is_virtual {
         return boards::run(options);
+    }
+    if !options.firmware.firmware.is_empty() {
+        return firmware::run(options);
     }
     check_cpu(options.cpu)?;
     let network = match &options.file {

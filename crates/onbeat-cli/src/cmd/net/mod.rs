@@ -3,6 +3,7 @@
 mod board;
 mod boards;
 mod end;
+mod firmware;
 mod lab;
 pub(super) mod log;
 pub(crate) mod options;

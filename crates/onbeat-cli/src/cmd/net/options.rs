@@ -34,6 +34,8 @@ const LAB_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       the network of robot.toml at its rates, measured and predicted
   sudo onbeat net lab -- --size 100 --receive spin --limit 500us
       with options of `onbeat measure rtt`
+  onbeat net lab docs/plans/two-boards.toml --firmware sender.elf,device.elf --for 10s
+      firmware in QEMU at the ends of a modelled network, in virtual time
   onbeat net lab --virtual --download
       two boards in guests in virtual time: write, read-write, read-network-write, with a rising load";
 
@@ -54,7 +56,7 @@ pub(crate) enum Net {
     /// Find what a network adds to a round trip, from its description
     #[command(before_help = PLAN_EXAMPLES)]
     Plan(PlanOptions),
-    /// Measure round trips in namespaces, or two boards in virtual time
+    /// Measure round trips in namespaces, or boards in virtual time
     #[command(before_help = LAB_EXAMPLES)]
     Lab(NetLabOptions),
     /// Simulate devices that answer packets, until Ctrl-C
@@ -112,6 +114,28 @@ pub(crate) struct VirtualBoardOptions {
     pub(crate) verify: bool,
 }
 
+/// Options of `onbeat net lab --firmware` alone.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Firmware in virtual time")]
+pub(crate) struct FirmwareOptions {
+    /// Run firmware in QEMU at the ends of a modelled network
+    ///
+    /// ELF files with `firmware/board_lockstep.c`: of the controller, then of the devices in the
+    /// plan's order. Frames pass through the model of `onbeat net plan`. The same firmware gives
+    /// the same bytes in every run; virtual time predicts no hardware.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "LIST",
+        requires = "file",
+        conflicts_with_all = ["is_virtual", "periods", "unlimited", "cpu", "priority", "more"]
+    )]
+    pub(crate) firmware: Vec<PathBuf>,
+    /// Change the level of the first board's input this often
+    #[arg(long, value_parser = time_ns, value_name = "TIME", requires = "firmware")]
+    pub(crate) edges_every: Option<u64>,
+}
+
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("of-guests").args(["work", "packages", "download", "onbeat"]).multiple(true).requires("is_virtual"))]
 pub(crate) struct NetLabOptions {
@@ -147,6 +171,8 @@ pub(crate) struct NetLabOptions {
     /// Options of `onbeat measure rtt`
     #[arg(last = true, value_name = "OPTION")]
     pub(crate) more: Vec<String>,
+    #[command(flatten)]
+    pub(crate) firmware: FirmwareOptions,
     #[command(flatten)]
     pub(crate) boards: VirtualBoardOptions,
     #[command(flatten)]
