@@ -494,6 +494,30 @@ static void *low_and_middle(void *unused)
 	return NULL;
 }
 
+/* A second loop, whose every 40th cycle waits for a lock. */
+static void *second(void *unused)
+{
+	const int64_t period = 3 * MS;
+
+	(void)unused;
+	pthread_setname_np(pthread_self(), "second");
+	bind_to(pthread_self(), other_cpu());
+	take_priority(70);
+	int64_t due = now();
+	for (int64_t k = 0;; k++, due += period) {
+		sleep_until(CLOCK_MONOTONIC, due);
+		work_until(now() + 50 * US);
+		if (k % 40 == 19) {
+			release = due + 20 * period;
+			length = 3 * MS;
+			sem_post(&asked[LOCK]);
+		}
+		if (k % 40 == 39)
+			wait_for(&plain);
+	}
+	return NULL;
+}
+
 static int is(const char *defect, const char *name)
 {
 	return strcmp(defect, name) == 0;
@@ -511,7 +535,7 @@ static int with_defect(const char *defect)
 	const int64_t period = 2 * MS;
 	int is_ordinary = is(defect, "ordinary") || is(defect, "slack") || is(defect, "budget") || is(defect, "rights");
 	int is_fed_by_card = is(defect, "feeder"), is_relative = is(defect, "drift"), prints = is(defect, "prints");
-	int faults = is(defect, "faults"), locks = is(defect, "inversion");
+	int faults = is(defect, "faults"), locks = is(defect, "inversion"), overruns = is(defect, "pair");
 	clockid_t clock = is(defect, "realtime") ? CLOCK_REALTIME : CLOCK_MONOTONIC;
 	pthread_t thread;
 	int output = open("/dev/null", O_WRONLY);
@@ -520,6 +544,11 @@ static int with_defect(const char *defect)
 		pthread_create(&thread, NULL, card, NULL);
 	if (is(defect, "shared"))
 		pthread_create(&thread, NULL, beside, NULL);
+	if (overruns) {
+		sem_init(&asked[LOCK], 0, 0);
+		pthread_create(&thread, NULL, helper, (void *)(intptr_t)LOCK);
+		pthread_create(&thread, NULL, second, NULL);
+	}
 	if (locks) {
 		sem_init(&middle_asked, 0, 0);
 		sem_init(&asked[INVERSION], 0, 0);
@@ -539,7 +568,8 @@ static int with_defect(const char *defect)
 	if (is(defect, "rights"))
 		give_up_rights();
 
-	for (int64_t due = now_by(clock) + period;; due += period) {
+	int64_t due = now_by(clock) + period;
+	for (int64_t k = 1;; k++, due += period) {
 		if (is_fed_by_card) {
 			pthread_mutex_lock(&of_feed);
 			while (!fed)
@@ -552,7 +582,7 @@ static int with_defect(const char *defect)
 		} else {
 			sleep_until(clock, due);
 		}
-		work_until(now() + 50 * US);
+		work_until(now() + (overruns && k % 50 == 0 ? 5 * MS : 50 * US));
 		if (prints)
 			dprintf(output, "position %f of %lld\n", 0.5, (long long)due);
 		if (faults) {
