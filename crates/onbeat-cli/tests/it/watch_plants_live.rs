@@ -378,7 +378,8 @@ fn each_of_two_threads_has_the_causes_of_its_own_spikes_live() {
     let child = Command::new(program).arg("pair").stdout(Stdio::null()).spawn().unwrap();
     let running = Running(child);
     let pid = running.0.id().to_string();
-    let threads = ["--thread", "servo", "--thread", "second", "--for", "3s", "--spikes-over", "1ms"];
+    let threads =
+        ["--thread", "servo", "--thread", "second", "--for", "3s", "--spikes-over", "1ms"];
     let output = onbeat(dir.path(), &[&["watch", pid.as_str()], threads.as_slice()].concat());
     assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{output:?}");
 
@@ -387,7 +388,8 @@ fn each_of_two_threads_has_the_causes_of_its_own_spikes_live() {
     let runs: Vec<RunFile> =
         runs.map(|entry| run_dir::read_cells(&entry.path()).unwrap().remove(0)).collect();
     for (name, planted) in [("servo", CauseKind::OwnOverrun), ("second", CauseKind::LockWait)] {
-        let is_its = |run: &&RunFile| run.header.task.as_ref().is_some_and(|task| task.name == name);
+        let is_its =
+            |run: &&RunFile| run.header.task.as_ref().is_some_and(|task| task.name == name);
         let run = runs.iter().find(is_its).unwrap();
         let mut counted: BTreeMap<CauseKind, u64> = BTreeMap::new();
         for (kind, of) in run.intervals.iter().flat_map(|interval| &interval.causes) {

@@ -78,7 +78,13 @@ fn every_cycle_is_split_or_counted_as_unsplit_and_parts_sum_to_the_latency() {
     }
 
     let setting = Setting { thread: real_time(80), causes: true, split: true, ..Setting::new(MS) };
-    let run = measured((&TIMER, &Given::default()), setting, 1_500, &Interruptions::default(), &AtomicBool::default());
+    let run = measured(
+        (&TIMER, &Given::default()),
+        setting,
+        1_500,
+        &Interruptions::default(),
+        &AtomicBool::default(),
+    );
     let (mut split, mut cycles) = (0, 0);
     for interval in &run.intervals {
         let of = |series: Series| interval.series.get(&series).copied().unwrap_or_default();

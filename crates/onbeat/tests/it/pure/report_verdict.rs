@@ -225,8 +225,11 @@ fn a_limit_for_all_releases_is_broken_by_one_and_reports_what_the_run_can_suppor
 
 #[test]
 fn skipped_releases_count_with_the_latency_they_had() {
-    let blocks =
-        [vec![late(20 * US), Cycle { late_ns: 40 * US, skipped: 3, ..Cycle::default() }, late(20 * US)]];
+    let blocks = [vec![
+        late(20 * US),
+        Cycle { late_ns: 40 * US, skipped: 3, ..Cycle::default() },
+        late(20 * US),
+    ]];
     let run = run("none", "paper", &blocks);
     let on = |on| judge(&run, Limit { limit_ns: 2_500 * US, at: 99.0, on });
     let wakeup = on(Series::ReleaseLatency);
