@@ -152,14 +152,12 @@ impl Evidence {
     /// With those samples late: the lost ones where they were, the others in one outage.
     pub(super) fn with_open_late(&self) -> Outages {
         let mut outages = self.with_lost.clone();
-        match self.unsure {
-            0 => {}
-            unsure if self.joined == Joined::Never => {
-                let (outages_of, late, squares) = (unsure, unsure, unsure);
-                let singly = OutageSums { outages: outages_of, late, squares, largest: 1 };
-                outages.sums = outages.sums.and(singly);
-            }
-            unsure => outages.sums.add(unsure),
+        let late = self.unsure;
+        if late > 0 && self.joined == Joined::Never {
+            let singly = OutageSums { outages: late, late, squares: late, largest: 1 };
+            outages.sums = outages.sums.and(singly);
+        } else if late > 0 {
+            outages.sums.add(late);
         }
         outages
     }
