@@ -130,6 +130,8 @@ static pthread_cond_t has_data = PTHREAD_COND_INITIALIZER;
 static int data_is_there, pipe_ends[2], question[2], terminal[2], file;
 static char *heap, *mapping, *large, *fresh;
 static pthread_t loop;
+/* How often the loop found itself on another CPU in the cycle that was planted last. */
+static int moves;
 
 static void hold(pthread_mutex_t *mutex, int runs)
 {
@@ -228,7 +230,11 @@ static void *helper(void *argument)
 	enum kind kind = (enum kind)(intptr_t)argument;
 
 	pthread_setname_np(pthread_self(), HELPERS[kind]);
-	bind_to(pthread_self(), other_cpu());
+	/* The mover goes where the loop is not. An ordinary one would come too late on a busy machine. */
+	if (kind == MIGRATION)
+		take_priority(60);
+	else
+		bind_to(pthread_self(), other_cpu());
 	if (kind == INVERSION)
 		take_priority(10);
 	for (;;) {
@@ -258,6 +264,18 @@ static void wait_for(pthread_mutex_t *mutex)
 {
 	pthread_mutex_lock(mutex);
 	pthread_mutex_unlock(mutex);
+}
+
+/* Works, and counts how often it is moved to another CPU. */
+static void work_moved_until(int64_t at)
+{
+	int cpu = sched_getcpu();
+
+	for (moves = 0; now() < at;) {
+		int here = sched_getcpu();
+		moves += here != cpu;
+		cpu = here;
+	}
 }
 
 static void touch(char *memory)
@@ -332,6 +350,8 @@ static void be_held_up(enum kind kind)
 		check(write(question[1], &byte, 1) != 1 || read(question[1], &byte, 1) != 1, "ask");
 		break;
 	case MIGRATION:
+		work_moved_until(until);
+		break;
 	case OVERRUN:
 		work_until(until);
 		break;
@@ -415,7 +435,9 @@ static int causes(int each, unsigned seed)
 		if (plant >= 0 && since % every == every - 1) {
 			int64_t from = now();
 			be_held_up(order[plant]);
-			waited[plant] = now() - from > MS ? due + now_by(CLOCK_REALTIME) - now() : 0;
+			/* One that did not happen is no plant: its helper came too late. */
+			int is_planted = now() - from > MS && (order[plant] != MIGRATION || moves > 0);
+			waited[plant] = is_planted ? due + now_by(CLOCK_REALTIME) - now() : 0;
 		}
 	}
 
@@ -472,6 +494,30 @@ static void *low_and_middle(void *unused)
 	return NULL;
 }
 
+/* A second loop, whose every 40th cycle waits for a lock. */
+static void *second(void *unused)
+{
+	const int64_t period = 3 * MS;
+
+	(void)unused;
+	pthread_setname_np(pthread_self(), "second");
+	bind_to(pthread_self(), other_cpu());
+	take_priority(70);
+	int64_t due = now();
+	for (int64_t k = 0;; k++, due += period) {
+		sleep_until(CLOCK_MONOTONIC, due);
+		work_until(now() + 50 * US);
+		if (k % 40 == 19) {
+			release = due + 20 * period;
+			length = 3 * MS;
+			sem_post(&asked[LOCK]);
+		}
+		if (k % 40 == 39)
+			wait_for(&plain);
+	}
+	return NULL;
+}
+
 static int is(const char *defect, const char *name)
 {
 	return strcmp(defect, name) == 0;
@@ -489,7 +535,7 @@ static int with_defect(const char *defect)
 	const int64_t period = 2 * MS;
 	int is_ordinary = is(defect, "ordinary") || is(defect, "slack") || is(defect, "budget") || is(defect, "rights");
 	int is_fed_by_card = is(defect, "feeder"), is_relative = is(defect, "drift"), prints = is(defect, "prints");
-	int faults = is(defect, "faults"), locks = is(defect, "inversion");
+	int faults = is(defect, "faults"), locks = is(defect, "inversion"), overruns = is(defect, "pair");
 	clockid_t clock = is(defect, "realtime") ? CLOCK_REALTIME : CLOCK_MONOTONIC;
 	pthread_t thread;
 	int output = open("/dev/null", O_WRONLY);
@@ -498,6 +544,11 @@ static int with_defect(const char *defect)
 		pthread_create(&thread, NULL, card, NULL);
 	if (is(defect, "shared"))
 		pthread_create(&thread, NULL, beside, NULL);
+	if (overruns) {
+		sem_init(&asked[LOCK], 0, 0);
+		pthread_create(&thread, NULL, helper, (void *)(intptr_t)LOCK);
+		pthread_create(&thread, NULL, second, NULL);
+	}
 	if (locks) {
 		sem_init(&middle_asked, 0, 0);
 		sem_init(&asked[INVERSION], 0, 0);
@@ -517,7 +568,8 @@ static int with_defect(const char *defect)
 	if (is(defect, "rights"))
 		give_up_rights();
 
-	for (int64_t due = now_by(clock) + period;; due += period) {
+	int64_t due = now_by(clock) + period;
+	for (int64_t k = 1;; k++, due += period) {
 		if (is_fed_by_card) {
 			pthread_mutex_lock(&of_feed);
 			while (!fed)
@@ -530,7 +582,7 @@ static int with_defect(const char *defect)
 		} else {
 			sleep_until(clock, due);
 		}
-		work_until(now() + 50 * US);
+		work_until(now() + (overruns && k % 50 == 0 ? 5 * MS : 50 * US));
 		if (prints)
 			dprintf(output, "position %f of %lld\n", 0.5, (long long)due);
 		if (faults) {

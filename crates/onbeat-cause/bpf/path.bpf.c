@@ -320,10 +320,16 @@ enum leaving {
 	OF_THREAD, /* by the thread: another CPU may have woken it in the meantime, so that it looks preempted */
 };
 
+/* The state in which a thread leaves the CPU; 0: it is ready and was made to leave. */
+static __always_inline __u32 state_left_in(__u64 *context, enum leaving leaving)
+{
+	return leaving == GIVEN ? (__u32)context[3] : state_of((void *)context[1]);
+}
+
 static __always_inline void fill_switch(struct record *record, __u64 *context, enum leaving leaving)
 {
 	struct task_struct *prev = (void *)context[1], *next = (void *)context[2];
-	__u32 state = leaving == GIVEN ? (__u32)context[3] : state_of(prev);
+	__u32 state = state_left_in(context, leaving);
 
 	record->tid = prev->pid;
 	record->words[0] = next->pid;
@@ -397,8 +403,12 @@ static __always_inline int at_switch(__u64 *context, enum leaving leaving)
 
 	if (!loop)
 		return 0;
-	if (loop->tid == (__u32)prev->pid)
+	if (loop->tid == (__u32)prev->pid) {
+		/* What it gives back after a sleep is of another call. */
+		if (state_left_in(context, leaving))
+			loop->gave_back_at = 0;
 		return at_the_loops_switch(context, leaving, 1);
+	}
 	if (loop->tid == (__u32)next->pid)
 		return at_the_loops_switch(context, leaving, 0);
 	struct record *record = reserve(ARE_OFF);
@@ -536,7 +546,6 @@ static __always_inline int at_timer_start(__u64 *context, int copies_stack)
 		return 0;
 	if (copies_stack)
 		loop->due_at = timer->_softexpires;
-	loop->gave_back_at = 0;
 	return record_timer_start(context);
 }
 

@@ -174,6 +174,9 @@ pub struct LateNote {
     /// Outages that ended in this interval.
     #[serde(default, skip_serializing_if = "is_none_ended")]
     pub ended: OutageSums,
+    /// The same with lost slots as late ones, where it differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_with_lost: Option<OutageSums>,
     /// Late releases by tenth of the interval, from the first tenth that these lines count to the
     /// last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -188,13 +191,16 @@ fn is_none_ended(ended: &OutageSums) -> bool {
 pub(super) struct WatchTally {
     watch: Watch,
     joining: Joining,
+    /// The same with lost releases as late ones.
+    with_lost: Joining,
     tenths: [u64; PARTS],
     is_any: bool,
 }
 
 impl WatchTally {
     pub(super) fn new(watch: Watch) -> Self {
-        Self { watch, joining: Joining::new(watch.gap), tenths: [0; PARTS], is_any: false }
+        let joining = Joining::new(watch.gap);
+        Self { watch, joining, with_lost: joining, tenths: [0; PARTS], is_any: false }
     }
 
     /// Counts a value of a release at `place` of its block, in this tenth of the interval.
@@ -214,25 +220,33 @@ impl WatchTally {
         }
     }
 
+    /// Counts `releases` in a row whose samples were lost, the first of them at `place`.
+    pub(super) const fn lost(&mut self, place: u64, releases: u64) {
+        self.with_lost.late(place, releases);
+    }
+
     fn late(&mut self, (place, tenth): (u64, usize)) {
         self.joining.late(place, 1);
+        self.with_lost.late(place, 1);
         self.tenths[tenth.min(PARTS - 1)] += 1;
         self.is_any = true;
     }
 
     /// The block ends: an outage does not go on in the next one.
-    pub(super) fn part(&mut self) {
+    pub(super) const fn part(&mut self) {
         self.joining.part();
+        self.with_lost.part();
     }
 
     /// What was counted since this was asked last, from tenth `first` to tenth `last`.
     pub(super) fn take(&mut self, first: usize, last: usize) -> LateNote {
         let ended = self.joining.take();
+        let ended_with_lost = Some(self.with_lost.take()).filter(|sums| *sums != ended);
         let tenths = std::mem::replace(&mut self.tenths, [0; PARTS]);
         let is_any = std::mem::replace(&mut self.is_any, false);
         let last = last.clamp(first, PARTS - 1);
         let tenths = if is_any { tenths[first.min(last)..=last].to_vec() } else { Vec::new() };
-        LateNote { watch: self.watch, ended, tenths }
+        LateNote { watch: self.watch, ended, ended_with_lost, tenths }
     }
 }
 

@@ -335,7 +335,7 @@ impl Recorder {
         // has beyond it was lost.
         let gap = sample.index - self.next_index;
         let lost = gap.saturating_sub(sample.skipped);
-        self.next_index = sample.index + 1;
+        let first_lost = std::mem::replace(&mut self.next_index, sample.index + 1);
         self.write_exclusions_before(
             sample.release.minus_ns(sample.skipped * self.recording.period_ns),
         )?;
@@ -348,6 +348,7 @@ impl Recorder {
         self.account.cycles += 1;
 
         self.excluded.count(sample, self.recording.period_ns);
+        self.tally.join_lost(first_lost, lost);
         // Before the sample itself: they are due earlier, and may belong to the interval before.
         self.count_skipped(sample)?;
         self.end_interval_before(sample.release)?;
@@ -473,6 +474,7 @@ impl Recorder {
         // The loop's account is the truth here. Samples that the ring dropped after the last one
         // that arrived have no successor that would show the gap.
         let lost_at_end = (outcome.slots - outcome.skipped_at_end).saturating_sub(self.next_index);
+        self.tally.join_lost(self.next_index, lost_at_end);
         self.tally.interval.lost += lost_at_end;
         // Before the outages are parted: the last outage of a block may consist of them alone.
         self.count_skipped_at_end(outcome)?;

@@ -153,6 +153,11 @@ impl IntervalTally {
         }
     }
 
+    /// Joins `releases` in a row whose samples were lost, the first of them at `place` of the block.
+    pub(super) fn join_lost(&mut self, place: u64, releases: u64) {
+        self.watches.iter_mut().for_each(|watch| watch.lost(place, releases));
+    }
+
     /// Counts a release that was skipped: among all releases, and among the skipped ones.
     pub(super) fn skipped(&mut self, latency_ns: u64) {
         self.interval.skipped += 1;

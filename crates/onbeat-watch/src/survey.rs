@@ -98,6 +98,7 @@ pub fn survey_again(
         let is_due = looked_ns >= judged_next_ns;
         if is_due {
             judged_next_ns += JUDGE_EVERY_NS;
+            looking.meet(pid);
         }
         let is_enough = is_due && looking.has_a_loop(looked_ns);
         if is_enough || looked_ns >= LONGEST_LOOK_NS || stop.load(Ordering::Relaxed) {
@@ -111,9 +112,13 @@ pub fn survey_again(
 }
 
 impl Looking {
+    /// Takes in the threads that there are. A program that has just been started sets names and
+    /// policies while it is looked at; what it used counts from the first look.
     fn meet(&mut self, pid: i32) {
         for thread in process::threads_of(pid) {
-            self.known.entry(thread.tid()).or_insert(thread);
+            let known = self.known.get(&thread.tid()).filter(|known| known.id == thread.id);
+            let first = known.map_or(thread.counters, |known| known.counters);
+            self.known.insert(thread.tid(), ThreadFacts { counters: first, ..thread });
         }
     }
 

@@ -362,3 +362,40 @@ fn a_sound_loop_has_no_cause_of_its_own_live() {
     let own: Vec<_> = causes.filter(|kind| OF_CYCLES.contains(kind)).collect();
     assert!(own.is_empty(), "{own:?}");
 }
+
+#[test]
+fn each_of_two_threads_has_the_causes_of_its_own_spikes_live() {
+    if let Some(why) = skipped() {
+        return println!("skipped: {why}");
+    }
+    if onbeat_host::machine::online_cpus().len() < 2 {
+        return println!("skipped: on one CPU the loops are late by each other");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let Some(program) = planted_loop(dir.path()) else {
+        return println!("skipped: there is no C compiler `cc`");
+    };
+    let child = Command::new(program).arg("pair").stdout(Stdio::null()).spawn().unwrap();
+    let running = Running(child);
+    let pid = running.0.id().to_string();
+    let threads =
+        ["--thread", "servo", "--thread", "second", "--for", "3s", "--spikes-over", "1ms"];
+    let output = onbeat(dir.path(), &[&["watch", pid.as_str()], threads.as_slice()].concat());
+    assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "{output:?}");
+
+    let runs = std::fs::read_dir(dir.path().join("onbeat-runs")).unwrap();
+    let runs = runs.map(|entry| entry.unwrap()).filter(|entry| entry.file_type().unwrap().is_dir());
+    let runs: Vec<RunFile> =
+        runs.map(|entry| run_dir::read_cells(&entry.path()).unwrap().remove(0)).collect();
+    for (name, planted) in [("servo", CauseKind::OwnOverrun), ("second", CauseKind::LockWait)] {
+        let is_its =
+            |run: &&RunFile| run.header.task.as_ref().is_some_and(|task| task.name == name);
+        let run = runs.iter().find(is_its).unwrap();
+        let mut counted: BTreeMap<CauseKind, u64> = BTreeMap::new();
+        for (kind, of) in run.intervals.iter().flat_map(|interval| &interval.causes) {
+            *counted.entry(*kind).or_default() += of.spikes;
+        }
+        let most = counted.iter().max_by_key(|(_, spikes)| **spikes).map(|(kind, _)| *kind);
+        assert_eq!(most, Some(planted), "{name}: {counted:?}");
+    }
+}

@@ -5,8 +5,15 @@ use super::Limit;
 use super::outages::Outages;
 use super::rule::UNSEEN;
 use onbeat_record::{
-    Distribution, Import, LateNote, OutageSums, PARTS, RunFile, Series, Watch, gap,
+    Distribution, Import, Interval, LateNote, OutageSums, PARTS, RunFile, Series, Watch, gap,
 };
+
+/// What samples that were lost between loop and recorder are taken for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lost {
+    LeftOut,
+    Late,
+}
 
 /// How late releases were joined into outages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +30,8 @@ pub(super) enum Joined {
 #[derive(Clone, Debug)]
 pub(super) struct Evidence {
     pub(super) outages: Outages,
+    /// The same with lost samples as late ones.
+    with_lost: Outages,
     pub(super) joined: Joined,
     /// Samples that may be over the limit: in a bucket of the source that reaches beyond it.
     pub(super) unsure: u64,
@@ -57,12 +66,23 @@ impl Evidence {
 
         let notes = notes_of(run, limit);
         let (late, releases) = counts(run, limit);
-        let (outages, joined) = match notes {
-            Some(notes) => (recorded(run, limit, &notes, (late, releases)), Joined::Recorded),
-            None => (by_interval(run, limit, (late, releases)), Joined::ByInterval),
+        let lost = run.intervals.iter().map(|interval| interval.lost).sum();
+        let (outages, with_lost, joined) = match notes {
+            Some(notes) => {
+                let of = |lost| recorded(run, limit, &notes, (late, releases), lost);
+                (of(Lost::LeftOut), of(Lost::Late), Joined::Recorded)
+            }
+            None => {
+                let outages = by_interval(run, limit, (late, releases));
+                let mut with_lost = outages.clone();
+                with_lost.releases += lost;
+                if lost > 0 {
+                    with_lost.sums.add(lost);
+                }
+                (outages, with_lost, Joined::ByInterval)
+            }
         };
 
-        let lost = run.intervals.iter().map(|interval| interval.lost).sum();
         let period_ns = run.header.timing.as_ref().map_or(0, |timing| timing.period_ns);
         let timing = run.header.timing.as_ref();
         let has_no_grid = timing.is_some_and(|timing| timing.wait.starts_with("relative"));
@@ -73,7 +93,7 @@ impl Evidence {
         } else {
             period_ns as f64 / 1e9
         };
-        Self { outages, joined, unsure: 0, lost, period_s, has_no_grid, below }
+        Self { outages, with_lost, joined, unsure: 0, lost, period_s, has_no_grid, below }
     }
 
     /// The counts of a source with coarse buckets.
@@ -109,7 +129,9 @@ impl Evidence {
             _ => of_stretches(&stretches),
         };
         let period_s = period_ns as f64 / 1e9;
-        Self { outages, joined, unsure, lost: 0, period_s, has_no_grid: false, below: None }
+        let with_lost = outages.clone();
+        let (lost, has_no_grid, below) = (0, false, None);
+        Self { outages, with_lost, joined, unsure, lost, period_s, has_no_grid, below }
     }
 
     /// How long outages last over a part of the limit, where that is less than is assumed otherwise.
@@ -122,17 +144,20 @@ impl Evidence {
         self.lost + self.unsure
     }
 
-    /// With those samples on time, or late in one outage.
-    pub(super) fn with_open(&self, are_late: bool) -> Outages {
-        let mut outages = self.outages.clone();
-        outages.releases += self.lost;
-        match (are_late, self.open()) {
-            (false, _) | (_, 0) => {}
-            (true, open) if self.joined == Joined::Never => {
-                let singly = OutageSums { outages: open, late: open, squares: open, largest: 1 };
-                outages.sums = outages.sums.and(singly);
-            }
-            (true, open) => outages.sums.add(open),
+    /// With those samples on time.
+    pub(super) fn with_open_on_time(&self) -> Outages {
+        Outages { releases: self.outages.releases + self.lost, ..self.outages.clone() }
+    }
+
+    /// With those samples late: the lost ones where they were, the others in one outage.
+    pub(super) fn with_open_late(&self) -> Outages {
+        let mut outages = self.with_lost.clone();
+        let late = self.unsure;
+        if late > 0 && self.joined == Joined::Never {
+            let singly = OutageSums { outages: late, late, squares: late, largest: 1 };
+            outages.sums = outages.sums.and(singly);
+        } else if late > 0 {
+            outages.sums.add(late);
         }
         outages
     }
@@ -213,19 +238,26 @@ fn recorded(
     limit: Limit,
     notes: &[&LateNote],
     (late, releases): (u64, u64),
+    lost: Lost,
 ) -> Outages {
-    let mut sums = notes.iter().fold(OutageSums::default(), |sums, note| sums.and(note.ended));
+    let are_late = lost == Lost::Late;
+    let ended = |note: &LateNote| note.ended_with_lost.filter(|_| are_late).unwrap_or(note.ended);
+    let mut sums = notes.iter().fold(OutageSums::default(), |sums, note| sums.and(ended(note)));
+    let lost_of = |interval: &Interval| if are_late { interval.lost } else { 0 };
+    let lost: u64 = run.intervals.iter().map(lost_of).sum();
     let exact: u64 = notes.iter().flat_map(|note| &note.tenths).sum();
     // A file that was cut off has lines without a note behind them.
     let is_whole = run.moments(limit.on).n == run.distribution(limit.on).count();
-    let late = if is_whole { exact } else { late.max(exact) };
+    let late = if is_whole { exact } else { late.max(exact) } + lost;
     if late > sums.late {
-        // What goes on, or went on when the file was cut off.
+        // What goes on, or went on when the file was cut off; all that was lost where the file does
+        // not tell where.
         sums.add(late - sums.late);
     }
 
     let pieces = run.intervals.iter().zip(notes).flat_map(|(interval, note)| {
         let of_interval = interval.moments(limit.on).n
+            + lost_of(interval)
             + if limit.on.is_late_when_skipped() { interval.skipped } else { 0 };
         let tenths = note.tenths.len().max(1) as u64;
         let (parts, each): (Vec<u64>, u64) = if note.tenths.is_empty() {
@@ -233,10 +265,11 @@ fn recorded(
         } else {
             (note.tenths.clone(), of_interval / tenths)
         };
-        parts.into_iter().map(move |late| (each.max(late), late))
+        let lost = lost_of(interval).div_ceil(parts.len() as u64);
+        parts.into_iter().map(move |late| (each.max(late + lost), late + lost))
     });
     let pieces: Vec<(u64, u64)> = pieces.collect();
-    Outages { releases, sums, batches: Outages::batches_of(&pieces) }
+    Outages { releases: releases + lost, sums, batches: Outages::batches_of(&pieces) }
 }
 
 /// A file without notes on outages: all late releases of an interval are taken as one.

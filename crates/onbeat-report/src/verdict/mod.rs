@@ -131,9 +131,9 @@ pub fn judge(run: &RunFile, by: impl Into<Judging>) -> Verdict {
     let allowed = allowed_rate(judging.limit);
     let rule = judging.rule(&evidence);
     let of_fail = Rule { level: LEVEL, ..rule }.shared_by(judging.verdicts);
-    let late = evidence.with_open(true);
+    let late = evidence.with_open_late();
     let bounds = Bounds {
-        lower: of_fail.bounds(&evidence.with_open(false)).lower,
+        lower: of_fail.bounds(&evidence.with_open_on_time()).lower,
         upper: rule.bounds(&late).upper,
     };
 

@@ -87,7 +87,7 @@ fn the_main_rows_are_of_what_each_run_is_about() {
 fn skipped_releases_stand_in_their_run_and_what_a_source_does_not_count_is_a_dash_that_is_explained()
  {
     let mut cycles = blocks(&[vec![20_000; 500]]);
-    cycles[0][100] = Cycle { late_ns: 3_200 * US, skipped: 3, stall: None };
+    cycles[0][100] = Cycle { late_ns: 3_200 * US, skipped: 3, ..Cycle::default() };
     let own = run("P", "idle", &cycles);
     let mut foreign = run("imported", "unknown", &blocks(&[vec![30_000; 300]]));
     foreign.header.timing = None;

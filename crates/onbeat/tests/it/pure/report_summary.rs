@@ -12,7 +12,8 @@ fn blocks() -> Vec<Vec<Cycle>> {
     let mut block: Vec<Cycle> = (0..1_500_u64)
         .map(|i| late(if i % 10 == 0 { 90 * US } else { (20 + i % 7) * US }))
         .collect();
-    block[700] = Cycle { late_ns: 600 * US, skipped: 2, stall: Some(Stall::FairServer) };
+    block[700] =
+        Cycle { late_ns: 600 * US, skipped: 2, stall: Some(Stall::FairServer), ..Cycle::default() };
     vec![block; 4]
 }
 

@@ -225,8 +225,11 @@ fn a_limit_for_all_releases_is_broken_by_one_and_reports_what_the_run_can_suppor
 
 #[test]
 fn skipped_releases_count_with_the_latency_they_had() {
-    let blocks =
-        [vec![late(20 * US), Cycle { late_ns: 40 * US, skipped: 3, stall: None }, late(20 * US)]];
+    let blocks = [vec![
+        late(20 * US),
+        Cycle { late_ns: 40 * US, skipped: 3, ..Cycle::default() },
+        late(20 * US),
+    ]];
     let run = run("none", "paper", &blocks);
     let on = |on| judge(&run, Limit { limit_ns: 2_500 * US, at: 99.0, on });
     let wakeup = on(Series::ReleaseLatency);
@@ -270,6 +273,22 @@ fn lost_samples_count_against_either_outcome() {
         "{}",
         verdict.sentence
     );
+}
+
+#[test]
+fn lost_samples_are_late_where_they_were_and_not_all_in_one_outage() {
+    let with = |every: usize, lost: u64| {
+        let cycle = |i: usize| match i % every {
+            0 => Cycle { lost, ..late(20 * US) },
+            _ => late(20 * US),
+        };
+        let run = run("P", "idle", &[(0..40_000).map(cycle).collect()]);
+        assert_eq!(run.account().lost, lost * 40_000_u64.div_ceil(every as u64));
+        judge(&run, limit(99.0)).outcome
+    };
+    assert_eq!(with(800, 4), Outcome::Pass, "0.5 % in fifty places");
+    assert_eq!(with(40_000, 200), Outcome::Inconclusive, "as many in one");
+    assert_eq!(with(200, 4), Outcome::Inconclusive, "2 % in two hundred places");
 }
 
 #[test]
@@ -444,7 +463,7 @@ fn with_few_samples_the_comparison_falls_back_to_a_percentile_that_they_support(
 
 #[test]
 fn releases_that_none_skipped_are_said() {
-    let skipping = vec![Cycle { late_ns: 40 * US, skipped: 1, stall: None }; 500];
+    let skipping = vec![Cycle { late_ns: 40 * US, skipped: 1, ..Cycle::default() }; 500];
     let cells =
         [run("none", "paper", &[skipping]), run("P", "paper", &[vec![late(20 * US); 1_000]])];
     let sentence = bench(&["none", "P"], &["paper"], None, &cells).verdict.sentence;
@@ -457,7 +476,7 @@ fn releases_that_none_skipped_are_said() {
 #[test]
 fn stalls_are_reported_apart_from_machine_latency() {
     let mut cycles = vec![late(20 * US); 1_000];
-    cycles[10] = Cycle { late_ns: 50 * MS, skipped: 0, stall: Some(Stall::RtThrottling) };
+    cycles[10] = Cycle { late_ns: 50 * MS, stall: Some(Stall::RtThrottling), ..Cycle::default() };
     let cells = [run("P", "idle", &[cycles])];
     let summary = bench(&["P"], &["idle"], None, &cells);
     let said = "1 spike caused by real-time throttling: scheduler policy, not machine latency";

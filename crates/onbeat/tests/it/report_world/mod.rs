@@ -29,6 +29,8 @@ const WATCHED: [Watch; 4] = [
 pub struct Cycle {
     pub late_ns: u64,
     pub skipped: u64,
+    /// Releases before it whose samples did not reach the recorder.
+    pub lost: u64,
     pub stall: Option<Stall>,
 }
 
@@ -116,7 +118,7 @@ fn record_block(
     let mut slot = 0;
     let mut last_end = first;
     for cycle in cycles {
-        slot += cycle.skipped;
+        slot += cycle.skipped + cycle.lost;
         let sample = Sample {
             index: slot,
             release: first.plus_ns(slot * PERIOD_NS),
