@@ -291,8 +291,7 @@ fn print_hints(
         say(Tone::Faint, &fold::lines(&chosen, columns()));
     }
     if options.evidence.is_none() && options.query.from.is_none() {
-        let watch =
-            "watch    onbeat tune check --evidence 10s: also record what runs on the loop's CPU";
+        let watch = "watch    onbeat tune check --evidence 10s: records what runs on that CPU";
         say(Tone::Faint, &fold::lines(watch, columns()));
     }
 }
