@@ -71,7 +71,8 @@ fn planted_truth_is_found(python: &Python) -> Result<(), String> {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("fleet");
     // Two seeds are two fleets: what is found is not found by luck. In one of them the BIOS and its board are on the same machines.
-    for (seed, swapped, beside_kernel) in [("2", "0", &["BIOS", "board"][..]), ("3", "40", &["BIOS"])]
+    for (seed, swapped, beside_kernel) in
+        [("2", "0", &["BIOS", "board"][..]), ("3", "40", &["BIOS"])]
     {
         let _ = std::fs::remove_dir_all(&data);
         let truth = python.planted(&["make", data.to_str().unwrap(), "400", "25", seed, swapped]);

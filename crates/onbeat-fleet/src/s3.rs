@@ -58,10 +58,15 @@ impl Bucket {
         let region = region.unwrap_or_else(|| USUAL_REGION.to_owned());
         let own = set("AWS_ENDPOINT_URL_S3").or_else(|| set("AWS_ENDPOINT_URL"));
         // A name with a dot has no certificate of its own; stores of others rarely have names of hosts for buckets.
-        let style = if own.is_some() || name.contains('.') { UrlStyle::Path } else { UrlStyle::VirtualHost };
+        let style = if own.is_some() || name.contains('.') {
+            UrlStyle::Path
+        } else {
+            UrlStyle::VirtualHost
+        };
         let endpoint = own.unwrap_or_else(|| format!("https://s3.{region}.amazonaws.com"));
         let url = endpoint.parse().ok();
-        let bucket = url.and_then(|url| rusty_s3::Bucket::new(url, style, name.to_owned(), region).ok());
+        let bucket =
+            url.and_then(|url| rusty_s3::Bucket::new(url, style, name.to_owned(), region).ok());
         let bucket = bucket.ok_or(ObjectsError::Endpoint { endpoint })?;
         let config = Agent::config_builder()
             .timeout_connect(Some(CONNECT_WITHIN))
@@ -119,7 +124,9 @@ fn set(variable: &str) -> Option<String> {
 /// What a client's error is, without its own names for it.
 fn sentence(why: &HttpError) -> String {
     match why {
-        HttpError::Io(why) if why.kind() == ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+        HttpError::Io(why) if why.kind() == ErrorKind::ConnectionRefused => {
+            "connection refused".to_owned()
+        }
         HttpError::Io(why) => why.to_string(),
         other => other.to_string(),
     }

@@ -209,9 +209,7 @@ impl DataSet {
             Some(found) if found > SCHEMA => {
                 Err(StoreError::Later { path: root.to_owned(), found })
             }
-            Some(_) => {
-                Ok(Self { root: root.to_owned(), objects: None, packed: Mutex::default() })
-            }
+            Some(_) => Ok(Self { root: root.to_owned(), objects: None, packed: Mutex::default() }),
             None => Err(StoreError::Other { path: root.to_owned() }),
         }
     }
@@ -441,7 +439,10 @@ mod tests {
         fn write(&self, name: &str, bytes: &[u8]) -> Result<(), ObjectsError> {
             let left = |left: usize| left.checked_sub(1);
             if self.writes_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_err() {
-                return Err(ObjectsError::NoBucket { endpoint: String::new(), bucket: name.to_owned() });
+                return Err(ObjectsError::NoBucket {
+                    endpoint: String::new(),
+                    bucket: name.to_owned(),
+                });
             }
             self.objects.lock().unwrap().insert(name.to_owned(), bytes.to_vec());
             Ok(())
@@ -491,7 +492,10 @@ mod tests {
         let shelf = Shelf::default();
         shelf.objects.lock().unwrap().insert("photo.jpg".to_owned(), Vec::new());
         let refused = shelf.open(9).unwrap_err().to_string();
-        assert!(refused.contains("s3://bucket/fleet is not a data set of onbeat fleet"), "{refused}");
+        assert!(
+            refused.contains("s3://bucket/fleet is not a data set of onbeat fleet"),
+            "{refused}"
+        );
         assert_eq!(shelf.names_of(""), ["photo.jpg"]);
     }
 }

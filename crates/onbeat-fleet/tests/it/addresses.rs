@@ -25,7 +25,10 @@ fn is_one_sentence(output: &Output, expected: &str) {
 #[test]
 fn an_object_store_is_not_packed() {
     let output = fleet().args(["pack", "s3://bucket/fleet"]).output().unwrap();
-    is_one_sentence(&output, "only a directory can be packed; copy it: aws s3 sync s3://bucket/fleet DIR");
+    is_one_sentence(
+        &output,
+        "only a directory can be packed; copy it: aws s3 sync s3://bucket/fleet DIR",
+    );
 }
 
 #[cfg(not(feature = "s3"))]
@@ -43,11 +46,27 @@ fn an_object_store_that_cannot_be_asked_is_one_sentence() {
     let key = ("AWS_ACCESS_KEY_ID", "key");
     let secret = ("AWS_SECRET_ACCESS_KEY", "secret");
     for (address, variables, expected) in [
-        ("s3://bucket", vec![key, secret], "is not an address in an object store; write s3://BUCKET/NAME"),
+        (
+            "s3://bucket",
+            vec![key, secret],
+            "is not an address in an object store; write s3://BUCKET/NAME",
+        ),
         ("s3://bucket/fleet", vec![secret], "AWS_ACCESS_KEY_ID is not set"),
-        ("s3://bucket/fleet", vec![key, ("AWS_SECRET_ACCESS_KEY", "")], "AWS_SECRET_ACCESS_KEY is not set"),
-        ("s3://bucket/fleet", vec![key, secret, ("AWS_ENDPOINT_URL", "nowhere")], "is not a URL of an object store"),
-        ("s3://bucket/fleet", vec![key, secret, ("AWS_ENDPOINT_URL", nobody.as_str())], "connection refused"),
+        (
+            "s3://bucket/fleet",
+            vec![key, ("AWS_SECRET_ACCESS_KEY", "")],
+            "AWS_SECRET_ACCESS_KEY is not set",
+        ),
+        (
+            "s3://bucket/fleet",
+            vec![key, secret, ("AWS_ENDPOINT_URL", "nowhere")],
+            "is not a URL of an object store",
+        ),
+        (
+            "s3://bucket/fleet",
+            vec![key, secret, ("AWS_ENDPOINT_URL", nobody.as_str())],
+            "connection refused",
+        ),
     ] {
         is_one_sentence(&add_to(address, &variables), expected);
     }
