@@ -47,6 +47,7 @@ gpg:gpg:signatures
 python3 -c 'import ensurepip':python3-venv:the wheel
 command -v busybox && ! ldd \$(command -v busybox):busybox-static:a root without a libc
 mmdebstrap:mmdebstrap:bare roots of Debian and Ubuntu
+qemu-aarch64-static:qemu-user-static:the programs for AArch64
 mke2fs:e2fsprogs:the disk of a Debian guest
 virt-xml-validate:libvirt-clients:definitions for libvirt
 xmllint:libxml2-utils:definitions for libvirt"

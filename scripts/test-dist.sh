@@ -1,7 +1,8 @@
 #!/bin/sh
 # Tries what `make dist` made where nothing of onbeat is: bare roots of other systems, an image, an environment of Python, and
 # `cargo install`. One line installs, and a bench gives its verdict.
-# usage: test-dist.sh [root]...; a root is a release of Debian or Ubuntu, `busybox`, `alpine`, `image`, `wheel`, `bill` or `cargo`
+# usage: test-dist.sh [root]...; a root is a release of Debian or Ubuntu, `busybox`, `alpine`, `arm`, `image`, `wheel`,
+# `bill` or `cargo`
 # variables: ALPINE, Alpine's archive alpine-minirootfs-*.tar.gz; PROFILE, that of `cargo install` (release)
 set -eu
 
@@ -11,7 +12,7 @@ here=$PWD/scripts
 roots=$PWD/target/roots
 # Of Ubuntu's archive since 2018. Debian 12 does not package its keys.
 ubuntu_key=F6ECB3762474EDA9D21B7022871920D1991BC93C
-[ $# -gt 0 ] || set -- bookworm trixie noble busybox alpine image wheel bill cargo
+[ $# -gt 0 ] || set -- bookworm trixie noble busybox alpine arm image wheel bill cargo
 
 [ -s "$dist/SHA256SUMS" ] || { echo "$dist holds no release files; run make dist" >&2; exit 2; }
 (cd "$dist" && sha256sum --quiet --check SHA256SUMS)
@@ -152,6 +153,35 @@ try_alpine() {
     echo "alpine: the archive's program measures"
 }
 
+# The archive for AArch64 in a root with nothing else, its processor emulated by QEMU; other programs of the machine run as before.
+try_arm() {
+    archive=$(find "$dist" -name 'onbeat-*-aarch64-linux.tar.gz')
+    [ -n "$archive" ] || { echo "skipped: arm: no archive for AArch64 was built; give make TARGETS='$(uname -m)-unknown-linux-musl aarch64-unknown-linux-musl'"; return 0; }
+    emulator=$(command -v qemu-aarch64-static) || { echo "skipped: arm: no emulator is installed: apt-get install qemu-user-static"; return 0; }
+    may_enter arm || return 0
+    mkdir -p "$work/binfmt" "$work/root/tmp"
+    mount -t binfmt_misc binfmt_misc "$work/binfmt" 2>"$work/log" || { echo "skipped: arm: $(cat "$work/log")"; return 0; }
+    # Until the end of the try the kernel starts programs of this processor in the emulator, which bench needs for its cells.
+    magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
+    mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
+    status=0
+    printf '%s' ":onbeat-test:M::$magic:$mask:$emulator:F" >"$work/binfmt/register"
+    tar -xzf "$archive" -C "$work/root"
+    mv "$work"/root/onbeat-* "$work/root/onbeat"
+    for words in "--version" "bench --for 10s --tunings none --loads idle,cpu=50% --limit 5ms --at 90 --out /tmp/runs" "robot run humanoid --for 5s --out /tmp/runs"; do
+        # shellcheck disable=SC2086 # several words
+        inside /onbeat/onbeat $words >"$work/out" 2>&1 || status=$?
+        grep -E '^verdict  |^onbeat ' "$work/out" || true
+        case $status in 0 | 1 | 3) ;; *) break ;; esac
+    done
+    echo -1 >"$work/binfmt/onbeat-test"
+    umount "$work/binfmt"
+    case $status in 0 | 1 | 3) ;; *) cat "$work/out"; fail "the program for AArch64 ended with $status" ;; esac
+    rm -rf "$work/root"
+    echo "arm: the archive's program for AArch64 measures and runs a robot, in emulation"
+    echo "skipped: arm: ARMv7 was not built: make dist TARGETS=armv7-unknown-linux-musleabihf, where rustup can install that"
+}
+
 # The image: its digest, every blob's name, and a bench in it.
 try_image() {
     image=$(find "$dist" -name "onbeat-*-$(uname -m)-oci.tar")
@@ -242,7 +272,7 @@ try_cargo() {
 
 for root in "$@"; do
     case $root in
-        busybox | alpine | image | wheel | bill | cargo) "try_$root" ;;
+        busybox | alpine | arm | image | wheel | bill | cargo) "try_$root" ;;
         *) try_release "$root" ;;
     esac
 done
