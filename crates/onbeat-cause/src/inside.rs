@@ -171,6 +171,18 @@ const fn is_old_fork(_number: i64) -> bool {
     false
 }
 
+/// Whether a system call neither reads nor writes memory of its process: no page fault is inside it.
+pub(crate) const fn takes_no_memory(number: i64) -> bool {
+    matches!(
+        number,
+        libc::SYS_fsync
+            | libc::SYS_fdatasync
+            | libc::SYS_sync_file_range
+            | libc::SYS_ftruncate
+            | libc::SYS_fallocate
+    )
+}
+
 /// Whether a system call changes the memory of its process, or copies it.
 const fn changes_memory(number: i64) -> bool {
     matches!(

@@ -6,6 +6,7 @@ use onbeat_rt::Instant;
 use super::counters::CounterReading;
 use super::event::{KernelEvent, Thread};
 use super::facts::ExpectedActivity;
+use super::inside::takes_no_memory;
 use super::judge::{
     Judge, Judgement, ORDINARY_STEP_NS, between_cycles, frozen, syscall_name, thread_culprit,
 };
@@ -124,7 +125,8 @@ impl Judge<'_> {
         if let Some(fault) = self.fault_around(span) {
             return fault;
         }
-        if self.had_faulted(span) {
+        let call = self.own_leaving(span).and_then(|reading| reading.prev_syscall);
+        if !call.is_some_and(takes_no_memory) && self.had_faulted(span) {
             return Judgement::new(CauseKind::PageFault)
                 .because("the page had to be read from a device");
         }
@@ -136,7 +138,6 @@ impl Judge<'_> {
             return self.taken_from_user_code();
         }
 
-        let call = self.own_leaving(span).and_then(|reading| reading.prev_syscall);
         if let Some(holder) = self.kernel_lock_holder(span) {
             let call = call.map_or_else(|| "the kernel".to_owned(), syscall_name);
             let remark = format!(

@@ -411,6 +411,18 @@ fn a_wait_inside_the_kernel_without_a_page_fault_is_its_calls_or_unexplained() {
 }
 
 #[test]
+fn a_page_fault_before_a_call_that_takes_no_memory_is_not_what_its_sleep_waits_for() {
+    let words = |call| {
+        let explanation = asleep_in_its_work_with(2, Some(call), false, |world| {
+            world.on(1, 1016, LOOP, KernelEvent::PageFault { address: 0x7000, user: false });
+        });
+        explanation.main().unwrap().words()
+    };
+    assert_eq!(words(libc::SYS_fsync), "waited in its work in fsync");
+    assert!(words(libc::SYS_write).starts_with("page fault"), "{}", words(libc::SYS_write));
+}
+
+#[test]
 fn a_loop_that_left_its_cpu_in_user_code_is_not_called_frozen_without_a_freezers_evidence() {
     for state in [1, 2] {
         let explanation = asleep_in_its_work(state, None, true);
