@@ -127,12 +127,8 @@ fn events(boards: Vec<ConductedBoard>) -> Result<Vec<(u64, usize, char, u8)>, Lo
 fn a_frame_takes_its_time_on_the_wire_and_in_the_board() {
     let found = events(vec![board(sender), board(echo)]).unwrap();
     // Released at 100 us, sent after 5 us, 2 x 20.32 us to the echo, 30 us in it, and back.
-    let first = [
-        (105_000, 0, 's', 0),
-        (145_640, 1, 'a', 0),
-        (175_640, 1, 's', 0),
-        (216_280, 0, 'a', 0),
-    ];
+    let first =
+        [(105_000, 0, 's', 0), (145_640, 1, 'a', 0), (175_640, 1, 's', 0), (216_280, 0, 'a', 0)];
     let of_first: Vec<_> = found.iter().copied().filter(|event| event.3 == 0).collect();
     assert_eq!(of_first, first);
     for (end, what) in [(0, 's'), (1, 'a'), (1, 's'), (0, 'a')] {

@@ -14,8 +14,7 @@ use std::process::Command;
 use onbeat::import::Format;
 use onbeat::record::RunFile;
 use onbeat_lab::vm::{
-    Archive, ForeignProbe, Free, Guest, GuestResult, Job, OwnGuest, RealTimeMachine,
-    main_series,
+    Archive, ForeignProbe, Free, Guest, GuestResult, Job, OwnGuest, RealTimeMachine, main_series,
 };
 use test_lab::{BUSYBOX, RT, TestLab};
 

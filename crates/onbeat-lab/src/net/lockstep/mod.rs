@@ -57,7 +57,9 @@ pub enum LockstepError {
         printed: String,
     },
     /// A board does not speak the protocol.
-    #[error("the firmware at end {end} sent kind {kind} with {bytes} bytes, which is not a message of a board in lockstep")]
+    #[error(
+        "the firmware at end {end} sent kind {kind} with {bytes} bytes, which is not a message of a board in lockstep"
+    )]
     Message { end: usize, kind: u32, bytes: u32 },
     /// More firmware than ends.
     #[error("{firmware} firmware images for a plan with {ends} ends")]
@@ -232,10 +234,7 @@ impl<'n> Lockstep<'n> {
     ///
     /// # Errors
     /// [`LockstepError`].
-    pub fn new(
-        network: &'n Network,
-        boards: Vec<ConductedBoard>,
-    ) -> Result<Self, LockstepError> {
+    pub fn new(network: &'n Network, boards: Vec<ConductedBoard>) -> Result<Self, LockstepError> {
         let network = SteppedNetwork::new(network)?;
         if boards.len() > network.ends() {
             let (firmware, ends) = (boards.len(), network.ends());

@@ -106,7 +106,8 @@ fn text_of_the_kernel_is_read_and_written_back() {
 }
 
 fn guest() -> Window {
-    let event = |us: u64, what| TraceEvent { at: Instant::from_ns(us * 1_000), cpu: 0, tid: 0, what };
+    let event =
+        |us: u64, what| TraceEvent { at: Instant::from_ns(us * 1_000), cpu: 0, tid: 0, what };
     let events = vec![
         event(10_000_150, KernelEvent::IdleEntry { state: 1 }),
         event(10_000_920, KernelEvent::IdleExit),
