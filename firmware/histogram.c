@@ -20,11 +20,14 @@ struct encoding {
 void histogram_record(struct histogram *histogram, uint64_t ns)
 {
     uint64_t value = ns < HIGHEST ? ns : HIGHEST;
-    unsigned bucket = 0;
+    uint32_t bucket = 0, at;
 
     while (value >> bucket >= 2 * HALF)
         bucket++;
-    histogram->counts[(bucket << HALF_BITS) + (value >> bucket)]++;
+    at = (bucket << HALF_BITS) + (uint32_t)(value >> bucket);
+    histogram->counts[at]++;
+    histogram->first = histogram->samples == 0 || at < histogram->first ? at : histogram->first;
+    histogram->last = histogram->samples == 0 || at > histogram->last ? at : histogram->last;
     histogram->max_ns = ns > histogram->max_ns ? ns : histogram->max_ns;
     histogram->samples++;
 }
@@ -107,9 +110,9 @@ static void put_leb128(struct encoding *out, int64_t number, void (*put)(struct 
 /* Counts up to the last one that is not 0; a run of zeros is its negative length. */
 static void put_counts(struct encoding *out, const struct histogram *histogram, void (*put)(struct encoding *, uint8_t))
 {
-    int64_t zeros = 0;
+    int64_t zeros = histogram->first;
 
-    for (size_t at = 0; at < HISTOGRAM_COUNTS; at++) {
+    for (uint32_t at = histogram->first; at <= histogram->last; at++) {
         if (histogram->counts[at] == 0) {
             zeros++;
             continue;
@@ -172,6 +175,8 @@ size_t histogram_line(struct histogram *histogram, const char *tag, uint64_t fro
     at = append_text(at, end, ",");
     at = append_histogram(at, end, histogram);
     at = append_text(at, end, "\n");
-    memset(histogram, 0, sizeof *histogram);
+    memset(histogram->counts + histogram->first, 0, (histogram->last - histogram->first + 1) * sizeof histogram->counts[0]);
+    histogram->max_ns = 0;
+    histogram->samples = 0;
     return end - at < 4 ? 0 : (size_t)(at - line);
 }

@@ -10,6 +10,8 @@ enum { HISTOGRAM_COUNTS = 18 * 1024 };
 struct histogram {
     /* Of an interval, which therefore has at most 65,535 samples. */
     uint16_t counts[HISTOGRAM_COUNTS];
+    /* Counts outside of these places are 0; they are valid with the first sample. */
+    uint32_t first, last;
     uint64_t max_ns;
     uint32_t samples;
 };

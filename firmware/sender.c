@@ -145,6 +145,9 @@ int main(void)
     first_ns = interval_from_ns = release_ns = board_now_ns() + SENDER_PERIOD_NS;
     for (;;) {
         network_wait(release_ns);
+        /* When an answer has come, there is time until the next release. */
+        if (round_trips.samples >= INTERVAL_PACKETS && !is_over())
+            end_interval(board_now_ns());
         if (board_now_ns() < release_ns)
             continue;
         if (!is_over())
@@ -152,7 +155,5 @@ int main(void)
         else if (round_trips.samples)
             end_interval(release_ns), log_part(line, 0, IS_LAST);
         release_ns += SENDER_PERIOD_NS;
-        if (round_trips.samples >= INTERVAL_PACKETS && !is_over())
-            end_interval(board_now_ns());
     }
 }
