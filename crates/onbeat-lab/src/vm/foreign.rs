@@ -98,7 +98,7 @@ impl ForeignProbe {
         let mut files = Vec::new();
         for (nth, stream) in streams.iter().enumerate() {
             let label = if stream.label.is_empty() { "all" } else { &stream.label };
-            let cell = Cell { tuning: label.to_owned(), load: "unknown".to_owned(), cpu: None };
+            let cell = Cell::new(label, "unknown");
             let labels =
                 ImportLabels { command: self.words.clone(), file: "output".to_owned(), cell };
             import::write(stream, &labels, &path).map_err(|error| foreign(error.to_string()))?;

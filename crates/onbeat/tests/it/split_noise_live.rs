@@ -174,7 +174,7 @@ fn planted_threads_are_named_and_the_account_of_the_cpu_adds_up() {
         (run, plant.unwrap().join().unwrap())
     });
 
-    let account = run.noise.unwrap();
+    let account = run.noise.clone().unwrap();
     assert_adds_up(&account);
     assert!(planted * 5 >= PLANTS, "{planted} plants fell into windows");
     // Where the machine stopped the polling thread until the next release, nothing polled.
