@@ -270,8 +270,9 @@ def input_edges(board, count):
 def sender(onbeat, elf, out):
     """The board as the clock of the test: its requests are answered here, and its run file arrives whole."""
     serve = ["--bind", HERE, "--allow", f"{DEVICE}/32"]
-    device = subprocess.Popen([onbeat, "net", "device", *serve], stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
-    log = subprocess.Popen([onbeat, "net", "log", *serve, "--out", out], stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "preexec_fn": die_with_parent}
+    device = subprocess.Popen([onbeat, "net", "device", *serve], **quiet)
+    log = subprocess.Popen([onbeat, "net", "log", *serve, "--out", out], **quiet)
     time.sleep(0.5)
     board = Board(elf)
     path, until, text = os.path.join(out, "sender-00000001", "round_trip.onbeat.hlog"), time.monotonic() + GIVE_UP_S, ""
