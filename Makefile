@@ -220,7 +220,7 @@ test-vm-repeat: vm-onbeat ## forty guests beside a loaded host: the same bytes (
 test-vm-tune: vm-onbeat ## tunings in a PREEMPT_RT guest: applied, checked after a reboot, undone (five minutes)
 	$(call VM_TEST,tuned_guests)
 
-test-vm-trace: vm-onbeat ## host and guest on one clock: delays planted in either are named, a killed trace leaves nothing (needs root)
+test-vm-trace: vm-onbeat ## host and guest on one clock: delays planted on the host are named, a killed trace leaves nothing (needs root)
 	$(call VM_TEST,joined_traces killed_traces)
 
 # Kills of each command.

@@ -1,8 +1,7 @@
 //! Host and guest on one clock: `make test-vm-trace`.
 //!
-//! Delays are planted on either side: a hog on the CPU of the guest's virtual CPU, a stop of QEMU, and
-//! in the guest a storm of port I/O, each access of which leaves the guest. The guest's spikes must
-//! name them, on the right side. The guest runs by the free clock, so no time is asserted but the
+//! Delays are planted on the host: a hog on the CPU of the guest's virtual CPU, and a stop of QEMU. The
+//! guest's spikes must name them, on the host's side. The guest runs by the free clock, so no time is asserted but the
 //! width of the joined clock's interval, which does not depend on how fast the guest is.
 
 use crate::test_lab;
@@ -10,19 +9,16 @@ use crate::test_lab;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use onbeat::cause::Cause;
-use onbeat::cause::event::KernelEvent;
 use onbeat::inject::{Fault, Injected, InjectionPlan, InjectionTarget, Injector, ReleaseGrid};
 use onbeat_lab::joined::{
-    GuestTrace, JoinedCause, JoinedSpike, JoinedTrace, OffCpu, TraceStep, VcpuPin, VcpuThread,
-    off_cpu,
+    GuestTrace, JoinedCause, JoinedSpike, JoinedTrace, TraceStep, VcpuPin, VcpuThread,
 };
 use onbeat_lab::vm::Free;
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 use onbeat_tune::{HostFiles, LiveHost};
 
-use test_lab::{STOCK, TestLab};
+use test_lab::TestLab;
 
 const RT: &str = "linux-image-6.12-rt-amd64";
 const MS: u64 = 1_000_000;
@@ -34,27 +30,17 @@ const BURSTS: usize = 2_000;
 /// The most that the instants of the guest may be uncertain by.
 const MOST_WIDTH_NS: u64 = 10_000;
 /// Spikes that each plant makes at least: sixty in all.
-const LEAST_SPIKES: usize = 20;
+const LEAST_SPIKES: usize = 30;
 
-/// What delays the guest, and on which side.
+/// What delays the guest from the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Plant {
-    Host(Fault),
-    /// Reads of 24,576 ports in one system call, which a stock kernel does not interrupt.
-    PortStorm,
-}
-
-/// Ports from 0x6000 to 0xbfff, which no device of the guest has.
-const STORM: &str =
-    "run:while :; do dd if=/dev/port of=/dev/null bs=24576 skip=1 count=1; usleep 100000; done";
-const STORMING: &str = "dd";
+struct Plant(Fault);
 
 impl Plant {
-    const ALL: [Self; 3] =
-        [Self::Host(Fault::HigherPriorityHog), Self::Host(Fault::StopSignal), Self::PortStorm];
+    const ALL: [Self; 2] = [Self(Fault::HigherPriorityHog), Self(Fault::StopSignal)];
 
-    fn injector(self, thread: VcpuThread, cpu: u32) -> Option<Injector> {
-        let Self::Host(fault) = self else { return None };
+    fn injector(self, thread: VcpuThread, cpu: u32) -> Injector {
+        let Self(fault) = self;
         let plan = InjectionPlan {
             fault,
             every_ns: EVERY_NS,
@@ -68,22 +54,15 @@ impl Plant {
             },
             grid: ReleaseGrid { first_release: Monotonic.now(), period_ns: MS, spin_ns: 0 },
         };
-        Some(Injector::start(plan).expect("a plant"))
+        Injector::start(plan).expect("a plant")
     }
 
-    /// Whether a spike's cause is this plant, on its side.
+    /// Whether a spike's cause is this plant, on the host's side.
     fn is_named_by(self, spike: &JoinedSpike) -> bool {
-        let by = |cause: &Cause, name: &str| {
-            cause.culprit.as_ref().is_some_and(|culprit| culprit.name == name)
-        };
-        match (self, spike.cause()) {
-            (Self::Host(fault), JoinedCause::Host(cause)) => {
-                cause.kind == fault.cause()
-                    && (fault == Fault::StopSignal || by(&cause, "onbeat-inject"))
-            }
-            (Self::PortStorm, JoinedCause::Guest(Some(cause))) => by(&cause, STORMING),
-            _ => false,
-        }
+        let JoinedCause::Host(cause) = spike.cause() else { return false };
+        let by = cause.culprit.as_ref().map(|culprit| culprit.name.as_str());
+        let Self(fault) = self;
+        cause.kind == fault.cause() && (fault == Fault::StopSignal || by == Some("onbeat-inject"))
     }
 }
 
@@ -92,7 +71,6 @@ struct PlantedTrace {
     plant: Plant,
     joined: JoinedTrace<Free>,
     log: Vec<Injected>,
-    off: Vec<OffCpu>,
 }
 
 /// Runs a guest on the last CPU beside a plant, traced.
@@ -100,9 +78,7 @@ fn traced(lab: &TestLab, plant: Plant) -> PlantedTrace {
     let cpu = onbeat::host::online_cpus().last().copied().expect("a CPU");
     let state = tempfile::tempdir().expect("a directory");
     let words = "measure latency --period 4ms --for 12s --spikes-over 5ms";
-    let load = (plant == Plant::PortStorm).then_some(["--load", STORM]);
-    let kernel = if plant == Plant::PortStorm { STOCK } else { RT };
-    let mut guest = lab.guest(kernel, Free);
+    let mut guest = lab.guest(RT, Free);
     guest.niceness = 0;
     // It polls when idle, so that its virtual CPU always wants to run: what a plant on the host has is
     // taken from it.
@@ -110,7 +86,7 @@ fn traced(lab: &TestLab, plant: Plant) -> PlantedTrace {
     let trace = GuestTrace {
         guest: &guest,
         work: &lab.work,
-        words: words.split(' ').chain(load.into_iter().flatten()).map(str::to_owned).collect(),
+        words: words.split(' ').map(str::to_owned).collect(),
         exchanges: onbeat_lab::joined::EXCHANGES,
         pin: Some(VcpuPin {
             cpu,
@@ -123,15 +99,14 @@ fn traced(lab: &TestLab, plant: Plant) -> PlantedTrace {
     let mut log = Vec::new();
     let joined = trace.run(&AtomicBool::new(false), |step| match step {
         TraceStep::Booting => {}
-        TraceStep::Measuring(thread) => injector = plant.injector(thread, cpu),
+        TraceStep::Measuring(thread) => injector = Some(plant.injector(thread, cpu)),
         TraceStep::Measured => {
             log = injector.take().map_or_else(Vec::new, |injector| injector.stop().injected);
         }
     });
     assert!(is_empty(state.path()), "an open journal is left");
     let joined = joined.expect("a joined trace");
-    let off = off_cpu(&joined.host, joined.thread.tid);
-    PlantedTrace { plant, joined, log, off }
+    PlantedTrace { plant, joined, log }
 }
 
 fn is_empty(directory: &Path) -> bool {
@@ -145,31 +120,12 @@ fn share(spike: &JoinedSpike, from: Instant, to: Instant) -> u64 {
     to.min(spike.facts.start).ns_since(from.max(spike.facts.expiry))
 }
 
-/// For how long the storm had the guest's CPU while the loop waited, by the guest's switches alone.
-fn stormed_ns(spike: &JoinedSpike) -> u64 {
-    let mut began = Some(spike.window.from);
-    let mut ns = 0;
-    for event in spike.window.in_order() {
-        let KernelEvent::Switch { prev, next, .. } = event.what else { continue };
-        began = began.filter(|_| prev.name.text() == STORMING);
-        ns += began.take().map_or(0, |from| share(spike, from, event.at));
-        began = (next.name.text() == STORMING).then_some(event.at);
-    }
-    ns + began.map_or(0, |from| share(spike, from, spike.facts.start))
-}
-
 impl PlantedTrace {
-    /// Spikes of which the plant had at least half: by its own log, or by the guest's switches while
-    /// the host left it alone.
+    /// Spikes of which the plant had at least half, by its own log.
     fn planted(&self) -> Vec<&JoinedSpike> {
         let is_planted = |spike: &&JoinedSpike| {
-            let wait_ns = spike.facts.start.ns_since(spike.facts.expiry);
             let by_log: u64 = self.log.iter().map(|one| share(spike, one.at, one.end())).sum();
-            let off_ns: u64 = self.off.iter().map(|gap| share(spike, gap.from, gap.to)).sum();
-            match self.plant {
-                Plant::Host(_) => by_log >= wait_ns / 2,
-                Plant::PortStorm => stormed_ns(spike) >= wait_ns / 2 && off_ns < wait_ns / 4,
-            }
+            by_log >= spike.facts.start.ns_since(spike.facts.expiry) / 2
         };
         self.joined.spikes.iter().filter(is_planted).collect()
     }
@@ -194,7 +150,7 @@ impl PlantedTrace {
 }
 
 #[test]
-fn what_is_planted_in_host_and_guest_is_named_on_its_side_by_the_guests_spikes() {
+fn what_is_planted_on_the_host_is_named_on_its_side_by_the_guests_spikes() {
     let Some(lab) = TestLab::open() else { return };
     if !LiveHost::new().is_root() || onbeat::host::online_cpus().len() < 2 {
         println!("skipped: recording the host takes root, and a plant beside it a second CPU");
