@@ -109,11 +109,9 @@ impl PathKind {
     /// Returns the program of `path.bpf.c` at the kernel's trace point.
     pub(super) const fn program(self, scope: PathScope) -> Option<&'static str> {
         Some(match (self, scope) {
-            (Self::Switch, PathScope::Measured) => "own_switch",
-            (Self::TimerStart, PathScope::Measured) => "own_start",
+            (Self::Switch, PathScope::Measured | PathScope::Split) => "own_switch",
+            (Self::TimerStart, PathScope::Measured | PathScope::Split) => "own_start",
             (Self::TimerExpireEntry, PathScope::Measured) => "own_expire",
-            (Self::Switch, PathScope::Split) => "own_switch",
-            (Self::TimerStart, PathScope::Split) => "own_start",
             // An expiry belongs to whom it interrupts.
             (Self::TimerExpireEntry, PathScope::Split) => "hrtimer_expire",
             (_, PathScope::Measured | PathScope::Split) => return None,
