@@ -18,7 +18,13 @@ ubuntu_key=F6ECB3762474EDA9D21B7022871920D1991BC93C
 (cd "$dist" && sha256sum --quiet --check SHA256SUMS)
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+# The kernel keeps an emulator that was registered, also after this script.
+leave() {
+    if [ -e "$work/binfmt/onbeat-test" ]; then echo -1 >"$work/binfmt/onbeat-test"; fi
+    umount "$work/binfmt" 2>/dev/null || true
+    rm -rf "$work"
+}
+trap leave EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 mkdir -p "$roots"
@@ -159,7 +165,7 @@ try_arm() {
     [ -n "$archive" ] || { echo "skipped: arm: no archive for AArch64 was built; give make TARGETS='$(uname -m)-unknown-linux-musl aarch64-unknown-linux-musl'"; return 0; }
     emulator=$(command -v qemu-aarch64-static) || { echo "skipped: arm: no emulator is installed: apt-get install qemu-user-static"; return 0; }
     may_enter arm || return 0
-    mkdir -p "$work/binfmt" "$work/root/tmp"
+    mkdir -p "$work/binfmt" "$work/root"/tmp
     mount -t binfmt_misc binfmt_misc "$work/binfmt" 2>"$work/log" || { echo "skipped: arm: $(cat "$work/log")"; return 0; }
     # Until the end of the try the kernel starts programs of this processor in the emulator, which bench needs for its cells.
     magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
@@ -167,7 +173,7 @@ try_arm() {
     status=0
     printf '%s' ":onbeat-test:M::$magic:$mask:$emulator:F" >"$work/binfmt/register"
     tar -xzf "$archive" -C "$work/root"
-    mv "$work"/root/onbeat-* "$work/root/onbeat"
+    mv "$work/root"/onbeat-* "$work/root"/onbeat
     for words in "--version" "bench --for 10s --tunings none --loads idle,cpu=50% --limit 5ms --at 90 --out /tmp/runs" "robot run humanoid --for 5s --out /tmp/runs"; do
         # shellcheck disable=SC2086 # several words
         inside /onbeat/onbeat $words >"$work/out" 2>&1 || status=$?

@@ -384,8 +384,10 @@ mod tests {
     fn without_a_page_the_commands_themselves_join_the_clocks() {
         let answers = asked(answering, AnsweringClock::Joined);
         let bound_ns = answers.bound_ns.expect("a relation");
-        let shortest_ns = answers.round_trips_ns.iter().min().expect("round trips");
-        assert!(bound_ns > 0 && bound_ns <= 2 * shortest_ns, "{bound_ns} {shortest_ns}");
+        // The first command bounds the offset at its own time, the last one at the end; each bound
+        // is rounded outwards.
+        let longest_ns = answers.round_trips_ns.iter().max().expect("round trips");
+        assert!(bound_ns > 0 && bound_ns <= longest_ns + 2, "{bound_ns} {longest_ns}");
         assert_eq!(answers.edges_ns.len(), 20);
     }
 

@@ -242,7 +242,10 @@ fn a_plan_that_is_not_valid_names_the_key_and_the_numbers() {
         ("[traffic]\nrate = 3\n", "unknown field `rate`"),
         ("[[devices]]\nname = \"d\"\nlink = \"fast\"\n", "link = \"fast\" is not a rate"),
         ("[[devices]]\nname = \"d\"\nlink = \"1G\"\nto = \"x\"\n", "d is connected to x"),
-        ("[[devices]]\nname = \"controller\"\nlink = \"1G\"\n", "controller stands twice"),
+        (
+            "[[devices]]\nname = \"controller\"\nlink = \"1G\"\n",
+            "the name controller is used twice",
+        ),
         ("[traffic]\npayload = 1473\n", "payload = 1473 is outside 0 to 1472"),
         ("[traffic]\nipv6 = true\npayload = 1453\n", "outside 0 to 1452"),
         ("[[devices]]\nname = \"e\"\nlink = \"1G\"\ncount = 5000\n", "outside 1 to 4096"),
