@@ -35,6 +35,14 @@ pub(crate) struct CellsOf<'r> {
     pub(crate) invalid: &'r str,
 }
 
+/// A cell as the tables name it: each CPU of a bench on several of them is a cell by itself, whose figures no question adds to another's.
+fn of_one_loop(cell: Cell) -> Cell {
+    match cell.cpu {
+        Some(cpu) => Cell::new(format!("{} CPU {cpu}", cell.tuning), cell.load),
+        None => cell,
+    }
+}
+
 pub(crate) struct CellTables {
     pub(crate) cells: Table,
     pub(crate) histograms: Table,
@@ -56,7 +64,7 @@ impl CellTables {
     pub(crate) fn of_files(of: &CellsOf<'_>, files: &[RunFile]) -> Self {
         let mut tables = Self::new();
         let mut cells: Vec<(Cell, &RunFile)> =
-            files.iter().map(|file| (export::cell(file), file)).collect();
+            files.iter().map(|file| (of_one_loop(export::cell(file)), file)).collect();
         cells.sort_by(|(a, _), (b, _)| a.cmp(b));
         for (cell, file) in &cells {
             tables.cell(of, cell, main_series(file), file);
@@ -257,4 +265,20 @@ fn of_buckets(counted: &Distribution) -> Moments {
 
 fn microseconds(seconds: f64) -> i64 {
     (seconds * 1e6).round() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loops_on_several_cpus_are_cells_of_their_own() {
+        let names: Vec<String> = Cell::new("PMC", "paper")
+            .on_each(&[1, 2])
+            .into_iter()
+            .map(|cell| of_one_loop(cell).tuning)
+            .collect();
+        assert_eq!(names, ["PMC CPU 1", "PMC CPU 2"]);
+        assert_eq!(of_one_loop(Cell::new("PMC", "paper")), Cell::new("PMC", "paper"));
+    }
 }

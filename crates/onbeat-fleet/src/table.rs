@@ -50,7 +50,7 @@ pub static RUNS: TableShape = TableShape {
     sorted_by: &["host", "run"],
 };
 
-/// One row per run, tuning and load: figures of its main series.
+/// One row per run, tuning and load: figures of its main series. A loop on one of several CPUs has the tuning `PMC CPU 2`.
 pub static CELLS: TableShape = TableShape {
     name: "cells",
     columns: &[
