@@ -229,7 +229,7 @@ fn a_program_is_the_loop_of_a_bench_and_tuned_from_outside_live() {
     refused("none", "", "no program is named");
     refused("none", "'./controller", "a quote is not closed");
     refused("none", "./no-such-program", "cannot start ./no-such-program");
-    refused("none", "false", "false ended by itself");
+    refused("none", "false", "false exited (exit status: 1)");
     assert_eq!(with_argument("601237"), Vec::<String>::new());
 }
 
@@ -247,7 +247,7 @@ fn what_cannot_be_watched_is_one_sentence_and_leaves_nothing_live() {
     refused(&["watch", "no-such-program-anywhere"], "no process is named");
     refused(&["watch", "4194305"], "no process 4194305");
     refused(&["watch", "--", "./no-such-program"], "cannot start");
-    refused(&["watch", "--", "false"], "false ended by itself (exit status: 1)");
+    refused(&["watch", "--", "false"], "false exited (exit status: 1)");
     refused(&["watch", ""], "a value is required");
     refused(&["watch", "a\u{1b}[31m"], "no process is named a?[31m");
     refused(
