@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(streams) = import::read(&mut Cursor::new(file), &asked) else { return };
     let path = std::env::temp_dir().join(format!("onbeat-fuzz-{}", std::process::id()));
     for stream in streams.iter().take(4) {
-        let cell = Cell { tuning: stream.label.clone(), load: "unknown".to_owned() };
+        let cell = Cell::new(stream.label.clone(), "unknown");
         let labels = ImportLabels { command: Vec::new(), file: "fuzz".to_owned(), cell };
         import::write(stream, &labels, &path).expect("a stream can be written");
         let run = match RunFile::read(&path) {

@@ -174,7 +174,8 @@ fn every_call_of_ecrt_h_has_an_answer() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let docs = std::fs::read_to_string(here.join("../../docs/control.md")).unwrap();
     let header = std::fs::read_to_string(here.join("../../include/onbeat_control.h")).unwrap();
-    let table = docs.split("## Coming from IgH's ecrt.h").nth(1).unwrap().split("\n## ").next().unwrap();
+    let table =
+        docs.split("## Coming from IgH's ecrt.h").nth(1).unwrap().split("\n## ").next().unwrap();
     let rows = table.lines().filter(|line| line.starts_with('|')).skip(2);
     let mut count = 0;
     for row in rows {

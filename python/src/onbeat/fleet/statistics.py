@@ -255,10 +255,12 @@ def _remains(model: Model, fact: Fact, other: Fact, named: Sequence[Fact]) -> bo
 
 
 def _is_tied(model: Model, one: Fact, other: Fact, named: Sequence[Fact]) -> bool:
-    # On the same machines: no test holds one fixed and varies the other, also where a further value of one of them has an effect too.
-    a, b = model.strongest(one, named), model.strongest(other, named)
-    if np.allclose(a, b) or np.allclose(a, 1.0 - b):
-        return True
+    # The value by which one goes with the tail is on the same machines as a value of the other: no test holds one fixed and varies the
+    # other, also where further values of one of them have an effect too.
+    for a, b in ((one, other), (other, one)):
+        strongest = model.strongest(a, named)
+        if any(np.allclose(strongest, share) for share in b.shares.T):
+            return True
     # Both remain: two effects, of which the second is found in a later step. One remains: the other only goes with it. None: tied.
     return not _remains(model, one, other, named) and not _remains(model, other, one, named)
 
