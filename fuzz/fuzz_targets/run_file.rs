@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
             return;
         }
     };
-    let Some(JudgedRun { mut summary, runs }) = JudgedRun::new(vec![run], JudgeBy::default()) else { return };
+    let Some(JudgedRun { mut summary, runs, .. }) = JudgedRun::new(vec![run], JudgeBy::default()) else { return };
     summary.conclude(&runs, Some(3600.0));
     let loads: Vec<String> = summary.cells.iter().map(|cell| cell.load.clone()).collect();
     for load in &loads {
