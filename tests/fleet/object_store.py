@@ -10,8 +10,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-import urllib.request
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import boto3
@@ -54,9 +55,19 @@ class Store:
     def client(self, service: str):
         return boto3.client(service, endpoint_url=self.url, region_name="us-east-1", aws_access_key_id="testing", aws_secret_access_key="testing")
 
-    def checks_credentials(self, does: bool) -> None:
-        request = urllib.request.Request(f"{self.url}/moto-api/reset-auth", data=b"0" if does else b"inf", method="POST")
-        urllib.request.urlopen(request).close()
+
+class Refusing(BaseHTTPRequestHandler):
+    """A store that knows no key: moto checks none of a URL that is signed."""
+
+    def do_GET(self) -> None:
+        body = b"<Error><Code>InvalidAccessKeyId</Code></Error>"
+        self.send_response(403)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
 
 
 def add(program: str, runs: list[str], to: str = TO, **who: str) -> subprocess.CompletedProcess:
@@ -106,8 +117,9 @@ def is_killed(program: str, runs: list[str]) -> None:
 
 def is_away(store: Store, program: str, runs: list[str], scratch: Path) -> None:
     """The store goes while runs are added, and comes back while the nightly script waits for it."""
-    writer = subprocess.Popen([program, "add", *runs, "--to", TO], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    time.sleep(0.3)
+    # Where none of the runs is yet.
+    writer = subprocess.Popen([program, "add", *runs, "--to", f"s3://{BUCKET}/away"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    time.sleep(0.1)
     store.stop()
     said = writer.communicate()[1].splitlines()
     assert writer.returncode == 2 and said[-1].startswith("error: ") and "were not added" in said[-1], said
@@ -133,9 +145,11 @@ def is_away(store: Store, program: str, runs: list[str], scratch: Path) -> None:
 
 def is_asked_wrongly(store: Store, program: str, runs: list[str]) -> None:
     is_refused(add(program, runs, "s3://nobody/fleet"), "has no bucket nobody; create it")
-    store.checks_credentials(True)
-    is_refused(add(program, runs[:1], AWS_ACCESS_KEY_ID="AKIAWRONG"), "refuses it \\(InvalidAccessKeyId\\); AWS_ACCESS_KEY_ID")
-    store.checks_credentials(False)
+    with HTTPServer(("127.0.0.1", 0), Refusing) as refusing:
+        threading.Thread(target=refusing.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{refusing.server_port}"
+        is_refused(add(program, runs[:1], AWS_ENDPOINT_URL=url), "refuses it \\(InvalidAccessKeyId\\); AWS_ACCESS_KEY_ID")
+        refusing.shutdown()
     for address, words in (("s3://robots/none", "is not a data set of onbeat fleet: it has no onbeat-fleet.json"), ("s3://nobody/fleet", "cannot read s3://nobody/fleet")):
         try:
             Fleet(address)
