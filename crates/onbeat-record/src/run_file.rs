@@ -65,7 +65,7 @@ pub enum RunFileError {
         line: usize,
     },
     /// A whole line is not valid.
-    #[error("{path}, line {line}: {reason}; the {before} lines before it are whole")]
+    #[error("{path}, line {line}: {reason}; {}", whole_lines(*.before))]
     Broken {
         /// Which file.
         path: PathBuf,
@@ -75,6 +75,14 @@ pub enum RunFileError {
         /// What is wrong with it.
         reason: String,
     },
+}
+
+fn whole_lines(before: usize) -> String {
+    match before {
+        0 => "it is the first line".to_owned(),
+        1 => "the line before it is whole".to_owned(),
+        many => format!("the {many} lines before it are whole"),
+    }
 }
 
 /// One histogram line.
