@@ -4,8 +4,10 @@
  *                                      EACH times for each of the kinds below, in random order
  *     planted_loop FINDING             a loop of 2 ms with one defect, until it is ended
  *     planted_loop latency ALL LAST    a sound loop of 1 ms for ALL cycles
+ *     planted_loop threads COUNT CYCLES   COUNT sound loops of 1 ms, loop-0 and so on
+ *     planted_loop flood CYCLES        a loop of 1 ms that then changes threads without end
  *
- * The first prints, of each cycle that waited, the kind and the release in seconds of CLOCK_REALTIME; the last its own
+ * `causes` prints, of each cycle that waited, the kind and the release in seconds of CLOCK_REALTIME; `latency` its own
  * wake-up latency in the LAST cycles, in nanoseconds, as JSON. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -626,14 +628,77 @@ static int own_latency(int all, int last)
 	return 0;
 }
 
+static int threads_to_run, cycles_to_run;
+static int64_t first_release;
+
+/* One of many loops of 1 ms whose releases are spread over the millisecond. */
+static void *one_of_many(void *number)
+{
+	char name[16];
+	int64_t due = first_release + MS * (intptr_t)number / threads_to_run;
+
+	snprintf(name, sizeof name, "loop-%d", (int)(intptr_t)number);
+	pthread_setname_np(pthread_self(), name);
+	take_priority(80);
+	for (int k = 0; k < cycles_to_run; k++, due += MS) {
+		sleep_until(CLOCK_MONOTONIC, due);
+		work_until(now() + 2 * US);
+	}
+	return NULL;
+}
+
+static int many_threads(int threads, int cycles)
+{
+	pthread_t *started = calloc(threads, sizeof *started);
+
+	threads_to_run = threads;
+	cycles_to_run = cycles;
+	first_release = now() + 100 * MS;
+	for (intptr_t k = 0; k < threads; k++)
+		check(pthread_create(&started[k], NULL, one_of_many, (void *)k) != 0, "pthread_create");
+	for (int k = 0; k < threads; k++)
+		pthread_join(started[k], NULL);
+	return 0;
+}
+
+static void *yielding(void *unused)
+{
+	bind_to(pthread_self(), 0);
+	for (;;)
+		sched_yield();
+	return unused;
+}
+
+/* A loop that after some cycles gives its CPU away to a second thread, and back, without end. */
+static int flood(int cycles)
+{
+	pthread_t second_thread;
+	int64_t due = now();
+
+	pthread_setname_np(pthread_self(), "servo");
+	bind_to(pthread_self(), 0);
+	for (int k = 0; k < cycles; k++, due += MS) {
+		sleep_until(CLOCK_MONOTONIC, due);
+		work_until(now() + 50 * US);
+	}
+	check(pthread_create(&second_thread, NULL, yielding, NULL) != 0, "pthread_create");
+	yielding(NULL);
+	return 0;
+}
+
 int main(int count, char **words)
 {
+	if (count == 4 && is(words[1], "threads") && atoi(words[2]) > 0)
+		return many_threads(atoi(words[2]), atoi(words[3]));
+	if (count == 3 && is(words[1], "flood"))
+		return flood(atoi(words[2]));
 	if (count == 4 && is(words[1], "latency") && atoi(words[3]) > 0 && atoi(words[3]) <= atoi(words[2]))
 		return own_latency(atoi(words[2]), atoi(words[3]));
 	if (count == 4 && is(words[1], "causes"))
 		return causes(atoi(words[2]), (unsigned)atoi(words[3]));
 	if (count == 2)
 		return with_defect(words[1]);
-	fprintf(stderr, "planted_loop causes EACH SEED\nplanted_loop FINDING\nplanted_loop latency ALL LAST\n");
+	fprintf(stderr, "planted_loop causes EACH SEED\nplanted_loop FINDING\nplanted_loop latency ALL LAST\n"
+			"planted_loop threads COUNT CYCLES\nplanted_loop flood CYCLES\n");
 	return 2;
 }

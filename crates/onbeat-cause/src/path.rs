@@ -156,6 +156,7 @@ impl PathRecorder {
             programs.attach_to_program(ends, file, *offset, *pid)?;
         }
         let no_lengths = if inside { attach_inside(&mut programs) } else { None };
+        programs.forget_types();
         let explains = matches!(scope, PathScope::Explained | PathScope::WithStacks);
         let reads_steal = explains && kernel_counts_steal()?;
         let memory = PathMemory { heads, records, measured, exponent, stacks, _programs: programs };

@@ -100,9 +100,12 @@ impl LoadedObject {
     /// # Errors
     /// [`ObjectError::NoBtf`], [`ObjectError::Load`].
     pub fn load(object: Object, setting: &ObjectSetting<'_>) -> Result<Self, ObjectError> {
+        // A new loader has parsed the kernel's types already (9 MB), for itself alone: they are
+        // dropped before they are parsed for the attachments as well.
+        let mut loader = EbpfLoader::new();
+        loader.btf(None);
         let btf = object.reads_structures.then(Btf::from_sys_fs).transpose();
         let btf = btf.map_err(ObjectError::NoBtf)?;
-        let mut loader = EbpfLoader::new();
         loader.btf(btf.as_ref());
         for (name, value) in setting.constants {
             loader.override_global(name, value, true);
@@ -200,6 +203,11 @@ impl LoadedObject {
             attached.map_err(|why| ObjectError::Program { name, why: answer(why) })?;
         }
         Ok(())
+    }
+
+    /// Drops the kernel's types, 9 MB, once all programs that need them are attached.
+    pub(super) fn forget_types(&mut self) {
+        self.btf = None;
     }
 
     /// Maps the array of this name, which its file of programs marks as mappable. The map itself

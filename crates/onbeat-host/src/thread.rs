@@ -20,6 +20,7 @@ use std::io::Write;
 use serde::{Deserialize, Serialize};
 
 pub use lockdown::{LockdownError, LoopPorts, lockdown};
+pub use memory::give_back_freed_memory;
 pub use privilege::Privilege;
 pub use scheduling::run_by_deadline;
 pub use scheduling::{AheadOfLoad, may_run_on, run_as_ordinary, stay_off_cpu};

@@ -18,7 +18,7 @@ use onbeat::record::{
     Account, EndReason, Header, Recorder, Recording, RunWriter, SpikeLimit, Timing, Watch, Why,
     interval_ns_for,
 };
-use onbeat::thread::Grant;
+use onbeat::thread::{Grant, give_back_freed_memory};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Flags, Instant, Outcome, Sample};
 
@@ -306,6 +306,8 @@ pub fn measure_stretch(
             "the loop's events were recorded by tracefs, which makes each wake-up 2 to 4 us later: {why}"
         ))?;
     }
+    // What the programs' loading has used, some 10 MB.
+    give_back_freed_memory();
     let from = Monotonic.now();
     let mut missing = MissingWaits::of_all(&tids, from);
     let mut lost_events = 0;

@@ -47,6 +47,19 @@ fn keep_freed_memory() {
 #[cfg(not(target_env = "gnu"))]
 fn keep_freed_memory() {}
 
+/// Returns freed memory to the kernel. Not for a process with a loop, which would fault it in again.
+#[cfg(target_env = "gnu")]
+pub fn give_back_freed_memory() {
+    // SAFETY: malloc_trim only unmaps and advises memory that no allocation has (malloc_trim(3)).
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// Other allocators return large blocks when they are freed.
+#[cfg(not(target_env = "gnu"))]
+pub fn give_back_freed_memory() {}
+
 fn touch_heap() {
     let mut heap = vec![0_u8; HEAP_BYTES];
     for page in heap.iter_mut().step_by(PAGE_BYTES) {
