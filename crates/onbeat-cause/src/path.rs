@@ -212,7 +212,7 @@ impl PathRecorder {
 
     /// Returns the records of `cpu` between two instants, in order of time.
     pub(super) fn extract(&mut self, cpu: u32, from: Instant, to: Instant) -> PathExtract {
-        let mut contents = self.memory.ring().between(cpu, from, to);
+        let mut contents = self.memory.ring().between(cpu, from, to, |_| true);
         contents.ended.into_iter().for_each(|(tid, name)| self.names.ended(tid, name));
         contents.events.sort_by_key(|event| event.at);
         give_functions(&mut contents.events);
@@ -239,8 +239,7 @@ impl PathMemory {
         from: Instant,
         to: Instant,
     ) -> PathExtract {
-        let mut contents = self.ring().between(cpu, from, to);
-        contents.events.retain(|event| match &event.what {
+        let is_of_them = |event: &TraceEvent| match &event.what {
             KernelEvent::Switch { prev, next, .. } => {
                 tids.contains(&prev.tid) || tids.contains(&next.tid)
             }
@@ -249,14 +248,18 @@ impl PathMemory {
                 tids.contains(&event.tid)
             }
             _ => false,
-        });
-        contents.events.reverse();
-        contents.events.sort_by_key(|event| event.at);
+        };
         let is_call = |met: &InsideEvent| {
             matches!(met.what, Inside::FunctionBegins { .. } | Inside::FunctionEnds { .. })
         };
-        // Of a function that is a cycle, every thread's calls count until the loop is known.
-        contents.inside.retain(|met| is_call(met) && (tids.is_empty() || tids.contains(&met.tid)));
+        let mut contents = self.ring().between(cpu, from, to, |entry| match entry {
+            PathEntry::Event(event) | PathEntry::Waking(event, _) => is_of_them(event),
+            // Of a function that is a cycle, every thread's calls count until the loop is known.
+            PathEntry::Inside(met) => is_call(met) && (tids.is_empty() || tids.contains(&met.tid)),
+            PathEntry::Reading(_) | PathEntry::Ended(..) => false,
+        });
+        contents.events.reverse();
+        contents.events.sort_by_key(|event| event.at);
         let RingContents { events, inside, lost, .. } = contents;
         PathExtract { events, readings: Vec::new(), inside, lost }
     }
@@ -270,11 +273,13 @@ impl PathMemory {
         from: Instant,
         to: Instant,
     ) -> PathExtract {
-        let mut contents = self.ring().between(cpu, from, to);
-        contents.events.retain(|event| match &event.what {
-            KernelEvent::Switch { next, .. } => next.tid == tid,
-            KernelEvent::TimerStart { .. } => event.tid == tid,
-            KernelEvent::TimerExpireEntry { .. } => true,
+        let mut contents = self.ring().between(cpu, from, to, |entry| match entry {
+            PathEntry::Event(event) => match &event.what {
+                KernelEvent::Switch { next, .. } => next.tid == tid,
+                KernelEvent::TimerStart { .. } => event.tid == tid,
+                KernelEvent::TimerExpireEntry { .. } => true,
+                _ => false,
+            },
             _ => false,
         });
         contents.events.reverse();
@@ -420,11 +425,20 @@ impl PathRing<'_> {
         read(cpu, copy)
     }
 
-    /// Reads backwards from the newest record to the first one before `from`, and collects the
-    /// names of threads that have ended since.
-    fn between(&self, cpu: u32, from: Instant, to: Instant) -> RingContents {
+    /// Reads backwards from the newest record to the first one before `from`, keeps what `takes`
+    /// says, and collects the names of threads that have ended since. A ring holds the records of all
+    /// threads: what few readers want of it is not to be copied as a whole by each.
+    fn between(
+        &self,
+        cpu: u32,
+        from: Instant,
+        to: Instant,
+        takes: impl Fn(&PathEntry) -> bool,
+    ) -> RingContents {
         let mut contents = RingContents::default();
         let mut numbered: Vec<(u64, PathEntry)> = Vec::new();
+        // The oldest record of the range, taken or not.
+        let mut oldest_met = None;
         let head = self.head(cpu);
         let oldest = head.saturating_sub(1 << self.exponent);
         let mut reached = oldest == 0;
@@ -436,7 +450,12 @@ impl PathRing<'_> {
                     break;
                 }
                 Some(at) if at > to => {}
-                Some(_) => numbered.push((number, entry)),
+                Some(_) => {
+                    oldest_met = Some(number);
+                    if takes(&entry) {
+                        numbered.push((number, entry));
+                    }
+                }
                 None => contents.add(entry),
             }
         }
@@ -444,10 +463,11 @@ impl PathRing<'_> {
         // In the meantime programs may have overwritten the oldest records, and may be about to
         // overwrite one more.
         let valid = (self.head(cpu) + 1).saturating_sub(1 << self.exponent);
-        let overtaken = numbered.last().is_some_and(|(number, _)| *number < valid);
+        let overtaken = oldest_met.is_some_and(|number| number < valid);
         numbered.retain(|(number, _)| *number >= valid);
         if !reached || overtaken {
-            let to = numbered.last().and_then(|(_, oldest)| oldest.at()).unwrap_or(to);
+            let first = oldest_met.and_then(|number| self.record(cpu, number.max(valid))?.at());
+            let to = first.map_or(to, |first| first.clamp(from, to));
             contents.lost = Some(LostEvents { cpu, from, to, count: None });
         }
 
@@ -501,8 +521,17 @@ mod tests {
         }
 
         fn between(&self, cpu: u32, from: u64, to: u64) -> (Vec<u64>, Option<(u64, u64)>) {
+            self.taken_between(cpu, (from, to), |_| true)
+        }
+
+        fn taken_between(
+            &self,
+            cpu: u32,
+            (from, to): (u64, u64),
+            takes: fn(&PathEntry) -> bool,
+        ) -> (Vec<u64>, Option<(u64, u64)>) {
             let ring = PathRing { heads: &self.heads, records: &self.records, exponent: 2 };
-            let contents = ring.between(cpu, Instant::from_ns(from), Instant::from_ns(to));
+            let contents = ring.between(cpu, Instant::from_ns(from), Instant::from_ns(to), takes);
             let times = contents.events.iter().map(|event| event.at.as_ns()).collect();
             (times, contents.lost.map(|lost| (lost.from.as_ns(), lost.to.as_ns())))
         }
@@ -527,6 +556,9 @@ mod tests {
         assert_eq!(rings.between(0, 35, 99), (vec![60, 50, 40], None));
         assert_eq!(rings.between(0, 15, 99), (vec![60, 50, 40], Some((15, 40))));
         assert_eq!(rings.between(0, 5, 8), (vec![], Some((5, 8))), "all of it");
+
+        let late = |entry: &PathEntry| entry.at() > Some(Instant::from_ns(55));
+        assert_eq!(rings.taken_between(0, (15, 99), late), (vec![60], Some((15, 40))), "not taken");
     }
 
     #[test]
