@@ -50,6 +50,7 @@ impl ExitReason {
         if let Some(number) = name.strip_prefix("0x") {
             return Some(Self::Vmx(u16::from_str_radix(number, 16).ok()?));
         }
+        // The names say whose they are: Intel's are capitals, AMD's are not.
         let vmx = number_of(VMX, name).and_then(|number| u16::try_from(number).ok());
         vmx.map(Self::Vmx).or_else(|| number_of(SVM, name).map(Self::Svm))
     }
@@ -73,6 +74,8 @@ impl ExitReason {
     /// Whether the guest halted its CPU: it waits for an interrupt.
     #[must_use]
     pub const fn is_halt(self) -> bool {
+        // WFx is WFI, which waits for an interrupt, or WFE, which waits for an event; the class does
+        // not distinguish them, and a kernel that is idle uses WFI.
         matches!(
             self,
             Self::Vmx(12) | Self::Svm(0x78) | Self::Arm { exception: Self::TRAP, class: 1 }
@@ -83,6 +86,8 @@ impl ExitReason {
     #[must_use]
     pub const fn port(self, info: u64) -> Option<u16> {
         match self {
+            // Bits 31 to 16 of Intel's exit qualification (SDM volume 3, "Exit Qualification for I/O
+            // Instructions") and of AMD's EXITINFO1 (APM volume 2, "IOIO Intercept Information").
             Self::Vmx(30) | Self::Svm(0x7b) => Some((info >> 16) as u16),
             _ => None,
         }
@@ -317,6 +322,7 @@ pub fn exits(host: &Window, tid: u32) -> Vec<VmExitSpan> {
     let mut found = Vec::new();
     for event in host.in_order().into_iter().filter(|event| event.tid == tid) {
         match event.what {
+            // A second exit replaces one whose entry was lost.
             KernelEvent::VmExit { reason, info, .. } => left = Some((event.at, reason, info)),
             KernelEvent::VmEntry { .. } => {
                 let span = left.take().map(|(from, reason, info)| VmExitSpan {

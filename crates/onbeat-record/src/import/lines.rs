@@ -87,7 +87,12 @@ fn without_escapes(text: &str, plain: &mut String) {
                 let end = sequence.find(|c: char| ('@'..='~').contains(&c));
                 end.map_or("", |end| &sequence[end + 1..])
             }
-            None => after.get(1..).unwrap_or(""),
+            // A sequence of two characters, of which the second may have several bytes.
+            None => {
+                let mut left = after.chars();
+                left.next();
+                left.as_str()
+            }
         };
     }
 
@@ -214,6 +219,12 @@ mod tests {
             read,
             [(1, "one", true), (2, "two", true), (2, "three ", true), (4, "four", false)]
         );
+    }
+
+    #[test]
+    fn after_an_escape_any_character_is_passed_over_and_nothing_else() {
+        assert_eq!(lines("\u{1b}µ12 us\n".as_bytes()), [(1, "12 us".to_owned(), true)]);
+        assert_eq!(lines(b"12\x1b"), [(1, "12".to_owned(), false)]);
     }
 
     #[test]
