@@ -89,7 +89,7 @@ const DEVICES_EVERY_NS: u64 = 10_000_000_000;
 #[derive(Debug, thiserror::Error)]
 pub enum RobotFileError {
     /// The file could not be read.
-    #[error("cannot read {path}: {source}")]
+    #[error("cannot read {path}: {source}{}", hint(source))]
     Read {
         /// Which file.
         path: PathBuf,
@@ -102,6 +102,14 @@ pub enum RobotFileError {
     /// Its joints are not valid.
     #[error(transparent)]
     Robot(#[from] RobotError),
+}
+
+/// Who types a name may have meant the robot that needs no file.
+fn hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::NotFound => "; the robot that ships with onbeat is named humanoid",
+        _ => "",
+    }
 }
 
 /// A robot file: devices, their process image, joints.
