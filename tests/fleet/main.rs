@@ -41,6 +41,10 @@ fn main() {
             a_reader_sees_each_run_once,
         ),
         trial("questions::what_cannot_be_answered_is_one_sentence", bad_input_is_one_sentence),
+        trial(
+            "questions::a_damaged_file_is_named_and_its_runs_can_be_added_again",
+            a_damaged_file_is_named,
+        ),
         trial("questions::a_limit_decides_the_exit_status", a_limit_decides_the_exit_status),
         trial(
             "questions::runs_that_are_not_valid_are_counted_nowhere",
@@ -247,16 +251,33 @@ fn bad_input_is_one_sentence(python: &Python) -> Result<(), String> {
         );
     }
 
-    // A file that was cut off in the data set itself is named.
-    let first = table_files(&to, &onbeat_fleet::table::CELLS).remove(0);
-    let whole = std::fs::read(&first).unwrap();
-    std::fs::write(&first, &whole[..whole.len() - 7]).unwrap();
-    let message = said(&python.ask(&["worst", at]));
-    assert!(
-        message.contains("is not a whole Parquet file")
-            && message.contains(first.file_name().unwrap().to_str().unwrap()),
-        "{message}"
-    );
+    Ok(())
+}
+
+fn a_damaged_file_is_named(python: &Python) -> Result<(), String> {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("fleet");
+    let runs = some_runs(dir.path(), 4);
+    for is_packed in [false, true] {
+        add(&runs, &to);
+        if is_packed {
+            assert!(fleet().arg("pack").arg(&to).status().unwrap().success());
+        }
+        let damaged = table_files(&to, &onbeat_fleet::table::CELLS).remove(0);
+        let whole = std::fs::read(&damaged).unwrap();
+        std::fs::write(&damaged, &whole[..whole.len() - 7]).unwrap();
+        let message = said(&python.ask(&["worst", to.to_str().unwrap()]));
+        let named = format!("{} is not a whole Parquet file", damaged.display());
+        assert!(message.contains(&named), "{message}");
+
+        let advice = message.split("; move ").nth(1).unwrap();
+        let pattern = advice.split(" away, and add its runs again").next().unwrap();
+        let moved = Command::new("sh").args(["-c", &format!("rm {pattern}")]).status().unwrap();
+        assert!(moved.success(), "{pattern}");
+        add(&runs, &to);
+        let found = python.json(&["worst", to.to_str().unwrap()]);
+        assert_eq!(list(&found["rows"]).len(), 4, "{found}");
+    }
     Ok(())
 }
 
