@@ -141,8 +141,10 @@ objects() {
 }
 
 if wants clone; then as_documented; fi
-if wants planted || wants speed || wants spark || wants objects; then
+if wants planted || wants spark || wants objects; then
     "$cargo" build --release --locked -p onbeat-fleet --features s3 --bins --example synthetic_runs
+fi
+if wants planted || wants speed || wants spark; then
     python3 -m venv "$place"
     "$place/bin/pip" install -q -r tests/fleet/requirements.txt
 fi
