@@ -4,7 +4,7 @@
 # rules by promtool. Packages of Python are installed below target/. Half an hour, and 4 GB of disk meanwhile.
 #
 # usage: [DATA=DIR] test-fleet.sh [clone|planted|speed|spark|objects|rules]...   without a word: all of them
-# DIR keeps the data sets for the next call: `speed` alone asks them again, in two minutes.
+# DIR keeps the data sets for the next call: `speed` alone asks them again.
 set -eu
 
 cd "$(dirname "$0")/.."
