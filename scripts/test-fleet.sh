@@ -3,15 +3,21 @@
 # answers, what they take, the questions on DuckDB and on Apache Spark, whose rows must be equal; an object store and its faults; alert
 # rules by promtool. Packages of Python are installed below target/. Half an hour, and 4 GB of disk meanwhile.
 #
-# usage: test-fleet.sh [clone|planted|speed|spark|objects|rules]...   without a word: all of them
+# usage: [DATA=DIR] test-fleet.sh [clone|planted|speed|spark|objects|rules]...   without a word: all of them
+# DIR keeps the data sets for the next call: `speed` alone asks them again.
 set -eu
 
 cd "$(dirname "$0")/.."
 root=$PWD
 place=$root/target/fleet-spark-venv
 built=${CARGO_TARGET_DIR:-$root/target}
-data=$(mktemp -d)
-trap 'rm -rf "$data"' EXIT
+if [ -n "${DATA:-}" ]; then
+    mkdir -p "$DATA"
+    data=$(cd "$DATA" && pwd)
+else
+    data=$(mktemp -d)
+    trap 'rm -rf "$data"' EXIT
+fi
 cargo=${CARGO:-cargo}
 parts=${*:-clone planted speed spark objects rules}
 
@@ -34,6 +40,7 @@ sys.exit(status)' "$label" "$@"
 # The first block of commands of the page, as it stands, in a fresh clone, with a fresh environment of Python and a home of its own for programs. Only
 # the place of the data set and the time of the bench are others.
 as_documented() {
+    rm -rf "$data/clone" "$data/own" "$data/own-runs" "$data/programs" "$data/venv" # of a call that was killed
     git clone -q "$root" "$data/clone"
     python3 -m venv "$data/venv"
     sed -n '/^```sh$/,/^```$/p' docs/fleet.md | sed '1d; /^```$/,$d' |
@@ -62,6 +69,14 @@ as_documented() {
 # 10,000 runs of 400 machines, from run files. A batch at a time: all of them together would take 20 GB. The answers count the real run of `as_documented` too.
 planted() {
     fleet=$data/10000
+    [ -f "$data/10000.packed" ] || add_planted
+    python tests/fleet/planted.py holds "$fleet" "$data/truth"
+    python tests/fleet/planted.py draws 100
+    python tests/fleet/planted.py ties 100
+}
+
+add_planted() {
+    rm -rf "$fleet" "$data/runs"
     python tests/fleet/planted.py plan "$data/plan" 400 25 1 >"$data/truth"
     : >"$data/added"
     for batch in 0 1 2 3 4 5 6 7 8 9; do
@@ -80,33 +95,37 @@ planted() {
     echo "packed: $size MB"
     [ "$size" -le 2000 ]
     if [ -d "$data/own-runs" ]; then "$built/release/onbeat-fleet" add "$data/own-runs/latest" --to "$fleet"; fi
-    python tests/fleet/planted.py holds "$fleet" "$data/truth"
-    python tests/fleet/planted.py draws 100
-    python tests/fleet/planted.py ties 100
-    echo "10,000 runs: $(python tests/fleet/planted.py time "$fleet")"
+    : >"$fleet.packed"
 }
 
-# More machines, as tables without run files.
+# As tables without run files, where there are none yet. The marker of a data set is written last.
+made() { # NAME HOSTS NIGHTS
+    [ ! -f "$data/$1/onbeat-fleet.json" ] || return 0
+    rm -rf "${data:?}/$1"
+    python tests/fleet/planted.py make "$data/$1" "$2" "$3" >/dev/null
+}
+
 speed() {
-    python tests/fleet/planted.py make "$data/100000" 4000 25 >/dev/null
+    if [ -f "$data/10000.packed" ]; then echo "10,000 runs: $(python tests/fleet/planted.py time "$data/10000")"; fi
+    made 100000 4000 25
     echo "100,000 runs: $(python tests/fleet/planted.py time "$data/100000")"
-    rm -r "$data/100000"
-    python tests/fleet/planted.py make "$data/hosts" 10000 10 >/dev/null
+    made hosts 10000 10
     took "page of 10,000 machines" env PYTHONPATH="$root/python/src" "$place/bin/python" -m onbeat.fleet report "$data/hosts" -o "$data/page.html"
     size=$(wc -c <"$data/page.html")
     echo "page of 10,000 machines: $size bytes"
     [ "$size" -le 5000000 ]
-    rm -r "$data/hosts"
 }
 
 spark() {
     command -v java >/dev/null 2>&1 || { echo "skipped: Apache Spark needs java (package default-jre-headless)"; return; }
     "$place/bin/pip" install -q "pyspark>=4,<5"
+    rm -rf "$data/few" "$data/fleet"
     "$built/release/examples/synthetic_runs" "$data/few" 200 40
     "$built/release/onbeat-fleet" add "$data"/few/* --to "$data/fleet"
     "$built/release/onbeat-fleet" pack "$data/fleet"
-    [ -d "$data/10000" ] || python tests/fleet/planted.py make "$data/10000" 400 25 >/dev/null
-    for fleet in "$data/fleet" "$data/10000"; do
+    large=$data/10000
+    [ -f "$large.packed" ] || { made large 400 25; large=$data/large; }
+    for fleet in "$data/fleet" "$large"; do
         (export SPARK_LOCAL_IP=127.0.0.1; python tests/fleet/spark_equal.py "$fleet" 2>"$data/spark") || { tail -n 20 "$data/spark"; exit 1; }
     done
 }
@@ -116,13 +135,16 @@ objects() {
     objects=$root/target/fleet-objects-venv
     python3 -m venv "$objects"
     "$objects/bin/pip" install -q -r tests/fleet/object_store.txt
+    rm -rf "$data/objects"
     "$built/release/examples/synthetic_runs" "$data/objects" 12
     PYTHONPATH="$root/python/src" "$objects/bin/python" tests/fleet/object_store.py "$built/release/onbeat-fleet" "$data"/objects/*
 }
 
 if wants clone; then as_documented; fi
-if wants planted || wants speed || wants spark || wants objects; then
+if wants planted || wants spark || wants objects; then
     "$cargo" build --release --locked -p onbeat-fleet --features s3 --bins --example synthetic_runs
+fi
+if wants planted || wants speed || wants spark; then
     python3 -m venv "$place"
     "$place/bin/pip" install -q -r tests/fleet/requirements.txt
 fi

@@ -41,6 +41,10 @@ fn main() {
             a_reader_sees_each_run_once,
         ),
         trial("questions::what_cannot_be_answered_is_one_sentence", bad_input_is_one_sentence),
+        trial(
+            "questions::a_damaged_file_is_named_and_its_runs_can_be_added_again",
+            a_damaged_file_is_named,
+        ),
         trial("questions::a_limit_decides_the_exit_status", a_limit_decides_the_exit_status),
         trial(
             "questions::runs_that_are_not_valid_are_counted_nowhere",
@@ -131,41 +135,53 @@ fn facts_on_the_same_machines_are_tied(python: &Python) -> Result<(), String> {
 fn percentiles_are_exact(python: &Python) -> Result<(), String> {
     let dir = tempfile::tempdir().unwrap();
     let mut random = fastrand::Rng::with_seed(7);
-    let mut all = Vec::new();
+    let mut of_machines = vec![Vec::new(); 4];
     let mut added = Vec::new();
     for run in 0..12 {
         let path = dir.path().join(format!("{run}.onbeat.hlog"));
         let samples: Vec<u64> =
             (0..3_000).map(|_| (5_000.0 * (4.0 * random.f64()).exp()) as u64).collect();
+        let machine = run % of_machines.len();
         write_run(
             &path,
-            &header(&format!("{run:02}"), 1.79e9 + f64::from(run) * 20_000.0),
+            &header(&format!("{machine:02}"), 1.79e9 + run as f64 * 20_000.0),
             &samples,
         );
-        all.extend(samples);
+        of_machines[machine].extend(samples);
         added.push(path);
     }
-    all.sort_unstable();
     let to = dir.path().join("fleet");
     assert!(add(&added[..8], &to).status.success());
     assert!(fleet().arg("pack").arg(&to).status().unwrap().success());
     assert!(add(&added[8..], &to).status.success());
 
     let found = python.json(&["percentiles", to.to_str().unwrap()]);
-    let together = &found["rows"][0];
-    assert_eq!(together["samples"].as_u64(), Some(all.len() as u64));
+    assert_eq!(list(&found["rows"]).len(), 5);
+    are_percentiles_of(&found["rows"][0], of_machines.concat());
+    for (machine, samples) in of_machines.into_iter().enumerate() {
+        are_percentiles_of(&found["rows"][machine + 1], samples);
+    }
+    Ok(())
+}
+
+/// Each within the bucket of the sample at its rank, a thousandth wide.
+fn are_percentiles_of(row: &Value, mut samples: Vec<u64>) {
+    samples.sort_unstable();
+    assert_eq!(row["samples"].as_u64(), Some(samples.len() as u64));
     for (name, of, out_of) in [
         ("p50_ns", 1, 2),
         ("p99_ns", 99, 100),
         ("p999_ns", 999, 1_000),
         ("p9999_ns", 9_999, 10_000),
+        ("max_ns", 1, 1),
     ] {
-        let exact = all[(all.len() * of).div_ceil(out_of) - 1];
-        let bucket = together[name].as_u64().unwrap();
-        assert!(exact <= bucket && bucket <= exact + exact / 1_000, "{name}: {exact} and {bucket}");
+        let exact = samples[(samples.len() * of).div_ceil(out_of) - 1];
+        let bucket = row[name].as_u64().unwrap();
+        assert!(
+            exact <= bucket && bucket <= exact + exact / 1_000,
+            "{name} of {row}: {exact} and {bucket}"
+        );
     }
-    assert_eq!(list(&found["rows"]).len(), 13);
-    Ok(())
 }
 
 fn a_reader_sees_each_run_once(python: &Python) -> Result<(), String> {
@@ -247,16 +263,33 @@ fn bad_input_is_one_sentence(python: &Python) -> Result<(), String> {
         );
     }
 
-    // A file that was cut off in the data set itself is named.
-    let first = table_files(&to, &onbeat_fleet::table::CELLS).remove(0);
-    let whole = std::fs::read(&first).unwrap();
-    std::fs::write(&first, &whole[..whole.len() - 7]).unwrap();
-    let message = said(&python.ask(&["worst", at]));
-    assert!(
-        message.contains("is not a whole Parquet file")
-            && message.contains(first.file_name().unwrap().to_str().unwrap()),
-        "{message}"
-    );
+    Ok(())
+}
+
+fn a_damaged_file_is_named(python: &Python) -> Result<(), String> {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("fleet");
+    let runs = some_runs(dir.path(), 4);
+    for is_packed in [false, true] {
+        add(&runs, &to);
+        if is_packed {
+            assert!(fleet().arg("pack").arg(&to).status().unwrap().success());
+        }
+        let damaged = table_files(&to, &onbeat_fleet::table::CELLS).remove(0);
+        let whole = std::fs::read(&damaged).unwrap();
+        std::fs::write(&damaged, &whole[..whole.len() - 7]).unwrap();
+        let message = said(&python.ask(&["worst", to.to_str().unwrap()]));
+        let named = format!("{} is not a whole Parquet file", damaged.display());
+        assert!(message.contains(&named), "{message}");
+
+        let advice = message.split("; move ").nth(1).unwrap();
+        let pattern = advice.split(" away, and add its runs again").next().unwrap();
+        let moved = Command::new("sh").args(["-c", &format!("rm {pattern}")]).status().unwrap();
+        assert!(moved.success(), "{pattern}");
+        add(&runs, &to);
+        let found = python.json(&["worst", to.to_str().unwrap()]);
+        assert_eq!(list(&found["rows"]).len(), 4, "{found}");
+    }
     Ok(())
 }
 

@@ -52,6 +52,26 @@ fn writers_that_are_killed_leave_whole_runs_or_none() {
 }
 
 #[test]
+fn writers_of_the_same_runs_at_once_leave_each_run_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut runs = some_runs(dir.path(), 30);
+    let to = dir.path().join("fleet");
+    let mut writers = Vec::new();
+    for _ in 0..4 {
+        let mut writer = fleet();
+        writer.arg("add").args(&runs).arg("--to").arg(&to).stdout(Stdio::null());
+        writers.push(writer.spawn().unwrap());
+        runs.rotate_left(11);
+    }
+    for mut writer in writers {
+        assert!(writer.wait().unwrap().success());
+    }
+    let samples: Vec<u64> = samples_by_run(&to).into_values().collect();
+    assert_eq!(samples, [200; 30]);
+    assert_eq!(table_files(&to, &RUNS).len(), runs.len());
+}
+
+#[test]
 fn a_packer_that_is_killed_loses_no_run_and_doubles_none() {
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().join("fleet");

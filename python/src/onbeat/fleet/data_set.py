@@ -224,7 +224,10 @@ class DataSet:
         if isinstance(why, duckdb.HTTPException):
             return FleetError(f"cannot read {self.path}: {text}")
         if found := re.search(r"'([^']+\.parquet)'", text):
-            return FleetError(f"{found[1]} is not a whole Parquet file ({text}); move it away, and add its run again")
+            # A run counts as long as its file of `runs` is there: all files of its name go, or it would not be added again.
+            place, _, day, name = found[1].rsplit("/", 3)
+            name = re.sub(r"^(g\d+)-\d+", r"\1-*", name)
+            return FleetError(f"{found[1]} is not a whole Parquet file ({text}); move {place}/*/{day}/{name} away, and add its runs again")
         return FleetError(f"the engine cannot answer this from {self.path}: {text}")
 
     def _executed(self, query: str) -> duckdb.DuckDBPyConnection:
