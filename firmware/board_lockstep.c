@@ -1,7 +1,7 @@
 /* MPS2 AN385 without its card and its pins: frames, edges and outputs go through semihosting to a program that conducts several of these
  * boards in virtual time (`onbeat-lab`, net/lockstep.rs). QEMU's `-icount` counts time in instructions, and none is executed while a read waits,
- * so the conductor stops and resumes each board's time: the same frames at the same nanosecond, in every run. The board does not sleep: QEMU's main
- * loop may end a WFI before it has counted the instructions that led to it (7.2), and the board would wake by as many too late.
+ * so the conductor stops and resumes each board's time: the same frames at the same nanosecond, in every run. The board does not sleep: beside
+ * other work QEMU 7.2 sometimes ends a WFI a few instructions late, as if those that led to it had not been counted yet.
  */
 #include "board.h"
 #include "mps2_clock.h"
