@@ -34,7 +34,7 @@ static void answer(struct onbeat_packet *packet, uint64_t taken_ns, uint8_t kind
 static void echo(struct udp_pcb *by, struct pbuf *bytes, struct onbeat_packet *packet, const ip_addr_t *to, u16_t port)
 {
     answer(packet, network_received_ns(), ONBEAT_ECHO_ANSWER);
-    memcpy(bytes->payload, packet, sizeof *packet);
+    onbeat_packet_write(bytes->payload, packet);
     udp_sendto(by, bytes, to, port);
 }
 
@@ -49,14 +49,17 @@ static void keep(const struct edge *edge)
         edges[(first_edge + waiting++) % DEVICE_EDGES] = *edge;
 }
 
-static void send(struct edge *edge, const struct onbeat_packet *packet, const void *body, size_t body_bytes)
+static void send(struct edge *edge, const struct onbeat_packet *packet, void *body)
 {
-    struct pbuf *bytes = pbuf_alloc(PBUF_TRANSPORT, (u16_t)(sizeof *packet + body_bytes), PBUF_POOL);
+    struct pbuf *bytes = pbuf_alloc(PBUF_TRANSPORT, packet->length, PBUF_POOL);
+    uint8_t header[sizeof *packet];
 
     if (bytes == NULL)
         return;
-    pbuf_take(bytes, packet, sizeof *packet);
-    pbuf_take_at(bytes, body, (u16_t)body_bytes, sizeof *packet);
+    onbeat_packet_write(header, packet);
+    onbeat_body_order(body, packet->kind);
+    pbuf_take(bytes, header, sizeof header);
+    pbuf_take_at(bytes, body, onbeat_body_bytes(packet->kind), sizeof header);
     udp_sendto(edge->by ? edge->by : own_port, bytes, &edge->to, edge->port);
     pbuf_free(bytes);
 }
@@ -77,7 +80,7 @@ static void write_output(struct edge *edge)
     report.taken_ns = edge->taken_ns;
     packet.length = (uint16_t)(sizeof packet + sizeof report);
     answer(&packet, edge->taken_ns, ONBEAT_EDGE_REPORT);
-    send(edge, &packet, &report, sizeof report);
+    send(edge, &packet, &report);
 }
 
 /* Sends an edge of the input on, for the next board to answer it. */
@@ -85,7 +88,7 @@ static void pass_on(struct edge *edge)
 {
     edge->command.release_ns = due_ns(edge);
     edge->request.sent_ns = board_now_ns();
-    send(edge, &edge->request, &edge->command, sizeof edge->command);
+    send(edge, &edge->request, &edge->command);
 }
 
 /* In the order of arrival, as `onbeat net board`: an edge with a shorter delay than the one before it waits for that. */
@@ -113,6 +116,7 @@ static void on_packet(void *unused, struct udp_pcb *by, struct pbuf *bytes, cons
             echo(by, bytes, &packet, from, port);
         } else if (packet.kind == ONBEAT_EDGE_COMMAND) {
             memcpy(&edge.command, (const uint8_t *)bytes->payload + sizeof packet, sizeof edge.command);
+            onbeat_body_order(&edge.command, packet.kind);
             if (edge.command.delay_ns <= MOST_DELAY_NS)
                 keep(&edge);
         }

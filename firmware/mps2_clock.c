@@ -43,7 +43,7 @@ void mps2_sleep(uint64_t until_ns, int (*is_pending)(void))
     TIMER(VALUE) = (uint32_t)(sleep_ns / MPS2_STEP_NS) + 1;
     TIMER(CTRL) = RUN;
     /* What has come in this very moment has made its interrupt pending: no sleep then. */
-    if (is_pending == NULL || !is_pending())
+    if (!is_pending())
         __asm__ volatile("wfi");
     TIMER(CTRL) = 0;
     TIMER(INT_CLEAR) = 1;

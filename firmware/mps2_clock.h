@@ -9,7 +9,7 @@
 
 void mps2_clock_start(void);
 
-/* Sleeps until an instant or the next pending interrupt; not at all where `is_pending`, if there is one, says that something has come. */
+/* Sleeps until an instant or the next pending interrupt; not at all where `is_pending` says that something has come. */
 void mps2_sleep(uint64_t until_ns, int (*is_pending)(void));
 
 #endif

@@ -95,7 +95,7 @@ static void send_request(uint64_t release_ns)
     packet.sent_ns = board_now_ns();
     if (packet.sent_ns - release_ns > latest_release_ns)
         latest_release_ns = packet.sent_ns - release_ns;
-    memcpy(request, &packet, sizeof packet);
+    onbeat_packet_write(request, &packet);
     pbuf_take(bytes, request, sizeof request);
     udp_sendto(port, bytes, &device, ONBEAT_NET_PORT);
     pbuf_free(bytes);

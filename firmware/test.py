@@ -311,7 +311,8 @@ def in_lockstep(onbeat, images, seconds, options=()):
     """A run of two boards in virtual time; its account, and the bytes that the sender logged."""
     with tempfile.TemporaryDirectory() as out:
         command = [onbeat, "net", "lab", PLAN, "--firmware", ",".join(images), "--for", f"{seconds}s", "--json", "--out", out, *options]
-        ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, preexec_fn=die_with_parent)
+        ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
+        assert ran.returncode == 0, ran.stderr
         path = os.path.join(out, "sender.onbeat.hlog")
         return json.loads(ran.stdout), open(path, "rb").read() if os.path.exists(path) else b"", logged(path) if os.path.exists(path) else 0
 

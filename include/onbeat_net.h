@@ -13,11 +13,11 @@
  *         packet.kind = ONBEAT_ECHO_ANSWER;
  *         packet.received_ns = received_ns;
  *         packet.answered_ns = now_ns();
- *         memcpy(bytes, &packet, sizeof packet);
+ *         onbeat_packet_write(bytes, &packet);
  *         return length;
  *     }
  *
- * C11 or C++17. The structs are the bytes on the wire where the processor is little-endian, as almost all are: the header refuses others.
+ * C11 or C++17. Where the processor is little-endian, as almost all are, the structs are the bytes on the wire, and onbeat_body_order does nothing.
  */
 #ifndef ONBEAT_NET_H
 #define ONBEAT_NET_H
@@ -26,8 +26,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "onbeat_net.h: the structs are little-endian; write the fields byte by byte on this processor (docs/net.md)"
+/* A compiler without __BYTE_ORDER__ for a big-endian processor is given -DONBEAT_NET_BIG_ENDIAN. */
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ && !defined(ONBEAT_NET_BIG_ENDIAN)
+#define ONBEAT_NET_BIG_ENDIAN
 #endif
 
 #ifdef __cplusplus
@@ -185,12 +186,54 @@ static inline uint16_t onbeat_body_bytes(uint8_t kind)
     }
 }
 
+#ifdef ONBEAT_NET_BIG_ENDIAN
+/* Bytes of each field of a body, in order; of the header for kind 0. Single bytes at the end are left out. */
+static inline const char *onbeat_field_bytes(uint8_t kind)
+{
+    switch (kind) {
+    case 0: return "4112" "8888" "44" "2222";
+    case ONBEAT_ACTUATOR_COMMAND: return "11111111" "8" "4444";
+    case ONBEAT_ACTUATOR_FEEDBACK: return "1124" "888" "4444" "44" "444" "444" "8" "44";
+    case ONBEAT_IO_COMMAND: return "4444" "44444444";
+    case ONBEAT_IO_FEEDBACK: return "44" "88888888" "8" "4444444444444444" "44444444" "8" "44";
+    case ONBEAT_EDGE_COMMAND: return "88" "44";
+    case ONBEAT_EDGE_REPORT: return "88" "44" "888";
+    default: return "";
+    }
+}
+#endif
+
+/* Converts a body, in place, from the order of bytes on the wire to that of the processor, or back. Kind 0 is a header. */
+static inline void onbeat_body_order(void *body, uint8_t kind)
+{
+#ifdef ONBEAT_NET_BIG_ENDIAN
+    unsigned char *field = (unsigned char *)body;
+    for (const char *bytes = onbeat_field_bytes(kind); *bytes; field += *bytes++ - '0')
+        for (int low = 0, high = *bytes - '1'; low < high; low++, high--) {
+            unsigned char byte = field[low];
+            field[low] = field[high];
+            field[high] = byte;
+        }
+#else
+    (void)body;
+    (void)kind;
+#endif
+}
+
+/* Writes a header into a datagram; its body follows in the order of onbeat_body_order. */
+static inline void onbeat_packet_write(void *bytes, const struct onbeat_packet *packet)
+{
+    memcpy(bytes, packet, sizeof *packet);
+    onbeat_body_order(bytes, 0);
+}
+
 /* Reads the header of a datagram. Returns 1 when it is a message of this version, otherwise 0. */
 static inline int onbeat_packet_read(struct onbeat_packet *packet, const void *bytes, size_t length)
 {
     if (length < sizeof *packet)
         return 0;
     memcpy(packet, bytes, sizeof *packet);
+    onbeat_body_order(packet, 0);
     if (packet->magic != ONBEAT_NET_MAGIC || packet->version != ONBEAT_NET_VERSION || packet->length != length)
         return 0;
     if (packet->kind < ONBEAT_ECHO_REQUEST || packet->kind > ONBEAT_EDGE_REPORT)

@@ -16,6 +16,9 @@ java:default-jdk-headless:reading run files with Java
 octave:octave:controllers in Octave
 pkg-config:pkg-config:the C library
 tshark:tshark:reading packets as Wireshark does
+powerpc-linux-gnu-gcc:gcc-powerpc-linux-gnu:packets on a big-endian processor
+echo '#include <string.h>' | powerpc-linux-gnu-gcc -E -:libc6-dev-powerpc-cross:packets on a big-endian processor
+qemu-ppc-static:qemu-user-static:packets on a big-endian processor
 mvn:maven:reading run files with Java
 node:nodejs:the page
 npm:npm:the page

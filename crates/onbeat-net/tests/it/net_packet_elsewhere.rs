@@ -1,5 +1,6 @@
 //! The golden messages, decoded by others: the C header of firmware, and tshark with our dissector.
 
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,9 +8,15 @@ use std::process::{Command, Stdio};
 use onbeat_net::packet::{self, ActuatorCommand, ActuatorFeedback, PacketBody};
 
 const GOLDEN: &str = include_str!("../net_packet/messages.hex");
-/// The header's languages, and the Debian package of each compiler.
-const DIALECTS: [(&str, &[&str], &str); 2] =
-    [("cc", &["-std=c11"], "gcc"), ("c++", &["-x", "c++", "-std=c++17"], "g++")];
+/// The header's languages and byte orders: compiler, its options, what runs the program, and the Debian packages of both.
+const DIALECTS: [(&str, &[&str], &[&str], &str); 4] = [
+    ("cc", &["-std=c11"], &[], "gcc"),
+    ("c++", &["-x", "c++", "-std=c++17"], &[], "g++"),
+    ("powerpc-linux-gnu-gcc", &["-std=c11", "-static"], &["qemu-ppc-static"], POWERPC),
+    ("powerpc-linux-gnu-gcc", &["-std=c11", "-static", "-O2"], &["qemu-ppc-static"], POWERPC),
+];
+/// Big-endian, as the boards of Mossige, Sampath and Rao (2007).
+const POWERPC: &str = "gcc-powerpc-linux-gnu, libc6-dev-powerpc-cross, qemu-user-static";
 
 fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -42,7 +49,7 @@ fn output(command: &mut Command, input: &[u8], package: &str) -> Option<String> 
 }
 
 #[test]
-fn the_c_header_reads_the_same_fields() {
+fn the_c_header_reads_and_writes_the_same_fields_in_either_byte_order() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut input = Vec::new();
     for message in messages() {
@@ -62,14 +69,17 @@ fn the_c_header_reads_the_same_fields() {
          kind=8 {head} release=13 state=1 written=15\n\
          not a message\n"
     );
-    for (place, (compiler, words, package)) in DIALECTS.into_iter().enumerate() {
+    for (place, (compiler, words, emulator, package)) in DIALECTS.into_iter().enumerate() {
         let program = folder.path().join(format!("decode-{place}"));
         let mut compile = Command::new(compiler);
         compile.args(words).args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"]);
         compile.arg(here("../../include")).arg(here("tests/net_c/decode.c"));
         if output(compile.arg("-o").arg(&program), &[], package).is_some() {
-            let found = output(&mut Command::new(&program), &input, package);
-            assert_eq!(found.as_deref(), Some(expected.as_str()), "{words:?}");
+            let mut run = Command::new(emulator.first().map_or(program.as_os_str(), OsStr::new));
+            run.args(emulator.iter().map(|_| &program));
+            if let Some(found) = output(&mut run, &input, package) {
+                assert_eq!(found, expected, "{compiler} {words:?}");
+            }
         }
     }
 }

@@ -1,4 +1,5 @@
-/* Decodes the messages on standard input by the structs of onbeat_net.h, each behind its length as two bytes; prints some of their fields. */
+/* Decodes the messages on standard input by the structs of onbeat_net.h, each behind its length as two bytes; prints some of their fields, and
+ * writes them again: to the same bytes, or it ends with 2. */
 #include <onbeat_net.h>
 #include <stdio.h>
 
@@ -46,7 +47,7 @@ static void print_body(uint8_t kind, const unsigned char *body)
 
 int main(void)
 {
-    unsigned char length[2], bytes[ONBEAT_NET_MOST_BYTES];
+    unsigned char length[2], bytes[ONBEAT_NET_MOST_BYTES], again[ONBEAT_NET_MOST_BYTES];
     while (fread(length, 1, 2, stdin) == 2) {
         size_t size = (size_t)length[0] | (size_t)length[1] << 8;
         struct onbeat_packet packet;
@@ -58,7 +59,13 @@ int main(void)
         }
         printf("kind=%u device=%u sequence=%llx lifetime=%x", packet.kind, packet.device, (unsigned long long)packet.sequence,
                packet.lifetime_us);
-        print_body(packet.kind, bytes + sizeof packet);
+        memcpy(again, bytes, size);
+        onbeat_body_order(again + sizeof packet, packet.kind);
+        print_body(packet.kind, again + sizeof packet);
+        onbeat_packet_write(again, &packet);
+        onbeat_body_order(again + sizeof packet, packet.kind);
+        if (memcmp(again, bytes, size) != 0)
+            return 2;
         printf("\n");
     }
     return 0;

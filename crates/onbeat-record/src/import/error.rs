@@ -44,7 +44,7 @@ pub enum Error {
         most_mib: u64,
     },
     /// It holds no histogram.
-    #[error("read as {}, {lines} lines hold no histogram: {advice}", format.word())]
+    #[error("read as {}, no histogram in {}: {advice}", format.word(), counted(*lines as u64, "lines"))]
     NoHistogram {
         /// The format it was read as.
         format: Format,
@@ -63,8 +63,8 @@ pub enum Error {
     },
     /// A line is damaged, and others before it can be read.
     #[error(
-        "read as {}, line {line}: {reason}; before it stand {} that can be read; \
-         --skip-damaged imports all but the damaged lines and counts those",
+        "read as {}, line {line}: {reason}; {} before it can be read; \
+         `onbeat import --skip-damaged` imports all but the damaged lines and counts those",
         format.word(),
         counted(*before, what)
     )]

@@ -1,5 +1,8 @@
 //! HdrHistogram's percentile text (`.hgrm`), as `outputPercentileDistribution` prints it.
 //!
+//! Programs such as wrk2 print it among other lines: rows begin below its head, where there is one, and end with its summary. With
+//! commas it is the text that HdrHistogram writes for spreadsheets.
+//!
 //! Each row has a value and the number of samples that do not exceed it. Samples between two rows
 //! are known to be between their values and no more: the rows' values become the uneven cells of
 //! the run.
@@ -20,6 +23,7 @@ struct PercentileText {
     sd: Option<f64>,
     max: Option<f64>,
     last_line: usize,
+    is_comma_separated: bool,
 }
 
 /// One stream.
@@ -28,10 +32,17 @@ struct PercentileText {
 /// [`Error`]; [`Error::NoUnit`] without `--unit`, since the text has none.
 pub fn read(text: &str, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     let mut all = PercentileText::default();
-    for (line, number) in text.lines().zip(1..) {
+    let head = text.lines().position(is_head);
+    let mut is_in_summary = false;
+    for (line, number) in text.lines().zip(1..).skip(head.unwrap_or(0)) {
         let line = line.trim();
         if let Some(comment) = line.strip_prefix("#[") {
             all.summary(comment);
+            is_in_summary = true;
+        } else if is_in_summary && !line.is_empty() {
+            break;
+        } else if is_head(line) {
+            all.is_comma_separated = line.contains(',');
         } else if line.starts_with(|c: char| c.is_ascii_digit()) {
             let unit_ns = asked.unit_ns.ok_or(Error::NoUnit { format: FORMAT, line: number })?;
             all.row(line, number, unit_ns)?;
@@ -75,10 +86,15 @@ pub fn read(text: &str, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     Ok(vec![Stream { resolution, parts: vec![part], missing, ..Stream::default() }])
 }
 
+fn is_head(line: &str) -> bool {
+    line.contains("Percentile") && line.contains("TotalCount")
+}
+
 impl PercentileText {
     fn row(&mut self, line: &str, number: usize, unit_ns: f64) -> Result<(), Error> {
         self.last_line = number;
-        let mut words = line.split_whitespace();
+        let is_between = |c: char| c.is_whitespace() || self.is_comma_separated && c == ',';
+        let mut words = line.split(is_between).filter(|word| !word.is_empty());
         let first = words.next().unwrap_or_default();
         let value = first.parse::<f64>().ok();
         let total = words.nth(1).and_then(|word| word.parse::<u64>().ok());
@@ -138,4 +154,34 @@ impl PercentileText {
 
 fn brief(line: &str) -> String {
     line.chars().take(40).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROWS: &str = "  1.000 0.500000000000 2 2.00\n  4.000 1.000000000000 3\n";
+    const SUMMARY: &str = "#[Mean    =        2.000, StdDeviation   =        1.414]\n";
+
+    fn samples(text: &str) -> Result<u64, Error> {
+        let asked = SourceOptions { unit_ns: Some(1e6), ..SourceOptions::default() };
+        Ok(read(text, &asked)?[0].parts[0].samples())
+    }
+
+    #[test]
+    fn rows_stand_between_head_and_summary_whatever_else_a_program_prints() {
+        let head = "       Value   Percentile   TotalCount 1/(1-Percentile)\n\n";
+        let wrk2 = format!(
+            "2 threads and 100 connections\n 50.000%    6.67ms\n{head}{ROWS}{SUMMARY}-----\n60018 requests in 30.00s\n"
+        );
+        assert_eq!(samples(&wrk2).unwrap(), 3);
+        assert_eq!(samples(&format!("{ROWS}{SUMMARY}")).unwrap(), 3);
+        assert!(samples(&format!("{head}{ROWS}60018 requests\n{SUMMARY}")).is_err());
+    }
+
+    #[test]
+    fn the_text_for_spreadsheets_has_commas() {
+        let text = "\"Value\",\"Percentile\",\"TotalCount\",\"1/(1-Percentile)\"\n1.0,0.5,2,2.00\n4.0,1.0,3,Infinity\n";
+        assert_eq!(samples(text).unwrap(), 3);
+    }
 }

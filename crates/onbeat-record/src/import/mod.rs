@@ -84,6 +84,8 @@ pub use stream::{Stream, StreamPart, TrendSteps, write};
 
 /// How much of a file shows what it is.
 const SHOWN: u64 = 64 * 1024;
+/// How the first note of a run file begins.
+const RUN_NOTE: &str = "#[onbeat: {\"run\"";
 
 /// Reads a file into its streams. gzip and UTF-16 are read too, up to 64 MiB of text.
 ///
@@ -94,10 +96,7 @@ const SHOWN: u64 = 64 * 1024;
 /// # Errors
 /// [`Error`], with the line where there is one.
 pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
-    let mut beginning = Vec::new();
-    // What a format is shows within the first lines; a log may have gigabytes.
-    file.by_ref().take(SHOWN).read_to_end(&mut beginning)?;
-    file.seek(SeekFrom::Start(0))?;
+    let beginning = beginning(file)?;
     // gzip and UTF-16 (a PowerShell redirection) are undone first, so that each reader sees plain
     // text.
     match Encoding::from_beginning(&beginning)? {
@@ -110,6 +109,29 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     }
 }
 
+/// Returns the format of a file that [`read`] reads; `None` for a run file and for what it does not know.
+///
+/// # Errors
+/// [`Error`]: unreadable, or compressed in another way.
+pub fn format_of(file: &mut (impl BufRead + Seek)) -> Result<Option<Format>, Error> {
+    let beginning = beginning(file)?;
+    let text = match Encoding::from_beginning(&beginning)? {
+        Encoding::Plain => beginning,
+        encoding => encoding.decode(file)?,
+    };
+    let shown = String::from_utf8_lossy(&text[..text.len().min(SHOWN as usize)]);
+
+    Ok(if shown.contains(RUN_NOTE) { None } else { Format::detect(&shown) })
+}
+
+/// What a format is shows within the first lines; a log may have gigabytes.
+fn beginning(file: &mut (impl BufRead + Seek)) -> Result<Vec<u8>, Error> {
+    let mut beginning = Vec::new();
+    file.by_ref().take(SHOWN).read_to_end(&mut beginning)?;
+    file.seek(SeekFrom::Start(0))?;
+    Ok(beginning)
+}
+
 fn read_text(
     file: &mut (impl BufRead + Seek),
     beginning: &[u8],
@@ -118,7 +140,7 @@ fn read_text(
     let beginning = String::from_utf8_lossy(beginning);
     // A run of onbeat is valid HdrHistogram and would be imported as one, without its account, its
     // spikes and its header.
-    if beginning.contains("#[onbeat: {\"run\"") {
+    if beginning.contains(RUN_NOTE) {
         return Err(Error::RunFile);
     }
 

@@ -250,7 +250,7 @@ fn a_log_that_is_cut_off_costs_its_last_line_and_a_damaged_line_is_said() {
     let damaged = whole.replacen("HISTFAAAAEJ42p", "HISTFAAAAE=42p", 1);
     let why = refused(&damaged);
     assert!(why.contains("line 6: the histogram is not valid base64"), "{why}");
-    assert!(why.contains("before it stand 1 interval that"), "{why}");
+    assert!(why.contains("; 1 interval before it can be read"), "{why}");
     assert!(why.contains("--skip-damaged"), "{why}");
     let of = read(damaged.as_bytes(), &skipping()).unwrap();
     assert!(says(&of[0], "1 damaged line is not imported: line 6"), "{:?}", of[0].remarks);

@@ -1,7 +1,8 @@
 //! Interval logs of other programs, which `onbeat compare` takes beside runs: each becomes the run
 //! that `onbeat import` would make of it, in a directory that goes with the command.
 
-use std::io::{BufReader, Read};
+use std::collections::BTreeSet;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use onbeat::import::stream::ImportLabels;
@@ -16,9 +17,6 @@ use crate::cmd::failure::import::ImportFailure;
 use crate::cmd::{Common, Failure, typed};
 use crate::term::{Tone, advise};
 
-/// What decides whether a file is an interval log: HdrHistogram's writers begin with their version.
-const BEGINNING_BYTES: u64 = 64 << 10;
-
 /// A path as typed, with the run that stands for it.
 pub(super) struct Opened {
     path: PathBuf,
@@ -30,10 +28,15 @@ impl Opened {
     /// Opens a run, or makes one of an interval log that is none.
     ///
     /// # Errors
-    /// As `onbeat import`, with the line that cannot be read.
+    /// As `onbeat import`, with the line that cannot be read; a file of another format.
     pub(super) fn new(typed: &Path) -> Result<Self, Failure> {
-        if !is_plain_log(typed) {
-            return Ok(Self { path: typed.to_owned(), _dir: None });
+        match format(typed)? {
+            Some(Format::Hlog) => {}
+            Some(other) => {
+                let (path, format) = (typed.to_owned(), other.word());
+                return Err(ImportFailure::NoRun { path, format }.into());
+            }
+            None => return Ok(Self { path: typed.to_owned(), _dir: None }),
         }
 
         let dir = tempfile::tempdir().map_err(|source| Common::File {
@@ -51,15 +54,12 @@ impl Opened {
     }
 }
 
-/// Whether a file is an HdrHistogram interval log and not a run file, which is one with notes. What
-/// cannot be read is no log: the reader of runs says why.
-fn is_plain_log(path: &Path) -> bool {
-    let mut beginning = Vec::new();
-    let is_read = path.is_file()
-        && foreign::open(path)
-            .is_ok_and(|file| file.take(BEGINNING_BYTES).read_to_end(&mut beginning).is_ok());
-    let text = String::from_utf8_lossy(&beginning);
-    is_read && !text.contains("#[onbeat: ") && Format::detect(&text) == Some(Format::Hlog)
+/// The format of a file of another tool. What cannot be opened has none: the reader of runs says why.
+fn format(path: &Path) -> Result<Option<Format>, Failure> {
+    let file = path.is_file().then(|| foreign::open(path).ok()).flatten();
+    let Some(file) = file else { return Ok(None) };
+    let found = import::format_of(&mut BufReader::with_capacity(1 << 16, file));
+    Ok(found.map_err(|source| ImportFailure::Import { path: path.to_owned(), source })?)
 }
 
 fn import_into(dir: &Path, path: &Path) -> Result<(), Failure> {
@@ -81,7 +81,7 @@ fn import_into(dir: &Path, path: &Path) -> Result<(), Failure> {
     }
 
     let series = streams.iter().flat_map(|stream| &stream.parts).map(|part| part.series.words());
-    let series = series.collect::<std::collections::BTreeSet<_>>();
+    let series = series.collect::<BTreeSet<_>>();
     advise(
         Tone::Faint,
         &format!(
@@ -91,5 +91,9 @@ fn import_into(dir: &Path, path: &Path) -> Result<(), Failure> {
             series.into_iter().collect::<Vec<_>>().join(", ")
         ),
     );
+    // Of the file: each of its streams has the same.
+    for remark in streams.iter().flat_map(|stream| &stream.remarks).collect::<BTreeSet<_>>() {
+        advise(Tone::Faint, &format!("{}: {remark}", path.display()));
+    }
     Ok(())
 }

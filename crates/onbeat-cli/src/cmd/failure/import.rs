@@ -7,6 +7,10 @@ use std::path::PathBuf;
 pub(crate) enum ImportFailure {
     #[error("{path} exists and is not empty; choose another place with -o")]
     Taken { path: PathBuf },
+    #[error(
+        "{path} is a file of another tool ({format}), not a run; make one of it with `onbeat import {path}`"
+    )]
+    NoRun { path: PathBuf, format: &'static str },
     #[error("cannot import {path}: {source}")]
     Import { path: PathBuf, source: onbeat::import::Error },
 }
