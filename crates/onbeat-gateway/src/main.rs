@@ -2,7 +2,7 @@
 //!
 //! `onbeat-gateway record|play|list|pictures|convert|send|receive|command|key ORDER [USER]`: a line once the order is being carried out, and a
 //! line with its account at the end; `{"error": SENTENCE}` and exit status 2 when it failed. Sentences
-//! meanwhile are on standard error.
+//! meanwhile are on standard error. `--version` prints the version.
 //!
 //! It never runs programs; once files, rings and sockets are open it has no capabilities, and is the given
 //! user.
@@ -37,6 +37,10 @@ fn run() -> Result<(), GatewayError> {
     let _ = onbeat_control::truncation::install();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (verb, order, user) = match arguments.as_slice() {
+        [word] if word == "--version" => {
+            let line = concat!("onbeat-gateway ", env!("CARGO_PKG_VERSION"));
+            return writeln!(stdout(), "{line}").map_err(GatewayError::Output);
+        }
         [verb, order] => (verb, order, None),
         [verb, order, user] => (verb, order, Some(user.as_str())),
         _ => return Err(GatewayError::NoOrder),
