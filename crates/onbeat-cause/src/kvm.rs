@@ -50,7 +50,7 @@ impl ExitReason {
         if let Some(number) = name.strip_prefix("0x") {
             return Some(Self::Vmx(u16::from_str_radix(number, 16).ok()?));
         }
-        // The names say whose they are: Intel's are capitals, AMD's are not.
+        // No name is in both tables.
         let vmx = number_of(VMX, name).and_then(|number| u16::try_from(number).ok());
         vmx.map(Self::Vmx).or_else(|| number_of(SVM, name).map(Self::Svm))
     }
