@@ -228,19 +228,10 @@ fn pages_touched_for_the_first_time_are_page_faults_live() {
         return;
     }
 
-    let planted = |k: u64| k % 20 == 10;
-    let mut fresh: Vec<u8> = Vec::with_capacity(16 << 20);
-    let touch = |cycle: &Cycle| {
-        if planted(cycle.index) {
-            fresh.resize(fresh.len() + (1 << 20), 1);
-            std::hint::black_box(&fresh);
-        }
-    };
-
-    let run = run(200, 100_000, 100_000, touch, |_| {});
-    let (right, all) = named(&run, planted, CauseKind::PageFault);
-    assert!(all > 0 && right * 2 > all, "{right} of {all}");
-    all_add_up(&run);
+    // The injector maps memory of its own: what an allocator returns may have been touched before.
+    let Some(mains) = mains_of(Fault::PageFaults, 500_000) else { return };
+    let right = mains.iter().filter(|main| main.kind == CauseKind::PageFault).count();
+    assert!(!mains.is_empty() && right * 2 > mains.len(), "{mains:#?}");
 }
 
 #[test]
