@@ -9,7 +9,7 @@ BESIDE := target/beside
 # Options for `make bench`, such as: make bench ARGS="--for 10m --limit 100us"
 ARGS ?=
 
-.PHONY: help install fuzz-targets vm-onbeat dist test-dist test-python test-fleet test-interop test-interop-java firmware firmware-test load-speed command-speed test-kernels test-vm test-vm-repeat test-vm-own test-vm-tune test-vm-trace test-vm-kills test-vm-net test-vm-clocks causes-vm fuzz inject-live causes watch-plants worth outside test-view test-long deny matlab site bpf miri bench test build setup-bench setup-test setup-peers lint format clippy doc packages unit build-tests loom viewer generated vocabulary bless peers clean
+.PHONY: help install fuzz-targets vm-onbeat dist test-dist test-python test-fleet test-interop test-interop-java firmware firmware-test load-speed command-speed test-kernels test-vm test-vm-repeat test-vm-own test-vm-tune test-vm-trace test-vm-kills test-vm-net test-vm-clocks causes-vm fuzz inject-live causes watch-plants worth outside test-view test-long deny matlab site bpf miri bench test build setup-bench setup-test setup-peers lint format clippy doc packages unit build-tests beside loom viewer generated vocabulary bless peers clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -31,14 +31,21 @@ setup-peers:
 
 # One build serves the tests, `repair` and `generate`. Many tests wait for a loop, and leave the CPUs idle to what only compiles or
 # computes: it runs beside them, where they leave it time, and in a directory of its own, because cargo lets one build into each.
+# That begins with what the build of the tests has made: macros, build scripts and what they print are the same for clippy and
+# rustdoc, and were most of their time.
 test: setup-test format build-tests ## all tests, with everything they need
-	@mkdir -p $(BESIDE)
-	@CARGO_TARGET_DIR=$(abspath $(BESIDE)) RUSTFLAGS="$(RUSTFLAGS) $$(sh scripts/link-flags.sh)" \
-	setsid sh scripts/give-way.sh $(MAKE) clippy fuzz-targets outside loom doc packages deny matlab bpf site >$(BESIDE)/log 2>&1 & \
+	@mkdir -p $(BESIDE)/debug
+	@test -e $(BESIDE)/debug/.fingerprint || cp -al target/debug/.fingerprint target/debug/build target/debug/deps $(BESIDE)/debug
+	@CARGO_TARGET_DIR=$(abspath $(BESIDE)) \
+	setsid sh scripts/give-way.sh $(MAKE) beside >$(BESIDE)/log 2>&1 & \
 	trap "kill -- -$$!" INT TERM; \
 	$(MAKE) unit generated viewer; tests=$$?; \
 	wait $$!; beside=$$?; cat $(BESIDE)/log; [ $$tests = 0 ] && [ $$beside = 0 ]
 	@echo "all tests passed"
+
+# Flags that differ would compile all that clippy and rustdoc share with the tests once more; those two link nothing that is not there.
+beside: clippy doc packages deny matlab bpf site
+	RUSTFLAGS="$(RUSTFLAGS) $$(sh scripts/link-flags.sh)" $(MAKE) fuzz-targets outside loom
 
 lint: format clippy ## formatting and the limits that clippy holds
 

@@ -50,7 +50,8 @@ export function tick(us: number): string {
   return `${trim(us * 1e3)} ns`;
 }
 
-const trim = (value: number): string => String(Number(value.toPrecision(4)));
+const trim = (value: number): string =>
+  value.toLocaleString('en-US', { maximumSignificantDigits: 4 });
 
 /** A length of time in words a reader takes in at a glance: "9.5 s", "12 min 05 s", "3 h 20 min". */
 export function duration(seconds: Sec): string {

@@ -79,12 +79,13 @@ pub fn spoken(seconds: f64) -> String {
 
 /// A figure with so many decimals, a half of its decimal digits away from zero: as the page and people
 /// round. (The standard library rounds what the figure is in binary, and an exact half to the even
-/// digit: 100.5 to 100, 17.25 to 17.2 and 12.35 to 12.3.)
+/// digit: 100.5 to 100, 17.25 to 17.2 and 12.35 to 12.3.) Its thousands are apart, as in [`count`].
 ///
 /// ```
 /// use onbeat_figures::units::fixed;
 ///
 /// assert_eq!([fixed(100.5, 0), fixed(17.25, 1), fixed(12.35, 1)], ["101", "17.3", "12.4"]);
+/// assert_eq!(fixed(-1234.56, 1), "-1,234.6");
 /// ```
 #[must_use]
 pub fn fixed(value: f64, decimals: usize) -> String {
@@ -97,11 +98,15 @@ pub fn fixed(value: f64, decimals: usize) -> String {
         true => value.next_down(),
         false => value,
     };
-    format!("{value:.decimals$}")
+    let text = format!("{value:.decimals$}");
+    let unsigned = text.trim_start_matches('-');
+    let whole = unsigned.find('.').unwrap_or(unsigned.len());
+    let sign = &text[..text.len() - unsigned.len()];
+    format!("{sign}{}{}", apart(&unsigned[..whole]), &unsigned[whole..])
 }
 
 /// A figure of at least 0.001 with three significant digits and no zeros at its end: `17.1`,
-/// `0.064`, `1234`.
+/// `0.064`, `1,234`.
 #[must_use]
 pub fn three_digits(value: f64) -> String {
     if value == 0.0 {
@@ -138,7 +143,10 @@ pub fn percent(rate: f64) -> String {
 /// A count with its thousands apart: `60,000`.
 #[must_use]
 pub fn count(n: u64) -> String {
-    let digits = n.to_string();
+    apart(&n.to_string())
+}
+
+fn apart(digits: &str) -> String {
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (i, digit) in digits.chars().enumerate() {
         if i > 0 && (digits.len() - i).is_multiple_of(3) {

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write, pipe};
 use std::thread;
+use std::time::Duration;
 
 use onbeat_lab::net::lockstep::{ConductedBoard, Lockstep, LockstepError, LockstepEvent};
 use onbeat_net::plan::Network;
@@ -52,7 +53,7 @@ fn board(play: impl FnOnce(&mut PipedFirmware) + Send + 'static) -> ConductedBoa
         firmware.hear();
         play(&mut firmware);
     });
-    ConductedBoard::new(from_firmware, to_firmware)
+    ConductedBoard::new(from_firmware, to_firmware, Duration::from_secs(60))
 }
 
 /// A frame of 254 bytes on the wire from one end to another, as their addresses say.
@@ -164,4 +165,12 @@ fn a_board_that_ends_is_named() {
     assert!(matches!(odd, LockstepError::Message { end: 0, kind: 9, .. }), "{odd}");
     let many = events((0..3).map(|_| board(echo)).collect()).unwrap_err();
     assert!(matches!(many, LockstepError::TooMany { firmware: 3, ends: 2 }), "{many}");
+}
+
+#[test]
+fn a_board_that_says_nothing_is_named() {
+    let (from_firmware, _held) = pipe().unwrap();
+    let silent = ConductedBoard::new(from_firmware, std::io::sink(), Duration::from_millis(50));
+    let silent = events(vec![board(echo), silent]).unwrap_err();
+    assert!(matches!(silent, LockstepError::Silent { end: 1, .. }), "{silent}");
 }

@@ -13,8 +13,13 @@ mod account;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufReader, Read, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use onbeat_net::plan::{CarriedTo, NetPlanError, Network, SteppedNetwork};
 
@@ -40,6 +45,11 @@ const MOST_FRAMES: usize = 4096;
 /// Nice value of the boards, which never wait for time to pass.
 const NICENESS: i32 = 5;
 const PROGRAM: &str = "qemu-system-arm";
+/// How long a board may say nothing, in time of the host. Between two messages it computes for some
+/// microseconds of its own time; on a loaded host that took less than a second.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a board that was asked to end may take, before it is killed.
+const TO_END: Duration = Duration::from_secs(2);
 
 /// Why firmware cannot be run in lockstep.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +66,12 @@ pub enum LockstepError {
         /// What the emulator printed.
         printed: String,
     },
+    /// A board runs and says nothing, such as firmware for another board.
+    #[error(
+        "the firmware at end {end} has said nothing for {} s; {PROGRAM} runs it, but it is not built for the board in lockstep (BOARD=lockstep, see firmware/README.md), or it hangs",
+        patience.as_secs_f64()
+    )]
+    Silent { end: usize, patience: Duration },
     /// A board does not speak the protocol.
     #[error(
         "the firmware at end {end} sent kind {kind} with {bytes} bytes, which is not a message of a board in lockstep"
@@ -86,6 +102,7 @@ pub enum LockstepEvent<'f> {
 pub struct ConductedBoard {
     from: Box<dyn Read>,
     to: Box<dyn Write>,
+    patience: Duration,
     /// QEMU, ended with this.
     qemu: Option<Child>,
     now_ns: u64,
@@ -109,17 +126,23 @@ impl ConductedBoard {
         let (Some(to), Some(from)) = (qemu.stdin.take(), qemu.stdout.take()) else {
             return Err(LockstepError::Start(io::ErrorKind::BrokenPipe.into()));
         };
-        let mut board = Self::new(BufReader::new(from), to);
+        let mut board = Self::new(from, to, PATIENCE);
         board.qemu = Some(qemu);
         Ok(board)
     }
 
-    /// Returns a board that speaks through a reader and a writer.
-    pub fn new(from: impl Read + 'static, to: impl Write + 'static) -> Self {
+    /// Returns a board that speaks through a reader and a writer, and has failed when it says
+    /// nothing for `patience`.
+    pub fn new(
+        from: impl Read + AsFd + 'static,
+        to: impl Write + 'static,
+        patience: Duration,
+    ) -> Self {
         let (frames, edges) = (VecDeque::new(), VecDeque::new());
         Self {
-            from: Box::new(from),
+            from: Box::new(BufReader::new(Awaited { from, patience })),
             to: Box::new(to),
+            patience,
             qemu: None,
             now_ns: 0,
             until_ns: 0,
@@ -150,6 +173,9 @@ impl ConductedBoard {
             if let Some(stderr) = &mut qemu.stderr {
                 let _ = stderr.read_to_string(&mut printed);
             }
+        }
+        if source.kind() == io::ErrorKind::TimedOut {
+            return LockstepError::Silent { end, patience: self.patience };
         }
         LockstepError::Ended { end, source, printed: printed.trim().to_owned() }
     }
@@ -184,9 +210,35 @@ impl Drop for ConductedBoard {
     fn drop(&mut self) {
         if let Some(mut qemu) = self.qemu.take() {
             // Asked to end, it exits by itself; in every other case it is killed.
-            let _ = self.say(&Message::of(END, self.now_ns)).and_then(|()| qemu.wait());
+            if self.say(&Message::of(END, self.now_ns)).is_ok() {
+                wait_for_end(&mut qemu);
+            }
             let _ = qemu.kill().and_then(|()| qemu.wait());
         }
+    }
+}
+
+fn wait_for_end(qemu: &mut Child) {
+    let until = Instant::now() + TO_END;
+    while matches!(qemu.try_wait(), Ok(None)) && Instant::now() < until {
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A reader that gives up when nothing comes for a time.
+struct Awaited<R> {
+    from: R,
+    patience: Duration,
+}
+
+impl<R: Read + AsFd> Read for Awaited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let limit = Timespec::try_from(self.patience).map_err(io::Error::other)?;
+        let mut ends = [PollFd::new(&self.from, PollFlags::IN)];
+        if poll(&mut ends, Some(&limit))? == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.from.read(buffer)
     }
 }
 
