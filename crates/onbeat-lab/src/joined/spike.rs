@@ -2,7 +2,7 @@
 
 use onbeat::cause::event::{KernelEvent, TraceEvent};
 use onbeat::cause::window::CpuWindow;
-use onbeat::cause::{Cause, Explanation, SpikeFacts, Window};
+use onbeat::cause::{Cause, CauseKind, Explanation, SpikeFacts, Window};
 use onbeat::record::{RunFile, SpikeNote};
 use onbeat_rt::Instant;
 
@@ -48,17 +48,39 @@ impl JoinedSpike {
     }
 
     /// Returns the cause of the spike: of the host where the host took at least half of the time.
+    ///
+    /// A virtual CPU also halts when the guest itself keeps its loop from running: a stop, a wait or
+    /// a quota that had at least half of the time is the guest's cause.
     #[must_use]
     pub fn cause(&self) -> JoinedCause {
         let half_ns = self.lateness_ns() / 2;
+        let by_guest = Explanation::from_causes(self.guest.clone()).main().cloned();
+        let is_idle_by_guest = by_guest
+            .as_ref()
+            .is_some_and(|cause| cause.ns >= half_ns && leaves_cpu_idle(cause.kind));
         let by_host = Explanation::from_causes([&self.host.causes[..], &self.host.exits].concat());
         let host_ns = self.host.taken_ns() + self.host.exits_ns();
         match by_host.main() {
             Some(cause) if host_ns >= half_ns => JoinedCause::Host(cause.clone()),
-            _ if self.host.halted_ns > half_ns => JoinedCause::Halted,
-            _ => JoinedCause::Guest(Explanation::from_causes(self.guest.clone()).main().cloned()),
+            _ if self.host.halted_ns > half_ns && !is_idle_by_guest => JoinedCause::Halted,
+            _ => JoinedCause::Guest(by_guest),
         }
     }
+}
+
+/// Whether a loop delayed by this cause is not runnable, so that its CPU may be idle.
+const fn leaves_cpu_idle(kind: CauseKind) -> bool {
+    matches!(
+        kind,
+        CauseKind::Stopped
+            | CauseKind::CgroupFreezer
+            | CauseKind::CpuQuota
+            | CauseKind::RtThrottling
+            | CauseKind::LockWait
+            | CauseKind::DataWait
+            | CauseKind::OutputWait
+            | CauseKind::OwnWait
+    )
 }
 
 /// The time to explain: the wait, or the work where the guest says that the work was late.
@@ -224,8 +246,8 @@ impl EventCheck {
 
 #[cfg(test)]
 mod tests {
+    use onbeat::cause::Culprit;
     use onbeat::cause::event::KernelEvent;
-    use onbeat::cause::{CauseKind, Culprit};
 
     use super::*;
 
@@ -269,7 +291,12 @@ mod tests {
         );
 
         let halted = HostShare { ran_ns: 100_000, halted_ns: 1_900_000, ..HostShare::default() };
-        assert_eq!(spike(halted).cause(), JoinedCause::Halted);
+        assert_eq!(spike(halted.clone()).cause(), JoinedCause::Halted);
+        let stopped =
+            JoinedSpike { guest: vec![cause(CauseKind::Stopped, 1_900)], ..spike(halted) };
+        assert!(
+            matches!(stopped.cause(), JoinedCause::Guest(Some(cause)) if cause.kind == CauseKind::Stopped)
+        );
         let ran = HostShare { ran_ns: 2_000_000, ..HostShare::default() };
         assert!(
             matches!(spike(ran).cause(), JoinedCause::Guest(Some(cause)) if cause.kind == CauseKind::LateTimer)

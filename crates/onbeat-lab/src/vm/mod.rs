@@ -72,6 +72,7 @@ pub use matrix::{
 };
 pub use own::{DomainError, OwnGuest, OwnGuestError, OwnMachine};
 pub use printed::{PrintedCell, PrintedRun};
+pub use program::port_storm;
 pub use qemu::qemu_version;
 pub use qmp::QemuSocket;
 pub use replay::{CriticalPath, PathPart, Replay};

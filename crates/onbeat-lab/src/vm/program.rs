@@ -1,4 +1,4 @@
-//! Two programs for guests, assembled by hand: they need no compiler for the guest, and their
+//! Three programs for guests, assembled by hand: they need no compiler for the guest, and their
 //! instructions are known to the last one.
 
 /// Where the programs are loaded.
@@ -47,6 +47,67 @@ pub(super) fn spin() -> Vec<u8> {
     code.push(0xe9); // jmp to the first nop
     code.extend(back.to_le_bytes());
     elf(&code)
+}
+
+/// Returns a program that delays whatever runs in the guest below priority 99, by port I/O: it
+/// writes to port 0x80, which leaves the guest under KVM, for 12 ms, and sleeps for 108 ms, until
+/// it is killed. It prints each burst as two `timespec` of `CLOCK_MONOTONIC`, begin and end, and
+/// ends with status 1 where the kernel refuses the priority or the port.
+#[must_use]
+pub fn port_storm() -> Vec<u8> {
+    elf(&[
+        0xb8, 0x90, 0, 0, 0, // mov eax, 144: sched_setscheduler
+        0x31, 0xff, // xor edi, edi: this process
+        0xbe, 1, 0, 0, 0, // mov esi, 1: SCHED_FIFO
+        0x6a, 99, // push 99: its priority
+        0x48, 0x89, 0xe2, // mov rdx, rsp
+        0x0f, 0x05, // syscall
+        0x85, 0xc0, // test eax, eax
+        0x0f, 0x85, 0x97, 0, 0, 0, // jnz to the end
+        0xb8, 0xad, 0, 0, 0, // mov eax, 173: ioperm
+        0xbf, 0x80, 0, 0, 0, // mov edi, 0x80: the port
+        0xbe, 1, 0, 0, 0, // mov esi, 1: one port
+        0xba, 1, 0, 0, 0, // mov edx, 1: permitted
+        0x0f, 0x05, // syscall
+        0x85, 0xc0, // test eax, eax
+        0x75, 0x7d, // jnz to the end
+        0x48, 0x83, 0xec, 0x20, // sub rsp, 32: begin and end of a burst
+        0x48, 0x89, 0xe6, // burst: mov rsi, rsp
+        0xe8, 0x64, 0, 0, 0, // call clock
+        0xb9, 100, 0, 0, 0, // storm: mov ecx, 100
+        0xe6, 0x80, // out 0x80, al
+        0xff, 0xc9, // dec ecx
+        0x75, 0xfa, // jnz to the out
+        0x48, 0x8d, 0x74, 0x24, 0x10, // lea rsi, [rsp + 16]
+        0xe8, 0x4f, 0, 0, 0, // call clock
+        0x48, 0x8b, 0x44, 0x24, 0x10, // mov rax, [rsp + 16]: the seconds
+        0x48, 0x2b, 0x04, 0x24, // sub rax, [rsp]
+        0x48, 0x69, 0xc0, 0x00, 0xca, 0x9a, 0x3b, // imul rax, rax, 1,000,000,000
+        0x48, 0x03, 0x44, 0x24, 0x18, // add rax, [rsp + 24]: the nanoseconds
+        0x48, 0x2b, 0x44, 0x24, 0x08, // sub rax, [rsp + 8]
+        0x48, 0x3d, 0x00, 0x1b, 0xb7, 0x00, // cmp rax, 12,000,000
+        0x7c, 0xc9, // jl storm
+        0xb8, 1, 0, 0, 0, // mov eax, 1: write
+        0xbf, 1, 0, 0, 0, // mov edi, 1: standard output
+        0x48, 0x89, 0xe6, // mov rsi, rsp
+        0xba, 32, 0, 0, 0, // mov edx, 32
+        0x0f, 0x05, // syscall
+        0x68, 0x00, 0xf3, 0x6f, 0x06, // push 108,000,000 nanoseconds
+        0x6a, 0, // push 0 seconds
+        0xb8, 0x23, 0, 0, 0, // mov eax, 35: nanosleep
+        0x48, 0x89, 0xe7, // mov rdi, rsp
+        0x31, 0xf6, // xor esi, esi
+        0x0f, 0x05, // syscall
+        0x48, 0x83, 0xc4, 0x10, // add rsp, 16
+        0xeb, 0x94, // jmp burst
+        0xb8, 0xe4, 0, 0, 0, // clock: mov eax, 228: clock_gettime
+        0xbf, 1, 0, 0, 0, // mov edi, 1: CLOCK_MONOTONIC
+        0x0f, 0x05, // syscall
+        0xc3, // ret
+        0xbf, 1, 0, 0, 0, // end: mov edi, 1: the exit status
+        0xb8, 0x3c, 0, 0, 0, // mov eax, 60: exit
+        0x0f, 0x05, // syscall
+    ])
 }
 
 /// A static ELF file for x86-64 with this code.
@@ -130,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_programs_have_the_lengths_that_their_headers_state() {
-        for program in [pause(), spin()] {
+        for program in [pause(), spin(), port_storm()] {
             let stated = u64::from_le_bytes(program[96..104].try_into().expect("8 bytes"));
             assert_eq!(stated, program.len() as u64);
             assert_eq!(&program[..4], b"\x7fELF");
