@@ -238,7 +238,7 @@ def round_trips(onbeat, out, packets):
 
 def chain(onbeat, out, count):
     """`measure chain --via`: each edge of this host becomes an output of the device."""
-    cell = measured(onbeat, "chain", out, ["--via", f"udp:{DEVICE}:{PORT}", "--period", "10ms", "--count", str(count)])
+    cell = measured(onbeat, "chain", out, ["--via", f"udp:{DEVICE}:{PORT}", "--period", "2ms", "--count", str(count)])
     boards = cell["boards"]
     assert boards["sent"] > 0 and boards["sent"] == boards["returned"] + boards["lost"], boards
     assert boards["lost"] == boards["write_failures"] == boards["duplicates"] == 0, boards
@@ -287,7 +287,7 @@ def sender(onbeat, elf, out):
     last = [line for line in text.splitlines() if line.startswith("#[sender")][-1]
     answered = int(last.split(" answered")[0].split()[-1])
     assert answered == logged(path) > 0 and " 0 out of order" in last, last
-    print(f"sender: 1,000 sent by the board's clock, {answered:,} answered, in order; its run file came to onbeat net log")
+    print(f"sender: 1,000 sent by the board's clock, {answered:,} answered, {1000 - answered:,} without answer, in order; its run file came to onbeat net log")
 
 
 def logged(path):
@@ -362,7 +362,7 @@ def main():
         edges(packets // 10)
         refusals()
         round_trips(onbeat, out, packets)
-        chain(onbeat, out, 1_000)
+        chain(onbeat, out, packets)
         board.end()
         sender(onbeat, f"{built}/sender/sender.elf", os.path.join(out, "logged"))
         lockstep(onbeat, built, packets)

@@ -178,7 +178,7 @@ fn the_full_table_has_the_rows_of_the_paper() {
         table.rows[13].entries[2..].iter().map(|entry| entry.text.as_str()).collect();
     assert_eq!(
         max,
-        ["346148", "346148", "346148", "346148", "1510.0", "1510.0", "1510.0", "1510.0", "1510.0"]
+        ["346,148", "346,148", "346,148", "346,148", "1,510", "1,510", "1,510", "1,510", "1,510"]
     );
     let [six_above, observed] = [4, 13].map(|row: usize| &table.rows[row].entries[2]);
     assert_eq!(
