@@ -61,6 +61,20 @@ fn of_cpus_that_are_on_time_the_one_with_the_largest_value_is_the_worst() {
 }
 
 #[test]
+fn the_largest_value_is_named_although_it_is_not_of_the_worst_cpu() {
+    let often = |i: u64| if i % 50 == 0 { 300 * US } else { 20 * US };
+    let late_often: Vec<u64> = (1..=6_000).map(often).collect();
+    let files = [run_in_memory("CPU 0", "idle", &[late_often]), cpu(1, 5_000)];
+    let summary = measured(&files, None);
+    assert_eq!(worst(&summary), "CPU 0");
+    let words = worst_in_words(&summary).unwrap();
+    assert!(words.ends_with("max 300 us; the latest was on CPU 1: 5 ms"), "{words}");
+    let sentence = &summary.verdict.sentence;
+    assert!(sentence.contains("at most 300 us") && !sentence.contains("least late"), "{sentence}");
+    assert!(sentence.ends_with("the latest was on CPU 1: 5 ms"), "{sentence}");
+}
+
+#[test]
 fn the_table_has_a_row_for_each_cpu_and_calls_none_of_them_a_tuning() {
     let files: Vec<RunFile> = (0..3).map(|n| cpu(n, 30)).collect();
     let summary = measured(&files, None);
