@@ -2,7 +2,7 @@
 //! cycles in detail, and all of it beside what a plan predicts.
 
 use super::table::{Column, Row, Table};
-use super::units::{Letters, count, time_ns};
+use super::units::{Letters, count, fixed, time_ns};
 use onbeat_record::{
     AnsweredCycle, CycleAnswers, DevicePackets, PacketAccount, PredictedAnswers, PredictedDevice,
 };
@@ -96,7 +96,7 @@ fn beside(account: &PacketAccount, plan: &PredictedAnswers, letters: Letters) ->
             format!("{number} {}", predicted.name),
             us(predicted.response_p50_ns),
             us(device.response_p50_ns),
-            format!("{rest_us:.1}"),
+            fixed(rest_us, 1),
             predicted.place.to_string(),
             mean_place(device).map_or("-".to_owned(), |place| format!("{place:.1}")),
             count(predicted.lost_ppm),
@@ -168,7 +168,7 @@ fn order_words(arrived: &[(u64, usize)]) -> String {
 }
 
 fn us(ns: u64) -> String {
-    if ns == 0 { "-".to_owned() } else { format!("{:.1}", ns as f64 / 1e3) }
+    if ns == 0 { "-".to_owned() } else { fixed(ns as f64 / 1e3, 1) }
 }
 
 #[cfg(test)]

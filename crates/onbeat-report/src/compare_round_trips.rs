@@ -7,7 +7,7 @@
 use super::cell::CellSummary;
 use super::digest::Digest;
 use super::table::{Column, Row, Table};
-use super::units::{Letters, count};
+use super::units::{Letters, count, fixed};
 use onbeat_record::{PacketAccount, Series};
 
 const NO_FIGURE: &str = "-";
@@ -60,7 +60,7 @@ fn row(run: &str, cell: &CellSummary, labels: &[(&str, Label)]) -> Option<Row> {
 
     let on_wire = on_wire_ns(account);
     let off_wire = percentile(COMPARED_PERCENT).zip(on_wire).map(|(ns, wire)| ns - wire);
-    let us = |ns: Option<f64>| ns.map_or(NO_FIGURE.to_owned(), |ns| format!("{:.1}", ns / 1e3));
+    let us = |ns: Option<f64>| ns.map_or(NO_FIGURE.to_owned(), |ns| fixed(ns / 1e3, 1));
     let times = [50.0, COMPARED_PERCENT, 99.0].map(|percent| us(percentile(percent)));
     let lost: u64 = account.devices.iter().map(|device| device.lost).sum();
 

@@ -1,7 +1,7 @@
 //! What a polling thread saw of its CPU: in sentences, and in a table like osnoise's.
 
 use super::table::{Column, Row, Table};
-use super::units::{Letters, count, time_ns};
+use super::units::{Letters, count, fixed, time_ns};
 use onbeat_cause::NoiseSource;
 use onbeat_record::{NoiseAccount, NoiseCount};
 
@@ -123,7 +123,7 @@ pub fn table(account: &NoiseAccount, letters: Letters) -> Option<Table> {
     if account.sources.is_empty() {
         return None;
     }
-    let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
+    let us = |ns: u64| fixed(ns as f64 / 1e3, 1);
     let share = |ns: u64| format!("{:.4}", 100.0 * ns as f64 / account.window_ns.max(1) as f64);
     let row = |kind: &str, name: String, n: u64, ns: u64, longest_ns: u64, begins_group| Row {
         entries: vec![

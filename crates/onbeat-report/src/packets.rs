@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::statistics::Statistics;
 use super::table::{Column, Row, Table};
-use super::units::{Letters, count, time, time_ns};
+use super::units::{Letters, count, fixed, time, time_ns};
 use onbeat_record::{DevicePackets, InterfaceDrops, PacketAccount, RunFile, Series};
 
 /// Devices of a table; the others are summed up in its last row.
@@ -211,7 +211,7 @@ impl DeviceColumns {
 }
 
 fn row(name: &str, of: &DevicePackets, extent: DeviceColumns) -> Row {
-    let us = |ns: u64| if ns == 0 { "-".to_owned() } else { format!("{:.1}", ns as f64 / 1e3) };
+    let us = |ns: u64| if ns == 0 { "-".to_owned() } else { fixed(ns as f64 / 1e3, 1) };
     let times = [of.min_ns, of.p50_ns, of.p99_ns, of.max_ns].map(us);
     let counts = [of.answered, of.late, of.lost, of.unsent, of.duplicates, of.reordered].map(count);
     let figures = times.into_iter().chain(counts).take(extent.count());

@@ -2,7 +2,7 @@
 
 use super::cell::CellSummary;
 use super::table::{Column, Row, Table};
-use super::units::{Letters, count};
+use super::units::{Letters, count, fixed};
 use onbeat_record::Series;
 
 pub use super::probe_figures::BySecond;
@@ -13,7 +13,7 @@ pub use super::probe_figures::BySecond;
 pub fn by_second(cell: &CellSummary, letters: Letters) -> Option<Table> {
     let of = cell.by_second?;
     let all = cell.series.get(&Series::ReleaseLatency)?;
-    let us = |ns: f64| format!("{:.3}", ns / 1e3);
+    let us = |ns: f64| fixed(ns / 1e3, 3);
     let row = |what: &str, n: u64, mean: f64, sd: f64| Row {
         entries: vec![what.into(), count(n).into(), us(mean).into(), us(sd).into()],
         begins_group: false,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cell::CellSummary;
 use super::table::{Column, Entry, Mark, Row, Table};
-use super::units::{Letters, count, listed, time_ns};
+use super::units::{Letters, count, fixed, listed, time_ns};
 use super::verdict::Outcome;
 use onbeat_record::{RunFile, Series, StepNote};
 
@@ -164,7 +164,7 @@ fn in_words(step: &SweepStep) -> String {
 pub fn table(sweep: &Sweep, letters: Letters) -> Table {
     let us = |ns: f64| match ns / 1e3 {
         v if v < 99.95 => format!("{v:.1}"),
-        v => format!("{v:.0}"),
+        v => fixed(v, 0),
     };
 
     let row = |step: &SweepStep| {

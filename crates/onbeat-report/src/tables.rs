@@ -204,7 +204,7 @@ pub fn full(summary: &Summary, load: &str, series: Series, letters: Letters) -> 
     }
 
     rows.push(row("jitter", "", &|of| Some(unit.fitted(of.jitter_ns as f64, 6).into())));
-    let tail = |of: &Statistics| of.tail_ratio.map(|times| Entry::from(format!("{times:.1}")));
+    let tail = |of: &Statistics| of.tail_ratio.map(|times| Entry::from(fixed(times, 1)));
     rows.push(row("tail", "", &tail));
     rows.iter_mut().for_each(mark_whole_row);
     let under = if load == UNKNOWN { String::new() } else { format!(" {}", under(load)) };

@@ -64,7 +64,8 @@ fn of_cpus_that_are_on_time_the_one_with_the_largest_value_is_the_worst() {
 fn the_largest_value_is_named_although_it_is_not_of_the_worst_cpu() {
     let often = |i: u64| if i % 50 == 0 { 300 * US } else { 20 * US };
     let late_often: Vec<u64> = (1..=6_000).map(often).collect();
-    let files = [run_in_memory("CPU 0", "idle", &[late_often]), cpu(1, 5_000)];
+    let mut files = [run_in_memory("CPU 0", "idle", &[late_often]), cpu(1, 5_000)];
+    files[0].intervals[0].deadline_misses = 120;
     let summary = measured(&files, None);
     assert_eq!(worst(&summary), "CPU 0");
     let words = worst_in_words(&summary).unwrap();
