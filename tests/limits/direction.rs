@@ -7,12 +7,13 @@ use super::source::{Source, code_without_tests, paths, tracked};
 use super::{catches, holds, rust_below};
 
 /// A crate, and what it does without, at any distance.
-const APART: [(&str, &str); 11] = [
+const APART: [(&str, &str); 12] = [
     ("onbeat-rt", "onbeat-host"),
     ("onbeat-host", "onbeat-cause"),
     ("onbeat-tune", "onbeat-record"),
     ("onbeat-cause", "onbeat-record"),
     ("onbeat-record", "onbeat-tune"),
+    ("onbeat-commands", "onbeat-report"),
     ("onbeat-lab", "onbeat-report"),
     ("onbeat-report", "onbeat-tune"),
     ("onbeat-report", "onbeat"),

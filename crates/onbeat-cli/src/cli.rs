@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::cmd::bench::options::{BENCH_EXAMPLES, BenchOptions};
-use crate::cmd::bus::options::Bus;
 use crate::cmd::compare::options::{COMPARE_EXAMPLES, COMPARE_STATUSES, CompareOptions};
 use crate::cmd::export::options::{EXPORT_EXAMPLES, EXPORT_USAGE, ExportOptions};
 use crate::cmd::gate::options::{GATE_EXAMPLES, GATE_USAGE, GateOptions};
@@ -26,6 +25,7 @@ use crate::cmd::tune::options::Tune;
 use crate::cmd::view::options::{VIEW_EXAMPLES, ViewOptions};
 use crate::cmd::vm::options::Vm;
 use crate::cmd::watch::options::{WATCH_EXAMPLES, WATCH_USAGE, WatchOptions};
+use onbeat_commands::bus::options::Bus;
 
 const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat bench

@@ -6,23 +6,19 @@
 mod bench_file;
 mod cli;
 mod cmd;
-mod complete;
 mod completion;
-mod habits;
-mod options;
 #[cfg(test)]
 mod pasted;
 mod probes;
-mod signals;
-mod state;
 mod surface;
 mod term;
-mod units;
 mod worth;
 
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
+
+use onbeat_commands::{complete, habits, options, signals, state, units};
 
 use cli::{Cli, Colour, Command};
 use cmd::{ExitVerdict, Failure};

@@ -1,0 +1,27 @@
+//! `onbeat bus`, whose commands are in onbeat-commands, with the bus probe for `onbeat bus run`.
+
+use super::failure::bus::BusFailure;
+use super::measure::options::Measure;
+use super::{ExitVerdict, Failure};
+use crate::term::put;
+use onbeat_commands::bus::options::Bus;
+
+pub(crate) fn run(command: &Bus) -> Result<ExitVerdict, Failure> {
+    onbeat_commands::bus::run(command, &measured)
+}
+
+fn measured(words: &[String]) -> Result<ExitVerdict, Failure> {
+    match Measure::from_words(words) {
+        Ok(measure) => super::measure::run(&measure),
+        // Help was requested after the two dashes.
+        Err(answer) if !answer.use_stderr() => {
+            put(|out| write!(out, "{answer}"));
+            Ok(ExitVerdict::Pass)
+        }
+        Err(why) => {
+            let why = why.to_string();
+            let first = why.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            Err(BusFailure::Words(first.to_owned()).into())
+        }
+    }
+}

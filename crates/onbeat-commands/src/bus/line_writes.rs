@@ -1,0 +1,280 @@
+//! Writes to devices on a cable, without a running bus: `onbeat bus alias`, `sii write`, `foe`,
+//! `state DEVICE STATE`, `sdo write --interface`.
+//!
+//! Each write of `onbeat bus` asks or takes `--yes`, and is recorded in the log of writes: before it is carried out, and
+//! with its result.
+
+use std::fs::OpenOptions;
+use std::io::{self, IsTerminal, Write};
+
+use onbeat_control::SdoAction;
+use onbeat_ethercat::al::{BOOT, INIT};
+use onbeat_ethercat::sii::Sii;
+use onbeat_host::foreign;
+use onbeat_robot::commission::{CommissionError, FILE_BYTES, Line, alias_of, with_alias};
+use serde_json::json;
+
+use super::line::{device_of, image_of};
+use super::line_words::{LineWire, on_line, place_on, state_word};
+use super::options::{
+    AliasOptions, CableDevice, Consent, FoeReadOptions, FoeWriteOptions, SdoWriteOptions,
+    SiiWriteOptions,
+};
+use crate::byte_words::hex_of;
+use crate::failure::bus::BusFailure;
+use crate::state::state_directory;
+use crate::term::{Tone, advise, say};
+use crate::{ExitVerdict, Failure};
+
+/// Name of the log of writes, in onbeat's state directory.
+const LOG: &str = "bus-writes.jsonl";
+
+fn line_error(why: CommissionError) -> Failure {
+    BusFailure::from(why).into()
+}
+
+/// Asks, unless `--yes` was given. Anything but `y` or `yes` is a no.
+pub(crate) fn ask(consent: &Consent, text: &str, question: &'static str) -> Result<(), BusFailure> {
+    if consent.yes {
+        return Ok(());
+    }
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(BusFailure::Unanswered { question });
+    }
+
+    let mut answer = String::new();
+    let asked = write!(io::stderr(), "{text} [y/N] ").and_then(|()| io::stderr().flush());
+    asked.and_then(|()| io::stdin().read_line(&mut answer)).map_err(BusFailure::Answer)?;
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Ok(()),
+        _ => Err(BusFailure::Refused),
+    }
+}
+
+/// What is written to: an interface, or a running bus.
+#[derive(Clone, Copy)]
+pub(crate) enum Target<'n> {
+    Interface(&'n str),
+    Bus(&'n str),
+}
+
+/// Appends a line to the log of writes.
+fn log(target: Target<'_>, place: u16, what: &str, outcome: &str) -> Result<(), BusFailure> {
+    let (kind, name) = match target {
+        Target::Interface(name) => ("interface", name),
+        Target::Bus(name) => ("bus", name),
+    };
+    let directory = state_directory();
+    let path = directory.join(LOG);
+    let at = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
+    let text = json!({
+        "at": at, kind: name, "place": place, "what": what, "outcome": outcome,
+        "pid": std::process::id(),
+    });
+    let write = || {
+        std::fs::create_dir_all(&directory)?;
+        let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
+        writeln!(file, "{text}")
+    };
+    write().map_err(|source| BusFailure::WriteLog { path: path.clone(), source })
+}
+
+/// Carries out a write to a device on a cable between two lines of the log.
+fn logged<T>(
+    (interface, place, what): (&str, u16, &str),
+    work: impl FnOnce() -> Result<T, CommissionError>,
+) -> Result<T, Failure> {
+    recorded((Target::Interface(interface), place, what), || work().map_err(line_error))
+}
+
+/// Carries out a write between two lines of the log.
+pub(crate) fn recorded<T>(
+    (target, place, what): (Target<'_>, u16, &str),
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    log(target, place, what, "begun")?;
+    let result = work();
+    let outcome = result.as_ref().map_or_else(ToString::to_string, |_| "done".to_owned());
+    let recorded = log(target, place, what, &outcome);
+    let done = result?;
+    recorded?;
+    Ok(done)
+}
+
+pub(crate) fn request_state(
+    interface: &str,
+    device: CableDevice,
+    state: u8,
+    consent: &Consent,
+) -> Result<ExitVerdict, Failure> {
+    on_line(interface, |line| {
+        let place = place_on(line, device)?;
+        let (is, _) = line.state(place).map_err(line_error)?;
+        let (from, to) = (state_word(is), state_word(state));
+        let text = format!("Take the device at place {place} from {from} to {to}?");
+        ask(consent, &text, "a change of state")?;
+        let what = format!("AL state {from} to {to}");
+        logged((interface, place, &what), || line.request_state(place, state))?;
+        say(Tone::Plain, &format!("the device at place {place} is in {to}"));
+        Ok(ExitVerdict::Pass)
+    })
+}
+
+pub(crate) fn sdo(interface: &str, options: &SdoWriteOptions) -> Result<ExitVerdict, Failure> {
+    on_line(interface, |line| {
+        let place = place_on(line, device_of(&options.of)?)?;
+        let object @ (index, entry) = options.of.object;
+        let complete = options.of.complete;
+        let SdoAction::Write(value) = options.action() else { return Ok(ExitVerdict::Pass) };
+        let before = line.sdo(place, object, complete, SdoAction::Read).map(|bytes| hex_of(&bytes));
+        let before = before.unwrap_or_else(|_| "not readable".to_owned());
+        let new = hex_of(&value);
+        let name = format!("object 0x{index:04x}:{entry:x}");
+        let text = format!("Write {new} to {name} of the device at place {place} (now {before})?");
+        ask(&options.consent, &text, "a write to a device")?;
+        let what = format!("{name}: {before} to {new}");
+        logged((interface, place, &what), || {
+            line.sdo(place, object, complete, SdoAction::Write(value))
+        })?;
+        say(Tone::Plain, &format!("{name} of the device at place {place}: {before} to {new}"));
+        Ok(ExitVerdict::Pass)
+    })
+}
+
+pub(crate) fn alias(options: &AliasOptions) -> Result<ExitVerdict, Failure> {
+    let interface = options.of.interface.as_str();
+    on_line(interface, |line| {
+        let place = place_on(line, options.of.device)?;
+        let image = line.read_sii(place).map_err(line_error)?;
+        let before = alias_of(&image);
+        let Some(alias) = options.alias else {
+            say(Tone::Plain, &before.to_string());
+            return Ok(ExitVerdict::Pass);
+        };
+
+        let text =
+            format!("Set the alias of the device at place {place} from {before} to {alias}?");
+        ask(&options.consent, &text, "a write to an EEPROM")?;
+        let area = with_alias(&image, alias);
+        let what = format!("alias {before} to {alias}");
+        logged((interface, place, &what), || {
+            // Only the words of alias and checksum differ.
+            line.write_sii(place, 0, &area, |_| ())?;
+            line.reload_sii(place)
+        })?;
+        say(Tone::Plain, &format!("the device at place {place} has alias {alias}"));
+        advise(
+            Tone::Faint,
+            "Controllers that load the alias at power-on only have it after the device was off",
+        );
+        Ok(ExitVerdict::Pass)
+    })
+}
+
+pub(crate) fn write_sii(options: &SiiWriteOptions) -> Result<ExitVerdict, Failure> {
+    let path = &options.file;
+    let image = image_of(path)?;
+    let new = Sii::decode(&image).map_err(|why| BusFailure::Image { path: path.clone(), why })?;
+    let interface = options.of.interface.as_str();
+    on_line(interface, |line| {
+        let place = place_on(line, options.of.device)?;
+        let before = line.read_sii(place).map_err(line_error)?;
+        check_image(options, place, &image, &new, &before)?;
+
+        let differ = image.chunks(2).zip(before.chunks(2)).filter(|(new, old)| new != old).count()
+            + image.len().saturating_sub(before.len()).div_ceil(2);
+        let text = format!("Write {differ} words of the EEPROM of the device at place {place}?");
+        ask(&options.consent, &text, "a write to an EEPROM")?;
+        let what = format!("EEPROM from {}, {differ} words", path.display());
+        let written = logged((interface, place, &what), || {
+            let words = line.write_sii(place, 0, &image, |_| ())?;
+            line.reload_sii(place)?;
+            Ok(words)
+        })?;
+        say(
+            Tone::Plain,
+            &format!("{written} words written and read again; switch the device off and on"),
+        );
+        Ok(ExitVerdict::Pass)
+    })
+}
+
+/// Checks that an image is for this device, unless that is forced, and fits.
+fn check_image(
+    options: &SiiWriteOptions,
+    place: u16,
+    image: &[u8],
+    new: &Sii,
+    before: &[u8],
+) -> Result<(), BusFailure> {
+    let most = new.chip_bytes.max(before.len());
+    if image.len() > most {
+        return Err(BusFailure::ImageTooLong {
+            path: options.file.clone(),
+            bytes: image.len(),
+            most,
+        });
+    }
+    // A blank or damaged EEPROM has no identity that could differ.
+    let Ok(old) = Sii::decode(before) else { return Ok(()) };
+    let (image, device) = ((new.vendor, new.product), (old.vendor, old.product));
+    if image != device && !options.force {
+        return Err(BusFailure::OtherDevice { path: options.file.clone(), place, image, device });
+    }
+    Ok(())
+}
+
+// ---- files
+
+/// Takes a device to BOOT, if that is wanted.
+fn boot(line: &mut Line<'_, LineWire>, place: u16, is_wanted: bool) -> Result<(), CommissionError> {
+    if is_wanted { line.request_state(place, BOOT) } else { Ok(()) }
+}
+
+pub(crate) fn read_file(options: &FoeReadOptions) -> Result<ExitVerdict, Failure> {
+    let interface = options.of.interface.as_str();
+    on_line(interface, |line| {
+        let place = place_on(line, options.of.device)?;
+        if options.boot {
+            let text = format!("Take the device at place {place} to BOOT?");
+            ask(&options.consent, &text, "a change of state")?;
+            logged((interface, place, "AL state BOOT"), || boot(line, place, true))?;
+        }
+        let file = line.read_file(place, &options.name, options.password, |_| ());
+        if options.boot {
+            // A device that stays in BOOT takes part in no bus.
+            logged((interface, place, "AL state INIT"), || line.request_state(place, INIT))?;
+        }
+        let file = file.map_err(line_error)?;
+        std::fs::write(&options.output, &file)
+            .map_err(|source| BusFailure::File { path: options.output.clone(), source })?;
+        say(Tone::Plain, &format!("{} bytes saved to {}", file.len(), options.output.display()));
+        Ok(ExitVerdict::Pass)
+    })
+}
+
+pub(crate) fn write_file(options: &FoeWriteOptions) -> Result<ExitVerdict, Failure> {
+    let path = &options.file;
+    let file = foreign::read(path, FILE_BYTES as u64)
+        .map_err(|source| BusFailure::File { path: path.clone(), source })?;
+    let own = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = options.name.clone().unwrap_or(own);
+    let interface = options.of.interface.as_str();
+    on_line(interface, |line| {
+        let place = place_on(line, options.of.device)?;
+        let via = if options.boot { ", in BOOT" } else { "" };
+        let text = format!(
+            "Write {} bytes as \"{name}\" to the device at place {place}{via}?",
+            file.len()
+        );
+        ask(&options.consent, &text, "a write to a device")?;
+        let what = format!("file \"{name}\", {} bytes{via}", file.len());
+        logged((interface, place, &what), || {
+            boot(line, place, options.boot)?;
+            line.write_file(place, (&name, options.password), &file, |_| ())?;
+            if options.boot { line.request_state(place, INIT) } else { Ok(()) }
+        })?;
+        say(Tone::Plain, &format!("{} bytes written as \"{name}\"", file.len()));
+        Ok(ExitVerdict::Pass)
+    })
+}

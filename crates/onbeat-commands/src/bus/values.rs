@@ -1,0 +1,166 @@
+//! The values of a device in a process image: with names and units, or as they are.
+
+use std::f64::consts::TAU;
+
+use onbeat_control::Snapshot;
+use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, MappedValue};
+use onbeat_robot::motion::JointState;
+
+/// Returns all values of a device, inputs first: `index:entry`, what it is, its bits.
+pub(crate) fn values<'d>(
+    device: &'d DeviceLayout,
+    seen: &'d Snapshot,
+) -> impl Iterator<Item = (String, &'d MappedValue, u64)> {
+    let inputs = seen.inputs.get(device.inputs.clone()).unwrap_or_default();
+    let outputs = seen.outputs.get(device.outputs.clone()).unwrap_or_default();
+    let all = device.input_values.iter().map(move |value| (inputs, value));
+    let all = all.chain(device.output_values.iter().map(move |value| (outputs, value)));
+    all.filter_map(|(part, value)| {
+        let key = format!("{:04x}:{:x}", value.index, value.entry);
+        Some((key, value, bits_of(part, value)?))
+    })
+}
+
+/// Returns the bits of a value, lowest first, as EtherCAT maps them; `None` for more than 64 bits,
+/// or beyond the image.
+fn bits_of(part: &[u8], value: &MappedValue) -> Option<u64> {
+    let bit = |place: usize| part.get(place / 8).map(|byte| u64::from(byte >> (place % 8) & 1));
+    if value.bits > 64 {
+        return None;
+    }
+    (0..usize::from(value.bits))
+        .try_fold(0, |whole, place| Some(whole | bit(value.bit_at + place)? << place))
+}
+
+/// Returns a line with the values of a device in one cycle; `is_raw` shows numbers alone.
+pub(crate) fn values_line(device: &DeviceLayout, seen: &Snapshot, is_raw: bool) -> String {
+    let shown = |(key, value, bits): (String, &MappedValue, u64)| {
+        let known = Some(value).filter(|_| !is_raw).and_then(|value| named(device, value, bits));
+        known.unwrap_or_else(|| raw(&key, value, bits))
+    };
+
+    let all: Vec<String> = values(device, seen).map(shown).collect();
+    format!("{:>10} {:16} {}", seen.cycle.cycle, device.name, all.join("  "))
+}
+
+/// Positions and the like are numbers with a sign; words of states and single bits are shown as
+/// they are.
+fn raw(key: &str, value: &MappedValue, bits: u64) -> String {
+    let is_word = value.bits <= 8 || [0x6040, 0x6041].contains(&value.index);
+    if is_word { format!("{key} 0x{bits:x}") } else { format!("{key} {}", signed(value, bits)) }
+}
+
+fn signed(value: &MappedValue, bits: u64) -> i64 {
+    let unused = 64 - u32::from(value.bits);
+    if value.bits == 0 { 0 } else { (bits << unused).cast_signed() >> unused }
+}
+
+/// Returns a value with its name in CiA 402 or CiA 401 and its unit; `None` for other objects.
+fn named(device: &DeviceLayout, value: &MappedValue, bits: u64) -> Option<String> {
+    match (device.kind, value.index) {
+        (DeviceKind::Drive, index) => of_drive(device, index, signed(value, bits), bits),
+        (DeviceKind::Digital, 0x6000) => Some(format!("input {} {bits}", value.entry)),
+        (DeviceKind::Digital, 0x7000) => Some(format!("output {} {bits}", value.entry)),
+        _ => None,
+    }
+}
+
+fn of_drive(device: &DeviceLayout, index: u16, number: i64, bits: u64) -> Option<String> {
+    let angle = |name: &str, unit: &str| match device.increments {
+        0 => format!("{name} {number} increments"),
+        per_turn => {
+            let rad = number as f64 * TAU / f64::from(per_turn);
+            // Adding 0 removes the sign of a negative zero.
+            format!("{name} {:.4} {unit}", (rad * 1e4).round() / 1e4 + 0.0)
+        }
+    };
+    let of_rated = |name: &str| format!("{name} {:.1} %", number as f64 / 10.0);
+
+    Some(match index {
+        0x6040 => format!("controlword {}", command(bits)),
+        0x6041 => format!("statusword {}", state(bits)),
+        0x6060 => format!("mode {number}"),
+        0x6061 => format!("mode shown {number}"),
+        0x6064 => angle("position", "rad"),
+        0x607a => angle("target", "rad"),
+        0x60f4 => angle("following error", "rad"),
+        0x606c => angle("velocity", "rad/s"),
+        0x60ff => angle("target velocity", "rad/s"),
+        0x6077 => of_rated("torque"),
+        0x6071 => of_rated("target torque"),
+        _ => return None,
+    })
+}
+
+/// The state of a drive in the words of CiA 402.
+fn state(statusword: u64) -> &'static str {
+    match JointState::from_statusword(statusword as u16) {
+        JointState::NotReady => "not ready to switch on",
+        JointState::SwitchOnDisabled => "switch on disabled",
+        JointState::ReadyToSwitchOn => "ready to switch on",
+        JointState::SwitchedOn => "switched on",
+        JointState::OperationEnabled => "operation enabled",
+        JointState::QuickStopActive => "quick stop active",
+        JointState::FaultReaction => "fault reaction active",
+        JointState::Fault => "fault",
+    }
+}
+
+/// The command in a controlword, in the words of CiA 402.
+fn command(controlword: u64) -> &'static str {
+    match controlword {
+        word if word & 0x80 != 0 => "fault reset",
+        word if word & 0x02 == 0 => "disable voltage",
+        word if word & 0x04 == 0 => "quick stop",
+        word if word & 0x01 == 0 => "shutdown",
+        word if word & 0x08 == 0 => "switch on",
+        _ => "enable operation",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onbeat_ethercat::layout::Layout;
+    use onbeat_segment::Segment;
+
+    use super::*;
+
+    fn device(name: &str) -> DeviceLayout {
+        let layout = Layout::from_toml(Segment::HUMANOID).unwrap();
+        layout.devices.into_iter().find(|device| device.name == name).unwrap()
+    }
+
+    fn shown(device: &DeviceLayout, index: u16, bits: u16, number: u64) -> Option<String> {
+        named(
+            device,
+            &MappedValue { index, entry: 0, bits, bit_at: 0, name: String::new() },
+            number,
+        )
+    }
+
+    #[test]
+    fn a_drive_speaks_states_rad_and_percent() {
+        let knee = device("left knee");
+        let is = |index, bits, number| shown(&knee, index, bits, number).unwrap();
+        assert_eq!(is(0x6041, 16, 0x1637), "statusword operation enabled");
+        assert_eq!(is(0x6041, 16, 0x0218), "statusword fault");
+        assert_eq!(is(0x6040, 16, 0x0f), "controlword enable operation");
+        assert_eq!(is(0x6040, 16, 0x02), "controlword quick stop");
+        // A quarter of a turn backwards.
+        let quarter = u64::from((-i64::from(knee.increments) / 4) as u32);
+        assert_eq!(is(0x6064, 32, quarter), "position -1.5708 rad");
+        assert_eq!(is(0x6077, 16, 0xff85), "torque -12.3 %");
+        assert_eq!(shown(&knee, 0x2000, 16, 1), None);
+    }
+
+    #[test]
+    fn channels_have_numbers_and_unknown_scales_stay_increments() {
+        let fork = Layout::from_toml(Segment::HUMANOID).unwrap().devices;
+        let fork = fork.into_iter().find(|device| device.kind == DeviceKind::Digital).unwrap();
+        let input =
+            MappedValue { index: 0x6000, entry: 3, bits: 1, bit_at: 0, name: "Input 3".to_owned() };
+        assert_eq!(named(&fork, &input, 1).as_deref(), Some("input 3 1"));
+        let knee = DeviceLayout { increments: 0, ..device("left knee") };
+        assert_eq!(shown(&knee, 0x6064, 32, 17).as_deref(), Some("position 17 increments"));
+    }
+}

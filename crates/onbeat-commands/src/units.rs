@@ -1,0 +1,110 @@
+//! Quantities as people type them: `1ms`, `50us`, `2m`, `1.5s`.
+
+/// A quantity that is not valid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnitError {
+    #[error("`{0}` has no unit; write one of ns, us, ms, s, m, h, d, such as 1ms or 50us")]
+    NoUnit(String),
+    #[error(
+        "`{0}` is not a time; write a number and one of ns, us, ms, s, m, h, d, such as 1ms or 50us"
+    )]
+    NotATime(String),
+    #[error("`{0}` is longer than 10,000 hours")]
+    TooLong(String),
+    #[error("`{0}` is shorter than 1 us, the shortest period of a loop")]
+    ShortPeriod(String),
+    #[error("`{0}` is not a period; write the time from one sample to the next, such as 1ms")]
+    NoPeriod(String),
+}
+
+const UNITS: [(&str, f64); 10] = [
+    ("ns", 1.0),
+    ("us", 1e3),
+    ("µs", 1e3),
+    ("μs", 1e3),
+    ("ms", 1e6),
+    ("s", 1e9),
+    ("min", 60e9),
+    ("m", 60e9),
+    ("h", 3_600e9),
+    ("d", 86_400e9),
+];
+const LONGEST_NS: f64 = 10_000.0 * 3_600e9;
+
+/// Parses a time with its unit, rounded to whole nanoseconds.
+pub fn time_ns(text: &str) -> Result<u64, UnitError> {
+    let text = text.trim();
+    let number_ends = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let (number, unit) = text.split_at(number_ends);
+    let number: f64 = number.parse().map_err(|_| UnitError::NotATime(text.to_owned()))?;
+    let unit = unit.trim();
+    if unit.is_empty() && number != 0.0 {
+        return Err(UnitError::NoUnit(text.to_owned()));
+    }
+
+    let known = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, ns)| ns);
+    let factor = if unit.is_empty() {
+        &1.0
+    } else {
+        known.ok_or_else(|| UnitError::NotATime(text.to_owned()))?
+    };
+    let ns = (number * factor).round();
+    if ns > LONGEST_NS { Err(UnitError::TooLong(text.to_owned())) } else { Ok(ns as u64) }
+}
+
+/// Shortest period of a loop; below it, reading the clock takes longer than a period.
+const SHORTEST_PERIOD_NS: u64 = 1_000;
+
+/// Parses a loop's period in nanoseconds; the plan of the loop refuses 0.
+pub fn loop_period_ns(text: &str) -> Result<u64, UnitError> {
+    match time_ns(text)? {
+        1..SHORTEST_PERIOD_NS => Err(UnitError::ShortPeriod(text.to_owned())),
+        ns => Ok(ns),
+    }
+}
+
+/// Parses the period of imported samples, in nanoseconds.
+pub fn period_ns(text: &str) -> Result<u64, UnitError> {
+    match time_ns(text)? {
+        0 => Err(UnitError::NoPeriod(text.to_owned())),
+        ns => Ok(ns),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_type_numbers_with_units() {
+        let typed = [
+            ("1ms", 1_000_000),
+            ("50us", 50_000),
+            ("2m", 120_000_000_000),
+            ("0.5 s", 500_000_000),
+            ("3d", 259_200_000_000_000),
+            ("0", 0),
+        ];
+        for (text, ns) in typed {
+            assert_eq!(time_ns(text), Ok(ns), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_period_has_a_length() {
+        assert_eq!(loop_period_ns("1us"), Ok(1000));
+        assert_eq!(loop_period_ns("0"), Ok(0), "refused later, with its own message");
+        assert_eq!(loop_period_ns("999ns"), Err(UnitError::ShortPeriod("999ns".into())));
+        assert_eq!(period_ns("0s"), Err(UnitError::NoPeriod("0s".into())));
+        assert_eq!(period_ns("1ns"), Ok(1));
+    }
+
+    #[test]
+    fn an_invalid_time_is_refused_with_its_text() {
+        assert_eq!(time_ns("10"), Err(UnitError::NoUnit("10".into())));
+        assert_eq!(time_ns("fast"), Err(UnitError::NotATime("fast".into())));
+        assert_eq!(time_ns("1 fortnight"), Err(UnitError::NotATime("1 fortnight".into())));
+        assert_eq!(time_ns("99999h"), Err(UnitError::TooLong("99999h".into())));
+        assert!(time_ns("-1ms").is_err());
+    }
+}
