@@ -53,6 +53,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/onbeat-robot/tests/robot_memory.rs", "an allocator that counts"),
     ("crates/onbeat-c/src/ring.rs", "pointers that C hands over"),
     ("crates/onbeat-c/src/run_loop.rs", "pointers that C hands over"),
+    ("crates/onbeat-c/tests/c_library.rs", "reads the sentence that C reads"),
     ("crates/onbeat-cause/src/bpf.rs", "arrays that programs and this process share"),
     (
         "crates/onbeat-cause/src/probe_price.rs",

@@ -2,10 +2,13 @@
 //! static library, in C and C++.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs)]
 
+use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use onbeat::record::RunFile;
+use onbeat_c::last_error::{onbeat_last_error, without_panic};
+use onbeat_c::ring::hash_of;
 use serde_json::Value;
 
 /// Languages of the header, each with its compiler flags.
@@ -213,4 +216,26 @@ fn the_header_declares_every_function_of_the_library() {
         }
     }
     assert_eq!(found, 11);
+}
+
+#[allow(unsafe_code)]
+fn last_error() -> String {
+    // SAFETY: the pointer is valid until the next call in this thread.
+    unsafe { CStr::from_ptr(onbeat_last_error()) }.to_string_lossy().into_owned()
+}
+
+#[test]
+fn a_panic_becomes_a_failure_with_a_sentence() {
+    assert_eq!(without_panic(-5, || panic!("planted")), -5);
+    assert!(last_error().contains("a bug in onbeat"));
+    assert_eq!(without_panic(-5, || 0), 0);
+    assert_eq!(last_error(), "");
+}
+
+#[test]
+fn a_hash_is_32_bytes_in_the_notation_of_ros_2() {
+    let word = format!("RIHS01_{}", "0f".repeat(32));
+    assert_eq!(hash_of(&word), Ok([15; 32]));
+    assert_eq!(hash_of(""), Ok([0; 32]));
+    assert!(hash_of("RIHS01_0f").is_err() && hash_of(&word.replace('f', "x")).is_err());
 }
