@@ -187,7 +187,7 @@ mod tests {
         let texts =
             |row: &Row| row.entries.iter().map(|entry| entry.text.clone()).collect::<Vec<_>>();
         assert_eq!(texts(&table.rows[0]), ["thread", "planted", "1", "900.0", "0.0900", "900.0"]);
-        assert_eq!(texts(&table.rows[3]), ["all", "", "3", "1000.0", "0.1000", "900.0"]);
+        assert_eq!(texts(&table.rows[3]), ["all", "", "3", "1,000.0", "0.1000", "900.0"]);
     }
 
     #[test]
