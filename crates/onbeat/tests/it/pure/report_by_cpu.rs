@@ -62,7 +62,7 @@ fn of_cpus_that_are_on_time_the_one_with_the_largest_value_is_the_worst() {
 
 #[test]
 fn the_largest_value_is_named_although_it_is_not_of_the_worst_cpu() {
-    let often = |i: u64| if i % 50 == 0 { 300 * US } else { 20 * US };
+    let often = |i: u64| if i.is_multiple_of(50) { 300 * US } else { 20 * US };
     let late_often: Vec<u64> = (1..=6_000).map(often).collect();
     let mut files = [run_in_memory("CPU 0", "idle", &[late_often]), cpu(1, 5_000)];
     files[0].intervals[0].deadline_misses = 120;
