@@ -174,3 +174,28 @@ fn a_board_that_says_nothing_is_named() {
     let silent = events(vec![board(echo), silent]).unwrap_err();
     assert!(matches!(silent, LockstepError::Silent { end: 1, .. }), "{silent}");
 }
+
+#[test]
+fn a_file_that_is_no_firmware_starts_no_emulator() {
+    let folder = tempfile::tempdir().unwrap();
+    let started = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        ConductedBoard::start(&path).err().unwrap().to_string()
+    };
+    let own = std::fs::read("/proc/self/exe").unwrap();
+    let mut sparc = [0; 52];
+    sparc[..7].copy_from_slice(b"\x7fELF\x01\x01\x01");
+    sparc[18] = 2;
+    for (bytes, found) in [
+        (&b"a text\n"[..], "not an ELF file"),
+        (b"", "an empty file"),
+        (&own, "an ELF file of another word size"),
+        (&sparc, "a program for ELF machine 2"),
+    ] {
+        let said = started("firmware", bytes);
+        assert!(said.contains(&format!("lockstep: {found}, where")), "{said}");
+    }
+    let gone = ConductedBoard::start(&folder.path().join("gone")).err().unwrap();
+    assert!(matches!(gone, LockstepError::Read { .. }), "{gone}");
+}

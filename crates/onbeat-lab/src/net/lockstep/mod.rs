@@ -12,13 +12,17 @@
 mod account;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use object::LittleEndian;
+use object::elf::{ELFMAG, EM_ARM, FileHeader32};
+use object::read::elf::FileHeader;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use onbeat_net::plan::{CarriedTo, NetPlanError, Network, SteppedNetwork};
@@ -45,6 +49,8 @@ const MOST_FRAMES: usize = 4096;
 /// Nice value of the boards, which never wait for time to pass.
 const NICENESS: i32 = 5;
 const PROGRAM: &str = "qemu-system-arm";
+/// Of a 32-bit ELF file, in bytes.
+const HEADER: u64 = 52;
 /// How long a board may say nothing, in time of the host. Between two messages it computes for some
 /// microseconds of its own time; on a loaded host that took less than a second.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -57,14 +63,24 @@ pub enum LockstepError {
     /// The emulator cannot be started.
     #[error("cannot start {PROGRAM} (package qemu-system-arm): {0}")]
     Start(io::Error),
+    /// The firmware cannot be read.
+    #[error("cannot read the firmware {}: {source}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    /// The file is no program for the board's processor.
+    #[error(
+        "{} is no firmware for the board in lockstep: {found}, where a 32-bit ELF program for Arm is expected; build one with BOARD=lockstep (firmware/README.md)",
+        path.display()
+    )]
+    Image { path: PathBuf, found: String },
     /// A board has ended, or does not read.
-    #[error("the firmware at end {end} has ended: {source}; {PROGRAM}: {printed}")]
+    #[error("the firmware at end {end} has ended by itself at {at_ns} ns of virtual time: {why}")]
     Ended {
         /// Which one: 0 at the controller, N + 1 at device N.
         end: usize,
-        source: io::Error,
-        /// What the emulator printed.
-        printed: String,
+        /// The last instant that it gave.
+        at_ns: u64,
+        /// The emulator's first line, or how it ended.
+        why: String,
     },
     /// A board runs and says nothing, such as firmware for another board.
     #[error(
@@ -115,8 +131,10 @@ impl ConductedBoard {
     /// Starts firmware in QEMU (`-M mps2-an385`), 32 ns for each instruction.
     ///
     /// # Errors
+    /// [`LockstepError::Read`] and [`LockstepError::Image`], before anything is started;
     /// [`LockstepError::Start`].
     pub fn start(firmware: &Path) -> Result<Self, LockstepError> {
+        check_image(firmware)?;
         let mut command = Command::new(PROGRAM);
         command.args(["-M", "mps2-an385", "-icount", "shift=5,sleep=off", "-nic", "none"]);
         command.args(["-display", "none", "-monitor", "none", "-serial", "none"]);
@@ -167,9 +185,10 @@ impl ConductedBoard {
     /// Ends the board for an error in what it reads or writes.
     fn ended(&mut self, end: usize, source: io::Error) -> LockstepError {
         let mut printed = String::new();
+        let mut status = None;
         if let Some(qemu) = &mut self.qemu {
             // What cannot be read or ended is not there.
-            let _ = qemu.kill().and_then(|()| qemu.wait());
+            status = qemu.kill().and_then(|()| qemu.wait()).ok();
             if let Some(stderr) = &mut qemu.stderr {
                 let _ = stderr.read_to_string(&mut printed);
             }
@@ -177,7 +196,11 @@ impl ConductedBoard {
         if source.kind() == io::ErrorKind::TimedOut {
             return LockstepError::Silent { end, patience: self.patience };
         }
-        LockstepError::Ended { end, source, printed: printed.trim().to_owned() }
+        // The registers, which QEMU prints below its first line, say nothing to most readers.
+        let first = printed.lines().map(str::trim).find(|line| !line.is_empty());
+        let why = first.map(str::to_owned).or_else(|| status.map(|status| status.to_string()));
+        let why = why.unwrap_or_else(|| source.to_string());
+        LockstepError::Ended { end, at_ns: self.now_ns, why }
     }
 
     fn hear(&mut self) -> io::Result<Message> {
@@ -216,6 +239,22 @@ impl Drop for ConductedBoard {
             let _ = qemu.kill().and_then(|()| qemu.wait());
         }
     }
+}
+
+/// Whether a file is a program for the processor of the board, a Cortex-M3, by its ELF header.
+fn check_image(firmware: &Path) -> Result<(), LockstepError> {
+    let mut head = Vec::new();
+    let read = File::open(firmware).and_then(|file| file.take(HEADER).read_to_end(&mut head));
+    read.map_err(|source| LockstepError::Read { path: firmware.to_owned(), source })?;
+
+    let found = match FileHeader32::<LittleEndian>::parse(&*head) {
+        Ok(header) if header.e_machine.get(LittleEndian) == EM_ARM => return Ok(()),
+        Ok(header) => format!("a program for ELF machine {}", header.e_machine.get(LittleEndian)),
+        Err(_) if head.starts_with(&ELFMAG) => "an ELF file of another word size".to_owned(),
+        Err(_) if head.is_empty() => "an empty file".to_owned(),
+        Err(_) => "not an ELF file".to_owned(),
+    };
+    Err(LockstepError::Image { path: firmware.to_owned(), found })
 }
 
 fn wait_for_end(qemu: &mut Child) {
