@@ -5,7 +5,8 @@
 //! a guest the same program answers on a socket, on the CPU of the guest. What is measured is the
 //! way to the edge: the host's device, the wake-up in the guest, the write. The answer has the
 //! instant of the edge by the guest's clock, which is joined with the host's by exchanges before and
-//! after, where the guest has the page for them, and by the commands themselves.
+//! after, where the guest has the page for them, and by the commands themselves. In virtual time the
+//! guest stands still for each command, and both instants are those of its ACPI timer.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -23,6 +24,7 @@ use onbeat_rt::sys::Monotonic;
 use super::servo::{Pulse, Servo};
 use super::store::Answers;
 use crate::joined::{self, ClockRelation, ExchangeHost, PageExchange, SharedPage};
+use crate::vm::pm_timer::{self, HeldGuest, PmTimer};
 use crate::vm::process;
 
 /// Name of the port in the guest, and of the socket in its directory.
@@ -34,12 +36,15 @@ const PRIORITY: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(1);
 /// Longest wait for an answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// What the guest sends when it is ready, without and with the page for exchanges of clocks.
+/// What the guest sends when it is ready: without a clock for both sides, with the page for exchanges,
+/// with a timer, whose port follows.
 const READY: &[u8; 6] = b"ready\n";
 const READY_BY_PAGE: &[u8; 6] = b"clock\n";
+const READY_BY_TIMER: &[u8; 6] = b"timer\n";
 const COMMAND_LENGTH: usize = 8;
-/// The command, the instant of its edge, and the pulses so far.
-const ANSWER_LENGTH: usize = COMMAND_LENGTH + 12;
+/// The command, the instant of its edge, the pulses so far, the timer, and how long after the edge it
+/// was read at the latest.
+const ANSWER_LENGTH: usize = COMMAND_LENGTH + 20;
 /// The number of a command that has the guest exchange clocks again.
 const EXCHANGE: u32 = u32::MAX;
 /// Exchanges of clocks before the commands and after them.
@@ -53,10 +58,16 @@ pub(super) fn port_arguments() -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
 }
 
+/// Arguments of QEMU for a guest in virtual time, which is held for each command.
+pub(super) fn hold_arguments() -> [String; 2] {
+    HeldGuest::arguments()
+}
+
 /// The words of `onbeat` in the guest: it answers until the host closes the port.
-pub(super) fn answering_words(output: Option<&str>) -> Vec<String> {
+pub(super) fn answering_words(output: Option<&str>, by_timer: bool) -> Vec<String> {
     let words = ["vm", "answer", "--port", PORT].into_iter();
     words
+        .chain(by_timer.then_some("--timer"))
         .chain(output.into_iter().flat_map(|output| ["--output", output]))
         .map(str::to_owned)
         .collect()
@@ -85,6 +96,8 @@ pub fn open_port(name: &str) -> io::Result<File> {
 pub enum AnsweringSide {
     /// In a guest; its clock is joined with the host's where it has the page for that.
     Guest,
+    /// In a guest in virtual time, which sends its ACPI timer with each answer.
+    VirtualGuest,
     /// On this machine, on that CPU where one is given.
     Host(Option<u32>),
 }
@@ -95,18 +108,26 @@ pub enum AnsweringSide {
 /// # Errors
 /// The kernel's.
 pub fn answer(port: &mut File, servo: &mut Servo, side: AnsweringSide) -> io::Result<()> {
-    let (cpu, page) = match side {
-        AnsweringSide::Guest => (None, SharedPage::of_this_guest().ok()),
-        AnsweringSide::Host(cpu) => (cpu, None),
-    };
-    port.write_all(if page.is_some() { READY_BY_PAGE } else { READY })?;
-    page.iter().for_each(joined::answer_on);
+    let cpu = if let AnsweringSide::Host(cpu) = side { cpu } else { None };
+    // Before the greeting: the first command would wait for it.
     let request =
         ThreadRequest { fifo: Some(PRIORITY), cpu, lock_memory: true, ..ThreadRequest::default() };
     // Refused rights are those of the whole study, which says so.
     let _held = request.prepare_process();
     let _ = request.prepare_thread();
 
+    let page = (side == AnsweringSide::Guest).then(SharedPage::of_this_guest).and_then(Result::ok);
+    let timer =
+        (side == AnsweringSide::VirtualGuest).then(PmTimer::of_this_guest).and_then(Result::ok);
+    match (&page, &timer) {
+        (Some(_), _) => port.write_all(READY_BY_PAGE)?,
+        (None, Some(timer)) => {
+            let now = Monotonic.now().as_ns().to_le_bytes();
+            port.write_all(&[&READY_BY_TIMER[..], &timer.port.to_le_bytes(), &now].concat())?;
+        }
+        (None, None) => port.write_all(READY)?,
+    }
+    page.iter().for_each(joined::answer_on);
     let mut command = [0; COMMAND_LENGTH];
     loop {
         match port.read_exact(&mut command) {
@@ -116,7 +137,13 @@ pub fn answer(port: &mut File, servo: &mut Servo, side: AnsweringSide) -> io::Re
         }
         match (number_of(&command), &page) {
             (EXCHANGE, Some(page)) => joined::answer_on(page),
-            (number, _) => port.write_all(&answer_to(&command, servo.pulse(number)))?,
+            (number, _) => {
+                let pulse = servo.pulse(number);
+                let ticks = timer.as_ref().map_or(0, PmTimer::read);
+                let after_ns = Monotonic.now().ns_since(pulse.edge);
+                let after_ns = u32::try_from(after_ns).unwrap_or(u32::MAX);
+                port.write_all(&answer_to(&command, pulse, TimerReading { ticks, after_ns }))?;
+            }
         }
     }
 }
@@ -131,21 +158,42 @@ fn command_of(number: u32) -> [u8; COMMAND_LENGTH] {
     command
 }
 
-fn answer_to(command: &[u8; COMMAND_LENGTH], pulse: Pulse) -> [u8; ANSWER_LENGTH] {
+/// The timer at an edge; 0 without one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct TimerReading {
+    ticks: u32,
+    /// The reading was over by then, in nanoseconds after the edge.
+    after_ns: u32,
+}
+
+fn answer_to(
+    command: &[u8; COMMAND_LENGTH],
+    pulse: Pulse,
+    timer: TimerReading,
+) -> [u8; ANSWER_LENGTH] {
     let mut answer = [0; ANSWER_LENGTH];
     answer[..8].copy_from_slice(command);
     answer[8..16].copy_from_slice(&pulse.edge.as_ns().to_le_bytes());
-    answer[16..].copy_from_slice(&pulse.pulses.to_le_bytes());
+    answer[16..20].copy_from_slice(&pulse.pulses.to_le_bytes());
+    answer[20..24].copy_from_slice(&timer.ticks.to_le_bytes());
+    answer[24..].copy_from_slice(&timer.after_ns.to_le_bytes());
     answer
 }
 
 /// The pulse of an answer; `None` where it is the answer to another command.
-fn pulse_of(answer: &[u8; ANSWER_LENGTH], command: &[u8; COMMAND_LENGTH]) -> Option<Pulse> {
+fn pulse_of(
+    answer: &[u8; ANSWER_LENGTH],
+    command: &[u8; COMMAND_LENGTH],
+) -> Option<(Pulse, TimerReading)> {
     let (head, rest) = answer.split_first_chunk::<COMMAND_LENGTH>()?;
-    let (edge, pulses) = rest.split_first_chunk::<8>()?;
+    let (edge, rest) = rest.split_first_chunk::<8>()?;
     let edge = onbeat_rt::Instant::from_ns(u64::from_le_bytes(*edge));
-    let pulses = u32::from_le_bytes(pulses.try_into().ok()?);
-    (head == command).then_some(Pulse { edge, pulses })
+    let mut numbers = rest
+        .chunks_exact(4)
+        .map(|four| four.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte)));
+    let mut number = || numbers.next();
+    let (pulses, ticks, after_ns) = (number()?, number()?, number()?);
+    (head == command).then_some((Pulse { edge, pulses }, TimerReading { ticks, after_ns }))
 }
 
 /// How the clock of the side that answers is related to this one.
@@ -155,8 +203,8 @@ pub(super) enum AnsweringClock {
     Same,
     /// They are joined by exchanges.
     Joined,
-    /// Not at all: only whether commands are answered counts.
-    Unrelated,
+    /// Both read the guest's timer, which stands still while a command is sent.
+    Held,
 }
 
 /// Connects to a guest's port; nothing while QEMU has not created it yet.
@@ -166,11 +214,11 @@ pub(super) fn connect(directory: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", opened.as_raw_fd()))
 }
 
-/// Sends commands to a guest as soon as it is ready; `page` is the file for exchanges of clocks. What
-/// fails is in the result, beside what was answered until then.
+/// Sends commands to a guest as soon as it is ready; `directory` is that of its QEMU. What fails is in
+/// the result, beside what was answered until then.
 pub(super) fn command_guest(
     port: UnixStream,
-    page: &Path,
+    directory: &Path,
     commands: u32,
     (clock, stop): (AnsweringClock, &AtomicBool),
 ) -> Answers {
@@ -178,13 +226,39 @@ pub(super) fn command_guest(
         port,
         clock,
         stop,
+        held: None,
         exchanges: Vec::new(),
         round_trips: Vec::new(),
         answers: Answers::default(),
     };
-    let ended = sender.greeted(page).and_then(|host| sender.send(commands, host));
+    let ended = sender.greeted(directory).and_then(|host| sender.send(commands, host));
     sender.answers.failure = ended.err().map(|error| error.to_string());
     sender.finished()
+}
+
+/// What holds a guest for its commands.
+struct HeldCommands {
+    guest: HeldGuest,
+    /// Port of its timer.
+    timer: u16,
+    /// When it last answered, by its clock.
+    answered: onbeat_rt::Instant,
+}
+
+impl HeldCommands {
+    /// A command came after the answer to the one before: within that time the timer has not gone
+    /// round.
+    fn check(&mut self, edge: onbeat_rt::Instant) -> io::Result<()> {
+        let ns = edge.ns_since(std::mem::replace(&mut self.answered, edge));
+        if ns < pm_timer::ROUND_NS {
+            return Ok(());
+        }
+        let said = format!(
+            "{ns} virtual ns between two edges, of which the ACPI timer shows {} at most",
+            pm_timer::ROUND_NS
+        );
+        Err(io::Error::new(io::ErrorKind::InvalidData, said))
+    }
 }
 
 /// The host's side of the application test.
@@ -192,6 +266,8 @@ struct CommandSender<'s> {
     port: UnixStream,
     clock: AnsweringClock,
     stop: &'s AtomicBool,
+    /// In virtual time.
+    held: Option<HeldCommands>,
     /// By the page.
     exchanges: Vec<PageExchange>,
     /// Command, edge, answer.
@@ -201,16 +277,28 @@ struct CommandSender<'s> {
 
 impl CommandSender<'_> {
     /// Waits for the greeting, and exchanges clocks where the guest has the page for it.
-    fn greeted(&mut self, page: &Path) -> io::Result<Option<ExchangeHost>> {
+    fn greeted(&mut self, directory: &Path) -> io::Result<Option<ExchangeHost>> {
         let mut greeting = [0; READY.len()];
         read_exactly(&mut self.port, &mut greeting, None, self.stop)?;
         if &greeting == READY {
             return Ok(None);
         }
+        if &greeting == READY_BY_TIMER && self.clock == AnsweringClock::Held {
+            let (mut timer, mut now) = ([0; 2], [0; 8]);
+            read_exactly(&mut self.port, &mut timer, Some(ANSWER_WITHIN), self.stop)?;
+            read_exactly(&mut self.port, &mut now, Some(ANSWER_WITHIN), self.stop)?;
+            let guest = HeldGuest::connect(directory).map_err(io::Error::other)?;
+            self.held = guest.map(|guest| HeldCommands {
+                guest,
+                timer: u16::from_le_bytes(timer),
+                answered: onbeat_rt::Instant::from_ns(u64::from_le_bytes(now)),
+            });
+            return Ok(None);
+        }
         if &greeting != READY_BY_PAGE {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the greeting is missing"));
         }
-        let mut host = ExchangeHost::new(SharedPage::open(page)?);
+        let mut host = ExchangeHost::new(SharedPage::open(&directory.join(joined::PAGE))?);
         self.exchange(&mut host)?;
         Ok(Some(host))
     }
@@ -240,18 +328,28 @@ impl CommandSender<'_> {
         for number in 0..commands {
             let command = command_of(number);
             let sent = Monotonic.now();
-            self.port.write_all(&command)?;
+            let (port, held) = (&mut self.port, &mut self.held);
+            let from = match held {
+                Some(HeldCommands { guest, timer, .. }) => {
+                    guest.at_standstill(*timer, || port.write_all(&command))?
+                }
+                None => port.write_all(&command).map(|()| 0)?,
+            };
             self.answers.sent += 1;
 
             let mut answer = [0; ANSWER_LENGTH];
             read_exactly(&mut self.port, &mut answer, Some(ANSWER_WITHIN), self.stop)?;
             let received = Monotonic.now();
-            let pulse = pulse_of(&answer, &command).ok_or_else(|| {
+            let (pulse, timer) = pulse_of(&answer, &command).ok_or_else(|| {
                 io::Error::new(io::ErrorKind::InvalidData, "an answer is another command's")
             })?;
 
             self.answers.answered += 1;
             self.answers.pulses = pulse.pulses;
+            if let Some(held) = &mut self.held {
+                held.check(pulse.edge)?;
+                self.answers.take_edge(from, timer);
+            }
             self.round_trips.push(PageExchange { sent, stamp: pulse.edge, received });
             std::thread::sleep(PAUSE);
         }
@@ -266,7 +364,7 @@ impl CommandSender<'_> {
     /// The times of what was answered, as far as the clocks are related.
     fn finished(self) -> Answers {
         let Self { clock, mut exchanges, round_trips, mut answers, .. } = self;
-        if clock == AnsweringClock::Unrelated {
+        if clock == AnsweringClock::Held {
             return answers;
         }
         answers.round_trips_ns = round_trips.iter().map(PageExchange::delay_ns).collect();
@@ -284,6 +382,17 @@ impl CommandSender<'_> {
             answers.edges_ns = round_trips.iter().map(edge_ns).collect();
         }
         answers
+    }
+}
+
+impl Answers {
+    /// Adds an edge of virtual time: the timer was read after it, at an instant that is known to
+    /// within `after_ns`.
+    fn take_edge(&mut self, from: u32, timer: TimerReading) {
+        let after_ns = u64::from(timer.after_ns);
+        let most_ns = pm_timer::ns_between(from, timer.ticks);
+        self.edges_ns.push(most_ns.saturating_sub(after_ns / 2));
+        self.bound_ns = self.bound_ns.max(Some(after_ns + pm_timer::ROUNDED_NS));
     }
 }
 
@@ -354,6 +463,8 @@ fn read_exactly(
 mod tests {
     use super::*;
 
+    const NO_TIMER: TimerReading = TimerReading { ticks: 0, after_ns: 0 };
+
     /// A side that answers as `onbeat vm answer` does.
     fn answering(port: UnixStream) {
         let mut servo = Servo::open(None).expect("a servo");
@@ -392,10 +503,20 @@ mod tests {
     }
 
     #[test]
-    fn where_the_clocks_are_unrelated_no_time_is_kept() {
-        let answers = asked(answering, AnsweringClock::Unrelated);
+    fn without_a_timer_no_time_of_virtual_time_is_kept() {
+        let answers = asked(answering, AnsweringClock::Held);
         assert_eq!((answers.answered, answers.pulses), (20, 20));
         assert_eq!((answers.round_trips_ns, answers.edges_ns), (vec![], vec![]));
+    }
+
+    #[test]
+    fn an_edge_of_virtual_time_is_that_of_the_timer_less_its_reading() {
+        let mut answers = Answers::default();
+        answers.take_edge(0xff_ff00, TimerReading { ticks: 0x00_0100, after_ns: 2_000 });
+        answers.take_edge(0, TimerReading { ticks: 3_580, after_ns: 4_000 });
+        // 512 ticks past the counter's end, and a millisecond.
+        assert_eq!(answers.edges_ns, [143_034 - 1_000, 1_000_127 - 2_000]);
+        assert_eq!(answers.bound_ns, Some(4_560));
     }
 
     #[test]
@@ -406,7 +527,8 @@ mod tests {
             let mut command = [0; COMMAND_LENGTH];
             for number in 0..3 {
                 far.read_exact(&mut command).expect("a command");
-                far.write_all(&answer_to(&command, servo.pulse(number))).expect("an answer");
+                far.write_all(&answer_to(&command, servo.pulse(number), NO_TIMER))
+                    .expect("an answer");
             }
             far.read_exact(&mut command).expect("the last command");
         }

@@ -229,7 +229,12 @@ impl StudyBench<'_> {
         let guest = self.guest(clock, &machine);
 
         let carried = HostLoad::start(self.onbeat, &load.host)?;
-        let ran = self.run_guest(&guest, &self.job(load), machine.threads.as_ref(), host);
+        let ran = self.run_guest(
+            &guest,
+            &self.job(load, C::NAME == "virtual"),
+            machine.threads.as_ref(),
+            host,
+        );
         drop(carried);
         let GuestRun { mut result, threads, answers } = ran?;
         result.succeeded()?;
@@ -251,15 +256,15 @@ impl StudyBench<'_> {
         Ok(StageOutcome { files, overruns, skipped, answers, refused, threads })
     }
 
-    fn job(&self, load: &StudyLoad) -> Job {
+    fn job(&self, load: &StudyLoad, by_timer: bool) -> Job {
         let mut job = Job::new();
         let servo = self.study.servo.as_deref();
         if self.boot.own.is_some() {
             // A guest without a driver for the port is measured all the same.
-            let answering = application::answering_words(servo).join(" ");
+            let answering = application::answering_words(servo, by_timer).join(" ");
             job.command(["sh", "-c", &format!("onbeat {answering} || :")]);
         } else if self.boot.has_port {
-            let words = application::answering_words(servo);
+            let words = application::answering_words(servo, by_timer);
             job.command(["onbeat"].map(str::to_owned).into_iter().chain(words));
         }
         let StudyFile { duration, period, .. } = self.study;
@@ -297,7 +302,9 @@ impl StudyBench<'_> {
         }
         if self.has_application() {
             guest.qemu_arguments.extend(application::port_arguments());
-            if C::NAME != "virtual" {
+            if C::NAME == "virtual" {
+                guest.qemu_arguments.extend(application::hold_arguments());
+            } else {
                 guest.qemu_arguments.extend(joined::page_arguments());
             }
         }
@@ -362,7 +369,7 @@ impl StudyBench<'_> {
         let threads = qemu_threads(&host.host, pid, &vcpus).into_iter().map(seen).collect();
 
         let clock =
-            if C::NAME == "virtual" { AnsweringClock::Unrelated } else { AnsweringClock::Joined };
+            if C::NAME == "virtual" { AnsweringClock::Held } else { AnsweringClock::Joined };
         let directory = running.directory().to_owned();
         let has_port = self.has_application();
         let over = AtomicBool::new(false);
@@ -372,8 +379,7 @@ impl StudyBench<'_> {
                 _ if !has_port => None,
                 Ok(port) => {
                     let commands = self.study.commands;
-                    let page = directory.join(joined::PAGE);
-                    Some(application::command_guest(port, &page, commands, (clock, over)))
+                    Some(application::command_guest(port, &directory, commands, (clock, over)))
                 }
                 Err(error) => {
                     Some(Answers { failure: Some(error.to_string()), ..Answers::default() })

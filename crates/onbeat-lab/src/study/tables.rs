@@ -16,7 +16,7 @@ use crate::vm::{Measures, Virtual};
 const REAL: &str = "real";
 const FREE: &str = "free";
 
-const NO_TIMES: &str = "No times: in virtual time a guest runs ahead of or behind this machine; only its answers are counted.";
+const BY_TIMER: &str = "By the guest's ACPI timer, which stood still while a command was sent: the way through this machine is not in it.";
 const OF_EMULATOR: &str = "Times of the software emulation on this machine: they show that the way works, and say nothing about a guest under KVM.";
 const NO_HOST: &str = "Settings of this machine do not reach virtual time: rows differ by the instants of the commands.";
 const NO_LATENCIES: &str = "No latencies: by the free clock every kernel has the emulator's, milliseconds that differ each time. \
@@ -220,28 +220,30 @@ impl StudyResults {
     /// From a command to its edge: bare metal and guest, those of an emulated guest by themselves.
     fn application(&self, dated: DatedLadder<'_>, load: &str) -> Vec<Table> {
         const BOTH: [StudySide; 2] = [StudySide::Outside, StudySide::Inside];
-        let of = |sides: &[StudySide], clock: &str, legend: Option<&str>| {
+        let of = |sides: &[StudySide], clock: &str, legend: &[&str]| {
             let DatedLadder { when, ladder } = dated;
             let rungs = self.rungs(ladder, sides, load).into_iter();
             let rows: Vec<Row> =
                 rungs.filter_map(|(label, measured)| edges(label, &measured)).collect();
-            let what =
-                format!("Application: from a command to its edge at the servo, in us ({clock})");
+            let what = format!("Application: from a command to its edge at the servo, in {clock}");
             let figures = ["min", "avg", "max", "std dev", "within", "edges"];
             (!rows.is_empty()).then(|| Table {
                 title: title(&what, load, when),
                 columns: columns("version", &figures),
                 rows,
-                legend: legend.map(str::to_owned).into_iter().collect(),
+                legend: legend.iter().map(|line| (*line).to_owned()).collect(),
             })
         };
+        let (outside, inside) = BOTH.split_at(1);
         let tables = match self.baseline.clock.as_str() {
-            REAL => [of(&BOTH, "real clock", None), None],
-            FREE => [
-                of(&BOTH[..1], "real clock", None),
-                of(&BOTH[1..], "free clock", Some(OF_EMULATOR)),
+            REAL => [of(&BOTH, "us (real clock)", &[]), None],
+            FREE => {
+                [of(outside, "us (real clock)", &[]), of(inside, "us (free clock)", &[OF_EMULATOR])]
+            }
+            _ => [
+                of(outside, "us (real clock)", &[]),
+                of(inside, "virtual us (virtual clock)", &[BY_TIMER, NO_HOST]),
             ],
-            _ => [of(&BOTH, "real clock", Some(NO_TIMES)), None],
         };
         tables.into_iter().flatten().collect()
     }

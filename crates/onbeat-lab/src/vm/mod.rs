@@ -35,6 +35,7 @@ mod lint;
 mod machine;
 mod matrix;
 mod own;
+pub(crate) mod pm_timer;
 mod printed;
 pub(crate) mod process;
 mod program;

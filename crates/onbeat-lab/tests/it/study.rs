@@ -293,6 +293,15 @@ fn a_study_resumes_after_a_stop_and_leaves_the_host_as_it_was() {
         let answers = measured.answers.as_ref().expect("answers");
         assert_eq!((answers.sent, answers.answered), (50, 50));
         assert_eq!(answers.round_trips_ns.is_empty(), clock == "virtual");
+        // Each has its time: in virtual time as well, where the way to the edge is some thousand
+        // instructions of 8 ns.
+        assert_eq!(answers.edges_ns.len(), 50);
+        if clock == "virtual" {
+            let least_ns = answers.edges_ns.iter().min().expect("edges");
+            assert!((1_000..1_000_000).contains(least_ns), "{:?}", answers.edges_ns);
+            let bound_ns = answers.bound_ns.expect("a bound");
+            assert!((560..100_000).contains(&bound_ns), "{bound_ns}");
+        }
     }
     let pinned = whole.measured.iter().find(|one| one.slot.row == "host+qemu").expect("a row");
     let vcpu = pinned.threads.iter().find(|one| !one.vcpus.is_empty()).expect("a vCPU");

@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, child_subreaper, getpid, getppid, parent_process_death_signal,
     set_child_subreaper, set_parent_process_death_signal, setpgid, setsid,
@@ -59,12 +60,17 @@ impl Leader {
         let number = |pid: Pid| pid.as_raw_nonzero().get();
         let parent = parent.or_else(|| getppid().map(number));
         lead_session()?;
-        let setting = |what| move |why: rustix::io::Errno| Error::Setting { what, why: why.into() };
+        let setting = |what| move |why: Errno| Error::Setting { what, why: why.into() };
         let own = Stat::read(number(getpid())).ok_or(Error::NoProc)?;
         let foreign = process::all().into_iter().filter(|stat| stat.parent == own.pid).collect();
         let death_signal =
             parent_process_death_signal().map_err(setting("read the death signal"))?;
-        let subreaper = child_subreaper().map_err(setting("read the subreaper"))?;
+        let subreaper = match child_subreaper() {
+            // Every kernel since 3.4 knows it; QEMU's emulation of single programs does not. A
+            // process inherits orphans only when it has asked to.
+            Err(Errno::INVAL) => None,
+            known => known.map_err(setting("read the subreaper"))?,
+        };
         ASKED.store(false, Ordering::SeqCst);
         let mut leader = Self {
             own,

@@ -330,6 +330,7 @@ pub(super) fn answer(options: &VmAnswerOptions) -> Result<ExitVerdict, Failure> 
     };
     let mut servo = Servo::open(options.output.as_ref())?;
     let side = match options.port {
+        Some(_) if options.timer => AnsweringSide::VirtualGuest,
         Some(_) => AnsweringSide::Guest,
         None => AnsweringSide::Host(options.cpu),
     };

@@ -145,6 +145,9 @@ pub(crate) struct VmAnswerOptions {
     /// Output for the edges: pwm:CHIP/CHANNEL, gpio:CHIP/LINE [default: a virtual servo]
     #[arg(long, value_name = "OUTPUT")]
     pub(crate) output: Option<PortAddress>,
+    /// Send the ACPI timer with each answer: for a guest in virtual time
+    #[arg(long, requires = "port")]
+    pub(crate) timer: bool,
     /// Answer with this guest's clock, by shared memory
     #[arg(long, conflicts_with = "port")]
     pub(crate) clock: bool,
