@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use onbeat_ethercat::eni::{DeviceFiles, NetworkInformation};
+use onbeat_figures::units::count;
 use onbeat_host::foreign;
 use serde_json::json;
 
@@ -81,7 +82,7 @@ fn summary(network: &NetworkInformation, devices: &Path, types: &Path) -> String
     let clocks = network.devices.iter().filter(|device| device.clock.is_some()).count();
     let cycle = network
         .cycle_ns
-        .map_or("no cycle time".to_owned(), |ns| format!("cycle time {} us", ns / 1_000));
+        .map_or("no cycle time".to_owned(), |ns| format!("cycle time {} us", count(ns / 1_000)));
     let mut text = format!(
         "{}: {}, {} out, {} in, {}, {clocks} with SYNC pulses, {cycle}\n{}: their types",
         devices.display(),

@@ -26,7 +26,7 @@ use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::DeviceLayout;
 use onbeat_ethercat::step::RobotState;
 use onbeat_figures::table::{Column, Row, Table};
-use onbeat_figures::units::{capital, count};
+use onbeat_figures::units::{capital, count, fixed};
 use onbeat_segment::Description;
 use serde_json::{Map, Value, json};
 
@@ -441,7 +441,7 @@ fn stats(options: &StatsOptions) -> Result<ExitVerdict, Failure> {
         return Ok(ExitVerdict::Pass);
     }
 
-    let us = |ns: f64| format!("{:.1}", ns / 1e3);
+    let us = |ns: f64| fixed(ns / 1e3, 1);
     let simulated = stats.counter(Counter::SimulatedDevices);
     let is_modelled = |kind: Timed| kind == Timed::RoundTrip && simulated > 0;
     let row = |(kind, word): (Timed, &str)| {

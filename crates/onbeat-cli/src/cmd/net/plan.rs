@@ -2,6 +2,7 @@
 
 use onbeat_net::plan::{DevicePrediction, NetPrediction, Network, picture, simulate};
 use onbeat_report::table::{Column, Row, Table};
+use onbeat_report::units::fixed;
 
 use super::options::PlanOptions;
 use crate::cmd::{ExitVerdict, Failure};
@@ -82,7 +83,10 @@ fn sentences(prediction: &NetPrediction) -> String {
         "A command takes {command_bytes} bytes on the wire, an answer {answer_bytes}, and 12 more for the gap."
     );
     let column = format!(
-        "The answers of a cycle arrive from {first_us:.1} to {last_us:.1} us after its release; the period is {period_us} us."
+        "The answers of a cycle arrive from {} to {} us after its release; the period is {} us.",
+        fixed(first_us, 1),
+        fixed(last_us, 1),
+        fixed(*period_us, if period_us.fract() == 0.0 { 0 } else { 1 }),
     );
 
     let devices = prediction.devices.len();
