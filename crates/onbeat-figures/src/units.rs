@@ -158,6 +158,17 @@ fn apart(digits: &str) -> String {
     text
 }
 
+/// Formats a number of things, with their noun in one or in many.
+///
+/// ```
+/// # use onbeat_figures::units::counted;
+/// assert_eq!((counted(1, "kernel"), counted(1_200, "frame")), ("1 kernel".to_owned(), "1,200 frames".to_owned()));
+/// ```
+#[must_use]
+pub fn counted(n: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
+}
+
 /// A rate as "1 in N", N rounded down to two digits so that the rate is never understated: `1 in
 /// 20,000`.
 #[must_use]

@@ -9,6 +9,7 @@ use clap::Args;
 use onbeat_fleet::rows::{Naming, RunRows};
 use onbeat_fleet::store::{Added, DataSet};
 use onbeat_fleet::table::{FACTS, RUNS, SETTINGS, Table, VERSIONS};
+use onbeat_report::units::counted;
 
 use crate::{Failure, advise, interruption, say};
 
@@ -110,7 +111,8 @@ impl Account {
             0 => String::new(),
             cells => format!("; {cells} cells are not valid measurements and count in no question"),
         };
-        format!("{} runs: {}, in {}{invalid}", self.all(), parts.join(", "), to.display())
+        let all = counted(self.all() as u64, "run");
+        format!("{all}: {}, in {}{invalid}", parts.join(", "), to.display())
     }
 }
 

@@ -53,10 +53,14 @@ pub fn table(survey: &Survey, process: &str, chosen: Option<u32>, letters: Lette
         .map(|pool| pool_row(pool, looked_ns, if leads(pool) { "> " } else { "" }, letters));
     let mut legend = Vec::new();
     if shown.len() + hidden < survey.threads.len() {
-        legend.push(format!("{asleep} threads did not run and are not shown."));
+        legend.push(match asleep {
+            1 => "1 thread did not run and is not shown.".to_owned(),
+            _ => format!("{asleep} threads did not run and are not shown."),
+        });
     }
     if hidden > 0 {
-        legend.push(format!("{hidden} more threads are not shown; --thread names any of them."));
+        let more = if hidden == 1 { "thread is" } else { "threads are" };
+        legend.push(format!("{hidden} more {more} not shown; --thread names any of them."));
     }
     if survey.lost > 0 {
         legend.push(format!("{} events were lost while looking.", survey.lost));

@@ -49,7 +49,10 @@ pub(crate) fn scan(options: &ScanOptions) -> Result<ExitVerdict, Failure> {
         row
     });
     let table = Table {
-        title: format!("{} devices answer on {}", devices.len(), options.interface),
+        title: match devices.len() {
+            1 => format!("1 device answers on {}", options.interface),
+            devices => format!("{devices} devices answer on {}", options.interface),
+        },
         columns: std::iter::once(Column::figures("")).chain(words).chain(id_column).collect(),
         rows: rows.collect(),
         ..Table::default()

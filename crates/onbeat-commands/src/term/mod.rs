@@ -151,8 +151,7 @@ fn broken(text: &str, width: usize, unicode: bool) -> String {
 
 /// `1 step`, `2 steps`.
 pub fn counted(count: usize, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", onbeat_figures::units::count(count as u64))
+    onbeat_figures::units::counted(count as u64, noun)
 }
 
 #[cfg(test)]

@@ -151,7 +151,7 @@ fn a_half_file_of_a_run_that_was_not_finished_is_replaced() {
     assert!(!parquet_file::is_whole(&cells));
     assert!(samples_by_run(&to).is_empty());
 
-    assert!(said(&add(&runs, &to)).starts_with("1 runs: 1 new"));
+    assert!(said(&add(&runs, &to)).starts_with("1 run: 1 new"));
     assert!(parquet_file::is_whole(&cells));
     assert_eq!(samples_by_run(&to).into_values().collect::<Vec<_>>(), [200]);
 }

@@ -31,7 +31,8 @@ pub(super) struct Leader {
     pub(super) foreign: Vec<Stat>,
     parent: Option<i32>,
     death_signal: Option<Signal>,
-    subreaper: Option<Pid>,
+    /// `None` where orphans cannot be inherited.
+    subreaper: Option<Option<Pid>>,
     actions: Vec<(libc::c_int, libc::sigaction)>,
     _taken: LeaderClaim,
 }
@@ -65,12 +66,7 @@ impl Leader {
         let foreign = process::all().into_iter().filter(|stat| stat.parent == own.pid).collect();
         let death_signal =
             parent_process_death_signal().map_err(setting("read the death signal"))?;
-        let subreaper = match child_subreaper() {
-            // Every kernel since 3.4 knows it; QEMU's emulation of single programs does not. A
-            // process inherits orphans only when it has asked to.
-            Err(Errno::INVAL) => None,
-            known => known.map_err(setting("read the subreaper"))?,
-        };
+        let subreaper = known(child_subreaper()).map_err(setting("read the subreaper"))?;
         ASKED.store(false, Ordering::SeqCst);
         let mut leader = Self {
             own,
@@ -85,7 +81,7 @@ impl Leader {
             leader.actions.push((signal, catch(signal)?));
         }
 
-        set_child_subreaper(Some(getpid())).map_err(setting("inherit orphans"))?;
+        known(set_child_subreaper(Some(getpid()))).map_err(setting("inherit orphans"))?;
         set_parent_process_death_signal(Some(Signal::TERM))
             .map_err(setting("ask for a signal at the starter's end"))?;
         Ok(leader)
@@ -111,8 +107,17 @@ impl Drop for Leader {
         }
 
         // These values were in force before, so the kernel accepts them.
-        let _ = set_child_subreaper(self.subreaper);
+        let _ = set_child_subreaper(self.subreaper.flatten());
         let _ = set_parent_process_death_signal(self.death_signal);
+    }
+}
+
+/// What the kernel answers about orphans. Every one since 3.4 knows them; QEMU's emulation of single
+/// programs does not, and a load there has only the processes of its session.
+fn known<T>(answer: rustix::io::Result<T>) -> rustix::io::Result<Option<T>> {
+    match answer {
+        Err(Errno::INVAL) => Ok(None),
+        answer => answer.map(Some),
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use onbeat_net::address::AddressRange;
 use onbeat_net::run_log::{LogServer, LogServerOptions, LogShipment, LogShipper, ShippedRun};
+use onbeat_report::units;
 
 use super::end::end_in_time;
 use super::options::NetLogOptions;
@@ -74,7 +75,7 @@ fn outcome(server: &LogServer) -> String {
     ];
     let others = others.iter().filter(|(count, _)| *count > 0);
     let others: String = others.map(|(count, what)| format!("; {count} {what}")).collect();
-    format!("{} packets received{others}", read(&counts.received))
+    format!("{} received{others}", units::counted(read(&counts.received), "packet"))
 }
 
 /// A run on its way to a server, when one was named.

@@ -15,6 +15,7 @@ use onbeat::thread::ThreadRequest;
 use onbeat_net::address::AddressRange;
 use onbeat_net::device::{DeviceCounts, DeviceOptions, Devices};
 use onbeat_net::kernel_device::KernelDevices;
+use onbeat_report::units;
 
 use super::failure::net::NetFailure;
 use super::looping::check_cpu;
@@ -104,10 +105,11 @@ fn outcome(counts: &DeviceCounts, by_kernel: Option<u64>) -> String {
     let others: String = others.map(|(count, what)| format!("; {count} {what}")).collect();
     let answered = read(&counts.answered);
     by_kernel.map_or_else(
-        || format!("{answered} packets answered{others}"),
+        || format!("{} answered{others}", units::counted(answered, "packet")),
         |kernel| {
             let all = answered + kernel;
-            format!("{all} packets answered, {kernel} of them by the kernel{others}")
+            let (all, kernel) = (units::counted(all, "packet"), units::count(kernel));
+            format!("{all} answered, {kernel} of them by the kernel{others}")
         },
     )
 }

@@ -18,6 +18,7 @@ use onbeat::probe::Interruptions;
 use onbeat::thread::ThreadRequest;
 use onbeat_ethercat::carrier::{CarrierError, Interface, Role};
 use onbeat_host::foreign;
+use onbeat_report::units;
 use onbeat_segment::serving::{LOG_QUEUE, Pcap, ServeOptions, serve};
 use onbeat_segment::{Description, FaultChange, FaultLog, FaultLogEntry, Link, Segment as Devices};
 use onbeat_tune::interfaces::MadeInterface;
@@ -30,7 +31,7 @@ use super::{ExitVerdict, Failure, typed};
 use crate::signals;
 use crate::signals::OnUsr1;
 use crate::state::journal_directory;
-use crate::term::{Tone, advise, say, wrapped};
+use crate::term::{Tone, advise, counted, say, wrapped};
 use options::{Segment, SegmentRunOptions};
 
 /// Interval and number of looks at a new interface.
@@ -226,7 +227,8 @@ fn summed_up(link: &Link) -> String {
         .map(|(count, word)| format!("{count} in {word}"))
         .collect();
     let lost = counts.lost + counts.swallowed + counts.no_room;
-    format!("{} frames, {lost} of them lost; devices: {}", counts.sent, states.join(", "))
+    let sent = units::counted(counts.sent, "frame");
+    format!("{sent}, {lost} of them lost; devices: {}", states.join(", "))
 }
 
 /// The interfaces of a segment, and those that are removed at its end.
@@ -304,7 +306,9 @@ impl SegmentWire {
             Some(second) => format!("{} and {second}, the two ends of a ring", self.other_end),
             None => self.other_end.clone(),
         };
-        format!("{devices} devices of \"{name}\" answer on {ends}; Ctrl-C ends them")
+        let answer = if devices == 1 { "answers" } else { "answer" };
+        let devices = counted(devices, "device");
+        format!("{devices} of \"{name}\" {answer} on {ends}; Ctrl-C ends them")
     }
 
     fn remove(self) {

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use onbeat_report::units;
 use onbeat_segment::serving::{
     CommandQueue, ControlSocket, SegmentCommand, SegmentReply, SegmentStatus, send_command,
 };
@@ -210,7 +211,11 @@ pub(crate) fn status(options: &StatusOptions) -> Result<ExitVerdict, Failure> {
     let lost = counts.lost + counts.swallowed + counts.no_room;
     say(
         Tone::Plain,
-        &format!("{} frames, {lost} of them lost, {} came back", counts.sent, counts.received),
+        &format!(
+            "{}, {lost} of them lost, {} came back",
+            units::counted(counts.sent, "frame"),
+            units::count(counts.received)
+        ),
     );
     say_faults(&status);
     Ok(ExitVerdict::Pass)

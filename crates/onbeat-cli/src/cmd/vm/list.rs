@@ -15,7 +15,7 @@ use crate::cmd::{ExitVerdict, Failure};
 use crate::signals;
 use crate::signals::OnUsr1;
 use crate::term::print_json;
-use crate::term::{Tone, advise, columns, say, wrapped};
+use crate::term::{Tone, advise, columns, counted, say, wrapped};
 
 /// What is known of KVM.
 enum Kvm {
@@ -110,7 +110,7 @@ fn kernel_table(kernels: &[ListedKernel]) -> Table {
     };
 
     Table {
-        title: format!("{} kernels", kernels.len()),
+        title: counted(kernels.len(), "kernel"),
         columns: ["kernel", "version", "release", "state"].map(Column::words).into(),
         rows: rows.collect(),
         legend,
