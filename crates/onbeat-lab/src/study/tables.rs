@@ -17,6 +17,8 @@ const REAL: &str = "real";
 const FREE: &str = "free";
 
 const BY_TIMER: &str = "By the guest's ACPI timer, which stood still while a command was sent: the way through this machine is not in it.";
+const NO_TIMES: &str =
+    "No times: the guest has no ACPI timer that it may read; only its answers are counted.";
 const OF_EMULATOR: &str = "Times of the software emulation on this machine: they show that the way works, and say nothing about a guest under KVM.";
 const NO_HOST: &str = "Settings of this machine do not reach virtual time: rows differ by the instants of the commands.";
 const NO_LATENCIES: &str = "No latencies: by the free clock every kernel has the emulator's, milliseconds that differ each time. \
@@ -235,6 +237,10 @@ impl StudyResults {
             })
         };
         let (outside, inside) = BOTH.split_at(1);
+        let mut guests = self.measured.iter().filter(|one| one.slot.side == StudySide::Inside);
+        let has_times = guests
+            .any(|one| one.answers.as_ref().is_some_and(|answers| !answers.edges_ns.is_empty()));
+        let by_timer = if has_times { BY_TIMER } else { NO_TIMES };
         let tables = match self.baseline.clock.as_str() {
             REAL => [of(&BOTH, "us (real clock)", &[]), None],
             FREE => {
@@ -242,7 +248,7 @@ impl StudyResults {
             }
             _ => [
                 of(outside, "us (real clock)", &[]),
-                of(inside, "virtual us (virtual clock)", &[BY_TIMER, NO_HOST]),
+                of(inside, "virtual us (virtual clock)", &[by_timer, NO_HOST]),
             ],
         };
         tables.into_iter().flatten().collect()
