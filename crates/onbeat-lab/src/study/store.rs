@@ -231,6 +231,19 @@ impl StudyStore {
         Ok((Distribution::merged(&parts), moments))
     }
 
+    /// Samples that were lost between the loop and its recorder in several measurements.
+    ///
+    /// # Errors
+    /// When a run file cannot be read.
+    pub(super) fn lost(&self, all: &[&Measured]) -> Result<u64, StudyError> {
+        let paths = all.iter().flat_map(|one| self.run_files(one));
+        let lost = paths.map(|path| {
+            let run = RunFile::read(&path).map_err(|error| StudyError::damaged(&path, &error))?;
+            Ok(run.account().lost)
+        });
+        lost.sum()
+    }
+
     /// Paths of the run files of a measurement.
     pub fn run_files(&self, measured: &Measured) -> impl Iterator<Item = PathBuf> {
         let directory = self.path().join(measured.slot.directory());

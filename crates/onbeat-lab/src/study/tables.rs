@@ -4,6 +4,7 @@
 use onbeat_figures::Statistics;
 use onbeat_figures::statistics::Share;
 use onbeat_figures::table::{Column, Entry, Mark, Row, Table};
+use onbeat_figures::units::{count, fixed};
 
 use super::conduct::StudyResults;
 use super::error::StudyError;
@@ -181,18 +182,26 @@ impl StudyResults {
         load: &str,
         sides: &[StudySide],
     ) -> Result<Option<Table>, StudyError> {
-        let mut rows = Vec::new();
+        let (mut rows, mut lost) = (Vec::new(), Vec::new());
         for (label, measured) in self.rungs(ladder, sides, load) {
             if let Some(found) = self.store.statistics(&measured)? {
+                let samples = self.store.lost(&measured)?;
+                lost.extend((samples > 0).then(|| format!("{label}: {}", count(samples))));
                 rows.push(figures(label, &found, &measured));
             }
         }
 
         let clock = self.clock_of(sides[0]);
-        let (unit, legend) = match clock {
+        let (unit, mut legend) = match clock {
             REAL => ("us", Vec::new()),
             _ => (Virtual::UNIT, vec![Virtual::LEGEND.join(" "), NO_HOST.to_owned()]),
         };
+        if !lost.is_empty() {
+            legend.push(format!(
+                "Samples lost before they were recorded, of any latency: {}",
+                lost.join("; ")
+            ));
+        }
         let names = ["min", "avg", "max", "p99", "p99.9", "overruns", "skipped", "samples", "runs"];
         Ok((!rows.is_empty()).then(|| Table {
             title: title(&format!("Latency in {unit} ({clock} clock)"), load, when),
@@ -347,14 +356,15 @@ fn edges(label: String, measured: &[&Measured]) -> Option<Row> {
     let times: Vec<u64> = answers.iter().flat_map(|one| one.edges_ns.iter().copied()).collect();
     let bound_ns = answers.iter().filter_map(|one| one.bound_ns).max();
     let bound = bound_ns.map_or_else(|| "-".to_owned(), us);
-    let in_us = |ns: f64| format!("{:.1}", ns / 1000.0);
+    let in_us = |ns: f64| fixed(ns / 1000.0, 1);
     let figures = statistics_of(&times).map_or_else(
         || vec!["-".to_owned(); 4],
         |found| vec![us(found.min_ns), in_us(found.mean_ns), us(found.max_ns), in_us(found.sd_ns)],
     );
 
     let sum = |of: fn(&Answers) -> u32| answers.iter().map(|one| of(one)).sum::<u32>();
-    let made = format!("{}/{}", sum(|one| one.pulses), sum(|one| one.sent));
+    let made = [sum(|one| one.pulses), sum(|one| one.sent)].map(|number| count(number.into()));
+    let made = made.join("/");
     let entries = [label].into_iter().chain(figures).chain([bound, made]).collect();
     (!answers.is_empty()).then(|| row(entries))
 }
@@ -399,12 +409,12 @@ fn figures(label: String, found: &Statistics, measured: &[&Measured]) -> Row {
     };
     let sum = |of: fn(&Measured) -> Option<u64>| {
         let all: Option<Vec<u64>> = measured.iter().map(|one| of(one)).collect();
-        all.map_or("-".to_owned(), |all| all.iter().sum::<u64>().to_string())
+        all.map_or("-".to_owned(), |all| count(all.iter().sum::<u64>()))
     };
-    let mean = format!("{:.1}", found.mean_ns / 1000.0);
+    let mean = fixed(found.mean_ns / 1000.0, 1);
     let mut entries = [label, us(found.min_ns), mean, us(found.max_ns)].map(Entry::from).to_vec();
     entries.extend([Share::P99, Share::P99_9].map(of));
-    let samples = found.count.to_string();
+    let samples = count(found.count);
     let runs = measured.len().to_string();
     let counts = [sum(|one| one.overruns), sum(|one| one.skipped), samples, runs];
     entries.extend(counts.map(Entry::from));
@@ -417,7 +427,7 @@ fn supported(found: &Statistics, share: Share) -> Option<u64> {
 
 /// Microseconds with one decimal place.
 fn us(ns: u64) -> String {
-    format!("{:.1}", ns as f64 / 1000.0)
+    fixed(ns as f64 / 1000.0, 1)
 }
 
 #[cfg(test)]
@@ -547,7 +557,11 @@ mod tests {
         assert!(names(inside).iter().all(|name| name.starts_with("guest")));
         assert!(inside.legend[0].contains("predicts no hardware"));
 
-        let application = titled(&tables, "Application");
+        let application = titled(
+            &tables,
+            "Application: from a command to its edge at the servo, in virtual us (virtual clock)",
+        );
+        assert!(application.legend[0].starts_with("No times"), "{:?}", application.legend);
         let guest = application.rows.iter().find(|row| row.entries[0].text == "guest, untuned");
         let entries: Vec<&str> =
             guest.expect("a row").entries.iter().map(|entry| entry.text.as_str()).collect();
