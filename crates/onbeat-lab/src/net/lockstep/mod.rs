@@ -183,7 +183,7 @@ impl ConductedBoard {
     }
 
     /// Ends the board for an error in what it reads or writes.
-    fn ended(&mut self, end: usize, source: io::Error) -> LockstepError {
+    fn ended(&mut self, end: usize, source: &io::Error) -> LockstepError {
         let mut printed = String::new();
         let mut status = None;
         if let Some(qemu) = &mut self.qemu {
@@ -365,13 +365,13 @@ impl<'n> Lockstep<'n> {
     /// A board says that it is there, and gets its MAC address.
     fn greet(&mut self, end: usize, log: &mut LockstepLog<'_>) -> Result<(), LockstepError> {
         let board = &mut self.boards[end];
-        let hello = board.hear().map_err(|source| board.ended(end, source))?;
+        let hello = board.hear().map_err(|source| board.ended(end, &source))?;
         if hello.kind != HELLO {
             let (kind, bytes) = (hello.kind, hello.bytes.len() as u32);
             return Err(LockstepError::Message { end, kind, bytes });
         }
         let answer = Message { bytes: mac(end).to_vec(), ..Message::of(HELLO, hello.at_ns) };
-        board.say(&answer).map_err(|source| board.ended(end, source))?;
+        board.say(&answer).map_err(|source| board.ended(end, &source))?;
         self.listen(end, log)
     }
 
@@ -398,14 +398,14 @@ impl<'n> Lockstep<'n> {
         } else {
             Message::of(INSTANT, at_ns)
         };
-        board.say(&message).map_err(|source| board.ended(end, source))
+        board.say(&message).map_err(|source| board.ended(end, &source))
     }
 
     /// Takes what a board says until it waits again.
     fn listen(&mut self, end: usize, log: &mut LockstepLog<'_>) -> Result<(), LockstepError> {
         loop {
             let board = &mut self.boards[end];
-            let heard = board.hear().map_err(|source| board.ended(end, source))?;
+            let heard = board.hear().map_err(|source| board.ended(end, &source))?;
             match (heard.kind, heard.bytes.len()) {
                 (WAIT, 0) => {
                     self.boards[end].now_ns = heard.at_ns;
