@@ -395,7 +395,7 @@ fn real_runs_are_asked(python: &Python) -> Result<(), String> {
             run(&["measure", "timer", "--for", "500ms", "--priority", "0", "--no-causes"]);
         assert!(measured.status.success(), "{}", said(&measured));
         let added = run(&["fleet", "add", "onbeat-runs/latest", "--to", "fleet"]);
-        assert!(said(&added).starts_with("1 runs: 1 new"), "{}", said(&added));
+        assert!(said(&added).starts_with("1 run: 1 new"), "{}", said(&added));
     }
     let worst = run(&["fleet", "worst", "fleet", "--json"]);
     let found: Value = serde_json::from_slice(&worst.stdout)

@@ -137,6 +137,7 @@ const UNSAFE_FILES: &[(&str, &str)] = &[
     ("crates/onbeat-rt/tests/it/interleavings/ring.rs", "the broken twin of the ring"),
     ("crates/onbeat-lab/src/joined/page.rs", "a page of memory that host and guest share"),
     ("crates/onbeat-lab/src/net/namespace.rs", "a network namespace of a thread of its own"),
+    ("crates/onbeat-lab/src/vm/pm_timer.rs", "an I/O port of a guest's"),
     ("crates/onbeat-lab/src/vm/process.rs", "what happens between fork and exec"),
     ("crates/onbeat-robot/tests/it/bus_interface.rs", "a network namespace of a thread's own"),
     ("crates/onbeat-cli/tests/it/network_namespace.rs", "a network namespace of a thread's own"),
