@@ -187,11 +187,14 @@ fn a_file_that_is_no_firmware_starts_no_emulator() {
     let mut sparc = [0; 52];
     sparc[..7].copy_from_slice(b"\x7fELF\x01\x01\x01");
     sparc[18] = 2;
+    let mut big_endian = sparc;
+    big_endian[5] = 2;
     for (bytes, found) in [
         (&b"a text\n"[..], "not an ELF file"),
         (b"", "an empty file"),
         (&own, "an ELF file of another word size"),
         (&sparc, "a program for ELF machine 2"),
+        (&big_endian, "a program in big-endian byte order"),
     ] {
         let said = started("firmware", bytes);
         assert!(said.contains(&format!("lockstep: {found}, where")), "{said}");

@@ -248,6 +248,7 @@ fn check_image(firmware: &Path) -> Result<(), LockstepError> {
     read.map_err(|source| LockstepError::Read { path: firmware.to_owned(), source })?;
 
     let found = match FileHeader32::<LittleEndian>::parse(&*head) {
+        Ok(header) if header.is_big_endian() => "a program in big-endian byte order".to_owned(),
         Ok(header) if header.e_machine.get(LittleEndian) == EM_ARM => return Ok(()),
         Ok(header) => format!("a program for ELF machine {}", header.e_machine.get(LittleEndian)),
         Err(_) if head.starts_with(&ELFMAG) => "an ELF file of another word size".to_owned(),
