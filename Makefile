@@ -43,9 +43,10 @@ test: setup-test format build-tests ## all tests, with everything they need
 	wait $$!; beside=$$?; cat $(BESIDE)/log; [ $$tests = 0 ] && [ $$beside = 0 ]
 	@echo "all tests passed"
 
-# Flags that differ would compile all that clippy and rustdoc share with the tests once more; those two link nothing that is not there.
-beside: clippy doc packages deny matlab bpf site
-	RUSTFLAGS="$(RUSTFLAGS) $$(sh scripts/link-flags.sh)" $(MAKE) fuzz-targets outside loom
+# Flags that differ would compile all that clippy and rustdoc share with the tests once more: those for a linker beside a shield are
+# loom's alone, which shares nothing.
+beside: clippy doc packages deny matlab bpf site fuzz-targets outside
+	RUSTFLAGS="$(RUSTFLAGS) $$(sh scripts/link-flags.sh)" $(MAKE) loom
 
 lint: format clippy ## formatting and the limits that clippy holds
 
@@ -55,7 +56,7 @@ format:
 clippy:
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
-build-tests:
+build-tests: build-outside
 	$(CARGO) test --locked --workspace --no-run
 
 # Changes left by an interrupted onbeat on this machine would fail unrelated tests.
@@ -64,9 +65,12 @@ unit: build-tests ## tests of all crates
 	python3 -m doctest tests/runner/run.py
 	python3 tests/runner/run.py
 
+outside: build-outside ## a program outside the workspace, with ethercrab and onbeat-segment alone
+	target/debug/outside
+
 # In the same target directory, so that dependencies are not built again.
-outside: ## a program outside the workspace, with ethercrab and onbeat-segment alone
-	cd tests/outside && $(CARGO) run --locked --target-dir $(or $(CARGO_TARGET_DIR),../../target)
+build-outside:
+	cd tests/outside && $(CARGO) build --locked --target-dir ../../target
 
 # Built for debugging, it runs as long and is built in half the time.
 loom: ## every interleaving of the ring, of the latest value and of the delayed lock, and broken twins that must fail
@@ -213,6 +217,7 @@ vm-onbeat:
 	@sh scripts/setup.sh kernels
 	$(CARGO) rustc --release --locked -p onbeat-cli --bin onbeat -- -C target-feature=+crt-static
 	mkdir -p target/vm && strip -o target/vm/onbeat $(ONBEAT)
+	CARGO="$(CARGO)" sh scripts/agent.sh target/vm
 
 test-vm: vm-onbeat ## guests in virtual time: kernels with and without PREEMPT_RT, the same figures twice (five minutes)
 	$(call VM_TEST,guests study)

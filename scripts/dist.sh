@@ -63,6 +63,7 @@ build() { # TARGET
         --compatibility manylinux_2_17 musllinux_1_2 --out "$dist")
     PATH="$tools/python/bin:$PATH" "$cargo" "$verb" --profile dist --locked --target "$1" \
         -p onbeat-gateway -p onbeat-camera --features onbeat-gateway/ros2
+    CARGO="$cargo" sh scripts/agent.sh "target/$1/dist" "$1"
     "$tools/bin/cargo-deb" -p onbeat-cli --no-build --locked --profile dist --target "$1" --output "$dist/"
 }
 
@@ -76,7 +77,7 @@ archive() { # TARGET
     name=onbeat-$version-${1%%-*}-linux
     work=$(mktemp -d)
     mkdir "$work/$name"
-    cp "$built/onbeat" "$built/onbeat-gateway" "$built/onbeat-camera" "$built/onbeat-fleet" README.md GLOSSARY.md CHANGELOG.md \
+    cp "$built/onbeat" "$built/onbeat-gateway" "$built/onbeat-camera" "$built/onbeat-fleet" "$built/onbeat-guest" README.md GLOSSARY.md CHANGELOG.md \
         LICENSE-MIT LICENSE-APACHE crates/onbeat-report/assets/LICENSE-DejaVu "$work/$name/"
     cp -r share include "$work/$name/"
     clients=$work/$name/share/onbeat

@@ -52,6 +52,9 @@ command -v busybox && ! ldd \$(command -v busybox):busybox-static:a root without
 mmdebstrap:mmdebstrap:bare roots of Debian and Ubuntu
 qemu-aarch64-static:qemu-user-static:the programs for AArch64
 mke2fs:e2fsprogs:the disk of a Debian guest
+ls /usr/lib/ISOLINUX/isolinux.bin:isolinux:a guest that boots from a disc
+ls /usr/lib/syslinux/modules/bios/ldlinux.c32:syslinux-common:a guest that boots from a disc
+xorriso:xorriso:a guest that boots from a disc
 virt-xml-validate:libvirt-clients:definitions for libvirt
 xmllint:libxml2-utils:definitions for libvirt"
 firmware_wants="arm-none-eabi-gcc:gcc-arm-none-eabi:the device's compiler
@@ -68,6 +71,14 @@ case "${1:-}" in
     firmware) wants=$firmware_wants ;;
     *) echo "usage: $0 bench|test|peers|kernels|dist|firmware" >&2; exit 2 ;;
 esac
+
+# A disk that fills up while all is compiled fails in any place, and not with its reason.
+needs_kb=7000000
+free_kb=$(df -Pk . | awk 'NR == 2 { print $4 }')
+if [ "$1" = test ] && [ ! -e target/debug/.fingerprint ] && [ "$free_kb" -lt $needs_kb ]; then
+    echo "the first \`make test\` writes some 6 GB below target, and $(pwd) has $((free_kb / 1000)) MB left: $((needs_kb / 1000)) MB should be free" >&2
+    exit 2
+fi
 
 if ! command -v cargo >/dev/null 2>&1; then
     echo "onbeat is built with Rust 1.89 or later, and cargo is not to be found; install it as https://rustup.rs says" >&2

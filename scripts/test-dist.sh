@@ -206,7 +206,7 @@ try_arm_archive() {
     mkdir -p "$work/root/tmp"
     tar -xzf "$archive" -C "$work/root"
     mv "$work/root"/onbeat-* "$work/root"/onbeat
-    for program in onbeat-gateway onbeat-camera onbeat-fleet; do inside "/onbeat/$program" --version; done
+    for program in onbeat-gateway onbeat-camera onbeat-fleet onbeat-guest; do inside "/onbeat/$program" --version; done
     status=0
     for words in "--version" "bench --for 10s --tunings none --loads idle,cpu=50% --limit 5ms --at 90 --out /tmp/runs" \
         "measure timer --for 10s --spikes-over 100us --out /tmp/runs" "robot run humanoid --for 5s --out /tmp/runs"; do

@@ -36,7 +36,7 @@ apt-get install -y -qq --no-install-recommends onbeat >/try/said 2>&1 || { cat /
 apt-cache policy onbeat | grep -q 'file:/try/apt' || fail "apt does not know where onbeat is from"
 verdict onbeat
 rm /usr/share/keyrings/onbeat-archive-keyring.gpg /etc/apt/sources.list.d/onbeat.list
-for file in /usr/bin/onbeat-gateway /usr/bin/onbeat-camera /usr/bin/onbeat-fleet /usr/share/man/man1/onbeat-bench.1.gz /usr/share/bash-completion/completions/onbeat \
+for file in /usr/bin/onbeat-gateway /usr/bin/onbeat-camera /usr/bin/onbeat-fleet /usr/lib/onbeat/onbeat-guest /usr/share/man/man1/onbeat-bench.1.gz /usr/share/bash-completion/completions/onbeat \
     /usr/share/zsh/vendor-completions/_onbeat /usr/share/fish/vendor_completions.d/onbeat.fish \
     /usr/share/onbeat/onbeat.jar /usr/share/onbeat/octave/+onbeat/frame.m /usr/share/onbeat/octave/src/onbeat_frame_copy.cc \
     /usr/share/onbeat/octave/src/onbeat_frames.h /usr/share/onbeat/python/onbeat/camera.py \

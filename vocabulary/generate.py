@@ -223,10 +223,49 @@ def names_of_causes(causes):
     return f"/// The causes of lateness that a record can be against.\npub const CAUSES: [&str; {len(causes)}] = [{names}];\n"
 
 
+# What a sentence of an event may name besides its device and its three values.
+FIELDS_OF_EVENTS = {
+    "al_status": "with_code(code)",
+    "devices": "devices(old)",
+    "in_a_row": "in_a_row(code)",
+    "ms_as_s": "f64::from(code) / 1e3",
+    "phase_before": "word(&PHASES, old.into())",
+    "phase_now": "word(&PHASES, new.into())",
+    "reason": "word(&REASONS, code)",
+    "rung_before": "word(&RUNGS, old.into())",
+    "rung_now": "word(&RUNGS, new.into())",
+    "state_before": "al_state(old)",
+    "state_now": "al_state(new)",
+    "us_as_s": "f64::from(code) / 1e6",
+}
+
+
+def sentence_in_rust(sentence):
+    named = re.findall(r"\{(\w+)", sentence)
+    if not named:
+        return f"{quoted(sentence)}.to_owned()"
+    made = "".join(f", {name} = {FIELDS_OF_EVENTS[name]}" for name in named if name in FIELDS_OF_EVENTS)
+    return f"format!({quoted(sentence)}{made})"
+
+
+def sentences_in_rust(events):
+    told = "".join(f"EventKind::{camel(one['name'])} => {sentence_in_rust(one['sentence'])},\n" for one in events if "sentence" in one)
+    return (
+        "impl Event {\n"
+        + doc("Returns the sentence of a kind that has one whatever the values are; `device` is the name of its device.")
+        + "    // A row for each kind.\n    #[allow(clippy::too_many_lines)]\n"
+        + "    pub(super) fn plain_sentence(&self, device: &str) -> Option<String> {\n"
+        + "        let Self { old, new, code, .. } = *self;\n"
+        + f"        Some(match self.kind {{\n{told}_ => return None,\n}})\n    }}\n}}\n"
+    )
+
+
 def events_in_rust(events):
     head = "#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]\n" + SNAKE + "#[repr(u16)]\n"
     return (
         "use serde::{Deserialize, Serialize};\n\n"
+        "use super::event::Event;\n"
+        "use super::event_words::{PHASES, REASONS, RUNGS, al_state, devices, in_a_row, with_code, word};\n\n"
         + enum("EventKind", "Kind of an event.", head, [(one["name"], one["doc"], [], f" = {one['number']}") for one in events])
         + "impl EventKind {\n"
         + constants("ALL", "All kinds, in the order of their numbers.", [one["name"] for one in events])
@@ -235,7 +274,8 @@ def events_in_rust(events):
             "Whether events of this kind report a requested change or the end of a problem, whatever their values are.",
             [one["name"] for one in events if "alarm" not in one],
         )
-        + "}\n"
+        + "}\n\n"
+        + sentences_in_rust(events)
     )
 
 

@@ -318,6 +318,18 @@ fn a_limit_decides_the_exit_status(python: &Python) -> Result<(), String> {
     assert_eq!(status(&["--limit", "1us", "--at", "40.5"]).0, Some(0));
     assert_eq!(status(&["--limit", "1us", "--at", "60.5"]).0, Some(1));
     assert_eq!(status(&["--limit", "3us", "--exact"]).0, Some(0));
+
+    // One release of a thousand beyond the limit is 99.9 % within, by both ways.
+    let run = dir.path().join("thousand.onbeat.hlog");
+    let mut lateness_ns = [500; 1_000];
+    lateness_ns[0] = 5_000;
+    write_run(&run, &header("a1", 1.79e9), &lateness_ns);
+    let to = dir.path().join("thousand");
+    add(&[run], &to);
+    for way in [&["--exact"][..], &[]] {
+        let question = [&["gate", to.to_str().unwrap(), "--limit", "3us"], way].concat();
+        assert_eq!(python.ask(&question).status.code(), Some(0), "{way:?}");
+    }
     Ok(())
 }
 

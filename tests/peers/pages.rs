@@ -112,18 +112,9 @@ fn make_bench(dir: &Path) -> Result<(), Failure> {
     file.note(&Note::Bench(Box::new(Bench {
         tunings: TUNINGS.map(str::to_owned).into(),
         loads: LOADS.map(str::to_owned).into(),
-        order: onbeat::record::RunOrder::Interleaved,
         blocks: BLOCKS,
         block_s: CYCLES_PER_BLOCK as f64 * PERIOD_NS as f64 / 1e9,
-        limit: None,
-        looks: 0,
-        most_alarms: None,
-        not_permitted: Vec::new(),
-        ladder: Vec::new(),
-        shield: Vec::new(),
-        sweep: None,
-        robot_command: Vec::new(),
-        cpus: Vec::new(),
+        ..Bench::default()
     })))?;
     file.note(&Note::End(Account { t: 120.0, ..Account::default() }))?;
 

@@ -26,6 +26,8 @@ TEST_THREADS = "4"
 # no module has is an error, here and below.
 PURE = {
     "onbeat": "pure resume",
+    "onbeat-fleet": "examples questions",
+    "onbeat-message": "messages_match",
     "onbeat-net": "net_packet net_plan",
     "onbeat-ethercat": "onbeat_ethercat layout_spec",
     "onbeat-rt": "cycle_spec edge_loop_spec frame_spec relative_spec",
@@ -43,9 +45,8 @@ WAITING = {
     "onbeat-cli": """spec bus_alarms_live bus_queries camera_interrupted ci_summary clients_read_cycles commands_shown completion exit_status exports_open_elsewhere
         firmware_in_qemu foreign_objects gate_watch_live help hiccup_meter late_cpu limits maindevices_reach_op net_boards_live octave_interrupted output_is_not_lost pictures_in_a_page robot_esi run_files_open_in_java run_findings spikes_open_in_perfetto tables tune_machines
         two_instances_follow_a_marker view_live vm_commands""",
-    "onbeat-fleet": "added_once addresses faults night questions what_leaves_a_machine",
+    "onbeat-fleet": "added_once addresses faults night what_leaves_a_machine",
     "onbeat-gateway": """onbeat_gateway java_allocates_nothing jeromq_speaks_with_pyzmq lcm_types_match logs_open_elsewhere logs_play messages_arrive""",
-    "onbeat-message": "messages_match",
     # ethercrab's time-outs of a bring-up are of real time, so that none of these may give way for a second.
     "onbeat-robot": """bus_bring_up bus_chain bus_faults bus_interface bus_places bus_rate_limits bus_setup bus_spec bus_tampering_search
         live_view live_view_abused robot_bus robot_goals robot_ladder robot_limits robot_memory robot_moves robot_resume robot_session robot_view""",

@@ -4,7 +4,7 @@
 use std::fs::File;
 
 use super::counters::TICK_NS;
-use super::meter::{is_guest, read_smi, smi_counter};
+use super::meter::{read_smi, smi_counter};
 use onbeat_host::machine;
 
 /// A reading of the counters; differences are what counts.
@@ -34,10 +34,10 @@ impl CpuCounters {
         Self { cpu, smi: smi_counter(Some(cpu)).map(|(file, _)| file) }
     }
 
-    /// Returns whether the processor says that a hypervisor runs below this kernel.
+    /// Returns whether a hypervisor runs below this kernel.
     #[must_use]
     pub fn is_in_guest(&self) -> bool {
-        is_guest()
+        machine::is_guest()
     }
 
     /// Reads all of them. Reading the register of system management interrupts interrupts the CPU.

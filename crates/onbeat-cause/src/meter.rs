@@ -34,7 +34,7 @@ pub(super) struct Meter {
 impl Meter {
     /// Opens the counters; `source` is the source of steal time.
     pub(super) fn open(tid: u32, cpu: Option<u32>, source: CounterSource) -> Self {
-        let is_guest = is_guest();
+        let is_guest = machine::is_guest();
         let has_fair_server = machine::has_fair_server();
         // Opened once: opening /dev/cpu/N/msr later could need a right that a thread has given up
         // by then.
@@ -124,12 +124,6 @@ impl Meter {
             ..Counters::default()
         }
     }
-}
-
-/// Returns whether the processor says that a hypervisor runs below this kernel.
-pub(super) fn is_guest() -> bool {
-    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    cpuinfo.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor"))
 }
 
 /// Opens the counter of system management interrupts, if the processor has one and the kernel

@@ -39,8 +39,9 @@ pub(crate) fn with_settings(
     words: &[OsString],
     command: &Command,
 ) -> Result<Option<WithSettings>, String> {
-    let texts: Option<Vec<&str>> = words.iter().map(|word| word.to_str()).collect();
-    let Some(texts) = texts else { return Ok(None) };
+    // A path among them may be of other letters.
+    let texts: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let is_global =
         |word: &&&str| word.starts_with('-') || ["auto", "always", "never"].contains(*word);
     let at = 1 + texts.iter().skip(1).take_while(is_global).count();
@@ -55,8 +56,8 @@ pub(crate) fn with_settings(
         };
         typed.iter().any(is_it)
     };
-    // A bench that is resumed has its plan; help needs none.
-    if ["resume", "help"].into_iter().any(has) || typed.contains(&"-h") {
+    // Of a bench that is resumed the plan decides; one that begins instead has the options of the file.
+    if ["help", "help-all"].into_iter().any(has) || typed.contains(&"-h") {
         return Ok(None);
     }
     let Some(path) = file_of(&typed) else { return Ok(None) };
@@ -203,6 +204,8 @@ fn likeness(a: &str, b: &str) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use clap::CommandFactory;
 
     use super::*;
@@ -252,20 +255,30 @@ mod tests {
     }
 
     #[test]
-    fn other_commands_and_a_resumed_bench_read_no_file() {
+    fn other_commands_and_help_read_no_file() {
         let read = |line: &str| {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             with_settings(&words, &Cli::command()).map(|found| found.is_some())
         };
         for line in [
             "onbeat measure timer",
-            "onbeat bench --resume --config x",
             "onbeat bench --help --config x",
+            "onbeat bench --help-all --config x",
             "onbeat",
         ] {
             assert_eq!(read(line), Ok(false), "{line}");
         }
-        assert!(read("onbeat --color never bench --config /no/such").is_err());
+        for line in ["onbeat --color never bench", "onbeat bench --resume"] {
+            assert!(read(&format!("{line} --config /no/such")).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_beside_a_path_that_is_not_utf_8() {
+        let out = OsString::from_vec(b"b\xffd".to_vec());
+        let words = ["onbeat", "bench", "--config", "/no/such", "--out"].map(OsString::from);
+        let words: Vec<OsString> = words.into_iter().chain([out]).collect();
+        assert!(with_settings(&words, &Cli::command()).is_err());
     }
 
     #[test]

@@ -168,6 +168,13 @@ pub(crate) enum Command {
     /// Run one cell of a bench, in a process of its own
     #[command(hide = true)]
     Cell,
+    /// Do what a host asks of its guest
+    #[command(hide = true, disable_help_flag = true)]
+    Agent {
+        /// Words of the agent
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
+        words: Vec<String>,
+    },
     /// Draw the figures of a run in progress, in a process of its own
     #[command(hide = true)]
     Screen {

@@ -123,6 +123,7 @@ fn run(command: Command) -> Result<ExitVerdict, Failure> {
         Command::Vm(command) => cmd::vm::run(&command),
         Command::Repair(options) => cmd::repair::run(options),
         Command::Cell => cmd::cell::run(),
+        Command::Agent { words } => cmd::agent::run(words),
         Command::Screen { run } => cmd::screen::run(&run),
         Command::Completion { shell } => cmd::completion::run(shell),
         Command::Generate(options) => cmd::generate::run(&options),

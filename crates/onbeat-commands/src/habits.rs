@@ -5,13 +5,15 @@
 
 use std::ffi::OsString;
 
+use onbeat::probe::description::Defaults;
+
 use crate::units::time_ns;
 
 /// Options of cyclictest that have a value; `a` and `t` may have one.
-const WITH_VALUE: [char; 5] = ['p', 'i', 'D', 'l', 'h'];
+const WITH_VALUE: [char; 6] = ['p', 'i', 'D', 'l', 'h', 'd'];
 const MAY_HAVE_VALUE: [char; 2] = ['a', 't'];
-const WITHOUT: [char; 3] = ['S', 'm', 'q'];
-const LONG: [(&str, char); 10] = [
+const WITHOUT: [char; 4] = ['S', 'm', 'q', 'n'];
+const LONG: [(&str, char); 12] = [
     ("smp", 'S'),
     ("affinity", 'a'),
     ("threads", 't'),
@@ -22,6 +24,8 @@ const LONG: [(&str, char); 10] = [
     ("mlockall", 'm'),
     ("quiet", 'q'),
     ("histogram", 'h'),
+    ("distance", 'd'),
+    ("nanosleep", 'n'),
 ];
 
 /// A command line in onbeat's words.
@@ -183,6 +187,15 @@ impl Habits {
             'S' => self.is_smp = true,
             'm' => self.note("-m: memory is locked anyway (--no-lock-memory leaves it unlocked)"),
             'q' => self.note("-q: nothing but the result is printed anyway"),
+            'n' => self.note("-n: a release is waited for by clock_nanosleep anyway"),
+            'd' if number("a distance in microseconds")? == 0 => {
+                self.note("-d 0: the loops have one period anyway");
+            }
+            'd' => {
+                return Err(
+                    "-d of cyclictest gives each thread a longer interval than the one before; onbeat's loops have one period: leave it out".to_owned(),
+                );
+            }
             'a' => self.affinity = Some(value.map(str::to_owned)),
             't' => {
                 let threads = value.map(|_| number("a number of threads")).transpose()?;
@@ -248,13 +261,18 @@ impl Habits {
     /// The period that a number of cycles is multiplied by.
     fn period_ns(&self, own: &[String]) -> Result<u64, String> {
         if let Some(us) = self.interval_us {
-            return Ok(us * 1_000);
+            return Ok(us.saturating_mul(1_000));
         }
         let at = own.iter().position(|word| word == "--period" || word.starts_with("--period="));
-        let Some(at) = at else { return Ok(1_000_000) };
-        let value = own[at].strip_prefix("--period=").map(str::to_owned);
-        let value = value.or_else(|| own.get(at + 1).cloned()).unwrap_or_default();
-        time_ns(&value).map_err(|why| why.to_string())
+        let value = match at {
+            Some(at) => own[at].strip_prefix("--period=").or(own.get(at + 1).map(String::as_str)),
+            None => onbeat::probe::ALL
+                .iter()
+                .find(|probe| own.first().is_some_and(|name| name == probe.name))
+                .map(|probe| probe.defaults.period),
+        };
+        let value = value.unwrap_or(Defaults::LOOP.period);
+        time_ns(value).map_err(|why| why.to_string())
     }
 
     /// `--cpus LIST` for threads, `--cpu N` for one.
@@ -344,7 +362,14 @@ mod tests {
             ("measure hiccup -a 1", "measure hiccup --cpu 1"),
             ("measure timer -l 100000 -i 200", "measure timer --period 200us --for 20000ms"),
             ("measure timer -l 3 --period 250us", "measure timer --period 250us --for 750us"),
+            ("measure latency -l 10000", "measure latency --for 1000ms"),
+            ("measure noise -l 100", "measure noise --for 1000ms"),
             ("measure timer -D 1d", "measure timer --for 24h"),
+            ("measure -t1 -p 80 -n -i 10000", "measure timer --priority 80 --period 10000us"),
+            (
+                "measure --mlockall --smp --priority=80 --interval=200 --distance=0",
+                "measure timer --priority=80 --cpus all --period 200us",
+            ),
             ("--color never measure -p 1", "--color never measure timer --priority 1"),
         ] {
             assert_eq!(of(&format!("onbeat {typed}")).as_deref(), Ok(own), "{typed}");
@@ -376,6 +401,7 @@ mod tests {
             ("-i 1ms", "in microseconds"),
             ("-p high", "from 0 to 99"),
             ("-t2 -a 0-3", "--cpus 0-1"),
+            ("-d 500", "leave it out"),
         ] {
             let refused = of(&format!("onbeat measure timer {typed}"));
             assert!(

@@ -27,17 +27,17 @@ pub const REASONS: [&str; 5] = [
 ];
 
 /// Returns the name of a number, or the number itself when it has no name.
-fn word(words: &[&str], number: u32) -> String {
+pub(super) fn word(words: &[&str], number: u32) -> String {
     words.get(number as usize).map_or_else(|| number.to_string(), |word| (*word).to_owned())
 }
 
-fn al_state(state: u16) -> String {
+pub(super) fn al_state(state: u16) -> String {
     let state = state & u16::from(al::STATE);
     al::name(state).map_or_else(|| format!("AL state {state}"), str::to_owned)
 }
 
 /// Formats an AL status code with its name; empty for 0.
-fn with_code(code: u32) -> String {
+pub(super) fn with_code(code: u32) -> String {
     match code as u16 {
         0 => String::new(),
         code => format!(" ({})", al_codes::words(code)),
@@ -45,8 +45,12 @@ fn with_code(code: u32) -> String {
 }
 
 /// Formats a count of consecutive events; empty for a single one.
-fn in_a_row(code: u32) -> String {
+pub(super) fn in_a_row(code: u32) -> String {
     if code > 1 { format!(", {code} in a row") } else { String::new() }
+}
+
+pub(super) fn devices(number: u16) -> String {
+    if number == 1 { "1 device".to_owned() } else { format!("{number} devices") }
 }
 
 /// Returns the reason for a safe stop: `by` is the number in the event or in the image, `joint` the
@@ -93,110 +97,27 @@ impl Event {
     /// ```
     #[must_use]
     pub fn sentence(&self, device: &str) -> String {
-        match self.kind {
-            EventKind::RungChanged
-            | EventKind::SafeStop
-            | EventKind::PhaseChanged
-            | EventKind::JointDown
-            | EventKind::JointBack
-            | EventKind::GoalRefused
-            | EventKind::GoalOld
-            | EventKind::GoalBack
-            | EventKind::ResetDone
-            | EventKind::ResetRefused
-            | EventKind::CommanderLost => self.of_robot(device),
-            EventKind::OwnerTaken
-            | EventKind::OwnerLeft
-            | EventKind::OwnerDied
-            | EventKind::OutputsStale
-            | EventKind::ReaderDied
-            | EventKind::LockTimeout
-            | EventKind::CommanderTaken
-            | EventKind::CommanderLeft
-            | EventKind::CommanderDied => self.of_processes(),
-            _ => self.of_bus(device),
-        }
+        self.plain_sentence(device).unwrap_or_else(|| self.sentence_by_values(device))
     }
 
-    fn of_frames(&self) -> String {
-        let code = self.code;
-        let row = in_a_row(code);
-        match self.kind {
-            EventKind::FrameLost => format!("no reply in time{row}"),
-            EventKind::FrameLate => format!("a reply came after its deadline{row}"),
-            EventKind::FrameDuplicate => format!("a frame came back once more{row}"),
-            EventKind::ForeignFrames => format!(
-                "another MainDevice uses the same interface, {code} of its frames so far; end one of the two"
-            ),
-            _ => format!("a frame came that was not sent, or was damaged{row}"),
-        }
-    }
-
-    fn of_bus(&self, device: &str) -> String {
+    /// Sentences that are more than their values in a text.
+    fn sentence_by_values(&self, device: &str) -> String {
         let Self { old, new, code, .. } = *self;
         match self.kind {
             EventKind::BusUp if code == 1 => "the device is in OP".to_owned(),
             EventKind::BusUp => format!("all {code} devices are in OP"),
-            EventKind::BusDown => "the bus was taken down in order".to_owned(),
-            EventKind::BusRestarted => format!("the bus starts again, restart {code}"),
-            EventKind::LibraryFailed => "bringing the bus up failed".to_owned(),
-
-            EventKind::DeviceLost => format!("{device} does not answer"),
-            EventKind::DeviceFound => format!("{device} answers again and is being brought back"),
-            EventKind::DeviceBack => {
-                format!("{device} is back in OP after {:.3} s", f64::from(code) / 1e6)
-            }
-            EventKind::WrongDevice | EventKind::PlaceInDoubt | EventKind::SurplusDevice => {
-                self.of_places(device)
-            }
-
-            EventKind::StateChanged => {
-                format!(
-                    "{device} went from {} to {}{}",
-                    al_state(old),
-                    al_state(new),
-                    with_code(code)
-                )
-            }
+            EventKind::SafeStop => format!("safe stop: {}", stop_reason(new, device, code)),
             EventKind::StateRefused => {
-                format!(
-                    "{device} refuses {}{}: {}",
-                    al_state(new),
-                    with_code(code),
-                    al_codes::remedy(code as u16)
-                )
+                let remedy = al_codes::remedy(code as u16);
+                format!("{device} refuses {}{}: {remedy}", al_state(new), with_code(code))
             }
-            EventKind::Emergency => {
-                format!("{device} sent emergency 0x{code:04x}, error register 0x{new:02x}")
-            }
-
-            EventKind::WorkingCounterOff => {
-                format!("working counter {new} where {old} is expected")
-            }
-            EventKind::WorkingCounterBack => {
-                format!("working counter right again after {code} cycles")
-            }
-
-            EventKind::FrameLost
-            | EventKind::FrameLate
-            | EventKind::FrameUnknown
-            | EventKind::FrameDuplicate
-            | EventKind::ForeignFrames => self.of_frames(),
-
             EventKind::NoAnswer => format!("nothing comes back in time: {}", no_answer_words(code)),
-            EventKind::AnswerBack => {
-                format!("frames come back again, after {}.{:03} s", code / 1_000, code % 1_000)
-            }
-
-            EventKind::ClockLocked => "releases follow the reference clock".to_owned(),
             EventKind::ClockUnlocked if device.is_empty() => {
                 format!("releases are {code} ns off the reference clock")
             }
             EventKind::ClockUnlocked => {
                 format!("the clock of {device} is {code} ns off the reference clock")
             }
-
-            EventKind::Frozen => format!("inputs of {device} do not change any more"),
             EventKind::SdoRefused if code == 0 => {
                 format!("{device} does not answer to start-up value 0x{old:04x}:{new:x}")
             }
@@ -205,71 +126,34 @@ impl Event {
                     "{device} refuses start-up value 0x{old:04x}:{new:x}, abort code 0x{code:08x}"
                 )
             }
-
+            EventKind::WrongDevice => self.of_another(device),
             EventKind::LinkErrors => self.of_errors(device),
             EventKind::DevicesLeftOp => self.of_many(device),
-            EventKind::DevicesBackInOp => {
-                format!("all {old} devices are in OP again, after {:.3} s", f64::from(code) / 1e6)
-            }
-            EventKind::RingCut | EventKind::RingClosed => self.of_ring(),
-            EventKind::LeftOpWithOthers | EventKind::MailboxMute => self.of_one(device),
-
-            EventKind::GroupCame | EventKind::GroupLeft | EventKind::GroupTwice => {
-                self.of_group(device)
-            }
-
+            EventKind::RingCut => self.of_ring(),
+            EventKind::GroupTwice => self.of_twins(device),
             other => format!("{other:?} {old} {new} {code} {device}"),
         }
     }
 
-    /// Sentences of a device that left OP with others, and of one with a mute mailbox.
-    fn of_one(&self, device: &str) -> String {
-        let Self { kind, old, new, code, .. } = *self;
-        match kind {
-            EventKind::MailboxMute => format!(
-                "the mailbox of {device} does not answer (request of object 0x{old:04x}:{new:x}); its process data go on: \
-                 repeat the request, and switch the device off and on if it stays mute"
-            ),
-            _ => format!("{device} left OP with others, for {}{}", al_state(new), with_code(code)),
-        }
-    }
-
-    /// Sentences of an optional group; `device` is its first one.
-    fn of_group(&self, device: &str) -> String {
-        let Self { kind, old, new, code, .. } = *self;
-        let of_them = if old == 1 { "1 device".to_owned() } else { format!("{old} devices") };
-        match kind {
-            EventKind::GroupCame => format!(
-                "the optional group of {device} came, at place {new} of the cable: {of_them} in OP after {:.3} s",
-                f64::from(code) / 1e6
-            ),
-            EventKind::GroupLeft => format!(
-                "the optional group of {device} left, from place {new} of the cable: {of_them} without an answer, after {}.{:03} s",
-                code / 1_000,
-                code % 1_000
-            ),
-            _ => {
-                let (what, remedy) = match code >> 16 {
-                    0 => ("alias", "alias (onbeat bus alias)"),
-                    _ => ("device ID", "device ID by their switches"),
-                };
-                format!(
-                    "{of_them} on the cable have {what} {} of the optional group of {device}, the first at place {new}; none gets set-points: \
-                     disconnect all but one, or give the others another {remedy}",
-                    code & 0xffff
-                )
-            }
-        }
+    /// Sentence of an optional group that is on the cable twice; `device` is its first one.
+    fn of_twins(&self, device: &str) -> String {
+        let Self { old, new, code, .. } = *self;
+        let (what, remedy) = match code >> 16 {
+            0 => ("alias", "alias (onbeat bus alias)"),
+            _ => ("device ID", "device ID by their switches"),
+        };
+        format!(
+            "{} on the cable have {what} {} of the optional group of {device}, the first at place {new}; none gets set-points: \
+             disconnect all but one, or give the others another {remedy}",
+            devices(old),
+            code & 0xffff
+        )
     }
 
     /// Sentence of devices that left OP together; `device` is the name of a single one.
     fn of_many(&self, device: &str) -> String {
         let Self { old, new, code, .. } = *self;
-        let who = match old {
-            _ if !device.is_empty() => device.to_owned(),
-            1 => "1 device".to_owned(),
-            many => format!("{many} devices"),
-        };
+        let who = if device.is_empty() { devices(old) } else { device.to_owned() };
         let left = format!("{who} left OP{}", with_code(code >> 16));
         match code & 0xffff {
             0 => left,
@@ -277,28 +161,22 @@ impl Event {
         }
     }
 
-    /// Sentences of a ring of cables. Positions, because the names of two devices are not known
+    /// Sentences of a cut ring of cables. Positions, because the names of two devices are not known
     /// here.
     fn of_ring(&self) -> String {
-        let Self { kind, old, new, code, .. } = *self;
-        match (kind, old) {
-            (EventKind::RingCut, NO_DEVICE) => {
+        match (self.old, self.new) {
+            (NO_DEVICE, _) => {
                 "the cable ring is open between the first interface and the device at place 0: \
                  mend this cable"
                     .to_owned()
             }
-            (EventKind::RingCut, _) if new == NO_DEVICE => format!(
+            (old, NO_DEVICE) => format!(
                 "the cable ring is open between the last device, at place {old}, and the second \
                  interface: mend this cable"
             ),
-            (EventKind::RingCut, _) => format!(
+            (old, new) => format!(
                 "the cable ring is open behind the device at place {old}, before place {new}: \
                  mend this cable"
-            ),
-            _ => format!(
-                "the cable ring is closed again, after {}.{:03} s",
-                code / 1_000,
-                code % 1_000
             ),
         }
     }
@@ -316,88 +194,15 @@ impl Event {
         format!("{device}{at}: {at_least}{more} {words}, {now} since the bus came up")
     }
 
-    /// Sentences of devices that are not at the position in the file.
-    fn of_places(&self, device: &str) -> String {
+    /// Sentence of a device in the place of another one.
+    fn of_another(&self, device: &str) -> String {
         let Self { new, code, .. } = *self;
-        match self.kind {
-            EventKind::WrongDevice => {
-                let differs =
-                    ["vendor", "product", "revision", "serial number", "alias", "device ID"];
-                let differs =
-                    differs.get(usize::from(new).wrapping_sub(1)).copied().unwrap_or("identity");
-                format!(
-                    "{device}: another device is in its place, with {differs} {code:#x}; it was put into INIT and gets no set-points; put \
-                     {device} back"
-                )
-            }
-            EventKind::PlaceInDoubt => format!(
-                "{device}: it may have changed places with one like it, of which {code} are out; it was put into INIT and gets no set-points; \
-                 check the cables and restart the bus, or give the devices aliases"
-            ),
-            _ => format!(
-                "a device that the file does not have is at place {new} of the cable, which has {code} now; it is left alone"
-            ),
-        }
-    }
-
-    fn of_processes(&self) -> String {
-        let code = self.code;
-        match self.kind {
-            EventKind::OwnerTaken => format!("process {code} owns the outputs"),
-            EventKind::OwnerLeft => format!("process {code} gave the outputs up"),
-            EventKind::OwnerDied => {
-                format!(
-                    "process {code} died, which owned the outputs; they are at their safe values"
-                )
-            }
-            EventKind::OutputsStale => {
-                format!(
-                    "outputs were not refreshed for {code} cycles; they are at their safe values"
-                )
-            }
-            EventKind::ReaderDied => format!("process {code} died while it read the image"),
-            EventKind::LockTimeout => {
-                format!(
-                    "a process holds the lock of the image for over {code} us; cycles are published without it"
-                )
-            }
-            EventKind::CommanderTaken => format!("process {code} commands the joints"),
-            EventKind::CommanderLeft => {
-                format!("process {code} does not command the joints any more")
-            }
-            _ => format!("process {code} died, which commanded the joints"),
-        }
-    }
-
-    fn of_robot(&self, joint: &str) -> String {
-        let Self { old, new, code, .. } = *self;
-        match self.kind {
-            EventKind::RungChanged => {
-                format!(
-                    "miss ladder: {} to {}, misses {code}",
-                    word(&RUNGS, old.into()),
-                    word(&RUNGS, new.into())
-                )
-            }
-            EventKind::SafeStop => format!("safe stop: {}", stop_reason(new, joint, code)),
-            EventKind::PhaseChanged => {
-                format!("robot: {} to {}", word(&PHASES, old.into()), word(&PHASES, new.into()))
-            }
-            EventKind::JointDown => {
-                format!("{joint} is down: {}, statusword 0x{new:04x}", word(&REASONS, code))
-            }
-            EventKind::JointBack => format!("{joint} is enabled again"),
-            EventKind::GoalRefused => {
-                format!(
-                    "a goal was refused: it holds what is not a number, or is outside a travel; {code} so far"
-                )
-            }
-            EventKind::GoalOld => "the latest goal is too old; joints hold".to_owned(),
-            EventKind::GoalBack => "goals are current again".to_owned(),
-            EventKind::ResetDone => "reset".to_owned(),
-            EventKind::ResetRefused => format!("reset refused, misses {code}"),
-            _ => "the commander is lost".to_owned(),
-        }
+        let differs = ["vendor", "product", "revision", "serial number", "alias", "device ID"];
+        let differs = differs.get(usize::from(new).wrapping_sub(1)).copied().unwrap_or("identity");
+        format!(
+            "{device}: another device is in its place, with {differs} {code:#x}; it was put into INIT and gets no set-points; put \
+             {device} back"
+        )
     }
 }
 

@@ -37,7 +37,8 @@ pub struct Sync0 {
 pub struct Sync1 {
     /// Cycle time, in ns; 0: by `factor`.
     pub period_ns: u32,
-    /// Cycle as a multiple of that of SYNC0; 0: the cycle of SYNC0.
+    /// Cycle as a multiple of that of SYNC0; negative for a part of the bus's period; 0: the cycle of
+    /// SYNC0.
     pub factor: i32,
     /// Shift after SYNC0, in ns.
     pub shift_ns: i64,
@@ -72,25 +73,27 @@ impl Sync0 {
         self.period_ns.unwrap_or(u32::try_from(of_bus).unwrap_or(u32::MAX)).max(1)
     }
 
-    /// Returns the value of register 0x09A4 for a cycle time of SYNC0: the time from a SYNC0 pulse
+    /// Returns the value of register 0x09A4 on a bus with this period: the time from a SYNC0 pulse
     /// to the SYNC1 pulse, which is repeated at the first SYNC0 pulse after it.
     #[must_use]
-    pub fn sync1_delay_ns(&self, sync0_ns: u32) -> u32 {
+    pub fn sync1_delay_ns(&self, bus_ns: u64) -> u32 {
         if self.activation & Self::WITH_SYNC1 == 0 {
             return 0;
         }
-        self.sync1.delay_ns(sync0_ns)
+        self.sync1.delay_ns(self.period_on_bus_ns(bus_ns), bus_ns)
     }
 }
 
 impl Sync1 {
-    /// Returns the time from a SYNC0 pulse to the SYNC1 pulse, for a cycle time of SYNC0, in ns.
+    /// Returns the time from a SYNC0 pulse to the SYNC1 pulse, for a cycle time of SYNC0 and a period
+    /// of the bus, in ns.
     #[must_use]
-    pub fn delay_ns(&self, sync0_ns: u32) -> u32 {
+    pub fn delay_ns(&self, sync0_ns: u32, bus_ns: u64) -> u32 {
         let sync0 = i64::from(sync0_ns);
         let cycle = match (self.period_ns, self.factor) {
             (0, 0) => sync0,
-            (0, factor) => sync0.saturating_mul(i64::from(factor.max(1))),
+            (0, times @ 1..) => sync0.saturating_mul(i64::from(times)),
+            (0, part) => i64::try_from(bus_ns / u64::from(part.unsigned_abs())).unwrap_or(i64::MAX),
             (period, _) => i64::from(period),
         };
         u32::try_from((cycle - sync0).saturating_add(self.shift_ns).max(0)).unwrap_or(u32::MAX)
@@ -212,10 +215,8 @@ pub fn value(text: &str) -> Result<Vec<u8>, ValueError> {
     }
 
     if let Some(number) = text.strip_suffix("f32") {
-        return number
-            .parse()
-            .map(|number: f32| number.to_le_bytes().to_vec())
-            .map_err(|_| wrong());
+        let number = number.parse().ok().filter(|number: &f32| number.is_finite());
+        return number.map(|number| number.to_le_bytes().to_vec()).ok_or_else(wrong);
     }
 
     for (kind, bytes, is_signed) in TYPES {
@@ -249,11 +250,13 @@ mod tests {
     #[test]
     fn sync1_follows_sync0_by_its_shift_or_leaves_cycles_out() {
         let sync1 = |period_ns, factor, shift_ns| Sync1 { period_ns, factor, shift_ns };
-        assert_eq!(sync1(0, 0, 0).delay_ns(250_000), 0, "together with SYNC0");
-        assert_eq!(sync1(0, 1, 30_000).delay_ns(250_000), 30_000);
-        assert_eq!(sync1(0, 4, 30_000).delay_ns(250_000), 780_000, "with every fourth SYNC0");
-        assert_eq!(sync1(1_000_000, 0, 0).delay_ns(250_000), 750_000);
-        assert_eq!(sync1(0, 0, -1).delay_ns(250_000), 0, "never before SYNC0");
+        let delay = |sync1: Sync1| sync1.delay_ns(250_000, 1_000_000);
+        assert_eq!(delay(sync1(0, 0, 0)), 0, "together with SYNC0");
+        assert_eq!(delay(sync1(0, 1, 30_000)), 30_000);
+        assert_eq!(delay(sync1(0, 4, 30_000)), 780_000, "with every fourth SYNC0");
+        assert_eq!(delay(sync1(0, -1, 30_000)), 780_000, "once in the bus's period");
+        assert_eq!(delay(sync1(1_000_000, 0, 0)), 750_000);
+        assert_eq!(delay(sync1(0, 0, -1)), 0, "never before SYNC0");
         let both = Sync0 { activation: 0x0700, sync1: sync1(0, 2, 0), ..Sync0::default() };
         assert_eq!(both.sync1_delay_ns(1_000_000), 1_000_000);
         let one = Sync0 { activation: 0x0300, ..both };
@@ -290,7 +293,7 @@ mod tests {
             assert_eq!(value(text), Ok(bytes), "{text}");
         }
 
-        for wrong in ["6", "256u8", "-1u8", "hex:0", "hex:", "onei32"] {
+        for wrong in ["6", "256u8", "-1u8", "hex:0", "hex:", "onei32", "1e40f32", "nanf32"] {
             assert!(value(wrong).is_err(), "{wrong}");
         }
     }

@@ -127,10 +127,17 @@ pub struct SiiEntry {
 /// One operation mode of distributed clocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiiDcMode {
-    /// Cycle time of SYNC0 in ns; 0: the cycle of the MainDevice.
+    /// Cycle time of SYNC0 in ns; 0: the cycle of the MainDevice, by its factor.
     pub cycle_ns: u32,
+    /// Multiple of the cycle of the MainDevice; negative for a part of it; 0 as 1.
+    pub cycle_factor: i16,
     /// Shift time of SYNC0 in ns.
     pub shift_ns: i32,
+    /// Cycle of SYNC1 as a multiple of that of SYNC0; negative for a part of the cycle of the
+    /// MainDevice.
+    pub sync1_factor: i16,
+    /// Shift time of SYNC1 in ns.
+    pub sync1_shift_ns: i32,
     /// AssignActivate: value of register 0x0980.
     pub activate: u16,
     pub name: String,
@@ -270,7 +277,8 @@ fn strings(body: &[u8]) -> Vec<String> {
     for _ in 0..count {
         let Some((&length, after)) = rest.split_first() else { break };
         let Some((text, after)) = after.split_at_checked(usize::from(length)) else { break };
-        found.push(String::from_utf8_lossy(text).into_owned());
+        let lossy = |_| String::from_utf8_lossy(text).into_owned();
+        found.push(crate::esi::decoded(text).unwrap_or_else(lossy));
         rest = after;
     }
 
@@ -324,7 +332,10 @@ fn pdos(body: &[u8], strings: &[String]) -> Result<Vec<SiiPdo>, SiiError> {
 fn clock_mode(bytes: &[u8; 24], strings: &[String]) -> SiiDcMode {
     SiiDcMode {
         cycle_ns: long(bytes, 0),
+        cycle_factor: word(bytes, 16) as i16,
         shift_ns: long(bytes, 4) as i32,
+        sync1_factor: word(bytes, 12) as i16,
+        sync1_shift_ns: long(bytes, 8) as i32,
         activate: word(bytes, 14),
         name: string(strings, bytes[18]),
     }
@@ -382,6 +393,29 @@ mod tests {
             image(&[0x00, 0x08, 1, 0, 9, 9, 30, 0, 2, 0, 0, 0, 7, 0, 0xff, 0xff, 0xff, 0xff]);
         let sii = Sii::decode(&bytes).unwrap();
         assert_eq!((sii.order.as_str(), sii.sync_managers.len()), ("", 0));
+    }
+
+    #[test]
+    fn a_clock_mode_has_the_factors_of_its_cycles() {
+        let times = [0, 0, 0, 0, 0xf0, 0xd8, 0xff, 0xff, 1, 0, 0, 0];
+        let words = [0xff, 0xff, 0x30, 0x07, 0xfc, 0xff, 0, 0, 0, 0, 0, 0];
+        let bytes = image(&[&[60, 0, 12, 0], &times[..], &words].concat());
+        let mode = SiiDcMode {
+            cycle_ns: 0,
+            cycle_factor: -4,
+            shift_ns: -10_000,
+            sync1_factor: -1,
+            sync1_shift_ns: 1,
+            activate: 0x0730,
+            name: String::new(),
+        };
+        assert_eq!(Sii::decode(&bytes).unwrap().clock, [mode]);
+    }
+
+    #[test]
+    fn strings_in_an_older_encoding_are_read() {
+        let bytes = image(&[10, 0, 2, 0, 1, 2, 0xb5, b'm', 30, 0, 2, 0, 0, 0, 1, 0]);
+        assert_eq!(Sii::decode(&bytes).unwrap().order, "\u{b5}m");
     }
 
     #[test]

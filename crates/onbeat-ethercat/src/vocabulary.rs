@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::event::Event;
+use super::event_words::{PHASES, REASONS, RUNGS, al_state, devices, in_a_row, with_code, word};
+
 /// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -240,5 +243,136 @@ impl EventKind {
                 | Self::GroupCame
                 | Self::GroupLeft
         )
+    }
+}
+
+impl Event {
+    /// Returns the sentence of a kind that has one whatever the values are; `device` is the name of
+    /// its device.
+    // A row for each kind.
+    #[allow(clippy::too_many_lines)]
+    pub(super) fn plain_sentence(&self, device: &str) -> Option<String> {
+        let Self { old, new, code, .. } = *self;
+        Some(match self.kind {
+            EventKind::BusDown => "the bus was taken down in order".to_owned(),
+            EventKind::BusRestarted => format!("the bus starts again, restart {code}"),
+            EventKind::DeviceLost => format!("{device} does not answer"),
+            EventKind::DeviceFound => format!("{device} answers again and is being brought back"),
+            EventKind::DeviceBack => format!(
+                "{device} is back in OP after {us_as_s:.3} s",
+                us_as_s = f64::from(code) / 1e6
+            ),
+            EventKind::StateChanged => format!(
+                "{device} went from {state_before} to {state_now}{al_status}",
+                state_before = al_state(old),
+                state_now = al_state(new),
+                al_status = with_code(code)
+            ),
+            EventKind::Emergency => {
+                format!("{device} sent emergency 0x{code:04x}, error register 0x{new:02x}")
+            }
+            EventKind::WorkingCounterOff => {
+                format!("working counter {new} where {old} is expected")
+            }
+            EventKind::WorkingCounterBack => {
+                format!("working counter right again after {code} cycles")
+            }
+            EventKind::FrameLost => {
+                format!("no reply in time{in_a_row}", in_a_row = in_a_row(code))
+            }
+            EventKind::FrameLate => {
+                format!("a reply came after its deadline{in_a_row}", in_a_row = in_a_row(code))
+            }
+            EventKind::FrameUnknown => format!(
+                "a frame came that was not sent, or was damaged{in_a_row}",
+                in_a_row = in_a_row(code)
+            ),
+            EventKind::ClockLocked => "releases follow the reference clock".to_owned(),
+            EventKind::OwnerTaken => format!("process {code} owns the outputs"),
+            EventKind::OwnerLeft => format!("process {code} gave the outputs up"),
+            EventKind::OwnerDied => format!(
+                "process {code} died, which owned the outputs; they are at their safe values"
+            ),
+            EventKind::OutputsStale => format!(
+                "outputs were not refreshed for {code} cycles; they are at their safe values"
+            ),
+            EventKind::LibraryFailed => "bringing the bus up failed".to_owned(),
+            EventKind::Frozen => format!("inputs of {device} do not change any more"),
+            EventKind::ReaderDied => format!("process {code} died while it read the image"),
+            EventKind::CommanderTaken => format!("process {code} commands the joints"),
+            EventKind::CommanderLeft => {
+                format!("process {code} does not command the joints any more")
+            }
+            EventKind::CommanderDied => format!("process {code} died, which commanded the joints"),
+            EventKind::PlaceInDoubt => format!(
+                "{device}: it may have changed places with one like it, of which {code} are out; it was put into INIT and gets no set-points; check the cables and restart the bus, or give the devices aliases"
+            ),
+            EventKind::SurplusDevice => format!(
+                "a device that the file does not have is at place {new} of the cable, which has {code} now; it is left alone"
+            ),
+            EventKind::FrameDuplicate => {
+                format!("a frame came back once more{in_a_row}", in_a_row = in_a_row(code))
+            }
+            EventKind::ForeignFrames => format!(
+                "another MainDevice uses the same interface, {code} of its frames so far; end one of the two"
+            ),
+            EventKind::AnswerBack => format!(
+                "frames come back again, after {ms_as_s:.3} s",
+                ms_as_s = f64::from(code) / 1e3
+            ),
+            EventKind::RungChanged => format!(
+                "miss ladder: {rung_before} to {rung_now}, misses {code}",
+                rung_before = word(&RUNGS, old.into()),
+                rung_now = word(&RUNGS, new.into())
+            ),
+            EventKind::PhaseChanged => format!(
+                "robot: {phase_before} to {phase_now}",
+                phase_before = word(&PHASES, old.into()),
+                phase_now = word(&PHASES, new.into())
+            ),
+            EventKind::JointDown => format!(
+                "{device} is down: {reason}, statusword 0x{new:04x}",
+                reason = word(&REASONS, code)
+            ),
+            EventKind::JointBack => format!("{device} is enabled again"),
+            EventKind::GoalRefused => format!(
+                "a goal was refused: it holds what is not a number, or is outside a travel; {code} so far"
+            ),
+            EventKind::GoalOld => "the latest goal is too old; joints hold".to_owned(),
+            EventKind::GoalBack => "goals are current again".to_owned(),
+            EventKind::ResetDone => "reset".to_owned(),
+            EventKind::ResetRefused => format!("reset refused, misses {code}"),
+            EventKind::CommanderLost => "the commander is lost".to_owned(),
+            EventKind::LockTimeout => format!(
+                "a process holds the lock of the image for over {code} us; cycles are published without it"
+            ),
+            EventKind::DevicesBackInOp => format!(
+                "all {old} devices are in OP again, after {us_as_s:.3} s",
+                us_as_s = f64::from(code) / 1e6
+            ),
+            EventKind::RingClosed => format!(
+                "the cable ring is closed again, after {ms_as_s:.3} s",
+                ms_as_s = f64::from(code) / 1e3
+            ),
+            EventKind::LeftOpWithOthers => format!(
+                "{device} left OP with others, for {state_now}{al_status}",
+                state_now = al_state(new),
+                al_status = with_code(code)
+            ),
+            EventKind::MailboxMute => format!(
+                "the mailbox of {device} does not answer (request of object 0x{old:04x}:{new:x}); its process data go on: repeat the request, and switch the device off and on if it stays mute"
+            ),
+            EventKind::GroupCame => format!(
+                "the optional group of {device} came, at place {new} of the cable: {devices} in OP after {us_as_s:.3} s",
+                devices = devices(old),
+                us_as_s = f64::from(code) / 1e6
+            ),
+            EventKind::GroupLeft => format!(
+                "the optional group of {device} left, from place {new} of the cable: {devices} without an answer, after {ms_as_s:.3} s",
+                devices = devices(old),
+                ms_as_s = f64::from(code) / 1e3
+            ),
+            _ => return None,
+        })
     }
 }

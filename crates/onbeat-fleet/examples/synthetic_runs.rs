@@ -14,7 +14,7 @@ use fastrand::Rng;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use onbeat_host::machine::Host;
 use onbeat_record::{
-    Account, Bench, Block, Cell, FindingNote, Header, Interval, LimitNote, Moments, Note, RunOrder,
+    Account, Bench, Block, Cell, FindingNote, Header, Interval, LimitNote, Moments, Note,
     RunWriter, Series, empty_counts,
 };
 use serde::Deserialize;
@@ -134,18 +134,10 @@ fn bench_note() -> Bench {
     Bench {
         tunings: TUNINGS.map(str::to_owned).to_vec(),
         loads: LOADS.map(str::to_owned).to_vec(),
-        order: RunOrder::Interleaved,
         blocks: 1,
         block_s: 60.0,
         limit: Some(LimitNote { limit_ns: 100_000, at: 99.9, on: Series::ReleaseLatency }),
-        looks: 0,
-        most_alarms: None,
-        not_permitted: Vec::new(),
-        ladder: Vec::new(),
-        shield: Vec::new(),
-        sweep: None,
-        robot_command: Vec::new(),
-        cpus: Vec::new(),
+        ..Bench::default()
     }
 }
 

@@ -96,11 +96,8 @@ impl Account {
 
     fn sentence(&self, to: &std::path::Path) -> String {
         let mut parts = vec![format!("{} new", self.new)];
-        let further = [
-            (self.replaced, "replaced by a longer part"),
-            (self.there, "there already"),
-            (self.failed, "failed"),
-        ];
+        let further =
+            [(self.replaced, "replaced"), (self.there, "there already"), (self.failed, "failed")];
         parts.extend(
             further
                 .iter()

@@ -16,7 +16,7 @@ use crate::table::{FACTS, RUNS, SETTINGS, TABLES, Table, VERSIONS};
 /// Digits of a machine's number that are its name: 48 bits, which two of a million machines share once in 500 fleets.
 const HOST_DIGITS: usize = 12;
 /// Words of a kernel's command line that name one machine's disks or addresses, and those of other facts.
-const NOT_KEPT: [&str; 9] = [
+const NOT_KEPT: [&str; 14] = [
     "root=",
     "resume=",
     "BOOT_IMAGE=",
@@ -24,9 +24,16 @@ const NOT_KEPT: [&str; 9] = [
     "ip=",
     "nfsroot=",
     "rd.luks",
+    "rd.lvm",
+    "rd.md",
+    "netroot=",
+    "ifname=",
+    "systemd.hostname=",
     "cryptdevice=",
     "systemd.machine_id=",
 ];
+/// Ends of names of words that do so as well: a Raspberry Pi's firmware adds `smsc95xx.macaddr=`, a Jetson's `androidboot.serialno=`.
+const NOT_KEPT_NAMES: [&str; 2] = ["macaddr", "serialno"];
 /// Facts that are versions.
 const VERSIONS_OF: [&str; 6] =
     ["kernel", "kernel build", "distribution", "image", "BIOS", "microcode"];
@@ -110,7 +117,8 @@ pub struct RunRows {
     pub host: String,
     /// The day on which it began, by UTC: `2026-11-28`.
     pub day: String,
-    /// Bytes of its files: a run that was resumed has more, and replaces what it was before.
+    /// Bytes of its files: a run that was resumed has more, and replaces what it was before. One more where its user calls it
+    /// invalid, so that the mark replaces a run that is there, and stays.
     pub revision: u64,
     /// Number of cells.
     pub cells: usize,
@@ -135,6 +143,7 @@ impl RunRows {
             hash.update(&bytes);
             files.push(run);
         }
+        revision += u64::from(naming.invalid.is_some());
         let bench =
             files.iter().position(|run| run.bench.is_some() || run.path.ends_with(BENCH_FILE));
         let bench = bench.map(|place| files.remove(place));
@@ -257,6 +266,10 @@ fn kept_facts<'h>(header: &'h Header, naming: &Naming) -> Vec<(&'h str, String)>
             let words = value.split_ascii_whitespace();
             let words: Vec<&str> = words
                 .filter(|word| !NOT_KEPT.iter().any(|begin| word.starts_with(begin)))
+                .filter(|word| {
+                    let name = word.split('=').next().unwrap_or_default();
+                    !NOT_KEPT_NAMES.iter().any(|end| name.ends_with(end))
+                })
                 .collect();
             (name, words.join(" "))
         }
@@ -372,7 +385,10 @@ mod tests {
     #[test]
     fn disks_of_one_machine_stay_out_of_its_facts() {
         let host = onbeat_host::machine::Host::from_facts([
-            (COMMAND_LINE, Some("BOOT_IMAGE=/vmlinuz root=UUID=1-2 isolcpus=1 quiet".to_owned())),
+            (
+                COMMAND_LINE,
+                Some("BOOT_IMAGE=/vmlinuz root=UUID=1-2 smsc95xx.macaddr=DC:A6:32:01:02:03 rd.md.uuid=9:f isolcpus=1 quiet".to_owned()),
+            ),
             ("memory", Some("8 GiB".to_owned())),
         ]);
         let naming = Naming { without: vec!["memory".to_owned()], ..Naming::default() };

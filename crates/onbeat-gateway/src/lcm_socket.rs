@@ -23,6 +23,8 @@ pub struct LcmUrl {
     pub group: SocketAddrV4,
     /// Number of networks that a datagram may cross; 0 stays on this machine.
     pub ttl: u32,
+    /// Receive buffer that is asked for, in bytes: `recv_buf_size`, and no less than LCM's recommendation.
+    pub buffer_bytes: usize,
 }
 
 impl FromStr for LcmUrl {
@@ -33,13 +35,20 @@ impl FromStr for LcmUrl {
         let rest = text.strip_prefix("udpm://").ok_or_else(wrong)?;
         let (group, options) = rest.split_once('?').unwrap_or((rest, ""));
         let group: SocketAddrV4 = group.parse().map_err(|_| wrong())?;
-        let ttl = match options {
-            "" => "0",
-            _ => options.strip_prefix("ttl=").ok_or_else(wrong)?,
-        };
-        let ttl = ttl.parse().ok().filter(|ttl| *ttl < 256).ok_or_else(wrong)?;
-        let is_group = group.ip().is_multicast();
-        is_group.then_some(Self { group, ttl }).ok_or_else(wrong)
+        let mut url = Self { group, ttl: 0, buffer_bytes: WANTED_BUFFER };
+        for option in options.split('&').filter(|option| !option.is_empty()) {
+            match option.split_once('=') {
+                Some(("ttl", ttl)) => {
+                    url.ttl = ttl.parse().ok().filter(|ttl| *ttl < 256).ok_or_else(wrong)?;
+                }
+                Some(("recv_buf_size", bytes)) => {
+                    let bytes: usize = bytes.parse().map_err(|_| wrong())?;
+                    url.buffer_bytes = bytes.max(WANTED_BUFFER);
+                }
+                _ => return Err(wrong()),
+            }
+        }
+        group.ip().is_multicast().then_some(url).ok_or_else(wrong)
     }
 }
 
@@ -88,7 +97,7 @@ pub struct LcmReceiver {
 }
 
 impl LcmReceiver {
-    /// Joins the group, and asks for a receive buffer of 4 MiB.
+    /// Joins the group, and asks for its receive buffer.
     ///
     /// # Errors
     /// [`GatewayError::Network`].
@@ -100,8 +109,8 @@ impl LcmReceiver {
             sockopt::set_socket_reuseaddr(&socket, true)?;
 
             // Beyond the limit net.core.rmem_max with the right to, else up to it.
-            if sockopt::set_socket_recv_buffer_size_force(&socket, WANTED_BUFFER).is_err() {
-                sockopt::set_socket_recv_buffer_size(&socket, WANTED_BUFFER)?;
+            if sockopt::set_socket_recv_buffer_size_force(&socket, url.buffer_bytes).is_err() {
+                sockopt::set_socket_recv_buffer_size(&socket, url.buffer_bytes)?;
             }
             let buffer_bytes = sockopt::socket_recv_buffer_size(&socket)?;
 
@@ -153,6 +162,8 @@ mod tests {
         let url: LcmUrl = "udpm://239.255.76.67:7667?ttl=1".parse().unwrap();
         assert_eq!((url.group.to_string().as_str(), url.ttl), ("239.255.76.67:7667", 1));
         assert_eq!("udpm://239.255.76.67:7667".parse::<LcmUrl>().unwrap().ttl, 0);
+        let url: LcmUrl = "udpm://239.255.76.67:7667?recv_buf_size=16777216&ttl=1".parse().unwrap();
+        assert_eq!((url.buffer_bytes, url.ttl), (16 << 20, 1));
         for wrong in
             ["239.255.76.67:7667", "udpm://10.0.0.1:1", "udpm://239.0.0.1:1?x=1", "udpm://"]
         {

@@ -122,7 +122,7 @@ pub fn convert(
     let content = LogContent::from_file(&order.log, order.most_memory)?;
     let types = LcmFingerprints::new(&order.lcm)?;
     let mut copy = LogCopy {
-        log: LogWriter::create(&order.out, order.compression)?,
+        log: LogWriter::create_as(profile(&content), &order.out, order.compression)?,
         channels: HashMap::new(),
         types,
         not_decoded: 0,
@@ -140,6 +140,16 @@ pub fn convert(
     let not_decoded = copy.not_decoded;
     let (cut, damage) = (content.cut, content.damage);
     Ok(ConvertAccount { records, not_decoded, bytes: copy.log.finish()?, cut, damage })
+}
+
+/// The profile that all channels keep (MCAP format registry); empty for none.
+fn profile(content: &LogContent) -> &'static str {
+    let are = |encoding: &str| content.channels.iter().all(|of| of.encoding == encoding);
+    match (are("cdr"), are("ros1")) {
+        (true, _) => "ros2",
+        (false, true) => "ros1",
+        (false, false) => "",
+    }
 }
 
 struct LogCopy {
@@ -165,7 +175,7 @@ impl LogCopy {
                     added
                 }
             };
-            return self.log.write(channel, message.sequence.into(), message.log_time, &bytes);
+            return self.log.copy(channel, message, &bytes);
         }
         self.not_decoded += u64::from(is_lcm);
         let key = (message.channel.id, 0);
@@ -177,7 +187,7 @@ impl LogCopy {
                 added
             }
         };
-        self.log.write(channel, message.sequence.into(), message.log_time, &message.data)
+        self.log.copy(channel, message, &message.data)
     }
 }
 
@@ -215,5 +225,48 @@ impl LcmFingerprints {
     fn definition(&self, fingerprint: u64) -> Result<(String, String), GatewayError> {
         let name = self.codecs.get(&fingerprint).map_or("", |(name, _)| name);
         Ok((name.to_owned(), self.types.text(name)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use super::super::log_records::LogRecordChannel;
+    use super::*;
+
+    #[test]
+    fn a_converted_log_has_both_times_and_the_profile_of_its_channels() {
+        let folder = tempfile::tempdir().unwrap();
+        for (encoding, profile) in [("cdr", "ros2"), ("ros1", "ros1"), ("json", "")] {
+            let [log, out] = ["in", "out"].map(|it| folder.path().join(format!("{encoding}_{it}")));
+            let channel = Arc::new(LogRecordChannel {
+                id: 0,
+                topic: "/a".to_owned(),
+                encoding: encoding.to_owned(),
+                schema: None,
+                texts: BTreeMap::new(),
+            });
+            let mut writer = LogWriter::create(&log, Compression::None).unwrap();
+            let added = writer.copy_channel(&channel).unwrap();
+            let (log_time, publish_time) = (9, 5);
+            let message =
+                LogMessage { channel, sequence: 7, log_time, publish_time, data: vec![1] };
+            writer.copy(added, &message, &message.data).unwrap();
+            writer.finish().unwrap();
+
+            let (lcm, most_memory) = (Vec::new(), 1 << 20);
+            let order = ConvertOrder { log, out, compression: Compression::None, lcm, most_memory };
+            convert(&order, || false).unwrap();
+            let bytes = std::fs::read(&order.out).unwrap();
+            let found = mcap::MessageStream::new(&bytes).unwrap().next().unwrap().unwrap();
+            assert_eq!((found.sequence, found.log_time, found.publish_time), (7, 9, 5));
+            // Behind the magic bytes, and kind and length of the header.
+            let stated = [&(profile.len() as u32).to_le_bytes()[..], profile.as_bytes()].concat();
+            assert!(bytes[17..].starts_with(&stated), "{encoding}");
+        }
     }
 }

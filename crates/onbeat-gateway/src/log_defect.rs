@@ -86,6 +86,14 @@ pub enum LogDefect {
     /// A file that was compressed as a whole cannot be unpacked.
     #[error("it cannot be unpacked: {0}")]
     Unpack(String),
+    /// A file that was compressed as a whole is damaged, or was cut.
+    #[error("only its first {bytes} bytes can be unpacked: {why}")]
+    Unpacked {
+        /// Bytes that were unpacked.
+        bytes: u64,
+        /// What is wrong behind them.
+        why: String,
+    },
     /// A message that was compressed alone cannot be unpacked.
     #[error("a message of {topic} cannot be unpacked: {why}")]
     Message {
@@ -224,6 +232,7 @@ impl LogDefect {
                 | Self::Conflict { .. }
                 | Self::Unknown { .. }
                 | Self::NoTopic { .. }
+                | Self::Unpacked { .. }
                 | Self::Message { .. }
                 | Self::NoMetadata
                 | Self::Metadata(_)

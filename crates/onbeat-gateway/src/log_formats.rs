@@ -34,8 +34,9 @@ const ROWS: i64 = 256;
 pub(super) struct FormatMessages {
     format: Format,
     most_memory: u64,
-    /// Whether the last defect was in the bytes of one message.
+    /// Whether the last defect was in the bytes of one message, or noticed before the first.
     is_in_message: bool,
+    noticed: Option<LogDefect>,
 }
 
 enum Format {
@@ -54,7 +55,7 @@ impl FormatMessages {
     pub(super) fn open(path: &Path, most_memory: u64) -> Result<Self, GatewayError> {
         if path.is_dir() {
             let format = Format::Folder(FolderMessages::open(path, most_memory)?);
-            return Ok(Self { format, most_memory, is_in_message: false });
+            return Ok(Self { format, most_memory, is_in_message: false, noticed: None });
         }
         Self::of_file(path, most_memory)
     }
@@ -69,8 +70,9 @@ impl FormatMessages {
         let mut file = foreign::open(path).map_err(opened)?;
         let mut first = first_bytes(&mut file).map_err(opened)?;
         let is_packed = first.starts_with(ZSTD);
+        let mut noticed = None;
         if is_packed {
-            file = unpacked(file).map_err(failed)?;
+            (file, noticed) = unpacked(file).map_err(failed)?;
             first = first_bytes(&mut file).map_err(opened)?;
         }
         let bytes = file.metadata().map_err(opened)?.len();
@@ -93,7 +95,7 @@ impl FormatMessages {
         } else {
             Format::Mcap(LogMessages::new(BufReader::new(file), bytes, most_memory))
         };
-        Ok(Self { format, most_memory, is_in_message: false })
+        Ok(Self { format, most_memory, is_in_message: false, noticed })
     }
 
     /// Goes on after a defect; returns false where nothing sound follows.
@@ -106,7 +108,7 @@ impl FormatMessages {
             Format::Lcm(events) => !events.is_over,
             Format::Sqlite(rows) => !rows.is_over,
             Format::Folder(messages) => messages.resume(),
-            Format::Rosbag(_) => false,
+            Format::Rosbag(records) => !records.is_over,
         }
     }
 }
@@ -115,6 +117,10 @@ impl Iterator for FormatMessages {
     type Item = Result<LogMessage, LogDefect>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if let Some(why) = self.noticed.take() {
+            self.is_in_message = true;
+            return Some(Err(why));
+        }
         let next = match &mut self.format {
             Format::Mcap(messages) => messages.next(),
             Format::Lcm(events) => events.next(),
@@ -143,8 +149,9 @@ fn first_bytes(file: &mut File) -> io::Result<Vec<u8>> {
     Ok(first)
 }
 
-/// Unpacks a file that was compressed by zstd into one without a name, which is gone when it is closed.
-fn unpacked(packed: File) -> Result<File, LogDefect> {
+/// Unpacks a file that was compressed by zstd into one without a name, which is gone when it is closed; up to the damage of
+/// one that is damaged or was cut.
+fn unpacked(packed: File) -> Result<(File, Option<LogDefect>), LogDefect> {
     let place = std::env::temp_dir();
     let failed =
         |why: io::Error| LogDefect::Unpack(format!("{why} (TMPDIR is {})", place.display()));
@@ -152,15 +159,23 @@ fn unpacked(packed: File) -> Result<File, LogDefect> {
     let to = rustix::fs::open(&place, flags, Mode::RUSR | Mode::WUSR);
     let mut to = File::from(to.map_err(|why| failed(why.into()))?);
     let mut from = BufReader::with_capacity(1 << 16, packed);
-    let (mut piece, mut left) = (vec![0; 1 << 16], MOST_UNPACKED);
+    let (mut piece, mut left, mut noticed) = (vec![0; 1 << 16], MOST_UNPACKED, None);
     // A file may have several frames, one behind the other.
-    while !from.fill_buf()?.is_empty() {
+    while noticed.is_none() && !from.fill_buf()?.is_empty() {
         let mut frame = zstd(&mut from)?;
         loop {
-            let bytes = frame.read(&mut piece).map_err(|why| LogDefect::Unpack(why.to_string()))?;
-            if bytes == 0 {
-                break;
-            }
+            let bytes = match frame.read(&mut piece) {
+                Ok(0) => break,
+                Ok(bytes) => bytes,
+                Err(why) if left == MOST_UNPACKED => {
+                    return Err(LogDefect::Unpack(why.to_string()));
+                }
+                Err(why) => {
+                    let bytes = MOST_UNPACKED - left;
+                    noticed = Some(LogDefect::Unpacked { bytes, why: why.to_string() });
+                    break;
+                }
+            };
             left = left.checked_sub(bytes as u64).ok_or_else(|| {
                 LogDefect::Unpack(format!("it has more than {} GiB", MOST_UNPACKED >> 30))
             })?;
@@ -168,7 +183,7 @@ fn unpacked(packed: File) -> Result<File, LogDefect> {
         }
     }
     to.seek(SeekFrom::Start(0))?;
-    Ok(to)
+    Ok((to, noticed))
 }
 
 type Zstd<R> = ruzstd::decoding::StreamingDecoder<R, ruzstd::decoding::FrameDecoder>;
@@ -231,7 +246,8 @@ impl LcmEvents {
         let channel = self.channel(&String::from_utf8_lossy(&name))?;
         // Events are numbered across all channels: a gap in those of one is no loss.
         let log_time = long(12).saturating_mul(1000);
-        Ok(Some(LogMessage { channel, sequence: 0, log_time, data: payload }))
+        let publish_time = log_time;
+        Ok(Some(LogMessage { channel, sequence: 0, log_time, publish_time, data: payload }))
     }
 
     /// Looks for the next sync word.
@@ -258,7 +274,7 @@ impl LcmEvents {
         if let Some(known) = self.channels.get(name) {
             return Ok(Arc::clone(known));
         }
-        let channel = new_channel(self.channels.len(), name, "lcm", None)?;
+        let channel = new_channel(self.channels.len(), name, "lcm", None, BTreeMap::new())?;
         self.channels.insert(name.to_owned(), Arc::clone(&channel));
         Ok(channel)
     }
@@ -277,6 +293,7 @@ fn new_channel(
     topic: &str,
     encoding: &str,
     schema: Option<LogSchema>,
+    texts: BTreeMap<String, String>,
 ) -> Result<Arc<LogRecordChannel>, LogDefect> {
     let id = u16::try_from(id).ok().filter(|id| usize::from(*id) < MOST_CHANNELS);
     Ok(Arc::new(LogRecordChannel {
@@ -284,7 +301,7 @@ fn new_channel(
         topic: topic.to_owned(),
         encoding: encoding.to_owned(),
         schema: schema.map(Arc::new),
-        texts: BTreeMap::new(),
+        texts,
     }))
 }
 
@@ -296,6 +313,8 @@ pub(super) struct RosbagRecords {
     most_memory: u64,
     channels: HashMap<u32, Arc<LogRecordChannel>>,
     waiting: VecDeque<LogMessage>,
+    /// Whether the last record outside of chunks was read to its end: another one follows it.
+    is_whole: bool,
     is_over: bool,
 }
 
@@ -308,7 +327,8 @@ impl RosbagRecords {
         let at = ROSBAG.len() as u64;
         source.seek(SeekFrom::Start(at))?;
         let (channels, waiting) = (HashMap::new(), VecDeque::new());
-        Ok(Self { source, at, bytes, most_memory, channels, waiting, is_over: false })
+        let (is_whole, is_over) = (false, false);
+        Ok(Self { source, at, bytes, most_memory, channels, waiting, is_whole, is_over })
     }
 
     /// Reads a part that has its length before it.
@@ -332,8 +352,10 @@ impl RosbagRecords {
             if at == self.bytes {
                 return Ok(None);
             }
+            self.is_whole = false;
             let header = self.part(at)?;
             let content = self.part(at)?;
+            self.is_whole = true;
             let header = rosbag_header(&header).ok_or(LogDefect::Record { at })?;
             match header.get("op").and_then(|op| op.first()) {
                 Some(5) => {
@@ -398,12 +420,17 @@ impl RosbagRecords {
                     encoding: "ros1msg".to_owned(),
                     definition: about.get("message_definition").cloned().unwrap_or_default(),
                 };
-                let channel = new_channel(
-                    self.channels.len(),
-                    &text(header.get("topic")),
-                    "ros1",
-                    Some(schema),
-                )?;
+                let mut texts = BTreeMap::new();
+                if about.contains_key("callerid") {
+                    texts.insert("callerid".to_owned(), text(about.get("callerid")));
+                }
+                if let Some(latching) = about.get("latching") {
+                    let word = if latching == b"1" { "true" } else { "false" };
+                    texts.insert("latching".to_owned(), word.to_owned());
+                }
+                let topic = text(header.get("topic"));
+                let number = self.channels.len();
+                let channel = new_channel(number, &topic, "ros1", Some(schema), texts)?;
                 self.channels.insert(id, channel);
             }
             Some(2) => {
@@ -418,6 +445,7 @@ impl RosbagRecords {
                     channel,
                     sequence: 0,
                     log_time,
+                    publish_time: log_time,
                     data: content,
                 });
             }
@@ -435,7 +463,11 @@ impl Iterator for RosbagRecords {
             return None;
         }
         let next = self.read().transpose();
-        self.is_over = !matches!(next, Some(Ok(_)));
+        self.is_over = match &next {
+            Some(Ok(_)) => false,
+            Some(Err(_)) => !self.is_whole,
+            None => true,
+        };
         next
     }
 }
@@ -561,6 +593,7 @@ impl SqliteRows {
                 channel: Arc::clone(channel),
                 sequence: 0,
                 log_time,
+                publish_time: log_time,
                 data,
             });
             self.waiting.push_back(message.ok_or(LogDefect::NoTopic { row: id, topic }));
@@ -600,24 +633,148 @@ fn channels_of(database: &rusqlite::Connection) -> rusqlite::Result<Result<Chann
         definitions = rows.collect::<rusqlite::Result<_>>()?;
     }
 
-    let mut query = database.prepare("select id, name, type, serialization_format from topics")?;
+    let mut query = database.prepare("select * from topics")?;
     let rows = query.query_map([], |row| {
         Ok((
-            row.get::<_, i64>(0)?,
-            row.get::<_, String>(1)?,
-            row.get::<_, String>(2)?,
-            row.get::<_, String>(3)?,
+            row.get::<_, i64>("id")?,
+            row.get::<_, String>("name")?,
+            row.get::<_, String>("type")?,
+            row.get::<_, String>("serialization_format")?,
+            texts_of(row),
         ))
     })?;
     let mut channels = HashMap::new();
     for row in rows {
-        let (id, topic, name, encoding) = row?;
+        let (id, topic, name, encoding, texts) = row?;
         let (schema_encoding, text) = definitions.get(&name).cloned().unwrap_or_default();
         let schema = LogSchema { name, encoding: schema_encoding, definition: text.into_bytes() };
-        match new_channel(channels.len(), &topic, &encoding, Some(schema)) {
+        match new_channel(channels.len(), &topic, &encoding, Some(schema), texts) {
             Ok(channel) => channels.insert(id, channel),
             Err(why) => return Ok(Err(why)),
         };
     }
     Ok(Ok(channels))
+}
+
+/// What the player of ROS 2 looks for in a channel of MCAP, from columns that not every version has.
+fn texts_of(topic: &rusqlite::Row<'_>) -> BTreeMap<String, String> {
+    let column = |name: &str| topic.get::<_, String>(name).ok().filter(|text| !text.is_empty());
+    let columns = [
+        ("offered_qos_profiles", "offered_qos_profiles"),
+        ("type_description_hash", "topic_type_hash"),
+    ];
+    columns.into_iter().filter_map(|(from, to)| Some((to.to_owned(), column(from)?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::super::log_reader::LogContent;
+    use super::*;
+
+    #[test]
+    fn a_topic_of_a_bag_keeps_its_quality_of_service() {
+        let folder = tempfile::tempdir().unwrap();
+        for (column, value, wanted) in [
+            ("", "", None),
+            (", offered_qos_profiles text", ", ''", None),
+            (", offered_qos_profiles text", ", '- durability: 1'", Some("- durability: 1")),
+        ] {
+            let path = folder.path().join(format!("{}.db3", value.len()));
+            let database = rusqlite::Connection::open(&path).unwrap();
+            let rows = format!(
+                "create table topics(id integer, name text, type text, serialization_format text{column});
+                 create table messages(id integer, topic_id integer, timestamp integer, data blob);
+                 insert into topics values(1, '/tf', 'a/msg/B', 'cdr'{value});
+                 insert into messages values(1, 1, 5, x'00');"
+            );
+            database.execute_batch(&rows).unwrap();
+            drop(database);
+            let message = FormatMessages::open(&path, 1 << 20).unwrap().next().unwrap().unwrap();
+            let found = message.channel.texts.get("offered_qos_profiles");
+            assert_eq!(found.map(String::as_str), wanted);
+        }
+    }
+
+    fn part(bytes: &[u8]) -> Vec<u8> {
+        [&(bytes.len() as u32).to_le_bytes()[..], bytes].concat()
+    }
+
+    fn fields(all: &[&[u8]]) -> Vec<u8> {
+        all.iter().flat_map(|it| part(it)).collect()
+    }
+
+    fn record(head: &[&[u8]], content: &[u8]) -> Vec<u8> {
+        [part(&fields(head)), part(content)].concat()
+    }
+
+    #[test]
+    fn a_connection_of_a_bag_keeps_its_caller_and_whether_it_latches() {
+        let about = fields(&[b"type=a/B", b"callerid=/map_server", b"latching=1"]);
+        let bag = [
+            ROSBAG.to_vec(),
+            record(&[b"op=\x07", b"conn=\0\0\0\0", b"topic=/map"], &about),
+            record(&[b"op=\x02", b"conn=\0\0\0\0", b"time=\x01\0\0\0\x02\0\0\0"], &[7]),
+        ];
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("map.bag");
+        std::fs::write(&path, bag.concat()).unwrap();
+        let message = FormatMessages::open(&path, 1 << 20).unwrap().next().unwrap().unwrap();
+        let texts = &message.channel.texts;
+        let found = (texts["callerid"].as_str(), texts["latching"].as_str());
+        assert_eq!(found, ("/map_server", "true"));
+        assert_eq!((message.log_time, message.data.as_slice()), (1_000_000_002, &[7][..]));
+    }
+
+    #[test]
+    fn a_damaged_chunk_of_a_bag_does_not_hide_those_behind_it() {
+        let message = |second: u8| {
+            let time = [&b"time="[..], &[second, 0, 0, 0, 0, 0, 0, 0]].concat();
+            record(&[b"op=\x02", b"conn=\0\0\0\0", &time], &[second])
+        };
+        let about = fields(&[b"type=a/B"]);
+        let damaged = record(
+            &[b"op=\x05", b"compression=bz2", b"size=\x09\0\0\0"],
+            b"BZh9 and nothing of it",
+        );
+        let bag = [
+            ROSBAG.to_vec(),
+            record(&[b"op=\x07", b"conn=\0\0\0\0", b"topic=/map"], &about),
+            message(1),
+            damaged,
+            message(2),
+        ];
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("map.bag");
+        let whole = bag.concat();
+        for (end, messages, damage, is_cut) in [(0, 2, 1, false), (1, 1, 1, true)] {
+            std::fs::write(&path, &whole[..whole.len() - end]).unwrap();
+            let content = LogContent::from_file(&path, 1 << 20).unwrap();
+            assert_eq!((content.messages, content.damage.len()), (messages, damage));
+            assert_eq!(content.cut.is_empty(), !is_cut, "{}", content.cut);
+            assert_eq!(content.in_order().unwrap().count() as u64, messages);
+        }
+    }
+
+    #[test]
+    fn a_packed_log_that_was_cut_is_read_up_to_there() {
+        let sizes = [1_u32.to_be_bytes(), 71_u32.to_be_bytes()].concat();
+        let event = [LCM, &[0; 16], &sizes, b"A", &[7; 71]].concat();
+        // No options, a window of 1 KiB, and blocks that are stored as they are.
+        let mut packed = [ZSTD, &[0, 0]].concat();
+        for block in event.repeat(100).chunks(1000) {
+            packed.extend(&((block.len() as u32) << 3).to_le_bytes()[..3]);
+            packed.extend(block);
+        }
+        packed.truncate(6500);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.lcmlog.zst");
+        std::fs::write(&path, &packed).unwrap();
+        let content = LogContent::from_file(&path, 1 << 20).unwrap();
+        assert!((40..60).contains(&content.messages), "{}", content.messages);
+        assert!(content.damage[0].contains("bytes can be unpacked"), "{:?}", content.damage);
+        assert!(!content.cut.is_empty());
+        assert_eq!(content.in_order().unwrap().count() as u64, content.messages);
+    }
 }

@@ -64,6 +64,8 @@ pub(super) struct LogMessage {
     pub(super) channel: Arc<LogRecordChannel>,
     pub(super) sequence: u32,
     pub(super) log_time: u64,
+    /// The log time where the log has no other.
+    pub(super) publish_time: u64,
     pub(super) data: Vec<u8>,
 }
 
@@ -429,11 +431,12 @@ impl<R: Read + Seek> LogMessages<R> {
     fn message(&self, at: u64, mut content: Vec<u8>) -> Result<LogMessage, LogDefect> {
         let mut fields = Fields(&content);
         let head = (|| Some((fields.short()?, fields.word()?, fields.long()?, fields.long()?)))();
-        let (id, sequence, log_time, _) = head.ok_or(LogDefect::Record { at })?;
+        let (id, sequence, log_time, publish_time) = head.ok_or(LogDefect::Record { at })?;
         let channel = self.channels.get(&id);
         let channel = channel.ok_or(LogDefect::Unknown { what: "channel", id, at })?;
+        let channel = Arc::clone(channel);
         content.drain(..MESSAGE_HEAD);
-        Ok(LogMessage { channel: Arc::clone(channel), sequence, log_time, data: content })
+        Ok(LogMessage { channel, sequence, log_time, publish_time, data: content })
     }
 }
 

@@ -10,7 +10,7 @@ use mcap::{McapError, WriteOptions, Writer};
 use serde::Deserialize;
 
 use super::error::GatewayError;
-use super::log_records::LogRecordChannel;
+use super::log_records::{LogMessage, LogRecordChannel};
 
 /// Compression of a log's chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -46,6 +46,18 @@ impl LogWriter {
     /// # Errors
     /// [`GatewayError::Exists`], [`GatewayError::Create`], [`GatewayError::Write`].
     pub fn create(path: &Path, compression: Compression) -> Result<Self, GatewayError> {
+        Self::create_as("ros2", path, compression)
+    }
+
+    /// Creates a log with a profile, or with none.
+    ///
+    /// # Errors
+    /// As [`LogWriter::create`].
+    pub(super) fn create_as(
+        profile: &str,
+        path: &Path,
+        compression: Compression,
+    ) -> Result<Self, GatewayError> {
         let opened = File::create_new(path).map_err(|source| match source.kind() {
             ErrorKind::AlreadyExists => GatewayError::Exists { path: path.to_owned() },
             _ => GatewayError::Create { path: path.to_owned(), source },
@@ -57,7 +69,7 @@ impl LogWriter {
         };
         let options = WriteOptions::new()
             .compression(compression)
-            .profile("ros2")
+            .profile(profile)
             .library(concat!("onbeat ", env!("CARGO_PKG_VERSION")));
         let writer = options.create(BufWriter::new(opened)).map_err(failed_at(path))?;
         Ok(Self { path: path.to_owned(), writer })
@@ -119,6 +131,25 @@ impl LogWriter {
             publish_time: utc_ns,
         };
         self.writer.write_to_known_channel(&header, message).map_err(failed_at(&self.path))
+    }
+
+    /// Writes a message as another log has it, with these bytes.
+    ///
+    /// # Errors
+    /// [`GatewayError::Write`].
+    pub(super) fn copy(
+        &mut self,
+        channel: LogChannel,
+        of: &LogMessage,
+        data: &[u8],
+    ) -> Result<(), GatewayError> {
+        let header = MessageHeader {
+            channel_id: channel.id,
+            sequence: of.sequence,
+            log_time: of.log_time,
+            publish_time: of.publish_time,
+        };
+        self.writer.write_to_known_channel(&header, data).map_err(failed_at(&self.path))
     }
 
     /// Writes texts that belong to the log as a whole, under a name.

@@ -23,6 +23,8 @@ const IN_A_TURN: u64 = 256;
 const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// Most channels that are played at a time.
 const MOST_CHANNELS: usize = 256;
+/// Letters of each part of a name that is made for a ring, which has four more for a number.
+const MOST_LETTERS: usize = 60;
 
 /// Which log to play, and to where.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -167,7 +169,13 @@ fn ring_name(topic: &str) -> String {
     }
     let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
     let tidy = |word: &str| -> String {
-        word.chars().map(|letter| if fits(letter) { letter } else { '_' }).collect()
+        let all = word.chars().map(|letter| if fits(letter) { letter } else { '_' });
+        let tidy: String = all.collect();
+        match tidy.len() {
+            0 => "_".to_owned(),
+            // Ends tell topics apart.
+            letters => tidy[letters.saturating_sub(MOST_LETTERS)..].to_owned(),
+        }
     };
     match topic.split_once('/') {
         Some((name, rest)) => format!("{}/{}", tidy(name), tidy(rest)),
@@ -182,6 +190,24 @@ struct SelectedChannel {
 }
 
 fn selected(order: &PlayOrder, content: &LogContent) -> Result<Vec<SelectedChannel>, GatewayError> {
+    let mut all = chosen(order, content)?;
+    // Names that are tidied may be one: `/image/raw` and `/image_raw` of a camera.
+    for number in 1..all.len() {
+        let (before, rest) = all.split_at_mut(number);
+        let own = &mut rest[0];
+        let (name, mut copies) = (own.remote.clone(), 1);
+        let is_taken = |own: &SelectedChannel| {
+            before.iter().any(|it| it.remote == own.remote && it.place != own.place)
+        };
+        while order.to.is_empty() && is_taken(own) {
+            copies += 1;
+            own.remote = format!("{name}_{copies}");
+        }
+    }
+    Ok(all)
+}
+
+fn chosen(order: &PlayOrder, content: &LogContent) -> Result<Vec<SelectedChannel>, GatewayError> {
     let own = |place: usize| {
         let topic = content.channels[place].topic.trim_start_matches('/');
         let remote = if order.to.is_empty() { ring_name(topic) } else { topic.to_owned() };
@@ -403,5 +429,34 @@ mod tests {
         assert!(!counted(&offset).0);
         assert!(!counted(&[(0, 0), (1, 0), (0, 0), (1, 0)]).0);
         assert!(!counted(&[(0, 5), (0, 6), (0, 9)]).0);
+    }
+
+    #[test]
+    fn every_topic_has_a_ring_of_its_own_name() {
+        let long = format!("/perception/{}/objects", "a".repeat(80));
+        let topics = ["/cam/image/raw", "/cam/image_raw", "/cam/image/raw ", &long[..], "/", "/tf"];
+        let mut content = LogContent::default();
+        content.channels.extend(topics.map(|topic| LoggedChannel {
+            topic: topic.to_owned(),
+            encoding: String::new(),
+            named_type: String::new(),
+            schema_encoding: String::new(),
+            type_name: String::new(),
+            schema: String::new(),
+            texts: std::collections::BTreeMap::new(),
+            messages: 1,
+            longest_bytes: 1,
+        }));
+        let order = serde_json::from_str(r#"{ "log": "a.mcap" }"#).unwrap();
+        let names: Vec<_> =
+            selected(&order, &content).unwrap().into_iter().map(|it| it.remote).collect();
+        assert_eq!(names[..3], ["cam/image_raw", "cam/image_raw_2", "cam/image_raw_"]);
+        assert!(names[3].starts_with("perception/aaa") && names[3].ends_with("a_objects"));
+        assert_eq!(names[4..], ["log/_", "log/tf"]);
+        assert!(names.iter().all(|name| name.parse::<Channel>().is_ok()), "{names:?}");
+
+        let order = serde_json::from_str(r#"{ "log": "a.mcap", "to": "udpm://" }"#).unwrap();
+        let first = selected(&order, &content).unwrap().swap_remove(1);
+        assert_eq!(first.remote, "cam/image_raw");
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use super::error::GatewayError;
@@ -32,10 +32,13 @@ const MOST_NAMES: usize = 4096;
 const CONNECT_EVERY: Duration = Duration::from_millis(100);
 const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 
-/// Returns the address of an endpoint of ZeroMQ, `tcp://ADDRESS:PORT`.
+/// Returns the address of an endpoint of ZeroMQ, `tcp://HOST:PORT`. Of a name's addresses the first of IPv4 is taken, as libzmq
+/// does.
 pub(super) fn endpoint(url: &str) -> Result<SocketAddr, GatewayError> {
-    let address = url.strip_prefix("tcp://").and_then(|address| address.parse().ok());
-    address.ok_or_else(|| GatewayError::Endpoint { url: url.to_owned() })
+    let place = url.strip_prefix("tcp://").unwrap_or_default();
+    let found: Vec<SocketAddr> = place.to_socket_addrs().map(Iterator::collect).unwrap_or_default();
+    let address = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    address.copied().ok_or_else(|| GatewayError::Endpoint { url: url.to_owned() })
 }
 
 /// A connection: what is to be sent, and what has arrived.
@@ -118,7 +121,8 @@ pub(super) struct ZmqPublisher {
 
 impl ZmqPublisher {
     pub(super) fn bind(url: &str, most_memory: usize) -> Result<Self, GatewayError> {
-        let address = endpoint(url)?;
+        // ZeroMQ's word for all addresses of a machine.
+        let address = endpoint(&url.replacen("tcp://*:", "tcp://0.0.0.0:", 1))?;
         let bound = TcpListener::bind(address).and_then(|listener| {
             listener.set_nonblocking(true)?;
             Ok(listener)
@@ -361,6 +365,18 @@ mod tests {
         stream.write_all(&opening(SocketRole::Subscriber)).unwrap();
         stream.write_all(&subscription()).unwrap();
         stream
+    }
+
+    #[test]
+    fn endpoints_are_those_of_zeromq() {
+        let local = endpoint("tcp://localhost:5556").unwrap();
+        assert!(local.ip().is_loopback() && local.port() == 5556, "{local}");
+        assert_eq!(endpoint("tcp://[::1]:5556").unwrap().to_string(), "[::1]:5556");
+        let all = ZmqPublisher::bind("tcp://*:0", 0).unwrap().listener.local_addr().unwrap();
+        assert!(all.ip().is_unspecified());
+        for wrong in ["localhost:5556", "tcp://", "tcp://localhost", "ipc:///a"] {
+            assert!(endpoint(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -370,17 +370,66 @@ fn memory() -> Option<String> {
 }
 
 fn hypervisor() -> Option<String> {
-    let flagged = file("/proc/cpuinfo")
-        .lines()
-        .any(|line| line.starts_with("flags") && line.contains(" hypervisor"));
     let vendor = trimmed("/sys/class/dmi/id/sys_vendor").filter(|name| !name.is_empty());
-    flagged.then(|| vendor.unwrap_or_else(|| "an unnamed hypervisor".to_owned()))
+    is_guest().then(|| vendor.unwrap_or_else(|| "an unnamed hypervisor".to_owned()))
 }
 
-/// The clock of a guest of `onbeat vm`, by the word `onbeat.clock=` of its kernel command line.
+/// Names that only hypervisors give a machine (`detect_vm_dmi_vendor` in systemd's virt.c; vServer:
+/// Hetzner).
+const VIRTUAL_MACHINES: [&str; 14] = [
+    "QEMU",
+    "KVM",
+    "VMware",
+    "VirtualBox",
+    "Xen",
+    "Bochs",
+    "Virtual Machine",
+    "Amazon EC2",
+    "Apple Virtualization",
+    "Google Compute Engine",
+    "OpenStack",
+    "Parallels",
+    "KubeVirt",
+    "vServer",
+];
+
+/// Whether a firmware names a virtual machine: `names` are `sys_vendor` and `product_name` of DMI.
+#[must_use]
+pub fn is_virtual(names: &[String]) -> bool {
+    // Amazon names its machines without a hypervisor as well: c6g.metal.
+    let is_metal = names.iter().any(|name| name.contains(".metal"));
+    let is_known = |name: &String| VIRTUAL_MACHINES.iter().any(|known| name.contains(known));
+    !is_metal && names.iter().any(is_known)
+}
+
+/// Whether this kernel is a guest of a hypervisor: by the processor's flag, and on processors
+/// without flags (ARM) by the names that the firmware gives.
+#[must_use]
+pub fn is_guest() -> bool {
+    is_guest_below(Path::new("/"))
+}
+
+fn is_guest_below(root: &Path) -> bool {
+    let read = |path: &str| fs::read_to_string(root.join(path)).ok();
+    let processor = read("proc/cpuinfo").unwrap_or_default();
+    if let Some(flags) = processor.lines().find(|line| line.starts_with("flags")) {
+        return flags.contains(" hypervisor");
+    }
+
+    let names = ["sys_vendor", "product_name"].map(|name| format!("sys/class/dmi/id/{name}"));
+    let names: Vec<String> = names.iter().filter_map(|path| read(path)).collect();
+    // QEMU's board for guests is linux,dummy-virt.
+    let is_guests_board =
+        || read("proc/device-tree/model").is_some_and(|model| model.contains("dummy-virt"));
+    is_virtual(&names) || root.join("proc/device-tree/hypervisor").exists() || is_guests_board()
+}
+
+/// The clock of a guest of `onbeat vm`, by the word `onbeat.clock=` of its kernel command line, or by
+/// the agent's environment where that line is on the guest's disk.
 fn guest_clock(command_line: &str) -> Option<String> {
     let mut words = command_line.split_ascii_whitespace();
-    words.find_map(|word| word.strip_prefix("onbeat.clock=")).map(str::to_owned)
+    let word = words.find_map(|word| word.strip_prefix("onbeat.clock=")).map(str::to_owned);
+    word.or_else(|| std::env::var("ONBEAT_CLOCK").ok())
 }
 
 fn cpuset_kind() -> &'static str {
@@ -433,6 +482,31 @@ mod tests {
         let deepest = IdleState { name: "C2".to_owned(), exit_ns: 400_000 };
         assert_eq!(deepest_idle_below(dir.path(), 3), Some(deepest));
         assert_eq!(deepest_idle_below(dir.path(), 4), None, "a CPU without idle states of its own");
+    }
+
+    #[test]
+    fn a_guest_on_arm_is_recognised_by_its_names() {
+        let root = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            let place = root.path().join(path);
+            fs::create_dir_all(place.parent().unwrap()).unwrap();
+            fs::write(place, text).unwrap();
+        };
+        let is_guest = |vendor: &str, product: &str| {
+            put("sys/class/dmi/id/sys_vendor", vendor);
+            put("sys/class/dmi/id/product_name", product);
+            is_guest_below(root.path())
+        };
+        put("proc/cpuinfo", "processor : 0\nFeatures : fp asimd\nCPU architecture: 8\n");
+        assert!(is_guest("Microsoft Corporation\n", "Virtual Machine\n"));
+        assert!(is_guest("Apple Inc.\n", "Apple Virtualization Generic Platform\n"));
+        assert!(is_guest("Amazon EC2\n", "c7g.large\n"));
+        assert!(!is_guest("Amazon EC2\n", "c6g.metal\n"));
+        assert!(!is_guest("NVIDIA\n", "Jetson Orin Nano\n"));
+        put("proc/device-tree/model", "linux,dummy-virt\0");
+        assert!(is_guest_below(root.path()));
+        put("proc/cpuinfo", "flags : fpu tsc\n");
+        assert!(!is_guest_below(root.path()), "on x86 the flag decides");
     }
 
     #[test]

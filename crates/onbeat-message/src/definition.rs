@@ -38,7 +38,7 @@ pub struct Constant {
     pub name: String,
     /// Type.
     pub primitive: Primitive,
-    /// Value, as written.
+    /// Value, as written; a text in quotation marks.
     pub value: String,
 }
 
@@ -227,7 +227,9 @@ impl Definitions {
 
     /// Returns a definition that the type `user` needs.
     pub(super) fn get(&self, name: &str, user: &str) -> Result<&Definition, MessageError> {
-        self.find(name)
+        let full = full_name(name)?;
+        self.0
+            .get(&full)
             .ok_or_else(|| MessageError::Undefined { name: name.to_owned(), user: user.to_owned() })
     }
 }
@@ -287,11 +289,16 @@ fn constant(word: &str, name: &str, value: &str) -> Result<Constant, &'static st
         return Err("is a constant whose name is not in upper case");
     }
     // Constants are not encoded, and those of text are not used by any codec here.
-    let primitive = match word {
-        "string" | "wstring" => Primitive::Char,
-        _ => Primitive::from_name(word).ok_or("is a constant of a type that has none")?,
+    let is_text = ["string", "wstring"].contains(&word);
+    let primitive = match is_text {
+        true => Primitive::Char,
+        false => Primitive::from_name(word).ok_or("is a constant of a type that has none")?,
     };
-    Ok(Constant { name: name.to_owned(), primitive, value: value.to_owned() })
+    let value = match is_text && !value.starts_with(['"', '\'']) {
+        true => format!("\"{value}\""),
+        false => value.to_owned(),
+    };
+    Ok(Constant { name: name.to_owned(), primitive, value })
 }
 
 /// Splits the type of a field into that of an element and its shape.
@@ -394,5 +401,7 @@ mod tests {
         assert!(
             Definition::parse("Test", "").is_err() && Definition::parse("a/b/c/D", "").is_err()
         );
+        let why = Definitions::default().get("demo.plan_t", "nobody").unwrap_err().to_string();
+        assert!(why.contains("write PACKAGE/msg/Name"), "{why}");
     }
 }

@@ -2,13 +2,13 @@
 //! Fast DDS examples use. OMG IDL 4.2, <https://www.omg.org/spec/IDL/4.2/>.
 //!
 //! A struct becomes a definition in the `.msg` language. Modules, structs, typedefs, arrays, sequences, bounded texts,
-//! constants, enums (32 bits, as CDR has them) and annotations are read; a type with anything else (`wchar`, unions, maps,
-//! sequences of sequences, inheritance) cannot be used, and says so when it is.
+//! constants, enums (32 bits in CDR, fewer by `@bit_bound`) and annotations are read; a type with anything else (`wchar`,
+//! unions, maps, sequences of sequences, inheritance, `@optional`, `@mutable`) cannot be used, and says so when it is.
 
 use std::collections::BTreeMap;
 
 use super::error::MessageError;
-use super::lcm::lower_case;
+use super::lcm::{lower_case, whole};
 use super::type_set::TypeSet;
 
 /// The package of a struct without a module.
@@ -21,7 +21,7 @@ pub struct IdlTypes {
     structs: BTreeMap<String, String>,
     /// Types that cannot be used, with the reason: others can.
     unusable: BTreeMap<String, MessageError>,
-    /// Names that stand for another type, in the `.msg` language with its dimensions.
+    /// Types that stand for another one, in the `.msg` language with its dimensions, by `PACKAGE/Name`.
     aliases: BTreeMap<String, (String, String)>,
     /// Whole numbers that can be dimensions.
     numbers: BTreeMap<String, String>,
@@ -142,7 +142,7 @@ impl<'t> IdlParser<'t, '_> {
     }
 
     fn declaration(&mut self) -> Result<(), &'static str> {
-        self.annotations()?;
+        let annotations = self.annotations()?;
         match self.next() {
             "module" => {
                 let name = self.name()?;
@@ -156,36 +156,63 @@ impl<'t> IdlParser<'t, '_> {
             ";" => Ok(()),
             "const" => self.constant(),
             "typedef" => self.alias(),
-            "struct" => self.structure(),
-            "enum" => self.enumeration(),
-            "union" | "bitmask" | "bitset" | "interface" | "valuetype" => {
+            "struct" => {
+                let name = self.peek();
+                self.structure()?;
+                let is_mutable = |it: &String| {
+                    it == "mutable" || it.starts_with("extensibility") && it.contains("mutable")
+                };
+                if annotations.iter().any(is_mutable) {
+                    self.cannot_use(name, "is mutable, which .msg does not have");
+                }
+                Ok(())
+            }
+            "enum" => self.enumeration(&annotations),
+            "union" | "bitmask" | "bitset" | "interface" | "valuetype" | "exception" | "native" => {
                 let name = self.name()?;
                 self.skip_block();
                 self.cannot_use(name, "is neither a struct nor an enum");
+                Ok(())
+            }
+            _ if annotations.iter().any(|it| it == "annotation") => {
+                self.skip_block();
                 Ok(())
             }
             _ => Err("begins none of module, struct, enum, typedef and const"),
         }
     }
 
-    /// Passes over `@name` and `@name(...)`.
-    fn annotations(&mut self) -> Result<(), &'static str> {
+    /// Passes over `@name` and `@name(...)`; returns their texts in lower case, such as `bit_bound(8)`.
+    fn annotations(&mut self) -> Result<Vec<String>, &'static str> {
+        let mut found = Vec::new();
         while self.peek() == "@" {
             self.at += 1;
+            let begin = self.at;
             self.name()?;
             while self.peek() == "::" {
                 self.at += 1;
                 self.name()?;
             }
             if self.peek() == "(" {
-                while self.next() != ")" {
+                let mut depth = 0;
+                loop {
+                    depth += match self.next() {
+                        "(" => 1,
+                        ")" => -1,
+                        _ => 0,
+                    };
+                    if depth == 0 {
+                        break;
+                    }
                     if self.at >= self.words.len() {
                         return Err("has no ) after an annotation");
                     }
                 }
             }
+            let words = self.words[begin..self.at].iter().map(|word| word.text);
+            found.push(words.collect::<String>().to_ascii_lowercase());
         }
-        Ok(())
+        Ok(found)
     }
 
     fn name(&mut self) -> Result<&'t str, &'static str> {
@@ -197,9 +224,7 @@ impl<'t> IdlParser<'t, '_> {
 
     /// The full name of a type of this module.
     fn full(&self, name: &str) -> String {
-        let packages: Vec<&str> = self.modules.iter().copied().filter(|it| *it != "msg").collect();
-        let package = if packages.is_empty() { NO_MODULE.to_owned() } else { packages.join("_") };
-        format!("{package}/msg/{name}")
+        full_within(&self.modules, &[name])
     }
 
     fn cannot_use(&mut self, name: &str, why: &'static str) {
@@ -227,12 +252,19 @@ impl<'t> IdlParser<'t, '_> {
         let kind = self.element();
         let name = self.name()?;
         self.expect("=", "is a constant without a value")?;
-        let mut value = String::new();
+        let begin = self.at;
+        // One that is hexadecimal, or another constant.
+        let count = self.count().ok().filter(|_| self.peek() == ";");
+        let mut value = count.map_or_else(String::new, |count| count.to_string());
+        if count.is_none() {
+            self.at = begin;
+        }
         while self.peek() != ";" && self.at < self.words.len() {
             value.push_str(self.next());
         }
         self.expect(";", "has no ; after a constant")?;
-        self.types.numbers.insert(name.to_owned(), value.clone());
+        let full = self.full(name);
+        self.types.numbers.insert(full, value.clone());
         // rosidl puts the constants of a message into a module NAME_Constants.
         let owner = self.modules.last().and_then(|module| module.strip_suffix("_Constants"));
         if let (Ok(kind), Some(owner)) = (kind, owner) {
@@ -250,20 +282,47 @@ impl<'t> IdlParser<'t, '_> {
         Ok(())
     }
 
-    fn enumeration(&mut self) -> Result<(), &'static str> {
+    fn enumeration(&mut self, annotations: &[String]) -> Result<(), &'static str> {
         let name = self.name()?;
         self.skip_block();
-        self.types.aliases.insert(name.to_owned(), ("uint32".to_owned(), String::new()));
+        // DDS-XTypes 1.3, 7.3.1.2.1.9.
+        let bound = annotations.iter().find_map(|it| it.strip_prefix("bit_bound"));
+        let bits = bound.map(|it| it.chars().filter(char::is_ascii_digit).collect::<String>());
+        let kind = match bits.and_then(|it| it.parse::<u32>().ok()) {
+            Some(0..=8) => "uint8",
+            Some(9..=16) => "uint16",
+            _ => "uint32",
+        };
+        let full = self.full(name);
+        self.types.aliases.insert(short(&full), (kind.to_owned(), String::new()));
         Ok(())
     }
 
+    /// Others than one that cannot be read can be used.
     fn alias(&mut self) -> Result<(), &'static str> {
-        let kind = self.field_type()?;
-        let name = self.name()?;
-        let dimensions = self.dimensions()?;
-        self.expect(";", "has no ; after a typedef")?;
-        self.types.aliases.insert(name.to_owned(), joined(kind, &dimensions)?);
+        let begin = self.at;
+        let Err(why) = self.aliased() else { return Ok(()) };
+        let words = self.words[begin..].iter().map(|word| word.text);
+        let end = begin + words.clone().position(|word| word == ";").ok_or(why)?;
+        let name = words.take(end - begin).take_while(|word| *word != "[").last().ok_or(why)?;
+        self.at = end + 1;
+        self.cannot_use(name, why);
         Ok(())
+    }
+
+    fn aliased(&mut self) -> Result<(), &'static str> {
+        let kind = self.field_type()?;
+        loop {
+            let name = self.name()?;
+            let dimensions = self.dimensions()?;
+            let full = self.full(name);
+            self.types.aliases.insert(short(&full), joined(kind.clone(), &dimensions)?);
+            match self.next() {
+                "," => {}
+                ";" => return Ok(()),
+                _ => return Err("has no ; after a typedef"),
+            }
+        }
     }
 
     fn structure(&mut self) -> Result<(), &'static str> {
@@ -305,10 +364,14 @@ impl<'t> IdlParser<'t, '_> {
     fn members(&mut self) -> Result<String, &'static str> {
         let (mut text, mut names) = (String::new(), Vec::new());
         loop {
-            self.annotations()?;
+            let annotations = self.annotations()?;
             if self.peek() == "}" {
                 self.at += 1;
                 return Ok(text);
+            }
+            let is_optional = |it: &String| it.starts_with("optional") && !it.contains("false");
+            if annotations.iter().any(is_optional) {
+                return Err("has an optional member, which .msg does not have");
             }
             let kind = self.field_type()?;
             loop {
@@ -342,28 +405,32 @@ impl<'t> IdlParser<'t, '_> {
 
     /// A length: a number, or the name of a constant.
     fn count(&mut self) -> Result<usize, &'static str> {
-        let mut word = self.next();
-        while self.peek() == "::" {
-            self.at += 1;
-            word = self.next();
-        }
-        let value = self.types.numbers.get(word).map_or(word, String::as_str);
-        value.parse().ok().filter(|count| *count > 0).ok_or("has a length that is not a number")
+        let is_number = self.peek().starts_with(|first: char| first.is_ascii_digit());
+        let count = if is_number {
+            whole(self.next())
+        } else {
+            let name = self.scoped(|types, full| types.numbers.contains_key(full))?;
+            self.types.numbers.get(&name).and_then(|value| whole(value))
+        };
+        count.filter(|count| *count > 0).ok_or("has a length that is not a number")
     }
 
     /// A type and its shape: `[]`, `[<=N]`, `[N]` or nothing.
     fn field_type(&mut self) -> Result<(String, String), &'static str> {
         if self.peek() != "sequence" {
             let element = self.element()?;
-            let last = self.words.get(self.at - 1).map_or("", |word| word.text);
-            let alias = self.types.aliases.get(last);
+            let alias = self.types.aliases.get(&element);
             return Ok(alias.cloned().unwrap_or((element, String::new())));
         }
         self.at += 1;
         self.expect("<", "has no < after sequence")?;
+        let nested = "is a sequence of sequences or arrays, which .msg does not have";
+        if self.peek() == "sequence" {
+            return Err(nested);
+        }
         let (element, inner) = self.field_type()?;
         if !inner.is_empty() {
-            return Err("is a sequence of sequences or arrays, which .msg does not have");
+            return Err(nested);
         }
         let shape = match self.next() {
             ">" => "[]".to_owned(),
@@ -382,7 +449,7 @@ impl<'t> IdlParser<'t, '_> {
         let word = self.next();
         let plain = match word {
             "boolean" => "bool",
-            "octet" => "uint8",
+            "octet" => "byte",
             "char" => "char",
             "float" => "float32",
             "double" => "float64",
@@ -423,6 +490,19 @@ impl<'t> IdlParser<'t, '_> {
 
     /// Another type: `Name`, `a::msg::Name` or `::a::Name`.
     fn named(&mut self) -> Result<String, &'static str> {
+        let full = self.scoped(|types, full| {
+            types.structs.contains_key(full)
+                || types.unusable.contains_key(full)
+                || types.aliases.contains_key(&short(full))
+        })?;
+        Ok(short(&full))
+    }
+
+    /// A name, with modules or without, as seen from this module outwards; the nearest one for what is not known here.
+    fn scoped(
+        &mut self,
+        is_known: impl Fn(&IdlTypes, &str) -> bool,
+    ) -> Result<String, &'static str> {
         let is_rooted = self.peek() == "::";
         self.at += usize::from(is_rooted);
         let mut parts = vec![self.name()?];
@@ -430,14 +510,25 @@ impl<'t> IdlParser<'t, '_> {
             self.at += 1;
             parts.push(self.name()?);
         }
-        let name = parts.pop().unwrap_or_default();
-        if parts.is_empty() && !is_rooted {
-            return Ok(self.full(name).replace("/msg/", "/"));
-        }
-        let packages: Vec<&str> = parts.into_iter().filter(|part| *part != "msg").collect();
-        let package = if packages.is_empty() { NO_MODULE.to_owned() } else { packages.join("_") };
-        Ok(format!("{package}/{name}"))
+        let depth = if is_rooted { 0 } else { self.modules.len() };
+        let types: &IdlTypes = self.types;
+        let seen = |depth: usize| full_within(&self.modules[..depth], &parts);
+        let known = (0..=depth).rev().map(seen).find(|full| is_known(types, full));
+        Ok(known.unwrap_or_else(|| seen(if parts.len() > 1 { 0 } else { depth })))
     }
+}
+
+/// The full name of what these modules contain.
+fn full_within(modules: &[&str], parts: &[&str]) -> String {
+    let mut packages: Vec<&str> = modules.iter().chain(parts).copied().collect();
+    let name = packages.pop().unwrap_or_default();
+    packages.retain(|it| *it != "msg");
+    let package = if packages.is_empty() { NO_MODULE.to_owned() } else { packages.join("_") };
+    format!("{package}/msg/{name}")
+}
+
+fn short(full: &str) -> String {
+    full.replace("/msg/", "/")
 }
 
 /// A type with the dimensions of its declarator.
@@ -500,7 +591,7 @@ module nav { module msg {
 module std_msgs { module msg { struct Header { string frame_id; }; }; };
 "#;
         let wanted = "std_msgs/Header header\nfloat64[36] covariance\nuint8[] data\nstring<=8[<=10] names\n\
-                      string<=20 text\nuint64 stamp\nbool on\nnav/Inner inner\nnav/Inner[<=3] few\nuint8 KIND=3\n";
+                      string<=20 text\nuint64 stamp\nbool on\nnav/Inner inner\nnav/Inner[<=3] few\nbyte KIND=3\n";
         let text = text_of(idl, "nav/msg/Pose");
         assert!(text.starts_with(wanted), "{text}");
         assert!(text.contains("MSG: nav/Inner\nfloat32 x\nfloat32[6] y\n"), "{text}");
@@ -536,6 +627,82 @@ module std_msgs { module msg { struct Header { string frame_id; }; }; };
         ] {
             let mut types = IdlTypes::default();
             assert!(types.add("a.idl", wrong).is_err(), "{wrong}");
+        }
+    }
+
+    /// Their bytes are others than those of the members alone.
+    #[test]
+    fn annotations_that_change_the_encoding_are_heeded() {
+        let idl = "@bit_bound(8) enum Mode { OFF, ON };\n@bit_bound(value=16) enum Kind { A };\n\
+                   struct State { Mode mode; @optional(FALSE) Kind kind; };\n\
+                   struct Maybe { long a; @optional long b; };\n@mutable struct Free { long a; };\n\
+                   @extensibility(MUTABLE) struct Freer { long a; };\n\
+                   @verbatim(language=\"comment\", text=\"mutable\") @appendable struct Plain { long a; };";
+        assert_eq!(text_of(idl, "idl/msg/State"), "uint8 mode\nuint16 kind\n");
+        assert_eq!(text_of(idl, "idl/msg/Plain"), "int32 a\n");
+        let mut types = IdlTypes::default();
+        types.add("a.idl", idl).unwrap();
+        let named: Vec<String> = types.unusable().map(ToString::to_string).collect();
+        assert_eq!(named.len(), 3, "{named:?}");
+        for (why, count) in [("is mutable", 2), ("has an optional member", 1)] {
+            assert_eq!(named.iter().filter(|it| it.contains(why)).count(), count, "{named:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_the_nearest_module_that_has_them() {
+        let idl = "module acme {\n module base { const long N = 0x3; typedef double Time; struct Id { octet raw; }; };\n\
+                   module nav { const long N = 6; struct Time { long sec; };\n\
+                   struct Fix { base::Id id; Time at; base::Time own; double a[base::N], b[N]; }; };\n\
+                   module nav { module deep { const long M = N; struct Low { Fix fix; double c[M]; }; }; };\n};";
+        let fix = "acme_base/Id id\nacme_nav/Time at\nfloat64 own\nfloat64[3] a\nfloat64[6] b\n";
+        let text = text_of(idl, "acme_nav/msg/Fix");
+        assert!(text.starts_with(fix), "{text}");
+        let text = text_of(idl, "acme_nav_deep/msg/Low");
+        assert!(text.starts_with("acme_nav/Fix fix\nfloat64[6] c\n"), "{text}");
+    }
+
+    #[test]
+    fn a_typedef_that_cannot_be_read_is_no_obstacle_to_the_others() {
+        let idl = "typedef sequence<sequence<double>> Grid;\ntypedef map<string, long> Names[2];\n\
+                   typedef long Count;\nstruct Fine { Count n; };\nstruct Coarse { Grid grid; };";
+        assert_eq!(text_of(idl, "idl/msg/Fine"), "int32 n\n");
+        let mut types = IdlTypes::default();
+        types.add("a.idl", idl).unwrap();
+        let named: Vec<String> = types.unusable().map(ToString::to_string).collect();
+        assert_eq!(named.len(), 2, "{named:?}");
+        for (name, why) in [("Grid", "sequence of sequences"), ("Names", "map")] {
+            let is_named =
+                |it: &String| it.contains(&format!("idl/msg/{name}")) && it.contains(why);
+            assert!(named.iter().any(is_named), "{name}: {named:?}");
+        }
+        for wrong in ["typedef long", "typedef ;"] {
+            assert!(IdlTypes::default().add("a.idl", wrong).is_err(), "{wrong}");
+        }
+        let deep = format!("typedef {}", "sequence<".repeat(1 << 16));
+        assert!(IdlTypes::default().add("a.idl", &deep).is_err());
+    }
+
+    /// As ROS 2 has published it for `std_msgs/msg/Byte`, whose field is an octet in IDL.
+    #[test]
+    fn an_octet_has_the_hash_of_a_byte() {
+        let idl = "module std_msgs { module msg { struct Byte { octet data; }; }; };";
+        let mut types = IdlTypes::default();
+        types.add("a.idl", idl).unwrap();
+        let mut set = TypeSet::default();
+        types.add_to(&mut set).unwrap();
+        let hash = set.hash("std_msgs/msg/Byte").unwrap();
+        assert_eq!(hash[..4], [0x41, 0xe1, 0xa3, 0x34]);
+    }
+
+    #[test]
+    fn what_is_no_type_of_a_member_is_passed_over() {
+        let idl = "@annotation Unit { string value default \"m\"; };\nexception Fault { string why; };\n\
+                   native Handle;\ninterface Api { void set(in long x); };\ntypedef long Count, Pair[2];\n\
+                   struct Fine { @range(min=(-1), max=2) Count n; Pair pair; };";
+        assert_eq!(text_of(idl, "idl/msg/Fine"), "int32 n\nint32[2] pair\n");
+        for wrong in ["@a(", "@a((1) struct A { long a; };"] {
+            assert!(IdlTypes::default().add("a.idl", wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -170,7 +170,11 @@ fn number(primitive: Primitive, json: &Json) -> Option<Value> {
         Primitive::Int16 => int(i16::MIN.into(), i16::MAX.into()),
         Primitive::Int32 => int(i32::MIN.into(), i32::MAX.into()),
         Primitive::Int64 => int(i64::MIN, i64::MAX),
-        Primitive::Float32 => float().map(|it| Value::Float32(it as f32)),
+        Primitive::Float32 => {
+            let narrow = float()? as f32;
+            // NaN is null; only what is too large for it becomes infinite.
+            (!narrow.is_infinite()).then_some(Value::Float32(narrow))
+        }
         Primitive::Float64 => float().map(Value::Float64),
     }
 }
@@ -203,6 +207,7 @@ mod tests {
             (json!({ "n": 1.5 }), "the value of n"),
             (json!({ "n": -1 }), "the value of n"),
             (json!({ "pair": [1] }), "pair is not a list of 2 float32"),
+            (json!({ "pair": [1e39, 1] }), "pair is not a list of 2 float32"),
             (json!({ "inner": 3 }), "object of JSON"),
             (json!({ "inner": { "y": 3 } }), "has no field y; it has x"),
             (json!({ "other": 3 }), "has no field other; it has n, on, list, pair, inner, name"),

@@ -219,7 +219,7 @@ pub(super) fn lower_case(written: &str, is_taken: impl Fn(&str) -> bool) -> Stri
 }
 
 /// A whole number of a constant, decimal or hexadecimal.
-fn whole(value: &str) -> Option<usize> {
+pub(super) fn whole(value: &str) -> Option<usize> {
     match value.strip_prefix("0x") {
         Some(digits) => usize::from_str_radix(digits, 16).ok(),
         None => value.parse().ok(),
@@ -250,6 +250,10 @@ impl<'t> LcmParser<'t> {
                 let name = self.name().and_then(|name| self.full(name)).map_err(unnamed)?;
                 let of = self.one_struct(name.clone());
                 of.map(Some).map_err(|why| (Some(name), why))
+            }
+            "enum" => {
+                let name = self.name().and_then(|name| self.full(name)).map_err(unnamed)?;
+                Err((Some(name), "is an enum, which LCM has deprecated"))
             }
             _ => Err((None, "begins neither a package nor a struct")),
         }
@@ -502,10 +506,10 @@ mod tests {
     #[test]
     fn only_what_is_used_must_be_usable() {
         let mut types = LcmTypes::default();
-        let text = "struct bad_t { map<int> x; }\nstruct good_t { int8_t x; }\nstruct user_t { bad_t b; missing_t m; }";
+        let text = "enum old_t { A = 0, B = 1 }\nstruct bad_t { map<int> x; }\nstruct good_t { int8_t x; }\nstruct user_t { bad_t b; missing_t m; }";
         types.add("some.lcm", text).unwrap();
         crate::LcmCodec::new(&types, "lcm/good_t").unwrap();
         let why = crate::LcmCodec::new(&types, "lcm/user_t").unwrap_err().to_string();
-        assert!(why.starts_with("some.lcm, line 1: "), "{why}");
+        assert!(why.starts_with("some.lcm, line 2: "), "{why}");
     }
 }

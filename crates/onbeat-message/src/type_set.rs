@@ -44,8 +44,22 @@ impl TypeSet {
         }
 
         types.add(&of, &own)?;
+        types.add_times()?;
         types.used(name)?;
         Ok(types)
+    }
+
+    /// Adds the times of ROS 2 where they are used and not defined: readers of MCAP know them.
+    fn add_times(&mut self) -> Result<(), MessageError> {
+        for name in ["builtin_interfaces/msg/Time", "builtin_interfaces/msg/Duration"] {
+            let time = FieldType::Message(name.to_owned());
+            let mut fields = self.definitions.0.values().flat_map(|of| &of.fields);
+            let is_used = fields.any(|field| field.element == time);
+            if is_used && self.definition(name).is_none() {
+                self.add(name, "int32 sec\nuint32 nanosec\n")?;
+            }
+        }
+        Ok(())
     }
 
     /// Adds a definition. A definition that is there already is replaced.
@@ -282,6 +296,18 @@ mod tests {
         assert_eq!(why("B b\n"), "the type demo/msg/B is not defined; demo/msg/A uses it");
         assert_eq!(why("B b\n===\nMSG: demo/B\nA a\n"), "the type demo/msg/A contains itself");
         assert_eq!(why("A[2] a\n"), "the type demo/msg/A contains itself");
+    }
+
+    #[test]
+    fn times_need_no_definition() {
+        let text = "builtin_interfaces/Time stamp\nbuiltin_interfaces/msg/Duration[] steps\n";
+        let types = TypeSet::from_text("demo/A", text).unwrap();
+        let zero = types.default_value("demo/A").unwrap();
+        let wanted = serde_json::json!({ "stamp": { "sec": 0, "nanosec": 0 }, "steps": [] });
+        assert_eq!(zero.to_json(), wanted);
+        let own = format!("{text}====\nMSG: builtin_interfaces/Time\nint32 sec\n");
+        let types = TypeSet::from_text("demo/A", &own).unwrap();
+        assert_eq!(types.definition("builtin_interfaces/Time").unwrap().fields.len(), 1);
     }
 
     /// ROS 2 has no such types; LCM has.

@@ -1,7 +1,7 @@
 //! Addresses: who may talk to a device, and which networks are local.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
 /// An address and those that share its first bits.
@@ -74,8 +74,14 @@ impl FromStr for AddressRange {
         };
         let address: IpAddr = address.trim().parse().map_err(|_| bad())?;
         let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.map_or(Ok(most), |bits| bits.trim().parse().map_err(|_| bad()))?;
-        if bits > most { Err(bad()) } else { Ok(Self { address: address.to_canonical(), bits }) }
+        let bits: u8 = bits.map_or(Ok(most), |bits| bits.trim().parse().map_err(|_| bad()))?;
+        let canonical = address.to_canonical();
+        // An IPv4 address written as IPv6 has 96 bits before its own.
+        let before = if canonical.is_ipv4() { most - 32 } else { 0 };
+        match bits.checked_sub(before) {
+            Some(own) if bits <= most => Ok(Self { address: canonical, bits: own }),
+            _ => Err(bad()),
+        }
     }
 }
 
@@ -87,6 +93,25 @@ impl fmt::Display for AddressRange {
         } else {
             write!(f, "{}/{}", self.address, self.bits)
         }
+    }
+}
+
+/// Finds a host, such as `board1`, `10.0.0.2:7000`, `[fd00::1]:7470` or `fe80::1%eth0`; `port` is that of one without.
+///
+/// # Errors
+/// Why it is not found.
+pub(crate) fn resolved(name: &str, port: u16) -> Result<SocketAddr, String> {
+    let named = name.rsplit_once(':').filter(|_| name.parse::<Ipv6Addr>().is_err());
+    let named = named.and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
+    let (host, port) = named.unwrap_or((name, port));
+    // The system finds the interface of a link-local address, and takes no brackets.
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let mut found = (host, port).to_socket_addrs().map_err(|why| why.to_string())?;
+    match found.next() {
+        Some(SocketAddr::V6(v6)) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 => {
+            Err("a link-local address needs its interface, such as fe80::1%eth0".to_owned())
+        }
+        other => other.ok_or_else(|| "it has no address".to_owned()),
     }
 }
 
@@ -114,7 +139,14 @@ mod tests {
         assert!(AddressRange::LOOPBACK[0].contains("::ffff:127.0.0.9".parse().unwrap()));
         assert!(!all.contains("::1".parse().unwrap()), "another family");
         assert_eq!(AddressRange::LOOPBACK.map(|range| range.to_string()), ["127.0.0.1/8", "::1"]);
-        for text in ["", "10.0.0.1/33", "::/129", "host", "10.0.0.0/-1"] {
+        for (as_ipv6, text) in
+            [("::ffff:10.0.0.0/104", "10.0.0.0/8"), ("::ffff:10.1.1.1", "10.1.1.1")]
+        {
+            let range: AddressRange = as_ipv6.parse().unwrap();
+            assert_eq!(range.to_string(), text);
+            assert!(!range.contains([192, 168, 0, 1].into()), "{as_ipv6}");
+        }
+        for text in ["", "10.0.0.1/33", "::/129", "::ffff:10.0.0.0/95", "host", "10.0.0.0/-1"] {
             assert!(text.parse::<AddressRange>().is_err(), "{text}");
         }
     }

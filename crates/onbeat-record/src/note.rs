@@ -593,7 +593,7 @@ pub enum EndReason {
 }
 
 /// The options and conditions of a bench; only in `bench.onbeat.hlog`, which has no samples.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bench {
     /// Tunings in the order requested.
     pub tunings: Vec<String>,

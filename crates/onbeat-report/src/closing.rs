@@ -157,6 +157,9 @@ fn verdict(summary: &Summary) -> ClosingLine {
 fn by_default(summary: &Summary) -> ClosingLine {
     let Overall { best, worst, deadline, .. } = &summary.verdict;
     let Some(DeadlineVerdict { outcome, words, .. }) = deadline else {
+        if summary.cells.iter().all(|cell| cell.series.is_empty()) {
+            return line("verdict", summary.verdict.sentence.clone());
+        }
         let text = "no limit given; --limit 200us --at 99.9 decides PASS or FAIL";
         return line("verdict", text.to_owned());
     };
@@ -252,6 +255,12 @@ fn rounded_time(seconds: f64) -> String {
         s if s < 5400.0 => format!("{:.0}-minute", (s / 60.0).ceil().max(1.0)),
         s => format!("{:.0}-hour", (s / 3600.0).ceil()),
     }
+}
+
+/// The same as an option takes it: `13m`, `2h`.
+#[must_use]
+pub fn typed_time(seconds: f64) -> String {
+    rounded_time(seconds).replace("-minute", "m").replace("-hour", "h")
 }
 
 /// What the best tuning changes against none, under the load that is looked at first; nothing where
@@ -366,7 +375,7 @@ pub fn to_decide(summary: &Summary) -> Option<String> {
             "To distinguish {} from {names}, measure for {}: onbeat bench --for {}",
             best.tuning,
             spoken(needed_s),
-            rounded_time(needed_s)
+            typed_time(needed_s)
         ),
         Some(needed_s) => format!(
             "{} and {names} differ so little that {} days would be needed to distinguish them: choose the one with the lower cost",
@@ -385,6 +394,13 @@ pub fn to_decide(summary: &Summary) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_that_is_proposed_is_one_that_for_takes() {
+        let proposed = [20.0, 61.0, 5_399.0, 5_400.0].map(typed_time);
+        assert_eq!(proposed, ["1m", "2m", "90m", "2h"]);
+        assert_eq!(rounded_time(61.0), "2-minute");
+    }
 
     #[test]
     fn a_remedy_is_never_cut() {

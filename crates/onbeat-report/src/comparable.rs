@@ -8,13 +8,21 @@ use super::digest::{Compared, Digest, WANDERS};
 use super::order_statistics::ASSUMPTION;
 use super::statistics::{LEAST_ABOVE, Share};
 use super::units::{Letters, count, listed, time_ns};
+use onbeat_record::Series;
 
 /// Sentences about what stands against comparing these runs; the last one always does.
 #[must_use]
 pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
     let mut warnings = Vec::new();
     if cells.is_empty() && runs.len() > 1 {
-        warnings.push("The runs have no series in common: nothing can be compared".to_owned());
+        let why = match has_series_in_common(runs) {
+            true => {
+                "The runs have no tuning or stream of the same name: nothing can be compared; two of their run files \
+                 can be, whatever they are called"
+            }
+            false => "The runs have no series in common: nothing can be compared",
+        };
+        warnings.push(why.to_owned());
     }
 
     let mut differ = |what: &str, of: &dyn Fn(&Digest) -> Option<String>, why: &str| {
@@ -81,6 +89,13 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
                  `onbeat bench` interleaves its cells";
     warnings.push(order.to_owned());
     warnings
+}
+
+fn has_series_in_common(runs: &[Digest]) -> bool {
+    let has = |run: &Digest, series: Series| {
+        run.summary.cells.iter().any(|cell| cell.series.contains_key(&series))
+    };
+    Series::ALL.into_iter().any(|series| runs.iter().filter(|run| has(run, series)).count() > 1)
 }
 
 /// How several runs become a side.

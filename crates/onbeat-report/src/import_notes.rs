@@ -11,7 +11,8 @@ use onbeat_record::{Import, Series};
 #[must_use]
 pub fn notes(import: &Import) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
-    for (series, resolution) in &import.resolution {
+    let has_histogram = |series: &Series| !import.figures_only.contains(series);
+    for (series, resolution) in import.resolution.iter().filter(|(of, _)| has_histogram(of)) {
         notes.extend(coarseness(*series, import));
         if let Some(beyond) = resolution.beyond.filter(|beyond| beyond.count > 0) {
             let from = time_ns(beyond.from_ns, Letters::Ascii);

@@ -3,7 +3,7 @@
 use super::best::Overall;
 use super::cell::CellSummary;
 use super::summary::Summary;
-use super::units::{count, percent};
+use super::units::{counted, percent};
 use onbeat_host::idle::PowerUse;
 
 /// Idle states, bound and frequency of the cell that the answer is about, in a line; of several cells
@@ -26,9 +26,9 @@ pub fn in_words(used: &PowerUse) -> String {
             let rested: u64 = used.states.iter().map(|state| state.time_us).sum();
             let share = percent(state.time_us as f64 / rested.max(1) as f64);
             format!(
-                "deepest idle state {}, entered {} times, {share} of the idle time",
+                "deepest idle state {}, entered {}, {share} of the idle time",
                 used.deepest_in_words(),
-                count(state.entered)
+                counted(state.entered, "time")
             )
         }
         None if used.states.is_empty() => {
@@ -39,7 +39,7 @@ pub fn in_words(used: &PowerUse) -> String {
     };
     let bound = match used.bound_in_words().as_str() {
         "unknown" => "its bound (/dev/cpu_dma_latency) is unknown without root".to_owned(),
-        "no bound" => "no bound (/dev/cpu_dma_latency)".to_owned(),
+        bound if bound.starts_with("no bound") => format!("{bound} (/dev/cpu_dma_latency)"),
         bound => format!("bound {bound} (/dev/cpu_dma_latency)"),
     };
     let frequency = match used.frequency_in_words().as_str() {
@@ -122,6 +122,11 @@ mod tests {
             "deepest idle state C1E (10 us to leave), entered 4,812 times, 90 % of the idle time; \
              bound 20 us (/dev/cpu_dma_latency); frequency 0.80 to 3.40 GHz (powersave)"
         );
+        let later = PowerUse {
+            bound: Some(BoundUse { first_us: None, last_us: Some(0) }),
+            ..PowerUse::default()
+        };
+        assert!(in_words(&later).contains("; no bound, later 0 us (/dev/cpu_dma_latency); "));
         assert_eq!(
             in_words(&PowerUse::default()),
             "the kernel lists no idle states, as in guests that leave idling to their host; \

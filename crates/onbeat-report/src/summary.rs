@@ -309,23 +309,7 @@ fn by_deadline(files: &[RunFile], verdict: &Overall, looks: usize) -> Option<Dea
 /// The options of the bench; from its cells' files where its own note is missing.
 fn asked(bench: &RunFile, files: &[RunFile]) -> Bench {
     bench.bench.clone().unwrap_or_else(|| {
-        let mut found = Bench {
-            tunings: Vec::new(),
-            loads: Vec::new(),
-            order: RunOrder::Interleaved,
-            blocks: 0,
-            block_s: 0.0,
-            limit: None,
-            most_alarms: None,
-            not_permitted: Vec::new(),
-            ladder: Vec::new(),
-            shield: Vec::new(),
-            sweep: None,
-            robot_command: Vec::new(),
-            cpus: Vec::new(),
-            looks: 0,
-        };
-
+        let mut found = Bench::default();
         for Cell { tuning, load, cpu } in files.iter().map(cell_of) {
             found.cpus.extend(cpu.filter(|cpu| !found.cpus.contains(cpu)));
             if !found.tunings.contains(&tuning) {

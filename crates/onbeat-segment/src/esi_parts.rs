@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use onbeat_ethercat::esi::{
     Behaviour, EsiDevice, EsiError, EsiObject, EsiValue, Pdo, PdoEntry, SyncManagerEntry, values,
 };
+use onbeat_ethercat::setup::ObjectValue;
 
 use crate::coe::{DataType, Dictionary, EntryFormat, access, details};
 use crate::device::{Drive, DriveSettings, Io, Model};
@@ -23,7 +24,7 @@ const MOST_VALUES: usize = 16_384;
 const ASSIGNMENT: u16 = 0x1c10;
 
 /// Builds the parts of one device. `loop_back`: each output is wired to the input of the same
-/// number.
+/// number. `startup`: what it gets on the way to OP.
 ///
 /// # Errors
 /// [`EsiError::NotSimulated`] for PDOs that do not match the objects.
@@ -32,11 +33,12 @@ pub(crate) fn parts(
     identity: SiiIdentity,
     settings: DriveSettings,
     loop_back: bool,
+    startup: &[ObjectValue],
 ) -> Result<DeviceParts, EsiError> {
     let mut objects = Dictionary::default();
     let drive =
         (esi.behaviour() == Behaviour::Drive).then(|| Box::new(Drive::new(&mut objects, settings)));
-    let without_value = add_objects(esi, &mut objects)?;
+    let without_value = add_objects(esi, &mut objects, startup)?;
     for (pdos, right) in [(&esi.pdos[0], access::OUTPUT), (&esi.pdos[1], access::INPUT)] {
         for entry in values(pdos) {
             objects.permit(entry.index, entry.subindex, right);
@@ -115,9 +117,13 @@ fn area(esi: &EsiDevice, direction: usize, without_value: &BTreeSet<u32>) -> Pro
     };
 
     let always = pdos.iter().filter(|pdo| pdo.mandatory && pdo.sync_manager.is_some());
+    let one_of = |pdo: &Pdo| {
+        let others = pdos.iter().filter(|other| other.mandatory && other.excludes(pdo));
+        others.map(|other| other.index).chain([pdo.index]).collect::<Vec<u16>>()
+    };
     let rules = AssignmentRules {
         excludes: pdos.iter().flat_map(excludes).collect(),
-        mandatory: always.map(|pdo| pdo.index).collect(),
+        mandatory: always.map(one_of).collect(),
         without_value: without_value.iter().copied().collect(),
     };
     let areas = sync_managers(esi, direction).into_iter().map(|number| AssignedArea {
@@ -134,9 +140,14 @@ fn mapping_word(entry: &PdoEntry) -> u32 {
     u32::from(entry.index) << 16 | u32::from(entry.subindex) << 8 | u32::from(entry.bits)
 }
 
-/// Adds the objects of the dictionary, and missing ones that PDOs map. Objects of the model are
-/// kept. Returns the mapped entries for which the device has no value.
-fn add_objects(esi: &EsiDevice, objects: &mut Dictionary) -> Result<BTreeSet<u32>, EsiError> {
+/// Adds the objects of the dictionary, and missing ones that PDOs map; without a dictionary also
+/// those of start-up values. Objects of the model are kept. Returns the mapped entries for which the
+/// device has no value.
+fn add_objects(
+    esi: &EsiDevice,
+    objects: &mut Dictionary,
+    startup: &[ObjectValue],
+) -> Result<BTreeSet<u32>, EsiError> {
     let of_model: BTreeSet<u16> = objects.objects.iter().map(|object| object.index).collect();
     let of_pdos: BTreeSet<u16> = esi.pdos.iter().flatten().map(|pdo| pdo.index).collect();
     let is_of_profile =
@@ -169,6 +180,16 @@ fn add_objects(esi: &EsiDevice, objects: &mut Dictionary) -> Result<BTreeSet<u32
                     without_value.insert(mapping_word(entry));
                 }
             }
+        }
+    }
+
+    let is_common = |index: u16| {
+        is_of_profile(index) || matches!(index, 0x1000..=0x10ff | 0x1c32 | 0x1c33 | 0xf030 | 0xf050)
+    };
+    let written = if esi.objects.is_empty() { startup } else { &[] };
+    for value in written {
+        if !of_model.contains(&value.index) && !is_common(value.index) {
+            plan_written(&mut plans, value);
         }
     }
 
@@ -305,6 +326,36 @@ fn plan_value(
     if is_first && value.kind.bits() != u16::from(entry.bits) {
         value.kind = entry.kind;
         value.value.clear();
+    }
+}
+
+/// Adds what a start-up value writes. Complete access has entry 0 in two bytes, and the lengths of
+/// the others are not known: equal ones, if they can be.
+fn plan_written(plans: &mut BTreeMap<u16, EsiObject>, value: &ObjectValue) {
+    let length = value.bytes.len();
+    let (first, count, bytes) = match (value.complete, value.entry) {
+        (true, 0) => {
+            (1, value.bytes.first().copied().map_or(1, usize::from), length.saturating_sub(2))
+        }
+        (_, entry) => (entry, 1, length),
+    };
+    let is_even = count > 0 && bytes.is_multiple_of(count);
+    let (count, bytes) = if is_even { (count, bytes / count) } else { (1, bytes) };
+    let kind = match bytes {
+        0 => return,
+        1 => DataType::U8,
+        2 => DataType::U16,
+        4 => DataType::U32,
+        bytes => DataType::Other { number: 0x0a, bits: 8 * bytes as u16 },
+    };
+    let object = plans.entry(value.index).or_default();
+    for subindex in (first..=u8::MAX).take(count) {
+        object.values.entry(subindex).or_insert_with(|| EsiValue {
+            name: format!("SubIndex {subindex:03}"),
+            kind,
+            access: access::BOTH,
+            value: Vec::new(),
+        });
     }
 }
 

@@ -196,8 +196,11 @@ impl Link {
             let at_ns = |ms: f64| (ms.max(0.0) * 1e6) as u64;
             let from_ns = at_ns(table.at_ms);
             let until_ns = table.for_ms.map_or(u64::MAX, |ms| from_ns.saturating_add(at_ns(ms)));
-            let share = table.share.clamp(0.0, 1.0);
-            link.plan_since_start(fault, from_ns..until_ns, share);
+            if !(0.0..=1.0).contains(&table.share) {
+                let (fault, share) = (table.kind.clone(), table.share.to_string());
+                return Err(DescriptionError::FaultShare { fault, share });
+            }
+            link.plan_since_start(fault, from_ns..until_ns, table.share);
         }
 
         Ok(link)
@@ -240,6 +243,22 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_share_is_a_fraction() {
+        let with = |share: &str| {
+            Link::from_toml(&format!(
+                "[types.j]\nkind = \"drive\"\n[[devices]]\ntype = \"j\"\nname = \"a\"\n\
+                 [[faults]]\nkind = \"lose\"\nshare = {share}\n"
+            ))
+            .map(|_| ())
+        };
+        assert_eq!(with("0.05"), Ok(()));
+        for percent in ["5", "-0.1", "nan"] {
+            let said = with(percent).unwrap_err().to_string();
+            assert!(said.contains("must be 0 to 1, such as 0.05 for 5 %"), "{said}");
+        }
+    }
 
     #[test]
     fn each_kind_converts_to_a_fault_and_back() {

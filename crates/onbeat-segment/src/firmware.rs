@@ -534,8 +534,9 @@ impl Firmware {
         let fits_sync0 = |mode: &DcMode| mode.cycle_ns == 0 || mode.cycle_ns == sync0_ns;
         let fits_sync1 = |mode: &DcMode| {
             mode.activate & Sync0::WITH_SYNC1 == 0
-                || (mode.sync1_ns, mode.sync1_factor) == (0, 0)
-                || mode.sync1().delay_ns(sync0_ns) == esc.sync1_delay_ns()
+                // A part of the bus's period, which a device does not know.
+                || matches!((mode.sync1_ns, mode.sync1_factor), (0, ..=0))
+                || mode.sync1().delay_ns(sync0_ns, 0) == esc.sync1_delay_ns()
         };
         match same.iter().find(|mode| fits_sync0(mode)) {
             _ if same.is_empty() => None,

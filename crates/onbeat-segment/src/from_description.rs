@@ -105,7 +105,8 @@ fn build_device(
     let parts = match esi {
         Some(esi) => {
             let loop_back = kind.channels.is_some_and(|channels| channels.loop_back);
-            let parts = esi_parts::parts(esi, identity, drive_settings(kind), loop_back);
+            let startup = &device.setup.startup;
+            let parts = esi_parts::parts(esi, identity, drive_settings(kind), loop_back, startup);
             parts.map_err(|why| kind.esi_error(why))?
         }
         None => {
@@ -239,14 +240,14 @@ fn sync_managers(has_data: bool, mailbox: u16) -> Vec<SyncManagerEntry> {
             length: 0,
             control: CONTROLS[2],
             usage: 3,
-            enabled: true,
+            enabled: false,
         });
         sync_managers.push(SyncManagerEntry {
             start: INPUTS_AT,
             length: 0,
             control: CONTROLS[3],
             usage: 4,
-            enabled: true,
+            enabled: false,
         });
     }
 

@@ -34,8 +34,8 @@ pub(crate) struct AssignedArea {
 pub(crate) struct AssignmentRules {
     /// Pairs of PDOs that must not be assigned together.
     pub(crate) excludes: Vec<(u16, u16)>,
-    /// PDOs that must always be assigned.
-    pub(crate) mandatory: Vec<u16>,
+    /// PDOs of which one must always be assigned: mandatory ones that exclude each other.
+    pub(crate) mandatory: Vec<Vec<u16>>,
     /// Mapped entries, as in the mapping object, for which the device has no value: they take their
     /// bits, outputs have no effect, and inputs are 0.
     pub(crate) without_value: Vec<u32>,
@@ -55,7 +55,7 @@ impl AssignmentRules {
             })
         };
         self.excludes.iter().all(|&(one, other)| !(assigned(one) && assigned(other)))
-            && self.mandatory.iter().all(|&pdo| assigned(pdo))
+            && self.mandatory.iter().all(|pdos| pdos.iter().any(|&pdo| assigned(pdo)))
     }
 }
 

@@ -171,7 +171,7 @@ impl SiiContents<'_> {
         let encode = |entry: &SyncManagerEntry| {
             let [start_low, start_high] = entry.start.to_le_bytes();
             let [length_low, length_high] = entry.length.to_le_bytes();
-            let enabled = u8::from(entry.length > 0);
+            let enabled = u8::from(entry.enabled || entry.length > 0);
             [start_low, start_high, length_low, length_high, entry.control, 0, enabled, entry.usage]
         };
         self.sync_managers.iter().flat_map(encode).collect()
@@ -219,12 +219,16 @@ impl SiiContents<'_> {
 
 /// Encodes the operation modes of distributed clocks.
 fn clock<'w>(writer: &mut SiiWriter<'w>, modes: &'w [DcMode]) -> Vec<u8> {
+    let factor = |factor: i32| i16::try_from(factor).unwrap_or_default().to_le_bytes();
     let mut bytes = Vec::new();
     for mode in modes {
         let mut encoded = [0u8; 24];
         encoded[..4].copy_from_slice(&mode.cycle_ns.to_le_bytes());
         encoded[4..8].copy_from_slice(&mode.shift_ns.to_le_bytes());
+        encoded[8..12].copy_from_slice(&mode.sync1_shift_ns.to_le_bytes());
+        encoded[12..14].copy_from_slice(&factor(mode.sync1_factor));
         encoded[14..16].copy_from_slice(&mode.activate.to_le_bytes());
+        encoded[16..18].copy_from_slice(&factor(mode.cycle_factor));
         encoded[18] = writer.string(&mode.name);
         encoded[19] = writer.string(&mode.description);
         bytes.extend_from_slice(&encoded);

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use rustix::io::Errno;
 
+use super::catalogue::probes::irq::is_bound;
 use super::change::{Intent, Key, Kind};
 use super::context::{CpuSplit, ShieldContext, ToggledSettings};
 use super::cpu_list::CpuList;
@@ -114,7 +115,8 @@ impl MovedInterrupts {
         let now = CpuList::parse_list(&old).ok()?;
         let actions = actions(host, number);
         let refused = self.refused.get(&number).is_some_and(|(known, _)| *known == actions);
-        if actions.is_empty() || refused || !now.meets(&cpus.rt) {
+        let stays = refused || actions.iter().any(|handler| is_bound(handler));
+        if actions.is_empty() || stays || !now.meets(&cpus.rt) {
             return None;
         }
 

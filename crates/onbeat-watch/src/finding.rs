@@ -192,11 +192,17 @@ fn feeder_below(name: &str, watched: &WatchedLoop, result: &Watched) -> Option<F
             feeder.tid(),
             others.words()
         ),
-        remedy: format!(
-            "sudo chrt -f -p {} {} puts it above.",
-            (own.priority() + 1).min(99),
-            feeder.tid()
-        ),
+        remedy: match (own.priority(), watched.thread.tid(), feeder.tid()) {
+            (99, own, feeder) => {
+                format!("sudo chrt -f -p 98 {own} and sudo chrt -f -p 99 {feeder} put it above.")
+            }
+            (priority @ 0..99, _, feeder) => {
+                format!("sudo chrt -f -p {} {feeder} puts it above.", priority + 1)
+            }
+            (_, _, feeder) => {
+                format!("sudo chrt -f -p 99 {feeder} leaves only SCHED_DEADLINE before it.")
+            }
+        },
     })
 }
 
@@ -611,6 +617,16 @@ mod tests {
         };
         assert_eq!(kinds(&fifo, &fed_by(Policy::Fifo(50))), [FindingKind::FeederBelow]);
         assert_eq!(kinds(&fifo, &fed_by(Policy::Fifo(90))), []);
+        let remedy = |policy| {
+            let highest = WatchedLoop {
+                thread: ThreadFacts { policy, ..fifo.thread.clone() },
+                ..fifo.clone()
+            };
+            of_program(&Survey::default(), &highest, &fed_by(Policy::Fifo(50))).remove(0).remedy
+        };
+        assert_eq!(remedy(Policy::Fifo(80)), "sudo chrt -f -p 81 9 puts it above.");
+        let highest = "sudo chrt -f -p 98 9 and sudo chrt -f -p 99 9 put it above.";
+        assert_eq!(remedy(Policy::Fifo(99)), highest);
     }
 
     #[test]

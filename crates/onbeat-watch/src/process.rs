@@ -287,24 +287,42 @@ pub struct NamedProcess {
 }
 
 /// Returns the processes with this name: of the process, of its program file or of its first word;
-/// without this process and those that started it.
+/// where there is none, of the script that it runs. Without this process and those that started it.
 #[must_use]
 pub fn named(name: &str) -> Vec<NamedProcess> {
     let host = LiveHost::new();
     let all = tasks::all(&host).unwrap_or_default();
     let ours = ancestors(&all);
     let leaders = all.values().filter(|task| task.id.tid == task.pid && !ours.contains(&task.pid));
+    // A path is typed as the program was.
+    let name = name.rsplit('/').next().unwrap_or(name);
     let found = leaders.filter_map(|task| {
         let words = command_line(task.pid);
-        let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
-        // A script's name is the second word of its interpreter.
-        let is_named = task.comm == name
-            || words.iter().take(2).any(|word| base(word) == name)
-            || name.as_bytes().get(..15) == Some(task.comm.as_bytes());
+        let by = named_by(name, &task.comm, &words)?;
         let command = if words.is_empty() { format!("[{}]", task.comm) } else { words.join(" ") };
-        is_named.then_some(NamedProcess { pid: task.pid, command })
+        Some((by, NamedProcess { pid: task.pid, command }))
     });
-    found.collect()
+    let found: Vec<(NamedBy, NamedProcess)> = found.collect();
+    let first = found.iter().map(|(by, _)| *by).min();
+    found.into_iter().filter(|(by, _)| Some(*by) == first).map(|(_, process)| process).collect()
+}
+
+/// What of a process has a name. `sudo my_loop`, or an editor with its file, is not the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum NamedBy {
+    Itself,
+    Script,
+}
+
+fn named_by(name: &str, comm: &str, words: &[String]) -> Option<NamedBy> {
+    let is_it = |word: &String| word.rsplit('/').next() == Some(name);
+    let is_comm = comm == name || name.as_bytes().get(..15) == Some(comm.as_bytes());
+    if is_comm || words.first().is_some_and(is_it) {
+        return Some(NamedBy::Itself);
+    }
+    // Behind the options of its interpreter.
+    let script = words.iter().skip(1).find(|word| !word.starts_with('-'));
+    script.is_some_and(is_it).then_some(NamedBy::Script)
 }
 
 /// Returns the words of the command line of a process; none for a kernel thread.
@@ -347,6 +365,23 @@ mod tests {
         let main = threads.iter().find(|thread| thread.id.tid == own).unwrap();
         assert!(!main.is_kernel && !main.cpus.is_empty());
         assert!(named(&main.name).iter().all(|process| process.pid != own));
+    }
+
+    #[test]
+    fn a_program_goes_before_those_that_name_it_and_a_script_is_behind_options() {
+        let by = |comm: &str, line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            named_by("my_controller_loop", comm, &words)
+        };
+        assert_eq!(
+            by("my_controller_l", "./my_controller_loop --rate 1000"),
+            Some(NamedBy::Itself)
+        );
+        assert_eq!(by("servo", "/opt/my_controller_loop"), Some(NamedBy::Itself));
+        assert_eq!(by("sudo", "sudo ./my_controller_loop"), Some(NamedBy::Script));
+        assert_eq!(by("python3", "python3 -u ./my_controller_loop"), Some(NamedBy::Script));
+        assert_eq!(by("grep", "grep x my_controller_loop"), None);
+        assert!(NamedBy::Itself < NamedBy::Script);
     }
 
     #[test]

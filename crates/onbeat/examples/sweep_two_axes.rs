@@ -8,6 +8,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+use std::env::args;
 use std::io::{stdin, stdout};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -75,7 +76,7 @@ impl Cell<'_> {
         let parts = (TIMER.open)(&mut setting, &Given::default());
         let parts = parts.map_err(|why| MeasurementError::from(RunError::from(why)))?;
         let (origin, path) = (Origin::now(), dir.join(RUN_FILE));
-        let command: Vec<String> = std::env::args().collect();
+        let command: Vec<String> = args().collect();
         let plan = MeasurementPlan {
             releases: (self.seconds * 1_000_000 / self.period_us).max(1),
             setting,
@@ -102,7 +103,7 @@ impl Cell<'_> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<String> = args().skip(1).collect();
     let [out, periods, loads, seconds] = match &words[..] {
         [carry, load] if carry == CARRY => {
             let input = stdin().as_fd().try_clone_to_owned()?;
@@ -116,10 +117,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let loads: Vec<Load> = loads.split(',').map(str::parse).collect::<Result<_, _>>()?;
     let seconds = seconds.parse()?;
     let store = ResultStore::open(Path::new(out), "figures.json")?;
-    let axes = [periods.len(), loads.len()];
     let cells = || {
-        let cell = |[period, load]: [usize; 2]| (periods[period], &loads[load]);
-        product(axes).map(cell).map(|(period_us, load)| Cell { period_us, load, seconds })
+        let cell = |[p, l]: [usize; 2]| Cell { period_us: periods[p], load: &loads[l], seconds };
+        product([periods.len(), loads.len()]).map(cell)
     };
 
     let interruptions = Interruptions::default();

@@ -177,7 +177,7 @@ def _ros1(name: str, text: str) -> dict[str, list[Field]]:
 
     from .definition import _fields, _full_name
 
-    parts = re.split(r"^={3,}[ \t]*\r?\nMSG: *(.+)\n", text, flags=re.MULTILINE)
+    parts = re.split(r"^={3,}[ \t]*\r?\nMSG: *(.+)(?:\n|\Z)", text, flags=re.MULTILINE)
     texts = {name: parts[0]} | {_full_name(other.strip(), name): of for other, of in zip(parts[1::2], parts[2::2], strict=True)}
     types: dict[str, list[Field]] = dict(_TIMES)
     for of, definition in texts.items():

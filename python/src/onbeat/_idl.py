@@ -64,9 +64,11 @@ class _Parser:
             near = " ".join(self._words[max(self._at - 5, 0) : self._at])
             raise TypeMismatch(f"the IDL needs `{wanted}` where it has `{found}`, after `{near}`")
 
-    def _annotations(self) -> None:
+    def _annotations(self) -> list[str]:
+        found = []
         while self._peek() == "@":
             self._next()
+            begin = self._at
             self._next()
             while self._peek() == "::":
                 self._next()
@@ -78,9 +80,11 @@ class _Parser:
                     depth += (word == "(") - (word == ")")
                     if depth == 0 or not word:
                         break
+            found.append("".join(self._words[begin : self._at]).lower())
+        return found
 
     def _declaration(self) -> None:
-        self._annotations()
+        annotations = self._annotations()
         word = self._next()
         match word:
             case "module":
@@ -98,7 +102,10 @@ class _Parser:
                 self._names[self._full(name)] = (kind, self._dimensions() + shape)
             case "enum":
                 name = self._next()
-                self._names[self._full(name)] = ("uint32", [])
+                # DDS-XTypes 1.3, 7.3.1.2.1.9.
+                bound = [re.sub(r"\D", "", it) for it in annotations if it.startswith("bit_bound")]
+                bits = int("".join(bound) or 32)
+                self._names[self._full(name)] = ("uint8" if bits <= 8 else "uint16" if bits <= 16 else "uint32", [])
                 self._expect("{")
                 self._enumerators()
             case "const":
@@ -150,8 +157,11 @@ class _Parser:
             return
         self._expect("{")
         while self._peek() not in ("}", ""):
-            self._annotations()
+            annotations = self._annotations()
             kind, shape = self._kind()
+            if any(it.startswith("optional") and "false" not in it for it in annotations):
+                # It has a header in the record: types with it are not read, others of the text are.
+                kind, shape = "@optional", []
             while True:
                 self._annotations()
                 own = self._next()

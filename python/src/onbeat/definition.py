@@ -45,16 +45,23 @@ class Field:
     count: int | None
 
 
+#: Types that a definition may use without defining them: readers of MCAP know them.
+_TIMES = {
+    f"builtin_interfaces/msg/{name}": [Field("sec", "int32", None), Field("nanosec", "uint32", None)] for name in ("Time", "Duration")
+}
+
+
 def parse(name: str, text: str) -> dict[str, list[Field]]:
     """Returns the fields of the type `name` and of all types behind it in the text of a schema.
 
     Raises `TypeMismatch` for a type that is not defined, that contains itself, or has more than 20,000 fields.
     """
-    parts = re.split(r"^={3,}[ \t]*\r?\nMSG: *(.+)\n", text, flags=re.MULTILINE)
+    parts = re.split(r"^={3,}[ \t]*\r?\nMSG: *(.+)(?:\n|\Z)", text, flags=re.MULTILINE)
     types = {name: _fields(name, parts[0])}
     for other, definition in zip(parts[1::2], parts[2::2], strict=True):
         full = _full_name(other.strip(), name)
         types[full] = _fields(full, definition)
+    types = _TIMES | types
     check(types, name)
     return types
 

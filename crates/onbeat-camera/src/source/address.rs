@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use onbeat_control::frames::MOST_SIDE;
-use url::Url;
+use url::{Position, Url};
 
 use super::error::SourceError;
 
@@ -14,6 +14,11 @@ const MOST_RATE: f64 = 1000.0;
 
 /// What follows the rate for pictures with a moving disc.
 const MARKER: &str = "+marker";
+
+/// Names before passwords where cameras take them in the path or the query.
+const SECRETS: [&str; 6] = ["password=", "passwd=", "pwd=", "pass=", "pas=", "psw="];
+/// How a password is written.
+const ENCODED: &str = "in a user name or password, #, / and ? are written %23, %2F and %3F";
 
 /// A generated picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,7 +77,12 @@ pub(super) fn without_password(url: &Url) -> String {
     // An address without a host has none.
     let _ = shown.set_username("");
     let _ = shown.set_password(None);
-    shown.to_string()
+    let hidden = |field: &str| {
+        let lower = field.to_ascii_lowercase();
+        let ends = SECRETS.iter().filter_map(|name| Some(lower.find(name)? + name.len()));
+        ends.min().map_or_else(|| field.to_owned(), |end| format!("{}…", &field[..end]))
+    };
+    shown.as_str().split('&').map(hidden).collect::<Vec<_>>().join("&")
 }
 
 /// User name and password of an address, decoded.
@@ -126,7 +136,15 @@ fn network(text: &str) -> Result<Address, SourceError> {
         let given = text.split_once("://").map_or(text, |(scheme, _)| scheme);
         SourceError::BadAddress { given: format!("{given}://…"), why }
     };
-    let url = url.map_err(|why| bad(why.to_string()))?;
+    let has_password = text.contains('@');
+    let hint = if has_password { format!("; {ENCODED}") } else { String::new() };
+    let url = url.map_err(|why| bad(format!("{why}{hint}")))?;
+    // A password that was cut off there: its user would be the host, and its digits the port.
+    let is_user = url.host_str().is_some_and(|host| !host.contains(['.', ':']));
+    let is_cut = is_user && url.port().is_some() && url[Position::AfterPort..].contains('@');
+    if has_password && url.fragment().is_some() || is_cut {
+        return Err(bad(ENCODED.to_owned()));
+    }
     if url.host_str().is_none_or(str::is_empty) {
         return Err(bad("it has no host".to_owned()));
     }
@@ -207,6 +225,21 @@ mod tests {
         let Address::Rtsp(url) = &address else { panic!("rtsp") };
         assert_eq!(credentials(url), Some(("ad@min".to_owned(), "p:/w".to_owned())));
         assert_eq!(address.to_string(), "rtsp://h/s");
+        for (text, shown) in [
+            (
+                "http://h/videostream.cgi?user=a&pwd=secret&rate=0",
+                "http://h/videostream.cgi?user=a&pwd=…&rate=0",
+            ),
+            ("rtsp://h/user=a_Password=secret_channel=1.sdp", "rtsp://h/user=a_Password=…"),
+            ("rtsp://h/cam?channel=1&subtype=0", "rtsp://h/cam?channel=1&subtype=0"),
+            ("rtsp://10.0.0.5:554/a@b", "rtsp://10.0.0.5:554/a@b"),
+        ] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), shown);
+        }
+        for text in ["rtsp://a:12#secret@h/s", "rtsp://a:12/secret@h/s", "rtsp://a:b#secret@h/s"] {
+            let wrong = text.parse::<Address>().unwrap_err().to_string();
+            assert!(wrong.contains("%23") && !wrong.contains("secret"), "{wrong}");
+        }
         let wrong = "ftp://user:secret@h/x".parse::<Address>().unwrap_err().to_string();
         assert!(!wrong.contains("secret"), "{wrong}");
     }

@@ -34,7 +34,7 @@ pub enum SourceError {
     },
     /// User name or password is missing or wrong.
     #[error(
-        "{place} refuses the password (status 401); write the address with USER:PASSWORD@ before the host"
+        "{place} refuses the user name or password; write the address with USER:PASSWORD@ before the host"
     )]
     Password {
         /// The address.

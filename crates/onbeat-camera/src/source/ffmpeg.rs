@@ -1,14 +1,14 @@
 //! The machine's `ffmpeg` as a decoder: a process of its own, whose pictures come through a pipe.
 //!
-//! It prints a line about each picture before it writes the picture (the filter `showinfo`): index, size
-//! and range. So pictures keep their times, and one of another size is known as such.
+//! It prints lines about each picture before it writes the picture (the filter `showinfo`): index, size,
+//! range and matrix. So pictures keep their times, and one of another size is known as such.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -31,6 +31,12 @@ const MOST_LINE: u64 = 4096;
 const MOST_INSIDE: usize = 256;
 /// Size of the pipe of pictures: one of 4K in I420.
 const MOST_PIPE: usize = 16 << 20;
+/// Age up to which a stamp of a driver is taken for one of `CLOCK_MONOTONIC`: others are of another clock.
+const MOST_AGE_NS: u64 = 10_000_000_000;
+/// First version of ffmpeg that is known to print the matrix of each picture.
+const STATES_MATRIX: (u32, u32) = (5, 1);
+/// Beginnings of formats of red, green and blue where ffmpeg describes a stream; it makes luma and chroma of them by BT.601.
+const RGB_FORMATS: [&str; 7] = [", rgb", ", bgr", ", gbr", ", argb", ", abgr", ", 0rgb", ", pal8"];
 /// Rows from which video without a statement is taken as high definition, as players do.
 const HD_ROWS: usize = 720;
 
@@ -70,10 +76,15 @@ impl TimesInside {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Announced {
     index: u64,
+    /// Its time, in the unit of its stream.
+    ticks: u64,
+    /// The same with the six digits that are printed.
     seconds: f64,
     width: usize,
     height: usize,
     range: Range,
+    /// As the stream states it.
+    matrix: Option<Matrix>,
 }
 
 /// A picture in the format of the decoder.
@@ -213,18 +224,19 @@ impl Decoder {
             let lines_to = mailbox.clone();
             let said: Arc<Mutex<String>> = Arc::default();
             let saying = Arc::clone(&said);
+            let states_matrix = (major, minor) >= STATES_MATRIX;
+            // Its sentences name the input as it was given, with its password.
+            let (given, shown) = (input.arguments.last().cloned(), place.clone());
             thread::spawn(move || {
-                for line in lines_of(BufReader::new(lines)) {
-                    match announced_by(&line) {
-                        Some(picture) if announce.send(picture).is_err() => return,
-                        Some(_) => {}
-                        None if line.contains("showinfo") => {}
-                        None => {
-                            lines_to.saw(|| format!("ffmpeg says: {line}"));
-                            *saying.lock().unwrap_or_else(PoisonError::into_inner) = line;
-                        }
-                    }
-                }
+                let said = |line: String| {
+                    let line = match &given {
+                        Some(given) => line.replace(given, &shown),
+                        None => line,
+                    };
+                    lines_to.saw(|| format!("ffmpeg says: {line}"));
+                    *saying.lock().unwrap_or_else(PoisonError::into_inner) = line;
+                };
+                announce_all(lines_of(BufReader::new(lines)), states_matrix, &announce, &said);
             });
             let reader = PictureReader {
                 pictures,
@@ -235,6 +247,7 @@ impl Decoder {
                 place: place.clone(),
                 said,
                 pace,
+                is_device: input.arguments.iter().any(|it| it == "v4l2"),
             };
             thread::spawn(move || reader.run());
         }
@@ -305,6 +318,8 @@ struct PictureReader {
     place: String,
     said: Arc<Mutex<String>>,
     pace: Pace,
+    /// Whether its times are those of a driver.
+    is_device: bool,
 }
 
 impl PictureReader {
@@ -364,28 +379,68 @@ impl PictureReader {
             said: self.said.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         })?;
         let decoded_ns = now_ns();
-        let index = (announced.seconds * 1000.0 / STEP_MS as f64).round() as u64;
+        // What is given through a pipe has a unit of 1 ms.
+        let index = announced.ticks / STEP_MS;
         let source_ns = (announced.seconds.max(0.0) * 1e9) as u64;
+        let stamped_ns = stamp_of(announced.ticks, decoded_ns).filter(|_| self.is_device);
         let arrived = FrameTimes {
-            capture_ns: decoded_ns,
+            capture_ns: stamped_ns.unwrap_or(decoded_ns),
             received_ns: decoded_ns,
             source_ns,
-            time_source: TimeSource::Arrival,
+            time_source: stamped_ns.map_or(TimeSource::Arrival, |_| TimeSource::Device),
             ..FrameTimes::default()
         };
         let times = self.inside.as_ref().and_then(|inside| inside.take(index)).unwrap_or(arrived);
-        let matrix = if range == Range::Limited && height >= HD_ROWS {
+        let usual = if range == Range::Limited && height >= HD_ROWS {
             Matrix::Bt709
         } else {
             Matrix::Bt601
         };
-        let colours = Colours { matrix, range };
+        let colours = Colours { matrix: announced.matrix.unwrap_or(usual), range };
         Ok(Decoded {
             bytes,
             size: (width, height),
             colours,
             times: FrameTimes { decoded_ns, ..times },
         })
+    }
+}
+
+/// The stamp of a driver, in ns, from ffmpeg's ticks of 1 µs; `None` for one of another clock than `CLOCK_MONOTONIC`.
+fn stamp_of(ticks: u64, now_ns: u64) -> Option<u64> {
+    let stamped_ns = ticks.saturating_mul(1_000);
+    (now_ns.saturating_sub(MOST_AGE_NS)..=now_ns).contains(&stamped_ns).then_some(stamped_ns)
+}
+
+/// Passes on what lines say about pictures, with the matrix that the line after it states; hands all others to `said`.
+fn announce_all(
+    lines: impl Iterator<Item = String>,
+    states_matrix: bool,
+    announce: &Sender<Announced>,
+    said: &dyn Fn(String),
+) {
+    let mut waiting: Option<Announced> = None;
+    let mut made = None;
+    for line in lines {
+        if line.contains(" Video: ") && RGB_FORMATS.iter().any(|it| line.contains(it)) {
+            made = Some(Matrix::Bt601);
+        }
+        let known = match (announced_by(&line), space_by(&line).map(matrix_of)) {
+            (Some(picture), _) if states_matrix => waiting.replace(picture),
+            (Some(picture), _) => Some(picture),
+            (None, Some(stated)) => {
+                waiting.take().map(|it| Announced { matrix: stated.or(made), ..it })
+            }
+            (None, None) => {
+                if !line.contains("showinfo") {
+                    said(line);
+                }
+                None
+            }
+        };
+        if known.is_some_and(|picture| announce.send(picture).is_err()) {
+            return;
+        }
     }
 }
 
@@ -409,11 +464,28 @@ fn announced_by(line: &str) -> Option<Announced> {
     let (width, height) = value(" s:")?.split_once('x')?;
     Some(Announced {
         index: words.split_whitespace().next()?.parse().ok()?,
+        ticks: value(" pts:")?.parse().unwrap_or(0),
         seconds: value(" pts_time:")?.parse().unwrap_or(0.0),
         width: width.parse().ok()?,
         height: height.parse().ok()?,
         range: if value(" fmt:")? == "yuvj420p" { Range::Full } else { Range::Limited },
+        matrix: None,
     })
+}
+
+/// Reads the line after it, such as `[Parsed_showinfo_1 @ 0x5] color_range:pc color_space:bt709 …`.
+fn space_by(line: &str) -> Option<&str> {
+    let colours = line.split_once("] color_range:")?.1;
+    colours.split_once("color_space:")?.1.split_whitespace().next()
+}
+
+/// The matrix of a space as FFmpeg names it; none of an unknown one, and of one that is not known here.
+fn matrix_of(space: &str) -> Option<Matrix> {
+    match space {
+        "bt709" => Some(Matrix::Bt709),
+        "bt470bg" | "smpte170m" => Some(Matrix::Bt601),
+        _ => None,
+    }
 }
 
 /// Writes compressed pictures to a decoder.
@@ -439,9 +511,54 @@ mod tests {
             (found.index, found.width, found.height, found.range),
             (12, 64, 48, Range::Full)
         );
+        let after_hours = "[Parsed_showinfo_1 @ 0x5581] n:1000001 pts:10000010 pts_time:10000   pos:     1234 fmt:yuv420p sar:1/1 s:64x48 i:P iskey:0 type:P";
+        assert_eq!(announced_by(after_hours).map(|it| it.ticks / STEP_MS), Some(1_000_001));
         for other in ["", "[h264 @ 0x1] error while decoding MB 3 4", "[x] n: s:1x1", "n: 1 s:axb"]
         {
             assert_eq!(announced_by(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_matrix_is_the_one_that_the_line_after_a_picture_states() {
+        let picture = "[Parsed_showinfo_1 @ 0x5581] n:   7 pts:     70 pts_time:0.07 fmt:yuvj420p s:1280x720 i:P";
+        for (space, matrix) in [
+            ("bt709", Some(Matrix::Bt709)),
+            ("smpte170m", Some(Matrix::Bt601)),
+            ("bt470bg", Some(Matrix::Bt601)),
+            ("unknown", None),
+        ] {
+            let colours = format!(
+                "[Parsed_showinfo_1 @ 0x5581] color_range:pc color_space:{space} color_primaries:bt709 color_trc:bt709"
+            );
+            let (announce, announced) = channel();
+            let lines = [picture.to_owned(), "[h264 @ 0x1] concealing".to_owned(), colours];
+            let said: Mutex<Vec<String>> = Mutex::default();
+            announce_all(lines.into_iter(), true, &announce, &|line| {
+                said.lock().unwrap().push(line);
+            });
+            let found: Announced = announced.try_recv().unwrap();
+            assert_eq!((found.matrix, found.range), (matrix, Range::Full), "{space}");
+            assert_eq!(*said.lock().unwrap(), ["[h264 @ 0x1] concealing"]);
+        }
+
+        let lines = [
+            "  Stream #0:0: Video: png, rgb24(pc), 1280x720, 25 fps, 25 tbr, 25 tbn",
+            picture,
+            "[Parsed_showinfo_1 @ 0x5581] color_range:tv color_space:unknown color_primaries:unknown",
+        ];
+        let (announce, announced) = channel();
+        announce_all(lines.into_iter().map(str::to_owned), true, &announce, &|_| {});
+        assert_eq!(announced.try_recv().unwrap().matrix, Some(Matrix::Bt601));
+    }
+
+    #[test]
+    fn the_stamp_of_a_driver_is_one_of_the_clock_of_all_stamps() {
+        let now_ns = 123_456_789_000;
+        assert_eq!(stamp_of(123_450_000, now_ns), Some(123_450_000_000));
+        // From the beginning of the stream, by the wall clock, and later than now.
+        for ticks in [0, 33_333, 1_796_000_000_000_000, 123_456_790, u64::MAX] {
+            assert_eq!(stamp_of(ticks, now_ns), None, "{ticks}");
         }
     }
 

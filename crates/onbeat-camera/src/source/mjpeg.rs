@@ -153,7 +153,10 @@ fn read_head(stream: TcpStream, place: &str) -> Result<Answer, SourceError> {
     }
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut parsed = httparse::Response::new(&mut headers);
-    match parsed.parse(&head) {
+    let mut config = httparse::ParserConfig::default();
+    // As browsers do: some cameras write `Content-Type : ...`.
+    config.allow_spaces_after_header_name_in_responses(true);
+    match config.parse_response(&mut parsed, &head) {
         Ok(httparse::Status::Complete(_)) => {}
         _ => return Err(no_stream("its answer is not HTTP")),
     }
@@ -192,7 +195,7 @@ impl<R: io::BufRead> Read for Chunks<R> {
             let text = String::from_utf8_lossy(&line);
             let digits = text.trim().split(';').next().unwrap_or_default();
             let bad = |_| io::Error::new(io::ErrorKind::InvalidData, "a chunk without a length");
-            self.left = u64::from_str_radix(digits, 16).map_err(bad)?;
+            self.left = u64::from_str_radix(digits.trim(), 16).map_err(bad)?;
             if self.left == 0 {
                 return Ok(0);
             }
@@ -332,5 +335,18 @@ impl Source for MjpegSource {
 
     fn seen(&self) -> String {
         self.mailbox.seen()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_extension_of_a_chunk_may_follow_blanks() {
+        let from = &b"3 ; a=b\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"[..];
+        let mut text = String::new();
+        Chunks { from, left: 0, is_first: true }.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "abcde");
     }
 }

@@ -94,6 +94,9 @@ fn read_to_marker(from: &mut impl BufRead, to: &mut Vec<u8>) -> io::Result<()> {
             return Err(bad(why));
         }
         if to.ends_with(&[0xff, 0xd9]) {
+            // Without what comes before: a part of text has no marker of an end.
+            let begin = to.windows(2).position(|it| it == [0xff, 0xd8]).unwrap_or(0);
+            to.drain(..begin);
             return Ok(());
         }
     }
@@ -127,6 +130,12 @@ mod tests {
         let stream = b"--b\r\nContent-Type: image/jpeg\r\ncontent-length: 3\r\n\r\nabc\r\n--b\r\nContent-Type: image/jpeg\r\n\r\n\xff\xd8xy\xd9z\xff\xd9\r\n--b\r\nContent-Length: 1\r\n\r\nq";
         let expected: [&[u8]; 3] = [b"abc", b"\xff\xd8xy\xd9z\xff\xd9", b"q"];
         assert_eq!(parts(stream), expected.map(|it| Ok(it.to_vec())));
+    }
+
+    #[test]
+    fn a_part_of_text_before_a_picture_is_passed_over() {
+        let stream = b"--b\r\nContent-Type: text/plain\r\n\r\nalarm=0\r\n--b\r\nContent-Length: 5\r\n\r\n\xff\xd8a\xff\xd9\r\n";
+        assert_eq!(parts(stream), [Ok(b"\xff\xd8a\xff\xd9".to_vec())]);
     }
 
     #[test]

@@ -38,6 +38,10 @@ impl Judge<'_> {
     /// wake-up and its switches have its priority; where they do not, it is the one read when the
     /// spike was judged. A lent priority is never lower than a thread's own.
     pub(super) fn policy_change(&self, span: &LoopSpan) -> Option<PolicyChange> {
+        // An ordinary loop has no policy to lose, and the nice value that it was started with is not known.
+        if !self.is_real_time() {
+            return None;
+        }
         let now = self.counters.thread;
         let seen = self.prio_in(span);
         // The event has the priority at that instant. /proc is read after the spike, when it may

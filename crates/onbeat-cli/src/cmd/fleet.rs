@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::failure::gateway::GatewayFailure;
+use super::failure::spike::pasted;
 use super::gateway::installed;
 use super::{ExitVerdict, Failure};
 use crate::cli::FleetWords;
@@ -50,7 +51,7 @@ impl<'d> DataSet<'d> {
         if ended.success() {
             return Ok(());
         }
-        let how = format!("onbeat fleet add {} --to {}", run.display(), dir.display());
+        let how = format!("onbeat fleet add {} --to {}", pasted(run), pasted(dir));
         let words = format!("the run is not in the data set ({ended}); later: {how}");
         Err(GatewayFailure::Refused(words).into())
     }

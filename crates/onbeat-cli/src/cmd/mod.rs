@@ -1,5 +1,6 @@
 //! One folder per command, with its options beside it: turns options into library calls, and results into words.
 
+pub(crate) mod agent;
 pub(crate) mod bench;
 pub(crate) mod bus;
 pub(crate) mod camera;

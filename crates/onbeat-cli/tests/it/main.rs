@@ -5,6 +5,7 @@
 mod abused;
 mod abused_inputs;
 mod abused_stage;
+mod agent_live;
 mod bench_chain_live;
 mod bench_cpus_live;
 mod bench_live;

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use onbeat::thread::shell_word;
 use onbeat_ethercat::eni::{DeviceFiles, NetworkInformation};
 use onbeat_figures::units::count;
 use onbeat_host::foreign;
@@ -46,7 +47,7 @@ pub(crate) fn import(options: &ImportOptions) -> Result<ExitVerdict, Failure> {
     }
     let period =
         network.cycle_ns.map_or_else(String::new, |ns| format!(" -- --period {}us", ns / 1_000));
-    let file = devices_path.display();
+    let file = shell_word(&devices_path.display().to_string());
     let robot = if files.devices.contains("\n[robot]\n") {
         format!(
             "; its drives are joints: give them limits in [[joints]] tables (docs/robot.md), then `onbeat robot run {file}`"
@@ -56,7 +57,7 @@ pub(crate) fn import(options: &ImportOptions) -> Result<ExitVerdict, Failure> {
     };
     let next = format!(
         "try it on simulated devices: onbeat segment check {}; onbeat bus run {file}{period}{robot}",
-        types_path.display()
+        shell_word(&types_path.display().to_string())
     );
     advise(Tone::Faint, &wrapped(&next, 80));
     Ok(ExitVerdict::Pass)

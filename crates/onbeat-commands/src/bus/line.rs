@@ -6,7 +6,9 @@ use std::path::Path;
 use onbeat_control::SdoAction;
 use onbeat_ethercat::al;
 use onbeat_ethercat::al_codes;
-use onbeat_ethercat::sii::{Sii, SiiPdo};
+use onbeat_ethercat::description::{ChannelsTable, PdoDirection, TypeKind, mappable};
+use onbeat_ethercat::setup::Sync0;
+use onbeat_ethercat::sii::{Sii, SiiDcMode, SiiEntry, SiiPdo};
 use onbeat_host::foreign;
 use onbeat_robot::bus::{Upstream, upstreams};
 use onbeat_robot::commission::{CommissionError, DeviceRegisters, Line};
@@ -260,12 +262,32 @@ pub(crate) fn sii_text(sii: &Sii) {
         ));
     }
     for mode in &sii.clock {
-        lines.push(format!(
-            "  clock mode \"{}\": AssignActivate {:#06x}, SYNC0 {} ns, shift {} ns",
-            mode.name, mode.activate, mode.cycle_ns, mode.shift_ns
-        ));
+        lines.push(clock_mode_text(mode));
     }
     lines.iter().for_each(|text| say(Tone::Plain, text));
+}
+
+fn clock_mode_text(mode: &SiiDcMode) -> String {
+    let multiple = |of: &str, factor: i16| match factor {
+        -1..=1 => of.to_owned(),
+        2.. => format!("{factor} x {of}"),
+        part => format!("{of} / {}", part.unsigned_abs()),
+    };
+    let cycle = match mode.cycle_ns {
+        0 => multiple("bus period", mode.cycle_factor),
+        ns => format!("{ns} ns"),
+    };
+    let sync1 = if mode.activate & Sync0::WITH_SYNC1 == 0 {
+        String::new()
+    } else {
+        let of = if mode.sync1_factor < 0 { "bus period" } else { "SYNC0" };
+        let cycle = multiple(of, mode.sync1_factor);
+        format!("; SYNC1 cycle {cycle}, shift {} ns", mode.sync1_shift_ns)
+    };
+    format!(
+        "  clock mode \"{}\": AssignActivate {:#06x}; SYNC0 cycle {cycle}, shift {} ns{sync1}",
+        mode.name, mode.activate, mode.shift_ns
+    )
 }
 
 pub(crate) fn sii_type(options: &SiiTypeOptions) -> Result<ExitVerdict, Failure> {
@@ -297,20 +319,8 @@ fn type_table(sii: &Sii) -> String {
     };
     let name = word(if sii.order.is_empty() { &sii.name } else { &sii.order });
     let name = if name.is_empty() { "device".to_owned() } else { name };
-    let entries = |pdos: &[SiiPdo]| -> Vec<String> {
-        let assigned = pdos.iter().filter(|pdo| pdo.sync_manager.is_some());
-        assigned
-            .flat_map(|pdo| &pdo.entries)
-            .filter(|one| one.index != 0)
-            .map(|one| match one.entry {
-                0 => format!("\"{:04x}\"", one.index),
-                entry => format!("\"{:04x}:{entry:x}\"", one.index),
-            })
-            .collect()
-    };
-    let outputs = entries(&sii.outputs);
-    let inputs = entries(&sii.inputs);
-    let is_drive = outputs.iter().any(|entry| entry.starts_with("\"6040"));
+    let [outputs, inputs] = [&sii.outputs, &sii.inputs].map(|pdos| mapped(pdos));
+    let is_drive = outputs.iter().any(|entry| entry.index == 0x6040);
     let kind = match () {
         () if is_drive => "drive",
         () if outputs.is_empty() && inputs.is_empty() => "coupler",
@@ -321,14 +331,43 @@ fn type_table(sii: &Sii) -> String {
         sii.order, sii.name, sii.vendor, sii.product, sii.revision
     );
     if sii.protocols != 0 {
-        text += &format!("mailbox = {}\n", sii.mailbox_from_device.length);
+        text += &format!("mailbox = {}\n", sii.mailbox_from_device.length.clamp(32, 1024));
     }
     // A simulated drive maps these objects; what other devices do is not in an EEPROM.
     let mark = if is_drive { "" } else { "# " };
-    for (what, entries) in [("outputs", &outputs), ("inputs", &inputs)] {
-        text += &format!("{mark}{what} = [{}]\n", entries.join(", "));
+    let directions =
+        [("outputs", outputs, PdoDirection::Outputs), ("inputs", inputs, PdoDirection::Inputs)];
+    for (what, entries, direction) in directions {
+        let channels = ChannelsTable::default();
+        let is_simulated = |one: &&SiiEntry| {
+            let kind = mappable(TypeKind::Drive, channels, direction, one.index, one.entry);
+            !is_drive || kind.is_some()
+        };
+        let (here, others): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_simulated);
+        text += &format!("{mark}{what} = [{}]\n", objects(&here));
+        if !others.is_empty() {
+            text += &format!(
+                "# not simulated: {}; a real device needs its ESI file\n",
+                objects(&others)
+            );
+        }
     }
     text + &format!("\n[[devices]]\ntype = \"{name}\"\nname = \"{name}\"\n")
+}
+
+/// Returns the entries of assigned PDOs, without gaps.
+fn mapped(pdos: &[SiiPdo]) -> Vec<&SiiEntry> {
+    let assigned = pdos.iter().filter(|pdo| pdo.sync_manager.is_some());
+    assigned.flat_map(|pdo| &pdo.entries).filter(|one| one.index != 0).collect()
+}
+
+/// Returns objects as a device file lists them.
+fn objects(entries: &[&SiiEntry]) -> String {
+    let word = |one: &&SiiEntry| match one.entry {
+        0 => format!("\"{:04x}\"", one.index),
+        entry => format!("\"{:04x}:{entry:x}\"", one.index),
+    };
+    entries.iter().map(word).collect::<Vec<String>>().join(", ")
 }
 
 // ---- PDOs and objects
@@ -341,7 +380,7 @@ pub(crate) fn pdos(options: &LineOptions) -> Result<ExitVerdict, Failure> {
                 && sii.protocols & 0x04 != 0;
             let source = if is_mapped { "mapping" } else { "EEPROM" };
             let [outputs, inputs] = if is_mapped {
-                [present_pdos(line, place, 0x1c12)?, present_pdos(line, place, 0x1c13)?]
+                [present_pdos(line, place, (&sii, 3))?, present_pdos(line, place, (&sii, 4))?]
             } else {
                 [sii.outputs.clone(), sii.inputs.clone()]
             };
@@ -367,8 +406,32 @@ pub(crate) fn pdos(options: &LineOptions) -> Result<ExitVerdict, Failure> {
     })
 }
 
-/// Reads the PDOs that an assignment object lists now, with their entries.
+/// Reads the PDOs that are assigned now to the SyncManagers of a usage: 3 outputs, 4 inputs.
 fn present_pdos(
+    line: &mut Line<'_, LineWire>,
+    place: u16,
+    (sii, usage): (&Sii, u8),
+) -> Result<Vec<SiiPdo>, Failure> {
+    let mut pdos = Vec::new();
+    for number in channels(sii, usage) {
+        pdos.extend(assigned_pdos(line, place, 0x1c10 + u16::from(number))?);
+    }
+    Ok(pdos)
+}
+
+/// Returns the SyncManagers of a usage; 2 and 3, as usual, if the EEPROM names none.
+fn channels(sii: &Sii, usage: u8) -> Vec<u8> {
+    let all = (0u8..).zip(&sii.sync_managers);
+    let found: Vec<u8> =
+        all.filter(|(_, one)| one.usage == usage).map(|(number, _)| number).collect();
+    if found.is_empty() && !sii.sync_managers.iter().any(|one| one.usage >= 3) {
+        return vec![usage - 1];
+    }
+    found
+}
+
+/// Reads the PDOs that an assignment object lists now, with their entries.
+fn assigned_pdos(
     line: &mut Line<'_, LineWire>,
     place: u16,
     assignment: u16,
@@ -387,7 +450,7 @@ fn present_pdos(
         let mut entries = Vec::new();
         for entry in 1..=read(index, 0)? {
             let mapped = read(index, entry as u8)?;
-            entries.push(onbeat_ethercat::sii::SiiEntry {
+            entries.push(SiiEntry {
                 index: (mapped >> 16) as u16,
                 entry: (mapped >> 8) as u8,
                 data_type: 0,
@@ -524,4 +587,60 @@ pub(crate) fn details(interface: &str) -> Result<(), Failure> {
         }
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use onbeat_ethercat::layout::Layout;
+    use onbeat_ethercat::sii::{SiiMailbox, SiiSyncManager};
+
+    use super::*;
+
+    #[test]
+    fn process_data_are_on_the_sync_managers_that_the_eeprom_names() {
+        let of = |usages: &[u8]| {
+            let one = |&usage: &u8| SiiSyncManager {
+                start: 0x1000,
+                length: 0,
+                control: 0,
+                enable: 1,
+                usage,
+            };
+            let sync_managers = usages.iter().map(one).collect();
+            let sii = Sii { sync_managers, ..Sii::default() };
+            [channels(&sii, 3), channels(&sii, 4)]
+        };
+        assert_eq!(of(&[1, 2, 3, 4, 3]), [vec![2u8, 4], vec![3]]);
+        assert_eq!(of(&[1, 2, 4]), [vec![], vec![2u8]], "a sensor");
+        assert_eq!(of(&[]), [[2u8], [3]]);
+    }
+
+    #[test]
+    fn the_type_of_a_drive_with_a_touch_probe_is_accepted() {
+        let entry = |&index: &u16| SiiEntry {
+            index,
+            entry: 0,
+            data_type: 0,
+            bits: 16,
+            name: String::new(),
+        };
+        let pdo = |index: u16, objects: &[u16]| SiiPdo {
+            index,
+            sync_manager: Some(2),
+            flags: 0,
+            name: String::new(),
+            entries: objects.iter().map(entry).collect(),
+        };
+        let sii = Sii {
+            order: "SV-1".to_owned(),
+            protocols: 4,
+            mailbox_from_device: SiiMailbox { start: 0x1400, length: 1486 },
+            outputs: vec![pdo(0x1600, &[0x6040, 0x607a, 0x60b8])],
+            inputs: vec![pdo(0x1a00, &[0x6041, 0x6064])],
+            ..Sii::default()
+        };
+        let text = type_table(&sii);
+        assert!(text.contains("# not simulated: \"60b8\""), "{text}");
+        assert_eq!(Layout::from_toml(&text).unwrap().output_bytes, 6);
+    }
 }

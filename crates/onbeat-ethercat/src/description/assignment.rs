@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 
 use super::{DescriptionError, TypeTable};
 use crate::coe::{DataType, details};
-use crate::esi::{EsiDevice, Pdo, PdoEntry};
+use crate::esi::{EsiDevice, Pdo, PdoEntry, SyncManagerEntry};
 use crate::setup::ObjectValue;
 
 /// PDO assignment object of SyncManager 0.
 const ASSIGNMENT: u16 = 0x1c10;
 /// Most SyncManagers of a device.
 const MOST_SYNC_MANAGERS: u16 = 16;
+/// Start of the process data memory of a controller, after its registers.
+const MEMORY_START: u16 = 0x1000;
 
 /// PDOs of a device by direction (outputs, inputs) and SyncManager, in the order of the process
 /// data.
@@ -162,7 +164,7 @@ fn check(
 ) -> Result<(), DescriptionError> {
     for (number, pdo) in chosen.iter().enumerate() {
         for other in &chosen[..number] {
-            if pdo.excludes.contains(&other.index) || other.excludes.contains(&pdo.index) {
+            if pdo.excludes(other) {
                 return refusal.because(format!(
                     "PDOs {:#06x} and {:#06x} exclude each other (line {} of the ESI file); remove one of them",
                     other.index, pdo.index, pdo.line
@@ -171,8 +173,12 @@ fn check(
         }
     }
 
-    let is_chosen = |index| chosen.iter().any(|pdo| pdo.index == index);
-    match esi.pdos[direction].iter().find(|pdo| pdo.mandatory && !is_chosen(pdo.index)) {
+    // Of mandatory PDOs that exclude each other, one is enough.
+    let is_there = |missing: &Pdo| {
+        let stands_for = |pdo: &&Pdo| pdo.mandatory && pdo.excludes(missing);
+        chosen.iter().any(|pdo| pdo.index == missing.index || stands_for(pdo))
+    };
+    match esi.pdos[direction].iter().find(|pdo| pdo.mandatory && !is_there(pdo)) {
         Some(missing) => refusal.because(format!(
             "PDO {:#06x} \"{}\" is mandatory (line {} of the ESI file); add it to `pdos`",
             missing.index, missing.name, missing.line
@@ -182,12 +188,16 @@ fn check(
 }
 
 /// Returns the SyncManager of a PDO: its own, that of the PDOs assigned by default, or the first of
-/// its direction.
+/// its direction. A file may disable one to which it assigns nothing (ETG.2000).
 fn sync_manager_of(esi: &EsiDevice, direction: usize, pdo: &Pdo) -> Option<u8> {
     let of_default = || esi.pdos[direction].iter().find_map(|other| other.sync_manager);
     let usage = 3 + direction as u8;
-    let of_usage =
-        || esi.sync_managers.iter().position(|channel| channel.usage == usage && channel.enabled);
+    let first = |fits: fn(&SyncManagerEntry) -> bool| {
+        esi.sync_managers.iter().position(|channel| channel.usage == usage && fits(channel))
+    };
+    let of_usage = || {
+        first(|channel| channel.enabled).or_else(|| first(|channel| channel.start >= MEMORY_START))
+    };
     pdo.sync_manager.or_else(of_default).or_else(|| of_usage().map(|number| number as u8))
 }
 

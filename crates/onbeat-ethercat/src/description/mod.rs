@@ -342,9 +342,34 @@ impl Description {
             }
         }
 
+        let unused = |(name, kind): (&String, &TypeTable)| {
+            let table = kind.unused_table()?;
+            Some(format!(
+                "type \"{name}\": devices of its kind have no [types.{name}.{table}]; remove it"
+            ))
+        };
+        warnings.extend(self.types.iter().filter_map(unused));
+        warnings.extend(self.modes_with_pdos());
         warnings.extend(self.same_numbers("alias", |table| table.alias));
         warnings.extend(self.same_numbers("device ID", |table| table.device_id));
         warnings
+    }
+
+    /// Returns a warning for each clock mode that assigns PDOs.
+    fn modes_with_pdos(&self) -> BTreeSet<String> {
+        let warning = |table: &DeviceTable| {
+            let kind = self.types.get(&table.kind)?;
+            let dc = table.dc.as_ref().or(kind.dc.as_ref())?;
+            let modes = &self.esi_devices.get(&table.kind)?.clock;
+            let mode = modes.iter().find(|mode| mode.name.eq_ignore_ascii_case(dc.trim()))?;
+            Some(format!(
+                "{}, clock mode \"{}\": its PDOs (line {}) are not assigned, oversampling is not supported; choose PDOs by `pdos`",
+                kind.esi.as_deref().unwrap_or_default(),
+                mode.name,
+                mode.pdo_line?
+            ))
+        };
+        self.devices.iter().filter_map(warning).collect()
     }
 
     /// Returns a warning for each device that has the number of an earlier one.

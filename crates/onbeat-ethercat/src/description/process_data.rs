@@ -93,7 +93,8 @@ impl ProcessData {
             let (index, entry) = object.split_once(':').unwrap_or((&object, "0"));
             let number = |text: &str| u16::from_str_radix(text.trim_start_matches("0x"), 16).ok();
             let index = number(index).ok_or_else(refused)?;
-            let entry = number(entry).ok_or_else(refused)? as u8;
+            let entry = number(entry).and_then(|entry| u8::try_from(entry).ok());
+            let entry = entry.ok_or_else(refused)?;
             let value = mappable(word, channels, direction, index, entry).ok_or_else(refused)?;
             data.add(index, entry, value.bits(), value_names::of_type(word, index, entry));
 

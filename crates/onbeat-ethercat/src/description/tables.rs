@@ -343,11 +343,31 @@ impl TypeTable {
             ("pdos", self.pdos.is_some()),
             ("slots", !self.slots.is_empty()),
             ("dc", self.dc.is_some()),
+            ("device", self.device.is_some()),
         ];
         match given.iter().find(|(_, is_given)| *is_given) {
             Some((what, _)) => Err(DescriptionError::NeedsEsi { kind: name.to_owned(), what }),
             None => Ok(()),
         }
+    }
+
+    /// Returns the table of the type that its kind does not use.
+    pub(super) fn unused_table(&self) -> Option<&'static str> {
+        let used = match self.kind? {
+            TypeKind::Coupler => "",
+            TypeKind::Digital | TypeKind::Analogue => "channels",
+            TypeKind::Drive => "drive",
+            TypeKind::Imu => "imu",
+            TypeKind::ForceTorque => "force",
+        };
+        let tables = [
+            ("channels", self.channels.is_some()),
+            ("drive", self.drive.is_some()),
+            ("imu", self.imu.is_some()),
+            ("force", self.force.is_some()),
+        ];
+        let unused = tables.iter().find(|(table, is_given)| *is_given && *table != used);
+        unused.map(|(table, _)| *table)
     }
 
     /// Rejects keys whose values are in the ESI file.

@@ -85,26 +85,34 @@ pub(super) struct RegisterCommand {
     pub(super) data: Vec<u8>,
 }
 
-/// Reads the writes of registers of a device, and lists those of registers that onbeat leaves alone.
+/// Transitions on the way to OP, in order. Files list the commands of all transitions together: one
+/// that ends the SYNC pulses at IP and OP comes after the one that starts them at PS.
+const TO_OP: [&str; 3] = ["IP", "PS", "SO"];
+
+/// Reads the writes of registers of a device on its way to OP, and lists those of registers that
+/// onbeat leaves alone.
 pub(super) fn registers(
     slave: Element<'_>,
     account: &mut Account,
 ) -> Result<Vec<RegisterCommand>, EsiError> {
-    let listed = slave.first("InitCmds").into_iter().flat_map(|all| all.all("InitCmd"));
-    let mut read = Vec::new();
-    for command in listed {
+    let listed = || slave.first("InitCmds").into_iter().flat_map(|all| all.all("InitCmd"));
+    for command in listed() {
         check_register_command(command, account);
-        let number = command.first("Cmd").map_or(Ok(0), |cmd| cmd.number(255))?;
-        let Some(address) = command.first("Ado") else { continue };
-        let is_write = matches!(number, 2 | 5 | 8);
-        let goes_down =
-            command.all("Transition").all(|one| matches!(one.text(), "SP" | "PI" | "SI" | "OI"));
-        if is_write
-            && !goes_down
-            && let Some(data) = command.first("Data")
-        {
-            let (address, data) = (address.number(0xffff)? as u16, data.bytes()?);
-            read.push(RegisterCommand { address, data });
+    }
+
+    let mut read = Vec::new();
+    for transition in TO_OP {
+        let is_of_it =
+            |command: &Element<'_>| command.all("Transition").any(|one| one.text() == transition);
+        for command in listed().filter(is_of_it) {
+            let number = command.first("Cmd").map_or(Ok(0), |cmd| cmd.number(255))?;
+            let Some(address) = command.first("Ado") else { continue };
+            if matches!(number, 2 | 5 | 8)
+                && let Some(data) = command.first("Data")
+            {
+                let (address, data) = (address.number(0xffff)? as u16, data.bytes()?);
+                read.push(RegisterCommand { address, data });
+            }
         }
     }
     Ok(read)

@@ -192,6 +192,14 @@ impl NetworkDevice {
             name,
         };
         device.has_clock |= device.clock.is_some();
+        if device.watchdog_ns == Some(0) {
+            device.watchdog_ns = None;
+            let what = format!(
+                "{}: its watchdog is switched off: onbeat leaves it as after power-on",
+                device.name
+            );
+            account.add(slave, what);
+        }
         device.read_mailbox(slave, account)?;
         device.read_group(slave, account)?;
         device.assign(slave, account);
@@ -630,7 +638,7 @@ fn clock(
     }))
 }
 
-/// Returns the watchdog of the process data that is written, in ns.
+/// Returns the watchdog of the process data that is written, in ns; 0 if it is switched off.
 fn watchdog(registers: &[RegisterCommand]) -> Option<u64> {
     let word = |address: u16| {
         let command = registers.iter().rev().find(|command| command.address == address)?;
@@ -638,5 +646,5 @@ fn watchdog(registers: &[RegisterCommand]) -> Option<u64> {
         Some(u64::from(u16::from_le_bytes([low, high])))
     };
     let unit_ns = (word(WATCHDOG_DIVIDER).unwrap_or(2_498) + 2) * 40;
-    word(WATCHDOG_TIME).map(|units| units * unit_ns).filter(|ns| *ns > 0)
+    word(WATCHDOG_TIME).map(|units| units * unit_ns)
 }

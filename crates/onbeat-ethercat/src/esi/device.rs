@@ -19,6 +19,8 @@ const MAILBOX: std::ops::RangeInclusive<u32> = 32..=1486;
 const MOST_ENTRIES: usize = 65_536;
 /// Longest part of a gap, in bits.
 const LONGEST_ENTRY: u8 = 248;
+/// Most operation modes of a clock: terminals with oversampling have one for each factor.
+const MOST_CLOCK_MODES: usize = 256;
 /// Largest EEPROM in bytes.
 const LARGEST_EEPROM: u32 = 0x2_0000;
 
@@ -112,6 +114,12 @@ impl Pdo {
     pub fn bits(&self) -> usize {
         self.entries.iter().map(|entry| usize::from(entry.bits)).sum()
     }
+
+    /// Returns whether this PDO and another must not be assigned together.
+    #[must_use]
+    pub fn excludes(&self, other: &Self) -> bool {
+        self.excludes.contains(&other.index) || other.excludes.contains(&self.index)
+    }
 }
 
 impl EsiDevice {
@@ -167,6 +175,13 @@ impl EsiDevice {
         info.assign(device)?;
         info.check_mailboxes(device)?;
         info.fmmus = info.fmmus(device);
+        for protocol in ["AoE", "EoE", "SoE", "VoE"] {
+            if let Some(command) = device.at(&["Mailbox", protocol, "InitCmd"]) {
+                let line = command.line();
+                let note = format!("line {line}: start-up commands by {protocol} are not sent");
+                info.notes.push(note);
+            }
+        }
         if let Some(safety) = device.first("FSoE").or_else(|| device.at(&["Mailbox", "FSoE"])) {
             info.notes.push(format!(
                 "line {}: Safety over EtherCAT (FSoE) is not supported; its process data are exchanged and not evaluated",
@@ -355,10 +370,8 @@ fn settle_exclusions(pdos: &mut [Pdo], notes: &mut Vec<String>) {
             continue;
         }
 
-        let excluding = before.iter().find(|other| {
-            other.sync_manager.is_some()
-                && (pdo.excludes.contains(&other.index) || other.excludes.contains(&pdo.index))
-        });
+        let excluding =
+            before.iter().find(|other| other.sync_manager.is_some() && pdo.excludes(other));
         if let Some(other) = excluding {
             pdo.sync_manager = None;
             notes.push(format!(
@@ -401,6 +414,9 @@ fn sync_managers(device: Element<'_>) -> Result<(Vec<SyncManagerEntry>, Vec<u32>
         let enabled = sm.is_on("Enable") && !is_virtual;
         let size = sm.numbered("DefaultSize", 0xffff)?;
         let usage = if is_virtual { 0 } else { usage(sm.text(), given.filter(|_| enabled)) };
+        // A mailbox without a length is disabled (ETG.2000): the device has none.
+        let is_none = matches!(usage, 1 | 2) && !enabled && size.unwrap_or(0) == 0;
+        let usage = if is_none { 0 } else { usage };
         let default_control = [0, 0x26, 0x22, 0x64, 0x20][usize::from(usage)];
         let mut length = 0;
         if matches!(usage, 1 | 2) {
@@ -465,8 +481,9 @@ pub(super) fn pdos(
             return Err(element.not_simulated(what));
         }
 
-        let index = shift.pdo(element.needs("Index")?)?;
-        let excludes = element.all("Exclude").map(|other| shift.pdo(other));
+        let own = element.needs("Index")?;
+        let index = shift.pdo(own)?;
+        let excludes = element.all("Exclude").map(|other| shift.excluded(other, own));
         let excludes: Vec<u16> = excludes.collect::<Result<_, _>>()?;
         let is_virtual = element.flag("Virtual");
         if is_virtual {
@@ -548,8 +565,11 @@ fn coe(device: Element<'_>) -> u8 {
 
 fn clock(device: Element<'_>) -> Result<Vec<DcMode>, EsiError> {
     let mut modes = Vec::new();
-    for mode in device.first("Dc").into_iter().flat_map(|clock| clock.all("OpMode")).take(32) {
-        let number = |name| mode.first(name).map_or(Ok(0), |element| element.number(u32::MAX));
+    let listed = device.first("Dc").into_iter().flat_map(|clock| clock.all("OpMode"));
+    for mode in listed.take(MOST_CLOCK_MODES) {
+        // An element may have its factor alone.
+        let own = |name| mode.first(name).filter(|element| !element.text().is_empty());
+        let number = |name| own(name).map_or(Ok(0), |element| element.number(u32::MAX));
         let signed = |text: Option<&str>| {
             let number = text.and_then(super::element::number).unwrap_or(0);
             i32::try_from(number).unwrap_or(0)
@@ -567,6 +587,7 @@ fn clock(device: Element<'_>) -> Result<Vec<DcMode>, EsiError> {
             sync1_ns: number("CycleTimeSync1")?,
             sync1_factor: factor("CycleTimeSync1"),
             sync1_shift_ns: shift("ShiftTimeSync1"),
+            pdo_line: mode.all("Sm").find_map(|channel| channel.first("Pdo")).map(Element::line),
         });
     }
 

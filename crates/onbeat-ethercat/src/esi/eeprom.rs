@@ -39,10 +39,13 @@ pub struct DcMode {
     pub cycle_factor: i32,
     /// Cycle time of SYNC1 in ns.
     pub sync1_ns: u32,
-    /// Cycle of SYNC1 as a multiple of that of SYNC0, if `sync1_ns` is 0; 0: none.
+    /// Cycle of SYNC1 as a multiple of that of SYNC0, if `sync1_ns` is 0; negative for a part of the
+    /// cycle of the MainDevice; 0: none.
     pub sync1_factor: i32,
     /// Shift time of SYNC1 after SYNC0, in ns.
     pub sync1_shift_ns: i32,
+    /// Line of the first PDO that the mode assigns, as those with oversampling do.
+    pub pdo_line: Option<u32>,
 }
 
 impl DcMode {

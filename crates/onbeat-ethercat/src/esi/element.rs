@@ -64,9 +64,10 @@ impl<'d> Element<'d> {
         EsiError::Missing { line: self.line(), element: self.name().to_owned(), wanted }
     }
 
-    /// Returns the trimmed text.
+    /// Returns the trimmed text; a comment may come before it.
     pub(crate) fn text(self) -> &'d str {
-        self.0.text().unwrap_or_default().trim()
+        let texts = self.0.children().filter(Node::is_text).filter_map(|node| node.text());
+        texts.map(str::trim).find(|text| !text.is_empty()).unwrap_or_default()
     }
 
     /// Returns the text of a child element that can be given in several languages, in English if

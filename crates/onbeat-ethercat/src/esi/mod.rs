@@ -49,7 +49,8 @@ pub enum EsiError {
     Xml(String),
     /// XML, but not an ESI file.
     #[error(
-        "the root element is <{0}> instead of <EtherCATInfo>; use the vendor's ESI file of the device"
+        "the root element is <{0}> instead of <EtherCATInfo>; {hint}",
+        hint = hint(.0)
     )]
     Other(String),
     /// A missing element or attribute.
@@ -117,6 +118,14 @@ pub enum EsiError {
         /// Matching devices.
         there: String,
     },
+}
+
+fn hint(root: &str) -> &'static str {
+    if root == "EtherCATConfig" {
+        "this is an ENI file, of a network: onbeat bus import"
+    } else {
+        "use the vendor's ESI file of the device"
+    }
 }
 
 /// Selects a device of a file. `None` matches any value.

@@ -7,7 +7,7 @@
 use super::device::pdos;
 use super::element::{Element, number};
 use super::objects::objects;
-use super::{EsiDevice, EsiError};
+use super::{EsiDevice, EsiError, Pdo};
 
 /// Increments per slot if the file has none (ETG.5001).
 const PDO_INCREMENT: u32 = 1;
@@ -51,6 +51,13 @@ impl SlotShift {
         shifted(index, self.pdo)
     }
 
+    /// Parses the index of a PDO that the one of `index` excludes: for a PDO of a slot, one of the
+    /// same slot, also where the file does not say so again.
+    pub(super) fn excluded(self, other: Element<'_>, index: Element<'_>) -> Result<u16, EsiError> {
+        let depends = other.flag("DependOnSlot") || index.flag("DependOnSlot");
+        moved(other, if depends { self.pdo } else { 0 })
+    }
+
     /// Parses the index of an object.
     pub(super) fn object(self, index: Element<'_>) -> Result<u16, EsiError> {
         shifted(index, self.object)
@@ -58,8 +65,12 @@ impl SlotShift {
 }
 
 fn shifted(index: Element<'_>, by: u32) -> Result<u16, EsiError> {
+    moved(index, if index.flag("DependOnSlot") { by } else { 0 })
+}
+
+fn moved(index: Element<'_>, by: u32) -> Result<u16, EsiError> {
     let own = index.number(0xffff)?;
-    let by = if index.flag("DependOnSlot") && own != 0 { by } else { 0 };
+    let by = if own == 0 { 0 } else { by };
     u16::try_from(own + by).map_err(|_| {
         index.not_simulated(format!(
             "{own:#06x} is beyond 0xffff in its slot, {by:#x} further; correct the increments of the slots"
@@ -94,7 +105,10 @@ impl<'d> Module<'d> {
     fn fits(&self, slot: Element<'_>) -> bool {
         let class = self.element.first("Type").and_then(|kind| kind.attribute("ModuleClass"));
         slot.all("ModuleIdent").any(|one| ident(one.text()) == Some(self.ident))
-            || class.is_some_and(|class| slot.all("ModuleClass").any(|one| one.text() == class))
+            || class.is_some_and(|class| {
+                let classes = slot.all("ModuleClass").map(|one| one.first("Class").unwrap_or(one));
+                classes.map(Element::text).any(|one| one == class)
+            })
     }
 
     fn name(&self) -> String {
@@ -199,6 +213,15 @@ impl EsiDevice {
                 self.plug(module, slot.shift)?;
             }
         }
+        if !slots.is_empty() && self.slots.iter().all(|slot| slot.modules.is_empty()) {
+            self.notes.push(format!(
+                "line {}: the file has no module for its slots; modules of other files (InfoReference) are not read: copy their <Module> elements into its <Modules>",
+                listed.line()
+            ));
+        }
+        for (pdos, name) in self.pdos.iter_mut().zip(["RxPdo", "TxPdo"]) {
+            drop_overwritten(pdos, device.all(name).map(|pdo| pdo.flag("OverwrittenByModule")));
+        }
         Ok(())
     }
 
@@ -212,6 +235,14 @@ impl EsiDevice {
         self.commands.extend(super::commands::commands(module.element, shift)?);
         Ok(())
     }
+}
+
+/// Drops PDOs of the device, which come first, that it leaves to its modules, if a module has them.
+fn drop_overwritten(pdos: &mut Vec<Pdo>, of_device: impl Iterator<Item = bool>) {
+    let are_left: Vec<bool> = of_device.collect();
+    let of_modules: Vec<u16> = pdos.iter().skip(are_left.len()).map(|pdo| pdo.index).collect();
+    let mut are_left = are_left.into_iter();
+    pdos.retain(|pdo| !are_left.next().unwrap_or(false) || !of_modules.contains(&pdo.index));
 }
 
 /// Returns the fitting module with this name or ident.

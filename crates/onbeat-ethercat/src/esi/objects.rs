@@ -209,21 +209,38 @@ fn rights(element: Element<'_>) -> Result<Option<u16>, EsiError> {
 
     let read = states(access.attribute("ReadRestrictions"), access::READ);
     let write = states(access.attribute("WriteRestrictions"), access::WRITE);
-    let granted = match access.text() {
+    let granted = match access.text().to_ascii_lowercase().as_str() {
         "ro" => read,
         "rw" => read | write,
         "wo" => write,
-        other => {
+        _ => {
             return Err(EsiError::Value {
                 line: access.line(),
                 element: "Access".to_owned(),
-                text: other.to_owned(),
+                text: access.text().to_owned(),
                 wanted: "ro, rw or wo".to_owned(),
             });
         }
     };
 
     Ok(Some(granted | output | input))
+}
+
+/// Returns a number as a value of a type, little endian.
+fn default_number(text: &str, kind: DataType) -> Option<Vec<u8>> {
+    /// LREAL.
+    const F64: u16 = 0x11;
+    let whole = || number(text).map(|value| value.to_le_bytes().to_vec());
+    let real = |bytes: Option<Vec<u8>>| bytes.or_else(whole);
+    match kind {
+        DataType::Bool if text.eq_ignore_ascii_case("true") => Some(vec![1]),
+        DataType::Bool if text.eq_ignore_ascii_case("false") => Some(vec![0]),
+        DataType::F32 => real(text.parse().ok().map(|value: f32| value.to_le_bytes().to_vec())),
+        DataType::Other { number: F64, .. } => {
+            real(text.parse().ok().map(|value: f64| value.to_le_bytes().to_vec()))
+        }
+        _ => whole(),
+    }
 }
 
 /// Returns the default value, little endian.
@@ -233,8 +250,7 @@ fn default(info: Element<'_>, kind: DataType) -> Result<Vec<u8>, EsiError> {
     } else if let Some(text) = info.first("DefaultString") {
         text.text().as_bytes().to_vec()
     } else if let Some(value) = info.first("DefaultValue") {
-        let parsed = number(value.text()).map(|value| value.to_le_bytes().to_vec());
-        parsed.ok_or_else(|| EsiError::Value {
+        default_number(value.text(), kind).ok_or_else(|| EsiError::Value {
             line: value.line(),
             element: "DefaultValue".to_owned(),
             text: value.text().to_owned(),

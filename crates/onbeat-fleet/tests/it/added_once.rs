@@ -38,7 +38,7 @@ fn a_run_that_was_resumed_replaces_what_it_was_before() {
     let short = fs::read(&run).unwrap();
     add(std::slice::from_ref(&run), &to);
     extend_run(&run, 1.0, &[100; 70]);
-    assert!(said(&add(std::slice::from_ref(&run), &to)).contains("1 replaced by a longer part"));
+    assert!(said(&add(std::slice::from_ref(&run), &to)).contains("1 replaced"));
     assert_eq!(samples_by_run(&to).into_values().collect::<Vec<_>>(), [120]);
 
     // An older copy, from a backup, does not bring the short part back, before and after packing.
@@ -58,10 +58,7 @@ fn a_packed_run_that_was_resumed_is_replaced_in_the_next_pack() {
     assert!(fleet().arg("pack").arg(&to).status().unwrap().success());
     extend_run(&runs[1], 1.0, &[5; 30]);
     runs.truncate(2);
-    assert!(
-        said(&add(&runs, &to))
-            .contains("2 runs: 0 new, 1 replaced by a longer part, 1 there already")
-    );
+    assert!(said(&add(&runs, &to)).contains("2 runs: 0 new, 1 replaced, 1 there already"));
     let mut samples: Vec<u64> = samples_by_run(&to).into_values().collect();
     samples.sort_unstable();
     assert_eq!(samples, [200, 200, 200, 230]);
@@ -70,6 +67,24 @@ fn a_packed_run_that_was_resumed_is_replaced_in_the_next_pack() {
     samples.sort_unstable();
     assert_eq!(samples, [200, 200, 200, 230]);
     assert!(files(&to.join("landing")).is_empty());
+}
+
+#[test]
+fn a_run_that_is_there_can_be_called_invalid_and_stays_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = some_runs(dir.path(), 1);
+    let to = dir.path().join("fleet");
+    add(&runs, &to);
+    let marked = || {
+        let mut command = fleet();
+        command.args(["add", "--invalid", "its fan was broken"]).args(&runs).arg("--to").arg(&to);
+        said(&command.output().unwrap())
+    };
+    let text = marked();
+    assert!(text.contains("1 replaced") && text.contains("1 cells are not valid"), "{text}");
+    assert!(marked().contains("1 there already"));
+    assert!(said(&add(&runs, &to)).contains("1 there already"));
+    assert_eq!(samples_by_run(&to).into_values().collect::<Vec<_>>(), [200]);
 }
 
 #[test]

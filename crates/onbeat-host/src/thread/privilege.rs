@@ -88,6 +88,11 @@ impl Grant {
 /// What gives the rights for priority and locked memory: capabilities on the program's file where
 /// they help, and those of the process's starter where they do not.
 pub(super) fn to_grant() -> String {
+    if is_in_user_namespace() {
+        return "raise rtprio and memlock of the user who starts this container, in /etc/security/limits.d    \
+                # capabilities in a user namespace do not count here"
+            .to_owned();
+    }
     let wanted = [(CapabilitySet::SYS_NICE, "SYS_NICE"), (CapabilitySet::IPC_LOCK, "IPC_LOCK")];
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let is_barred = status
@@ -95,6 +100,18 @@ pub(super) fn to_grant() -> String {
         .any(|line| line.strip_prefix("NoNewPrivs:").is_some_and(|flag| flag.trim() == "1"));
     let missing = |capability| !capability_is_in_bounding_set(capability).unwrap_or(true);
     to_grant_where(is_barred || wanted.iter().any(|(capability, _)| missing(*capability)))
+}
+
+/// Whether this process is in another user namespace than the first, as in a rootless container: for
+/// priorities and locked memory the kernel asks for capabilities in the first one
+/// (`kernel/sched/syscalls.c`, `mm/mlock.c`: `capable`).
+pub(super) fn is_in_user_namespace() -> bool {
+    std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| !has_all_users(&map))
+}
+
+/// Whether a `uid_map` is that of the first user namespace (user_namespaces(7)).
+fn has_all_users(map: &str) -> bool {
+    map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 fn to_grant_where(is_barred: bool) -> String {
@@ -109,6 +126,15 @@ fn to_grant_where(is_barred: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_map_of_a_rootless_container_is_not_that_of_the_first_namespace() {
+        assert!(has_all_users("         0          0 4294967295\n"));
+        assert!(!has_all_users(
+            "         0       1000          1\n         1     100000      65536\n"
+        ));
+        assert!(!has_all_users("         0          0          1\n"));
+    }
 
     #[test]
     fn setcap_is_not_advised_where_the_bounding_set_lacks_the_capability() {

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::io;
+use std::path::Path;
 
 use rustix::process::{Resource, getpriority_process, getrlimit, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -17,24 +18,17 @@ pub(super) fn fifo(priority: u32) -> Grant {
     }
 }
 
-/// `EPERM` has two causes: no privilege for real-time priorities, or a control group with a
+/// `EPERM` has three causes: no privilege for real-time priorities, a filter, or a control group with a
 /// real-time budget of 0 (`kernel/sched/syscalls.c`, `__sched_setscheduler`).
 fn fifo_refusal(priority: u32, why: &io::Error) -> Refusal {
     let costs = "any other program may delay the loop, by tens of milliseconds under load";
     let limit = getrlimit(Resource::Rtprio).current.unwrap_or(u64::MAX);
-    if why.raw_os_error() == Some(libc::EPERM)
-        && (has_cap_sys_nice() || limit >= u64::from(priority))
-    {
-        return Refusal {
-            why_not: "not permitted although this process may set priorities: its control group \
-                      has no real-time budget"
-                .to_owned(),
-            costs,
-            remedy:
-                "echo 950000 | sudo tee /sys/fs/cgroup/cpu/$(awk -F: '/:cpu:|:cpu,/{print $3}' \
-                 /proc/self/cgroup)/cpu.rt_runtime_us"
-                    .to_owned(),
-        };
+    let has_right = limit >= u64::from(priority)
+        || has_cap_sys_nice() && !super::privilege::is_in_user_namespace();
+    if why.raw_os_error() == Some(libc::EPERM) && has_right {
+        let cgroups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let (why_not, remedy) = in_spite_of_rights(Path::new("/sys/fs/cgroup/cpu"), &cgroups);
+        return Refusal { why_not: why_not.to_owned(), costs, remedy: remedy.to_owned() };
     }
 
     Refusal {
@@ -44,6 +38,33 @@ fn fifo_refusal(priority: u32, why: &io::Error) -> Refusal {
         costs,
         remedy: super::privilege::to_grant(),
     }
+}
+
+/// Why a right is not enough, and what mends it: a control group of version 1 without a budget, by
+/// `/proc/self/cgroup` and the file of its budget, or a filter (systemd.exec(5), `RestrictRealtime=`).
+/// Version 2 has no such file (Documentation/admin-guide/cgroup-v2.rst).
+fn in_spite_of_rights(groups: &Path, cgroups: &str) -> (&'static str, &'static str) {
+    let own = cgroups.lines().find_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        controllers.split(',').any(|one| one == "cpu").then_some(path)
+    });
+    // A container may see its own group as the uppermost one.
+    let own = groups.join(own.unwrap_or_default().trim_start_matches('/'));
+    let has_none = |group: &Path| {
+        std::fs::read_to_string(group.join("cpu.rt_runtime_us")).is_ok_and(|us| us.trim() == "0")
+    };
+    if has_none(&own) || has_none(groups) {
+        return (
+            "not permitted although this process may set priorities: its control group has no real-time budget",
+            "echo 950000 | sudo tee /sys/fs/cgroup/cpu/$(awk -F: '/:cpu:|:cpu,/{print $3}' \
+             /proc/self/cgroup)/cpu.rt_runtime_us",
+        );
+    }
+    (
+        "not permitted although this process may set priorities: a filter of its service or container forbids it, \
+         or its control group has no real-time budget",
+        "RestrictRealtime=no in the unit    # or, on a kernel with CONFIG_RT_GROUP_SCHED, boot with rt_group_sched=0",
+    )
 }
 
 fn has_cap_sys_nice() -> bool {
@@ -270,6 +291,24 @@ pub(super) fn block_signals() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_control_group_is_blamed_where_its_budget_is_0() {
+        let groups = std::env::temp_dir().join(format!("onbeat-budget-{}", std::process::id()));
+        for (group, budget) in [("", "950000\n"), ("user.slice", "0\n"), ("rt.slice", "950000\n")] {
+            std::fs::create_dir_all(groups.join(group)).unwrap();
+            std::fs::write(groups.join(group).join("cpu.rt_runtime_us"), budget).unwrap();
+        }
+        let of = |cgroups: &str| in_spite_of_rights(&groups, cgroups);
+        let (why, remedy) = of("5:memory:/\n4:cpu,cpuacct:/user.slice\n0::/\n");
+        assert!(why.ends_with(": its control group has no real-time budget"), "{why}");
+        assert!(remedy.contains("cpu.rt_runtime_us"), "{remedy}");
+        for other in ["4:cpu,cpuacct:/rt.slice\n", "0::/user.slice\n", ""] {
+            let (why, remedy) = of(other);
+            assert!(why.contains("a filter") && remedy.contains("RestrictRealtime=no"), "{why}");
+        }
+        std::fs::remove_dir_all(&groups).unwrap();
+    }
 
     fn policy() -> i64 {
         // SAFETY: thread 0 is the caller; the call takes no addresses.

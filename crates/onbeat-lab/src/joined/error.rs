@@ -59,6 +59,9 @@ pub enum JoinError {
         /// What is wrong with them.
         source: UnpackError,
     },
+    /// The guest's recorded events cannot be read.
+    #[error("the guest's events: {0}")]
+    Recorded(UnpackError),
     /// Ctrl-C.
     #[error("stopped before the guest had ended")]
     Stopped,

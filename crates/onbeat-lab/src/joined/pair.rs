@@ -31,7 +31,7 @@ until grep -q Ctrl-C /tmp/said; do
     [ -e /proc/$board ] || { cat /tmp/said >&2; exit 1; }
     usleep 10000
 done
-onbeat vm answer --clock && onbeat vm answer --clock
+onbeat agent answer --clock && onbeat agent answer --clock
 status=$?
 kill $board
 exit $status"#;
@@ -80,7 +80,7 @@ impl<C: VmClock> GuestPair<'_, C> {
     pub fn run(&self, stop: &AtomicBool) -> Result<PairedClocks<C>, JoinError> {
         let second = self.start(1, &self.second_job(), "server=on", Path::new(CABLE))?;
         let cable = second.directory().join(CABLE);
-        let mut first_job = Job::between(&self.words, &ANSWERING);
+        let mut first_job = Job::recorded(self.words.iter().cloned()).between(&[], &ANSWERING);
         first_job.prepare(["sh", "-c", FIRST_INTERFACE]);
         let first = self.start(0, &first_job, "server=off", &cable)?;
         let mut running = [first, second];

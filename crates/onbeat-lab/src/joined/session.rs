@@ -15,6 +15,7 @@ use onbeat_tune::{CpuList, Journal, LiveHost, Purpose, UndoMode};
 use super::error::JoinError;
 use super::exchange::{ExchangeHost, PageExchange};
 use super::page::SharedPage;
+use super::record;
 use super::relation::ClockRelation;
 use super::spike::{self, EventCheck, JoinedSpike};
 use super::vcpu::{VcpuThread, off_cpu};
@@ -25,7 +26,7 @@ use crate::vm::{
 /// The shared page in the guest's directory, which is QEMU's working directory.
 pub(crate) const PAGE: &str = "clock";
 /// The words of `onbeat` that answer exchanges in the guest.
-pub(super) const ANSWERING: [&str; 3] = ["vm", "answer", "--clock"];
+pub(super) const ANSWERING: [&str; 3] = ["agent", "answer", "--clock"];
 /// Exchanges before and after the measurement, unless others are asked for.
 pub const EXCHANGES: u64 = 1_000;
 /// Kernel buffer per CPU, in KiB, and what of it is kept here: some minutes of a busy host.
@@ -52,10 +53,12 @@ pub struct GuestTrace<'t, C: VmClock> {
     pub guest: &'t Guest<C>,
     /// Work directory of guests.
     pub work: &'t WorkDirectory,
-    /// Words of `onbeat` in the guest: `measure`, a probe, its options.
-    pub words: Vec<String>,
+    /// The measurement in the guest.
+    pub job: Job,
     /// Exchanges before and after the measurement; at least 1.
     pub exchanges: u64,
+    /// Whether all events of the guest are recorded, not those around its spikes only.
+    pub all_events: bool,
     /// Where its virtual CPU runs; `None` leaves it to the scheduler.
     pub pin: Option<VcpuPin>,
 }
@@ -81,6 +84,8 @@ pub struct JoinedTrace<C: VmClock> {
     pub check: EventCheck,
     /// The thread of the guest's first CPU.
     pub thread: VcpuThread,
+    /// All events of the guest during its measurement, on the host's clock, where they were recorded.
+    pub guest: Option<Window>,
     /// The guest's spikes whose events are kept, in order.
     pub spikes: Vec<JoinedSpike>,
     /// All spikes of the guest's run.
@@ -106,7 +111,8 @@ impl<C: VmClock> GuestTrace<'_, C> {
         step(TraceStep::Booting);
         let mut guest = self.guest.clone();
         guest.qemu_arguments.extend(page_arguments());
-        let job = Job::between(&self.words, &ANSWERING);
+        let by: &[&str] = if self.all_events { &record::BESIDE } else { &[] };
+        let job = self.job.clone().between(by, &ANSWERING);
         let mut running = guest.start(self.work, &job)?;
         let vcpus = running.cpu_threads()?;
         let pid = running.pid().cast_signed();
@@ -142,11 +148,17 @@ impl<C: VmClock> GuestTrace<'_, C> {
         let mut recorder = FlightRecorder::open(&setting)?;
         let mut clock = ExchangeHost::new(page);
 
-        let mut exchanges = self.exchange(&mut clock, &mut running, &mut recorder, stop)?;
+        let mut exchanges = match self.exchange(&mut clock, &mut running, &mut recorder, stop) {
+            Ok(exchanges) => exchanges,
+            Err(why) => return Err(unanswered(running, stop, why)),
+        };
         step(TraceStep::Measuring(thread));
         let after = self.exchange(&mut clock, &mut running, &mut recorder, stop);
         step(TraceStep::Measured);
-        exchanges.extend(after?);
+        match after {
+            Ok(after) => exchanges.extend(after),
+            Err(why) => return Err(unanswered(running, stop, why)),
+        }
 
         let relation = ClockRelation::fit(&exchanges)?;
         let host = host_window(&mut recorder, &exchanges)?;
@@ -231,7 +243,7 @@ impl<C: VmClock> JoinedTrace<C> {
         [first, first | 1]
     }
 
-    /// Returns the guest's events around its spikes as such a file, on the host's clock.
+    /// Returns the guest's events as such a file, on the host's clock: all, or those around its spikes.
     #[must_use]
     pub fn guest_trace_dat(&self) -> Vec<u8> {
         let mut windows = self.guest_windows().into_iter();
@@ -240,8 +252,11 @@ impl<C: VmClock> JoinedTrace<C> {
         trace_dat::write_of(&windows.fold(first, spike::merged), TraceOf::Guest { id })
     }
 
-    /// The windows of the guest's spikes, those that overlap as one.
+    /// All events of the guest, or the windows of its spikes, those that overlap as one.
     fn guest_windows(&self) -> Vec<Window> {
+        if let Some(guest) = &self.guest {
+            return vec![guest.clone()];
+        }
         let mut sorted: Vec<&Window> = self.spikes.iter().map(|spike| &spike.window).collect();
         sorted.sort_by_key(|window| window.from);
         let mut windows: Vec<Window> = Vec::new();
@@ -253,6 +268,21 @@ impl<C: VmClock> JoinedTrace<C> {
         }
         windows
     }
+}
+
+/// Why the exchanges ended early: a guest that is over has sent what its job said.
+fn unanswered<C: VmClock>(
+    mut running: RunningGuest<C>,
+    stop: &AtomicBool,
+    why: JoinError,
+) -> JoinError {
+    match running.is_over() {
+        Ok(true) => {}
+        Ok(false) => return why,
+        Err(error) => return error.into(),
+    }
+    let ended = running.wait(stop).and_then(|result| result.succeeded());
+    ended.map_or_else(JoinError::from, |()| why)
 }
 
 /// QEMU's arguments for the shared page.
@@ -305,12 +335,20 @@ fn joined<C: VmClock>(
     let run = RunFile::parse(Path::new(&file.path), &file.content)?;
 
     let spikes = spike::join(&run, &host, thread, &relation)?;
-    let check = EventCheck::new(&spikes, &off_cpu(&host, thread.tid), relation.width_ns());
+    let guest = match result.file(record::SENT) {
+        Some(file) => Some(record::recorded_on_host(file, &relation).map_err(JoinError::Recorded)?),
+        None => None,
+    };
+    let around_spikes = spikes.iter().map(|spike| &spike.window);
+    let windows: Vec<&Window> =
+        guest.as_ref().map_or_else(|| around_spikes.collect(), |guest| vec![guest]);
+    let check = EventCheck::new(&windows, &off_cpu(&host, thread.tid), relation.width_ns());
     Ok(JoinedTrace {
         violated_exchanges: relation.violations(exchanges),
         relation,
         check,
         thread,
+        guest,
         spikes,
         all_spikes: run.spikes.len(),
         host,

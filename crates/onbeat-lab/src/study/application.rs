@@ -1,7 +1,7 @@
 //! The application test: a command leaves the host, a servo in the guest gets its edge, the answer is
 //! back.
 //!
-//! In the guest `onbeat vm answer` at real-time priority answers on a virtio-serial port; outside of
+//! In the guest `onbeat agent answer` at real-time priority answers on a virtio-serial port; outside of
 //! a guest the same program answers on a socket, on the CPU of the guest. What is measured is the
 //! way to the edge: the host's device, the wake-up in the guest, the write. The answer has the
 //! instant of the edge by the guest's clock, which is joined with the host's by exchanges before and
@@ -24,6 +24,7 @@ use onbeat_rt::sys::Monotonic;
 use super::servo::{Pulse, Servo};
 use super::store::Answers;
 use crate::joined::{self, ClockRelation, ExchangeHost, PageExchange, SharedPage};
+use crate::vm::CONSOLE;
 use crate::vm::pm_timer::{self, HeldGuest, PmTimer};
 use crate::vm::process;
 
@@ -34,6 +35,8 @@ const SOCKET: &str = "app";
 const PRIORITY: u32 = 50;
 /// Time between an answer and the next command: long enough for a CPU to become idle.
 const PAUSE: Duration = Duration::from_millis(1);
+/// How often a guest that is not ready is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Longest wait for an answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// What the guest sends when it is ready: without a clock for both sides, with the page for exchanges,
@@ -63,14 +66,17 @@ pub(super) fn hold_arguments() -> [String; 2] {
     HeldGuest::arguments()
 }
 
-/// The words of `onbeat` in the guest: it answers until the host closes the port.
-pub(super) fn answering_words(output: Option<&str>, by_timer: bool) -> Vec<String> {
-    let words = ["vm", "answer", "--port", PORT].into_iter();
-    words
-        .chain(by_timer.then_some("--timer"))
-        .chain(output.into_iter().flat_map(|output| ["--output", output]))
-        .map(str::to_owned)
-        .collect()
+/// What the guest's first serial port says when it is about to answer. Until then the host lets the port be: in
+/// virtual time nothing that it does may change what was measured before.
+const ABOUT_TO_ANSWER: &str = "onbeat: answers";
+
+/// The script of the guest that answers until the host closes the port.
+pub(super) fn answering_script(output: Option<&str>, by_timer: bool) -> String {
+    let timer = if by_timer { " --timer" } else { "" };
+    let output = output.map(|output| format!(" --output {output}")).unwrap_or_default();
+    format!(
+        "echo '{ABOUT_TO_ANSWER}' > /dev/ttyS0; onbeat agent answer --port {PORT}{timer}{output}"
+    )
 }
 
 /// Opens a virtio-serial port of this machine by its name.
@@ -207,8 +213,20 @@ pub(super) enum AnsweringClock {
     Held,
 }
 
-/// Connects to a guest's port; nothing while QEMU has not created it yet.
-pub(super) fn connect(directory: &Path) -> io::Result<UnixStream> {
+/// Connects to the port of a guest as soon as it is about to answer; `over` ends the wait.
+pub(super) fn connect(directory: &Path, over: &AtomicBool) -> io::Result<UnixStream> {
+    let console = directory.join(CONSOLE);
+    let is_there = || {
+        let lines = fs::read(&console).unwrap_or_default();
+        lines.windows(ABOUT_TO_ANSWER.len()).any(|some| some == ABOUT_TO_ANSWER.as_bytes())
+    };
+    while !is_there() {
+        if over.load(Ordering::Relaxed) {
+            let never = "the guest ended before it was about to answer";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, never));
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
     // By way of the directory's descriptor the path is short enough for a socket.
     let opened = File::open(directory)?;
     UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", opened.as_raw_fd()))
@@ -408,7 +426,7 @@ pub(super) fn command_outside(
 ) -> io::Result<Answers> {
     let (near, far) = UnixStream::pair()?;
     let mut command = Command::new(onbeat);
-    command.args(["vm", "answer", "--cpu", &cpu.to_string()]).stdin(OwnedFd::from(far));
+    command.args(["agent", "answer", "--cpu", &cpu.to_string()]).stdin(OwnedFd::from(far));
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = process::spawn(&mut command, 0)?;
     // It holds the other end of the socket.
@@ -435,7 +453,6 @@ fn read_exactly(
     within: Option<Duration>,
     stop: &AtomicBool,
 ) -> io::Result<()> {
-    const LOOK_EVERY: Duration = Duration::from_millis(100);
     port.set_read_timeout(Some(LOOK_EVERY))?;
     let begun = Instant::now();
     let mut filled = 0;
@@ -465,7 +482,7 @@ mod tests {
 
     const NO_TIMER: TimerReading = TimerReading { ticks: 0, after_ns: 0 };
 
-    /// A side that answers as `onbeat vm answer` does.
+    /// A side that answers as `onbeat agent answer` does.
     fn answering(port: UnixStream) {
         let mut servo = Servo::open(None).expect("a servo");
         let mut port = File::from(OwnedFd::from(port));

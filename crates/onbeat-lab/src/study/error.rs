@@ -3,9 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use onbeat::bench::host_settings::SettingError;
 use onbeat::campaign::{CellFailure, FailureScope, StoreError};
 use onbeat_tune::TuneError;
-use onbeat_tune::apply::{FailedStep, OtherOwner};
+use onbeat_tune::apply::OtherOwner;
 use onbeat_tune::plan::PlanError;
 
 use crate::vm::{PlaceError, VmError};
@@ -21,22 +22,12 @@ pub enum StudyError {
     /// No CPU can be given to the guest, or the settings cannot be planned.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A setting could not be made; what was made of the row is undone.
-    #[error("{0}, before a measurement; the changes before it were undone")]
-    Setting(#[from] FailedStep),
+    /// A setting could not be made, and what was made of the row is undone; or it could not be undone.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
     /// Another program would overwrite a setting silently.
     #[error("{0}")]
     Owned(OtherOwner),
-    /// Changes could not be undone after a measurement; they stay on record.
-    #[error(
-        "{left} changes of this machine could not be undone after a measurement ({first}); they stay on record: run `onbeat repair`"
-    )]
-    Left {
-        /// How many.
-        left: usize,
-        /// The first, in words.
-        first: String,
-    },
     /// The journal failed.
     #[error(transparent)]
     Tune(#[from] TuneError),

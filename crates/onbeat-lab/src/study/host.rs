@@ -3,15 +3,15 @@
 
 use std::path::Path;
 
-use onbeat_tune::apply::{OnRefusal, Resolver, StepMaker, StepOutcome, owners};
+use onbeat::bench::host_settings::{self, make_plan, planned};
+use onbeat_tune::apply::{OnRefusal, StepOutcome, owners};
 use onbeat_tune::catalogue::{HostTree, LoopSetup};
 use onbeat_tune::journal::ChangeId;
-use onbeat_tune::shield::Scope;
 use onbeat_tune::{HostFiles, Journal, LiveHost, Purpose, UndoMode};
 
 use super::error::StudyError;
 use super::row::Stage;
-use super::setting::{Means, is_of_host, planned};
+use super::setting::{Means, is_of_host};
 
 /// The machine that is tuned.
 pub(super) struct StudyHost {
@@ -58,15 +58,13 @@ impl StudyHost {
             return Err(StudyError::Owned(owner));
         }
 
-        let resolver = Resolver::new(&self.host, &plan, Scope::Machine)?;
-        let mut maker = StepMaker::new(&mut self.journal, resolver, OnRefusal::LeaveOut);
-        let outcome = maker.make_all();
-        let mut made = Made { changes: maker.into_recorded(), ..Made::default() };
-        let steps = match outcome {
+        let mut made = Made::default();
+        let wanted = (&plan, OnRefusal::LeaveOut);
+        let steps = match make_plan(&self.host, &mut self.journal, wanted, &mut made.changes) {
             Ok(steps) => steps,
-            Err(failed) => {
-                self.undo(&made.changes)?;
-                return Err(failed.into());
+            Err(why) => {
+                self.restore(&made)?;
+                return Err(why.into());
             }
         };
 
@@ -91,15 +89,7 @@ impl StudyHost {
 
     /// Undoes changes, newest first.
     pub(super) fn undo(&mut self, changes: &[ChangeId]) -> Result<(), StudyError> {
-        let undone = self.journal.undo(&self.host, changes, UndoMode::Careful)?;
-        let mut left = undone.iter().filter(|one| !one.outcome.is_settled());
-        match left.next() {
-            Some(first) => {
-                let first = first.intent.key.name();
-                Err(StudyError::Left { left: 1 + left.count(), first })
-            }
-            None => Ok(()),
-        }
+        Ok(host_settings::undo(&self.host, &mut self.journal, changes)?)
     }
 
     /// Ends the record after everything has been undone.

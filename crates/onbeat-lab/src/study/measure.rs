@@ -20,7 +20,7 @@ use super::store::{Answers, SeenThread, StudyStore};
 use crate::joined;
 use crate::vm::error::reason_line;
 use crate::vm::{
-    BootImage, ForeignProbe, Guest, GuestMemory, GuestResult, Job, LatencyTest, PrintedRun,
+    BootImage, ForeignProbe, Guest, GuestMemory, GuestPlan, GuestResult, Job, PrintedRun,
     RealTimeMachine, ThreadPlan, VmClock, VmError, WorkDirectory, free_huge_pages, place_threads,
     process, qemu_threads,
 };
@@ -58,9 +58,10 @@ pub(super) struct StageOutcome {
 }
 
 impl StudyBench<'_> {
-    /// Words of `measure latency`, the same inside and outside.
-    fn options(&self) -> Vec<String> {
-        vec!["--priority".to_owned(), self.study.priority.to_string()]
+    /// The measurement of the loop, the same in a guest and outside.
+    fn plan(&self, load: &Load) -> GuestPlan {
+        let StudyFile { duration, period, priority, .. } = *self.study;
+        GuestPlan::latency(duration, period, priority, load.clone())
     }
 
     /// The host CPU of the measured loop.
@@ -90,7 +91,7 @@ impl StudyBench<'_> {
         self.unless_stopped()?;
         let answers = answers.map_err(|error| StudyError::Outside {
             program: self.onbeat.display().to_string(),
-            what: "vm answer",
+            what: "agent answer",
             status: "an error".to_owned(),
             message: error.to_string(),
         })?;
@@ -125,16 +126,13 @@ impl StudyBench<'_> {
         load: &StudyLoad,
     ) -> Result<StageOutcome, StudyError> {
         let output = scratch.join("output");
-        let StudyFile { duration, period, .. } = self.study;
+        let mut plan = self.plan(&load.host);
+        plan.setting.thread.cpu = Some(self.loop_cpu());
+        plan.command.extend(["--cpu".to_owned(), self.loop_cpu().to_string()]);
         let mut command = Command::new(self.onbeat);
-        command.args(["measure", "latency", "--json", "--no-causes", "--out"]);
-        command.arg(scratch.join("runs"));
-        command.args(["--for", &format!("{}ns", duration.as_nanos())]);
-        command.args(["--period", &format!("{}ns", period.as_nanos())]);
-        command.args(["--cpu", &self.loop_cpu().to_string(), "--load", &load.host.to_string()]);
-        command.args(self.options());
+        command.args(["agent", "measure"]).arg(scratch.join("runs")).arg(plan.to_word());
         let program = self.onbeat.display().to_string();
-        let limit = *duration + OUTSIDE_BEYOND;
+        let limit = self.study.duration + OUTSIDE_BEYOND;
         self.finish(&mut command, (&program, "measure latency"), scratch, limit)?;
 
         let text = fs::read_to_string(&output).map_err(StudyError::reading(&output))?;
@@ -256,31 +254,21 @@ impl StudyBench<'_> {
         Ok(StageOutcome { files, overruns, skipped, answers, refused, threads })
     }
 
+    /// The measurement, and then the answers: what the host sends would move the guest's virtual time.
     fn job(&self, load: &StudyLoad, by_timer: bool) -> Job {
         let mut job = Job::new();
-        let servo = self.study.servo.as_deref();
-        if self.boot.own.is_some() {
-            // A guest without a driver for the port is measured all the same.
-            let answering = application::answering_words(servo, by_timer).join(" ");
-            job.command(["sh", "-c", &format!("onbeat {answering} || :")]);
-        } else if self.boot.has_port {
-            let words = application::answering_words(servo, by_timer);
-            job.command(["onbeat"].map(str::to_owned).into_iter().chain(words));
-        }
-        let StudyFile { duration, period, .. } = self.study;
         if let Some(probe) = &self.study.probe {
             let load = (!load.guest.is_idle()).then(|| load.guest.to_string());
             probe.add_to(&mut job, load.as_deref(), self.boot.own.is_some());
-            return job;
+        } else {
+            job.measurement(&self.plan(&load.guest));
         }
-        job.latency(&LatencyTest {
-            duration: *duration,
-            period: *period,
-            load: load.guest.to_string(),
-            causes: false,
-            options: self.options(),
-            ..LatencyTest::default()
-        });
+        if self.has_application() {
+            let answering = application::answering_script(self.study.servo.as_deref(), by_timer);
+            // A user's guest without a driver for the port is measured all the same.
+            let or_not = if self.boot.own.is_some() { " || :" } else { "" };
+            job.command(["sh", "-c", &format!("{answering}{or_not}")]);
+        }
         job
     }
 
@@ -375,7 +363,7 @@ impl StudyBench<'_> {
         let over = AtomicBool::new(false);
         let (ran, answers) = std::thread::scope(|scope| {
             let over = &over;
-            let sending = scope.spawn(move || match application::connect(&directory) {
+            let sending = scope.spawn(move || match application::connect(&directory, over) {
                 _ if !has_port => None,
                 Ok(port) => {
                     let commands = self.study.commands;

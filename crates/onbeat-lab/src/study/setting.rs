@@ -1,11 +1,10 @@
 //! Settings of a study: by which means each is made, and whether it can be made here.
 
+use onbeat::bench::host_settings::{planned, why_nothing};
 use onbeat::host;
 use onbeat_tune::CpuList;
-use onbeat_tune::catalogue::{CheckVerdict, HostTree, LoopSetup, catalogue, check};
-use onbeat_tune::plan::{
-    CpuChoice, Plan, PlanError, PlanRequest, PlanStep, StepTarget, ThreadGroup, plan,
-};
+use onbeat_tune::catalogue::{CheckVerdict, HostTree, LoopSetup};
+use onbeat_tune::plan::{PlanStep, StepTarget, ThreadGroup};
 use serde::{Deserialize, Serialize};
 
 /// The stages of a study without a file: those of Pamuk and Rauh, 2024, less what does nothing.
@@ -155,14 +154,6 @@ impl StageSetting {
     }
 }
 
-/// A plan of these ids for the loop's CPUs.
-pub(super) fn planned(tree: &HostTree, ids: &[&str], setup: &LoopSetup) -> Result<Plan, PlanError> {
-    let mut request = PlanRequest::ids(ids.iter().copied())?;
-    request.cpus = CpuChoice::List(setup.cpus.clone());
-    request.setup = setup.clone();
-    plan(tree, &request)
-}
-
 /// Whether a step can be made and undone around a measurement. The guest's own threads are placed by
 /// its control socket.
 pub(super) const fn is_of_host(step: &PlanStep) -> bool {
@@ -195,28 +186,15 @@ pub(super) fn resolve(tree: &HostTree, id: &str, setup: &LoopSetup, clock: &str)
     if made.boot_parameters().next().is_some() {
         return SettingState::Priced(Means::Boot);
     }
-    judged(tree, id, setup).unwrap_or_else(|| {
+    let Some(finding) = why_nothing(id, tree, setup) else {
         let because = made.left_out.first().map(|left| left.because.clone());
-        left_out(because.unwrap_or_else(|| "it has no step on this machine".to_owned()))
-    })
-}
-
-/// Why there is nothing to make; `None` where the check finds it bad.
-fn judged(tree: &HostTree, id: &str, setup: &LoopSetup) -> Option<SettingState> {
-    let ids: Vec<&str> = catalogue().resolve(id).iter().map(|one| one.id.as_str()).collect();
-    let mut findings = check(tree, setup);
-    findings.retain(|finding| ids.contains(&finding.id.as_str()));
-    if findings.iter().any(|finding| finding.verdict == CheckVerdict::Bad) {
-        return None;
-    }
-
-    findings.into_iter().next().map(|finding| match finding.verdict {
-        CheckVerdict::NotApplicable(because) => SettingState::LeftOut { because },
-        CheckVerdict::Unknown(because) => {
-            SettingState::LeftOut { because: format!("its value is unknown: {because}") }
-        }
+        return left_out(because.unwrap_or_else(|| "it has no step on this machine".to_owned()));
+    };
+    match finding.verdict {
+        CheckVerdict::NotApplicable(because) => left_out(because),
+        CheckVerdict::Unknown(because) => left_out(format!("its value is unknown: {because}")),
         _ => SettingState::AsWanted { current: finding.current },
-    })
+    }
 }
 
 /// The online CPUs that are not the guest's.
@@ -227,6 +205,8 @@ pub(super) fn housekeeping(own: &CpuList) -> CpuList {
 
 #[cfg(test)]
 mod tests {
+    use onbeat_tune::catalogue::catalogue;
+
     use super::*;
 
     #[test]

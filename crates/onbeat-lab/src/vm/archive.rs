@@ -1,10 +1,15 @@
-//! Archives as the kernel unpacks them at boot: format `newc` of cpio, without compression.
+//! Archives as the kernel unpacks them at boot: format `newc` of cpio, without compression. A guest that
+//! has booted gets the same entries as a tar archive.
 //!
 //! The same entries give the same bytes: sorted by path, owner 0, time 0, inode numbers counted
 //! from 1. The format is in the kernel's
 //! `Documentation/driver-api/early-userspace/buffer-format.rst`.
 
 use std::collections::BTreeMap;
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 /// An archive in memory.
 ///
@@ -20,6 +25,14 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Archive {
     entries: BTreeMap<String, ArchiveEntry>,
+}
+
+/// Bytes by gzip.
+pub(super) fn gzipped(bytes: &[u8]) -> Vec<u8> {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    // Writing into memory does not fail.
+    let written = gzip.write_all(bytes).and_then(|()| gzip.finish());
+    written.unwrap_or_default()
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +51,14 @@ impl Archive {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same without one entry.
+    #[must_use]
+    pub(super) fn without(&self, path: &str) -> Self {
+        let mut rest = self.clone();
+        rest.entries.remove(path);
+        rest
     }
 
     /// Adds a directory, with those above it. Paths are relative to the root, without a leading
@@ -94,6 +115,38 @@ impl Archive {
         append(&mut bytes, 0, 0, "TRAILER!!!", &[]);
         pad(&mut bytes, 512);
         bytes
+    }
+}
+
+impl Archive {
+    /// Returns the same entries as a tar archive (ustar) that can be continued: without the empty blocks
+    /// of its end.
+    ///
+    /// # Errors
+    /// When a path is longer than the format's names.
+    pub fn to_tar(&self) -> std::io::Result<Vec<u8>> {
+        let mut builder = tar::Builder::new(Vec::new());
+        for (path, entry) in &self.entries {
+            let mut header = tar::Header::new_ustar();
+            let (kind, mode, content): (tar::EntryType, u32, &[u8]) = match entry {
+                ArchiveEntry::Directory => (tar::EntryType::Directory, 0o755, &[]),
+                ArchiveEntry::File { permissions, content } => {
+                    (tar::EntryType::Regular, *permissions, content)
+                }
+                ArchiveEntry::Link { target } => {
+                    header.set_link_name(target)?;
+                    (tar::EntryType::Symlink, 0o777, &[])
+                }
+            };
+            header.set_entry_type(kind);
+            header.set_mode(mode);
+            header.set_size(content.len() as u64);
+            let slash = if kind == tar::EntryType::Directory { "/" } else { "" };
+            builder.append_data(&mut header, format!("{path}{slash}"), content)?;
+        }
+        let mut bytes = builder.into_inner()?;
+        bytes.truncate(bytes.len() - 1024);
+        Ok(bytes)
     }
 }
 

@@ -16,6 +16,28 @@ pub enum VmError {
     /// A file or a stored result could not be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A user's guest cannot be run.
+    #[error(transparent)]
+    Own(#[from] super::OwnGuestError),
+    /// Nobody could log in at the guest.
+    #[error("{source}; its console is in {}", console.display())]
+    Login {
+        /// Why.
+        source: super::LoginError,
+        /// The guest's console.
+        console: PathBuf,
+    },
+    /// A login takes its time by the host's clock.
+    #[error(
+        "no login in virtual time: an idle guest leaps over the seconds in which somebody could log in; take --clock free or real"
+    )]
+    LoginInVirtualTime,
+    /// Words for a command line that the boot loader has.
+    #[error("the guest's boot loader has its kernel command line: `{words}` cannot be added to it")]
+    CommandLineOnDisk {
+        /// The words.
+        words: String,
+    },
     /// No file of this package is in the directory, and downloads are not allowed.
     #[error(
         "package {package} is not in {}: put {package}_VERSION_ARCH.deb there (apt-get download {package}), or allow the download by --download",

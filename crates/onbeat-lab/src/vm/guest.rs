@@ -12,14 +12,17 @@ use super::clock::VmClock;
 use super::error::last_line;
 use super::frame::{self, FrameError};
 use super::leftover::{self, GuestDirectory};
+use super::own::{CONSOLE_SOCKET, LoginThread, OwnLogin};
 use super::qemu::{POLL_EVERY, QemuProcess, SOCKET, shell_line};
 use super::result::GuestResult;
 use super::snapshot::{self, SNAPSHOT};
 use super::{BootImage, Job, VmError, WorkDirectory};
 
 /// Files in a guest's directory, which is QEMU's working directory.
-pub(super) const CONSOLE: &str = "console.log";
+pub(crate) const CONSOLE: &str = "console.log";
 const STREAM: &str = "stream";
+/// The same by a serial port, of a guest that may lack the driver of the other.
+const SERIAL_STREAM: &str = "stream.serial";
 pub(super) const JOB: &str = "job";
 
 /// How long the state of a restored guest may take to arrive; on a busy host it needs seconds.
@@ -102,10 +105,24 @@ impl<C: VmClock> Guest<C> {
     }
 
     fn check(&self) -> Result<(), VmError> {
+        if let Some(login) = self.login() {
+            if C::NAME == "virtual" {
+                return Err(VmError::LoginInVirtualTime);
+            }
+            if login.kernel.is_none() && !self.kernel_arguments.is_empty() {
+                let words = self.kernel_arguments.join(" ");
+                return Err(VmError::CommandLineOnDisk { words });
+            }
+        }
         match self.clock.cpu_limit() {
             Some(limit) if self.cpus > limit => Err(VmError::CpusInVirtualTime { cpus: self.cpus }),
             _ => Ok(()),
         }
+    }
+
+    /// How the agent comes into a guest that boots from its disk.
+    fn login(&self) -> Option<&OwnLogin> {
+        self.boot.own.as_ref()?.login.as_ref()
     }
 
     /// The clock of the guest as it is saved; none when each guest is booted.
@@ -139,6 +156,11 @@ impl<C: VmClock> Guest<C> {
             let path = directory.path().join(JOB);
             fs::write(&path, job.to_file()?).map_err(VmError::writing(&path))?;
         }
+        let login = self.login();
+        if let Some(login) = login {
+            let job = format!("export ONBEAT_CLOCK={}\n{}", C::NAME, job.script());
+            login.write_disk(directory.path(), &job)?;
+        }
         arguments.extend(self.observers.iter().map(OsString::from));
         if let Some(snapshot) = snapshot {
             let link = directory.path().join(SNAPSHOT);
@@ -149,7 +171,9 @@ impl<C: VmClock> Guest<C> {
 
         let qemu = QemuProcess::start(directory, &arguments, self.niceness)?;
         let is_restored = snapshot.is_some();
-        Ok(RunningGuest { qemu, limit: self.limit, clock: self.clock.clone(), is_restored })
+        let login =
+            login.map(|login| LoginThread::start(qemu.directory(), login, self.limit / 10 * 9));
+        Ok(RunningGuest { login, qemu, limit: self.limit, clock: self.clock.clone(), is_restored })
     }
 
     /// Everything that decides what a guest sends in virtual time, apart from QEMU itself: its
@@ -166,16 +190,31 @@ impl<C: VmClock> Guest<C> {
     fn arguments(&self, directory: &Path, job: &Job) -> Result<Vec<OsString>, VmError> {
         let mut words = vec!["-name".to_owned(), leftover::name_argument(directory)];
         words.extend(self.machine_words());
-        words.extend(split(&format!(
-            "-serial file:{CONSOLE} -qmp unix:{SOCKET},server=on,wait=off"
-        )));
+        let console = match self.login() {
+            None => format!("-serial file:{CONSOLE}"),
+            Some(_) => format!(
+                "-chardev socket,id=onbeat-console,path={CONSOLE_SOCKET},server=on,wait=off,logfile={CONSOLE} -serial chardev:onbeat-console"
+            ),
+        };
+        words.extend(split(&format!("{console} -qmp unix:{SOCKET},server=on,wait=off")));
         words.extend(self.carrier_words());
         let mut arguments: Vec<OsString> = words.into_iter().map(OsString::from).collect();
-        arguments.extend(["-kernel".into(), self.boot.vmlinux.clone().into_os_string()]);
-        arguments.extend(["-initrd".into(), self.boot.initramfs.clone().into_os_string()]);
-        arguments.extend(["-append".into(), self.kernel_command_line(job)?.into()]);
+        arguments.extend(self.boot_arguments(job)?);
         arguments.extend(self.qemu_arguments.iter().map(OsString::from));
         Ok(arguments)
+    }
+
+    /// Kernel, initramfs and command line; none for a guest whose boot loader has them.
+    fn boot_arguments(&self, job: &Job) -> Result<Vec<OsString>, VmError> {
+        let (kernel, initramfs) = match self.login() {
+            None => (Some(&self.boot.vmlinux), Some(&self.boot.initramfs)),
+            Some(login) => (login.kernel.as_ref(), login.initrd.as_ref()),
+        };
+        let Some(kernel) = kernel else { return Ok(Vec::new()) };
+        let initramfs = initramfs.map(|path| ["-initrd".into(), path.clone().into()]);
+        let line = ["-append".into(), self.kernel_command_line(job)?.into()];
+        let kernel = ["-kernel".into(), kernel.clone().into()];
+        Ok(kernel.into_iter().chain(initramfs.into_iter().flatten()).chain(line).collect())
     }
 
     /// The machine, without what carries job and results.
@@ -200,11 +239,13 @@ impl<C: VmClock> Guest<C> {
 
     /// What carries the job to the guest and its results to the host.
     fn carrier_words(&self) -> Vec<String> {
-        if self.boot.own.is_some() {
+        if let Some(own) = &self.boot.own {
             // The driver of serial ports is part of every PC's kernel; that of virtio may be a module.
-            return split(&format!(
-                "-chardev file,id=onbeat-stream,path={STREAM} -device isa-serial,chardev=onbeat-stream,index=1"
+            let mut words = split(&format!(
+                "-chardev file,id=onbeat-serial,path={SERIAL_STREAM} -device isa-serial,chardev=onbeat-serial,index=1"
             ));
+            words.extend(own.login.iter().flat_map(|login| login.words(&own.words)));
+            return words;
         }
 
         // Without ioeventfd the device answers in the CPU's thread, not in one that runs when the
@@ -223,6 +264,10 @@ impl<C: VmClock> Guest<C> {
     }
 
     fn kernel_command_line(&self, job: &Job) -> Result<String, VmError> {
+        if let (Some(own), true) = (&self.boot.own, self.login().is_some()) {
+            let words = [own.append.clone()].into_iter().chain(self.kernel_arguments.clone());
+            return Ok(words.collect::<Vec<_>>().join(" "));
+        }
         let of_clock = self.clock.kernel_arguments().iter().map(|word| (*word).to_owned());
         let mut words: Vec<String> = match &self.boot.own {
             // A panic ends the guest at once.
@@ -256,6 +301,8 @@ fn split(line: &str) -> Vec<String> {
 /// A guest that has been started. Dropping it ends it.
 #[derive(Debug)]
 pub struct RunningGuest<C: VmClock> {
+    // Dropped first: it holds the console.
+    login: Option<LoginThread>,
     qemu: QemuProcess,
     limit: Duration,
     clock: C,
@@ -293,6 +340,10 @@ impl<C: VmClock> RunningGuest<C> {
                 self.qemu.end()?;
                 return Err(VmError::Stopped);
             }
+            if let Some(source) = self.login.as_mut().and_then(LoginThread::failure).cloned() {
+                self.qemu.end()?;
+                return Err(VmError::Login { source, console: self.directory().join(CONSOLE) });
+            }
             if self.qemu.elapsed() > self.limit {
                 self.qemu.end()?;
                 let console = self.directory().join(CONSOLE);
@@ -321,9 +372,10 @@ impl<C: VmClock> RunningGuest<C> {
         Ok(self.qemu.cpus()?.into_iter().map(|cpu| cpu.thread).collect())
     }
 
-    /// Whether it has ended, or has exceeded its limit.
+    /// Whether it has ended, has exceeded its limit, or lets nobody in.
     pub(crate) fn is_over(&mut self) -> Result<bool, VmError> {
-        Ok(self.qemu.ended()?.is_some() || self.qemu.elapsed() > self.limit)
+        let is_closed = self.login.as_mut().is_some_and(|login| login.failure().is_some());
+        Ok(is_closed || self.qemu.ended()?.is_some() || self.qemu.elapsed() > self.limit)
     }
 
     /// Process number of QEMU.
@@ -349,8 +401,13 @@ impl<C: VmClock> RunningGuest<C> {
 fn read_shipment(directory: &Path) -> Result<frame::Shipment, VmError> {
     let console = directory.join(CONSOLE);
     let lines = fs::read(&console).unwrap_or_default();
-    let path = directory.join(STREAM);
-    let mut stream = fs::read(&path).map_err(VmError::reading(&path))?;
+    let paths = [STREAM, SERIAL_STREAM].map(|name| directory.join(name));
+    let mut stream = Vec::new();
+    for path in paths.iter().filter(|path| path.exists()) {
+        if stream.is_empty() {
+            stream = fs::read(path).map_err(VmError::reading(path))?;
+        }
+    }
     if stream.is_empty() {
         stream = frame::from_console(&lines);
     }
@@ -359,7 +416,9 @@ fn read_shipment(directory: &Path) -> Result<frame::Shipment, VmError> {
         |reason: FrameError| VmError::Incomplete { reason, last_line: last_line(&lines), console };
     let shipment = frame::parse(&stream).map_err(incomplete)?;
     // Its content is in memory; hundreds of guests would fill the disk with it.
-    fs::remove_file(&path).map_err(VmError::writing(&path))?;
+    for path in paths.iter().filter(|path| path.exists()) {
+        fs::remove_file(path).map_err(VmError::writing(path))?;
+    }
     Ok(shipment)
 }
 
@@ -406,9 +465,7 @@ mod tests {
         assert!(!line.contains("-fw_cfg"), "{line}");
         assert!(line.contains("-smp 2 "), "{line}");
         assert!(
-            line.contains(
-                " mitigations=off onbeat.clock=free isolcpus=1 onbeat.job=d29yaygpIHsKJ3"
-            ),
+            line.contains(" mitigations=off onbeat.clock=free isolcpus=1 onbeat.job=H4sI"),
             "{line}"
         );
     }
@@ -434,7 +491,11 @@ mod tests {
     fn a_command_line_that_the_kernel_would_cut_off_is_refused() {
         let mut guest = Guest::new(boot(false), Free);
         let mut job = Job::new();
-        job.command(["x".repeat(1500)]);
+        // Text that gzip finds no repetition in.
+        let mut random = fastrand::Rng::with_seed(1);
+        job.command([std::iter::repeat_with(|| random.alphanumeric())
+            .take(2000)
+            .collect::<String>()]);
         let refused = guest.kernel_command_line(&job).expect_err("too long").to_string();
         assert!(refused.starts_with("the kernel command line is 2"), "{refused}");
 

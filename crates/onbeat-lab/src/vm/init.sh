@@ -2,16 +2,17 @@
 # The first process of a guest. Loads the modules of /lib/modules/load, runs the job, sends what the job leaves in /out to the
 # host, and powers the guest off.
 #
-# The job is a shell script. It comes from the file opt/onbeat/job of QEMU's fw_cfg device, filled up with null bytes, or, in
-# base64, from the word onbeat.job= of the kernel command line. The job `wait` has the machine saved; see vm/snapshot.rs.
+# The job is a shell script. It comes from the file opt/onbeat/job of QEMU's fw_cfg device, filled up with null bytes, or, by gzip and
+# in base64, from the word onbeat.job= of the kernel command line, or from the file /job, where a login has put it. The job `wait` has the
+# machine saved; see vm/snapshot.rs.
 #
 # Frames, one after the other, on the virtio-serial port `onbeat`; see vm/frame.rs:
 #   onbeat ready RELEASE
 #   onbeat file LENGTH SHA256 PATH
 #   LENGTH bytes and a newline
 #   onbeat end STATUS FILES
-# Without such a port the same bytes leave as base64 on the console, in lines that begin with `onbeat> `. In a user's guest (own/)
-# they leave on the serial port ONBEAT_PORT: each PC's kernel has the driver built in.
+# Without such a port the same bytes leave as base64 on the console, in lines that begin with `onbeat> `; in a user's guest (own/)
+# on the serial port ONBEAT_PORT: each PC's kernel has the driver built in.
 
 /bin/busybox --install -s /bin
 export PATH=/bin HOME=/root TMPDIR=/tmp LC_ALL=C
@@ -44,19 +45,24 @@ find_port() {
 job=/run/job
 raw=/sys/firmware/qemu_fw_cfg/by_name/opt/onbeat/job/raw
 receive_job() {
+    if [ -e /job ]; then
+        cp /job $job
+        return
+    fi
     if [ -e $raw ]; then
         tr -d '\0' < $raw > $job
         return
     fi
     for word in $(cat /proc/cmdline); do
         case $word in
-            onbeat.job=*) echo "${word#*=}" | base64 -d > $job ;;
+            onbeat.job=*) echo "${word#*=}" | base64 -d | gunzip > $job ;;
         esac
     done
 }
 
-port=${ONBEAT_PORT:-$(find_port)}
-if [ -n "$ONBEAT_PORT" ]; then
+port=$(find_port)
+if [ -z "$port" ] && [ -n "$ONBEAT_PORT" ]; then
+    port=$ONBEAT_PORT
     stty -F "$port" raw -echo clocal
 fi
 receive_job

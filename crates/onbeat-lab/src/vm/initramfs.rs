@@ -161,6 +161,12 @@ pub(super) fn static_onbeat(from: &Path) -> Result<Vec<u8>, VmError> {
     static_program(from, STATIC_PROGRAM)
 }
 
+/// Whether a program is there and needs no shared libraries, which guests do not have.
+#[must_use]
+pub fn runs_in_guests(program: &Path) -> bool {
+    static_program(program, STATIC_PROGRAM).is_ok()
+}
+
 fn static_program(from: &Path, remedy: &'static str) -> Result<Vec<u8>, VmError> {
     let content = fs::read(from).map_err(VmError::reading(from))?;
     if needs_libraries(&content) {

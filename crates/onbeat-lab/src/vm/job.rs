@@ -5,7 +5,8 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::VmError;
+use super::archive::gzipped;
+use super::{GuestPlan, VmError};
 
 /// Commands for a guest. Their standard output and error come back as the files `output` and
 /// `errors`.
@@ -48,6 +49,20 @@ impl LatencyTest {
     /// over and over.
     pub const WRITER: &'static str =
         "run:while :; do dd if=/dev/zero of=/tmp/load bs=1M count=16; done";
+}
+
+impl LatencyTest {
+    /// The words behind `onbeat`.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        let duration = format!("{}ns", self.duration.as_nanos());
+        let period = format!("{}ns", self.period.as_nanos());
+        let mut words = vec!["measure", &self.probe, "--for", &duration];
+        words.extend(["--period", &period, "--load", &self.load]);
+        words.extend(["--no-causes"].into_iter().filter(|_| !self.causes));
+        words.extend(self.options.iter().map(String::as_str));
+        words.into_iter().map(str::to_owned).collect()
+    }
 }
 
 impl Default for LatencyTest {
@@ -125,15 +140,16 @@ impl Job {
     /// Adds a run of `onbeat measure`, as [`Self::measure_latency`] does. It must be the
     /// only command that writes to standard output.
     pub fn latency(&mut self, test: &LatencyTest) {
-        let duration = format!("{}ns", test.duration.as_nanos());
-        let period = format!("{}ns", test.period.as_nanos());
-        let mut words =
-            vec!["onbeat", "measure", &test.probe, "--json", "--out", RUNS, "--for", &duration];
-        words.extend(["--period", &period, "--load", &test.load]);
-        words.extend(["--no-causes"].into_iter().filter(|_| !test.causes));
-        words.extend(test.options.iter().map(String::as_str));
+        let mut words = test.words();
+        words.splice(2..2, ["--json", "--out", RUNS].map(str::to_owned));
+        self.command(std::iter::once("onbeat".to_owned()).chain(words));
+        self.collect(RUNS);
+    }
 
-        self.command(words);
+    /// Adds a planned measurement: its summary (the file `output`, one JSON object) and its run file are sent. It must be the only
+    /// command that writes to standard output.
+    pub fn measurement(&mut self, plan: &GuestPlan) {
+        self.command(["onbeat", "agent", "measure", RUNS, &plan.to_word()]);
         self.collect(RUNS);
     }
 
@@ -166,11 +182,11 @@ impl Job {
         job
     }
 
-    /// A job that runs `onbeat measure` with these words as [`Self::recorded`] does, with the same
-    /// command of `onbeat` before and after it.
-    pub(crate) fn between(words: &[String], around: &[&str]) -> Self {
+    /// This measurement, behind the words `by` of a program that runs it, with the same command of `onbeat` before and after it.
+    pub(crate) fn between(self, by: &[&str], around: &[&str]) -> Self {
         let command = || ["onbeat"].iter().chain(around).map(|word| (*word).to_owned());
-        let mut job = Self::recorded(words.iter().cloned());
+        let mut job = self;
+        job.commands[0].splice(0..0, by.iter().map(|word| (*word).to_owned()));
         job.commands.insert(0, command().collect());
         job.command(command());
         job
@@ -220,9 +236,9 @@ impl Job {
         Ok(bytes)
     }
 
-    /// The word of the kernel command line.
+    /// The word of the kernel command line, which has room for 2 KiB in all.
     pub(super) fn to_kernel_argument(&self) -> String {
-        format!("onbeat.job={}", STANDARD.encode(self.script()))
+        format!("onbeat.job={}", STANDARD.encode(gzipped(self.script().as_bytes())))
     }
 }
 

@@ -6,7 +6,7 @@
 //! | [`Initramfs`], [`Archive`], [`GuestWiring`] | what a guest boots into, with GPIO lines or a second board; the same content gives the same bytes |
 //! | [`OwnGuest`] | a user's guest, from its script or libvirt definition, with an agent in it |
 //! | [`Guest`], [`RunningGuest`] | QEMU's command line from plain data; QEMU from its start to its end |
-//! | [`Job`], [`GuestResult`] | commands for a guest, and the files that it sends back |
+//! | [`Job`], [`GuestPlan`], [`GuestResult`] | commands for a guest, a measurement as planned here, and the files that it sends back |
 //! | [`ForeignProbe`] | a program of the guest's that measures, its output as run files |
 //! | [`Real`], [`Virtual`], [`Free`] | three clocks; [`GuestFigures`] of different clocks do not compile into one [`ClockTable`] |
 //! | [`choose_accelerator`] | whether KVM works here, by a canary guest |
@@ -35,6 +35,7 @@ mod lint;
 mod machine;
 mod matrix;
 mod own;
+mod plan;
 pub(crate) mod pm_timer;
 mod printed;
 pub(crate) mod process;
@@ -56,8 +57,9 @@ pub(crate) use figures::in_us;
 pub use figures::{ClockTable, GuestFigures};
 pub use foreign::{ForeignProbe, main_series};
 pub use frame::{FrameError, GuestFile};
+pub(crate) use guest::CONSOLE;
 pub use guest::{Guest, RunningGuest};
-pub use initramfs::{BootImage, Initramfs};
+pub use initramfs::{BootImage, Initramfs, runs_in_guests};
 pub(crate) use job::SECOND_BOARD;
 pub use job::{Job, LatencyTest};
 pub use kernel::{
@@ -68,10 +70,13 @@ pub use leftover::EndedGuest;
 pub use lint::{OptionVerdict, verdicts_by_option};
 pub use machine::{GuestMemory, RealTimeMachine, free_huge_pages};
 pub use matrix::{
-    CellFigures, ClockChoice, Experiment, KernelChoice, LabCell, LabResults, Laboratory, Matrix,
-    MatrixError, NotAShard, Repetition, Shard, StoredExperiment,
+    CellFigures, ClockChoice, Experiment, KernelChoice, LabCell, LabGuest, LabResults, Laboratory,
+    Matrix, MatrixError, NotAShard, Repetition, Shard, StoredExperiment,
 };
-pub use own::{DomainError, OwnGuest, OwnGuestError, OwnMachine};
+pub use own::{
+    AGENT_PROGRAM, DomainError, LoginError, OwnGuest, OwnGuestError, OwnLogin, OwnMachine,
+};
+pub use plan::GuestPlan;
 pub use printed::{PrintedCell, PrintedRun};
 pub use program::port_storm;
 pub use qemu::qemu_version;

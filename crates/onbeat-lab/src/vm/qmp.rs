@@ -55,27 +55,30 @@ impl QemuSocket {
     }
 }
 
+/// Connects to socket `name` in `directory`; nothing while QEMU has not created it yet.
+pub(super) fn connect_in(directory: &Path, name: &str) -> io::Result<Option<UnixStream>> {
+    // A socket's path is limited to 108 bytes. By way of the directory's descriptor it is always
+    // short.
+    let opened = std::fs::File::open(directory)?;
+    match UnixStream::connect(format!("/proc/self/fd/{}/{name}", opened.as_raw_fd())) {
+        Ok(stream) => Ok(Some(stream)),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 impl MonitorSocket {
     /// Connects to socket `name` in `directory`; nothing while QEMU has not created it yet.
     pub(super) fn connect(directory: &Path, name: &str) -> Result<Option<Self>, VmError> {
-        // A socket's path is limited to 108 bytes. By way of the directory's descriptor it is
-        // always short.
-        let opened = std::fs::File::open(directory).map_err(VmError::reading(directory))?;
-        let path = format!("/proc/self/fd/{}/{name}", opened.as_raw_fd());
-        let stream = match UnixStream::connect(path) {
-            Ok(stream) => stream,
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
-                ) =>
-            {
-                return Ok(None);
-            }
-            Err(error) => return Err(control(&error.to_string())),
-        };
-
-        Self::negotiate(stream).map(Some)
+        let stream = connect_in(directory, name).map_err(|error| control(&error.to_string()))?;
+        stream.map(Self::negotiate).transpose()
     }
 
     fn negotiate(stream: UnixStream) -> Result<Self, VmError> {

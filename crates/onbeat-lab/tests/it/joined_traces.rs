@@ -19,7 +19,7 @@ use onbeat_lab::joined::{
     ClockRelation, GuestTrace, JoinedCause, JoinedSpike, JoinedTrace, TraceStep, VcpuPin,
     VcpuThread, off_cpu,
 };
-use onbeat_lab::vm::{Free, Guest, Initramfs, port_storm};
+use onbeat_lab::vm::{Free, Guest, Initramfs, Job, port_storm};
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Instant};
 use onbeat_tune::{HostFiles, LiveHost};
@@ -175,8 +175,9 @@ fn traced(lab: &TestLab, plant: Plant) -> PlantedTrace {
     let trace = GuestTrace {
         guest: &guest,
         work: &lab.work,
-        words: words.split(' ').map(str::to_owned).chain(load.into_iter().flatten()).collect(),
+        job: Job::recorded(words.split(' ').map(str::to_owned).chain(load.into_iter().flatten())),
         exchanges: onbeat_lab::joined::EXCHANGES,
+        all_events: plant == Plant::PortStorm,
         pin: Some(VcpuPin {
             cpu,
             journals: state.path().to_owned(),

@@ -16,6 +16,7 @@ use onbeat::record::RunFile;
 use onbeat_lab::vm::{
     Archive, ForeignProbe, Free, Guest, GuestResult, Job, OwnGuest, RealTimeMachine, main_series,
 };
+use onbeat_tune::{HostFiles, LiveHost};
 use test_lab::{BUSYBOX, RT, TestLab};
 
 /// The first process of the small guest: it changes to a root in memory, as an initrd does.
@@ -28,6 +29,7 @@ while read -r module; do insmod /lib/$module; done < /lib/order
 mount -t tmpfs tmpfs /new
 mkdir -p /new/bin /new/proc /new/dev
 cp /bin/busybox /new/bin/
+cp /bin/onbeat-guest /new/bin/ 2> /dev/null
 cp /second /new/second
 cp /cyclictest /cyclictest.txt /new/bin/
 ln -s busybox /new/bin/sh
@@ -41,20 +43,54 @@ echo yes > /booted
 while :; do /bin/busybox sleep 1; done
 ";
 
+/// What it becomes when a shell is on its console, as of a board without users.
+const SHELL_ON_CONSOLE: &str = "#!/bin/busybox sh
+/bin/busybox mount -t proc proc /proc
+/bin/busybox mkdir -p /sys
+/bin/busybox mount -t sysfs sysfs /sys
+/bin/busybox --install -s /bin
+while :; do /bin/busybox setsid /bin/busybox sh -c 'exec sh -i < /dev/ttyS0 > /dev/ttyS0 2>&1'; done
+";
+
 /// A program of the guest's that measures: it prints what cyclictest has printed elsewhere.
 const CYCLICTEST: &str = "#!/bin/sh\nexec /bin/busybox cat /bin/cyclictest.txt\n";
 const PRINTED: &[u8] = include_bytes!("../../../onbeat/tests/import_files/cyclictest-h.txt");
 
+/// The small guest, and what it has.
+struct SmallGuest<'s> {
+    /// What it becomes.
+    second: &'s str,
+    drivers: &'s [&'s str],
+    /// Further words of its QEMU.
+    line: &'s str,
+    /// A program in its PATH.
+    program: Option<&'s Path>,
+}
+
+impl SmallGuest<'_> {
+    const DISK: Self =
+        Self { second: SECOND, drivers: &["virtio_pci", "virtio_blk"], line: "", program: None };
+    const WITH_SHELL: Self = Self { second: SHELL_ON_CONSOLE, ..Self::DISK };
+}
+
 fn small_guest(lab: &TestLab, directory: &Path) -> PathBuf {
+    guest_with(lab, directory, &SmallGuest::DISK)
+}
+
+fn guest_with(lab: &TestLab, directory: &Path, has: &SmallGuest<'_>) -> PathBuf {
     let kernel = lab.kernel(RT);
     let mut archive = Archive::new();
     archive.program("init", INIT.into());
-    archive.program("second", SECOND.into());
+    archive.program("second", has.second.into());
     archive.program("cyclictest", CYCLICTEST.into());
     archive.file("cyclictest.txt", PRINTED.into());
     archive.program("bin/busybox", fs::read(BUSYBOX).expect("busybox"));
+    if let Some(program) = has.program {
+        let name = program.file_name().expect("a name").to_string_lossy().into_owned();
+        archive.program(&format!("bin/{name}"), fs::read(program).expect("a program"));
+    }
     let mut order = String::new();
-    for module in kernel.modules(&["virtio_pci", "virtio_blk"]).expect("modules") {
+    for module in kernel.modules(has.drivers).expect("modules") {
         let _ = writeln!(order, "{}.ko", module.name);
         archive.file(&format!("lib/{}.ko", module.name), module.content);
     }
@@ -64,8 +100,9 @@ fn small_guest(lab: &TestLab, directory: &Path) -> PathBuf {
     fs::write(directory.join("disk.img"), vec![7; 1 << 20]).expect("a disk");
     let script = format!(
         "#!/bin/sh\nDISK=disk.img\nexec qemu-system-x86_64 -M q35,accel=kvm -m 512 -smp 2 \\\n \
-         -kernel {} -initrd initrd -append 'quiet' -drive file=$DISK,format=raw,if=virtio -nographic \"$@\"\n",
-        kernel.vmlinux().display()
+         -kernel {} -initrd initrd -append 'quiet console=ttyS0' -drive file=$DISK,format=raw,if=virtio {} -nographic \"$@\"\n",
+        kernel.vmlinux().display(),
+        has.line
     );
     let path = directory.join("start.sh");
     fs::write(&path, script).expect("a script");
@@ -137,12 +174,123 @@ fn a_program_of_the_guest_measures_and_the_importer_reads_its_output() {
     assert!(text.contains("No latencies"), "{text}");
 }
 
+#[test]
+fn a_shell_on_the_serial_console_starts_the_agent_from_a_disk_of_its_own() {
+    let Some(lab) = TestLab::open() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = guest_with(&lab, directory.path(), &SmallGuest::WITH_SHELL);
+    let login = Some(("root".to_owned(), None));
+    let own = OwnGuest::from_script(&script).expect("a guest");
+    let own = own.with_login_of(login.as_ref()).expect("no password");
+
+    let mut job = Job::new();
+    let seen = "grep -o rdinit /proc/cmdline; echo $ONBEAT_CLOCK; head -c 1 /dev/vda | od -An -tu1; ls /proc/1/root/run";
+    job.command(["sh", "-c", seen]);
+    job.command([
+        "onbeat",
+        "measure",
+        "latency",
+        "--for",
+        "300ms",
+        "--no-causes",
+        "--out",
+        "/tmp/runs",
+    ]);
+    job.collect("/tmp/runs");
+    let result = ran(&lab, &own, &job);
+    result.succeeded().expect("the job");
+    let output = String::from_utf8_lossy(result.file("output").expect("its output")).into_owned();
+    let first: Vec<&str> = output.split_whitespace().take(3).collect();
+    assert_eq!(first, ["free", "7", "onbeat"], "its disks keep their names: {output}");
+    let file = result.run_files().next().expect("a run file");
+    let run = RunFile::parse(Path::new(&file.path), &file.content).expect("a run file");
+    assert_eq!(run.header.host.fact("clock"), Some("free"));
+}
+
+#[test]
+fn a_guest_without_a_driver_for_that_disk_gets_the_agent_by_what_it_has() {
+    let Some(lab) = TestLab::open() else { return };
+    let agent = lab.onbeat.with_file_name("onbeat-guest");
+    if !agent.exists() {
+        println!(
+            "skipped: no agent at {}: the whole program takes minutes by a console",
+            agent.display()
+        );
+        return;
+    }
+    let shell = || SmallGuest { drivers: &[], ..SmallGuest::WITH_SHELL };
+    let share = "-virtfs local,path=.,mount_tag=mine,security_model=none";
+    let guests = [
+        (
+            SmallGuest { drivers: &["virtio_pci", "9pnet_virtio", "9p"], line: share, ..shell() },
+            "onbeat: agent",
+        ),
+        (SmallGuest { drivers: &["virtio_pci", "virtio_console"], ..shell() }, "onbeat: by port"),
+        (SmallGuest { program: Some(&agent), ..shell() }, "onbeat: by console onbeat-guest"),
+        (shell(), "onbeat: by console\n"),
+    ];
+    for (has, said) in guests {
+        let directory = tempfile::tempdir().expect("a directory");
+        guest_with(&lab, directory.path(), &has);
+        let (before, behind) = (
+            "run --qemu start.sh --login root --clock free --out o --onbeat",
+            "-- measure latency --for 300ms --period 3ms --no-causes",
+        );
+        let named = agent.display().to_string();
+        let words = before.split(' ').chain([named.as_str()]).chain(behind.split(' '));
+        let text = onbeat(&lab, &words.collect::<Vec<_>>(), directory.path());
+        assert!(text.contains("exit status 0"), "{said}: {text}");
+        let kept = fs::read_dir(directory.path().join("o")).expect("a directory").flatten().next();
+        let console = kept.expect("what the guest left").path().join("console.log");
+        let console = fs::read_to_string(console).expect("the console").replace('\r', "");
+        assert!(console.contains(said), "{said}: {console}");
+        let is_by_console = console.contains("onbeat+");
+        assert_eq!(is_by_console, said.contains("console"), "{said}: {console}");
+    }
+}
+
+#[test]
+fn a_laboratory_and_a_trace_take_the_guest_too() {
+    let Some(lab) = TestLab::open() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    small_guest(&lab, directory.path());
+    let file = "kernels = [{ name = \"mine\", qemu = \"start.sh\" }]\nclock = \"free\"\ntunings = [\"none\", \"P\"]\n\
+         duration_ms = 300\n";
+    fs::write(directory.path().join("lab.toml"), file).expect("a file");
+    let text = onbeat(&lab, &["lab", "lab.toml"], directory.path());
+    assert!(text.contains("2 guests to run") && text.contains("mine"), "{text}");
+    let text = onbeat(&lab, &["lab", "lab.toml"], directory.path());
+    assert!(text.contains("0 guests to run, 2 experiments are stored"), "{text}");
+
+    let virtual_time = file.replace("free", "virtual");
+    fs::write(directory.path().join("virtual.toml"), virtual_time).expect("a file");
+    let refused = status_of(&lab, &["lab", "virtual.toml", "--verify"], directory.path());
+    assert!(refused.1.contains("it sends other bytes each time"), "{}", refused.1);
+    assert_eq!(refused.0, Some(2));
+
+    if !LiveHost::new().is_root() {
+        println!("skipped: recording the host takes root");
+        return;
+    }
+    let words = "trace --qemu start.sh --clock free --events all --out t --json -- measure latency --period 5ms --for 1s";
+    let words: Vec<&str> = words.split(' ').collect();
+    let text = onbeat(&lab, &words, directory.path());
+    let object = &text[..=text.rfind('}').expect("an object")];
+    let object: serde_json::Value = serde_json::from_str(object).expect("JSON");
+    // A loop of 200 cycles has a switch to it and one away, each.
+    assert!(object["guest_events"].as_u64() > Some(400), "{text}");
+    assert_eq!(object["events_off_cpu"], 0, "{text}");
+    assert_eq!(object["contradicted_exchanges"], 0, "{text}");
+}
+
 /// A Debian guest with systemd and a kernel of each kind.
 struct DebianGuest {
     directory: PathBuf,
     kernels: Vec<String>,
 }
 
+/// Of its root.
+const PASSWORD: &str = "only for tests";
 const PACKAGES: &str = "linux-image-amd64,linux-image-rt-amd64,systemd,systemd-sysv,kmod";
 
 impl DebianGuest {
@@ -193,6 +341,29 @@ impl DebianGuest {
         fs::write(into, xml).expect("a definition");
     }
 
+    /// A disc whose boot loader starts this kernel; `false` where none can be made.
+    fn boot_disc(&self, release: &str, into: &Path) -> bool {
+        let tree = into.join("disc");
+        let loader = tree.join("isolinux");
+        fs::create_dir_all(&loader).expect("a directory");
+        let [kernel, initrd, _] = self.line(release);
+        fs::copy(kernel, tree.join("vmlinuz")).expect("a kernel");
+        fs::copy(initrd, tree.join("initrd")).expect("an initrd");
+        let parts =
+            ["/usr/lib/ISOLINUX/isolinux.bin", "/usr/lib/syslinux/modules/bios/ldlinux.c32"];
+        for part in parts.map(Path::new) {
+            if fs::copy(part, loader.join(part.file_name().expect("a name"))).is_err() {
+                return false;
+            }
+        }
+        let menu = "DEFAULT linux\nLABEL linux\n KERNEL /vmlinuz\n INITRD /initrd\n APPEND root=/dev/vda rw console=ttyS0\n";
+        fs::write(loader.join("isolinux.cfg"), menu).expect("a menu");
+        let line = "-as mkisofs -quiet -o boot.iso -b isolinux/isolinux.bin -c isolinux/boot.cat -no-emul-boot -boot-load-size 4 \
+             -boot-info-table disc";
+        let made = Command::new("xorriso").args(line.split_whitespace()).current_dir(into).status();
+        made.is_ok_and(|status| status.success())
+    }
+
     fn disk(&self) -> String {
         let output = Command::new("sha256sum").arg(self.directory.join("disk.img")).output();
         String::from_utf8(output.expect("sha256sum").stdout).expect("a checksum")
@@ -205,7 +376,7 @@ fn versions() -> String {
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     let text = text.unwrap_or_default();
     let versions = text.lines().filter_map(|line| line.trim().strip_prefix("Candidate: "));
-    versions.collect::<Vec<_>>().join("_").replace(['/', ':'], "-")
+    versions.chain(["with-password"]).collect::<Vec<_>>().join("_").replace(['/', ':'], "-")
 }
 
 fn make(directory: &Path) {
@@ -215,7 +386,9 @@ fn make(directory: &Path) {
     let root = partial.join("root");
     let include = format!("--include={PACKAGES}");
     let made = Command::new("mmdebstrap")
-        .args(["--quiet", "--variant=minbase", &include, "bookworm"])
+        .args(["--quiet", "--variant=minbase", &include])
+        .arg(format!("--customize-hook=echo 'root:{PASSWORD}' | chroot \"$1\" chpasswd"))
+        .arg("bookworm")
         .arg(&root)
         .status();
     assert!(made.expect("mmdebstrap").success(), "a root of Debian");
@@ -233,23 +406,26 @@ fn make(directory: &Path) {
     fs::rename(&partial, directory).expect("a guest");
 }
 
-/// Runs `onbeat vm` with these words, and returns its output and its messages.
+/// Runs `onbeat vm` with these words, the agent in its guests where it lies beside the program, and returns its output and its messages.
 fn onbeat(lab: &TestLab, words: &[&str], directory: &Path) -> String {
+    let (status, text) = status_of(lab, words, directory);
+    assert!(matches!(status, Some(0 | 3)), "{status:?}: {text}");
+    text
+}
+
+fn status_of(lab: &TestLab, words: &[&str], directory: &Path) -> (Option<i32>, String) {
     let output = Command::new(&lab.onbeat)
-        .arg("vm")
-        .args(words)
+        .args(["vm", words[0]])
         .arg("--work")
         .arg(lab.work.path())
-        .arg("--onbeat")
-        .arg(&lab.onbeat)
+        .args(&words[1..])
         .current_dir(directory)
         .output()
         .expect("onbeat");
     let text = [output.stdout, output.stderr]
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
         .join("\n");
-    assert!(matches!(output.status.code(), Some(0 | 3)), "{:?}: {text}", output.status);
-    text
+    (output.status.code(), text)
 }
 
 const STUDY: &str = "runs = 1\nduration_s = 2\nprice_settings = false\ncommands = 20\nclock = \"free\"\n\
@@ -287,7 +463,7 @@ fn a_definition_written_from_a_script_is_valid_and_boots() {
 fn debian_with_either_kernel_goes_through_a_study_from_a_script_and_from_a_definition() {
     let Some(lab) = TestLab::open() else { return };
     let Some(debian) = DebianGuest::open(&lab) else { return };
-    if !onbeat_tune::HostFiles::is_root(&onbeat_tune::LiveHost::new()) {
+    if !LiveHost::new().is_root() {
         println!("skipped: a study needs root");
         return;
     }
@@ -311,4 +487,50 @@ fn debian_with_either_kernel_goes_through_a_study_from_a_script_and_from_a_defin
         }
     }
     assert_eq!(debian.disk(), disk, "the image is byte by byte as before");
+}
+
+#[test]
+fn a_guest_that_its_boot_loader_starts_is_measured_after_a_login() {
+    let Some(lab) = TestLab::open() else { return };
+    let Some(debian) = DebianGuest::open(&lab) else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name);
+    let Some(release) = debian.kernels.iter().find(|release| !release.contains("rt")) else {
+        panic!("no kernel without PREEMPT_RT among {:?}", debian.kernels);
+    };
+    if !debian.boot_disc(release, directory.path()) {
+        println!("skipped: isolinux and xorriso are not both installed");
+        return;
+    }
+    let [_, _, disk] = debian.line(release);
+    let script = format!(
+        "exec qemu-system-x86_64 -M q35,accel=kvm -cpu host -smp 2 -m 1024 -cdrom boot.iso -boot d \\\n\
+         -drive file={disk},if=virtio,format=raw -netdev user,id=n -device virtio-net-pci,netdev=n -nographic\n"
+    );
+    fs::write(at("start.sh"), script).expect("a script");
+    fs::write(at("right"), format!("{PASSWORD}\n")).expect("a file");
+    fs::write(at("wrong"), "another\n").expect("a file");
+
+    let line = |file: &str| {
+        format!(
+            "run --qemu start.sh --login root --password-file {file} --clock free -- cat /proc/cmdline"
+        )
+    };
+    let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let said = |line: &str| {
+        let words = words(line);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        status_of(&lab, &words, directory.path())
+    };
+    let (status, text) = said(&line("right"));
+    assert_eq!(status, Some(0), "{text}");
+    assert!(
+        text.contains("BOOT_IMAGE=/vmlinuz root=/dev/vda") && !text.contains("rdinit"),
+        "{text}"
+    );
+    let (status, text) = said(&line("wrong"));
+    assert_eq!(status, Some(2), "{text}");
+    assert!(text.contains("the guest refused the login of root"), "{text}");
+    let (status, text) = said("run --qemu start.sh --clock free -- true");
+    assert!(status == Some(2) && text.contains("--login root"), "{text}");
 }

@@ -3,6 +3,8 @@
 //! The tests of threads need QEMU alone; a guest that never boots has all threads. The study needs
 //! root and what `tests/it/guests.rs` needs. What is missing is printed, and the test skipped.
 
+use crate::test_lab::TestLab;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -320,4 +322,30 @@ fn a_study_resumes_after_a_stop_and_leaves_the_host_as_it_was() {
     let again = study.conduct(usize::MAX);
     assert!(again.1.is_empty(), "{:?}", again.1);
     assert_eq!(again.0.tables().expect("tables"), tables);
+}
+
+/// Of one measurement inside, at a line of the guest's: as long as it takes, and no stage of the host's.
+const AT_A_LINE: &str = "kernel = \"linux-image-rt-amd64\"\nclock = \"virtual\"\nduration_s = 1\nruns = 1\ncommands = 20\n\
+     price_settings = false\nservo = \"gpio:gpiochip0/0\"\nloads = [{ name = \"idle\" }]\n\
+     [[stage]]\nname = \"host\"\nsettings = [\"mem.swappiness\"]\n";
+
+#[test]
+fn each_command_moves_a_line_of_a_guest_whose_servo_is_at_one() {
+    let Some(lab) = TestLab::open() else { return };
+    if !LiveHost::new().is_root() {
+        println!("skipped: a study needs root");
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("line.toml"), AT_A_LINE).expect("a file");
+    let mut command = Command::new(&lab.onbeat);
+    command.args(["vm", "study", "line.toml", "--out", "out", "--work"]).arg(lab.work.path());
+    command.arg("--onbeat").arg(&lab.onbeat).current_dir(directory.path());
+    command.args(std::env::var_os("ONBEAT_VM_DOWNLOAD").map(|_| "--download"));
+    let output = command.env("ONBEAT_STATE_DIR", directory.path()).output().expect("onbeat");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}\n{said}");
+    let moved = text.lines().filter(|line| line.starts_with("guest, ") && line.ends_with("20/20"));
+    assert!(moved.count() >= 2, "{text}\n{said}");
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{constant_name, hash_text, in_order, package_and_name, quoted};
+use super::{Plain, constant_name, hash_text, in_order, package_and_name, plain};
 use crate::definition::{Definition, Field, FieldShape, FieldType, Primitive};
 use crate::error::MessageError;
 use crate::type_set::TypeSet;
@@ -202,11 +202,15 @@ fn codec(of: &Definition, hash: &str) -> String {
         of.name
     );
     for constant in &of.constants {
-        let value = match (quoted(&constant.value), constant.value.as_str()) {
-            (Some(text), _) => format!("{text:?}"),
-            (None, "true") => "1".to_owned(),
-            (None, "false") => "0".to_owned(),
-            (None, number) => format!("({number})"),
+        let value = match (plain(constant), constant.primitive) {
+            (Plain::Text(text), _) => format!("{text:?}"),
+            (Plain::Flag(on), _) => u8::from(on).to_string(),
+            (Plain::Number(number), Primitive::Uint64) => format!("({number}ULL)"),
+            // C has no number of which it would be the negative.
+            (Plain::Number(number), Primitive::Int64) if number == i64::MIN.to_string() => {
+                format!("({} - 1)", i64::MIN + 1)
+            }
+            (Plain::Number(number), _) => format!("({number})"),
         };
         let _ = writeln!(code, "#define {guard}_{} {value}", constant_name(&constant.name));
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{constant_name, hash_text, in_order, package_and_name, quoted};
+use super::{Plain, constant_name, hash_text, in_order, package_and_name, plain};
 use crate::definition::{Constant, Definition, Field, FieldShape, FieldType, Primitive};
 use crate::error::MessageError;
 use crate::type_set::TypeSet;
@@ -151,14 +151,17 @@ fn element_type(field: &Field, order: &[&Definition]) -> String {
 
 fn constant(of: &Constant) -> String {
     let kind = number_type(of.primitive, true);
-    let (kind, value) = match (quoted(&of.value), of.primitive) {
-        (Some(text), _) => ("java.lang.String", format!("{text:?}")),
-        (None, Primitive::Float32) => (kind, format!("{}f", of.value)),
-        (None, Primitive::Uint32 | Primitive::Int64) => (kind, format!("{}L", of.value)),
-        (None, Primitive::Uint64) => {
-            (kind, format!("java.lang.Long.parseUnsignedLong(\"{}\")", of.value))
+    let (kind, value) = match (plain(of), of.primitive) {
+        (Plain::Text(text), _) => ("java.lang.String", format!("{text:?}")),
+        (Plain::Flag(on), _) => (kind, on.to_string()),
+        (Plain::Number(number), Primitive::Float32) => (kind, format!("{number}f")),
+        (Plain::Number(number), Primitive::Uint32 | Primitive::Int64) => {
+            (kind, format!("{number}L"))
         }
-        (None, _) => (kind, of.value.clone()),
+        (Plain::Number(number), Primitive::Uint64) => {
+            (kind, format!("java.lang.Long.parseUnsignedLong(\"{number}\")"))
+        }
+        (Plain::Number(number), _) => (kind, number),
     };
     format!("    public static final {kind} {} = {value};\n", constant_name(&of.name))
 }

@@ -10,7 +10,7 @@ pub use java::java;
 pub use python::python;
 pub use rust::rust;
 
-use super::definition::{Definition, FieldType};
+use super::definition::{Constant, Definition, FieldType, Primitive};
 use super::error::MessageError;
 use super::type_set::TypeSet;
 
@@ -66,12 +66,102 @@ fn hash_text(types: &TypeSet, name: &str) -> Result<String, MessageError> {
     Ok(format!("RIHS01_{}", hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
 }
 
-/// The text of a constant without its quotes; `None` for a number.
-fn quoted(value: &str) -> Option<&str> {
-    let is_number = value.parse::<f64>().is_ok() || ["true", "false"].contains(&value);
-    let inner = value
-        .strip_prefix(['"', '\''])
-        .and_then(|value| value.strip_suffix(['"', '\'']))
-        .unwrap_or(value);
-    (!is_number).then_some(inner)
+/// The value of a constant, numbers as every language writes them.
+#[derive(Debug, PartialEq)]
+enum Plain {
+    Text(String),
+    Flag(bool),
+    Number(String),
+}
+
+/// Reads a value as `rosidl_adapter` does; what is not of its type stays a text.
+fn plain(of: &Constant) -> Plain {
+    let value = of.value.as_str();
+    let number = match of.primitive {
+        Primitive::Bool => match value.to_ascii_lowercase().as_str() {
+            "true" | "1" => return Plain::Flag(true),
+            "false" | "0" => return Plain::Flag(false),
+            _ => None,
+        },
+        Primitive::Float32 | Primitive::Float64 => {
+            let float = value.parse::<f64>().ok().filter(|it| it.is_finite());
+            float.map(|it| format!("{it:?}"))
+        }
+        _ => whole(value).map(|it| it.to_string()),
+    };
+    number.map_or_else(|| Plain::Text(unquoted(value)), Plain::Number)
+}
+
+fn whole(value: &str) -> Option<i128> {
+    let (sign, digits) = match value.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, value.strip_prefix('+').unwrap_or(value)),
+    };
+    let digits = digits.to_ascii_lowercase();
+    let based = [("0x", 16), ("0o", 8), ("0b", 2)]
+        .into_iter()
+        .find_map(|(prefix, base)| digits.strip_prefix(prefix).map(|digits| (digits, base)));
+    let (digits, base) = based.unwrap_or((digits.as_str(), 10));
+    i128::from_str_radix(digits, base).ok()?.checked_mul(sign)
+}
+
+fn unquoted(value: &str) -> String {
+    let inner = |quote: char| value.strip_prefix(quote).and_then(|it| it.strip_suffix(quote));
+    match (inner('"'), inner('\'')) {
+        (Some(inner), _) => inner.replace("\\\"", "\""),
+        (None, Some(inner)) => inner.replace("\\'", "'"),
+        (None, None) => value.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_are_what_rosidl_makes_of_them() {
+        let number = |text: &str| Plain::Number(text.to_owned());
+        let text = |text: &str| Plain::Text(text.to_owned());
+        for (line, wanted) in [
+            ("uint8 A=0x10", number("16")),
+            ("int32 A=-0X1f", number("-31")),
+            ("uint16 A=0b101", number("5")),
+            ("uint64 A=18446744073709551615", number("18446744073709551615")),
+            ("char A=65", number("65")),
+            ("float32 A=.5", number("0.5")),
+            ("float64 A=+3", number("3.0")),
+            ("float64 A=1e-7", number("1e-7")),
+            ("bool A=True", Plain::Flag(true)),
+            ("bool A=0", Plain::Flag(false)),
+            ("string A=1.0", text("1.0")),
+            ("string A='7'", text("7")),
+            ("string A=true", text("true")),
+            ("string A=\"a \\\"b\\\"\"", text("a \"b\"")),
+            ("string A=", text("")),
+        ] {
+            let parsed = Definition::parse("demo/Test", line).unwrap();
+            assert_eq!(plain(&parsed.constants[0]), wanted, "{line}");
+        }
+    }
+
+    /// In Python, a class sees the fields before it rather than the classes of those names.
+    #[test]
+    fn a_field_may_have_the_name_of_its_class() {
+        let text = "pose pose\npose goal\n===\nMSG: demo/pose\nfloat64 x\n";
+        let types = TypeSet::from_text("demo/plan", text).unwrap();
+        let code = python(&types, "demo/plan").unwrap();
+        assert!(
+            code.contains("    goal: pose = _field(default_factory=lambda: pose())\n"),
+            "{code}"
+        );
+    }
+
+    #[test]
+    fn the_largest_numbers_are_numbers_of_c() {
+        let text = format!("uint64 MOST={}\nint64 LEAST={}\n", u64::MAX, i64::MIN);
+        let code = c(&TypeSet::from_text("demo/A", &text).unwrap(), "demo/A").unwrap();
+        for line in ["MOST (18446744073709551615ULL)", "LEAST (-9223372036854775807 - 1)"] {
+            assert!(code.contains(&format!("#define DEMO_A_{line}\n")), "{code}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{constant_name, hash_text, in_order, package_and_name, quoted};
+use super::{Plain, constant_name, hash_text, in_order, package_and_name, plain};
 use crate::definition::{Definition, Field, FieldShape, FieldType, Primitive};
 use crate::error::MessageError;
 use crate::type_set::TypeSet;
@@ -80,11 +80,11 @@ fn class(of: &Definition, order: &[&Definition], hash: &str) -> String {
         of.name, of.name
     );
     for constant in &of.constants {
-        let value = match (quoted(&constant.value), constant.value.as_str()) {
-            (Some(text), _) => format!("{text:?}"),
-            (None, "true") => "True".to_owned(),
-            (None, "false") => "False".to_owned(),
-            (None, number) => number.to_owned(),
+        let value = match plain(constant) {
+            Plain::Text(text) => format!("{text:?}"),
+            Plain::Flag(true) => "True".to_owned(),
+            Plain::Flag(false) => "False".to_owned(),
+            Plain::Number(number) => number,
         };
         let _ = writeln!(code, "    {} = {value}", constant_name(&constant.name));
     }
@@ -140,7 +140,8 @@ fn hint_and_default(field: &Field, order: &[&Definition]) -> (String, String) {
     let is_message = matches!(field.element, FieldType::Message(_));
     match field.shape {
         FieldShape::Single if is_message => {
-            (hint.clone(), format!("_field(default_factory={hint})"))
+            // Of the module: a field may have the name of its class.
+            (hint, format!("_field(default_factory=lambda: {zero})"))
         }
         FieldShape::Single => (hint, zero),
         FieldShape::Array(count) if is_octets(field) => {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{constant_name, hash_text, in_order, package_and_name, quoted};
+use super::{Plain, constant_name, hash_text, in_order, package_and_name, plain};
 use crate::definition::{Constant, Definition, Field, FieldShape, FieldType, Primitive};
 use crate::error::MessageError;
 use crate::type_set::TypeSet;
@@ -94,12 +94,12 @@ fn member_type(field: &Field, order: &[&Definition]) -> String {
 }
 
 fn constant(of: &Constant) -> String {
-    let (kind, value) = match (quoted(&of.value), of.primitive) {
-        (Some(text), _) => ("&'static str", format!("{text:?}")),
-        (None, Primitive::Float32 | Primitive::Float64) => {
-            (number_type(of.primitive), format!("{} as {}", of.value, number_type(of.primitive)))
-        }
-        (None, _) => (number_type(of.primitive), of.value.clone()),
+    let kind = number_type(of.primitive);
+    let (kind, value) = match plain(of) {
+        Plain::Text(text) => ("&'static str", format!("{text:?}")),
+        Plain::Flag(on) => (kind, on.to_string()),
+        Plain::Number(number) if kind.starts_with('f') => (kind, format!("{number} as {kind}")),
+        Plain::Number(number) => (kind, number),
     };
     format!("    pub const {}: {kind} = {value};\n", constant_name(&of.name))
 }

@@ -149,12 +149,15 @@ impl OutputBoard {
             return;
         }
 
-        let bytes = match packet::decode(&message[..datagram.length.min(message.len())]) {
-            Ok((request, PacketBody::EdgeCommand(edge))) if edge.delay_ns <= MOST_DELAY_NS => {
+        // One that is longer than any message was cut off.
+        let bytes = match message.get(..datagram.length).map(packet::decode) {
+            Some(Ok((request, PacketBody::EdgeCommand(edge))))
+                if edge.delay_ns <= MOST_DELAY_NS =>
+            {
                 self.write(&request, edge, taken, message)
             }
             // Before a run it is asked whether the board is there.
-            Ok((request, PacketBody::Echo(_))) if request.kind == PacketKind::EchoRequest => {
+            Some(Ok((request, PacketBody::Echo(_)))) if request.kind == PacketKind::EchoRequest => {
                 answer(&request, taken, &mut message[..datagram.length]);
                 datagram.length
             }

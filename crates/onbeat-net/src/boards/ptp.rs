@@ -206,7 +206,7 @@ fn spawned(mut command: Command) -> io::Result<(PipeReader, Child)> {
 
 impl PtpLog {
     /// Takes a line: `ptp4l[12.3]: master offset -64 s0 freq +220 path delay 1687`, or
-    /// `ptp4l[12.3]: port 1: LISTENING to UNCALIBRATED on RS_SLAVE`.
+    /// `ptp4l[12.3]: port 1: LISTENING to UNCALIBRATED on RS_SLAVE`, from linuxptp 4 on `port 1 (eth0): …`.
     fn take(&mut self, line: &str, now: Instant) {
         let said = line.split_once("]: ").map_or(line, |(_, said)| said);
         said.clone_into(&mut self.last_line);
@@ -231,7 +231,7 @@ impl PtpLog {
                 account.rms_ns = (self.square_sum / account.readings as f64).sqrt().round() as u64;
                 self.latest = Some(now);
             }
-            ["port", "1:", from, "to", to, ..] => {
+            ["port", "1:", from, "to", to, ..] | ["port", "1", _, from, "to", to, ..] => {
                 let was_reading = ["UNCALIBRATED", "SLAVE"].contains(&from);
                 if was_reading && !["UNCALIBRATED", "SLAVE"].contains(&to) {
                     account.losses += 1;
@@ -265,11 +265,17 @@ mod tests {
         assert_eq!((path_delay_ns, log.account.state.as_str()), (2146, "UNCALIBRATED"));
         assert!(log.latest.is_some());
 
-        log.take(
-            "ptp4l[15140.1]: port 1: UNCALIBRATED to LISTENING on ANNOUNCE_RECEIPT_TIMEOUT_EXPIRES",
-            Instant::now(),
-        );
-        assert_eq!((log.account.losses, log.account.state.as_str()), (1, "LISTENING"));
-        assert!(log.latest.is_none(), "no longer locked");
+        for (losses, port) in [(1, "port 1:"), (2, "port 1 (eth0):")] {
+            log.take(
+                &format!("ptp4l[15139.1]: {port} LISTENING to SLAVE on RS_SLAVE"),
+                Instant::now(),
+            );
+            assert_eq!(log.account.state, "SLAVE", "{port}");
+            let over = "SLAVE to LISTENING on ANNOUNCE_RECEIPT_TIMEOUT_EXPIRES";
+            log.take(&format!("ptp4l[15140.1]: {port} {over}"), Instant::now());
+            let found = (log.account.losses, log.account.state.as_str());
+            assert_eq!(found, (losses, "LISTENING"), "{port}");
+            assert!(log.latest.is_none(), "no longer locked");
+        }
     }
 }

@@ -54,6 +54,9 @@ pub enum NetPlanError {
         /// As written.
         name: String,
     },
+    /// Background traffic has one end.
+    #[error("background traffic comes from {name} and goes to {name}; its ends must differ")]
+    OneEnd { name: String },
     /// A name stands twice.
     #[error("the name {name} is used twice")]
     Twice { name: String },

@@ -92,7 +92,7 @@ pub struct LinkPrediction {
     pub to: String,
     /// Rate, in bit/s.
     pub bits_per_s: u64,
-    /// Time with a frame or its gap on the wire, in percent.
+    /// Time with a frame or its gap on the wire, in percent of the cycles; above 100 it cannot carry them.
     pub busy_percent: f64,
     /// Most frames that waited for it at the same time.
     pub most_queued: u64,

@@ -85,6 +85,9 @@ impl NetworkTopology {
         for table in &network.background {
             topology.host("comes from", &table.from)?;
             topology.host("goes to", &table.to)?;
+            if table.from == table.to {
+                return Err(NetPlanError::OneEnd { name: table.to.clone() });
+            }
         }
         Ok(topology)
     }

@@ -1,9 +1,9 @@
 //! The devices of a run: their addresses, and whether packets may be sent there.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::RttError;
-use crate::address::is_local;
+use crate::address::{is_local, resolved};
 use crate::packet::PORT;
 
 /// Largest number of devices of a run.
@@ -17,12 +17,21 @@ pub const MOST_TARGETS: u64 = 128;
 /// address outside the local network without `anywhere`.
 pub fn targets(list: &str, count: u64, anywhere: bool) -> Result<Vec<SocketAddr>, RttError> {
     let names: Vec<&str> = list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-    let mut addresses = names.iter().map(|name| address(name)).collect::<Result<Vec<_>, _>>()?;
-    if let (&[first], 2..) = (addresses.as_slice(), count) {
+    let address = |name: &&str| {
+        let unknown = |why| RttError::Name { name: (*name).to_owned(), why };
+        resolved(name, PORT).map_err(unknown)
+    };
+    let mut addresses = names.iter().map(address).collect::<Result<Vec<_>, _>>()?;
+    if let (&[mut first], 2..) = (addresses.as_slice(), count) {
         let port = |number: u64| u16::try_from(u64::from(first.port()) + number).ok();
         let ports: Option<Vec<u16>> = (0..count.min(MOST_TARGETS + 1)).map(port).collect();
         let ports = ports.ok_or(RttError::Ports { first: first.port(), count })?;
-        addresses = ports.into_iter().map(|port| SocketAddr::new(first.ip(), port)).collect();
+        let at = |port| {
+            // The interface of a link-local address stays.
+            first.set_port(port);
+            first
+        };
+        addresses = ports.into_iter().map(at).collect();
     } else if count > 1 && count != addresses.len() as u64 {
         return Err(RttError::TwoCounts { listed: addresses.len(), count });
     }
@@ -38,17 +47,6 @@ pub fn targets(list: &str, count: u64, anywhere: bool) -> Result<Vec<SocketAddr>
         Some(outside) if !anywhere => Err(RttError::Outside { address: outside.ip() }),
         _ => Ok(addresses),
     }
-}
-
-fn address(name: &str) -> Result<SocketAddr, RttError> {
-    if let Ok(ip) = name.parse::<IpAddr>() {
-        return Ok(SocketAddr::new(ip, PORT));
-    }
-    let has_port = name.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    let found = if has_port { name.to_socket_addrs() } else { (name, PORT).to_socket_addrs() };
-    let unknown = |why| RttError::Name { name: name.to_owned(), why };
-    let mut found = found.map_err(|why| unknown(why.to_string()))?;
-    found.next().ok_or_else(|| unknown("it has no address".to_owned()))
 }
 
 /// Returns the local address that sends to all of a family.
@@ -80,7 +78,12 @@ mod tests {
         assert_eq!(words("10.0.0.1", 1), "10.0.0.1:7470");
         assert_eq!(words("10.0.0.1, 10.0.0.2:9", 1), "10.0.0.1:7470 10.0.0.2:9");
         assert_eq!(words("127.0.0.1:8000", 3), "127.0.0.1:8000 127.0.0.1:8001 127.0.0.1:8002");
-        assert_eq!(words("::1,[fe80::1]:9", 2), "[::1]:7470 [fe80::1]:9");
+        assert_eq!(words("::1,[::1],[fd00::1]:9", 3), "[::1]:7470 [::1]:7470 [fd00::1]:9");
+        let own = "[fe80::1%1]:9 [fe80::1%1]:10";
+        assert_eq!(
+            (words("[fe80::1%1]:9", 2).as_str(), words("fe80::1%1", 1).as_str()),
+            (own, "[fe80::1%1]:7470")
+        );
     }
 
     #[test]
@@ -92,6 +95,7 @@ mod tests {
             ("10.0.0.1,10.0.0.2", 3, "2 addresses"),
             ("127.0.0.1,::1", 1, "IPv4 and IPv6"),
             ("8.8.8.8", 1, "--yes-really"),
+            ("fe80::1", 1, "needs its interface"),
         ] {
             assert!(words(list, count).contains(part), "{list}: {}", words(list, count));
         }

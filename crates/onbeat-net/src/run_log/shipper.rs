@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::wire::{self, LOG_PORT, LogMessage, LogPart, LogReceipt};
-use crate::address::is_local;
+use crate::address::{self, is_local};
 use crate::rtt::targets::any_address;
 use onbeat_host::thread::stay_off_cpu;
 
@@ -143,15 +143,8 @@ impl Drop for LogShipper {
 }
 
 fn resolved(name: &str) -> Result<SocketAddr, LogShipError> {
-    let unknown = |why: String| LogShipError::Name { name: name.to_owned(), why };
-    let has_port = name.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    let found = if has_port && name.parse::<std::net::Ipv6Addr>().is_err() {
-        name.to_socket_addrs()
-    } else {
-        (name, LOG_PORT).to_socket_addrs()
-    };
-    let mut found = found.map_err(|why| unknown(why.to_string()))?;
-    let address = found.next().ok_or_else(|| unknown("it has no address".to_owned()))?;
+    let unknown = |why| LogShipError::Name { name: name.to_owned(), why };
+    let address = address::resolved(name, LOG_PORT).map_err(unknown)?;
     if is_local(address.ip()) { Ok(address) } else { Err(LogShipError::Outside { address }) }
 }
 

@@ -5,7 +5,7 @@
 //! is lost or repeated is decided by number, and the loop serves every edge (catch-up): no figure
 //! asserted here depends on the scheduler.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -14,6 +14,8 @@ use std::time::Duration;
 use onbeat::probe::ports::PortAddress;
 use onbeat::probe::{self, BlockPlan, Destination, Interruptions, Origin, Run, Setting};
 use onbeat::record::{BoardAccount, RunFile, Series};
+use onbeat_net::address::AddressRange;
+use onbeat_net::boards::output_board::{BoardOptions, OutputBoard};
 use onbeat_net::boards::{self, EdgeRoute};
 use onbeat_net::packet::{self, EdgeReport, PacketBody, PacketKind, WireHeader};
 use onbeat_rt::sys::Monotonic;
@@ -244,4 +246,44 @@ fn a_clock_that_is_set_in_the_middle_has_no_one_way_figures_there() {
     let truth_ns = played.ways_ns.iter().max().unwrap();
     let bound_ns = account.clock.map_or(0, |clock| clock.most_bound_ns);
     assert!(most_ns < truth_ns + bound_ns + 5_000_000_000, "{most_ns} {truth_ns}");
+}
+
+#[test]
+fn a_datagram_longer_than_any_message_is_counted_and_the_board_serves_on() {
+    let options = BoardOptions {
+        bind: Ipv4Addr::LOCALHOST.into(),
+        port: 0,
+        output: PortAddress::Pipe,
+        allow: AddressRange::LOOPBACK.into(),
+    };
+    let board = OutputBoard::open(&options).expect("a board");
+    let (to, stop) = (board.address().expect("bound"), AtomicBool::new(false));
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+            socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+            let header = WireHeader {
+                kind: PacketKind::EchoRequest,
+                device: 0,
+                sequence: 1,
+                sent_ns: 0,
+                received_ns: 0,
+                answered_ns: 0,
+                session: 5,
+                lifetime_us: 0,
+            };
+            // It states as many bytes as the board has room for.
+            let mut message = vec![0; 2000];
+            header.write(&mut message[..=packet::MOST_BYTES]);
+            socket.send_to(&message, to).expect("sent");
+            header.write(&mut message[..200]);
+            socket.send_to(&message[..200], to).expect("sent");
+            let answer = socket.recv_from(&mut message);
+            stop.store(true, Ordering::Relaxed);
+            assert_eq!(answer.expect("an answer"), (200, to));
+        });
+        board.serve(&stop).expect("served");
+    });
+    assert_eq!(board.counts().invalid.load(Ordering::Relaxed), 1);
+    board.close();
 }

@@ -251,6 +251,11 @@ fn a_plan_that_is_not_valid_names_the_key_and_the_numbers() {
         ("[[devices]]\nname = \"e\"\nlink = \"1G\"\ncount = 5000\n", "outside 1 to 4096"),
         ("[[background]]\nfrom = \"d\"\nto = \"controller\"\nevery_us = 100\n", "comes from d"),
         (
+            "[[hosts]]\nname = \"h\"\nlink = \"1G\"\n\
+             [[background]]\nfrom = \"h\"\nto = \"h\"\nevery_us = 100\n",
+            "comes from h and goes to h",
+        ),
+        (
             "[traffic]\ncycles = 10000000\n[[devices]]\nname = \"e\"\nlink = \"1G\"\ncount = 9\n",
             "packets",
         ),

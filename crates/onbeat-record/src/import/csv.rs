@@ -24,14 +24,14 @@ const LONGEST_LINE: usize = 4096;
 const BEGINNING: u64 = 64 * 1024;
 /// No latency is longer: 10,000 hours.
 const LONGEST_NS: f64 = 3.6e16;
+/// No time is later, in seconds since 1970 or any other instant: the year 5138.
+const FARTHEST_S: f64 = 1e11;
 
 /// Whether a text begins with lines of samples, or with the names of their columns.
 #[must_use]
 pub fn is_samples(beginning: &str) -> bool {
-    let mut lines = beginning
-        .split(['\n', '\r'])
-        .map(str::trim)
-        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let mut lines =
+        beginning.split(['\n', '\r']).map(str::trim).filter(|line| says_something(line));
     let Some(first) = lines.next() else { return false };
     let second = lines.next();
     let separator = Separator::of(first, second);
@@ -77,10 +77,8 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     let resolution = Resolution::even((step_ns.round() as u64).max(1));
     let mut counter = SampleCounter::new(columns.series, resolution, first.extent, asked.period_ns);
     each_line(file, |line| {
-        let is_sample = line.number > columns.line || !columns.has_names;
-        if let Some(text) = said(line).filter(|_| is_sample)
-            && let Ok(of) = columns.sample(text)
-        {
+        // The names of columns are not a sample: none of them is a number.
+        if let Some(Ok(of)) = said(line).map(|text| columns.sample(text)) {
             counter.count(of.sample);
         }
         Ok(())
@@ -122,13 +120,23 @@ fn separator(file: &mut impl BufRead) -> Result<Separator, Error> {
 
 /// The text of a line, unless it is a comment.
 fn said<'l>(line: &Line<'l>) -> Option<&'l str> {
-    let text = line.text.trim();
-    (!text.is_empty() && !text.starts_with('#')).then_some(text)
+    Some(line.text.trim()).filter(|text| says_something(text))
+}
+
+/// Whether a line is neither a comment nor the `sep=;` that Excel wants before the others.
+fn says_something(text: &str) -> bool {
+    let is_separator = text.len() <= "sep=;".len() && text.starts_with("sep=");
+    !text.is_empty() && !text.starts_with('#') && !is_separator
 }
 
 /// Nanoseconds per unit, of a column's name: `latency_us`, `time [ms]`, `latency(ns)`.
 fn unit_in(name: &str) -> Option<f64> {
-    let word = name.trim_end_matches([')', ']']).rsplit(['_', ' ', '(', '[', '/']).next()?;
+    let bare = name.trim_end_matches([')', ']']);
+    // A rate: `speed (m/s)`.
+    if bare.rsplit_once(['(', '[']).is_some_and(|(_, unit)| unit.contains('/')) {
+        return None;
+    }
+    let word = bare.rsplit(['_', ' ', '(', '[', '/']).next()?;
     match word.to_ascii_lowercase().as_str() {
         "ns" | "nsec" | "nanoseconds" => Some(1.0),
         "us" | "µs" | "μs" | "usec" | "microseconds" => Some(1e3),
@@ -150,6 +158,16 @@ fn is_time(name: &str) -> bool {
 fn is_plain(name: &str) -> bool {
     ["latency", "jitter", "value", "sample", "delay", "period"]
         .contains(&name.to_ascii_lowercase().as_str())
+}
+
+/// Beside other columns, a sample is a number of it.
+fn is_plain_value(name: &str) -> bool {
+    is_plain(name) && !name.eq_ignore_ascii_case("sample")
+}
+
+/// Whether a column says how often a value came: such a file is a histogram.
+fn is_count(name: &str) -> bool {
+    ["count", "counts", "occurrences", "hits"].contains(&name.to_ascii_lowercase().as_str())
 }
 
 /// The series that a column's name stands for: `wakeup_latency_ns`.
@@ -263,11 +281,15 @@ impl Columns {
                 let by_number = Number::parse(field, self.separator)
                     .map(|number| number.figure * (unit_ns / 1e9));
                 has_date = by_number.is_none();
-                let t_s = by_number.or_else(|| date::stamp_s(field));
-                let is_possible = |t: &f64| t.abs() < 1e15;
-                Some(t_s.filter(is_possible).ok_or_else(|| {
+                let t_s = by_number.or_else(|| date::stamp_s(field)).ok_or_else(|| {
                     format!("`{field}` is neither a number nor a date-time (2026-11-27 10:34:27.5)")
-                })?)
+                })?;
+                if t_s.abs() > FARTHEST_S {
+                    return Err(format!(
+                        "`{field}` s is not a plausible time: name its unit in a first line, such as time_ms"
+                    ));
+                }
+                Some(t_s)
             }
         };
 
@@ -293,11 +315,18 @@ fn value_column(names: &[&str], values: &[usize], line: usize) -> Result<usize, 
         let mut of = values.iter().filter(|place| is(names[**place]));
         of.next().copied().filter(|_| of.next().is_none())
     };
+    if let Some(counts) = names.iter().find(|name| is_count(name) && names.len() > 1) {
+        let reason = format!(
+            "`{counts}` is a column of counts: a histogram is not read as samples; where it numbers them, name the column of values with --column"
+        );
+        return Err(Error::line(FORMAT, line, reason));
+    }
+    let has_units = values.iter().any(|place| unit_in(names[*place]).is_some());
     let first_series = values.iter().copied().find(|place| series_in(names[*place]).is_some());
     only(&|_| true)
         .or(first_series)
         .or_else(|| only(&|name| unit_in(name).is_some()))
-        .or_else(|| only(&is_plain))
+        .or_else(|| only(&is_plain_value).filter(|_| !has_units))
         .ok_or_else(|| {
             let reason = format!(
                 "{} columns ({}); name the one of values with --column",

@@ -59,14 +59,18 @@ impl VerboseLine {
         let (thread, cycle, latency) = (fields.next()?, fields.next()?, fields.next()?);
         // A clock's hours, minutes and seconds are not padded by blanks.
         let is_padded = cycle.starts_with(' ') || latency.starts_with(' ');
-        if fields.next().is_some() || !is_padded {
+        // `--smi` adds a column.
+        let mut words = latency.split_whitespace();
+        let (value, smis) = (words.next()?, words.next().unwrap_or("0"));
+        let is_whole = smis.parse::<u64>().is_ok() && words.next().is_none();
+        if fields.next().is_some() || !is_padded || !is_whole {
             return None;
         }
 
         Some(Self {
             thread: thread.trim().parse().ok().filter(|thread| *thread < MOST_THREADS)?,
             cycle: cycle.trim().parse().ok()?,
-            latency: latency.trim().parse().ok()?,
+            latency: value.parse().ok()?,
             width: latency.len(),
         })
     }
@@ -94,12 +98,15 @@ struct CyclictestText {
     averages: Vec<u64>,
     maxima: Vec<u64>,
     overflows: Vec<u64>,
+    smis: Vec<u64>,
     /// Threads that the list of overflows names.
     threads: usize,
     status: BTreeMap<u32, StatusLine>,
     samples: BTreeMap<u32, VerboseThread>,
     policy: Option<String>,
     command: Vec<String>,
+    /// The latency at which `-b` ended the run, in units.
+    break_value: Option<u64>,
     passed_over: PassedOver,
     damage: Damage,
 }
@@ -148,19 +155,23 @@ impl CyclictestText {
             averages: Vec::new(),
             maxima: Vec::new(),
             overflows: Vec::new(),
+            smis: Vec::new(),
             threads: 0,
             status: BTreeMap::new(),
             samples: BTreeMap::new(),
             policy: None,
             command: Vec::new(),
+            break_value: None,
             passed_over: PassedOver::new(),
             damage: Damage::new(is_damage_skipped),
         }
     }
 
     fn step_ns(&self, asked: &SourceOptions) -> Result<u64, Error> {
-        let by_command = if self.options().has('N', "--nsecs") { 1.0 } else { 1_000.0 };
-        match to_ns(1.0, asked.unit_ns.unwrap_or(by_command)) {
+        let is_in_ns = self.options().has('N', "--nsecs")
+            || self.status.values().any(|status| status.is_padded_to_ns);
+        let by_text = if is_in_ns { 1.0 } else { 1_000.0 };
+        match to_ns(1.0, asked.unit_ns.unwrap_or(by_text)) {
             Some(step_ns) if step_ns > 0 => Ok(step_ns),
             _ => {
                 let line = self.rows.first().map_or(1, |(line, _, _)| *line);
@@ -213,11 +224,14 @@ impl CyclictestText {
         }
 
         // The interval that -v prints is that of the thread after this one.
-        let is_interval = text.starts_with("Thread ") && text.contains(" Interval:");
-        is_interval
-            || ["Max CPUs = ", "Online CPUs = ", "INFO: ", "WARN: "]
+        let is_of_thread = text.starts_with("Thread ")
+            && (text.contains(" Interval:") || text.contains(" using cpu "));
+        is_of_thread
+            || ["Max CPUs = ", "Online CPUs = ", "INFO: ", "WARN: ", "spikes = "]
                 .iter()
                 .any(|known| text.starts_with(known))
+            || (text.starts_with("T:") && text.contains(" Spike:"))
+            || (text.starts_with("Using ") && text.ends_with(" cpus."))
     }
 
     fn sample(&mut self, sample: &VerboseLine) {
@@ -244,8 +258,12 @@ impl CyclictestText {
 
     fn summary(&mut self, stated: &str, number: usize) -> Result<(), Error> {
         let Some((name, rest)) = stated.split_once(':') else { return Ok(()) };
-        if name.starts_with("Thread ") {
+        // `Thread Ids`, which `-b` prints, is not one of them.
+        if name.strip_prefix("Thread ").is_some_and(|number| number.parse::<u32>().is_ok()) {
             self.threads += 1;
+        }
+        if name == "Break value" {
+            self.break_value = rest.trim().parse().ok();
         }
 
         let list = match name {
@@ -254,6 +272,7 @@ impl CyclictestText {
             "Avg Latencies" => &mut self.averages,
             "Max Latencies" => &mut self.maxima,
             "Histogram Overflows" => &mut self.overflows,
+            "SMIs" => &mut self.smis,
             _ => return Ok(()),
         };
 
@@ -422,9 +441,15 @@ impl CyclictestText {
                     "times of the samples: cycle numbers times the interval are used".to_owned(),
                 );
             }
-            if let Some(absent) = of.map(|of| of.absent).filter(|absent| *absent > 0) {
+            if let Some(of) = of.filter(|of| of.absent > 0) {
+                let of_largest = if of.absent < of.samples {
+                    ""
+                } else {
+                    ": with -o cyclictest prints the largest of several, and percentiles are of those"
+                };
                 stream.remarks.push(format!(
-                    "{absent} cycles between the first and the last one are not in the text"
+                    "{} cycles between the first and the last one are not in the text{of_largest}",
+                    of.absent
                 ));
             }
             stream
@@ -459,6 +484,18 @@ impl CyclictestText {
             );
         }
 
+        let smis = self.smis.get(thread as usize).copied().or(status.and_then(|of| of.smis));
+        if let Some(smis @ 1..) = smis {
+            stream.remarks.push(format!("cyclictest states {smis} SMIs on the thread's CPU"));
+        }
+        if let Some(value) = self.break_value {
+            let step_ns = stream.resolution.values().next().map_or(1, |of| of.step_ns);
+            stream.remarks.push(format!(
+                "cyclictest -b ended the run at its first latency beyond the limit: {} ns",
+                value.saturating_mul(step_ns)
+            ));
+        }
+
         stream.remarks.extend(self.damage.sentences());
         stream.remarks.extend(self.passed_over.sentence("cyclictest"));
     }
@@ -471,6 +508,16 @@ fn label(thread: u32, several: bool) -> String {
 /// Instant of a cycle's release, in seconds from the first one.
 fn time_s(cycle: u64, interval_us: u64) -> f64 {
     cycle as f64 * interval_us as f64 / 1e6
+}
+
+/// Whether a line is a row of a histogram as cyclictest pads it: `000012 000345`. Scripts that draw
+/// histograms keep these rows alone.
+#[must_use]
+pub fn is_histogram_row(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    let is_padded = first.len() == ROW_WIDTH && first.starts_with('0');
+    is_padded && is_row(line) && words.all(|word| word.len() >= ROW_WIDTH)
 }
 
 /// Whether all words of a line are digits: a latency and its counts.

@@ -66,9 +66,16 @@ fn of_tools_text(beginning: &str) -> Option<Format> {
         Some(Format::Oslat)
     } else if has_line(|line| line.contains("RTH|") && line.contains("ovl min")) {
         Some(Format::Rtai)
-    } else if has("----lat min|") || has_line(|line| line.starts_with("HSD|")) {
+    } else if has("----lat min|")
+        || has("# libevl version: ")
+        || has_line(|line| line.starts_with("HSD|"))
+    {
         Some(Format::Xenomai)
-    } else if has("hwlatdetect:") || has("tracer: hwlat") || has("inner/outer(us):") {
+    } else if has("hwlatdetect:")
+        || has("tracer: hwlat")
+        || has("inner/outer(us):")
+        || has_line(|line| line.starts_with("ts: ") && line.contains(", inner:"))
+    {
         Some(Format::Hwlat)
     } else if has("sched_switch: ") {
         Some(Format::Ftrace)
@@ -82,6 +89,7 @@ fn of_tools_text(beginning: &str) -> Option<Format> {
         || has("# Min Latencies:")
         || has_line(cyclictest::is_status_line)
         || has_line(cyclictest::is_sample_line)
+        || has_line(cyclictest::is_histogram_row)
     {
         Some(Format::Cyclictest)
     } else {
@@ -109,6 +117,8 @@ mod tests {
             ("       Value     Percentile TotalCount 1/(1-Percentile)\n", Some(Format::Hgrm)),
             ("time_s,latency_us\n0.1,20\n", Some(Format::Csv)),
             ("17\n18\n", Some(Format::Csv)),
+            ("000000\t000000\n000001\t000012\n", Some(Format::Cyclictest)),
+            ("0 12\n1 18\n", Some(Format::Csv)),
             ("Dear reader, this is a letter.\n", None),
         ];
         for (text, format) in cases {

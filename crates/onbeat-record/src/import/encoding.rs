@@ -30,6 +30,12 @@ impl Encoding {
             [0x28, 0xb5, 0x2f, 0xfd, ..] => packed("zstd", "zstd -d"),
             [b'B', b'Z', b'h', ..] => packed("bzip2", "bzip2 -d"),
             [b'P', b'K', 3, 4, ..] => packed("zip", "unzip"),
+            [0x17, 0x08, b'D', b't', b'r', b'a', b'c', ..] => {
+                Err(Error::Recording { by: "trace-cmd", command: "trace-cmd report" })
+            }
+            [b'P', b'E', b'R', b'F', b'I', b'L', b'E', ..] => {
+                Err(Error::Recording { by: "perf", command: "perf script" })
+            }
             _ => Ok(Self::Plain),
         }
     }

@@ -95,6 +95,14 @@ pub enum Error {
         /// The command that unpacks it.
         command: &'static str,
     },
+    /// It is a recording that only its own tool reads.
+    #[error("it is a binary recording of {by}: import what `{command}` prints")]
+    Recording {
+        /// The tool.
+        by: &'static str,
+        /// The command that prints it.
+        command: &'static str,
+    },
     /// It is damaged gzip.
     #[error("it is gzip that cannot be unpacked: damaged or cut off; `gzip -t` tests it")]
     Inflate,

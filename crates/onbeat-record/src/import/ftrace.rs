@@ -47,7 +47,9 @@ enum Event<'l> {
 
 /// The events of a line with its time in nanoseconds and the digits after its point.
 fn event(line: &str) -> Option<(u64, usize, Event<'_>)> {
-    if line.contains(" EVENTS]") && line.contains("[LOST ") {
+    // `CPU:2 [LOST 123 EVENTS]` of the kernel, `CPU:2 [123 EVENTS DROPPED]` of trace-cmd.
+    let is_lost = line.contains(" EVENTS]") && line.contains("[LOST ");
+    if is_lost || line.contains("EVENTS DROPPED]") {
         return Some((0, 0, Event::Lost));
     }
 
@@ -154,6 +156,8 @@ struct FtraceText {
     waiting: Waiting,
     threads: BTreeMap<u32, OfThread>,
     digits: usize,
+    /// Whether there are events of `sched_waking`, which come first.
+    has_waking: bool,
     lost: u64,
     passed_over: PassedOver,
 }
@@ -211,12 +215,13 @@ impl FtraceText {
     fn line(&mut self, line: &Line<'_>) {
         let text = line.text;
         let Some((ns, digits, event)) = event(text).filter(|_| line.has_end) else {
-            if !text.starts_with('#') && !text.starts_with("cpus=") {
+            if !["#", "cpus=", "version = "].iter().any(|known| text.starts_with(known)) {
                 self.passed_over.count(line);
             }
             return;
         };
         self.digits = self.digits.max(digits);
+        self.has_waking |= text.contains("sched_waking:");
         self.lost += u64::from(matches!(event, Event::Lost));
         if let Some(waited) = self.waiting.take_in(ns, &event)
             && let Event::Switched { to, .. } = event
@@ -260,8 +265,9 @@ impl FtraceText {
             _ => rt_text::describe_scheduling(stream, None, Some(0)),
         }
 
+        let from = if self.has_waking { "sched_waking" } else { "sched_wakeup" };
         stream.remarks.push(format!(
-            "{} ({pid}): from sched_wakeup to sched_switch; the time from the timer to the wake-up is not among it",
+            "{} ({pid}): from {from} to sched_switch; the time from the timer to the wake-up is not among it",
             of.name
         ));
         if left_out > 0 {

@@ -52,6 +52,7 @@ struct HwlatText {
     threshold: Option<String>,
     stated_max_us: Option<i64>,
     stated_samples: Option<u64>,
+    smis: u64,
     passed_over: PassedOver,
 }
 
@@ -120,7 +121,11 @@ impl HwlatText {
 
     fn other(&mut self, text: &str, line: &Line<'_>) {
         let Some((name, value)) = text.split_once(':') else {
-            if !(text.starts_with('#') || text == "Starting test" || text == "test finished") {
+            let is_known =
+                ["#", "Starting test", "test finished", "interrupted", "report saved to "]
+                    .iter()
+                    .any(|known| text.starts_with(known));
+            if !(is_known || text.contains(" SMIs occured on cpu ")) {
                 self.passed_over.count(line);
             }
             return;
@@ -137,8 +142,9 @@ impl HwlatText {
             | "Sample width"
             | "Non-sampling period"
             | "Output File"
-            | "Samples exceeding threshold"
-            | "SMIs during run" => {}
+            | "CPU list"
+            | "Samples exceeding threshold" => {}
+            "SMIs during run" => self.smis = value.parse().unwrap_or(0),
             name if name.starts_with('#') => {}
             _ => self.passed_over.count(line),
         }
@@ -165,6 +171,9 @@ impl HwlatText {
                 "hwlatdetect states a maximum of {max_us} us, the largest sample in the text is {} us",
                 self.largest_ns / 1_000
             ));
+        }
+        if self.smis > 0 {
+            stream.remarks.push(format!("hwlatdetect states {} SMIs during the run", self.smis));
         }
         if let Some(stated) = self.stated_samples.filter(|n| *n != self.extent.samples) {
             stream.remarks.push(format!(

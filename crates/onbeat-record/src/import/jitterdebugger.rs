@@ -158,6 +158,7 @@ fn of_status_lines(text: &str) -> Result<Vec<Stream>, Error> {
             Some(status) if status.thread < MOST_THREADS && line.has_end => {
                 all.insert(status.thread, status);
             }
+            _ if line.text.starts_with("affinity: ") => {}
             _ => passed_over.count(line),
         }
         Ok(())

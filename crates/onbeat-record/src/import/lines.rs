@@ -39,8 +39,11 @@ pub(super) fn each_line(
         let text = String::from_utf8_lossy(&bytes);
         plain.clear();
         without_escapes(&text, &mut plain);
-        for part in plain.split(['\r', '\n']).filter(|part| !part.trim().is_empty()) {
-            take(&Line { text: part, number, has_end })?;
+        for part in plain.split(['\r', '\n']) {
+            let text = without_interrupt(part);
+            if !text.trim().is_empty() {
+                take(&Line { text, number, has_end })?;
+            }
         }
     }
 
@@ -97,6 +100,12 @@ fn without_escapes(text: &str, plain: &mut String) {
     }
 
     plain.push_str(rest);
+}
+
+/// The text without the `^C` that a terminal shows where a tool was interrupted, in front of what
+/// the tool prints then.
+pub(super) fn without_interrupt(text: &str) -> &str {
+    text.trim_start_matches("^C")
 }
 
 /// The beginning of a line, for a sentence.

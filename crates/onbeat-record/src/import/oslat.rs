@@ -54,7 +54,8 @@ impl OslatText {
         let Some((name, rest)) = text.split_once(':') else {
             if let Some(version) = text.strip_prefix("oslat V ") {
                 self.version = Some(format!("rt-tests {}", version.trim()));
-            } else if !["Pre-heat for", "Test starts", "Test completed"]
+            // Dots are for empty buckets (`-z`).
+            } else if !["Pre-heat for", "Test starts", "Test completed", "Global bias set", "..."]
                 .iter()
                 .any(|known| text.starts_with(known))
             {
@@ -88,7 +89,8 @@ impl OslatText {
             | "CPU for main thread"
             | "Workload"
             | "Workload mem"
-            | "Preheat cores" => {}
+            | "Preheat cores"
+            | "WARNING" => {}
             _ => self.passed_over.count(line),
         }
 

@@ -82,6 +82,8 @@ struct PingText {
     figures: Option<[f64; 3]>,
     /// Requests sent and answers received, as the closing lines state.
     counts: Option<(u64, u64)>,
+    /// Lines that say that an answer did not come.
+    unanswered: u64,
     peer: Option<String>,
     passed_over: PassedOver,
 }
@@ -156,9 +158,11 @@ impl PingText {
             self.figures = Some(figures);
         } else if let Some(counts) = counts(text) {
             self.counts = Some(counts);
-        } else if let Some(peer) = text.strip_prefix("PING ") {
+        } else if is_unanswered(text) {
+            self.unanswered += 1;
+        } else if let Some(peer) = PEER.iter().find_map(|before| text.strip_prefix(before)) {
             self.peer = peer.split_whitespace().next().map(str::to_owned);
-        } else if !text.ends_with("ping statistics ---") {
+        } else if !text.ends_with("ping statistics ---") && !is_of_windows(text) {
             self.passed_over.count(line);
         }
 
@@ -170,6 +174,11 @@ impl PingText {
             stream.remarks.push(format!(
                 "{} of {sent} requests were not answered and are in no figure",
                 sent - received
+            ));
+        } else if self.unanswered > 0 && self.counts.is_none() {
+            stream.remarks.push(format!(
+                "requests without an answer, which are in no figure: {}",
+                self.unanswered
             ));
         }
         if let Some((_, received)) = self.counts.filter(|_| self.extent.samples > 0)
@@ -195,9 +204,32 @@ impl PingText {
     }
 }
 
-/// `3 packets transmitted, 3 received, 0% packet loss`, `3 packets transmitted, 3 packets received`.
+/// What stands before the peer in the first line.
+const PEER: [&str; 2] = ["PING ", "Pinging "];
+
+/// Whether a line says that an answer did not come: of iputils (`-O`), macOS and Windows.
+fn is_unanswered(text: &str) -> bool {
+    ["no answer yet for icmp_seq=", "Request timeout for icmp_seq ", "Request timed out"]
+        .iter()
+        .any(|known| text.starts_with(known))
+        || text.to_ascii_lowercase().contains("unreachable")
+}
+
+/// Other lines of Windows' ping.
+fn is_of_windows(text: &str) -> bool {
+    ["Ping statistics for ", "Approximate round trip times", "Minimum = "]
+        .iter()
+        .any(|known| text.starts_with(known))
+}
+
+/// `3 packets transmitted, 3 received, 0% packet loss`, `3 packets transmitted, 3 packets received`,
+/// `Packets: Sent = 4, Received = 3, Lost = 1 (25% loss),`.
 fn counts(line: &str) -> Option<(u64, u64)> {
-    let (sent, rest) = line.split_once(" packets transmitted, ")?;
+    let of_windows = line.strip_prefix("Packets: Sent = ").and_then(|rest| {
+        let (sent, rest) = rest.split_once(", Received = ")?;
+        Some((sent, rest.split(',').next()?))
+    });
+    let (sent, rest) = of_windows.or_else(|| line.split_once(" packets transmitted, "))?;
     let received = rest.split_whitespace().next()?;
     Some((sent.trim().parse().ok()?, received.parse().ok()?))
 }

@@ -177,12 +177,16 @@ fn line_of(text: &str, thread: u32) -> usize {
 /// [`Error`].
 pub fn cyclictest(text: &str, _asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
     let format = Format::CyclictestJson;
+    // Of a thread without a cycle the average is 0 / 0.
+    let text = &text.replace(": -nan,", ": 0,").replace(": nan,", ": 0,");
     let file: RtTestsJson<CyclictestThread> = RtTestsJson::parse(text, format)?;
     // `-N` counts in nanoseconds; the file states it, the text output does not.
     let step_ns = if file.resolution_in_ns == 1 { 1 } else { 1_000 };
     let options = file.options();
     let mut streams = Vec::new();
-    for (&number, thread) in &file.thread {
+    let idle = file.thread.iter().filter(|(_, of)| of.cycles == 0).map(|(number, _)| *number);
+    let idle: Vec<u32> = idle.collect();
+    for (&number, thread) in file.thread.iter().filter(|(number, _)| !idle.contains(number)) {
         let line = |reason: String| Error::line(format, line_of(text, number), reason);
         let stated = thread.stated(step_ns).ok_or_else(|| {
             line(format!("thread {number}: minimum {}, maximum {}", thread.min, thread.max))
@@ -190,7 +194,7 @@ pub fn cyclictest(text: &str, _asked: &SourceOptions) -> Result<Vec<Stream>, Err
         let mut stream = file.stream(number, thread.cpu);
         stream.period_ns = period_ns(&options, number);
         let priority =
-            (!file.cmdline.is_empty()).then(|| options.number('p', "--priority").unwrap_or(0));
+            (!file.cmdline.is_empty()).then(|| priority(&options, number, file.thread.len()));
         rt_text::describe_scheduling(&mut stream, options.policy(), priority);
         // Without `-h` there are figures and no distribution: they are kept as such, and no
         // percentile is made up from them.
@@ -203,6 +207,7 @@ pub fn cyclictest(text: &str, _asked: &SourceOptions) -> Result<Vec<Stream>, Err
                 .map_err(line)?;
         }
 
+        stream.remarks.extend(idle.iter().map(|number| format!("thread {number} had no cycle")));
         streams.push(stream);
     }
 
@@ -212,6 +217,19 @@ pub fn cyclictest(text: &str, _asked: &SourceOptions) -> Result<Vec<Stream>, Err
     }
 
     Ok(streams)
+}
+
+/// Priority of a thread of cyclictest: where a real-time policy or `--priospread` comes without
+/// one, it takes one more than its threads; `--priospread` gives each next thread one less.
+fn priority(options: &CommandLine, thread: u32, threads: usize) -> u64 {
+    let is_spread = options.words.iter().any(|word| word == "--priospread");
+    let is_real_time = |policy: &str| ["fifo", "rr"].contains(&policy);
+    let is_asked = is_spread || options.policy().is_some_and(is_real_time);
+    let first = match options.number('p', "--priority").unwrap_or(0) {
+        0 if is_asked => threads as u64 + 1,
+        stated => stated,
+    };
+    if is_spread { first.saturating_sub(u64::from(thread)) } else { first }
 }
 
 /// What cyclictest counts in no form.
@@ -281,16 +299,15 @@ impl Overflow {
     }
 }
 
-/// Threads have intervals further and further apart (`-d`, 500 µs), unless a histogram or `-S`
-/// makes them equal.
+/// Threads have intervals further and further apart (`-d`, 500 µs), unless a histogram makes them
+/// equal.
 fn period_ns(options: &CommandLine, thread: u32) -> Option<u64> {
     let interval_us = options.number('i', "--interval").unwrap_or(1_000);
     let has_histogram = options.number('h', "--histogram").is_some()
         || options.number('H', "--histofall").is_some();
-    // With a histogram or one thread per CPU, cyclictest gives all threads the same interval;
-    // otherwise each next one is longer by --distance.
-    let equal = has_histogram || options.has('S', "--smp");
-    let apart_us = if equal { 0 } else { options.number('d', "--distance").unwrap_or(500) };
+    // With a histogram, cyclictest gives all threads the same interval; otherwise each next one is
+    // longer by --distance, with -S as well.
+    let apart_us = if has_histogram { 0 } else { options.number('d', "--distance").unwrap_or(500) };
     interval_us.checked_add(apart_us.checked_mul(u64::from(thread))?)?.checked_mul(1_000)
 }
 
@@ -506,13 +523,25 @@ mod tests {
     }
 
     #[test]
+    fn a_missing_priority_is_zero_unless_a_policy_asks_for_one() {
+        let of = |line: &str| {
+            priority(&CommandLine::new(line.split(' ').map(str::to_owned).collect()), 1, 4)
+        };
+        assert_eq!(of("cyclictest -i 1000"), 0);
+        assert_eq!(of("cyclictest -p 80 --policy=rr"), 80);
+        assert_eq!(of("cyclictest --policy=fifo"), 5);
+        assert_eq!(of("cyclictest --priospread"), 4);
+        assert_eq!(of("cyclictest --policy=other"), 0);
+    }
+
+    #[test]
     fn threads_have_intervals_further_and_further_apart_unless_an_option_makes_them_equal() {
         let of = |line: &str| {
             period_ns(&CommandLine::new(line.split(' ').map(str::to_owned).collect()), 2)
         };
         assert_eq!(of("cyclictest -i 1000"), Some(2_000_000));
         assert_eq!(of("cyclictest -i 1000 -d 0"), Some(1_000_000));
-        assert_eq!(of("cyclictest -S -i 500"), Some(500_000));
+        assert_eq!(of("cyclictest -S -i 500"), Some(1_500_000));
         assert_eq!(of("cyclictest -h 100"), Some(1_000_000));
     }
 }

@@ -9,7 +9,7 @@ use std::io::BufRead;
 
 use super::error::Error;
 use super::format::{Format, SourceOptions};
-use super::lines::{Damage, Line, PassedOver, each_line};
+use super::lines::{Damage, Line, PassedOver, each_line, without_interrupt};
 use super::stated::Stated;
 use super::stream::Stream;
 use crate::Series;
@@ -19,6 +19,8 @@ const FORMAT: Format = Format::RtTests;
 const STEP_NS: u64 = 1_000;
 /// More threads than this are not threads.
 const MOST_THREADS: u32 = 8192;
+/// Width that cyclictest pads averages in nanoseconds to.
+const NS_WIDTH: usize = 8;
 
 /// The programs, as their command lines begin.
 pub const TOOLS: [&str; 6] =
@@ -89,11 +91,16 @@ pub(super) struct StatusLine {
     pub(super) figures: [f64; 3],
     /// Characters of the maximum with its padding.
     pub(super) last_width: usize,
+    /// Whether the average is padded as cyclictest pads nanoseconds (`-N`): to eight characters, and
+    /// microseconds to five.
+    pub(super) is_padded_to_ns: bool,
+    /// Of cyclictest's `--smi`.
+    pub(super) smis: Option<u64>,
 }
 
 impl StatusLine {
     pub(super) fn parse(line: &str) -> Option<Self> {
-        let line = line.trim();
+        let line = without_interrupt(line.trim());
         // Escape codes before it are still there when a format is detected.
         let line = match line.strip_prefix('\u{1b}') {
             Some(rest) => &rest[rest.find("T:")?..],
@@ -105,6 +112,7 @@ impl StatusLine {
             value_after(rest, key)?.0.parse::<f64>().ok().filter(|figure| figure.is_finite())
         };
         let thread = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+        let (average, average_width) = value_after(rest, " Avg:")?;
         Some(Self {
             thread: thread.parse().ok()?,
             priority: number(" P:"),
@@ -113,6 +121,8 @@ impl StatusLine {
             cycles: number(" C:")?,
             figures: [figure(" Min:")?, figure(" Avg:")?, figure(" Max:")?],
             last_width: value_after(rest, " Max:")?.1,
+            is_padded_to_ns: average_width == NS_WIDTH && average.len() < NS_WIDTH,
+            smis: number(" SMI:"),
         })
     }
 }

@@ -24,6 +24,14 @@ struct RtlaText {
     avg: Vec<Option<f64>>,
     max: Vec<Option<f64>>,
     last_line: usize,
+    missed: Option<String>,
+}
+
+/// What rtla says of events that its trace lost, as a sentence:
+/// `123 (0.45%) events missed, results might not be accurate`.
+pub(super) fn missed(line: &str) -> Option<String> {
+    let stated = line.trim().strip_suffix(", results might not be accurate")?;
+    stated.ends_with(" events missed").then(|| format!("rtla: {stated}; they are in no figure"))
 }
 
 /// One stream per CPU.
@@ -45,11 +53,16 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
 impl RtlaText {
     fn parse(text: &str) -> Result<Self, Error> {
         let mut all = Self { step_of_unit_ns: 1_000, ..Self::default() };
+        let mut is_summed_up = false;
         for (line, number) in text.lines().zip(1..) {
             let line = line.trim();
             let mut words = line.split_whitespace();
             let first = words.next().unwrap_or_default();
-            if let Some(stated) = line.strip_prefix("# Time unit is ") {
+            if let Some(missed) = missed(line) {
+                all.missed = Some(missed);
+            } else if is_summed_up {
+                // Figures of all CPUs together, and what rtla prints when it stops a trace.
+            } else if let Some(stated) = line.strip_prefix("# Time unit is ") {
                 all.step_of_unit_ns = if stated.starts_with("nanoseconds") { 1 } else { 1_000 };
             } else if let Some(stated) = line.strip_prefix("# Duration:") {
                 all.length_s = duration_s(stated).unwrap_or(0.0);
@@ -63,8 +76,7 @@ impl RtlaText {
                 }
                 all.columns = words.map(|word| column(word, number)).collect::<Result<_, _>>()?;
             } else if first == "ALL:" {
-                // What follows adds the CPUs up.
-                break;
+                is_summed_up = true;
             } else if let Ok(index) = first.parse() {
                 all.row(index, words, number)?;
             } else {
@@ -130,11 +142,13 @@ impl RtlaText {
     }
 
     /// Width of a bucket in units: what all rows are multiples of. One row alone is as wide as the
-    /// maximum allows.
+    /// largest maximum within it.
     fn width(&self) -> u64 {
         let common =
             self.rows.iter().fold(0, |common, (index, _)| greatest_common_divisor(common, *index));
-        let longest = self.max.iter().flatten().fold(0.0, |longest: f64, max| longest.max(*max));
+        let is_within = |place: &usize| self.over.get(*place).copied().flatten() == Some(0.0);
+        let within = (0..self.max.len()).filter(is_within).filter_map(|place| self.max[place]);
+        let longest = within.fold(0.0, f64::max);
         if common > 0 { common } else { longest.min(3.6e13) as u64 + 1 }
     }
 
@@ -146,6 +160,7 @@ impl RtlaText {
                 "standard deviation: computed from the histogram's buckets".to_owned(),
                 "the machine, the start and the command: rtla's text does not hold them".to_owned(),
             ],
+            remarks: self.missed.iter().cloned().collect(),
             ..Stream::default()
         };
 
@@ -159,6 +174,13 @@ impl RtlaText {
                     beyond.count,
                     series.words()
                 ));
+            }
+
+            if *series == Series::Gap && self.width() > 1 {
+                stream.missing.push(
+                    "minimum, average and maximum to less than a bucket: rtla osnoise hist rounds each gap down to its bucket"
+                        .to_owned(),
+                );
             }
 
             if part.samples() > 0 {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::error::Error;
 use super::format::Format;
 use super::lines::{Line, PassedOver, each_line};
+use super::rtla;
 use super::stated::Stated;
 use super::stream::Stream;
 use crate::Series;
@@ -65,6 +66,7 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
 
     let mut rows: BTreeMap<u32, Row> = BTreeMap::new();
     let mut passed_over = PassedOver::default();
+    let mut missed = None;
     let mut step_ns = 1_000;
     each_line(&mut text.as_bytes(), |line: &Line<'_>| {
         if line.text.contains("Timer Latency (ns)") {
@@ -75,7 +77,10 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
                 rows.insert(cpu, row);
             }
             None if is_heading(line.text) => {}
-            None => passed_over.count(line),
+            None => match rtla::missed(line.text) {
+                Some(sentence) => missed = Some(sentence),
+                None => passed_over.count(line),
+            },
         }
         Ok(())
     })?;
@@ -102,6 +107,7 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
         stream.missing.push(
             "the machine, the start and the command: rtla's text does not hold them".to_owned(),
         );
+        stream.remarks.extend(missed.clone());
         stream.remarks.extend(passed_over.sentence("rtla"));
         streams.push(stream);
     }

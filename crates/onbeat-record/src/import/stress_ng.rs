@@ -19,7 +19,7 @@ struct Stressor {
     process: String,
     policy: String,
     delay_ns: Option<u64>,
-    /// How many it was asked to keep.
+    /// How many it kept: those that its table and its figures are of.
     samples: Option<u64>,
     step_ns: u64,
     /// First of how many buckets were printed.
@@ -108,10 +108,10 @@ impl Stressor {
     }
 
     /// What lies beyond the last row that was printed, from `end_ns` on: all that was kept and is in
-    /// no row. A log without the note does not say how many were kept; then at least the maximum.
+    /// no row. A log that does not say how many were kept has at least the maximum there.
     fn beyond(&self, end_ns: u64) -> Option<Beyond> {
         let (_, max_ns) = self.extremes_ns.filter(|(_, max)| *max >= end_ns)?;
-        let kept = self.needed.and(self.samples).unwrap_or(0);
+        let kept = self.samples.unwrap_or(0);
         let count = kept.saturating_sub(self.in_rows()).max(1);
         Some(Beyond { from_ns: end_ns, to_ns: max_ns, count })
     }
@@ -134,7 +134,7 @@ impl Stressor {
         }
 
         if let Some(Beyond { from_ns, count, .. }) = beyond {
-            let at_least = if self.needed.is_some() { "" } else { "at least " };
+            let at_least = if self.samples.is_some() { "" } else { "at least " };
             missing.push(format!(
                 "samples beyond {from_ns} ns: {at_least}{count}, of unknown size up to the maximum; stress-ng printed the first {} buckets, a larger --cyclic-dist shows all",
                 self.printed.map_or(self.rows.len() as u64, |(first, _)| first)

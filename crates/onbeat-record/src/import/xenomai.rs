@@ -3,7 +3,8 @@
 //! `RTH` names the columns, each `RTD` has smallest, mean and largest latency of a second, `RTS` has
 //! those of the whole run. Xenomai's `HSD|avg|` rows (`-h`, `-H`) count every sample, and a file for
 //! gnuplot (`-g`, `-H`) has rows of a bucket's middle and its count. Latencies may be below 0: both
-//! anticipate the timer's own latency.
+//! anticipate the timer's own latency. Xenomai 4 (EVL) prints the same lines with its `latmus`, whose
+//! file for gnuplot has rows of where a bucket of 1 µs begins.
 
 use std::io::BufRead;
 
@@ -33,6 +34,7 @@ struct LatencyText {
     /// Middles of a file for gnuplot, in microseconds, and their counts.
     middles: Vec<(f64, u64)>,
     is_gnuplot: bool,
+    is_latmus: bool,
     overruns: u64,
     period_us: Option<u64>,
     priority: Option<u64>,
@@ -77,6 +79,7 @@ impl LatencyText {
             buckets: Vec::new(),
             middles: Vec::new(),
             is_gnuplot: false,
+            is_latmus: false,
             overruns: 0,
             period_us: None,
             priority: None,
@@ -153,6 +156,27 @@ impl LatencyText {
         } else if comment.contains('|') {
             self.closing = self.three(comment, ["lat min", "lat avg", "lat max"]);
             self.count_overruns(comment);
+        } else if let Some((name, value)) = comment.split_once(": ") {
+            self.comment_of_latmus(name, value.split_whitespace().next().unwrap_or_default());
+        }
+    }
+
+    /// Comments of latmus, the latency test of Xenomai 4.
+    fn comment_of_latmus(&mut self, name: &str, value: &str) {
+        let figures = ["min latency", "avg latency", "max latency"];
+        match name {
+            "libevl version" => (self.is_gnuplot, self.is_latmus) = (true, true),
+            _ if !self.is_latmus => {}
+            "sampling period" => self.period_us = value.parse().ok(),
+            "context" => self.in_timer_handler = value == "irq",
+            "thread priority" => self.priority = value.parse().ok(),
+            _ => {
+                let place = figures.iter().position(|figure| *figure == name);
+                let figure = value.parse().ok().filter(|n: &f64| n.is_finite());
+                if let (Some(place), Some(figure)) = (place, figure) {
+                    self.closing.get_or_insert_default()[place] = figure;
+                }
+            }
         }
     }
 
@@ -240,9 +264,12 @@ impl LatencyText {
 
     fn middle(&mut self, text: &str, line: &Line<'_>) -> Result<(), Error> {
         let mut words = text.split_whitespace();
-        let middle = words.next().and_then(|word| word.parse::<f64>().ok());
-        let count = words.next().and_then(|word| word.parse().ok());
-        match (middle.filter(|us| us.abs() < 1e9), count, words.next()) {
+        let first = words.next().and_then(|word| word.parse::<f64>().ok());
+        let middle = first.map(|us| if self.is_latmus { us + 0.5 } else { us });
+        // A `+` of latmus: the last bucket holds what is longer as well.
+        let count = words.next().and_then(|word| word.trim_end_matches('+').parse().ok());
+        let rest = words.next().filter(|word| *word != "+");
+        match (middle.filter(|us| us.abs() < 1e9), count, rest) {
             (Some(middle), Some(count), None) => {
                 if self.middles.last().is_some_and(|(before, _)| *before >= middle) {
                     let reason = format!("the row {middle} comes after a later one");
@@ -282,7 +309,8 @@ impl LatencyText {
 
         let distances = self.middles.windows(2).map(|pair| pair[1].0 - pair[0].0);
         let width_us = distances.fold(f64::INFINITY, f64::min);
-        let width_us = if width_us.is_finite() { width_us } else { BUCKET_NS / 1e3 };
+        let is_known = width_us.is_finite() && !self.is_latmus;
+        let width_us = if is_known { width_us } else { BUCKET_NS / 1e3 };
         let bucket = |(middle, count): &(f64, u64)| {
             let begin = ((middle - width_us / 2.0) * 1e3).round() as i64;
             (begin, ((middle + width_us / 2.0) * 1e3).round() as i64, *count)

@@ -144,6 +144,15 @@ impl Evidence {
         self.lost + self.unsure
     }
 
+    /// Whether samples in a bucket that holds the limit make the difference, however long a run of
+    /// the same source is.
+    pub(super) fn hangs_on_buckets(&self, allowed: f64) -> bool {
+        let rate = |outages: &Outages| outages.sums.late as f64 / outages.releases.max(1) as f64;
+        self.unsure > 0
+            && rate(&self.with_open_on_time()) <= allowed
+            && rate(&self.with_open_late()) > allowed
+    }
+
     /// With those samples on time.
     pub(super) fn with_open_on_time(&self) -> Outages {
         Outages { releases: self.outages.releases + self.lost, ..self.outages.clone() }

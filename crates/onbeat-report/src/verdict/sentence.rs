@@ -24,7 +24,7 @@ impl Judged<'_> {
     pub(super) fn sentence(&self) -> String {
         let limit = self.judging.limit;
         if self.evidence.outages.releases == 0 {
-            return "no samples".to_owned();
+            return format!("no samples of {}", limit.on.words());
         }
 
         let found = self.found();
@@ -70,6 +70,7 @@ impl Judged<'_> {
             Series::ExecutionTime | Series::SleepLatency => ("cycle", "cycles"),
             Series::WorstGap => ("window", "windows"),
             Series::Gap => ("gap", "gaps"),
+            Series::Hiccup | Series::RoundTrip | Series::Recorded => ("sample", "samples"),
             _ if on.is_of_pictures() => ("picture", "pictures"),
             _ if self.evidence.has_no_grid => ("served cycle", "served cycles"),
             _ => ("release", "releases"),
@@ -116,6 +117,9 @@ impl Judged<'_> {
 
     /// `about 6 min would decide it`, in releases where the period is not known.
     fn would_decide(&self) -> String {
+        if self.evidence.hangs_on_buckets(allowed_rate(self.judging.limit)) {
+            return "a longer run would not decide it, a finer source would".to_owned();
+        }
         let releases = self.evidence.outages.releases as f64;
         let period_s = self.evidence.period_s;
         let in_words = |times: f64| {

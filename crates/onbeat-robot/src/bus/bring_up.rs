@@ -9,7 +9,8 @@ use ethercrab::{DefaultLock, MainDevice, MainDeviceConfig, PduStorage, SubDevice
 
 use super::addresses::{BusAddresses, MOST_DEVICES};
 use super::config_record::{
-    ConfigRecord, ConfigStep, FmmuMark, first_output_address, fmmus_by_area, maps_whole_areas,
+    ConfigRecord, ConfigStep, FmmuMark, enabled_areas, first_output_address, fmmus_by_area,
+    maps_whole_areas,
 };
 use super::device_ids::{check_device_ids, device_ids_of_groups};
 use super::error::{BusError, Unready};
@@ -364,8 +365,9 @@ fn check_thread_start() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Maps areas that do not follow each other in memory by an FMMU each: ethercrab maps all areas of
-/// one direction of a device with CoE by one, as if they did. No device is beyond PREOP.
+/// Enables all areas with process data, and maps those that do not follow each other in memory by an
+/// FMMU each: ethercrab maps all areas of one direction of a device with CoE by one, as if they did.
+/// No device is beyond PREOP.
 ///
 /// # Errors
 /// [`Unready::SplitAreas`] for a device with too few FMMUs.
@@ -374,6 +376,13 @@ fn map_split_areas<W: Wire>(
     devices: &[FoundDevice],
     expected: Option<&Layout>,
 ) -> Result<(), BusError> {
+    let found = layout_of(devices);
+    let layout = expected.unwrap_or(&found);
+    let enabling: Vec<Vec<ConfigStep>> = devices
+        .iter()
+        .map(|device| enabled_areas(pump.config_record.steps(device.station)))
+        .collect();
+    configure(pump, devices, layout, |place| enabling[place].clone())?;
     let is_split =
         |device: &FoundDevice| !maps_whole_areas(pump.config_record.steps(device.station));
     let split: Vec<bool> = devices.iter().map(is_split).collect();
@@ -393,8 +402,7 @@ fn map_split_areas<W: Wire>(
         writes[place] = by_area;
     }
 
-    let found = layout_of(devices);
-    configure(pump, devices, expected.unwrap_or(&found), |place| writes[place].clone())?;
+    configure(pump, devices, layout, |place| writes[place].clone())?;
     match devices.iter().find(|device| !maps_whole_areas(pump.config_record.steps(device.station)))
     {
         Some(device) => Err(pump.unready(device.station, Unready::SplitAreas { fmmus: 0 })),

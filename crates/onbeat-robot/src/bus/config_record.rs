@@ -168,6 +168,26 @@ pub(super) fn fmmus_by_area(script: &[ConfigStep], fmmus: usize) -> Option<Vec<C
     Some(steps).filter(|steps| !steps.is_empty())
 }
 
+/// Returns the writes that enable SyncManagers with process data which a script leaves disabled:
+/// ethercrab takes the bit of the EEPROM, which for process data may have any value (ETG.2000).
+pub(super) fn enabled_areas(script: &[ConfigStep]) -> Vec<ConfigStep> {
+    const BLOCKS: usize = 16;
+    const CHANNEL: usize = 8;
+    const MAILBOX: u8 = 2;
+    let channels = registers(script, SYNC_MANAGER, BLOCKS * CHANNEL);
+    let disabled = channels.chunks(CHANNEL).enumerate().filter(|(number, channel)| {
+        let is_mailbox = *number < 2 && channel[4] & 3 == MAILBOX;
+        channel[6] & 1 == 0 && word(channel, 2) > 0 && !is_mailbox
+    });
+    let enable = |(number, channel): (usize, &[u8])| {
+        let register = SYNC_MANAGER + (number * CHANNEL) as u16;
+        let mut bytes = channel.to_vec();
+        bytes[6] |= 1;
+        ConfigStep::Register(RegisterWrite { register, bytes: bytes.into() })
+    };
+    disabled.map(enable).collect()
+}
+
 /// Returns start and length of the process data areas of one direction, by SyncManager.
 fn areas_of(script: &[ConfigStep], is_outputs: bool) -> Vec<(u16, u16)> {
     const BLOCKS: usize = 16;

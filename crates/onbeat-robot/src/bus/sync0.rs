@@ -48,7 +48,7 @@ impl Sync0Timing {
         let shift_ns = wanted.shift_ns.unwrap_or(i64::from(period_ns / 2));
         Self {
             period_ns,
-            sync1_ns: wanted.sync1_delay_ns(period_ns),
+            sync1_ns: wanted.sync1_delay_ns(bus_period_ns),
             activation: wanted.activation,
             shift_ns: shift_ns.rem_euclid(i64::from(period_ns)).unsigned_abs(),
             ahead_ns: (AHEAD_PERIODS * bus_period_ns).max(AHEAD_NS),

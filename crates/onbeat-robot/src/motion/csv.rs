@@ -23,6 +23,8 @@ impl CsvTrajectory {
         let is_content = |(_, line): &(usize, &str)| {
             !line.trim().is_empty() && !line.trim_start().starts_with('#')
         };
+        // Spreadsheets begin a file in UTF-8 with a mark.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines =
             text.lines().enumerate().map(|(number, line)| (number + 1, line)).filter(is_content);
         let Some((line, header)) = lines.next() else {
@@ -208,7 +210,7 @@ fn hermite(from: f64, to: f64, (leaves, arrives): (f64, f64), share: f64) -> f64
 
 /// Returns the joints named in the header.
 fn columns(line: usize, header: &str, robot: &Robot) -> Result<Vec<usize>, TrajectoryError> {
-    let mut names = header.split(',').map(str::trim);
+    let mut names = header.split(',').map(|name| name.trim().trim_matches('"'));
     let first = names.next().unwrap_or_default();
     if first != "time" {
         return Err(TrajectoryError::NoTime { line, found: first.to_owned() });

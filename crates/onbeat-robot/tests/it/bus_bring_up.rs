@@ -258,6 +258,28 @@ fn two_areas(second: &str) -> Description {
     Description::from_toml_with(text, |_| Ok(esi.clone().into_bytes())).unwrap()
 }
 
+#[test]
+fn process_data_that_file_and_eeprom_leave_disabled_are_exchanged() {
+    for enable in ["0", "1"] {
+        let esi = format!(
+            "<EtherCATInfo><Vendor><Id>1</Id></Vendor><Descriptions><Devices><Device><Type ProductCode='3'>FREE</Type><Name>free</Name>\
+             <Sm DefaultSize='128' StartAddress='#x1000' ControlByte='#x26' Enable='1'>MBoxOut</Sm><Sm DefaultSize='128' StartAddress='#x1080' ControlByte='#x22' Enable='1'>MBoxIn</Sm>\
+             <Sm StartAddress='#x1100' ControlByte='#x64' Enable='{enable}'>Outputs</Sm>\
+             <RxPdo><Index>#x1600</Index><Entry><Index>#x7000</Index><SubIndex>1</SubIndex><BitLen>16</BitLen></Entry></RxPdo>\
+             <Mailbox><CoE PdoAssign='1'/></Mailbox></Device></Devices></Descriptions></EtherCATInfo>"
+        );
+        let text = "[types.t]\nesi = \"free.xml\"\npdos = [\"1600\"]\n[[devices]]\ntype = \"t\"\nname = \"a\"\n";
+        let description = Description::from_toml_with(text, |_| Ok(esi.clone().into_bytes()));
+        let clock = clock();
+        let mut world = World::described(&description.unwrap(), &clock, OPTIONS);
+        world.until_up(&mut Bytes);
+        for _ in 0..20 {
+            assert_eq!(world.cycle(&mut Bytes).working_counter, 2);
+        }
+        assert_eq!(world.segment().value(0, 0x7000, 1).unwrap()[..2], [1, 2]);
+    }
+}
+
 /// Writes six different bytes to each device.
 struct Bytes;
 

@@ -19,6 +19,8 @@ const ESI: &str = r##"<EtherCATInfo><Vendor><Id>#xf1c71005</Id></Vendor><Descrip
 <OpMode><Name>DC</Name><AssignActivate>#x300</AssignActivate><CycleTimeSync0 Factor="1">0</CycleTimeSync0><ShiftTimeSync0>30000</ShiftTimeSync0></OpMode>
 <OpMode><Name>DC fast</Name><AssignActivate>#x700</AssignActivate><CycleTimeSync0 Factor="-4">0</CycleTimeSync0><ShiftTimeSync0>-20000</ShiftTimeSync0>
 <CycleTimeSync1 Factor="4">0</CycleTimeSync1><ShiftTimeSync1>10000</ShiftTimeSync1></OpMode>
+<OpMode><Name>DC oversampling</Name><AssignActivate>#x730</AssignActivate><CycleTimeSync0 Factor="-4"/><ShiftTimeSync0>0</ShiftTimeSync0>
+<CycleTimeSync1 Factor="-1">0</CycleTimeSync1><Sm No="1"><Pdo OSFac="4">#x1a00</Pdo></Sm></OpMode>
 <OpMode><Name>DC fixed</Name><AssignActivate>#x330</AssignActivate><CycleTimeSync0>500000</CycleTimeSync0></OpMode>
 </Dc></Device></Devices></Descriptions></EtherCATInfo>"##;
 
@@ -70,6 +72,7 @@ fn a_mode_is_chosen_by_its_name_for_a_type_or_a_device() {
     assert_eq!(registers("dc = \"FreeRun\"", ""), [0, 0, 0, 0]);
     assert_eq!(registers("dc = \"DC\"", ""), [0x300, 1_000_000, 0, 30_000]);
     assert_eq!(registers("dc = \"dc fast\"", ""), [0x700, 250_000, 760_000, 230_000]);
+    assert_eq!(registers("dc = \"DC oversampling\"", ""), [0x730, 250_000, 750_000, 0]);
     assert_eq!(registers("dc = \"DC fixed\"", ""), [0x330, 500_000, 0, 0]);
     assert_eq!(registers("dc = \"DC\"", "dc = \"FreeRun\""), [0, 0, 0, 0], "the device's own");
     assert_eq!(
@@ -77,6 +80,14 @@ fn a_mode_is_chosen_by_its_name_for_a_type_or_a_device() {
         [0x300, 1_000_000, 0, 125_000],
         "values of the file beside those of the mode"
     );
+}
+
+#[test]
+fn a_mode_that_assigns_pdos_is_a_warning() {
+    let warnings = |of_type: &str| parsed(of_type, "").unwrap().warnings();
+    assert_eq!(warnings("dc = \"DC fast\""), Vec::<String>::new());
+    let said = warnings("dc = \"DC oversampling\"");
+    assert!(said[0].contains("clock mode \"DC oversampling\": its PDOs (line 12)"), "{said:?}");
 }
 
 #[test]
@@ -110,7 +121,8 @@ fn an_unknown_mode_is_refused_with_those_of_the_file() {
     let description = parsed("dc = \"DC slow\"", "").unwrap();
     let why = Layout::from_description(&description).unwrap_err().to_string();
     assert!(why.contains("no clock mode \"DC slow\""), "{why}");
-    assert!(why.contains("\"FreeRun\", \"DC\", \"DC fast\", \"DC fixed\""), "{why}");
+    let modes = "\"FreeRun\", \"DC\", \"DC fast\", \"DC oversampling\", \"DC fixed\"";
+    assert!(why.contains(modes), "{why}");
     let of_kind = Description::from_toml(
         "[types.j]\nkind = \"drive\"\ndc = \"DC\"\n[[devices]]\ntype = \"j\"\nname = \"a\"\n",
     );

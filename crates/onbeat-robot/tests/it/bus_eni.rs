@@ -300,16 +300,52 @@ fn nothing_that_is_not_understood_passes_in_silence() {
         )
         .replace(
             "<Cmd>5</Cmd><Adp>0</Adp><Ado>288</Ado><Data>0200</Data>",
-            "<Cmd>5</Cmd><Adp>0</Adp><Ado>3968</Ado><Data>0200</Data>",
+            "<Cmd>5</Cmd><Adp>0</Adp><Ado>3968</Ado><Data>0200</Data></InitCmd>\
+             <InitCmd><Transition>PS</Transition><Cmd>5</Cmd><Adp>0</Adp><Ado>1056</Ado><Data>0000</Data>",
         );
     let (network, files, description) = described(text.as_bytes());
     let account: Vec<String> = network.left_out.iter().map(ToString::to_string).collect();
-    for wanted in ["EoE", "0x60ff:0 is written at SO", "0x1018:1 is read", "0x0f80", "<Gadget>"] {
+    let object = "0x60ff:0 is written at SO";
+    for wanted in ["EoE", object, "0x1018:1 is read", "0x0f80", "<Gadget>", "switched off"] {
         assert!(account.iter().any(|line| line.contains(wanted)), "{wanted}: {account:#?}");
     }
     assert!(files.devices.contains("group = \"tool\"\n"), "{}", files.devices);
     assert!(files.devices.contains("alias = 1001\n"), "{}", files.devices);
     up(&description);
+}
+
+#[test]
+fn commands_of_other_transitions_neither_end_the_sync_pulses_nor_move_the_mailboxes() {
+    // As TwinCAT lists them: after the command that starts the pulses at PS.
+    let clear = "<Ado>2432</Ado><Data>0000</Data></InitCmd>";
+    let others = format!(
+        "<Data>0007</Data></InitCmd>\
+         <InitCmd><Transition>IP</Transition><Transition>PP</Transition><Cmd>5</Cmd><Adp>0</Adp>{clear}\
+         <InitCmd><Transition>IB</Transition><Cmd>5</Cmd><Adp>0</Adp><Ado>2048</Ado><Data>0030140226000100</Data></InitCmd>\
+         <InitCmd><Transition>SP</Transition><Transition>OP</Transition><Cmd>5</Cmd><Adp>0</Adp>{clear}"
+    );
+    let text = line(&[Kind::ClockedDrive]).text();
+    let (_, files, _) = described(text.as_bytes());
+    assert!(files.devices.contains("activate = 0x0700"), "{}", files.devices);
+    let text = text.replace("<Data>0007</Data></InitCmd>", &others);
+    let (_, with_others, description) = described(text.as_bytes());
+    assert_eq!(with_others, files);
+    up(&description);
+}
+
+#[test]
+fn simulated_devices_have_the_objects_that_start_up_commands_write() {
+    let text = line(&[Kind::Drive]).text().replace(
+        "</InitCmds></CoE>",
+        "<InitCmd><Transition>PS</Transition><Ccs>1</Ccs><Index>32768</Index><SubIndex>21</SubIndex><Data>0300</Data></InitCmd>\
+         <InitCmd CompleteAccess=\"1\"><Transition>PS</Transition><Ccs>1</Ccs><Index>32784</Index><SubIndex>0</SubIndex><Data>020001000500</Data></InitCmd>\
+         </InitCmds></CoE>",
+    );
+    let (_, _, description) = described(text.as_bytes());
+    let world = up(&description);
+    let value = |index, entry| world.segment().value(0, index, entry);
+    assert_eq!(value(0x8000, 0x15), Some(&[3, 0][..]));
+    assert_eq!((value(0x8010, 1), value(0x8010, 2)), (Some(&[1, 0][..]), Some(&[5, 0][..])));
 }
 
 #[test]

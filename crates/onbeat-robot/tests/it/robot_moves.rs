@@ -286,6 +286,14 @@ fn errors_in_a_csv_file_have_line_and_column() {
 }
 
 #[test]
+fn a_csv_file_of_a_spreadsheet_is_read() {
+    let layout = onbeat_ethercat::layout::Layout::from_toml(TWO).unwrap();
+    let robot = Robot::from_toml(TWO, &layout, PERIOD_NS).unwrap();
+    let text = "\u{feff}\"time\",\"left knee\"\r\n0,0\r\n1,0.5\r\n";
+    assert!(Trajectory::csv(text, &robot).is_ok());
+}
+
+#[test]
 fn an_invalid_robot_file_is_refused_with_the_reason() {
     let cases = [
         ("[robots]\n", "line 9, column 2: unknown field `robots`"),

@@ -352,7 +352,7 @@ fn an_invalid_esi_file_gives_a_sentence_with_the_line() {
             "is a mailbox of 9000 bytes",
         ),
         ("<EtherCATInfo Version=\"1.6\">", "<EtherCATInfo><", "it is not valid XML"),
-        ("EtherCATInfo", "EtherCATConfig", "the root element is <EtherCATConfig>"),
+        ("EtherCATInfo", "EtherCATConfig", "this is an ENI file, of a network: onbeat bus import"),
     ];
     for (original, replacement, expected) in cases {
         let changed = SERVO.replace(original, replacement);

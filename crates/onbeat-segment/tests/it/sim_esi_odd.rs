@@ -195,6 +195,9 @@ fn a_disabled_sync_manager_takes_no_part() {
         );
         assert_eq!(lengths("", &file(&device, "")), (0, 1), "{disabled}");
     }
+    let none = MAILBOXES.replace("'128'", "'0'").replace("Enable='1'", "Enable='0'");
+    let device = with_mailboxes("NONE", &pdo).replace(MAILBOXES, &none).replace(COE, "");
+    assert_eq!(lengths("", &file(&device, "")), (0, 1), "a mailbox without a length");
 }
 
 #[test]
@@ -216,6 +219,42 @@ fn a_virtual_sync_manager_and_a_virtual_pdo_exchange_nothing() {
         let left_out = format!("PDO {pdo} is virtual; the device does not exchange it");
         assert!(warnings.iter().any(|warning| warning.contains(&left_out)), "{warnings:?}");
     }
+}
+
+#[test]
+fn comments_before_a_text_and_values_of_any_type_are_read() {
+    let object = |index: u32, kind: &str, bits: u32, value: &str| {
+        format!(
+            "<Object><Index><!-- own -->#x{index:x}</Index><Name>n</Name><Type>{kind}</Type><BitSize>{bits}</BitSize>\
+             <Info><DefaultValue>{value}</DefaultValue></Info><Flags><Access>RW</Access></Flags></Object>"
+        )
+    };
+    let objects = [
+        object(0x2000, "REAL", 32, "0.5"),
+        object(0x2001, "LREAL", 64, "-2"),
+        object(0x2002, "BOOL", 1, "TRUE"),
+    ];
+    let pdo = format!("<TxPdo Sm='3'><Index>#x1a00</Index>{}</TxPdo>", entry("#x6000", 1, 8));
+    let profile = format!(
+        "<Profile><Dictionary><Objects>{}</Objects></Dictionary></Profile>{pdo}",
+        objects.concat()
+    );
+    let esi = file(&with_mailboxes("VALUES", &profile), "");
+    let description = described("", esi.as_bytes()).unwrap();
+    assert_eq!(description.warnings(), Vec::<String>::new());
+    let segment = Segment::from_description(&description).unwrap();
+    assert_eq!(segment.value(0, 0x2000, 0), Some(&0.5f32.to_le_bytes()[..]));
+    assert_eq!(segment.value(0, 0x2001, 0), Some(&(-2f64).to_le_bytes()[..]));
+    assert_eq!(segment.value(0, 0x2002, 0), Some(&[1][..]));
+}
+
+#[test]
+fn start_up_commands_of_protocols_that_are_not_spoken_are_a_note() {
+    let pdo = format!("<TxPdo Sm='3'><Index>#x1a00</Index>{}</TxPdo>", entry("#x6000", 1, 8));
+    let soe = "<Mailbox><SoE><InitCmd><Transition>PS</Transition><IDN>15</IDN><Data>0700</Data></InitCmd></SoE>";
+    let device = with_mailboxes("SERCOS", &pdo).replace("<Mailbox>", soe);
+    let warnings = described("", file(&device, "").as_bytes()).unwrap().warnings();
+    assert!(warnings[0].contains("line 2: start-up commands by SoE are not sent"), "{warnings:?}");
 }
 
 #[test]
@@ -304,6 +343,23 @@ fn pdos_are_chosen_by_index_or_name_or_by_start_up_values() {
     }
 }
 
+#[test]
+fn of_mandatory_pdos_that_exclude_each_other_one_is_enough() {
+    let pdo = |sm: &str, index: u32, other: u32, bits: u32| {
+        let entry = entry("#x7000", index, bits);
+        format!(
+            "<RxPdo{sm} Fixed='1' Mandatory='1'><Index>#x160{index}</Index><Exclude>#x160{other}</Exclude>{entry}</RxPdo>"
+        )
+    };
+    let pdos = format!("{}{}", pdo(" Sm='2'", 0, 1, 16), pdo("", 1, 0, 32));
+    let esi = file(&with_mailboxes("EITHER", &pdos), "");
+    assert_eq!(lengths("", &esi), (2, 0));
+    assert_eq!(lengths("pdos = [\"1601\"]", &esi), (4, 0));
+    let none = described("pdos = []", esi.as_bytes()).unwrap();
+    let why = Layout::from_description(&none).unwrap_err().to_string();
+    assert!(why.contains("is mandatory"), "{why}");
+}
+
 /// A device with two slots for axes; a module has a controlword.
 fn modular() -> String {
     let device = format!(
@@ -353,10 +409,46 @@ fn empty_slots_are_a_warning_and_filled_ones_shift_their_pdos_and_objects() {
     let wrong =
         described("slots = [\"csp\", \"brake\"]", modular().as_bytes()).unwrap_err().to_string();
     assert!(wrong.contains("does not take the module \"brake\"; it takes csp, csv"), "{wrong}");
+    let elsewhere = modular().replace("Modules>", "Groups>");
+    let warnings = described("", elsewhere.as_bytes()).unwrap().warnings();
+    assert!(
+        warnings[0].contains("modules of other files (InfoReference) are not read"),
+        "{warnings:?}"
+    );
     let many = described("slots = [\"csp\", \"csp\", \"csp\"]", modular().as_bytes())
         .unwrap_err()
         .to_string();
     assert!(many.contains("are 2, and `slots` names 3 modules"), "{many}");
+}
+
+#[test]
+fn a_pdo_of_a_slot_excludes_pdos_of_its_own_slot_only() {
+    // As in the CiA 402 sample of Beckhoff's tool: only the index of the PDO depends on the slot.
+    let index = "<Name>csv</Name><RxPdo Sm='2' Fixed='1'><Index DependOnSlot='1'>";
+    let esi = modular().replace(
+        &format!("{index}#x1600</Index>"),
+        &format!("{index}#x1601</Index><Exclude>#x1600</Exclude>"),
+    );
+    assert_eq!(lengths("slots = [\"csp\", \"csv\"]", &esi), (8, 0));
+}
+
+#[test]
+fn modules_fit_by_the_class_of_a_slot_and_replace_pdos_that_are_left_to_them() {
+    let by_class = modular()
+        .replace(
+            "<ModuleIdent Default='1'>#x98</ModuleIdent>",
+            "<ModuleClass><Class>axis</Class><Name>Axes</Name></ModuleClass>",
+        )
+        .replace("ModuleIdent='#x98'", "ModuleIdent='#x98' ModuleClass='axis'");
+    assert_eq!(lengths("slots = [\"csp\", \"csv\"]", &by_class), (8, 0));
+
+    let own = format!(
+        "{COE}<RxPdo Sm='2' OverwrittenByModule='1'><Index>#x1600</Index>{}</RxPdo>",
+        entry("#x6040", 0, 16)
+    );
+    let left = modular().replace(COE, &own);
+    assert_eq!(lengths("slots = [\"csv\"]", &left), (6, 0));
+    assert_eq!(lengths("slots = [\"\", \"csv\"]", &left), (8, 0), "another index");
 }
 
 #[test]
@@ -450,6 +542,20 @@ proptest! {
         devices += &device;
         prop_assert_eq!(lengths("", &file(&devices, "")), (bytes[0], bytes[1]));
     }
+}
+
+#[test]
+fn keys_that_have_no_effect_are_refused_or_a_warning() {
+    let with = |keys: &str| {
+        let devices = "[[devices]]\ntype = \"t\"\nname = \"a\"\n";
+        Description::from_toml(&format!("[types.t]\n{keys}\n{devices}"))
+    };
+    let esi = with("kind = \"drive\"\ndevice = \"SV-2\"").unwrap_err().to_string();
+    assert!(esi.contains("has `device`, which needs an ESI file"), "{esi}");
+    let drive = with("kind = \"digital\"\ndrive = { increments = 4096 }").unwrap().warnings();
+    assert!(drive[0].contains("have no [types.t.drive]"), "{drive:?}");
+    let far = with("kind = \"digital\"\ninputs = [\"6000:101\"]").unwrap();
+    assert!(Segment::from_description(&far).is_err());
 }
 
 #[test]

@@ -203,6 +203,7 @@ fn unpack(archive: impl Read) -> Result<CapturedFiles, CaptureError> {
     let mut captured =
         CapturedFiles::new(CaptureManifest { is_complete: true, ..CaptureManifest::default() });
     let mut bytes_read = 0;
+    let mut is_own = false;
     for (number, entry) in archive.entries()?.enumerate() {
         let mut entry = entry?;
         bytes_read += entry.size();
@@ -221,6 +222,7 @@ fn unpack(archive: impl Read) -> Result<CapturedFiles, CaptureError> {
 
         if number == 0 && name == MANIFEST {
             captured = CapturedFiles::new(manifest(&bytes)?);
+            is_own = true;
             continue;
         }
         let path = path_on_machine(&name)?;
@@ -241,7 +243,12 @@ fn unpack(archive: impl Read) -> Result<CapturedFiles, CaptureError> {
         }
     }
 
-    Ok(captured)
+    let is_machine = |path| captured.exists(path).unwrap_or(false);
+    if is_own || is_machine("/proc") || is_machine("/sys") {
+        Ok(captured)
+    } else {
+        Err(CaptureError::NoMachine)
+    }
 }
 
 fn manifest(bytes: &[u8]) -> Result<CaptureManifest, CaptureError> {

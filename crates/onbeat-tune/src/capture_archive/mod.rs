@@ -40,6 +40,12 @@ pub enum CaptureError {
         /// `entries` or `bytes`.
         what: &'static str,
     },
+    /// Files of a machine without its `/proc` and `/sys`.
+    #[error(
+        "the archive holds neither proc nor sys at its top, as one packed with a directory around them. Pack them again: tar -C \
+         DIRECTORY -cf capture.tar ."
+    )]
+    NoMachine,
     /// `capture.json` is not what this version writes.
     #[error("capture.json is not valid: {0}")]
     Manifest(String),

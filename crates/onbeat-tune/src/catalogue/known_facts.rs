@@ -12,6 +12,7 @@ use super::probes::expand;
 use super::survey::{SchedulingPolicy, Survey, TaskStat};
 use super::unit_in_effect;
 use crate::cpu_list::CpuList;
+use crate::lint::kernel_cpus;
 
 /// A finding in the light of the machine's other facts.
 pub(super) fn reconsider(finding: Finding, survey: &Survey<'_>) -> Finding {
@@ -54,7 +55,8 @@ fn text(survey: &Survey<'_>, path: &str) -> Option<String> {
 const BOOT_FILES: [(&str, &str); 6] = [
     (
         "/etc/default/grub",
-        "run update-grub (grub2-mkconfig) and restart, or another boot entry is in use",
+        "run update-grub (Fedora, RHEL: grub2-mkconfig -o /boot/grub2/grub.cfg --update-bls-cmdline) and restart, or \
+         another boot entry is in use",
     ),
     ("/boot/firmware/cmdline.txt", "restart, or the board was started from another medium"),
     ("/boot/cmdline.txt", "restart, or the firmware reads /boot/firmware/cmdline.txt instead"),
@@ -211,7 +213,9 @@ fn isolation(finding: Finding, survey: &Survey<'_>) -> Finding {
     let value = parameter.value.clone().unwrap_or_default();
     let asked =
         value.split(',').skip_while(|piece| piece.starts_with(|c: char| c.is_ascii_alphabetic()));
-    let asked = CpuList::parse_list(&asked.collect::<Vec<_>>().join(","));
+    let online = survey.online().unwrap_or_default();
+    let last = online.iter().last().unwrap_or_default();
+    let asked = kernel_cpus::on_machine(&asked.collect::<Vec<_>>().join(","), last);
     let effective = text(survey, "/sys/devices/system/cpu/isolated")
         .and_then(|list| CpuList::parse_list(&list).ok());
     let (true, Some(effective), Ok(loop_cpus)) = (is_bad(&finding), effective, survey.loop_cpus())
@@ -220,18 +224,18 @@ fn isolation(finding: Finding, survey: &Survey<'_>) -> Finding {
     };
 
     finding.fix = match asked {
-        Err(_) => format!(
+        None => format!(
             "isolcpus={value} is not a list that the kernel reads: it isolates nothing. Flags stand in front, then numbers and \
              ranges, such as managed_irq,domain,{loop_cpus}"
         ),
-        Ok(asked) if asked.contains(0) && !effective.contains(0) && loop_cpus.contains(0) => {
+        Some(asked) if asked.contains(0) && !effective.contains(0) && loop_cpus.contains(0) => {
             let rest =
                 if effective.is_empty() { "none".to_owned() } else { format!("CPU {effective}") };
             format!(
                 "isolcpus={value} names CPU 0, which is the boot CPU and stays out ({rest} is isolated): take another CPU for the loop"
             )
         }
-        Ok(asked)
+        Some(asked)
             if loop_cpus.is_within(&asked)
                 && !value.contains("domain")
                 && value.contains("managed_irq") =>
@@ -240,7 +244,7 @@ fn isolation(finding: Finding, survey: &Survey<'_>) -> Finding {
                 "isolcpus={value} lacks the flag domain: the scheduler still places threads there"
             )
         }
-        Ok(_) => return finding,
+        Some(_) => return finding,
     };
     finding
 }
@@ -276,8 +280,12 @@ fn partition(mut finding: Finding, survey: &Survey<'_>) -> Finding {
             _ if reason.contains("not exclusive") => {
                 "a sibling control group has the same CPUs: remove them from its cpuset.cpus"
             }
-            _ if reason.contains("no cpu available") || reason.contains("Parent unable") => {
+            _ if reason.contains("hotplug") => "its CPUs are offline: take them online again",
+            _ if reason.contains("Parent unable") => {
                 "the parent group has no CPU left: assign more CPUs to it, or fewer to this one"
+            }
+            _ if reason.contains("invalid partition root") => {
+                "the cpuset.cpus.partition of the parent group says why it is invalid"
             }
             _ if reason.contains("not a partition root") || reason.contains("Parent is") => {
                 "the parent group is not a partition root: make it one first"
@@ -285,7 +293,7 @@ fn partition(mut finding: Finding, survey: &Survey<'_>) -> Finding {
             _ if reason.contains("housekeeping") => {
                 "isolcpus reserves other CPUs: take those, or boot without it"
             }
-            _ if reason.contains("cpuset.cpus is empty") || reason.contains("Invalid cpu list") => {
+            _ if reason.ends_with("empty") || reason.contains("Invalid cpu list") => {
                 "write the CPUs to its cpuset.cpus"
             }
             _ => "change cpuset.cpus of the group, its siblings or its parents",
@@ -421,10 +429,16 @@ fn keeps_off(survey: &Survey<'_>) -> Option<String> {
 
 /// The line that bans CPUs, with the CPUs: the last one counts.
 fn ban_of_irqbalance(survey: &Survey<'_>) -> Option<(String, CpuList)> {
+    const DROP_INS: &str = "/etc/systemd/system/irqbalance.service.d";
+    let drop_ins = survey.host().names(DROP_INS).unwrap_or_default();
+    let drop_ins = drop_ins.iter().map(|name| format!("{DROP_INS}/{name}"));
+    // The unit's own come first: its environment files override them.
+    let files = drop_ins.chain(IRQBALANCE_FILES.map(str::to_owned));
     let mut ban = None;
-    for file in IRQBALANCE_FILES {
-        let Some(settings) = text(survey, file) else { continue };
+    for settings in files.filter_map(|file| text(survey, &file)) {
         for line in settings.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
+            let of_unit = line.strip_prefix("Environment=");
+            let line = of_unit.map_or(line, |inner| inner.trim_matches(['"', '\'']));
             let Some((name, value)) = line.split_once('=') else { continue };
             let value = value.trim_matches(['"', '\'', ' ']);
             let cpus = match name.trim_start_matches("export ").trim() {

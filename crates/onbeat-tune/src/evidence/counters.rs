@@ -8,6 +8,7 @@ use super::tables::{TableRow, column_by_cpu, rows};
 use super::{CounterGroup, CounterName};
 use crate::catalogue::host_tree::is_absent;
 use crate::catalogue::probes::NoValue;
+use crate::catalogue::probes::irq::is_bound;
 use crate::catalogue::{HostTree, LoopSetup};
 use crate::cpu_list::CpuList;
 
@@ -86,10 +87,16 @@ impl HostCounters {
         let table = self.text(host, "/proc/interrupts", &groups);
         for row in rows(&table) {
             let is_device = row.name.bytes().all(|digit| digit.is_ascii_digit());
-            let group = groups[usize::from(!is_device)];
             let device = is_device.then(|| handlers(host, &row)).filter(|of| !of.is_empty());
+            let (group, name, device) = match device {
+                // Each CPU's own, as `LOC` is: on ARM they have numbers.
+                Some(of) if of.split(", ").any(is_bound) => {
+                    (CounterGroup::LocalInterrupts, format!("{} ({of})", row.name), None)
+                }
+                device => (groups[usize::from(!is_device)], row.name.clone(), device),
+            };
             for (cpu, value) in row.counts {
-                let name = row.name.clone();
+                let name = name.clone();
                 let counter = CounterName { group, name, cpu: Some(cpu), device: device.clone() };
                 self.values.insert(counter, value);
             }
@@ -275,6 +282,22 @@ mod tests {
         };
         assert_eq!(handlers(&host, &row("24")), "eth0, usb1");
         assert_eq!(handlers(&host, &row("25")), "virtio0, usb2");
+    }
+
+    #[test]
+    fn the_timer_of_an_arm_cpu_is_not_a_device() {
+        let root = tempfile::tempdir().unwrap();
+        let table = "     CPU0  CPU1\n 11:  7  9  GICv2  30 Level  arch_timer\n 35:  5  6  GICv2 189 Level  eth0\n";
+        write(root.path(), "proc/interrupts", table);
+        write(root.path(), "sys/kernel/irq/11/actions", "arch_timer\n");
+        write(root.path(), "sys/kernel/irq/35/actions", "eth0\n");
+        let host = HostTree::captured(root.path()).unwrap();
+        let reading = HostCounters::read(&host, &LoopSetup::default());
+        let names: Vec<(CounterGroup, &str)> =
+            reading.values.keys().map(|counter| (counter.group, &*counter.name)).collect();
+        let (local, device) = (CounterGroup::LocalInterrupts, CounterGroup::DeviceInterrupts);
+        let (timer, eth0) = ((local, "11 (arch_timer)"), (device, "35"));
+        assert_eq!(names, [eth0, eth0, timer, timer]);
     }
 
     #[test]

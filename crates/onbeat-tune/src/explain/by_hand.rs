@@ -2,7 +2,7 @@
 
 use super::ManualStep;
 use crate::catalogue::TuningRecord;
-use crate::catalogue::probes::file::{FileProbe, ValueFormat};
+use crate::catalogue::probes::file::{FileProbe, ValueFormat, sysctl_path};
 use crate::catalogue::probes::{ProbeSpec, expand};
 use crate::catalogue::record::TuningTarget;
 use crate::catalogue::survey::Survey;
@@ -22,7 +22,7 @@ pub(super) fn set(record: &TuningRecord, survey: &Survey<'_>) -> Vec<ManualStep>
 fn set_by(spec: &ProbeSpec, survey: &Survey<'_>) -> Vec<ManualStep> {
     let Some(value) = spec.probe().set().map(|value| survey.fill(value)) else { return Vec::new() };
     let line = match spec {
-        ProbeSpec::Sysctl(probe) => format!("sysctl -w {}={value}", survey.fill(&probe.name)),
+        ProbeSpec::Sysctl(probe) => format!("sysctl -w {}={value}", probe.name_here(survey)),
         ProbeSpec::File(probe) => return writes(&probe.path, survey, |_| Some(value.clone())),
         ProbeSpec::Irqs(_) => format!("echo {value} > /proc/irq/N/smp_affinity_list"),
         ProbeSpec::IdleStates(_) => {
@@ -85,9 +85,8 @@ fn undo_of(spec: &ProbeSpec, survey: &Survey<'_>) -> Vec<ManualStep> {
     let instruction = |sentence: &str| vec![ManualStep::Instruction(sentence.to_owned())];
     match spec {
         ProbeSpec::Sysctl(probe) => {
-            let name = survey.fill(&probe.name);
-            let path = format!("/proc/sys/{}", name.replace('.', "/"));
-            match current(&path, probe.format, None, survey) {
+            let name = probe.name_here(survey);
+            match current(&sysctl_path(&name), probe.format, None, survey) {
                 Some(value) => vec![ManualStep::Shell(format!("sysctl -w {name}={value}"))],
                 None => instruction("Write the old value back."),
             }

@@ -77,8 +77,22 @@ pub(super) fn judge_limits(draft: &mut Draft<'_>) {
     }
 }
 
-/// Sections of units in which processes are configured.
-const PROCESS_SECTIONS: [&str; 6] = ["Service", "Socket", "Mount", "Swap", "Slice", "Scope"];
+/// Settings of processes that system.conf has for all services.
+const MANAGER_SETTINGS: [&str; 2] = ["CPUAffinity", "TimerSlackNSec"];
+
+/// Settings of control groups, which slices and scopes have too.
+const GROUP_SETTINGS: [&str; 7] =
+    ["CPUQuota", "CPUWeight", "AllowedCPUs", "MemoryHigh", "MemoryMax", "CPUSetPartition", "Slice"];
+
+/// Whether systemd reads a setting of processes in this section.
+fn is_read_in(section: &str, name: &str) -> bool {
+    match section {
+        "Service" | "Socket" | "Mount" | "Swap" => true,
+        "Slice" | "Scope" => GROUP_SETTINGS.contains(&name),
+        "Manager" => MANAGER_SETTINGS.contains(&name),
+        _ => false,
+    }
+}
 
 /// Judges a unit of systemd, or a drop-in of one.
 pub(super) fn judge_unit(draft: &mut Draft<'_>) {
@@ -100,9 +114,13 @@ pub(super) fn judge_unit(draft: &mut Draft<'_>) {
             unknown_line(draft, at, line);
             continue;
         };
+        if section == "Container" {
+            judge_container(draft, setting);
+            continue;
+        }
         set.push((setting.name.clone(), setting.value.to_owned(), setting.bytes.clone()));
         let is_process = settings::is_known("unit", &setting.name) || setting.name == "CPUAffinity";
-        if is_process && !PROCESS_SECTIONS.contains(&section.as_str()) {
+        if is_process && !is_read_in(&section, &setting.name) {
             let message = format!("systemd ignores it in [{section}]: it belongs in [Service].");
             let remark = LintRemark::new("env.systemd", LintVerdict::NoEffect, message);
             draft.remark(setting.bytes.clone(), remark);
@@ -118,6 +136,29 @@ pub(super) fn judge_unit(draft: &mut Draft<'_>) {
     judge_unit_as_a_whole(draft, &set);
 }
 
+/// A setting of a quadlet of podman.
+fn judge_container(draft: &mut Draft<'_>, mut setting: PlacedSetting<'_>) {
+    match (setting.name.as_str(), setting.value.split_once('=')) {
+        ("Ulimit", Some((limit, of))) => {
+            setting.value_bytes.start = setting.value_bytes.end - of.len();
+            setting.name = format!("ulimit.{limit}");
+            setting.value = of;
+            settings::judge(draft, "container", &setting, None);
+        }
+        ("AddCapability", _) => {
+            for name in setting.value.split_whitespace() {
+                let start = setting.value_bytes.start + setting.value.find(name).unwrap_or(0);
+                let remark = settings::remark("container", "cap_add", name);
+                draft.remark(start..start + name.len(), remark);
+            }
+        }
+        _ => {
+            let message = "A key of podman. Its effect on latency is not judged.";
+            draft.remark(setting.bytes, LintRemark::unjudged(LintVerdict::Known, message));
+        }
+    }
+}
+
 /// CPUs by blank or comma, ranges among them; `numa` or nothing as well.
 fn judge_affinity(draft: &mut Draft<'_>, setting: &PlacedSetting<'_>) {
     let list = setting.value.split([' ', ',', '\t']).filter(|piece| !piece.is_empty());
@@ -126,7 +167,7 @@ fn judge_affinity(draft: &mut Draft<'_>, setting: &PlacedSetting<'_>) {
             && kernel_cpus::parse(piece).is_ok()
     });
     let remark = if is_list || setting.value == "numa" {
-        let message = "Valid; the CPUs of every thread of the service. They are its own only where all else is kept off them.";
+        let message = "Valid; the CPUs of every thread of the service, in system.conf of every service without its own. They are its own only where all else is kept off them.";
         LintRemark::new("proc.affinity", LintVerdict::Valid, message)
     } else {
         let message = "Not a list of CPUs: systemd reports that it cannot parse it and ignores the line. Write 2 3, 2,3 or 2-3.";
@@ -240,16 +281,21 @@ fn udev_parts(at: usize, line: &str) -> Option<Vec<UdevPart<'_>>> {
 
 /// Judges rules of udev.
 pub(super) fn judge_udev(draft: &mut Draft<'_>) {
+    let mut continues = false;
     for (at, line) in numbered_lines(draft.text()) {
         if line.trim().is_empty() || line.trim_start().starts_with('#') {
             continue;
         }
+        let is_rest = std::mem::replace(&mut continues, line.ends_with('\\'));
+        let line = line.trim_end_matches('\\');
         let Some(parts) = udev_parts(at, line) else {
             draft.refuse_correction("a rule is not understood");
             unknown_line(draft, at, line);
             continue;
         };
-        let assigns = parts.iter().any(|part| !matches!(part.operator, "==" | "!="));
+        // Of a rule on several lines another one may assign.
+        let assigns =
+            is_rest || continues || parts.iter().any(|part| !matches!(part.operator, "==" | "!="));
         for part in parts {
             let attribute = part.key.strip_prefix("ATTR{").and_then(|key| key.strip_suffix('}'));
             let is_match = matches!(part.operator, "==" | "!=");

@@ -12,7 +12,7 @@ use super::shell_words::{self, ShellWord};
 use super::yaml::{self, YamlValue};
 
 /// Options of `docker run` that take no argument.
-const FLAGS: [&str; 12] = [
+const FLAGS: [&str; 19] = [
     "detach",
     "init",
     "interactive",
@@ -25,6 +25,13 @@ const FLAGS: [&str; 12] = [
     "oom-kill-disable",
     "quiet",
     "sig-proxy",
+    "replace",
+    "rmi",
+    "no-hosts",
+    "env-host",
+    "tls-verify",
+    "http-proxy",
+    "disable-content-trust",
 ];
 
 /// Options of `docker run` without effect on latency.
@@ -110,35 +117,53 @@ fn long_name(name: &str) -> &str {
     }
 }
 
-/// Where `docker run` or `podman run` begins in a text: the words behind it.
-fn run_words(text: &str) -> Result<Option<Vec<ShellWord>>, LintError> {
-    for command in shell_words::commands(text)? {
-        let is_engine = |word: &ShellWord| {
-            matches!(word.text.rsplit('/').next(), Some("docker" | "podman" | "nerdctl"))
-        };
-        let Some(engine) = command.iter().position(is_engine) else { continue };
-        let verb =
-            command[engine + 1..].iter().position(|w| matches!(w.text.as_str(), "run" | "create"));
-        if let Some(verb) = verb.filter(|verb| *verb <= 1) {
-            return Ok(Some(command[engine + verb + 2..].to_vec()));
-        }
-    }
-    Ok(None)
+/// Where `docker run` or `podman run` begins in a text: the words behind each.
+fn run_words(text: &str) -> Result<Vec<Vec<ShellWord>>, LintError> {
+    let is_engine = |word: &ShellWord| {
+        matches!(word.text.rsplit('/').next(), Some("docker" | "podman" | "nerdctl"))
+    };
+    let behind_run = |command: Vec<ShellWord>| {
+        let engine = command.iter().position(is_engine)?;
+        let mut behind = command[engine + 1..].iter().map(|word| word.text.as_str());
+        let first = behind.next()?;
+        // `docker container run`, `podman --remote run`, but not `docker network create`.
+        let is_before = first == "container" || first.starts_with('-');
+        let verb = if is_before { behind.next()? } else { first };
+        let at = engine + 2 + usize::from(is_before);
+        matches!(verb, "run" | "create").then(|| command[at..].to_vec())
+    };
+    Ok(shell_words::commands(text)?.into_iter().filter_map(behind_run).collect())
 }
 
 /// Whether a text has a command that starts a container.
 pub(super) fn is_run_command(text: &str) -> bool {
-    matches!(run_words(text), Ok(Some(_)))
+    run_words(text).is_ok_and(|commands| !commands.is_empty())
 }
 
-/// Judges a command that starts a container.
+/// Judges the commands that start containers.
 pub(super) fn judge_run(draft: &mut Draft<'_>) -> Result<(), LintError> {
     let text = draft.text();
-    let Some(words) = run_words(text)? else {
+    let commands = run_words(text)?;
+    if commands.is_empty() {
         return Err(LintError::NoContainer { lines: text.lines().count() });
-    };
+    }
+    commands.iter().for_each(|words| judge_words(draft, words));
+    Ok(())
+}
+
+/// Judges the options of one command, up to its image.
+fn judge_words(draft: &mut Draft<'_>, words: &[ShellWord]) {
     let mut rest = words.iter().peekable();
-    while let Some(word) = rest.next_if(|word| word.text.starts_with('-')) {
+    while let Some(word) = rest.next_if(|word| word.text.starts_with(['-', '$'])) {
+        // More options perhaps; as the last word it is the image.
+        if word.text.starts_with('$') && rest.peek().is_some() {
+            variable(draft, word.bytes.clone());
+            continue;
+        }
+        if word.text.starts_with('$') {
+            plain(draft, word.bytes.clone());
+            return;
+        }
         let dashes = if word.text.starts_with("--") { 2 } else { 1 };
         let body = &word.text[dashes..];
         let is_cluster = dashes == 1 && body.len() > 1 && body.chars().all(|c| "dit".contains(c));
@@ -146,7 +171,7 @@ pub(super) fn judge_run(draft: &mut Draft<'_>) -> Result<(), LintError> {
             plain(draft, word.bytes.clone());
             continue;
         }
-        let (name, inline) = body.split_once('=').map_or((body, None), |(n, v)| (n, Some(v)));
+        let (name, inline) = name_of(body, dashes == 1);
         let name = long_name(name);
         let (value, value_bytes, bytes) = match inline {
             Some(value) => {
@@ -156,7 +181,8 @@ pub(super) fn judge_run(draft: &mut Draft<'_>) -> Result<(), LintError> {
             None if FLAGS.contains(&name) => {
                 (String::new(), word.bytes.end..word.bytes.end, word.bytes.clone())
             }
-            None => match rest.next() {
+            // What is not known here may take no argument.
+            None => match rest.next_if(|next| !is_option(&next.text)) {
                 Some(next) => (
                     next.text.clone(),
                     next.offsets[0]..*next.offsets.last().unwrap_or(&next.bytes.end),
@@ -171,11 +197,41 @@ pub(super) fn judge_run(draft: &mut Draft<'_>) -> Result<(), LintError> {
     if let Some(image) = rest.next() {
         plain(draft, image.bytes.clone());
     }
-    Ok(())
+}
+
+/// Name and value of an option: of one letter they may be joined (`-v/dev:/dev`), behind letters
+/// without a value (`-dp 80:80`).
+fn name_of(body: &str, is_short: bool) -> (&str, Option<&str>) {
+    let is_letter = |c: char| c.is_ascii_alphabetic();
+    let last = body.trim_start_matches(['d', 'i', 't', 'P']);
+    let body = if is_short && last.starts_with(is_letter) { last } else { body };
+    match body.split_once('=') {
+        _ if is_short && body.len() > 1 && body.starts_with(is_letter) => {
+            let value = &body[1..];
+            (&body[..1], Some(value.strip_prefix('=').unwrap_or(value)))
+        }
+        Some((name, value)) => (name, Some(value)),
+        None => (body, None),
+    }
+}
+
+/// Whether a word is an option; a number below zero is a value.
+fn is_option(word: &str) -> bool {
+    word.strip_prefix('-').is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 fn plain(draft: &mut Draft<'_>, bytes: Range<usize>) {
     draft.remark(bytes, LintRemark::unjudged(LintVerdict::Valid, "No effect on latency."));
+}
+
+/// Whether a shell or compose fills in a value on which the verdict depends.
+fn is_variable(name: &str, value: &str) -> bool {
+    value.contains('$') && (name == "cpuset" || name.starts_with("ulimit."))
+}
+
+fn variable(draft: &mut Draft<'_>, bytes: Range<usize>) {
+    let message = "Holds a variable; it is not judged.";
+    draft.remark(bytes, LintRemark::unjudged(LintVerdict::Unknown, message));
 }
 
 fn judge_option(
@@ -194,7 +250,9 @@ fn judge_option(
         _ => (name.replace('-', "_"), value, value_bytes),
     };
     let dashed = name.replace('_', "-");
-    if name == "cpuset" {
+    if is_variable(&name, value) {
+        variable(draft, bytes);
+    } else if name == "cpuset" {
         judge_cpuset(draft, value, bytes);
     } else if PLAIN.contains(&dashed.as_str()) {
         plain(draft, bytes);
@@ -266,6 +324,8 @@ pub(super) fn judge_compose(draft: &mut Draft<'_>) -> Result<(), LintError> {
         };
         let name = match (*key, keys.get(3)) {
             ("ulimits", Some(limit)) => format!("ulimit.{limit}"),
+            // The same quota.
+            ("deploy", _) if keys.ends_with(&["resources", "limits", "cpus"]) => "cpus".to_owned(),
             (key, _) => key.to_owned(),
         };
         if of.value.is_empty() && name != "cpuset" {
@@ -280,7 +340,9 @@ pub(super) fn judge_compose(draft: &mut Draft<'_>) -> Result<(), LintError> {
 
 fn judge_key(draft: &mut Draft<'_>, name: String, of: &YamlValue, is_plain: bool) {
     let bytes = of.bytes.clone();
-    if name == "cpuset" {
+    if is_variable(&name, &of.value) {
+        variable(draft, bytes);
+    } else if name == "cpuset" {
         judge_cpuset(draft, &of.value, bytes);
     } else if settings::is_known("container", &name) {
         let value_bytes = of.value_bytes.clone();

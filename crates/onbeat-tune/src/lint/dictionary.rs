@@ -162,8 +162,12 @@ impl LintDictionary {
 
     /// Returns the name that differs from an unknown one by a letter or two.
     pub(super) fn similar(&self, name: &str) -> Option<&str> {
-        // In a short name two letters are a different word.
-        let most = if name.len() < 6 { 1 } else { 2 };
+        // In a short name two letters are a different word, in a shorter one each letter.
+        let most = match name.len() {
+            0..4 => 0,
+            4..6 => 1,
+            _ => 2,
+        };
         let distance = |known: &str| strsim::damerau_levenshtein(known, name);
         let nearest = self
             .known_names()
@@ -240,6 +244,7 @@ mod tests {
         assert_eq!(dictionary().similar("isolcpu"), Some("isolcpus"));
         assert_eq!(dictionary().similar("rcu_nocb"), Some("rcu_nocbs"));
         assert_eq!(dictionary().similar("page_reporting_order"), None);
+        assert_eq!(dictionary().similar("hz"), None);
         assert!(dictionary().is_known("rdinit") && dictionary().is_known("systemd.unit"));
     }
 }

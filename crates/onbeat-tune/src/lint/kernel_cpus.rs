@@ -42,7 +42,12 @@ pub(super) fn parse(text: &str) -> Result<KernelCpus, String> {
             None => (1, 1),
             Some(stride) => stride_of(stride).ok_or_else(|| region.to_owned())?,
         };
-        if range.eq_ignore_ascii_case("all") {
+        let is_all = range.eq_ignore_ascii_case("all");
+        // A stride is one of a range.
+        if stride.is_some() && !is_all && !range.contains('-') {
+            return Err(region.to_owned());
+        }
+        if is_all {
             cpus.is_open = true;
             numbers.extend((used > 0).then_some(0));
             continue;
@@ -68,6 +73,13 @@ pub(super) fn parse(text: &str) -> Result<KernelCpus, String> {
     Ok(cpus)
 }
 
+/// The CPUs of a list on a machine whose last CPU is `last`; `None` where the kernel reads none.
+pub(crate) fn on_machine(text: &str, last: u32) -> Option<CpuList> {
+    let closed = text.replace('N', &last.to_string()).to_ascii_lowercase();
+    let closed = closed.replace("all", &format!("0-{last}"));
+    parse(&closed).ok()?.known().cloned()
+}
+
 enum Bound {
     Number(u32),
     /// `N`.
@@ -78,7 +90,7 @@ enum Bound {
 const MOST_CPUS: u32 = 65_536;
 
 fn number(text: &str) -> Option<Bound> {
-    if text == "N" || text == "n" {
+    if text == "N" {
         return Some(Bound::Last);
     }
     let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -176,10 +188,22 @@ mod tests {
             ("0-7:3/2", "stops at 0-7:3/2"),
             ("2-3,domain", "stops at domain"),
             ("2;3", "stops at 2;3"),
+            ("3:1/2", "stops at 3:1/2"),
+            ("2-n", "stops at 2-n"),
         ];
         for (text, expected) in cases {
             assert_eq!(listed(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn on_a_machine_the_last_cpu_has_a_number() {
+        let listed = |text: &str| on_machine(text, 7).map(|cpus| cpus.to_string());
+        assert_eq!(listed("2-N").as_deref(), Some("2-7"));
+        assert_eq!(listed("0,N").as_deref(), Some("0,7"));
+        assert_eq!(listed("all:1/4").as_deref(), Some("0,4"));
+        assert_eq!(listed("2-3").as_deref(), Some("2-3"));
+        assert_eq!([listed("2-n"), listed("0x0c"), listed("domain")], [None, None, None]);
     }
 
     #[test]

@@ -64,6 +64,11 @@ pub(super) fn judge(draft: &mut Draft<'_>, subject: LintSubject) {
     }
     found.unquoted.iter().for_each(|bytes| draft.insert(bytes.end, "\""));
 
+    for bytes in found.replaced.into_iter().filter(|bytes| !bytes.is_empty()) {
+        let message =
+            "Replaced: the variable is assigned again further down, and the last value counts.";
+        draft.remark(bytes, LintRemark::new("env.bootchain", LintVerdict::NoEffect, message));
+    }
     for bytes in found.unread {
         let message = "Not read: a kernel command line is one line, and the firmware of a Raspberry Pi reads the first one \
                        only. Move these words to the first line.";
@@ -137,10 +142,38 @@ fn split(text: &str, bytes: &Range<usize>) -> Vec<PlacedParameter> {
     parameters
 }
 
+/// Consoles of boards with ARM.
+const ARM_CONSOLES: [&str; 7] =
+    ["serial0", "ttyAMA", "ttyTCU", "ttyTHS", "ttymxc", "ttyLP", "ttyPS"];
+
+/// Says of a parameter that it is read on x86, or on ARM, alone; returns whether it is one.
+fn judge_on_arm(draft: &mut Draft<'_>, parameter: &PlacedParameter) -> bool {
+    let (verdict, message) = match parameter.name.as_str() {
+        "nohlt" => (LintVerdict::Valid, "Valid; idle CPUs poll instead of sleeping."),
+        "idle" | "intel_idle.max_cstate" | "intel_pstate" | "tsc" => (
+            LintVerdict::NoEffect,
+            "A parameter of x86. On ARM nohlt keeps idle CPUs from sleeping.",
+        ),
+        _ => return false,
+    };
+    let id = dictionary().entry(&parameter.name, &parameter.value).map(|entry| entry.id.clone());
+    let remark = LintRemark { id, verdict, message: message.to_owned(), instead: None };
+    draft.remark(parameter.bytes.clone(), remark);
+    true
+}
+
 fn judge_parameters(draft: &mut Draft<'_>, parameters: &[PlacedParameter], added_at: &AddedAt) {
+    let is_console = |parameter: &PlacedParameter| {
+        let value = &parameter.value;
+        parameter.name == "console" && ARM_CONSOLES.iter().any(|known| value.starts_with(known))
+    };
+    let is_arm = parameters.iter().any(is_console);
     for (at, parameter) in parameters.iter().enumerate() {
         // First what removes it: a parameter that goes is not replaced for its own sake.
         judge_repetition(draft, parameter, &parameters[at + 1..]);
+        if is_arm && judge_on_arm(draft, parameter) {
+            continue;
+        }
         for relation in relations(parameter, parameters) {
             apply_relation(draft, parameter, relation, added_at);
         }
@@ -332,21 +365,26 @@ fn list_of_mask(value: &str) -> Option<String> {
 
 /// What is wrong with a list of CPUs; `None` for a good one.
 fn list_error(name: &str, value: &str) -> Option<String> {
-    let nothing = match name {
-        "nohz_full" => "no tick is stopped",
-        "rcu_nocbs" => "no CPU is offloaded",
-        _ => "the parameter has no effect",
+    // What the kernel does with an empty list, and with one that it cannot read.
+    let (empty, unread) = match name {
+        "nohz_full" => ("no tick is stopped", "ignores the whole value, so no tick is stopped"),
+        "rcu_nocbs" => ("no CPU is offloaded", "offloads all CPUs instead"),
+        "irqaffinity" => (
+            "new interrupts go to the boot CPU alone",
+            "sends new interrupts to the boot CPU and to the CPUs in front of it alone",
+        ),
+        _ => ("the parameter has no effect", "ignores the whole value"),
     };
     match kernel_cpus::parse(value) {
         // `rcu_nocbs` alone offloads what nohz_full names.
         Ok(_) if value.is_empty() && name == "rcu_nocbs" => None,
         Ok(_) if value.trim_matches(',').is_empty() => {
-            Some(format!("No CPU is in the list: {nothing}."))
+            Some(format!("No CPU is in the list: {empty}."))
         }
         Ok(_) => None,
         Err(at) => Some(format!(
-            "Not a list of CPUs: the kernel stops at \"{at}\" and ignores the whole value, so {nothing}. A list is numbers \
-             and ranges by comma, such as 2-3."
+            "Not a list of CPUs: the kernel stops at \"{at}\" and {unread}. A list is numbers and \
+             ranges by comma, such as 2-3."
         )),
     }
 }
@@ -441,7 +479,13 @@ fn relations(
     parameter: &PlacedParameter,
     all: &[PlacedParameter],
 ) -> Vec<&'static ParameterRelation> {
-    let has = |name: &String| all.iter().any(|other| other.name == *name);
+    // The flag nohz of isolcpus is nohz_full for its CPUs.
+    let is_tickless = |other: &PlacedParameter| {
+        other.name == "isolcpus" && other.value.split(',').any(|flag| flag == "nohz")
+    };
+    let has = |name: &String| {
+        all.iter().any(|other| other.name == *name || (name == "nohz_full" && is_tickless(other)))
+    };
     let holds = |relation: &&ParameterRelation| {
         if relation.when != parameter.name || !relation.is_about(&parameter.value) {
             return false;
@@ -495,8 +539,8 @@ fn apply_relation(
     );
 }
 
-/// Parameters that may be given several times.
-const REPEATABLE: [&str; 10] = [
+/// Parameters that may be given several times: the kernel or init takes each.
+const REPEATABLE: [&str; 22] = [
     "console",
     "earlycon",
     "hugepagesz",
@@ -507,6 +551,18 @@ const REPEATABLE: [&str; 10] = [
     "modprobe.blacklist",
     "rd.",
     "ip",
+    "cgroup_enable",
+    "cgroup_disable",
+    "crashkernel",
+    "acpi_osi",
+    "pci",
+    "tsc",
+    "initcall_blacklist",
+    "systemd.mask",
+    "systemd.wants",
+    "systemd.setenv",
+    "luks.",
+    "ubi.mtd",
 ];
 
 fn judge_repetition(draft: &mut Draft<'_>, parameter: &PlacedParameter, later: &[PlacedParameter]) {
@@ -540,7 +596,9 @@ fn judge_order_of_pages(draft: &mut Draft<'_>, parameters: &[PlacedParameter]) {
     let place = |name: &str| parameters.iter().position(|parameter| parameter.name == name);
     let (Some(size), Some(number)) = (place("hugepagesz"), place("hugepages")) else { return };
     let is_only = parameters.iter().filter(|parameter| parameter.name == "hugepages").count() == 1;
-    if number < size && is_only {
+    let value = |name: &str| place(name).map(|at| parameters[at].value.as_str());
+    let is_default = value("default_hugepagesz") == value("hugepagesz");
+    if number < size && is_only && !is_default {
         let message = "The number precedes the size and applies to pages of the default size.";
         let remark = LintRemark::new("mem.hugepages", LintVerdict::Contradiction, message);
         draft.remark(parameters[number].bytes.clone(), remark);
@@ -551,9 +609,14 @@ fn judge_order_of_pages(draft: &mut Draft<'_>, parameters: &[PlacedParameter]) {
 fn judge_interrupts(draft: &mut Draft<'_>, parameters: &[PlacedParameter]) {
     let last = |name: &str| parameters.iter().rfind(|parameter| parameter.name == name);
     let Some(affinity) = last("irqaffinity") else { return };
-    let one_cpu = affinity.cpus().is_some_and(|cpus| cpus.iter().count() == 1);
+    let one_cpu = affinity.cpus().filter(|cpus| cpus.iter().count() == 1);
     let isolated = last("isolcpus").or_else(|| last("nohz_full")).and_then(PlacedParameter::cpus);
-    let Some(isolated) = isolated.filter(|_| one_cpu) else { return };
+    let (Some(one_cpu), Some(isolated)) = (one_cpu, isolated) else { return };
+    // The text alone shows a third CPU only below an isolated one.
+    let mut below = 0..isolated.iter().max().unwrap_or(0);
+    if below.all(|cpu| isolated.contains(cpu) || one_cpu.contains(cpu)) {
+        return;
+    }
 
     let message = format!("Puts all interrupts on one CPU: list all CPUs except {isolated}.");
     draft.remark(

@@ -54,6 +54,8 @@ pub(super) struct KernelText {
     pub(super) lines: Vec<KernelLine>,
     /// Values without quotes: they get some where a word is added.
     pub(super) unquoted: Vec<Range<usize>>,
+    /// Values that a later assignment replaces.
+    pub(super) replaced: Vec<Range<usize>>,
     /// Lines of the file that are read by nobody.
     pub(super) unread: Vec<Range<usize>>,
     /// Other lines of the file, which are not judged.
@@ -228,6 +230,7 @@ pub(super) fn assignment(line: &str) -> Option<(&str, usize)> {
 /// The values of variables, without their quotes.
 fn assigned(text: &str, is_meant: fn(&str) -> bool, joined: Joined) -> KernelText {
     let mut found = KernelText::default();
+    let mut values: Vec<(&str, Range<usize>)> = Vec::new();
     let mut until = 0;
     for (at, line) in numbered_lines(text) {
         if at < until || line.trim().is_empty() || line.trim_start().starts_with('#') {
@@ -242,13 +245,23 @@ fn assigned(text: &str, is_meant: fn(&str) -> bool, joined: Joined) -> KernelTex
             continue;
         }
         let from = at + value_at;
-        let (bytes, is_quoted) = value_of(text, from, at + line.len());
+        let (bytes, is_quoted) = value_of(text, from..at + line.len(), joined);
         until = bytes.end;
         let value = &text[bytes.clone()];
         if let Some(why) = not_understood(value, is_quoted) {
             found.refusal.get_or_insert(why);
         }
-        if !is_quoted && !value.is_empty() {
+        // An indented line may be one of two branches.
+        let is_new = !line.starts_with([' ', '\t'])
+            && !line[..value_at].contains('+')
+            && !value.contains(name);
+        if is_new && joined == Joined::AllTogether {
+            let earlier = values.iter().filter(|(known, _)| *known == name);
+            found.replaced.extend(earlier.map(|(_, bytes)| bytes.clone()));
+            values.retain(|(known, _)| *known != name);
+        }
+        values.push((name, bytes.clone()));
+        if !is_quoted && !value.is_empty() && joined == Joined::AllTogether {
             found.unquoted.push(bytes.clone());
         }
         match found.lines.last_mut().filter(|_| joined == Joined::AllTogether) {
@@ -261,18 +274,32 @@ fn assigned(text: &str, is_meant: fn(&str) -> bool, joined: Joined) -> KernelTex
             None => found.lines.push(line_of(bytes)),
         }
     }
+    forget_replaced(&mut found);
     found
 }
 
-/// The value that begins at a byte: in quotes perhaps on several lines, else up to a blank.
-fn value_of(text: &str, from: usize, line_end: usize) -> (Range<usize>, bool) {
+/// Takes the values that a later assignment replaces from their line.
+fn forget_replaced(found: &mut KernelText) {
+    for line in found.lines.iter_mut().filter(|_| !found.replaced.is_empty()) {
+        line.stretches.retain(|stretch| !found.replaced.contains(&stretch.bytes));
+        let is_filled = |stretch: &&LineStretch| !stretch.bytes.is_empty();
+        let last = line.stretches.iter().rfind(is_filled).or(line.stretches.last());
+        line.added_at = last.map_or(AddedAt::Nowhere, |last| AddedAt::Word(last.bytes.end));
+    }
+}
+
+/// The value in the rest of a line: in quotes perhaps on several lines; else a shell ends it at a
+/// blank, and U-Boot and make at the line's end.
+fn value_of(text: &str, on_line: Range<usize>, joined: Joined) -> (Range<usize>, bool) {
+    let from = on_line.start;
     let rest = &text[from..];
     let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''));
     let Some(quote) = quote else {
-        let value = &text[from..line_end];
-        let end = value.find(char::is_whitespace).unwrap_or(value.len());
-        // `setenv bootargs a b c` has no quotes and no comment.
-        let end = if text[..from].ends_with("bootargs ") { value.trim_end().len() } else { end };
+        let value = &text[on_line];
+        let end = match joined {
+            Joined::AllTogether => value.find(char::is_whitespace).unwrap_or(value.len()),
+            Joined::EachAlone => value.split(" #").next().unwrap_or(value).trim_end().len(),
+        };
         return (from..from + end, false);
     };
 

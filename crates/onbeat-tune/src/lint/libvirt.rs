@@ -227,9 +227,24 @@ fn judge_accelerator(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
     replace_attribute(draft, domain, "type", "kvm");
 }
 
+/// Whether the guest's processor is one of x86, as where the definition does not say.
+fn is_x86(domain: Node<'_, '_>) -> bool {
+    let kind = child(domain, "os").and_then(|os| child(os, "type"));
+    let processor = kind.and_then(|kind| kind.attribute("arch"));
+    processor.is_none_or(|processor| ["x86_64", "i686"].contains(&processor))
+}
+
 fn judge_processor(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
     const INVARIANT: &str = "<feature policy='require' name='invtsc'/>";
+    const NO_INVARIANT: &str = "The guest does not trust its TSC and uses a slower clock.";
+    // libvirt refuses what the processor does not have.
+    let is_x86 = is_x86(domain);
     match child(domain, "cpu") {
+        None if !is_x86 => {
+            let xml = "<cpu mode='host-passthrough'/>";
+            missing(draft, domain, xml, "vmm.cpu", "The guest gets a generic model.");
+            insert_child(draft, domain, xml);
+        }
         None => {
             let message =
                 "The guest gets a generic model: no invariant TSC, no TSC deadline timer.";
@@ -240,7 +255,11 @@ fn judge_processor(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
         Some(cpu) => {
             if cpu.attribute("mode") != Some("host-passthrough") {
                 let message = "A model without all features of the host's processor.";
-                let instead = "<cpu mode='host-passthrough' migratable='off'>";
+                let instead = if is_x86 {
+                    "<cpu mode='host-passthrough' migratable='off'>"
+                } else {
+                    "<cpu mode='host-passthrough'>"
+                };
                 remark(
                     draft,
                     cpu,
@@ -248,28 +267,36 @@ fn judge_processor(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
                 );
                 replace_attribute(draft, cpu, "mode", "host-passthrough");
             }
-            if !children(cpu, "feature").any(|feature| feature.attribute("name") == Some("invtsc"))
-            {
-                missing(
-                    draft,
-                    cpu,
-                    INVARIANT,
-                    "vmm.cpu",
-                    "The guest does not trust its TSC and uses a slower clock.",
-                );
-                insert_child(draft, cpu, INVARIANT);
+            let invariant = children(cpu, "feature")
+                .find(|feature| feature.attribute("name") == Some("invtsc"));
+            match invariant {
+                None if is_x86 => {
+                    missing(draft, cpu, INVARIANT, "vmm.cpu", NO_INVARIANT);
+                    insert_child(draft, cpu, INVARIANT);
+                }
+                Some(feature)
+                    if matches!(feature.attribute("policy"), Some("disable" | "forbid")) =>
+                {
+                    let finding =
+                        LintRemark::new("vmm.cpu", LintVerdict::Discouraged, NO_INVARIANT);
+                    remark(draft, feature, finding.instead(INVARIANT));
+                    replace_attribute(draft, feature, "policy", "require");
+                }
+                _ => {}
             }
         }
     }
 
+    judge_features(draft, domain, is_x86);
+}
+
+fn judge_features(draft: &mut Draft<'_>, domain: Node<'_, '_>, is_x86: bool) {
     let features = child(domain, "features");
-    let state = |path: [&str; 2]| {
-        let node = path
-            .iter()
-            .filter(|name| !name.is_empty())
-            .try_fold(features?, |node, name| child(node, name))?;
-        node.attribute("state")
+    let found = |path: [&str; 2]| {
+        let mut names = path.iter().filter(|name| !name.is_empty());
+        names.try_fold(features?, |node, name| child(node, name))
     };
+    let state = |path: [&str; 2]| found(path).and_then(|node| node.attribute("state"));
     let wanted = [
         (
             ["kvm", "hint-dedicated"],
@@ -284,17 +311,24 @@ fn judge_processor(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
             "The virtual counters of the processor cost time at each entry.",
         ),
     ];
-    let lacking: Vec<_> =
-        wanted.iter().filter(|(path, value, ..)| state(*path) != Some(*value)).collect();
-    for (.., xml, message) in &lacking {
+    let is_meant = |path: &[&str; 2]| is_x86 || path[0] == "pmu";
+    let lacking: Vec<_> = wanted
+        .iter()
+        .filter(|(path, value, ..)| is_meant(path) && state(*path) != Some(*value))
+        .collect();
+    let mut added = String::new();
+    for (path, value, xml, message) in lacking {
         missing(draft, features.unwrap_or(domain), xml, "vmm.cpu", message);
+        // Each element stands once: what is there with another state or other children is kept.
+        match (found(*path), found([path[0], ""])) {
+            (Some(node), _) => replace_attribute(draft, node, "state", value),
+            (None, Some(parent)) => {
+                insert_child(draft, parent, &format!("<{} state='{value}'/>", path[1]));
+            }
+            (None, None) => added.push_str(xml),
+        }
     }
-    insert_in(
-        draft,
-        domain,
-        "features",
-        &lacking.iter().map(|(.., xml, _)| *xml).collect::<String>(),
-    );
+    insert_in(draft, domain, "features", &added);
 }
 
 fn judge_memory(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
@@ -372,6 +406,9 @@ fn is_needless(node: Node<'_, '_>) -> bool {
     }
 }
 
+/// Modes in which a disk's file is opened without the host's cache.
+const UNCACHED: [&str; 2] = ["none", "directsync"];
+
 fn judge_disk(draft: &mut Draft<'_>, disk: Node<'_, '_>) {
     // Removable media are not written in operation.
     if disk.attribute("device") == Some("cdrom") {
@@ -384,20 +421,29 @@ fn judge_disk(draft: &mut Draft<'_>, disk: Node<'_, '_>) {
         remark(draft, driver, LintRemark::new("vmm.disk", LintVerdict::Discouraged, message));
     }
 
+    // Native I/O needs a file that is opened without the host's cache: QEMU refuses it with another
+    // mode.
+    let is_good = |name: &str, value: &str| name != "cache" || UNCACHED.contains(&value);
     let wanted = [("cache", "cache='none'"), ("io", "io='native'")];
     let lacking: Vec<_> = wanted
         .iter()
-        .filter(|(name, _)| driver.attribute(*name).is_none())
-        .map(|(_, xml)| *xml)
+        .filter(|(name, _)| driver.attribute(*name).is_none_or(|value| !is_good(name, value)))
         .collect();
     let Some(last) = driver.attributes().next_back().filter(|_| !lacking.is_empty()) else {
         return;
     };
+    let words: Vec<_> = lacking.iter().map(|(_, xml)| *xml).collect();
     let message = format!(
-        "Writes go through the host's page cache and its worker threads: add {}.",
-        lacking.join(" ")
+        "Writes go through the host's page cache and its worker threads: set {}.",
+        words.join(" ")
     );
-    draft.insert(last.range().end, format!(" {}", lacking.join(" ")));
+    for (name, xml) in lacking {
+        if driver.has_attribute(*name) {
+            replace_attribute(draft, driver, name, "none");
+        } else {
+            draft.insert(last.range().end, format!(" {xml}"));
+        }
+    }
     remark(draft, driver, LintRemark::new("vmm.disk", LintVerdict::Incomplete, message));
 }
 

@@ -33,6 +33,22 @@ pub(super) fn judge(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
     judge_pins(draft, tune.unwrap_or(domain), number, &pins);
     judge_emulator(draft, domain, tune, &pins);
     judge_policies(draft, domain, tune, number, &pins);
+    tune.into_iter().for_each(|tune| judge_quotas(draft, tune));
+}
+
+/// Quotas stop threads that are not real-time ones; zero and less is none.
+fn judge_quotas(draft: &mut Draft<'_>, tune: Node<'_, '_>) {
+    let is_quota = |node: &Node<'_, '_>| {
+        let number = node.text().and_then(|text| text.trim().parse::<i64>().ok());
+        node.tag_name().name().ends_with("quota") && number.is_some_and(|number| number > 0)
+    };
+    for quota in tune.children().filter(is_quota) {
+        let message = "Stops these threads once they have had their share of a period, with the locks they hold; those of a \
+                       real-time policy are not bounded by it.";
+        let finding = LintRemark::new("host.vcpu_prio", LintVerdict::Harmful, message);
+        remark(draft, quota, finding.instead(""));
+        draft.remove(quota.range());
+    }
 }
 
 /// The host CPUs of each vCPU that is bound; sets that are too large are judged on the way.

@@ -45,7 +45,7 @@ mod containers;
 mod correction;
 mod dictionary;
 pub mod finding;
-mod kernel_cpus;
+pub(crate) mod kernel_cpus;
 mod kernel_line;
 mod kernel_text;
 mod libvirt;

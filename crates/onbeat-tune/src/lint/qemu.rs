@@ -277,7 +277,8 @@ fn add_instructions(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mu
 
 fn judge_machine(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut Additions) {
     const MACHINE: [&str; 2] = ["M", "machine"];
-    let by_option = command.last(&["accel"]);
+    // Of several QEMU takes the first that the host has.
+    let by_option = command.all(&["accel"]).next();
     let kvm = "Valid; the guest runs on the processor itself.";
     let accelerator = by_option.map(QemuOption::head).or_else(|| command.key(&MACHINE, "accel"));
     let option =
@@ -300,6 +301,8 @@ fn judge_machine(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut A
                 option.bytes.clone(),
                 LintRemark::new("vmm.accel", LintVerdict::Valid, kvm),
             ),
+            // A program of this name takes KVM by itself (system/vl.c).
+            None if command.program.as_ref().is_some_and(|word| word.text.ends_with("kvm")) => {}
             None => {
                 let message = "Without it QEMU emulates the processor: milliseconds where KVM takes microseconds.";
                 let remark = LintRemark::new("vmm.accel", LintVerdict::Missing, message);
@@ -320,40 +323,20 @@ fn judge_machine(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut A
     }
 }
 
-/// What the CPU model of a real-time guest has besides `host`.
-const CPU_FEATURES: [&str; 5] =
-    ["migratable=off", "+invtsc", "+tsc-deadline", "pmu=off", "kvm-hint-dedicated=on"];
+/// What the CPU model of a real-time guest has besides `host`: QEMU refuses what its processor does not
+/// have.
+fn cpu_features(command: &QemuCommand) -> &'static [&'static str] {
+    match command.architecture() {
+        "aarch64" | "arm" => &["pmu=off"],
+        _ if command.is_x86() => {
+            &["migratable=off", "+invtsc", "+tsc-deadline", "pmu=off", "kvm-hint-dedicated=on"]
+        }
+        _ => &[],
+    }
+}
 
 fn judge_processor(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut Additions) {
-    let wanted = format!("-cpu host,{}", CPU_FEATURES.join(","));
-    match command.last(&["cpu"]) {
-        None => {
-            let message = "The guest gets a generic model: no invariant TSC, no TSC deadline timer, paravirtual locks.";
-            missing(
-                draft,
-                command,
-                &wanted,
-                LintRemark::new("vmm.cpu", LintVerdict::Missing, message),
-                additions,
-            );
-        }
-        Some(option) if !["host", "max"].contains(&option.head()) => {
-            let message = "A model without the features of the host's processor.";
-            let remark =
-                LintRemark::new("vmm.cpu", LintVerdict::Discouraged, message).instead(wanted);
-            draft.remark(option.bytes.clone(), remark);
-        }
-        Some(option) => judge_cpu_features(draft, option),
-    }
-
-    let overcommit: Vec<_> = command.all(&["overcommit"]).collect();
-    if !overcommit.iter().any(|option| option.key("cpu-pm").is_some()) {
-        let message = "With it the guest halts its CPU without leaving to the host. Only where each vCPU has a host CPU of its own, which \
-                       then looks always busy.";
-        let remark = LintRemark::new("vmm.cpu_pm", LintVerdict::Missing, message)
-            .instead("-overcommit cpu-pm=on");
-        draft.remark_as(command.start(), "-overcommit cpu-pm", remark);
-    }
+    judge_model(draft, command, additions);
 
     let smp = command.last(&["smp"]);
     let vcpus =
@@ -373,7 +356,41 @@ fn judge_processor(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut
     }
 }
 
-fn judge_cpu_features(draft: &mut Draft<'_>, option: &QemuOption) {
+/// The model of the processor, and how the CPUs of an x86 guest halt.
+fn judge_model(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut Additions) {
+    let features = cpu_features(command);
+    let wanted = format!("-cpu {}", [&["host"][..], features].concat().join(","));
+    match command.last(&["cpu"]) {
+        None => {
+            let message = "The guest gets a generic model: no invariant TSC, no TSC deadline timer, paravirtual locks.";
+            missing(
+                draft,
+                command,
+                &wanted,
+                LintRemark::new("vmm.cpu", LintVerdict::Missing, message),
+                additions,
+            );
+        }
+        Some(option) if !["host", "max"].contains(&option.head()) => {
+            let message = "A model without the features of the host's processor.";
+            let remark =
+                LintRemark::new("vmm.cpu", LintVerdict::Discouraged, message).instead(wanted);
+            draft.remark(option.bytes.clone(), remark);
+        }
+        Some(option) => judge_cpu_features(draft, option, features),
+    }
+
+    let overcommit: Vec<_> = command.all(&["overcommit"]).collect();
+    if command.is_x86() && !overcommit.iter().any(|option| option.key("cpu-pm").is_some()) {
+        let message = "With it the guest halts its CPU without leaving to the host. Only where each vCPU has a host CPU of its own, which \
+                       then looks always busy.";
+        let remark = LintRemark::new("vmm.cpu_pm", LintVerdict::Missing, message)
+            .instead("-overcommit cpu-pm=on");
+        draft.remark_as(command.start(), "-overcommit cpu-pm", remark);
+    }
+}
+
+fn judge_cpu_features(draft: &mut Draft<'_>, option: &QemuOption, wanted: &[&str]) {
     let value = option.value();
     let has = |feature: &&&str| {
         let name = feature.trim_start_matches('+').split('=').next().unwrap_or(feature);
@@ -381,7 +398,7 @@ fn judge_cpu_features(draft: &mut Draft<'_>, option: &QemuOption) {
             .split(',')
             .any(|piece| piece.trim_start_matches(['+', '-']).split('=').next() == Some(name))
     };
-    let lacking: Vec<_> = CPU_FEATURES.iter().filter(|feature| !has(feature)).copied().collect();
+    let lacking: Vec<_> = wanted.iter().filter(|feature| !has(feature)).copied().collect();
     if lacking.is_empty() {
         draft
             .remark(option.bytes.clone(), LintRemark::new("vmm.cpu", LintVerdict::Valid, "Valid."));
@@ -424,8 +441,12 @@ fn judge_network(draft: &mut Draft<'_>, command: &QemuCommand) {
         } else {
             instead
         };
-        if let Some(word) = &option.argument {
-            draft.replace(word.bytes.clone(), instead.clone());
+        // The model alone: quotes around the argument stay.
+        let value = option.value();
+        let named = value.find(&format!("model={model}")).map(|at| at + "model=".len());
+        if let (Some(word), Some(at)) = (&option.argument, named.or_else(|| value.find(&model))) {
+            let bytes = word.offsets[at]..word.offsets[at + model.len() - 1] + 1;
+            draft.replace(bytes, "virtio-net-pci");
         }
         let remark = LintRemark::new("vmm.nic", LintVerdict::Discouraged, message);
         draft.remark(option.bytes.clone(), remark.instead(format!("-{} {instead}", option.name)));
@@ -448,14 +469,30 @@ fn judge_disks(draft: &mut Draft<'_>, command: &QemuCommand) {
             );
         }
 
-        let wanted = [("cache", "cache=none"), ("aio", "aio=native")];
+        let wanted = [("cache", ",cache=none"), ("aio", ",aio=native")];
         let lacking: Vec<_> =
             wanted.iter().filter(|(key, _)| option.key(key).is_none()).map(|(_, w)| *w).collect();
-        let Some(word) = option.argument.as_ref().filter(|_| !lacking.is_empty()) else { continue };
+        // With any other mode QEMU refuses aio=native.
+        let mode = option
+            .key("cache")
+            .filter(|mode| !["none", "directsync"].contains(mode) && !mode.contains('$'));
+        let Some(word) = option.argument.as_ref() else { continue };
+        if mode.is_none() && lacking.is_empty() {
+            continue;
+        }
+        let written = mode.map(|mode| format!("cache={mode}")).unwrap_or_default();
+        if let Some(at) = word.text.find(&written).filter(|_| mode.is_some()) {
+            let bytes = word.offsets[at]..word.offsets[at + written.len()];
+            draft.replace(bytes, "cache=none");
+        }
         let message = "Writes go through the host's page cache and its worker threads.";
-        draft.insert(word.bytes.end, format!(",{}", lacking.join(",")));
+        draft.insert(word.bytes.end, lacking.concat());
+        let value = match mode {
+            Some(_) => option.value().replacen(&written, "cache=none", 1),
+            None => option.value().to_owned(),
+        };
         let remark = LintRemark::new("vmm.disk", LintVerdict::Incomplete, message);
-        let instead = format!("-drive {},{}", option.value(), lacking.join(","));
+        let instead = format!("-drive {value}{}", lacking.concat());
         draft.remark(option.bytes.clone(), remark.instead(instead));
     }
 }

@@ -44,16 +44,44 @@ impl QemuOption {
         self.argument.as_ref().map_or("", |word| word.text.as_str())
     }
 
+    /// Whether the argument is an object of JSON, as libvirt writes devices and objects.
+    pub(super) fn is_json(&self) -> bool {
+        self.value().starts_with('{')
+    }
+
     /// The first piece of the argument, where it has no key: the type of a device.
     pub(super) fn head(&self) -> &str {
+        if self.is_json() {
+            let names = ["qom-type", "driver", "type"];
+            let found = names.iter().find_map(|name| json_value(self.value(), name));
+            return found.unwrap_or("");
+        }
         keys(self.value()).first().map_or("", |(key, value)| if value.is_none() { key } else { "" })
     }
 
     /// The value of a key; empty for a key alone.
     pub(super) fn key(&self, name: &str) -> Option<&str> {
+        if self.is_json() {
+            return json_value(self.value(), name);
+        }
         let found = keys(self.value()).into_iter().rfind(|(key, _)| *key == name)?;
         Some(found.1.unwrap_or(""))
     }
+}
+
+/// The value of a key in an object of JSON, as other arguments have it: `on` for true.
+fn json_value<'o>(object: &'o str, key: &str) -> Option<&'o str> {
+    let (_, rest) = object.split_once(&format!("\"{key}\""))?;
+    let rest = rest.trim_start().strip_prefix(':')?.trim_start();
+    let text = match rest.strip_prefix('"') {
+        Some(text) => text.split('"').next()?,
+        None => rest.split([',', '}']).next()?.trim(),
+    };
+    Some(match text {
+        "true" => "on",
+        "false" => "off",
+        text => text,
+    })
 }
 
 /// The pieces of an argument: `host,pmu=off`.
@@ -116,6 +144,17 @@ impl QemuCommand {
             .rev()
             .filter(|option| names.contains(&option.name.as_str()))
             .find_map(|o| o.key(key))
+    }
+
+    /// The processor that QEMU's name states: `aarch64` of `qemu-system-aarch64`. Without one it is
+    /// that of most hosts.
+    pub(super) fn architecture(&self) -> &str {
+        let program = self.program.as_ref().map_or("", |word| word.text.as_str());
+        program.split_once("qemu-system-").map_or("x86_64", |(_, name)| name)
+    }
+
+    pub(super) fn is_x86(&self) -> bool {
+        ["x86_64", "i386"].iter().any(|name| self.architecture().starts_with(name))
     }
 
     /// The byte behind the last option, or behind the program.

@@ -56,6 +56,12 @@ fn is_huge(backend: &QemuOption) -> bool {
         || backend.key("mem-path").is_some_and(|path| path.contains("huge"))
 }
 
+/// The size of a backend, which is in bytes where it has no unit.
+fn size_mib(backend: &QemuOption) -> Option<u64> {
+    let text = backend.key("size")?;
+    text.parse::<u64>().map_or_else(|_| mebibytes(text), |bytes| Some(bytes >> 20))
+}
+
 /// A size that QEMU reads back as the same number.
 fn size_text(mib: Option<u64>) -> String {
     match mib {
@@ -76,7 +82,7 @@ fn backend_argument(id: &str, mib: Option<u64>) -> String {
 
 fn judge_unattached(draft: &mut Draft<'_>, backend: &QemuOption, guest_mib: Option<u64>) {
     let id = backend.key("id").unwrap_or("ram0");
-    let size = backend.key("size").and_then(mebibytes);
+    let size = size_mib(backend);
     let message = format!(
         "Attached to nothing: {} are allocated beside the {} of the guest, which do not use them. -machine memory-backend={id} attaches \
          it; -m and the backend must have the same size.",
@@ -127,7 +133,7 @@ fn add_backend(
 }
 
 fn judge_size(draft: &mut Draft<'_>, backend: &QemuOption, guest_mib: Option<u64>) {
-    let size = backend.key("size").and_then(mebibytes);
+    let size = size_mib(backend);
     if let (Some(size), Some(guest)) = (size, guest_mib)
         && size != guest
     {
@@ -143,7 +149,9 @@ fn judge_size(draft: &mut Draft<'_>, backend: &QemuOption, guest_mib: Option<u64
         let remark = LintRemark::new(ID, LintVerdict::Incomplete, message)
             .instead(format!("{},prealloc=on", backend.value()));
         draft.remark(backend.bytes.clone(), remark);
-        draft.insert(backend.bytes.end, ",prealloc=on");
+        if !backend.is_json() {
+            draft.insert(backend.bytes.end, ",prealloc=on");
+        }
     }
 }
 

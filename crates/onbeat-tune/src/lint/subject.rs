@@ -36,7 +36,8 @@ impl LintSubject {
 fn by_name(file: &str) -> Option<LintSubject> {
     let name = file.rsplit('/').next().unwrap_or(file);
     match name {
-        "cmdline" if file.ends_with("/etc/kernel/cmdline") => Some(LintSubject::KernelLines),
+        // /etc/kernel/cmdline, by any path.
+        "cmdline" if file.ends_with("kernel/cmdline") => Some(LintSubject::KernelLines),
         "cmdline" if file == "/proc/cmdline" => Some(LintSubject::KernelLine),
         "cmdline.txt" => Some(LintSubject::KernelLine),
         _ if file.contains("/cmdline.d/") => Some(LintSubject::KernelLines),
@@ -82,7 +83,16 @@ fn by_shape(text: &str) -> Option<LintSubject> {
     let first = contents(text).next()?;
     if let Some(section) = first.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
         let is_unit = [
-            "Unit", "Service", "Install", "Slice", "Socket", "Timer", "Mount", "Swap", "Scope",
+            "Unit",
+            "Service",
+            "Container",
+            "Install",
+            "Slice",
+            "Socket",
+            "Timer",
+            "Mount",
+            "Swap",
+            "Scope",
             "Manager",
         ];
         let is_tuned = [
@@ -189,7 +199,9 @@ fn by_lines(text: &str) -> Option<LintSubject> {
     if most(&is_sysctl) {
         return Some(LintSubject::Sysctl);
     }
-    is_kernel_line(lines[0]).then_some(LintSubject::KernelLine)
+    // refind_linux.conf has a quoted name and a quoted line; JSON is none either.
+    (!lines[0].starts_with(['"', '{']) && is_kernel_line(lines[0]))
+        .then_some(LintSubject::KernelLine)
 }
 
 /// Whether half of the words of a line are names that a kernel has, or nearly.
@@ -203,7 +215,9 @@ fn is_kernel_line(line: &str) -> bool {
             || (name.contains('.') && word.contains('='))
     };
     let words: Vec<&str> = line.split_whitespace().collect();
-    words.iter().filter(|word| is_parameter(word)).count() * 2 >= words.len().max(1)
+    // `kargs = [...]` of bootc is TOML.
+    !words.contains(&"=")
+        && words.iter().filter(|word| is_parameter(word)).count() * 2 >= words.len().max(1)
 }
 
 #[cfg(test)]
@@ -225,6 +239,7 @@ mod tests {
             ("# a\nkernel.printk = 3 4 1 3\n", LintSubject::Sysctl),
             ("robot - rtprio 95\n", LintSubject::Limits),
             ("[Unit]\nDescription=a\n", LintSubject::SystemdUnit),
+            ("[Container]\nImage=a\n", LintSubject::SystemdUnit),
             ("sudo docker run -it image\n", LintSubject::ContainerCommand),
             ("services:\n  a:\n    image: b\n", LintSubject::ComposeFile),
             ("apiVersion: v1\nkind: Pod\n", LintSubject::KubernetesPod),
@@ -240,10 +255,23 @@ mod tests {
     }
 
     #[test]
+    fn the_file_of_kernel_install_is_recognised_by_any_path() {
+        for path in ["/etc/kernel/cmdline", "etc/kernel/cmdline", "kernel/cmdline"] {
+            let subject = LintSubject::recognise("root=LABEL=a rw\nquiet\n", Some(path));
+            assert_eq!(subject, Ok(LintSubject::KernelLines), "{path}");
+        }
+    }
+
+    #[test]
     fn what_is_not_clear_is_refused_with_its_first_words() {
-        for text in
-            ["Dear reader, this is a letter.\n", "#!/bin/sh\necho hello world\n", "{\"a\": 1}\n"]
-        {
+        for text in [
+            "Dear reader, this is a letter.\n",
+            "#!/bin/sh\necho hello world\n",
+            "{\"a\": 1}\n",
+            "\"Boot\" \"rw quiet\"\n",
+            "{\"exec-opts\":[\"native.cgroupdriver=systemd\"]}\n",
+            "kargs = [\"quiet\", \"rw\"]\n",
+        ] {
             let error = LintSubject::recognise(text, None).expect_err(text).to_string();
             assert!(error.contains("it is not clear what the text is"), "{error}");
         }

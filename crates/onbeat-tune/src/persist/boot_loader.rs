@@ -20,6 +20,8 @@ pub enum BootLoader {
     Ostree,
     /// systemd-boot with `/etc/kernel/cmdline`.
     KernelInstall,
+    /// systemd-boot with entries that kernelstub writes: Pop!_OS.
+    Kernelstub,
     /// The firmware of a Raspberry Pi: a file with one line.
     RaspberryPi {
         /// The file.
@@ -45,6 +47,10 @@ impl BootLoader {
         }
         if has("/run/ostree-booted") {
             return Self::Ostree;
+        }
+
+        if has("/etc/kernelstub/configuration") && !has("/etc/default/grub") {
+            return Self::Kernelstub;
         }
 
         let has_entries = has("/boot/loader/entries")
@@ -85,13 +91,24 @@ impl BootLoader {
         match self {
             _ if parameters.is_empty() => Vec::new(),
             Self::GrubDropIn => vec![FollowUp::new(&["update-grub"], why)],
-            Self::KernelInstall => vec![FollowUp::new(&["kernel-install", "add-all"], why)],
+            Self::KernelInstall => {
+                let older = "before systemd 256: kernel-install add VERSION IMAGE for each kernel";
+                let why = format!("{why}; {older}");
+                vec![FollowUp::new(&["kernel-install", "add-all"], &why)]
+            }
             Self::Grubby => {
                 let option = match direction {
                     ParameterEdit::In => format!("--args={}", parameters.join(" ")),
                     ParameterEdit::Out => format!("--remove-args={}", parameters.join(" ")),
                 };
                 vec![FollowUp::new(&["grubby", "--update-kernel=ALL", &option], why)]
+            }
+            Self::Kernelstub => {
+                let option = match direction {
+                    ParameterEdit::In => "--add-options",
+                    ParameterEdit::Out => "--delete-options",
+                };
+                vec![FollowUp::new(&["kernelstub", option, &parameters.join(" ")], why)]
             }
             Self::Ostree => {
                 let option = match direction {
@@ -123,6 +140,9 @@ impl BootLoader {
             Self::KernelInstall => Some(
                 "In the menu of systemd-boot, press e and delete what is between onbeat.begin and onbeat.end.",
             ),
+            Self::Kernelstub => {
+                Some("In the menu of systemd-boot, press e and delete these parameters.")
+            }
             Self::RaspberryPi { .. } => Some(
                 "Read the card in another computer and delete what is between onbeat.begin and onbeat.end in cmdline.txt.",
             ),
@@ -136,7 +156,8 @@ impl BootLoader {
         match self {
             _ if parameters.is_empty() => None,
             Self::GrubFile => Some(format!(
-                "Add to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub: {line}. Then run: grub-mkconfig -o /boot/grub/grub.cfg"
+                "Add to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub: {line}. Then run: grub-mkconfig -o /boot/grub/grub.cfg \
+                 (openSUSE: grub2-mkconfig -o /boot/grub2/grub.cfg)"
             )),
             Self::Unknown => Some(format!(
                 "The boot loader was not recognised. Add to the kernel command line where yours keeps it: {line}"

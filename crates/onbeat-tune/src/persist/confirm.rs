@@ -6,7 +6,7 @@ use super::PersistError;
 use super::etc_files::EtcFiles;
 use super::persist_record::{PersistRecord, boot_id};
 use super::settings::name_of;
-use crate::catalogue::probes::file::ValueFormat;
+use crate::catalogue::probes::file::{ValueFormat, sysctl_path};
 use crate::catalogue::probes::matches;
 use crate::cpu_list::CpuList;
 
@@ -54,10 +54,11 @@ pub fn confirm(root: &Path) -> Result<Vec<PersistedValue>, PersistError> {
     };
 
     let mut values = kernel_parameters(&files, &record, &otherwise);
-    let sysctls = record.settings.sysctls.iter().map(|(name, value)| {
-        let path = format!("/proc/sys/{}", name.replace('.', "/"));
-        (name.clone(), value, vec![path])
-    });
+    let sysctls = record
+        .settings
+        .sysctls
+        .iter()
+        .map(|(name, value)| (name.clone(), value, vec![sysctl_path(name)]));
     let sysfs = record
         .settings
         .sysfs

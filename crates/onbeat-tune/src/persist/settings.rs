@@ -205,7 +205,7 @@ impl BootValue {
     fn from_probe(spec: &ProbeSpec, survey: &Survey<'_>) -> Option<Self> {
         let value = survey.fill(spec.probe().set()?);
         match spec {
-            ProbeSpec::Sysctl(probe) => Some(Self::Sysctl(survey.fill(&probe.name), value)),
+            ProbeSpec::Sysctl(probe) => Some(Self::Sysctl(probe.name_here(survey), value)),
             ProbeSpec::File(probe) => {
                 let is_value = probe.path.starts_with("/sys/")
                     && !NOT_BY_TMPFILES.iter().any(|other| probe.path.starts_with(other));

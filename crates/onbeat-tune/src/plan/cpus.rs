@@ -9,6 +9,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use onbeat_host::thread::may_run_on;
+
 use super::PlanError;
 use crate::catalogue::HostTree;
 use crate::catalogue::loop_setup::{CpuSetVariable, LoopSetup};
@@ -55,7 +57,7 @@ pub fn choose(survey: &Survey<'_>, choice: &CpuChoice) -> Result<ChosenCpus, Pla
     let online = survey.online().map_err(|why| PlanError::Machine { why: format!("{why:?}") })?;
     match choice {
         CpuChoice::List(cpus) => check(cpus, &online, survey),
-        CpuChoice::Auto => best(survey, &online),
+        CpuChoice::Auto => best(survey, &online, &online),
     }
 }
 
@@ -67,12 +69,15 @@ pub struct LoopCpu {
     pub because: String,
 }
 
-/// Chooses the CPU of a loop of one thread on a machine: the first of the core that [`choose`] gives it,
-/// and CPU 0 only where the machine has no other.
+/// Chooses the CPU of a loop of one thread of this process on a machine: the first of the core that
+/// [`choose`] gives it, among those that its cpuset has, and CPU 0 only where there is no other.
 #[must_use]
 pub fn loop_cpu(host: &HostTree) -> LoopCpu {
     let setup = LoopSetup::default();
-    let chosen = choose(&Survey::new(host, &setup), &CpuChoice::Auto);
+    let survey = Survey::new(host, &setup);
+    let online = survey.online().unwrap_or_default();
+    let usable = online.iter().filter(|cpu| !host.is_live() || may_run_on(*cpu)).collect();
+    let chosen = best(&survey, &online, &usable);
     let first = |chosen: ChosenCpus| {
         let cpu = chosen.cpus.iter().next()?;
         Some(LoopCpu { cpu, because: chosen.because })
@@ -116,8 +121,9 @@ fn check(cpus: &CpuList, online: &CpuList, survey: &Survey<'_>) -> Result<Chosen
     Ok(ChosenCpus { cpus, because })
 }
 
-fn best(survey: &Survey<'_>, online: &CpuList) -> Result<ChosenCpus, PlanError> {
-    let cores = cores(survey, online);
+/// The best of the `usable` ones.
+fn best(survey: &Survey<'_>, online: &CpuList, usable: &CpuList) -> Result<ChosenCpus, PlanError> {
+    let cores = cores(survey, usable);
     let counts = InterruptCounts::read(survey);
     let candidates = cores.iter().filter(|core| !core.contains(0) && !online.is_within(core));
     let best = candidates.max_by_key(|core| merit(core, survey, &counts));
@@ -127,10 +133,11 @@ fn best(survey: &Survey<'_>, online: &CpuList) -> Result<ChosenCpus, PlanError> 
     }
 
     // A single core: a thread of it other than CPU 0.
-    match online.iter().filter(|cpu| *cpu != 0).last() {
+    let whose = if usable == online { "the machine" } else { "the cpuset of this process" };
+    match usable.iter().filter(|cpu| *cpu != 0).last() {
         Some(cpu) if online.iter().count() > 1 => Ok(ChosenCpus {
             cpus: [cpu].into_iter().collect(),
-            because: "the machine has one core: the loop shares it with everything else".to_owned(),
+            because: format!("{whose} has one core: the loop shares it with everything else"),
         }),
         _ => Err(PlanError::NoCpu { online: online.clone() }),
     }
@@ -195,9 +202,11 @@ fn capacity(cpu: u32, survey: &Survey<'_>) -> u64 {
         let text = survey.host().read(&format!("/sys/devices/system/cpu/cpu{cpu}/{file}")).ok()?;
         text.trim().parse::<u64>().ok()
     });
-    // Favoured cores differ by some percent; another kind of core differs by more.
+    // Favoured cores differ by some percent; another kind of core differs by more: the highest three
+    // bits count, in their places.
     numbers.next().map_or(0, |number| {
-        number.checked_ilog2().map_or(0, |bits| number >> bits.saturating_sub(2))
+        let below = number.checked_ilog2().unwrap_or(0).saturating_sub(2);
+        number >> below << below
     })
 }
 

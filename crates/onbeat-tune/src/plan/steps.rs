@@ -4,7 +4,7 @@ use super::recipes::{Recipe, RecipeKind, Who, recipe};
 use super::{PlanStep, StepTarget, ThreadGroup};
 use crate::catalogue::TuningRecord;
 use crate::catalogue::probes::file::{EqualFilesProbe, ValueFormat};
-use crate::catalogue::probes::irq::{IrqSelection, is_managed};
+use crate::catalogue::probes::irq::{IrqSelection, is_bound, is_managed};
 use crate::catalogue::probes::{Probe, ProbeReading, ProbeSpec, expand};
 use crate::catalogue::record::ProbeCombination;
 use crate::catalogue::survey::Survey;
@@ -194,7 +194,8 @@ impl StepPlanner<'_, '_> {
             let path = format!("/proc/irq/{number}/smp_affinity_list");
             let Ok(text) = self.survey.host().read(&path) else { continue };
             let handlers = self.handlers(number);
-            let is_movable = !handlers.is_empty() && !handlers.iter().any(|name| is_managed(name));
+            let stays = |name: &String| is_managed(name) || is_bound(name);
+            let is_movable = !handlers.is_empty() && !handlers.iter().any(stays);
             if !is_movable || !CpuList::parse_list(&text).is_ok_and(|allowed| allowed.meets(&cpus))
             {
                 continue;

@@ -183,6 +183,17 @@ fn what_the_host_decides_does_not_apply_in_a_guest() {
 }
 
 #[test]
+fn a_guest_on_arm_is_recognised_by_vendor_or_product() {
+    let machine = CapturedMachine::hardware();
+    machine.file("/proc/cpuinfo", "Features : fp asimd\nCPU architecture: 8\n");
+    machine.file("/sys/class/dmi/id/sys_vendor", "Microsoft Corporation\n");
+    machine.file("/sys/class/dmi/id/product_name", "Virtual Machine\n");
+    assert_verdict(&machine.verdict("freq.governor"), "not applicable", "its host decides");
+    machine.file("/sys/class/dmi/id/product_name", "Surface\n");
+    assert_eq!(machine.verdict("freq.governor"), "bad");
+}
+
+#[test]
 fn threads_on_the_loops_cpu_are_bad_except_the_loop_itself() {
     let machine = CapturedMachine::hardware();
     for tid in [1, 700] {
@@ -540,9 +551,25 @@ fn the_boot_cpu_stays_and_another_one_is_asked_for() {
         finding.fix
     );
 
+    machine.file("/proc/cmdline", "isolcpus=domain,2-N\n");
+    machine.file("/sys/devices/system/cpu/isolated", "2-3\n");
+    let finding = machine.finding("shield.isolcpus", &on_boot_cpu);
+    assert!(!finding.fix.contains("isolates nothing"), "N is the last CPU: {}", finding.fix);
+
     machine.file("/proc/cmdline", "isolcpus=3,domain\n");
     machine.file("/sys/devices/system/cpu/isolated", "\n");
     assert!(machine.finding("shield.isolcpus", &setup()).fix.contains("Flags stand in front"));
+}
+
+#[test]
+fn the_last_cpu_of_a_list_is_that_of_the_machine() {
+    let machine = CapturedMachine::hardware();
+    machine.file("/boot/config-6.12.5", &config("CONFIG_RCU_NOCB_CPU=y\n"));
+    machine.file("/sys/devices/system/cpu/nohz_full", "(null)\n");
+    for list in ["2-N", "ALL"] {
+        machine.file("/proc/cmdline", &format!("quiet rcu_nocbs={list}\n"));
+        assert_eq!(machine.verdict("shield.rcu_nocbs"), "good", "{list}");
+    }
 }
 
 #[test]
@@ -581,6 +608,15 @@ fn irqbalance_that_keeps_off_is_good() {
         "#IRQBALANCE_BANNED_CPULIST=1\nIRQBALANCE_BANNED_CPUS=\"8\"\n",
     );
     assert_eq!(machine.verdict("irq.irqbalance"), "good");
+
+    // A drop-in of its unit, which the environment file overrides.
+    let drop_in = "[Service]\nEnvironment=\"IRQBALANCE_BANNED_CPULIST=3\"\n";
+    machine.file("/etc/systemd/system/irqbalance.service.d/override.conf", drop_in);
+    machine.file("/etc/default/irqbalance", "IRQBALANCE_BANNED_CPULIST=1\n");
+    assert_eq!(machine.verdict("irq.irqbalance"), "bad");
+    machine.file("/sys/devices/system/cpu/isolated", "\n");
+    machine.file("/etc/default/irqbalance", "#\n");
+    assert_eq!(machine.verdict("irq.irqbalance"), "good");
 }
 
 #[test]
@@ -593,6 +629,18 @@ fn a_partition_tells_why_it_is_not_isolated() {
     let finding = machine.finding("shield.cpuset_v2", &setup());
     for part in ["not exclusive", "/sys/fs/cgroup/robot", "cpuset.cpus"] {
         assert!(finding.fix.contains(part), "{}", finding.fix);
+    }
+
+    for (reason, change) in [
+        ("No cpu available due to hotplug", "take them online again"),
+        ("cpuset.cpus and cpuset.cpus.exclusive are empty", "write the CPUs to"),
+        ("Parent is an invalid partition root", "of the parent group says why"),
+        ("Parent is not a partition root", "make it one first"),
+    ] {
+        let state = format!("isolated invalid ({reason})\n");
+        machine.file("/sys/fs/cgroup/robot/cpuset.cpus.partition", &state);
+        let fix = machine.finding("shield.cpuset_v2", &setup()).fix;
+        assert!(fix.contains(change), "{fix}");
     }
 }
 

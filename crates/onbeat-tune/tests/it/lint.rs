@@ -333,6 +333,30 @@ fn only_what_binds_all_threads_is_taken_from_the_prefix() {
     );
 }
 
+/// QEMU takes the first accelerator that the host has.
+#[test]
+fn a_fallback_is_no_emulation() {
+    let fallback = report("qemu-system-x86_64 -accel kvm -accel tcg -m 1G");
+    assert_eq!(fallback.with_verdict(Harmful).count(), 0, "{fallback}");
+}
+
+/// aio=native is refused beside a mode with the page cache.
+#[test]
+fn a_cache_of_the_host_is_replaced_before_native_access_is_added() {
+    let drive = |text: &str| report(text).corrected.split(" -").nth(1).unwrap().to_owned();
+    let command = "qemu-system-x86_64 -drive file=a,format=raw,cache=unsafe -m 1G -accel kvm";
+    assert_eq!(drive(command), "drive file=a,format=raw,cache=none,aio=native");
+    let command = "qemu-system-x86_64 -drive file=a,cache=writeback,aio=threads -m 1G -accel kvm";
+    assert_eq!(drive(command), "drive file=a,cache=none,aio=threads");
+    let command = "qemu-system-x86_64 -drive file=a,cache=directsync -m 1G -accel kvm";
+    assert_eq!(drive(command), "drive file=a,cache=directsync,aio=native");
+
+    let disk = "<driver name='qemu' type='qcow2'/>";
+    let buffered = disk.replace("/>", " cache='writeback'/>");
+    let corrected = report(&GUEST.replace(disk, &buffered)).corrected;
+    assert!(corrected.contains("type='qcow2' cache='none' io='native'/>"), "{corrected}");
+}
+
 const GUEST: &str = "\
 <domain type='kvm'>
   <name>robot</name>
@@ -403,6 +427,77 @@ fn a_libvirt_definition_is_judged_and_corrected() {
         assert!(corrected.contains(part), "{part} is not in {corrected}");
     }
     assert!(!corrected.contains("emulatorsched"));
+}
+
+#[test]
+fn quotas_of_libvirt_are_harmful() {
+    let quota = "<quota>50000</quota>";
+    let text = GUEST.replace("<cputune>", &format!("<cputune>\n    {quota}"));
+    let limited = report(&text);
+    assert!(verdicts(&limited, "<quota>").contains(&(Harmful, "host.vcpu_prio")), "{limited}");
+    assert!(!limited.corrected.contains(quota));
+}
+
+#[test]
+fn a_guest_on_arm_gets_nothing_that_its_processor_does_not_have() {
+    let script = report("qemu-system-aarch64 -M virt,accel=kvm -cpu host -m 2G").corrected;
+    assert!(script.contains("-cpu host,pmu=off") && !script.contains("cpu-pm"), "{script}");
+    let generic = report("qemu-system-riscv64 -M virt,accel=kvm -m 2G").corrected;
+    assert!(generic.ends_with("-cpu host") || generic.contains("-cpu host "), "{generic}");
+
+    let domain =
+        "<domain type='kvm'><os><type arch='aarch64' machine='virt'>hvm</type></os></domain>";
+    let corrected = lint(domain, LintSubject::LibvirtXml).unwrap().corrected;
+    assert!(corrected.contains("<cpu mode='host-passthrough'/>"), "{corrected}");
+    for part in ["invtsc", "migratable", "hint-dedicated"] {
+        assert!(!script.contains(part) && !corrected.contains(part), "{part}: {corrected}");
+    }
+
+    let disabled = "<domain type='kvm'><cpu mode='host-passthrough'><feature policy='disable' name='invtsc'/></cpu></domain>";
+    let corrected = lint(disabled, LintSubject::LibvirtXml).unwrap().corrected;
+    assert_eq!(corrected.matches("name='invtsc'").count(), 1, "{corrected}");
+    assert!(corrected.contains("<feature policy='require' name='invtsc'/>"), "{corrected}");
+}
+
+#[test]
+fn features_that_are_there_are_completed_and_not_given_twice() {
+    let text = "<domain type='kvm'>
+  <features>
+    <kvm>
+      <hidden state='on'/>
+    </kvm>
+    <pmu state='on'/>
+  </features>
+</domain>";
+    let corrected = lint(text, LintSubject::LibvirtXml).unwrap().corrected;
+    for part in ["<hidden state='on'/>", "<hint-dedicated state='on'/>", "<pmu state='off'/>"] {
+        assert!(corrected.contains(part), "{part} is not in {corrected}");
+    }
+    assert_eq!((corrected.matches("<kvm>").count(), corrected.matches("<pmu").count()), (1, 1));
+}
+
+/// As libvirt starts QEMU: `/proc/PID/cmdline`, `/var/log/libvirt/qemu/*.log`.
+#[test]
+fn objects_and_devices_in_json_are_judged() {
+    let report = report(
+        "qemu-system-x86_64 -accel kvm -machine q35,memory-backend=pc.ram -m size=4194304k \
+         -object '{\"qom-type\":\"memory-backend-memfd\",\"id\":\"pc.ram\",\"hugetlb\":true,\"prealloc\":true,\"size\":4294967296}' \
+         -device '{\"driver\":\"e1000e\",\"netdev\":\"hostnet0\"}'",
+    );
+    assert!(report.findings.iter().all(|of| of.text != "-object"), "{report}");
+    assert!(!report.corrected.contains("ram0"), "{}", report.corrected);
+    let device = "-device '{\"driver\":\"virtio-net-pci\",\"netdev\":\"hostnet0\"}'";
+    assert!(report.corrected.contains(device), "{}", report.corrected);
+}
+
+#[test]
+fn a_program_that_is_called_kvm_runs_by_kvm() {
+    let programs = [("/usr/bin/kvm", false), ("qemu-kvm", false), ("qemu-system-x86_64", true)];
+    for (program, is_missing) in programs {
+        let report = report(&format!("{program} -m 1G -smp 2"));
+        let is_told = verdicts(&report, "-accel").contains(&(Missing, "vmm.accel"));
+        assert_eq!(is_told, is_missing, "{program}");
+    }
 }
 
 fn roxmltree_parses(text: &str) -> bool {

@@ -81,8 +81,84 @@ fn lists_of_cpus_are_judged_as_the_kernel_reads_them() {
             "{line}: {report}"
         );
     }
+    // kernel/rcu/tree_nocb.h and kernel/irq/irqdesc.c do not ignore what they cannot read.
+    let unread = report("rcu_nocbs=0x0c irqaffinity=0-");
+    let has = |words: &str| unread.findings.iter().any(|found| found.message.contains(words));
+    assert!(has("offloads all CPUs instead") && has("to the boot CPU and"), "{unread}");
     let report = report("isolcpus=2, 3 quiet");
     assert_eq!(verdict(&report, "3"), NoEffect);
+}
+
+/// Of these the kernel takes each: a Raspberry Pi for k3s, a laptop, a kdump of SUSE.
+#[test]
+fn parameters_that_add_up_do_not_contradict_themselves() {
+    for line in [
+        "cgroup_enable=cpuset cgroup_enable=memory cgroup_memory=1",
+        "acpi_osi=! acpi_osi=Linux quiet",
+        "crashkernel=512M,high crashkernel=256M,low quiet",
+        "pci=noaer pci=realloc quiet",
+        "cgroup_disable=memory numa_policy=interleave numa=fake=8 rhgb quiet",
+    ] {
+        let report = lint(line, LintSubject::KernelLine).unwrap();
+        assert_eq!(report.problems().count(), 0, "{report}");
+        assert_eq!(report.corrected, line);
+    }
+}
+
+#[test]
+fn values_that_the_kernel_does_not_read_are_found() {
+    let report = report(
+        "tsc=relaible mitigations=on intel_pstate=off amd_pstate=off transparent_hugepage=off amd_iommu=on iommu=pt",
+    );
+    for piece in [
+        "tsc=relaible",
+        "mitigations=on",
+        "intel_pstate=off",
+        "amd_pstate=off",
+        "transparent_hugepage=off",
+    ] {
+        assert_eq!(verdict(&report, piece), InvalidValue, "{piece}");
+    }
+    assert_eq!(verdict(&report, "amd_iommu=on"), NoEffect);
+    assert!(report.corrected.ends_with("transparent_hugepage=off iommu=pt"), "{report}");
+
+    let report = self::report("audit=n pcie_aspm=performance highres=no nohz=0");
+    assert_eq!(report.with_verdict(InvalidValue).count(), 2, "{report}");
+    assert_eq!(verdict(&report, "highres=no"), Harmful);
+    assert_eq!(verdict(&report, "nohz=0"), Valid);
+    let pages = self::report("default_hugepagesz=1G hugepages=4 hugepagesz=1G");
+    assert_eq!(pages.problems().count(), 0, "{pages}");
+
+    let slow =
+        self::report("clocksource=hpet pcie_aspm.policy=powersave transparent_hugepage=always");
+    assert_eq!(slow.with_verdict(Discouraged).count(), 3, "{slow}");
+}
+
+/// Idle CPUs of ARM poll by nohlt, those of x86 by idle=poll.
+#[test]
+fn a_console_of_arm_shows_which_parameters_are_read() {
+    let text = "console=serial0,115200 quiet rootwait nohlt idle=poll";
+    let report = report(text);
+    assert_eq!(verdict(&report, "nohlt"), Valid);
+    assert_eq!(verdict(&report, "idle=poll"), NoEffect);
+    assert!(report.corrected.contains(" nohlt "), "{report}");
+}
+
+#[test]
+fn the_flag_nohz_offloads_callbacks_too() {
+    let text = "isolcpus=nohz,domain,2-3 rcu_nocb_poll";
+    let report = report(text);
+    assert_eq!(verdict(&report, "rcu_nocb_poll"), Valid);
+    assert_eq!(report.corrected, text);
+}
+
+/// With four CPUs nothing else is left; CPU 1 is left where 2 and 3 are isolated.
+#[test]
+fn all_interrupts_on_the_only_cpu_that_is_left_are_right() {
+    let report = report("isolcpus=managed_irq,domain,1-3 irqaffinity=0");
+    assert_eq!(verdict(&report, "irqaffinity=0"), Valid);
+    let report = self::report("isolcpus=managed_irq,domain,2-3 irqaffinity=0");
+    assert_eq!(verdict(&report, "irqaffinity=0"), Discouraged);
 }
 
 #[test]
@@ -161,6 +237,17 @@ fn a_grub_file_that_a_shell_computes_is_judged_and_not_corrected() {
 }
 
 #[test]
+fn a_value_of_grub_that_is_assigned_again_has_no_effect() {
+    let text = "GRUB_CMDLINE_LINUX=\"quiet isolcpus=domain,2\"\nGRUB_CMDLINE_LINUX=\"quiet intel_iommu=on\"\n";
+    let report = report(text);
+    assert_eq!(verdict(&report, "quiet isolcpus=domain,2"), NoEffect);
+    assert!(!report.findings.iter().any(|found| found.text == "isolcpus=domain,2"), "{report}");
+    assert_eq!(report.corrected, text.replace("=on\"", "=on iommu=pt\""));
+    let added = "GRUB_CMDLINE_LINUX=\"quiet\"\nGRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX rw\"\n";
+    assert_eq!(self::report(added).problems().count(), 0);
+}
+
+#[test]
 fn boot_entries_build_variables_and_menus_are_read() {
     let entry = "title a\nlinux /vmlinuz\ninitrd /initrd\noptions root=/dev/sda1 nohlt\noptions isolcpus=3\n";
     assert_eq!(
@@ -169,6 +256,9 @@ fn boot_entries_build_variables_and_menus_are_read() {
     );
     let yocto = "DISTRO = \"poky\"\nAPPEND:append = \" isolcpus=3 quiet\"\n";
     assert_eq!(report(yocto).corrected, yocto.replace("=3", "=managed_irq,domain,3"));
+    let armbian = "rootfstype=ext4\nextraargs=cma=256M isolcpus=4-7 irqpoll\n";
+    let expected = armbian.replace("=4-7 irqpoll", "=managed_irq,domain,4-7");
+    assert_eq!(report(armbian).corrected, expected);
     let menu = "menuentry 'a' {\n  linux /boot/vmlinuz root=/dev/sda1 nohlt\n}\n";
     let menu_report = report(menu);
     assert_eq!(verdict(&menu_report, "nohlt"), NoEffect);
@@ -192,6 +282,10 @@ fn sysctl_values_that_the_kernel_refuses_are_found() {
     let report = report(text);
     assert_eq!(verdict(&report, "kernel.sched_rt_period_us = -1"), InvalidValue);
     assert_eq!(report.corrected, text.replace("period_us = -1", "period_us = 1000000"));
+    let longer = self::report("kernel.sched_rt_runtime_us=2000000\n");
+    assert_eq!(longer.with_verdict(Incomplete).count(), 1, "{longer}");
+    let moved = self::report("kernel.sched_migration_cost_ns=5000000\n");
+    assert_eq!(verdict(&moved, "kernel.sched_migration_cost_ns=5000000"), NoEffect);
 }
 
 #[test]
@@ -217,6 +311,30 @@ fn a_unit_is_judged_and_keeps_everything_else() {
 }
 
 #[test]
+fn a_section_has_its_own_settings_and_a_limit_is_a_number() {
+    let manager = report("[Manager]\nCPUAffinity=0-1\nCPUSchedulingPolicy=fifo\n");
+    assert_eq!(verdict(&manager, "CPUAffinity=0-1"), Valid);
+    assert_eq!(verdict(&manager, "CPUSchedulingPolicy=fifo"), NoEffect);
+
+    let limit = report("[Service]\nLimitRTPRIO=9\n");
+    assert_eq!(verdict(&limit, "LimitRTPRIO=9"), Incomplete);
+
+    let slice = report("[Slice]\nAllowedCPUs=2-3\nCPUAffinity=2-3\n");
+    assert_eq!(verdict(&slice, "AllowedCPUs=2-3"), Valid);
+    assert_eq!(verdict(&slice, "CPUAffinity=2-3"), NoEffect);
+}
+
+#[test]
+fn a_quadlet_of_podman_is_judged() {
+    let text = "[Container]\nImage=robot\nUlimit=memlock=65536\nAddCapability=SYS_NICE IPC_LOCK\n";
+    let report = report(text);
+    assert_eq!(verdict(&report, "Image=robot"), Known);
+    assert_eq!(verdict(&report, "Ulimit=memlock=65536"), Incomplete);
+    assert_eq!(verdict(&report, "IPC_LOCK"), Valid);
+    assert_eq!(report.corrected, text.replace("65536", "-1"));
+}
+
+#[test]
 fn options_of_docker_are_judged_and_stay() {
     let text = "docker run -it --rm --cap-add=sys_nice --cpu-rt-runtime=950000 --ulimit rtprio=99 --ulimit memlock=102400 \
                 --cpus 1.5 robot:latest --ulimit x\n";
@@ -226,6 +344,32 @@ fn options_of_docker_are_judged_and_stay() {
     assert_eq!(verdict(&report, "--cpus 1.5"), Harmful);
     assert_eq!(verdict(&report, "--cpu-rt-runtime=950000"), Discouraged);
     assert_eq!(report.corrected, text.replace("102400", "-1"));
+}
+
+/// Each command of a script, joined letters, a flag that is not known, and what a shell fills in.
+#[test]
+fn each_command_of_a_script_that_starts_a_container_is_judged() {
+    let text = "docker network create --driver bridge net\ndocker run -d redis\ndocker run -dp 80:80 -v/dev:/dev --new --cpus=1 robot --cpus=2\n";
+    let report = report(text);
+    assert_eq!(verdict(&report, "--new"), Unknown);
+    assert_eq!(verdict(&report, "--cpus=1"), Harmful);
+    assert_eq!((report.problems().count(), report.counts.unknown), (1, 1), "{report}");
+
+    let text = "docker run $EXTRA \"${ARGS[@]}\" --cpus 1.5 robot\ndocker run --cpus=0 $IMAGE\n";
+    let report = self::report(text);
+    assert_eq!(verdict(&report, "--cpus 1.5"), Harmful);
+    assert_eq!((report.problems().count(), report.counts.unknown), (1, 2), "{report}");
+
+    let text = "docker run --cpuset-cpus=\"$CPUS\" --ulimit rtprio=$PRIO --cpu-quota -1 robot\n";
+    let report = self::report(text);
+    assert_eq!(verdict(&report, "--cpuset-cpus=\"$CPUS\""), Unknown);
+    assert_eq!(verdict(&report, "--cpu-quota -1"), Valid);
+    assert_eq!(report.corrected, text);
+
+    let text = "services:\n  loop:\n    cpuset: ${CPUS:-2-3}\n    deploy: {resources: {limits: {cpus: '0.5'}}}\n";
+    let report = self::report(text);
+    assert_eq!(verdict(&report, "cpuset: ${CPUS:-2-3}"), Unknown);
+    assert_eq!(verdict(&report, "cpus: '0.5'"), Harmful);
 }
 
 #[test]
@@ -303,6 +447,12 @@ fn profiles_and_rules_are_judged() {
     let report = self::report(rules);
     assert_eq!(verdict(&report, "ATTR{latency_timer}=\"1\""), Valid);
     assert_eq!(verdict(&report, "ATTR{power/control}==\"on\""), NoEffect);
+
+    let rule =
+        "SUBSYSTEM==\"pci\", ATTR{power/control}==\"auto\", \\\n  ATTR{power/control}=\"auto\"\n";
+    let report = self::report(rule);
+    assert_eq!(report.corrected, rule.replace("}=\"auto\"", "}=\"on\""), "{report}");
+    assert_eq!((report.problems().count(), report.counts.unknown), (1, 0), "{report}");
 }
 
 #[test]

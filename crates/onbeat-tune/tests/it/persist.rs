@@ -127,6 +127,14 @@ fn machines() -> Vec<(BootLoader, Vec<(&'static str, &'static str)>)> {
         (BootLoader::GrubFile, vec![("/etc/default/grub", ""), ("/boot/grub/grub.cfg", "")]),
         (BootLoader::Ostree, vec![("/run/ostree-booted", "")]),
         (BootLoader::Unknown, vec![]),
+        (
+            BootLoader::Kernelstub,
+            vec![
+                ("/etc/debian_version", ""),
+                ("/etc/kernelstub/configuration", "{}\n"),
+                ("/boot/efi/loader/entries/Pop_OS-current.conf", ""),
+            ],
+        ),
     ]
 }
 
@@ -171,6 +179,7 @@ fn commands_are_returned_and_never_run() {
         lines(&machines[6].1).0[0].starts_with("rpm-ostree kargs --append-if-missing=isolcpus=")
     );
     assert!(lines(&machines[7].1).1.unwrap().contains(parameters));
+    assert_eq!(lines(&machines[8].1).0[0], format!("kernelstub --add-options '{parameters}'"));
 }
 
 /// grub-mkconfig reads the user's file and then the drop-ins by a shell.

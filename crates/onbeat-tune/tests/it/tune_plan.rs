@@ -49,6 +49,26 @@ fn the_loop_gets_a_core_without_cpu_0_and_without_interrupts_that_stay() {
     assert_eq!(chosen(directory.path(), &CpuChoice::Auto).unwrap(), "2-3");
 }
 
+/// P cores of 5.1 GHz and E cores of 3.9 GHz (Intel), Cortex-A53 and A72 (i.MX 8QM): by file, one
+/// number for each core of two threads.
+#[test]
+fn the_loop_gets_one_of_the_fastest_cores() {
+    let kinds = [
+        ("cpufreq/cpuinfo_max_freq", [5_100_000, 5_100_000, 3_900_000, 3_900_000], "2-3"),
+        ("cpu_capacity", [445, 445, 1024, 445], "4-5"),
+        // A favoured core is of the same kind: then the highest number counts.
+        ("cpufreq/cpuinfo_max_freq", [4_900_000, 5_000_000, 4_900_000, 4_900_000], "6-7"),
+    ];
+    for (name, speeds, expected) in kinds {
+        let directory = machine("0-7\n");
+        for cpu in 0..8_usize {
+            let path = format!("/sys/devices/system/cpu/cpu{cpu}/{name}");
+            file(directory.path(), &path, &format!("{}\n", speeds[cpu / 2]));
+        }
+        assert_eq!(chosen(directory.path(), &CpuChoice::Auto).unwrap(), expected, "{speeds:?}");
+    }
+}
+
 /// A bench, a robot and a plan take the same CPU of a machine: never CPU 0 where there is another.
 #[test]
 fn a_loop_of_one_thread_takes_the_first_cpu_that_a_plan_names() {

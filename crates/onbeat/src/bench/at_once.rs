@@ -25,6 +25,7 @@ use onbeat_record::{
 
 use super::background_load::{BackgroundLoad, BackgroundLoadError};
 use super::shared_file::SharedFile;
+use crate::campaign::{CampaignEvent, CampaignReport};
 use crate::load::Load;
 use crate::probe::causes::OneOfSeveral;
 use crate::probe::{
@@ -94,14 +95,8 @@ impl AtOncePlan<'_> {
                 self.releases as f64 * self.setting.period_ns as f64 / 1e9
             },
             limit: self.limit,
-            looks: 0,
-            most_alarms: None,
-            not_permitted: Vec::new(),
             ladder,
-            shield: Vec::new(),
-            sweep: None,
-            robot_command: Vec::new(),
-            cpus: Vec::new(),
+            ..Bench::default()
         }
     }
 }
@@ -115,23 +110,7 @@ pub struct AtOnceConditions<'c> {
     /// Signals.
     pub interruptions: &'c Interruptions,
     /// Receives what happens.
-    pub report: &'c mut dyn FnMut(AtOnceEvent<'_>),
-}
-
-/// What happens while several CPUs are measured.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum AtOnceEvent<'e> {
-    /// Something that the reader of the run must know.
-    Warned(&'e str),
-    /// The loops run.
-    Running {
-        /// Since the loops began, in seconds.
-        elapsed_s: f64,
-        /// Releases served so far, on all CPUs.
-        cycles: u64,
-        /// The largest release latency so far, in nanoseconds, and the CPU that it occurred on.
-        worst: (u32, u64),
-    },
+    pub report: CampaignReport<'c>,
 }
 
 /// A measurement on several CPUs failed.
@@ -239,7 +218,7 @@ pub fn conduct(
                 file.note(&Note::Load(event))?;
             }
         }
-        Err(why) => (conditions.report)(AtOnceEvent::Warned(&why.to_string())),
+        Err(why) => (conditions.report)(CampaignEvent::Warned(&why.to_string())),
     }
     let accounts = measured?;
     let is_whole = accounts.iter().all(|account| account.reason == EndReason::Complete);
@@ -322,7 +301,7 @@ fn watch(
     while loops.iter().any(|(_, running)| !running.is_finished()) {
         for event in load.events(file.seconds()) {
             if event.event.matters() {
-                (conditions.report)(AtOnceEvent::Warned(&event.detail));
+                (conditions.report)(CampaignEvent::Warned(&event.detail));
             }
             if let Err(why) = file.note(&Note::Load(event)) {
                 together.interruptions.stop.store(true, Ordering::Relaxed);
@@ -335,7 +314,7 @@ fn watch(
         let all = together.plan.cpus.iter().copied().zip(seen.iter().map(worst));
         let worst = all.max_by_key(|(_, ns)| *ns).unwrap_or_default();
         let elapsed_s = file.elapsed_s() - began_s;
-        (conditions.report)(AtOnceEvent::Running { elapsed_s, cycles, worst });
+        (conditions.report)(CampaignEvent::AtOnce { elapsed_s, cycles, worst });
         thread::sleep(LOOK);
     }
     Ok(())

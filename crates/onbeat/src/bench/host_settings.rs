@@ -7,8 +7,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use onbeat_tune::apply::{FailedStep, OnRefusal, Resolver, StepMaker, owners};
-use onbeat_tune::catalogue::{CheckVerdict, HostTree, LoopSetup, catalogue, check};
+use onbeat_tune::apply::{AppliedStep, FailedStep, OnRefusal, Resolver, StepMaker, owners};
+use onbeat_tune::catalogue::{CheckVerdict, Finding, HostTree, LoopSetup, catalogue, check};
 use onbeat_tune::change::Kind;
 use onbeat_tune::journal::ChangeId;
 use onbeat_tune::plan::{
@@ -222,39 +222,46 @@ fn of_id(
     request: &SettingRequest<'_>,
 ) -> Result<HostSetting, SettingRefusal> {
     let refused = |source| SettingRefusal::Plan { name: name.to_owned(), source };
-    let mut asked = PlanRequest::ids([name]).map_err(refused)?;
-    asked.cpus = CpuChoice::List(request.setup.cpus.clone());
-    asked.setup = request.setup.clone();
-    let made = plan(tree, &asked).map_err(refused)?;
-
+    let made = planned(tree, &[name], &request.setup).map_err(refused)?;
     let setting = HostSetting::of_plan(name, made);
     if setting.plan.steps.is_empty() && setting.implies == LoopOptions::default() {
-        return Err(why_nothing(name, tree, request).unwrap_or_else(|| setting.nothing_to_make()));
+        return Err(match why_nothing(name, tree, &request.setup) {
+            Some(finding) => refusal(name.to_owned(), finding),
+            None => setting.nothing_to_make(),
+        });
     }
 
     Ok(setting)
 }
 
-/// The reason of the check; `None` where it is bad.
-fn why_nothing(
-    name: &str,
-    tree: &HostTree,
-    request: &SettingRequest<'_>,
-) -> Option<SettingRefusal> {
-    let ids: Vec<&str> =
-        catalogue().resolve(name).iter().map(|record| record.id.as_str()).collect();
-    let mut findings = check(tree, &request.setup);
-    findings.retain(|finding| ids.contains(&finding.id.as_str()));
-    if findings.iter().any(|finding| finding.verdict == CheckVerdict::Bad) {
-        return None;
-    }
+/// Returns the plan of these ids for a loop on the CPUs of `setup`.
+///
+/// # Errors
+/// [`PlanError`], for an unknown id, and where no CPU is left for the loop.
+pub fn planned(tree: &HostTree, ids: &[&str], setup: &LoopSetup) -> Result<Plan, PlanError> {
+    let mut request = PlanRequest::ids(ids.iter().copied())?;
+    request.cpus = CpuChoice::List(setup.cpus.clone());
+    request.setup = setup.clone();
+    plan(tree, &request)
+}
 
-    let name = name.to_owned();
-    findings.into_iter().next().map(|finding| match finding.verdict {
+/// Returns the finding that says why there is nothing to make of an id or an alias; `None` where
+/// the check finds it bad.
+#[must_use]
+pub fn why_nothing(name: &str, tree: &HostTree, setup: &LoopSetup) -> Option<Finding> {
+    let records = catalogue().resolve(name);
+    let mut findings = check(tree, setup);
+    findings.retain(|finding| records.iter().any(|record| record.id == finding.id));
+    let is_bad = findings.iter().any(|finding| finding.verdict == CheckVerdict::Bad);
+    findings.into_iter().next().filter(|_| !is_bad)
+}
+
+fn refusal(name: String, finding: Finding) -> SettingRefusal {
+    match finding.verdict {
         CheckVerdict::NotApplicable(reason) => SettingRefusal::NotApplicable { name, reason },
         CheckVerdict::Unknown(reason) => SettingRefusal::Unknown { name, reason },
         _ => SettingRefusal::AsWanted { name, current: finding.current },
-    })
+    }
 }
 
 impl HostSetting {
@@ -321,18 +328,18 @@ fn of_loop(step: &PlanStep) -> Option<Option<LoopOptions>> {
     Some(LoopOptions::of_id(id))
 }
 
-/// A change of the host before or after a block failed.
+/// A change of the host before or after a measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingError {
     /// The kernel refused a change; what was made of the setting is undone.
-    #[error("{0}, before a block; its changes were undone")]
+    #[error("{0}, before a measurement; its changes were undone")]
     Make(#[from] FailedStep),
     /// The plan names no valid CPUs.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// Changes could not be undone after a block; they stay on record.
+    /// Changes could not be undone after a measurement; they stay on record.
     #[error(
-        "{left} changes of the host could not be undone after a block ({first}); they stay on record: run `onbeat repair`"
+        "{left} changes of the host could not be undone after a measurement ({first}); they stay on record: run `onbeat repair`"
     )]
     Left {
         /// How many.
@@ -359,12 +366,24 @@ pub fn make(
         return write_back(host, journal, &setting.plan, made);
     }
 
-    let resolver = Resolver::new(host, &setting.plan, Scope::Machine)?;
-    let mut maker = StepMaker::new(journal, resolver, OnRefusal::RollBack);
+    make_plan(host, journal, (&setting.plan, OnRefusal::RollBack), made).map(drop)
+}
+
+/// Makes the steps of a plan, journal first, and appends their changes to `made`.
+///
+/// # Errors
+/// [`SettingError`]; what was made before is in `made` and on record.
+pub fn make_plan(
+    host: &dyn HostFiles,
+    journal: &mut Journal,
+    (plan, on_refusal): (&Plan, OnRefusal),
+    made: &mut Vec<ChangeId>,
+) -> Result<Vec<AppliedStep>, SettingError> {
+    let resolver = Resolver::new(host, plan, Scope::Machine)?;
+    let mut maker = StepMaker::new(journal, resolver, on_refusal);
     let outcome = maker.make_all();
     made.extend(maker.into_recorded());
-    outcome?;
-    Ok(())
+    Ok(outcome?)
 }
 
 /// Writes the same value again: what a placebo costs is what every setting costs.

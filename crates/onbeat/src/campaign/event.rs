@@ -55,6 +55,15 @@ pub enum CampaignEvent<'e> {
         /// The recorder of its run, where this process has it.
         recorder: Option<&'e mut Recorder>,
     },
+    /// Loops run on several CPUs at the same time; reported every 50 ms.
+    AtOnce {
+        /// Since the loops began, in seconds.
+        elapsed_s: f64,
+        /// Releases served so far, on all CPUs.
+        cycles: u64,
+        /// The CPU of the largest release latency so far, and that latency in nanoseconds.
+        worst: (u32, u64),
+    },
     /// A block is complete.
     Block {
         /// The cell.

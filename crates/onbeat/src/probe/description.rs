@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{EdgeLoop, EdgePlan, EdgeSource, Outcome, Plan, Producer, Sample, Task};
+use serde::{Deserialize, Serialize};
 
 pub use super::companion::{Alone, Companion};
 pub use super::error::ProbeError;
@@ -53,7 +54,8 @@ impl Defaults {
 }
 
 /// The value of a [`ProbeOption`], as typed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SettingValue {
     /// Nanoseconds.
     Time(u64),

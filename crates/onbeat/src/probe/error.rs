@@ -58,11 +58,16 @@ fn plan_sentence(why: &PlanError) -> String {
             us(period_ns)
         ),
         PlanError::TooBusy { work_ns, spin_ns, period_ns } => format!(
-            "{} us of work and {} us of polling in a {} us period leave less than a tenth of the CPU; the kernel would \
-             stop the loop for 50 ms a second (RT throttling, fair server): lengthen the period or shorten the spin",
+            "{} us of work{} in a {} us period leave less than a tenth of the CPU; the kernel would stop the loop for 50 ms a \
+             second (RT throttling, fair server): lengthen the period or shorten the {}",
             us(work_ns),
-            us(spin_ns),
-            us(period_ns)
+            if *spin_ns > 0 {
+                format!(" and {} us of polling", us(spin_ns))
+            } else {
+                String::new()
+            },
+            us(period_ns),
+            if *spin_ns > 0 { "spin" } else { "work" }
         ),
     }
 }

@@ -137,6 +137,17 @@ fn a_lowered_real_time_priority_is_a_change_too_and_an_unchanged_one_is_not() {
 }
 
 #[test]
+fn an_ordinary_loop_that_was_started_by_nice_has_its_policy_still() {
+    let other = thread(8, 139, "cc1");
+    let nice = Thread { prio: 139, ..looper() };
+    let mut world = World::asleep_beside(other);
+    world.facts.prio = 120;
+    world.on(1, 1003, 0, KernelEvent::Waking { thread: nice, target_cpu: 1 });
+    world.switch(5_000, other, 0, nice).started(5_002);
+    assert_eq!(us_of(&world.explained(), Kind::PolicyChange), 0);
+}
+
+#[test]
 fn an_ordinary_thread_that_was_chosen_before_a_changed_loop_was_not_served_by_a_rule() {
     let explanation = demoted(120, |world| {
         let other = thread(8, 120, "cc1");

@@ -33,8 +33,26 @@ fn a_summary_of_cyclictest_is_its_figures_and_no_percentiles() {
     let of = &cell.series[&Series::WakeupLatency];
     assert!(of.percentiles.is_empty());
     assert!(cell.notes.iter().any(|note| note.contains("percentiles and SD are not known")));
+    assert!(!cell.notes.iter().any(|note| note.contains("histogram")), "{:?}", cell.notes);
     assert_eq!(streams[0].host.fact("scheduling"), Some("SCHED_FIFO 80"));
     assert!(!says(&streams[0], "without real-time priority"));
+}
+
+#[test]
+fn nanoseconds_of_cyclictest_are_known_by_the_padding_of_its_averages() {
+    let text = "# /dev/cpu_dma_latency set to 0us\nT: 0 (23589) P:80 I:1000 C: 100000 Min:   1820 Act:    2101 Avg:    2203 Max:   35120\n";
+    let streams = streams(text);
+    assert_eq!(figures(&streams[0], Series::WakeupLatency), (100_000, 1_820, 35_120, 2_203.0));
+    assert!(!streams[0].missing.iter().any(|what| what.contains("the unit")));
+}
+
+#[test]
+fn a_ctrl_c_before_the_summary_costs_no_thread() {
+    let text = String::from_utf8(bytes_of("ct-q.txt")).unwrap();
+    let interrupted = text.replacen("T: 0", "^CT: 0", 1);
+    assert_eq!(streams(&interrupted), streams(bytes_of("ct-q.txt")));
+    let one = interrupted.lines().take(2).collect::<Vec<_>>().join("\n") + "\n";
+    assert_eq!(figures(&streams(one)[0], Series::WakeupLatency).0, 1980);
 }
 
 #[test]
@@ -42,6 +60,21 @@ fn a_terminals_output_of_cyclictest_counts_its_last_line() {
     let streams = streams(bytes_of("ct-out.txt"));
     assert_eq!(all_figures(&streams, Series::WakeupLatency), [(1974, 17_000, 5_112_000, 43_000.0)]);
     assert_eq!(streams[0].remarks, Vec::<String>::new(), "all lines are cyclictest's");
+}
+
+#[test]
+fn the_thread_ids_of_a_break_trace_are_not_a_column_of_the_histogram() {
+    let text = "# Histogram\n000000 000001\t000002\t000003\n000001 000004\t000000\t000004\n# Min Latencies: 00000 00000\n# Avg Latencies: 00001 00200\n# Max Latencies: 00001 00523 00523\n# Histogram Overflows: 00000 00001 00001\n# Histogram Overflow at cycle number:\n# Thread 0:\n# Thread 1: 00002\n\n# Thread Ids: 01234 01235\n# Break thread: 1235\n# Break value: 523\n";
+    let of = streams(text);
+    assert_eq!(
+        all_figures(&of, Series::WakeupLatency),
+        [(5, 0, 1_000, 1_000.0), (3, 0, 523_000, 200_000.0)]
+    );
+    assert!(says(&of[0], "beyond the limit: 523000 ns"), "{:?}", of[0].remarks);
+
+    // The rows alone, as scripts that draw them keep them.
+    let rows = text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
+    assert_eq!(streams(rows.replace(' ', "\t") + "\n").len(), 2);
 }
 
 #[test]
@@ -66,6 +99,23 @@ fn verbose_cyclictest_has_every_sample() {
 }
 
 #[test]
+fn verbose_cyclictest_may_count_smis_and_print_the_largest_of_several_cycles() {
+    let text = "Using 1 cpus.\nThread 0 using cpu 3.\nThread 0 Interval: 1500\n       0:       0:      17       0\n       0:       1:      74       2\n";
+    let of = streams(text);
+    assert_eq!(figures(&of[0], Series::WakeupLatency), (2, 17_000, 74_000, 45_500.0));
+    assert_eq!(of[0].remarks, Vec::<String>::new());
+
+    let text = "T: 0 (  812) P:80 I:1000 C:   9980 Min:      4 Act:    6 Avg:    9 Max:      53 SMI:       3\n";
+    assert!(says(&streams(text)[0], "cyclictest states 3 SMIs"));
+    let text = "000000 000000\n000001 000010\n# SMIs: 00002\n";
+    assert!(says(&streams(text)[0], "cyclictest states 2 SMIs"));
+
+    let of = streams("       0:       7:      17\n       0:      12:      74\n");
+    assert!(says(&of[0], "4 cycles between the first and the last one are not in the text: "));
+    assert!(says(&of[0], "prints the largest of several"), "{:?}", of[0].remarks);
+}
+
+#[test]
 fn json_without_a_histogram_is_figures_and_a_missing_priority_is_said() {
     let of = streams(bytes_of("ct-nohist.json"));
     assert_eq!(figures(&of[0], Series::WakeupLatency), (1990, 17_000, 4_827_000, 47_450.0));
@@ -77,6 +127,11 @@ fn json_without_a_histogram_is_figures_and_a_missing_priority_is_said() {
     assert_eq!(figures(&of[0], Series::WakeupLatency), (1907, 56_000, 11_963_000, 149_990.0));
     assert!(says(&of[0], "ran without real-time priority (SCHED_OTHER)"));
     assert!(cell(&of[0]).notes.iter().any(|note| note.contains("without real-time priority")));
+
+    let starved = "{\"cmdline\": \"cyclictest -p 80 -h 9 --json=a\", \"thread\": {\"0\": {\"histogram\": {\"4\": 9}, \"cycles\": 9, \"min\": 4, \"max\": 4, \"avg\": 4.00, \"cpu\": 0}, \"1\": {\"histogram\": {}, \"cycles\": 0, \"min\": 1000000, \"max\": 0, \"avg\": -nan, \"cpu\": 1}}}";
+    let of = streams(starved);
+    assert_eq!(all_figures(&of, Series::WakeupLatency), [(9, 4_000, 4_000, 4_000.0)]);
+    assert!(says(&of[0], "thread 1 had no cycle"), "{:?}", of[0].remarks);
 }
 
 #[test]
@@ -97,6 +152,12 @@ fn xenomai_and_rtai_may_wake_early_and_the_report_says_so() {
     assert_eq!((early.count, early.earliest_ns), (None, 513), "counted by absolute value");
     assert_eq!(of[0].period_ns, Some(100_000));
     assert_eq!(of[0].host.fact("scheduling"), Some("SCHED_FIFO 99"));
+
+    let latmus = "# Linux version 5.5.0\n# libevl version: evl.0\n# sampling period: 1000 microseconds\n# context: user\n# thread priority: 90\n# min latency: 0.205\n# avg latency: 1.097\n# max latency: 3.510\n0 95\n1 2\n3 1+\n";
+    let of = streams(latmus);
+    assert_eq!(figures(&of[0], Series::WakeupLatency), (98, 205, 3_510, 1_097.0));
+    assert_eq!(of[0].period_ns, Some(1_000_000));
+    assert_eq!(of[0].host.fact("scheduling"), Some("SCHED_FIFO 90"));
 
     let of = streams(bytes_of("rtai.txt"));
     assert_eq!(figures(&of[0], Series::WakeupLatency), (1, 0, 3_712, 354.0));
@@ -136,12 +197,23 @@ fn gaps_of_the_hardware_and_of_a_busy_loop_are_read_from_text() {
     let of = streams(bytes_of("hwlat.txt"));
     assert_eq!(figures(&of[0], Series::Gap), (2, 14_000, 18_000, 16_000.0));
     assert!(of[0].missing.iter().any(|what| what.contains("below the threshold of 10us")));
+    let text = String::from_utf8(bytes_of("hwlat.txt")).unwrap();
+    let newer = text
+        .replacen("parameters:\n", "parameters:\n        CPU list:          0-3\n", 1)
+        .replacen("ts: ", "3 SMIs occured on cpu 1\nSMIs during run: 3\nts: ", 1);
+    let of = streams(&newer);
+    assert!(says(&of[0], "hwlatdetect states 3 SMIs") && !says(&of[0], "passed over"));
+    let report = newer.lines().filter(|line| line.starts_with("ts: ")).collect::<Vec<_>>();
+    assert_eq!(figures(&streams(report.join("\n") + "\n")[0], Series::Gap).0, 2);
     let of = streams(bytes_of("hwlattrace.txt"));
     assert_eq!(figures(&of[0], Series::Gap), (2, 12_000, 16_000, 14_000.0));
     assert!(of[0].missing.iter().any(|what| what.contains("5 of 7 gaps")), "{:?}", of[0].missing);
     let of = streams(bytes_of("os.txt"));
     assert_eq!(figures(&of[0], Series::Gap), (24_075_702, 0, 125_593_000, 564.0));
     assert!(says(&of[0], "without real-time priority"));
+    let text = String::from_utf8(bytes_of("os.txt")).unwrap();
+    let omitted = text.replacen("    005 (us):", "    ...\n    005 (us):", 1);
+    assert!(!says(&streams(omitted)[0], "passed over"), "oslat -z omits empty buckets");
     let none = "hwlatdetect:  test duration 2 seconds\n        Latency threshold: 10us\nMax Latency: Below threshold\nSamples recorded: 0\n";
     assert!(refused(none).contains("no gap exceeded the threshold of 10us"));
 }
@@ -162,17 +234,43 @@ fn rtla_top_is_two_series_per_cpu() {
 }
 
 #[test]
+fn a_single_row_of_rtla_is_not_as_wide_as_a_maximum_beyond_it() {
+    let text = "# RTLA timerlat histogram\n# Time unit is microseconds (us)\n# Duration:   0 00:00:10\nIndex   IRQ-000\n0          9990\nover:        10\ncount:    10000\nmin:          0\navg:          0\nmax:        417\n";
+    let of = streams(text);
+    let resolution = &of[0].resolution[&Series::InterruptLatency];
+    assert_eq!((resolution.step_ns, resolution.beyond.unwrap().from_ns), (1_000, 1_000));
+}
+
+#[test]
+fn events_that_rtla_missed_are_said_and_are_not_a_row() {
+    let missed = "123 (0.45%) events missed, results might not be accurate\n";
+    let osnoise = "# RTLA osnoise histogram\n# Time unit is microseconds (us)\n# Duration:   0 00:01:00\nIndex   CPU-000\n0           420\n1            12\nover:         0\ncount:      432\nmin:          0\navg:       0.40\nmax:          1\n";
+    let top = String::from_utf8(bytes_of("timerlat-top.txt")).unwrap();
+    for text in [osnoise, top.as_str()] {
+        let of = streams(text.to_owned() + missed);
+        assert!(says(&of[0], "rtla: 123 (0.45%) events missed;"), "{:?}", of[0].remarks);
+        assert!(!says(&of[0], "passed over"), "{:?}", of[0].remarks);
+        assert_eq!(of[0].parts, streams(text)[0].parts);
+    }
+}
+
+#[test]
 fn a_trace_as_text_is_from_wake_up_to_switch() {
     let of = streams(bytes_of("ftrace.txt"));
     assert_eq!(figures(&of[0], Series::WakeupLatency), (1, 49_000, 49_000, 49_000.0));
     assert_eq!(of[0].host.fact("scheduling"), Some("real-time priority 80"));
     assert!(says(&of[0], "loop (812): from sched_wakeup to sched_switch"));
 
+    let waking = " <idle>-0 [003] d... 5.000100: sched_waking: comm=loop pid=812 prio=19 target_cpu=003\n <idle>-0 [003] d... 5.000110: sched_switch: prev_comm=swapper/3 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=loop next_pid=812 next_prio=19\n";
+    assert!(says(&streams(waking)[0], "loop (812): from sched_waking to sched_switch"));
+
     // A thread that is woken while it runs does not wait.
     let running = "  loop-812 [003] d... 5.000100: sched_wakeup: comm=loop pid=812 prio=19 target_cpu=003\n  loop-812 [003] d... 5.000200: sched_switch: prev_comm=loop prev_pid=812 prev_prio=19 prev_state=S ==> next_comm=swapper/3 next_pid=0 next_prio=120\n  <idle>-0 [003] d... 6.000000: sched_switch: prev_comm=swapper/3 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=loop next_pid=812 next_prio=19\n";
     assert!(refused(running).contains("no thread was woken and then switched to"));
     let by_trace_cmd = "cpus=4\n          <idle>-0     [003]   100.000101: sched_wakeup:         loop:812 [19] success=1 CPU:003\n          <idle>-0     [003]   100.000150: sched_switch:         swapper/3:0 [120] R ==> loop:812 [19]\n";
     assert_eq!(figures(&streams(by_trace_cmd)[0], Series::WakeupLatency).1, 49_000);
+    let dropped = by_trace_cmd.replacen("CPU:003\n", "CPU:003\nCPU:3 [12 EVENTS DROPPED]\n", 1);
+    assert!(refused(dropped).contains("no thread was woken and then switched to"));
 }
 
 #[test]
@@ -188,6 +286,19 @@ fn pings_of_all_systems_are_round_trips() {
     let of = streams(quiet);
     assert_eq!(figures(&of[0], Series::RoundTrip), (9, 21_000, 55_000, 38_000.0));
     assert!(of[0].figures_only.contains(&Series::RoundTrip));
+
+    let windows = "\r\nPinging 10.0.0.1 with 32 bytes of data:\r\nReply from 10.0.0.1: bytes=32 time=2ms TTL=64\r\nRequest timed out.\r\n\r\nPing statistics for 10.0.0.1:\r\n    Packets: Sent = 2, Received = 1, Lost = 1 (50% loss),\r\nApproximate round trip times in milli-seconds:\r\n    Minimum = 2ms, Maximum = 2ms, Average = 2ms\r\n";
+    let of = streams(windows);
+    assert_eq!(of[0].remarks[0], "1 of 2 requests were not answered and are in no figure");
+    assert!(!says(&of[0], "passed over"), "{:?}", of[0].remarks);
+    let cut_off = "PING 10.0.0.1 (10.0.0.1) 56(84) bytes of data.\nno answer yet for icmp_seq=1\n64 bytes from 10.0.0.1: icmp_seq=2 ttl=64 time=0.215 ms\n";
+    let of = streams(cut_off);
+    assert!(
+        says(&of[0], "requests without an answer, which are in no figure: 1"),
+        "{:?}",
+        of[0].remarks
+    );
+    assert!(!says(&of[0], "passed over"), "{:?}", of[0].remarks);
 }
 
 #[test]
@@ -208,6 +319,9 @@ fn spreadsheets_write_commas_marks_and_dates() {
         "latency_us\n1234,5\n2,0\n",
         "# time_s latency_us\n0.1 1234.5\n0.2 2\n",
         "cpu;latency_us;note\n3;1234,5;a\n3;2,0;b\n",
+        "\u{feff}sep=;\r\ntime_s;latency_us\r\n0,1;1234,5\r\n0,2;2,0\r\n",
+        "t_s,speed (m/s),latency_us\n0.1,0.5,1234.5\n0.2,0.6,2.0\n",
+        "latency_us\r1234.5\r2.0\r",
     ];
     for text in same {
         assert_eq!(
@@ -219,6 +333,15 @@ fn spreadsheets_write_commas_marks_and_dates() {
     assert!(refused("12,5\n13,1\n").contains("two columns or a number with a decimal comma"));
     assert!(refused("latency_us\n20\nNaN\n").contains("line 3: `NaN` is not a number"));
     assert!(refused("a_us;b_us\n1;2\n").contains("2 columns (a_us, b_us)"));
+    assert!(refused("t_s,speed (m/s),lag\n0.1,0.5,20\n").contains("name the one of values"));
+    let two_units = "Sample,Cycle time [us],Jitter [ns]\n1,1000.1,20\n";
+    assert!(refused(two_units).contains("3 columns"), "{}", refused(two_units));
+    let histogram = "Latency (us),Count\n1,500\n2,300\n";
+    assert!(refused(histogram).contains("`Count` is a column of counts"), "{}", refused(histogram));
+    let stamps = "timestamp,latency_us\n1717683906373,20\n1717683906383,21\n";
+    assert!(refused(stamps).contains("name its unit in a first line, such as time_ms"));
+    let of = streams(stamps.replacen("timestamp", "timestamp_ms", 1));
+    assert!((of[0].started_unix_s - 1_717_683_906.373).abs() < 1e-3, "{}", of[0].started_unix_s);
     let mixed = "t;latency_us\n0,1;12,5\n0,2;13.1\n";
     assert!(refused(mixed).contains("decimal commas (line 2) and decimal points (line 3)"));
 }
@@ -272,6 +395,8 @@ fn gzip_and_utf_16_are_read_and_other_packing_is_named() {
     let wide: Vec<u8> =
         [0xff, 0xfe].into_iter().chain(text.encode_utf16().flat_map(u16::to_le_bytes)).collect();
     assert_eq!(streams(&wide), streams(&plain));
+    assert!(refused(b"\x17\x08\x44tracing6\0").contains("`trace-cmd report`"));
+    assert!(refused(b"PERFILE2").contains("`perf script`"));
     assert!(refused([0xfd, b'7', b'z', b'X', b'Z', 0]).contains("xz -d"));
 }
 

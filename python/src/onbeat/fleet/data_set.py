@@ -154,10 +154,10 @@ class DataSet:
     def __init__(self, path: str | Path):
         self._scratch = tempfile.TemporaryDirectory(prefix="onbeat-fleet-")
         self.connection = duckdb.connect(config={"temp_directory": self._scratch.name, "memory_limit": MEMORY})
+        # A slow statement would print its progress among the answers, the next one too.
+        self.connection.execute("SET enable_progress_bar = false")
         # Nothing is fetched from elsewhere because a query needs it.
         self.connection.execute("SET autoinstall_known_extensions = false; SET autoload_known_extensions = false")
-        # A slow query would print its progress among the answers.
-        self.connection.execute("SET enable_progress_bar = false")
         self.path: str | Path = str(path).rstrip("/") if object_store.is_address(path) else Path(path)
         try:
             if object_store.is_address(path):

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 
@@ -184,10 +185,12 @@ class Fleet:
     def _held_by_buckets(self, chosen: Selection, limit_ns: int, at: float) -> tuple[list[dict], str]:
         query = chosen.query("gate_exact", limit_ns=str(limit_ns))
         hosts: dict[str, dict] = {}
+        # As it was typed: 100.0 - 99.9 is less than 0.1.
+        allowed = 100 - Fraction(str(at))
         for host, _, samples, beyond, max_ns in self.data.rows(query):
             row = hosts.setdefault(host, {"host": host, "runs": 0, "held": 0, "worst_ns": 0})
             row["runs"] += 1
-            row["held"] += beyond <= samples * (100.0 - at) / 100.0
+            row["held"] += beyond * 100 <= samples * allowed
             row["worst_ns"] = max(row["worst_ns"], max_ns)
         return list(hosts.values()), query
 

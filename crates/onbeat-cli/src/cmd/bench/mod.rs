@@ -22,6 +22,7 @@ use onbeat::load::Load;
 use onbeat::probe::Interruptions;
 use onbeat::record::run_dir::{self, BENCH_FILE, NewRunDir};
 use onbeat::record::{self, Cell, CellNotPermitted, Series};
+use onbeat_report::closing::typed_time;
 use onbeat_report::units::{count, time_ns};
 use onbeat_report::verdict::{Rule, looks};
 use onbeat_rt::Wait;
@@ -399,13 +400,12 @@ impl BenchView {
         // Outages of the other cells may show that one is shorter than is assumed here.
         let needed = rule.releases_with_none_late();
         if needed > releases {
-            let longer = runs::spoken(estimate_s * needed as f64 / releases.max(1) as f64 * 1.05);
+            let longer = typed_time(estimate_s * needed as f64 / releases.max(1) as f64 * 1.05);
             self.say(&format!(
                 "each cell gets about {} releases, and PASS at {at} % needs {} with none over the limit where nothing shows how \
-                 long an outage is: --for {} would be enough",
+                 long an outage is: --for {longer} would be enough",
                 count(releases),
-                count(needed),
-                longer.replace(' ', "")
+                count(needed)
             ));
         }
     }

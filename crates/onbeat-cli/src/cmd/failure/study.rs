@@ -1,6 +1,5 @@
 //! Why a study could not run.
 
-use std::io;
 use std::path::PathBuf;
 
 use onbeat_lab::study::{StudyError, StudyFileError};
@@ -12,6 +11,4 @@ pub(crate) enum StudyFailure {
     File { path: PathBuf, source: StudyFileError },
     #[error(transparent)]
     Study(#[from] StudyError),
-    #[error("cannot answer on port {port}: {source}")]
-    Answer { port: String, source: io::Error },
 }

@@ -21,6 +21,10 @@ pub(crate) enum VmFailure {
     #[error("{path}: only experiments with clock = \"virtual\" run again in the same way")]
     ReplayOfOtherClock { path: PathBuf },
     #[error(
+        "{path}: \"{kernel}\" is a guest of your own, whose disks and cards answer by this machine's clock: it sends other bytes each time, so that {what} has nothing to compare"
+    )]
+    NotRepeatable { path: PathBuf, kernel: String, what: &'static str },
+    #[error(
         "--modules names the modules of a kernel image, and {kernel} is a package, which brings its own"
     )]
     ModulesOfPackage { kernel: String },
@@ -28,6 +32,12 @@ pub(crate) enum VmFailure {
         "--modules, --module and --gpio are for a kernel of the command line; a guest of your own has its own modules"
     )]
     PartsOfOwnGuest,
+    #[error("--login is for a guest of your own: name it by --qemu or --domain")]
+    LoginOfNoGuest,
+    #[error("{path}: its measurement: {why}")]
+    Measured { path: PathBuf, why: String },
+    #[error("the guest's job `{words}`: {why}")]
+    Measurement { words: String, why: String },
     #[error(transparent)]
     OwnGuest(#[from] OwnGuestError),
 }

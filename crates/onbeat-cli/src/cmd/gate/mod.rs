@@ -8,8 +8,8 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use onbeat::record::LimitNote;
 use onbeat::record::run_dir::check_not_own_file;
-use onbeat::record::{LimitNote, Series};
 use onbeat_host::foreign;
 use onbeat_report::compare::{Digest, SHARES};
 use onbeat_report::gate::{
@@ -22,6 +22,7 @@ use onbeat_report::{CellSummary, JudgedRun, Outcome, Summary};
 
 use super::Common;
 use super::compare::side_names;
+use super::failure::trend::TrendFailure;
 use super::{ExitVerdict, Failure, runs, whole};
 use crate::cmd::gate::options::GateOptions;
 use crate::term::{Tone, columns, say, wrapped};
@@ -39,7 +40,7 @@ pub(crate) fn run(options: &GateOptions) -> Result<ExitVerdict, Failure> {
             if options.json {
                 say(Tone::Plain, &serde_json::to_string(&gate)?);
             } else if !junit.is_on_standard_output() {
-                print(&gate, options.series);
+                print(&gate);
             }
 
             Ok(super::looping::verdict(Some(gate.outcome)))
@@ -186,6 +187,9 @@ fn against(
     base: &[PathBuf],
 ) -> Result<Vec<Check>, Failure> {
     let share = Share::from_percent(options.at);
+    if !Share::PERCENTILES.contains(&share) {
+        return Err(TrendFailure::Percentile { at: options.at }.into());
+    }
     let more = Some(share).filter(|share| !SHARES.contains(share));
     let shares: Vec<Share> = SHARES.into_iter().chain(more).collect();
     let base_runs = base.iter().map(|path| runs::judged(path, None));
@@ -224,7 +228,7 @@ fn cells_of(summary: &Summary) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-fn print(gate: &Gate, series: Series) {
+fn print(gate: &Gate) {
     for check in &gate.checks {
         let tone = match check.outcome {
             Outcome::Pass => Tone::Good,
@@ -248,12 +252,7 @@ fn print(gate: &Gate, series: Series) {
         say(Tone::Faint, &wrapped(basis, columns()));
     }
     if gate.outcome == Outcome::Inconclusive {
-        say(
-            Tone::Faint,
-            &wrapped(
-                &format!("the samples of {} do not decide it: exit status 3", series.words()),
-                columns(),
-            ),
-        );
+        let words = wrapped("the samples do not decide it: exit status 3", columns());
+        say(Tone::Faint, &words);
     }
 }

@@ -3,7 +3,8 @@
 
 use std::sync::atomic::Ordering;
 
-use onbeat::bench::at_once::{AtOnceConditions, AtOnceEvent, AtOncePlan, conduct};
+use onbeat::bench::at_once::{AtOnceConditions, AtOncePlan, conduct};
+use onbeat::campaign::CampaignEvent;
 use onbeat::probe::noise::{NOISE, admit_at_once};
 use onbeat::probe::{Interruptions, RunError};
 use onbeat::record::run_dir::NewRunDir;
@@ -68,11 +69,11 @@ pub(crate) fn run(
     let mut summary = SoFar::new(dir.clone(), &interruptions.summary);
     let mut view = BesideView::new(&options.beside_view, None);
     let mut life = life;
-    let mut report = |event: AtOnceEvent<'_>| match event {
-        AtOnceEvent::Warned(words) => {
+    let mut report = |event: CampaignEvent<'_>| match event {
+        CampaignEvent::Warned(words) => {
             progress.above(|| advise(Tone::Careful, &wrapped(words, 80)));
         }
-        AtOnceEvent::Running { elapsed_s, cycles, worst } => {
+        CampaignEvent::AtOnce { elapsed_s, cycles, worst } => {
             runs::begin(&new);
             view.begin(&dir);
             if !summary.look_written() {
@@ -82,6 +83,7 @@ pub(crate) fn run(
                 interruptions.stop.store(true, Ordering::Relaxed);
             }
         }
+        _ => {}
     };
     let conditions = AtOnceConditions { dir: &dir, carrier, interruptions, report: &mut report };
     let conducted = conduct(&plan, conditions).map_err(Failure::from);

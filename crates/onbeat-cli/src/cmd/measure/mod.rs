@@ -1,6 +1,7 @@
 //! `onbeat measure`: runs one probe.
 
 mod cpus;
+pub(crate) mod in_guest;
 mod life;
 mod loads;
 mod open_probe;
@@ -157,7 +158,6 @@ fn run_to_write(
     Ok((past, new))
 }
 
-/// Creates the directory of a new run, with its plan.
 /// The file of the run: of the one that is resumed, or of the new one.
 fn file_of(past: Option<&Past>, new: Option<&NewRunDir>, probe: &str) -> PathBuf {
     let new_file = new.map(|new| new.path().join(format!("{probe}{RUN_FILE_ENDING}")));
@@ -170,6 +170,7 @@ fn left_s(options: &MeasureOptions, past: Option<&Past>) -> f64 {
     options.duration.saturating_sub(measured_ns) as f64 / 1e9
 }
 
+/// Creates the directory of a new run, with its plan.
 fn new_run(out: &Path, planned: &PlannedMeasurement) -> Result<NewRunDir, Failure> {
     let new = NewRunDir::create(out)?;
     planned.write(new.path()).inspect_err(|_| new.withdraw_unless_begun())?;

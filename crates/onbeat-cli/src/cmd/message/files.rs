@@ -59,11 +59,30 @@ fn definition(path: &Path) -> Result<String, Failure> {
 
 /// Returns the type that a file is named after: `.../PACKAGE/msg/Name.msg`.
 fn type_of(path: &Path) -> Result<String, MessageFailure> {
-    let named = || {
+    let named = |path: &Path| {
         let name = path.file_name()?.to_str()?.strip_suffix(".msg")?;
         let folder = path.parent()?;
         let package = if folder.ends_with("msg") { folder.parent()? } else { folder };
         Some(format!("{}/msg/{name}", package.file_name()?.to_str()?))
     };
-    named().ok_or_else(|| MessageFailure::FileName { path: path.to_owned() })
+    // A relative path may begin within the package.
+    let whole = || named(&path.canonicalize().ok()?);
+    named(path).or_else(whole).ok_or_else(|| MessageFailure::FileName { path: path.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_is_named_after_its_folders_from_wherever_they_are_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let package = folder.path().join("demo");
+        std::fs::create_dir_all(package.join("msg")).unwrap();
+        std::fs::write(package.join("msg/Point.msg"), "float64 x\n").unwrap();
+        for path in ["msg/Point.msg", "msg/../msg/Point.msg"] {
+            assert_eq!(type_of(&package.join(path)).unwrap(), "demo/msg/Point");
+        }
+        assert!(type_of(Path::new("Nowhere.msg")).is_err());
+    }
 }

@@ -211,7 +211,8 @@ pub(crate) struct PlayOptions {
     #[arg(long, value_name = "FILE.lcm", requires = "to")]
     pub(crate) file: Vec<PathBuf>,
     /// Multiple of the log's own pace; 0: as fast as possible
-    #[arg(long, default_value_t = 1.0, value_name = "N")]
+    #[arg(long, default_value_t = 1.0, value_parser = rate, value_name = "N")]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) rate: f64,
     /// Time before the first record, in which readers connect
     #[arg(long, default_value = "1s", value_parser = time_ns, value_name = "TIME")]
@@ -433,6 +434,11 @@ pub(crate) enum Language {
     Rust,
 }
 
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate >= 0.0);
+    rate.ok_or_else(|| "write 1 for the log's own pace, 0 for as fast as possible".to_owned())
+}
+
 fn channel(text: &str) -> Result<Channel, String> {
     text.parse().map_err(|why: onbeat_control::RingError| why.to_string())
 }
@@ -441,4 +447,17 @@ fn channel(text: &str) -> Result<Channel, String> {
 fn channels() -> Vec<CompletionCandidate> {
     let all = onbeat_control::channels().into_iter();
     all.map(|channel| CompletionCandidate::new(channel.to_string())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_a_number_that_a_log_can_be_played_at() {
+        assert_eq!(rate("0.5"), Ok(0.5));
+        for wrong in ["nan", "inf", "-1", "fast", ""] {
+            assert!(rate(wrong).unwrap_err().contains("own pace"), "{wrong}");
+        }
+    }
 }

@@ -1,6 +1,8 @@
 //! `onbeat net plan`: the prediction as a picture, a table and a sentence, or as JSON.
 
-use onbeat_net::plan::{DevicePrediction, NetPrediction, Network, picture, simulate};
+use onbeat_net::plan::{
+    DevicePrediction, LinkPrediction, NetPrediction, Network, picture, simulate,
+};
 use onbeat_report::table::{Column, Row, Table};
 use onbeat_report::units::fixed;
 
@@ -35,17 +37,19 @@ fn in_ascii(drawn: &str) -> String {
 fn table(prediction: &NetPrediction) -> Table {
     let us = |value: f64| format!("{value:.1}");
     let row = |group: &[DevicePrediction]| {
-        let least = |pick: fn(&DevicePrediction) -> f64| {
-            group.iter().map(pick).fold(f64::INFINITY, f64::min)
-        };
         let most = |pick: fn(&DevicePrediction) -> f64| group.iter().map(pick).fold(0.0, f64::max);
         let sum = |pick: fn(&DevicePrediction) -> u64| group.iter().map(pick).sum::<u64>();
+        let answered = sum(|device| device.answered);
+        let of_answers = |value: f64| if answered > 0 { us(value) } else { "-".to_owned() };
+        // A device without an answer has no times.
+        let least = group.iter().filter(|device| device.answered > 0);
+        let least = least.map(|device| device.round_trip.min_us).fold(f64::INFINITY, f64::min);
         let entries = [
             device_names(group),
             us(most(|device| device.on_wire_us)),
-            us(least(|device| device.round_trip.min_us)),
-            us(most(|device| device.round_trip.max_us)),
-            sum(|device| device.answered).to_string(),
+            of_answers(least),
+            of_answers(most(|device| device.round_trip.max_us)),
+            answered.to_string(),
             sum(|device| device.late).to_string(),
             sum(|device| device.lost).to_string(),
         ];
@@ -82,12 +86,14 @@ fn sentences(prediction: &NetPrediction) -> String {
     let size = format!(
         "A command takes {command_bytes} bytes on the wire, an answer {answer_bytes}, and 12 more for the gap."
     );
-    let column = format!(
-        "The answers of a cycle arrive from {} to {} us after its release; the period is {} us.",
-        fixed(first_us, 1),
-        fixed(last_us, 1),
-        fixed(*period_us, if period_us.fract() == 0.0 { 0 } else { 1 }),
-    );
+    let arrive = if prediction.devices.iter().any(|device| device.answered > 0) {
+        let (first, last) = (fixed(first_us, 1), fixed(last_us, 1));
+        format!("The answers of a cycle arrive from {first} to {last} us after its release")
+    } else {
+        "No answer arrives".to_owned()
+    };
+    let period = fixed(*period_us, if period_us.fract() == 0.0 { 0 } else { 1 });
+    let column = format!("{arrive}; the period is {period} us.");
 
     let devices = prediction.devices.len();
     let in_time = if *in_time == devices as u64 {
@@ -97,11 +103,29 @@ fn sentences(prediction: &NetPrediction) -> String {
     };
     let busiest = prediction.links.iter().max_by(|a, b| a.busy_percent.total_cmp(&b.busy_percent));
     let busiest = busiest.map_or(String::new(), |link| {
-        format!(
-            " The busiest link, {} to {}, is busy {:.1} % of the time.",
-            link.from, link.to, link.busy_percent
-        )
+        let LinkPrediction { from, to, busy_percent, .. } = link;
+        let is_over = *busy_percent > 100.0;
+        let busy = if is_over { "cannot carry this traffic, which takes" } else { "is busy" };
+        format!(" The busiest link, {from} to {to}, {busy} {busy_percent:.1} % of the time.")
     });
 
     format!("{size} {column}{in_time}{busiest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_without_an_answer_has_no_time_and_a_link_over_its_rate_is_named() {
+        let plan = "[traffic]\npayload = 1000\ncycles = 20\n\
+            [[switches]]\nname = \"s\"\nlink = \"10M\"\nbuffer_kb = 3\n\
+            [[devices]]\nname = \"b\"\ncount = 10\nto = \"s\"\nlink = \"1G\"\n";
+        let prediction = simulate(&Network::parse(plan).unwrap()).unwrap();
+        assert!(prediction.devices.iter().any(|device| device.answered == 0));
+        let text = table(&prediction).to_text(100);
+        assert!(text.contains("1703.3") && !text.contains(" 0.0 "), "{text}");
+        let said = sentences(&prediction);
+        assert!(said.contains("s to controller, cannot carry this traffic"), "{said}");
+    }
 }

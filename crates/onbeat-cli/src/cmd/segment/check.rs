@@ -144,9 +144,9 @@ fn described(esi: &EsiDevice) -> String {
             filled.iter().take(MOST_MODULES).map(|slot| slot.usual_module()).collect();
         let more = if filled.len() > MOST_MODULES { ", ..." } else { "" };
         text += &format!(
-            "; {} slots, counted with {} modules{}{}{more}",
-            esi.slots.len(),
-            filled.len(),
+            "; {}, counted with {}{}{}{more}",
+            counted(esi.slots.len(), "slot"),
+            counted(filled.len(), "module"),
             if names.is_empty() { "" } else { ": " },
             names.join(", ")
         );

@@ -13,6 +13,7 @@ use super::running;
 use super::running::Looked;
 use super::selection;
 use crate::cmd::Common;
+use crate::cmd::failure::spike::pasted;
 use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::findings::machine;
 use crate::cmd::{ExitVerdict, Failure};
@@ -46,7 +47,7 @@ fn next_step(plan: &Plan, options: &TunePlanOptions) -> String {
     match &options.out {
         _ if plan.steps.is_empty() => "nothing to change".to_owned(),
         Some(path) => {
-            let path = path.display();
+            let path = pasted(path);
             format!(
                 "apply    sudo onbeat tune apply {path}\npersist  sudo onbeat tune persist {path}"
             )

@@ -14,6 +14,7 @@ use super::plan::write_new;
 use super::plan_text::counted;
 use super::running;
 use super::running::Looked;
+use crate::cmd::failure::spike::pasted;
 use crate::cmd::failure::tune::TuneFailure;
 use crate::cmd::findings::machine;
 use crate::cmd::lint_report::{JudgedFile, LintForm};
@@ -110,6 +111,7 @@ pub(super) fn capture(options: &TuneCaptureOptions) -> Result<ExitVerdict, Failu
         let files = counted(summary.files, "file");
         let line = format!("{path}: {files}, {} KiB; gzip makes it smaller", archive.len() / 1024);
         say(Tone::Plain, &fold::lines(&line, columns()));
+        let path = pasted(&options.file);
         say(
             Tone::Plain,
             &fold::lines(&format!("check  onbeat tune check --from {path}"), columns()),

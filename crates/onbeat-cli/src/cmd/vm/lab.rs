@@ -8,16 +8,19 @@ use std::thread;
 use onbeat::campaign::CampaignEvent;
 use onbeat::record::Series;
 use onbeat_lab::vm::{
-    BootImage, CellFigures, ClockChoice, Free, LabResults, Laboratory, Matrix, Measures,
-    Repetition, Shard, Virtual, VmClock,
+    BootImage, CellFigures, ClockChoice, Free, KernelChoice, LabGuest, LabResults, Laboratory,
+    Matrix, Measures, Repetition, Shard, Virtual, VmClock,
 };
 use onbeat_report::Table;
+use onbeat_report::units::counted;
 use serde_json::{Value, json};
 
-use super::options::VmLabOptions;
+use super::options::{StockOptions, VmLabOptions};
+use super::run::NOT_REPEATABLE;
 use super::stock::Stock;
 use crate::cmd::cells::CellLines;
 use crate::cmd::failure::vm::VmFailure;
+use crate::cmd::measure::in_guest::guest_plan;
 use crate::cmd::{ExitVerdict, Failure};
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
@@ -29,12 +32,14 @@ pub(in crate::cmd) const NICENESS: i32 = 19;
 
 pub(in crate::cmd) fn run(options: &VmLabOptions) -> Result<ExitVerdict, Failure> {
     let path = &options.file;
-    let matrix =
-        Matrix::read(path).map_err(|source| VmFailure::Matrix { path: path.clone(), source })?;
+    let (mut matrix, is_the_agents) = read(path)?;
+    if options.verify.is_some_and(|times| times > 0) {
+        refuse_own_guests(&matrix, path, "--verify")?;
+    }
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let _end = EndOf::prompt("its guest");
     let stop = &interruptions.stop;
-    let stock = Stock::open(&options.stock)?;
+    let stock = stock(&options.stock, &mut matrix, is_the_agents)?;
     let boots = boots(&stock, &matrix)?;
 
     let out = options.out.clone().unwrap_or_else(|| default_out(path));
@@ -64,6 +69,9 @@ pub(in crate::cmd) fn run(options: &VmLabOptions) -> Result<ExitVerdict, Failure
             let clock = |seed| Virtual { shift, seed };
             let results = laboratory.conduct(&matrix, clock, stop, &mut report)?;
             say_figures(options, &results)?;
+            if matrix.own_guest().is_some() && !options.json {
+                say(Tone::Faint, NOT_REPEATABLE);
+            }
             Ok(conclude(&results, &out, stop.load(Ordering::Relaxed)))
         }
         (ClockChoice::Real, Some(real)) => {
@@ -83,10 +91,46 @@ pub(in crate::cmd) fn run(options: &VmLabOptions) -> Result<ExitVerdict, Failure
     }
 }
 
+/// What the guests of a laboratory are made of; it measures by plans where they carry the agent.
+pub(super) fn stock(
+    options: &StockOptions,
+    matrix: &mut Matrix,
+    is_the_agents: bool,
+) -> Result<Stock, Failure> {
+    let stock = Stock::open(options)?;
+    let stock = if is_the_agents { stock.with_agent_if_needed() } else { stock };
+    if !stock.has_agent() {
+        matrix.forget_plans();
+    }
+    Ok(stock)
+}
+
+/// Reads a laboratory, and whether the agent can do all that its guests have to do.
+pub(super) fn read(path: &Path) -> Result<(Matrix, bool), Failure> {
+    let mut matrix =
+        Matrix::read(path).map_err(|source| VmFailure::Matrix { path: path.to_owned(), source })?;
+    let refused = |why| VmFailure::Measured { path: path.to_owned(), why };
+    let is_the_agents = matrix.plan_by(guest_plan).map_err(refused)?;
+    Ok((matrix, is_the_agents))
+}
+
+/// Refuses what compares the bytes that guests send where one of them is the user's.
+pub(super) fn refuse_own_guests(
+    matrix: &Matrix,
+    path: &Path,
+    what: &'static str,
+) -> Result<(), VmFailure> {
+    let kernel = matrix.own_guest().map(|own| own.name().to_owned());
+    kernel.map_or(Ok(()), |kernel| {
+        Err(VmFailure::NotRepeatable { path: path.to_owned(), kernel, what })
+    })
+}
+
 /// The boot images of the kernels, in order.
 pub(in crate::cmd) fn boots(stock: &Stock, matrix: &Matrix) -> Result<Vec<BootImage>, Failure> {
-    let boot = |kernel: &onbeat_lab::vm::KernelChoice| {
-        stock.boot(&kernel.open(&stock.work, &stock.source)?, matrix.wiring())
+    let boot = |kernel: &KernelChoice| match kernel.open(&stock.work, &stock.source)? {
+        LabGuest::Kernel(kernel) => stock.boot(&kernel, matrix.wiring()),
+        LabGuest::Own(own) => stock.boot_own(&own),
     };
     matrix.kernels().iter().map(boot).collect()
 }
@@ -108,7 +152,9 @@ fn jobs(options: &VmLabOptions, clock: ClockChoice) -> usize {
 
 /// The sentence before the first guest.
 pub(in crate::cmd) fn begun(guests: usize, stored: usize, _: usize) -> String {
-    format!("{guests} guests to run, {stored} experiments are stored")
+    let stand = if stored == 1 { "is" } else { "are" };
+    let (guests, stored) = (counted(guests as u64, "guest"), counted(stored as u64, "experiment"));
+    format!("{guests} to run, {stored} {stand} stored")
 }
 
 fn say_figures<C: Measures>(

@@ -29,7 +29,6 @@ pub(crate) fn run(command: &Vm) -> Result<ExitVerdict, Failure> {
         Vm::Lint(options) => lint::run(options),
         Vm::Xml(options) => threads::xml(options),
         Vm::Pin(options) => threads::pin(options),
-        Vm::Answer(options) => study::answer(options),
     }
 }
 

@@ -6,8 +6,8 @@ use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use onbeat::import::Format;
 
 use super::study_options::{
-    LINT_EXAMPLES, LINT_STATUSES, PIN_EXAMPLES, STUDY_EXAMPLES, STUDY_STATUSES, VmAnswerOptions,
-    VmLintOptions, VmPinOptions, VmStudyOptions, VmXmlOptions,
+    LINT_EXAMPLES, LINT_STATUSES, PIN_EXAMPLES, STUDY_EXAMPLES, STUDY_STATUSES, VmLintOptions,
+    VmPinOptions, VmStudyOptions, VmXmlOptions,
 };
 use crate::options::one_of;
 use crate::units::time_ns;
@@ -50,7 +50,9 @@ const TRACE_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   sudo onbeat vm trace linux-image-rt-amd64 --cpu 1
       a loop of 5 ms in a guest on CPU 1; what the host did at each spike
   sudo onbeat vm trace linux-image-rt-amd64 -- measure latency --for 20s --spikes-over 2ms
-      another measurement";
+      another measurement
+  sudo onbeat vm trace --qemu start-guest.sh --clock real --events all
+      a guest of your own, under KVM; all events of the guest, not those around its spikes only";
 
 const REPLAY_EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat vm replay kernels.toml
@@ -123,9 +125,6 @@ pub(crate) enum Vm {
     /// Its control socket names the threads of the virtual CPUs. All changes are on record.
     #[command(before_help = PIN_EXAMPLES)]
     Pin(VmPinOptions),
-    /// Answer commands of a study
-    #[command(hide = true)]
-    Answer(VmAnswerOptions),
 }
 
 /// Where kernels come from and what guests are made of.
@@ -189,6 +188,27 @@ pub(crate) struct OwnGuestOptions {
     /// The same from a libvirt definition (virsh dumpxml)
     #[arg(long, value_name = "XML", value_hint = ValueHint::FilePath)]
     pub(crate) domain: Option<PathBuf>,
+    /// Log in as this user, for a guest that boots from its disk
+    ///
+    /// onbeat logs in at the guest's serial console and starts there; the script need not name a kernel. The user needs the
+    /// rights of root, the guest console=ttyS0, a getty or a shell there, mount and tar.
+    #[arg(long, value_name = "USER")]
+    pub(crate) login: Option<String>,
+    /// File whose first line is that user's password in the guest
+    #[arg(long, value_name = "FILE", requires = "login", value_hint = ValueHint::FilePath)]
+    pub(crate) password_file: Option<PathBuf>,
+}
+
+/// The guest of a run: a kernel for one of onbeat's own, or the user's.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct GuestOptions {
+    /// Debian package, or path of a kernel image
+    #[arg(value_name = "KERNEL", required_unless_present_any = ["qemu", "domain"], conflicts_with_all = ["qemu", "domain"], value_hint = ValueHint::FilePath)]
+    pub(crate) kernel: Option<String>,
+    #[command(flatten)]
+    pub(crate) parts: KernelParts,
+    #[command(flatten)]
+    pub(crate) own: OwnGuestOptions,
 }
 
 #[derive(Debug, Args)]
@@ -218,13 +238,8 @@ pub(crate) enum GuestClock {
 
 #[derive(Debug, Args)]
 pub(crate) struct VmRunOptions {
-    /// Debian package, or path of a kernel image
-    #[arg(value_name = "KERNEL", required_unless_present_any = ["qemu", "domain"], conflicts_with_all = ["qemu", "domain"], value_hint = ValueHint::FilePath)]
-    pub(crate) kernel: Option<String>,
     #[command(flatten)]
-    pub(crate) parts: KernelParts,
-    #[command(flatten)]
-    pub(crate) own: OwnGuestOptions,
+    pub(crate) guest: GuestOptions,
     /// Clock of the guest
     ///
     /// `virtual` counts instructions: exact and repeatable, ranks kernels and settings, predicts no
@@ -323,10 +338,17 @@ pub(crate) enum TraceClock {
     Free,
 }
 
+/// Which of a guest's events are traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TracedEvents {
+    Spikes,
+    All,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct VmTraceOptions {
     #[command(flatten)]
-    pub(crate) kernel: KernelOptions,
+    pub(crate) guest: GuestOptions,
     /// Clock of the guest: KVM, or software emulation
     #[arg(long, value_enum, default_value_t = TraceClock::Free, value_name = "CLOCK")]
     pub(crate) clock: TraceClock,
@@ -336,7 +358,7 @@ pub(crate) struct VmTraceOptions {
     #[arg(long, value_name = "N")]
     pub(crate) cpu: Option<u32>,
     /// Memory of the guest in MiB
-    #[arg(long, default_value_t = 512, value_name = "MIB", value_parser = clap::value_parser!(u32).range(64..))]
+    #[arg(long, default_value_t = 512, value_name = "MIB", conflicts_with_all = ["qemu", "domain"], value_parser = clap::value_parser!(u32).range(64..))]
     pub(crate) memory: u32,
     /// Words for the guest's kernel command line
     #[arg(long, default_value = "", value_name = "WORDS", allow_hyphen_values = true)]
@@ -344,6 +366,12 @@ pub(crate) struct VmTraceOptions {
     /// Time limit of the guest, by this machine's clock
     #[arg(long, default_value = "5m", value_parser = time_ns, value_name = "TIME")]
     pub(crate) limit: u64,
+    /// Which events of the guest to record: around its spikes, or all
+    ///
+    /// Recording all of them takes CPU time of the guest and some 6 bytes of its memory each. Events of this machine are always
+    /// recorded throughout.
+    #[arg(long, value_enum, default_value_t = TracedEvents::Spikes, value_name = "WHICH")]
+    pub(crate) events: TracedEvents,
     /// Exchanges of clocks before and after the measurement
     #[arg(long, default_value_t = onbeat_lab::joined::EXCHANGES, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=100_000))]
     pub(crate) exchanges: u64,

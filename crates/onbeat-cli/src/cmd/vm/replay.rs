@@ -1,15 +1,14 @@
 //! `onbeat vm replay`: the largest latency of a laboratory, traced from outside the guest.
 
 use onbeat_lab::vm::{
-    ClockChoice, CriticalPath, Laboratory, Matrix, Measures, PathPart, Repetition, Replay, Shard,
+    ClockChoice, CriticalPath, Laboratory, Measures, PathPart, Repetition, Replay, Shard,
     StoredExperiment, Virtual,
 };
 use onbeat_report::table::{Column, Row, Table};
 use serde_json::{Value, json};
 
-use super::lab::{NICENESS, boots, default_out};
+use super::lab::{NICENESS, boots, default_out, read, refuse_own_guests, stock};
 use super::options::VmReplayOptions;
-use super::stock::Stock;
 use crate::cmd::failure::vm::VmFailure;
 use crate::cmd::{ExitVerdict, Failure};
 use crate::signals;
@@ -22,15 +21,16 @@ const MOST_LISTED: usize = 10;
 
 pub(super) fn run(options: &VmReplayOptions) -> Result<ExitVerdict, Failure> {
     let path = &options.file;
-    let matrix =
-        Matrix::read(path).map_err(|source| VmFailure::Matrix { path: path.clone(), source })?;
+    let (mut matrix, is_the_agents) = read(path)?;
     let ClockChoice::Virtual { shift } = matrix.clock() else {
         return Err(VmFailure::ReplayOfOtherClock { path: path.clone() }.into());
     };
 
+    refuse_own_guests(&matrix, path, "a replay")?;
+
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let _end = EndOf::prompt("its guest");
-    let stock = Stock::open(&options.stock)?;
+    let stock = stock(&options.stock, &mut matrix, is_the_agents)?;
     let boots = boots(&stock, &matrix)?;
     let out = options.out.clone().unwrap_or_else(|| default_out(path));
     let laboratory = Laboratory {

@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use onbeat::record::run_dir::RUN_FILE_ENDING;
 use onbeat_lab::vm::{
-    BootImage, ClockTable, ForeignProbe, Free, Guest, GuestFigures, GuestFile, GuestResult, Job,
-    Measures, Virtual, VmClock,
+    BootImage, ClockTable, ForeignProbe, Free, Guest, GuestFigures, GuestFile, GuestPlan,
+    GuestResult, Job, Measures, Virtual, VmClock,
 };
 use serde_json::{Value, json};
 
-use super::options::{GuestClock, KernelOptions, KernelParts, VmRunOptions};
+use super::options::{GuestClock, VmRunOptions};
 use super::stock::Stock;
 use crate::cmd::Common;
 use crate::cmd::failure::vm::VmFailure;
+use crate::cmd::measure::in_guest::guest_plan;
 use crate::cmd::{ExitVerdict, Failure};
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
@@ -29,7 +30,7 @@ const USUAL_JOB: [&str; 7] =
     ["measure", "latency", "--period", "1ms", "--for", "2s", "--no-causes"];
 const OUTPUT: &str = "output";
 /// What a table of a user's guest says in virtual time, in place of the clock's own legend.
-const NOT_REPEATABLE: &str = "Counted instructions, predicts no hardware. The guest's disks and cards answer by this machine's clock: figures differ from run to run.";
+pub(super) const NOT_REPEATABLE: &str = "Counted instructions, predicts no hardware. The guest's disks and cards answer by this machine's clock: figures differ from run to run.";
 const ERRORS: &str = "errors";
 
 /// What a guest does: a measurement or bench with run files, or any command.
@@ -37,28 +38,69 @@ const ERRORS: &str = "errors";
 struct GuestJob {
     job: Job,
     is_recorded: bool,
+    /// Whether the agent can do it all.
+    is_the_agents: bool,
+    /// The measurement that it is.
+    measurement: Option<GuestMeasurement>,
     /// A command whose output another tool's format makes a recording.
     foreign: Option<ForeignProbe>,
 }
 
 impl GuestJob {
-    fn from_options(options: &VmRunOptions) -> Self {
+    fn from_options(options: &VmRunOptions) -> Result<Self, Failure> {
         let Some(format) = options.format else { return Self::from_words(&options.job) };
-        let has_own = options.own.qemu.is_some() || options.own.domain.is_some();
+        let has_own = options.guest.own.qemu.is_some() || options.guest.own.domain.is_some();
         let probe = ForeignProbe { words: options.job.clone(), format };
-        Self { job: probe.job(has_own), is_recorded: true, foreign: Some(probe) }
+        let job = probe.job(has_own);
+        let foreign = Some(probe);
+        Ok(Self { job, is_recorded: true, is_the_agents: true, measurement: None, foreign })
     }
 
-    fn from_words(words: &[String]) -> Self {
+    fn from_words(words: &[String]) -> Result<Self, Failure> {
         let usual = || USUAL_JOB.map(str::to_owned).to_vec();
         let words = if words.is_empty() { usual() } else { words.to_vec() };
         if ["measure", "bench"].contains(&words[0].as_str()) {
-            return Self { job: Job::recorded(words), is_recorded: true, foreign: None };
+            let measurement = GuestMeasurement::read(words)?;
+            return Ok(Self {
+                job: measurement.job(false),
+                is_recorded: true,
+                is_the_agents: measurement.plan.is_some(),
+                measurement: Some(measurement),
+                foreign: None,
+            });
         }
 
+        let is_the_agents = !words.iter().any(|word| word.contains("onbeat"));
         let mut job = Job::new();
         job.command(words);
-        Self { job, is_recorded: false, foreign: None }
+        Ok(Self { job, is_recorded: false, is_the_agents, measurement: None, foreign: None })
+    }
+}
+
+/// A measurement or a bench for a guest.
+#[derive(Debug)]
+pub(super) struct GuestMeasurement {
+    words: Vec<String>,
+    /// What it is for the agent; `None` where it takes the whole program.
+    pub(super) plan: Option<GuestPlan>,
+}
+
+impl GuestMeasurement {
+    /// Reads its words, which are refused here and not in the guest.
+    pub(super) fn read(words: Vec<String>) -> Result<Self, Failure> {
+        let refused = |why| VmFailure::Measurement { words: words.join(" "), why };
+        let plan = guest_plan(&words).map_err(refused)?;
+        Ok(Self { words, plan })
+    }
+
+    /// Its job, by the agent or by the whole program.
+    pub(super) fn job(&self, by_agent: bool) -> Job {
+        let mut planned = Job::new();
+        match self.plan.as_ref().filter(|_| by_agent) {
+            Some(plan) => planned.measurement(plan),
+            None => planned = Job::recorded(self.words.iter().cloned()),
+        }
+        planned
     }
 }
 
@@ -66,48 +108,40 @@ pub(super) fn run(options: &VmRunOptions) -> Result<ExitVerdict, Failure> {
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let _end = EndOf::prompt("its guest");
     let stop = &interruptions.stop;
+    let mut job = GuestJob::from_options(options)?;
     let stock = Stock::open(&options.stock)?;
-    let boot = boot(options, &stock)?;
+    let stock = if job.is_the_agents { stock.with_agent_if_needed() } else { stock };
+    if let Some(measurement) = &job.measurement {
+        job.job = measurement.job(stock.has_agent());
+    }
+    let boot = stock.guest(&options.guest)?;
 
     match options.clock {
         GuestClock::Virtual => {
             let clock = Virtual { shift: options.shift, seed: options.seed };
-            measured(options, &stock, boot, clock, stop)
+            measured(options, job, &stock, &guest(options, boot, clock), stop)
         }
         GuestClock::Real => {
             let clock = stock.real_clock(&boot, stop)?;
-            measured(options, &stock, boot, clock, stop)
+            measured(options, job, &stock, &guest(options, boot, clock), stop)
         }
-        GuestClock::Free => without_figures(options, &stock, boot, stop),
+        GuestClock::Free => {
+            without_figures(options, job, &stock, &guest(options, boot, Free), stop)
+        }
     }
-}
-
-/// What the guest boots: the user's own guest, or a kernel with onbeat.
-fn boot(options: &VmRunOptions, stock: &Stock) -> Result<BootImage, Failure> {
-    let KernelParts { modules, module, gpio } = &options.parts;
-    let has_own = options.own.qemu.is_some() || options.own.domain.is_some();
-    if has_own && (modules.is_some() || !module.is_empty() || *gpio) {
-        return Err(VmFailure::PartsOfOwnGuest.into());
-    }
-    if let Some(own) = stock.own_guest(&options.own)? {
-        return Ok(own);
-    }
-    let kernel = options.kernel.clone().unwrap_or_default();
-    let options = KernelOptions { kernel, parts: options.parts.clone() };
-    stock.boot_with(&stock.kernel(&options)?, &options)
 }
 
 /// Runs the job by a clock whose times are results.
 fn measured<C: Measures>(
     options: &VmRunOptions,
+    job: GuestJob,
     stock: &Stock,
-    boot: BootImage,
-    clock: C,
+    guest: &Guest<C>,
     stop: &AtomicBool,
 ) -> Result<ExitVerdict, Failure> {
-    let GuestJob { job, is_recorded, foreign } = GuestJob::from_options(options);
-    let has_own = boot.own.is_some();
-    let mut result = guest(options, boot, clock).run(&stock.work, &job, stop)?;
+    let GuestJob { job, is_recorded, foreign, .. } = job;
+    let has_own = guest.boot.own.is_some();
+    let mut result = guest.run(&stock.work, &job, stop)?;
     let imported = foreign.as_ref().map_or(Ok(()), |probe| result.import(probe));
     let directory = keep(&result, &options.out, |_| true)?;
     imported?;
@@ -142,12 +176,13 @@ fn measured<C: Measures>(
 /// Runs the job by the free clock: what it measured is neither printed nor kept.
 fn without_figures(
     options: &VmRunOptions,
+    job: GuestJob,
     stock: &Stock,
-    boot: BootImage,
+    guest: &Guest<Free>,
     stop: &AtomicBool,
 ) -> Result<ExitVerdict, Failure> {
-    let GuestJob { job, is_recorded, foreign } = GuestJob::from_options(options);
-    let mut result = guest(options, boot, Free).run(&stock.work, &job, stop)?;
+    let GuestJob { job, is_recorded, foreign, .. } = job;
+    let mut result = guest.run(&stock.work, &job, stop)?;
     let imported = foreign.as_ref().map_or(Ok(()), |probe| result.import(probe));
     let has_latencies = |file: &GuestFile| {
         file.path.ends_with(RUN_FILE_ENDING) || (is_recorded && file.path == OUTPUT)
@@ -267,9 +302,13 @@ mod tests {
     #[test]
     fn measurements_are_recorded_and_other_words_are_commands() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        assert!(GuestJob::from_words(&[]).is_recorded);
-        assert!(GuestJob::from_words(&words("bench --for 4s")).is_recorded);
-        assert!(!GuestJob::from_words(&words("uname -a")).is_recorded);
+        let job = |words: &[String]| GuestJob::from_words(words).expect("a job");
+        assert!(job(&[]).is_recorded && job(&[]).is_the_agents);
+        let bench = job(&words("bench --for 4s"));
+        assert!(bench.is_recorded && !bench.is_the_agents);
+        let command = job(&words("uname -a"));
+        assert!(!command.is_recorded && command.is_the_agents);
+        assert!(!job(&words("sh -c onbeat\u{a0}repair")).is_the_agents);
     }
 
     #[test]

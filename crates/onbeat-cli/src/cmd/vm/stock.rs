@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use onbeat_lab::vm::{
-    BootImage, CANARY_LIMIT, GuestWiring, Initramfs, Kernel, OwnGuest, PackageSource, Real,
-    WorkDirectory, choose_accelerator,
+    AGENT_PROGRAM, BootImage, CANARY_LIMIT, GuestWiring, Initramfs, Kernel, OwnGuest,
+    PackageSource, Real, WorkDirectory, choose_accelerator, runs_in_guests,
 };
 
-use super::options::{KernelOptions, OwnGuestOptions, StockOptions};
+use super::options::{GuestOptions, KernelOptions, OwnGuestOptions, StockOptions};
 use crate::cmd::Common;
 use crate::cmd::Failure;
 use crate::cmd::failure::vm::VmFailure;
@@ -19,6 +19,8 @@ pub(in crate::cmd) struct Stock {
     pub(in crate::cmd) work: WorkDirectory,
     pub(in crate::cmd) source: PackageSource,
     onbeat: PathBuf,
+    /// Whether the user has named it.
+    is_named: bool,
     busybox: PathBuf,
 }
 
@@ -43,7 +45,30 @@ impl Stock {
         };
         let myself = || std::env::current_exe().map_err(Common::OwnProgram);
         let onbeat = options.onbeat.clone().map_or_else(myself, Ok)?;
-        Ok(Self { work, source, onbeat, busybox: options.busybox.clone() })
+        let is_named = options.onbeat.is_some();
+        Ok(Self { work, source, onbeat, is_named, busybox: options.busybox.clone() })
+    }
+
+    /// Has guests carry the agent alone where this program cannot be in them, for a job that the agent can do. The whole program looks
+    /// for settings that delay a loop as well, and keeps them in the run file.
+    pub(in crate::cmd) fn with_agent_if_needed(self) -> Self {
+        if runs_in_guests(&self.onbeat) { self } else { self.with_agent() }
+    }
+
+    /// Whether guests carry the agent, which knows plans only.
+    pub(in crate::cmd) fn has_agent(&self) -> bool {
+        self.onbeat.file_name().is_some_and(|name| name == AGENT_PROGRAM)
+    }
+
+    /// Has guests carry the agent alone. A program that the user has named stays, as does this one where no agent is beside it.
+    pub(in crate::cmd) fn with_agent(mut self) -> Self {
+        let beside = |place| Some(self.onbeat.parent()?.join(place).join(AGENT_PROGRAM));
+        let places = ["", "../lib/onbeat"];
+        let agent = places.into_iter().filter_map(beside).find(|agent| agent.exists());
+        if let Some(agent) = agent.filter(|_| !self.is_named) {
+            self.onbeat = agent;
+        }
+        self
     }
 
     /// Returns the boot image of a kernel with onbeat in it, built on first use.
@@ -78,8 +103,22 @@ impl Stock {
         Ok(initramfs)
     }
 
-    /// Reads a user's guest and returns what it boots; advises of what is not as the user wrote it.
-    /// `None` where none is named.
+    /// Returns what the guest of a command line boots: the user's own, or a kernel with onbeat.
+    pub(in crate::cmd) fn guest(&self, options: &GuestOptions) -> Result<BootImage, Failure> {
+        let GuestOptions { kernel, parts, own } = options;
+        let has_own = own.qemu.is_some() || own.domain.is_some();
+        if has_own && (parts.modules.is_some() || !parts.module.is_empty() || parts.gpio) {
+            return Err(VmFailure::PartsOfOwnGuest.into());
+        }
+        if let Some(own) = self.own_guest(own)? {
+            return Ok(own);
+        }
+        let kernel = kernel.clone().unwrap_or_default();
+        let options = KernelOptions { kernel, parts: parts.clone() };
+        self.boot_with(&self.kernel(&options)?, &options)
+    }
+
+    /// Reads a user's guest and returns what it boots; `None` where none is named.
     pub(in crate::cmd) fn own_guest(
         &self,
         options: &OwnGuestOptions,
@@ -87,10 +126,19 @@ impl Stock {
         let own = match (&options.qemu, &options.domain) {
             (Some(script), _) => OwnGuest::from_script(script)?,
             (None, Some(domain)) => OwnGuest::from_domain(domain)?,
+            (None, None) if options.login.is_some() => return Err(VmFailure::LoginOfNoGuest.into()),
             (None, None) => return Ok(None),
         };
+        let file = options.password_file.clone();
+        let login = options.login.clone().map(|user| (user, file));
+        let own = own.with_login_of(login.as_ref())?;
+        Ok(Some(self.boot_own(&own)?))
+    }
+
+    /// Returns what a user's guest boots; advises of what is not as the user wrote it.
+    pub(in crate::cmd) fn boot_own(&self, own: &OwnGuest) -> Result<BootImage, Failure> {
         own.changes.iter().for_each(|change| advise(Tone::Faint, &format!("guest    {change}")));
-        Ok(Some(own.boot(&self.work, &self.onbeat, &self.busybox)?))
+        Ok(own.boot(&self.work, &self.onbeat, &self.busybox)?)
     }
 
     /// Returns a boot image without onbeat, for a canary guest.

@@ -1,8 +1,6 @@
-//! `onbeat vm study`: the staged study, and the program that answers its commands.
+//! `onbeat vm study`: the staged study.
 
-use std::fs::{self, File};
-use std::io;
-use std::os::fd::AsFd;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,21 +8,19 @@ use std::time::Duration;
 
 use onbeat::campaign::CampaignEvent;
 use onbeat::host::Host;
-use onbeat_lab::joined;
 use onbeat_lab::study::{
-    self, AnsweringSide, BootState, LEAST_RUNS, Servo, StudyClock, StudyError, StudyFile,
-    StudyRequest, StudyResults,
+    self, BootState, LEAST_RUNS, StudyClock, StudyError, StudyFile, StudyRequest, StudyResults,
 };
 use onbeat_lab::vm::{
     Accelerator, BootImage, CANARY_LIMIT, ForeignProbe, Free, GuestWiring, Virtual, VmClock,
-    choose_accelerator,
+    VmError, choose_accelerator,
 };
 use onbeat_report::Table;
 use onbeat_tune::{HostFiles, LiveHost};
 
 use super::options::{KernelOptions, KernelParts, StockOptions};
 use super::stock::Stock;
-use super::study_options::{VmAnswerOptions, VmStudyOptions};
+use super::study_options::VmStudyOptions;
 use crate::cmd::Common;
 use crate::cmd::cells::CellLines;
 use crate::cmd::failure::study::StudyFailure;
@@ -51,7 +47,7 @@ pub(super) fn run(options: &VmStudyOptions, stock: &StockOptions) -> Result<Exit
     let stop = &interruptions.stop;
     // What an interrupted onbeat left would be taken for the machine's own values.
     repair_first()?;
-    let stock = Stock::open(stock)?;
+    let stock = Stock::open(stock)?.with_agent();
     let boot = boot(options, &mut study, &stock)?;
 
     let out = options.out.clone().unwrap_or_else(|| default_out(options));
@@ -115,7 +111,10 @@ fn boot(
         kernel: study.kernel.clone(),
         parts: KernelParts { modules: study.modules.clone(), ..KernelParts::default() },
     };
-    stock.boot(&stock.kernel(&words)?, GuestWiring::None)
+    // A guest of onbeat's own has lines when its servo is at one.
+    let has_line = study.servo.as_ref().is_some_and(|servo| servo.starts_with("gpio:"));
+    let wiring = if has_line { GuestWiring::Gpio } else { GuestWiring::None };
+    stock.boot(&stock.kernel(&words)?, wiring)
 }
 
 /// The clock that a study's guests run by, and why it is not the real one.
@@ -132,7 +131,9 @@ fn accelerator(
     stop: &AtomicBool,
 ) -> Result<ChosenClock, Failure> {
     let asked_for = || "asked for by the study".to_owned();
+    let is_by_login = boot.own.as_ref().is_some_and(|own| own.login.is_some());
     Ok(match study.clock {
+        StudyClock::Virtual if is_by_login => return Err(VmError::LoginInVirtualTime.into()),
         StudyClock::Virtual => ChosenClock::Virtual { because: asked_for() },
         StudyClock::Free => ChosenClock::Free { because: asked_for() },
         StudyClock::Real => ChosenClock::Real(stock.real_clock(boot, stop)?),
@@ -141,6 +142,10 @@ fn accelerator(
                 Accelerator::Kvm(real) => ChosenClock::Real(real),
                 Accelerator::Emulation { reason } if study.cpus > 1 && boot.own.is_some() => {
                     let because = format!("{reason}; the virtual clock runs guests with one CPU");
+                    ChosenClock::Free { because }
+                }
+                Accelerator::Emulation { reason } if is_by_login => {
+                    let because = format!("{reason}; nobody can log in in virtual time");
                     ChosenClock::Free { because }
                 }
                 Accelerator::Emulation { reason } => {
@@ -314,28 +319,6 @@ fn conclude(results: &StudyResults, out: &Path, stopped: bool) -> ExitVerdict {
 /// The verdict of a study by its measurements without a result.
 const fn ended(without_result: usize) -> ExitVerdict {
     if without_result == 0 { ExitVerdict::Pass } else { ExitVerdict::Inconclusive }
-}
-
-/// Answers commands of a study, or exchanges of clocks, until the other side ends.
-pub(super) fn answer(options: &VmAnswerOptions) -> Result<ExitVerdict, Failure> {
-    let name = options.port.clone().unwrap_or_else(|| "standard input".to_owned());
-    let failed = |source| Failure::from(StudyFailure::Answer { port: name.clone(), source });
-    if options.clock {
-        joined::answer_exchanges().map_err(failed)?;
-        return Ok(ExitVerdict::Pass);
-    }
-    let mut port = match &options.port {
-        Some(port) => study::open_port(port).map_err(failed)?,
-        None => File::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?),
-    };
-    let mut servo = Servo::open(options.output.as_ref())?;
-    let side = match options.port {
-        Some(_) if options.timer => AnsweringSide::VirtualGuest,
-        Some(_) => AnsweringSide::Guest,
-        None => AnsweringSide::Host(options.cpu),
-    };
-    study::answer(&mut port, &mut servo, side).map_err(failed)?;
-    Ok(ExitVerdict::Pass)
 }
 
 #[cfg(test)]

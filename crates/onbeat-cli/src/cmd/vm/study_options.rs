@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use onbeat::import::Format;
-use onbeat::probe::ports::PortAddress;
 use onbeat_lab::study::StudyClock;
 use onbeat_tune::CpuList;
 
@@ -131,26 +130,6 @@ pub(crate) struct VmPinOptions {
     /// Priority of virtual CPUs, 1 to 95; 0: unchanged
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) priority: u32,
-}
-
-/// The program that answers commands of a study.
-#[derive(Debug, Args)]
-pub(crate) struct VmAnswerOptions {
-    /// Name of the virtio-serial port [default: standard input, a socket]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) port: Option<String>,
-    /// CPU of the program
-    #[arg(long, value_name = "N", conflicts_with = "port")]
-    pub(crate) cpu: Option<u32>,
-    /// Output for the edges: pwm:CHIP/CHANNEL, gpio:CHIP/LINE [default: a virtual servo]
-    #[arg(long, value_name = "OUTPUT")]
-    pub(crate) output: Option<PortAddress>,
-    /// Send the ACPI timer with each answer: for a guest in virtual time
-    #[arg(long, requires = "port")]
-    pub(crate) timer: bool,
-    /// Answer with this guest's clock, by shared memory
-    #[arg(long, conflicts_with = "port")]
-    pub(crate) clock: bool,
 }
 
 fn cpus(text: &str) -> Result<CpuList, String> {

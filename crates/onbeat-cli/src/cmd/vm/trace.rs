@@ -8,14 +8,14 @@ use std::time::Duration;
 use onbeat::cause::event::KernelEvent;
 use onbeat::cause::kvm::{self, VmExitSpan};
 use onbeat_lab::joined::{GuestTrace, JoinedCause, JoinedSpike, JoinedTrace, TraceStep, VcpuPin};
-use onbeat_lab::vm::{BootImage, Free, Guest, PlaceError, VmClock};
+use onbeat_lab::vm::{BootImage, Free, Guest, Job, PlaceError, VmClock};
 use onbeat_report::table::{Column, Row, Table};
-use onbeat_report::units::{count, time_ns};
+use onbeat_report::units::{count, counted, time_ns};
 use onbeat_tune::{HostFiles, LiveHost};
 use serde_json::{Value, json};
 
-use super::options::{TraceClock, VmTraceOptions};
-use super::run::new_directory;
+use super::options::{TraceClock, TracedEvents, VmTraceOptions};
+use super::run::{GuestMeasurement, new_directory};
 use super::stock::Stock;
 use crate::cmd::Common;
 use crate::cmd::failure::vm::VmFailure;
@@ -49,36 +49,36 @@ pub(super) fn run(options: &VmTraceOptions) -> Result<ExitVerdict, Failure> {
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let _end = EndOf::prompt("its guest");
     let stop = &interruptions.stop;
+    let usual = || USUAL_JOB.map(str::to_owned).to_vec();
+    let words = if options.job.is_empty() { usual() } else { options.job.clone() };
+    let measurement = GuestMeasurement::read(words)?;
     let stock = Stock::open(&options.stock)?;
-    let kernel = stock.kernel(&options.kernel)?;
-    let boot = stock.boot_with(&kernel, &options.kernel)?;
+    let stock = if measurement.plan.is_some() { stock.with_agent() } else { stock };
+    let job = measurement.job(stock.has_agent());
+    let boot = stock.guest(&options.guest)?;
     match options.clock {
-        TraceClock::Free => traced(options, &stock, boot, Free, stop),
+        TraceClock::Free => traced(options, job, &stock, &guest(options, boot, Free), stop),
         TraceClock::Real => {
             let clock = stock.real_clock(&boot, stop)?;
-            traced(options, &stock, boot, clock, stop)
+            traced(options, job, &stock, &guest(options, boot, clock), stop)
         }
     }
 }
 
 fn traced<C: VmClock>(
     options: &VmTraceOptions,
+    job: Job,
     stock: &Stock,
-    boot: BootImage,
-    clock: C,
+    guest: &Guest<C>,
     stop: &AtomicBool,
 ) -> Result<ExitVerdict, Failure> {
-    let mut guest = Guest::new(boot, clock);
-    guest.memory_mib = options.memory;
-    guest.limit = Duration::from_nanos(options.limit);
-    guest.kernel_arguments = options.append.split_whitespace().map(str::to_owned).collect();
-    let usual = || USUAL_JOB.map(str::to_owned).to_vec();
     let pin = |cpu| VcpuPin { cpu, journals: journal_directory(), command: typed().join(" ") };
     let trace = GuestTrace {
-        guest: &guest,
+        guest,
         work: &stock.work,
-        words: if options.job.is_empty() { usual() } else { options.job.clone() },
+        job,
         exchanges: options.exchanges,
+        all_events: options.events == TracedEvents::All,
         pin: options.cpu.map(pin),
     };
 
@@ -102,6 +102,15 @@ fn traced<C: VmClock>(
         print(&joined, &directory);
     }
     Ok(ExitVerdict::Pass)
+}
+
+fn guest<C: VmClock>(options: &VmTraceOptions, boot: BootImage, clock: C) -> Guest<C> {
+    let mut guest = Guest::new(boot, clock);
+    let own = guest.boot.own.as_ref().map(|own| (own.cpus, own.memory_mib));
+    (guest.cpus, guest.memory_mib) = own.unwrap_or((1, options.memory));
+    guest.limit = Duration::from_nanos(options.limit);
+    guest.kernel_arguments = options.append.split_whitespace().map(str::to_owned).collect();
+    guest
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
@@ -156,8 +165,12 @@ fn sentences<C: VmClock>(joined: &JoinedTrace<C>) -> [String; 4] {
         time(relation.least_delay_ns),
         number(joined.violated_exchanges),
     );
+    let lost = match joined.guest.as_ref().map_or(0, |guest| guest.lost.len()) {
+        0 => String::new(),
+        gaps => format!("; {} where the guest lost events", counted(gaps as u64, "gap")),
+    };
     let check = format!(
-        "Check: of {} events of the guest, {} happened while its virtual CPU had no CPU here",
+        "Check: of {} events of the guest, {} happened while its virtual CPU had no CPU here{lost}",
         number(joined.check.events),
         number(joined.check.violations)
     );
@@ -245,6 +258,7 @@ fn as_json<C: VmClock>(joined: &JoinedTrace<C>) -> Value {
         "least_delay_ns": relation.least_delay_ns,
         "contradicted_exchanges": joined.violated_exchanges,
         "guest_events": joined.check.events, "events_off_cpu": joined.check.violations,
+        "guest_events_lost_in": joined.guest.as_ref().map(|guest| guest.lost.len()),
         "vcpu_thread": joined.thread.tid, "vcpu_cpu": joined.thread.cpu,
         "spikes": joined.spikes.iter().map(spike_json).collect::<Vec<_>>(),
     })

@@ -17,6 +17,17 @@ pub(super) fn of_catalogue(watched: &WatchedLoop) -> Vec<FindingNote> {
 /// Settings of the loop's thread with a smaller expected effect are left to `tune check`.
 const LEAST_EFFECT: u8 = 2;
 
+/// A title within a sentence: `locked memory`, `CPU of the loop`.
+fn within(title: &str) -> String {
+    let mut letters = title.chars();
+    match letters.next() {
+        Some(first) if letters.clone().next().is_none_or(|second| !second.is_uppercase()) => {
+            first.to_lowercase().chain(letters).collect()
+        }
+        _ => title.to_owned(),
+    }
+}
+
 /// Prints the findings about the program.
 pub(super) fn say_all(measured: &Measured<'_>) {
     let Measured { seen, watched, result, findings } = measured;
@@ -26,7 +37,7 @@ pub(super) fn say_all(measured: &Measured<'_>) {
         note.id.starts_with("proc.") && note.id != "proc.policy" && note.effect >= LEAST_EFFECT
     });
     let settings: Vec<String> = of_thread
-        .map(|note| format!("{} ({}: {})", note.title.to_lowercase(), note.id, note.current))
+        .map(|note| format!("{} ({}: {})", within(&note.title), note.id, note.current))
         .collect();
     if found.is_empty() && settings.is_empty() {
         return;
@@ -43,5 +54,18 @@ pub(super) fn say_all(measured: &Measured<'_>) {
             watched.thread.tid()
         );
         say(Tone::Plain, &wrapped(&words, columns()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_abbreviation_keeps_its_letters() {
+        assert_eq!(
+            ["Locked memory", "CPU of the loop", ""].map(within),
+            ["locked memory", "CPU of the loop", ""]
+        );
     }
 }

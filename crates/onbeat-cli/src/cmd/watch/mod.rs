@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use onbeat::probe::{self, Interruptions, Origin};
 use onbeat::record::run_dir::{NewRunDir, RUN_FILE_ENDING};
-use onbeat::record::{FindingNote, Header, Series, SpikeLimit, TaskNote};
+use onbeat::record::{EndReason, FindingNote, Header, Series, SpikeLimit, TaskNote};
 use onbeat_watch::collect::Collector;
 use onbeat_watch::loops::all_chosen;
 use onbeat_watch::measure::{WatchPlan, Watched, WatchedLoop, measure};
@@ -219,6 +219,8 @@ fn conclude(
     if result.account.is_none() {
         let why = if result.has_ended {
             "it ended before"
+        } else if result.reason == EndReason::Asked {
+            "the measurement was interrupted"
         } else if result.not_seen > 0 {
             "events were lost"
         } else {

@@ -79,7 +79,7 @@ enum ClockWord {
 #[derive(Debug, Deserialize)]
 #[serde(
     untagged,
-    expecting = "a kernel is the name of a package, or { name, package } or { name, image, modules }"
+    expecting = "a kernel is the name of a package, or { name, package }, { name, image, modules }, { name, qemu } or { name, domain }"
 )]
 enum KernelEntry {
     Package(String),
@@ -93,6 +93,10 @@ struct KernelTable {
     package: Option<String>,
     image: Option<PathBuf>,
     modules: Option<PathBuf>,
+    qemu: Option<PathBuf>,
+    domain: Option<PathBuf>,
+    login: Option<String>,
+    password_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -128,6 +132,10 @@ pub(super) fn parse(text: &str, directory: &Path) -> Result<Matrix, MatrixError>
     let command_lines: Vec<NamedEntry<Vec<String>>> =
         table.command_lines.iter().map(command_line).collect();
     let seeds = seeds(table.seeds)?;
+    let own = kernels.iter().find(|kernel| kernel.is_own());
+    if let Some(own) = own.filter(|_| table.gpio || table.boards) {
+        return Err(MatrixError::WiredOwnGuest { name: own.name.clone() });
+    }
     let measure: Vec<String> = table.measure.split_whitespace().map(str::to_owned).collect();
     if measure.is_empty() {
         return Err(MatrixError::Empty { list: "measure" });
@@ -156,6 +164,7 @@ pub(super) fn parse(text: &str, directory: &Path) -> Result<Matrix, MatrixError>
         memory_mib: table.memory_mib,
         limit: Duration::from_secs(table.limit_s),
         measure,
+        plans: None,
         wiring: match (table.boards, table.gpio) {
             (true, _) => GuestWiring::TwoBoards,
             (false, true) => GuestWiring::Gpio,
@@ -200,15 +209,28 @@ fn kernel(entry: &KernelEntry, directory: &Path) -> Result<KernelChoice, MatrixE
         KernelEntry::Named(table) => table,
     };
 
-    let origin = match (&table.package, &table.image, &table.modules) {
-        (Some(package), None, None) => KernelOrigin::Package(package.clone()),
-        (None, Some(image), modules) => KernelOrigin::Image {
+    let KernelTable { name, package, image, modules, qemu, domain, login, password_file } = table;
+    let is_own = qemu.is_some() || domain.is_some();
+    if login.is_some() && !is_own || password_file.is_some() && login.is_none() {
+        return Err(MatrixError::LoginOfKernel { name: name.clone() });
+    }
+    let password_file = password_file.as_ref().map(|path| directory.join(path));
+    let login = login.as_ref().map(|user| (user.clone(), password_file));
+    let origin = match (package, image, modules, qemu, domain) {
+        (Some(package), None, None, None, None) => KernelOrigin::Package(package.clone()),
+        (None, Some(image), modules, None, None) => KernelOrigin::Image {
             image: directory.join(image),
             modules: modules.as_ref().map(|modules| directory.join(modules)),
         },
-        _ => return Err(MatrixError::KernelOrigin { name: table.name.clone() }),
+        (None, None, None, Some(script), None) => {
+            KernelOrigin::Script(directory.join(script), login)
+        }
+        (None, None, None, None, Some(domain)) => {
+            KernelOrigin::Domain(directory.join(domain), login)
+        }
+        _ => return Err(MatrixError::KernelOrigin { name: name.clone() }),
     };
-    Ok(KernelChoice { name: table.name.clone(), origin })
+    Ok(KernelChoice { name: name.clone(), origin })
 }
 
 fn command_line(entry: &CommandLineEntry) -> NamedEntry<Vec<String>> {

@@ -27,7 +27,10 @@ use tuning::LabTuning;
 
 use crate::toml_file::{self, TomlFileError};
 
-use super::{GuestWiring, Job, Kernel, LatencyTest, PackageSource, VmError, WorkDirectory};
+use super::{
+    GuestPlan, GuestWiring, Job, Kernel, LatencyTest, OwnGuest, PackageSource, VmError,
+    WorkDirectory,
+};
 
 /// Delay of an experiment's start per seed, in microseconds. No usual period is a multiple of it,
 /// so seeds shift load and loop against each other.
@@ -65,9 +68,19 @@ pub enum MatrixError {
     /// The time of an instruction is set for a clock that counts none.
     #[error("`shift` is for clock = \"virtual\" only; leave it out")]
     ShiftOfOtherClock,
-    /// A kernel has neither a package nor an image, or both.
-    #[error("kernel \"{name}\" needs either `package`, or `image` with optional `modules`")]
+    /// A kernel has none of the keys that say where it is from, or several.
+    #[error(
+        "kernel \"{name}\" needs one of `package`, `image` with optional `modules`, `qemu` or `domain`"
+    )]
     KernelOrigin { name: String },
+    /// Nobody logs in at a guest of onbeat's own, nor with a password alone.
+    #[error(
+        "kernel \"{name}\": `login` is for a guest of your own (`qemu` or `domain`), `password_file` for its `login`"
+    )]
+    LoginOfKernel { name: String },
+    /// Lines and cables are modules for a kernel of onbeat's own guests.
+    #[error("kernel \"{name}\" is a guest of your own: `gpio` and `boards` need onbeat's guests")]
+    WiredOwnGuest { name: String },
     /// A word is not a valid tuning.
     #[error(transparent)]
     Tuning {
@@ -121,7 +134,26 @@ pub struct KernelChoice {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum KernelOrigin {
     Package(String),
-    Image { image: PathBuf, modules: Option<PathBuf> },
+    Image {
+        image: PathBuf,
+        modules: Option<PathBuf>,
+    },
+    /// A user's guest, by a script that starts QEMU.
+    Script(PathBuf, LabLogin),
+    /// The same, by a libvirt definition.
+    Domain(PathBuf, LabLogin),
+}
+
+/// Who logs in at a user's guest, and the file of the password.
+type LabLogin = Option<(String, Option<PathBuf>)>;
+
+/// What a kernel of a laboratory is.
+#[derive(Clone, Debug)]
+pub enum LabGuest {
+    /// A kernel for a guest of onbeat's own.
+    Kernel(Kernel),
+    /// A user's guest.
+    Own(Box<OwnGuest>),
 }
 
 impl KernelChoice {
@@ -131,17 +163,32 @@ impl KernelChoice {
         &self.name
     }
 
-    /// Returns the kernel, unpacked on first use.
+    /// Whether it is a user's guest.
+    #[must_use]
+    pub const fn is_own(&self) -> bool {
+        matches!(self.origin, KernelOrigin::Script(..) | KernelOrigin::Domain(..))
+    }
+
+    /// Returns the kernel, unpacked on first use, or the user's guest.
     ///
     /// # Errors
-    /// As [`Kernel::from_package`] and [`Kernel::from_image`].
-    pub fn open(&self, work: &WorkDirectory, source: &PackageSource) -> Result<Kernel, VmError> {
-        match &self.origin {
-            KernelOrigin::Package(package) => Kernel::from_package(work, package, source),
-            KernelOrigin::Image { image, modules } => {
-                Kernel::from_image(work, image, modules.as_deref())
+    /// As [`Kernel::from_package`], [`Kernel::from_image`], [`OwnGuest::from_script`] and
+    /// [`OwnGuest::from_domain`].
+    pub fn open(&self, work: &WorkDirectory, source: &PackageSource) -> Result<LabGuest, VmError> {
+        Ok(match &self.origin {
+            KernelOrigin::Package(package) => {
+                LabGuest::Kernel(Kernel::from_package(work, package, source)?)
             }
-        }
+            KernelOrigin::Image { image, modules } => {
+                LabGuest::Kernel(Kernel::from_image(work, image, modules.as_deref())?)
+            }
+            KernelOrigin::Script(script, login) => {
+                LabGuest::Own(OwnGuest::from_script(script)?.with_login_of(login.as_ref())?.into())
+            }
+            KernelOrigin::Domain(domain, login) => {
+                LabGuest::Own(OwnGuest::from_domain(domain)?.with_login_of(login.as_ref())?.into())
+            }
+        })
     }
 }
 
@@ -192,7 +239,7 @@ pub struct Experiment {
 /// assert_eq!(matrix.experiments().len(), 2 * 2 * 10);
 /// # Ok::<(), onbeat_lab::vm::MatrixError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Matrix {
     clock: ClockChoice,
     kernels: Vec<KernelChoice>,
@@ -208,6 +255,8 @@ pub struct Matrix {
     /// The probe and its options.
     measure: Vec<String>,
     wiring: GuestWiring,
+    /// By tuning and load, where guests measure by plans.
+    plans: Option<Vec<Vec<GuestPlan>>>,
 }
 
 impl Matrix {
@@ -243,6 +292,53 @@ impl Matrix {
     #[must_use]
     pub fn kernels(&self) -> &[KernelChoice] {
         &self.kernels
+    }
+
+    /// Its first user's guest, if it has one: such a guest does not send the same bytes again.
+    #[must_use]
+    pub fn own_guest(&self) -> Option<&KernelChoice> {
+        self.kernels.iter().find(|kernel| kernel.is_own())
+    }
+
+    /// Has guests measure by plans, which `plan` makes of a command's words: they need the agent alone then. `false` where one of
+    /// them takes the whole program.
+    ///
+    /// # Errors
+    /// What `plan` says against the words.
+    pub fn plan_by(
+        &mut self,
+        plan: impl Fn(&[String]) -> Result<Option<GuestPlan>, String>,
+    ) -> Result<bool, String> {
+        let mut plans = Vec::new();
+        for tuning in &self.tunings {
+            let of_load = |load: &NamedEntry<Load>| plan(&self.test(&tuning.value, load).words());
+            plans.push(self.loads.iter().map(of_load).collect::<Result<Option<Vec<_>>, _>>()?);
+        }
+        let is_more = |tuning: &NamedEntry<LabTuning>| !tuning.value.applied.is_empty();
+        let takes_all = self.wiring == GuestWiring::TwoBoards || self.tunings.iter().any(is_more);
+        self.plans = plans.into_iter().collect::<Option<_>>().filter(|_| !takes_all);
+        Ok(self.plans.is_some())
+    }
+
+    /// Has its guests measure by words again, which the whole program takes.
+    pub fn forget_plans(&mut self) {
+        self.plans = None;
+    }
+
+    /// The measurement with a tuning under a load.
+    fn test(&self, tuning: &LabTuning, load: &NamedEntry<Load>) -> LatencyTest {
+        let (probe, options) = self.measure.split_first().map_or_else(
+            || ("latency".to_owned(), Vec::new()),
+            |(probe, options)| (probe.clone(), options.to_vec()),
+        );
+        LatencyTest {
+            probe,
+            duration: self.duration,
+            period: self.period,
+            load: load.value.to_string(),
+            causes: self.causes,
+            options: options.into_iter().chain(tuning.options.iter().cloned()).collect(),
+        }
     }
 
     /// Lengths of the lists, those of seeds last.
@@ -281,8 +377,8 @@ impl Matrix {
 
     /// The job of an experiment: its tuning, a delay by its seed, then the measurement.
     fn job(&self, experiment: &Experiment) -> Job {
-        let [_, _, tuning, load] = experiment.indexes;
-        let tuning = &self.tunings[tuning].value;
+        let [_, _, tuning_index, load] = experiment.indexes;
+        let tuning = &self.tunings[tuning_index].value;
         let delay_us = u64::from(experiment.seed) * u64::from(DELAY_PER_SEED_US);
 
         let mut job = Job::new();
@@ -295,18 +391,10 @@ impl Matrix {
             job.second_board(&tuning.options);
         }
         job.command(["usleep".to_owned(), delay_us.to_string()]);
-        let (probe, options) = self.measure.split_first().map_or_else(
-            || ("latency".to_owned(), Vec::new()),
-            |(probe, options)| (probe.clone(), options.to_vec()),
-        );
-        job.latency(&LatencyTest {
-            probe,
-            duration: self.duration,
-            period: self.period,
-            load: self.loads[load].value.to_string(),
-            causes: self.causes,
-            options: options.into_iter().chain(tuning.options.iter().cloned()).collect(),
-        });
+        match &self.plans {
+            Some(plans) => job.measurement(&plans[tuning_index][load]),
+            None => job.latency(&self.test(tuning, &self.loads[load])),
+        }
         job
     }
 }

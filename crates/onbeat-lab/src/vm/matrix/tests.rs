@@ -111,7 +111,7 @@ fn what_a_file_gets_wrong_is_named_with_its_place() {
     );
     assert_eq!(
         refused("kernels = [{ name = \"k\" }]"),
-        "kernel \"k\" needs either `package`, or `image` with optional `modules`"
+        "kernel \"k\" needs one of `package`, `image` with optional `modules`, `qemu` or `domain`"
     );
     assert_eq!(
         refused("kernels = [\"k\"]\ntunings = [\"PMC\"]"),
@@ -172,4 +172,54 @@ fn each_experiment_is_in_exactly_one_shard() {
         let refused = text.parse::<Shard>().expect_err(text).to_string();
         assert_eq!(refused, format!("\"{text}\" is not a shard; write 3/200 for the third of 200"));
     }
+}
+
+#[test]
+fn a_users_guest_is_a_kernel_of_the_list_and_wired_with_nothing() {
+    let own = "kernels = [{ name = \"mine\", qemu = \"start.sh\" }, { name = \"dom\", domain = \"d.xml\" }]";
+    let found = matrix(own).expect("a file");
+    assert_eq!(found.own_guest().map(KernelChoice::name), Some("mine"));
+    let names: Vec<bool> = found.kernels().iter().map(KernelChoice::is_own).collect();
+    assert_eq!(names, [true, true]);
+    assert!(matrix("kernels = [\"k\"]").expect("a file").own_guest().is_none());
+
+    assert!(refused(&format!("{own}\ngpio = true")).contains("\"mine\" is a guest of your own"));
+    for alone in ["package = \"p\", login = \"root\"", "qemu = \"s\", password_file = \"p\""] {
+        let text = format!("kernels = [{{ name = \"x\", {alone} }}]");
+        assert!(refused(&text).starts_with("kernel \"x\": `login` is for a guest of your own"));
+    }
+    let both = "kernels = [{ name = \"x\", package = \"p\", qemu = \"start.sh\" }]";
+    assert!(refused(both).contains("needs one of `package`"), "{}", refused(both));
+}
+
+#[test]
+fn guests_measure_by_plans_where_all_of_them_can() {
+    let period = std::time::Duration::from_millis(1);
+    // As the command line does: `None` for a probe of the network.
+    let plan = |words: &[String]| {
+        let load = words.iter().skip_while(|word| *word != "--load").nth(1).expect("a load");
+        let load = load.parse().map_err(|_| "no load".to_owned())?;
+        let plan = GuestPlan::latency(period * 500, period, 90, load);
+        Ok((words[1] != "rtt").then_some(plan))
+    };
+    let of = |more: &str| {
+        let text = format!("kernels = [\"k\"]\nloads = [\"idle\", \"cpu=50%\"]\n{more}");
+        let mut found = matrix(&text).expect("a file");
+        let is_planned = found.plan_by(plan).expect("a plan");
+        let script = found.job(&found.experiments()[1]).script();
+        (is_planned, script)
+    };
+
+    let (is_planned, script) = of("");
+    assert!(is_planned && script.contains("'onbeat' 'agent' 'measure'"), "{script}");
+    assert!(script.contains("\"load\":\"cpu=50%\""), "{script}");
+    for more in ["measure = \"rtt --to 10.0.0.2\"", "tunings = [\"none\", \"mem.thp\"]"] {
+        let (is_planned, script) = of(more);
+        assert!(!is_planned && script.contains("'onbeat' 'measure'"), "{script}");
+    }
+    let mut found = matrix("kernels = [\"k\"]").expect("a file");
+    assert_eq!(
+        found.plan_by(|_| Err("no such option".to_owned())),
+        Err("no such option".to_owned())
+    );
 }

@@ -9,7 +9,8 @@ impl OwnGuest {
     /// The lines inside of `<os>`.
     pub(in crate::vm) fn boot_lines(&self) -> Vec<String> {
         let path = |path: &Path| escaped(&path.display().to_string());
-        let mut lines = vec![format!("<kernel>{}</kernel>", path(&self.kernel))];
+        let Some(kernel) = &self.kernel else { return vec!["<boot dev='hd'/>".to_owned()] };
+        let mut lines = vec![format!("<kernel>{}</kernel>", path(kernel))];
         lines.extend(
             self.initrd.as_deref().map(|initrd| format!("<initrd>{}</initrd>", path(initrd))),
         );

@@ -131,6 +131,11 @@ impl DomainReader {
     }
 
     fn os(&mut self, os: Node<'_, '_>) {
+        // libvirt chooses the loader at the first start; QEMU's own firmware is a BIOS.
+        let has_loader = elements(os).any(|node| node.tag_name().name() == "loader");
+        if let Some(firmware) = os.attribute("firmware").filter(|_| !has_loader) {
+            self.left_out.push(format!("<os firmware='{firmware}'>"));
+        }
         for node in elements(os) {
             let text = node.text().unwrap_or_default().trim();
             match node.tag_name().name() {
@@ -159,7 +164,11 @@ impl DomainReader {
         }
         if let Some(topology) = elements(cpu).find(|node| node.tag_name().name() == "topology") {
             let of = |name: &str| topology.attribute(name).unwrap_or("1").to_owned();
-            let words = ["sockets", "cores", "threads"].map(|name| format!("{name}={}", of(name)));
+            // Some machines of QEMU have no dies or clusters: one of each is the same as none.
+            let is_given = |name: &&str| !["dies", "clusters"].contains(name) || of(name) != "1";
+            let names = ["sockets", "dies", "clusters", "cores", "threads"].into_iter();
+            let words: Vec<String> =
+                names.filter(is_given).map(|name| format!("{name}={}", of(name))).collect();
             // The last -smp counts, and QEMU multiplies.
             self.add("smp", &words.join(","));
         }
@@ -303,6 +312,20 @@ mod tests {
                 "left out of the definition: <interface type='network'> (user networking instead), <tpm>"
             ]
         );
+    }
+
+    #[test]
+    fn a_firmware_that_libvirt_would_choose_is_named() {
+        let text = "<domain><os firmware='efi'><type machine='q35'>hvm</type></os></domain>";
+        let left_out = options(text).unwrap().left_out;
+        assert_eq!(left_out, ["left out of the definition: <os firmware='efi'>"]);
+    }
+
+    #[test]
+    fn the_dies_of_a_topology_are_counted() {
+        let topology = "<topology sockets='1' dies='2' clusters='1' cores='4' threads='1'/>";
+        let text = format!("<domain><cpu mode='host-model'>{topology}</cpu></domain>");
+        assert_eq!(line(&text).unwrap(), "-cpu host -smp sockets=1,dies=2,cores=4,threads=1");
     }
 
     #[test]

@@ -12,12 +12,13 @@
 //! | all others | as they are |
 //!
 //! The agent (`start.sh`, `agent.sh`, `wait.sh`) is busybox and onbeat in an archive of its own; nothing of the
-//! guest's disk is needed or changed. Absent on purpose: a boot loader's guests, whose kernel is on
-//! their disk: their `-kernel` has to be named.
+//! guest's disk is needed or changed. In a guest whose kernel is on its disk, a boot loader's, a login at its
+//! serial console starts it ([`OwnLogin`], `login.sh`), and kernel, initrd and command line are the guest's.
 
 mod definition;
 mod domain;
 mod line;
+mod login;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,9 @@ use std::path::{Path, PathBuf};
 use onbeat_tune::lint::qemu_line::{QemuLineError, qemu_line};
 
 pub use domain::DomainError;
+use login::GuestUser;
+pub(super) use login::{CONSOLE_SOCKET, LoginThread};
+pub use login::{LoginError, OwnLogin};
 
 use super::archive::Archive;
 use super::initramfs::{INIT, static_busybox, static_onbeat};
@@ -33,6 +37,9 @@ use super::{BootImage, VmError, WorkDirectory};
 const START: &[u8] = include_bytes!("start.sh");
 const AGENT: &[u8] = include_bytes!("agent.sh");
 const WAIT: &[u8] = include_bytes!("wait.sh");
+const LOGIN: &[u8] = include_bytes!("login.sh");
+/// File name of the agent's program, where it is not the whole onbeat.
+pub const AGENT_PROGRAM: &str = "onbeat-guest";
 /// What the kernel starts first.
 pub(super) const FIRST_PROCESS: &str = "/onbeat/start";
 
@@ -65,7 +72,7 @@ pub enum OwnGuestError {
     },
     /// The kernel is on the guest's disk.
     #[error(
-        "{}: it names no kernel; a guest that boots from its disk is run with -kernel, -initrd and -append (its /boot and /proc/cmdline have them)",
+        "{}: it names no kernel: log in at the serial console of a guest that boots from its disk by --login root, or name -kernel, -initrd and -append (its /boot and /proc/cmdline have them)",
         path.display()
     )]
     NoKernel {
@@ -107,6 +114,8 @@ pub struct OwnMachine {
     pub cpus: u32,
     /// Memory in MiB.
     pub memory_mib: u32,
+    /// How the agent comes into it; by the initrd without.
+    pub login: Option<OwnLogin>,
 }
 
 /// A user's guest, read from a script or a domain definition.
@@ -114,8 +123,12 @@ pub struct OwnMachine {
 pub struct OwnGuest {
     /// Its machine.
     pub machine: OwnMachine,
-    kernel: PathBuf,
+    /// Where it was read from.
+    path: PathBuf,
+    kernel: Option<PathBuf>,
     initrd: Option<PathBuf>,
+    /// Who logs in, so that the agent starts.
+    login: Option<GuestUser>,
     /// What is not as the user wrote it, a sentence each.
     pub changes: Vec<String>,
     disks: Vec<OwnDisk>,
@@ -178,21 +191,68 @@ impl OwnGuest {
         onbeat: &Path,
         busybox: &Path,
     ) -> Result<BootImage, VmError> {
+        let agent = agent(static_onbeat(onbeat)?, static_busybox(busybox)?);
+        if let Some(login) = &self.login {
+            let is_agent = onbeat.file_name().is_some_and(|name| name == AGENT_PROGRAM);
+            let rest = is_agent.then(|| agent.without("onbeat/root/bin/onbeat"));
+            return self.boot_by_login(work, &agent, rest.as_ref(), login.clone());
+        }
         let mut bytes = match &self.initrd {
             Some(initrd) => fs::read(initrd).map_err(VmError::reading(initrd))?,
             None => Vec::new(),
         };
         // The kernel reads archives one behind the other, each at a multiple of four bytes.
         bytes.resize(bytes.len().next_multiple_of(4), 0);
-        bytes.extend(agent(static_onbeat(onbeat)?, static_busybox(busybox)?).to_bytes());
-        Ok(BootImage {
+        bytes.extend(agent.to_bytes());
+        let no_kernel = || OwnGuestError::NoKernel { path: self.path.clone() };
+        let kernel = self.kernel.clone().ok_or_else(no_kernel)?;
+        Ok(self.image(kernel, work.keep_archive(&bytes)?, self.machine.clone()))
+    }
+
+    /// Has a login start the agent, for a guest that boots from its disk: by a user, with the first line
+    /// of a file as the password.
+    ///
+    /// # Errors
+    /// [`OwnGuestError::Unreadable`], the file of the password.
+    pub fn with_login_of(
+        mut self,
+        login: Option<&(String, Option<PathBuf>)>,
+    ) -> Result<Self, OwnGuestError> {
+        if let Some((user, file)) = login {
+            let text = file.as_deref().map(read).transpose()?;
+            let password = text.map(|text| text.lines().next().unwrap_or_default().to_owned());
+            self.login = Some(GuestUser { name: user.clone(), password });
+        }
+        Ok(self)
+    }
+
+    /// What it boots by a login: its own disk, or its own kernel as it is; the agent is on a disk of its
+    /// own.
+    fn boot_by_login(
+        &self,
+        work: &WorkDirectory,
+        agent: &Archive,
+        rest: Option<&Archive>,
+        user: GuestUser,
+    ) -> Result<BootImage, VmError> {
+        let keep = |archive: &Archive| work.keep_archive(&login::agent_files(archive)?);
+        let rest = rest.map(keep).transpose()?;
+        let agent = keep(agent)?;
+        let (kernel, initrd) = (self.kernel.clone(), self.initrd.clone());
+        let login = OwnLogin { user, agent: agent.clone(), rest, kernel, initrd };
+        let machine = OwnMachine { login: Some(login), ..self.machine.clone() };
+        Ok(self.image(self.kernel.clone().unwrap_or_default(), agent, machine))
+    }
+
+    fn image(&self, vmlinux: PathBuf, initramfs: PathBuf, machine: OwnMachine) -> BootImage {
+        BootImage {
             release: "own guest".to_owned(),
-            vmlinux: self.kernel.clone(),
-            initramfs: work.keep_archive(&bytes)?,
+            vmlinux,
+            initramfs,
             has_port: false,
             takes_job_file: false,
-            own: Some(self.machine.clone()),
-        })
+            own: Some(machine),
+        }
     }
 }
 
@@ -205,6 +265,7 @@ fn read(path: &Path) -> Result<String, OwnGuestError> {
 fn agent(onbeat: Vec<u8>, busybox: Vec<u8>) -> Archive {
     let mut archive = Archive::new();
     archive.program("onbeat/start", START.to_vec());
+    archive.file("onbeat/login", LOGIN.to_vec());
     archive.file("onbeat/root/agent", AGENT.to_vec());
     archive.file("onbeat/root/wait", WAIT.to_vec());
     archive.program("onbeat/root/init", INIT.to_vec());
@@ -228,7 +289,8 @@ impl OwnMachine {
             format!(" {path:?} {:?} {changed:?}", found.map(|found| found.len()))
         };
         let files: String = self.files.iter().map(of_file).collect();
-        format!(" {:?} {:?} {}{files}", self.words, self.processor, self.append)
+        let login = self.login.as_ref().map(OwnLogin::identity).unwrap_or_default();
+        format!(" {:?} {:?} {}{files}{login}", self.words, self.processor, self.append)
     }
 
     /// The kernel command line, with what makes the agent the first process and records the console.

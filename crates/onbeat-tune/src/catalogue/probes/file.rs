@@ -240,8 +240,31 @@ impl Probe for SysctlProbe {
     }
 
     fn path(&self) -> Option<String> {
-        Some(format!("/proc/sys/{}", self.name.replace('.', "/")))
+        Some(sysctl_path(&self.name))
     }
+}
+
+impl SysctlProbe {
+    /// Returns the name with its variables, as sysctl reads it: a dot in the name of an interface is
+    /// a slash there (sysctl.d(5)).
+    #[must_use]
+    pub fn name_here(&self, survey: &Survey<'_>) -> String {
+        let interface = survey.setup().interfaces.first();
+        let slashed = interface.map(|interface| interface.replace('.', "/"));
+        let name = slashed.map(|interface| self.name.replace("{interface}", &interface));
+        survey.fill(name.as_ref().unwrap_or(&self.name))
+    }
+}
+
+/// Returns the file of a sysctl.
+#[must_use]
+pub fn sysctl_path(name: &str) -> String {
+    let swapped = name.chars().map(|c| match c {
+        '.' => '/',
+        '/' => '.',
+        c => c,
+    });
+    format!("/proc/sys/{}", swapped.collect::<String>())
 }
 
 /// Two files that must hold the same value.
@@ -414,6 +437,13 @@ mod tests {
         assert_eq!(ValueFormat::ResumeLatency.parse("0\n"), Ok(ProbeValue::Number(i64::MAX)));
         assert_eq!(ValueFormat::ResumeLatency.parse("n/a\n"), Ok(ProbeValue::Number(0)));
         assert_eq!(ValueFormat::ResumeLatency.parse("35\n"), Ok(ProbeValue::Number(35)));
+    }
+
+    #[test]
+    fn a_dot_in_the_name_of_an_interface_is_a_slash_for_sysctl() {
+        assert_eq!(sysctl_path("vm.swappiness"), "/proc/sys/vm/swappiness");
+        let path = "/proc/sys/net/ipv6/conf/eth0.100/disable_ipv6";
+        assert_eq!(sysctl_path("net.ipv6.conf.eth0/100.disable_ipv6"), path);
     }
 
     #[test]

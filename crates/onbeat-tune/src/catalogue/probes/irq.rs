@@ -20,6 +20,27 @@ pub fn is_managed(handler: &str) -> bool {
     MANAGED.iter().any(|pattern| matches(pattern, handler)) && !matches(NOT_MANAGED, handler)
 }
 
+/// Handlers of interrupts that stay where they are: each CPU's own of ARM and RISC-V, their counters,
+/// and the timer of a PC (`IRQD_PER_CPU` and `IRQD_NO_BALANCING` in kernel/irq/manage.c). They may
+/// list all CPUs, and a write to their affinity is refused.
+const BOUND: [&str; 9] = [
+    "arch_timer",
+    "kvm guest *timer",
+    "vgic",
+    "IPI",
+    "arm-pmu",
+    "arm_spe*",
+    "riscv-timer",
+    "riscv-pmu",
+    "timer",
+];
+
+/// Whether an interrupt is one that nobody can move, by the name of its handler.
+#[must_use]
+pub fn is_bound(handler: &str) -> bool {
+    BOUND.iter().any(|pattern| matches(pattern, handler))
+}
+
 /// Which interrupts a record is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -58,7 +79,8 @@ impl IrqSelection {
         for number in names.iter().filter_map(|name| name.parse::<u32>().ok()) {
             let handlers = handlers(number, survey)?;
             has_handlers |= !handlers.is_empty();
-            if handlers.is_empty() || !self.has(&handlers) {
+            let is_bound = handlers.iter().any(|handler| is_bound(handler));
+            if handlers.is_empty() || is_bound || !self.has(&handlers) {
                 continue;
             }
 
@@ -148,7 +170,7 @@ impl Probe for IrqProbe {
 
 #[cfg(test)]
 mod tests {
-    use super::is_managed;
+    use super::{is_bound, is_managed};
 
     #[test]
     fn queues_are_placed_by_the_kernel_and_the_queue_of_administration_is_not() {
@@ -156,5 +178,11 @@ mod tests {
             ["nvme0q1", "nvme0q10", "virtio1-req.0", "mpt3sas0-msix3"].into_iter().all(is_managed)
         );
         assert!(!["nvme0q0", "virtio1-config", "eth0-TxRx-0"].into_iter().any(is_managed));
+    }
+
+    #[test]
+    fn interrupts_that_each_cpu_has_for_itself_cannot_be_moved() {
+        assert!(["arch_timer", "kvm guest vtimer", "arm-pmu", "timer"].into_iter().all(is_bound));
+        assert!(!["arch_mem_timer", "eth0", "mmc0"].into_iter().any(is_bound));
     }
 }

@@ -7,6 +7,7 @@ use super::{NoValue, Probe, ProbeReading};
 use crate::catalogue::survey::Survey;
 use crate::catalogue::wanted::{ProbeValue, WantedValue};
 use crate::cpu_list::CpuList;
+use crate::lint::kernel_cpus;
 
 /// A parameter of the kernel command line.
 #[derive(Debug, Deserialize)]
@@ -32,9 +33,11 @@ impl ParameterProbe {
             (None, ValueFormat::List) => Ok(ProbeValue::Cpus(CpuList::default())),
             (None, _) => Ok(ProbeValue::Absent),
             (Some(None), _) => Ok(ProbeValue::Text("given".to_owned())),
-            (Some(Some("all")), ValueFormat::List) => survey.online().map(ProbeValue::Cpus),
             (Some(Some(value)), ValueFormat::List) => {
-                ValueFormat::List.parse(&without_flags(value))
+                let list = without_flags(value);
+                let last = survey.online().ok().and_then(|online| online.iter().last());
+                let read = last.and_then(|last| kernel_cpus::on_machine(&list, last));
+                read.map(ProbeValue::Cpus).map_or_else(|| ValueFormat::List.parse(&list), Ok)
             }
             (Some(Some(value)), format) => format.parse(value),
         }
@@ -43,7 +46,9 @@ impl ParameterProbe {
 
 /// The CPUs of `managed_irq,domain,2-3`, whose flags stand in front.
 fn without_flags(value: &str) -> String {
-    let is_flag = |piece: &&str| piece.starts_with(|c: char| c.is_ascii_lowercase());
+    let is_flag = |piece: &&str| {
+        piece.starts_with(|c: char| c.is_ascii_lowercase()) && !piece.starts_with("all")
+    };
     value.split(',').skip_while(is_flag).collect::<Vec<_>>().join(",")
 }
 
@@ -139,5 +144,6 @@ mod tests {
         assert_eq!(without_flags("managed_irq,domain,2-3,5"), "2-3,5");
         assert_eq!(without_flags("2-3"), "2-3");
         assert_eq!(without_flags("domain"), "");
+        assert_eq!(without_flags("all:1/2"), "all:1/2");
     }
 }

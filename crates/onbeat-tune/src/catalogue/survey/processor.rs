@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use onbeat_host::machine::is_virtual;
+
 use super::{Fact, Survey};
 use crate::catalogue::no_value::NoValue;
 
@@ -25,11 +27,6 @@ pub struct Processor {
     pub flags: BTreeSet<String>,
 }
 
-/// Names of machines that only hypervisors give, in `/sys/class/dmi/id/sys_vendor` and
-/// `product_name`.
-const VIRTUAL_MACHINES: [&str; 8] =
-    ["QEMU", "KVM", "VMware", "VirtualBox", "Xen", "Bochs", "Virtual Machine", "Amazon EC2"];
-
 impl Survey<'_> {
     /// Returns what the processor is.
     ///
@@ -50,10 +47,12 @@ impl Survey<'_> {
             return Ok(processor.flags.contains("hypervisor"));
         }
 
-        for path in ["/sys/class/dmi/id/sys_vendor", "/sys/class/dmi/id/product_name"] {
-            if let Ok(name) = self.host.read(path) {
-                return Ok(VIRTUAL_MACHINES.iter().any(|known| name.contains(known)));
-            }
+        // Some name themselves in the one, some in the other.
+        let paths = ["/sys/class/dmi/id/sys_vendor", "/sys/class/dmi/id/product_name"];
+        let names: Vec<String> =
+            paths.into_iter().filter_map(|path| self.host.read(path).ok()).collect();
+        if !names.is_empty() {
+            return Ok(is_virtual(&names));
         }
 
         if self.host.exists("/proc/device-tree/hypervisor").unwrap_or(false) {

@@ -74,9 +74,9 @@ impl BenchConductor<'_> {
             not_permitted: not_permitted.to_vec(),
             ladder: self.ladder.clone(),
             shield: self.shielding.words().to_vec(),
-            sweep: None,
             robot_command: self.plan.robot_command.clone(),
             cpus: self.plan.cpus.clone(),
+            ..Bench::default()
         })))?;
         let Schedule { estimate_s, blocks_per_cell, block_s, .. } = schedule;
         (self.conditions.report)(CampaignEvent::Planned { estimate_s, blocks_per_cell, block_s });

@@ -318,14 +318,10 @@ impl<'c> TurnsConductor<'c> {
                 .map_or(0, |blocks| u32::try_from(blocks).unwrap_or(u32::MAX)),
             block_s: self.plan.seconds(releases),
             limit: self.plan.limit,
-            looks: 0,
             most_alarms: self.plan.most_alarms,
-            not_permitted: Vec::new(),
             ladder: grants.to_vec(),
-            shield: Vec::new(),
             sweep: self.plan.sweep.as_ref().map(|(note, _)| *note),
-            robot_command: Vec::new(),
-            cpus: Vec::new(),
+            ..Bench::default()
         }
     }
 

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use onbeat_rt::Instant;
+use serde::{Deserialize, Serialize};
 
 use super::option::{OptionKind, ProbeOption};
 
@@ -44,7 +45,8 @@ pub use output::Output;
 /// assert_eq!(line.to_string(), "gpio:/dev/gpiochip0/17");
 /// # Ok::<(), String>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum PortAddress {
     /// `generator`: a thread of onbeat's own on another CPU.
     Generator,
@@ -84,6 +86,20 @@ pub const OUTPUT: ProbeOption = ProbeOption {
 
 const FORMS: &str = "it is one of generator, pipe, gpio:CHIP/LINE, pwm:CHIP/CHANNEL, serial:DEVICE, file:PATH, udp:HOST:PORT";
 
+impl From<PortAddress> for String {
+    fn from(port: PortAddress) -> Self {
+        port.to_string()
+    }
+}
+
+impl TryFrom<String> for PortAddress {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
 impl FromStr for PortAddress {
     type Err = String;
 
@@ -95,10 +111,21 @@ impl FromStr for PortAddress {
             ("file", path) if !path.is_empty() => Ok(Self::File(path.into())),
             ("serial", path) if !path.is_empty() => Ok(Self::Serial(path.into())),
             ("udp", address) => {
-                let mut found = address
-                    .to_socket_addrs()
-                    .map_err(|why| format!("`{address}` is not an address and port: {why}"))?;
-                found.next().map(Self::Udp).ok_or_else(|| format!("`{address}` has no address"))
+                let wrong = |why: &str| format!("`{address}` is not an address and port: {why}");
+                let (host, port) = address.rsplit_once(':').ok_or_else(|| wrong("no port"))?;
+                let port: u16 = port.parse().map_err(|_| wrong("no port"))?;
+                // The system finds the interface of a link-local address, and takes no brackets.
+                let host = host.trim_matches(['[', ']']);
+                let found = (host, port).to_socket_addrs();
+                let mut found = found.map_err(|why| wrong(&why.to_string()))?;
+                match found.next() {
+                    Some(SocketAddr::V6(v6))
+                        if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 =>
+                    {
+                        Err(wrong("it needs its interface, such as udp:[fe80::1%eth0]:7471"))
+                    }
+                    other => other.map(Self::Udp).ok_or_else(|| wrong("it has no address")),
+                }
             }
             ("pwm", at) => match at
                 .rsplit_once('/')
@@ -199,6 +226,8 @@ mod tests {
             "file:/tmp/fifo",
             "serial:/dev/ttyS0",
             "udp:127.0.0.1:7000",
+            "udp:[::1]:7000",
+            "udp:[fe80::1%1]:7000",
             "gpio:/dev/gpiochip0/17",
             "pwm:/sys/class/pwm/pwmchip0/1",
         ] {
@@ -218,6 +247,7 @@ mod tests {
             ("wire", "gpio:CHIP/LINE"),
             ("gpio:17", "not a chip and line"),
             ("udp:nowhere", "`nowhere`"),
+            ("udp:[fe80::1]:7471", "needs its interface"),
             ("file:", "file:PATH"),
             ("pwm:pwmchip0", "pwm:pwmchip0/1"),
             ("pwm:pwmchip0/led", "number of a channel"),

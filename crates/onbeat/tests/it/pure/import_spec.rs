@@ -185,8 +185,13 @@ fn samples_that_stress_ng_kept_and_did_not_print_are_counted_up_to_the_maximum()
     assert!(missing.contains("kept the first 10 of 73"), "{missing}");
     assert!(missing.contains("samples beyond 40000 ns: 2,"), "{missing}");
 
-    // Without the note it kept no more than ten: how many is not said.
+    // Without the note it kept all that it measured: its first line counts those.
     let (count, max_ns, _, beyond, missing) = imported(TABLE_THAT_ENDS_EARLY);
+    assert_eq!((count, max_ns, beyond), (10, 18_066_010, 2));
+    assert!(missing.contains("samples beyond 40000 ns: 2,"), "{missing}");
+
+    let (_, rows) = TABLE_THAT_ENDS_EARLY.split_once("10 samples\n").unwrap();
+    let (count, max_ns, _, beyond, missing) = imported(rows);
     assert_eq!((count, max_ns, beyond), (9, 18_066_010, 1));
     assert!(missing.contains("samples beyond 40000 ns: at least 1,"), "{missing}");
 }
@@ -273,6 +278,8 @@ fn rtla_records_three_latencies_per_cpu() {
 
     let noise = &self::runs("rtla-osnoise.txt", &SourceOptions::default())[0];
     assert_eq!(cell(noise).series[&Series::Gap].count, 436);
+    let missing = &noise.import.as_ref().unwrap().missing;
+    assert!(missing.iter().any(|what| what.contains("rounds each gap down")), "{missing:?}");
 }
 
 #[test]

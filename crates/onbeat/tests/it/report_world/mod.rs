@@ -177,18 +177,10 @@ pub fn bench_note(tunings: &[&str], loads: &[&str], limit: Option<LimitNote>) ->
     Bench {
         tunings: words(tunings),
         loads: words(loads),
-        order: onbeat::record::RunOrder::Interleaved,
         blocks: 12,
         block_s: 1.0,
         limit,
-        looks: 0,
-        most_alarms: None,
-        not_permitted: Vec::new(),
-        ladder: Vec::new(),
-        shield: Vec::new(),
-        sweep: None,
-        robot_command: Vec::new(),
-        cpus: Vec::new(),
+        ..Bench::default()
     }
 }
 

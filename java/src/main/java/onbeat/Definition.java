@@ -50,7 +50,7 @@ final class Definition {
         }
     }
 
-    private static final Pattern NEXT_TYPE = Pattern.compile("(?m)^={3,}[ \\t]*\\r?\\nMSG: *(.+)\\n");
+    private static final Pattern NEXT_TYPE = Pattern.compile("(?m)^={3,}[ \\t]*\\r?\\nMSG: *(.+)(?:\\n|\\z)");
     private static final Pattern FIELD =
             Pattern.compile("\\s*([\\w/]+)(?:<=\\d+)?(\\[[^\\]]*\\])?\\s+([A-Za-z]\\w*)\\b(?!\\s*=).*");
 
@@ -69,6 +69,10 @@ final class Definition {
             begin = next.end();
         }
         types.put(of, fields(of, text.substring(begin)));
+        // A definition may use them without defining them: readers of MCAP know them.
+        for (String time : new String[] {"builtin_interfaces/msg/Time", "builtin_interfaces/msg/Duration"}) {
+            if (!types.containsKey(time)) types.put(time, fields(time, "int32 sec\nuint32 nanosec\n"));
+        }
     }
 
     /** The type of a channel of ROS 1, which has times of its own, signed bytes, and {@code Header} without its package. */
