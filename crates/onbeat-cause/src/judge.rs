@@ -12,6 +12,7 @@ mod runtime_budget;
 mod scheduler_rules;
 mod thread_mode;
 mod timer_thread;
+mod unseen_wake_up;
 
 pub(super) use inside_cycle::between_cycles;
 pub(super) use judgement::{
@@ -31,6 +32,7 @@ use super::window::Window;
 use scheduler_rules::SchedulerHold;
 use thread_mode::ThreadMode;
 use timer_thread::TimerThread;
+use unseen_wake_up::UnseenWakeUp;
 
 /// Maximum length of an undisturbed step of the wake-up, in nanoseconds: interrupt entry, switch,
 /// return to user space. On virtual machines 1 to 12 µs were measured.
@@ -69,6 +71,8 @@ pub(super) struct Judge<'w> {
     /// The thread in which it expired; `None` for an interrupt.
     pub(super) timer_thread: Option<TimerThread>,
     moved: bool,
+    /// The wake-up, if nothing of it was recorded.
+    unseen_wake_up: Option<UnseenWakeUp>,
     /// What the loop met with a length: page faults, calls that change memory, lent priorities.
     stretches: Vec<Stretch>,
 }
@@ -124,6 +128,7 @@ impl<'w> Judge<'w> {
         // than the loop.
         let timeline = Timeline::new(window);
         let spans = loop_spans(window, facts.tid, facts.cpu);
+        let unseen_wake_up = UnseenWakeUp::find(&events, facts);
         let mut judge = Self {
             facts,
             window,
@@ -135,6 +140,7 @@ impl<'w> Judge<'w> {
             fired,
             timer_thread: None,
             moved,
+            unseen_wake_up,
             stretches: Vec::new(),
         };
         judge.stretches = inside_cycle::stretches_of(&judge);
@@ -274,6 +280,9 @@ impl<'w> Judge<'w> {
         // handler did.
         if let Some(interrupted) = self.interrupted(slice) {
             return interrupted;
+        }
+        if let Some(unseen) = self.unseen_wake_up.as_ref().and_then(|it| it.judge(slice)) {
+            return unseen;
         }
 
         // The loop ran. Before it set its timer it was still working; afterwards it is returning

@@ -552,6 +552,25 @@ fn a_missing_switch_is_inferred_from_the_next_record() {
 }
 
 #[test]
+fn a_wake_up_of_which_nothing_was_recorded_is_not_the_loops_own_time() {
+    let agent = thread(75, 110, "agent");
+    let mut world = World::asleep_beside(dd());
+    world.switch(900, dd(), 0, agent).started(2500);
+    world.timer_set(2503, 3000).switch(2504, looper(), 1, agent);
+    let explanation = world.explained();
+    let cause = explanation.causes.last().unwrap();
+
+    assert_eq!((cause.kind, cause.ns), (Kind::Unexplained, 1_500_000));
+    let why = "no event shows who woke the loop and when it got its CPU; agent [75] nice -10 was the last one seen there";
+    assert!(cause.evidence.contains(why), "{}", cause.evidence);
+
+    // Its wake-up was seen: then it is known since when it waited, and for whom.
+    world.on(1, 1005, 75, KernelEvent::Waking { thread: looper(), target_cpu: 1 });
+    let explanation = world.explained();
+    assert_eq!(us_of(&explanation, Kind::Unexplained), 1470, "{explanation:?}");
+}
+
+#[test]
 fn lost_events_leave_the_time_unexplained_and_are_mentioned() {
     let mut world = World::asleep_beside(dd());
     world.lost(500, 1990).loop_runs(2000, dd());
