@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::carrier::Trouble;
+use super::emergency_codes::is_end;
 
 /// No device in particular.
 pub const NO_DEVICE: u16 = u16::MAX;
@@ -107,6 +108,7 @@ impl Event {
             EventKind::RungChanged => self.new > self.old,
             // Bit 4 of AL status is the error indication.
             EventKind::StateChanged => self.new & 0x1f > 0x10 || self.new & 0x0f < self.old & 0x0f,
+            EventKind::Emergency => !is_end(self.code),
             kind => !kind.is_never_an_alarm(),
         }
     }

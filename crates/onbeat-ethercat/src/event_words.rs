@@ -224,6 +224,29 @@ mod tests {
     }
 
     #[test]
+    fn an_emergency_names_its_error_and_its_end_is_not_an_alarm() {
+        let event = |new, code| Event {
+            at_ns: 0,
+            cycle: 1,
+            kind: EventKind::Emergency,
+            device: 3,
+            old: 0,
+            new,
+            code,
+        };
+        assert_eq!(
+            event(0x21, 0x8611).sentence("left knee"),
+            "left knee sent emergency 0x8611, following error; error register 0x21 (generic, device profile)"
+        );
+        assert!(event(0x21, 0x8611).is_alarm());
+        assert_eq!(
+            event(0, 0).sentence("left knee"),
+            "left knee reports the end of its error (emergency 0x0000)"
+        );
+        assert!(!event(0, 0).is_alarm(), "CiA 301 sends it after a fault reset");
+    }
+
+    #[test]
     fn a_change_of_many_devices_is_one_sentence_with_its_cause() {
         let event = |old, new, code| Event {
             at_ns: 0,

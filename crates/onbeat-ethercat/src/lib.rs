@@ -41,6 +41,7 @@ mod busy_wait;
 pub mod carrier;
 pub mod coe;
 pub mod description;
+pub mod emergency_codes;
 pub mod eni;
 pub mod esi;
 pub mod event;

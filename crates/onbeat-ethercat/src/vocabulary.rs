@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::emergency_codes;
 use super::event::Event;
 use super::event_words::{PHASES, REASONS, RUNGS, al_state, devices, in_a_row, with_code, word};
 
@@ -28,7 +29,8 @@ pub enum EventKind {
     WrongDevice = 7,
     /// A device left its AL state: `old` and `new` are AL states, `code` is the AL status code.
     StateChanged = 8,
-    /// A device sent an emergency: `code` is its error code, `new` its error register.
+    /// A device sent an emergency: `code` is its error code, up to 0x00ff for the end of an error,
+    /// `new` its error register.
     Emergency = 9,
     /// The working counter is wrong: `old` is the expected one, `new` the received one.
     WorkingCounterOff = 10,
@@ -269,7 +271,7 @@ impl Event {
                 al_status = with_code(code)
             ),
             EventKind::Emergency => {
-                format!("{device} sent emergency 0x{code:04x}, error register 0x{new:02x}")
+                format!("{device} {emergency}", emergency = emergency_codes::said(code, new))
             }
             EventKind::WorkingCounterOff => {
                 format!("working counter {new} where {old} is expected")
