@@ -1,7 +1,7 @@
 //! Conversion between [`Fault`] and the notation of segment files, the command line and the fault
 //! log.
 
-use onbeat_ethercat::description::{Description, DescriptionError, FaultTable};
+use onbeat_ethercat::description::{Description, DescriptionError, FaultTable, FaultValueError};
 use onbeat_rt::time::Instant;
 
 use super::fault::Fault;
@@ -25,6 +25,9 @@ pub enum FaultError {
     NeedsOther(String),
     #[error("the segment has no device \"{0}\"; `onbeat segment status` lists its devices")]
     UnknownDevice(String),
+    /// A value that the fault cannot have.
+    #[error(transparent)]
+    Value(#[from] FaultValueError),
     /// Too many active and planned faults.
     #[error(
         "{0} faults are active or planned, no more are possible; `onbeat segment heal` ends them"
@@ -189,6 +192,7 @@ impl Link {
                 link.segment().find_device_or_group(name).ok_or_else(unknown)
             };
 
+            table.check()?;
             let device = table.device.as_ref().map(find).transpose()?;
             let with = table.with.as_ref().map(find).transpose()?;
             let fault = to_fault(table, device, with)
@@ -196,10 +200,6 @@ impl Link {
             let at_ns = |ms: f64| (ms.max(0.0) * 1e6) as u64;
             let from_ns = at_ns(table.at_ms);
             let until_ns = table.for_ms.map_or(u64::MAX, |ms| from_ns.saturating_add(at_ns(ms)));
-            if !(0.0..=1.0).contains(&table.share) {
-                let (fault, share) = (table.kind.clone(), table.share.to_string());
-                return Err(DescriptionError::FaultShare { fault, share });
-            }
             link.plan_since_start(fault, from_ns..until_ns, table.share);
         }
 
@@ -217,6 +217,7 @@ impl Link {
                 .find_device_or_group(name)
                 .ok_or_else(|| FaultError::UnknownDevice(name.clone()))
         };
+        table.check()?;
         let device = table.device.as_ref().map(find).transpose()?;
         let with = table.with.as_ref().map(find).transpose()?;
         let Some(fault) = to_fault(table, device, with) else {
@@ -235,7 +236,7 @@ impl Link {
 
         let ns = |ms: f64| (ms.max(0.0) * 1e6) as u64;
         let times = FaultTimes { in_ns: ns(table.at_ms), for_ns: table.for_ms.map(ns) };
-        self.plan_fault(fault, now, times, table.share.clamp(0.0, 1.0));
+        self.plan_fault(fault, now, times, table.share);
         Ok(())
     }
 }
@@ -258,6 +259,20 @@ mod tests {
             let said = with(percent).unwrap_err().to_string();
             assert!(said.contains("must be 0 to 1, such as 0.05 for 5 %"), "{said}");
         }
+    }
+
+    #[test]
+    fn a_code_of_more_than_16_bits_is_refused_and_not_replaced() {
+        let with = |code: &str| {
+            Link::from_toml(&format!(
+                "[types.j]\nkind = \"drive\"\n[[devices]]\ntype = \"j\"\nname = \"a\"\n\
+                 [[faults]]\nkind = \"emergency\"\ndevice = \"a\"\ncode = {code}\n"
+            ))
+            .map(|_| ())
+        };
+        assert_eq!(with("0x8611"), Ok(()));
+        let said = with("0x18611").unwrap_err().to_string();
+        assert_eq!(said, "the fault \"emergency\" has code = 0x18611, which must be 0 to 0xffff");
     }
 
     #[test]

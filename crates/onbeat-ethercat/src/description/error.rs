@@ -2,6 +2,8 @@
 
 use crate::esi::EsiError;
 
+use super::FaultValueError;
+
 /// Why a file does not describe a valid segment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DescriptionError {
@@ -147,16 +149,9 @@ pub enum DescriptionError {
     /// A watchdog time that devices do not support.
     #[error("[segment] has watchdog_ms = {0}, which must be 0.1 to 6553.5")]
     Watchdog(String),
-    /// A fraction of frames outside 0 to 1.
-    #[error(
-        "the fault \"{fault}\" has share = {share}, which must be 0 to 1, such as 0.05 for 5 %"
-    )]
-    FaultShare {
-        /// Kind of the fault.
-        fault: String,
-        /// Value of `share`.
-        share: String,
-    },
+    /// A value that a fault cannot have.
+    #[error(transparent)]
+    FaultValue(#[from] FaultValueError),
     /// An unknown fault, or one that needs a device.
     #[error("the file has a fault \"{0}\", which does not exist or needs a device")]
     UnknownFault(String),

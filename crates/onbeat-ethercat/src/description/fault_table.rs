@@ -45,6 +45,56 @@ pub struct FaultTable {
     pub mails: Option<u32>,
 }
 
+/// A value that a fault cannot have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the fault \"{fault}\" has {key} = {value}, which must be {must}")]
+pub struct FaultValueError {
+    /// Kind of the fault.
+    pub fault: String,
+    /// The key.
+    pub key: &'static str,
+    /// Its value.
+    pub value: String,
+    /// Valid values, in words.
+    pub must: &'static str,
+}
+
+impl FaultTable {
+    /// Checks that the fault can have its values; none is changed to fit.
+    ///
+    /// # Errors
+    /// [`FaultValueError`] with the first value that it cannot have.
+    pub fn check(&self) -> Result<(), FaultValueError> {
+        let require = |key, value: String, is_valid: bool, must| {
+            let fault = self.kind.clone();
+            if is_valid { Ok(()) } else { Err(FaultValueError { fault, key, value, must }) }
+        };
+        let share = "0 to 1, such as 0.05 for 5 %";
+        require("share", self.share.to_string(), (0.0..=1.0).contains(&self.share), share)?;
+        let time = "0 or more, in ms";
+        require("at_ms", self.at_ms.to_string(), self.at_ms >= 0.0, time)?;
+        let for_ms = self.for_ms.unwrap_or(0.0);
+        require("for_ms", for_ms.to_string(), for_ms >= 0.0, time)?;
+
+        let kind = self.kind.as_str();
+        let code = self.code.unwrap_or(0);
+        let is_valid = kind == "mail-abort" || u16::try_from(code).is_ok();
+        require("code", format!("{code:#x}"), is_valid, "0 to 0xffff")?;
+        let state = self.state.unwrap_or(8);
+        let states = "1 (INIT), 2 (PREOP), 4 (SAFEOP) or 8 (OP)";
+        require("state", state.to_string(), matches!(state, 1 | 2 | 4 | 8), states)?;
+
+        let by = self.by.unwrap_or(0);
+        let (is_valid, must) = match kind {
+            "late" | "slow-state" | "mail-slow" => (by >= 0, "0 or more, in ns"),
+            "counter-off" => ((-1_000..=1_000).contains(&by), "-1000 to 1000"),
+            "module-missing" => ((0..=253).contains(&by), "the number of a slot, 0 to 253"),
+            _ => (true, ""),
+        };
+        require("by", by.to_string(), is_valid, must)
+    }
+}
+
 fn every() -> f64 {
     1.0
 }
@@ -55,4 +105,37 @@ fn is_every(share: &f64) -> bool {
 
 fn is_zero(at_ms: &f64) -> bool {
     *at_ms == 0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_does_not_fit_is_an_error_and_not_another_value() {
+        let fault = |kind: &str| FaultTable {
+            kind: kind.to_owned(),
+            share: 1.0,
+            ..FaultTable::default()
+        };
+        assert_eq!(fault("emergency").check(), Ok(()));
+        let abort = FaultTable { code: Some(0x0609_0030), ..fault("mail-abort") };
+        assert_eq!(abort.check(), Ok(()), "abort codes have 32 bits");
+
+        let wrong = [
+            (FaultTable { code: Some(0x1_8611), ..fault("emergency") }, "code = 0x18611"),
+            (FaultTable { code: Some(0x0609_0030), ..fault("al-error") }, "code = 0x6090030"),
+            (FaultTable { state: Some(5), ..fault("refuse-state") }, "state = 5"),
+            (FaultTable { by: Some(-1), ..fault("late") }, "by = -1"),
+            (FaultTable { by: Some(70_000), ..fault("counter-off") }, "by = 70000"),
+            (FaultTable { by: Some(254), ..fault("module-missing") }, "by = 254"),
+            (FaultTable { for_ms: Some(-5.0), ..fault("cut") }, "for_ms = -5"),
+            (FaultTable { at_ms: f64::NAN, ..fault("cut") }, "at_ms = NaN"),
+            (FaultTable { share: 5.0, ..fault("lose") }, "share = 5"),
+        ];
+        for (table, said) in wrong {
+            let why = table.check().unwrap_err().to_string();
+            assert!(why.contains(&format!("has {said}, which must be ")), "{why}");
+        }
+    }
 }

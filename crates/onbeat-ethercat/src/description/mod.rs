@@ -38,7 +38,7 @@ use crate::esi::{self, DeviceSelector, EsiDevice, EsiSlot, Transition};
 use onbeat_host::foreign;
 
 pub use error::DescriptionError;
-pub use fault_table::FaultTable;
+pub use fault_table::{FaultTable, FaultValueError};
 pub use process_data::{PdoDirection, ProcessData, mappable};
 pub use resolved::{CableEnd, CableSpec, ResolvedDescription, ResolvedDevice};
 pub use setup_tables::{StartupTable, Sync0Table};
