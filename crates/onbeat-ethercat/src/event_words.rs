@@ -2,6 +2,7 @@
 
 use super::al;
 use super::al_codes;
+use super::emergency_codes;
 use super::event::{Event, EventKind, NO_DEVICE, no_answer_words};
 use super::link_errors::{ErrorCount, ErrorCounter};
 use super::step::RobotState;
@@ -41,6 +42,14 @@ pub(super) fn with_code(code: u32) -> String {
     match code as u16 {
         0 => String::new(),
         code => format!(" ({})", al_codes::words(code)),
+    }
+}
+
+/// Formats the error code of a drive (object 0x603F) with its name; empty for 0.
+pub(super) fn drive_error(code: u16) -> String {
+    match code {
+        0 => String::new(),
+        code => format!(" ({})", emergency_codes::words(code)),
     }
 }
 

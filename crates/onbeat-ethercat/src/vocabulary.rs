@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::emergency_codes;
 use super::event::Event;
-use super::event_words::{PHASES, REASONS, RUNGS, al_state, devices, in_a_row, with_code, word};
+use super::event_words::{
+    PHASES, REASONS, RUNGS, al_state, devices, drive_error, in_a_row, with_code, word,
+};
 
 /// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -101,8 +103,8 @@ pub enum EventKind {
     /// The phase of the robot changed: `old` and `new` are phases (0 waiting, 1 enabling, 2
     /// running, 3 stopping, 4 disabling, 5 at rest).
     PhaseChanged = 37,
-    /// A joint went down: `code` is the reason (1 fault, 2 left, 3 following, 4 not enabled), `new`
-    /// its statusword.
+    /// A joint went down: `code` is the reason (1 fault, 2 left, 3 following, 4 not enabled), `old`
+    /// the error code of a drive with a fault that maps it (0x603F), `new` its statusword.
     JointDown = 38,
     /// A joint that was down is enabled again.
     JointBack = 39,
@@ -333,8 +335,9 @@ impl Event {
                 phase_now = word(&PHASES, new.into())
             ),
             EventKind::JointDown => format!(
-                "{device} is down: {reason}, statusword 0x{new:04x}",
-                reason = word(&REASONS, code)
+                "{device} is down: {reason}{drive_error}, statusword 0x{new:04x}",
+                reason = word(&REASONS, code),
+                drive_error = drive_error(old)
             ),
             EventKind::JointBack => format!("{device} is enabled again"),
             EventKind::GoalRefused => format!(

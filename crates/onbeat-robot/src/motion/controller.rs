@@ -153,6 +153,8 @@ impl MotionController {
         self.reset_if_asked(now);
         self.advance_phase(now);
         self.play(now);
+        // From the first cycle on: a drive must never have 0 for a limit.
+        self.joints.iter().for_each(|joint| joint.keep(outputs));
         if self.status.phase != RobotPhase::Waiting {
             for (joint, status) in self.joints.iter_mut().zip(&mut self.status.all) {
                 joint.write(outputs, status);
@@ -293,12 +295,13 @@ impl MotionController {
             _ => JointStage::Down,
         };
 
+        let error_code = joint.error_code(status.state);
         status.reason = why;
         self.status.counts.joints_down += 1;
         self.events.add(
             RobotEventKind::JointDown,
             number as u16,
-            EventValues::from_change(0, status.statusword).with_code(why as u32),
+            EventValues::from_change(error_code, status.statusword).with_code(why as u32),
         );
         // By default one joint stops the robot: a leg that stands still while the others walk falls
         // over.

@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 use onbeat_control::Joint;
 use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout};
 
-use self::joint_table::{DriveOffsets, JointTable, fits, joint, last};
+use self::joint_table::{DriveOffsets, JointTable, KeptOutput, fits, joint, last};
 use self::robot_table::RobotTable;
 use super::ladder::Thresholds;
 use super::limits::Limits;
@@ -52,6 +52,32 @@ pub enum RobotError {
         joint: String,
         /// Index of the missing object.
         object: u16,
+    },
+    /// A drive maps an object in a way that position control cannot write or read.
+    #[error(
+        "drive \"{joint}\" maps object {object:#06x} {how}; change its mapping (docs/segment.md), or exclude the drive with `ignore = true`"
+    )]
+    MappedOtherwise {
+        /// Name of the drive.
+        joint: String,
+        /// Index of the object.
+        object: u16,
+        /// How it is mapped.
+        how: String,
+    },
+    /// A limit of the drive is in its outputs, and no start-up value says what it is.
+    #[error(
+        "drive \"{joint}\" has its limit {object} ({name}) in its outputs, which every cycle writes; give it a start-up value of {bits} bits, which is then written (docs/segment.md), or do not map it: it would be 0"
+    )]
+    LimitWithoutValue {
+        /// Name of the drive.
+        joint: String,
+        /// Index and subindex of the limit.
+        object: String,
+        /// Its name.
+        name: String,
+        /// Its length.
+        bits: u16,
     },
     /// A pattern matches no drive.
     #[error("[[joints]] match = \"{0}\" matches no drive; `*` stands for any characters")]
@@ -198,6 +224,8 @@ pub struct JointSetting {
     pub(crate) zero_rad: f64,
     pub(crate) sine: Wave,
     pub(crate) offsets: DriveOffsets,
+    /// Outputs that have their start-up values in every cycle.
+    pub(crate) kept: Vec<KeptOutput>,
 }
 
 /// A robot: joints on a segment.

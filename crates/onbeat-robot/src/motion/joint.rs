@@ -48,6 +48,8 @@ pub(crate) struct JointDrive {
     /// Target position sent last, in increments.
     target: i32,
     position: i32,
+    /// Error code of the drive (object 0x603F), if it maps that; otherwise 0.
+    error_code: u16,
 }
 
 /// Time after which the power of a drive in quick stop is removed, in ns.
@@ -67,6 +69,16 @@ impl JointDrive {
             beyond_ns: 0,
             target: 0,
             position: 0,
+            error_code: 0,
+        }
+    }
+
+    /// Returns the error code of a drive with a fault; 0 if it has none, or does not map it.
+    pub(crate) fn error_code(&self, state: JointState) -> u16 {
+        // Without a fault it may still hold that of the last one.
+        match state {
+            JointState::Fault | JointState::FaultReaction => self.error_code,
+            _ => 0,
         }
     }
 
@@ -80,6 +92,10 @@ impl JointDrive {
         if let Some(at) = offsets.velocity {
             status.velocity_rad_s =
                 f64::from(i32::from_le_bytes(bytes(inputs, at))) / self.setting.increments_per_rad;
+        }
+
+        if let Some(at) = offsets.error_code {
+            self.error_code = u16::from_le_bytes(bytes(inputs, at));
         }
 
         if let Some(at) = offsets.torque {
@@ -154,6 +170,15 @@ impl JointDrive {
             && ((is_fresh && !state.holds()) || now_ns > until_ns)
         {
             self.stage = if why == DownReason::None { JointStage::Off } else { JointStage::Down };
+        }
+    }
+
+    /// Writes the outputs that keep their start-up values.
+    pub(crate) fn keep(&self, outputs: &mut [u8]) {
+        for kept in &self.setting.kept {
+            if let Some(place) = outputs.get_mut(kept.at..kept.at + kept.bytes.len()) {
+                place.copy_from_slice(&kept.bytes);
+            }
         }
     }
 

@@ -219,6 +219,20 @@ fn a_frozen_drive_goes_down_by_its_following_error_and_the_others_continue() {
 }
 
 #[test]
+fn a_drive_with_a_fault_is_reported_with_its_error_code() {
+    let inputs = "kind = \"drive\"\ninputs = [\"6041\", \"6064\", \"603f\"]\n";
+    let mut world = running(&THREE.replace("kind = \"drive\"\n", inputs));
+    let knee = world.device("knee");
+    world.inject(Fault::AlError { device: knee, code: 0x001b }, None);
+    world.steps(50);
+
+    let is_down = |event: &&onbeat_robot::motion::RobotEvent| event.kind == RobotEventKind::JointDown;
+    let said = world.events.iter().find(is_down).unwrap().on_bus(&[]).sentence("knee");
+    let why = "knee is down: its drive has a fault (0x7500, communication of additional modules), ";
+    assert!(said.starts_with(why), "{said}");
+}
+
+#[test]
 fn a_drive_that_leaves_op_goes_down_and_a_reset_in_op_enables_it_again() {
     let mut world = running(THREE);
     let knee = world.device("knee");

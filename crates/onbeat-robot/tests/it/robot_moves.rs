@@ -332,3 +332,50 @@ fn later_tables_override_earlier_ones_and_negative_gears_reverse_the_travel() {
     assert_eq!((robot.joints[0].limits.velocity, robot.joints[1].limits.velocity), (1.0, 4.0));
     assert_eq!((robot.joints[0].limits.high, robot.joints[0].limits.acceleration), (2.0, 50.0));
 }
+
+#[test]
+fn a_limit_among_the_outputs_keeps_its_start_up_value_or_the_drive_is_refused() {
+    let with = |startup: &str| {
+        let mapped = "kind = \"drive\"\noutputs = [\"6040\", \"607a\", \"6072\"]\n";
+        TWO.replace("kind = \"drive\"\n", &format!("{mapped}{startup}"))
+    };
+    let text = with("[[types.joint.startup]]\nobject = \"6072\"\nvalue = \"1500u16\"\n");
+    let mut world = World::new(&text, |robot| Trajectory::sine(robot).unwrap());
+    world.step();
+    let at = world.plant.layout.devices[1].output_at(0x6072, 0).unwrap();
+    assert_eq!(world.plant.outputs[at..at + 2], 1500_u16.to_le_bytes(), "from the first cycle on");
+    world.until(RobotPhase::Running);
+    let (error, _) = watched(&mut world, 2_000);
+    assert!(error < 0.05, "without torque it was the amplitude: {error}");
+    assert_eq!(world.plant.outputs[at..at + 2], 1500_u16.to_le_bytes());
+
+    let text = with("");
+    let layout = onbeat_ethercat::layout::Layout::from_toml(&text).unwrap();
+    let said = Robot::from_toml(&text, &layout, PERIOD_NS).unwrap_err().to_string();
+    assert!(said.contains("\"left knee\" has its limit 6072:0 (Max torque) in its outputs"), "{said}");
+    let of_32_bits = with("[[types.joint.startup]]\nobject = \"6072\"\nvalue = \"1500u32\"\n");
+    let said = Robot::from_toml(
+        &of_32_bits,
+        &onbeat_ethercat::layout::Layout::from_toml(&of_32_bits).unwrap(),
+        PERIOD_NS,
+    );
+    assert!(said.unwrap_err().to_string().contains("a start-up value of 16 bits"));
+}
+
+#[test]
+fn a_set_point_of_another_length_or_mapped_twice_is_refused() {
+    let refused = |change: fn(&mut onbeat_ethercat::layout::DeviceLayout)| {
+        let mut layout = onbeat_ethercat::layout::Layout::from_toml(TWO).unwrap();
+        change(&mut layout.devices[0]);
+        Robot::from_toml(TWO, &layout, PERIOD_NS).unwrap_err().to_string()
+    };
+    let said = refused(|drive| drive.output_values[1].bits = 16);
+    assert!(said.contains("maps object 0x607a with 16 bits, where CiA 402 has 32"), "{said}");
+    let said = refused(|drive| {
+        let controlword = drive.output_values[0].clone();
+        drive.output_values.push(controlword);
+    });
+    assert!(said.contains("maps object 0x6040 2 times"), "{said}");
+    let said = refused(|drive| drive.input_values[0].bit_at = 3);
+    assert!(said.contains("maps object 0x6041 not at a whole byte"), "{said}");
+}

@@ -6,7 +6,7 @@ use super::range::RangeCheck;
 use super::{JointSetting, RobotError};
 use crate::motion::limits::Limits;
 use crate::motion::wave::Wave;
-use onbeat_ethercat::layout::DeviceLayout;
+use onbeat_ethercat::layout::{DeviceLayout, MappedValue};
 
 /// Maximum number of periods to average over; more would be an unreasonable delay.
 const MOST_AVERAGED: usize = 1_000;
@@ -21,7 +21,26 @@ pub(crate) struct DriveOffsets {
     pub(crate) position: usize,
     pub(crate) velocity: Option<usize>,
     pub(crate) torque: Option<usize>,
+    pub(crate) error_code: Option<usize>,
 }
+
+/// An output of a drive that has its start-up value in every cycle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeptOutput {
+    /// Offset in the outputs of the process image, in bytes.
+    pub(crate) at: usize,
+    /// The value, little endian.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Objects that the controller writes, and set-points of other modes and offsets, which are 0.
+const WRITTEN: [u16; 9] =
+    [0x6040, 0x6042, 0x6060, 0x6071, 0x607a, 0x60b0, 0x60b1, 0x60b2, 0x60ff];
+/// Limits and windows of a drive, which 0 would take from it: torque, current, velocity, positions,
+/// quick stop, interpolation, acceleration, torque in each direction.
+const LIMITS: [u16; 12] = [
+    0x6065, 0x6072, 0x6073, 0x607d, 0x607f, 0x6080, 0x6085, 0x60c2, 0x60c5, 0x60c6, 0x60e0, 0x60e1,
+];
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -61,7 +80,8 @@ pub(super) fn fits(pattern: &str, name: &str) -> bool {
 /// Returns the joint of a drive. Of several tables with a key, the last one counts.
 ///
 /// # Errors
-/// [`RobotError::Range`] and [`RobotError::NotMapped`].
+/// [`RobotError::Range`], [`RobotError::NotMapped`], [`RobotError::MappedOtherwise`] and
+/// [`RobotError::LimitWithoutValue`].
 pub(super) fn joint(
     place: usize,
     device: &DeviceLayout,
@@ -94,6 +114,7 @@ pub(super) fn joint(
         zero_rad: scale.zero_rad,
         sine,
         offsets: offsets(device)?,
+        kept: kept(device)?,
     })
 }
 
@@ -176,17 +197,96 @@ fn travel(device: &DeviceLayout, scale: JointScale) -> Option<[f64; 2]> {
     (device.travel[0] < device.travel[1]).then(|| [low.min(high), low.max(high)])
 }
 
+/// Finds the values of a drive that position control needs, each with the length of CiA 402: a value
+/// of another length would reach what is mapped behind it, also of the next device.
 fn offsets(device: &DeviceLayout) -> Result<DriveOffsets, RobotError> {
-    let missing = |object| RobotError::NotMapped { joint: device.name.clone(), object };
-    let output = |object| device.output_at(object, 0).ok_or_else(|| missing(object));
-    let input = |object| device.input_at(object, 0).ok_or_else(|| missing(object));
+    let outputs = MappedSide { device, values: &device.output_values, at: device.outputs.start };
+    let inputs = MappedSide { device, values: &device.input_values, at: device.inputs.start };
+    outputs.require_single(&[0x6040, 0x6060, 0x607a])?;
     Ok(DriveOffsets {
-        controlword: output(0x6040)?,
-        target: output(0x607a)?,
-        mode: device.output_at(0x6060, 0),
-        statusword: input(0x6041)?,
-        position: input(0x6064)?,
-        velocity: device.input_at(0x606c, 0),
-        torque: device.input_at(0x6077, 0),
+        controlword: outputs.needed(0x6040, 16)?,
+        target: outputs.needed(0x607a, 32)?,
+        mode: outputs.mapped(0x6060, 8)?,
+        statusword: inputs.needed(0x6041, 16)?,
+        position: inputs.needed(0x6064, 32)?,
+        velocity: inputs.mapped(0x606c, 32).unwrap_or_default(),
+        torque: inputs.mapped(0x6077, 16).unwrap_or_default(),
+        error_code: inputs.mapped(0x603f, 16).unwrap_or_default(),
     })
+}
+
+/// Returns the outputs that keep their start-up values: a mapped object is written in every cycle,
+/// so that 0 would replace what the start-up wrote.
+fn kept(device: &DeviceLayout) -> Result<Vec<KeptOutput>, RobotError> {
+    let mut kept = Vec::new();
+    for value in device.output_values.iter().filter(|value| !WRITTEN.contains(&value.index)) {
+        let mut startup = device.setup.startup.iter().rev();
+        let is_of_value = |bytes: &Vec<u8>| {
+            value.bit_at.is_multiple_of(8) && 8 * bytes.len() == usize::from(value.bits)
+        };
+        let bytes = startup
+            .find(|start| (start.index, start.entry) == (value.index, value.entry))
+            .filter(|start| !start.complete && is_of_value(&start.bytes))
+            .map(|start| start.bytes.clone());
+        match bytes {
+            Some(bytes) => {
+                kept.push(KeptOutput { at: device.outputs.start + value.bit_at / 8, bytes });
+            }
+            None if LIMITS.contains(&value.index) => {
+                return Err(RobotError::LimitWithoutValue {
+                    joint: device.name.clone(),
+                    object: format!("{:04x}:{:x}", value.index, value.entry),
+                    name: value.name.clone(),
+                    bits: value.bits,
+                });
+            }
+            None => (),
+        }
+    }
+    Ok(kept)
+}
+
+/// The mapped values of a drive in one direction.
+struct MappedSide<'d> {
+    device: &'d DeviceLayout,
+    values: &'d [MappedValue],
+    /// Offset of the device in the process image, in bytes.
+    at: usize,
+}
+
+impl MappedSide<'_> {
+    fn refuse(&self, object: u16, how: String) -> RobotError {
+        RobotError::MappedOtherwise { joint: self.device.name.clone(), object, how }
+    }
+
+    /// Returns the offset of an object with this length; `None` if it is not mapped.
+    fn mapped(&self, object: u16, bits: u16) -> Result<Option<usize>, RobotError> {
+        let is_it = |value: &&MappedValue| (value.index, value.entry) == (object, 0);
+        let Some(value) = self.values.iter().find(is_it) else { return Ok(None) };
+        if value.bits != bits {
+            let how = format!("with {} bits, where CiA 402 has {bits}", value.bits);
+            return Err(self.refuse(object, how));
+        }
+        if !value.bit_at.is_multiple_of(8) {
+            return Err(self.refuse(object, "not at a whole byte".to_owned()));
+        }
+        Ok(Some(self.at + value.bit_at / 8))
+    }
+
+    fn needed(&self, object: u16, bits: u16) -> Result<usize, RobotError> {
+        let missing = || RobotError::NotMapped { joint: self.device.name.clone(), object };
+        self.mapped(object, bits)?.ok_or_else(missing)
+    }
+
+    /// Requires objects to be mapped once at most: which of two a drive follows is not known.
+    fn require_single(&self, objects: &[u16]) -> Result<(), RobotError> {
+        for &object in objects {
+            let is_it = |value: &&MappedValue| (value.index, value.entry) == (object, 0);
+            let times = self.values.iter().filter(is_it).count();
+            if times > 1 {
+                return Err(self.refuse(object, format!("{times} times")));
+            }
+        }
+        Ok(())
+    }
 }
