@@ -1,6 +1,7 @@
 //! Bring-up by ethercrab: from any state to SAFEOP on all devices, with process data mapped.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use super::error::{BusError, Unready};
 use super::frame_exchange::{FrameExchange, MOST_TRIES};
 use super::image_shares::logical_of;
 use super::known_device::KnownDevice;
+use super::mapped_objects::{self, MappedEntries};
 use super::optional_groups::begins_at;
 use super::panic_guard::catch_panic;
 use super::plugged_modules::check_modules;
@@ -200,6 +202,7 @@ fn bring_up<W: Wire>(
             map_split_areas(pump, &devices, expected)?;
             if let Some(layout) = expected {
                 compare_process_data(&devices, layout)?;
+                compare_objects(&devices, layout, &pump.mapped)?;
                 check_sync0(&devices, layout, period_ns)?;
                 configure(pump, &devices, layout, |place| {
                     before_safeop(layout, place, period_ns).into_iter().collect()
@@ -640,6 +643,20 @@ fn compare_process_data(found: &[FoundDevice], layout: &Layout) -> Result<(), Bu
             found: (device.outputs, device.inputs),
         }),
     }
+}
+
+/// Checks that each value of the file is where the device maps it.
+fn compare_objects(
+    found: &[FoundDevice],
+    layout: &Layout,
+    mapped: &BTreeMap<u16, MappedEntries>,
+) -> Result<(), BusError> {
+    for (device, wanted) in found.iter().zip(&layout.devices) {
+        if let Some(entries) = mapped.get(&device.station) {
+            mapped_objects::compare(wanted, entries)?;
+        }
+    }
+    Ok(())
 }
 
 /// Builds a layout from the devices found, when no file describes them.

@@ -102,6 +102,23 @@ pub enum BusError {
         /// Output and input bytes of the device.
         found: (usize, usize),
     },
+    /// A device has another object in a place of its process data; nothing was enabled.
+    #[error(
+        "\"{name}\" maps {found} at bit {bit} of its {side} where the file has {expected}; nothing was enabled: correct its mapping or the \
+         file"
+    )]
+    OtherObject {
+        /// Name in the file.
+        name: String,
+        /// `outputs` or `inputs`.
+        side: &'static str,
+        /// Bit in the outputs or inputs of the device.
+        bit: usize,
+        /// What the device maps there.
+        found: String,
+        /// What the file has there.
+        expected: String,
+    },
     /// A device refused a start-up value; nothing was enabled.
     #[error(
         "\"{name}\" refused the start-up value of object {index:#06x}:{entry:x}: {why}; nothing was enabled: correct the file"

@@ -37,6 +37,7 @@ mod link_error_reads;
 mod lock_step;
 mod mailbox_layout;
 mod main_device;
+mod mapped_objects;
 mod no_answer;
 mod optional_groups;
 mod options;

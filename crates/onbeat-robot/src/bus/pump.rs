@@ -6,6 +6,7 @@
 //! again. EEPROM reads go through [`super::sii_cache`], and what all devices take part in through
 //! [`super::lock_step`].
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -25,6 +26,7 @@ use super::lock_step::{
     LockStep, LockStepAction, MappedDevice, MappingReads, OutOfStep, UntakenWrite,
 };
 use super::mailbox_layout::MailboxLayout;
+use super::mapped_objects::MappedEntries;
 use super::sii_cache::{FrameAction, SiiCache, VENDOR};
 use super::single_datagram::{DATA, SingleDatagram};
 use onbeat_ethercat::event::{Event, NO_DEVICE};
@@ -70,6 +72,8 @@ pub(super) struct Pump<'w, 's, W> {
     pub(super) config_record: ConfigRecord,
     sii_cache: SiiCache,
     lock_step: LockStep,
+    /// What devices with CoE map, by station address.
+    pub(super) mapped: BTreeMap<u16, MappedEntries>,
     pub(super) addresses: BusAddresses,
     pub(super) events: Vec<Event>,
 }
@@ -86,6 +90,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
             config_record: ConfigRecord::default(),
             sii_cache: SiiCache::default(),
             lock_step: LockStep::default(),
+            mapped: BTreeMap::new(),
             addresses,
             events: Vec::new(),
         }
@@ -276,6 +281,7 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
             return Err(self.unready(station, Unready::MuteMailbox));
         }
 
+        self.mapped = reads.mapped();
         self.lock_step.keep_mappings(reads);
         Ok(())
     }

@@ -96,6 +96,23 @@ fn a_mapping_written_by_start_up_values_is_used() {
 }
 
 #[test]
+fn a_mapping_of_the_same_length_in_another_order_is_refused() {
+    let of_knee = startup("1c12:0", "0u8")
+        + &startup("1600:0", "0u8")
+        + &startup("1600:1", "0x60400010u32")
+        + &startup("1600:2", "0x60710010u32")
+        + &startup("1600:3", "0x607a0020u32")
+        + &startup("1600:0", "3u8")
+        + &startup("1c12:0", "1u8");
+    assert_eq!(
+        refusal(&drives("", &of_knee)).to_string(),
+        "\"knee\" maps 0x6071:0 (16 bits) at bit 16 of its outputs where the file has 0x607a:0 (32 bits); nothing was enabled: \
+         correct its mapping or the file",
+        "a target position would be a torque"
+    );
+}
+
+#[test]
 fn a_value_longer_than_a_mail_is_sent_in_segments() {
     let text = drives("", &startup("6065", "1u32"))
         .replace("kind = \"drive\"", "kind = \"drive\"\nmailbox = 32");

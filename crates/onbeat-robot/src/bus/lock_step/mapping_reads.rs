@@ -21,6 +21,7 @@ use crate::bus::emergency::ReceivedEmergency;
 use crate::bus::error::BusError;
 use crate::bus::frame_exchange::FrameExchange;
 use crate::bus::mailbox_layout::MailboxLayout;
+use crate::bus::mapped_objects::MappedEntries;
 use crate::bus::sdo::{MailboxStep, SdoTransfer};
 
 /// Assigned PDOs of the SyncManagers of outputs and inputs.
@@ -64,6 +65,8 @@ struct MappingRead {
     sent_at_ns: u64,
     has_answered: bool,
     mails: BTreeMap<ObjectAddress, Box<[u8]>>,
+    /// Values of the objects that were read.
+    values: BTreeMap<ObjectAddress, u32>,
 }
 
 /// The mappings of all devices being read.
@@ -159,6 +162,11 @@ impl MappingReads {
         self.reads.iter().find(|read| !read.has_answered).map(|read| read.device.station)
     }
 
+    /// Returns what each device maps, by its station address.
+    pub(in crate::bus) fn mapped(&self) -> BTreeMap<u16, MappedEntries> {
+        self.reads.iter().map(|read| (read.device.station, read.mapped())).collect()
+    }
+
     pub(super) fn into_mails(self) -> MappingMails {
         let of_station = self
             .reads
@@ -180,7 +188,26 @@ impl MappingRead {
             sent_at_ns: 0,
             has_answered: false,
             mails,
+            values: BTreeMap::new(),
         }
+    }
+
+    fn mapped(&self) -> MappedEntries {
+        ASSIGNMENTS.map(|assignment| self.entries_of(assignment))
+    }
+
+    /// Returns the entries of the PDOs of an assignment, in order; `None` unless all were read.
+    fn entries_of(&self, assignment: u16) -> Option<Vec<u32>> {
+        let value = |index: u16, entry: u32| self.values.get(&(index, entry as u8)).copied();
+        let mut entries = Vec::new();
+        for place in 1..=value(assignment, 0)?.min(254) {
+            let pdo = value(assignment, place)? as u16;
+            let count = if pdo == 0 { 0 } else { value(pdo, 0)?.min(254) };
+            for entry in 1..=count {
+                entries.push(value(pdo, entry)?);
+            }
+        }
+        Some(entries)
     }
 
     /// Begins the next object if none is being read, or sends the request again when its response
@@ -260,6 +287,8 @@ impl MappingRead {
         match outcome {
             Some(Ok(value)) => {
                 self.mails.insert(object, mail.into());
+                let number = |all: u32, byte: &u8| all << 8 | u32::from(*byte);
+                self.values.insert(object, value.iter().rev().fold(0, number));
                 self.objects.extend(objects_after(object, &value));
             }
             // The device has no such object: ethercrab reads the same mail.
