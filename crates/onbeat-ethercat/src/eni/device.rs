@@ -1,5 +1,7 @@
 //! One `<Slave>` of an ENI file.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::Account;
 use super::commands::{RegisterCommand, StartupCommand, registers, startup};
 use crate::esi::EsiError;
@@ -212,7 +214,8 @@ impl NetworkDevice {
         let Some(mailbox) = slave.first("Mailbox") else { return Ok(()) };
         const KNOWN: [&str; 10] =
             ["Send", "Recv", "Bootstrap", "Protocol", "CoE", "FoE", "EoE", "SoE", "AoE", "VoE"];
-        account.unknown(mailbox, &[&KNOWN[..], &["Comment", "BootStrap"]].concat());
+        // SOEM's sample file has Receive for Recv.
+        account.unknown(mailbox, &[&KNOWN[..], &["Comment", "BootStrap", "Receive"]].concat());
         let has = |word: &'static str| {
             let listed = mailbox.all("Protocol").any(|protocol| protocol.text() == word);
             listed || mailbox.first(word).is_some()
@@ -225,8 +228,9 @@ impl NetworkDevice {
             }
         }
 
-        let area = |parent: Element<'_>, word| -> Result<Option<(u16, u16)>, EsiError> {
-            let Some(area) = parent.first(word) else { return Ok(None) };
+        let area = |parent: Element<'_>, word: &'static str| -> Result<Option<(u16, u16)>, EsiError> {
+            let other = if word == "Recv" { parent.first("Receive") } else { None };
+            let Some(area) = parent.first(word).or(other) else { return Ok(None) };
             let start = area.needs("Start")?.number(0xffff)? as u16;
             let length = area.needs("Length")?.number(0xffff)? as u16;
             Ok(Some((start, length)))
@@ -323,6 +327,10 @@ impl NetworkDevice {
             }
         }
         for channel in &self.sync_managers {
+            // Where the file has no PDO of a direction at all, `complete` makes them from its lengths.
+            if self.pdos[usize::from(channel.usage == "Inputs")].is_empty() {
+                continue;
+            }
             for index in &channel.pdos {
                 if !self.pdos.iter().flatten().any(|pdo| pdo.index == *index) {
                     let what = format!(
@@ -382,19 +390,50 @@ impl NetworkDevice {
                     usage.to_lowercase()
                 )));
             };
-            let index = if direction == 0 { 0x1600 } else { 0x1a00 };
-            let entries = variables(config, slave, (area, part), direction)?;
-            self.sync_managers[number].pdos = vec![index];
-            self.pdos[direction].push(NetworkPdo {
-                index,
-                name: usage.to_owned(),
-                sync_manager: Some(number as u8),
-                fixed: true,
-                entries,
-                ..NetworkPdo::default()
-            });
+            let indices = self.named_pdos(number, if direction == 0 { 0x1600 } else { 0x1a00 });
+            // Lengths of each are not in the file: the first has all values.
+            let mut entries = variables(config, slave, (area, part), direction)?;
+            for &index in &indices {
+                let is_mapped = self.startup.iter().any(|command| command.index == index);
+                self.pdos[direction].push(NetworkPdo {
+                    index,
+                    name: usage.to_owned(),
+                    sync_manager: Some(number as u8),
+                    fixed: !is_mapped,
+                    entries: std::mem::take(&mut entries),
+                    ..NetworkPdo::default()
+                });
+            }
+            self.sync_managers[number].pdos = indices;
         }
         Ok(())
+    }
+}
+
+impl NetworkDevice {
+    /// Returns the PDOs of a SyncManager that the file names without their entries: in the
+    /// SyncManager, or in start-up commands of its assignment; otherwise the usual one.
+    fn named_pdos(&self, number: usize, usual: u16) -> Vec<u16> {
+        let mut named = self.sync_managers[number].pdos.clone();
+        if named.is_empty() {
+            let is_of_it =
+                |command: &&StartupCommand| usize::from(command.index) == 0x1c10 + number;
+            let mut assigned = BTreeMap::new();
+            for command in self.startup.iter().filter(is_of_it) {
+                // Complete access has entry 0 in two bytes.
+                let (first, pdos) = match (command.complete, command.subindex) {
+                    (true, _) => (1, command.data.get(2..).unwrap_or_default()),
+                    (false, 0) => continue,
+                    (false, entry) => (entry, &command.data[..]),
+                };
+                let words = pdos.chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]]));
+                assigned.extend((first..=254).zip(words));
+            }
+            named = assigned.into_values().filter(|pdo| *pdo != 0).collect();
+        }
+        let mut seen = BTreeSet::new();
+        named.retain(|pdo| seen.insert(*pdo));
+        if named.is_empty() { vec![usual] } else { named }
     }
 }
 

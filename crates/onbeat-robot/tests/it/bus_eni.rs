@@ -315,6 +315,30 @@ fn nothing_that_is_not_understood_passes_in_silence() {
 }
 
 #[test]
+fn pdos_that_are_named_without_entries_keep_their_indices() {
+    // Sm2 and Sm3 name their PDOs, entries are those of the process image only; CoE assigns 0x1601.
+    let text = line(&[Kind::Drive]).text();
+    let begin = text.find("<RxPdo").unwrap();
+    let end = text.rfind("</TxPdo>").unwrap() + "</TxPdo>".len();
+    let text = format!("{}{}", &text[..begin], &text[end..])
+        .replace("<Pdo>5632</Pdo>", "<Pdo>5633</Pdo>")
+        .replace("<Data>01000016</Data>", "<Data>01000116</Data>")
+        .replace("Recv><Start>4224", "Receive><Start>4224")
+        .replace("<PollTime>20</PollTime></Recv>", "<PollTime>20</PollTime></Receive>");
+    let (network, files, description) = described(text.as_bytes());
+    assert_eq!(network.left_out, [], "{}", files.devices);
+    let pdo = "<RxPdo Sm=\"2\" Fixed=\"1\" Mandatory=\"0\"><Index>#x1601</Index>";
+    assert!(files.types.contains(pdo), "{}", files.types);
+    let layout = Layout::from_description(&description).unwrap();
+    assert_eq!((layout.output_bytes, layout.input_bytes), (6, 6));
+    assert_eq!(layout.devices[0].output_values[0].name, "Term 1.Value");
+    up(&description);
+    // Named by the start-up command alone.
+    let (_, files, _) = described(text.replace("<Pdo>5633</Pdo>", "").as_bytes());
+    assert!(files.types.contains("<Index>#x1601</Index>"), "{}", files.types);
+}
+
+#[test]
 fn commands_of_other_transitions_neither_end_the_sync_pulses_nor_move_the_mailboxes() {
     // As TwinCAT lists them: after the command that starts the pulses at PS.
     let clear = "<Ado>2432</Ado><Data>0000</Data></InitCmd>";
