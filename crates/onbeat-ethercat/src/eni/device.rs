@@ -228,9 +228,10 @@ impl NetworkDevice {
             }
         }
 
-        let area = |parent: Element<'_>, word: &'static str| -> Result<Option<(u16, u16)>, EsiError> {
-            let other = if word == "Recv" { parent.first("Receive") } else { None };
-            let Some(area) = parent.first(word).or(other) else { return Ok(None) };
+        let area = |parent: Element<'_>, word| -> Result<Option<(u16, u16)>, EsiError> {
+            let named = parent.first(word);
+            let other = || parent.first("Receive").filter(|_| word == "Recv");
+            let Some(area) = named.or_else(other) else { return Ok(None) };
             let start = area.needs("Start")?.number(0xffff)? as u16;
             let length = area.needs("Length")?.number(0xffff)? as u16;
             Ok(Some((start, length)))
