@@ -393,6 +393,8 @@ fn write_type(text: &mut String, one: &DeviceType<'_>) {
             );
         }
         text.push_str(if foe { "<FoE/></Mailbox>\n" } else { "</Mailbox>\n" });
+    } else if device.sync_managers.iter().any(|channel| channel.usage == "MBoxOut") {
+        text.push_str("<Mailbox/>\n");
     }
     if device.has_clock {
         text.push_str("<Dc><OpMode><Name>free</Name><AssignActivate>#x0</AssignActivate></OpMode>");

@@ -135,6 +135,11 @@ impl EsiDevice {
         let (ports, port_kinds) = ports(device);
         let mut notes = Vec::new();
         let (sync_managers, sync_manager_lines) = sync_managers(device)?;
+        let has_mailbox = sync_managers.iter().any(|channel| channel.usage == 1);
+        if has_mailbox && device.first("Mailbox").is_none() {
+            let line = device.line();
+            notes.push(format!("line {line}: it has mailboxes and no <Mailbox>; CoE is assumed"));
+        }
         let mut info = Self {
             line: device.line(),
             vendor,
@@ -151,7 +156,7 @@ impl EsiDevice {
                 pdos(device, "RxPdo", SlotShift::default(), &mut notes)?,
                 pdos(device, "TxPdo", SlotShift::default(), &mut notes)?,
             ],
-            coe: coe(device),
+            coe: coe(device, has_mailbox),
             has_files: device.at(&["Mailbox", "FoE"]).is_some(),
             has_clock: device.first("Dc").is_some(),
             clock: clock(device)?,
@@ -551,7 +556,12 @@ fn pdo_entry(
     Ok(vec![PdoEntry { line, index, subindex, bits, name, kind }])
 }
 
-fn coe(device: Element<'_>) -> u8 {
+/// Returns the CoE of a device. A file that a tool wrote from the device itself, such as `ethercat xml`
+/// of IgH, has mailboxes and no word about their protocols.
+fn coe(device: Element<'_>, has_mailbox: bool) -> u8 {
+    if has_mailbox && device.first("Mailbox").is_none() {
+        return details::SDO | details::INFORMATION | details::PDO_ASSIGN;
+    }
     let Some(coe) = device.at(&["Mailbox", "CoE"]) else { return 0 };
     let flags = [
         ("SdoInfo", details::INFORMATION),

@@ -107,6 +107,19 @@ fn a_passive_device_without_product_code_is_passed_over() {
 }
 
 #[test]
+fn mailboxes_without_a_word_about_their_protocols_have_coe() {
+    // As `ethercat xml` of IgH writes a device: SyncManagers without text, no <Mailbox>.
+    let pdo = entry("#x6000", 1, 8);
+    let pdo = format!("<TxPdo Sm='3' Fixed='1' Mandatory='1'><Index>#x1a00</Index>{pdo}</TxPdo>");
+    let mut device = with_mailboxes("IN", &pdo).replace(COE, "");
+    for usage in ["MBoxOut", "MBoxIn", "Outputs", "Inputs"] {
+        device = device.replace(&format!(">{usage}<"), "><");
+    }
+    let keys = "[[types.t.startup]]\nobject = \"2000:1\"\nvalue = \"7u8\"";
+    assert_eq!(lengths(keys, &file(&device, "")), (0, 1), "the start-up value is taken");
+}
+
+#[test]
 fn every_sync_manager_of_a_direction_has_its_own_bytes() {
     let pdo = |sm: u32| {
         let entry = entry(&format!("#x{:x}", 0x7000 + 16 * sm), 1, 8);
