@@ -102,6 +102,27 @@ pub struct DeviceCycle {
     pub has_processor: bool,
 }
 
+/// Returns a sentence about the axes of a drive that no joint of a robot has (ETG.6010: axis n has its
+/// objects 0x800 · n further on).
+fn further_axes(esi: &EsiDevice) -> Option<String> {
+    let assigned = esi.default_assignment(0);
+    let entries = || assigned.iter().flat_map(|(_, pdos)| pdos).flat_map(|pdo| &pdo.entries);
+    let has = |index: u16| entries().any(|entry| (entry.index, entry.subindex) == (index, 0));
+    let axes: Vec<String> = (0x6040..=0x9840)
+        .step_by(0x800)
+        .filter(|index| has(*index))
+        .map(|index| format!("{index:#06x}"))
+        .collect();
+    (axes.len() > 1 && has(0x6040)).then(|| {
+        format!(
+            "device \"{}\" has {} axes (controlwords {}); a robot moves the first, the others get no power",
+            esi.order,
+            axes.len(),
+            axes.join(", ")
+        )
+    })
+}
+
 /// Returns a warning if the slots of a device that has modules are empty.
 fn empty_slots(esi: &EsiDevice) -> Option<String> {
     let is_empty = |slot: &&EsiSlot| slot.module.is_none() && !slot.modules.is_empty();
@@ -326,6 +347,7 @@ impl Description {
                 warnings.push(format!("{file}, device \"{}\": {more} more notes", esi.order));
             }
             warnings.extend(empty_slots(esi));
+            warnings.extend(further_axes(esi));
             let late: Vec<String> = esi
                 .commands
                 .iter()

@@ -120,6 +120,26 @@ fn mailboxes_without_a_word_about_their_protocols_have_coe() {
 }
 
 #[test]
+fn further_axes_of_a_drive_are_a_warning() {
+    let axis = |shift: u32| {
+        let object = |index: u32, bits| entry(&format!("#x{:x}", index + shift), 0, bits);
+        let outputs = object(0x6040, 16) + &object(0x607a, 32);
+        let inputs = object(0x6041, 16) + &object(0x6064, 32);
+        let (out, input) = (0x1600 + shift / 128, 0x1a00 + shift / 128);
+        format!(
+            "<RxPdo Sm='2'><Index>#x{out:x}</Index>{outputs}</RxPdo><TxPdo Sm='3'><Index>#x{input:x}</Index>{inputs}</TxPdo>"
+        )
+    };
+    let warnings = |pdos: &str| {
+        described("", file(&with_mailboxes("SV", pdos), "").as_bytes()).unwrap().warnings()
+    };
+    assert_eq!(warnings(&axis(0)), [] as [String; 0]);
+    let said = warnings(&(axis(0) + &axis(0x800)));
+    let wanted = "device \"SV\" has 2 axes (controlwords 0x6040, 0x6840); a robot moves the first, the others get no power";
+    assert_eq!(said, [wanted]);
+}
+
+#[test]
 fn every_sync_manager_of_a_direction_has_its_own_bytes() {
     let pdo = |sm: u32| {
         let entry = entry(&format!("#x{:x}", 0x7000 + 16 * sm), 1, 8);
