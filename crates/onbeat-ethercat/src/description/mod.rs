@@ -377,6 +377,28 @@ impl Description {
         warnings
     }
 
+    /// Returns a warning for each type of used drives without `[types.NAME.drive]`: a real drive may
+    /// have another number of increments per turn than a simulated one.
+    #[must_use]
+    pub fn assumed_increments(&self) -> BTreeSet<String> {
+        let assumed = DriveTable::default().increments;
+        let warning = |table: &DeviceTable| {
+            let name = &table.kind;
+            let kind = self.types.get(name)?;
+            let is_drive = match self.esi_devices.get(name) {
+                Some(esi) => esi.behaviour() == esi::Behaviour::Drive,
+                None => kind.kind_of(name).is_ok_and(|kind| kind == TypeKind::Drive),
+            };
+            (is_drive && kind.drive.is_none()).then(|| {
+                format!(
+                    "type \"{name}\": {assumed} increments per turn are assumed; positions, velocities and limits are wrong by the factor \
+                     between these and the drive's own: set `increments` in [types.{name}.drive]"
+                )
+            })
+        };
+        self.devices.iter().filter_map(warning).collect()
+    }
+
     /// Returns a warning for each clock mode that assigns PDOs.
     fn modes_with_pdos(&self) -> BTreeSet<String> {
         let warning = |table: &DeviceTable| {

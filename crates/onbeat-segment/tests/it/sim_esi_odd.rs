@@ -140,6 +140,20 @@ fn further_axes_of_a_drive_are_a_warning() {
 }
 
 #[test]
+fn increments_that_no_file_has_are_a_warning_for_real_drives() {
+    let pdos = format!(
+        "<RxPdo Sm='2'><Index>#x1600</Index>{}</RxPdo><TxPdo Sm='3'><Index>#x1a00</Index>{}</TxPdo>",
+        entry("#x6040", 0, 16),
+        entry("#x6041", 0, 16)
+    );
+    let esi = file(&with_mailboxes("SV", &pdos), "");
+    let assumed = |keys: &str| described(keys, esi.as_bytes()).unwrap().assumed_increments();
+    let said = assumed("").into_iter().collect::<String>();
+    assert!(said.starts_with("type \"t\": 65536 increments per turn are assumed"), "{said}");
+    assert!(assumed("[types.t.drive]\nincrements = 131072").is_empty());
+}
+
+#[test]
 fn every_sync_manager_of_a_direction_has_its_own_bytes() {
     let pdo = |sm: u32| {
         let entry = entry(&format!("#x{:x}", 0x7000 + 16 * sm), 1, 8);

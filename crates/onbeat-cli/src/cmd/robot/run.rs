@@ -51,7 +51,8 @@ pub(super) fn run(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
     }
 
     let file = RobotFile::read(&options.file, options.looping.period)?;
-    for warning in file.description.warnings() {
+    let of_real = options.interface.as_ref().map(|_| file.description.assumed_increments());
+    for warning in file.description.warnings().into_iter().chain(of_real.into_iter().flatten()) {
         advise(Tone::Careful, &wrapped(&warning, 80));
     }
     let of_file = || TrajectoryWord::of_robot(&file.robot).map_err(AssemblyError::Word);
