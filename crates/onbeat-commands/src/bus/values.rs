@@ -3,6 +3,7 @@
 use std::f64::consts::TAU;
 
 use onbeat_control::Snapshot;
+use onbeat_ethercat::emergency_codes;
 use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, MappedValue};
 use onbeat_robot::motion::JointState;
 
@@ -61,8 +62,23 @@ fn named(device: &DeviceLayout, value: &MappedValue, bits: u64) -> Option<String
         (DeviceKind::Drive, index) => of_drive(device, index, signed(value, bits), bits),
         (DeviceKind::Digital, 0x6000) => Some(format!("input {} {bits}", value.entry)),
         (DeviceKind::Digital, 0x7000) => Some(format!("output {} {bits}", value.entry)),
+        (DeviceKind::Imu | DeviceKind::ForceTorque, 0x6000) => of_sensor(device.kind, value, bits),
         _ => None,
     }
+}
+
+/// Returns a value of a sensor, which are floating-point numbers of 32 bits with a unit each; `None`
+/// for its count of samples.
+fn of_sensor(kind: DeviceKind, value: &MappedValue, bits: u64) -> Option<String> {
+    let unit = match (kind, value.entry) {
+        (DeviceKind::Imu, 1..=3) => "m/s²",
+        (DeviceKind::Imu, 4..=6) => "rad/s",
+        (DeviceKind::ForceTorque, 1..=3) => "N",
+        (DeviceKind::ForceTorque, 4..=6) => "N·m",
+        _ => return None,
+    };
+    let number = f32::from_bits(u32::try_from(bits).ok()?);
+    Some(format!("{} {number:.4} {unit}", value.name.to_lowercase()))
 }
 
 fn of_drive(device: &DeviceLayout, index: u16, number: i64, bits: u64) -> Option<String> {
@@ -75,8 +91,13 @@ fn of_drive(device: &DeviceLayout, index: u16, number: i64, bits: u64) -> Option
         }
     };
     let of_rated = |name: &str| format!("{name} {:.1} %", number as f64 / 10.0);
+    let error = |code: u16| match code {
+        0 => "no error".to_owned(),
+        code => format!("error code {}", emergency_codes::words(code)),
+    };
 
     Some(match index {
+        0x603f => error(bits as u16),
         0x6040 => format!("controlword {}", command(bits)),
         0x6041 => format!("statusword {}", state(bits)),
         0x6060 => format!("mode {number}"),
@@ -88,6 +109,8 @@ fn of_drive(device: &DeviceLayout, index: u16, number: i64, bits: u64) -> Option
         0x60ff => angle("target velocity", "rad/s"),
         0x6077 => of_rated("torque"),
         0x6071 => of_rated("target torque"),
+        0x6072 => of_rated("torque limit"),
+        0x60fd => format!("digital inputs {bits:#010x}"),
         _ => return None,
     })
 }
@@ -150,7 +173,18 @@ mod tests {
         let quarter = u64::from((-i64::from(knee.increments) / 4) as u32);
         assert_eq!(is(0x6064, 32, quarter), "position -1.5708 rad");
         assert_eq!(is(0x6077, 16, 0xff85), "torque -12.3 %");
+        assert_eq!(is(0x603f, 16, 0x8611), "error code 0x8611, following error");
+        assert_eq!(is(0x603f, 16, 0), "no error");
         assert_eq!(shown(&knee, 0x2000, 16, 1), None);
+    }
+
+    #[test]
+    fn a_sensor_has_floating_point_numbers_with_units() {
+        let imu = device("pelvis imu");
+        let value = |entry: u8| imu.input_values.iter().find(|one| one.entry == entry).unwrap();
+        let is = |entry, number: f32| named(&imu, value(entry), number.to_bits().into()).unwrap();
+        assert_eq!(is(3, 9.81), "acceleration z 9.8100 m/s²");
+        assert_eq!(is(4, -0.5), "rate x -0.5000 rad/s");
     }
 
     #[test]
