@@ -119,6 +119,28 @@ impl Layout {
         self.groups.iter().position(|group| group.devices.contains(&device))
     }
 
+    /// Returns a sentence about drives whose start-up values have another interpolation time than
+    /// this period, in which set-points come.
+    #[must_use]
+    pub fn other_interpolation(&self, period_ns: u64) -> Option<String> {
+        let other = |device: &DeviceLayout| {
+            let ns = device.interpolation_ns().filter(|ns| *ns != period_ns)?;
+            (device.kind == DeviceKind::Drive).then(|| (device.name.clone(), ns))
+        };
+        let mut others = self.devices.iter().filter_map(other);
+        let (name, ns) = others.next()?;
+        let more = match others.count() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Some(format!(
+            "\"{name}\"{more}: the start-up value of object 0x60c2 is {} us, set-points come every {} us: make them equal, or the \
+             drive moves in jerks",
+            ns / 1_000,
+            period_ns / 1_000
+        ))
+    }
+
     /// Returns the position of the device with this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<usize> {
@@ -132,6 +154,22 @@ impl DeviceLayout {
     #[must_use]
     pub fn output_at(&self, index: u16, entry: u8) -> Option<usize> {
         whole_bytes(&self.output_values, index, entry).map(|at| self.outputs.start + at)
+    }
+
+    /// Returns the interpolation time of a drive by its start-up values (object 0x60C2, CiA 402), in ns;
+    /// `None` if they have none.
+    #[must_use]
+    pub fn interpolation_ns(&self) -> Option<u64> {
+        let value = |entry: u8| {
+            let mut startup = self.setup.startup.iter().rev();
+            let wanted = (0x60c2, entry, false);
+            let found = startup.find(|one| (one.index, one.entry, one.complete) == wanted)?;
+            found.bytes.first().copied()
+        };
+        // The power of ten is −3 after power-on.
+        let power = value(2).map_or(-3, u8::cast_signed);
+        let ns = f64::from(value(1)?) * 10_f64.powi(9 + i32::from(power));
+        Some(ns.round() as u64)
     }
 
     /// Returns the offset of an object in the inputs of the process image; `None` when it is not

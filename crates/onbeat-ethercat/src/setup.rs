@@ -196,7 +196,7 @@ pub fn object(text: &str) -> Option<(u16, u8)> {
 }
 
 /// Parses a value to its little-endian bytes: a number with its type (`6u8`, `-100i32`, `0x0Fu16`,
-/// `1.5f32`), or bytes (`hex:01ff`).
+/// `1.5f32`, `1.5f64`), or bytes (`hex:01ff`).
 ///
 /// ```
 /// assert_eq!(onbeat_ethercat::setup::value("-2i16").unwrap(), [0xfe, 0xff]);
@@ -216,6 +216,11 @@ pub fn value(text: &str) -> Result<Vec<u8>, ValueError> {
 
     if let Some(number) = text.strip_suffix("f32") {
         let number = number.parse().ok().filter(|number: &f32| number.is_finite());
+        return number.map(|number| number.to_le_bytes().to_vec()).ok_or_else(wrong);
+    }
+
+    if let Some(number) = text.strip_suffix("f64") {
+        let number = number.parse().ok().filter(|number: &f64| number.is_finite());
         return number.map(|number| number.to_le_bytes().to_vec()).ok_or_else(wrong);
     }
 
@@ -286,6 +291,7 @@ mod tests {
             ("0x0Fu16", vec![15, 0]),
             ("-100i32", vec![0x9C, 255, 255, 255]),
             ("1f32", vec![0, 0, 0x80, 0x3F]),
+            ("-1f64", vec![0, 0, 0, 0, 0, 0, 0xF0, 0xBF]),
             ("hex:01ff", vec![1, 255]),
         ];
 

@@ -379,3 +379,16 @@ fn a_set_point_of_another_length_or_mapped_twice_is_refused() {
     let said = refused(|drive| drive.input_values[0].bit_at = 3);
     assert!(said.contains("maps object 0x6041 not at a whole byte"), "{said}");
 }
+
+#[test]
+fn an_interpolation_time_other_than_the_period_is_a_warning() {
+    let with = |value: &str| {
+        let startup = format!("[[devices.startup]]\nobject = \"60c2:1\"\nvalue = \"{value}\"\n");
+        let text = TWO.replace("[robot]\n", &format!("{startup}[robot]\n"));
+        onbeat_ethercat::layout::Layout::from_toml(&text).unwrap().other_interpolation(PERIOD_NS)
+    };
+    assert_eq!(with("1u8"), None);
+    let said = with("4u8").unwrap();
+    let part = "\"left knee\" and 1 more: the start-up value of object 0x60c2 is 4000 us, set-points come every 1000 us";
+    assert!(said.starts_with(part), "{said}");
+}

@@ -52,7 +52,9 @@ pub(super) fn run(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
 
     let file = RobotFile::read(&options.file, options.looping.period)?;
     let of_real = options.interface.as_ref().map(|_| file.description.assumed_increments());
-    for warning in file.description.warnings().into_iter().chain(of_real.into_iter().flatten()) {
+    let of_period = file.layout.other_interpolation(options.looping.period);
+    let further = of_real.into_iter().flatten().chain(of_period);
+    for warning in file.description.warnings().into_iter().chain(further) {
         advise(Tone::Careful, &wrapped(&warning, 80));
     }
     let of_file = || TrajectoryWord::of_robot(&file.robot).map_err(AssemblyError::Word);
