@@ -226,8 +226,8 @@ fn a_drive_with_a_fault_is_reported_with_its_error_code() {
     world.inject(Fault::AlError { device: knee, code: 0x001b }, None);
     world.steps(50);
 
-    let is_down = |event: &&onbeat_robot::motion::RobotEvent| event.kind == RobotEventKind::JointDown;
-    let said = world.events.iter().find(is_down).unwrap().on_bus(&[]).sentence("knee");
+    let down = world.events.iter().find(|event| event.kind == RobotEventKind::JointDown).unwrap();
+    let said = down.on_bus(&[]).sentence("knee");
     let why = "knee is down: its drive has a fault (0x7500, communication of additional modules), ";
     assert!(said.starts_with(why), "{said}");
 }
