@@ -30,7 +30,12 @@ pub(super) fn compare(device: &DeviceLayout, mapped: &MappedEntries) -> Result<(
         if bits.div_ceil(8) != bytes || !is_comparable(device.kind, values, &there) {
             continue;
         }
-        let differs = |value: &&MappedValue| there.get(&value.bit_at) != Some(&entry_of(value));
+        // A file may list the bits of an object one by one, by subindices that the device has not.
+        let is_compared =
+            |value: &MappedValue| device.kind != DeviceKind::Drive || value.entry == 0;
+        let differs = |value: &&MappedValue| {
+            is_compared(value) && there.get(&value.bit_at) != Some(&entry_of(value))
+        };
         if let Some(value) = values.iter().find(differs) {
             return Err(BusError::OtherObject {
                 name: device.name.clone(),
