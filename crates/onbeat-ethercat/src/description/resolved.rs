@@ -165,8 +165,12 @@ struct Builder<'d> {
 }
 
 impl<'d> Builder<'d> {
-    fn ports(&self, device: usize) -> u8 {
-        self.resolved.devices.get(device).map_or(0, |device| device.ports)
+    /// Returns the ports of a device but the first one; numbers can have gaps.
+    fn further_ports(&self, device: usize) -> Vec<u8> {
+        let Some(device) = self.resolved.devices.get(device) else { return Vec::new() };
+        let is_there =
+            |port: &u8| device.esi.is_none_or(|esi| esi.port_kinds >> (4 * port) & 0x0f != 0);
+        (1..device.ports).filter(is_there).collect()
     }
 
     /// Adds the cable to a new device.
@@ -226,12 +230,13 @@ impl<'d> Builder<'d> {
         wanted: Option<u8>,
         name: &str,
     ) -> Result<CableEnd, DescriptionError> {
-        let ports = self.ports(before);
+        let there = self.further_ports(before);
         let used = &mut self.used_ports[before];
         let is_free =
             |port: &u8| !used[usize::from(*port)] && wanted.is_none_or(|wanted| wanted == *port);
-        let Some(port) = (1..ports).find(is_free) else {
+        let Some(port) = there.iter().copied().find(is_free) else {
             let after = self.resolved.devices[before].name.to_owned();
+            let ports = 1 + there.len() as u8;
             return Err(DescriptionError::NoPort { device: name.to_owned(), after, ports });
         };
         used[usize::from(port)] = true;
@@ -246,7 +251,8 @@ impl<'d> Builder<'d> {
             return;
         };
         let device = self.used_ports.len() - 1;
-        if let Some(port) = (1..self.ports(device)).map(usize::from).find(|port| !used[*port]) {
+        let there = self.further_ports(device);
+        if let Some(port) = there.into_iter().map(usize::from).find(|port| !used[*port]) {
             let delay_ns = self.description.segment.cable_ns;
             self.resolved.cables.push(CableSpec {
                 ends: [CableEnd::Port { device, port }, CableEnd::Nic(1)],

@@ -387,14 +387,17 @@ fn settle_exclusions(pdos: &mut [Pdo], notes: &mut Vec<String>) {
     }
 }
 
-/// Returns number and kinds of the ports. One letter per port: Y and H are Ethernet, K is EBUS.
+/// Returns number and kinds of the ports. One letter per port: Y and H are Ethernet, K is EBUS; a
+/// blank is a port that the device has not, as port 1 of a junction with `Y YY`.
 fn ports(device: Element<'_>) -> (u8, u16) {
-    let letters = device
-        .attribute("Physics")
-        .unwrap_or_default()
-        .chars()
-        .filter(|letter| letter.is_alphabetic());
-    let kinds: Vec<u16> = letters.take(4).map(|letter| if letter == 'K' { 3 } else { 1 }).collect();
+    let letters = device.attribute("Physics").unwrap_or_default().trim_end();
+    let is_port = |letter: &char| letter.is_alphabetic() || *letter == ' ';
+    let kind = |letter| match letter {
+        ' ' => 0,
+        'K' => 3,
+        _ => 1,
+    };
+    let kinds: Vec<u16> = letters.chars().filter(is_port).take(4).map(kind).collect();
     if kinds.is_empty() {
         return (2, 0x11);
     }

@@ -154,6 +154,31 @@ fn increments_that_no_file_has_are_a_warning_for_real_drives() {
 }
 
 #[test]
+fn a_junction_without_its_second_port_keeps_the_numbers_of_the_others() {
+    let esi = file(
+        "<Device Physics='Y YY'><Type ProductCode='5'>JN</Type><Name>junction</Name></Device>",
+        "",
+    );
+    let behind = |port: u8| {
+        format!("[[devices]]\ntype = \"io\"\nname = \"x{port}\"\nafter = \"j\"\nport = {port}\n")
+    };
+    let layout = |first: u8, second: u8| {
+        let text = format!(
+            "[types.jn]\nesi = \"a.xml\"\n[types.io]\nkind = \"digital\"\n[[devices]]\ntype = \"jn\"\nname = \"j\"\n{}{}",
+            behind(first),
+            behind(second)
+        );
+        let described = Description::from_toml_with(&text, |_| Ok(esi.clone().into_bytes()));
+        described.and_then(|description| Layout::from_description(&description))
+    };
+    let names: Vec<String> =
+        layout(2, 3).unwrap().devices.into_iter().map(|device| device.name).collect();
+    assert_eq!(names, ["j", "x3", "x2"], "a frame passes port 3 first");
+    let said = layout(1, 2).unwrap_err().to_string();
+    assert!(said.contains("no free port at \"j\", which has 3 ports"), "{said}");
+}
+
+#[test]
 fn every_sync_manager_of_a_direction_has_its_own_bytes() {
     let pdo = |sm: u32| {
         let entry = entry(&format!("#x{:x}", 0x7000 + 16 * sm), 1, 8);
