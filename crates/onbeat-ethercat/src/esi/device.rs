@@ -133,7 +133,7 @@ impl EsiDevice {
         let kind = device.needs("Type")?;
         let eeprom = EepromData::read(device)?;
         let (ports, port_kinds) = ports(device);
-        let mut notes = Vec::new();
+        let mut notes: Vec<String> = sub_devices(device).into_iter().collect();
         let (sync_managers, sync_manager_lines) = sync_managers(device)?;
         let has_mailbox = sync_managers.iter().any(|channel| channel.usage == 1);
         if has_mailbox && device.first("Mailbox").is_none() {
@@ -339,6 +339,22 @@ impl EsiDevice {
         }
         usages
     }
+}
+
+/// Returns a note about the further controllers of a device, each a device of its own on the cable.
+fn sub_devices(device: Element<'_>) -> Option<String> {
+    let parts: Vec<Element<'_>> = device.all("SubDevice").collect();
+    let identity = |part: &Element<'_>| {
+        let word = |name| part.attribute(name).unwrap_or("any").to_owned();
+        format!("product {} revision {}", word("ProductCode"), word("RevisionNo"))
+    };
+    let listed: Vec<String> = parts.iter().map(identity).collect();
+    let line = parts.first()?.line();
+    Some(format!(
+        "line {line}: on the cable it is {} devices (SubDevice): list those of {} as well",
+        1 + parts.len(),
+        listed.join(" and of ")
+    ))
 }
 
 fn virtual_note(line: u32, pdo: u16) -> String {

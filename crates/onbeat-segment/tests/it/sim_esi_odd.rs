@@ -154,6 +154,18 @@ fn increments_that_no_file_has_are_a_warning_for_real_drives() {
 }
 
 #[test]
+fn further_parts_of_a_device_are_a_note() {
+    let esi = file(
+        "<Device Physics='YY'><Type ProductCode='5' RevisionNo='0'>JN</Type><SubDevice ProductCode='5' RevisionNo='1'/><Name>j</Name></Device>",
+        "",
+    );
+    let said = described("", esi.as_bytes()).unwrap().warnings();
+    assert_eq!(said.len(), 1, "{said:?}");
+    let part = "on the cable it is 2 devices (SubDevice): list those of product 5 revision 1 as well";
+    assert!(said[0].contains(part), "{said:?}");
+}
+
+#[test]
 fn a_junction_without_its_second_port_keeps_the_numbers_of_the_others() {
     let esi = file(
         "<Device Physics='Y YY'><Type ProductCode='5'>JN</Type><Name>junction</Name></Device>",
