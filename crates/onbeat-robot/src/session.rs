@@ -144,7 +144,11 @@ impl RobotFile {
         };
 
         let layout = Layout::from_description(&description)?;
-        let robot = Robot::from_toml(&text, &layout, period_ns)?;
+        let beside = |name: &str| {
+            let path = path.parent().unwrap_or(Path::new("")).join(name);
+            foreign::text(&path, foreign::MOST_BYTES_BY_HAND)
+        };
+        let robot = Robot::from_toml_with(&text, &layout, period_ns, beside)?;
         let note = robot_note(&robot, &layout, &devices_before(&description)?);
         Ok(Self { description, layout, robot, note })
     }

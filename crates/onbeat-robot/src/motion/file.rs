@@ -4,6 +4,9 @@
 mod joint_table;
 mod range;
 mod robot_table;
+mod urdf;
+
+use std::io;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -13,6 +16,7 @@ use onbeat_ethercat::layout::{DeviceKind, DeviceLayout, Layout};
 
 use self::joint_table::{DriveOffsets, JointTable, KeptOutput, fits, joint, last};
 use self::robot_table::RobotTable;
+use self::urdf::{UrdfJoint, UrdfJoints};
 use super::ladder::Thresholds;
 use super::limits::Limits;
 use super::wave::Wave;
@@ -78,6 +82,14 @@ pub enum RobotError {
         name: String,
         /// Its length.
         bits: u16,
+    },
+    /// The URDF file cannot be read, or lacks a joint.
+    #[error("the URDF file {file}: {why}")]
+    Urdf {
+        /// The file, as it was given.
+        file: String,
+        /// What is wrong.
+        why: String,
     },
     /// A pattern matches no drive.
     #[error("[[joints]] match = \"{0}\" matches no drive; `*` stands for any characters")]
@@ -282,9 +294,24 @@ impl Robot {
     /// of the segment are ignored.
     ///
     /// # Errors
-    /// [`RobotError`]: what in the file is invalid.
+    /// [`RobotError`]: what in the file is invalid, or that it refers to a URDF file.
     pub fn from_toml(text: &str, layout: &Layout, period_ns: u64) -> Result<Self, RobotError> {
+        let unread = |_: &str| Err(io::Error::other("this program reads no other file"));
+        Self::from_toml_with(text, layout, period_ns, unread)
+    }
+
+    /// The same for a file that may refer to a URDF file, whose text `read` returns.
+    ///
+    /// # Errors
+    /// [`RobotError`]: what in the files is invalid.
+    pub fn from_toml_with(
+        text: &str,
+        layout: &Layout,
+        period_ns: u64,
+        read: impl FnOnce(&str) -> io::Result<String>,
+    ) -> Result<Self, RobotError> {
         let file: RobotFileTables = toml::from_str(text).map_err(|error| syntax(text, &error))?;
+        let model = file.robot.urdf.clone().map(|name| model(name, read)).transpose()?;
         let settings = file.robot.settings(period_ns)?;
         let is_drive = |device: &&DeviceLayout| device.kind == DeviceKind::Drive;
         let (always_there, optional) = layout.devices.split_at(layout.always_there());
@@ -305,7 +332,8 @@ impl Robot {
             let tables: Vec<&JointTable> =
                 file.joints.iter().filter(|table| fits(&table.pattern, &device.name)).collect();
             if !last(&tables, |table| table.ignore).unwrap_or(false) {
-                joints.push(joint(place, device, &tables, period_ns)?);
+                let model = joint_in(model.as_ref(), device, &tables)?;
+                joints.push(joint(place, device, &tables, model, period_ns)?);
             }
         }
 
@@ -314,6 +342,40 @@ impl Robot {
             1..=MOST_JOINTS => Ok(Self { name: layout.name.clone(), joints, settings }),
             more => Err(RobotError::TooManyJoints(more)),
         }
+    }
+}
+
+/// Reads a URDF file.
+fn model(
+    file: String,
+    read: impl FnOnce(&str) -> io::Result<String>,
+) -> Result<(String, UrdfJoints), RobotError> {
+    let refused = |why: String| RobotError::Urdf { file: file.clone(), why };
+    let text = read(&file).map_err(|why| refused(format!("it cannot be read: {why}")))?;
+    let joints = UrdfJoints::read(&text).map_err(refused)?;
+    Ok((file, joints))
+}
+
+/// Returns the joint of a drive in the URDF file, if there is one.
+fn joint_in(
+    model: Option<&(String, UrdfJoints)>,
+    device: &DeviceLayout,
+    tables: &[&JointTable],
+) -> Result<UrdfJoint, RobotError> {
+    let Some((file, joints)) = model else { return Ok(UrdfJoint::default()) };
+    let name = last(tables, |table| table.urdf.clone()).unwrap_or_else(|| device.name.clone());
+    let refused = |why: String| Err(RobotError::Urdf { file: file.clone(), why });
+    match joints.find(&name) {
+        Some(joint) if joint.is_prismatic => refused(format!(
+            "joint \"{name}\" is prismatic, and joints of onbeat turn; exclude the drive \"{}\" with `ignore = true`",
+            device.name
+        )),
+        Some(joint) => Ok(joint),
+        None => refused(format!(
+            "it has no joint \"{name}\" that moves; write its name as `urdf` into [[joints]] of the drive \"{}\", or exclude the drive \
+             with `ignore = true`",
+            device.name
+        )),
     }
 }
 

@@ -393,3 +393,23 @@ fn an_interpolation_time_other_than_the_period_is_a_warning() {
     let part = "\"left knee\" and 1 more: the start-up value of object 0x60c2 is 4000 us, set-points come every 1000 us";
     assert!(said.starts_with(part), "{said}");
 }
+
+#[test]
+fn limits_that_no_table_has_are_those_of_the_urdf_file() {
+    let text = TWO.replace("[robot]\n", "[robot]\nurdf = \"two.urdf\"\n");
+    let text = text.replace("low_rad = -1.5\n", "");
+    let urdf = "<robot name='two'><joint name='left_knee' type='revolute'><limit lower='-0.5' upper='1' velocity='2'/></joint>\
+        <joint name='right' type='revolute'><limit lower='-0.7' upper='1' velocity='2'/></joint></robot>";
+    let layout = onbeat_ethercat::layout::Layout::from_toml(&text).unwrap();
+    let read = |text: &str| {
+        Robot::from_toml_with(text, &layout, PERIOD_NS, |file| {
+            assert_eq!(file, "two.urdf");
+            Ok(urdf.to_owned())
+        })
+    };
+    let said = read(&text).unwrap_err().to_string();
+    assert!(said.contains("it has no joint \"right knee\" that moves"), "{said}");
+    let robot = read(&format!("{text}[[joints]]\nmatch = \"right knee\"\nurdf = \"right\"\n")).unwrap();
+    assert_eq!([robot.joints[0].limits.low, robot.joints[1].limits.low], [-0.5, -0.7]);
+    assert_eq!(robot.joints[0].limits.high, 2.0, "the table's");
+}

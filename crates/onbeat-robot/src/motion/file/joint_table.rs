@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::range::RangeCheck;
+use super::urdf::UrdfJoint;
 use super::{JointSetting, RobotError};
 use crate::motion::limits::Limits;
 use crate::motion::wave::Wave;
@@ -48,6 +49,8 @@ pub(super) struct JointTable {
     #[serde(rename = "match")]
     pub(super) pattern: String,
     pub(super) ignore: Option<bool>,
+    /// Name of the joint in the URDF file.
+    pub(super) urdf: Option<String>,
     low_rad: Option<f64>,
     high_rad: Option<f64>,
     velocity_rad_s: Option<f64>,
@@ -86,10 +89,11 @@ pub(super) fn joint(
     place: usize,
     device: &DeviceLayout,
     tables: &[&JointTable],
+    model: UrdfJoint,
     period_ns: u64,
 ) -> Result<JointSetting, RobotError> {
     let scale = JointScale::from_tables(device, tables);
-    let limits = limits(device, tables, scale);
+    let limits = limits(device, tables, model, scale);
     let following_rad = last(tables, |table| table.following_rad).unwrap_or(0.2);
     let sine = Wave {
         hertz: last(tables, |table| table.frequency_hz).unwrap_or(0.5),
@@ -150,13 +154,20 @@ impl JointScale {
     }
 }
 
-fn limits(device: &DeviceLayout, tables: &[&JointTable], scale: JointScale) -> Limits {
+/// Limits of the tables, or else of the URDF file, or of the drive.
+fn limits(
+    device: &DeviceLayout,
+    tables: &[&JointTable],
+    model: UrdfJoint,
+    scale: JointScale,
+) -> Limits {
     let usual = Limits::default();
     let [low, high] = travel(device, scale).unwrap_or([usual.low, usual.high]);
+    let velocity = model.velocity.unwrap_or(usual.velocity);
     Limits {
-        low: last(tables, |table| table.low_rad).unwrap_or(low),
-        high: last(tables, |table| table.high_rad).unwrap_or(high),
-        velocity: last(tables, |table| table.velocity_rad_s).unwrap_or(usual.velocity),
+        low: last(tables, |table| table.low_rad).or(model.low).unwrap_or(low),
+        high: last(tables, |table| table.high_rad).or(model.high).unwrap_or(high),
+        velocity: last(tables, |table| table.velocity_rad_s).unwrap_or(velocity),
         acceleration: last(tables, |table| table.acceleration_rad_s2).unwrap_or(usual.acceleration),
         jerk: last(tables, |table| table.jerk_rad_s3),
     }

@@ -9,6 +9,8 @@ use crate::motion::ladder::Thresholds;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RobotTable {
+    /// URDF file with limits of the joints.
+    pub(super) urdf: Option<String>,
     trajectory: String,
     on_fault: OnFault,
     enable_at_once: usize,
@@ -25,6 +27,7 @@ pub(super) struct RobotTable {
 impl Default for RobotTable {
     fn default() -> Self {
         Self {
+            urdf: None,
             trajectory: "hold".to_owned(),
             on_fault: OnFault::default(),
             enable_at_once: 8,
