@@ -129,15 +129,29 @@ impl Layout {
         };
         let mut others = self.devices.iter().filter_map(other);
         let (name, ns) = others.next()?;
-        let more = match others.count() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+        let more = and_more(others.count());
         Some(format!(
             "\"{name}\"{more}: the start-up value of object 0x60c2 is {} us, set-points come every {} us: make them equal, or the \
              drive moves in jerks",
             ns / 1_000,
             period_ns / 1_000
+        ))
+    }
+
+    /// Returns a sentence about drives with a target position that nothing puts into a mode of
+    /// operation: real ones may be in any after power-on.
+    #[must_use]
+    pub fn without_mode(&self) -> Option<String> {
+        let is_without = |device: &&DeviceLayout| {
+            let has_target = device.output_at(0x607a, 0).is_some();
+            device.kind == DeviceKind::Drive && has_target && !device.has_mode()
+        };
+        let mut without = self.devices.iter().filter(is_without);
+        let name = &without.next()?.name;
+        let more = and_more(without.count());
+        Some(format!(
+            "\"{name}\"{more}: object 0x6060 is neither in the outputs nor a start-up value; a drive that is not in cyclic synchronous \
+             position (8) after power-on does not follow"
         ))
     }
 
@@ -156,16 +170,26 @@ impl DeviceLayout {
         whole_bytes(&self.output_values, index, entry).map(|at| self.outputs.start + at)
     }
 
+    /// Returns the first byte of an object's start-up value.
+    fn startup_byte(&self, index: u16, entry: u8) -> Option<u8> {
+        let mut startup = self.setup.startup.iter().rev();
+        let wanted = (index, entry, false);
+        let found = startup.find(|one| (one.index, one.entry, one.complete) == wanted)?;
+        found.bytes.first().copied()
+    }
+
+    /// Returns whether a drive is put into a mode of operation (object 0x6060): by its outputs or by a
+    /// start-up value.
+    fn has_mode(&self) -> bool {
+        let is_mode = |value: &MappedValue| (value.index, value.entry) == (0x6060, 0);
+        self.output_values.iter().any(is_mode) || self.startup_byte(0x6060, 0).is_some()
+    }
+
     /// Returns the interpolation time of a drive by its start-up values (object 0x60C2, CiA 402), in ns;
     /// `None` if they have none.
     #[must_use]
     pub fn interpolation_ns(&self) -> Option<u64> {
-        let value = |entry: u8| {
-            let mut startup = self.setup.startup.iter().rev();
-            let wanted = (0x60c2, entry, false);
-            let found = startup.find(|one| (one.index, one.entry, one.complete) == wanted)?;
-            found.bytes.first().copied()
-        };
+        let value = |entry: u8| self.startup_byte(0x60c2, entry);
         // The power of ten is −3 after power-on.
         let power = value(2).map_or(-3, u8::cast_signed);
         let ns = f64::from(value(1)?) * 10_f64.powi(9 + i32::from(power));
@@ -177,6 +201,14 @@ impl DeviceLayout {
     #[must_use]
     pub fn input_at(&self, index: u16, entry: u8) -> Option<usize> {
         whole_bytes(&self.input_values, index, entry).map(|at| self.inputs.start + at)
+    }
+}
+
+/// Returns the end of a list of names.
+fn and_more(more: usize) -> String {
+    match more {
+        0 => String::new(),
+        more => format!(" and {more} more"),
     }
 }
 

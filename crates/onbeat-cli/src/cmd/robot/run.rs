@@ -51,7 +51,10 @@ pub(super) fn run(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
     }
 
     let file = RobotFile::read(&options.file, options.looping.period)?;
-    let of_real = options.interface.as_ref().map(|_| file.description.assumed_increments());
+    let of_real = options.interface.as_ref().map(|_| {
+        let increments = file.description.assumed_increments();
+        increments.into_iter().chain(file.layout.without_mode())
+    });
     let of_period = file.layout.other_interpolation(options.looping.period);
     let further = of_real.into_iter().flatten().chain(of_period);
     for warning in file.description.warnings().into_iter().chain(further) {
