@@ -3,6 +3,7 @@
 pub(crate) use onbeat_ethercat::al::{BOOT, INIT, OP, PREOP, SAFEOP};
 use onbeat_ethercat::al::{DEVICE_ID, ERROR, STATE};
 
+use onbeat_ethercat::emergency_codes::is_end;
 use onbeat_ethercat::esi::DcMode;
 use onbeat_ethercat::setup::Sync0;
 
@@ -327,7 +328,9 @@ impl Firmware {
     /// Injects a fault: sends an emergency.
     pub(crate) fn send_emergency(&mut self, esc: &mut Esc, error_code: u16) {
         if let Some(mailbox) = self.mailbox.as_mut().filter(|_| self.state >= PREOP) {
-            mailbox.emergency(error_code, 0x81, *b"fault");
+            // One that reports the end of an error leaves none in the register.
+            let register = if is_end(error_code.into()) { 0 } else { 0x81 };
+            mailbox.emergency(error_code, register, *b"fault");
             let now_ns = self.stepped_ns;
             mailbox.run(esc, &mut self.objects, self.state, now_ns);
         }

@@ -206,6 +206,20 @@ fn a_cut_cable_at_the_first_device_is_reported_as_no_device() {
 }
 
 #[test]
+fn an_emergency_that_ends_an_error_is_not_an_alarm() {
+    let clock = clock();
+    let mut world = World::new(TWO, &clock, OPTIONS);
+    world.until_up(&mut Idle);
+    world.events.clear();
+    world.inject(Fault::Emergency { device: 1, code: 0 }, None, 1.0);
+    world.cycles(5);
+    let said: Vec<(String, bool)> =
+        world.events.iter().map(|event| (event.sentence("knee"), event.is_alarm())).collect();
+    let ended = "knee reports the end of its error (emergency 0x0000)";
+    assert_eq!(said, [(ended.to_owned(), false)]);
+}
+
+#[test]
 fn emergencies_during_bring_up_and_in_cycles_are_events_without_other_effect() {
     let clock = clock();
     let faults = "[[faults]]\nkind = \"emergency\"\ndevice = \"knee\"\ncode = 0x7305\nat_ms = ";
