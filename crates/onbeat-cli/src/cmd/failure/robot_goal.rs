@@ -5,6 +5,8 @@
 pub(crate) enum GoalFailure {
     #[error("\"{0}\" is not a goal; write JOINT=RAD, such as \"left knee=0.3\"")]
     NoGoal(String),
+    #[error("joint \"{0}\" has two goals; write one")]
+    TwoGoals(String),
     #[error(
         "`{0}` is not an address to listen on; write tcp://ADDRESS:PORT with a port of 1 to 65534, such as tcp://0.0.0.0:7791"
     )]

@@ -24,6 +24,12 @@ const LONGEST: Duration = Duration::from_millis(50);
 
 pub(crate) fn give(options: &GoalOptions) -> Result<ExitVerdict, Failure> {
     let goals = options.goals.iter().map(|word| parsed(word)).collect::<Result<Vec<_>, _>>()?;
+    let is_again = |(place, (joint, _)): &(usize, &(String, f64))| {
+        goals[..*place].iter().any(|(other, _)| other == joint)
+    };
+    if let Some((_, (joint, _))) = goals.iter().enumerate().find(is_again) {
+        return Err(GoalFailure::TwoGoals(joint.clone()).into());
+    }
     let mut robot = CommandedRobot::open(&options.name)?;
     let client = &robot.client;
     let mut commander = client.command()?;

@@ -34,7 +34,10 @@ fn follow_lines(names: &[String], mut place: GoalSlot) {
                 pair.as_ref().and_then(|(name, _)| names.iter().position(|known| known == name));
 
             match (joint, pair) {
-                (Some(joint), Some((_, Ok(position)))) => wanted[joint] = Some(position),
+                // Not a number would stay, and have every later goal refused.
+                (Some(joint), Some((_, Ok(position)))) if position.is_finite() => {
+                    wanted[joint] = Some(position);
+                }
                 _ => advise(
                     Tone::Careful,
                     &format!("\"{part}\" is not a goal; write NAME=RAD, with the name of a joint"),
