@@ -144,11 +144,16 @@ impl RobotFile {
         };
 
         let layout = Layout::from_description(&description)?;
-        let beside = |name: &str| {
-            let path = path.parent().unwrap_or(Path::new("")).join(name);
-            foreign::text(&path, foreign::MOST_BYTES_BY_HAND)
-        };
-        let robot = Robot::from_toml_with(&text, &layout, period_ns, beside)?;
+        let beside = |name: &str| path.parent().unwrap_or(Path::new("")).join(name);
+        let read = |name: &str| foreign::text(&beside(name), foreign::MOST_BYTES_BY_HAND);
+        let mut robot = Robot::from_toml_with(&text, &layout, period_ns, read)?;
+        // Files that a file refers to are beside it, wherever the program was started.
+        let samples = robot.settings.trajectory.strip_prefix("csv:").map(beside);
+        if let Some(samples) = samples.filter(|path| path.exists())
+            && let Some(samples) = samples.to_str()
+        {
+            robot.settings.trajectory = format!("csv:{samples}");
+        }
         let note = robot_note(&robot, &layout, &devices_before(&description)?);
         Ok(Self { description, layout, robot, note })
     }
