@@ -1,11 +1,13 @@
-//! `onbeat segment check`: what onbeat reads from the ESI files of vendors, device by device.
+//! `onbeat segment check`: what onbeat reads from the ESI files of vendors, and from device files,
+//! device by device.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use onbeat_ethercat::esi::{self, EsiDevice, EsiSlot, ListedDevice};
+use onbeat_ethercat::layout::Layout;
 use onbeat_host::foreign;
-use onbeat_segment::{Description, Segment};
+use onbeat_segment::{Description, Link, Segment};
 
 use super::options::CheckOptions;
 use crate::cmd::Common;
@@ -27,12 +29,18 @@ pub(crate) fn run(options: &CheckOptions) -> Result<ExitVerdict, Failure> {
     let mut refused = 0;
     for file in &files {
         say(Tone::Head, &file.display().to_string());
-        let read = foreign::read(file, foreign::MOST_BYTES_BY_HAND).map_err(|why| why.to_string());
-        let listed = read.and_then(|bytes| esi::list(&bytes).map_err(|why| why.to_string()));
-        match listed {
-            Ok(listed) => {
-                devices += listed.len();
-                refused += say_devices(&listed);
+        let checked = if file.extension().is_some_and(|end| end.eq_ignore_ascii_case("toml")) {
+            say_device_file(file).map(|count| (count, 0))
+        } else {
+            let read = foreign::read(file, foreign::MOST_BYTES_BY_HAND);
+            let read = read.map_err(|why| why.to_string());
+            let listed = read.and_then(|bytes| esi::list(&bytes).map_err(|why| why.to_string()));
+            listed.map(|listed| (listed.len(), say_devices(&listed)))
+        };
+        match checked {
+            Ok((count, wrong)) => {
+                devices += count;
+                refused += wrong;
             }
             Err(why) => {
                 refused += 1;
@@ -68,6 +76,25 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
     files.sort();
     Ok(files)
+}
+
+/// Prints the devices of a device file, which can be simulated; returns their number.
+fn say_device_file(path: &Path) -> Result<usize, String> {
+    let description = Description::from_file(path).map_err(|why| why.to_string())?;
+    let layout = Layout::from_description(&description).map_err(|why| why.to_string())?;
+    // With its faults.
+    Link::from_description(&description).map_err(|why| why.to_string())?;
+    let lengths = layout.devices.iter().map(|device| device.name.chars().count());
+    let width = lengths.max().unwrap_or(0).max("device".len());
+    say(Tone::Faint, &format!("  {:width$}  {:>5}  {:>5}", "device", "out", "in"));
+    for device in &layout.devices {
+        let [out, into] = [device.outputs.len(), device.inputs.len()];
+        say(Tone::Plain, &format!("  {:width$}  {out:>5}  {into:>5}", device.name));
+    }
+    for warning in description.warnings() {
+        say(Tone::Careful, &format!("    {warning}"));
+    }
+    Ok(layout.devices.len())
 }
 
 /// Prints a table of devices; returns the number of those that cannot be used.
