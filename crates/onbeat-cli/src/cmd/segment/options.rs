@@ -99,7 +99,7 @@ pub(crate) struct SegmentRunOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckOptions {
-    /// ESI files (.xml), or folders of them
+    /// ESI files (.xml), folders of them, or device files (.toml)
     ///
     /// Slots are counted with the default module of each, or the first that fits. Exit status 1 if
     /// a device cannot be used.
