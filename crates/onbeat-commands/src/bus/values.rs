@@ -110,6 +110,8 @@ fn of_drive(device: &DeviceLayout, index: u16, number: i64, bits: u64) -> Option
         0x6077 => of_rated("torque"),
         0x6071 => of_rated("target torque"),
         0x6072 => of_rated("torque limit"),
+        0x60e0 => of_rated("positive torque limit"),
+        0x60e1 => of_rated("negative torque limit"),
         0x60fd => format!("digital inputs {bits:#010x}"),
         _ => return None,
     })

@@ -20,18 +20,21 @@ const IMU_VALUES: u8 = 6;
 const FORCE_VALUES: u8 = 7;
 
 /// Objects that can be mapped to the outputs of a drive (CiA 402).
-const DRIVE_OUTPUTS: [(u16, DataType); 12] = [
+const DRIVE_OUTPUTS: [(u16, DataType); 15] = [
     (0x6040, DataType::U16),
     (0x6060, DataType::I8),
     (0x6071, DataType::I16),
     (0x6072, DataType::U16),
     (0x607a, DataType::I32),
+    (0x607f, DataType::U32),
     (0x6081, DataType::U32),
     (0x6083, DataType::U32),
     (0x6084, DataType::U32),
     (0x6087, DataType::U32),
     (0x60b1, DataType::I32),
     (0x60b2, DataType::I16),
+    (0x60e0, DataType::U16),
+    (0x60e1, DataType::U16),
     (0x60ff, DataType::I32),
 ];
 /// Objects that can be mapped to the inputs of a drive.

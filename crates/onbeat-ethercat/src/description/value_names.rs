@@ -3,7 +3,7 @@
 use super::TypeKind;
 
 /// Names of objects of drives (CiA 402-2) and of the error register (ETG.1000.6).
-const DRIVE_NAMES: [(u16, &str); 27] = [
+const DRIVE_NAMES: [(u16, &str); 30] = [
     (0x1001, "Error register"),
     (0x603f, "Error code"),
     (0x6040, "Controlword"),
@@ -18,6 +18,7 @@ const DRIVE_NAMES: [(u16, &str); 27] = [
     (0x6078, "Current actual value"),
     (0x6079, "DC link circuit voltage"),
     (0x607a, "Target position"),
+    (0x607f, "Max profile velocity"),
     (0x6081, "Profile velocity"),
     (0x6083, "Profile acceleration"),
     (0x6084, "Profile deceleration"),
@@ -26,6 +27,8 @@ const DRIVE_NAMES: [(u16, &str); 27] = [
     (0x60b2, "Torque offset"),
     (0x60b8, "Touch probe function"),
     (0x60b9, "Touch probe status"),
+    (0x60e0, "Positive torque limit"),
+    (0x60e1, "Negative torque limit"),
     (0x60f4, "Following error actual value"),
     (0x60fd, "Digital inputs"),
     (0x60fe, "Digital outputs"),

@@ -426,3 +426,20 @@ fn a_drive_that_nothing_puts_into_its_mode_is_a_warning_for_real_ones() {
     let mapped = "kind = \"drive\"\noutputs = [\"6040\", \"607a\", \"6060\"]\n";
     assert_eq!(warning(&TWO.replace("kind = \"drive\"\n", mapped)), None);
 }
+
+#[test]
+fn the_torque_limit_of_a_direction_is_the_start_up_value_of_its_object() {
+    let startup = |object: &str, value: &str| {
+        format!("[[types.joint.startup]]\nobject = \"{object}\"\nvalue = \"{value}\"\n")
+    };
+    let largest_error = |permille: &str| {
+        let mapped = "kind = \"drive\"\noutputs = [\"6040\", \"607a\", \"60e0\", \"60e1\"]\n";
+        let text = [mapped, &startup("60e0", permille), &startup("60e1", permille)].concat();
+        let text = TWO.replace("kind = \"drive\"\n", &text);
+        let mut world = World::new(&text, |robot| Trajectory::sine(robot).unwrap());
+        world.until(RobotPhase::Running);
+        watched(&mut world, 1_000).0
+    };
+    let (free, limited) = (largest_error("2000u16"), largest_error("5u16"));
+    assert!(free < 0.05 && limited > 0.05, "{free} {limited}");
+}

@@ -343,13 +343,14 @@ impl Drive {
     fn torque_for(&mut self, objects: &Dictionary, demand: Demand, seconds: f64) -> f64 {
         let most_velocity = self.radians(f64::from(objects.u32(self.objects.most_velocity)));
         let motor = self.settings.motor;
-        let most_torque =
-            f64::from(objects.u16(self.objects.most_torque)) / 1000.0 * motor.rated_torque;
+        let of_rated = |slot| f64::from(objects.u16(slot)) / 1000.0 * motor.rated_torque;
+        let most_torque = of_rated(self.objects.most_torque);
+        let limits = self.objects.torque_limits.map(|slot| of_rated(slot).min(most_torque));
         let velocity = match demand {
             Demand::Torque(torque) => {
                 let past_limit =
                     self.motor.velocity.abs() > most_velocity && torque * self.motor.velocity > 0.0;
-                return self.limit(if past_limit { 0.0 } else { torque }, most_torque);
+                return self.limit_torque(if past_limit { 0.0 } else { torque }, limits);
             }
             Demand::Velocity(velocity) => velocity,
             Demand::Position { position, velocity } => {
@@ -369,7 +370,13 @@ impl Drive {
             self.integral = grown.clamp(-most_torque, most_torque);
         }
 
-        self.limit(without_integral + self.integral, most_torque)
+        self.limit_torque(without_integral + self.integral, limits)
+    }
+
+    /// Limits a torque to the largest in its direction.
+    fn limit_torque(&mut self, torque: f64, [positive, negative]: [f64; 2]) -> f64 {
+        self.limited |= torque > positive || torque < -negative;
+        torque.clamp(-negative, positive)
     }
 
     fn limit(&mut self, value: f64, most: f64) -> f64 {

@@ -35,6 +35,8 @@ pub(crate) struct DriveObjects {
     pub(crate) homing_velocities: [ValueSlot; 2],
     pub(crate) velocity_offset: ValueSlot,
     pub(crate) torque_offset: ValueSlot,
+    /// Limits of the torque in each direction, positive first.
+    pub(crate) torque_limits: [ValueSlot; 2],
     pub(crate) following_error: ValueSlot,
     pub(crate) target_velocity: ValueSlot,
 }
@@ -82,7 +84,7 @@ impl DriveObjects {
             torque: add(0x6077, "Torque actual value", I16, INPUT, 0),
             target_position: add(0x607a, "Target position", I32, OUTPUT, 0),
             home_offset: add(0x607c, "Home offset", I32, BOTH, 0),
-            most_velocity: add(0x607f, "Max profile velocity", U32, BOTH, most_velocity),
+            most_velocity: add(0x607f, "Max profile velocity", U32, OUTPUT, most_velocity),
             profile_velocity: add(0x6081, "Profile velocity", U32, OUTPUT, turn),
             acceleration: add(0x6083, "Profile acceleration", U32, OUTPUT, 10 * turn),
             deceleration: add(0x6084, "Profile deceleration", U32, OUTPUT, 10 * turn),
@@ -91,6 +93,10 @@ impl DriveObjects {
             homing_method: add(0x6098, "Homing method", I8, BOTH, 37),
             velocity_offset: add(0x60b1, "Velocity offset", I32, OUTPUT, 0),
             torque_offset: add(0x60b2, "Torque offset", I16, OUTPUT, 0),
+            torque_limits: [
+                add(0x60e0, "Positive torque limit", U16, OUTPUT, most_torque),
+                add(0x60e1, "Negative torque limit", U16, OUTPUT, most_torque),
+            ],
             following_error: add(0x60f4, "Following error actual value", I32, INPUT, 0),
             target_velocity: add(0x60ff, "Target velocity", I32, OUTPUT, 0),
         };
