@@ -434,8 +434,8 @@ fn the_torque_limit_of_a_direction_is_the_start_up_value_of_its_object() {
     };
     let largest_error = |permille: &str| {
         let mapped = "kind = \"drive\"\noutputs = [\"6040\", \"607a\", \"60e0\", \"60e1\"]\n";
-        let text = [mapped, &startup("60e0", permille), &startup("60e1", permille)].concat();
-        let text = TWO.replace("kind = \"drive\"\n", &text);
+        let limits = startup("60e0", permille) + &startup("60e1", permille);
+        let text = TWO.replace("kind = \"drive\"\n", &format!("{mapped}{limits}"));
         let mut world = World::new(&text, |robot| Trajectory::sine(robot).unwrap());
         world.until(RobotPhase::Running);
         watched(&mut world, 1_000).0
