@@ -192,8 +192,16 @@ impl MappingRead {
         }
     }
 
+    /// Returns the entries of outputs and inputs; a device may have its SyncManagers the other way
+    /// round, and its TxPDOs from 0x1A00 on show it.
     fn mapped(&self) -> MappedEntries {
-        ASSIGNMENTS.map(|assignment| self.entries_of(assignment))
+        let mut mapped: MappedEntries = [None, None];
+        for (usual, assignment) in ASSIGNMENTS.into_iter().enumerate() {
+            let first = self.values.get(&(assignment, 1)).copied();
+            let side = first.map_or(usual, |pdo| usize::from(pdo >= 0x1a00));
+            mapped[side] = self.entries_of(assignment);
+        }
+        mapped
     }
 
     /// Returns the entries of the PDOs of an assignment, in order; `None` unless all were read.
