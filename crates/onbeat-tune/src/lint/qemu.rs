@@ -120,6 +120,10 @@ const KNOWN: [&str; 36] = [
 
 /// Says of each option that nothing was said about whether it is known.
 fn judge_the_rest(draft: &mut Draft<'_>, command: &QemuCommand) {
+    for word in &command.unset {
+        let message = "May hold any option: it is not judged, and no option is called missing.";
+        draft.remark(word.bytes.clone(), LintRemark::unjudged(LintVerdict::Unknown, message));
+    }
     for option in &command.options {
         if draft.is_judged(&option.bytes) {
             continue;
@@ -157,8 +161,15 @@ impl Additions {
         let text = draft.text();
         let start = command.start();
         let end = command.end();
+        let line = text[..end].rfind('\n').map_or(0, |newline| newline + 1);
+        let indent = text[line..end].len() - text[line..end].trim_start().len();
         let separator = match text {
             _ if text.contains('\0') => "\0".to_owned(),
+            // In an array in front of the command, which has options on lines of their own.
+            _ if end < start && text[line + indent..].starts_with('-') => {
+                format!("\n{}", &text[line..line + indent])
+            }
+            _ if end < start => " ".to_owned(),
             _ if text[start..end].contains("\\\n") => " \\\n    ".to_owned(),
             _ if text[start..end].contains('\n') => "\n".to_owned(),
             _ => " ".to_owned(),
@@ -178,7 +189,8 @@ impl Additions {
     }
 }
 
-/// Records that an option is missing, and adds it to the corrected command.
+/// Records that an option is missing, and adds it to the corrected command, unless a variable may
+/// hold it.
 pub(super) fn missing(
     draft: &mut Draft<'_>,
     command: &QemuCommand,
@@ -186,6 +198,9 @@ pub(super) fn missing(
     remark: LintRemark,
     additions: &mut Additions,
 ) {
+    if !command.unset.is_empty() {
+        return;
+    }
     additions.option(option);
     let name = option.split(' ').next().unwrap_or(option).to_owned();
     draft.remark_as(command.start(), name, remark.instead(option));
@@ -381,7 +396,8 @@ fn judge_model(draft: &mut Draft<'_>, command: &QemuCommand, additions: &mut Add
     }
 
     let overcommit: Vec<_> = command.all(&["overcommit"]).collect();
-    if command.is_x86() && !overcommit.iter().any(|option| option.key("cpu-pm").is_some()) {
+    let may_lack = command.is_x86() && command.unset.is_empty();
+    if may_lack && !overcommit.iter().any(|option| option.key("cpu-pm").is_some()) {
         let message = "With it the guest halts its CPU without leaving to the host. Only where each vCPU has a host CPU of its own, which \
                        then looks always busy.";
         let remark = LintRemark::new("vmm.cpu_pm", LintVerdict::Missing, message)

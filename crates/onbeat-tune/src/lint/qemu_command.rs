@@ -1,8 +1,11 @@
 //! A command line of QEMU: the words in front of it, its options, and their keys.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::shell_words::{self, ShellWord};
+use serde_json::{Map, Value};
+
+use super::shell_words::{self, ShellCommand, ShellWord};
 
 /// Options that take no argument.
 const WITHOUT_ARGUMENT: [&str; 20] = [
@@ -36,6 +39,8 @@ pub(super) struct QemuOption {
     pub(super) argument: Option<ShellWord>,
     /// The option and its argument in the text.
     pub(super) bytes: Range<usize>,
+    /// The keys of an argument that is an object of JSON, as libvirt writes devices and objects.
+    json: Option<BTreeMap<String, String>>,
 }
 
 impl QemuOption {
@@ -44,44 +49,55 @@ impl QemuOption {
         self.argument.as_ref().map_or("", |word| word.text.as_str())
     }
 
-    /// Whether the argument is an object of JSON, as libvirt writes devices and objects.
-    pub(super) fn is_json(&self) -> bool {
-        self.value().starts_with('{')
+    /// Whether the argument is an object of JSON.
+    pub(super) const fn is_json(&self) -> bool {
+        self.json.is_some()
     }
 
     /// The first piece of the argument, where it has no key: the type of a device.
     pub(super) fn head(&self) -> &str {
-        if self.is_json() {
+        if let Some(keys) = &self.json {
             let names = ["qom-type", "driver", "type"];
-            let found = names.iter().find_map(|name| json_value(self.value(), name));
-            return found.unwrap_or("");
+            return names.iter().find_map(|name| keys.get(*name)).map_or("", String::as_str);
         }
         keys(self.value()).first().map_or("", |(key, value)| if value.is_none() { key } else { "" })
     }
 
     /// The value of a key; empty for a key alone.
     pub(super) fn key(&self, name: &str) -> Option<&str> {
-        if self.is_json() {
-            return json_value(self.value(), name);
+        if let Some(keys) = &self.json {
+            return keys.get(name).map(String::as_str);
         }
         let found = keys(self.value()).into_iter().rfind(|(key, _)| *key == name)?;
         Some(found.1.unwrap_or(""))
     }
 }
 
-/// The value of a key in an object of JSON, as other arguments have it: `on` for true.
-fn json_value<'o>(object: &'o str, key: &str) -> Option<&'o str> {
-    let (_, rest) = object.split_once(&format!("\"{key}\""))?;
-    let rest = rest.trim_start().strip_prefix(':')?.trim_start();
-    let text = match rest.strip_prefix('"') {
-        Some(text) => text.split('"').next()?,
-        None => rest.split([',', '}']).next()?.trim(),
-    };
-    Some(match text {
-        "true" => "on",
-        "false" => "off",
-        text => text,
-    })
+/// The keys of an object of JSON with their values as other arguments have them: `on` for true, and
+/// `cache.direct` for a key of an object in it. None are known of one that a shell completes.
+fn json_keys(argument: &str) -> Option<BTreeMap<String, String>> {
+    let object: Map<_, _> =
+        argument.starts_with('{').then(|| serde_json::from_str(argument).unwrap_or_default())?;
+    let mut keys = BTreeMap::new();
+    insert_keys(&mut keys, "", &object);
+    Some(keys)
+}
+
+fn insert_keys(keys: &mut BTreeMap<String, String>, before: &str, object: &Map<String, Value>) {
+    for (name, value) in object {
+        let name = format!("{before}{name}");
+        let text = match value {
+            Value::Object(inner) => {
+                insert_keys(keys, &format!("{name}."), inner);
+                continue;
+            }
+            Value::Bool(true) => "on".to_owned(),
+            Value::Bool(false) => "off".to_owned(),
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        keys.insert(name, text);
+    }
 }
 
 /// The pieces of an argument: `host,pmu=off`.
@@ -101,6 +117,8 @@ pub(super) struct QemuCommand {
     pub(super) program: Option<ShellWord>,
     /// The options in their order.
     pub(super) options: Vec<QemuOption>,
+    /// Variables in place of options, which the text does not set: what is in them is not known.
+    pub(super) unset: Vec<ShellWord>,
 }
 
 impl QemuCommand {
@@ -109,19 +127,27 @@ impl QemuCommand {
         let before = words[..program.unwrap_or(0)].to_vec();
         let arguments = &words[program.map_or(0, |at| at + 1)..];
         let mut options = Vec::new();
+        let mut unset = Vec::new();
         let mut rest = arguments.iter().peekable();
         while let Some(word) = rest.next() {
-            let Some(name) = word.text.strip_prefix('-') else { continue };
+            let Some(name) = word.text.strip_prefix('-') else {
+                unset.extend(Some(word).filter(|word| is_variable(&word.text)).cloned());
+                continue;
+            };
             let name = name.trim_start_matches('-').to_owned();
             let takes = !WITHOUT_ARGUMENT.contains(&name.as_str());
-            let argument = rest
-                .next_if(|next| takes && (!next.text.starts_with('-') || next.text.len() == 1))
-                .cloned();
+            // What an array holds may lie in front of the option.
+            let is_argument = |next: &&ShellWord| {
+                (!next.text.starts_with('-') || next.text.len() == 1)
+                    && next.bytes.start >= word.bytes.end
+            };
+            let argument = rest.next_if(|next| takes && is_argument(next)).cloned();
             let end = argument.as_ref().map_or(word.bytes.end, |argument| argument.bytes.end);
-            options.push(QemuOption { name, argument, bytes: word.bytes.start..end });
+            let json = argument.as_ref().and_then(|word| json_keys(&word.text));
+            options.push(QemuOption { name, argument, bytes: word.bytes.start..end, json });
         }
 
-        Self { before, program: program.map(|at| words[at].clone()), options }
+        Self { before, program: program.map(|at| words[at].clone()), options, unset }
     }
 
     /// The options of one of these names.
@@ -163,14 +189,70 @@ impl QemuCommand {
         self.options.last().map_or(program, |option| option.bytes.end)
     }
 
-    /// The byte at which the command begins.
+    /// The byte at which the command begins; options of an array may lie in front of it.
     pub(super) fn start(&self) -> usize {
         let words = self.before.iter().chain(&self.program);
-        let first = words
+        let mut places = words
             .map(|word| word.bytes.start)
             .chain(self.options.iter().map(|option| option.bytes.start));
-        first.min().unwrap_or(0)
+        places.next().unwrap_or(0)
     }
+}
+
+/// Whether a word is a variable, and not one of the script's own arguments.
+fn is_variable(word: &str) -> bool {
+    let name = word.strip_prefix('$').map(|name| name.trim_start_matches('{'));
+    name.is_some_and(|name| !name.starts_with(|c: char| c.is_ascii_digit() || "@*#?!".contains(c)))
+}
+
+/// The name in `$NAME`, `${NAME}` and `${NAME[@]}`.
+fn variable_name(word: &str) -> Option<&str> {
+    let name = word.strip_prefix('$')?;
+    let inner = name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).unwrap_or(name);
+    Some(inner.strip_suffix("[@]").or_else(|| inner.strip_suffix("[*]")).unwrap_or(inner))
+}
+
+/// The words that the commands in front of another one put into a variable; `None` where none does.
+fn assigned(before: &[ShellCommand], name: &str) -> Option<Vec<ShellWord>> {
+    let mut assigned: Option<Vec<ShellWord>> = None;
+    for command in before {
+        for (at, word) in command.iter().enumerate() {
+            let Some(rest) = word.text.strip_prefix(name) else { continue };
+            let Some(value) = rest.strip_prefix('+').unwrap_or(rest).strip_prefix('=') else {
+                continue;
+            };
+            let earlier = assigned.take().unwrap_or_default();
+            let mut words = if rest.starts_with('+') { earlier.clone() } else { Vec::new() };
+            let pieces = match command.get(at + 1..).filter(|_| value.is_empty()) {
+                Some(elements) => elements.to_vec(),
+                None => pieces(word, word.text.len() - value.len()),
+            };
+            for piece in pieces {
+                match variable_name(&piece.text) == Some(name) {
+                    true => words.extend(earlier.iter().cloned()),
+                    false => words.push(piece),
+                }
+            }
+            assigned = Some(words);
+            break;
+        }
+    }
+    assigned
+}
+
+/// The words of a value that begins at a byte of its assignment.
+fn pieces(assignment: &ShellWord, from: usize) -> Vec<ShellWord> {
+    let mut words = Vec::new();
+    let mut at = from;
+    for piece in assignment.text[from..].split(|c: char| c.is_ascii_whitespace()) {
+        let offsets = assignment.offsets[at..=at + piece.len()].to_vec();
+        at += piece.len() + 1;
+        if let (false, Some(start)) = (piece.is_empty(), offsets.first()) {
+            let end = offsets[piece.len() - 1] + 1;
+            words.push(ShellWord { text: piece.to_owned(), bytes: *start..end, offsets });
+        }
+    }
+    words
 }
 
 /// Whether a word names QEMU: `qemu-system-x86_64`, `/usr/libexec/qemu-kvm`, `kvm`, `$QEMU`.
@@ -184,15 +266,35 @@ fn is_qemu(word: &str) -> bool {
         || name == "qemu_bin"
 }
 
-/// Returns the first command of a script that starts QEMU; `None` also for a script that cannot be
-/// split.
+/// Returns the first command of a script that starts QEMU, with the options that the script keeps in
+/// arrays and variables; `None` also for a script that cannot be split.
 pub(super) fn find(script: &str) -> Option<QemuCommand> {
     let commands = shell_words::commands(script).ok()?;
-    commands.iter().find_map(|words| {
+    commands.iter().enumerate().find_map(|(at, words)| {
         let program = words.iter().position(|word| is_qemu(&word.text))?;
+        let before = &commands[..at];
+        let mut all = words[..=program].to_vec();
+        for word in &words[program + 1..] {
+            let options = variable_name(&word.text).and_then(|name| assigned(before, name));
+            let is_option = |word: &ShellWord| word.text.starts_with('-');
+            match options.filter(|options| options.first().is_some_and(is_option)) {
+                Some(options) => all.extend(options),
+                None => all.push(word.clone()),
+            }
+        }
+        // A whole command in an array may be added to.
+        let array = words[0].text.strip_suffix('=').unwrap_or_default();
+        let added = format!("{array}+=");
+        let is_added = |more: &&ShellCommand| !array.is_empty() && more[0].text == added;
+        let later = commands[at + 1..].iter().filter(is_added);
+        all.extend(later.flat_map(|more| more[1..].to_vec()));
+
         // A path in a test or a copy is not a start: options follow a start.
-        let has_options = words[program + 1..].iter().any(|word| word.text.starts_with('-'));
-        has_options.then(|| QemuCommand::new(words, Some(program)))
+        let has_options = all[program + 1..].iter().any(|word| word.text.starts_with('-'));
+        let mut command = has_options.then(|| QemuCommand::new(&all, Some(program)))?;
+        let is_set = |name: &str| assigned(before, name).is_some();
+        command.unset.retain(|word| !variable_name(&word.text).is_some_and(is_set));
+        Some(command)
     })
 }
 
@@ -223,6 +325,37 @@ mod tests {
         assert_eq!(command.last(&["M"]).unwrap().head(), "pc");
         assert_eq!(command.last(&["m"]).unwrap().value(), "2G");
         assert_eq!(&script[command.last(&["nographic"]).unwrap().bytes.clone()], "-nographic");
+    }
+
+    /// The usual ways in which a script collects options.
+    #[test]
+    fn options_in_arrays_and_variables_of_the_script_are_found() {
+        let script = "A=(\n  -m 4G # memory\n  -cpu host\n)\nA+=(-smp 2)\nN=\"-netdev user,id=n\"\nN=\"$N -device e1000\"\n\
+                      qemu-system-x86_64 \"${A[@]}\" $N -drive file=$D/a $X \"$@\"\n";
+        let command = find(script).unwrap();
+        let options: Vec<_> =
+            command.options.iter().map(|o| format!("{} {}", o.name, o.value())).collect();
+        let expected =
+            ["m 4G", "cpu host", "smp 2", "netdev user,id=n", "device e1000", "drive file=$D/a"];
+        assert_eq!(options, expected);
+        assert_eq!(&script[command.last(&["device"]).unwrap().bytes.clone()], "-device e1000");
+        let unset: Vec<_> = command.unset.iter().map(|word| word.text.as_str()).collect();
+        assert_eq!(unset, ["$X"]);
+
+        let whole = find("C=(qemu-system-x86_64 -m 1G)\nC+=(-smp 2)\n\"${C[@]}\"\n").unwrap();
+        assert_eq!(whole.last(&["smp"]).unwrap().value(), "2");
+    }
+
+    #[test]
+    fn keys_of_json_are_read_with_their_quotes_and_objects() {
+        let command = find(
+            r#"kvm -blockdev '{"filename":"/a \"driver\": x","driver":"file","cache":{"direct":true},"size":8}'"#,
+        );
+        let command = command.unwrap();
+        let option = command.last(&["blockdev"]).unwrap();
+        assert_eq!(option.head(), "file");
+        let keys = ["cache.direct", "size", "filename", "x"].map(|name| option.key(name));
+        assert_eq!(keys, [Some("on"), Some("8"), Some("/a \"driver\": x"), None]);
     }
 
     #[test]

@@ -67,6 +67,10 @@ pub fn qemu_line(script: &str) -> Result<Vec<QemuLineOption>, QemuLineError> {
         assign(&mut variables, command, script)?;
     }
 
+    if let Some(word) = found.unset.first() {
+        let (line, _) = line_and_column(script, word.bytes.start);
+        return Err(QemuLineError::NotInTheText { line, text: word.text.clone() });
+    }
     let QemuCommand { program, options, .. } = found;
     if let Some(program) = program {
         let name = expanded(&program, &variables, script)?.unwrap_or_default();
@@ -188,8 +192,15 @@ mod tests {
         assert!(nproc.starts_with("line 2: only a shell knows what $CPUS is"), "{nproc}");
         assert!(refused("kvm -smp $(nproc)").contains("$(nproc)"));
         assert!(refused("kvm -m $1").contains("$1"));
+        assert!(refused("kvm -m 1G $MORE").contains("what $MORE is"));
         // A variable that the command does not need may be anything.
         assert_eq!(line("X=$(date)\nkvm -m 1G").unwrap(), "-m 1G");
+    }
+
+    #[test]
+    fn options_in_arrays_are_of_the_guest() {
+        let script = "A=(-m 2G\n  -smp 2)\nO='-nographic'\nkvm \"${A[@]}\" $O -cpu host\n";
+        assert_eq!(line(script).unwrap(), "-m 2G -smp 2 -nographic -cpu host");
     }
 
     #[test]

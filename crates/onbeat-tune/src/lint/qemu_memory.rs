@@ -129,7 +129,9 @@ fn add_backend(
         "The host provides each page of the guest at its first use, and the vCPU waits for it.";
     let option = format!("-object {}", backend_argument("ram0", guest_mib));
     missing(draft, command, &option, LintRemark::new(ID, LintVerdict::Missing, message), additions);
-    name_backend(draft, command, "ram0", additions);
+    if command.unset.is_empty() {
+        name_backend(draft, command, "ram0", additions);
+    }
 }
 
 fn judge_size(draft: &mut Draft<'_>, backend: &QemuOption, guest_mib: Option<u64>) {

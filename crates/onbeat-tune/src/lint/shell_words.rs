@@ -26,7 +26,8 @@ impl ShellWord {
     }
 }
 
-/// A simple command: its words up to the end of the line, `;`, `&` or `|`.
+/// A simple command: its words up to the end of the line, `;`, `&` or `|`. `NAME=(a b)` is one as
+/// well, on any number of lines: `NAME=` and the words between its brackets.
 pub(super) type ShellCommand = Vec<ShellWord>;
 
 /// Splits a script into commands.
@@ -37,12 +38,19 @@ pub(super) fn commands(script: &str) -> Result<Vec<ShellCommand>, LintError> {
     let mut reader = WordReader { script, chars: script.char_indices().peekable(), word: None };
     let mut commands = Vec::new();
     let mut command = ShellCommand::new();
+    let mut is_array = false;
     while let Some((at, c)) = reader.chars.next() {
         match c {
             ' ' | '\t' | '\r' => reader.end_word(at, &mut command),
+            '\n' if is_array => reader.end_word(at, &mut command),
+            '(' if reader.is_assignment() => {
+                reader.end_word(at, &mut command);
+                is_array = true;
+            }
             '\n' | ';' | '&' | '|' | '(' | ')' => {
                 reader.end_word(at, &mut command);
                 commands.push(std::mem::take(&mut command));
+                is_array = false;
             }
             '#' if reader.word.is_none() => reader.skip_comment(),
             _ => reader.read(at, c)?,
@@ -106,6 +114,11 @@ impl WordReader<'_> {
             word.offsets.push(if is_quoted { at - 1 } else { at });
             command.push(word);
         }
+    }
+
+    /// Whether the word so far is `NAME=`.
+    fn is_assignment(&self) -> bool {
+        self.word.as_ref().is_some_and(|word| word.text.ends_with('='))
     }
 
     fn skip_comment(&mut self) {
@@ -189,6 +202,14 @@ mod tests {
         ];
         assert_eq!(texts(script), expected);
         assert_eq!(texts("a $(b $(c d); e)f g"), [["a", "$(b $(c d); e)f", "g"]]);
+    }
+
+    #[test]
+    fn an_array_is_one_command_on_any_number_of_lines() {
+        let script = "A=(\n  -m 4G # (size)\n  'b c'\n)\nlocal -a B+=(x)\nf() { y; }\n";
+        let expected: [&[&str]; 5] =
+            [&["A=", "-m", "4G", "b c"], &["local", "-a", "B+=", "x"], &["f"], &["{", "y"], &["}"]];
+        assert_eq!(texts(script), expected);
     }
 
     #[test]

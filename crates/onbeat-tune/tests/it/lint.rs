@@ -312,6 +312,20 @@ fn emulation_generic_models_and_removed_options_are_found() {
     );
 }
 
+/// Scripts keep options in arrays; nobody knows what a variable of the environment holds.
+#[test]
+fn options_in_an_array_are_judged_and_what_is_missing_is_added_there() {
+    let text = "ARGS=(\n  -enable-kvm\n  -m 4G\n  -smp 2\n)\nexec qemu-system-x86_64 \"${ARGS[@]}\"\n";
+    let report = report(text);
+    let missing: Vec<_> = report.with_verdict(Missing).map(|found| found.text.as_str()).collect();
+    assert!(!missing.contains(&"-smp") && !missing.contains(&"-accel"), "{report}");
+    assert!(report.corrected.contains("  -smp 2\n  -cpu host,"), "{report}");
+
+    let report = self::report("kvm -m 4G $OPTIONS\n");
+    assert_eq!(report.with_verdict(Missing).count(), 0, "{report}");
+    assert_eq!(verdicts(&report, "$OPTIONS"), [(Unknown, "")]);
+}
+
 #[test]
 fn only_what_binds_all_threads_is_taken_from_the_prefix() {
     let harmful = |script: &str| {
