@@ -170,7 +170,9 @@ fn judge_parameters(draft: &mut Draft<'_>, parameters: &[PlacedParameter], added
     let is_arm = parameters.iter().any(is_console);
     for (at, parameter) in parameters.iter().enumerate() {
         // First what removes it: a parameter that goes is not replaced for its own sake.
-        judge_repetition(draft, parameter, &parameters[at + 1..]);
+        if judge_repetition(draft, parameters, at) {
+            continue;
+        }
         if is_arm && judge_on_arm(draft, parameter) {
             continue;
         }
@@ -178,7 +180,7 @@ fn judge_parameters(draft: &mut Draft<'_>, parameters: &[PlacedParameter], added
             apply_relation(draft, parameter, relation, added_at);
         }
         let before = at.checked_sub(1).map(|before| &parameters[before]);
-        judge_one(draft, parameter, before);
+        judge_one(draft, parameter, before, &flags_of_others(&parameters[at + 1..], parameter));
     }
 
     judge_order_of_pages(draft, parameters);
@@ -189,7 +191,13 @@ fn judge_parameters(draft: &mut Draft<'_>, parameters: &[PlacedParameter], added
 /// Parameters whose value is a list of CPUs and nothing else.
 const CPU_LISTS: [&str; 4] = ["nohz_full", "rcu_nocbs", "irqaffinity", "workqueue.unbound_cpus"];
 
-fn judge_one(draft: &mut Draft<'_>, parameter: &PlacedParameter, before: Option<&PlacedParameter>) {
+/// Judges a parameter by itself, with the one in front of it and the flags of others for its CPUs.
+fn judge_one(
+    draft: &mut Draft<'_>,
+    parameter: &PlacedParameter,
+    before: Option<&PlacedParameter>,
+    flags: &[&str],
+) {
     let PlacedParameter { name, value, bytes, .. } = parameter;
     if draft.text()[bytes.clone()].contains(['$', '@', '%']) {
         let message =
@@ -198,11 +206,11 @@ fn judge_one(draft: &mut Draft<'_>, parameter: &PlacedParameter, before: Option<
         return;
     }
     if parameter.wrong_name.is_some() {
-        judge_wrong_name(draft, parameter);
+        judge_wrong_name(draft, parameter, flags);
         return;
     }
     if name == "isolcpus" {
-        judge_isolated(draft, parameter, value);
+        judge_isolated(draft, parameter, flags);
         return;
     }
     if CPU_LISTS.contains(&name.as_str()) && !judge_list(draft, parameter) {
@@ -222,13 +230,13 @@ fn judge_one(draft: &mut Draft<'_>, parameter: &PlacedParameter, before: Option<
 }
 
 /// A parameter under a name that no kernel has.
-fn judge_wrong_name(draft: &mut Draft<'_>, parameter: &PlacedParameter) {
+fn judge_wrong_name(draft: &mut Draft<'_>, parameter: &PlacedParameter, others: &[&str]) {
     let PlacedParameter { name, value, bytes, has_value, .. } = parameter;
     let message = format!("No parameter of a kernel has this name; {name} is meant.");
     let remark = LintRemark::new("kern.cmdline_known", LintVerdict::Misspelt, message);
     let written = match kernel_cpus::parse_isolated(value) {
         IsolatedCpus::Read { flags, list, .. } if name == "isolcpus" => {
-            Some(isolated(&flags, list))
+            Some(isolated(&[&flags, others].concat(), list))
         }
         _ if name == "isolcpus" => None,
         _ if *has_value => Some(format!("{name}={value}")),
@@ -404,7 +412,34 @@ fn judge_list(draft: &mut Draft<'_>, parameter: &PlacedParameter) -> bool {
     false
 }
 
-fn judge_isolated(draft: &mut Draft<'_>, parameter: &PlacedParameter, value: &str) {
+/// The flags of `isolcpus=`: without any it is about the scheduler's domains.
+fn flags_of(value: &str) -> Vec<&str> {
+    let flags = match kernel_cpus::parse_isolated(value) {
+        IsolatedCpus::Read { flags, .. } | IsolatedCpus::FlagsBehind { flags, .. } => flags,
+        IsolatedCpus::Empty | IsolatedCpus::Refused(_) => Vec::new(),
+    };
+    if flags.is_empty() { vec!["domain"] } else { flags }
+}
+
+/// The flags that other `isolcpus=` have for the same CPUs as one.
+fn flags_of_others<'p>(
+    others: &'p [PlacedParameter],
+    parameter: &PlacedParameter,
+) -> Vec<&'p str> {
+    let is_isolating = |one: &PlacedParameter| one.name == "isolcpus";
+    let is_same = |other: &&PlacedParameter| is_isolating(other) && is_same_list(other, parameter);
+    let same = others.iter().filter(is_same).filter(|_| is_isolating(parameter));
+    same.flat_map(|other| flags_of(&other.value)).collect()
+}
+
+fn is_same_list(one: &PlacedParameter, other: &PlacedParameter) -> bool {
+    let cpus = one.meant_cpus();
+    one.value == other.value || cpus.is_some() && cpus == other.meant_cpus()
+}
+
+/// Judges `isolcpus=`, the first of its line for these CPUs, with the flags of the others.
+fn judge_isolated(draft: &mut Draft<'_>, parameter: &PlacedParameter, others: &[&str]) {
+    let value = parameter.value.as_str();
     let mut say = |verdict, message: String, instead: Option<String>| {
         let mut remark = LintRemark::new("shield.isolcpus", verdict, message);
         if let Some(instead) = instead {
@@ -431,12 +466,19 @@ fn judge_isolated(draft: &mut Draft<'_>, parameter: &PlacedParameter, value: &st
             let message = format!(
                 "{what}: the kernel stops at \"{at}\", reports an incorrect CPU range and isolates nothing."
             );
-            say(invalid, message, list.map(|list| isolated(&[], &list)));
+            say(invalid, message, list.map(|list| isolated(others, &list)));
         }
         IsolatedCpus::FlagsBehind { flags, list } => {
             let message = "Flags stand in front of the list. Behind it the kernel reports an incorrect CPU range and isolates \
                            nothing.";
-            say(invalid, message.to_owned(), Some(isolated(&flags, &list)));
+            say(invalid, message.to_owned(), Some(isolated(&[&flags, others].concat(), &list)));
+        }
+        IsolatedCpus::Read { list, .. }
+            if others.iter().any(|flag| !flags_of(value).contains(flag)) =>
+        {
+            let message = "More flags for the same CPUs are in another isolcpus=: write all into one.";
+            let all = [flags_of(value).as_slice(), others].concat();
+            say(LintVerdict::Incomplete, message.to_owned(), Some(isolated(&all, list)));
         }
         IsolatedCpus::Read { flags, list, .. } => judge_flags(&flags, list, say),
     }
@@ -540,7 +582,7 @@ fn apply_relation(
 }
 
 /// Parameters that may be given several times: the kernel or init takes each.
-const REPEATABLE: [&str; 22] = [
+const REPEATABLE: [&str; 34] = [
     "console",
     "earlycon",
     "hugepagesz",
@@ -563,32 +605,87 @@ const REPEATABLE: [&str; 22] = [
     "systemd.setenv",
     "luks.",
     "ubi.mtd",
+    "intel_iommu",
+    "amd_iommu",
+    "iommu",
+    "intel_pstate",
+    "mce",
+    "efi",
+    "rdt",
+    "acpi",
+    "fbcon",
+    "trace_event",
+    "clearcpuid",
+    "modules_load",
 ];
 
-fn judge_repetition(draft: &mut Draft<'_>, parameter: &PlacedParameter, later: &[PlacedParameter]) {
+/// Judges a parameter that its line has again; returns whether nothing else is to be said of it.
+fn judge_repetition(draft: &mut Draft<'_>, parameters: &[PlacedParameter], at: usize) -> bool {
+    let parameter = &parameters[at];
     let PlacedParameter { name, value, bytes, .. } = parameter;
     if bytes.is_empty() || draft.text()[bytes.clone()].contains(['$', '@']) {
-        return;
+        return false;
+    }
+    if matches!(name.as_str(), "isolcpus" | "nohz_full") {
+        return judge_later_list(draft, parameter, &parameters[..at]);
     }
     if REPEATABLE
         .iter()
         .any(|known| name == known || (known.ends_with('.') && name.starts_with(known)))
     {
-        return;
+        return false;
     }
-    let Some(other) = later.iter().rfind(|other| other.name == *name) else { return };
+    let later = &parameters[at + 1..];
+    let Some(other) = later.iter().rfind(|other| other.name == *name) else { return false };
 
     let (verdict, message) = if other.value == *value {
         (LintVerdict::Redundant, "Given twice with the same value.".to_owned())
     } else {
         let written = draft.text()[other.bytes.clone()].to_owned();
-        (LintVerdict::Contradiction, format!("Given again as {written}, with another value."))
+        let message = format!("Given again as {written}: the last one counts.");
+        (LintVerdict::Contradiction, message)
     };
     if verdict == LintVerdict::Redundant {
         draft.remove(parameter.whole.clone());
     }
     let id = dictionary().entry(name, value).map(|entry| entry.id.clone());
     draft.remark(bytes.clone(), LintRemark { id, verdict, message, instead: None });
+    false
+}
+
+/// Of several `isolcpus=` for one purpose, and of several `nohz_full=`, the kernel keeps the first
+/// that it can read (`housekeeping_setup` in kernel/sched/isolation.c).
+fn judge_later_list(
+    draft: &mut Draft<'_>,
+    parameter: &PlacedParameter,
+    earlier: &[PlacedParameter],
+) -> bool {
+    let name = parameter.name.as_str();
+    let is_read = |other: &PlacedParameter| {
+        other.meant_cpus().is_some()
+            || name == "nohz_full"
+                && kernel_cpus::parse(&other.value).is_ok_and(|cpus| cpus.is_open)
+    };
+    let is_first = |other: &&PlacedParameter| other.name == name && is_read(other);
+    let Some(first) = earlier.iter().find(is_first).filter(|_| is_read(parameter)) else {
+        return false;
+    };
+    let id = if name == "isolcpus" { "shield.isolcpus" } else { "shield.nohz_full" };
+    let written = draft.text()[first.bytes.clone()].to_owned();
+    if is_same_list(first, parameter) {
+        let message = format!("The same CPUs as {written}: one {name}= is enough.");
+        let remark = LintRemark::new(id, LintVerdict::Redundant, message);
+        draft.remove(parameter.whole.clone());
+        draft.remark(parameter.bytes.clone(), remark);
+        return true;
+    }
+    let message = format!(
+        "Other CPUs than {written}: of two for the same purpose the kernel keeps the first, ignores this one and logs \
+         \"nohz_full= must match isolcpus=\"."
+    );
+    let remark = LintRemark::new(id, LintVerdict::Contradiction, message);
+    draft.remark(parameter.bytes.clone(), remark);
+    false
 }
 
 /// A number of pages counts for the size in front of it.

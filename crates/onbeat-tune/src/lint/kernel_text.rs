@@ -264,28 +264,35 @@ fn assigned(text: &str, is_meant: fn(&str) -> bool, joined: Joined) -> KernelTex
         if !is_quoted && !value.is_empty() && joined == Joined::AllTogether {
             found.unquoted.push(bytes.clone());
         }
-        match found.lines.last_mut().filter(|_| joined == Joined::AllTogether) {
-            Some(line) => {
-                if !bytes.is_empty() || matches!(line.added_at, AddedAt::Nowhere) {
-                    line.added_at = AddedAt::Word(bytes.end);
-                }
-                line.stretches.push(LineStretch::plain(bytes));
-            }
-            None => found.lines.push(line_of(bytes)),
+        if joined == Joined::EachAlone {
+            found.lines.push(line_of(bytes));
         }
     }
-    forget_replaced(&mut found);
+    if joined == Joined::AllTogether {
+        found.lines = grub_lines(&values);
+    }
     found
 }
 
-/// Takes the values that a later assignment replaces from their line.
-fn forget_replaced(found: &mut KernelText) {
-    for line in found.lines.iter_mut().filter(|_| !found.replaced.is_empty()) {
-        line.stretches.retain(|stretch| !found.replaced.contains(&stretch.bytes));
-        let is_filled = |stretch: &&LineStretch| !stretch.bytes.is_empty();
-        let last = line.stretches.iter().rfind(is_filled).or(line.stretches.last());
-        line.added_at = last.map_or(AddedAt::Nowhere, |last| AddedAt::Word(last.bytes.end));
+/// The lines of the values that count: `GRUB_CMDLINE_LINUX` comes first in an entry, and variables of
+/// other names, such as that of the recovery entry, are for other entries.
+fn grub_lines(values: &[(&str, Range<usize>)]) -> Vec<KernelLine> {
+    fn place(name: &str) -> Option<usize> {
+        let normal = ["GRUB_CMDLINE_LINUX", "GRUB_CMDLINE_LINUX_DEFAULT"];
+        normal.iter().position(|normal| *normal == name)
     }
+    let mut normal: Vec<_> = values.iter().filter(|(name, _)| place(name).is_some()).collect();
+    normal.sort_by_key(|(name, _)| place(name));
+    let stretches: Vec<_> =
+        normal.into_iter().map(|(_, bytes)| LineStretch::plain(bytes.clone())).collect();
+    let is_filled = |stretch: &&LineStretch| !stretch.bytes.is_empty();
+    let last = stretches.iter().rfind(is_filled).or(stretches.last());
+    let added_at = last.map_or(AddedAt::Nowhere, |last| AddedAt::Word(last.bytes.end));
+
+    let mut lines = vec![KernelLine { stretches, added_at }];
+    let others = values.iter().filter(|(name, _)| place(name).is_none());
+    lines.extend(others.map(|(_, bytes)| line_of(bytes.clone())));
+    lines
 }
 
 /// The value in the rest of a line: in quotes perhaps on several lines; else a shell ends it at a

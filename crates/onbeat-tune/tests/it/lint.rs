@@ -219,7 +219,10 @@ fn partners_and_contradictions_of_parameters_are_found() {
         ("nohz_full=2 isolcpus=managed_irq,domain,3", "nohz_full=2", Contradiction),
         ("isolcpus=domain,2 irqaffinity=0-2", "irqaffinity=0-2", Contradiction),
         ("nohz_full=0-1 isolcpus=domain,0-1", "nohz_full=0-1", Contradiction),
-        ("isolcpus=domain,2 isolcpus=domain,3", "isolcpus=domain,2", Contradiction),
+        ("isolcpus=domain,2 isolcpus=domain,3", "isolcpus=domain,3", Contradiction),
+        ("nohz_full=2 nohz_full=3 isolcpus=domain,2", "nohz_full=3", Contradiction),
+        ("loglevel=3 loglevel=7", "loglevel=3", Contradiction),
+        ("intel_iommu=on intel_iommu=sm_on iommu=pt", "intel_iommu=sm_on", Valid),
         ("hugepages=4 hugepagesz=1G", "hugepages=4", Contradiction),
         ("nohz=off nohz_full=2 isolcpus=domain,2", "nohz_full=2", Contradiction),
         ("rcu_nocb_poll", "rcu_nocb_poll", NoEffect),
@@ -242,6 +245,32 @@ fn partners_and_contradictions_of_parameters_are_found() {
             "{line}"
         );
     }
+}
+
+/// Of two lists for one purpose the kernel keeps the first, and flags for the same CPUs add up.
+#[test]
+fn flags_of_several_isolcpus_become_one() {
+    let report = |text: &str| lint(text, LintSubject::KernelLine).unwrap();
+    let split = report("isolcpus=managed_irq,2-3 quiet isolcpus=domain,2-3");
+    assert_eq!(split.corrected, "isolcpus=managed_irq,domain,2-3 quiet");
+    assert_eq!(split.with_verdict(Redundant).count(), 1, "{split}");
+    let apart = report("isolcpus=managed_irq,domain,2 isolcpus=managed_irq,domain,3");
+    let found = apart.with_verdict(Contradiction).next().unwrap();
+    assert!(found.message.contains("keeps the first"), "{apart}");
+    assert_eq!(report("isolcpus= isolcpus=domain,3").with_verdict(Contradiction).count(), 0);
+}
+
+/// grub-mkconfig writes GRUB_CMDLINE_LINUX first, and RECOVERY into an entry of its own.
+#[test]
+fn variables_of_grub_are_joined_as_in_an_entry() {
+    let text = "GRUB_CMDLINE_LINUX_DEFAULT=\"loglevel=7\"\nGRUB_CMDLINE_LINUX=\"intel_iommu=on loglevel=3\"\n\
+                GRUB_CMDLINE_LINUX_RECOVERY=\"single loglevel=5\"\n";
+    let report = report(text);
+    let found: Vec<_> =
+        report.with_verdict(Contradiction).map(|finding| finding.text.as_str()).collect();
+    assert_eq!(found, ["loglevel=3"], "{report}");
+    let corrected = text.replace("loglevel=7", "loglevel=7 iommu=pt");
+    assert_eq!(report.corrected, corrected);
 }
 
 #[test]
