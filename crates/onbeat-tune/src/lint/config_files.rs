@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::containers;
 use super::correction::{Draft, LintRemark};
 use super::finding::LintVerdict;
 use super::kernel_cpus;
@@ -114,8 +115,12 @@ pub(super) fn judge_unit(draft: &mut Draft<'_>) {
             unknown_line(draft, at, line);
             continue;
         };
-        if section == "Container" {
-            judge_container(draft, setting);
+        if matches!(section.as_str(), "Container" | "Pod") {
+            judge_quadlet(draft, &section, setting);
+            continue;
+        }
+        if setting.name == "SystemCallFilter" && is_read_in(&section, &setting.name) {
+            judge_call_filter(draft, &setting);
             continue;
         }
         set.push((setting.name.clone(), setting.value.to_owned(), setting.bytes.clone()));
@@ -137,7 +142,7 @@ pub(super) fn judge_unit(draft: &mut Draft<'_>) {
 }
 
 /// A setting of a quadlet of podman.
-fn judge_container(draft: &mut Draft<'_>, mut setting: PlacedSetting<'_>) {
+fn judge_quadlet(draft: &mut Draft<'_>, section: &str, mut setting: PlacedSetting<'_>) {
     match (setting.name.as_str(), setting.value.split_once('=')) {
         ("Ulimit", Some((limit, of))) => {
             setting.value_bytes.start = setting.value_bytes.end - of.len();
@@ -152,11 +157,44 @@ fn judge_container(draft: &mut Draft<'_>, mut setting: PlacedSetting<'_>) {
                 draft.remark(start..start + name.len(), remark);
             }
         }
+        ("PodmanArgs", _) => {
+            containers::judge_options(draft, setting.value, setting.value_bytes.start);
+        }
+        (name, _) if section == "Container" && !settings::is_listed("quadlet", name) => {
+            let message = "Not a key of [Container] (Podman 5.7): podman's generator refuses the whole file, and there is no service. \
+                           Options without a key of their own go into PodmanArgs=, such as PodmanArgs=--cpuset-cpus=2-3.";
+            let remark = LintRemark::new("env.systemd", LintVerdict::InvalidValue, message);
+            draft.remark(setting.bytes, remark);
+        }
         _ => {
             let message = "A key of podman. Its effect on latency is not judged.";
             draft.remark(setting.bytes, LintRemark::unjudged(LintVerdict::Known, message));
         }
     }
+}
+
+/// A filter of system calls that takes away what a loop sets for itself.
+fn judge_call_filter(draft: &mut Draft<'_>, setting: &PlacedSetting<'_>) {
+    let denied = setting.value.strip_prefix('~').unwrap_or_default();
+    // A call may have an error of its own behind a colon.
+    let named = denied.split_whitespace().filter_map(|call| call.split(':').next());
+    let named: Vec<&str> = named.collect();
+    let denies = |calls: &[&str]| named.iter().any(|name| calls.contains(name));
+    let (id, what) = if denies(&["@resources", "sched_setscheduler", "sched_setattr"]) {
+        (
+            "proc.policy",
+            "sets its policy or its CPUs; CPUSchedulingPolicy= and CPUAffinity= still work",
+        )
+    } else if denies(&["@memlock", "mlockall", "mlock"]) {
+        ("proc.limits", "locks its memory")
+    } else {
+        draft.remark(setting.bytes.clone(), settings::remark("unit", &setting.name, setting.value));
+        return;
+    };
+    let message = format!(
+        "Ends the program with SIGSYS, or fails with the error of SystemCallErrorNumber=, where it {what}."
+    );
+    draft.remark(setting.bytes.clone(), LintRemark::new(id, LintVerdict::Harmful, message));
 }
 
 /// CPUs by blank or comma, ranges among them; `numa` or nothing as well.

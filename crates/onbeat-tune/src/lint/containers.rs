@@ -73,7 +73,7 @@ const PLAIN: [&str; 34] = [
 ];
 
 /// Options of `docker run` whose effect is not judged.
-const KNOWN: [&str; 22] = [
+const KNOWN: [&str; 36] = [
     "network",
     "net",
     "ipc",
@@ -96,6 +96,20 @@ const KNOWN: [&str; 22] = [
     "runtime",
     "gpus",
     "cgroup-parent",
+    "cgroupns",
+    "cgroups",
+    "device-cgroup-rule",
+    "dns-option",
+    "dns-search",
+    "health-cmd",
+    "ip",
+    "link",
+    "mac-address",
+    "pod",
+    "sysctl",
+    "ulimit",
+    "userns",
+    "uts",
 ];
 
 fn long_name(name: &str) -> &str {
@@ -149,6 +163,19 @@ pub(super) fn judge_run(draft: &mut Draft<'_>) -> Result<(), LintError> {
     }
     commands.iter().for_each(|words| judge_words(draft, words));
     Ok(())
+}
+
+/// Judges options alone, which begin at a byte of the text.
+pub(super) fn judge_options(draft: &mut Draft<'_>, options: &str, at: usize) {
+    let Ok(mut words) = shell_words::arguments(options) else {
+        variable(draft, at..at + options.len());
+        return;
+    };
+    for word in &mut words {
+        word.bytes = at + word.bytes.start..at + word.bytes.end;
+        word.offsets.iter_mut().for_each(|offset| *offset += at);
+    }
+    judge_words(draft, &words);
 }
 
 /// Judges the options of one command, up to its image.
@@ -254,6 +281,12 @@ fn judge_option(
         variable(draft, bytes);
     } else if name == "cpuset" {
         judge_cpuset(draft, value, bytes);
+    } else if name == "cap_add" && value.contains(',') {
+        // Podman's list: what is worst of its names.
+        let remarks = value.split(',').map(|name| settings::remark("container", "cap_add", name));
+        if let Some(remark) = remarks.min_by_key(|remark| remark.verdict) {
+            draft.remark(bytes, remark);
+        }
     } else if PLAIN.contains(&dashed.as_str()) {
         plain(draft, bytes);
     } else if KNOWN.contains(&dashed.as_str())

@@ -35,9 +35,12 @@ const fn valid() -> LintVerdict {
 
 impl SettingEntry {
     fn is_about(&self, value: &str) -> bool {
+        // Of `soft:hard` the soft limit counts.
+        let is_limit = self.name.starts_with("Limit") || self.name.starts_with("ulimit.");
+        let soft = value.split(':').next().filter(|_| is_limit).unwrap_or(value);
         let is = |known: &String| match known.strip_suffix('*') {
             Some(start) => value.starts_with(start),
-            None => known == value,
+            None => known == value || known == soft,
         };
         let number = || value.split(':').next().and_then(|number| number.parse::<i64>().ok());
         (self.values.is_empty() || self.values.iter().any(is))
@@ -90,7 +93,12 @@ pub(super) struct PlacedSetting<'t> {
     pub(super) value_bytes: Range<usize>,
 }
 
-/// Whether an entry or a list of names has a setting.
+/// Whether a list of names that are not judged has a setting.
+pub(super) fn is_listed(table: &str, name: &str) -> bool {
+    DICTIONARY.known.iter().any(|names| names.has(table, name))
+}
+
+/// Whether an entry has a setting.
 pub(super) fn is_known(table: &str, name: &str) -> bool {
     DICTIONARY.setting.iter().any(|entry| entry.table == table && entry.name == name)
 }
@@ -119,7 +127,7 @@ pub(super) fn remark(table: &str, name: &str, value: &str) -> LintRemark {
     if DICTIONARY.plain.iter().any(|names| names.has(table, name)) {
         return LintRemark::unjudged(LintVerdict::Valid, "No effect on latency.");
     }
-    if DICTIONARY.known.iter().any(|names| names.has(table, name)) {
+    if is_listed(table, name) {
         let message = "A known setting. Its effect on latency is not judged.";
         return LintRemark::unjudged(LintVerdict::Known, message);
     }

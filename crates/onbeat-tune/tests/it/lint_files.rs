@@ -324,6 +324,44 @@ fn a_section_has_its_own_settings_and_a_limit_is_a_number() {
     assert_eq!(verdict(&slice, "CPUAffinity=2-3"), NoEffect);
 }
 
+/// What a hardened unit takes from its loop, and limits that only permit.
+#[test]
+fn a_unit_that_refuses_real_time_policies_to_its_program_is_harmful() {
+    let text = "[Service]\nRestrictRealtime=yes\nSystemCallFilter=@system-service\nSystemCallFilter=~@privileged @resources\n\
+                SystemCallFilter=~@memlock:EPERM\nLimitNICE=-20\nLimitNICE=41\nNice=-21\nLimitMEMLOCK=infinity:infinity\n\
+                CPUSchedulingPolicy=FIFO\n";
+    let report = report(text);
+    for (piece, expected) in [
+        ("RestrictRealtime=yes", Harmful),
+        ("SystemCallFilter=@system-service", Known),
+        ("SystemCallFilter=~@privileged @resources", Harmful),
+        ("SystemCallFilter=~@memlock:EPERM", Harmful),
+        ("LimitNICE=-20", Valid),
+        ("LimitNICE=41", InvalidValue),
+        ("Nice=-21", InvalidValue),
+        ("LimitMEMLOCK=infinity:infinity", Valid),
+        ("CPUSchedulingPolicy=FIFO", InvalidValue),
+    ] {
+        assert_eq!(verdict(&report, piece), expected, "{piece}");
+    }
+    let corrected = text.replace("Realtime=yes", "Realtime=no").replace("FIFO", "fifo");
+    assert_eq!(report.corrected, corrected);
+}
+
+/// The generator of podman refuses a file with a key that it does not have.
+#[test]
+fn keys_that_a_quadlet_does_not_have_are_found_and_its_arguments_judged() {
+    let text = "[Container]\nImage=robot\nPrivileged=true\nCpusetCpus=2-3\nPidsLimit=100\n\
+                PodmanArgs=--cpus=2 --cpuset-cpus 2-3 --cap-add=SYS_NICE,ALL\n";
+    let report = report(text);
+    assert_eq!(verdict(&report, "Privileged=true"), InvalidValue);
+    assert_eq!(verdict(&report, "CpusetCpus=2-3"), InvalidValue);
+    assert_eq!(verdict(&report, "PidsLimit=100"), Known);
+    assert_eq!(verdict(&report, "--cpus=2"), Harmful);
+    assert_eq!(verdict(&report, "--cpuset-cpus 2-3"), Valid);
+    assert_eq!(verdict(&report, "--cap-add=SYS_NICE,ALL"), Discouraged);
+}
+
 #[test]
 fn a_quadlet_of_podman_is_judged() {
     let text = "[Container]\nImage=robot\nUlimit=memlock=65536\nAddCapability=SYS_NICE IPC_LOCK\n";
