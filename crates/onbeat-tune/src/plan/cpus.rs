@@ -248,8 +248,10 @@ impl InterruptCounts {
                 continue;
             }
             let words: Vec<&str> = rest.split_whitespace().collect();
+            // A name may have a blank in it: `hisi_sas_v3_hw cq`.
+            let last_two = words[words.len().saturating_sub(2)..].join(" ");
             let name = words.last().copied().unwrap_or_default();
-            let is_managed = is_managed(name);
+            let is_managed = is_managed(name) || is_managed(&last_two);
             for (cpu, count) in
                 cpus.iter().zip(words.iter().map_while(|word| word.parse::<u64>().ok()))
             {

@@ -45,6 +45,12 @@ fn the_loop_gets_a_core_without_cpu_0_and_without_interrupts_that_stay() {
         &format!("{heads}\n 30: 0 0 0 0 0 0 0 9 PCI-MSI nvme0q7\n"),
     );
     assert_eq!(chosen(directory.path(), &CpuChoice::Auto).unwrap(), "4-5");
+    file(
+        directory.path(),
+        "/proc/interrupts",
+        &format!("{heads}\n 30: 0 0 0 0 0 9 0 0 ITS-MSI 4194320 Edge hisi_sas_v3_hw cq\n"),
+    );
+    assert_eq!(chosen(directory.path(), &CpuChoice::Auto).unwrap(), "6-7");
     file(directory.path(), "/sys/devices/system/cpu/isolated", "2-3\n");
     assert_eq!(chosen(directory.path(), &CpuChoice::Auto).unwrap(), "2-3");
 }

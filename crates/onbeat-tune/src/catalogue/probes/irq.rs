@@ -9,15 +9,29 @@ use crate::catalogue::survey::Survey;
 use crate::catalogue::wanted::{ProbeValue, WantedValue};
 
 /// Handlers of interrupts that the kernel places itself, by the CPUs of their queue: a write to
-/// their affinity is refused with EPERM, before Linux 6 with EIO.
-const MANAGED: [&str; 4] = ["nvme*", "virtio*-req*", "megasas*", "mpt*"];
-/// An NVMe device's queue of administration: the kernel moves its interrupt.
-const NOT_MANAGED: &str = "nvme*q0";
+/// their affinity is refused with EPERM, before Linux 6 with EIO. Of disks, as their drivers name
+/// them where they ask for `PCI_IRQ_AFFINITY`.
+const MANAGED: [&str; 11] = [
+    "nvme*",
+    "virtio*-req*",
+    "megasas*-msix*",
+    "mpt*-msix*",
+    "mpi3mr*-msix*",
+    "hpsa*-msix*",
+    "smartpqi",
+    "aacraid",
+    "qla2xxx*_qpair*",
+    "hisi_sas_v2_hw cq",
+    "hisi_sas_v3_hw cq",
+];
+/// Queues of administration: their interrupts can be moved.
+const NOT_MANAGED: [&str; 2] = ["nvme*q0", "mpi3mr*-msix0"];
 
 /// Whether the kernel places an interrupt itself, by the name of its handler.
 #[must_use]
 pub fn is_managed(handler: &str) -> bool {
-    MANAGED.iter().any(|pattern| matches(pattern, handler)) && !matches(NOT_MANAGED, handler)
+    let is_in = |names: &[&str]| names.iter().any(|pattern| matches(pattern, handler));
+    is_in(&MANAGED) && !is_in(&NOT_MANAGED)
 }
 
 /// Handlers of interrupts that stay where they are: each CPU's own of ARM and RISC-V, their counters,
@@ -178,6 +192,18 @@ mod tests {
             ["nvme0q1", "nvme0q10", "virtio1-req.0", "mpt3sas0-msix3"].into_iter().all(is_managed)
         );
         assert!(!["nvme0q0", "virtio1-config", "eth0-TxRx-0"].into_iter().any(is_managed));
+    }
+
+    #[test]
+    fn queues_of_disk_controllers_are_known_by_their_names() {
+        assert!(
+            ["mpi3mr0-msix1", "hpsa0-msix12", "smartpqi", "aacraid", "qla2xxx4_qpair1"]
+                .into_iter()
+                .all(is_managed)
+        );
+        assert!(is_managed("hisi_sas_v3_hw cq") && is_managed("megasas0-msix7"));
+        let movable = ["mpi3mr0-msix0", "hisi_sas_v3_hw phy", "qla2xxx4_rsp_q", "mpt2sas0"];
+        assert!(!movable.into_iter().any(is_managed));
     }
 
     #[test]
