@@ -13,7 +13,7 @@
 //! | `kernel_text` | where they stand in the files that hold them |
 //! | `kernel_cpus` | lists of CPUs as the kernel reads them |
 //! | `settings.toml`, `settings` | the settings of all other files that are judged |
-//! | `config_files`, `containers` | files of lines; `docker run`, compose files and pods |
+//! | `config_files`, `containers`, `kubernetes` | files of lines; `docker run` and compose files; pods and nodes |
 //! | `shell_words` | words of a shell script with their positions |
 //! | `qemu`, `qemu_command`, `qemu_memory` | command lines of QEMU |
 //! | [`qemu_line`] | the options that a script would start QEMU with |
@@ -48,6 +48,7 @@ pub mod finding;
 pub(crate) mod kernel_cpus;
 mod kernel_line;
 mod kernel_text;
+mod kubernetes;
 mod libvirt;
 mod libvirt_cpus;
 mod qemu;
@@ -194,7 +195,7 @@ fn judge(text: &str, subject: LintSubject) -> Result<LintReport, LintError> {
         LintSubject::UdevRules => config_files::judge_udev(&mut draft),
         LintSubject::ContainerCommand => containers::judge_run(&mut draft)?,
         LintSubject::ComposeFile => containers::judge_compose(&mut draft)?,
-        LintSubject::KubernetesPod => containers::judge_pod(&mut draft)?,
+        LintSubject::KubernetesPod => kubernetes::judge(&mut draft)?,
         LintSubject::QemuScript => qemu::judge_script(&mut draft)?,
         LintSubject::QemuArguments => qemu::judge_arguments(&mut draft)?,
         LintSubject::LibvirtXml => libvirt::judge(&mut draft)?,

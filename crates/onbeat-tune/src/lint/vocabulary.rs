@@ -30,7 +30,7 @@ pub enum LintSubject {
     ContainerCommand,
     /// A compose file.
     ComposeFile,
-    /// A pod of Kubernetes, or what makes pods.
+    /// A manifest of Kubernetes: pods, what makes them, and settings of nodes.
     KubernetesPod,
     /// A profile of TuneD.
     TunedProfile,
@@ -112,7 +112,7 @@ impl LintSubject {
             Self::SystemdUnit => "a systemd unit",
             Self::ContainerCommand => "a command that starts a container",
             Self::ComposeFile => "a compose file",
-            Self::KubernetesPod => "a pod of Kubernetes",
+            Self::KubernetesPod => "a manifest of Kubernetes",
             Self::TunedProfile => "a profile of TuneD",
             Self::UdevRules => "rules of udev",
             Self::QemuScript => "a script that starts QEMU",

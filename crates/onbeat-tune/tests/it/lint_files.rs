@@ -465,11 +465,33 @@ fn a_pod_is_judged_container_by_container_and_by_quantities() {
     ] {
         let text = pod(resources);
         let report = report(&text);
-        // The first container has all that it takes.
-        assert_eq!(verdict(&report, "cpu: 2"), Valid, "{text}");
+        // The first container has all that it takes, where the other has as well.
+        assert_eq!(verdict(&report, "cpu: 2"), expected, "{text}");
         let of_it = report.findings.iter().filter(|finding| finding.text == place);
         assert!(of_it.map(|finding| finding.verdict).any(|found| found == expected), "{report}");
     }
+}
+
+/// Nodes get their kernel's parameters and the kubelet's policy by manifests.
+#[test]
+fn manifests_for_nodes_are_judged() {
+    let text = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nspec:\n  kernelArguments:\n    - isolcpus=2-3\n    - 'nohz_full=2'\n";
+    let report = report(text);
+    assert_eq!(verdict(&report, "isolcpus=2-3"), Incomplete);
+    assert_eq!(verdict(&report, "nohz_full=2"), Contradiction);
+    assert_eq!(report.corrected, text);
+
+    let kubelet = |policy: &str| {
+        format!(
+            "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: {policy}\n"
+        )
+    };
+    let report = self::report(&kubelet("none"));
+    assert_eq!(verdict(&report, "cpuManagerPolicy: none"), Incomplete);
+    let report = self::report(&kubelet("static"));
+    assert_eq!(verdict(&report, "cpuManagerPolicy: static"), Incomplete);
+    let report = self::report(&(kubelet("static") + "reservedSystemCPUs: 0-1\n"));
+    assert_eq!(verdict(&report, "cpuManagerPolicy: static"), Valid);
 }
 
 #[test]
