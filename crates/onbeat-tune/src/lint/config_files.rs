@@ -131,6 +131,8 @@ pub(super) fn judge_unit(draft: &mut Draft<'_>) {
             draft.remark(setting.bytes.clone(), remark);
         } else if setting.name == "CPUAffinity" {
             judge_affinity(draft, &setting);
+        } else if let Some(remark) = started_by_chrt(&setting) {
+            draft.remark(setting.bytes.clone(), remark);
         } else if setting.name.starts_with("X-") {
             let remark = LintRemark::unjudged(LintVerdict::Valid, "No effect on latency.");
             draft.remark(setting.bytes.clone(), remark);
@@ -195,6 +197,25 @@ fn judge_call_filter(draft: &mut Draft<'_>, setting: &PlacedSetting<'_>) {
         "Ends the program with SIGSYS, or fails with the error of SystemCallErrorNumber=, where it {what}."
     );
     draft.remark(setting.bytes.clone(), LintRemark::new(id, LintVerdict::Harmful, message));
+}
+
+/// What is said of a program that `ExecStart=` starts by `chrt`, perhaps in a line of a shell.
+fn started_by_chrt(setting: &PlacedSetting<'_>) -> Option<LintRemark> {
+    let plain = setting.value.replace(['"', '\''], " ");
+    let mut words = plain.split_whitespace().filter(|_| setting.name == "ExecStart");
+    words.find(|word| word.rsplit('/').next() == Some("chrt"))?;
+    let words: Vec<&str> = words.collect();
+    let behind = words.iter().position(|word| !word.starts_with('-'))?;
+    let (options, priority) = (&words[..behind], words[behind].parse::<u32>());
+    // Of SCHED_DEADLINE the numbers are times.
+    let is_real_time = |word: &&str| matches!(*word, "-f" | "--fifo" | "-r" | "--rr" | "-R" | "-v");
+    let is_above = priority.is_ok_and(|priority| priority > 95);
+    if is_above && options.iter().all(is_real_time) {
+        let message = "Ties with the kernel's own migration and watchdog threads: at most 95, for every thread of the program.";
+        return Some(LintRemark::new("kthread.migration", LintVerdict::Harmful, message));
+    }
+    let message = "Valid; for every thread of the program. CPUSchedulingPolicy= and CPUSchedulingPriority= do the same.";
+    Some(LintRemark::new("proc.policy", LintVerdict::Valid, message))
 }
 
 /// CPUs by blank or comma, ranges among them; `numa` or nothing as well.

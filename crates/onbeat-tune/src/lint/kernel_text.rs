@@ -192,6 +192,11 @@ pub(super) fn is_build_variable(name: &str) -> bool {
             | "OSTREE_KERNEL_ARGS"
             | "QB_KERNEL_CMDLINE_APPEND"
             | "SYSLINUX_DEFAULT_CONSOLE"
+            | "LINUX_KERNEL_CMDLINE"
+            | "U_BOOT_PARAMETERS"
+            | "kernel_cmdline"
+            | "cmdline"
+            | "optargs"
             | "bootargs"
             | "extraargs"
     )

@@ -154,8 +154,9 @@ fn judge_cpus(draft: &mut Draft<'_>, values: &[YamlValue], of: &YamlValue) {
 /// Judges the items of a list as one kernel command line.
 fn judge_kernel_words(draft: &mut Draft<'_>, values: &[YamlValue], list: &[String]) {
     let (mut line, mut offsets) = (String::new(), Vec::new());
-    let is_item = |of: &&YamlValue| of.path.len() == list.len() + 1 && of.path.starts_with(list);
-    for of in values.iter().filter(is_item) {
+    let is_of_list =
+        |of: &&YamlValue| of.path.len() == list.len() + 1 && of.path.starts_with(list);
+    for of in values.iter().filter(is_of_list) {
         // What the quotes of YAML change has no place of its own.
         if of.value.is_empty() || draft.text()[of.value_bytes.clone()] != of.value {
             continue;

@@ -41,7 +41,9 @@ fn judge_command(draft: &mut Draft<'_>, command: &QemuCommand) {
     judge_old_options(draft, command, &mut additions);
 
     if let Some(word) = command.last(&["append"]).and_then(|option| option.argument.as_ref()) {
-        kernel_line::judge_inside(draft, &word.text, &word.offsets);
+        let value = qemu_command::value_of(draft.text(), word);
+        let line = value.as_ref().unwrap_or(word);
+        kernel_line::judge_inside(draft, &line.text, &line.offsets);
     }
     judge_the_rest(draft, command);
     additions.write(draft, command);

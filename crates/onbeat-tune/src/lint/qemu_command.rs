@@ -240,6 +240,18 @@ fn assigned(before: &[ShellCommand], name: &str) -> Option<Vec<ShellWord>> {
     assigned
 }
 
+/// The value of a variable that a script sets once in front of a word, with its place.
+pub(super) fn value_of(script: &str, word: &ShellWord) -> Option<ShellWord> {
+    let start = format!("{}=", variable_name(&word.text)?);
+    let commands = shell_words::commands(script).ok()?;
+    let before = commands.iter().flatten().filter(|other| other.bytes.start < word.bytes.start);
+    let mut assignments = before.filter(|other| other.text.starts_with(&start));
+    let (assignment, None) = (assignments.next()?, assignments.next()) else { return None };
+    let offsets = assignment.offsets[start.len()..].to_vec();
+    let text = assignment.text[start.len()..].to_owned();
+    Some(ShellWord { bytes: *offsets.first()?..*offsets.last()?, text, offsets })
+}
+
 /// The words of a value that begins at a byte of its assignment.
 fn pieces(assignment: &ShellWord, from: usize) -> Vec<ShellWord> {
     let mut words = Vec::new();

@@ -128,7 +128,8 @@ fn by_shape(text: &str) -> Option<LintSubject> {
     }
     if contents(text).any(|line| assignment(line).is_some_and(|(name, _)| is_build_variable(name)))
     {
-        return Some(LintSubject::BuildVariables);
+        // A script may keep the line of its guest in such a variable.
+        return by_command(text).or(Some(LintSubject::BuildVariables));
     }
     let has_key = |key: &str| {
         text.lines().any(|line| line.trim_end() == key || line.starts_with(&format!("{key} ")))
@@ -249,6 +250,8 @@ mod tests {
             ("[main]\ninclude=realtime\n", LintSubject::TunedProfile),
             ("SUBSYSTEM==\"usb\", ATTR{power/control}=\"on\"\n", LintSubject::UdevRules),
             ("#!/bin/sh\nqemu-system-x86_64 -m 1G\n", LintSubject::QemuScript),
+            ("CMDLINE=quiet\nkvm -m 1G -append $CMDLINE\n", LintSubject::QemuScript),
+            ("uname_r=5.10\ncmdline=quiet isolcpus=1\n", LintSubject::BuildVariables),
             ("-m 1G\n", LintSubject::QemuArguments),
             ("<domain/>", LintSubject::LibvirtXml),
         ];

@@ -350,6 +350,11 @@ fn options_in_an_array_are_judged_and_what_is_missing_is_added_there() {
     assert!(!missing.contains(&"-smp") && !missing.contains(&"-accel"), "{report}");
     assert!(report.corrected.contains("  -smp 2\n  -cpu host,"), "{report}");
 
+    let line = "CMDLINE=\"quiet isolcpus=1\"\nkvm -m 4G -kernel a -append \"$CMDLINE\"\n";
+    let report = self::report(line);
+    assert_eq!(verdicts(&report, "isolcpus=1")[0].0, Incomplete);
+    assert!(report.corrected.starts_with("CMDLINE=\"quiet isolcpus=managed_irq,domain,1\"\n"));
+
     let report = self::report("kvm -m 4G $OPTIONS\n");
     assert_eq!(report.with_verdict(Missing).count(), 0, "{report}");
     assert_eq!(verdicts(&report, "$OPTIONS"), [(Unknown, "")]);

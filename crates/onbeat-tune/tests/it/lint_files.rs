@@ -348,6 +348,19 @@ fn a_unit_that_refuses_real_time_policies_to_its_program_is_harmful() {
     assert_eq!(report.corrected, corrected);
 }
 
+/// Robots are often started by chrt in the unit.
+#[test]
+fn a_priority_of_chrt_in_a_unit_is_judged() {
+    let verdict_of = |start: &str| {
+        let report = report(&format!("[Service]\nExecStart={start}\n"));
+        verdict(&report, &format!("ExecStart={start}"))
+    };
+    assert_eq!(verdict_of("/usr/bin/chrt -f 99 taskset -c 2 /opt/robot"), Harmful);
+    assert_eq!(verdict_of("/bin/bash -c \"source a; exec chrt --rr 98 ros2 run a b\""), Harmful);
+    assert_eq!(verdict_of("chrt -f 80 /opt/robot"), Valid);
+    assert_eq!(verdict_of("chrt -d -T 500000 -P 1000000 0 /opt/robot"), Valid);
+}
+
 /// The generator of podman refuses a file with a key that it does not have.
 #[test]
 fn keys_that_a_quadlet_does_not_have_are_found_and_its_arguments_judged() {
