@@ -27,9 +27,36 @@ pub enum BootLoader {
         /// The file.
         path: String,
     },
+    /// A file that a person edits, such as the extlinux.conf of a Jetson.
+    ByHand {
+        /// The file.
+        path: String,
+    },
     /// None of these.
     Unknown,
 }
+
+/// Files with parameters that a person edits, with what they are added to and how the sentence ends.
+const BY_HAND: [(&str, &str, &str); 6] = [
+    (
+        "/etc/NIXOS",
+        "boot.kernelParams of the configuration of NixOS, each in quotes",
+        ". Then run: nixos-rebuild boot",
+    ),
+    (
+        "/etc/default/u-boot",
+        "U_BOOT_PARAMETERS in /etc/default/u-boot",
+        ". Then run: u-boot-update",
+    ),
+    ("/boot/armbianEnv.txt", "extraargs in /boot/armbianEnv.txt", ""),
+    ("/boot/orangepiEnv.txt", "extraargs in /boot/orangepiEnv.txt", ""),
+    ("/boot/uEnv.txt", "cmdline in /boot/uEnv.txt", ""),
+    (
+        "/boot/extlinux/extlinux.conf",
+        "the APPEND line of the label in use in /boot/extlinux/extlinux.conf",
+        "",
+    ),
+];
 
 /// Where Raspberry Pi OS and its derivatives keep the line.
 const CMDLINE_TXT: [(&str, &str); 2] = [
@@ -47,6 +74,12 @@ impl BootLoader {
         }
         if has("/run/ostree-booted") {
             return Self::Ostree;
+        }
+        // NixOS writes the entries of every boot loader itself; GRUB may have left-overs of others.
+        let is_grub = has("/etc/default/grub") || has("/boot/grub") || has("/boot/grub2");
+        let is_edited = |path: &str| has(path) && (path == "/etc/NIXOS" || !is_grub);
+        if let Some((path, ..)) = BY_HAND.iter().find(|(path, ..)| is_edited(path)) {
+            return Self::ByHand { path: (*path).to_owned() };
         }
 
         if has("/etc/kernelstub/configuration") && !has("/etc/default/grub") {
@@ -121,7 +154,9 @@ impl BootLoader {
                 command.extend(options.iter().map(String::as_str));
                 vec![FollowUp::new(&command, why)]
             }
-            Self::GrubFile | Self::RaspberryPi { .. } | Self::Unknown => Vec::new(),
+            Self::GrubFile | Self::RaspberryPi { .. } | Self::ByHand { .. } | Self::Unknown => {
+                Vec::new()
+            }
         }
     }
 
@@ -146,7 +181,7 @@ impl BootLoader {
             Self::RaspberryPi { .. } => Some(
                 "Read the card in another computer and delete what is between onbeat.begin and onbeat.end in cmdline.txt.",
             ),
-            Self::Unknown => None,
+            Self::ByHand { .. } | Self::Unknown => None,
         }
     }
 
@@ -159,6 +194,10 @@ impl BootLoader {
                 "Add to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub: {line}. Then run: grub-mkconfig -o /boot/grub/grub.cfg \
                  (openSUSE: grub2-mkconfig -o /boot/grub2/grub.cfg)"
             )),
+            Self::ByHand { path } => {
+                let (_, place, then) = BY_HAND.iter().find(|(known, ..)| known == path)?;
+                Some(format!("Add to {place}: {line}{then}"))
+            }
             Self::Unknown => Some(format!(
                 "The boot loader was not recognised. Add to the kernel command line where yours keeps it: {line}"
             )),

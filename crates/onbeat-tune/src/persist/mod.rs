@@ -162,8 +162,8 @@ pub struct Persisted {
     pub files: Vec<String>,
     /// Commands that it needs.
     pub follow_ups: Vec<FollowUp>,
-    /// Kernel parameters that must be added by hand, because the boot loader was not recognised;
-    /// with the sentence that says how.
+    /// Kernel parameters that must be added by hand, because onbeat does not edit the boot loader's
+    /// file; with the sentence that says how.
     pub by_hand: Option<String>,
     /// How to boot without the kernel parameters, should the machine not start with them.
     pub fallback: Option<&'static str>,

@@ -559,6 +559,11 @@ fn the_boot_cpu_stays_and_another_one_is_asked_for() {
     machine.file("/proc/cmdline", "isolcpus=3,domain\n");
     machine.file("/sys/devices/system/cpu/isolated", "\n");
     assert!(machine.finding("shield.isolcpus", &setup()).fix.contains("Flags stand in front"));
+
+    // Of two lists the kernel keeps the first.
+    machine.file("/proc/cmdline", "isolcpus=domain,2 isolcpus=3,domain\n");
+    machine.file("/sys/devices/system/cpu/isolated", "2\n");
+    assert!(!machine.finding("shield.isolcpus", &setup()).fix.contains("Flags stand in front"));
 }
 
 #[test]

@@ -135,6 +135,14 @@ fn machines() -> Vec<(BootLoader, Vec<(&'static str, &'static str)>)> {
                 ("/boot/efi/loader/entries/Pop_OS-current.conf", ""),
             ],
         ),
+        (
+            BootLoader::ByHand { path: "/boot/extlinux/extlinux.conf".to_owned() },
+            vec![("/boot/extlinux/extlinux.conf", "LABEL a\n"), ("/etc/debian_version", "")],
+        ),
+        (
+            BootLoader::ByHand { path: "/etc/NIXOS".to_owned() },
+            vec![("/etc/NIXOS", ""), ("/boot/loader/entries/nixos.conf", "")],
+        ),
     ]
 }
 
@@ -180,6 +188,9 @@ fn commands_are_returned_and_never_run() {
     );
     assert!(lines(&machines[7].1).1.unwrap().contains(parameters));
     assert_eq!(lines(&machines[8].1).0[0], format!("kernelstub --add-options '{parameters}'"));
+    let jetson = lines(&machines[9].1).1.unwrap();
+    assert!(jetson.contains("APPEND") && jetson.ends_with(parameters), "{jetson}");
+    assert!(lines(&machines[10].1).1.unwrap().contains("boot.kernelParams"));
 }
 
 /// grub-mkconfig reads the user's file and then the drop-ins by a shell.

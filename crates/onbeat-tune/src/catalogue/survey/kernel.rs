@@ -82,13 +82,16 @@ impl Survey<'_> {
         self.parameters.get_or_init(read).as_ref().map(Vec::as_slice).map_err(Clone::clone)
     }
 
-    /// Returns the parameter of this name that counts: the last one.
+    /// Returns the parameter of this name that counts: the last one, and the first of the lists that
+    /// the kernel does not replace (kernel/sched/isolation.c).
     ///
     /// # Errors
     /// As [`Self::parameters`].
     pub fn parameter(&self, name: &str) -> Fact<Option<&KernelParameter>> {
         let name = name.replace('-', "_");
-        Ok(self.parameters()?.iter().rev().find(|parameter| parameter.name == name))
+        let mut named = self.parameters()?.iter().filter(|parameter| parameter.name == name);
+        let is_kept = matches!(name.as_str(), "isolcpus" | "nohz_full");
+        Ok(if is_kept { named.next() } else { named.next_back() })
     }
 
     /// Returns the options that the kernel was built with and their values; options that are not
