@@ -36,9 +36,10 @@ fn assignment(at: usize, line: &str) -> Option<PlacedSetting<'_>> {
     Some(PlacedSetting { name: name.trim().to_owned(), value, bytes, value_bytes })
 }
 
-/// Judges a file of `sysctl.d`.
+/// Judges a file of `sysctl.d`, of which the last value of a name counts.
 pub(super) fn judge_sysctl(draft: &mut Draft<'_>) {
     let text = draft.text();
+    let mut all: Vec<(PlacedSetting<'_>, Range<usize>)> = Vec::new();
     for (at, line) in numbered_lines(text) {
         if line.trim().is_empty() || line.trim_start().starts_with(['#', ';']) {
             continue;
@@ -47,9 +48,22 @@ pub(super) fn judge_sysctl(draft: &mut Draft<'_>) {
             Some(mut setting) => {
                 // `-name` ignores errors, and `/` may stand for `.`.
                 setting.name = setting.name.trim_start_matches('-').replace('/', ".");
-                settings::judge(draft, "sysctl", &setting, Some(with_end(text, at, line)));
+                all.push((setting, with_end(text, at, line)));
             }
             None => unknown_line(draft, at, line),
+        }
+    }
+    for (at, (setting, line)) in all.iter().enumerate() {
+        let mut later = all[at + 1..].iter().map(|(later, _)| later);
+        let again = later.rfind(|later| later.name == setting.name);
+        if let Some(again) = again.filter(|again| again.value != setting.value) {
+            let message = format!("Set again to {}: the last value counts.", again.value);
+            let id = settings::remark("sysctl", &setting.name, setting.value).id;
+            let verdict = LintVerdict::Contradiction;
+            let remark = LintRemark { id, verdict, message, instead: None };
+            draft.remark(setting.bytes.clone(), remark);
+        } else {
+            settings::judge(draft, "sysctl", setting, Some(line.clone()));
         }
     }
 }
@@ -289,6 +303,10 @@ pub(super) fn judge_tuned(draft: &mut Draft<'_>) {
                 draft.remark(setting.bytes, LintRemark::unjudged(LintVerdict::Unknown, message));
             }
             "sysctl" => {
+                // A sign in front keeps a value that is larger, or smaller, already.
+                let sign = usize::from(setting.value.starts_with(['<', '>']));
+                setting.value = &setting.value[sign..];
+                setting.value_bytes.start += sign;
                 settings::judge(draft, "sysctl", &setting, Some(with_end(text, at, line)));
             }
             _ => {

@@ -284,6 +284,8 @@ fn sysctl_values_that_the_kernel_refuses_are_found() {
     assert_eq!(report.corrected, text.replace("period_us = -1", "period_us = 1000000"));
     let longer = self::report("kernel.sched_rt_runtime_us=2000000\n");
     assert_eq!(longer.with_verdict(Incomplete).count(), 1, "{longer}");
+    let twice = self::report("kernel.sched_rt_runtime_us=-1\n-kernel/sched_rt_runtime_us = 950000\n");
+    assert_eq!(verdict(&twice, "kernel.sched_rt_runtime_us=-1"), Contradiction, "{twice}");
     let moved = self::report("kernel.sched_migration_cost_ns=5000000\n");
     assert_eq!(verdict(&moved, "kernel.sched_migration_cost_ns=5000000"), NoEffect);
 }
@@ -515,6 +517,11 @@ fn profiles_and_rules_are_judged() {
         report.corrected,
         profile.replace("=2-3", "=managed_irq,domain,2-3").replace("balancing=1", "balancing=0")
     );
+
+    let larger = "[sysctl]\nvm.swappiness=>60\nvm.dirty_ratio=>10\n";
+    let report = self::report(larger);
+    assert_eq!(verdict(&report, "vm.swappiness=>60"), Discouraged);
+    assert_eq!(verdict(&report, "vm.dirty_ratio=>10"), Valid);
 
     let rules = "SUBSYSTEM==\"usb-serial\", ATTR{latency_timer}=\"1\"\nSUBSYSTEM==\"pci\", ATTR{power/control}==\"on\"\n";
     let report = self::report(rules);
