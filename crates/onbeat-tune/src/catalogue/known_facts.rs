@@ -427,31 +427,37 @@ fn keeps_off(survey: &Survey<'_>) -> Option<String> {
     loop_cpus.is_within(&kept_off).then_some(why)
 }
 
-/// The line that bans CPUs, with the CPUs: the last one counts.
+/// The line that bans CPUs, with the CPUs: of each variable the last one, and a mask counts before a
+/// list (`setup_banned_cpus` in cputree.c of irqbalance).
 fn ban_of_irqbalance(survey: &Survey<'_>) -> Option<(String, CpuList)> {
     const DROP_INS: &str = "/etc/systemd/system/irqbalance.service.d";
     let drop_ins = survey.host().names(DROP_INS).unwrap_or_default();
     let drop_ins = drop_ins.iter().map(|name| format!("{DROP_INS}/{name}"));
     // The unit's own come first: its environment files override them.
     let files = drop_ins.chain(IRQBALANCE_FILES.map(str::to_owned));
-    let mut ban = None;
+    let (mut mask, mut list) = (None, None);
     for settings in files.filter_map(|file| text(survey, &file)) {
         for line in settings.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
             let of_unit = line.strip_prefix("Environment=");
             let line = of_unit.map_or(line, |inner| inner.trim_matches(['"', '\'']));
             let Some((name, value)) = line.split_once('=') else { continue };
             let value = value.trim_matches(['"', '\'', ' ']);
-            let cpus = match name.trim_start_matches("export ").trim() {
-                "IRQBALANCE_BANNED_CPULIST" => CpuList::parse_list(value),
-                "IRQBALANCE_BANNED_CPUS" => CpuList::parse_mask(value),
-                _ => continue,
-            };
-            if let Ok(cpus) = cpus {
-                ban = Some((line.to_owned(), cpus));
+            // An empty variable is as none.
+            let ban = |cpus| (!value.is_empty()).then(|| (line.to_owned(), cpus));
+            match name.trim_start_matches("export ").trim() {
+                // None is banned, not even an isolated one.
+                "IRQBALANCE_BANNED_CPULIST" if value == "-" => list = ban(CpuList::default()),
+                "IRQBALANCE_BANNED_CPULIST" => {
+                    list = CpuList::parse_list(value).ok().and_then(ban).or(list);
+                }
+                "IRQBALANCE_BANNED_CPUS" => {
+                    mask = CpuList::parse_mask(value).ok().and_then(ban).or(mask);
+                }
+                _ => {}
             }
         }
     }
-    ban
+    mask.or(list)
 }
 
 /// Bits of `CapEff` in capabilities(7).

@@ -1,4 +1,4 @@
-//! Files of lines: `sysctl.d`, `limits.d`, systemd units, TuneD profiles, udev rules.
+//! Files of lines: `sysctl.d`, `limits.d`, systemd units, TuneD profiles, udev rules, irqbalance.
 
 use std::ops::Range;
 
@@ -9,6 +9,7 @@ use super::kernel_cpus;
 use super::kernel_line;
 use super::kernel_text::numbered_lines;
 use super::settings::{self, PlacedSetting};
+use crate::cpu_list::CpuList;
 
 /// A line with its end, which goes where the setting goes.
 fn with_end(text: &str, at: usize, line: &str) -> Range<usize> {
@@ -314,6 +315,60 @@ pub(super) fn judge_tuned(draft: &mut Draft<'_>) {
                 settings::judge(draft, "tuned", &setting, None);
             }
         }
+    }
+}
+
+/// Judges an environment file of irqbalance (`setup_banned_cpus` in its cputree.c).
+pub(super) fn judge_irqbalance(draft: &mut Draft<'_>) {
+    const ID: &str = "irq.irqbalance";
+    for (at, line) in numbered_lines(draft.text()) {
+        if line.trim().is_empty() || line.trim_start().starts_with('#') {
+            continue;
+        }
+        let Some(setting) = assignment(at, line) else {
+            unknown_line(draft, at, line);
+            continue;
+        };
+        let value = setting.value.trim_matches(['"', '\'']);
+        let remark = match setting.name.trim_start_matches("export ").trim() {
+            "IRQBALANCE_BANNED_CPUS" if !value.is_empty() => match CpuList::parse_mask(value) {
+                Ok(cpus) => {
+                    let instead = format!("IRQBALANCE_BANNED_CPULIST={cpus}");
+                    let message = "irqbalance 1.8 and later warns of it, and prefers it to the list. The same CPUs as a list:";
+                    draft.replace(setting.bytes.clone(), &instead);
+                    LintRemark::new(ID, LintVerdict::Deprecated, message).instead(instead)
+                }
+                Err(_) => {
+                    let message = "Not a mask of hexadecimal digits. IRQBALANCE_BANNED_CPULIST takes a list, such as 2-3.";
+                    LintRemark::new(ID, LintVerdict::InvalidValue, message)
+                }
+            },
+            "IRQBALANCE_BANNED_CPULIST" if matches!(value, "" | "-") => {
+                let message = "Valid; no CPU is banned. With - isolated CPUs are not left alone either.";
+                LintRemark::new(ID, LintVerdict::Valid, message)
+            }
+            "IRQBALANCE_BANNED_CPULIST"
+                if value.starts_with("00") || CpuList::parse_list(value).is_err() =>
+            {
+                let message = "Not a list of CPUs, such as 2-3: a mask belongs in IRQBALANCE_BANNED_CPUS.";
+                LintRemark::new(ID, LintVerdict::InvalidValue, message)
+            }
+            "IRQBALANCE_BANNED_CPULIST" => {
+                let message = "Valid; irqbalance 1.8 and later moves no interrupt to these CPUs.";
+                LintRemark::new(ID, LintVerdict::Valid, message)
+            }
+            name if name.starts_with("IRQBALANCE_")
+                || matches!(name, "ENABLED" | "ONESHOT" | "OPTIONS") =>
+            {
+                let message = "A known setting. Its effect on latency is not judged.";
+                LintRemark::unjudged(LintVerdict::Known, message)
+            }
+            _ => {
+                let message = "Not in the dictionary; it is not judged.";
+                LintRemark::unjudged(LintVerdict::Unknown, message)
+            }
+        };
+        draft.remark(setting.bytes, remark);
     }
 }
 

@@ -86,7 +86,7 @@ pub enum LintError {
     #[error(
         "it is not clear what the text is: it begins with \"{begins}\". Read are kernel command lines (also of GRUB, extlinux, \
          systemd-boot, NixOS and Yocto), sysctl.d, limits.d, systemd units, docker run, compose files, pods, libvirt XML, QEMU \
-         commands, TuneD profiles and udev rules; --as says which of them it is"
+         commands, TuneD profiles, udev rules and the file of irqbalance; --as says which of them it is"
     )]
     NotRecognised {
         /// Its first words.
@@ -193,6 +193,7 @@ fn judge(text: &str, subject: LintSubject) -> Result<LintReport, LintError> {
         LintSubject::SystemdUnit => config_files::judge_unit(&mut draft),
         LintSubject::TunedProfile => config_files::judge_tuned(&mut draft),
         LintSubject::UdevRules => config_files::judge_udev(&mut draft),
+        LintSubject::Irqbalance => config_files::judge_irqbalance(&mut draft),
         LintSubject::ContainerCommand => containers::judge_run(&mut draft)?,
         LintSubject::ComposeFile => containers::judge_compose(&mut draft)?,
         LintSubject::KubernetesPod => kubernetes::judge(&mut draft)?,

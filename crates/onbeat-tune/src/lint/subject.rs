@@ -42,6 +42,7 @@ fn by_name(file: &str) -> Option<LintSubject> {
         "cmdline.txt" => Some(LintSubject::KernelLine),
         _ if file.contains("/cmdline.d/") => Some(LintSubject::KernelLines),
         "tuned.conf" => Some(LintSubject::TunedProfile),
+        "irqbalance" | "irqbalance.env" => Some(LintSubject::Irqbalance),
         _ => None,
     }
 }
@@ -74,6 +75,9 @@ fn by_contents(text: &str) -> Option<LintSubject> {
         .any(|line| line.trim_start_matches("export ").starts_with("GRUB_CMDLINE_LINUX"))
     {
         return Some(LintSubject::GrubFile);
+    }
+    if contents(text).any(|line| line.trim_start_matches("export ").starts_with("IRQBALANCE_")) {
+        return Some(LintSubject::Irqbalance);
     }
     by_shape(text).or_else(|| by_command(text)).or_else(|| by_lines(text))
 }
@@ -249,6 +253,7 @@ mod tests {
             ("apiVersion: v1\nkind: Pod\n", LintSubject::KubernetesPod),
             ("[main]\ninclude=realtime\n", LintSubject::TunedProfile),
             ("SUBSYSTEM==\"usb\", ATTR{power/control}=\"on\"\n", LintSubject::UdevRules),
+            ("ENABLED=1\nIRQBALANCE_BANNED_CPULIST=2-3\n", LintSubject::Irqbalance),
             ("#!/bin/sh\nqemu-system-x86_64 -m 1G\n", LintSubject::QemuScript),
             ("CMDLINE=quiet\nkvm -m 1G -append $CMDLINE\n", LintSubject::QemuScript),
             ("uname_r=5.10\ncmdline=quiet isolcpus=1\n", LintSubject::BuildVariables),

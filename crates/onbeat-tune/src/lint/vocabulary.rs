@@ -36,6 +36,8 @@ pub enum LintSubject {
     TunedProfile,
     /// Rules of udev.
     UdevRules,
+    /// An environment file of irqbalance: `/etc/default/irqbalance`, `/etc/sysconfig/irqbalance`.
+    Irqbalance,
     /// A shell script with a command that starts QEMU.
     QemuScript,
     /// Arguments of QEMU alone: on any number of lines, or separated by NUL as in
@@ -47,7 +49,7 @@ pub enum LintSubject {
 
 impl LintSubject {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::KernelLine,
         Self::KernelLines,
         Self::GrubFile,
@@ -64,6 +66,7 @@ impl LintSubject {
         Self::KubernetesPod,
         Self::TunedProfile,
         Self::UdevRules,
+        Self::Irqbalance,
         Self::QemuScript,
         Self::QemuArguments,
         Self::LibvirtXml,
@@ -89,6 +92,7 @@ impl LintSubject {
             Self::KubernetesPod => "kubernetes-pod",
             Self::TunedProfile => "tuned-profile",
             Self::UdevRules => "udev-rules",
+            Self::Irqbalance => "irqbalance",
             Self::QemuScript => "qemu-script",
             Self::QemuArguments => "qemu-arguments",
             Self::LibvirtXml => "libvirt-xml",
@@ -115,6 +119,7 @@ impl LintSubject {
             Self::KubernetesPod => "a manifest of Kubernetes",
             Self::TunedProfile => "a profile of TuneD",
             Self::UdevRules => "rules of udev",
+            Self::Irqbalance => "an environment file of irqbalance",
             Self::QemuScript => "a script that starts QEMU",
             Self::QemuArguments => "arguments of QEMU",
             Self::LibvirtXml => "a domain of libvirt",

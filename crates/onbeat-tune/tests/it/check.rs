@@ -614,6 +614,16 @@ fn irqbalance_that_keeps_off_is_good() {
     );
     assert_eq!(machine.verdict("irq.irqbalance"), "good");
 
+    // The mask counts before the list, - bans none, and an empty list is as none.
+    for (settings, expected) in [
+        ("IRQBALANCE_BANNED_CPUS=2\nIRQBALANCE_BANNED_CPULIST=3\n", "bad"),
+        ("IRQBALANCE_BANNED_CPULIST=-\n", "bad"),
+        ("IRQBALANCE_BANNED_CPULIST=\n", "good"),
+    ] {
+        machine.file("/etc/default/irqbalance", settings);
+        assert_eq!(machine.verdict("irq.irqbalance"), expected, "{settings}");
+    }
+
     // A drop-in of its unit, which the environment file overrides.
     let drop_in = "[Service]\nEnvironment=\"IRQBALANCE_BANNED_CPULIST=3\"\n";
     machine.file("/etc/systemd/system/irqbalance.service.d/override.conf", drop_in);

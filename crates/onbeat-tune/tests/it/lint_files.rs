@@ -5,8 +5,8 @@ use onbeat_tune::lint::{LintReport, LintSubject, LintVerdict, lint};
 use proptest::prelude::*;
 
 use LintVerdict::{
-    Contradiction, Discouraged, Harmful, Incomplete, InvalidValue, Known, Misspelt, NoEffect,
-    Unknown, Valid,
+    Contradiction, Deprecated, Discouraged, Harmful, Incomplete, InvalidValue, Known, Misspelt,
+    NoEffect, Unknown, Valid,
 };
 
 fn report(text: &str) -> LintReport {
@@ -536,6 +536,21 @@ fn profiles_and_rules_are_judged() {
 }
 
 #[test]
+fn a_mask_of_irqbalance_becomes_a_list() {
+    let text = "# irqbalance\nENABLED=1\nIRQBALANCE_BANNED_CPUS=\"0000000c\"\n";
+    let report = report(text);
+    assert_eq!(report.subject, LintSubject::Irqbalance);
+    assert_eq!(verdict(&report, "IRQBALANCE_BANNED_CPUS=\"0000000c\""), Deprecated);
+    let corrected = "# irqbalance\nENABLED=1\nIRQBALANCE_BANNED_CPULIST=2-3\n";
+    assert_eq!(report.corrected, corrected);
+    assert_eq!(self::report(corrected).problems().count(), 0);
+    for value in ["0000000c", "00000003", "2-"] {
+        let line = format!("IRQBALANCE_BANNED_CPULIST={value}");
+        assert_eq!(verdict(&self::report(&line), &line), InvalidValue);
+    }
+}
+
+#[test]
 fn sets_of_libvirt_may_take_cpus_out() {
     let domain = |tune: &str| {
         format!(
@@ -694,6 +709,7 @@ proptest! {
             LintSubject::Extlinux, LintSubject::SystemdBootEntry, LintSubject::NixOptions, LintSubject::BuildVariables,
             LintSubject::Sysctl, LintSubject::Limits, LintSubject::SystemdUnit, LintSubject::ContainerCommand,
             LintSubject::ComposeFile, LintSubject::KubernetesPod, LintSubject::TunedProfile, LintSubject::UdevRules,
+            LintSubject::Irqbalance,
         ] {
             let Ok(report) = lint(&text, subject) else { continue };
             let Ok(again) = lint(&report.corrected, subject) else { continue };
