@@ -136,7 +136,9 @@ fn run_words(text: &str) -> Result<Vec<Vec<ShellWord>>, LintError> {
     let is_engine = |word: &ShellWord| {
         matches!(word.text.rsplit('/').next(), Some("docker" | "podman" | "nerdctl"))
     };
-    let behind_run = |command: Vec<ShellWord>| {
+    let commands = shell_words::commands(text)?;
+    let behind_run = |(at, command): (usize, &Vec<ShellWord>)| {
+        let before = &commands[..at];
         let engine = command.iter().position(is_engine)?;
         let mut behind = command[engine + 1..].iter().map(|word| word.text.as_str());
         let first = behind.next()?;
@@ -144,9 +146,10 @@ fn run_words(text: &str) -> Result<Vec<Vec<ShellWord>>, LintError> {
         let is_before = first == "container" || first.starts_with('-');
         let verb = if is_before { behind.next()? } else { first };
         let at = engine + 2 + usize::from(is_before);
-        matches!(verb, "run" | "create").then(|| command[at..].to_vec())
+        let is_start = matches!(verb, "run" | "create");
+        is_start.then(|| shell_words::spliced(&command[at..], before))
     };
-    Ok(shell_words::commands(text)?.into_iter().filter_map(behind_run).collect())
+    Ok(commands.iter().enumerate().filter_map(behind_run).collect())
 }
 
 /// Whether a text has a command that starts a container.

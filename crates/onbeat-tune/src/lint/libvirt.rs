@@ -21,9 +21,11 @@ pub(super) fn judge(draft: &mut Draft<'_>) -> Result<(), LintError> {
     libvirt_cpus::judge(draft, domain);
     judge_memory(draft, domain);
     if let Some(devices) = child(domain, "devices") {
+        judge_interfaces(draft, devices, is_x86(domain));
         judge_devices(draft, devices);
         judge_balloon(draft, devices);
     }
+    judge_timers(draft, domain);
     judge_guest_line(draft, domain);
     judge_the_rest(draft, domain);
     Ok(())
@@ -359,9 +361,23 @@ fn judge_memory(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
 /// Models of network interfaces that are emulated register by register.
 const EMULATED_INTERFACES: [&str; 4] = ["e1000", "e1000e", "rtl8139", "pcnet"];
 
-fn judge_devices(draft: &mut Draft<'_>, devices: Node<'_, '_>) {
+/// Kinds of interfaces for which libvirt chooses a model where none is given.
+const WITH_A_MODEL: [&str; 5] = ["network", "bridge", "direct", "ethernet", "user"];
+
+fn judge_interfaces(draft: &mut Draft<'_>, devices: Node<'_, '_>, is_x86: bool) {
     for interface in children(devices, "interface") {
-        let Some(model) = child(interface, "model") else { continue };
+        let kind = interface.attribute("type").unwrap_or_default();
+        let Some(model) = child(interface, "model") else {
+            // Other processors get virtio (qemuDomainDefaultNetModel).
+            if is_x86 && WITH_A_MODEL.contains(&kind) {
+                const VIRTIO: &str = "<model type='virtio'/>";
+                let message =
+                    "Without a model libvirt takes rtl8139, which is emulated register by register.";
+                missing(draft, interface, VIRTIO, "vmm.nic", message);
+                insert_child(draft, interface, VIRTIO);
+            }
+            continue;
+        };
         if model.attribute("type").is_some_and(|kind| EMULATED_INTERFACES.contains(&kind)) {
             let message = "Emulated register by register: several exits for each frame.";
             remark(
@@ -373,6 +389,26 @@ fn judge_devices(draft: &mut Draft<'_>, devices: Node<'_, '_>) {
             replace_attribute(draft, model, "type", "virtio");
         }
     }
+}
+
+/// Clocks of the guest that leave it at each use.
+fn judge_timers(draft: &mut Draft<'_>, domain: Node<'_, '_>) {
+    for timer in child(domain, "clock").iter().flat_map(|clock| children(*clock, "timer")) {
+        let is = |name: &str, value: &str| timer.attribute(name) == Some(value);
+        let (id, verdict, message) = if is("name", "tsc") && is("mode", "emulate") {
+            let message = "Each reading of the TSC leaves the guest: microseconds where it takes nanoseconds.";
+            ("vmm.cpu", LintVerdict::Harmful, message)
+        } else if is("name", "hpet") && is("present", "yes") {
+            let message = "A clock in QEMU, each reading of which leaves the guest: present='no'.";
+            ("vmm.minimal", LintVerdict::Discouraged, message)
+        } else {
+            continue;
+        };
+        remark(draft, timer, LintRemark::new(id, verdict, message));
+    }
+}
+
+fn judge_devices(draft: &mut Draft<'_>, devices: Node<'_, '_>) {
     children(devices, "disk").for_each(|disk| judge_disk(draft, disk));
 
     for node in children(devices, "hostdev") {
@@ -411,10 +447,19 @@ const UNCACHED: [&str; 2] = ["none", "directsync"];
 
 fn judge_disk(draft: &mut Draft<'_>, disk: Node<'_, '_>) {
     // Removable media are not written in operation.
-    if disk.attribute("device") == Some("cdrom") {
+    if matches!(disk.attribute("device"), Some("cdrom" | "floppy")) {
         return;
     }
-    let Some(driver) = child(disk, "driver") else { return };
+    let bus = child(disk, "target").and_then(|target| target.attribute("bus"));
+    if matches!(bus, Some("ide" | "sata")) {
+        let message = "An emulated controller: several exits for each access. bus='virtio' has fewer; the guest's disks change their names.";
+        remark(draft, disk, LintRemark::new("vmm.disk", LintVerdict::Discouraged, message));
+    }
+    let Some(driver) = child(disk, "driver") else {
+        let message = "Writes go through the host's page cache and its worker threads.";
+        missing(draft, disk, "<driver cache='none' io='native'/>", "vmm.disk", message);
+        return;
+    };
     if driver.attribute("type") == Some("qcow2") {
         let message =
             "The image allocates blocks while the guest writes: a raw image or a volume does not.";

@@ -41,7 +41,7 @@ fn judge_command(draft: &mut Draft<'_>, command: &QemuCommand) {
     judge_old_options(draft, command, &mut additions);
 
     if let Some(word) = command.last(&["append"]).and_then(|option| option.argument.as_ref()) {
-        let value = qemu_command::value_of(draft.text(), word);
+        let value = shell_words::value_of(draft.text(), word);
         let line = value.as_ref().unwrap_or(word);
         kernel_line::judge_inside(draft, &line.text, &line.offsets);
     }

@@ -205,68 +205,6 @@ fn is_variable(word: &str) -> bool {
     name.is_some_and(|name| !name.starts_with(|c: char| c.is_ascii_digit() || "@*#?!".contains(c)))
 }
 
-/// The name in `$NAME`, `${NAME}` and `${NAME[@]}`.
-fn variable_name(word: &str) -> Option<&str> {
-    let name = word.strip_prefix('$')?;
-    let inner = name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).unwrap_or(name);
-    Some(inner.strip_suffix("[@]").or_else(|| inner.strip_suffix("[*]")).unwrap_or(inner))
-}
-
-/// The words that the commands in front of another one put into a variable; `None` where none does.
-fn assigned(before: &[ShellCommand], name: &str) -> Option<Vec<ShellWord>> {
-    let mut assigned: Option<Vec<ShellWord>> = None;
-    for command in before {
-        for (at, word) in command.iter().enumerate() {
-            let Some(rest) = word.text.strip_prefix(name) else { continue };
-            let Some(value) = rest.strip_prefix('+').unwrap_or(rest).strip_prefix('=') else {
-                continue;
-            };
-            let earlier = assigned.take().unwrap_or_default();
-            let mut words = if rest.starts_with('+') { earlier.clone() } else { Vec::new() };
-            let pieces = match command.get(at + 1..).filter(|_| value.is_empty()) {
-                Some(elements) => elements.to_vec(),
-                None => pieces(word, word.text.len() - value.len()),
-            };
-            for piece in pieces {
-                match variable_name(&piece.text) == Some(name) {
-                    true => words.extend(earlier.iter().cloned()),
-                    false => words.push(piece),
-                }
-            }
-            assigned = Some(words);
-            break;
-        }
-    }
-    assigned
-}
-
-/// The value of a variable that a script sets once in front of a word, with its place.
-pub(super) fn value_of(script: &str, word: &ShellWord) -> Option<ShellWord> {
-    let start = format!("{}=", variable_name(&word.text)?);
-    let commands = shell_words::commands(script).ok()?;
-    let before = commands.iter().flatten().filter(|other| other.bytes.start < word.bytes.start);
-    let mut assignments = before.filter(|other| other.text.starts_with(&start));
-    let (assignment, None) = (assignments.next()?, assignments.next()) else { return None };
-    let offsets = assignment.offsets[start.len()..].to_vec();
-    let text = assignment.text[start.len()..].to_owned();
-    Some(ShellWord { bytes: *offsets.first()?..*offsets.last()?, text, offsets })
-}
-
-/// The words of a value that begins at a byte of its assignment.
-fn pieces(assignment: &ShellWord, from: usize) -> Vec<ShellWord> {
-    let mut words = Vec::new();
-    let mut at = from;
-    for piece in assignment.text[from..].split(|c: char| c.is_ascii_whitespace()) {
-        let offsets = assignment.offsets[at..=at + piece.len()].to_vec();
-        at += piece.len() + 1;
-        if let (false, Some(start)) = (piece.is_empty(), offsets.first()) {
-            let end = offsets[piece.len() - 1] + 1;
-            words.push(ShellWord { text: piece.to_owned(), bytes: *start..end, offsets });
-        }
-    }
-    words
-}
-
 /// Whether a word names QEMU: `qemu-system-x86_64`, `/usr/libexec/qemu-kvm`, `kvm`, `$QEMU`.
 fn is_qemu(word: &str) -> bool {
     let name = word.rsplit('/').next().unwrap_or(word).trim_matches(['$', '{', '}', '"']);
@@ -286,14 +224,7 @@ pub(super) fn find(script: &str) -> Option<QemuCommand> {
         let program = words.iter().position(|word| is_qemu(&word.text))?;
         let before = &commands[..at];
         let mut all = words[..=program].to_vec();
-        for word in &words[program + 1..] {
-            let options = variable_name(&word.text).and_then(|name| assigned(before, name));
-            let is_option = |word: &ShellWord| word.text.starts_with('-');
-            match options.filter(|options| options.first().is_some_and(is_option)) {
-                Some(options) => all.extend(options),
-                None => all.push(word.clone()),
-            }
-        }
+        all.extend(shell_words::spliced(&words[program + 1..], before));
         // A whole command in an array may be added to.
         let array = words[0].text.strip_suffix('=').unwrap_or_default();
         let added = format!("{array}+=");
@@ -304,8 +235,7 @@ pub(super) fn find(script: &str) -> Option<QemuCommand> {
         // A path in a test or a copy is not a start: options follow a start.
         let has_options = all[program + 1..].iter().any(|word| word.text.starts_with('-'));
         let mut command = has_options.then(|| QemuCommand::new(&all, Some(program)))?;
-        let is_set = |name: &str| assigned(before, name).is_some();
-        command.unset.retain(|word| !variable_name(&word.text).is_some_and(is_set));
+        command.unset.retain(|word| shell_words::assigned(word, before).is_none());
         Some(command)
     })
 }

@@ -1,8 +1,9 @@
 //! Words of a shell script, each with its place in the text.
 //!
-//! Reads what scripts that start QEMU consist of: quotes, backslashes, comments, lines that
-//! continue. Expansions (`$NAME`, `$(...)`) stay as they are written. Absent on purpose: everything
-//! that a shell does with words.
+//! Reads what scripts that start QEMU or a container consist of: quotes, backslashes, comments, lines
+//! that continue. Expansions (`$NAME`, `$(...)`) stay as they are written, but for options that the
+//! script itself keeps in arrays and variables ([`spliced`]). Absent on purpose: everything else that a
+//! shell does with words.
 
 use std::ops::Range;
 
@@ -93,6 +94,78 @@ pub(super) fn arguments(text: &str) -> Result<ShellCommand, LintError> {
     }
 
     Ok(words)
+}
+
+/// The name in `$NAME`, `${NAME}` and `${NAME[@]}`.
+fn variable_name(word: &str) -> Option<&str> {
+    let name = word.strip_prefix('$')?;
+    let inner = name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).unwrap_or(name);
+    Some(inner.strip_suffix("[@]").or_else(|| inner.strip_suffix("[*]")).unwrap_or(inner))
+}
+
+/// The words that the commands in front of a variable put into it; `None` where none does.
+pub(super) fn assigned(variable: &ShellWord, before: &[ShellCommand]) -> Option<Vec<ShellWord>> {
+    let name = variable_name(&variable.text)?;
+    let mut assigned: Option<Vec<ShellWord>> = None;
+    for command in before {
+        for (at, word) in command.iter().enumerate() {
+            let Some(rest) = word.text.strip_prefix(name) else { continue };
+            let Some(value) = rest.strip_prefix('+').unwrap_or(rest).strip_prefix('=') else {
+                continue;
+            };
+            let earlier = assigned.take().unwrap_or_default();
+            let mut words = if rest.starts_with('+') { earlier.clone() } else { Vec::new() };
+            let pieces = match command.get(at + 1..).filter(|_| value.is_empty()) {
+                Some(elements) => elements.to_vec(),
+                None => pieces(word, word.text.len() - value.len()),
+            };
+            for piece in pieces {
+                match variable_name(&piece.text) == Some(name) {
+                    true => words.extend(earlier.iter().cloned()),
+                    false => words.push(piece),
+                }
+            }
+            assigned = Some(words);
+            break;
+        }
+    }
+    assigned
+}
+
+/// Words with the options that the commands in front of them keep in arrays and variables.
+pub(super) fn spliced(words: &[ShellWord], before: &[ShellCommand]) -> Vec<ShellWord> {
+    let is_option = |word: &ShellWord| word.text.starts_with('-');
+    let options = |word: &ShellWord| {
+        assigned(word, before).filter(|options| options.first().is_some_and(is_option))
+    };
+    words.iter().flat_map(|word| options(word).unwrap_or_else(|| vec![word.clone()])).collect()
+}
+
+/// The value of a variable that a script sets once in front of a word, with its place.
+pub(super) fn value_of(script: &str, word: &ShellWord) -> Option<ShellWord> {
+    let start = format!("{}=", variable_name(&word.text)?);
+    let commands = commands(script).ok()?;
+    let before = commands.iter().flatten().filter(|other| other.bytes.start < word.bytes.start);
+    let mut assignments = before.filter(|other| other.text.starts_with(&start));
+    let (assignment, None) = (assignments.next()?, assignments.next()) else { return None };
+    let offsets = assignment.offsets[start.len()..].to_vec();
+    let text = assignment.text[start.len()..].to_owned();
+    Some(ShellWord { bytes: *offsets.first()?..*offsets.last()?, text, offsets })
+}
+
+/// The words of a value that begins at a byte of its assignment.
+fn pieces(assignment: &ShellWord, from: usize) -> Vec<ShellWord> {
+    let mut words = Vec::new();
+    let mut at = from;
+    for piece in assignment.text[from..].split(|c: char| c.is_ascii_whitespace()) {
+        let offsets = assignment.offsets[at..=at + piece.len()].to_vec();
+        at += piece.len() + 1;
+        if let (false, Some(start)) = (piece.is_empty(), offsets.first()) {
+            let end = offsets[piece.len() - 1] + 1;
+            words.push(ShellWord { text: piece.to_owned(), bytes: *start..end, offsets });
+        }
+    }
+    words
 }
 
 struct WordReader<'s> {

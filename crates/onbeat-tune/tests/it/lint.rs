@@ -405,6 +405,25 @@ fn a_cache_of_the_host_is_replaced_before_native_access_is_added() {
     assert!(corrected.contains("type='qcow2' cache='none' io='native'/>"), "{corrected}");
 }
 
+/// What libvirt chooses where a definition does not say, and what is emulated.
+#[test]
+fn devices_that_libvirt_chooses_or_emulates_are_found() {
+    let text = "<domain type='kvm'>\n  <clock offset='utc'>\n    <timer name='hpet' present='yes'/>\n    <timer name='tsc' mode='emulate'/>\n  </clock>\n  \
+                <devices>\n    <disk type='file' device='disk'><source file='/a'/><target dev='sda' bus='sata'/></disk>\n    \
+                <interface type='network'>\n      <source network='default'/>\n    </interface>\n  </devices>\n</domain>\n";
+    let report = report(text);
+    for (piece, expected) in [
+        ("<timer name='hpet' present='yes'/>", (Discouraged, "vmm.minimal")),
+        ("<timer name='tsc' mode='emulate'/>", (Harmful, "vmm.cpu")),
+        ("<disk type='file' device='disk'>", (Discouraged, "vmm.disk")),
+        ("<driver>", (Missing, "vmm.disk")),
+        ("<model>", (Missing, "vmm.nic")),
+    ] {
+        assert!(verdicts(&report, piece).contains(&expected), "{piece}: {report}");
+    }
+    assert!(report.corrected.contains("      <model type='virtio'/>\n    </interface>"), "{report}");
+}
+
 const GUEST: &str = "\
 <domain type='kvm'>
   <name>robot</name>

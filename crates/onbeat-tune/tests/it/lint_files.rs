@@ -413,6 +413,11 @@ fn each_command_of_a_script_that_starts_a_container_is_judged() {
     assert_eq!(verdict(&report, "--cpus 1.5"), Harmful);
     assert_eq!((report.problems().count(), report.counts.unknown), (1, 2), "{report}");
 
+    let text = "ARGS=(\n  --cpus 1.5\n  --ulimit memlock=102400\n)\nexec docker run \"${ARGS[@]}\" --rm robot\n";
+    let report = self::report(text);
+    assert_eq!(verdict(&report, "--cpus 1.5"), Harmful);
+    assert_eq!(report.corrected, text.replace("102400", "-1"));
+
     let text = "docker run --cpuset-cpus=\"$CPUS\" --ulimit rtprio=$PRIO --cpu-quota -1 robot\n";
     let report = self::report(text);
     assert_eq!(verdict(&report, "--cpuset-cpus=\"$CPUS\""), Unknown);
