@@ -14,6 +14,7 @@
 //! | `kernel_cpus` | lists of CPUs as the kernel reads them |
 //! | `settings.toml`, `settings` | the settings of all other files that are judged |
 //! | `config_files`, `containers`, `kubernetes` | files of lines; `docker run` and compose files; pods and nodes |
+//! | `ros` | parameters of ROS 2 |
 //! | `shell_words` | words of a shell script with their positions |
 //! | `qemu`, `qemu_command`, `qemu_memory` | command lines of QEMU |
 //! | [`qemu_line`] | the options that a script would start QEMU with |
@@ -55,6 +56,7 @@ mod qemu;
 mod qemu_command;
 pub mod qemu_line;
 mod qemu_memory;
+mod ros;
 mod settings;
 mod shell_words;
 mod subject;
@@ -194,6 +196,7 @@ fn judge(text: &str, subject: LintSubject) -> Result<LintReport, LintError> {
         LintSubject::TunedProfile => config_files::judge_tuned(&mut draft),
         LintSubject::UdevRules => config_files::judge_udev(&mut draft),
         LintSubject::Irqbalance => config_files::judge_irqbalance(&mut draft),
+        LintSubject::RosParameters => ros::judge(&mut draft)?,
         LintSubject::ContainerCommand => containers::judge_run(&mut draft)?,
         LintSubject::ComposeFile => containers::judge_compose(&mut draft)?,
         LintSubject::KubernetesPod => kubernetes::judge(&mut draft)?,

@@ -135,6 +135,9 @@ fn by_shape(text: &str) -> Option<LintSubject> {
         // A script may keep the line of its guest in such a variable.
         return by_command(text).or(Some(LintSubject::BuildVariables));
     }
+    if text.contains("ros__parameters:") {
+        return Some(LintSubject::RosParameters);
+    }
     let has_key = |key: &str| {
         text.lines().any(|line| line.trim_end() == key || line.starts_with(&format!("{key} ")))
     };
@@ -253,6 +256,7 @@ mod tests {
             ("apiVersion: v1\nkind: Pod\n", LintSubject::KubernetesPod),
             ("[main]\ninclude=realtime\n", LintSubject::TunedProfile),
             ("SUBSYSTEM==\"usb\", ATTR{power/control}=\"on\"\n", LintSubject::UdevRules),
+            ("/**:\n  ros__parameters:\n    a: 1\n", LintSubject::RosParameters),
             ("ENABLED=1\nIRQBALANCE_BANNED_CPULIST=2-3\n", LintSubject::Irqbalance),
             ("#!/bin/sh\nqemu-system-x86_64 -m 1G\n", LintSubject::QemuScript),
             ("CMDLINE=quiet\nkvm -m 1G -append $CMDLINE\n", LintSubject::QemuScript),

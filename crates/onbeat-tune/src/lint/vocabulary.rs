@@ -38,6 +38,8 @@ pub enum LintSubject {
     UdevRules,
     /// An environment file of irqbalance: `/etc/default/irqbalance`, `/etc/sysconfig/irqbalance`.
     Irqbalance,
+    /// Parameters of ROS 2, of which those of ros2_control's controller manager are judged.
+    RosParameters,
     /// A shell script with a command that starts QEMU.
     QemuScript,
     /// Arguments of QEMU alone: on any number of lines, or separated by NUL as in
@@ -49,7 +51,7 @@ pub enum LintSubject {
 
 impl LintSubject {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::KernelLine,
         Self::KernelLines,
         Self::GrubFile,
@@ -67,6 +69,7 @@ impl LintSubject {
         Self::TunedProfile,
         Self::UdevRules,
         Self::Irqbalance,
+        Self::RosParameters,
         Self::QemuScript,
         Self::QemuArguments,
         Self::LibvirtXml,
@@ -93,6 +96,7 @@ impl LintSubject {
             Self::TunedProfile => "tuned-profile",
             Self::UdevRules => "udev-rules",
             Self::Irqbalance => "irqbalance",
+            Self::RosParameters => "ros-parameters",
             Self::QemuScript => "qemu-script",
             Self::QemuArguments => "qemu-arguments",
             Self::LibvirtXml => "libvirt-xml",
@@ -120,6 +124,7 @@ impl LintSubject {
             Self::TunedProfile => "a profile of TuneD",
             Self::UdevRules => "rules of udev",
             Self::Irqbalance => "an environment file of irqbalance",
+            Self::RosParameters => "parameters of ROS 2",
             Self::QemuScript => "a script that starts QEMU",
             Self::QemuArguments => "arguments of QEMU",
             Self::LibvirtXml => "a domain of libvirt",

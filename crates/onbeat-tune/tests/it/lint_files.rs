@@ -540,6 +540,20 @@ fn profiles_and_rules_are_judged() {
     assert_eq!((report.problems().count(), report.counts.unknown), (1, 0), "{report}");
 }
 
+/// What ros2_control_node reads of its thread; parameters of controllers have other meanings.
+#[test]
+fn the_thread_of_a_controller_manager_is_judged() {
+    let text = "controller_manager:\n  ros__parameters:\n    update_rate: 1000\n    thread_priority: 99\n    lock_memory: false\n    cpu_affinity: [2, 3]\n\
+                arm_controller:\n  ros__parameters:\n    thread_priority: 99\n";
+    let report = report(text);
+    assert_eq!(report.subject, LintSubject::RosParameters);
+    assert_eq!(verdict(&report, "lock_memory: false"), Incomplete);
+    assert_eq!(verdict(&report, "2"), Valid);
+    assert_eq!(report.with_verdict(Harmful).count(), 1, "{report}");
+    let corrected = text.replacen("priority: 99", "priority: 95", 1).replace("false", "true");
+    assert_eq!(report.corrected, corrected);
+}
+
 #[test]
 fn a_mask_of_irqbalance_becomes_a_list() {
     let text = "# irqbalance\nENABLED=1\nIRQBALANCE_BANNED_CPUS=\"0000000c\"\n";
