@@ -236,7 +236,7 @@ fn judge_wrong_name(draft: &mut Draft<'_>, parameter: &PlacedParameter, others: 
     let remark = LintRemark::new("kern.cmdline_known", LintVerdict::Misspelt, message);
     let written = match kernel_cpus::parse_isolated(value) {
         IsolatedCpus::Read { flags, list, .. } if name == "isolcpus" => {
-            Some(isolated(&[&flags, others].concat(), list))
+            Some(isolated(&[flags.as_slice(), others].concat(), list))
         }
         _ if name == "isolcpus" => None,
         _ if *has_value => Some(format!("{name}={value}")),
@@ -471,7 +471,8 @@ fn judge_isolated(draft: &mut Draft<'_>, parameter: &PlacedParameter, others: &[
         IsolatedCpus::FlagsBehind { flags, list } => {
             let message = "Flags stand in front of the list. Behind it the kernel reports an incorrect CPU range and isolates \
                            nothing.";
-            say(invalid, message.to_owned(), Some(isolated(&[&flags, others].concat(), &list)));
+            let all = [flags.as_slice(), others].concat();
+            say(invalid, message.to_owned(), Some(isolated(&all, &list)));
         }
         IsolatedCpus::Read { list, .. }
             if others.iter().any(|flag| !flags_of(value).contains(flag)) =>

@@ -76,7 +76,7 @@ impl QemuOption {
 /// The keys of an object of JSON with their values as other arguments have them: `on` for true, and
 /// `cache.direct` for a key of an object in it. None are known of one that a shell completes.
 fn json_keys(argument: &str) -> Option<BTreeMap<String, String>> {
-    let object: Map<_, _> =
+    let object: Map<String, Value> =
         argument.starts_with('{').then(|| serde_json::from_str(argument).unwrap_or_default())?;
     let mut keys = BTreeMap::new();
     insert_keys(&mut keys, "", &object);
