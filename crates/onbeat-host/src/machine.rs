@@ -149,12 +149,7 @@ impl Host {
 
     fn read_processor(&mut self) {
         let processor = file("/proc/cpuinfo");
-        let model = ["model name", "Model", "Hardware"].iter().find_map(|key| {
-            let line = processor.lines().find(|line| line.starts_with(key))?;
-            Some(line.split_once(':')?.1.trim().to_owned())
-        });
-
-        self.add("processor", model);
+        self.add("processor", processor_name(&processor));
         let microcode = processor.lines().find(|line| line.starts_with("microcode"));
         self.add(
             "microcode",
@@ -185,6 +180,57 @@ impl Host {
             self.facts.insert(name.to_owned(), value);
         }
     }
+}
+
+/// The processor's name in `/proc/cpuinfo`; on ARM and RISC-V, where the kernel names none, its cores.
+fn processor_name(cpuinfo: &str) -> Option<String> {
+    let values = |key: &'static str| {
+        let lines = cpuinfo.lines().filter(move |line| line.starts_with(key));
+        lines.filter_map(|line| Some(line.split_once(':')?.1.trim()))
+    };
+    let keys = ["model name", "Model", "Hardware", "uarch"];
+    let named = keys.into_iter().find_map(|key| values(key).next().map(str::to_owned));
+    named.or_else(|| {
+        let mut cores: Vec<String> = Vec::new();
+        for (maker, part) in values("CPU implementer").zip(values("CPU part")) {
+            let core = arm_core(maker, part)
+                .map_or_else(|| format!("core {part} of maker {maker}"), str::to_owned);
+            if !cores.contains(&core) {
+                cores.push(core);
+            }
+        }
+        (!cores.is_empty()).then(|| cores.join(" and "))
+    })
+}
+
+/// The name of a core by its maker and part number (`MIDR_EL1`), of computers that robots have.
+fn arm_core(maker: &str, part: &str) -> Option<&'static str> {
+    Some(match (maker, part) {
+        ("0x41", "0xd03") => "Cortex-A53",
+        ("0x41", "0xd04") => "Cortex-A35",
+        ("0x41", "0xd05") => "Cortex-A55",
+        ("0x41", "0xd07") => "Cortex-A57",
+        ("0x41", "0xd08") => "Cortex-A72",
+        ("0x41", "0xd09") => "Cortex-A73",
+        ("0x41", "0xd0a") => "Cortex-A75",
+        ("0x41", "0xd0b") => "Cortex-A76",
+        ("0x41", "0xd0c") => "Neoverse-N1",
+        ("0x41", "0xd0d") => "Cortex-A77",
+        ("0x41", "0xd40") => "Neoverse-V1",
+        ("0x41", "0xd41") => "Cortex-A78",
+        ("0x41", "0xd42") => "Cortex-A78AE",
+        ("0x41", "0xd44") => "Cortex-X1",
+        ("0x41", "0xd46") => "Cortex-A510",
+        ("0x41", "0xd47") => "Cortex-A710",
+        ("0x41", "0xd49") => "Neoverse-N2",
+        ("0x41", "0xd4b") => "Cortex-A78C",
+        ("0x41", "0xd4f") => "Neoverse-V2",
+        ("0x41", "0xd80") => "Cortex-A520",
+        ("0x41", "0xd81") => "Cortex-A720",
+        ("0x4e", "0x003") => "Denver 2",
+        ("0x4e", "0x004") => "Carmel",
+        _ => return None,
+    })
 }
 
 /// Returns the online CPUs, from `/sys/devices/system/cpu/online`; only CPU 0 if that cannot be
@@ -507,6 +553,23 @@ mod tests {
         assert!(is_guest_below(root.path()));
         put("proc/cpuinfo", "flags : fpu tsc\n");
         assert!(!is_guest_below(root.path()), "on x86 the flag decides");
+    }
+
+    /// As `/proc/cpuinfo` is on a Jetson Orin, an RK3588, a Raspberry Pi and a StarFive board.
+    #[test]
+    fn a_processor_that_the_kernel_does_not_name_is_named_by_its_cores() {
+        let core = |part: &str| {
+            format!("processor\t: 0\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU part\t: {part}\n\n")
+        };
+        let name = |text: &str| processor_name(text).unwrap_or_default();
+        assert_eq!(name(&core("0xd42").repeat(2)), "Cortex-A78AE");
+        assert_eq!(name(&(core("0xd05") + &core("0xd0b"))), "Cortex-A55 and Cortex-A76");
+        assert_eq!(name(&core("0xfff")), "core 0xfff of maker 0x41");
+        let pi = core("0xd08") + "Revision\t: b03114\nModel\t\t: Raspberry Pi 4 Model B Rev 1.4\n";
+        assert_eq!(name(&pi), "Raspberry Pi 4 Model B Rev 1.4");
+        assert_eq!(name("hart\t: 1\nisa\t: rv64imafdc\nuarch\t: sifive,u74-mc\n"), "sifive,u74-mc");
+        assert_eq!(name("model\t\t: 85\nmodel name\t: Intel(R) Xeon(R)\n"), "Intel(R) Xeon(R)");
+        assert_eq!(processor_name(""), None);
     }
 
     #[test]
