@@ -10,6 +10,12 @@ use crate::cpu_list::CpuList;
 /// Flags of `isolcpus=`.
 pub(super) const FLAGS: [&str; 3] = ["managed_irq", "domain", "nohz"];
 
+/// Whether the kernel keeps the first of several lists of a parameter (`housekeeping_setup`); of
+/// other parameters the last one counts.
+pub(crate) fn keeps_first(name: &str) -> bool {
+    matches!(name, "isolcpus" | "nohz_full")
+}
+
 /// What a list says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KernelCpus {

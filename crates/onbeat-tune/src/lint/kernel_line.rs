@@ -627,7 +627,7 @@ fn judge_repetition(draft: &mut Draft<'_>, parameters: &[PlacedParameter], at: u
     if bytes.is_empty() || draft.text()[bytes.clone()].contains(['$', '@']) {
         return false;
     }
-    if matches!(name.as_str(), "isolcpus" | "nohz_full") {
+    if kernel_cpus::keeps_first(name) {
         return judge_later_list(draft, parameter, &parameters[..at]);
     }
     if REPEATABLE

@@ -9,6 +9,7 @@ use super::settings::name_of;
 use crate::catalogue::probes::file::{ValueFormat, sysctl_path};
 use crate::catalogue::probes::matches;
 use crate::cpu_list::CpuList;
+use crate::lint::kernel_cpus::keeps_first;
 
 /// Whether one setting holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,8 +107,10 @@ fn kernel_parameters(
     let line = files.read("/proc/cmdline").ok().flatten();
     let value = |wanted: &String| {
         let is_same = |piece: &&str| name_of(piece) == name_of(wanted);
-        // Of several the last one counts.
-        let found = line.as_deref().and_then(|line| line.split_whitespace().rfind(is_same));
+        // What is behind `--` belongs to init.
+        let pieces = line.as_deref().unwrap_or_default().split_whitespace();
+        let mut same = pieces.take_while(|piece| *piece != "--").filter(is_same);
+        let found = if keeps_first(&name_of(wanted)) { same.next() } else { same.last() };
         let state = match (&line, found) {
             (None, _) => ConfirmedState::Unknown,
             (_, Some(found)) if value_of(found) == value_of(wanted) => ConfirmedState::Holds,

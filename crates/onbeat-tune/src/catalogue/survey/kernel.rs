@@ -6,6 +6,7 @@ use std::io::Read;
 use super::{Fact, Survey};
 use crate::catalogue::host_tree::is_absent;
 use crate::catalogue::no_value::NoValue;
+use crate::lint::kernel_cpus::keeps_first;
 
 /// The largest configuration that is unpacked; a kernel's has some 300 KiB.
 const MOST_CONFIG_BYTES: u64 = 4 << 20;
@@ -82,16 +83,15 @@ impl Survey<'_> {
         self.parameters.get_or_init(read).as_ref().map(Vec::as_slice).map_err(Clone::clone)
     }
 
-    /// Returns the parameter of this name that counts: the last one, and the first of the lists that
-    /// the kernel does not replace (kernel/sched/isolation.c).
+    /// Returns the parameter of this name that counts: the last one, and the first list of CPUs where
+    /// the kernel keeps that.
     ///
     /// # Errors
     /// As [`Self::parameters`].
     pub fn parameter(&self, name: &str) -> Fact<Option<&KernelParameter>> {
         let name = name.replace('-', "_");
         let mut named = self.parameters()?.iter().filter(|parameter| parameter.name == name);
-        let is_kept = matches!(name.as_str(), "isolcpus" | "nohz_full");
-        Ok(if is_kept { named.next() } else { named.next_back() })
+        Ok(if keeps_first(&name) { named.next() } else { named.next_back() })
     }
 
     /// Returns the options that the kernel was built with and their values; options that are not
