@@ -256,7 +256,7 @@ fn plain(draft: &mut Draft<'_>, bytes: Range<usize>) {
 
 /// Whether a shell or compose fills in a value on which the verdict depends.
 fn is_variable(name: &str, value: &str) -> bool {
-    value.contains('$') && (name == "cpuset" || name.starts_with("ulimit."))
+    value.contains('$') && (matches!(name, "cpuset" | "cap_add") || name.starts_with("ulimit."))
 }
 
 fn variable(draft: &mut Draft<'_>, bytes: Range<usize>) {

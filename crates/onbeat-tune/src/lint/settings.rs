@@ -35,6 +35,12 @@ const fn valid() -> LintVerdict {
 
 impl SettingEntry {
     fn is_about(&self, value: &str) -> bool {
+        // A capability has a prefix or none, in any case.
+        let capital = value.to_ascii_uppercase();
+        let value = match self.name.as_str() {
+            "cap_add" => capital.trim_start_matches("CAP_"),
+            _ => value,
+        };
         // Of `soft:hard` the soft limit counts.
         let is_limit = self.name.starts_with("Limit") || self.name.starts_with("ulimit.");
         let soft = value.split(':').next().filter(|_| is_limit).unwrap_or(value);

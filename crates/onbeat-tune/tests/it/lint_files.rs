@@ -375,6 +375,11 @@ fn keys_that_a_quadlet_does_not_have_are_found_and_its_arguments_judged() {
     assert_eq!(verdict(&report, "--cpus=2"), Harmful);
     assert_eq!(verdict(&report, "--cpuset-cpus 2-3"), Valid);
     assert_eq!(verdict(&report, "--cap-add=SYS_NICE,ALL"), Discouraged);
+
+    let report = self::report("docker run --cap-add net_raw --cap-add=CAP_SYS_TIME --cap-add SYS_NIC robot\n");
+    assert_eq!(verdict(&report, "--cap-add net_raw"), Valid);
+    assert_eq!(verdict(&report, "--cap-add SYS_NIC"), InvalidValue);
+    assert_eq!(report.problems().count(), 1, "{report}");
 }
 
 #[test]
