@@ -252,6 +252,23 @@ fn judge_affinity(draft: &mut Draft<'_>, setting: &PlacedSetting<'_>) {
 
 fn judge_unit_as_a_whole(draft: &mut Draft<'_>, set: &[(String, String, Range<usize>)]) {
     let last = |name: &str| set.iter().rfind(|(known, ..)| known == name);
+    // What systemd ignores replaces nothing.
+    let counts = |name: &str, value: &str| {
+        let has_one_value =
+            name.starts_with("Limit") || name.starts_with("CPUScheduling") || name == "Nice";
+        let invalid = LintVerdict::InvalidValue;
+        has_one_value && settings::remark("unit", name, value).verdict != invalid
+    };
+    for (at, (name, value, bytes)) in set.iter().enumerate() {
+        let again = set[at + 1..].iter().rfind(|of| of.0 == *name && counts(name, &of.1));
+        let Some((_, again, _)) = again.filter(|of| of.1 != *value && counts(name, value)) else {
+            continue;
+        };
+        let message = format!("Set again to {again}: the last value counts.");
+        let id = settings::remark("unit", name, value).id;
+        let verdict = LintVerdict::Contradiction;
+        draft.remark(bytes.clone(), LintRemark { id, verdict, message, instead: None });
+    }
     let policy = last("CPUSchedulingPolicy").map(|(_, value, _)| value.as_str());
     let is_real_time = matches!(policy, Some("fifo" | "rr"));
     if let Some((.., bytes)) = last("CPUSchedulingPriority").filter(|_| !is_real_time) {

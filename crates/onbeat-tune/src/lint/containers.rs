@@ -73,7 +73,7 @@ const PLAIN: [&str; 34] = [
 ];
 
 /// Options of `docker run` whose effect is not judged.
-const KNOWN: [&str; 36] = [
+const KNOWN: [&str; 41] = [
     "network",
     "net",
     "ipc",
@@ -102,7 +102,12 @@ const KNOWN: [&str; 36] = [
     "dns-option",
     "dns-search",
     "health-cmd",
+    "health-interval",
+    "health-retries",
+    "health-start-period",
+    "health-timeout",
     "ip",
+    "isolation",
     "link",
     "mac-address",
     "pod",

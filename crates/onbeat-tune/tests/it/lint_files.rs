@@ -350,6 +350,20 @@ fn a_unit_that_refuses_real_time_policies_to_its_program_is_harmful() {
     assert_eq!(report.corrected, corrected);
 }
 
+/// `unlimited` is a word of limits.d; of a limit that is set again the last value counts.
+#[test]
+fn words_of_other_files_and_values_that_are_set_again_are_found() {
+    let text = "[Service]\nLimitMEMLOCK=unlimited\nLimitRTPRIO=99\nLimitRTPRIO=90\n";
+    let report = report(text);
+    assert_eq!(verdict(&report, "LimitMEMLOCK=unlimited"), InvalidValue);
+    assert_eq!(verdict(&report, "LimitRTPRIO=99"), Contradiction);
+    assert_eq!(verdict(&report, "LimitRTPRIO=90"), Valid);
+    assert_eq!(report.corrected, text.replace("unlimited", "infinity"));
+    let container = self::report("docker run --ulimit memlock=unlimited robot\n");
+    assert_eq!(verdict(&container, "--ulimit memlock=unlimited"), InvalidValue);
+    assert_eq!(container.corrected, "docker run --ulimit memlock=-1 robot\n");
+}
+
 /// Robots are often started by chrt in the unit.
 #[test]
 fn a_priority_of_chrt_in_a_unit_is_judged() {
