@@ -1,4 +1,5 @@
-//! Files of lines: `sysctl.d`, `limits.d`, systemd units, TuneD profiles, udev rules, irqbalance.
+//! Files of lines: `sysctl.d`, `limits.d`, systemd units, TuneD profiles, udev rules, interfaces,
+//! irqbalance.
 
 use std::ops::Range;
 
@@ -331,6 +332,33 @@ pub(super) fn judge_tuned(draft: &mut Draft<'_>) {
                 setting.name = format!("{section}.{}", setting.name);
                 settings::judge(draft, "tuned", &setting, None);
             }
+        }
+    }
+}
+
+/// Judges a `.link` file of systemd or a keyfile of NetworkManager.
+pub(super) fn judge_network(draft: &mut Draft<'_>) {
+    let text = draft.text();
+    let mut section = "";
+    for (at, line) in numbered_lines(text) {
+        let trimmed = line.trim();
+        if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
+            continue;
+        }
+        if let Some(name) = trimmed.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+            section = name;
+            continue;
+        }
+        let Some(mut setting) = assignment(at, line) else {
+            unknown_line(draft, at, line);
+            continue;
+        };
+        setting.name = format!("{section}.{}", setting.name);
+        if settings::is_known("network", &setting.name) {
+            settings::judge(draft, "network", &setting, Some(with_end(text, at, line)));
+        } else {
+            let message = "A key of the network. Its effect on latency is not judged.";
+            draft.remark(setting.bytes, LintRemark::unjudged(LintVerdict::Known, message));
         }
     }
 }

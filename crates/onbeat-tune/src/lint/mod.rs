@@ -195,6 +195,7 @@ fn judge(text: &str, subject: LintSubject) -> Result<LintReport, LintError> {
         LintSubject::SystemdUnit => config_files::judge_unit(&mut draft),
         LintSubject::TunedProfile => config_files::judge_tuned(&mut draft),
         LintSubject::UdevRules => config_files::judge_udev(&mut draft),
+        LintSubject::NetworkFile => config_files::judge_network(&mut draft),
         LintSubject::Irqbalance => config_files::judge_irqbalance(&mut draft),
         LintSubject::RosParameters => ros::judge(&mut draft)?,
         LintSubject::ContainerCommand => containers::judge_run(&mut draft)?,

@@ -43,6 +43,8 @@ fn by_name(file: &str) -> Option<LintSubject> {
         _ if file.contains("/cmdline.d/") => Some(LintSubject::KernelLines),
         "tuned.conf" => Some(LintSubject::TunedProfile),
         "irqbalance" | "irqbalance.env" => Some(LintSubject::Irqbalance),
+        // Its section [main] is that of TuneD as well.
+        "NetworkManager.conf" => Some(LintSubject::NetworkFile),
         _ => None,
     }
 }
@@ -115,6 +117,7 @@ fn by_shape(text: &str) -> Option<LintSubject> {
         return match section {
             _ if is_unit.contains(&section) => Some(LintSubject::SystemdUnit),
             _ if is_tuned.contains(&section) => Some(LintSubject::TunedProfile),
+            "Match" | "Link" | "connection" | "ethtool" => Some(LintSubject::NetworkFile),
             _ => None,
         };
     }
@@ -257,6 +260,7 @@ mod tests {
             ("[main]\ninclude=realtime\n", LintSubject::TunedProfile),
             ("SUBSYSTEM==\"usb\", ATTR{power/control}=\"on\"\n", LintSubject::UdevRules),
             ("/**:\n  ros__parameters:\n    a: 1\n", LintSubject::RosParameters),
+            ("[Match]\nOriginalName=eth1\n[Link]\nMTUBytes=1500\n", LintSubject::NetworkFile),
             ("ENABLED=1\nIRQBALANCE_BANNED_CPULIST=2-3\n", LintSubject::Irqbalance),
             ("#!/bin/sh\nqemu-system-x86_64 -m 1G\n", LintSubject::QemuScript),
             ("CMDLINE=quiet\nkvm -m 1G -append $CMDLINE\n", LintSubject::QemuScript),

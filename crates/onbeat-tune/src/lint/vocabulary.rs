@@ -36,6 +36,8 @@ pub enum LintSubject {
     TunedProfile,
     /// Rules of udev.
     UdevRules,
+    /// Settings of a network interface: a `.link` file of systemd, a keyfile of NetworkManager.
+    NetworkFile,
     /// An environment file of irqbalance: `/etc/default/irqbalance`, `/etc/sysconfig/irqbalance`.
     Irqbalance,
     /// Parameters of ROS 2, of which those of ros2_control's controller manager are judged.
@@ -51,7 +53,7 @@ pub enum LintSubject {
 
 impl LintSubject {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::KernelLine,
         Self::KernelLines,
         Self::GrubFile,
@@ -68,6 +70,7 @@ impl LintSubject {
         Self::KubernetesPod,
         Self::TunedProfile,
         Self::UdevRules,
+        Self::NetworkFile,
         Self::Irqbalance,
         Self::RosParameters,
         Self::QemuScript,
@@ -95,6 +98,7 @@ impl LintSubject {
             Self::KubernetesPod => "kubernetes-pod",
             Self::TunedProfile => "tuned-profile",
             Self::UdevRules => "udev-rules",
+            Self::NetworkFile => "network-file",
             Self::Irqbalance => "irqbalance",
             Self::RosParameters => "ros-parameters",
             Self::QemuScript => "qemu-script",
@@ -123,6 +127,7 @@ impl LintSubject {
             Self::KubernetesPod => "a manifest of Kubernetes",
             Self::TunedProfile => "a profile of TuneD",
             Self::UdevRules => "rules of udev",
+            Self::NetworkFile => "settings of a network interface",
             Self::Irqbalance => "an environment file of irqbalance",
             Self::RosParameters => "parameters of ROS 2",
             Self::QemuScript => "a script that starts QEMU",

@@ -573,6 +573,25 @@ fn the_thread_of_a_controller_manager_is_judged() {
     assert_eq!(report.corrected, corrected);
 }
 
+/// Coalescing, offloads and sleeping links are set where the interface is configured.
+#[test]
+fn settings_of_an_interface_are_judged_for_systemd_and_network_manager() {
+    let link = "[Match]\nOriginalName=enp3s0\n\n[Link]\nRxCoalesceSec=50us\nGenericReceiveOffload=no\nMTUBytes=1500\n\n\
+                [EnergyEfficientEthernet]\nEnable=yes\n";
+    let report = report(link);
+    assert_eq!(report.subject, LintSubject::NetworkFile);
+    assert_eq!(verdict(&report, "RxCoalesceSec=50us"), Discouraged);
+    assert_eq!(verdict(&report, "GenericReceiveOffload=no"), Valid);
+    assert_eq!(verdict(&report, "MTUBytes=1500"), Known);
+    assert_eq!(report.corrected, link.replace("Enable=yes", "Enable=no"));
+
+    let keyfile = "[connection]\nid=ecat\ntype=ethernet\n\n[ethtool]\ncoalesce-rx-usecs=0\nfeature-gro=true\neee-enabled=true\n";
+    let report = self::report(keyfile);
+    assert_eq!(verdict(&report, "coalesce-rx-usecs=0"), Valid);
+    assert_eq!(verdict(&report, "feature-gro=true"), Discouraged);
+    assert_eq!(report.corrected, keyfile.replace("enabled=true", "enabled=false"));
+}
+
 #[test]
 fn a_mask_of_irqbalance_becomes_a_list() {
     let text = "# irqbalance\nENABLED=1\nIRQBALANCE_BANNED_CPUS=\"0000000c\"\n";
@@ -747,7 +766,7 @@ proptest! {
             LintSubject::Extlinux, LintSubject::SystemdBootEntry, LintSubject::NixOptions, LintSubject::BuildVariables,
             LintSubject::Sysctl, LintSubject::Limits, LintSubject::SystemdUnit, LintSubject::ContainerCommand,
             LintSubject::ComposeFile, LintSubject::KubernetesPod, LintSubject::TunedProfile, LintSubject::UdevRules,
-            LintSubject::Irqbalance,
+            LintSubject::NetworkFile, LintSubject::Irqbalance,
         ] {
             let Ok(report) = lint(&text, subject) else { continue };
             let Ok(again) = lint(&report.corrected, subject) else { continue };
