@@ -85,14 +85,21 @@ fn whole(bytes: &[u8]) -> Result<&[u8], String> {
 
 /// Whether a picture has tables of Huffman codes before its data.
 fn has_tables(bytes: &[u8]) -> bool {
+    // 0xda: start of the data.
+    let found = segments(bytes).find(|(marker, _)| [0xc4, 0xda].contains(marker));
+    found.is_none_or(|(marker, _)| marker == 0xc4)
+}
+
+/// The segments from the beginning of a picture: their markers, and where they end.
+pub(super) fn segments(bytes: &[u8]) -> impl Iterator<Item = (u8, usize)> + '_ {
     let mut at = 2;
-    while let Some([0xff, marker, high, low]) = bytes.get(at..at + 4) {
-        match marker {
-            0xc4 => return true,
-            // Start of the data.
-            0xda => return false,
-            _ => at += 2 + usize::from(u16::from_be_bytes([*high, *low])),
+    std::iter::from_fn(move || {
+        // A marker may have fill bytes before it.
+        while matches!(bytes.get(at..at + 2), Some([0xff, 0xff])) {
+            at += 1;
         }
-    }
-    true
+        let Some([0xff, marker, high, low]) = bytes.get(at..at + 4) else { return None };
+        at += 2 + usize::from(u16::from_be_bytes([*high, *low]));
+        Some((*marker, at))
+    })
 }

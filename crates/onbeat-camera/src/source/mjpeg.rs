@@ -75,16 +75,23 @@ fn request(url: &Url, place: &str) -> Result<Answer, SourceError> {
     let mut answer = ask(url, place, None)?;
     if answer.status == 401
         && let Some((username, password)) = credentials(url)
-        && let Some(challenge) = answer.header("www-authenticate")
+        && answer.header("www-authenticate").is_some()
     {
         let params = PasswordParams {
             username: &username,
             password: &password,
-            uri: &url[url::Position::BeforePath..],
+            uri: &url[url::Position::BeforePath..url::Position::AfterQuery],
             method: "GET",
             body: None,
         };
-        let client = PasswordClient::builder().challenges(challenge).build();
+        // A camera that offers several ways has a header for each.
+        let mut offered = PasswordClient::builder();
+        for (key, value) in &answer.headers {
+            if key.eq_ignore_ascii_case("www-authenticate") {
+                offered = offered.challenges(value);
+            }
+        }
+        let client = offered.build();
         let authorization = client.and_then(|mut client| client.respond(&params));
         let authorization =
             authorization.map_err(|why| SourceError::NoStream { place: place.to_owned(), why })?;
@@ -154,8 +161,9 @@ fn read_head(stream: TcpStream, place: &str) -> Result<Answer, SourceError> {
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut parsed = httparse::Response::new(&mut headers);
     let mut config = httparse::ParserConfig::default();
-    // As browsers do: some cameras write `Content-Type : ...`.
+    // As browsers do: some cameras write `Content-Type : ...`, or its boundary in a line of its own.
     config.allow_spaces_after_header_name_in_responses(true);
+    config.allow_obsolete_multiline_headers_in_responses(true);
     match config.parse_response(&mut parsed, &head) {
         Ok(httparse::Status::Complete(_)) => {}
         _ => return Err(no_stream("its answer is not HTTP")),

@@ -326,6 +326,26 @@ fn damaged_pictures_are_counted_and_the_next_whole_one_is_shown() {
 }
 
 #[test]
+fn of_several_ways_to_give_a_password_one_that_is_known_is_used() {
+    let address = server(|number, mut stream| {
+        // The second request has a password; the head of its answer is in two lines.
+        let answer: &[u8] = match number {
+            0 => b"HTTP/1.1 401 No\r\nWWW-Authenticate: Negotiate\r\nWWW-Authenticate: Digest realm=\"c\", qop=\"auth\", nonce=\"n\"\r\n\r\n",
+            _ => b"HTTP/1.1 200 OK\r\nContent-Type: multipart/x-mixed-replace;\r\n boundary=b\r\n\r\n",
+        };
+        let _ = stream.write_all(answer);
+        while number > 0 && stream.write_all(&part(JPEG)).is_ok() {
+            sleep(Duration::from_millis(15));
+        }
+    });
+    let arguments = ["run", &address, "--name", &name("ways"), "--frames", "3", "--json"];
+    let output = waited(camera(&arguments).spawn().unwrap());
+    let text = String::from_utf8(output.stderr).unwrap();
+    let account: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&text);
+    assert_eq!(account["published"], 3, "{account}");
+}
+
+#[test]
 fn answers_that_are_not_streams_end_with_their_reason() {
     for (answer, why) in [
         (&b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n"[..], "refuses the user name or password"),
