@@ -2,6 +2,8 @@
 
 /// How much faster or slower another clock may run: the fit forgets its earliest arrival at this rate.
 const DRIFT: f64 = 200e-6;
+/// A longer step back is of a clock that was set: pictures that come in another order than they are shown step back by less.
+const MOST_BACK_NS: u64 = 2_000_000_000;
 
 /// Fits the times of a source to their arrivals: the arrival with the least delay is taken as without
 /// delay, so a fitted time is never later than the arrival, and its error is that least delay.
@@ -9,11 +11,17 @@ const DRIFT: f64 = 200e-6;
 pub(super) struct ClockFit {
     /// Arrival minus source time of the least delayed one, in ns, and its arrival.
     least: Option<(i64, u64)>,
+    /// The latest source time.
+    latest_ns: u64,
 }
 
 impl ClockFit {
     /// Returns when something stamped `source_ns` happened that arrived at `arrival_ns`.
     pub(super) fn at(&mut self, source_ns: u64, arrival_ns: u64) -> u64 {
+        if source_ns.saturating_add(MOST_BACK_NS) < self.latest_ns {
+            *self = Self::default();
+        }
+        self.latest_ns = self.latest_ns.max(source_ns);
         let offset = arrival_ns.cast_signed() - source_ns.cast_signed();
         let allowed = self
             .least
@@ -44,6 +52,19 @@ mod tests {
         assert_eq!(delay_of(1, MS), 0, "less delay");
         let seen = delay_of(2, 9 * MS);
         assert!((7 * MS..=8 * MS).contains(&seen), "{seen}");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_is_fitted_again() {
+        let mut fit = ClockFit::default();
+        for k in 0..100_u64 {
+            let arrival = 90_000 * MS + k * 33 * MS;
+            // Every other picture is shown before the one that comes before it; after 50, an hour less.
+            let shown = (k ^ 1) * 33 * MS;
+            let source = if k < 50 { 3_600_000 * MS + shown } else { shown };
+            let delay = arrival - fit.at(source, arrival);
+            assert!(delay <= 67 * MS, "{k}: {delay} ns");
+        }
     }
 
     #[test]

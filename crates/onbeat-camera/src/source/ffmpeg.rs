@@ -18,7 +18,6 @@ use onbeat_host::foreign;
 
 use super::error::SourceError;
 use super::mailbox::Mailbox;
-use super::matroska::STEP_MS;
 use super::{Captured, Description, Source, now_ns};
 use crate::convert::{Colours, Matrix, Picture, Range};
 
@@ -40,35 +39,36 @@ const RGB_FORMATS: [&str; 7] = [", rgb", ", bgr", ", gbr", ", argb", ", abgr", "
 /// Rows from which video without a statement is taken as high definition, as players do.
 const HD_ROWS: usize = 720;
 
-/// Times of pictures that were given to the decoder, by index.
+/// Times of pictures that were given to the decoder, by the time at which they are shown, in ms.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TimesInside(Arc<Mutex<VecDeque<(u64, FrameTimes)>>>);
 
 impl TimesInside {
-    pub(super) fn put(&self, index: u64, times: FrameTimes) {
+    pub(super) fn put(&self, shown_ms: u64, times: FrameTimes) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.push_back((index, times));
+        all.push_back((shown_ms, times));
         if all.len() > MOST_INSIDE {
             all.pop_front();
         }
     }
 
-    /// Takes the times of a picture, with the drops of those before it that never came out.
-    fn take(&self, index: u64) -> Option<FrameTimes> {
+    /// Takes the times of a picture, with the drops of those that never came out: they were given before it, and are shown before it. A
+    /// picture that others are predicted backwards from (B pictures) is given before them, and shown after them.
+    fn take(&self, shown_ms: u64) -> Option<FrameTimes> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut dropped = 0;
-        while let Some((of, times)) = all.pop_front() {
-            dropped += times.dropped_before;
-            if of == index {
-                return Some(FrameTimes { dropped_before: dropped, ..times });
+        let place = all.iter().position(|(of, _)| *of == shown_ms)?;
+        let (_, times) = all.remove(place)?;
+        let mut dropped = times.dropped_before;
+        let mut index = 0;
+        all.retain(|(of, before)| {
+            let is_over = index < place && *of < shown_ms;
+            index += 1;
+            if is_over {
+                dropped += 1 + before.dropped_before;
             }
-            if of > index {
-                all.push_front((of, times));
-                return None;
-            }
-            dropped += 1;
-        }
-        None
+            !is_over
+        });
+        Some(FrameTimes { dropped_before: dropped, ..times })
     }
 }
 
@@ -379,8 +379,6 @@ impl PictureReader {
             said: self.said.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         })?;
         let decoded_ns = now_ns();
-        // What is given through a pipe has a unit of 1 ms.
-        let index = announced.ticks / STEP_MS;
         let source_ns = (announced.seconds.max(0.0) * 1e9) as u64;
         let stamped_ns = stamp_of(announced.ticks, decoded_ns).filter(|_| self.is_device);
         let arrived = FrameTimes {
@@ -390,7 +388,9 @@ impl PictureReader {
             time_source: stamped_ns.map_or(TimeSource::Arrival, |_| TimeSource::Device),
             ..FrameTimes::default()
         };
-        let times = self.inside.as_ref().and_then(|inside| inside.take(index)).unwrap_or(arrived);
+        // What is given through a pipe has a unit of 1 ms.
+        let inside = self.inside.as_ref().and_then(|inside| inside.take(announced.ticks));
+        let times = inside.unwrap_or(arrived);
         let usual = if range == Range::Limited && height >= HD_ROWS {
             Matrix::Bt709
         } else {
@@ -512,7 +512,7 @@ mod tests {
             (12, 64, 48, Range::Full)
         );
         let after_hours = "[Parsed_showinfo_1 @ 0x5581] n:1000001 pts:10000010 pts_time:10000   pos:     1234 fmt:yuv420p sar:1/1 s:64x48 i:P iskey:0 type:P";
-        assert_eq!(announced_by(after_hours).map(|it| it.ticks / STEP_MS), Some(1_000_001));
+        assert_eq!(announced_by(after_hours).map(|it| it.ticks), Some(10_000_010));
         for other in ["", "[h264 @ 0x1] error while decoding MB 3 4", "[x] n: s:1x1", "n: 1 s:axb"]
         {
             assert_eq!(announced_by(other), None, "{other}");
@@ -572,5 +572,20 @@ mod tests {
         assert_eq!(inside.take(3).map(|it| (it.capture_ns, it.dropped_before)), Some((3, 2)));
         assert_eq!(inside.take(2), None);
         assert_eq!(inside.take(4).map(|it| it.capture_ns), Some(4));
+    }
+
+    #[test]
+    fn pictures_that_are_shown_in_another_order_than_given_keep_their_times() {
+        let inside = TimesInside::default();
+        // I P B B P B B; the second B is damaged.
+        for shown in [0, 120, 40, 80, 240, 160, 200] {
+            inside.put(shown, FrameTimes { capture_ns: shown, ..FrameTimes::default() });
+        }
+        let found = [0, 40, 120, 160, 200, 240].map(|shown| {
+            let times = inside.take(shown);
+            times.map(|it| (it.capture_ns, it.dropped_before))
+        });
+        let expected = [(0, 0), (40, 0), (120, 0), (160, 1), (200, 0), (240, 0)];
+        assert_eq!(found, expected.map(Some));
     }
 }

@@ -4,9 +4,6 @@
 //! knows that one is complete when the next one begins: a whole period late. Specification: RFC 9559 and,
 //! for the elements, RFC 8794. Only what a reader needs is written.
 
-/// Distance of the time stamps of two pictures, in ms: they are the pictures' indices.
-pub(super) const STEP_MS: u64 = 10;
-
 /// Returns the head of a stream with one track of video.
 pub(super) fn head(codec: &str, private: &[u8], (width, height): (u32, u32)) -> Vec<u8> {
     let ebml = [
@@ -41,12 +38,12 @@ pub(super) fn head(codec: &str, private: &[u8], (width, height): (u32, u32)) -> 
     stream
 }
 
-/// Returns the cluster of one picture.
-pub(super) fn picture(index: u64, is_key: bool, bytes: &[u8]) -> Vec<u8> {
+/// Returns the cluster of one picture, with the time at which it is shown.
+pub(super) fn picture(shown_ms: u64, is_key: bool, bytes: &[u8]) -> Vec<u8> {
     // Track 1, no time of its own, and the flag of a key frame.
     let mut block = vec![0x81, 0, 0, if is_key { 0x80 } else { 0 }];
     block.extend(bytes);
-    let cluster = [number(&[0xe7], index * STEP_MS), element(&[0xa3], &block)].concat();
+    let cluster = [number(&[0xe7], shown_ms), element(&[0xa3], &block)].concat();
     element(&[0x1f, 0x43, 0xb6, 0x75], &cluster)
 }
 

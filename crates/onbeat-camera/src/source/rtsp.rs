@@ -27,6 +27,10 @@ use crate::compressed::{Coding, PictureChannel, parameter_sets};
 
 /// Longest time until a session plays, and for a packet to come.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// Longest step between the stamps of two pictures, in ms: a clock was set.
+const MOST_STEP_MS: u64 = 10_000;
+/// Time at which the first picture is shown, in ms: others can be shown before it.
+const FIRST_MS: u64 = 2 * MOST_STEP_MS;
 /// Pictures that may wait for the decoder; beyond, it goes on with the next key frame.
 const MOST_WAITING: usize = 8;
 
@@ -328,8 +332,33 @@ impl RtspVideo {
     }
 }
 
+/// Gives each picture the time at which it is shown, in ms, by its stamp: the order of these times is not that in
+/// which pictures come where some are predicted from later ones (B pictures).
+#[derive(Debug, Default)]
+struct ShownTimes {
+    /// The last stamp in ms, and the time given for it.
+    last: Option<(u64, u64)>,
+}
+
+impl ShownTimes {
+    fn of(&mut self, source_ns: u64) -> u64 {
+        let stamp_ms = source_ns / 1_000_000;
+        let shown_ms = match self.last {
+            None => FIRST_MS,
+            // The clocks of some cameras stand still.
+            Some((before_ms, shown_ms)) if stamp_ms == before_ms => shown_ms + 1,
+            Some((before_ms, shown_ms)) if stamp_ms.abs_diff(before_ms) <= MOST_STEP_MS => {
+                (shown_ms + stamp_ms).saturating_sub(before_ms)
+            }
+            Some((_, shown_ms)) => shown_ms + MOST_STEP_MS,
+        };
+        self.last = Some((stamp_ms, shown_ms));
+        shown_ms
+    }
+}
+
 fn feed(from: &Units, to: &mut ChildStdin, inside: &TimesInside) {
-    let mut index = 0;
+    let mut shown_times = ShownTimes::default();
     let mut has_begun = false;
     while !from.is_left() {
         match from.take(Duration::from_millis(200)) {
@@ -340,11 +369,11 @@ fn feed(from: &Units, to: &mut ChildStdin, inside: &TimesInside) {
                 if !has_begun {
                     continue;
                 }
-                inside.put(index, unit.times);
-                if !give(to, &matroska::picture(index, unit.is_key, &unit.bytes)) {
+                let shown_ms = shown_times.of(unit.times.source_ns);
+                inside.put(shown_ms, unit.times);
+                if !give(to, &matroska::picture(shown_ms, unit.is_key, &unit.bytes)) {
                     return;
                 }
-                index += 1;
             }
         }
     }
@@ -409,5 +438,19 @@ impl Source for RtspJpeg {
 
     fn seen(&self) -> String {
         self.units.seen()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_are_shown_by_their_stamps_also_of_clocks_that_stand_still_or_are_set() {
+        let mut times = ShownTimes::default();
+        let stamps_ms = [50_000, 50_120, 50_040, 50_080, 50_080, 50_120, 900, 940];
+        let shown_ms = stamps_ms.map(|it| times.of(it * 1_000_000));
+        let expected = [20_000, 20_120, 20_040, 20_080, 20_081, 20_121, 30_121, 30_161];
+        assert_eq!(shown_ms, expected);
     }
 }
