@@ -197,7 +197,8 @@ fn a_killed_board_leaves_no_ptp4l_and_its_socket_ends_with_the_next_start() {
     };
     // Within execve, a process has no command line.
     soon("ptp4l runs", || daemons(pid).len() == 1);
-    soon("its socket", || sockets() == 1);
+    // From linuxptp 4 on, there is another one for reading only.
+    soon("its socket", || sockets() >= 1);
 
     // Only onbeat itself.
     killed.0.kill().unwrap();

@@ -21,6 +21,9 @@ use onbeat_record::PtpAccount;
 const FRESH: Duration = Duration::from_secs(3);
 /// Beginning of the names of its sockets for management, before the number of our process.
 const SOCKET: &str = "onbeat-ptp-";
+/// End of the names of those for reading only, and the option that names them.
+const READ_ONLY: &str = "ro";
+const READ_ONLY_OPTION: &str = "--uds_ro_address";
 /// Announcements, four a second, that a transmitter awaits before it begins.
 const AWAITED: &str = "2";
 /// Those that a receiver may miss: a busy machine may hold up either end for a second.
@@ -49,7 +52,14 @@ pub enum PtpError {
     #[error("ptp4l ended on interface {interface}: {said}")]
     Ended {
         interface: String,
-        /// Its last line.
+        /// Its last line with a reason, or its last line.
+        said: String,
+    },
+    /// It runs, and its port does not.
+    #[error("ptp4l cannot use interface {interface}: {said}")]
+    Faulty {
+        interface: String,
+        /// Its last line with a reason, or its last line.
         said: String,
     },
 }
@@ -67,6 +77,10 @@ struct PtpLog {
     square_sum: f64,
     latest: Option<Instant>,
     last_line: String,
+    /// The last line with a reason of the system: the last ones of a start that fails have none.
+    failure: String,
+    /// Whether its port could not be opened, which is tried again in vain.
+    is_faulty: bool,
     is_over: bool,
 }
 
@@ -85,13 +99,17 @@ impl PtpMonitor {
     /// Starts `ptp4l` on a network interface.
     ///
     /// # Errors
-    /// [`PtpError::Start`].
+    /// [`PtpError::Start`], also where the program is missing.
     pub fn start(interface: &str, role: PtpRole) -> Result<Self, PtpError> {
         remove_stale_sockets();
         let name = format!("{SOCKET}{}-{}", std::process::id(), role as u8);
         let socket = std::env::temp_dir().join(name);
         let mut command = command(interface, role);
         command.arg("--uds_address").arg(&socket);
+        let read_only = socket.with_extension(READ_ONLY);
+        if has_read_only_socket(&read_only).map_err(PtpError::Start)? {
+            command.arg(READ_ONLY_OPTION).arg(&read_only);
+        }
         let account = PtpAccount { interface: interface.to_owned(), ..PtpAccount::default() };
         let log = Arc::new(Mutex::new(PtpLog { account, ..PtpLog::default() }));
         let shared = log.clone();
@@ -108,14 +126,18 @@ impl PtpMonitor {
     /// Waits for a reading of the clocks, up to `at_most`; returns whether there is one.
     ///
     /// # Errors
-    /// [`PtpError::Ended`].
+    /// [`PtpError::Ended`], [`PtpError::Faulty`].
     pub fn await_reading(&self, at_most: Duration) -> Result<bool, PtpError> {
         let until = Instant::now() + at_most;
         loop {
             let log = lock(&self.log);
             if log.is_over {
                 let interface = log.account.interface.clone();
-                return Err(PtpError::Ended { interface, said: log.last_line.clone() });
+                return Err(PtpError::Ended { interface, said: log.reason() });
+            }
+            if log.is_faulty {
+                let interface = log.account.interface.clone();
+                return Err(PtpError::Faulty { interface, said: log.reason() });
             }
             if log.account.readings > 0 || Instant::now() >= until {
                 return Ok(log.account.readings > 0);
@@ -143,8 +165,18 @@ impl Drop for PtpMonitor {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+        let _ = std::fs::remove_file(self.socket.with_extension(READ_ONLY));
         let _ = std::fs::remove_file(&self.socket);
     }
+}
+
+/// Whether `ptp4l` makes a second socket, for reading only, as linuxptp 4 does, and some distributions' 3: by default at the place of the
+/// machine's own service, whose socket it would replace. An older one does not know the option.
+fn has_read_only_socket(place: &Path) -> io::Result<bool> {
+    let mut asked = Command::new("ptp4l");
+    asked.arg(READ_ONLY_OPTION).arg(place).arg("-v");
+    asked.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Ok(asked.status()?.success())
 }
 
 /// Removes the sockets that killed processes have left.
@@ -210,6 +242,9 @@ impl PtpLog {
     fn take(&mut self, line: &str, now: Instant) {
         let said = line.split_once("]: ").map_or(line, |(_, said)| said);
         said.clone_into(&mut self.last_line);
+        if said.contains("failed: ") {
+            said.clone_into(&mut self.failure);
+        }
         let words: Vec<&str> = said.split_whitespace().collect();
         let account = &mut self.account;
 
@@ -237,10 +272,16 @@ impl PtpLog {
                     account.losses += 1;
                     self.latest = None;
                 }
+                // A link that is down is a fault later, and passes.
+                self.is_faulty = from == "INITIALIZING" && to == "FAULTY";
                 to.clone_into(&mut account.state);
             }
             _ => {}
         }
+    }
+
+    fn reason(&self) -> String {
+        if self.failure.is_empty() { self.last_line.clone() } else { self.failure.clone() }
     }
 }
 
@@ -276,6 +317,35 @@ mod tests {
             let found = (log.account.losses, log.account.state.as_str());
             assert_eq!(found, (losses, "LISTENING"), "{port}");
             assert!(log.latest.is_none(), "no longer locked");
+        }
+    }
+
+    #[test]
+    fn a_port_that_cannot_be_opened_is_said_with_the_reason_of_the_system() {
+        // linuxptp 3.1.1: of a user without rights, and on an interface that is missing.
+        let denied = [
+            "ptp4l[1109.183]: failed to adjust the clock: Operation not permitted",
+            "ptp4l[1109.184]: bind failed: Permission denied",
+            "ptp4l[1109.184]: port 1: INITIALIZING to FAULTY on FAULT_DETECTED (FT_UNSPECIFIED)",
+            "ptp4l[1109.184]: port 0: INITIALIZING to LISTENING on INIT_COMPLETE",
+        ];
+        let missing = [
+            "ptp4l[1109.171]: ioctl SIOCGIFHWADDR failed: No such device",
+            "ptp4l[1109.171]: failed to generate a clock identity",
+            "failed to create a clock",
+        ];
+        let down =
+            ["ptp4l[1147.634]: port 1: LISTENING to FAULTY on FAULT_DETECTED (FT_UNSPECIFIED)"];
+        for (lines, is_faulty, reason) in [
+            (&denied[..], true, "bind failed: Permission denied"),
+            (&missing[..], false, "ioctl SIOCGIFHWADDR failed: No such device"),
+            (&down[..], false, "port 1: LISTENING to FAULTY on FAULT_DETECTED (FT_UNSPECIFIED)"),
+        ] {
+            let mut log = PtpLog::default();
+            for line in lines {
+                log.take(line, Instant::now());
+            }
+            assert_eq!((log.is_faulty, log.reason().as_str()), (is_faulty, reason));
         }
     }
 }
