@@ -52,6 +52,7 @@ fn main() {
         ),
         trial("questions::columns_are_those_of_the_program", columns_are_the_same),
         trial("questions::a_name_with_quotes_is_only_a_name", names_are_quoted),
+        trial("questions::runs_of_another_series_are_not_counted", series_are_not_added_up),
         trial("questions::real_runs_are_added_and_asked", real_runs_are_asked),
         trial(
             "examples::files_for_schedulers_are_valid_and_their_commands_exist",
@@ -382,6 +383,25 @@ fn names_are_quoted(python: &Python) -> Result<(), String> {
     assert!(added.status.success(), "{}", said(&added));
     let found = python.json(&["worst", to.to_str().unwrap(), "--where", &format!("host={name}")]);
     assert_eq!(found["rows"][0]["host"], name);
+    Ok(())
+}
+
+fn series_are_not_added_up(python: &Python) -> Result<(), String> {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("fleet");
+    add(&some_runs(dir.path(), 3), &to);
+    // A sweep of write intervals, whose cell has the same name.
+    add(&[root().join("tests/golden/runs/sweep")], &to);
+    let ask = |options: &[&str]| {
+        let question = ["worst", to.to_str().unwrap(), "--cell", "none/idle"];
+        python.json(&[&question[..], options].concat())
+    };
+    let found = ask(&[]);
+    assert_eq!(list(&found["rows"]).len(), 3, "{found}");
+    let other = "not counted: 1 run of 1 machine with another series; --series write_interval";
+    assert!(words(&found["sentences"]).contains(other), "{found}");
+    let found = ask(&["--series", "write_interval"]);
+    assert_eq!(list(&found["rows"]).len(), 1, "{found}");
     Ok(())
 }
 

@@ -41,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
     common.add_argument("fleet", metavar="DIR", help="directory of the data set")
     common.add_argument("--where", action="append", default=[], metavar="FACT=VALUE", help="count only runs with this fact; may be repeated")
     common.add_argument("--cell", metavar="TUNING/LOAD", help="cell to ask about [default: the one that most machines have]")
+    common.add_argument("--series", metavar="NAME", help="main series of the runs, such as response_time [default: the one that most machines have]")
     common.add_argument("--since", metavar="DAY", help="first day, such as 2026-11-01, by UTC")
     common.add_argument("--until", metavar="DAY", help="last day")
     common.add_argument("--most", type=int, default=20, metavar="ROWS", help="rows to print [default: 20]")
@@ -75,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
 def answer(options: argparse.Namespace) -> Answer:
     """Asks the question."""
     fleet = Fleet(options.fleet)
-    about = {"where": options.where, "cell": options.cell, "since": options.since, "until": options.until}
+    about = {"where": options.where, "cell": options.cell, "since": options.since, "until": options.until, "series": options.series}
     match options.question:
         case "gate":
             return fleet.gate(options.limit_ns, options.at, options.share, options.exact, **about)

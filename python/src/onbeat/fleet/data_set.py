@@ -262,9 +262,11 @@ class DataSet:
 
 
 class Selection:
-    """Which runs a question is about: a cell type, and conditions on facts."""
+    """Which runs a question is about: a cell type, one series of it, and conditions on facts."""
 
-    def __init__(self, fleet: DataSet, cell: str | None = None, where: Iterable[str] = (), since: str | None = None, until: str | None = None):
+    def __init__(
+        self, fleet: DataSet, cell: str | None = None, where: Iterable[str] = (), since: str | None = None, until: str | None = None, series: str | None = None
+    ):
         self.fleet = fleet
         self.conditions = list(where)
         self.where = "".join(self.condition(one) for one in self.conditions)
@@ -272,7 +274,9 @@ class Selection:
         self.types = fleet.dictionaries(filled("cell_types", where=self.where))
         if not self.types:
             self._refuse_nothing()
-        self.tuning, self.load = self._choose(cell)
+        self.tuning, self.load, self.series = self._choose(cell, series)
+        # A round trip and a release latency are not added up.
+        self.where += f" AND c.series = {quoted(self.series)}"
 
     def _refuse_nothing(self) -> None:
         of_all = self.fleet.rows("SELECT COUNT(*), COUNT(*) FILTER (WHERE valid) FROM cells")[0]
@@ -280,14 +284,22 @@ class Selection:
             raise FleetError(f"no valid run fits {' and '.join(self.conditions) or 'these days'}; {of_all[1]} cells do without a condition")
         raise FleetError(f"{self.fleet.path} has no valid run; {of_all[0]} cells that are not valid measurements")
 
-    def _choose(self, cell: str | None) -> tuple[str, str]:
+    def _choose(self, cell: str | None, series: str | None) -> tuple[str, str, str]:
+        types = [one for one in self.types if series in (None, one["series"])]
+        if not types:
+            known = ", ".join(sorted({one["series"] for one in self.types}))
+            raise FleetError(f"no run has the series {series}; the series are {known}")
         if cell is None:
-            return self.types[0]["tuning"], self.types[0]["load"]
-        tuning, slash, load = cell.partition("/")
-        if not slash or not any((one["tuning"], one["load"]) == (tuning, load) for one in self.types):
-            known = ", ".join(f"{one['tuning']}/{one['load']}" for one in self.types[:8])
-            raise FleetError(f"no run has the cell {cell}; the cells are {known}" + (", ..." if len(self.types) > 8 else ""))
-        return tuning, load
+            return types[0]["tuning"], types[0]["load"], types[0]["series"]
+        for one in types:
+            if cell == f"{one['tuning']}/{one['load']}":
+                return one["tuning"], one["load"], one["series"]
+        known = list(dict.fromkeys(f"{one['tuning']}/{one['load']}" for one in types))
+        raise FleetError(f"no run has the cell {cell}; the cells are {', '.join(known[:8])}" + (", ..." if len(known) > 8 else ""))
+
+    def others(self) -> list[dict]:
+        """The other series of the cell: what this question does not count."""
+        return [one for one in self.types if (one["tuning"], one["load"]) == (self.tuning, self.load) and one["series"] != self.series]
 
     @staticmethod
     def _day(day: str | None, how: str, later: int) -> str:

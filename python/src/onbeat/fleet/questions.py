@@ -11,6 +11,8 @@ from . import statistics
 from .data_set import DataSet, FleetError, Selection, quoted
 
 PERCENTILES = {50.0: "p50_ns", 90.0: "p90_ns", 99.0: "p99_ns", 99.9: "p999_ns", 99.99: "p9999_ns"}
+# What most runs are about.
+MAIN_SERIES = "release_latency"
 # Samples from which ten are beyond p99.9; with fewer the figure is marked.
 SUPPORTED = 10_000
 LEVEL = 0.95
@@ -76,7 +78,7 @@ class Answer:
 
 class Fleet:
     """A data set, and the questions that it answers. Conditions (`where`) are texts FACT=VALUE, a cell is TUNING/LOAD; the default is the
-    cell that most machines have."""
+    cell that most machines have, and of it the `series`."""
 
     def __init__(self, path):
         self.data = DataSet(path)
@@ -86,9 +88,11 @@ class Fleet:
 
     def _about(self, chosen: Selection) -> list[str]:
         """What the answer is about, and what it leaves out."""
-        types = len(chosen.types)
+        types = len({(one["tuning"], one["load"]) for one in chosen.types})
         others = "" if types == 1 else f"; one of {types} cells, another one by --cell"
-        about = [f"cell {chosen.tuning}/{chosen.load}{others}"]
+        series = "" if chosen.series == MAIN_SERIES else f", {chosen.series}"
+        about = [f"cell {chosen.tuning}/{chosen.load}{series}{others}"]
+        about += [f"not counted: {_count(one['runs'], 'run')} of {_count(one['hosts'], 'machine')} with another series; --series {one['series']}" for one in chosen.others()]
         about += [f"not counted: {_count(one['cells'], 'cell')} of {_count(one['hosts'], 'machine')}: {one['why']}" for one in chosen.left_out()]
         return about
 
