@@ -16,9 +16,10 @@ use crate::table::{FACTS, RUNS, SETTINGS, TABLES, Table, VERSIONS};
 /// Digits of a machine's number that are its name: 48 bits, which two of a million machines share once in 500 fleets.
 const HOST_DIGITS: usize = 12;
 /// Words of a kernel's command line that name one machine's disks or addresses, and those of other facts.
-const NOT_KEPT: [&str; 14] = [
+const NOT_KEPT: [&str; 21] = [
     "root=",
     "resume=",
+    "resume_offset=",
     "BOOT_IMAGE=",
     "initrd=",
     "ip=",
@@ -29,11 +30,19 @@ const NOT_KEPT: [&str; 14] = [
     "netroot=",
     "ifname=",
     "systemd.hostname=",
+    "hostname=",
     "cryptdevice=",
     "systemd.machine_id=",
+    "systemd.set_credential",
+    "luks.",
+    "iscsi_initiator=",
+    "BOOTIF=",
+    // Of cloud-init: with the name of the machine, or where its settings are.
+    "ds=",
 ];
-/// Ends of names of words that do so as well: a Raspberry Pi's firmware adds `smsc95xx.macaddr=`, a Jetson's `androidboot.serialno=`.
-const NOT_KEPT_NAMES: [&str; 2] = ["macaddr", "serialno"];
+/// Ends of names of words that do so as well: a Raspberry Pi's firmware adds `smsc95xx.macaddr=` and `bcm2709.serial=`, a Jetson's
+/// `androidboot.serialno=`.
+const NOT_KEPT_NAMES: [&str; 3] = ["macaddr", "serialno", ".serial"];
 /// Facts that are versions.
 const VERSIONS_OF: [&str; 6] =
     ["kernel", "kernel build", "distribution", "image", "BIOS", "microcode"];
@@ -387,7 +396,7 @@ mod tests {
         let host = onbeat_host::machine::Host::from_facts([
             (
                 COMMAND_LINE,
-                Some("BOOT_IMAGE=/vmlinuz root=UUID=1-2 smsc95xx.macaddr=DC:A6:32:01:02:03 rd.md.uuid=9:f isolcpus=1 quiet".to_owned()),
+                Some("BOOT_IMAGE=/vmlinuz root=UUID=1-2 smsc95xx.macaddr=DC:A6:32:01:02:03 bcm2709.serial=0xcd3e9d BOOTIF=01-dc-a6-32 resume_offset=4096 ds=nocloud;h=walker-7 rd.md.uuid=9:f isolcpus=1 quiet".to_owned()),
             ),
             ("memory", Some("8 GiB".to_owned())),
         ]);
