@@ -41,29 +41,39 @@ const HD_ROWS: usize = 720;
 
 /// Times of pictures that were given to the decoder, by the time at which they are shown, in ms.
 #[derive(Clone, Debug, Default)]
-pub(super) struct TimesInside(Arc<Mutex<VecDeque<(u64, FrameTimes)>>>);
+pub(super) struct TimesInside(Arc<Mutex<Inside>>);
+
+#[derive(Debug, Default)]
+struct Inside {
+    given: VecDeque<(u64, FrameTimes)>,
+    /// Whether a picture came out.
+    has_begun: bool,
+}
 
 impl TimesInside {
     pub(super) fn put(&self, shown_ms: u64, times: FrameTimes) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.push_back((shown_ms, times));
-        if all.len() > MOST_INSIDE {
-            all.pop_front();
+        let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        inside.given.push_back((shown_ms, times));
+        if inside.given.len() > MOST_INSIDE {
+            inside.given.pop_front();
         }
     }
 
-    /// Takes the times of a picture, with the drops of those that never came out: they were given before it, and are shown before it. A
-    /// picture that others are predicted backwards from (B pictures) is given before them, and shown after them.
+    /// Takes the times of a picture, with the drops of those that never came out: they were given before it, and are shown
+    /// before it. A picture that others are predicted backwards from (B pictures) is given before them, and shown after them. A
+    /// stream that had begun has pictures before the first one that can be decoded: they are not drops.
     fn take(&self, shown_ms: u64) -> Option<FrameTimes> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = all.iter().position(|(of, _)| *of == shown_ms)?;
-        let (_, times) = all.remove(place)?;
+        let mut inside = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Inside { given, has_begun } = &mut *inside;
+        let place = given.iter().position(|(of, _)| *of == shown_ms)?;
+        let (_, times) = given.remove(place)?;
+        let are_drops = std::mem::replace(has_begun, true);
         let mut dropped = times.dropped_before;
         let mut index = 0;
-        all.retain(|(of, before)| {
+        given.retain(|(of, before)| {
             let is_over = index < place && *of < shown_ms;
             index += 1;
-            if is_over {
+            if is_over && are_drops {
                 dropped += 1 + before.dropped_before;
             }
             !is_over
@@ -572,6 +582,13 @@ mod tests {
         assert_eq!(inside.take(3).map(|it| (it.capture_ns, it.dropped_before)), Some((3, 2)));
         assert_eq!(inside.take(2), None);
         assert_eq!(inside.take(4).map(|it| it.capture_ns), Some(4));
+
+        let begun_before = TimesInside::default();
+        for index in 0..5 {
+            begun_before.put(index, FrameTimes::default());
+        }
+        let taken = [3, 4].map(|index| begun_before.take(index).map(|it| it.dropped_before));
+        assert_eq!(taken, [Some(0), Some(0)]);
     }
 
     #[test]

@@ -305,9 +305,11 @@ struct RtspVideo {
 
 impl RtspVideo {
     fn begin(found: &Found, units: Units, place: String) -> Result<Self, SourceError> {
-        let (codec, name) = match found.encoding.as_str() {
-            "h264" => ("V_MPEG4/ISO/AVC", "H.264"),
-            _ => ("V_MPEGH/ISO/HEVC", "H.265"),
+        // A decoder of H.264 begins by itself where it can, also in a stream without further key frames (intra refresh, open
+        // groups); one of H.265 shows what it cannot decode.
+        let (codec, name, awaits_key) = match found.encoding.as_str() {
+            "h264" => ("V_MPEG4/ISO/AVC", "H.264", false),
+            _ => ("V_MPEGH/ISO/HEVC", "H.265", true),
         };
         let inside = TimesInside::default();
         let input = Input {
@@ -324,7 +326,7 @@ impl RtspVideo {
             let head = matroska::head(codec, &found.private, found.size);
             thread::spawn(move || {
                 if give(&mut stdin, &head) {
-                    feed(&from, &mut stdin, &inside);
+                    feed(&from, &mut stdin, &inside, awaits_key);
                 }
             });
         }
@@ -357,9 +359,9 @@ impl ShownTimes {
     }
 }
 
-fn feed(from: &Units, to: &mut ChildStdin, inside: &TimesInside) {
+fn feed(from: &Units, to: &mut ChildStdin, inside: &TimesInside, awaits_key: bool) {
     let mut shown_times = ShownTimes::default();
-    let mut has_begun = false;
+    let mut has_begun = !awaits_key;
     while !from.is_left() {
         match from.take(Duration::from_millis(200)) {
             Err(_) => return,
