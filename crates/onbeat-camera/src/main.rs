@@ -31,7 +31,7 @@ const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       generated pictures, with number and time painted on them
   onbeat camera run rtsp://admin:PASSWORD@10.0.0.5/stream --name left
       H.264, H.265 or MJPEG of an IP camera; opened again when it was lost
-  onbeat camera run /dev/video0 --name right --gray
+  onbeat camera run /dev/video0@1280x720@30+mjpeg --name right --gray
       a USB camera, gray
   onbeat camera run rtsp://10.0.0.5/stream --name left --log walk.mcap --beside walker/cycle
       the pictures as they came, beside the cycles of a robot
@@ -64,7 +64,7 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct RunOptions {
-    /// rtsp://HOST/PATH, http://HOST/PATH, /dev/videoN, test:WIDTHxHEIGHT@RATE, or a file
+    /// rtsp://HOST/PATH, http://HOST/PATH, /dev/videoN[@WIDTHxHEIGHT[@RATE]][+FORMAT], test:WIDTHxHEIGHT@RATE, or a file
     #[arg(value_name = "SOURCE")]
     source: String,
     /// Name by which readers open the pictures

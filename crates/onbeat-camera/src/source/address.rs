@@ -33,6 +33,32 @@ pub struct TestPicture {
     pub has_marker: bool,
 }
 
+/// A video device of the kernel, and what is asked of it: `/dev/video0@1280x720@30+mjpeg`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VideoDevice {
+    /// Its file.
+    pub path: PathBuf,
+    /// Width and height in pixels; as it is set where none is asked for.
+    pub size: Option<(u32, u32)>,
+    /// Pictures a second.
+    pub rate: Option<f64>,
+    /// Format by ffmpeg's name, such as `mjpeg` or `yuyv422`; the first of those that are not compressed otherwise.
+    pub format: Option<String>,
+}
+
+impl fmt::Display for VideoDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        if let Some((width, height)) = self.size {
+            write!(f, "@{width}x{height}")?;
+        }
+        if let Some(rate) = self.rate {
+            write!(f, "@{rate}")?;
+        }
+        self.format.as_ref().map_or(Ok(()), |format| write!(f, "+{format}"))
+    }
+}
+
 /// Where pictures come from.
 ///
 /// ```
@@ -52,7 +78,7 @@ pub enum Address {
     /// A camera with MJPEG over HTTP.
     Http(Url),
     /// A video device of the kernel.
-    Device(PathBuf),
+    Device(VideoDevice),
     /// A recording.
     File(PathBuf),
 }
@@ -66,7 +92,8 @@ impl fmt::Display for Address {
                 write!(f, "test:{width}x{height}@{rate}{marker}")
             }
             Self::Rtsp(url) | Self::Http(url) => f.write_str(&without_password(url)),
-            Self::Device(path) | Self::File(path) => write!(f, "{}", path.display()),
+            Self::Device(device) => write!(f, "{device}"),
+            Self::File(path) => write!(f, "{}", path.display()),
         }
     }
 }
@@ -115,16 +142,16 @@ impl FromStr for Address {
     type Err = SourceError;
 
     fn from_str(text: &str) -> Result<Self, SourceError> {
+        let bad = |why| SourceError::BadAddress { given: text.to_owned(), why };
         if let Some(test) = text.strip_prefix("test:") {
-            let bad = |why| SourceError::BadAddress { given: text.to_owned(), why };
             return test_picture(test).map(Self::Test).map_err(bad);
         }
         if text.contains("://") {
             return network(text);
         }
         match text {
-            "" => Err(SourceError::BadAddress { given: String::new(), why: "it is empty".into() }),
-            _ if text.starts_with("/dev/") => Ok(Self::Device(text.into())),
+            "" => Err(bad("it is empty".to_owned())),
+            _ if text.starts_with("/dev/") => video_device(text).map(Self::Device).map_err(bad),
             _ => Ok(Self::File(text.into())),
         }
     }
@@ -158,7 +185,33 @@ fn network(text: &str) -> Result<Address, SourceError> {
 
 fn test_picture(text: &str) -> Result<TestPicture, String> {
     let (size, rate) = text.split_once('@').ok_or("the rate is missing, as in test:640x480@30")?;
-    let (width, height) = size.split_once(['x', 'X']).ok_or("its size is not WIDTHxHEIGHT")?;
+    let (rate, has_marker) = match rate.strip_suffix(MARKER) {
+        Some(rate) => (rate, true),
+        None => (rate, false),
+    };
+    let (width, height) = size_of(size)?;
+    let period_ns = (1e9 / rate_of(rate)?).round() as u64;
+    Ok(TestPicture { width, height, period_ns, has_marker })
+}
+
+fn video_device(text: &str) -> Result<VideoDevice, String> {
+    let (rest, format) = match text.split_once('+') {
+        Some((rest, format)) => (rest, Some(format.to_owned())),
+        None => (text, None),
+    };
+    let is_word = |it: &String| it.bytes().all(|it| it.is_ascii_alphanumeric()) && !it.is_empty();
+    if let Some(format) = format.as_ref().filter(|it| !is_word(it)) {
+        return Err(format!("\"{format}\" is not the name of a format, such as mjpeg"));
+    }
+    let mut parts = rest.splitn(3, '@');
+    let path = parts.next().unwrap_or_default().into();
+    let size = parts.next().map(size_of).transpose()?;
+    let rate = parts.next().map(rate_of).transpose()?;
+    Ok(VideoDevice { path, size, rate, format })
+}
+
+fn size_of(text: &str) -> Result<(u32, u32), String> {
+    let (width, height) = text.split_once(['x', 'X']).ok_or("its size is not WIDTHxHEIGHT")?;
     let side = |digits: &str| {
         let side = digits.parse::<u32>().map_err(|_| format!("\"{digits}\" is not a size"))?;
         let sides = 1..=MOST_SIDE;
@@ -167,20 +220,15 @@ fn test_picture(text: &str) -> Result<TestPicture, String> {
         }
         Ok(side)
     };
-    let (rate, has_marker) = match rate.strip_suffix(MARKER) {
-        Some(rate) => (rate, true),
-        None => (rate, false),
-    };
-    let rate = rate.parse::<f64>().map_err(|_| format!("\"{rate}\" is not a rate"))?;
+    Ok((side(width)?, side(height)?))
+}
+
+fn rate_of(text: &str) -> Result<f64, String> {
+    let rate = text.parse::<f64>().map_err(|_| format!("\"{text}\" is not a rate"))?;
     if !(rate > 0.0 && rate <= MOST_RATE) {
         return Err(format!("a rate is above 0 and at most {MOST_RATE} a second, not {rate}"));
     }
-    Ok(TestPicture {
-        width: side(width)?,
-        height: side(height)?,
-        period_ns: (1e9 / rate).round() as u64,
-        has_marker,
-    })
+    Ok(rate)
 }
 
 #[cfg(test)]
@@ -195,8 +243,18 @@ mod tests {
         let marked: Address = "test:1920x1080@30+marker".parse().unwrap();
         assert_eq!(marked, Address::Test(TestPicture { has_marker: true, ..test }));
         assert_eq!(marked.to_string(), "test:1920x1080@30+marker");
-        let device = Address::Device("/dev/video2".into());
-        assert_eq!("/dev/video2".parse::<Address>().unwrap(), device);
+        let device =
+            VideoDevice { path: "/dev/video2".into(), size: None, rate: None, format: None };
+        assert_eq!("/dev/video2".parse::<Address>().unwrap(), Address::Device(device.clone()));
+        let asked = VideoDevice {
+            size: Some((1280, 720)),
+            rate: Some(30.0),
+            format: Some("mjpeg".to_owned()),
+            ..device
+        };
+        let text = "/dev/video2@1280x720@30+mjpeg";
+        assert_eq!(asked.to_string(), text);
+        assert_eq!(text.parse::<Address>().unwrap(), Address::Device(asked));
         assert_eq!("a b.mp4".parse::<Address>().unwrap(), Address::File("a b.mp4".into()));
         assert!(matches!("http://h:80/m".parse(), Ok(Address::Http(_))));
     }
@@ -210,6 +268,9 @@ mod tests {
             ("test:100000x100000@30", "1 to 16384 pixels, not 100000"),
             ("test:640x480@0", "above 0"),
             ("test:640x480@nan", "above 0"),
+            ("/dev/video0@30", "not WIDTHxHEIGHT"),
+            ("/dev/video0@640x480@30@1", "is not a rate"),
+            ("/dev/video0+", "not the name of a format"),
             ("ftp://h/x", "ftp:// is not read"),
             ("https://h/x", "TLS"),
             ("rtsp://", "it has no host"),

@@ -16,6 +16,7 @@ use std::time::Duration;
 use onbeat_control::frames::{FrameTimes, MOST_SIDE, TimeSource};
 use onbeat_host::foreign;
 
+use super::address::VideoDevice;
 use super::error::SourceError;
 use super::mailbox::Mailbox;
 use super::{Captured, Description, Source, now_ns};
@@ -179,9 +180,10 @@ pub(super) fn of_file(path: &Path) -> Result<Decoder, SourceError> {
     Decoder::start(input)
 }
 
-/// A video device of the kernel, by its first format and size.
-pub(super) fn of_device(path: &Path) -> Result<Decoder, SourceError> {
+/// A video device of the kernel, by the format, size and rate that are asked for.
+pub(super) fn of_device(device: &VideoDevice) -> Result<Decoder, SourceError> {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
+    let path = device.path.as_path();
     let failed = |source| SourceError::Device { what: "open", path: path.to_owned(), source };
     let found = std::fs::metadata(path).map_err(failed)?;
     let is_video = rustix::fs::major(found.rdev()) == VIDEO_MAJOR;
@@ -189,16 +191,29 @@ pub(super) fn of_device(path: &Path) -> Result<Decoder, SourceError> {
         let why = "it is not a video device".to_owned();
         return Err(SourceError::NotACamera { path: path.to_owned(), why });
     }
-    let place = path.display().to_string();
-    let words = ["-f", "v4l2", "-i", &place];
+    let place = device.to_string();
     let input = Input {
-        arguments: words.map(str::to_owned).to_vec(),
+        arguments: device_arguments(device),
         stdin: Stdio::null(),
         place: &place,
         coding: "a video device".to_owned(),
         inside: None,
     };
     Decoder::start(input)
+}
+
+fn device_arguments(device: &VideoDevice) -> Vec<String> {
+    let mut arguments = ["-f", "v4l2"].map(str::to_owned).to_vec();
+    let asked = [
+        ("-input_format", device.format.clone()),
+        ("-video_size", device.size.map(|(width, height)| format!("{width}x{height}"))),
+        ("-framerate", device.rate.map(|rate| rate.to_string())),
+    ];
+    for (option, value) in asked {
+        arguments.extend(value.into_iter().flat_map(|value| [option.to_owned(), value]));
+    }
+    arguments.extend(["-i".to_owned(), device.path.display().to_string()]);
+    arguments
 }
 
 impl Decoder {
@@ -506,6 +521,7 @@ pub(super) fn give(to: &mut ChildStdin, bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::Address;
 
     #[test]
     fn lines_about_pictures_are_read_in_the_forms_of_several_versions() {
@@ -527,6 +543,19 @@ mod tests {
         {
             assert_eq!(announced_by(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_device_is_asked_for_what_its_address_says() {
+        let arguments = |text: &str| match text.parse::<Address>() {
+            Ok(Address::Device(device)) => device_arguments(&device).join(" "),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(arguments("/dev/video0"), "-f v4l2 -i /dev/video0");
+        assert_eq!(
+            arguments("/dev/video0@1280x720@29.97+mjpeg"),
+            "-f v4l2 -input_format mjpeg -video_size 1280x720 -framerate 29.97 -i /dev/video0"
+        );
     }
 
     #[test]

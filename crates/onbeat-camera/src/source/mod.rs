@@ -26,7 +26,7 @@ use onbeat_control::frames::FrameTimes;
 use onbeat_rt::Clock;
 use onbeat_rt::sys::Monotonic;
 
-pub use address::{Address, TestPicture};
+pub use address::{Address, TestPicture, VideoDevice};
 pub use error::SourceError;
 pub use ffmpeg::ffmpeg_version;
 
@@ -83,7 +83,7 @@ pub fn open(
         Address::Test(test) => Box::new(test_picture::TestSource::new(*test)),
         Address::Rtsp(url) => rtsp::open(url, is_gray, log.cloned())?,
         Address::Http(url) => mjpeg::open(url, is_gray, log.cloned())?,
-        Address::Device(path) => Box::new(ffmpeg::of_device(path)?),
+        Address::Device(device) => Box::new(ffmpeg::of_device(device)?),
         Address::File(path) => Box::new(ffmpeg::of_file(path)?),
     })
 }
