@@ -1,5 +1,6 @@
 //! `onbeat fleet add`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -56,20 +57,21 @@ pub(crate) fn run(options: &AddOptions) -> Result<(), Failure> {
         return show(&options.runs, &naming);
     };
     let stop = interruption()?;
+    let runs = distinct(&options.runs);
     let fleet = DataSet::open_or_create(to)?;
     let done = Mutex::new(Account::default());
     let next = AtomicUsize::new(0);
     let cpus = thread::available_parallelism().map_or(1, usize::from);
     let threads = (cpus * THREADS_PER_CPU).min(MOST_THREADS);
     thread::scope(|scope| {
-        for _ in 0..threads.min(options.runs.len()) {
-            scope.spawn(|| add_some(options, &naming, &fleet, (&next, &stop), &done));
+        for _ in 0..threads.min(runs.len()) {
+            scope.spawn(|| add_some(&runs, &naming, &fleet, (&next, &stop), &done));
         }
     });
 
     let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     say(&done.sentence(to));
-    let all = options.runs.len();
+    let all = runs.len();
     if done.failed > 0 {
         return Err(Failure::NotAll { failed: done.failed, all });
     }
@@ -77,6 +79,13 @@ pub(crate) fn run(options: &AddOptions) -> Result<(), Failure> {
         return Err(Failure::Interrupted { done: done.all(), all });
     }
     Ok(())
+}
+
+/// Each run once: onbeat-runs/* has the link `latest` to one of the others.
+fn distinct(runs: &[PathBuf]) -> Vec<PathBuf> {
+    let mut known = BTreeSet::new();
+    let place = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+    runs.iter().filter(|path| known.insert(place(path))).cloned().collect()
 }
 
 /// What became of the runs.
@@ -114,14 +123,14 @@ impl Account {
 }
 
 fn add_some(
-    options: &AddOptions,
+    runs: &[PathBuf],
     naming: &Naming,
     fleet: &DataSet,
     (next, stop): (&AtomicUsize, &AtomicBool),
     done: &Mutex<Account>,
 ) {
     while !stop.load(Ordering::Relaxed) {
-        let Some(path) = options.runs.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+        let Some(path) = runs.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
         let rows = RunRows::read(path, naming).map_err(Failure::from);
         let added = rows.and_then(|rows| Ok((fleet.add(&rows)?, rows.invalid_cells)));
         let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);

@@ -17,6 +17,10 @@ use crate::table::{CAUSES, CELLS, HISTOGRAMS, OUTAGES, Table, Value};
 const TWO_DIGITS: u64 = 256;
 const THREE_DIGITS: u64 = 2_048;
 
+/// Why an imported cell is not counted: its percentiles would all be its maximum.
+const WITHOUT_DISTRIBUTION: &str =
+    "its source states no distribution: count, mean and extremes only";
+
 /// What the rows of all cells of a run share.
 pub(crate) struct CellsOf<'r> {
     /// The run's number in all tables.
@@ -115,8 +119,11 @@ impl CellTables {
             unseen: Unseen::Assumed,
         });
         let verdict = judging.map(|judging| judge(file, judging));
+        let is_figures_only =
+            file.import.as_ref().is_some_and(|import| import.figures_only.contains(&main));
         let why = match file.invalidity(of.loads) {
             _ if !of.invalid.is_empty() => of.invalid.to_owned(),
+            None if is_figures_only => WITHOUT_DISTRIBUTION.to_owned(),
             why => why.map_or_else(String::new, |why| why.to_string()),
         };
         let p999_ns = by_rank(&counted, 999, 1_000);

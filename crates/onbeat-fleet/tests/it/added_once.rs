@@ -1,6 +1,9 @@
 //! A run is in the data set once, however often and from wherever it is added, packed or not.
 
 use std::fs;
+use std::path::Path;
+
+use onbeat_fleet::rows::{Naming, RunRows};
 
 use super::runs::{
     add, extend_run, files, fleet, header, said, samples_by_run, some_runs, write_run,
@@ -16,6 +19,24 @@ fn a_run_that_is_added_again_is_there_already() {
     assert!(said(&add(&runs, &to)).starts_with("3 runs: 0 new, 3 there already, in "));
     assert_eq!(files(&to), before);
     assert_eq!(samples_by_run(&to).into_values().collect::<Vec<_>>(), [200; 3]);
+}
+
+#[test]
+fn a_link_to_a_run_beside_it_is_not_a_second_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut runs = some_runs(dir.path(), 2);
+    runs.push(dir.path().join("latest"));
+    std::os::unix::fs::symlink(&runs[0], &runs[2]).unwrap();
+    let said = said(&add(&runs, &dir.path().join("fleet")));
+    assert!(said.starts_with("2 runs: 2 new, in "), "{said}");
+}
+
+#[test]
+fn an_import_without_a_distribution_is_not_a_valid_measurement() {
+    // cyclictest -q: T: 0 ( 23589) P:80 I:1000 C:   1980 Min:     16 Act:   26 Avg:   49 Max:    5305
+    let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/min-mean-max.onbeat.hlog");
+    let rows = RunRows::read(&run, &Naming::default()).unwrap();
+    assert_eq!((rows.cells, rows.invalid_cells), (1, 1));
 }
 
 #[test]
