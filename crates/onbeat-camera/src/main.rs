@@ -12,11 +12,11 @@ mod small_pictures;
 mod watch;
 
 use std::cell::RefCell;
-use std::io::{Write, stderr, stdout};
+use std::io::{self, Write, stderr, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use onbeat_camera::camera::{CameraAccount, CameraError, CameraSettings, News, run};
@@ -117,6 +117,8 @@ enum Failure {
     Frames(#[from] FrameError),
     #[error(transparent)]
     Source(#[from] SourceError),
+    #[error("cannot write to standard output: {0}; the result is incomplete")]
+    Output(String),
     #[error("cannot watch for Ctrl-C: {0}")]
     Signals(std::io::Error),
     #[error("{0}")]
@@ -134,7 +136,7 @@ fn main() -> ExitCode {
         Command::Bench(options) => bench::bench(options),
         Command::Thumbnails(options) => small_pictures::thumbnails(options),
     };
-    match done {
+    match done.and_then(|()| all_written()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             advise(&format!("error: {why}"));
@@ -143,10 +145,23 @@ fn main() -> ExitCode {
     }
 }
 
+/// Why a line of results could not be written.
+static UNWRITTEN: OnceLock<io::Error> = OnceLock::new();
+
 /// Prints a line of results. A reader that has gone is no reason to end: a camera has others.
 fn say(line: &str) {
     let mut out = stdout().lock();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    let written = writeln!(out, "{line}").and_then(|()| out.flush());
+    if let Err(why) = written
+        && why.kind() != io::ErrorKind::BrokenPipe
+    {
+        let _ = UNWRITTEN.set(why);
+    }
+}
+
+/// Whether all results were written; a reader that has gone wants no more.
+fn all_written() -> Result<(), Failure> {
+    UNWRITTEN.get().map_or(Ok(()), |why| Err(Failure::Output(why.to_string())))
 }
 
 /// Prints a sentence for people.

@@ -8,11 +8,11 @@
 mod adding;
 mod questions;
 
-use std::io::{Write, stderr, stdout};
+use std::io::{self, Write, stderr, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use clap::{Args, Parser, Subcommand};
 use onbeat_fleet::buckets::{self, BucketsError};
@@ -99,6 +99,8 @@ enum Failure {
     Store(#[from] StoreError),
     #[error(transparent)]
     Buckets(#[from] BucketsError),
+    #[error("cannot write to standard output: {0}; the result is incomplete")]
+    Output(String),
     #[error("cannot watch for Ctrl-C: {0}")]
     Signals(std::io::Error),
     #[error(
@@ -114,7 +116,7 @@ enum Failure {
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse().command) {
+    match run(Cli::parse().command).and_then(|()| all_written()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             advise(&format!("error: {why}"));
@@ -158,10 +160,23 @@ fn pack_all(options: &PackOptions) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Why a line of results could not be written.
+static UNWRITTEN: OnceLock<io::Error> = OnceLock::new();
+
 /// Prints a line of results.
 fn say(line: &str) {
     let mut out = stdout().lock();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    let written = writeln!(out, "{line}").and_then(|()| out.flush());
+    if let Err(why) = written
+        && why.kind() != io::ErrorKind::BrokenPipe
+    {
+        let _ = UNWRITTEN.set(why);
+    }
+}
+
+/// Whether all results were written; a reader that has gone wants no more.
+fn all_written() -> Result<(), Failure> {
+    UNWRITTEN.get().map_or(Ok(()), |why| Err(Failure::Output(why.to_string())))
 }
 
 /// Prints a sentence for people.

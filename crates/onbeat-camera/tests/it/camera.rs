@@ -244,6 +244,16 @@ fn what_cannot_run_ends_with_one_sentence_and_status_2() {
     assert!(waited(running).status.success());
 }
 
+#[test]
+fn an_account_that_cannot_be_written_is_status_2() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let arguments = ["run", "test:64x48@100", "--name", &name("full"), "--frames", "2"];
+    let output = waited(camera(&arguments).stdout(full).spawn().unwrap());
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("cannot write to standard output: No space left"), "{text}");
+}
+
 // ---- MJPEG over HTTP, by a server of this process
 
 /// A gray JPEG picture of 16 x 16 pixels, baseline, made by hand: one DC value a block.

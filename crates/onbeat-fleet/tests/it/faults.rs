@@ -16,6 +16,15 @@ use onbeat_fleet::table::{RUNS, TABLES};
 const KILLS: u64 = 12;
 
 #[test]
+fn results_that_cannot_be_written_are_status_2() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = some_runs(dir.path(), 1);
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = fleet().args(["add", "--dry-run"]).args(&runs).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+}
+
+#[test]
 fn writers_that_are_killed_leave_whole_runs_or_none() {
     let dir = tempfile::tempdir().unwrap();
     let mut runs = some_runs(dir.path(), 60);
