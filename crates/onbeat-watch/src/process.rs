@@ -250,9 +250,12 @@ pub fn waiting(tid: u32) -> Option<Waiting> {
 /// Futex operations without their flags (include/uapi/linux/futex.h).
 const FUTEX_OP: u64 = 0x7f;
 
-/// From `number arguments...` as in `/proc/PID/syscall`.
+/// From `number arguments...` as in `/proc/PID/syscall`; `None` for a thread of the kernel, which has zeros there and is in no call.
 fn waiting_words(line: &str) -> Option<String> {
     let mut words = line.split_whitespace();
+    if words.clone().skip(1).all(|word| word == "0x0") {
+        return None;
+    }
     let number: i64 = words.next()?.parse().ok().filter(|number| *number >= 0)?;
     let name = syscalls::name(number)?;
     let argument =
@@ -307,6 +310,9 @@ pub fn named(name: &str) -> Vec<NamedProcess> {
     found.into_iter().filter(|(by, _)| Some(*by) == first).map(|(_, process)| process).collect()
 }
 
+/// Options of Java and Python whose value is the next word.
+const WITH_VALUE: [&str; 6] = ["-cp", "-classpath", "--class-path", "--module-path", "-X", "-W"];
+
 /// What of a process has a name. `sudo my_loop`, or an editor with its file, is not the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum NamedBy {
@@ -320,9 +326,17 @@ fn named_by(name: &str, comm: &str, words: &[String]) -> Option<NamedBy> {
     if is_comm || words.first().is_some_and(is_it) {
         return Some(NamedBy::Itself);
     }
-    // Behind the options of its interpreter.
-    let script = words.iter().skip(1).find(|word| !word.starts_with('-'));
-    script.is_some_and(is_it).then_some(NamedBy::Script)
+    // Behind the options of its interpreter, and their values.
+    let mut words = words.iter().skip(1);
+    let script = loop {
+        let word = words.next()?;
+        if WITH_VALUE.contains(&word.as_str()) {
+            words.next();
+        } else if !word.starts_with('-') {
+            break word;
+        }
+    };
+    is_it(script).then_some(NamedBy::Script)
 }
 
 /// Returns the words of the command line of a process; none for a kernel thread.
@@ -380,6 +394,8 @@ mod tests {
         assert_eq!(by("servo", "/opt/my_controller_loop"), Some(NamedBy::Itself));
         assert_eq!(by("sudo", "sudo ./my_controller_loop"), Some(NamedBy::Script));
         assert_eq!(by("python3", "python3 -u ./my_controller_loop"), Some(NamedBy::Script));
+        let java = "java -Xmx1g -cp a.jar:b.jar my_controller_loop";
+        assert_eq!(by("java", java), Some(NamedBy::Script));
         assert_eq!(by("grep", "grep x my_controller_loop"), None);
         assert!(NamedBy::Itself < NamedBy::Script);
     }
@@ -397,6 +413,7 @@ mod tests {
         }
         assert_eq!(waiting_words("running"), None);
         assert_eq!(waiting_words("-1 0x0 0x0"), None);
+        assert_eq!(waiting_words("0 0x0 0x0 0x0 0x0 0x0 0x0 0x0 0x0"), None, "a kernel thread");
         assert_eq!(waiting_words(""), None);
     }
 
