@@ -437,7 +437,7 @@ fn stamp_of(ticks: u64, now_ns: u64) -> Option<u64> {
     (now_ns.saturating_sub(MOST_AGE_NS)..=now_ns).contains(&stamped_ns).then_some(stamped_ns)
 }
 
-/// Passes on what lines say about pictures, with the matrix that the line after it states; hands all others to `said`.
+/// Passes on what lines say about pictures, with the matrix and range that the line after it states; hands all others to `said`.
 fn announce_all(
     lines: impl Iterator<Item = String>,
     states_matrix: bool,
@@ -450,12 +450,14 @@ fn announce_all(
         if line.contains(" Video: ") && RGB_FORMATS.iter().any(|it| line.contains(it)) {
             made = Some(Matrix::Bt601);
         }
-        let known = match (announced_by(&line), space_by(&line).map(matrix_of)) {
+        let known = match (announced_by(&line), colours_by(&line)) {
             (Some(picture), _) if states_matrix => waiting.replace(picture),
             (Some(picture), _) => Some(picture),
-            (None, Some(stated)) => {
-                waiting.take().map(|it| Announced { matrix: stated.or(made), ..it })
-            }
+            (None, Some((range, stated))) => waiting.take().map(|it| Announced {
+                matrix: stated.or(made),
+                range: range.unwrap_or(it.range),
+                ..it
+            }),
             (None, None) => {
                 if !line.contains("showinfo") {
                     said(line);
@@ -499,9 +501,12 @@ fn announced_by(line: &str) -> Option<Announced> {
 }
 
 /// Reads the line after it, such as `[Parsed_showinfo_1 @ 0x5] color_range:pc color_space:bt709 …`.
-fn space_by(line: &str) -> Option<&str> {
+fn colours_by(line: &str) -> Option<(Option<Range>, Option<Matrix>)> {
     let colours = line.split_once("] color_range:")?.1;
-    colours.split_once("color_space:")?.1.split_whitespace().next()
+    // H.264 has a format of its own for it, yuvj420p, which is in the line before; VP9 and AV1 have not.
+    let range = colours.starts_with("pc ").then_some(Range::Full);
+    let space = colours.split_once("color_space:")?.1.split_whitespace().next()?;
+    Some((range, matrix_of(space)))
 }
 
 /// The matrix of a space as FFmpeg names it; none of an unknown one, and of one that is not known here.
@@ -589,6 +594,15 @@ mod tests {
         let (announce, announced) = channel();
         announce_all(lines.into_iter().map(str::to_owned), true, &announce, &|_| {});
         assert_eq!(announced.try_recv().unwrap().matrix, Some(Matrix::Bt601));
+
+        // VP9: ffmpeg 5.1.
+        let lines = [
+            "[Parsed_showinfo_1 @ 0x5581] n:   0 pts:      0 pts_time:0       pos:      534 fmt:yuv420p sar:1/1 s:64x48 i:P iskey:1 type:I ",
+            "[Parsed_showinfo_1 @ 0x5581] color_range:pc color_space:unknown color_primaries:unknown color_trc:unknown",
+        ];
+        let (announce, announced) = channel();
+        announce_all(lines.into_iter().map(str::to_owned), true, &announce, &|_| {});
+        assert_eq!(announced.try_recv().unwrap().range, Range::Full);
     }
 
     #[test]
