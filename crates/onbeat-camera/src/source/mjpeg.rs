@@ -16,10 +16,10 @@ use super::ffmpeg::{Decoder, Input};
 use super::jpeg::Jpegs;
 use super::mailbox::Mailbox;
 use super::multipart::next_part;
-use super::{Captured, Description, Source, now_ns};
+use super::{Captured, Description, MOST_SILENCE, Source, now_ns};
 use crate::compressed::{Coding, PictureChannel};
 
-/// Longest time for a connection, and for a byte to come.
+/// Longest time for a connection, and for a byte of the answer's head to come.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Longest head of an answer, and most headers in it.
 const MOST_HEAD: usize = 16 << 10;
@@ -129,8 +129,10 @@ fn ask(url: &Url, place: &str, authorization: Option<&str>) -> Result<Answer, So
         }
     }
     let Some(mut stream) = connected else { return Err(unreachable(failure)) };
-    let lost =
-        |why: io::Error| SourceError::Disconnected { place: place.to_owned(), why: words(&why) };
+    let lost = |why: io::Error| SourceError::Disconnected {
+        place: place.to_owned(),
+        why: words(&why, PATIENCE),
+    };
     stream.set_read_timeout(Some(PATIENCE)).map_err(lost)?;
     stream.set_write_timeout(Some(PATIENCE)).map_err(lost)?;
     let path = &url[url::Position::BeforePath..url::Position::AfterQuery];
@@ -144,8 +146,10 @@ fn ask(url: &Url, place: &str, authorization: Option<&str>) -> Result<Answer, So
 }
 
 fn read_head(stream: TcpStream, place: &str) -> Result<Answer, SourceError> {
-    let lost =
-        |why: io::Error| SourceError::Disconnected { place: place.to_owned(), why: words(&why) };
+    let lost = |why: io::Error| SourceError::Disconnected {
+        place: place.to_owned(),
+        why: words(&why, PATIENCE),
+    };
     let no_stream =
         |why: &str| SourceError::NoStream { place: place.to_owned(), why: why.to_owned() };
     let mut rest = BufReader::with_capacity(256 << 10, stream);
@@ -176,9 +180,11 @@ fn read_head(stream: TcpStream, place: &str) -> Result<Answer, SourceError> {
     })
 }
 
-fn words(why: &io::Error) -> String {
+fn words(why: &io::Error, patience: Duration) -> String {
     match why.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "nothing came for 3 s".to_owned(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            format!("nothing came for {} s", patience.as_secs())
+        }
         io::ErrorKind::UnexpectedEof => "within a picture or an answer".to_owned(),
         _ => why.to_string(),
     }
@@ -232,6 +238,7 @@ impl MjpegSource {
     fn begin(answer: Answer, place: String, is_gray: bool, log: Option<PictureChannel>) -> Self {
         let is_chunked =
             answer.header("transfer-encoding").is_some_and(|it| it.eq_ignore_ascii_case("chunked"));
+        let _ = answer.rest.get_ref().set_read_timeout(Some(MOST_SILENCE));
         let connection = answer.rest.get_ref().try_clone().ok();
         let (mailbox, spare): (_, Arc<Mutex<Vec<Vec<u8>>>>) = (Mailbox::new(), Arc::default());
         let (to, buffers, of) = (mailbox.clone(), Arc::clone(&spare), place.clone());
@@ -297,7 +304,10 @@ fn receive(mut from: impl io::BufRead, received: &Received, place: String) {
             Err(why) if why.kind() == io::ErrorKind::InvalidData => {
                 return to.end(SourceError::NoStream { place, why: why.to_string() });
             }
-            Err(why) => return to.end(SourceError::Disconnected { place, why: words(&why) }),
+            Err(why) => {
+                let why = words(&why, MOST_SILENCE);
+                return to.end(SourceError::Disconnected { place, why });
+            }
         }
     }
 }

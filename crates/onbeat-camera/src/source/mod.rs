@@ -33,6 +33,8 @@ pub use ffmpeg::ffmpeg_version;
 use crate::compressed::PictureChannel;
 use crate::convert::Picture;
 
+/// Longest time for a picture to come in a connection. A camera that is silent for its own rate is opened again earlier.
+const MOST_SILENCE: Duration = Duration::from_secs(60);
 /// Largest compressed picture that is read, in bytes.
 const MOST_COMPRESSED: usize = 32 << 20;
 

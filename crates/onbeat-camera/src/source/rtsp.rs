@@ -22,10 +22,10 @@ use super::error::SourceError;
 use super::ffmpeg::{Decoder, Input, TimesInside, ffmpeg_version, give};
 use super::jpeg::Jpegs;
 use super::mailbox::Mailbox;
-use super::{Captured, Description, MOST_COMPRESSED, Source, matroska, now_ns, ns_of};
+use super::{Captured, Description, MOST_COMPRESSED, MOST_SILENCE, Source, matroska, now_ns, ns_of};
 use crate::compressed::{Coding, PictureChannel, parameter_sets};
 
-/// Longest time until a session plays, and for a packet to come.
+/// Longest time for an answer until a session plays, and between two looks whether it is still wanted.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Longest step between the stamps of two pictures, in ms: a clock was set.
 const MOST_STEP_MS: u64 = 10_000;
@@ -209,7 +209,14 @@ async fn receive(
     }
     let mut fit = ClockFit::default();
     while !units.is_left() {
-        let item = tokio::time::timeout(PATIENCE, session.next()).await.map_err(late)?;
+        let mut silent = Duration::ZERO;
+        let item = loop {
+            match tokio::time::timeout(PATIENCE, session.next()).await {
+                Ok(item) => break item,
+                Err(why) if units.is_left() || silent >= MOST_SILENCE => return Err(late(why)),
+                Err(_) => silent += PATIENCE,
+            }
+        };
         let frame = match item {
             None => return Ok(()),
             Some(Err(why)) => return Err(failed(why)),

@@ -308,6 +308,24 @@ fn a_stream_that_is_lost_again_and_again_is_opened_again_and_the_numbers_go_on()
 }
 
 #[test]
+fn a_camera_of_few_pictures_is_not_lost() {
+    let address = server(|_, mut stream| {
+        spawn(move || {
+            let _ = stream.write_all(HEAD);
+            while stream.write_all(&part(JPEG)).is_ok() {
+                sleep(Duration::from_millis(3_500));
+            }
+        });
+    });
+    let arguments = ["run", &address, "--name", &name("slow"), "--frames", "3", "--json"];
+    let output = waited(camera(&arguments).spawn().unwrap());
+    let account: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(account["published"], 3, "{account}");
+    // Its rate is known from the second picture on.
+    assert!(account["reconnections"].as_u64().unwrap() <= 1, "{account}");
+}
+
+#[test]
 fn damaged_pictures_are_counted_and_the_next_whole_one_is_shown() {
     let address = server(|_, mut stream| {
         let _ = stream.write_all(HEAD);
