@@ -12,7 +12,7 @@ mod small_pictures;
 mod watch;
 
 use std::cell::RefCell;
-use std::io::{self, Write, stderr, stdout};
+use std::io::{self, BufRead, Read, Write, stderr, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,6 +37,9 @@ const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
       the pictures as they came, beside the cycles of a robot
   onbeat camera watch left --for 10s
       age, order and losses of the pictures, as a reader sees them";
+
+/// Longest address on standard input, in bytes.
+const MOST_ADDRESS: u64 = 4096;
 
 /// Give pictures of a camera to Octave, MATLAB, Python, Java and C.
 #[derive(Debug, Parser)]
@@ -64,7 +67,8 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct RunOptions {
-    /// rtsp://HOST/PATH, http://HOST/PATH, /dev/videoN[@WIDTHxHEIGHT[@RATE]][+FORMAT], test:WIDTHxHEIGHT@RATE, or a file
+    /// rtsp://HOST/PATH, http://HOST/PATH, /dev/videoN[@WIDTHxHEIGHT[@RATE]][+FORMAT], test:WIDTHxHEIGHT@RATE, a file, or - for a line of
+    /// standard input
     #[arg(value_name = "SOURCE")]
     source: String,
     /// Name by which readers open the pictures
@@ -189,7 +193,7 @@ fn run_camera(options: &RunOptions) -> Result<(), Failure> {
     };
     let settings = CameraSettings {
         name: options.name.clone(),
-        source: options.source.parse::<Address>()?,
+        source: address(&options.source)?.parse::<Address>()?,
         layout,
         channels: if options.gray { 1 } else { 3 },
         slots: options.slots,
@@ -235,6 +239,20 @@ fn run_camera(options: &RunOptions) -> Result<(), Failure> {
 
     print_account(options, &account);
     ended
+}
+
+/// The address as typed, or the first line of standard input for `-`: arguments, and a password in them, are in the list of
+/// processes.
+fn address(typed: &str) -> Result<String, Failure> {
+    if typed != "-" {
+        return Ok(typed.to_owned());
+    }
+    let mut line = String::new();
+    let read = io::stdin().lock().take(MOST_ADDRESS).read_line(&mut line);
+    read.map_err(|why| {
+        Failure::Words(format!("cannot read an address from standard input: {why}"))
+    })?;
+    Ok(line.trim().to_owned())
 }
 
 fn print_account(options: &RunOptions, account: &CameraAccount) {

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use onbeat_control::frames::{FrameTimes, MOST_SIDE, TimeSource};
 use onbeat_host::foreign;
+use url::Url;
 
 use super::address::VideoDevice;
 use super::error::SourceError;
@@ -35,6 +36,15 @@ const MOST_PIPE: usize = 16 << 20;
 const MOST_AGE_NS: u64 = 10_000_000_000;
 /// First version of ffmpeg that is known to print the matrix of each picture.
 const STATES_MATRIX: (u32, u32) = (5, 1);
+/// Longest silence of a stream of the network, in µs.
+const TIMEOUT_US: &str = "3000000";
+/// Options for an address that comes in a list through standard input.
+const BY_LIST: &str =
+    "-f concat -safe 0 -protocol_whitelist pipe,http,tcp,https,tls,crypto,data -i pipe:0";
+/// First version of ffmpeg whose lists have options for what is listed, and those that make it begin early.
+const LIST_OPTIONS: (u32, u32) = (5, 0);
+const LIST_EARLY: &str =
+    "option probesize 500000\noption analyzeduration 1\noption fpsprobesize 0\n";
 /// Beginnings of formats of red, green and blue where ffmpeg describes a stream; it makes luma and chroma of them by BT.601.
 const RGB_FORMATS: [&str; 7] = [", rgb", ", bgr", ", gbr", ", argb", ", abgr", ", 0rgb", ", pal8"];
 /// Rows from which video without a statement is taken as high definition, as players do.
@@ -136,6 +146,8 @@ pub(super) struct Input<'i> {
     pub(super) coding: String,
     /// Times of what is given through a pipe; without them, the arrival of the picture.
     pub(super) inside: Option<TimesInside>,
+    /// An address with a password, which sentences of the program may have.
+    pub(super) secret: Option<String>,
 }
 
 /// Version of ffmpeg: its first two numbers, and the text.
@@ -176,6 +188,7 @@ pub(super) fn of_file(path: &Path) -> Result<Decoder, SourceError> {
         place: &place,
         coding: "a file".to_owned(),
         inside: None,
+        secret: None,
     };
     Decoder::start(input)
 }
@@ -198,8 +211,41 @@ pub(super) fn of_device(device: &VideoDevice) -> Result<Decoder, SourceError> {
         place: &place,
         coding: "a video device".to_owned(),
         inside: None,
+        secret: None,
     };
     Decoder::start(input)
+}
+
+/// A stream of the network. An address with a password goes through a pipe: arguments are in the list of processes.
+pub(super) fn of_url(url: &Url, place: &str, coding: String) -> Result<Decoder, SourceError> {
+    let secret = (url.as_str() != place).then(|| url.as_str().to_owned());
+    let (arguments, stdin) = match &secret {
+        Some(_) => (BY_LIST.split(' ').map(str::to_owned).collect(), Stdio::piped()),
+        None => {
+            let arguments = ["-rw_timeout", TIMEOUT_US, "-i", url.as_str()];
+            (arguments.map(str::to_owned).to_vec(), Stdio::null())
+        }
+    };
+    let has_options = ffmpeg_version().is_some_and(|(version, _)| version >= LIST_OPTIONS);
+    let list = secret.as_deref().map(|url| list_of(url, has_options));
+    let input = Input { arguments, stdin, place, coding, inside: None, secret };
+    let mut decoder = Decoder::start(input)?;
+    if let (Some(list), Some(mut stdin)) = (list, decoder.take_stdin()) {
+        // Where it is not read, the program has ended, and says why.
+        give(&mut stdin, list.as_bytes());
+    }
+    Ok(decoder)
+}
+
+/// A list of one address, as ffmpeg's demuxer `concat` reads it.
+fn list_of(url: &str, has_options: bool) -> String {
+    let quoted = url.replace('\'', "'\\''");
+    let options = if has_options {
+        format!("option rw_timeout {TIMEOUT_US}\n{LIST_EARLY}")
+    } else {
+        String::new()
+    };
+    format!("ffconcat version 1.0\nfile '{quoted}'\n{options}")
 }
 
 fn device_arguments(device: &VideoDevice) -> Vec<String> {
@@ -251,13 +297,11 @@ impl Decoder {
             let saying = Arc::clone(&said);
             let states_matrix = (major, minor) >= STATES_MATRIX;
             // Its sentences name the input as it was given, with its password.
-            let (given, shown) = (input.arguments.last().cloned(), place.clone());
+            let given = input.secret.into_iter().chain(input.arguments.last().cloned());
+            let (given, shown): (Vec<String>, _) = (given.collect(), place.clone());
             thread::spawn(move || {
                 let said = |line: String| {
-                    let line = match &given {
-                        Some(given) => line.replace(given, &shown),
-                        None => line,
-                    };
+                    let line = given.iter().fold(line, |line, given| line.replace(given, &shown));
                     lines_to.saw(|| format!("ffmpeg says: {line}"));
                     *saying.lock().unwrap_or_else(PoisonError::into_inner) = line;
                 };
@@ -548,6 +592,15 @@ mod tests {
         {
             assert_eq!(announced_by(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn an_address_in_a_list_is_quoted() {
+        let found = list_of("http://u:it's@h/x", true);
+        let lines: Vec<&str> = found.lines().collect();
+        assert_eq!(lines[..2], ["ffconcat version 1.0", "file 'http://u:it'\\''s@h/x'"]);
+        assert_eq!((lines[2], lines.len()), ("option rw_timeout 3000000", 6));
+        assert_eq!(list_of("http://h/x", false).lines().count(), 2);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use url::Url;
 
 use super::address::{credentials, without_password};
 use super::error::SourceError;
-use super::ffmpeg::{Decoder, Input};
+use super::ffmpeg;
 use super::jpeg::Jpegs;
 use super::mailbox::Mailbox;
 use super::multipart::next_part;
@@ -42,15 +42,7 @@ pub(super) fn open(
     }
     if kind.starts_with("video/") || kind.starts_with("application/") {
         drop(answer);
-        let arguments = ["-rw_timeout", "3000000", "-i", url.as_str()].map(str::to_owned).to_vec();
-        let input = Input {
-            arguments,
-            stdin: std::process::Stdio::null(),
-            place: &place,
-            coding: kind,
-            inside: None,
-        };
-        return Ok(Box::new(Decoder::start(input)?));
+        return Ok(Box::new(ffmpeg::of_url(url, &place, kind)?));
     }
     let why = format!("its answer is {kind}, not multipart/x-mixed-replace");
     Err(SourceError::NoStream { place, why })

@@ -325,6 +325,7 @@ impl RtspVideo {
             place: &place,
             coding: name.to_owned(),
             inside: Some(inside.clone()),
+            secret: None,
         };
         let started = Decoder::start(input);
         let mut decoder = started.inspect_err(|_| units.leave())?;

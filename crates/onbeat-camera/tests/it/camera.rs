@@ -374,6 +374,38 @@ fn of_several_ways_to_give_a_password_one_that_is_known_is_used() {
 }
 
 #[test]
+fn a_password_is_in_no_list_of_processes() {
+    let words = "-v error -f lavfi -i testsrc2=size=160x120:rate=25 -t 2 -c:v mpeg2video -f mpegts -";
+    let made = Command::new("ffmpeg").args(words.split(' ')).output();
+    let Some(stream) = made.ok().filter(|it| it.status.success()).map(|it| it.stdout) else {
+        println!("skipped: ffmpeg is not installed");
+        return;
+    };
+    let address = server(move |_, mut connection| {
+        let head = b"HTTP/1.1 200 OK\r\nContent-Type: video/mp2t\r\n\r\n";
+        let all = [&head[..], &stream].concat();
+        spawn(move || {
+            let _ = connection.write_all(&all);
+            sleep(PATIENCE);
+        });
+    });
+    let arguments = ["run", "-", "--name", &name("list")];
+    let mut child = camera(&arguments).stdin(Stdio::piped()).spawn().unwrap();
+    let mut typed = child.stdin.take().unwrap();
+    typed.write_all(format!("{address}\n").as_bytes()).unwrap();
+    drop(opened("list"));
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line);
+        assert!(!line.contains(&address), "{line}");
+    }
+    interrupt(&child);
+    let output = waited(child);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("video/mp2t, decoded by ffmpeg") && !text.contains("secret"), "{text}");
+}
+
+#[test]
 fn answers_that_are_not_streams_end_with_their_reason() {
     for (answer, why) in [
         (&b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n"[..], "refuses the user name or password"),
