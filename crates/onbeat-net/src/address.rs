@@ -101,9 +101,16 @@ impl fmt::Display for AddressRange {
 /// # Errors
 /// Why it is not found.
 pub(crate) fn resolved(name: &str, port: u16) -> Result<SocketAddr, String> {
-    let named = name.rsplit_once(':').filter(|_| name.parse::<Ipv6Addr>().is_err());
-    let named = named.and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
-    let (host, port) = named.unwrap_or((name, port));
+    // One of IPv6 without brackets has no port, and may have an interface behind it.
+    let is_ipv6 = name.split('%').next().is_some_and(|ip| ip.parse::<Ipv6Addr>().is_ok());
+    let (host, port) = match name.rsplit_once(':').filter(|_| !is_ipv6) {
+        Some((_, bracket)) if bracket.ends_with(']') => (name, port),
+        Some((host, typed)) => {
+            let known = typed.parse::<u16>().map_err(|_| format!("`{typed}` is not a port"))?;
+            (host, known)
+        }
+        None => (name, port),
+    };
     // The system finds the interface of a link-local address, and takes no brackets.
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let mut found = (host, port).to_socket_addrs().map_err(|why| why.to_string())?;
@@ -128,6 +135,15 @@ pub fn is_local(address: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_a_port_is_said_before_a_name_is_looked_up() {
+        for (name, port) in [("127.0.0.1:99999", "99999"), ("127.0.0.1:", ""), ("[::1]:x", "x")] {
+            assert_eq!(resolved(name, 7470), Err(format!("`{port}` is not a port")), "{name}");
+        }
+        assert_eq!(resolved("[::1]", 7470).map(|at| at.port()), Ok(7470));
+        assert_eq!(resolved("fe80::1%1", 7470).map(|at| at.port()), Ok(7470));
+    }
 
     #[test]
     fn a_range_is_its_first_bits() {

@@ -24,6 +24,9 @@ mod number {
     pub(super) const DONE: u16 = 3;
     pub(super) const ROOT: u32 = u32::MAX;
     pub(super) const INGRESS: u32 = 0xffff_fff1;
+    /// The part of a handle that a discipline shares with its classes.
+    pub(super) const MAJOR: u32 = 0xffff_0000;
+    pub(super) const KIND: u16 = 1;
     pub(super) const STATISTICS: u16 = 7;
     pub(super) const QUEUE_STATISTICS: u16 = 3;
 }
@@ -127,13 +130,13 @@ fn queue_counters() -> io::Result<Vec<(String, u64)>> {
     loop {
         let (length, _) = rustix::net::recv(&socket, &mut buffer[..], RecvFlags::empty())?;
         let part = QdiscDump::parse(&buffer[..length]);
-        found.extend(part.drops);
+        found.extend(part.queues);
         if part.is_last {
             break;
         }
     }
     let named = |(index, drops): (u32, u64)| Some((index_to_name(&socket, index).ok()?, drops));
-    Ok(found.into_iter().filter_map(named).collect())
+    Ok(outermost(&found).into_iter().filter_map(named).collect())
 }
 
 fn qdisc_request() -> Vec<u8> {
@@ -146,11 +149,35 @@ fn qdisc_request() -> Vec<u8> {
     request
 }
 
-/// One message of a dump: the interfaces' numbers and what their outermost disciplines dropped. Those
-/// inside them are left out, as an outer one counts what an inner one drops.
+/// A queue discipline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Queue {
+    interface: u32,
+    handle: u32,
+    parent: u32,
+    is_taprio: bool,
+    dropped: u64,
+}
+
+/// The interfaces' numbers and what their outermost disciplines dropped. Those inside them are left out, as an outer one counts
+/// what an inner one drops. But with a schedule in hardware, frames pass by `taprio` into those inside it, such as `etf`.
+fn outermost(queues: &[Queue]) -> Vec<(u32, u64)> {
+    let is_outer = |queue: &&Queue| [number::ROOT, number::INGRESS].contains(&queue.parent);
+    let dropped = |outer: &Queue| {
+        let inner = queues.iter().filter(|queue| {
+            let is_inside = queue.parent & number::MAJOR == outer.handle & number::MAJOR;
+            outer.is_taprio && is_inside && queue.interface == outer.interface
+        });
+        let inner: u64 = inner.map(|queue| queue.dropped).sum();
+        (outer.interface, outer.dropped.max(inner))
+    };
+    queues.iter().filter(is_outer).map(dropped).collect()
+}
+
+/// One message of a dump.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct QdiscDump {
-    drops: Vec<(u32, u64)>,
+    queues: Vec<Queue>,
     is_last: bool,
 }
 
@@ -159,7 +186,7 @@ impl QdiscDump {
         let mut dump = Self { is_last: bytes.is_empty(), ..Self::default() };
         while let Some(message) = framed(bytes, MESSAGE_HEADER_BYTES, |head| u32_at(head, 0)) {
             match u16_at(message, 4) {
-                Some(number::NEW_QDISC) => dump.drops.extend(outermost(message)),
+                Some(number::NEW_QDISC) => dump.queues.extend(queue_of(message)),
                 Some(number::DONE | number::ERROR) => dump.is_last = true,
                 _ => {}
             }
@@ -171,16 +198,18 @@ impl QdiscDump {
     }
 }
 
-fn outermost(message: &[u8]) -> Option<(u32, u64)> {
-    let index = u32_at(message, MESSAGE_HEADER_BYTES + 4)?;
-    let parent = u32_at(message, MESSAGE_HEADER_BYTES + 12)?;
-    if parent != number::ROOT && parent != number::INGRESS {
-        return None;
-    }
+fn queue_of(message: &[u8]) -> Option<Queue> {
     let attributes = message.get(MESSAGE_HEADER_BYTES + QDISC_HEADER_BYTES..)?;
+    let kind = attribute(attributes, number::KIND);
     let queue = attribute(attribute(attributes, number::STATISTICS)?, number::QUEUE_STATISTICS)?;
-    // After the packets and the bytes that wait.
-    Some((index, u64::from(u32_at(queue, 8)?)))
+    Some(Queue {
+        interface: u32_at(message, MESSAGE_HEADER_BYTES + 4)?,
+        handle: u32_at(message, MESSAGE_HEADER_BYTES + 8)?,
+        parent: u32_at(message, MESSAGE_HEADER_BYTES + 12)?,
+        is_taprio: kind.is_some_and(|kind| kind.starts_with(b"taprio\0")),
+        // After the packets and the bytes that wait.
+        dropped: u64::from(u32_at(queue, 8)?),
+    })
 }
 
 /// The content of the first attribute of a type.
@@ -245,11 +274,15 @@ mod tests {
 
     /// A message about a discipline of interface 5.
     fn qdisc(parent: u32, drops: u32) -> Vec<u8> {
+        qdisc_of(b"tbf\0", parent, drops)
+    }
+
+    fn qdisc_of(kind: &[u8], parent: u32, drops: u32) -> Vec<u8> {
         let queue = [0, 0, drops, 0, 0].map(u32::to_ne_bytes).concat();
         let attribute = |kind: u16, content: &[u8]| {
             [&(content.len() as u16 + 4).to_ne_bytes()[..], &kind.to_ne_bytes(), content].concat()
         };
-        let kind = attribute(1, b"tbf\0");
+        let kind = attribute(number::KIND, kind);
         let statistics =
             attribute(number::STATISTICS, &attribute(number::QUEUE_STATISTICS, &queue));
         let head = [0_u32, 5, 0x8001_0000, parent, 0].map(u32::to_ne_bytes).concat();
@@ -265,11 +298,26 @@ mod tests {
     fn an_inner_discipline_is_not_counted_twice() {
         let dump = [qdisc(number::ROOT, 30), qdisc(0x8001_0001, 30), qdisc(number::INGRESS, 4)];
         let found = QdiscDump::parse(&dump.concat());
-        assert_eq!(found, QdiscDump { drops: vec![(5, 30), (5, 4)], is_last: false });
+        assert_eq!((outermost(&found.queues), found.is_last), (vec![(5, 30), (5, 4)], false));
         // Cut anywhere, it is read as far as it is whole.
         let bytes = dump.concat();
         for length in 0..bytes.len() {
-            assert!(QdiscDump::parse(&bytes[..length]).drops.len() <= 1 + length / 80);
+            assert!(QdiscDump::parse(&bytes[..length]).queues.len() <= 1 + length / 80);
+        }
+    }
+
+    #[test]
+    fn frames_that_pass_by_a_schedule_in_hardware_are_counted_inside_it() {
+        // 8001: taprio with two queues, etf and pfifo; in software it counts what they drop.
+        for (own, inner, all) in [(0, [7, 2], 9), (9, [7, 2], 9), (11, [7, 2], 11)] {
+            let dump = [
+                qdisc_of(b"taprio\0\0", number::ROOT, own),
+                qdisc_of(b"etf\0", 0x8001_0001, inner[0]),
+                qdisc_of(b"pfifo\0\0\0", 0x8001_0002, inner[1]),
+                qdisc_of(b"pfifo\0\0\0", 0x8002_0001, 100),
+            ];
+            let found = QdiscDump::parse(&dump.concat());
+            assert_eq!(outermost(&found.queues), [(5, all)], "{own}");
         }
     }
 
