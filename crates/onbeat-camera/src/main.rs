@@ -261,11 +261,15 @@ fn print_account(options: &RunOptions, account: &CameraAccount) {
         say(&serde_json::to_string(account).unwrap_or_default());
         return;
     }
-    let ms = account.delay_ns.map(|ns| ns as f64 / 1e6);
+    let [p50, p99, max] = account.delay_ns.map(|ns| ns as f64 / 1e6);
+    let delays = if account.published > 0 {
+        format!("; capture to published p50 {p50:.2} ms, p99 {p99:.2} ms, max {max:.2} ms")
+    } else {
+        String::new()
+    };
     say(&format!(
-        "{name}: {} frames published, {} dropped before, {} reconnections; capture to published p50 {:.2} ms, \
-         p99 {:.2} ms, max {:.2} ms",
-        account.published, account.dropped, account.reconnections, ms[0], ms[1], ms[2]
+        "{name}: {} frames published, {} dropped before, {} reconnections{delays}",
+        account.published, account.dropped, account.reconnections
     ));
     if let Some(channel) = account.channel.filter(|it| it.left_out > 0) {
         say(&format!(

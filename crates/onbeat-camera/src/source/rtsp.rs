@@ -5,6 +5,7 @@
 //! itself (interleaved TCP).
 
 use std::collections::VecDeque;
+use std::io;
 use std::process::{ChildStdin, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -299,8 +300,12 @@ fn unit_of(frame: VideoFrame, fit: &mut ClockFit, place: &str) -> Result<Unit, S
 
 /// A sentence of retina has its context in further lines.
 fn disconnected(place: &str, why: &str) -> SourceError {
-    let first = why.lines().next().unwrap_or_default().trim().to_owned();
-    SourceError::Disconnected { place: place.to_owned(), why: first }
+    let first = why.lines().next().unwrap_or_default().trim();
+    let place = place.to_owned();
+    match first.strip_prefix("Unable to connect to RTSP server: ") {
+        Some(reason) => SourceError::Unreachable { place, source: io::Error::other(reason) },
+        None => SourceError::Disconnected { place, why: first.to_owned() },
+    }
 }
 
 /// H.264 or H.265.
@@ -454,6 +459,15 @@ impl Source for RtspJpeg {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_camera_that_is_not_there_has_not_ended_a_connection() {
+        let said = "Unable to connect to RTSP server: Connection refused (os error 111)\n\nconn: ...";
+        let found = disconnected("rtsp://h/x", said).to_string();
+        assert_eq!(found, "cannot connect to rtsp://h/x: Connection refused (os error 111)");
+        let found = disconnected("rtsp://h/x", "EOF while reading\n").to_string();
+        assert_eq!(found, "rtsp://h/x has ended the connection: EOF while reading");
+    }
 
     #[test]
     fn pictures_are_shown_by_their_stamps_also_of_clocks_that_stand_still_or_are_set() {
