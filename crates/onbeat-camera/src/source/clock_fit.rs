@@ -11,17 +11,22 @@ const MOST_BACK_NS: u64 = 2_000_000_000;
 pub(super) struct ClockFit {
     /// Arrival minus source time of the least delayed one, in ns, and its arrival.
     least: Option<(i64, u64)>,
-    /// The latest source time.
+    /// The latest source time, and that of the call before.
     latest_ns: u64,
+    before_ns: Option<u64>,
 }
 
 impl ClockFit {
-    /// Returns when something stamped `source_ns` happened that arrived at `arrival_ns`.
+    /// Returns when something stamped `source_ns` happened that arrived at `arrival_ns`: its arrival if it has the stamp of the one
+    /// before, as all pictures of some cameras.
     pub(super) fn at(&mut self, source_ns: u64, arrival_ns: u64) -> u64 {
         if source_ns.saturating_add(MOST_BACK_NS) < self.latest_ns {
             *self = Self::default();
         }
         self.latest_ns = self.latest_ns.max(source_ns);
+        if self.before_ns.replace(source_ns) == Some(source_ns) {
+            return arrival_ns;
+        }
         let offset = arrival_ns.cast_signed() - source_ns.cast_signed();
         let allowed = self
             .least
@@ -52,6 +57,15 @@ mod tests {
         assert_eq!(delay_of(1, MS), 0, "less delay");
         let seen = delay_of(2, 9 * MS);
         assert!((7 * MS..=8 * MS).contains(&seen), "{seen}");
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_gives_no_delay() {
+        let mut fit = ClockFit::default();
+        for k in 0..100_u64 {
+            let arrival = 90_000 * MS + k * 33 * MS;
+            assert_eq!(fit.at(0, arrival), arrival, "{k}");
+        }
     }
 
     #[test]

@@ -32,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const MOST_STEP_MS: u64 = 10_000;
 /// Time at which the first picture is shown, in ms: others can be shown before it.
 const FIRST_MS: u64 = 2 * MOST_STEP_MS;
+/// Stamps begin again after 2 to this power of ticks: six years at the rate of video.
+const MOST_TICKS: u32 = 44;
 /// Pictures that may wait for the decoder; beyond, it goes on with the next key frame.
 const MOST_WAITING: usize = 8;
 
@@ -282,8 +284,7 @@ fn unit_of(frame: VideoFrame, fit: &mut ClockFit, place: &str) -> Result<Unit, S
         return Err(SourceError::TooLong { place, what: "a picture", given, most });
     }
     let stamp = frame.timestamp();
-    let seconds = (stamp.timestamp().max(0)) as f64 / f64::from(stamp.clock_rate().get());
-    let source_ns = (seconds * 1e9) as u64;
+    let source_ns = source_ns(stamp.timestamp(), stamp.clock_rate().get());
     let began_ns = ns_of(frame.start_ctx().received());
     let times = FrameTimes {
         capture_ns: fit.at(source_ns, began_ns),
@@ -296,6 +297,12 @@ fn unit_of(frame: VideoFrame, fit: &mut ClockFit, place: &str) -> Result<Unit, S
     };
     let is_key = frame.is_random_access_point();
     Ok(Unit { bytes: frame.into_data(), is_key, times })
+}
+
+/// A stamp in ns. One of a clock that was set back can be below 0, and is far ahead then.
+fn source_ns(ticks: i64, per_second: u32) -> u64 {
+    let ticks = ticks.rem_euclid(1 << MOST_TICKS);
+    (ticks as f64 / f64::from(per_second) * 1e9) as u64
 }
 
 /// A sentence of retina has its context in further lines.
@@ -459,6 +466,13 @@ impl Source for RtspJpeg {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stamps_below_zero_go_on() {
+        assert_eq!(source_ns(90_000, 90_000), 1_000_000_000);
+        let step_ns = source_ns(-1_000, 90_000) - source_ns(-4_600, 90_000);
+        assert!((39_999_900..=40_000_100).contains(&step_ns), "{step_ns}");
+    }
 
     #[test]
     fn a_camera_that_is_not_there_has_not_ended_a_connection() {
