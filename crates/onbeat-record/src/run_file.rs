@@ -455,6 +455,11 @@ impl Parser<'_> {
         }
 
         if let (Note::Run(header), None) = (&note, &self.run) {
+            let (schema, own) = (&header.schema, Header::SCHEMA);
+            if schema_number(schema) > schema_number(own) {
+                let reason = format!("its schema is {schema}, this onbeat reads {own}");
+                return Err(self.broken(&reason));
+            }
             self.run = Some(RunFile::from_header(self.path, (**header).clone()));
             return Ok(());
         }
@@ -579,6 +584,11 @@ impl Parser<'_> {
             reason: reason.to_owned(),
         }
     }
+}
+
+/// A schema that old readers cannot pass over has a higher number.
+fn schema_number(schema: &str) -> Option<u64> {
+    schema.strip_prefix("onbeat.run/")?.parse().ok()
 }
 
 /// Only a note whose kind is unknown is passed over: one of a known kind that cannot be read holds

@@ -277,6 +277,16 @@ fn notes_of_a_later_version_are_passed_over() {
 }
 
 #[test]
+fn a_file_of_a_later_schema_is_refused() {
+    in_a_file(|path| {
+        record(path, &[sample(0, 0, 20_000)], &outcome(1, 1, 0), 0);
+        let text = std::fs::read_to_string(path).unwrap().replace("onbeat.run/1", "onbeat.run/2");
+        let why = RunFile::parse(path, text.as_bytes()).unwrap_err().to_string();
+        assert!(why.contains("its schema is onbeat.run/2, this onbeat reads onbeat.run/1"), "{why}");
+    });
+}
+
+#[test]
 fn a_known_note_that_cannot_be_read_is_not_passed_over() {
     in_a_file(|path| {
         record(path, &[sample(0, 0, 20_000)], &outcome(1, 1, 0), 0);
