@@ -16,7 +16,7 @@ use onbeat_rt::sys::Monotonic;
 use rustix::event::epoll;
 
 use super::actuator::Actuator;
-use super::address::AddressRange;
+use super::address::{AddressRange, bind_remedy};
 use super::io_board::IoBoard;
 use super::packet::{self, HEADER_BYTES, PacketBody, PacketKind, WireHeader};
 
@@ -67,9 +67,7 @@ pub enum DeviceError {
         first_port: u16,
     },
     /// A socket cannot be bound.
-    #[error(
-        "cannot open UDP port {address}: {source}; another program may use it, --port takes another one"
-    )]
+    #[error("cannot open UDP port {address}: {source}; {}", bind_remedy(.source))]
     Bind {
         /// The address and port.
         address: SocketAddr,

@@ -9,7 +9,7 @@ use onbeat_rt::sys::datagram::{Datagram, DatagramPort, SendAddress};
 use onbeat_rt::sys::{Monotonic, Port};
 use onbeat_rt::{Clock, Instant};
 
-use crate::address::AddressRange;
+use crate::address::{AddressRange, bind_remedy};
 use crate::packet::{
     self, EdgeCommand, EdgeReport, HEADER_BYTES, PacketBody, PacketKind, WireHeader,
 };
@@ -40,9 +40,7 @@ pub struct BoardOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum BoardError {
     /// The socket cannot be bound.
-    #[error(
-        "cannot open UDP port {address}: {source}; another program may use it, --port takes another one"
-    )]
+    #[error("cannot open UDP port {address}: {source}; {}", bind_remedy(.source))]
     Bind {
         /// The address and port.
         address: SocketAddr,

@@ -15,7 +15,7 @@ use rustix::net::sockopt;
 
 use super::assembly::{AssemblyCounts, RunAssembly};
 use super::wire::{self, LogMessage, LogPart, LogReceipt, MOST_LOG_BYTES};
-use crate::address::AddressRange;
+use crate::address::{AddressRange, bind_remedy};
 use crate::hand_over::{HandOverReceiver, HandOverSender, hand_over};
 
 /// Datagrams between socket thread and writer, in each of three buffers of 3 MB.
@@ -50,9 +50,7 @@ pub struct LogServerOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum LogServerError {
     /// The port cannot be bound.
-    #[error(
-        "cannot open UDP port {address}: {source}; another program may use it, --port takes another one"
-    )]
+    #[error("cannot open UDP port {address}: {source}; {}", bind_remedy(.source))]
     Bind {
         /// The address and port.
         address: SocketAddr,
