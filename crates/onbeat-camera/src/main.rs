@@ -67,8 +67,8 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct RunOptions {
-    /// rtsp://HOST/PATH, http://HOST/PATH, /dev/videoN[@WIDTHxHEIGHT[@RATE]][+FORMAT], test:WIDTHxHEIGHT@RATE, a file, or - for a line of
-    /// standard input
+    /// rtsp://HOST/PATH, http://HOST/PATH, /dev/videoN[@WIDTHxHEIGHT[@RATE]][+FORMAT],
+    /// test:WIDTHxHEIGHT@RATE, a file, or - for a line of standard input
     #[arg(value_name = "SOURCE")]
     source: String,
     /// Name by which readers open the pictures

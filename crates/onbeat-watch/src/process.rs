@@ -250,7 +250,8 @@ pub fn waiting(tid: u32) -> Option<Waiting> {
 /// Futex operations without their flags (include/uapi/linux/futex.h).
 const FUTEX_OP: u64 = 0x7f;
 
-/// From `number arguments...` as in `/proc/PID/syscall`; `None` for a thread of the kernel, which has zeros there and is in no call.
+/// From `number arguments...` as in `/proc/PID/syscall`; `None` for a thread of the kernel, which has zeros there and is
+/// in no call.
 fn waiting_words(line: &str) -> Option<String> {
     let mut words = line.split_whitespace();
     if words.clone().skip(1).all(|word| word == "0x0") {

@@ -476,7 +476,8 @@ mod tests {
 
     #[test]
     fn a_camera_that_is_not_there_has_not_ended_a_connection() {
-        let said = "Unable to connect to RTSP server: Connection refused (os error 111)\n\nconn: ...";
+        let said =
+            "Unable to connect to RTSP server: Connection refused (os error 111)\n\nconn: ...";
         let found = disconnected("rtsp://h/x", said).to_string();
         assert_eq!(found, "cannot connect to rtsp://h/x: Connection refused (os error 111)");
         let found = disconnected("rtsp://h/x", "EOF while reading\n").to_string();

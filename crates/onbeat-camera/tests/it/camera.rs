@@ -375,7 +375,8 @@ fn of_several_ways_to_give_a_password_one_that_is_known_is_used() {
 
 #[test]
 fn a_password_is_in_no_list_of_processes() {
-    let words = "-v error -f lavfi -i testsrc2=size=160x120:rate=25 -t 2 -c:v mpeg2video -f mpegts -";
+    let words =
+        "-v error -f lavfi -i testsrc2=size=160x120:rate=25 -t 2 -c:v mpeg2video -f mpegts -";
     let made = Command::new("ffmpeg").args(words.split(' ')).output();
     let Some(stream) = made.ok().filter(|it| it.status.success()).map(|it| it.stdout) else {
         println!("skipped: ffmpeg is not installed");

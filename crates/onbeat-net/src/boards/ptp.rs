@@ -170,8 +170,8 @@ impl Drop for PtpMonitor {
     }
 }
 
-/// Whether `ptp4l` makes a second socket, for reading only, as linuxptp 4 does, and some distributions' 3: by default at the place of the
-/// machine's own service, whose socket it would replace. An older one does not know the option.
+/// Whether `ptp4l` makes a second socket, for reading only, as linuxptp 4 does, and some distributions' 3: by default
+/// at the place of the machine's own service, whose socket it would replace. An older one does not know the option.
 fn has_read_only_socket(place: &Path) -> io::Result<bool> {
     let mut asked = Command::new("ptp4l");
     asked.arg(READ_ONLY_OPTION).arg(place).arg("-v");

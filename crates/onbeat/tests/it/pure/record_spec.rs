@@ -282,7 +282,8 @@ fn a_file_of_a_later_schema_is_refused() {
         record(path, &[sample(0, 0, 20_000)], &outcome(1, 1, 0), 0);
         let text = std::fs::read_to_string(path).unwrap().replace("onbeat.run/1", "onbeat.run/2");
         let why = RunFile::parse(path, text.as_bytes()).unwrap_err().to_string();
-        assert!(why.contains("its schema is onbeat.run/2, this onbeat reads onbeat.run/1"), "{why}");
+        let expected = "its schema is onbeat.run/2, this onbeat reads onbeat.run/1";
+        assert!(why.contains(expected), "{why}");
     });
 }
 
