@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::thread;
+use std::time::Duration;
 
 use super::runs::{header, said, samples_by_run, write_run};
 
@@ -27,6 +29,10 @@ impl Robot {
     }
 
     fn night(&self, to: &Path, settings: &[(&str, &str)]) -> Output {
+        self.command(to, settings).output().unwrap()
+    }
+
+    fn command(&self, to: &Path, settings: &[(&str, &str)]) -> Command {
         let measured = self.dir.path().join("measured");
         fs::create_dir_all(&measured).unwrap();
         write_run(&measured.join("timer.onbeat.hlog"), &header("a", 1.79e9), &[100; 20]);
@@ -39,7 +45,8 @@ impl Robot {
             .env("PATH", path)
             .env("ONBEAT_FLEET_TO", to)
             .env("ONBEAT_FLEET_STATE", self.dir.path().join("state"));
-        night.envs(settings.iter().copied()).env("ONBEAT_FLEET_PAUSE", "0").output().unwrap()
+        night.envs(settings.iter().copied()).env("ONBEAT_FLEET_PAUSE", "0");
+        night
     }
 
     fn waiting(&self) -> usize {
@@ -82,6 +89,41 @@ fn runs_that_wait_take_bounded_space_and_the_oldest_go_with_a_word() {
         said(&output)
     );
     assert_eq!(robot.waiting(), 1);
+}
+
+#[test]
+fn a_night_waits_for_the_one_that_measures() {
+    if Command::new("flock").arg("--version").output().is_err() {
+        println!("skipped: flock is not installed");
+        return;
+    }
+    let robot = Robot::new();
+    let to = robot.dir.path().join("fleet");
+    let state = robot.dir.path().join("state");
+    fs::create_dir_all(&state).unwrap();
+    let lock = fs::File::create(state.join("lock")).unwrap();
+    lock.lock().unwrap();
+    let mut night = robot.command(&to, &[]).spawn().unwrap();
+    thread::sleep(Duration::from_millis(500));
+    assert!(night.try_wait().unwrap().is_none() && !to.exists());
+    drop(lock);
+    assert!(night.wait().unwrap().success());
+    assert_eq!(samples_by_run(&to).len(), 1);
+}
+
+#[test]
+fn a_run_that_a_power_failure_left_without_its_head_does_not_stay() {
+    let robot = Robot::new();
+    let to = robot.dir.path().join("fleet");
+    let cut = robot.dir.path().join("state/runs/0");
+    fs::create_dir_all(&cut).unwrap();
+    fs::write(cut.join("timer.onbeat.hlog"), "").unwrap();
+    let output = robot.night(&to, &[]);
+    let message = said(&output);
+    assert!(message.contains("0 is not a run that can be read"), "{message}");
+    assert_eq!((output.status.code(), robot.waiting()), (Some(0), 0), "{message}");
+    assert!(robot.dir.path().join("state/unreadable/0/timer.onbeat.hlog").exists());
+    assert_eq!(samples_by_run(&to).len(), 1);
 }
 
 #[test]
