@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -177,9 +177,17 @@ fn asked_version() -> Option<Version> {
 
 /// A recording, at its own rate.
 pub(super) fn of_file(path: &Path) -> Result<Decoder, SourceError> {
-    let opened = foreign::open(path);
-    let failed = |source| SourceError::Device { what: "open", path: path.to_owned(), source };
-    let file: File = opened.map_err(failed)?;
+    let failed = |source: io::Error| {
+        let path = path.to_owned();
+        // Such as the address of a camera alone.
+        if source.kind() == io::ErrorKind::NotFound && path.is_relative() {
+            let why = "there is no such file; a camera of the network is rtsp://HOST/PATH or \
+                       http://HOST/PATH";
+            return SourceError::NotACamera { path, why: why.to_owned() };
+        }
+        SourceError::Device { what: "open", path, source }
+    };
+    let file: File = foreign::open(path).map_err(failed)?;
     let place = path.display().to_string();
     let words = ["-protocol_whitelist", "file", "-re", "-i", "file:/proc/self/fd/0"];
     let input = Input {

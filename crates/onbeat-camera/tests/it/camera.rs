@@ -231,7 +231,8 @@ fn what_cannot_run_ends_with_one_sentence_and_status_2() {
         (&["run", "ftp://h/x"], "ftp:// is not read"),
         (&["run", "/dev/video99"], "cannot open /dev/video99: No such file"),
         (&["run", "/dev/null"], "it is not a video device"),
-        (&["run", "no-such-file.mp4"], "cannot open no-such-file.mp4: No such file"),
+        (&["run", "10.0.0.5"], "no such file; a camera of the network is rtsp://HOST/PATH"),
+        (&["run", "/no-such-file.mp4"], "cannot open /no-such-file.mp4: No such file"),
         (&["run", "Cargo.toml"], "ffmpeg, which decodes Cargo.toml, has ended"),
         (&["watch", "nobody"], "camera nobody is not running; start it with"),
     ] {
