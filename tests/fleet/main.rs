@@ -52,6 +52,10 @@ fn main() {
         ),
         trial("questions::columns_are_those_of_the_program", columns_are_the_same),
         trial("questions::a_name_with_quotes_is_only_a_name", names_are_quoted),
+        trial(
+            "questions::reasons_are_given_where_no_run_is_valid",
+            reasons_are_given_where_no_run_is_valid,
+        ),
         trial("questions::runs_of_another_series_are_not_counted", series_are_not_added_up),
         trial("questions::real_runs_are_added_and_asked", real_runs_are_asked),
         trial(
@@ -383,6 +387,24 @@ fn names_are_quoted(python: &Python) -> Result<(), String> {
     assert!(added.status.success(), "{}", said(&added));
     let found = python.json(&["worst", to.to_str().unwrap(), "--where", &format!("host={name}")]);
     assert_eq!(found["rows"][0]["host"], name);
+    Ok(())
+}
+
+fn reasons_are_given_where_no_run_is_valid(python: &Python) -> Result<(), String> {
+    let dir = tempfile::tempdir().unwrap();
+    let (bad, to) = (dir.path().join("bad.onbeat.hlog"), dir.path().join("fleet"));
+    write_run(&bad, &header("bad", 1.79e9), &[100; 100]);
+    let added = fleet()
+        .args(["add", "--invalid", "in service mode"])
+        .arg(&bad)
+        .arg("--to")
+        .arg(&to)
+        .output()
+        .unwrap();
+    assert!(added.status.success(), "{}", said(&added));
+    let output = python.ask(&["worst", to.to_str().unwrap()]);
+    let expected = "has no valid run; not counted: 1 of 1 cells: in service mode";
+    assert!(said(&output).contains(expected), "{}", said(&output));
     Ok(())
 }
 

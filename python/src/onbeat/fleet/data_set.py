@@ -282,7 +282,10 @@ class Selection:
         of_all = self.fleet.rows("SELECT COUNT(*), COUNT(*) FILTER (WHERE valid) FROM cells")[0]
         if of_all[1]:
             raise FleetError(f"no valid run fits {' and '.join(self.conditions) or 'these days'}; {of_all[1]} cells do without a condition")
-        raise FleetError(f"{self.fleet.path} has no valid run; {of_all[0]} cells that are not valid measurements")
+        if not of_all[0]:
+            raise FleetError(f"{self.fleet.path} has no run; onbeat fleet add RUN --to {self.fleet.path} adds one")
+        reasons = [f"{one['cells']} of {of_all[0]} cells: {one['why']}" for one in self.fleet.dictionaries(filled("left_out", where=""))]
+        raise FleetError(f"{self.fleet.path} has no valid run; not counted: {'; '.join(reasons[:3])}")
 
     def _choose(self, cell: str | None, series: str | None) -> tuple[str, str, str]:
         types = [one for one in self.types if series in (None, one["series"])]
