@@ -92,7 +92,9 @@ class Fleet:
         others = "" if types == 1 else f"; one of {types} cells, another one by --cell"
         series = "" if chosen.series == MAIN_SERIES else f", {chosen.series}"
         about = [f"cell {chosen.tuning}/{chosen.load}{series}{others}"]
-        about += [f"not counted: {_count(one['runs'], 'run')} of {_count(one['hosts'], 'machine')} with another series; --series {one['series']}" for one in chosen.others()]
+        for one in chosen.others():
+            runs = f"{_count(one['runs'], 'run')} of {_count(one['hosts'], 'machine')}"
+            about.append(f"not counted: {runs} with another series; --series {one['series']}")
         about += [f"not counted: {_count(one['cells'], 'cell')} of {_count(one['hosts'], 'machine')}: {one['why']}" for one in chosen.left_out()]
         return about
 
