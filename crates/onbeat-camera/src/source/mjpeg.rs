@@ -44,7 +44,8 @@ pub(super) fn open(
         drop(answer);
         return Ok(Box::new(ffmpeg::of_url(url, &place, kind)?));
     }
-    let why = format!("its answer is {kind}, not multipart/x-mixed-replace");
+    let what = if kind.starts_with("image/") { "one picture, " } else { "" };
+    let why = format!("its answer is {what}{kind}, not multipart/x-mixed-replace");
     Err(SourceError::NoStream { place, why })
 }
 

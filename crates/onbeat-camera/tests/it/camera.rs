@@ -414,6 +414,7 @@ fn answers_that_are_not_streams_end_with_their_reason() {
         (b"HTTP/1.1 404 Not Found\r\n\r\n", "its answer has status 404"),
         (b"HTTP/1.1 302 Found\r\nLocation: http://elsewhere/\r\n\r\n", "use http://elsewhere/"),
         (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<html>", "its answer is text/html"),
+        (b"HTTP/1.1 200 OK\r\nContent-Type: image/jpeg\r\n\r\n", "is one picture, image/jpeg"),
         (b"SSH-2.0-OpenSSH\r\n\r\n", "its answer is not HTTP"),
     ] {
         let address = server(move |_, mut stream| {
