@@ -60,7 +60,7 @@ pub struct PtpAccount {
     /// Largest magnitude of a reading, in nanoseconds.
     pub most_offset_ns: u64,
     /// Latest path delay, in nanoseconds.
-    pub path_delay_ns: u64,
+    pub path_delay_ns: i64,
 }
 
 /// The second board's clock by the first one's.

@@ -13,7 +13,8 @@ const MOST: u64 = 1 << 53;
 const MOST_OFFSET: u64 = 1 << 62;
 /// Largest other number, such as a sum of squared nanoseconds.
 const MOST_FLOAT: f64 = 1e30;
-const OFFSET: &[u8] = b"offset";
+/// Parts of the keys of differences of clocks: one that was never set is 1.8e18 ns behind.
+const OF_CLOCKS: [&[u8]; 2] = [b"offset", b"rms_ns"];
 /// Steps of trends and of largest values, in seconds.
 pub const EVERY_SECONDS: RangeInclusive<f64> = 1e-9..=1e9;
 
@@ -80,7 +81,8 @@ fn is_in_range(number: &str, key: &[u8]) -> bool {
     if number.contains(['.', 'e', 'E']) {
         return number.parse::<f64>().is_ok_and(|number| number.abs() <= MOST_FLOAT);
     }
-    let is_offset = key.windows(OFFSET.len()).any(|part| part == OFFSET);
+    let is_offset =
+        OF_CLOCKS.iter().any(|name| key.windows(name.len()).any(|part| part == *name));
     let most = if is_offset { MOST_OFFSET } else { MOST };
     number.trim_start_matches('-').parse::<u64>().is_ok_and(|number| number <= most)
 }
@@ -97,6 +99,7 @@ mod tests {
             (r#"{"n":18446744073709551615}"#, Some("18446744073709551615")),
             (r#"{"n":-18446744073709551615}"#, Some("-18446744073709551615")),
             (r#"{"offset_ns":-1800000000000000000}"#, None),
+            (r#"{"ptp":{"rms_ns":1612345047363283513}}"#, None),
             (r#"{"a\"offset":1,"at_ns":1800000000000000000}"#, Some("1800000000000000000")),
             (r#"{"every":1e308}"#, Some("1e308")),
             (r#"{"every":1e-300}"#, None),

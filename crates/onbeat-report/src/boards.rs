@@ -79,6 +79,11 @@ fn means(
     ))
 }
 
+fn signed(ns: i64) -> String {
+    let sign = if ns < 0 { "-" } else { "" };
+    format!("{sign}{}", time(ns.unsigned_abs() as f64))
+}
+
 fn wall_clocks(ptp: &PtpAccount) -> String {
     let PtpAccount {
         interface,
@@ -107,7 +112,7 @@ fn wall_clocks(ptp: &PtpAccount) -> String {
         time(*rms_ns as f64),
         time(*most_offset_ns as f64),
         count(*readings),
-        time(*path_delay_ns as f64)
+        signed(*path_delay_ns)
     )
 }
 

@@ -261,7 +261,7 @@ impl PtpLog {
                 account.readings += 1;
                 account.offset_ns = offset_ns;
                 account.most_offset_ns = account.most_offset_ns.max(offset_ns.unsigned_abs());
-                account.path_delay_ns = delay_ns.unsigned_abs();
+                account.path_delay_ns = delay_ns;
                 self.square_sum += (offset_ns as f64).powi(2);
                 account.rms_ns = (self.square_sum / account.readings as f64).sqrt().round() as u64;
                 self.latest = Some(now);
@@ -305,6 +305,10 @@ mod tests {
         assert_eq!((readings, offset_ns, rms_ns, most_offset_ns), (2, 48, 57, 64));
         assert_eq!((path_delay_ns, log.account.state.as_str()), (2146, "UNCALIBRATED"));
         assert!(log.latest.is_some());
+        // Of clocks whose rates differ.
+        let line = "ptp4l[15136.1]: master offset 1814389063 s0 freq +1000000 path delay -11282235";
+        log.take(line, Instant::now());
+        assert_eq!(log.account.path_delay_ns, -11_282_235);
 
         for (losses, port) in [(1, "port 1:"), (2, "port 1 (eth0):")] {
             log.take(
