@@ -220,11 +220,9 @@ pub fn said(code: u32, register: u16) -> String {
             let left = register_words(register);
             format!("reports the end of one error (emergency {code:#06x}); error register {left}")
         }
-        (Ok(code), _) => format!(
-            "sent emergency {}; error register {}",
-            words(code),
-            register_words(register)
-        ),
+        (Ok(code), _) => {
+            format!("sent emergency {}; error register {}", words(code), register_words(register))
+        }
         (Err(_), _) => {
             format!("sent emergency {code:#x}; error register {}", register_words(register))
         }

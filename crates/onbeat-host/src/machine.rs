@@ -559,7 +559,9 @@ mod tests {
     #[test]
     fn a_processor_that_the_kernel_does_not_name_is_named_by_its_cores() {
         let core = |part: &str| {
-            format!("processor\t: 0\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU part\t: {part}\n\n")
+            format!(
+                "processor\t: 0\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU part\t: {part}\n\n"
+            )
         };
         let name = |text: &str| processor_name(text).unwrap_or_default();
         assert_eq!(name(&core("0xd42").repeat(2)), "Cortex-A78AE");

@@ -81,8 +81,7 @@ fn is_in_range(number: &str, key: &[u8]) -> bool {
     if number.contains(['.', 'e', 'E']) {
         return number.parse::<f64>().is_ok_and(|number| number.abs() <= MOST_FLOAT);
     }
-    let is_offset =
-        OF_CLOCKS.iter().any(|name| key.windows(name.len()).any(|part| part == *name));
+    let is_offset = OF_CLOCKS.iter().any(|name| key.windows(name.len()).any(|part| part == *name));
     let most = if is_offset { MOST_OFFSET } else { MOST };
     number.trim_start_matches('-').parse::<u64>().is_ok_and(|number| number <= most)
 }

@@ -23,7 +23,9 @@ use super::error::SourceError;
 use super::ffmpeg::{Decoder, Input, TimesInside, ffmpeg_version, give};
 use super::jpeg::Jpegs;
 use super::mailbox::Mailbox;
-use super::{Captured, Description, MOST_COMPRESSED, MOST_SILENCE, Source, matroska, now_ns, ns_of};
+use super::{
+    Captured, Description, MOST_COMPRESSED, MOST_SILENCE, Source, matroska, now_ns, ns_of,
+};
 use crate::compressed::{Coding, PictureChannel, parameter_sets};
 
 /// Longest time for an answer until a session plays, and between two looks whether it is still wanted.

@@ -113,11 +113,8 @@ mod tests {
 
     #[test]
     fn a_value_that_does_not_fit_is_an_error_and_not_another_value() {
-        let fault = |kind: &str| FaultTable {
-            kind: kind.to_owned(),
-            share: 1.0,
-            ..FaultTable::default()
-        };
+        let fault =
+            |kind: &str| FaultTable { kind: kind.to_owned(), share: 1.0, ..FaultTable::default() };
         assert_eq!(fault("emergency").check(), Ok(()));
         let abort = FaultTable { code: Some(0x0609_0030), ..fault("mail-abort") };
         assert_eq!(abort.check(), Ok(()), "abort codes have 32 bits");

@@ -53,11 +53,7 @@ pub(super) fn compare(device: &DeviceLayout, mapped: &MappedEntries) -> Result<(
 
 /// Whether the file has the objects of the device: its values may have other names where it was made
 /// from lengths only. Those of a drive are known.
-fn is_comparable(
-    kind: DeviceKind,
-    values: &[MappedValue],
-    there: &BTreeMap<usize, Entry>,
-) -> bool {
+fn is_comparable(kind: DeviceKind, values: &[MappedValue], there: &BTreeMap<usize, Entry>) -> bool {
     let is_mapped = |value: &MappedValue| {
         there.values().any(|(index, entry, _)| (*index, *entry) == (value.index, value.entry))
     };

@@ -409,16 +409,16 @@ fn limits_that_no_table_has_are_those_of_the_urdf_file() {
     };
     let said = read(&text).unwrap_err().to_string();
     assert!(said.contains("it has no joint \"right knee\" that moves"), "{said}");
-    let robot = read(&format!("{text}[[joints]]\nmatch = \"right knee\"\nurdf = \"right\"\n")).unwrap();
+    let robot =
+        read(&format!("{text}[[joints]]\nmatch = \"right knee\"\nurdf = \"right\"\n")).unwrap();
     assert_eq!([robot.joints[0].limits.low, robot.joints[1].limits.low], [-0.5, -0.7]);
     assert_eq!(robot.joints[0].limits.high, 2.0, "the table's");
 }
 
 #[test]
 fn a_drive_that_nothing_puts_into_its_mode_is_a_warning_for_real_ones() {
-    let warning = |text: &str| {
-        onbeat_ethercat::layout::Layout::from_toml(text).unwrap().without_mode()
-    };
+    let warning =
+        |text: &str| onbeat_ethercat::layout::Layout::from_toml(text).unwrap().without_mode();
     let said = warning(TWO).unwrap();
     assert!(said.starts_with("\"left knee\" and 1 more: object 0x6060 is neither"), "{said}");
     let startup = "[[devices.startup]]\nobject = \"6060\"\nvalue = \"8i8\"\n[robot]\n";

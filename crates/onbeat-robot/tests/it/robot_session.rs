@@ -142,13 +142,13 @@ fn a_session_of_a_program_leaves_its_own_figures_in_the_run_file() {
 fn files_that_a_robot_file_refers_to_are_beside_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("two.toml");
-    let text = include_str!("../two_joints.toml").replace(
-        "[robot]\n",
-        "[robot]\ntrajectory = \"csv:way.csv\"\nurdf = \"two.urdf\"\n",
-    );
+    let text = include_str!("../two_joints.toml")
+        .replace("[robot]\n", "[robot]\ntrajectory = \"csv:way.csv\"\nurdf = \"two.urdf\"\n");
     fs::write(&file, text).unwrap();
     let joint = |name: &str| {
-        format!("<joint name='{name}' type='revolute'><limit lower='-1' upper='1' velocity='1'/></joint>")
+        format!(
+            "<joint name='{name}' type='revolute'><limit lower='-1' upper='1' velocity='1'/></joint>"
+        )
     };
     let urdf = format!("<robot name='two'>{}{}</robot>", joint("left_knee"), joint("right_knee"));
     fs::write(folder.path().join("two.urdf"), urdf).unwrap();

@@ -161,7 +161,8 @@ fn further_parts_of_a_device_are_a_note() {
     );
     let said = described("", esi.as_bytes()).unwrap().warnings();
     assert_eq!(said.len(), 1, "{said:?}");
-    let part = "on the cable it is 2 devices (SubDevice): list those of product 5 revision 1 as well";
+    let part =
+        "on the cable it is 2 devices (SubDevice): list those of product 5 revision 1 as well";
     assert!(said[0].contains(part), "{said:?}");
 }
 

@@ -389,13 +389,15 @@ pub(super) fn judge_irqbalance(draft: &mut Draft<'_>) {
                 }
             },
             "IRQBALANCE_BANNED_CPULIST" if matches!(value, "" | "-") => {
-                let message = "Valid; no CPU is banned. With - isolated CPUs are not left alone either.";
+                let message =
+                    "Valid; no CPU is banned. With - isolated CPUs are not left alone either.";
                 LintRemark::new(ID, LintVerdict::Valid, message)
             }
             "IRQBALANCE_BANNED_CPULIST"
                 if value.starts_with("00") || CpuList::parse_list(value).is_err() =>
             {
-                let message = "Not a list of CPUs, such as 2-3: a mask belongs in IRQBALANCE_BANNED_CPUS.";
+                let message =
+                    "Not a list of CPUs, such as 2-3: a mask belongs in IRQBALANCE_BANNED_CPUS.";
                 LintRemark::new(ID, LintVerdict::InvalidValue, message)
             }
             "IRQBALANCE_BANNED_CPULIST" => {

@@ -422,10 +422,7 @@ fn flags_of(value: &str) -> Vec<&str> {
 }
 
 /// The flags that other `isolcpus=` have for the same CPUs as one.
-fn flags_of_others<'p>(
-    others: &'p [PlacedParameter],
-    parameter: &PlacedParameter,
-) -> Vec<&'p str> {
+fn flags_of_others<'p>(others: &'p [PlacedParameter], parameter: &PlacedParameter) -> Vec<&'p str> {
     let is_isolating = |one: &PlacedParameter| one.name == "isolcpus";
     let is_same = |other: &&PlacedParameter| is_isolating(other) && is_same_list(other, parameter);
     let same = others.iter().filter(is_same).filter(|_| is_isolating(parameter));
@@ -477,7 +474,8 @@ fn judge_isolated(draft: &mut Draft<'_>, parameter: &PlacedParameter, others: &[
         IsolatedCpus::Read { list, .. }
             if others.iter().any(|flag| !flags_of(value).contains(flag)) =>
         {
-            let message = "More flags for the same CPUs are in another isolcpus=: write all into one.";
+            let message =
+                "More flags for the same CPUs are in another isolcpus=: write all into one.";
             let all = [flags_of(value).as_slice(), others].concat();
             say(LintVerdict::Incomplete, message.to_owned(), Some(isolated(&all, list)));
         }

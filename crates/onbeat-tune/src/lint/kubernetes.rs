@@ -18,9 +18,8 @@ struct Section<'v> {
 
 impl<'v> Section<'v> {
     fn get(&self, of: &[&str]) -> Option<&'v str> {
-        let is_it = |value: &&YamlValue| {
-            value.path.strip_prefix(self.path).is_some_and(|rest| rest == of)
-        };
+        let is_it =
+            |value: &&YamlValue| value.path.strip_prefix(self.path).is_some_and(|rest| rest == of);
         self.values.iter().find(is_it).map(|found| found.value.as_str())
     }
 
@@ -154,8 +153,7 @@ fn judge_cpus(draft: &mut Draft<'_>, values: &[YamlValue], of: &YamlValue) {
 /// Judges the items of a list as one kernel command line.
 fn judge_kernel_words(draft: &mut Draft<'_>, values: &[YamlValue], list: &[String]) {
     let (mut line, mut offsets) = (String::new(), Vec::new());
-    let is_of_list =
-        |of: &&YamlValue| of.path.len() == list.len() + 1 && of.path.starts_with(list);
+    let is_of_list = |of: &&YamlValue| of.path.len() == list.len() + 1 && of.path.starts_with(list);
     for of in values.iter().filter(is_of_list) {
         // What the quotes of YAML change has no place of its own.
         if of.value.is_empty() || draft.text()[of.value_bytes.clone()] != of.value {

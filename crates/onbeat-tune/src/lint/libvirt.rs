@@ -371,8 +371,7 @@ fn judge_interfaces(draft: &mut Draft<'_>, devices: Node<'_, '_>, is_x86: bool) 
             // Other processors get virtio (qemuDomainDefaultNetModel).
             if is_x86 && WITH_A_MODEL.contains(&kind) {
                 const VIRTIO: &str = "<model type='virtio'/>";
-                let message =
-                    "Without a model libvirt takes rtl8139, which is emulated register by register.";
+                let message = "Without a model libvirt takes rtl8139, which is emulated register by register.";
                 missing(draft, interface, VIRTIO, "vmm.nic", message);
                 insert_child(draft, interface, VIRTIO);
             }

@@ -348,7 +348,8 @@ fn emulation_generic_models_and_removed_options_are_found() {
 /// Scripts keep options in arrays; nobody knows what a variable of the environment holds.
 #[test]
 fn options_in_an_array_are_judged_and_what_is_missing_is_added_there() {
-    let text = "ARGS=(\n  -enable-kvm\n  -m 4G\n  -smp 2\n)\nexec qemu-system-x86_64 \"${ARGS[@]}\"\n";
+    let text =
+        "ARGS=(\n  -enable-kvm\n  -m 4G\n  -smp 2\n)\nexec qemu-system-x86_64 \"${ARGS[@]}\"\n";
     let report = report(text);
     let missing: Vec<_> = report.with_verdict(Missing).map(|found| found.text.as_str()).collect();
     assert!(!missing.contains(&"-smp") && !missing.contains(&"-accel"), "{report}");
@@ -425,7 +426,10 @@ fn devices_that_libvirt_chooses_or_emulates_are_found() {
     ] {
         assert!(verdicts(&report, piece).contains(&expected), "{piece}: {report}");
     }
-    assert!(report.corrected.contains("      <model type='virtio'/>\n    </interface>"), "{report}");
+    assert!(
+        report.corrected.contains("      <model type='virtio'/>\n    </interface>"),
+        "{report}"
+    );
 }
 
 const GUEST: &str = "\

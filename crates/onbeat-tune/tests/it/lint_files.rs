@@ -284,7 +284,8 @@ fn sysctl_values_that_the_kernel_refuses_are_found() {
     assert_eq!(report.corrected, text.replace("period_us = -1", "period_us = 1000000"));
     let longer = self::report("kernel.sched_rt_runtime_us=2000000\n");
     assert_eq!(longer.with_verdict(Incomplete).count(), 1, "{longer}");
-    let twice = self::report("kernel.sched_rt_runtime_us=-1\n-kernel/sched_rt_runtime_us = 950000\n");
+    let twice =
+        self::report("kernel.sched_rt_runtime_us=-1\n-kernel/sched_rt_runtime_us = 950000\n");
     assert_eq!(verdict(&twice, "kernel.sched_rt_runtime_us=-1"), Contradiction, "{twice}");
     let moved = self::report("kernel.sched_migration_cost_ns=5000000\n");
     assert_eq!(verdict(&moved, "kernel.sched_migration_cost_ns=5000000"), NoEffect);
@@ -390,7 +391,9 @@ fn keys_that_a_quadlet_does_not_have_are_found_and_its_arguments_judged() {
     assert_eq!(verdict(&report, "--cpuset-cpus 2-3"), Valid);
     assert_eq!(verdict(&report, "--cap-add=SYS_NICE,ALL"), Discouraged);
 
-    let report = self::report("docker run --cap-add net_raw --cap-add=CAP_SYS_TIME --cap-add SYS_NIC robot\n");
+    let report = self::report(
+        "docker run --cap-add net_raw --cap-add=CAP_SYS_TIME --cap-add SYS_NIC robot\n",
+    );
     assert_eq!(verdict(&report, "--cap-add net_raw"), Valid);
     assert_eq!(verdict(&report, "--cap-add SYS_NIC"), InvalidValue);
     assert_eq!(report.problems().count(), 1, "{report}");

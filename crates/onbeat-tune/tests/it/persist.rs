@@ -405,7 +405,8 @@ fn after_a_reboot_each_value_is_confirmed() {
 
     put(root.path(), "/proc/sys/kernel/random/boot_id", "second\n");
     // Of two lists the kernel keeps the first, of other parameters the last.
-    let line = "quiet skew_tick=1 isolcpus=managed_irq,domain,3 isolcpus=2 skew_tick=0 -- skew_tick=1\n";
+    let line =
+        "quiet skew_tick=1 isolcpus=managed_irq,domain,3 isolcpus=2 skew_tick=0 -- skew_tick=1\n";
     put(root.path(), "/proc/cmdline", line);
     put(root.path(), "/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
     put(root.path(), "/proc/1/status", "Name:\tsystemd\nCpus_allowed_list:\t0-2\n");

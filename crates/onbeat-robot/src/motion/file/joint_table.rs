@@ -35,8 +35,7 @@ pub(crate) struct KeptOutput {
 }
 
 /// Objects that the controller writes, and set-points of other modes and offsets, which are 0.
-const WRITTEN: [u16; 9] =
-    [0x6040, 0x6042, 0x6060, 0x6071, 0x607a, 0x60b0, 0x60b1, 0x60b2, 0x60ff];
+const WRITTEN: [u16; 9] = [0x6040, 0x6042, 0x6060, 0x6071, 0x607a, 0x60b0, 0x60b1, 0x60b2, 0x60ff];
 /// Limits and windows of a drive, which 0 would take from it: torque, current, velocity, positions,
 /// quick stop, interpolation, acceleration, torque in each direction.
 const LIMITS: [u16; 12] = [

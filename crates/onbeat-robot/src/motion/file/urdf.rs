@@ -27,7 +27,8 @@ impl UrdfJoints {
     /// # Errors
     /// What is not valid, in words.
     pub(super) fn read(text: &str) -> Result<Self, String> {
-        let document = Document::parse(text).map_err(|why| format!("it is not valid XML: {why}"))?;
+        let document =
+            Document::parse(text).map_err(|why| format!("it is not valid XML: {why}"))?;
         let root = document.root_element();
         if root.tag_name().name() != "robot" {
             return Err(format!("its root is <{}>, not <robot>", root.tag_name().name()));
