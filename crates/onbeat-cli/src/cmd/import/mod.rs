@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use onbeat::import::stream::ImportLabels;
 use onbeat::import::{self, SourceOptions, Stream};
 use onbeat::record::Cell;
-use onbeat::record::run_dir::NewRunDir;
+use onbeat::record::run_dir::{BENCH_FILE, NewRunDir, RUN_FILE_ENDING};
 use onbeat_host::foreign;
 use onbeat_report::imported::UNKNOWN;
 
@@ -96,7 +96,16 @@ fn new_directory(to: &Path) -> Result<PathBuf, Failure> {
     Ok(to.to_owned())
 }
 
-/// The directory of the run files, and the names that are in use.
+/// The run file of a stream. Of a source named `bench` it is not the file of a bench, which holds no samples.
+fn run_file_name(name: &str) -> String {
+    let cell = Cell::new(name, "").file_name();
+    match cell.replace(&format!("-{RUN_FILE_ENDING}"), RUN_FILE_ENDING) {
+        file if file == BENCH_FILE => format!("bench-{UNKNOWN}{RUN_FILE_ENDING}"),
+        file => file,
+    }
+}
+
+/// The directory of the run files, and the names of files that are in use.
 struct StreamFiles<'p> {
     dir: &'p Path,
     names: &'p mut BTreeSet<String>,
@@ -112,10 +121,12 @@ fn write(
     let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let name = if stream.label.is_empty() { stem } else { format!("{stem} {}", stream.label) };
     let free = (1..).map(|n| if n == 1 { name.clone() } else { format!("{name} {n}") });
-    let name = free.into_iter().find(|name| place.names.insert(name.clone())).unwrap_or(name);
+    // Names of different letters may have the same file: `ct 1` and `ct_1`.
+    let free = free.map(|name| (run_file_name(&name), name));
+    let found = free.into_iter().find(|(file, _)| place.names.insert(file.clone()));
+    let (bare, name) = found.unwrap_or_else(|| (run_file_name(&name), name));
     let load = options.load.clone().unwrap_or_else(|| UNKNOWN.to_owned());
-    let cell = Cell::new(name.clone(), load);
-    let bare = Cell::new(name, "").file_name().replace("-.onbeat.hlog", ".onbeat.hlog");
+    let cell = Cell::new(name, load);
     let path = place.dir.join(bare);
     // The final name is for a complete file only.
     let part = path.with_extension("part");
@@ -131,4 +142,16 @@ fn write(
     }
 
     moved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_stream_is_taken_for_the_file_of_a_bench() {
+        assert_eq!(run_file_name("bench"), "bench-unknown.onbeat.hlog");
+        assert_eq!(run_file_name("bench 2"), "bench_2.onbeat.hlog");
+        assert_eq!(run_file_name("ct thread 0 (CPU 0)"), "ct_thread_0__CPU_0_.onbeat.hlog");
+    }
 }
