@@ -6,7 +6,7 @@ use super::cell::CellSummary;
 use super::cell_figures;
 use super::file_facts::{cell_of, last_second};
 use super::summary::Summary;
-use super::units::{Letters, count, time_ns};
+use super::units::{Letters, counted, time_ns};
 use super::verdict::{Limit, Outcome, limit_in_words, missed_in_words};
 use onbeat_record::RunFile;
 
@@ -96,10 +96,10 @@ fn worst_in_words(cells: &[CellSummary]) -> String {
         |(cell, (series, of))| {
             let max = time_ns(of.max_ns, Letters::Ascii);
             format!(
-                "{}: {} at most {max} in {} samples",
+                "{}: {} at most {max} in {}",
                 cell.tuning,
                 series.words(),
-                count(of.count)
+                counted(of.count, "sample")
             )
         },
     )

@@ -7,7 +7,7 @@ use super::imported::UNKNOWN;
 use super::statistics::{Low, Percentile, Share, Statistics};
 use super::summary::Summary;
 use super::table::{Column, Entry, Mark, Row, Table};
-use super::units::{Letters, count, fixed, ratio, under};
+use super::units::{Letters, count, counted, fixed, ratio, under};
 use super::verdict::{Outcome, limit_in_words};
 use onbeat_host::thread::Grant;
 use onbeat_record::{Series, TUNING_LETTERS};
@@ -393,9 +393,11 @@ fn samples_of(cells: &[&CellSummary], series: Series) -> String {
         || cells.iter().filter_map(|cell| cell.series.get(&series)).map(|figures| figures.count);
     match (samples().min(), samples().max()) {
         (Some(least), Some(most)) if least == most && cells.len() == 1 => {
-            format!("; {} samples", count(least))
+            format!("; {}", counted(least, "sample"))
         }
-        (Some(least), Some(most)) if least == most => format!("; {} samples each", count(least)),
+        (Some(least), Some(most)) if least == most => {
+            format!("; {} each", counted(least, "sample"))
+        }
         (Some(least), Some(most)) => format!("; {} to {} samples", count(least), count(most)),
         _ => String::new(),
     }
@@ -425,8 +427,15 @@ fn explain(table: &mut Table, cells: &[&CellSummary]) {
         table.legend.push(TRUNCATED.to_owned());
     }
 
-    let mut blind: Vec<&str> =
-        cells.iter().filter_map(|cell| Some(cell.import.as_ref()?.format.as_str())).collect();
+    // A gap and a round trip have no release that could be skipped.
+    let has_releases = |cell: &&&CellSummary| {
+        !cell.series.keys().all(|of| matches!(of, Series::Gap | Series::RoundTrip))
+    };
+    let mut blind: Vec<&str> = cells
+        .iter()
+        .filter(has_releases)
+        .filter_map(|cell| Some(cell.import.as_ref()?.format.as_str()))
+        .collect();
     blind.dedup();
     if !blind.is_empty() {
         let words =

@@ -138,10 +138,10 @@ fn unit_in(name: &str) -> Option<f64> {
     }
     let word = bare.rsplit(['_', ' ', '(', '[', '/']).next()?;
     match word.to_ascii_lowercase().as_str() {
-        "ns" | "nsec" | "nanoseconds" => Some(1.0),
-        "us" | "µs" | "μs" | "usec" | "microseconds" => Some(1e3),
-        "ms" | "msec" | "milliseconds" => Some(1e6),
-        "s" | "sec" | "seconds" => Some(1e9),
+        "ns" | "nsec" | "nsecs" | "nanos" | "nanoseconds" => Some(1.0),
+        "us" | "µs" | "μs" | "usec" | "usecs" | "micros" | "microseconds" => Some(1e3),
+        "ms" | "msec" | "msecs" | "millis" | "milliseconds" => Some(1e6),
+        "s" | "sec" | "secs" | "seconds" => Some(1e9),
         _ => None,
     }
 }
@@ -168,6 +168,12 @@ fn is_plain_value(name: &str) -> bool {
 /// Whether a column says how often a value came: such a file is a histogram.
 fn is_count(name: &str) -> bool {
     ["count", "counts", "occurrences", "hits"].contains(&name.to_ascii_lowercase().as_str())
+}
+
+/// Whether a column says which percentile a value is: such a file has been summed up.
+fn is_percentile(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["percentile", "quantile"].iter().any(|word| name.starts_with(word))
 }
 
 /// The series that a column's name stands for: `wakeup_latency_ns`.
@@ -318,6 +324,12 @@ fn value_column(names: &[&str], values: &[usize], line: usize) -> Result<usize, 
     if let Some(counts) = names.iter().find(|name| is_count(name) && names.len() > 1) {
         let reason = format!(
             "`{counts}` is a column of counts: a histogram is not read as samples; where it numbers them, name the column of values with --column"
+        );
+        return Err(Error::line(FORMAT, line, reason));
+    }
+    if let Some(percentiles) = names.iter().find(|name| is_percentile(name) && names.len() > 1) {
+        let reason = format!(
+            "`{percentiles}` is a column of percentiles: they are not samples, and no other figure can be computed from them"
         );
         return Err(Error::line(FORMAT, line, reason));
     }

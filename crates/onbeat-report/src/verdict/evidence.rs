@@ -147,10 +147,15 @@ impl Evidence {
     /// Whether samples in a bucket that holds the limit make the difference, however long a run of
     /// the same source is.
     pub(super) fn hangs_on_buckets(&self, allowed: f64) -> bool {
-        let rate = |outages: &Outages| outages.sums.late as f64 / outages.releases.max(1) as f64;
         self.unsure > 0
             && rate(&self.with_open_on_time()) <= allowed
             && rate(&self.with_open_late()) > allowed
+    }
+
+    /// What decides, where a longer run does: FAIL is of what is late for certain, PASS of what may be.
+    pub(super) fn deciding(&self, allowed: f64) -> Outages {
+        let on_time = self.with_open_on_time();
+        if rate(&on_time) > allowed { on_time } else { self.with_open_late() }
     }
 
     /// With those samples on time.
@@ -170,6 +175,10 @@ impl Evidence {
         }
         outages
     }
+}
+
+fn rate(outages: &Outages) -> f64 {
+    outages.sums.late as f64 / outages.releases.max(1) as f64
 }
 
 /// Whether the limit is past the end of a source's histogram, and the source states a maximum that is

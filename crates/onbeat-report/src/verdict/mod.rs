@@ -156,7 +156,8 @@ pub fn judge(run: &RunFile, by: impl Into<Judging>) -> Verdict {
 
     let is_open =
         outcome == Outcome::Inconclusive && allowed > 0.0 && !evidence.hangs_on_buckets(allowed);
-    let times_longer = if is_open { rule.times_longer(&late) } else { None };
+    let deciding = evidence.deciding(allowed);
+    let times_longer = if is_open { rule.times_longer(&deciding) } else { None };
     let judged =
         Judged { evidence: &evidence, judging: &judging, rule, outcome, bounds, times_longer };
     Verdict {

@@ -338,6 +338,9 @@ fn spreadsheets_write_commas_marks_and_dates() {
     assert!(refused(two_units).contains("3 columns"), "{}", refused(two_units));
     let histogram = "Latency (us),Count\n1,500\n2,300\n";
     assert!(refused(histogram).contains("`Count` is a column of counts"), "{}", refused(histogram));
+    let percentiles = "Percentile,Latency (us)\n50,12\n99,40\n";
+    assert!(refused(percentiles).contains("`Percentile` is a column of percentiles"));
+    assert_eq!(figures(&streams("latency_micros\n12\n")[0], Series::Recorded).2, 12_000);
     let stamps = "timestamp,latency_us\n1717683906373,20\n1717683906383,21\n";
     assert!(refused(stamps).contains("name its unit in a first line, such as time_ms"));
     let of = streams(stamps.replacen("timestamp", "timestamp_ms", 1));

@@ -447,6 +447,17 @@ fn a_limit_inside_a_cell_is_decided_by_neither_side() {
     assert_eq!(judged(1_204_999, 99.0).outcome, Outcome::Pass);
 }
 
+#[test]
+fn a_longer_run_is_estimated_by_what_decides_it() {
+    let text = "T: 0 ( 8437) P:80 I:1000 C:    987 Min:     24 Act:   82 Avg:  105 Max:    6314\n";
+    let run = run_of(&streams_of(text.as_bytes(), &SourceOptions::default()).unwrap()[0]);
+    let limit = LimitNote { limit_ns: 100_000, at: 99.99, on: Series::WakeupLatency };
+    let verdict = judge(&run, limit);
+    assert_eq!((verdict.outcome, verdict.over, verdict.unsure), (Outcome::Inconclusive, 1, 986));
+    assert!(verdict.times_longer.unwrap() > 1.0, "{}", verdict.sentence);
+    assert!(!verdict.sentence.contains("about 987 ms would decide it"), "{}", verdict.sentence);
+}
+
 proptest! {
     #[test]
     fn any_text_is_imported_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400), format in 0..Format::ALL.len()) {
