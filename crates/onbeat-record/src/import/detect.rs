@@ -81,7 +81,10 @@ fn of_tools_text(beginning: &str) -> Option<Format> {
         Some(Format::Ftrace)
     } else if has_line(ping::is_answer) || has_line(ping::is_summary) {
         Some(Format::Ping)
-    } else if has_line(jitterdebugger::is_status_line) {
+    } else if has_line(jitterdebugger::is_status_line)
+        || has_line(jitterdebugger::is_sample_line)
+        || jitterdebugger::has_results(beginning)
+    {
         Some(Format::Jitterdebugger)
     } else if has_line(rt_text::is_pair_line) || has_line(rt_text::is_status_line) {
         Some(Format::RtTests)
@@ -117,6 +120,8 @@ mod tests {
             ("       Value     Percentile TotalCount 1/(1-Percentile)\n", Some(Format::Hgrm)),
             ("time_s,latency_us\n0.1,20\n", Some(Format::Csv)),
             ("17\n18\n", Some(Format::Csv)),
+            ("0;1114.936950838;9\n", Some(Format::Jitterdebugger)),
+            ("0;0.9;9\n", Some(Format::Csv)),
             ("000000\t000000\n000001\t000012\n", Some(Format::Cyclictest)),
             ("0 12\n1 18\n", Some(Format::Csv)),
             ("Dear reader, this is a letter.\n", None),

@@ -1,30 +1,40 @@
-//! jitterdebugger: its JSON, with a histogram per CPU, and its status lines.
+//! jitterdebugger: its JSON, with a histogram per thread, its status lines, and every sample as
+//! `jittersamples` prints them.
 //!
-//! A thread sleeps for a time and counts how late it woke, in whole microseconds (nanoseconds with
-//! `-N`); its next wake-up counts from this one, as stress-ng's does. Latencies beyond the
-//! histogram, 1,000 buckets, are in `count` only.
+//! A thread sleeps until an instant and counts how late it woke, in whole microseconds (nanoseconds
+//! with `-N`); a release that it missed is counted as well, when its turn comes. Older versions slept
+//! for a time, and the next wake-up counted from the last one. Latencies beyond the histogram, which
+//! ends at 1 ms, are in `count` only.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, Seek, SeekFrom};
 
 use serde::Deserialize;
 
 use super::error::Error;
-use super::format::Format;
-use super::lines::{Line, PassedOver, each_line};
+use super::format::{Format, SourceOptions, to_ns};
+use super::lines::{Damage, DamagedLine, Line, PassedOver, each_line};
 use super::rt_tests::Overflow;
 use super::rt_text::StatusLine;
+use super::samples::{Extent, Sample, SampleCounter};
 use super::stated::{self, Stated};
 use super::stream::{Stream, StreamPart};
 use crate::{Resolution, Series};
 use onbeat_host::machine::Host;
 
 const FORMAT: Format = Format::Jitterdebugger;
-/// Buckets of its histograms.
-const BUCKETS: u64 = 1_000;
+/// Where its histograms end, in nanoseconds.
+const END_NS: u64 = 1_000_000;
 const MOST_THREADS: u32 = 8192;
+/// The first version of its JSON that sleeps until an instant.
+const FIRST_ABSOLUTE: u64 = 3;
 
 #[derive(Deserialize)]
 struct Results {
+    #[serde(default)]
+    version: u64,
+    #[serde(default)]
+    file_version: u64,
     #[serde(default)]
     sysinfo: BTreeMap<String, serde_json::Value>,
     cpu: BTreeMap<u32, OfCpu>,
@@ -45,13 +55,65 @@ pub fn is_status_line(line: &str) -> bool {
     StatusLine::parse(line).is_some_and(|status| status.cpu.is_some())
 }
 
-/// One stream per CPU.
+/// Whether a line is a sample of `jittersamples`: `0;1114.936950838;9`.
+#[must_use]
+pub fn is_sample_line(line: &str) -> bool {
+    sample(line).is_some()
+}
+
+/// Whether a text has the JSON of its results, which a terminal shows below other lines.
+#[must_use]
+pub fn has_results(text: &str) -> bool {
+    text.contains("\"cpu\"") && text.contains("\"histogram\"")
+}
+
+fn is_like_sample(line: &str) -> bool {
+    line.contains(';') && line.trim().starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// Thread and sample of a line: the thread's number, the time in seconds, the latency.
+fn sample(line: &str) -> Option<(u32, f64, i64)> {
+    let mut fields = line.trim().split(';');
+    let (thread, stamp, latency) = (fields.next()?, fields.next()?, fields.next()?);
+    let is_stamp = stamp.split_once('.').is_some_and(|(_, below)| below.len() == 9);
+    let thread = thread.parse().ok().filter(|thread| *thread < MOST_THREADS)?;
+    let t_s = stamp.parse().ok().filter(|t: &f64| is_stamp && (0.0..1e11).contains(t))?;
+    let latency = latency.parse().ok().filter(|_| fields.next().is_none())?;
+    Some((thread, t_s, latency))
+}
+
+/// One stream per thread, of status lines or samples.
 ///
 /// # Errors
 /// [`Error`].
-pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
-    let mut streams =
-        if text.trim_start().starts_with('{') { of_json(text)? } else { of_status_lines(text)? };
+pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
+    let mut text = JitterText::default();
+    let mut damage = Damage::new(asked.skip_damaged);
+    each_line(file, |line| text.line(line, &mut damage))?;
+    let mut streams = if text.samples.is_empty() {
+        text.of_status_lines()
+    } else {
+        file.seek(SeekFrom::Start(0))?;
+        text.of_samples(file, asked)?
+    };
+    for stream in &mut streams {
+        stream.remarks.extend(damage.sentences());
+        stream.remarks.extend(text.passed_over.sentence("jitterdebugger"));
+    }
+    described(streams)
+}
+
+/// One stream per thread, of the JSON that `text` holds.
+///
+/// # Errors
+/// [`Error`].
+pub fn results(text: &str) -> Result<Vec<Stream>, Error> {
+    let begins = text.find('{').unwrap_or(0);
+    let lines_before = text[..begins].matches('\n').count();
+    of_json(&text[begins..], lines_before).and_then(described)
+}
+
+fn described(mut streams: Vec<Stream>) -> Result<Vec<Stream>, Error> {
     streams.retain(|stream| !stream.parts.is_empty());
     if streams.is_empty() {
         let reason = "it states no samples: it was stopped before its first one".to_owned();
@@ -59,9 +121,6 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
     }
 
     for stream in &mut streams {
-        stream.missing.push(
-            "missed periods: jitterdebugger sleeps for a time, not until an instant, so that a late start delays the next one".to_owned(),
-        );
         stream.missing.push(
             "priority and interval: its command is not in the file (--period gives the interval)"
                 .to_owned(),
@@ -71,9 +130,18 @@ pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
     Ok(streams)
 }
 
-fn of_json(text: &str) -> Result<Vec<Stream>, Error> {
-    let file: Results = serde_json::from_str(text)
-        .map_err(|why| Error::line(FORMAT, why.line().max(1), why.to_string()))?;
+fn label(thread: u32, several: bool) -> String {
+    // It numbers its threads: with -a the first one is on any CPU.
+    if several { format!("thread {thread}") } else { String::new() }
+}
+
+fn of_json(text: &str, lines_before: usize) -> Result<Vec<Stream>, Error> {
+    // A prompt may follow.
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let file = Results::deserialize(&mut deserializer).map_err(|why| {
+        Error::line(FORMAT, lines_before + why.line().max(1), why.to_string())
+    })?;
+    let is_relative = file.version < FIRST_ABSOLUTE && file.file_version == 0;
     let fact =
         |key: &str| file.sysinfo.get(key).and_then(|value| value.as_str()).map(str::to_owned);
     let is_in_ns = file.sysinfo.get("resolution_in_ns").and_then(serde_json::Value::as_u64);
@@ -84,17 +152,19 @@ fn of_json(text: &str) -> Result<Vec<Stream>, Error> {
         ("architecture", fact("machine")),
     ]);
     let mut streams = Vec::new();
-    for (cpu, of) in &file.cpu {
-        let mut stream = Stream {
-            label: if file.cpu.len() > 1 { format!("CPU {cpu}") } else { String::new() },
-            host: host.clone(),
-            ..Stream::default()
-        };
+    for (thread, of) in &file.cpu {
+        let label = label(*thread, file.cpu.len() > 1);
+        let mut stream = Stream { label, host: host.clone(), ..Stream::default() };
         of.put_into(&mut stream, step_ns).map_err(|reason| {
-            let name = format!("\"{cpu}\": {{");
+            let name = format!("\"{thread}\": {{");
             let line = text.lines().position(|line| line.contains(&name)).unwrap_or(0) + 1;
-            Error::line(FORMAT, line, format!("CPU {cpu}: {reason}"))
+            Error::line(FORMAT, lines_before + line, format!("thread {thread}: {reason}"))
         })?;
+        if is_relative {
+            stream.missing.push(
+                "missed periods: this older jitterdebugger sleeps for a time, not until an instant, so that a late start delays the next one".to_owned(),
+            );
+        }
         streams.push(stream);
     }
 
@@ -121,12 +191,12 @@ impl OfCpu {
 
         let last = self.histogram.keys().last().copied().unwrap_or(0);
         let overflow = Overflow {
-            end: BUCKETS.max(last.saturating_add(1)),
+            end: (END_NS / step_ns).max(last.saturating_add(1)),
             max: u64::try_from(self.max).unwrap_or(0),
             count: self.count - counted,
         };
         let resolution = Resolution { beyond: overflow.at(step_ns), ..Resolution::even(step_ns) };
-        let mut part = StreamPart::untimed(Series::SleepLatency, 0.0);
+        let mut part = StreamPart::untimed(Series::WakeupLatency, 0.0);
         for (&bucket, &n) in &self.histogram {
             part.count(&resolution, bucket.saturating_mul(step_ns), n);
         }
@@ -149,31 +219,92 @@ impl OfCpu {
     }
 }
 
-fn of_status_lines(text: &str) -> Result<Vec<Stream>, Error> {
-    let mut all: BTreeMap<u32, StatusLine> = BTreeMap::new();
-    let mut passed_over = PassedOver::default();
-    each_line(&mut text.as_bytes(), |line: &Line<'_>| {
-        match StatusLine::parse(line.text) {
-            // The line's end is blanked: one that is cut off has no blank after its maximum.
-            Some(status) if status.thread < MOST_THREADS && line.has_end => {
-                all.insert(status.thread, status);
+#[derive(Default)]
+struct JitterText {
+    status: BTreeMap<u32, StatusLine>,
+    samples: BTreeMap<u32, Extent>,
+    passed_over: PassedOver,
+}
+
+impl JitterText {
+    fn line(&mut self, line: &Line<'_>, damage: &mut Damage) -> Result<(), Error> {
+        match (StatusLine::parse(line.text), sample(line.text)) {
+            // The status line's end is blanked: one that is cut off has no blank after its maximum.
+            (Some(status), _) if status.thread < MOST_THREADS && line.has_end => {
+                self.status.insert(status.thread, status);
             }
+            (None, Some((thread, t_s, latency))) if line.has_end => {
+                let of = self.samples.entry(thread).or_default();
+                of.take_in(&Sample { ns: latency, t_s: Some(t_s) });
+            }
+            _ if is_like_sample(line.text) => return self.damaged(line, damage),
             _ if line.text.starts_with("affinity: ") => {}
-            _ => passed_over.count(line),
+            _ => self.passed_over.count(line),
         }
         Ok(())
-    })?;
+    }
 
-    let several = all.len() > 1;
-    let stream = |status: &StatusLine| {
-        let n = Some(status.cycles).filter(|cycles| *cycles > 0)?;
-        let stated = Stated::in_units(Some(n), status.figures, 1_000.0)?;
-        let cpu = status.cpu.unwrap_or(status.thread);
-        let label = if several { format!("CPU {cpu}") } else { String::new() };
-        let mut stream = Stream { label, ..Stream::default() };
-        stated.put_into(&mut stream, Series::SleepLatency, 1_000);
-        stream.remarks.extend(passed_over.sentence("jitterdebugger"));
-        Some(stream)
-    };
-    Ok(all.values().filter_map(stream).collect())
+    fn damaged(&self, line: &Line<'_>, damage: &mut Damage) -> Result<(), Error> {
+        let reason = format!("`{}` is not a thread, a time and a latency", line.text.trim());
+        if !line.has_end {
+            damage.cut(line.number, reason);
+            return Ok(());
+        }
+        let before = self.samples.values().map(|of| of.samples).sum();
+        let (line, what) = (line.number, "samples");
+        damage.meet(DamagedLine { format: FORMAT, line, reason, before, what })
+    }
+
+    fn of_samples(
+        &self,
+        file: &mut impl BufRead,
+        asked: &SourceOptions,
+    ) -> Result<Vec<Stream>, Error> {
+        let unit_ns = to_ns(1.0, asked.unit_ns.unwrap_or(1_000.0)).filter(|unit| *unit > 0);
+        let unit_ns = unit_ns.ok_or_else(|| Error::line(FORMAT, 1, "a unit below a nanosecond"))?;
+        let counter = |(thread, extent): (&u32, &Extent)| {
+            let resolution = Resolution::even(unit_ns);
+            (*thread, SampleCounter::new(Series::WakeupLatency, resolution, *extent, None))
+        };
+        let mut counters: BTreeMap<u32, SampleCounter> = self.samples.iter().map(counter).collect();
+        let signed_unit_ns = i64::try_from(unit_ns).unwrap_or(1);
+        each_line(file, |line| {
+            if let Some((thread, t_s, latency)) = sample(line.text).filter(|_| line.has_end)
+                && let Some(counter) = counters.get_mut(&thread)
+            {
+                counter.count(Sample { ns: latency.saturating_mul(signed_unit_ns), t_s: Some(t_s) });
+            }
+            Ok(())
+        })?;
+
+        let several = counters.len() > 1;
+        let stream = |(thread, counter): (u32, SampleCounter)| {
+            let mut stream = counter.finish();
+            // Its times count from boot.
+            stream.started_unix_s = 0.0;
+            stream.label = label(thread, several);
+            if asked.unit_ns.is_none() {
+                stream.missing.push(
+                    "the unit: microseconds assumed; jitterdebugger -N counts nanoseconds (--unit ns)"
+                        .to_owned(),
+                );
+            }
+            stream
+        };
+        Ok(counters.into_iter().map(stream).collect())
+    }
+
+    fn of_status_lines(&self) -> Vec<Stream> {
+        let several = self.status.len() > 1;
+        let stream = |status: &StatusLine| {
+            let n = Some(status.cycles).filter(|cycles| *cycles > 0)?;
+            let stated = Stated::in_units(Some(n), status.figures, 1_000.0)?;
+            let cpu = status.cpu.unwrap_or(status.thread);
+            let label = if several { format!("CPU {cpu}") } else { String::new() };
+            let mut stream = Stream { label, ..Stream::default() };
+            stated.put_into(&mut stream, Series::WakeupLatency, 1_000);
+            Some(stream)
+        };
+        self.status.values().filter_map(stream).collect()
+    }
 }

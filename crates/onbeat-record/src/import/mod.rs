@@ -9,7 +9,7 @@
 //! | [`rt_text`] | text of signaltest and others of rt-tests |
 //! | [`cyclictest`] | text of cyclictest: histograms, status lines, every sample |
 //! | [`oslat`] | text of oslat |
-//! | [`jitterdebugger`] | jitterdebugger's JSON and status lines |
+//! | [`jitterdebugger`] | jitterdebugger's JSON and status lines, and the samples of jittersamples |
 //! | [`xenomai`] | text of the latency tests of Xenomai and RTAI |
 //! | [`hwlat`] | hwlatdetect's text, the trace of the tracer hwlat |
 //! | [`rtla`], [`rtla_top`] | text of `rtla timerlat hist`, `rtla osnoise hist`, `rtla timerlat top` |
@@ -157,7 +157,10 @@ fn read_text(
         Format::OslatJson => rt_tests::oslat(&whole(file, format)?)?,
         Format::Oslat => oslat::read(file)?,
         Format::Cyclictest => cyclictest::read(file, asked)?,
-        Format::Jitterdebugger => jitterdebugger::read(&whole(file, format)?)?,
+        Format::Jitterdebugger if jitterdebugger::has_results(&beginning) => {
+            jitterdebugger::results(&whole(file, format)?)?
+        }
+        Format::Jitterdebugger => jitterdebugger::read(file, asked)?,
         Format::Xenomai | Format::Rtai => xenomai::read(file, (format, asked))?,
         Format::Hwlat => hwlat::read(file, asked)?,
         Format::Rtla if rtla_top::is_top(&beginning) => rtla_top::read(&whole(file, format)?)?,

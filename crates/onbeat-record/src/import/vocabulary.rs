@@ -16,7 +16,7 @@ pub enum Format {
     OslatJson,
     /// Text of oslat.
     Oslat,
-    /// The JSON of jitterdebugger, and its status lines.
+    /// The JSON of jitterdebugger, its status lines, and the samples of jittersamples.
     Jitterdebugger,
     /// Text of Xenomai's `latency`, and its file for gnuplot (`-g`).
     Xenomai,
@@ -98,7 +98,7 @@ impl Format {
             Self::RtTests => "Text of these programs",
             Self::OslatJson => "oslat --json",
             Self::Oslat => "Text of oslat",
-            Self::Jitterdebugger => "JSON and status lines of jitterdebugger",
+            Self::Jitterdebugger => "JSON and status lines of jitterdebugger; jittersamples",
             Self::Xenomai => "Text of Xenomai's latency, and its -g file",
             Self::Rtai => "Text of RTAI's latency test",
             Self::Hwlat => "hwlatdetect, and the trace of the tracer hwlat",

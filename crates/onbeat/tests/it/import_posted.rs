@@ -177,9 +177,14 @@ fn negative_values_of_a_csv_are_counted() {
 fn jitterdebugger_and_the_other_rt_tests_are_read_from_json() {
     let of = streams(bytes_of("jd.json"));
     assert_eq!(
-        all_figures(&of, Series::SleepLatency),
+        all_figures(&of, Series::WakeupLatency),
         [(9996, 3_000, 61_000, 3_770.0), (9996, 3_000, 5_000, 3_800.0)]
     );
+    assert!(!of[0].missing.iter().any(|what| what.contains("missed periods")));
+    let older = String::from_utf8(bytes_of("jd.json")).unwrap();
+    let older = older.replacen("\"file_version\": 1,", "\"version\": 1,", 1);
+    let missing = &streams(older)[1].missing;
+    assert!(missing.iter().any(|what| what.contains("missed periods")), "{missing:?}");
     let of = streams(bytes_of("pts.json"));
     assert_eq!(figures(&of[0], Series::Recorded), (1734, 0, 2_154_000, 2_670.0));
     assert!(says(&of[0], "without real-time priority") && says(&of[0], "ptsematest measures"));
@@ -190,6 +195,32 @@ fn jitterdebugger_and_the_other_rt_tests_are_read_from_json() {
         [(2849, 20_000, 5_355_000, 58_330.0), (2849, 30_000, 15_125_000, 688_590.0)]
     );
     assert_eq!(of[0].host.fact("scheduling"), Some("SCHED_FIFO 80"));
+}
+
+#[test]
+fn jitterdebugger_is_read_from_a_terminal_and_with_every_sample() {
+    // With -N its histogram ends at 1 ms as well.
+    let of = "{\"version\": 3, \"sysinfo\": {\"resolution_in_ns\": 1}, \"cpu\": {\"0\": {\"histogram\": {\"18515\": 3}, \"count\": 4, \"min\": 18515, \"max\": 33514746, \"avg\": 8392572.75}}}";
+    let posted = format!(
+        "root@board:~# jitterdebugger -v -N\naffinity: 0 = 1 [0x1]\nT: 0 (  614) A: 0 C:         4 Min:     18515 Avg:8392572.75 Max:  33514746 \n^C\n{of}\nroot@board:~# "
+    );
+    for text in [of, posted.as_str()] {
+        let of = streams(text);
+        assert_eq!(figures(&of[0], Series::WakeupLatency), (4, 18_515, 33_514_746, 8_392_572.75));
+        let beyond = of[0].resolution[&Series::WakeupLatency].beyond.unwrap();
+        assert_eq!((beyond.from_ns, beyond.count), (1_000_000, 1));
+    }
+
+    let samples = "0;1114.936950838;9\n1;1114.936960111;30\n0;1114.937950838;3\n1;1114.9379";
+    let of = streams(samples);
+    assert_eq!(
+        all_figures(&of, Series::WakeupLatency),
+        [(2, 3_000, 9_000, 6_000.0), (1, 30_000, 30_000, 30_000.0)]
+    );
+    assert_eq!((of[1].label.as_str(), of[1].started_unix_s), ("thread 1", 0.0));
+    assert!(says(&of[0], "its last line, 4, is not imported"), "{:?}", of[0].remarks);
+    let damaged = samples.replacen("1;1114.936960111;30", "1;1114.936960111", 1);
+    assert!(refused(damaged).contains("line 2: `1;1114.936960111` is not a thread"));
 }
 
 #[test]
