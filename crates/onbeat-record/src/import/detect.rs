@@ -1,7 +1,7 @@
 //! The format of a file, by its content.
 
 use super::format::Format;
-use super::{csv, cyclictest, hlog, jitterdebugger, ping, rt_text, rtla_top};
+use super::{csv, cyclictest, hlog, jitterdebugger, ping, rt_text, rtla_top, timerlat};
 
 impl Format {
     /// The format of a file by its beginning; `None` when it looks like none of them.
@@ -77,6 +77,9 @@ fn of_tools_text(beginning: &str) -> Option<Format> {
         || has_line(|line| line.starts_with("ts: ") && line.contains(", inner:"))
     {
         Some(Format::Hwlat)
+    } else if has_line(timerlat::is_activation) {
+        // It may have scheduling events as well: those of rtla -e.
+        Some(Format::Timerlat)
     } else if has("sched_switch: ") {
         Some(Format::Ftrace)
     } else if has_line(ping::is_answer) || has_line(ping::is_summary) {

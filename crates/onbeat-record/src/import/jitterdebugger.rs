@@ -267,12 +267,12 @@ impl JitterText {
             (*thread, SampleCounter::new(Series::WakeupLatency, resolution, *extent, None))
         };
         let mut counters: BTreeMap<u32, SampleCounter> = self.samples.iter().map(counter).collect();
-        let signed_unit_ns = i64::try_from(unit_ns).unwrap_or(1);
+        let unit = i64::try_from(unit_ns).unwrap_or(1);
         each_line(file, |line| {
             if let Some((thread, t_s, latency)) = sample(line.text).filter(|_| line.has_end)
                 && let Some(counter) = counters.get_mut(&thread)
             {
-                counter.count(Sample { ns: latency.saturating_mul(signed_unit_ns), t_s: Some(t_s) });
+                counter.count(Sample { ns: latency.saturating_mul(unit), t_s: Some(t_s) });
             }
             Ok(())
         })?;

@@ -13,6 +13,7 @@
 //! | [`xenomai`] | text of the latency tests of Xenomai and RTAI |
 //! | [`hwlat`] | hwlatdetect's text, the trace of the tracer hwlat |
 //! | [`rtla`], [`rtla_top`] | text of `rtla timerlat hist`, `rtla osnoise hist`, `rtla timerlat top` |
+//! | [`timerlat`] | the trace of the tracer timerlat |
 //! | [`ftrace`] | traces as text: from wake-up to switch |
 //! | [`ping`] | ping |
 //! | [`stress_ng`] | the log of `stress-ng --cyclic` |
@@ -70,6 +71,7 @@ mod samples;
 mod stated;
 pub mod stream;
 pub mod stress_ng;
+pub mod timerlat;
 mod vocabulary;
 pub mod xenomai;
 
@@ -165,6 +167,7 @@ fn read_text(
         Format::Hwlat => hwlat::read(file, asked)?,
         Format::Rtla if rtla_top::is_top(&beginning) => rtla_top::read(&whole(file, format)?)?,
         Format::Rtla => rtla::read(&whole(file, format)?)?,
+        Format::Timerlat => timerlat::read(file)?,
         Format::Ftrace => ftrace::read(file, asked)?,
         Format::Ping => ping::read(file, asked)?,
         Format::StressNg => stress_ng::read(&whole(file, format)?)?,

@@ -26,6 +26,8 @@ pub enum Format {
     Hwlat,
     /// Text of `rtla timerlat hist`, `rtla osnoise hist` and `rtla timerlat top`.
     Rtla,
+    /// The trace of the kernel's tracer timerlat, or of `rtla timerlat -t`.
+    Timerlat,
     /// Text of a trace with `sched_wakeup` and `sched_switch`.
     Ftrace,
     /// Text of ping, with times (`-D`) and without.
@@ -42,7 +44,7 @@ pub enum Format {
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::CyclictestJson,
         Self::Cyclictest,
         Self::RtTestsJson,
@@ -54,6 +56,7 @@ impl Format {
         Self::Rtai,
         Self::Hwlat,
         Self::Rtla,
+        Self::Timerlat,
         Self::Ftrace,
         Self::Ping,
         Self::StressNg,
@@ -77,6 +80,7 @@ impl Format {
             Self::Rtai => "rtai",
             Self::Hwlat => "hwlat",
             Self::Rtla => "rtla",
+            Self::Timerlat => "timerlat",
             Self::Ftrace => "ftrace",
             Self::Ping => "ping",
             Self::StressNg => "stress-ng",
@@ -98,11 +102,12 @@ impl Format {
             Self::RtTests => "Text of these programs",
             Self::OslatJson => "oslat --json",
             Self::Oslat => "Text of oslat",
-            Self::Jitterdebugger => "JSON and status lines of jitterdebugger; jittersamples",
+            Self::Jitterdebugger => "JSON, status lines and samples of jitterdebugger",
             Self::Xenomai => "Text of Xenomai's latency, and its -g file",
             Self::Rtai => "Text of RTAI's latency test",
             Self::Hwlat => "hwlatdetect, and the trace of the tracer hwlat",
             Self::Rtla => "rtla timerlat hist, rtla timerlat top, rtla osnoise hist",
+            Self::Timerlat => "The trace of the tracer timerlat; rtla timerlat -t",
             Self::Ftrace => "A trace as text, with sched_wakeup and sched_switch",
             Self::Ping => "ping, with -D or without",
             Self::StressNg => "The log of stress-ng --cyclic 1 --cyclic-dist N",
@@ -124,6 +129,7 @@ impl Format {
             Self::Rtai => "rtai",
             Self::Hwlat => "hwlat",
             Self::Rtla => "rtla",
+            Self::Timerlat => "timerlat",
             Self::Ftrace => "ftrace",
             Self::Ping => "ping",
             Self::StressNg => "stress-ng",

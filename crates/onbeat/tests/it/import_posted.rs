@@ -286,6 +286,35 @@ fn events_that_rtla_missed_are_said_and_are_not_a_row() {
 }
 
 #[test]
+fn the_trace_of_timerlat_is_its_latencies_per_cpu() {
+    let text = "# tracer: timerlat\n#\n# entries-in-buffer/entries-written: 9/14   #P:2\n#         TASK-PID      CPU# ||||   TIMESTAMP    ID            CONTEXT                LATENCY\n          <idle>-0       [000] d.h1    54.029328: #1     context    irq timer_latency       932 ns\n           <...>-867     [000] ....    54.029339: #1     context thread timer_latency     11700 ns\n          <idle>-0       [001] dNh1    54.029346: #1     context    irq timer_latency      2833 ns\n           <...>-868     [001] ....    54.029353: #1     context thread timer_latency      9820 ns\n          <idle>-0       [000] d.h1    54.032328: #4     context    irq timer_latency       768 ns\n           <...>-867     [000] ....    54.032330: #4     context thread timer_latency      3070 ns\n      timerlat/0-867     [000] ....1..  54.032331: <stack trace>\n  => timerlat_irq\n             cc1-87882   [001] dNLh1..  54.032400: irq_noise: local_timer:236 start 54.031077442 duration 7597 ns\n";
+    let of = streams(text);
+    assert_eq!(
+        all_figures(&of, Series::InterruptLatency),
+        [(2, 768, 932, 850.0), (1, 2_833, 2_833, 2_833.0)]
+    );
+    assert_eq!(
+        all_figures(&of, Series::WakeupLatency),
+        [(2, 3_070, 11_700, 7_385.0), (1, 9_820, 9_820, 9_820.0)]
+    );
+    assert_eq!((of[1].label.as_str(), of[0].started_unix_s), ("CPU 1", 0.0));
+    assert!(says(
+        &of[0],
+        "wake-up latency: activations that are not in the text, between #1 and #4: 2"
+    ));
+    assert!(says(&of[0], "the ring buffer kept 9 of 14 events"), "{:?}", of[0].remarks);
+    assert!(!says(&of[0], "passed over"), "{:?}", of[0].remarks);
+
+    let event = " rtla-912 [003]   548.771104: timerlat_sample: seq:7\tcontext:1\ttimer_latency:39960\n rtla-912 [003]   548.771110: osnoise:timerlat_sample: seq:7\tcontext:2\ttimer_latency:41000\n <idle>-0 [003] d... 548.8: sched_switch: prev_comm=swapper/3 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=loop next_pid=812 next_prio=19\n";
+    let of = streams(event);
+    assert_eq!(figures(&of[0], Series::WakeupLatency).2, 39_960);
+    assert_eq!(figures(&of[0], Series::ReturnLatency).2, 41_000);
+    let cut = text.split_inclusive('\n').take(6).collect::<String>();
+    let of = streams(&cut[..cut.len() - 4]);
+    assert!(says(&of[0], "its last line, 6, is not imported"), "{:?}", of[0].remarks);
+}
+
+#[test]
 fn a_trace_as_text_is_from_wake_up_to_switch() {
     let of = streams(bytes_of("ftrace.txt"));
     assert_eq!(figures(&of[0], Series::WakeupLatency), (1, 49_000, 49_000, 49_000.0));
