@@ -4,11 +4,14 @@
 //! ten, the same in every export, so that runs can be added up; a run with a limit has a bound there
 //! as well. A bucket that reaches over a bound is counted above it: no bound is ever too low.
 //! Nothing here grows with the length of a run: labels are words of the command line and of the vocabulary.
+//!
+//! Where another tool's file states count, extremes and mean alone, these are gauges: a histogram would say where samples
+//! are that nobody counted.
 
 use std::collections::BTreeMap;
 
 use onbeat_record::run_dir::RUN_FILE_ENDING;
-use onbeat_record::{Cell, Distribution, LimitNote, RunFile, Series};
+use onbeat_record::{Cell, Distribution, LimitNote, Moments, RunFile, Series};
 
 use crate::units::capital;
 
@@ -116,6 +119,7 @@ pub fn families(runs: &[RunFile], in_progress: Option<bool>) -> Vec<Family> {
     let runs = labelled(runs);
     let mut all: Vec<Family> =
         Series::ALL.into_iter().map(|series| histograms(&runs, series)).collect();
+    all.extend(Series::ALL.into_iter().flat_map(|series| figures(&runs, series)));
     all.push(limits(&runs));
     all.extend(counters(&runs));
     all.push(causes(&runs));
@@ -132,6 +136,10 @@ struct Labelled<'r> {
 }
 
 impl Labelled<'_> {
+    fn has_figures_only(&self, series: Series) -> bool {
+        self.run.import.as_ref().is_some_and(|import| import.figures_only.contains(&series))
+    }
+
     fn point(&self, more: &[(&'static str, String)], value: PointValue) -> Point {
         Point { labels: self.labels.iter().chain(more).cloned().collect(), value }
     }
@@ -165,7 +173,7 @@ fn labelled(runs: &[RunFile]) -> Vec<Labelled<'_>> {
 }
 
 fn histograms(runs: &[Labelled<'_>], series: Series) -> Family {
-    let points = runs.iter().filter_map(|labelled| {
+    let points = runs.iter().filter(|of| !of.has_figures_only(series)).filter_map(|labelled| {
         let run = labelled.run;
         let samples = run.distribution(series);
         let (first, last) = (*samples.buckets().first()?, *samples.buckets().last()?);
@@ -186,6 +194,28 @@ fn histograms(runs: &[Labelled<'_>], series: Series) -> Family {
     let points = points.collect();
     let (stem, help) = (series.tag().to_owned(), capital(series.words()));
     Family { stem, help, kind: FamilyKind::Histogram, points }
+}
+
+type Figure = fn(&Moments) -> PointValue;
+const FIGURES: [(&str, &str, Figure); 4] = [
+    ("samples", "Samples", |of| PointValue::Count(of.n)),
+    ("min", "Smallest", |of| PointValue::Time(of.min_ns)),
+    ("mean", "Mean", |of| PointValue::Time(of.mean_ns.max(0.0).round() as u64)),
+    ("max", "Largest", |of| PointValue::Time(of.max_ns)),
+];
+
+/// What is known of a series without a distribution.
+fn figures(runs: &[Labelled<'_>], series: Series) -> impl Iterator<Item = Family> {
+    FIGURES.into_iter().map(move |(name, words, figure)| {
+        let only = runs.iter().filter(|of| of.has_figures_only(series));
+        let points = only.map(|of| of.point(&[], figure(&of.run.moments(series)))).collect();
+        Family {
+            stem: format!("{}_{name}", series.tag()),
+            help: format!("{words} of {}", series.words()),
+            kind: FamilyKind::Gauge,
+            points,
+        }
+    })
 }
 
 /// The sum where the run has no exact mean: of the buckets' middles, in seconds.

@@ -39,6 +39,22 @@ fn a_summary_of_cyclictest_is_its_figures_and_no_percentiles() {
 }
 
 #[test]
+fn figures_without_a_distribution_are_exported_as_gauges() {
+    let runs: Vec<_> = streams(bytes_of("ct-q.txt")).iter().map(import_world::run_of).collect();
+    let mut text = Vec::new();
+    onbeat_report::export::openmetrics::write(&runs, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(!text.contains("_bucket") && !text.contains(" histogram"), "{text}");
+    for (name, value) in
+        [("samples", "1980"), ("min_seconds", "0.000016"), ("max_seconds", "0.005305")]
+    {
+        let line = format!("onbeat_wakeup_latency_{name}{{load=\"unknown\",tuning=\"a run\"");
+        let found = text.lines().find(|of| of.starts_with(&line)).expect(&text);
+        assert!(found.ends_with(value), "{found}");
+    }
+}
+
+#[test]
 fn nanoseconds_of_cyclictest_are_known_by_the_padding_of_its_averages() {
     let text = "# /dev/cpu_dma_latency set to 0us\nT: 0 (23589) P:80 I:1000 C: 100000 Min:   1820 Act:    2101 Avg:    2203 Max:   35120\n";
     let streams = streams(text);

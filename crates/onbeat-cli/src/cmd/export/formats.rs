@@ -57,7 +57,15 @@ fn percentiles(dir: &Path, files: &[RunFile]) -> Result<(), Failure> {
     for file in files {
         for series in Series::ALL {
             let distribution = file.distribution(series);
-            if distribution.count() > 0 {
+            let import = file.import.as_ref();
+            if import.is_some_and(|import| import.figures_only.contains(&series)) {
+                let cell = export::cell(file);
+                let words = format!(
+                    "no percentiles of {}: the source states count, minimum, mean and maximum only",
+                    cell.tuning
+                );
+                advise(Tone::Faint, &words);
+            } else if distribution.count() > 0 {
                 let to = dir.join(file_name(&export::cell(file), series));
                 into(&to, Name::Chosen, |to| {
                     hgrm::write(&distribution, &file.moments(series), HGRM_UNIT_NS, to)
