@@ -201,13 +201,20 @@ impl StreamPart {
             // off by half a bucket.
             (resolution.cell(ns).middle_ns() - source.mean_ns).powi(2) * n as f64
         };
+        let n = self.samples();
+        let m2: f64 = self.cells.iter().map(square).sum();
+        // Samples beyond the histogram may be anywhere up to the maximum, but no spread is wider than
+        // mean and extremes allow (Bhatia and Davis, 2000). A minimum of 0 may be one below it.
+        let (below, above) =
+            (source.mean_ns - source.min_ns as f64, source.max_ns as f64 - source.mean_ns);
+        let is_bounded = source.min_ns > 0 && below >= 0.0 && above >= 0.0;
         Moments {
-            n: self.samples(),
+            n,
             // A damaged text may state a minimum beyond its maximum.
             min_ns: source.min_ns.min(source.max_ns),
             max_ns: source.max_ns,
             mean_ns: source.mean_ns,
-            m2: self.cells.iter().map(square).sum(),
+            m2: if is_bounded { m2.min(below * above * n as f64) } else { m2 },
         }
     }
 }

@@ -94,6 +94,15 @@ fn the_thread_ids_of_a_break_trace_are_not_a_column_of_the_histogram() {
 }
 
 #[test]
+fn the_spread_of_a_histogram_is_not_wider_than_its_mean_and_extremes_allow() {
+    let text = "# Histogram\n000040 000002\n# Total: 000000002\n# Min Latencies: 00040\n# Avg Latencies: 00060\n# Max Latencies: 01000\n# Histogram Overflows: 00998\n";
+    let of = &cell(&streams(text)[0]).series[&Series::WakeupLatency];
+    assert_eq!(of.count, 1_000);
+    // 998 of them beyond 41 us with a mean of 60 us: few can be near the maximum.
+    assert!((137_000.0..137_200.0).contains(&of.sd_ns), "{}", of.sd_ns);
+}
+
+#[test]
 fn a_prompt_around_cyclictest_is_counted_and_its_command_is_kept() {
     let text = "Last login: Fri\r\nuser@board:~$ sudo cyclictest -m -Sp0 -i 200 -D 2 -q\r\n# /dev/cpu_dma_latency set to 0us\r\nT: 0 (  812) P: 0 I:200 C:   9980 Min:      4 Act:    6 Avg:    9 Max:      53\r\nuser@board:~$ ";
     let streams = streams(text);
