@@ -84,10 +84,21 @@ impl Chosen {
     }
 }
 
+/// `; it has gap (--series gap)`: another tool's run has the series that its source records.
+fn series_there(cell: &CellSummary) -> String {
+    let named = cell.series.keys().map(|of| format!("{} (--series {})", of.words(), of.tag()));
+    let named = named.collect::<Vec<_>>().join(", ");
+    let is_to_be_told = cell.import.is_some() && !named.is_empty();
+    if is_to_be_told { format!("; it has {named}") } else { String::new() }
+}
+
 #[must_use]
 pub fn limit_checks(run: &str, cells: &[&CellSummary], limit: Limit) -> Vec<Check> {
     let check = |cell: &&CellSummary| {
         let (outcome, sentence) = match (&cell.verdict, &cell.why_not) {
+            (Some(verdict), _) if verdict.releases == 0 => {
+                (verdict.outcome, format!("{}{}", verdict.sentence, series_there(cell)))
+            }
             (Some(verdict), _) => (verdict.outcome, verdict.sentence.clone()),
             (None, Some(why)) => (Outcome::Inconclusive, format!("not permitted: {why}")),
             (None, None) => (Outcome::Inconclusive, "no run file".to_owned()),
