@@ -2,9 +2,10 @@
 //!
 //! `RTH` names the columns, each `RTD` has smallest, mean and largest latency of a second, `RTS` has
 //! those of the whole run. Xenomai's `HSD|avg|` rows (`-h`, `-H`) count every sample, and a file for
-//! gnuplot (`-g`, `-H`) has rows of a bucket's middle and its count. Latencies may be below 0: both
-//! anticipate the timer's own latency. Xenomai 4 (EVL) prints the same lines with its `latmus`, whose
-//! file for gnuplot has rows of where a bucket of 1 µs begins.
+//! gnuplot (`-g`, `-H`) has rows of a bucket's middle and its count plus one, for a logarithmic axis,
+//! between two rows of 1 at the outer ends. Latencies may be below 0: both anticipate the timer's own
+//! latency. Xenomai 4 (EVL) prints the same lines with its `latmus`, whose file for gnuplot has rows
+//! of where a bucket of 1 µs begins, the last one with a `+` where it holds what is longer as well.
 
 use std::io::BufRead;
 
@@ -36,6 +37,8 @@ struct LatencyText {
     is_gnuplot: bool,
     is_latmus: bool,
     overruns: u64,
+    /// Switches of the task out of real-time mode.
+    switches: u64,
     period_us: Option<u64>,
     priority: Option<u64>,
     in_timer_handler: bool,
@@ -81,6 +84,7 @@ impl LatencyText {
             is_gnuplot: false,
             is_latmus: false,
             overruns: 0,
+            switches: 0,
             period_us: None,
             priority: None,
             in_timer_handler: false,
@@ -99,7 +103,7 @@ impl LatencyText {
         // closed the terminal.
         } else if let Some(figures) = text.strip_prefix("RTS|").filter(|_| line.has_end) {
             self.closing = self.three(figures, ["lat min", "lat avg", "lat max"]).or(self.closing);
-            self.count_overruns(figures);
+            self.count_events(figures);
         } else if let Some(row) = text.strip_prefix("HSD|") {
             self.bucket(row, line)?;
         } else if let Some(comment) = text.strip_prefix('#') {
@@ -117,7 +121,7 @@ impl LatencyText {
         if let Some(period) = text.strip_prefix("== Sampling period: ") {
             self.period_us = period.split_whitespace().next().and_then(|word| word.parse().ok());
         }
-        if text.contains(" period, priority ") {
+        if text.starts_with("RTT|") {
             self.described_by(text);
         }
         if text.contains("in microseconds") {
@@ -132,11 +136,11 @@ impl LatencyText {
             .any(|known| text.starts_with(known))
     }
 
-    /// `(periodic user-mode task, 100 us period, priority 99)`.
+    /// `(periodic user-mode task, 100 us period, priority 99)`, `(irq, 1000 us period, CPU1)`.
     fn described_by(&mut self, text: &str) {
         let inner = text.rsplit_once('(').map_or("", |(_, inner)| inner);
         let mut parts = inner.trim_end_matches(')').split(", ");
-        self.in_timer_handler = parts.next().is_some_and(|mode| mode.contains("timer handler"));
+        self.in_timer_handler = parts.next().is_some_and(is_of_interrupt);
         for part in parts {
             if let Some(priority) = part.strip_prefix("priority ") {
                 self.priority = priority.trim().parse().ok();
@@ -155,7 +159,7 @@ impl LatencyText {
             self.columns = names(comment);
         } else if comment.contains('|') {
             self.closing = self.three(comment, ["lat min", "lat avg", "lat max"]);
-            self.count_overruns(comment);
+            self.count_events(comment);
         } else if let Some((name, value)) = comment.split_once(": ") {
             self.comment_of_latmus(name, value.split_whitespace().next().unwrap_or_default());
         }
@@ -168,7 +172,9 @@ impl LatencyText {
             "libevl version" => (self.is_gnuplot, self.is_latmus) = (true, true),
             _ if !self.is_latmus => {}
             "sampling period" => self.period_us = value.parse().ok(),
-            "context" => self.in_timer_handler = value == "irq",
+            "context" => self.in_timer_handler = is_of_interrupt(value),
+            "OVERRUNS" => self.overruns = value.parse().unwrap_or(0),
+            "IN-BAND SWITCHES" => self.switches = value.parse().unwrap_or(0),
             "thread priority" => self.priority = value.parse().ok(),
             _ => {
                 let place = figures.iter().position(|figure| *figure == name);
@@ -197,11 +203,15 @@ impl LatencyText {
         (found[0] <= found[2]).then_some(found)
     }
 
-    fn count_overruns(&mut self, row: &str) {
-        let place = self.columns.iter().position(|column| column.starts_with("overrun"));
-        let stated = place.and_then(|place| row.split('|').nth(place)?.trim().parse().ok());
-        // The column counts from the start of the run, not per second.
-        self.overruns = self.overruns.max(stated.unwrap_or(0));
+    fn count_events(&mut self, row: &str) {
+        let stated = |name: &str| {
+            let place = self.columns.iter().position(|column| column.starts_with(name))?;
+            row.split('|').nth(place)?.trim().parse::<u64>().ok()
+        };
+        // These columns count from the start of the run, not per second.
+        let (overruns, switches) = (stated("overrun"), stated("msw"));
+        self.overruns = self.overruns.max(overruns.unwrap_or(0));
+        self.switches = self.switches.max(switches.unwrap_or(0));
     }
 
     fn second(&mut self, figures: &str, line: &Line<'_>) -> Result<(), Error> {
@@ -225,7 +235,7 @@ impl LatencyText {
             });
         };
 
-        self.count_overruns(figures);
+        self.count_events(figures);
         self.seconds += 1;
         self.over_all[0] = self.over_all[0].min(min);
         self.over_all[2] = self.over_all[2].max(max);
@@ -264,9 +274,9 @@ impl LatencyText {
 
     fn middle(&mut self, text: &str, line: &Line<'_>) -> Result<(), Error> {
         let mut words = text.split_whitespace();
-        let first = words.next().and_then(|word| word.parse::<f64>().ok());
-        let middle = first.map(|us| if self.is_latmus { us + 0.5 } else { us });
         // A `+` of latmus: the last bucket holds what is longer as well.
+        let first = words.next().and_then(|word| word.trim_end_matches('+').parse::<f64>().ok());
+        let middle = first.map(|us| if self.is_latmus { us + 0.5 } else { us });
         let count = words.next().and_then(|word| word.trim_end_matches('+').parse().ok());
         let rest = words.next().filter(|word| *word != "+");
         match (middle.filter(|us| us.abs() < 1e9), count, rest) {
@@ -290,32 +300,35 @@ impl LatencyText {
     }
 
     /// Buckets from their middles: the least distance is their width. Rows of 1 at the outer ends of
-    /// the first and the last bucket are there for the logarithmic axis and hold no sample.
+    /// the first and the last bucket hold no sample, and where they are each count is one too many.
     fn buckets_of_gnuplot(&mut self) {
-        let is_fence = |end: Option<&(f64, u64)>, inner: Option<&(f64, u64)>| match (end, inner) {
-            (Some((at, 1)), Some((next, _))) => {
-                let (at, next) = (at.abs() * 2.0, next.abs() * 2.0);
-                at % 2.0 == 0.0 && next % 2.0 == 1.0 && (at - next).abs() <= 1.0
-            }
-            _ => false,
+        let first = match self.middles.as_slice() {
+            [end, inner, ..] => width_at_end(*end, *inner),
+            _ => None,
         };
-        if is_fence(self.middles.first(), self.middles.get(1)) {
-            self.middles.remove(0);
-        }
-        let n = self.middles.len();
-        if n > 1 && is_fence(self.middles.last(), self.middles.get(n - 2)) {
+        let last = match self.middles.as_slice() {
+            [.., inner, end] => width_at_end(*end, *inner),
+            _ => None,
+        };
+        if last.is_some() {
             self.middles.pop();
         }
+        if first.is_some() {
+            self.middles.remove(0);
+        }
+        let raised = u64::from(first.or(last).is_some());
 
         let distances = self.middles.windows(2).map(|pair| pair[1].0 - pair[0].0);
-        let width_us = distances.fold(f64::INFINITY, f64::min);
+        let width_us = first.or(last).unwrap_or_else(|| distances.fold(f64::INFINITY, f64::min));
         let is_known = width_us.is_finite() && !self.is_latmus;
         let width_us = if is_known { width_us } else { BUCKET_NS / 1e3 };
         let bucket = |(middle, count): &(f64, u64)| {
             let begin = ((middle - width_us / 2.0) * 1e3).round() as i64;
-            (begin, ((middle + width_us / 2.0) * 1e3).round() as i64, *count)
+            let end = ((middle + width_us / 2.0) * 1e3).round() as i64;
+            (begin, end, count.saturating_sub(raised))
         };
-        self.buckets.extend(self.middles.iter().map(bucket));
+        let buckets = self.middles.iter().map(bucket).filter(|(_, _, count)| *count > 0);
+        self.buckets.extend(buckets);
     }
 
     fn stated(&self) -> Option<Stated> {
@@ -348,6 +361,13 @@ impl LatencyText {
             stream.remarks.push(format!(
                 "{} overruns: releases that the task missed, which are in no figure",
                 self.overruns
+            ));
+        }
+
+        if self.switches > 0 {
+            stream.remarks.push(format!(
+                "{} switches of the task out of real-time mode: latencies may come from these",
+                self.switches
             ));
         }
 
@@ -408,6 +428,19 @@ impl LatencyText {
         stream.resolution.insert(part.series, resolution);
         stream.parts.push(part);
     }
+}
+
+/// Whether a mode of Xenomai's `latency`, or a context of latmus, is a timer's handler.
+fn is_of_interrupt(mode: &str) -> bool {
+    mode.contains("timer handler") || ["irq", "sirq"].contains(&mode)
+}
+
+/// The width of buckets, where a row of 1 is at the outer end of a bucket: half a width from its
+/// middle, and at a multiple of the width. No middle is.
+fn width_at_end(end: (f64, u64), inner: (f64, u64)) -> Option<f64> {
+    let width = (end.0 - inner.0).abs() * 2.0;
+    let place = end.0 / width;
+    (end.1 == 1 && width > 0.0 && (place - place.round()).abs() < 1e-6).then_some(width)
 }
 
 /// Names of columns: `----lat min|----lat avg|`.

@@ -115,10 +115,13 @@ impl Text {
             }
             Self::Gnuplot => {
                 writeln!(text, "# 00:10:00 (periodic user-mode task, 100 us period, priority 99)\n# ----lat min|----lat avg|----lat max|-overrun|---msw|\n# {min}.000|{avg:.3}|{max}.000|0|0|").unwrap();
-                for latency in 0..=*max {
+                // Each count is one more, for a logarithmic axis.
+                writeln!(text, "{min} 1").unwrap();
+                for latency in *min..=*max {
                     let n = values.iter().filter(|value| **value == latency).count();
-                    writeln!(text, "{latency}.5 {n}").unwrap();
+                    writeln!(text, "{latency}.5 {}", n + 1).unwrap();
                 }
+                writeln!(text, "{} 1", max + 1).unwrap();
             }
             Self::Trace => trace_of(values, &mut text),
         }

@@ -184,10 +184,34 @@ fn xenomai_and_rtai_may_wake_early_and_the_report_says_so() {
     assert_eq!(of[0].period_ns, Some(1_000_000));
     assert_eq!(of[0].host.fact("scheduling"), Some("SCHED_FIFO 90"));
 
+    let outliers = latmus.replacen("3 1+\n", "199+ 1\n", 1).replacen("3.510", "263.510", 1);
+    let of = streams(outliers.replacen("context: user", "context: irq", 1));
+    assert_eq!(figures(&of[0], Series::InterruptLatency), (98, 205, 263_510, 1_097.0));
+    let beyond = of[0].resolution[&Series::InterruptLatency].beyond.unwrap();
+    assert_eq!((beyond.from_ns, beyond.count), (199_000, 1));
+    let irq = "RTT|  00:00:01  (irq, 1000 us period, CPU1)\nRTH|----lat min|----lat avg|----lat max|-overrun|---msw|---lat best|--lat worst\nRTD|      0.584|      1.205|      6.208|       0|     3|      0.584|      6.208\n";
+    let of = streams(irq);
+    assert_eq!(figures(&of[0], Series::InterruptLatency).2, 6_208);
+    assert_eq!(of[0].period_ns, Some(1_000_000));
+    assert!(says(&of[0], "3 switches of the task out of real-time mode"), "{:?}", of[0].remarks);
+
     let of = streams(bytes_of("rtai.txt"));
     assert_eq!(figures(&of[0], Series::WakeupLatency), (1, 0, 3_712, 354.0));
     assert_eq!(of[0].early[&Series::WakeupLatency].earliest_ns, 37);
     assert!(of[0].missing.iter().any(|what| what.contains("the number of samples")));
+}
+
+#[test]
+fn a_file_of_xenomai_for_gnuplot_counts_one_more_in_each_row() {
+    let head = "# 00:10:00 (periodic user-mode task, 100 us period, priority 99)\n# ----lat min|----lat avg|----lat max|-overrun|---msw|\n#      0.102|      0.340|      2.101|       0|     0|\n";
+    for (rows, step_ns) in [
+        ("0 1\n0.5 9954\n1.5 1\n2.5 8\n3 1\n", 1_000),
+        ("0 1\n0.25 9954\n0.75 1\n1.25 1\n1.75 1\n2.25 8\n2.5 1\n", 500),
+    ] {
+        let of = streams(format!("{head}{rows}"));
+        assert_eq!(figures(&of[0], Series::WakeupLatency), (9_960, 102, 2_101, 340.0), "{rows}");
+        assert_eq!(of[0].resolution[&Series::WakeupLatency].step_ns, step_ns);
+    }
 }
 
 #[test]
