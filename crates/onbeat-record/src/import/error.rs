@@ -103,6 +103,14 @@ pub enum Error {
         /// The command that prints it.
         command: &'static str,
     },
+    /// It is what a tool prints that holds no latency of single wake-ups, or less of it than another output.
+    #[error("it is what {by} prints: {advice}")]
+    OtherOutput {
+        /// The tool.
+        by: &'static str,
+        /// What to import instead, or why nothing is.
+        advice: &'static str,
+    },
     /// It is damaged gzip.
     #[error("it is gzip that cannot be unpacked: damaged or cut off; `gzip -t` tests it")]
     Inflate,

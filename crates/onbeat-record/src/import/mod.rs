@@ -182,7 +182,26 @@ fn read_text(
     Ok(streams)
 }
 
+/// What stands in outputs that hold no latencies, or fewer than another output of the tool.
+const OTHER_OUTPUTS: [(&str, &str, &str); 3] = [
+    (
+        "sch delay",
+        "perf sched timehist",
+        "import what `perf sched script` prints, which has priorities",
+    ),
+    (
+        "Avg delay ms",
+        "perf sched latency",
+        "it has averages and maxima alone; import what `perf sched script` prints",
+    ),
+    (" groups using ", "hackbench", "how long a load took; it measures no latency"),
+];
+
 fn unknown(beginning: &str) -> Error {
+    if let Some(&(_, by, advice)) = OTHER_OUTPUTS.iter().find(|(mark, ..)| beginning.contains(mark))
+    {
+        return Error::OtherOutput { by, advice };
+    }
     // Shown back, so that one sees which line was not understood; cleaned of control characters,
     // since it is printed in a terminal.
     let first_line = beginning

@@ -16,7 +16,7 @@ const FORMAT: Format = Format::Rtla;
 const SERIES: [Series; 3] =
     [Series::InterruptLatency, Series::WakeupLatency, Series::ReturnLatency];
 
-/// Whether a text is such a table, or that of `rtla osnoise top`.
+/// Whether a text is such a table, or that of `rtla osnoise top` and `rtla hwnoise`.
 #[must_use]
 pub fn is_top(beginning: &str) -> bool {
     is_of_timerlat(beginning) || is_of_osnoise(beginning)
@@ -27,7 +27,8 @@ fn is_of_timerlat(text: &str) -> bool {
 }
 
 fn is_of_osnoise(text: &str) -> bool {
-    text.contains("Operating System Noise") && text.contains("CPU Period")
+    ["Operating System Noise", "Hardware-related Noise"].iter().any(|title| text.contains(title))
+        && text.contains("CPU Period")
 }
 
 /// A row: count, and minimum, average and maximum per table; `None` where there was no sample.
@@ -60,7 +61,7 @@ impl Row {
 /// [`Error`].
 pub fn read(text: &str) -> Result<Vec<Stream>, Error> {
     if !is_of_timerlat(text) && is_of_osnoise(text) {
-        let reason = "rtla osnoise top states sums and the largest noise, neither minimum nor average nor a count; rtla osnoise hist has all of them".to_owned();
+        let reason = "rtla osnoise top and rtla hwnoise state sums and the largest noise, neither minimum nor average nor a count; rtla osnoise hist has all of them".to_owned();
         return Err(Error::Nothing { format: FORMAT, reason });
     }
 

@@ -310,7 +310,10 @@ fn rtla_top_is_two_series_per_cpu() {
         [(10_003, 3_000, 68_000, 8_000.0), (10_003, 3_000, 70_000, 9_000.0)]
     );
     let osnoise = "                          Operating System Noise\nduration:   0 00:00:10 | time is in us\nCPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single\n  0 #10       10000000         1200    99.98800        300          200\n";
-    assert!(refused(osnoise).contains("rtla osnoise hist has all of them"));
+    let hardware = osnoise.replacen("Operating System Noise", "Hardware-related Noise", 1);
+    for text in [osnoise, hardware.as_str()] {
+        assert!(refused(text).contains("rtla osnoise hist has all of them"), "{}", refused(text));
+    }
 }
 
 #[test]
@@ -518,6 +521,14 @@ fn what_no_reader_knows_is_refused_with_the_list_of_formats() {
         let why = refused(text);
         assert!(why.contains("fits no known format") && why.contains("xenomai"), "{why}");
     }
+}
+
+#[test]
+fn what_holds_less_than_another_output_of_its_tool_is_named() {
+    let timehist = "           time    cpu  task name                       wait time  sch delay   run time\n                        [tid/pid]                          (msec)     (msec)     (msec)\n    1954.141160 [0000]  sleep[30861]                        0.000      0.051      0.729 \n";
+    assert!(refused(timehist).contains("`perf sched script`"), "{}", refused(timehist));
+    let load = "Running in process mode with 10 groups using 40 file descriptors each (== 400 tasks)\nTime: 0.066\n";
+    assert!(refused(load).starts_with("it is what hackbench prints"), "{}", refused(load));
 }
 
 /// What an installed program writes, on standard output or into `out`.
