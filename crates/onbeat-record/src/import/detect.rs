@@ -1,7 +1,9 @@
 //! The format of a file, by its content.
 
 use super::format::Format;
-use super::{csv, cyclictest, hlog, jitterdebugger, ping, rt_text, rtla_top, timerlat};
+use super::{
+    csv, cyclictest, hlog, jitterdebugger, performance_test, ping, rt_text, rtla_top, timerlat,
+};
 
 impl Format {
     /// The format of a file by its beginning; `None` when it looks like none of them.
@@ -82,6 +84,8 @@ fn of_tools_text(beginning: &str) -> Option<Format> {
         Some(Format::Timerlat)
     } else if has("sched_switch: ") {
         Some(Format::Ftrace)
+    } else if has_line(performance_test::is_heading) {
+        Some(Format::Ros2Perf)
     } else if has_line(ping::is_answer) || has_line(ping::is_summary) {
         Some(Format::Ping)
     } else if has_line(jitterdebugger::is_status_line)

@@ -15,6 +15,7 @@
 //! | [`rtla`], [`rtla_top`] | text of `rtla timerlat hist`, `rtla osnoise hist`, `rtla timerlat top` |
 //! | [`timerlat`] | the trace of the tracer timerlat |
 //! | [`ftrace`] | traces as text: from wake-up to switch |
+//! | [`performance_test`] | the log of `performance_test` for ROS 2 |
 //! | [`ping`] | ping |
 //! | [`stress_ng`] | the log of `stress-ng --cyclic` |
 //! | [`hlog`], with [`crate::payload`] | HdrHistogram interval logs, jHiccup's among them, of all versions |
@@ -62,6 +63,7 @@ pub mod jitterdebugger;
 mod lines;
 mod number;
 pub mod oslat;
+pub mod performance_test;
 pub mod ping;
 pub mod rt_tests;
 pub mod rt_text;
@@ -169,6 +171,7 @@ fn read_text(
         Format::Rtla => rtla::read(&whole(file, format)?)?,
         Format::Timerlat => timerlat::read(file)?,
         Format::Ftrace => ftrace::read(file, asked)?,
+        Format::Ros2Perf => performance_test::read(file, asked)?,
         Format::Ping => ping::read(file, asked)?,
         Format::StressNg => stress_ng::read(&whole(file, format)?)?,
         Format::Hgrm => hgrm::read(&whole(file, format)?, asked)?,

@@ -30,6 +30,8 @@ pub enum Format {
     Timerlat,
     /// Text of a trace with `sched_wakeup` and `sched_switch`.
     Ftrace,
+    /// The CSV log of `performance_test` for ROS 2.
+    Ros2Perf,
     /// Text of ping, with times (`-D`) and without.
     Ping,
     /// The log of `stress-ng --cyclic`.
@@ -44,7 +46,7 @@ pub enum Format {
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::CyclictestJson,
         Self::Cyclictest,
         Self::RtTestsJson,
@@ -58,6 +60,7 @@ impl Format {
         Self::Rtla,
         Self::Timerlat,
         Self::Ftrace,
+        Self::Ros2Perf,
         Self::Ping,
         Self::StressNg,
         Self::Hlog,
@@ -82,6 +85,7 @@ impl Format {
             Self::Rtla => "rtla",
             Self::Timerlat => "timerlat",
             Self::Ftrace => "ftrace",
+            Self::Ros2Perf => "ros2-perf",
             Self::Ping => "ping",
             Self::StressNg => "stress-ng",
             Self::Hlog => "hlog",
@@ -109,6 +113,7 @@ impl Format {
             Self::Rtla => "rtla timerlat hist, rtla timerlat top, rtla osnoise hist",
             Self::Timerlat => "The trace of the tracer timerlat; rtla timerlat -t",
             Self::Ftrace => "A trace as text, with sched_wakeup and sched_switch",
+            Self::Ros2Perf => "The CSV log of performance_test (ROS 2)",
             Self::Ping => "ping, with -D or without",
             Self::StressNg => "The log of stress-ng --cyclic 1 --cyclic-dist N",
             Self::Hlog => "HdrHistogram interval log; jHiccup",
@@ -131,6 +136,7 @@ impl Format {
             Self::Rtla => "rtla",
             Self::Timerlat => "timerlat",
             Self::Ftrace => "ftrace",
+            Self::Ros2Perf => "performance_test",
             Self::Ping => "ping",
             Self::StressNg => "stress-ng",
             Self::Hlog | Self::Hgrm => "HdrHistogram",

@@ -414,6 +414,21 @@ fn pings_of_all_systems_are_round_trips() {
 }
 
 #[test]
+fn a_log_of_performance_test_is_its_figures_second_by_second() {
+    let text = "Experiment id: 2d9f\nLogfile name: log.csv\n\n---EXPERIMENT-START---\nT_experiment,\tT_loop,\treceived,\tsent,\tlost,\trelative_loss,\tdata_received,\tlatency_min (ms),\tlatency_max (ms),\tlatency_mean (ms),\tlatency_variance (ms)\n";
+    let text = text.replace('\t', " ")
+        + "1.0, 1.0, 0, 1000, 0, 0, 0, 1.79769e+308, -1.79769e+308, nan, nan\n2.0, 1.0, 1000, 1000, 0, 0, 1000, 0.05, 0.9, 0.1, 0.001,\n3.0, 1.0, 500, 1000, 500, 0.5, 500, 0.04, 0.8, 0.4, 0.001,\n4.0, 1.0, 5";
+    let of = streams(&text);
+    assert_eq!(figures(&of[0], Series::Recorded), (1_500, 40_000, 900_000, 200_000.0));
+    assert!(of[0].figures_only.contains(&Series::Recorded));
+    assert!(says(&of[0], "500 messages were lost"), "{:?}", of[0].remarks);
+    assert!(says(&of[0], "its last line, 9, is not imported"), "{:?}", of[0].remarks);
+    assert!(refused(text.replacen("2.0, 1.0, 1000", "2.0, 1.0, x", 1)).contains("line 7: "));
+    let none = text.lines().take(6).collect::<Vec<_>>().join("\n") + "\n";
+    assert!(refused(none).contains("no message was received"));
+}
+
+#[test]
 fn spreadsheets_write_commas_marks_and_dates() {
     let of = streams(bytes_of("excel.csv"));
     assert_eq!(figures(&of[0], Series::Recorded), (3, 12_500, 912_000, 312_533.33));
