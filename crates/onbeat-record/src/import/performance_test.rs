@@ -32,7 +32,8 @@ pub fn is_heading(line: &str) -> bool {
 }
 
 fn fields(line: &str) -> Vec<&str> {
-    let mark = if line.contains('\t') { '\t' } else { ',' };
+    // A tab may follow each comma.
+    let mark = if line.contains(',') { ',' } else { '\t' };
     line.split(mark).map(str::trim).collect()
 }
 
