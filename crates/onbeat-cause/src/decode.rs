@@ -198,7 +198,9 @@ impl TracePoint {
             Self::SignalGenerate => &["sig", "pid", "comm"],
             Self::SignalDeliver => &["sig"],
             Self::TickStop => &["success"],
-            Self::WorkStart | Self::WorkEnd => &["work", "function"],
+            Self::WorkStart => &["work", "function"],
+            // Before Linux 5.6 without the function.
+            Self::WorkEnd => &["work", "?function"],
             Self::VmEntry => &["?rip|vcpu_pc", "?vcpu_id"],
             Self::VmExit => {
                 &["exit_reason|ret", "guest_rip|vcpu_pc", "?isa", "?esr_ec", "?info1", "?vcpu_id"]
@@ -429,7 +431,9 @@ fn what(kind: TracePoint, fields: &RecordFields<'_>) -> Option<KernelEvent> {
         TracePoint::SignalDeliver => KernelEvent::SignalDeliver { signal: number(0)? as i32 },
         TracePoint::TickStop => KernelEvent::TickStop { success: number(0)? != 0 },
         TracePoint::WorkStart => KernelEvent::WorkStart { work: number(0)?, function: number(1)? },
-        TracePoint::WorkEnd => KernelEvent::WorkEnd { work: number(0)?, function: number(1)? },
+        TracePoint::WorkEnd => {
+            KernelEvent::WorkEnd { work: number(0)?, function: number(1).unwrap_or_default() }
+        }
         _ => return kvm_event(kind, fields),
     })
 }
@@ -469,5 +473,27 @@ fn exit_reason(number: u64, isa: Option<u64>, class: Option<u64>) -> Option<Exit
             Some(ExitReason::Arm { exception: number as u32, class: class as u32 })
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_work_item_is_known_without_its_function() {
+        // Of Linux 4.19 and 5.4.
+        let format = "name: workqueue_execute_end\nID: 7\nformat:\n\
+            \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+            \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+            \tfield:void * work;\toffset:8;\tsize:8;\tsigned:0;\n\n\
+            print fmt: \"work struct %p\", REC->work\n";
+        let mut decoder = EventDecoder::new();
+        decoder.learn(TracePoint::WorkEnd, &EventFormat::parse(format).unwrap()).unwrap();
+        let mut bytes = [7_u16, 0].map(u16::to_ne_bytes).concat();
+        bytes.extend(812_u32.to_ne_bytes());
+        bytes.extend(0x55_u64.to_ne_bytes());
+        let event = decoder.decode(0, &Record { at_ns: 5, bytes: &bytes }).unwrap();
+        assert_eq!(event.what, KernelEvent::WorkEnd { work: 0x55, function: 0 });
     }
 }

@@ -402,7 +402,7 @@ pub enum KernelEvent {
     WorkEnd {
         /// Address of the work item.
         work: u64,
-        /// Address of its function.
+        /// Address of its function; 0 before Linux 5.6, which does not record it.
         function: u64,
     },
     /// `kvm_entry`: the virtual CPU of the thread in [`TraceEvent::tid`] enters the guest.

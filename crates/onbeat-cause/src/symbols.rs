@@ -124,7 +124,7 @@ fn functions_between(window: &Window, from: Instant, to: Instant) -> BTreeSet<u6
             KernelEvent::WorkEnd { .. } if event.at < from => {
                 begun.remove(&event.tid);
             }
-            KernelEvent::WorkEnd { function, .. } => {
+            KernelEvent::WorkEnd { function, .. } if function != 0 => {
                 wanted.insert(function);
             }
             _ => {}
