@@ -1,8 +1,8 @@
 //! The log of `stress-ng --cyclic --cyclic-dist N`: a relative sleep, and how late it returned.
 //!
 //! Each line carries the process it is of; several stressors are several streams. Without
-//! `--cyclic-dist` there are nine percentiles and no counts: of such a log count, extremes and mean
-//! are read. The YAML of `--metrics` holds work done, not latency, and cannot be imported.
+//! `--cyclic-dist` there are nine percentiles: of so many samples each is that of a rank, so that
+//! they part the samples. The YAML of `--metrics` holds work done, not latency, and cannot be imported.
 
 use super::error::Error;
 use super::format::Format;
@@ -25,6 +25,8 @@ struct Stressor {
     /// First of how many buckets were printed.
     printed: Option<(u64, u64)>,
     rows: Vec<(u64, u64)>,
+    /// Shares in percent, and the values up to which they are.
+    percentiles: Vec<(f64, u64)>,
     mean_ns: f64,
     sd_ns: f64,
     extremes_ns: Option<(u64, u64)>,
@@ -86,6 +88,10 @@ impl Stressor {
             }
             ["Note:", "--cyclic-samples", "needed", "to", "be", needed, ..] => {
                 self.needed = needed.parse().ok();
+            }
+            [share, value, "ns"] if share.ends_with("%:") => {
+                let share = share.trim_end_matches("%:").parse().ok();
+                self.percentiles.extend(share.zip(value.parse().ok()));
             }
             [latency, count] if latency.bytes().all(|byte| byte.is_ascii_digit()) => {
                 let row = latency.parse().ok().zip(count.parse().ok());
@@ -164,16 +170,65 @@ impl Stressor {
         let mut stream = Stream { missing: self.missing(None), ..self.described(number) };
         stated.put_into(&mut stream, Series::SleepLatency, 1);
         stream.missing.push(format!(
-            "the standard deviation of {} ns and the percentiles that it printed: they come without counts; --cyclic-dist 1000 \
-             prints these",
+            "the standard deviation of {} ns; --cyclic-dist 1000 prints a histogram",
             self.sd_ns
         ));
         Some(stream)
     }
 
+    /// Cells that the percentiles of a log without `--cyclic-dist` make: their upper ends and how many
+    /// samples each has. `None` where they contradict each other, or are not there.
+    fn parted(&self, max_ns: u64) -> Option<Vec<(u64, u64)>> {
+        let all = self.samples.filter(|_| !self.percentiles.is_empty())?;
+        let mut cells: Vec<(u64, u64)> = Vec::new();
+        let mut counted = 0;
+        let ranks = self.percentiles.iter().map(|&(share, ns)| {
+            // It prints the sample behind that share of the sorted ones.
+            ((all as f64 * share / 100.0) as u64 + 1, ns)
+        });
+        for (rank, ns) in ranks.chain([(all, max_ns)]) {
+            let more = rank.min(all).checked_sub(counted)?;
+            counted += more;
+            match cells.last_mut() {
+                Some((end, _)) if *end > ns => return None,
+                Some((end, n)) if *end == ns => *n += more,
+                _ if more > 0 => cells.push((ns, more)),
+                _ => {}
+            }
+        }
+
+        Some(cells)
+    }
+
+    /// Of a log without `--cyclic-dist` that has its percentiles.
+    fn of_percentiles(&self, (min_ns, max_ns): (u64, u64), number: Option<u32>) -> Option<Stream> {
+        let cells = self.parted(max_ns)?;
+        let resolution = Resolution {
+            upper_ends_ns: cells.iter().map(|(end, _)| *end).collect(),
+            ..Resolution::exact()
+        };
+        let mut part = StreamPart::untimed(Series::SleepLatency, 0.0);
+        for &(end_ns, n) in &cells {
+            part.count(&resolution, end_ns, n);
+        }
+
+        let n = part.samples();
+        let m2 = self.sd_ns * self.sd_ns * n as f64;
+        part.moments = Some(Moments { n, min_ns, max_ns, mean_ns: self.mean_ns, m2 });
+        let mut stream = Stream { missing: self.missing(None), ..self.described(number) };
+        stream.missing.push(
+            "values between two of its percentiles: percentiles there are given as the larger one; --cyclic-dist 1000 prints a histogram"
+                .to_owned(),
+        );
+        stream.resolution.insert(part.series, resolution);
+        stream.parts.push(part);
+        Some(stream)
+    }
+
     fn stream(&self, number: Option<u32>) -> Stream {
         if let (true, Some(extremes)) = (self.rows.is_empty(), self.extremes_ns)
-            && let Some(stream) = self.figures(extremes, number)
+            && let Some(stream) =
+                self.of_percentiles(extremes, number).or_else(|| self.figures(extremes, number))
         {
             return stream;
         }

@@ -196,6 +196,36 @@ fn samples_that_stress_ng_kept_and_did_not_print_are_counted_up_to_the_maximum()
     assert!(missing.contains("samples beyond 40000 ns: at least 1,"), "{missing}");
 }
 
+#[test]
+fn percentiles_of_stress_ng_part_its_samples() {
+    let log = "\
+stress-ng: info:  [9339] cyclic: sched SCHED_FIFO: 100000 ns delay, 7552 samples
+stress-ng: info:  [9339] cyclic:   mean: 24742.04 ns, mode: 20510 ns
+stress-ng: info:  [9339] cyclic:   min: 10640 ns, max: 580718 ns, std.dev. 16623.12
+stress-ng: info:  [9339] cyclic: latency percentiles:
+stress-ng: info:  [9339] cyclic:   50.00%:      21438 ns
+stress-ng: info:  [9339] cyclic:   99.00%:     102120 ns
+stress-ng: info:  [9339] cyclic:   99.90%:     202822 ns
+stress-ng: info:  [9339] cyclic:   99.99%:     580718 ns
+";
+    let of = |log: &str| {
+        let run = run_of(&streams_of(log.as_bytes(), &SourceOptions::default()).unwrap()[0]);
+        let of = cell(&run).series[&Series::SleepLatency].clone();
+        (run.distribution(Series::SleepLatency), of)
+    };
+    let (cells, figures) = of(log);
+    let counts: Vec<(u64, u64)> = cells.buckets().iter().map(|b| (b.high_ns(), b.count)).collect();
+    assert_eq!(counts, [(21_438, 3_777), (102_120, 3_700), (202_822, 68), (580_718, 7)]);
+    assert_eq!((figures.count, figures.min_ns, figures.max_ns), (7_552, 10_640, 580_718));
+    assert!((figures.sd_ns - 16_623.12).abs() < 0.01, "{}", figures.sd_ns);
+    let p99 = figures.percentiles.iter().find(|of| of.p == 99.0).unwrap();
+    assert_eq!(p99.value_ns, 102_120);
+
+    // Without a number of samples they part nothing.
+    let (_, figures) = of(&log.replacen(", 7552 samples", "", 1));
+    assert!(figures.percentiles.is_empty());
+}
+
 /// What a tool that is installed writes today into its file; `None`, with the reason printed, where
 /// it is not installed.
 fn recorded_now(program: &str, words: &str, file: &str) -> Option<String> {
