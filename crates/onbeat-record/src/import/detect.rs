@@ -2,7 +2,8 @@
 
 use super::format::Format;
 use super::{
-    csv, cyclictest, hlog, jitterdebugger, performance_test, ping, rt_text, rtla_top, timerlat,
+    csv, cyclictest, hlog, jitterdebugger, performance_test, ping, rt_text, rtla_top, sockperf,
+    timerlat,
 };
 
 impl Format {
@@ -84,6 +85,8 @@ fn of_tools_text(beginning: &str) -> Option<Format> {
         Some(Format::Timerlat)
     } else if has("sched_switch: ") {
         Some(Format::Ftrace)
+    } else if has_line(sockperf::is_total) {
+        Some(Format::Sockperf)
     } else if has_line(performance_test::is_heading) {
         Some(Format::Ros2Perf)
     } else if has_line(ping::is_answer) || has_line(ping::is_summary) {

@@ -17,6 +17,7 @@
 //! | [`ftrace`] | traces as text: from wake-up to switch |
 //! | [`performance_test`] | the log of `performance_test` for ROS 2 |
 //! | [`ping`] | ping |
+//! | [`sockperf`] | the client of sockperf |
 //! | [`stress_ng`] | the log of `stress-ng --cyclic` |
 //! | [`hlog`], with [`crate::payload`] | HdrHistogram interval logs, jHiccup's among them, of all versions |
 //! | [`hgrm`] | HdrHistogram's percentile text |
@@ -70,6 +71,7 @@ pub mod rt_text;
 pub mod rtla;
 pub mod rtla_top;
 mod samples;
+pub mod sockperf;
 mod stated;
 pub mod stream;
 pub mod stress_ng;
@@ -173,6 +175,7 @@ fn read_text(
         Format::Ftrace => ftrace::read(file, asked)?,
         Format::Ros2Perf => performance_test::read(file, asked)?,
         Format::Ping => ping::read(file, asked)?,
+        Format::Sockperf => sockperf::read(file, asked)?,
         Format::StressNg => stress_ng::read(&whole(file, format)?)?,
         Format::Hgrm => hgrm::read(&whole(file, format)?, asked)?,
     };

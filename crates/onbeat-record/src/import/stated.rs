@@ -1,4 +1,5 @@
-//! Figures that a source states without a distribution: count, extremes, mean, and no more.
+//! Figures that a source states without a histogram: count, extremes, mean; and percentiles, which
+//! part the samples where their number is stated too.
 
 use super::stream::{SourceFigures, Stream, StreamPart};
 use crate::{Beyond, Early, Moments, Resolution, Series};
@@ -67,6 +68,32 @@ impl Stated {
             );
         }
     }
+}
+
+/// Cells that percentiles make of so many samples: their upper ends and how many each has. `None` where
+/// they contradict each other. `percentiles` rise: shares in percent and the sample behind that share of
+/// the sorted ones.
+pub(super) fn parted(
+    all: u64,
+    percentiles: &[(f64, u64)],
+    max_ns: u64,
+) -> Option<Vec<(u64, u64)>> {
+    let mut cells: Vec<(u64, u64)> = Vec::new();
+    let mut counted = 0;
+    let rank = |share: f64| ((all as f64 * share / 100.0) as u64).saturating_add(1).min(all);
+    let ranks = percentiles.iter().map(|&(share, ns)| (rank(share), ns));
+    for (rank, ns) in ranks.chain([(all, max_ns)]) {
+        let more = rank.checked_sub(counted)?;
+        counted = rank;
+        match cells.last_mut() {
+            Some((end, _)) if *end > ns => return None,
+            Some((end, n)) if *end == ns => *n += more,
+            _ if more > 0 => cells.push((ns, more)),
+            _ => {}
+        }
+    }
+
+    Some(cells)
 }
 
 /// Moments that a source states beside its histogram, where it may go below 0.

@@ -6,7 +6,7 @@
 
 use super::error::Error;
 use super::format::Format;
-use super::stated::Stated;
+use super::stated::{self, Stated};
 use super::stream::{Stream, StreamPart};
 use crate::{Beyond, Moments, Resolution, Series};
 use onbeat_host::machine::Host;
@@ -176,33 +176,10 @@ impl Stressor {
         Some(stream)
     }
 
-    /// Cells that the percentiles of a log without `--cyclic-dist` make: their upper ends and how many
-    /// samples each has. `None` where they contradict each other, or are not there.
-    fn parted(&self, max_ns: u64) -> Option<Vec<(u64, u64)>> {
-        let all = self.samples.filter(|_| !self.percentiles.is_empty())?;
-        let mut cells: Vec<(u64, u64)> = Vec::new();
-        let mut counted = 0;
-        let ranks = self.percentiles.iter().map(|&(share, ns)| {
-            // It prints the sample behind that share of the sorted ones.
-            ((all as f64 * share / 100.0) as u64 + 1, ns)
-        });
-        for (rank, ns) in ranks.chain([(all, max_ns)]) {
-            let more = rank.min(all).checked_sub(counted)?;
-            counted += more;
-            match cells.last_mut() {
-                Some((end, _)) if *end > ns => return None,
-                Some((end, n)) if *end == ns => *n += more,
-                _ if more > 0 => cells.push((ns, more)),
-                _ => {}
-            }
-        }
-
-        Some(cells)
-    }
-
     /// Of a log without `--cyclic-dist` that has its percentiles.
     fn of_percentiles(&self, (min_ns, max_ns): (u64, u64), number: Option<u32>) -> Option<Stream> {
-        let cells = self.parted(max_ns)?;
+        let all = self.samples.filter(|_| !self.percentiles.is_empty())?;
+        let cells = stated::parted(all, &self.percentiles, max_ns)?;
         let resolution = Resolution {
             upper_ends_ns: cells.iter().map(|(end, _)| *end).collect(),
             ..Resolution::exact()

@@ -34,6 +34,8 @@ pub enum Format {
     Ros2Perf,
     /// Text of ping, with times (`-D`) and without.
     Ping,
+    /// What sockperf's client prints.
+    Sockperf,
     /// The log of `stress-ng --cyclic`.
     StressNg,
     /// An HdrHistogram interval log.
@@ -46,7 +48,7 @@ pub enum Format {
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::CyclictestJson,
         Self::Cyclictest,
         Self::RtTestsJson,
@@ -62,6 +64,7 @@ impl Format {
         Self::Ftrace,
         Self::Ros2Perf,
         Self::Ping,
+        Self::Sockperf,
         Self::StressNg,
         Self::Hlog,
         Self::Hgrm,
@@ -87,6 +90,7 @@ impl Format {
             Self::Ftrace => "ftrace",
             Self::Ros2Perf => "ros2-perf",
             Self::Ping => "ping",
+            Self::Sockperf => "sockperf",
             Self::StressNg => "stress-ng",
             Self::Hlog => "hlog",
             Self::Hgrm => "hgrm",
@@ -115,6 +119,7 @@ impl Format {
             Self::Ftrace => "A trace as text, with sched_wakeup and sched_switch",
             Self::Ros2Perf => "The CSV log of performance_test (ROS 2)",
             Self::Ping => "ping, with -D or without",
+            Self::Sockperf => "Text of sockperf's client",
             Self::StressNg => "The log of stress-ng --cyclic 1 --cyclic-dist N",
             Self::Hlog => "HdrHistogram interval log; jHiccup",
             Self::Hgrm => "HdrHistogram percentile text",
@@ -138,6 +143,7 @@ impl Format {
             Self::Ftrace => "ftrace",
             Self::Ros2Perf => "performance_test",
             Self::Ping => "ping",
+            Self::Sockperf => "sockperf",
             Self::StressNg => "stress-ng",
             Self::Hlog | Self::Hgrm => "HdrHistogram",
             Self::Csv => "CSV",

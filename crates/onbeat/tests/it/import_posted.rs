@@ -414,6 +414,19 @@ fn pings_of_all_systems_are_round_trips() {
 }
 
 #[test]
+fn percentiles_of_sockperf_part_its_observations() {
+    let text = "sockperf: == version #3.8-0.git31ee322aa82a ==\nsockperf[CLIENT] send on:sockperf: using recvfrom() to block on socket(s)\n\n[ 0] IP = 10.12.0.4       PORT = 12345 # TCP\nsockperf: Starting test...\nsockperf: [Total Run] RunTime=199.999 sec; Warm up time=400 msec; SentMessages=10001; ReceivedMessages=10000\nsockperf: ========= Printing statistics for Server No: 0\nsockperf: [Valid Duration] RunTime=199.548 sec; SentMessages=10000; ReceivedMessages=10000\nsockperf: ====> avg-rtt=1892.600 (std-dev=422.741, mean-ad=240.040)\nsockperf: # dropped messages = 3; # duplicated messages = 0; # out-of-order messages = 0\nsockperf: Summary: Round trip is 1892.600 usec\nsockperf: Total 10000 observations; each percentile contains 100.00 observations\nsockperf: ---> <MAX> observation = 11541.068\nsockperf: ---> percentile 99.900 = 7533.498\nsockperf: ---> percentile 50.000 = 1861.000\nsockperf: ---> <MIN> observation = 1000.743\n";
+    let of = streams(text);
+    let figures = &cell(&of[0]).series[&Series::RoundTrip];
+    assert_eq!((figures.count, figures.min_ns, figures.max_ns), (10_000, 1_000_743, 11_541_068));
+    assert!((figures.sd_ns - 422_741.0).abs() < 1.0 && (figures.mean_ns - 1_892_600.0).abs() < 1.0);
+    assert_eq!(figures.percentiles[0].value_ns, 1_861_000);
+    assert!(says(&of[0], "3 messages were dropped") && !says(&of[0], "passed over"));
+    let half = text.replacen("Round trip is", "Latency is", 1);
+    assert!(says(&streams(half)[0], "half of a round trip"));
+}
+
+#[test]
 fn a_log_of_performance_test_is_its_figures_second_by_second() {
     let text = "Experiment id: 2d9f\nLogfile name: log.csv\n\n---EXPERIMENT-START---\nT_experiment,\tT_loop,\treceived,\tsent,\tlost,\trelative_loss,\tdata_received,\tlatency_min (ms),\tlatency_max (ms),\tlatency_mean (ms),\tlatency_variance (ms)\n";
     let text = text.to_owned()
