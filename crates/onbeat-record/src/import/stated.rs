@@ -73,11 +73,7 @@ impl Stated {
 /// Cells that percentiles make of so many samples: their upper ends and how many each has. `None` where
 /// they contradict each other. `percentiles` rise: shares in percent and the sample behind that share of
 /// the sorted ones.
-pub(super) fn parted(
-    all: u64,
-    percentiles: &[(f64, u64)],
-    max_ns: u64,
-) -> Option<Vec<(u64, u64)>> {
+pub(super) fn parted(all: u64, percentiles: &[(f64, u64)], max_ns: u64) -> Option<Vec<(u64, u64)>> {
     let mut cells: Vec<(u64, u64)> = Vec::new();
     let mut counted = 0;
     let rank = |share: f64| ((all as f64 * share / 100.0) as u64).saturating_add(1).min(all);
