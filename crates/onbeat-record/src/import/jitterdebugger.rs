@@ -90,13 +90,21 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     let mut text = JitterText::default();
     let mut damage = Damage::new(asked.skip_damaged);
     each_line(file, |line| text.line(line, &mut damage))?;
+    let unit_ns = to_ns(1.0, asked.unit_ns.unwrap_or(1_000.0)).filter(|unit| *unit > 0);
+    let unit_ns = unit_ns.ok_or_else(|| Error::line(FORMAT, 1, "a unit below a nanosecond"))?;
     let mut streams = if text.samples.is_empty() {
-        text.of_status_lines()
+        text.of_status_lines(unit_ns)
     } else {
         file.seek(SeekFrom::Start(0))?;
-        text.of_samples(file, asked)?
+        text.of_samples(file, unit_ns)?
     };
     for stream in &mut streams {
+        if asked.unit_ns.is_none() {
+            stream.missing.push(
+                "the unit: microseconds assumed; jitterdebugger -N counts nanoseconds (--unit ns)"
+                    .to_owned(),
+            );
+        }
         stream.remarks.extend(damage.sentences());
         stream.remarks.extend(text.passed_over.sentence("jitterdebugger"));
     }
@@ -108,6 +116,8 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
 /// # Errors
 /// [`Error`].
 pub fn results(text: &str) -> Result<Vec<Stream>, Error> {
+    // Of a thread without a sample the average is 0 / 0.
+    let text = &text.replace(": -nan", ": 0").replace(": nan", ": 0");
     let begins = text.find('{').unwrap_or(0);
     let lines_before = text[..begins].matches('\n').count();
     of_json(&text[begins..], lines_before).and_then(described)
@@ -173,6 +183,10 @@ fn of_json(text: &str, lines_before: usize) -> Result<Vec<Stream>, Error> {
 
 impl OfCpu {
     fn put_into(&self, stream: &mut Stream, step_ns: u64) -> Result<(), String> {
+        if self.count == 0 {
+            return Ok(());
+        }
+
         let stated = Stated::in_units(
             Some(self.count),
             [self.min as f64, self.avg, self.max as f64],
@@ -185,10 +199,6 @@ impl OfCpu {
         let counted = counted.filter(|n| *n <= self.count).ok_or_else(|| {
             format!("its histogram holds more samples than its count of {}", self.count)
         })?;
-        if self.count == 0 {
-            return Ok(());
-        }
-
         let last = self.histogram.keys().last().copied().unwrap_or(0);
         let overflow = Overflow {
             end: (END_NS / step_ns).max(last.saturating_add(1)),
@@ -255,13 +265,7 @@ impl JitterText {
         damage.meet(DamagedLine { format: FORMAT, line, reason, before, what })
     }
 
-    fn of_samples(
-        &self,
-        file: &mut impl BufRead,
-        asked: &SourceOptions,
-    ) -> Result<Vec<Stream>, Error> {
-        let unit_ns = to_ns(1.0, asked.unit_ns.unwrap_or(1_000.0)).filter(|unit| *unit > 0);
-        let unit_ns = unit_ns.ok_or_else(|| Error::line(FORMAT, 1, "a unit below a nanosecond"))?;
+    fn of_samples(&self, file: &mut impl BufRead, unit_ns: u64) -> Result<Vec<Stream>, Error> {
         let counter = |(thread, extent): (&u32, &Extent)| {
             let resolution = Resolution::even(unit_ns);
             (*thread, SampleCounter::new(Series::WakeupLatency, resolution, *extent, None))
@@ -283,26 +287,20 @@ impl JitterText {
             // Its times count from boot.
             stream.started_unix_s = 0.0;
             stream.label = label(thread, several);
-            if asked.unit_ns.is_none() {
-                stream.missing.push(
-                    "the unit: microseconds assumed; jitterdebugger -N counts nanoseconds (--unit ns)"
-                        .to_owned(),
-                );
-            }
             stream
         };
         Ok(counters.into_iter().map(stream).collect())
     }
 
-    fn of_status_lines(&self) -> Vec<Stream> {
+    fn of_status_lines(&self, unit_ns: u64) -> Vec<Stream> {
         let several = self.status.len() > 1;
         let stream = |status: &StatusLine| {
             let n = Some(status.cycles).filter(|cycles| *cycles > 0)?;
-            let stated = Stated::in_units(Some(n), status.figures, 1_000.0)?;
+            let stated = Stated::in_units(Some(n), status.figures, unit_ns as f64)?;
             let cpu = status.cpu.unwrap_or(status.thread);
             let label = if several { format!("CPU {cpu}") } else { String::new() };
             let mut stream = Stream { label, ..Stream::default() };
-            stated.put_into(&mut stream, Series::WakeupLatency, 1_000);
+            stated.put_into(&mut stream, Series::WakeupLatency, unit_ns);
             Some(stream)
         };
         self.status.values().filter_map(stream).collect()

@@ -260,6 +260,14 @@ fn jitterdebugger_is_read_from_a_terminal_and_with_every_sample() {
         assert_eq!((beyond.from_ns, beyond.count), (1_000_000, 1));
     }
 
+    let status = "T: 0 (  614) A: 0 C:         4 Min:     18515 Avg:8392572.75 Max:  33514746 \n";
+    let asked = SourceOptions { unit_ns: Some(1.0), ..SourceOptions::default() };
+    let of = read(status.as_bytes(), &asked).unwrap();
+    assert_eq!(figures(&of[0], Series::WakeupLatency).2, 33_514_746);
+    assert!(streams(status)[0].missing.iter().any(|what| what.contains("--unit ns")));
+    let idle = "{\"version\": 3, \"cpu\": {\"0\": {\"histogram\": {}, \"count\": 0, \"min\": 4294967295, \"max\": 0, \"avg\": -nan}}}";
+    assert!(refused(idle).contains("stopped before its first one"), "{}", refused(idle));
+
     let samples = "0;1114.936950838;9\n1;1114.936960111;30\n0;1114.937950838;3\n1;1114.9379";
     let of = streams(samples);
     assert_eq!(
