@@ -45,8 +45,8 @@ pub(crate) struct ImportOptions {
     pub(crate) column: Option<String>,
     /// Import all but damaged lines, and count those
     ///
-    /// Of interval logs, CSV, ping, hwlat, Xenomai and RTAI. Without it the first damaged line is an
-    /// error; a last line that was cut off is left out in any case.
+    /// Of interval logs, CSV, jittersamples, ping, hwlat, Xenomai and RTAI. Without it the first damaged
+    /// line is an error; a last line that was cut off is left out in any case.
     #[arg(long)]
     pub(crate) skip_damaged: bool,
     /// Load during the measurement [default: unknown]
