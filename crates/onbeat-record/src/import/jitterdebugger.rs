@@ -14,7 +14,7 @@ use serde::Deserialize;
 use super::error::Error;
 use super::format::{Format, SourceOptions, to_ns};
 use super::lines::{Damage, DamagedLine, Line, PassedOver, each_line};
-use super::rt_tests::Overflow;
+use super::rt_tests::{BEYOND, Overflow};
 use super::rt_text::StatusLine;
 use super::samples::{Extent, Sample, SampleCounter};
 use super::stated::{self, Stated};
@@ -212,10 +212,7 @@ impl OfCpu {
         }
         if let Some(beyond) = resolution.beyond {
             part.count(&resolution, beyond.from_ns, beyond.count);
-            stream.missing.push(format!(
-                "the size of each of {} samples beyond the histogram: percentiles that fall there are given as the maximum",
-                beyond.count
-            ));
+            stream.missing.push(BEYOND.to_owned());
         }
 
         part.moments = Some(stated::moments(&part, &resolution, stated));

@@ -311,6 +311,9 @@ fn period_ns(options: &CommandLine, thread: u32) -> Option<u64> {
     interval_us.checked_add(apart_us.checked_mul(u64::from(thread))?)?.checked_mul(1_000)
 }
 
+/// What no histogram records of the samples beyond its end.
+pub(super) const BEYOND: &str = "the size of each sample beyond the histogram: percentiles that fall there are given as the maximum";
+
 /// What cyclictest's histograms do not record.
 pub(super) fn missing(resolution: &Resolution, has_maximum: bool) -> Vec<String> {
     let mut missing = vec![
@@ -319,10 +322,7 @@ pub(super) fn missing(resolution: &Resolution, has_maximum: bool) -> Vec<String>
         "standard deviation: computed from the histogram's buckets".to_owned(),
     ];
     if resolution.beyond.is_some() {
-        missing.push(
-            "the size of each sample beyond the histogram: percentiles that fall there are given as the maximum"
-                .to_owned(),
-        );
+        missing.push(BEYOND.to_owned());
     }
 
     if !has_maximum {

@@ -7,6 +7,7 @@
 
 use super::error::Error;
 use super::format::{self, Format};
+use super::rt_tests::BEYOND;
 use super::stream::{SourceFigures, Stream, StreamPart};
 use crate::{Beyond, Resolution, Series};
 
@@ -168,12 +169,10 @@ impl RtlaText {
             self.columns.iter().enumerate().filter(|(_, (_, of))| *of == cpu)
         {
             let (resolution, part) = self.part(place, *series)?;
-            if let Some(beyond) = resolution.beyond.filter(|beyond| beyond.count > 0) {
-                stream.missing.push(format!(
-                    "the size of each of {} {} samples beyond the histogram: percentiles that fall there are given as the maximum",
-                    beyond.count,
-                    series.words()
-                ));
+            // Without their number, which each CPU would state with all the rest.
+            let has_beyond = resolution.beyond.is_some_and(|beyond| beyond.count > 0);
+            if has_beyond && !stream.missing.iter().any(|what| what == BEYOND) {
+                stream.missing.push(BEYOND.to_owned());
             }
 
             if *series == Series::Gap && self.width() > 1 {

@@ -306,6 +306,9 @@ fn rtla_records_three_latencies_per_cpu() {
         );
     }
 
+    let missing = |run: &RunFile| run.import.as_ref().unwrap().missing.clone();
+    assert_eq!(missing(&runs[0]), missing(&runs[1]), "a report says it once for all CPUs");
+
     let noise = &self::runs("rtla-osnoise.txt", &SourceOptions::default())[0];
     assert_eq!(cell(noise).series[&Series::Gap].count, 436);
     let missing = &noise.import.as_ref().unwrap().missing;
