@@ -87,6 +87,12 @@ fn stamp_ns(stamp: &str) -> Option<(u64, usize)> {
     Some((ns.checked_add(below * scale)?, fraction.len()))
 }
 
+/// Whether a line is a comment, or one that `trace-cmd report` prints above the events.
+pub(super) fn is_of_report(line: &str) -> bool {
+    let is_empty_cpu = line.starts_with("CPU ") && line.trim_end().ends_with(" is empty");
+    is_empty_cpu || ["#", "cpus=", "version = "].iter().any(|known| line.starts_with(known))
+}
+
 fn woken(says: &str) -> Option<Thread<'_>> {
     thread(says, "")
 }
@@ -215,7 +221,7 @@ impl FtraceText {
     fn line(&mut self, line: &Line<'_>) {
         let text = line.text;
         let Some((ns, digits, event)) = event(text).filter(|_| line.has_end) else {
-            if !["#", "cpus=", "version = "].iter().any(|known| text.starts_with(known)) {
+            if !is_of_report(text) {
                 self.passed_over.count(line);
             }
             return;

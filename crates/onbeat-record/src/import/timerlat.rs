@@ -10,6 +10,7 @@ use std::io::{BufRead, Seek, SeekFrom};
 
 use super::error::Error;
 use super::format::Format;
+use super::ftrace::is_of_report;
 use super::lines::{Damage, Line, PassedOver, each_line};
 use super::samples::{Extent, Sample, SampleCounter};
 use super::stream::Stream;
@@ -183,9 +184,7 @@ impl TimerlatText {
             self.kept = kept.and_then(|(kept, all)| kept.parse().ok().zip(all.parse().ok()));
         } else if text.contains(" EVENTS]") || text.contains("EVENTS DROPPED]") {
             self.lost += 1;
-        } else if !["#", "=>", "cpus=", "version = "].iter().any(|known| text.starts_with(known))
-            && place(text).is_none()
-        {
+        } else if !text.starts_with("=>") && !is_of_report(text) && place(text).is_none() {
             self.passed_over.count(line);
         }
     }

@@ -387,8 +387,10 @@ fn a_trace_as_text_is_from_wake_up_to_switch() {
     // A thread that is woken while it runs does not wait.
     let running = "  loop-812 [003] d... 5.000100: sched_wakeup: comm=loop pid=812 prio=19 target_cpu=003\n  loop-812 [003] d... 5.000200: sched_switch: prev_comm=loop prev_pid=812 prev_prio=19 prev_state=S ==> next_comm=swapper/3 next_pid=0 next_prio=120\n  <idle>-0 [003] d... 6.000000: sched_switch: prev_comm=swapper/3 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=loop next_pid=812 next_prio=19\n";
     assert!(refused(running).contains("no thread was woken and then switched to"));
-    let by_trace_cmd = "cpus=4\n          <idle>-0     [003]   100.000101: sched_wakeup:         loop:812 [19] success=1 CPU:003\n          <idle>-0     [003]   100.000150: sched_switch:         swapper/3:0 [120] R ==> loop:812 [19]\n";
-    assert_eq!(figures(&streams(by_trace_cmd)[0], Series::WakeupLatency).1, 49_000);
+    let by_trace_cmd = "cpus=4\nCPU 2 is empty\n          <idle>-0     [003]   100.000101: sched_wakeup:         loop:812 [19] success=1 CPU:003\n          <idle>-0     [003]   100.000150: sched_switch:         swapper/3:0 [120] R ==> loop:812 [19]\n";
+    let of = streams(by_trace_cmd);
+    assert_eq!(figures(&of[0], Series::WakeupLatency).1, 49_000);
+    assert!(!says(&of[0], "passed over"), "{:?}", of[0].remarks);
     let dropped = by_trace_cmd.replacen("CPU:003\n", "CPU:003\nCPU:3 [12 EVENTS DROPPED]\n", 1);
     assert!(refused(dropped).contains("no thread was woken and then switched to"));
 }
