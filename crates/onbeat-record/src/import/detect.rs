@@ -16,12 +16,9 @@ impl Format {
         }
 
         let has = |text: &str| beginning.contains(text);
-        let first = || {
-            beginning.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'))
-        };
         if has("#[Histogram log format")
             || has("\"StartTimestamp\"")
-            || first().is_some_and(hlog::is_interval_line)
+            || first(beginning).is_some_and(hlog::is_interval_line)
         {
             return Some(Self::Hlog);
         }
@@ -41,6 +38,11 @@ impl Format {
 
         of_tools_text(beginning).or_else(|| csv::is_samples(beginning).then_some(Self::Csv))
     }
+}
+
+/// The first line that is neither empty nor a comment.
+fn first(beginning: &str) -> Option<&str> {
+    beginning.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
 fn of_json(beginning: &str) -> Option<Format> {
@@ -92,8 +94,10 @@ fn of_tools_text(beginning: &str) -> Option<Format> {
     } else if has_line(ping::is_answer) || has_line(ping::is_summary) {
         Some(Format::Ping)
     } else if has_line(jitterdebugger::is_status_line)
-        || has_line(jitterdebugger::is_sample_line)
         || jitterdebugger::has_results(beginning)
+        // A CSV may have such lines below the names of its columns.
+        || first(beginning).is_some_and(jitterdebugger::is_sample_line)
+        || has("jittersamples ") && has_line(jitterdebugger::is_sample_line)
     {
         Some(Format::Jitterdebugger)
     } else if has_line(rt_text::is_pair_line) || has_line(rt_text::is_status_line) {
@@ -131,6 +135,8 @@ mod tests {
             ("time_s,latency_us\n0.1,20\n", Some(Format::Csv)),
             ("17\n18\n", Some(Format::Csv)),
             ("0;1114.936950838;9\n", Some(Format::Jitterdebugger)),
+            ("$ jittersamples raw\n0;1114.936950838;9\n", Some(Format::Jitterdebugger)),
+            ("cpu;t_s;latency_ns\n0;1114.936950838;1200\n", Some(Format::Csv)),
             ("0;0.9;9\n", Some(Format::Csv)),
             ("000000\t000000\n000001\t000012\n", Some(Format::Cyclictest)),
             ("0 12\n1 18\n", Some(Format::Csv)),

@@ -64,7 +64,9 @@ pub fn is_sample_line(line: &str) -> bool {
 /// Whether a text has the JSON of its results, which a terminal shows below other lines.
 #[must_use]
 pub fn has_results(text: &str) -> bool {
-    text.contains("\"cpu\"") && text.contains("\"histogram\"")
+    let has = |key: &str| text.contains(key);
+    // cyclictest's JSON has a CPU in each thread.
+    has("\"cpu\"") && has("\"histogram\"") && !has("\"thread\"")
 }
 
 fn is_like_sample(line: &str) -> bool {
