@@ -445,6 +445,27 @@ pub enum KernelEvent {
     },
 }
 
+/// Names of the interrupts of a CPU's timer where it has no vector of its own: on arm64, arm and RISC-V.
+const TIMER_INTERRUPTS: [&str; 4] = ["arch_timer", "twd", "gt", "riscv-timer"];
+
+/// Whether an interrupt with a number is that of a CPU's timer.
+pub(crate) fn is_of_timer(name: &Label) -> bool {
+    TIMER_INTERRUPTS.iter().any(|known| name.text() == *known)
+}
+
+impl KernelEvent {
+    /// Whether the interrupt of the CPU's timer begins: a vector on x86, elsewhere an interrupt with a
+    /// number.
+    #[must_use]
+    pub fn begins_timer_interrupt(&self) -> bool {
+        match self {
+            Self::VectorEntry(vector) => *vector == Vector::LocalTimer,
+            Self::IrqEntry { name, .. } => is_of_timer(name),
+            _ => false,
+        }
+    }
+}
+
 /// One record of one CPU's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceEvent {

@@ -22,7 +22,7 @@ pub(super) use judgement::{
 use onbeat_rt::Instant;
 
 use super::counters::Counters;
-use super::event::{KernelEvent, Thread, TraceEvent};
+use super::event::{KernelEvent, Thread, TraceEvent, is_of_timer};
 use super::facts::{ExpectedActivity, SpikeFacts, SpikePart};
 use super::flight::SHALLOW_NS;
 use super::inside::Stretch;
@@ -540,17 +540,24 @@ impl<'w> Judge<'w> {
         let own_interrupt =
             slice.interrupt.is_some_and(|entered| self.timers_interrupt() == Some(entered));
         match slice.doing {
-            CpuActivity::Irq { irq, name } => {
-                Some(Judgement::new(CauseKind::HardIrq).by(named(&format!("{name} (irq {irq})"))))
-            }
             CpuActivity::TimerFunction { timer, .. } if self.is_the_loops(timer) => {
                 Some(Judgement::new(CauseKind::TimerInterrupt))
             }
             CpuActivity::TimerFunction { function, .. } => Some(self.others_timer(function)),
-            CpuActivity::Vector(_) if own_interrupt => match self.between_others_timers(slice) {
-                Some(function) => Some(self.others_timer(function)),
-                None => Some(Judgement::new(CauseKind::TimerInterrupt)),
-            },
+            // A vector on x86; on arm64, arm and RISC-V the timer's interrupt has a number.
+            CpuActivity::Vector(_) | CpuActivity::Irq { .. } if own_interrupt => {
+                match self.between_others_timers(slice) {
+                    Some(function) => Some(self.others_timer(function)),
+                    None => Some(Judgement::new(CauseKind::TimerInterrupt)),
+                }
+            }
+            // Without its number: it is each CPU's own, and no advice moves it.
+            CpuActivity::Irq { name, .. } if is_of_timer(&name) => {
+                Some(Judgement::new(CauseKind::HardIrq).by(named(&name.text())))
+            }
+            CpuActivity::Irq { irq, name } => {
+                Some(Judgement::new(CauseKind::HardIrq).by(named(&format!("{name} (irq {irq})"))))
+            }
             CpuActivity::Vector(vector) => {
                 Some(Judgement::new(CauseKind::HardIrq).by(named(vector.name())))
             }

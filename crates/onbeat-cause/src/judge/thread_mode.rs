@@ -2,7 +2,7 @@
 //! kernel as a kernel thread.
 
 use super::{Judge, ORDINARY_STEP_NS};
-use crate::event::{KernelEvent, Thread, TraceEvent, Vector};
+use crate::event::{KernelEvent, Thread, TraceEvent};
 use crate::timeline::{CpuActivity, LoopSpan};
 use onbeat_rt::Instant;
 
@@ -155,12 +155,10 @@ impl Judge<'_> {
         let within = |event: &&&TraceEvent| {
             Some(event.cpu) == span.cpu && event.at > span.from && event.at < span.to
         };
+        let is_one_turn = span.to.ns_since(span.from) < LONGEST_TURN_NS;
         let chose = |event: &&TraceEvent| match event.what {
             KernelEvent::Switch { .. } => true,
-            KernelEvent::VectorEntry(Vector::LocalTimer) => {
-                span.to.ns_since(span.from) < LONGEST_TURN_NS
-            }
-            _ => false,
+            what => is_one_turn && what.begins_timer_interrupt(),
         };
 
         let could_choose = self.events.iter().filter(within).any(chose);

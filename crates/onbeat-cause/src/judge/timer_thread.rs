@@ -12,7 +12,7 @@ use onbeat_rt::Instant;
 
 use super::thread_mode::ThreadMode;
 use super::{Judge, Judgement, ORDINARY_STEP_NS, thread_culprit};
-use crate::event::{KernelEvent, Softirq, Thread, Vector};
+use crate::event::{KernelEvent, Softirq, Thread};
 use crate::kind::CauseKind;
 use crate::timeline::{CpuActivity, LoopSpan, LoopState, Slice, loop_spans};
 
@@ -57,7 +57,7 @@ impl Judge<'_> {
         let interrupt = self.events.iter().find_map(|event| {
             // The interrupt that raised the softirq: from here on the timer had come, and its
             // thread waited for the CPU.
-            let is_timers = event.what == KernelEvent::VectorEntry(Vector::LocalTimer);
+            let is_timers = event.what.begins_timer_interrupt();
             let is_due = event.at >= from && event.at < fired;
             (is_timers && is_due && event.cpu == cpu).then_some(event.at)
         })?;

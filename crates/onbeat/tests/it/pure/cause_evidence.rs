@@ -6,7 +6,7 @@ use crate::cause_world::{
 };
 use onbeat::cause::KernelStack;
 use onbeat::cause::counters::{CounterSource, FreezerReading, ThreadReading};
-use onbeat::cause::event::{KernelEvent, Thread, ThreadState, Vector};
+use onbeat::cause::event::{KernelEvent, Label, Thread, ThreadState, Vector};
 use onbeat::cause::kind::{CauseKind as Kind, Explanation};
 
 /// A timer's interrupt that is 400 us late while dd runs, with the reading of its wake-up.
@@ -202,6 +202,33 @@ fn a_long_interrupt_of_the_loops_timer_blames_neither_host_nor_kernel() {
     );
     let bare_metal = long_timer_interrupt().explained();
     assert!(bare_metal.main().unwrap().evidence.contains("kernel code or firmware"));
+}
+
+/// The same events on arm64, where the interrupt of a CPU's timer has a number.
+fn on_arm(world: &mut World) {
+    for event in world.window.cpus.iter_mut().flat_map(|cpu| cpu.events.iter_mut()) {
+        event.what = match event.what {
+            KernelEvent::VectorEntry(Vector::LocalTimer) => {
+                KernelEvent::IrqEntry { irq: 11, name: Label::from("arch_timer") }
+            }
+            KernelEvent::VectorExit(Vector::LocalTimer) => KernelEvent::IrqExit { irq: 11 },
+            other => other,
+        };
+    }
+}
+
+#[test]
+fn the_interrupt_of_the_loops_timer_on_arm_is_no_device_s() {
+    let mut world = long_timer_interrupt();
+    on_arm(&mut world);
+    let explanation = world.explained();
+    assert_eq!(main_of(&explanation), (Kind::TimerInterrupt, none()));
+    assert_eq!(us_of(&explanation, Kind::TimerInterrupt), 275);
+
+    let mut world = World::asleep_beside(idle());
+    world.timer_interrupt(1001, 20).loop_runs(1023, idle());
+    on_arm(&mut world);
+    assert_eq!(us_of(&world.explained(), Kind::HardIrq), 0);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use crate::cause_world::{
     LOOP, TICK, TIMER, WAKE_UP, World, dd, idle, looper, main_of, none, thread, us, us_of,
 };
-use onbeat::cause::event::{KernelEvent, Softirq, Thread, ThreadState, Vector};
+use onbeat::cause::event::{KernelEvent, Label, Softirq, Thread, ThreadState, Vector};
 use onbeat::cause::kind::CauseKind as Kind;
 
 const HRTIMER: Softirq = Softirq(8);
@@ -63,6 +63,19 @@ fn a_hog_above_the_timers_thread_preempts_the_loop_that_still_sleeps() {
     assert_eq!(us_of(&explanation, Kind::Preempted), 1300 - 1004);
     let evidence = &explanation.main().unwrap().evidence;
     assert!(evidence.contains("expire in ktimers/1 [9] FIFO/RR 1 on this kernel"), "{evidence}");
+}
+
+#[test]
+fn the_timers_interrupt_of_arm_has_a_number() {
+    let mut world = ordinary_loop_beside(hog());
+    world.on(1, 1001, 0, KernelEvent::IrqEntry { irq: 11, name: Label::from("arch_timer") });
+    world.on(1, 1004, 0, KernelEvent::IrqExit { irq: 11 });
+    expires(&mut world, 1300, hog());
+    wakes(&mut world, 1303);
+    let explanation = world.explained();
+
+    assert_eq!(main_of(&explanation), (Kind::Preempted, "hog".to_owned()));
+    assert_eq!(us_of(&explanation, Kind::Preempted), 1300 - 1004);
 }
 
 #[test]
