@@ -445,8 +445,9 @@ pub enum KernelEvent {
     },
 }
 
-/// Names of the interrupts of a CPU's timer where it has no vector of its own: on arm64, arm and RISC-V.
-const TIMER_INTERRUPTS: [&str; 4] = ["arch_timer", "twd", "gt", "riscv-timer"];
+/// Names of the interrupts of a CPU's timer where it has no vector of its own: on arm64, arm, RISC-V, and
+/// a PC without local timers.
+const TIMER_INTERRUPTS: [&str; 5] = ["arch_timer", "twd", "gt", "riscv-timer", "timer"];
 
 /// Whether an interrupt with a number is that of a CPU's timer.
 pub(crate) fn is_of_timer(name: &Label) -> bool {

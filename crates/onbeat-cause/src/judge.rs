@@ -540,6 +540,9 @@ impl<'w> Judge<'w> {
         let own_interrupt =
             slice.interrupt.is_some_and(|entered| self.timers_interrupt() == Some(entered));
         match slice.doing {
+            CpuActivity::Irq { irq, name } if !is_of_timer(&name) => {
+                Some(Judgement::new(CauseKind::HardIrq).by(named(&format!("{name} (irq {irq})"))))
+            }
             CpuActivity::TimerFunction { timer, .. } if self.is_the_loops(timer) => {
                 Some(Judgement::new(CauseKind::TimerInterrupt))
             }
@@ -552,11 +555,8 @@ impl<'w> Judge<'w> {
                 }
             }
             // Without its number: it is each CPU's own, and no advice moves it.
-            CpuActivity::Irq { name, .. } if is_of_timer(&name) => {
+            CpuActivity::Irq { name, .. } => {
                 Some(Judgement::new(CauseKind::HardIrq).by(named(&name.text())))
-            }
-            CpuActivity::Irq { irq, name } => {
-                Some(Judgement::new(CauseKind::HardIrq).by(named(&format!("{name} (irq {irq})"))))
             }
             CpuActivity::Vector(vector) => {
                 Some(Judgement::new(CauseKind::HardIrq).by(named(vector.name())))
