@@ -13,7 +13,7 @@ use std::fmt;
 use onbeat_rt::Instant;
 use serde::{Deserialize, Serialize};
 
-use super::event::Vector;
+use super::event::{Vector, is_of_timer};
 use super::judge::ORDINARY_STEP_NS;
 use super::timeline::{CpuActivity, Slice, Timeline};
 use super::window::Window;
@@ -128,10 +128,14 @@ fn source_of(slice: &Slice, tid: u32) -> Option<NoiseSource> {
             NoiseSource::Thread(if name.is_empty() { unnamed() } else { name.into_owned() })
         }
         CpuActivity::Idle(_) => NoiseSource::Idle,
-        CpuActivity::Irq { irq, name } => NoiseSource::Irq(format!("{irq} {name}")),
+        CpuActivity::Irq { irq, name } if !is_of_timer(&name) => {
+            NoiseSource::Irq(format!("{irq} {name}"))
+        }
         CpuActivity::Vector(vector) => NoiseSource::Irq(vector.name().to_owned()),
-        // A timer's function runs in the interrupt of the CPU's timer.
-        CpuActivity::TimerFunction { .. } => NoiseSource::Irq(Vector::LocalTimer.name().to_owned()),
+        // A timer's function runs in the interrupt of the CPU's timer: one source for both.
+        CpuActivity::Irq { .. } | CpuActivity::TimerFunction { .. } => {
+            NoiseSource::Irq(Vector::LocalTimer.name().to_owned())
+        }
         CpuActivity::Softirq(softirq) => NoiseSource::Softirq(softirq.name().to_owned()),
         CpuActivity::Unknown => NoiseSource::NotRecorded,
     })
@@ -194,6 +198,17 @@ mod tests {
         let window = window(vec![
             event(102, KernelEvent::VectorEntry(vector)),
             event(105, KernelEvent::VectorExit(vector)),
+        ]);
+        assert_eq!(named(&window, 100, 107), one("local_timer", 7));
+    }
+
+    #[test]
+    fn a_timers_interrupt_with_a_number_is_one_source_with_its_functions() {
+        let timer_ran = KernelEvent::TimerExpireEntry { timer: 1, function: 2, now: us(103) };
+        let window = window(vec![
+            event(102, KernelEvent::IrqEntry { irq: 11, name: Label::from("arch_timer") }),
+            event(103, timer_ran),
+            event(105, KernelEvent::IrqExit { irq: 11 }),
         ]);
         assert_eq!(named(&window, 100, 107), one("local_timer", 7));
     }
