@@ -76,8 +76,12 @@ impl Stated {
 pub(super) fn parted(all: u64, percentiles: &[(f64, u64)], max_ns: u64) -> Option<Vec<(u64, u64)>> {
     let mut cells: Vec<(u64, u64)> = Vec::new();
     let mut counted = 0;
-    let rank = |share: f64| ((all as f64 * share / 100.0) as u64).saturating_add(1).min(all);
-    let ranks = percentiles.iter().map(|&(share, ns)| (rank(share), ns));
+    let rank = |share: f64, ns: u64| {
+        // What is below the maximum is not the last sample.
+        let last = if ns < max_ns { all.saturating_sub(1) } else { all };
+        ((all as f64 * share / 100.0) as u64).saturating_add(1).min(last)
+    };
+    let ranks = percentiles.iter().map(|&(share, ns)| (rank(share, ns), ns));
     for (rank, ns) in ranks.chain([(all, max_ns)]) {
         let more = rank.checked_sub(counted)?;
         counted = rank;
@@ -101,4 +105,21 @@ pub(super) fn moments(part: &StreamPart, resolution: &Resolution, stated: Stated
         mean_ns: stated.mean_ns,
     };
     part.moments_around(resolution, source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parted;
+
+    #[test]
+    fn percentiles_part_the_samples_and_the_largest_is_the_maximum() {
+        assert_eq!(
+            parted(10, &[(50.0, 20), (99.0, 70), (99.9, 70)], 80),
+            Some(vec![(20, 6), (70, 3), (80, 1)])
+        );
+        assert_eq!(parted(4, &[(50.0, 20)], 20), Some(vec![(20, 4)]));
+        assert_eq!(parted(1, &[(50.0, 20), (99.0, 20)], 30), Some(vec![(30, 1)]));
+        assert_eq!(parted(10, &[(50.0, 90)], 80), None, "beyond the maximum");
+        assert_eq!(parted(10, &[(50.0, 20), (90.0, 10)], 80), None);
+    }
 }
