@@ -1,5 +1,5 @@
 //! ping of iputils, of busybox, of the BSDs and macOS: a round trip per line, with times (`-D`) or
-//! without; of `-q` the closing figures.
+//! without; of `-q` the closing figures. iputils translates its words, not the names of its fields.
 
 use std::io::{BufRead, Seek, SeekFrom};
 
@@ -29,8 +29,11 @@ impl Answer {
             None => ("", line),
         };
         let is_answer = rest.contains(" bytes from ") || rest.starts_with("Reply from ");
-        let place = rest.find(" time=").or_else(|| rest.find(" time<")).filter(|_| is_answer)?;
-        let time = &rest[place + " time=".len()..];
+        let place = rest.find(" time=").or_else(|| rest.find(" time<")).filter(|_| is_answer);
+        // `64 Bytes von 10.0.0.1: icmp_seq=1 ttl=64 Zeit=0.115 ms`: the last field.
+        let by_place = || rest.rfind('=').filter(|_| has_fields(rest)).map(|end| end + 1);
+        let begin = place.map(|place| place + " time=".len()).or_else(by_place)?;
+        let time = &rest[begin..];
         let end = time.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(time.len());
         let (figure, unit) = time.split_at(end);
         if !unit.trim_start().starts_with("ms") {
@@ -39,7 +42,7 @@ impl Answer {
 
         let ms = figure.parse::<f64>().ok().filter(|ms| *ms < 1e9)?;
         // Below the least that it prints.
-        let ms = if rest[place..].starts_with(" time<") { 0.0 } else { ms };
+        let ms = if rest[..begin].ends_with('<') { 0.0 } else { ms };
         let t_s = stamp.parse::<f64>().ok().filter(|t| t.is_finite() && t.abs() < 1e12);
         let digits = figure.split_once('.').map_or(0, |(_, digits)| digits.len());
         Some(Self {
@@ -48,6 +51,11 @@ impl Answer {
             is_duplicate: unit.contains("(DUP!)"),
         })
     }
+}
+
+/// Whether a line has the fields that iputils names alike in every language.
+fn has_fields(line: &str) -> bool {
+    line.contains(" icmp_seq=") && line.contains(" ttl=")
 }
 
 /// Whether a line is an answer.
@@ -145,7 +153,7 @@ impl PingText {
                 self.decimals = self.decimals.max(answer.decimals);
                 self.extent.take_in(&answer.sample);
             }
-        } else if text.contains(" bytes from ") {
+        } else if text.contains(" bytes from ") || has_fields(text) {
             let reason = format!("`{text}` has no round trip in milliseconds");
             if !line.has_end {
                 damage.cut(line.number, reason);
@@ -162,7 +170,7 @@ impl PingText {
             self.unanswered += 1;
         } else if let Some(peer) = PEER.iter().find_map(|before| text.strip_prefix(before)) {
             self.peer = peer.split_whitespace().next().map(str::to_owned);
-        } else if !text.ends_with("ping statistics ---") && !is_of_windows(text) {
+        } else if !(text.starts_with("--- ") && text.ends_with(" ---") || is_of_windows(text)) {
             self.passed_over.count(line);
         }
 
@@ -223,13 +231,16 @@ fn is_of_windows(text: &str) -> bool {
 }
 
 /// `3 packets transmitted, 3 received, 0% packet loss`, `3 packets transmitted, 3 packets received`,
+/// `3 Pakete übertragen, 3 empfangen, 0% packet loss`,
 /// `Packets: Sent = 4, Received = 3, Lost = 1 (25% loss),`.
 fn counts(line: &str) -> Option<(u64, u64)> {
     let of_windows = line.strip_prefix("Packets: Sent = ").and_then(|rest| {
         let (sent, rest) = rest.split_once(", Received = ")?;
         Some((sent, rest.split(',').next()?))
     });
-    let (sent, rest) = of_windows.or_else(|| line.split_once(" packets transmitted, "))?;
-    let received = rest.split_whitespace().next()?;
-    Some((sent.trim().parse().ok()?, received.parse().ok()?))
+    let (sent, rest) = of_windows
+        .or_else(|| line.split_once(" packets transmitted, "))
+        .or_else(|| line.split_once(", ").filter(|(_, rest)| rest.contains('%')))?;
+    let first = |text: &str| text.split_whitespace().next()?.parse().ok();
+    Some((first(sent)?, first(rest)?))
 }

@@ -409,6 +409,12 @@ fn pings_of_all_systems_are_round_trips() {
     assert_eq!(figures(&of[0], Series::RoundTrip), (9, 21_000, 55_000, 38_000.0));
     assert!(of[0].figures_only.contains(&Series::RoundTrip));
 
+    let translated = "PING 10.0.0.1 (10.0.0.1) 56(84) Bytes an Daten.\n64 Bytes von 10.0.0.1: icmp_seq=1 ttl=64 Zeit=0.115 ms\n64 octets de 10.0.0.1 : icmp_seq=2 ttl=64 temps=0.215 ms\n\n--- 10.0.0.1 Ping-Statistiken ---\n3 Pakete übertragen, 2 empfangen, 33% packet loss, time 2003ms\nrtt min/avg/max/mdev = 0.115/0.165/0.215/0.050 ms\n";
+    let of = streams(translated);
+    assert_eq!(figures(&of[0], Series::RoundTrip), (2, 115_000, 215_000, 165_000.0));
+    assert!(says(&of[0], "1 of 3 requests were not answered"), "{:?}", of[0].remarks);
+    assert!(!says(&of[0], "passed over"), "{:?}", of[0].remarks);
+
     let windows = "\r\nPinging 10.0.0.1 with 32 bytes of data:\r\nReply from 10.0.0.1: bytes=32 time=2ms TTL=64\r\nRequest timed out.\r\n\r\nPing statistics for 10.0.0.1:\r\n    Packets: Sent = 2, Received = 1, Lost = 1 (50% loss),\r\nApproximate round trip times in milli-seconds:\r\n    Minimum = 2ms, Maximum = 2ms, Average = 2ms\r\n";
     let of = streams(windows);
     assert_eq!(of[0].remarks[0], "1 of 2 requests were not answered and are in no figure");
