@@ -32,9 +32,11 @@ enum Text {
     Hwlat,
     Gnuplot,
     Trace,
+    Timerlat,
+    Jittersamples,
 }
 
-const TEXTS: [Text; 8] = [
+const TEXTS: [Text; 10] = [
     Text::Verbose,
     Text::Status,
     Text::Histogram,
@@ -43,6 +45,8 @@ const TEXTS: [Text; 8] = [
     Text::Hwlat,
     Text::Gnuplot,
     Text::Trace,
+    Text::Timerlat,
+    Text::Jittersamples,
 ];
 
 impl Text {
@@ -124,6 +128,16 @@ impl Text {
                 writeln!(text, "{} 1", max + 1).unwrap();
             }
             Self::Trace => trace_of(values, &mut text),
+            Self::Timerlat => {
+                for (k, value) in (1..).zip(values) {
+                    writeln!(text, "      timerlat/5-1035    [005] .......   548.{k:06}: #{k:<5} context thread timer_latency {value:>9}000 ns").unwrap();
+                }
+            }
+            Self::Jittersamples => {
+                for (k, value) in (0..).zip(values) {
+                    writeln!(text, "0;1114.{k:09};{value}").unwrap();
+                }
+            }
         }
         text
     }
