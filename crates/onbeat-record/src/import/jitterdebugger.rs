@@ -26,6 +26,8 @@ const FORMAT: Format = Format::Jitterdebugger;
 /// Where its histograms end, in nanoseconds.
 const END_NS: u64 = 1_000_000;
 const MOST_THREADS: u32 = 8192;
+/// No latency is longer, in its units.
+const LONGEST: i64 = 36_000_000_000_000;
 /// The first version of its JSON that sleeps until an instant.
 const FIRST_ABSOLUTE: u64 = 3;
 
@@ -80,7 +82,10 @@ fn sample(line: &str) -> Option<(u32, f64, i64)> {
     let is_stamp = stamp.split_once('.').is_some_and(|(_, below)| below.len() == 9);
     let thread = thread.parse().ok().filter(|thread| *thread < MOST_THREADS)?;
     let t_s = stamp.parse().ok().filter(|t: &f64| is_stamp && (0.0..1e11).contains(t))?;
-    let latency = latency.parse().ok().filter(|_| fields.next().is_none())?;
+    let latency = latency.parse().ok().filter(|of: &i64| (0..=LONGEST).contains(of))?;
+    if fields.next().is_some() {
+        return None;
+    }
     Some((thread, t_s, latency))
 }
 

@@ -19,6 +19,8 @@ use crate::{Resolution, Series};
 const FORMAT: Format = Format::Timerlat;
 /// More CPUs than this are not CPUs.
 const MOST_CPUS: u32 = 8192;
+/// No latency is longer: 10,000 hours.
+const LONGEST_NS: i64 = 36_000_000_000_000_000;
 
 /// What a line says of an activation.
 struct Activation {
@@ -41,12 +43,13 @@ impl Activation {
             _ => return None,
         };
         let latency = latency.trim_start_matches([':', ' ', '\t']).split_whitespace().next()?;
+        let ns = latency.parse().ok().filter(|ns: &i64| (0..=LONGEST_NS).contains(ns))?;
         let (cpu, t_s) = place(head)?;
         Some(Self {
             cpu,
             number: head.rsplit(['#', ':']).next()?.trim().parse().ok()?,
             series,
-            sample: Sample { ns: latency.parse().ok()?, t_s: Some(t_s) },
+            sample: Sample { ns, t_s: Some(t_s) },
         })
     }
 }
