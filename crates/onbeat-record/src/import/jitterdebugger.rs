@@ -80,7 +80,7 @@ fn sample(line: &str) -> Option<(u32, f64, i64)> {
     let mut fields = line.trim().split(';');
     let (thread, stamp, latency) = (fields.next()?, fields.next()?, fields.next()?);
     let is_stamp = stamp.split_once('.').is_some_and(|(_, below)| below.len() == 9);
-    let thread = thread.parse().ok().filter(|thread| *thread < MOST_THREADS)?;
+    let thread = thread.parse().ok().filter(|of: &u32| *of < MOST_THREADS)?;
     let t_s = stamp.parse().ok().filter(|t: &f64| is_stamp && (0.0..1e11).contains(t))?;
     let latency = latency.parse().ok().filter(|of: &i64| (0..=LONGEST).contains(of))?;
     if fields.next().is_some() {
