@@ -88,8 +88,8 @@ impl Chosen {
 fn series_there(cell: &CellSummary) -> String {
     let named = cell.series.keys().map(|of| format!("{} (--series {})", of.words(), of.tag()));
     let named = named.collect::<Vec<_>>().join(", ");
-    let is_to_be_told = cell.import.is_some() && !named.is_empty();
-    if is_to_be_told { format!("; it has {named}") } else { String::new() }
+    let is_named = cell.import.is_some() && !named.is_empty();
+    if is_named { format!("; it has {named}") } else { String::new() }
 }
 
 #[must_use]

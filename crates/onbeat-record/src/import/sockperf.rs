@@ -1,5 +1,5 @@
-//! What sockperf's client prints of `ping-pong` and `under-load`: percentiles of so many observations,
-//! extremes, mean and standard deviation, a block per server.
+//! What sockperf's client prints of `ping-pong` and `under-load`: percentiles, their number of
+//! observations, extremes, mean and standard deviation, a block per server.
 //!
 //! Without `--full-rtt` its latency is half of a round trip.
 

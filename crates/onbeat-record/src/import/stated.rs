@@ -70,9 +70,9 @@ impl Stated {
     }
 }
 
-/// Cells that percentiles make of so many samples: their upper ends and how many each has. `None` where
-/// they contradict each other. `percentiles` rise: shares in percent and the sample behind that share of
-/// the sorted ones.
+/// Cells into which percentiles divide `all` samples: their upper ends and how many each has. `None` where
+/// they contradict each other. `percentiles` rise: shares in percent and the sample at that share of the
+/// sorted ones.
 pub(super) fn parted(all: u64, percentiles: &[(f64, u64)], max_ns: u64) -> Option<Vec<(u64, u64)>> {
     let mut cells: Vec<(u64, u64)> = Vec::new();
     let mut counted = 0;

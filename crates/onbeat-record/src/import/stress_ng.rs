@@ -1,8 +1,8 @@
 //! The log of `stress-ng --cyclic --cyclic-dist N`: a relative sleep, and how late it returned.
 //!
 //! Each line carries the process it is of; several stressors are several streams. Without
-//! `--cyclic-dist` there are nine percentiles: of so many samples each is that of a rank, so that
-//! they part the samples. The YAML of `--metrics` holds work done, not latency, and cannot be imported.
+//! `--cyclic-dist` there are nine percentiles and the number of samples: each is the sample of a rank,
+//! so that they divide the samples. The YAML of `--metrics` holds work done, not latency, and cannot be imported.
 
 use super::error::Error;
 use super::format::Format;

@@ -218,7 +218,7 @@ fn on_arm(world: &mut World) {
 }
 
 #[test]
-fn the_interrupt_of_the_loops_timer_on_arm_is_no_device_s() {
+fn the_interrupt_of_the_loops_timer_on_arm_is_not_a_devices() {
     let mut world = long_timer_interrupt();
     on_arm(&mut world);
     let explanation = world.explained();
