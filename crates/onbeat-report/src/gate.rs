@@ -92,6 +92,16 @@ fn series_there(cell: &CellSummary) -> String {
     if is_named { format!("; it has {named}") } else { String::new() }
 }
 
+/// What a percentage is of, where the source records the longest gaps alone.
+fn not_all_gaps(cell: &CellSummary) -> &'static str {
+    match &cell.import {
+        Some(import) if import.format == "hwlat" => {
+            " The percentage is of gaps beyond the detector's threshold: shorter ones are not recorded."
+        }
+        _ => "",
+    }
+}
+
 #[must_use]
 pub fn limit_checks(run: &str, cells: &[&CellSummary], limit: Limit) -> Vec<Check> {
     let check = |cell: &&CellSummary| {
@@ -104,6 +114,7 @@ pub fn limit_checks(run: &str, cells: &[&CellSummary], limit: Limit) -> Vec<Chec
             (None, None) => (Outcome::Inconclusive, "no run file".to_owned()),
         };
         let basis = cell.verdict.as_ref().map(|verdict| verdict.basis.clone()).unwrap_or_default();
+        let basis = basis + not_all_gaps(cell);
         Check { name: limit_in_words(limit), of: name(run, cell), outcome, sentence, basis }
     };
     cells.iter().map(check).collect()

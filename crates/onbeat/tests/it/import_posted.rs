@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use onbeat::import::{SourceOptions, Stream};
-use onbeat::record::Series;
+use onbeat::record::{LimitNote, Series};
 
 use crate::import_world;
 use import_world::{bytes_of, cell, figures, read, refused, skipping, streams};
@@ -304,6 +304,16 @@ fn gaps_of_the_hardware_and_of_a_busy_loop_are_read_from_text() {
     assert!(!says(&streams(omitted)[0], "passed over"), "oslat -z omits empty buckets");
     let none = "hwlatdetect:  test duration 2 seconds\n        Latency threshold: 10us\nMax Latency: Below threshold\nSamples recorded: 0\n";
     assert!(refused(none).contains("no gap exceeded the threshold of 10us"));
+}
+
+#[test]
+fn a_percentage_of_recorded_gaps_is_not_one_of_all() {
+    let runs: Vec<_> = streams(bytes_of("hwlat.txt")).iter().map(import_world::run_of).collect();
+    let limit = LimitNote { limit_ns: 20_000, at: 99.0, on: Series::Gap };
+    let summary = onbeat_report::imported::summary(&runs, Some(limit)).unwrap();
+    let cells: Vec<_> = summary.cells.iter().collect();
+    let check = &onbeat_report::gate::limit_checks("run", &cells, limit)[0];
+    assert!(check.basis.contains("of gaps beyond the detector's threshold"), "{check:?}");
 }
 
 #[test]
