@@ -147,7 +147,8 @@ fn unit_in(name: &str) -> Option<f64> {
 }
 
 fn is_time(name: &str) -> bool {
-    let bare = name.to_ascii_lowercase();
+    // `__time` of PlotJuggler, `%time` of rostopic.
+    let bare = name.trim_start_matches(['_', '%']).to_ascii_lowercase();
     ["time", "timestamp", "datetime", "date", "t", "ts"].iter().any(|word| {
         bare.strip_prefix(word)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', ' ', '(', '[']))
@@ -245,7 +246,11 @@ impl Columns {
         let named = if has_names { unit_in(names[value]) } else { None };
         let unit_ns =
             asked.unit_ns.or(named).ok_or(Error::NoUnit { format: FORMAT, line: number })?;
-        let time_unit = |place: usize| unit_in(names[place]).filter(|_| has_names).unwrap_or(1e9);
+        let time_unit = |place: usize| {
+            // rostopic writes nanoseconds.
+            let usual = if names[place].starts_with('%') { 1.0 } else { 1e9 };
+            unit_in(names[place]).filter(|_| has_names).unwrap_or(usual)
+        };
         let series = asked.series.or_else(|| series_in(names[value])).unwrap_or(Series::Recorded);
         let time = time.filter(|place| *place != value).map(|place| (place, time_unit(place)));
         let count = names.len();

@@ -504,6 +504,10 @@ fn spreadsheets_write_commas_marks_and_dates() {
     assert!(refused(two_units).contains("3 columns"), "{}", refused(two_units));
     let histogram = "Latency (us),Count\n1,500\n2,300\n";
     assert!(refused(histogram).contains("`Count` is a column of counts"), "{}", refused(histogram));
+    let of = streams("__time,latency_us\n1717683906.373,20\n1717683906.383,21\n");
+    assert!((of[0].started_unix_s - 1_717_683_906.373).abs() < 1e-3, "{}", of[0].started_unix_s);
+    let of = streams("%time,latency_us\n1717683906373000000,20\n1717683906383000000,21\n");
+    assert!((of[0].started_unix_s - 1_717_683_906.373).abs() < 1e-3, "{}", of[0].started_unix_s);
     let percentiles = "Percentile,Latency (us)\n50,12\n99,40\n";
     assert!(refused(percentiles).contains("`Percentile` is a column of percentiles"));
     assert_eq!(figures(&streams("latency_micros\n12\n")[0], Series::Recorded).2, 12_000);
