@@ -204,9 +204,11 @@ impl StreamPart {
         let n = self.samples();
         let m2: f64 = self.cells.iter().map(square).sum();
         // Samples beyond the histogram may be anywhere up to the maximum, but no spread is wider than
-        // mean and extremes allow (Bhatia and Davis, 2000). A minimum of 0 may be one below it.
-        let (below, above) =
-            (source.mean_ns - source.min_ns as f64, source.max_ns as f64 - source.mean_ns);
+        // mean and extremes allow (Bhatia and Davis, 2000), each of which may be rounded down by a step. A
+        // minimum of 0 may be one below it.
+        let step_ns = resolution.step_ns as f64;
+        let below = source.mean_ns + step_ns - source.min_ns as f64;
+        let above = source.max_ns as f64 + step_ns - source.mean_ns;
         let is_bounded = source.min_ns > 0 && below >= 0.0 && above >= 0.0;
         Moments {
             n,
