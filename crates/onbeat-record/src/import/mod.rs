@@ -188,8 +188,10 @@ fn read_text(
     Ok(streams)
 }
 
+const BPF_ADVICE: &str = "each of its buckets is twice as wide as the one before; import what `perf sched script` prints, which has every wake-up";
+
 /// What stands in outputs that hold no latencies, or fewer than another output of the tool.
-const OTHER_OUTPUTS: [(&str, &str, &str); 3] = [
+const OTHER_OUTPUTS: [(&str, &str, &str); 8] = [
     (
         "sch delay",
         "perf sched timehist",
@@ -201,6 +203,23 @@ const OTHER_OUTPUTS: [(&str, &str, &str); 3] = [
         "it has averages and maxima alone; import what `perf sched script` prints",
     ),
     (" groups using ", "hackbench", "how long a load took; it measures no latency"),
+    (
+        "tracer: osnoise",
+        "the tracer osnoise",
+        "it has sums of a second; import what `rtla osnoise hist` prints",
+    ),
+    (
+        " latency trace v",
+        "a latency tracer of the kernel",
+        "it has the longest latency alone; import a trace of the events sched_wakeup and sched_switch",
+    ),
+    (" : count    ", "a tool of bcc", BPF_ADVICE),
+    ("|@@@@@@@@", "bpftrace", BPF_ADVICE),
+    (
+        "average rate: ",
+        "ros2 topic hz",
+        "each line is of samples of the one before as well; import a CSV with a period in each row",
+    ),
 ];
 
 fn unknown(beginning: &str) -> Error {

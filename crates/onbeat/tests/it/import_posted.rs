@@ -590,6 +590,14 @@ fn what_holds_less_than_another_output_of_its_tool_is_named() {
     assert!(refused(timehist).contains("`perf sched script`"), "{}", refused(timehist));
     let load = "Running in process mode with 10 groups using 40 file descriptors each (== 400 tasks)\nTime: 0.066\n";
     assert!(refused(load).starts_with("it is what hackbench prints"), "{}", refused(load));
+    let osnoise = "# tracer: osnoise\n#           TASK-PID      CPU# ||||   TIMESTAMP    IN US       IN US  AVAILABLE  IN US\n                   <...>-859     [000] ....    81.637220: 1000000        190  99.98100       9     18      0   1007     18      1\n";
+    assert!(refused(osnoise).contains("`rtla osnoise hist`"), "{}", refused(osnoise));
+    let wakeup = "# tracer: wakeup_rt\n#\n# wakeup_rt latency trace v1.1.5 on 3.8.0-test+\n# latency: 5 us, #4/4, CPU#3 | (M:preempt VP:0, KP:0, SP:0 HP:0 #P:4)\n  <idle>-0       3d..3    5us :      0:120:R ==> [003]  2389: 94:R sleep\n";
+    assert!(refused(wakeup).contains("the longest latency alone"), "{}", refused(wakeup));
+    let runqlat = "Tracing run queue latency... Hit Ctrl-C to end.\n^C\n     usecs               : count     distribution\n         0 -> 1          : 233      |***********                             |\n";
+    assert!(refused(runqlat).starts_with("it is what a tool of bcc prints"), "{}", refused(runqlat));
+    let rate = "average rate: 10.003\n\tmin: 0.095s max: 0.105s std dev: 0.00159s window: 12\n";
+    assert!(refused(rate).starts_with("it is what ros2 topic hz prints"), "{}", refused(rate));
 }
 
 /// What an installed program writes, on standard output or into `out`.
