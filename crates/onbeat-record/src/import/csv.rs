@@ -45,9 +45,15 @@ pub fn is_samples(beginning: &str) -> bool {
     // Names of any kind, where a line of figures with as many fields follows.
     let follows = second.is_some_and(|line| {
         let fields = separator.fields(line);
-        fields.len() == names.len() && fields.iter().any(is_figure)
+        let are_figures = if separator == Separator::Blank {
+            // Blanks part the words of any text as well.
+            fields.iter().all(is_figure) && names.iter().any(|name| unit_in(name).is_some())
+        } else {
+            fields.iter().any(is_figure)
+        };
+        fields.len() == names.len() && are_figures
     });
-    are_known || (follows && separator != Separator::Blank)
+    are_known || follows
 }
 
 fn is_known(name: &str) -> bool {
@@ -139,7 +145,10 @@ fn unit_in(name: &str) -> Option<f64> {
     let word = bare.rsplit(['_', ' ', '(', '[', '/']).next()?;
     match word.to_ascii_lowercase().as_str() {
         "ns" | "nsec" | "nsecs" | "nanos" | "nanoseconds" => Some(1.0),
-        "us" | "µs" | "μs" | "usec" | "usecs" | "micros" | "microseconds" => Some(1e3),
+        // The last one: `µs` of a file that is not UTF-8.
+        "us" | "µs" | "μs" | "usec" | "usecs" | "micros" | "microseconds" | "\u{fffd}s" => {
+            Some(1e3)
+        }
         "ms" | "msec" | "msecs" | "millis" | "milliseconds" => Some(1e6),
         "s" | "sec" | "secs" | "seconds" => Some(1e9),
         _ => None,
@@ -149,7 +158,7 @@ fn unit_in(name: &str) -> Option<f64> {
 fn is_time(name: &str) -> bool {
     // `__time` of PlotJuggler, `%time` of rostopic.
     let bare = name.trim_start_matches(['_', '%']).to_ascii_lowercase();
-    ["time", "timestamp", "datetime", "date", "t", "ts"].iter().any(|word| {
+    ["time", "timestamp", "datetime", "date", "t", "ts", "zeit"].iter().any(|word| {
         bare.strip_prefix(word)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', ' ', '(', '[']))
     })

@@ -33,9 +33,11 @@ impl Separator {
             return if is_blank { Self::Blank } else { Self::Comma };
         }
 
-        let is_one_name = first.starts_with('"') || first.contains('(');
         let words = first.split_whitespace().count();
         let words_below = second.map(|line| line.split_whitespace().count());
+        // `latency (us)`, and not `seq latency(us)` above as many figures.
+        let is_one_name = first.starts_with('"')
+            || first.contains('(') && (first.contains(" (") || words_below != Some(words));
         if is_one_name || words == 1 || (!has_digits && words_below.is_some_and(|n| n == 1)) {
             Self::None
         } else {
@@ -225,6 +227,7 @@ mod tests {
         assert_eq!(of("0,001 12,5", "0,002 13,1"), Separator::Blank);
         assert_eq!(of("0.1, 20", "0.2, 21"), Separator::Comma);
         assert_eq!(of("latency (us)", "20"), Separator::None);
+        assert_eq!(of("seq latency(us)", "1 20"), Separator::Blank);
         assert_eq!(
             Separator::Blank.fields("2024-06-06 14:26:46.373 0.012"),
             ["2024-06-06 14:26:46.373", "0.012"]

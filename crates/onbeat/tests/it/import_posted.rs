@@ -511,6 +511,11 @@ fn spreadsheets_write_commas_marks_and_dates() {
     assert!((of[0].started_unix_s - 1_717_683_906.373).abs() < 1e-3, "{}", of[0].started_unix_s);
     let of = streams("%time,latency_us\n1717683906373000000,20\n1717683906383000000,21\n");
     assert!((of[0].started_unix_s - 1_717_683_906.373).abs() < 1e-3, "{}", of[0].started_unix_s);
+    let of_windows = b"Zeit;Latenz (\xb5s)\r\n0,001;20,5\r\n0,002;21,5\r\n";
+    assert_eq!(figures(&streams(of_windows)[0], Series::Recorded).2, 21_500);
+    assert_eq!(figures(&streams("seq latency(us)\n1 20\n2 25\n")[0], Series::Recorded).2, 25_000);
+    assert_eq!(figures(&streams("i   lat_ns\n1   2000\n2   2500\n")[0], Series::Recorded).2, 2_500);
+    assert_eq!(figures(&streams("latency (us)\n20\n25\n")[0], Series::Recorded).2, 25_000);
     let percentiles = "Percentile,Latency (us)\n50,12\n99,40\n";
     assert!(refused(percentiles).contains("`Percentile` is a column of percentiles"));
     assert_eq!(figures(&streams("latency_micros\n12\n")[0], Series::Recorded).2, 12_000);
