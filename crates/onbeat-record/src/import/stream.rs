@@ -192,16 +192,21 @@ impl StreamPart {
         self.cells.values().fold(0, |all, n| all.saturating_add(*n))
     }
 
-    /// The moments of these cells around a mean that the source reports: extremes are the source's
-    /// own, the spread is that of the cells' middles.
+    /// The moments of these cells: extremes and mean are the source's own, the spread is that of the cells'
+    /// middles.
     #[must_use]
     pub fn moments_around(&self, resolution: &Resolution, source: SourceFigures) -> Moments {
-        let square = |(&ns, &n): (&u64, &u64)| {
-            // Around the mean that the source states, which is exact; that of the buckets would be
-            // off by half a bucket.
-            (resolution.cell(ns).middle_ns() - source.mean_ns).powi(2) * n as f64
-        };
         let n = self.samples();
+        let middle_ns = |ns: u64| resolution.cell(ns).middle_ns();
+        // Samples and mean of a source are rounded down, by up to a step each: the spread is around the
+        // mean of the middles, unless some are beyond the histogram, where no middle is known.
+        let around_ns = if resolution.beyond.is_none_or(|beyond| beyond.count == 0) {
+            let sum: f64 = self.cells.iter().map(|(&ns, &n)| middle_ns(ns) * n as f64).sum();
+            sum / n.max(1) as f64
+        } else {
+            source.mean_ns
+        };
+        let square = |(&ns, &n): (&u64, &u64)| (middle_ns(ns) - around_ns).powi(2) * n as f64;
         let m2: f64 = self.cells.iter().map(square).sum();
         // Samples beyond the histogram may be anywhere up to the maximum, but no spread is wider than
         // mean and extremes allow (Bhatia and Davis, 2000), each of which may be rounded down by a step. A

@@ -103,6 +103,10 @@ fn the_spread_of_a_histogram_is_not_wider_than_its_mean_and_extremes_allow() {
     // A mean of 41.9 us is printed as 41.
     let of = &cell(&streams(text.replace("00060", "00041"))[0]).series[&Series::WakeupLatency];
     assert!((43_800.0..43_900.0).contains(&of.sd_ns), "{}", of.sd_ns);
+    // Equal samples have none, wherever in their microsecond they and the mean are.
+    let text = "# Histogram\n000001 001000\n# Total: 000001000\n# Min Latencies: 00001\n# Avg Latencies: 00001\n# Max Latencies: 00001\n# Histogram Overflows: 00000\n";
+    let of = &cell(&streams(text)[0]).series[&Series::WakeupLatency];
+    assert!(of.sd_ns < 1e-6, "{}", of.sd_ns);
 }
 
 #[test]
