@@ -217,6 +217,9 @@ const PEER: [&str; 2] = ["PING ", "Pinging "];
 
 /// Whether a line says that an answer did not come: of iputils (`-O`), macOS and Windows.
 fn is_unanswered(text: &str) -> bool {
+    // The time of `-D`.
+    let stamped = text.strip_prefix('[').and_then(|rest| rest.split_once("] "));
+    let text = stamped.map_or(text, |(_, rest)| rest);
     ["no answer yet for icmp_seq=", "Request timeout for icmp_seq ", "Request timed out"]
         .iter()
         .any(|known| text.starts_with(known))
