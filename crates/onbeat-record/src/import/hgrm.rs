@@ -19,6 +19,8 @@ struct PercentileText {
     /// Upper end of a cell and how many samples it holds.
     cells: Vec<(u64, u64)>,
     counted: u64,
+    /// The value of the first of them, as it is printed.
+    min_ns: u64,
     mean: Option<f64>,
     sd: Option<f64>,
     max: Option<f64>,
@@ -68,7 +70,7 @@ pub fn read(text: &str, asked: &SourceOptions) -> Result<Vec<Stream>, Error> {
         let sd_ns = sd * unit_ns;
         part.moments = Some(Moments {
             n,
-            min_ns: all.cells[0].0,
+            min_ns: all.min_ns.min(max_ns),
             max_ns,
             mean_ns: mean * unit_ns,
             m2: sd_ns * sd_ns * n as f64,
@@ -127,6 +129,9 @@ impl PercentileText {
 
         let more = total - self.counted;
         self.counted = total;
+        if self.cells.is_empty() && more > 0 {
+            self.min_ns = to_ns(value, unit_ns).unwrap_or(ns);
+        }
         match self.cells.last_mut() {
             Some((end, n)) if *end == ns => *n += more,
             _ if more > 0 => self.cells.push((ns, more)),

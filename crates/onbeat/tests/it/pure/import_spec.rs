@@ -388,6 +388,7 @@ fn percentile_text_is_uneven_cells_and_needs_a_unit() {
     let relative = |a: u64, b: u64| (a as f64 - b as f64).abs() / b as f64;
     assert!(relative(of.percentiles[0].value_ns, log.percentiles[0].value_ns) < 0.2);
     assert!(relative(of.max_ns, log.max_ns) < 0.01);
+    assert_eq!(of.min_ns, 20_000, "0.02 ms, and not the 0.025 ms that it may be");
 }
 
 #[test]
