@@ -53,11 +53,9 @@ fn event(line: &str) -> Option<(u64, usize, Event<'_>)> {
         return Some((0, 0, Event::Lost));
     }
 
-    // Time, then the event's name, then what it says.
-    let bracket = line.find('[')?;
-    let (head, rest) = line[bracket..].split_once(": ")?;
-    let stamp = head.split_whitespace().last()?;
-    let (ns, digits) = stamp_ns(stamp)?;
+    // Time, then the event's name, then what it says. `trace-cmd report -l` has no brackets around the CPU.
+    let of_cpu = line.find('[').and_then(|bracket| stamped(&line[bracket..]));
+    let (ns, digits, rest) = of_cpu.or_else(|| stamped(line))?;
     let (name, says) = rest.split_once(':').unwrap_or((rest, ""));
     let name = if name.trim() == "sched" {
         says.split_once(':').map_or("", |(name, _)| name)
@@ -73,6 +71,13 @@ fn event(line: &str) -> Option<(u64, usize, Event<'_>)> {
         _ => Event::Other,
     };
     Some((ns, digits, event))
+}
+
+/// The time before the first colon that ends a word, its digits, and what follows.
+fn stamped(text: &str) -> Option<(u64, usize, &str)> {
+    let (head, rest) = text.split_once(": ")?;
+    let (ns, digits) = stamp_ns(head.split_whitespace().last()?)?;
+    Some((ns, digits, rest))
 }
 
 /// Seconds with a point, as whole nanoseconds.
@@ -180,8 +185,12 @@ pub fn read(file: &mut (impl BufRead + Seek), asked: &SourceOptions) -> Result<V
     })?;
     let (chosen, left_out) = text.chosen();
     if chosen.is_empty() {
-        let reason = "no thread was woken and then switched to; it needs the events sched_wakeup and sched_switch (trace-cmd record -e sched_wakeup -e sched_switch)".to_owned();
-        return Err(Error::Nothing { format: FORMAT, reason });
+        let reason = if text.digits == 0 {
+            "no event has its time in seconds, such as 123.456789; clocks that count (x86-tsc, counter) are not read"
+        } else {
+            "no thread was woken and then switched to; it needs the events sched_wakeup and sched_switch (trace-cmd record -e sched_wakeup -e sched_switch)"
+        };
+        return Err(Error::Nothing { format: FORMAT, reason: reason.to_owned() });
     }
 
     file.seek(SeekFrom::Start(0))?;

@@ -410,6 +410,10 @@ fn a_trace_as_text_is_from_wake_up_to_switch() {
     assert!(!says(&of[0], "passed over"), "{:?}", of[0].remarks);
     let dropped = by_trace_cmd.replacen("CPU:003\n", "CPU:003\nCPU:3 [12 EVENTS DROPPED]\n", 1);
     assert!(refused(dropped).contains("no thread was woken and then switched to"));
+    let in_latency_format = by_trace_cmd.replace("[003]", "3d..2");
+    assert_eq!(figures(&streams(in_latency_format)[0], Series::WakeupLatency).1, 49_000);
+    let by_tsc = by_trace_cmd.replace("100.000", "100000");
+    assert!(refused(&by_tsc).contains("no event has its time in seconds"), "{}", refused(&by_tsc));
 }
 
 #[test]
