@@ -1,6 +1,7 @@
 //! ping of iputils, of busybox, of the BSDs and macOS: a round trip per line, with times (`-D`) or
 //! without; of `-q` the closing figures. iputils translates its words, not the names of its fields.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, Seek, SeekFrom};
 
 use super::error::Error;
@@ -92,6 +93,8 @@ struct PingText {
     counts: Option<(u64, u64)>,
     /// Lines that say that an answer did not come.
     unanswered: u64,
+    /// The requests of these lines: an answer may still come.
+    late: BTreeSet<u64>,
     peer: Option<String>,
     passed_over: PassedOver,
 }
@@ -149,6 +152,8 @@ impl PingText {
             if answer.is_duplicate {
                 self.duplicates += 1;
             } else {
+                let is_late = sequence(text).is_some_and(|of| self.late.remove(&of));
+                self.unanswered -= u64::from(is_late);
                 self.untimed += u64::from(answer.sample.t_s.is_none());
                 self.decimals = self.decimals.max(answer.decimals);
                 self.extent.take_in(&answer.sample);
@@ -168,6 +173,7 @@ impl PingText {
             self.counts = Some(counts);
         } else if is_unanswered(text) {
             self.unanswered += 1;
+            self.late.extend(sequence(text));
         } else if let Some(peer) = PEER.iter().find_map(|before| text.strip_prefix(before)) {
             self.peer = peer.split_whitespace().next().map(str::to_owned);
         } else if !(text.starts_with("--- ") && text.ends_with(" ---") || is_of_windows(text)) {
@@ -214,6 +220,13 @@ impl PingText {
 
 /// What stands before the peer in the first line.
 const PEER: [&str; 2] = ["PING ", "Pinging "];
+
+/// The number of a request: `icmp_seq=2`, `icmp_seq 2`.
+fn sequence(text: &str) -> Option<u64> {
+    let rest = text.split_once("icmp_seq")?.1.get(1..)?;
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}
 
 /// Whether a line says that an answer did not come: of iputils (`-O`), macOS and Windows.
 fn is_unanswered(text: &str) -> bool {

@@ -442,6 +442,9 @@ fn pings_of_all_systems_are_round_trips() {
     assert!(!says(&of[0], "passed over"), "{:?}", of[0].remarks);
     let cut_off = "PING 10.0.0.1 (10.0.0.1) 56(84) bytes of data.\nno answer yet for icmp_seq=1\n64 bytes from 10.0.0.1: icmp_seq=2 ttl=64 time=0.215 ms\n";
     let timed = "[1700000000.1] no answer yet for icmp_seq=1\n[1700000001.2] 64 bytes from 10.0.0.1: icmp_seq=2 ttl=64 time=0.215 ms\n";
+    let late = "64 bytes from 10.0.0.1: icmp_seq=1 ttl=64 time=1500 ms\n";
+    let of = streams(format!("{cut_off}{late}"));
+    assert!(!says(&of[0], "requests without an answer"), "{:?}", of[0].remarks);
     for text in [cut_off, timed] {
         let of = streams(text);
         assert!(
