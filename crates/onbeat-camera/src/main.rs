@@ -130,6 +130,8 @@ enum Failure {
 }
 
 fn main() -> ExitCode {
+    // A write beyond the limit of a file's size (ulimit -f) fails with a reason, and does not end this process.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     // Where the system refuses it, a truncated ring ends this process, as it ends others.
     let _ = onbeat_control::truncation::install();
     let cli = Cli::parse();

@@ -15,6 +15,7 @@ mod term;
 mod worth;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::FromArgMatches;
 
@@ -24,7 +25,9 @@ use cli::{Cli, Colour, Command};
 use cmd::{ExitVerdict, Failure};
 
 fn main() -> ExitCode {
-    // First of all: a guard has to stay small.
+    // A write beyond the limit of a file's size (ulimit -f) fails with a reason, and does not end this process.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+    // Before anything else: a guard has to stay small.
     let words = std::env::args_os().skip(1);
     if let Some(status) = onbeat_tune::guard::answer(words, cmd::repair::by_guard) {
         return status;

@@ -116,6 +116,8 @@ enum Failure {
 }
 
 fn main() -> ExitCode {
+    // A write beyond the limit of a file's size (ulimit -f) fails with a reason, and does not end this process.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     match run(Cli::parse().command).and_then(|()| all_written()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {

@@ -33,6 +33,8 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), GatewayError> {
+    // A write beyond the limit of a file's size (ulimit -f) fails with a reason, and does not end this process.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     // Where the system refuses it, a truncated ring ends this process, as it ends others.
     let _ = onbeat_control::truncation::install();
     let arguments: Vec<String> = std::env::args().skip(1).collect();

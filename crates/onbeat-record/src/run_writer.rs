@@ -31,8 +31,8 @@ pub enum WriteError {
     },
     /// A line could not be appended. All lines before it are in the file.
     #[error(
-        "cannot append to {path} after {written} bytes: {source}; what was recorded before is kept, \
-         free some space or choose another place with --out"
+        "cannot append to {path} after {written} bytes: {source}; what was recorded before is kept; {}",
+        remedy(source)
     )]
     Append {
         /// Which file.
@@ -52,6 +52,14 @@ pub enum WriteError {
         /// The encoder's error.
         source: io::Error,
     },
+}
+
+/// What makes room for more lines.
+fn remedy(source: &io::Error) -> &'static str {
+    if source.kind() == io::ErrorKind::FileTooLarge {
+        return "the limit of a file's size (ulimit -f) is reached: raise it";
+    }
+    "free some space or choose another place with --out"
 }
 
 /// This many different values of an interval are encoded without taking new memory; more of them,

@@ -302,6 +302,29 @@ fn a_page_that_cannot_be_written_says_how_to_do_without() {
 }
 
 #[test]
+fn a_limit_of_a_files_size_is_a_sentence_and_ends_nothing_by_a_signal() {
+    let dir = stage();
+    fs::write(dir.path().join("all.csv"), "before").unwrap();
+    let measured =
+        ["measure", "timer", "--for", "200ms", "--priority", "0", "--no-causes", "--out", "runs"];
+    for (words, reason) in [
+        (&measured[..], "(ulimit -f) is reached: raise it"),
+        (&["export", "run", "--csv", "all.csv"], "cannot write all.csv"),
+        (&["report", "run"], "cannot write run/report.html"),
+    ] {
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -f 4; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_onbeat")]);
+        command.args(words).current_dir(dir.path());
+        let output = command.env("ONBEAT_STATE_DIR", dir.path().join("state")).output().unwrap();
+        let message = stderr_of(&output);
+
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {} {message}", output.status);
+        assert!(message.contains("File too large") && message.contains(reason), "{message}");
+    }
+    assert_eq!(fs::read_to_string(dir.path().join("all.csv")).unwrap(), "before");
+}
+
+#[test]
 fn a_segment_that_cannot_write_its_capture_leaves_no_interfaces() {
     let can = Command::new("unshare")
         .args(["--net", "ip", "link", "add", "name", "a", "type", "veth"])
