@@ -234,6 +234,29 @@ fn a_bench_that_is_refused_leaves_nothing_and_latest_where_it_was() {
 }
 
 #[test]
+fn a_bench_none_of_whose_cells_is_permitted_could_not_run() {
+    let dir = tempfile::tempdir().unwrap();
+    // Root keeps its user and loses the right; without root, only a limit could give it.
+    let is_root = rustix::process::geteuid().is_root();
+    let without: &[&str] =
+        if is_root { &["setpriv", "--bounding-set", "-sys_nice"] } else { &["env"] };
+    let mut command = Command::new(without[0]);
+    command.args(&without[1..]).args(["prlimit", "--rtprio=0", env!("CARGO_BIN_EXE_onbeat")]);
+    command.args(["bench", "--for", "8s", "--tunings", "P,PS", "--loads", "idle", "--no-causes"]);
+    command.current_dir(dir.path()).env("ONBEAT_STATE_DIR", dir.path().join("state"));
+    let Ok(output) = command.output() else {
+        println!("skipped: setpriv and prlimit (package util-linux) are missing");
+        return;
+    };
+    let message = stderr_of(&output);
+
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    let sentence = "onbeat: no cell is permitted to run; P, PS: real-time priority (SCHED_FIFO 98)";
+    assert!(message.contains(sentence) && message.contains("to grant it"), "{message}");
+    assert!(!dir.path().join("onbeat-runs").exists(), "{:?}", names(dir.path()));
+}
+
+#[test]
 fn a_measurement_whose_load_cannot_start_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let words =

@@ -25,6 +25,12 @@ pub enum BenchError {
         /// Which.
         name: String,
     },
+    /// Every cell was refused: nothing can be measured.
+    #[error("no cell is permitted to run; {reasons}")]
+    NonePermitted {
+        /// Tunings and why each is refused.
+        reasons: String,
+    },
     /// The bench would be resumed under other conditions than it began.
     #[error(transparent)]
     OtherRun(#[from] OtherRun),

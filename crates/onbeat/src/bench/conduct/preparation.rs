@@ -40,6 +40,9 @@ impl BenchConductor<'_> {
         let not_permitted: Vec<CellNotPermitted> =
             self.slots.iter().filter_map(CellSlot::not_permitted).collect();
         let running = self.slots.iter().filter(|slot| slot.process.is_some()).count();
+        if running == 0 && self.resumed.is_none() {
+            return Err(BenchError::NonePermitted { reasons: reasons(&not_permitted) });
+        }
         let schedule = match &self.resumed {
             None => self.begun(schedule, &not_permitted)?,
             Some(_) => {
@@ -225,5 +228,40 @@ impl BenchConductor<'_> {
         }
 
         slot.refuse(why, &self.conditions.dir.join(slot.cell.file_name()))
+    }
+}
+
+/// `P, PM: real-time priority (SCHED_FIFO 98): ...`, each reason once.
+fn reasons(refused: &[CellNotPermitted]) -> String {
+    let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
+    for CellNotPermitted { cell, why_not } in refused {
+        let tuning = cell.tuning.as_str();
+        match by_reason.iter_mut().find(|(reason, _)| *reason == why_not.as_str()) {
+            Some((_, tunings)) if tunings.contains(&tuning) => {}
+            Some((_, tunings)) => tunings.push(tuning),
+            None => by_reason.push((why_not.as_str(), vec![tuning])),
+        }
+    }
+
+    let words = |(reason, tunings): (&str, Vec<&str>)| format!("{}: {reason}", tunings.join(", "));
+    by_reason.into_iter().map(words).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_that_several_cells_have_is_named_once() {
+        let refused =
+            [("P", "idle", "no right"), ("P", "disk", "no right"), ("PM", "idle", "no right")];
+        let refused = refused.into_iter().chain([("M", "idle", "a limit")]);
+        let refused: Vec<CellNotPermitted> = refused
+            .map(|(tuning, load, why)| CellNotPermitted {
+                cell: Cell::new(tuning, load),
+                why_not: why.to_owned(),
+            })
+            .collect();
+        assert_eq!(reasons(&refused), "P, PM: no right; M: a limit");
     }
 }
