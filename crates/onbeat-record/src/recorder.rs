@@ -364,6 +364,7 @@ impl Recorder {
         // and is not to vanish either.
         if self.warms_up(sample) {
             self.tally.interval.warmup += 1;
+            self.tally.warmed_up(sample);
             self.account.warmup_worst_ns =
                 self.account.warmup_worst_ns.max(sample.wakeup_latency_ns);
             return Ok(());

@@ -50,6 +50,8 @@ pub(super) struct IntervalTally {
     work_ns: u64,
     /// The limit of the interval before.
     last_limit_ns: Option<u64>,
+    /// Spike threshold of the first sample, by the fastest release that warmed up.
+    first_limit_ns: Option<u64>,
     watches: Vec<WatchTally>,
     /// Place in the block of the release that is counted, and the tenth of its interval.
     now: (u64, usize),
@@ -76,6 +78,15 @@ pub struct Why {
 pub const PARTS_OF_WAKE_UP: [Series; 3] =
     [Series::InterruptLatency, Series::DispatchLatency, Series::UserReturn];
 
+/// The spike threshold of a usual wake-up latency, and of what cycles usually take beyond their work.
+const fn limit_by(wakeup_ns: u64, excess_ns: u64) -> u64 {
+    // Ten times the median is far outside the body of any machine seen so far. The floor keeps a
+    // quiet machine with a median of 2 µs from calling 20 µs a spike, thousands of times in an hour.
+    let ten_times_ns = wakeup_ns.saturating_mul(10);
+    let floored_ns = if ten_times_ns > LEAST_SPIKE_NS { ten_times_ns } else { LEAST_SPIKE_NS };
+    floored_ns.saturating_add(excess_ns)
+}
+
 impl IntervalTally {
     pub(super) fn new(spike_limit: SpikeLimit, work_ns: u64) -> Self {
         let counted = Series::CYCLE.map(|series| Counted {
@@ -94,6 +105,7 @@ impl IntervalTally {
             spike_limit,
             work_ns,
             last_limit_ns: None,
+            first_limit_ns: None,
             watches: Vec::new(),
             now: (0, 0),
             first_tenth: None,
@@ -250,6 +262,14 @@ impl IntervalTally {
         }
     }
 
+    /// Notes a release that warmed up and is in no series: the first sample has no other before it
+    /// to be compared with.
+    pub(super) fn warmed_up(&mut self, sample: &Sample) {
+        let excess_ns = sample.execution_time_ns.saturating_sub(self.work_ns);
+        let limit_ns = limit_by(sample.wakeup_latency_ns, excess_ns);
+        self.first_limit_ns = Some(self.first_limit_ns.map_or(limit_ns, |ns| ns.min(limit_ns)));
+    }
+
     /// Spike threshold: by the median of the interval before, in the first interval by its own so
     /// far.
     pub(super) fn limit_so_far_ns(&self) -> u64 {
@@ -258,6 +278,9 @@ impl IntervalTally {
             // fills: the first late cycle of an interval would be judged by a median of one sample,
             // which is itself.
             (SpikeLimit::Above(ns), _) | (SpikeLimit::TenTimesMedian, Some(ns)) => ns,
+            (SpikeLimit::TenTimesMedian, None) if self.wakeup.n == 0 => {
+                self.first_limit_ns.unwrap_or(LEAST_SPIKE_NS)
+            }
             (SpikeLimit::TenTimesMedian, None) => self.spike_limit_ns(),
         }
     }
@@ -403,10 +426,7 @@ impl IntervalTally {
         match self.spike_limit {
             SpikeLimit::Above(ns) => ns,
             SpikeLimit::TenTimesMedian => {
-                // Ten times the median is far outside the body of any machine seen so far. The
-                // floor keeps a quiet machine with a median of 2 µs from calling 20 µs a spike,
-                // thousands of times in an hour.
-                (self.median_wakeup_ns() * 10).max(LEAST_SPIKE_NS) + self.median_excess_ns()
+                limit_by(self.median_wakeup_ns(), self.median_excess_ns())
             }
         }
     }

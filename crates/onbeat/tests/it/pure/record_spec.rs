@@ -190,6 +190,19 @@ fn what_cycles_usually_take_beyond_the_planned_work_is_not_a_spike() {
 }
 
 #[test]
+fn the_first_sample_is_compared_with_the_releases_that_warmed_up() {
+    for (first_ns, spikes) in [(78_000, 0), (5 * MS, 1)] {
+        in_a_file(|path| {
+            let wakeup_ns = |k| if k == 10 { first_ns } else { 90_000 + k % 5 * 1_000 };
+            let samples: Vec<Sample> = (0..100).map(|k| sample(k, 0, wakeup_ns(k))).collect();
+            record(path, &samples, &outcome(100, 100, 0), 10);
+            let run = RunFile::read(path).unwrap();
+            assert_eq!(run.intervals[0].spikes, spikes, "first sample of {first_ns} ns");
+        });
+    }
+}
+
+#[test]
 fn long_runs_have_few_histograms_and_every_seconds_maximum() {
     assert_eq!(interval_ns_for(60 * SECOND_NS), SECOND_NS);
     assert_eq!(interval_ns_for(3_600 * SECOND_NS), 12 * SECOND_NS);
