@@ -11,11 +11,10 @@ use super::statistics::Statistics;
 use super::units::{Letters, count, listed, spoken, time_ns};
 use super::verdict::{self, Judging};
 use super::{
-    answers, boards, cause_counts, exclusions, import_notes, motion, noise, packets, remedies,
+    answers, boards, cause_counts, exclusions, import_notes, load_events, motion, noise, packets,
+    remedies,
 };
-use onbeat_record::{
-    Account, Cell, Interval, LoadEvent, LoadEventKind, Resume, RunFile, Series, SpikeNote,
-};
+use onbeat_record::{Account, Cell, Interval, Resume, RunFile, Series, SpikeNote};
 
 /// Spikes that a summary lists of a cell: the worst. All that were kept stand in the run file.
 const SPIKES_LISTED: usize = 100;
@@ -106,25 +105,6 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, judging: Option<Judging>) -> Ce
 
     summary.remedies = remedies::of_cell(&summary);
     summary
-}
-
-/// What happened to a load's parts, as sentences.
-pub(super) fn load_notes<'e>(
-    events: &'e [LoadEvent],
-    load: &'e str,
-) -> impl Iterator<Item = String> + 'e {
-    events.iter().filter(move |event| event.load == load).filter_map(move |event| {
-        let detail = &event.detail;
-        match event.event {
-            LoadEventKind::PartDied => {
-                Some(format!("a part of the load {load} died after {:.1} s: {detail}", event.t))
-            }
-            LoadEventKind::PartSubstituted => {
-                Some(format!("a part of the load {load} was substituted: {detail}"))
-            }
-            _ => None,
-        }
-    })
 }
 
 /// Slots, as the closing line reports them, or as far as the intervals go.
@@ -228,7 +208,7 @@ fn notes(run: &RunFile, series: &BTreeMap<Series, Statistics>) -> Vec<String> {
     notes.extend(run.motion.as_ref().map(motion::sentence));
     notes.extend(run.remarks.iter().cloned());
     for load in loads_of(run) {
-        notes.extend(load_notes(&run.loads, load));
+        notes.extend(load_events::notes(&run.loads, load));
     }
 
     notes

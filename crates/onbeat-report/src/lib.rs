@@ -107,6 +107,7 @@ mod import_notes;
 pub mod imported;
 pub mod judged_run;
 pub mod junit;
+mod load_events;
 pub mod markdown;
 pub mod modes;
 pub mod motion;

@@ -5,7 +5,7 @@ use super::cell::CellSummary;
 use super::deadline::DeadlineVerdict;
 use super::summary::Summary;
 use super::units::{cell_name, listed};
-use super::{by_cpu, closing, effects, spikes, worst_cpu};
+use super::{by_cpu, closing, effects, load_events, spikes, worst_cpu};
 use onbeat_record::RunOrder;
 
 /// The sentences of a bench, most important first: the verdict, the effects, and what the figures
@@ -38,6 +38,7 @@ pub fn cautions(summary: &Summary) -> Vec<String> {
     sentences.extend(refusals(&summary.cells));
     sentences.extend(worst_cpu::without_loop(&summary.cells));
     sentences.extend(one_after_the_other(summary));
+    sentences.extend(load_events::cautions(&summary.cells));
     let cell_names = |is: fn(&CellSummary) -> bool| -> Vec<String> {
         summary
             .cells

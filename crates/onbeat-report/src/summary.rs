@@ -17,7 +17,7 @@ use super::file_facts::{cell_of, last_second};
 use super::focus::Focus;
 use super::sweep::{self, Sweep};
 use super::verdict::{Judging, Limit, Outcome};
-use super::{causes, cell_figures, deadline, motion, power, worst_cpu};
+use super::{causes, cell_figures, deadline, load_events, motion, power, worst_cpu};
 use onbeat_host::machine::Host;
 use onbeat_host::thread::Grant;
 use onbeat_record::{Bench, Cell, RunFile, RunOrder, Stall, Tuning};
@@ -106,6 +106,11 @@ impl Summary {
         };
         if limit.is_none() && asked.sweep.is_none() {
             verdict.deadline = by_deadline(files, &verdict, asked.looks.max(1));
+            if let Some(DeadlineVerdict { outcome, sentence, .. }) = &mut verdict.deadline {
+                for load in &asked.loads {
+                    load_events::weaken((&mut *outcome, &mut *sentence), &bench.loads, load);
+                }
+            }
         }
         let robot_command = robot_command(asked.robot_command, &asked.loads, &verdict);
         let focus = Focus::of_bench(&cells, &asked.tunings, &verdict);
@@ -157,6 +162,7 @@ impl Summary {
         let looks = run.header.looks.max(1);
         let judging = limit.map(|limit| Judging { verdicts: looks, passes: looks, ..limit.into() });
         let mut only = cell_figures::of_file(cell, run, judging);
+        load_events::weaken_cell(&mut only, &run.loads);
 
         // What else is to be known of one run stands beside its figures: what was never answered,
         // how late an observer was.
@@ -174,6 +180,9 @@ impl Summary {
         if limit.is_none() {
             let runs = [(run, loads[0].as_str())];
             verdict.deadline = deadline::judged(&runs, &runs, looks);
+            if let Some(DeadlineVerdict { outcome, sentence, .. }) = &mut verdict.deadline {
+                load_events::weaken((outcome, sentence), &run.loads, &loads[0]);
+            }
         }
         Self {
             schema: MEASURE_SCHEMA.to_owned(),
@@ -360,7 +369,8 @@ fn cell_summary(
     };
 
     if file.is_some() {
-        summary.notes.extend(cell_figures::load_notes(&bench.loads, &summary.load));
+        summary.notes.extend(load_events::notes(&bench.loads, &summary.load));
+        load_events::weaken_cell(&mut summary, &bench.loads);
         let letters = summary.tuning.split('+').next().unwrap_or_default();
         let shielded = letters.parse::<Tuning>().is_ok_and(|tuning| tuning.shield);
         summary

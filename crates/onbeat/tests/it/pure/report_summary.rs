@@ -1,7 +1,7 @@
 //! The summary: the schema of `docs/format.md`, and what becomes of files that were cut off.
 
 use crate::report_world::{Cycle, MS, US, bench_file, cell, late, read, run, run_text};
-use onbeat::record::{CellNotPermitted, LoadEvent, LoadEventKind, Series, Stall};
+use onbeat::record::{CellNotPermitted, LoadEvent, LoadEventKind, RunFile, Series, Stall};
 use onbeat::thread::Grant;
 use onbeat_report::{Limit, Outcome, Summary, bench_sentences};
 use serde_json::Value;
@@ -277,6 +277,43 @@ fn what_happened_to_a_load_stands_with_its_cells() {
     assert!(
         summary.cell("P", "idle").unwrap().notes.iter().all(|note| !note.contains("load paper"))
     );
+}
+
+#[test]
+fn under_a_load_that_died_no_limit_passes() {
+    let died = |detail: &str| LoadEvent {
+        t: 0.1,
+        load: "run:make".to_owned(),
+        event: LoadEventKind::PartDied,
+        detail: format!("load part run died: exit status: 2{detail}"),
+    };
+    let quiet = vec![vec![late(20 * US); 100_000]; 4];
+    let loose = Limit { limit_ns: 500 * US, at: 99.0, on: Series::ReleaseLatency };
+    for (limit, detail, outcome) in [
+        (Some(loose), "", Outcome::Inconclusive),
+        (Some(loose), " (restarted)", Outcome::Pass),
+        (Some(Limit { limit_ns: US, ..loose }), "", Outcome::Fail),
+    ] {
+        let mut asked = bench_file(&["P"], &["idle", "run:make"], limit);
+        asked.loads = vec![died(detail)];
+        let files = [run("P", "idle", &quiet), run("P", "run:make", &quiet)];
+        let summary = Summary::of_bench(&asked, &files);
+        assert_eq!(summary.verdict.outcome, Some(outcome), "{}", summary.verdict.sentence);
+        let caution = "A part of the load run:make died after 0.1 s: load part run died";
+        assert!(bench_sentences(&summary).iter().any(|words| words.starts_with(caution)));
+        let is_named =
+            summary.verdict.sentence.contains("because the load was not whole: load part");
+        assert_eq!(is_named, outcome == Outcome::Inconclusive, "{}", summary.verdict.sentence);
+    }
+
+    // The default, by the loop's deadline.
+    let mut asked = bench_file(&["P"], &["run:make"], None);
+    let files = [run("P", "run:make", &quiet)];
+    let outcome =
+        |asked: &RunFile| Summary::of_bench(asked, &files).verdict.deadline.unwrap().outcome;
+    let before = outcome(&asked);
+    asked.loads = vec![died("")];
+    assert_eq!((before, outcome(&asked)), (Outcome::Pass, Outcome::Inconclusive));
 }
 
 #[test]
