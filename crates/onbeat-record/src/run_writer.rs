@@ -32,7 +32,7 @@ pub enum WriteError {
     /// A line could not be appended. All lines before it are in the file.
     #[error(
         "cannot append to {path} after {written} bytes: {source}; what was recorded before is kept; {}",
-        remedy(source)
+        remedy(.source)
     )]
     Append {
         /// Which file.

@@ -226,6 +226,15 @@ fn a_load_is_given_a_directory_that_it_can_write() {
 }
 
 #[test]
+fn a_load_whose_part_died_did_not_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = ended(dir.path(), &["load", "cpu=1%+run:exit 3", "--for", "1s"]);
+    let said = stderr_of(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("load part run died: exit status: 3"), "{said}");
+}
+
+#[test]
 fn a_disk_load_in_memory_is_reported_with_the_option_that_moves_it() {
     let memory = Path::new("/dev/shm");
     let kind = rustix::fs::statfs(memory).map(|system| system.f_type);

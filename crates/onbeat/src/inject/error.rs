@@ -11,7 +11,8 @@ pub enum InjectionPlanError {
     NoPeriod,
     /// The plan would not inject anything.
     #[error(
-        "{fault}: {count} injections of {for_ns} ns do nothing; ask for at least one of at least 1 ns"
+        "{fault}: {count} injections of {} do nothing; ask for at least one of at least 1ns",
+        typed(*.for_ns)
     )]
     Nothing {
         /// The fault.
@@ -23,7 +24,9 @@ pub enum InjectionPlanError {
     },
     /// The injections are too close: spikes would overlap, or the kernel's rule has no time to act.
     #[error(
-        "{fault}: {every_ns} ns from one injection to the next is too short; it takes at least {least_ns} ns"
+        "{fault}: {} from one injection to the next is too short; it takes at least {}",
+        typed(*.every_ns),
+        typed(*.least_ns)
     )]
     TooClose {
         /// The fault.
@@ -34,7 +37,7 @@ pub enum InjectionPlanError {
         least_ns: u64,
     },
     /// An injection is longer than the limit of its fault.
-    #[error("{fault}: {for_ns} ns is too long; one injection may last {longest_ns} ns")]
+    #[error("{fault}: {} is too long; one injection may last {}", typed(*.for_ns), typed(*.longest_ns))]
     TooLong {
         /// The fault.
         fault: Fault,
@@ -53,6 +56,14 @@ pub enum InjectionPlanError {
         /// Maximum number.
         most: usize,
     },
+}
+
+/// `300us`, as a time is typed.
+fn typed(ns: u64) -> String {
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+    let whole = units.into_iter().find(|(length, _)| ns >= *length && ns.is_multiple_of(*length));
+    let (length, unit) = whole.unwrap_or((1, "ns"));
+    format!("{}{unit}", ns / length)
 }
 
 /// A fault could not be injected.
@@ -109,6 +120,26 @@ const fn origin_words(place: FaultOrigin) -> &'static str {
         FaultOrigin::OutsideLoop => {
             "by threads outside the loop (Injector), not by the loop itself"
         }
-        FaultOrigin::InLoop => "by the loop itself (InLoop), not by threads outside it",
+        FaultOrigin::InLoop => {
+            "by the loop itself (InLoop), not by threads outside it: a loop of onbeat's own does, without --pid"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_said_as_they_are_typed() {
+        let (fault, longest_ns) = (Fault::EqualPriorityHog, 500_000_000);
+        let long = InjectionPlanError::TooLong { fault, for_ns: 5_000_000_000, longest_ns };
+        assert_eq!(
+            long.to_string(),
+            "equal_priority_hog: 5s is too long; one injection may last 500ms"
+        );
+        let ends = ["0ns", "999ns", "1us", "1500us", "2ms", "90s"];
+        let of = [0, 999, 1_000, 1_500_000, 2_000_000, 90_000_000_000];
+        assert_eq!(of.map(typed), ends);
     }
 }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::load::{did_you_mean, nearest};
 use onbeat_cause::CauseKind;
 
 /// A fault: a cause of lateness that can be injected.
@@ -108,7 +109,7 @@ pub enum Loops {
 
 /// No fault has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown fault \"{word}\"; known faults: {}", words())]
+#[error("unknown cause \"{word}\"{}; known causes: {}", meant(.word), typed_words().join(", "))]
 pub struct UnknownFault {
     /// The word.
     pub word: String,
@@ -426,8 +427,15 @@ const _: () = {
     }
 };
 
-fn words() -> String {
-    Fault::ALL.map(Fault::word).join(", ")
+/// All words as the help lists them.
+fn typed_words() -> [String; 32] {
+    Fault::ALL.map(|fault| fault.word().replace('_', "-"))
+}
+
+fn meant(word: &str) -> String {
+    let word = word.to_lowercase().replace('_', "-");
+    let known = typed_words();
+    did_you_mean(nearest(&word, known.iter().map(String::as_str)))
 }
 
 impl fmt::Display for Fault {
@@ -446,5 +454,22 @@ impl FromStr for Fault {
             .into_iter()
             .find(|fault| fault.word() == plain)
             .ok_or_else(|| UnknownFault { word: word.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_cause_names_the_nearest_as_it_is_typed() {
+        for (typed, meant) in [
+            ("stop-sginal", "(did you mean stop-signal?)"),
+            ("Page_Fault", "(did you mean page-faults?)"),
+            ("xylophone", "\"xylophone\"; known causes: stop-signal, equal-priority-hog,"),
+        ] {
+            let message = typed.parse::<Fault>().unwrap_err().to_string();
+            assert!(message.contains(meant), "{message}");
+        }
     }
 }

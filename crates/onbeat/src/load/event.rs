@@ -88,6 +88,9 @@ impl fmt::Display for LoadNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { load, what, .. } = self;
         match what {
+            LoadNoticeKind::Started { parts, limits } if parts.is_empty() && limits.is_empty() => {
+                write!(f, "load {load} started")
+            }
             LoadNoticeKind::Started { parts, limits } if limits.is_empty() => {
                 write!(f, "load {load} started: {}", parts.join("; "))
             }
@@ -126,6 +129,8 @@ impl fmt::Display for PartReport {
 impl fmt::Display for PartWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mb = |bytes: u64| bytes as f64 / 1e6;
+        let (s, es) =
+            (|n: u64| if n == 1 { "" } else { "s" }, |n: u64| if n == 1 { "" } else { "es" });
         match *self {
             Self::Cpu { cpus, wanted_share, reached_share } => {
                 let reached = reached_share * 100.0;
@@ -134,7 +139,7 @@ impl fmt::Display for PartWork {
             }
             Self::Sched { groups, messages } => write!(f, "{messages} messages in {groups} groups"),
             Self::Disk { bytes_written, files, .. } => {
-                write!(f, "{:.0} MB in {files} files", mb(bytes_written))
+                write!(f, "{:.0} MB in {files} file{}", mb(bytes_written), s(files))
             }
             Self::Network { packets_sent, packets_received } => {
                 write!(f, "{packets_sent} packets sent, {packets_received} received")
@@ -142,9 +147,15 @@ impl fmt::Display for PartWork {
             Self::Memory { bytes_moved, pages_mapped, .. } => {
                 write!(f, "{:.0} MB moved, {pages_mapped} pages mapped", mb(bytes_moved))
             }
-            Self::Walk { files, walks, .. } => write!(f, "{files} files in {walks} walks"),
+            Self::Walk { files, walks, .. } => {
+                write!(f, "{files} file{} in {walks} walk{}", s(files), s(walks))
+            }
             Self::Program { runs, processes, cpu_s, .. } => {
-                write!(f, "{runs} runs, {processes} processes, {cpu_s:.1} s of CPU time")
+                let (runs_s, processes_s) = (s(runs), es(processes));
+                write!(
+                    f,
+                    "{runs} run{runs_s}, {processes} process{processes_s}, {cpu_s:.1} s of CPU time"
+                )
             }
             Self::Nothing => f.write_str("nothing"),
         }

@@ -87,15 +87,17 @@ fn number_of_groups(groups: &str) -> Result<LoadPart, LoadError> {
 
 fn unknown<T>(typed: &str) -> Result<T, LoadError> {
     let name = typed.split(['=', ':']).next().unwrap_or(typed).to_lowercase();
-    let nearest = CATALOGUE
-        .iter()
-        .map(CatalogueEntry::name)
-        .map(|known| (distance(&name, known), known))
+    let nearest = nearest(&name, CATALOGUE.iter().map(CatalogueEntry::name));
+    Err(LoadError::Unknown { typed: typed.to_owned(), nearest: nearest.map(str::to_owned) })
+}
+
+/// Returns the known word that was probably meant.
+pub(crate) fn nearest<'k>(typed: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    known
+        .map(|known| (distance(typed, known), known))
         .min()
         .filter(|(distance, known)| *distance <= known.len().div_ceil(2).min(3))
-        .map(|(_, known)| known.to_owned());
-
-    Err(LoadError::Unknown { typed: typed.to_owned(), nearest })
+        .map(|(_, known)| known)
 }
 
 /// Returns the edit distance of `a` and `b` (Levenshtein, 1966).

@@ -181,7 +181,8 @@ pub enum LoadError {
     },
 }
 
-fn did_you_mean(nearest: Option<&str>) -> String {
+/// ` (did you mean disk?)`, where a known word is near.
+pub(crate) fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!(" (did you mean {name}?)"))
 }
 

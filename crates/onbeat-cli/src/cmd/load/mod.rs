@@ -96,5 +96,7 @@ fn alone(options: &LoadOptions) -> Result<ExitVerdict, Failure> {
         say(Tone::Plain, &part.to_string());
     }
 
-    Ok(ExitVerdict::Pass)
+    // A part that died has been named: what was asked for did not run.
+    let is_whole = report.parts.iter().all(|part| part.alive);
+    Ok(if is_whole { ExitVerdict::Pass } else { ExitVerdict::CouldNotRun })
 }
