@@ -16,7 +16,7 @@ use super::facts::{self, Facts};
 use super::statistics::{Percentile, Share};
 use super::summary::Summary;
 use super::table::{Column, Entry, Mark, Row, Table};
-use super::units::{Letters, count, ratio, time_ns};
+use super::units::{Letters, count, counted, ratio, time_ns};
 use super::verdict::Outcome;
 use onbeat_record::{Cell, Series};
 
@@ -309,9 +309,9 @@ fn sentences(trend: &Trend, share: Share) -> Vec<String> {
     let mut all: Vec<String> = trend.changes.iter().map(|change| in_words(change, &what)).collect();
     if searched < LEAST_RUNS {
         all.push(format!(
-            "{} of {} runs have ten samples beyond {}; a search for changes takes {LEAST_RUNS} of them",
+            "{} of {} have ten samples beyond {}; a search for changes takes {LEAST_RUNS} of them",
             count(searched as u64),
-            count(trend.runs.len() as u64),
+            counted(trend.runs.len() as u64, "run"),
             share.label(),
         ));
     } else if all.is_empty() {
@@ -324,10 +324,7 @@ fn sentences(trend: &Trend, share: Share) -> Vec<String> {
     if open > 0 && searched >= LEAST_RUNS {
         all.push(format!(
             "{} with fewer than ten samples beyond {} are not searched for changes",
-            match open {
-                1 => "1 run".to_owned(),
-                n => format!("{} runs", count(n as u64)),
-            },
+            counted(open as u64, "run"),
             share.label(),
         ));
     }
@@ -382,7 +379,8 @@ pub fn table(trend: &Trend, letters: Letters) -> Table {
         true => vec!["~ fewer than 10 samples beyond this value".to_owned()],
         false => Vec::new(),
     };
-    let title = format!("{}{of_cell} over {} runs", trend.series.words(), trend.runs.len());
+    let runs = counted(trend.runs.len() as u64, "run");
+    let title = format!("{}{of_cell} over {runs}", trend.series.words());
     Table { title, columns, rows, legend }
 }
 

@@ -99,9 +99,15 @@ pub enum RunDirError {
         owner: u32,
     },
     /// The directory has no run file.
-    #[error("{path} holds no run file; a run's directory holds files named *.onbeat.hlog")]
+    #[error("{path} holds no run file; a run's directory holds files named *.onbeat.hlog{}", run_below(.path))]
     NoRun {
         /// The directory.
+        path: PathBuf,
+    },
+    /// The run that is meant where none is named is not there yet.
+    #[error("there is no {path} yet; `onbeat bench` measures a run, or name one")]
+    NoneYet {
+        /// The link to the latest run in the usual place.
         path: PathBuf,
     },
     /// A result would replace a file of the run that it is made of.
@@ -116,6 +122,12 @@ pub enum RunDirError {
     /// A run file could not be read.
     #[error(transparent)]
     RunFile(#[from] RunFileError),
+}
+
+/// The latest run below a directory of runs, as an addition to a sentence.
+fn run_below(path: &Path) -> String {
+    let latest = path.join(LATEST);
+    if latest.exists() { format!("; {} is a run", latest.display()) } else { String::new() }
 }
 
 /// Returns a function that adds operation and path to an answer of the system.

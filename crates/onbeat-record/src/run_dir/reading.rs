@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use onbeat_host::foreign;
 
-use super::{BENCH_FILE, RUN_FILE_ENDING, RunDirError, failed};
+use super::{BENCH_FILE, LATEST, RUN_FILE_ENDING, RunDirError, USUAL_OUT, failed};
 use crate::note::Header;
 use crate::run_file::RunFile;
 use crate::series::Series;
@@ -80,9 +80,14 @@ pub fn read_cells(path: &Path) -> Result<Vec<RunFile>, RunDirError> {
 /// Lists the run files of a directory by name; a path that is not a directory is listed as it is.
 ///
 /// # Errors
-/// [`RunDirError::NoRun`] for a directory without one.
+/// [`RunDirError::NoRun`] for a directory without one, [`RunDirError::NoneYet`] for the latest run
+/// of the usual place where there is none.
 pub fn run_files(path: &Path) -> Result<Vec<PathBuf>, RunDirError> {
     if !path.is_dir() {
+        let is_usual = path.ends_with(Path::new(USUAL_OUT).join(LATEST));
+        if is_usual && fs::symlink_metadata(path).is_err() {
+            return Err(RunDirError::NoneYet { path: path.to_owned() });
+        }
         return Ok(vec![path.to_owned()]);
     }
 
@@ -184,5 +189,19 @@ mod tests {
             why.contains("holds no run file") && why.contains(&*dir.path().to_string_lossy()),
             "{why}"
         );
+
+        std::os::unix::fs::symlink("2026-11-29T20-00-00Z", dir.path().join("latest")).unwrap();
+        fs::create_dir(dir.path().join("2026-11-29T20-00-00Z")).unwrap();
+        let why = read(dir.path()).unwrap_err().to_string();
+        assert!(why.ends_with("/latest is a run"), "{why}");
+    }
+
+    #[test]
+    fn where_nothing_was_measured_yet_the_usual_run_is_said_to_be_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let why = read(&dir.path().join("onbeat-runs/latest")).unwrap_err().to_string();
+        assert!(why.contains("onbeat-runs/latest yet; `onbeat bench` measures a run"), "{why}");
+        let other = read(&dir.path().join("latest")).unwrap_err().to_string();
+        assert!(other.contains("No such file"), "{other}");
     }
 }

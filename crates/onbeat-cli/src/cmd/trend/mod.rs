@@ -28,6 +28,7 @@ pub(crate) fn run(options: &TrendOptions) -> Result<ExitVerdict, Failure> {
     for (dir, name) in dirs.iter().zip(names) {
         match runs::judged(dir, None) {
             Ok(judged) => all.push((name, judged.summary)),
+            Err(why) if dirs.len() == 1 => return Err(why),
             // One run that cannot be read does not hide the others.
             Err(why) => advise(Tone::Careful, &wrapped(&format!("left out: {why}"), columns())),
         }

@@ -21,7 +21,7 @@ use onbeat_robot::live_view::{PageServer, PageServerPlan, ViewLimits};
 
 use super::failure::view::ViewFailure;
 use super::robot::view_sentence;
-use super::{ExitVerdict, Failure, runs};
+use super::{Common, ExitVerdict, Failure, runs};
 use crate::signals;
 use crate::signals::{EndOf, OnUsr1};
 use crate::term::{Tone, advise};
@@ -90,7 +90,11 @@ pub(crate) fn begun(
         match run_dir::run_files(&there) {
             Ok(files) if files.iter().all(|file| file.exists()) => return Ok(there),
             Ok(_) if began.elapsed() > BEGINS_WITHIN => {
-                return Err(RunDirError::NoRun { path: there }.into());
+                let missing = std::fs::metadata(&there).err();
+                return Err(missing.map_or_else(
+                    || RunDirError::NoRun { path: there.clone() }.into(),
+                    |source| Common::File { what: "read", path: there.clone(), source }.into(),
+                ));
             }
             Err(why) if began.elapsed() > BEGINS_WITHIN => return Err(why.into()),
             _ => {}
