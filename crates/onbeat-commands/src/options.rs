@@ -10,7 +10,7 @@ use onbeat_rt::cycle::Phase;
 use onbeat_rt::{OnOverrun, Wait};
 
 use crate::complete;
-use crate::units::{loop_period_ns, time_ns};
+use crate::units::{limit_ns, loop_period_ns, time_ns};
 
 /// Returns the parser of one of several values, each with its word and, where it has one, its help.
 pub fn one_of<T: Copy + Send + Sync + 'static>(
@@ -38,7 +38,7 @@ pub struct LoopArguments {
     #[arg(long, default_value = "0", value_parser = time_ns, value_name = "TIME")]
     pub work: u64,
     /// Latest end of a cycle after its release [default: the period]
-    #[arg(long, value_parser = time_ns, value_name = "TIME")]
+    #[arg(long, value_parser = limit_ns, value_name = "TIME")]
     pub deadline: Option<u64>,
     /// Reaction to a cycle that ends after the next release
     ///
@@ -72,7 +72,7 @@ pub struct LoopArguments {
 #[command(next_help_heading = "The verdict")]
 pub struct LimitOptions {
     /// Latency limit for the primary series; see --limit-on
-    #[arg(long, value_parser = time_ns, value_name = "TIME")]
+    #[arg(long, value_parser = limit_ns, value_name = "TIME")]
     pub limit: Option<u64>,
     /// Percentage of releases that must meet the limit
     #[arg(long, default_value = "99.99", value_parser = percent, value_name = "PERCENT", requires = "limit")]

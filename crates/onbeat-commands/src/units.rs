@@ -13,6 +13,8 @@ pub enum UnitError {
     TooLong(String),
     #[error("`{0}` is shorter than 1 us, the shortest period of a loop")]
     ShortPeriod(String),
+    #[error("`{0}` leaves no time, and every release is late; write a time such as 100us")]
+    NoTime(String),
     #[error("`{0}` is not a period; write the time from one sample to the next, such as 1ms")]
     NoPeriod(String),
 }
@@ -50,6 +52,14 @@ pub fn time_ns(text: &str) -> Result<u64, UnitError> {
     };
     let ns = (number * factor).round();
     if ns > LONGEST_NS { Err(UnitError::TooLong(text.to_owned())) } else { Ok(ns as u64) }
+}
+
+/// Parses a limit or deadline, in nanoseconds: something is on time.
+pub fn limit_ns(text: &str) -> Result<u64, UnitError> {
+    match time_ns(text)? {
+        0 => Err(UnitError::NoTime(text.to_owned())),
+        ns => Ok(ns),
+    }
 }
 
 /// Shortest period of a loop; below it, reading the clock takes longer than a period.
@@ -97,6 +107,9 @@ mod tests {
         assert_eq!(loop_period_ns("999ns"), Err(UnitError::ShortPeriod("999ns".into())));
         assert_eq!(period_ns("0s"), Err(UnitError::NoPeriod("0s".into())));
         assert_eq!(period_ns("1ns"), Ok(1));
+        assert_eq!(limit_ns("0"), Err(UnitError::NoTime("0".into())));
+        assert_eq!(limit_ns("0.1ns"), Err(UnitError::NoTime("0.1ns".into())));
+        assert_eq!(limit_ns("1ns"), Ok(1));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use onbeat::record::Series;
 
 use crate::complete;
 use crate::options::{most_alarms, percent, series};
-use crate::units::time_ns;
+use crate::units::limit_ns;
 
 pub(crate) const GATE_USAGE: &str =
     "onbeat gate <--limit TIME|--baseline RUN|...> [OPTIONS] <RUN>...";
@@ -31,7 +31,7 @@ pub(crate) struct GateOptions {
     #[arg(add = ArgValueCompleter::new(complete::runs))]
     pub(crate) runs: Vec<PathBuf>,
     /// Latency limit
-    #[arg(long, value_parser = time_ns, value_name = "TIME")]
+    #[arg(long, value_parser = limit_ns, value_name = "TIME")]
     pub(crate) limit: Option<u64>,
     /// Percentage that must meet the limit; percentile compared with the baseline
     #[arg(long, default_value = "99.99", value_parser = percent, value_name = "PERCENT")]
