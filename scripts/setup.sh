@@ -116,15 +116,33 @@ if ! command -v apt-get >/dev/null 2>&1; then
     exit 0
 fi
 
+# Packages that the lists of this system know: of several names apt-get installs none where it does not know one, such as chromium on Ubuntu.
+known() { # PACKAGE...
+    for package in "$@"; do
+        if LC_ALL=C apt-cache policy "$package" 2>/dev/null | grep -q 'Candidate: [^(]'; then printf '%s ' "$package"; fi
+    done
+}
+# Sets missing to the known ones, and names the others; without lists no package is known.
+leave_unknown_out() {
+    # shellcheck disable=SC2086 # a list of packages is several words
+    available=$(known $missing)
+    [ -n "$available" ] || return 0
+    unknown=$(for package in $missing; do case " $available" in *" $package "*) ;; *) printf ' %s' "$package" ;; esac; done)
+    [ -z "$unknown" ] || echo "not in the package lists of this system:$unknown; onbeat goes on without them and says what it lacks" >&2
+    missing=$available
+}
+
 if [ "$(id -u)" = 0 ]; then root=""; elif sudo -n true 2>/dev/null; then root="sudo"; else
+    leave_unknown_out
     echo "not installed, and not permitted to install: $missing" >&2
     echo "  sudo apt-get install $missing" >&2
     exit 0
 fi
-echo "installing $missing"
-# shellcheck disable=SC2086 # a list of packages is several words
-install="env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing"
 $root apt-get update -qq || true
+leave_unknown_out
+echo "installing $missing"
+install="env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing"
+# shellcheck disable=SC2086 # several words
 $root $install >/dev/null || {
     echo "could not install: $missing; onbeat goes on without them and says what it lacks" >&2
 }
