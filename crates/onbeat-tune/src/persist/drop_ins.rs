@@ -127,8 +127,11 @@ fn running_line(files: &EtcFiles) -> Option<String> {
 /// A unit that applies the plan before services start, and undoes it at shutdown.
 fn unit(apply: &ApplyAtBoot) -> String {
     let mut text = format!("{HEAD}\n");
-    // systemd reads % as a specifier.
-    let program = apply.program.replace('%', "%%");
+    // systemd reads % as a specifier, and a blank as the end of a word.
+    let mut program = apply.program.replace('%', "%%");
+    if program.contains(' ') {
+        program = format!("\"{program}\"");
+    }
     let _ = write!(
         text,
         "[Unit]

@@ -172,8 +172,10 @@ impl BootSettings {
             value.contains(char::is_control).then_some("a value has one line")
         })?;
         check_all(self.apply.iter().map(|apply| &apply.program), "a unit", |program| {
-            let fits = program.starts_with('/') && program.chars().all(is_plain);
-            (!fits).then_some("it is not a plain absolute path")
+            let is_read_as_it_is = |c: char| is_plain(c) || c.is_alphanumeric() || " ~".contains(c);
+            let fits = program.starts_with('/') && program.chars().all(is_read_as_it_is);
+            (!fits)
+                .then_some("it is not an absolute path of letters, digits, blanks and _.,=:+/@%-~")
         })
     }
 }

@@ -257,6 +257,18 @@ fn the_files_hold_what_their_readers_expect() {
 }
 
 #[test]
+fn a_program_whose_path_has_blanks_is_one_word_of_its_unit() {
+    let root = root(&DEBIAN);
+    let mut settings = settings();
+    settings.apply.as_mut().unwrap().program = "/opt/Müllers tools 5%/onbeat".to_owned();
+    persist(root.path(), &settings).unwrap();
+    let unit = text(root.path(), "/etc/systemd/system/onbeat-apply.service");
+    let program = "\"/opt/Müllers tools 5%%/onbeat\"";
+    assert!(unit.contains(&format!("ExecStart={program} tune apply --yes /etc/onbeat/")), "{unit}");
+    assert!(unit.contains(&format!("ExecStop={program} tune undo\n")), "{unit}");
+}
+
+#[test]
 fn settings_persisted_again_replace_the_earlier_ones() {
     let root = root(&DEBIAN);
     let before = snapshot(root.path());
@@ -365,6 +377,8 @@ fn texts_with_another_meaning_are_refused() {
             drop(settings.sysfs.insert("/sys/../etc/passwd".to_owned(), "x".to_owned()));
         }),
         with(|settings| settings.apply.as_mut().unwrap().program = "onbeat".to_owned()),
+        with(|settings| settings.apply.as_mut().unwrap().program = "/bin/o\"nbeat".to_owned()),
+        with(|settings| settings.apply.as_mut().unwrap().program = "/bin/onbeat (deleted)".into()),
     ];
 
     for error in bad {
