@@ -1,10 +1,12 @@
 //! A bench with a loop on each CPU at once: every loop bound to its CPU, loops of a cell at the same
 //! time, one verdict on the worst; killed and resumed as any other bench.
 
+use crate::outputs::{json_of, stderr_of};
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -28,15 +30,6 @@ fn bench(out: &Path, more: &[&str]) -> Command {
     command.env("ONBEAT_STATE_DIR", out.join("state")).env("LC_ALL", "C");
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
-}
-
-fn stderr_of(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-fn json_of(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|why| panic!("{why}: {}", stderr_of(output)))
 }
 
 /// The CPUs that a loop of this test may use; `None`, said, where there is but one.

@@ -1,9 +1,11 @@
 //! A bench that is killed at drawn moments, or ended by Ctrl-C, and resumed: the same schedule,
 //! every block once, every slot in one place.
 
+use crate::outputs::stderr_of;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -40,10 +42,6 @@ fn bench(out: &Path, more: &[&str]) -> Command {
     command.env("ONBEAT_STATE_DIR", out.join("state")).env("LC_ALL", "C");
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
-}
-
-fn stderr_of(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn directories(out: &Path) -> Vec<PathBuf> {

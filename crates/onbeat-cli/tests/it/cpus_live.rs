@@ -1,10 +1,12 @@
 //! A loop on each of several CPUs at once: every release of every CPU accounted for, each thread on
 //! its CPU, one verdict on the worst; and cyclictest's words for it.
 
+use crate::outputs::{json_of, stderr_of};
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -26,16 +28,6 @@ fn measure(out: &Path, words: &[&str]) -> Command {
     let mut command = onbeat(out, &["measure"]);
     command.args(words).arg("--out").arg(out.join("runs"));
     command
-}
-
-/// Standard error, each line of words joined where it was wrapped.
-fn stderr_of(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-fn json_of(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|why| panic!("{why}: {}", stderr_of(output)))
 }
 
 fn latest(out: &Path) -> PathBuf {

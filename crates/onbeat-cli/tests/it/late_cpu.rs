@@ -12,6 +12,7 @@ use flate2::read::GzDecoder;
 use onbeat::record::{Bench, Cell, LimitNote, RunOrder, Series};
 use serde_json::Value;
 
+use crate::outputs::{json_of, stdout_of};
 use crate::report_world::{US, bench_note, run_text, with_outages, write_bench};
 
 const N: usize = 20_000;
@@ -52,16 +53,6 @@ fn benched(dir: &Path, over: usize) {
 fn onbeat(words: &[&str], dir: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onbeat"));
     command.args(words).arg(dir).env("LC_ALL", "C").current_dir(dir).output().unwrap()
-}
-
-/// Standard output with each line joined where it was wrapped.
-fn stdout_of(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-fn json_of(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|why| panic!("{why}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
 /// The summary that the page beside a run carries, and the names of the files in it.

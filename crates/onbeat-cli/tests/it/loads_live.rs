@@ -1,11 +1,13 @@
 //! One probe under several loads in turns: shares to the release, killed and resumed, ended by
 //! Ctrl-C, read as a bench.
 
+use crate::outputs::stderr_of;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -32,11 +34,6 @@ fn measure(out: &Path, words: &[&str]) -> Command {
         .arg(out.join("runs"))
         .args(words);
     command
-}
-
-/// Standard error, each line of words joined where it was wrapped.
-fn stderr_of(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn latest(out: &Path) -> PathBuf {

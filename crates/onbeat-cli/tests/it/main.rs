@@ -43,6 +43,7 @@ mod net_lab_live;
 mod network_namespace;
 mod no_btf_live;
 mod output_is_not_lost;
+mod outputs;
 mod planted_runs;
 #[path = "../../../onbeat/tests/it/report_world/mod.rs"]
 mod report_world;
