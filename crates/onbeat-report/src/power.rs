@@ -38,7 +38,9 @@ pub fn in_words(used: &PowerUse) -> String {
         None => "no idle state was entered".to_owned(),
     };
     let bound = match used.bound_in_words().as_str() {
-        "unknown" => "its bound (/dev/cpu_dma_latency) is unknown without root".to_owned(),
+        "unknown" => {
+            "its bound (/dev/cpu_dma_latency) cannot be read: no root, or no such device".to_owned()
+        }
         bound if bound.starts_with("no bound") => format!("{bound} (/dev/cpu_dma_latency)"),
         bound => format!("bound {bound} (/dev/cpu_dma_latency)"),
     };
@@ -130,7 +132,7 @@ mod tests {
         assert_eq!(
             in_words(&PowerUse::default()),
             "the kernel lists no idle states, as in guests that leave idling to their host; \
-             its bound (/dev/cpu_dma_latency) is unknown without root; frequency unknown (no cpufreq)"
+             its bound (/dev/cpu_dma_latency) cannot be read: no root, or no such device; frequency unknown (no cpufreq)"
         );
     }
 }
