@@ -214,7 +214,8 @@ impl FromStr for CellTuning {
 
     fn from_str(word: &str) -> Result<Self, CellTuningError> {
         let mut tuning = Self::default();
-        for (place, part) in word.split('+').enumerate() {
+        // Of a list that was typed in quotes, such as "none, PMC".
+        for (place, part) in word.split('+').map(str::trim).enumerate() {
             if place == 0 && !is_name(part) {
                 tuning.letters = part.parse()?;
                 continue;
@@ -305,6 +306,7 @@ mod tests {
         assert_eq!(parsed("M+proc.policy").to_string(), "PM", "ids of the letters are letters");
         assert_eq!(parsed("proc.timer_slack").to_string(), TIMER_SLACK, "an alias of one record");
         assert_eq!(parsed("P+./my.plan/a.toml").to_string(), "P+./my.plan/a.toml");
+        assert_eq!(parsed(" PM + mem.swappiness ").to_string(), "PM+mem.swappiness");
     }
 
     #[test]
