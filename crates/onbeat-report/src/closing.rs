@@ -186,8 +186,7 @@ fn by_default(summary: &Summary) -> ClosingLine {
 
 /// Whether the jitter is allowed at every load.
 fn verdict_of_sweep(sweep: &Sweep) -> ClosingLine {
-    let allowed = sweep.steps.iter().filter(|step| step.is_allowed).count();
-    let loads = sweep.steps.len();
+    let (allowed, loads) = sweep.passed();
     let outcome = sweep.outcome();
     let jitter = time_ns(sweep.allowed_jitter_ns, Letters::Ascii);
     let default = if sweep.is_default { " (default)" } else { "" };

@@ -24,16 +24,27 @@ pub struct Sweep {
     pub is_default: bool,
     /// Loads, in rising order.
     pub steps: Vec<SweepStep>,
+    /// Loads without samples: the run ended before them, or nothing was served.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
     /// The result as a sentence.
     pub sentence: String,
 }
 
 impl Sweep {
-    /// PASS when the jitter is allowed at every load.
+    /// PASS when the jitter is allowed at every load; INCONCLUSIVE when it is as far as it was
+    /// measured.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
-        let is_allowed = self.steps.iter().all(|step| step.is_allowed);
-        if is_allowed { Outcome::Pass } else { Outcome::Fail }
+        let of_steps = self.steps.iter().map(SweepStep::outcome).max();
+        let of_missing = (!self.missing.is_empty()).then_some(Outcome::Inconclusive);
+        of_steps.into_iter().chain(of_missing).max().unwrap_or(Outcome::Inconclusive)
+    }
+
+    /// The number of loads at which the jitter is allowed, and that of all loads.
+    #[must_use]
+    pub fn passed(&self) -> (usize, usize) {
+        passed(&self.steps, &self.missing)
     }
 
     /// The step with the largest jitter.
@@ -68,9 +79,30 @@ pub struct SweepStep {
     pub is_allowed: bool,
 }
 
+impl SweepStep {
+    /// Whether the jitter is allowed at this load. Under less load than asked it may be another.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        let falls_short = self
+            .reached_percent
+            .is_some_and(|reached| reached < self.asked_percent - WITHIN_POINTS);
+        match (self.is_allowed, falls_short) {
+            (false, _) => Outcome::Fail,
+            (true, true) => Outcome::Inconclusive,
+            (true, false) => Outcome::Pass,
+        }
+    }
+}
+
+fn passed(steps: &[SweepStep], missing: &[String]) -> (usize, usize) {
+    let passed = steps.iter().filter(|step| step.outcome() == Outcome::Pass).count();
+    (passed, steps.len() + missing.len())
+}
+
 /// The sweep of a bench's file and its cells; `None` for a bench that is none.
 pub(super) fn of(bench: &RunFile, cells: &[CellSummary]) -> Option<Sweep> {
-    let asked = bench.bench.as_ref()?.sweep?;
+    let note = bench.bench.as_ref()?;
+    let asked = note.sweep?;
     let step = |note: StepNote| {
         let cell = cells.iter().find(|cell| cell.load == note.load)?;
         let figures = cell.series.get(&asked.series)?;
@@ -91,12 +123,16 @@ pub(super) fn of(bench: &RunFile, cells: &[CellSummary]) -> Option<Sweep> {
     };
 
     let steps: Vec<SweepStep> = once_each(&bench.steps).into_iter().filter_map(step).collect();
-    let sentence = sentence(asked.series, asked.allowed_jitter_ns, &steps)?;
+    let is_missing = |load: &&String| steps.iter().all(|step| step.load != **load);
+    let missing: Vec<String> = note.loads.iter().filter(is_missing).cloned().collect();
+    let sentence = sentence(asked.series, asked.allowed_jitter_ns, &steps, &missing)
+        .unwrap_or_else(|| "No load of the sweep has samples".to_owned());
     Some(Sweep {
         series: asked.series,
         allowed_jitter_ns: asked.allowed_jitter_ns,
         is_default: asked.is_default,
         steps,
+        missing,
         sentence,
     })
 }
@@ -122,14 +158,19 @@ fn once_each(notes: &[StepNote]) -> Vec<StepNote> {
     steps
 }
 
-fn sentence(series: Series, allowed_ns: u64, steps: &[SweepStep]) -> Option<String> {
+fn sentence(
+    series: Series,
+    allowed_ns: u64,
+    steps: &[SweepStep],
+    missing: &[String],
+) -> Option<String> {
     let formatted = |ns: u64| time_ns(ns, Letters::Ascii);
     let first = steps.first()?;
     let last = steps.last()?;
     let worst = steps.iter().max_by_key(|step| step.jitter_ns)?;
-    let allowed = steps.iter().filter(|step| step.is_allowed).count();
+    let (allowed, loads) = passed(steps, missing);
     let mut text = format!(
-        "Jitter (max - min) of {}: {} at {} % load, {} at {} %, at most {} at {} %; limit {}, met at {allowed} of {} loads",
+        "Jitter (max - min) of {}: {} at {} % load, {} at {} %, at most {} at {} %; limit {}, met at {allowed} of {loads} loads",
         series.words(),
         formatted(first.jitter_ns),
         first.asked_percent,
@@ -137,9 +178,11 @@ fn sentence(series: Series, allowed_ns: u64, steps: &[SweepStep]) -> Option<Stri
         last.asked_percent,
         formatted(worst.jitter_ns),
         worst.asked_percent,
-        formatted(allowed_ns),
-        steps.len()
+        formatted(allowed_ns)
     );
+    if !missing.is_empty() {
+        text += &format!("; not measured: {}", listed(missing));
+    }
     let missed: Vec<String> = steps.iter().filter(|step| !step.is_reached).map(in_words).collect();
 
     if !missed.is_empty() {
@@ -175,7 +218,12 @@ pub fn table(sweep: &Sweep, letters: Letters) -> Table {
         } else {
             Entry::marked(format!("!{reached}"), Mark::Bad)
         };
-        let verdict = if step.is_allowed { ("PASS", Mark::Good) } else { ("FAIL", Mark::Bad) };
+        let outcome = step.outcome();
+        let mark = match outcome {
+            Outcome::Pass => Mark::Good,
+            Outcome::Fail => Mark::Bad,
+            Outcome::Inconclusive => Mark::Open,
+        };
         let entries = vec![
             format!("{}", step.asked_percent).into(),
             reached,
@@ -184,7 +232,7 @@ pub fn table(sweep: &Sweep, letters: Letters) -> Table {
             us(step.mean_ns).into(),
             us(step.max_ns as f64).into(),
             us(step.jitter_ns as f64).into(),
-            Entry::marked(verdict.0, verdict.1),
+            Entry::marked(outcome.words(), mark),
         ];
 
         Row { entries, begins_group: false }
@@ -224,18 +272,20 @@ mod tests {
     #[test]
     fn a_sweep_says_first_last_and_worst_and_what_load_was_missed() {
         let steps = [step(0.0, 1.2, 82_400), step(50.0, 44.9, 250_000), step(100.0, 99.0, 97_800)];
-        let text = sentence(Series::WriteInterval, 100_000, &steps).expect("steps");
+        let missing = ["cpu=75%".to_owned()];
+        let text = sentence(Series::WriteInterval, 100_000, &steps, &missing).expect("steps");
         for part in [
             "82.4 us at 0 %",
             "97.8 us at 100 %",
             "at most 250 us at 50 %",
-            "met at 2 of 3",
+            "met at 2 of 4",
+            "not measured: cpu=75%",
             "50 % (reached 45 %)",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
 
-        assert_eq!(sentence(Series::WriteInterval, 100_000, &[]), None);
+        assert_eq!(sentence(Series::WriteInterval, 100_000, &[], &[]), None);
     }
 
     #[test]
@@ -268,6 +318,32 @@ mod tests {
     }
 
     #[test]
+    fn a_sweep_passes_where_every_load_was_reached_and_measured() {
+        let sweep = |steps: &[SweepStep], missing: &[&str]| Sweep {
+            series: Series::WriteInterval,
+            allowed_jitter_ns: 100_000,
+            is_default: false,
+            steps: steps.to_vec(),
+            missing: missing.iter().map(|&load| load.to_owned()).collect(),
+            sentence: String::new(),
+        };
+        let (good, busy) = (step(0.0, 1.0, 50_000), step(0.0, 60.0, 50_000));
+        let (short, bad) = (step(100.0, 62.0, 50_000), step(50.0, 50.0, 250_000));
+        for (steps, missing, outcome) in [
+            (&[good.clone(), busy][..], &[][..], Outcome::Pass),
+            (&[good.clone()], &["cpu=50%", "cpu"], Outcome::Inconclusive),
+            (&[good.clone(), short.clone()], &[], Outcome::Inconclusive),
+            (&[short, bad], &["cpu"], Outcome::Fail),
+            (&[], &["idle"], Outcome::Inconclusive),
+        ] {
+            let sweep = sweep(steps, missing);
+            assert_eq!(sweep.outcome(), outcome, "{sweep:?}");
+            assert_eq!(sweep.passed().1, steps.len() + missing.len());
+        }
+        assert_eq!(good.outcome(), Outcome::Pass);
+    }
+
+    #[test]
     fn a_step_that_failed_or_missed_its_load_is_marked() {
         let steps = vec![step(0.0, 1.2, 82_400), step(50.0, 44.9, 250_000)];
         let sweep = Sweep {
@@ -275,6 +351,7 @@ mod tests {
             allowed_jitter_ns: 100_000,
             is_default: false,
             steps,
+            missing: Vec::new(),
             sentence: String::new(),
         };
         let text = table(&sweep, Letters::Ascii).to_text(80);
