@@ -127,6 +127,20 @@ fn a_run_that_a_power_failure_left_without_its_head_does_not_stay() {
 }
 
 #[test]
+fn runs_beyond_the_space_are_added_where_the_data_set_is_there_again() {
+    let robot = Robot::new();
+    let to = robot.dir.path().join("fleet");
+    let old = robot.dir.path().join("state/runs/old");
+    fs::create_dir_all(&old).unwrap();
+    write_run(&old.join("timer.onbeat.hlog"), &header("b", 1.78e9), &[100; 20]);
+    fs::write(old.join("large"), vec![b'x'; 3 << 20]).unwrap();
+    let output = robot.night(&to, &[("ONBEAT_FLEET_MOST_MB", "2")]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(!said(&output).contains("is removed"), "{}", said(&output));
+    assert_eq!((robot.waiting(), samples_by_run(&to).len()), (0, 2));
+}
+
+#[test]
 fn a_night_without_settings_is_one_sentence() {
     let robot = Robot::new();
     let output = robot.night(Path::new(""), &[]);
