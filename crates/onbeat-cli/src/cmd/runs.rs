@@ -83,7 +83,12 @@ pub(crate) fn judged_files(
     files: Vec<RunFile>,
     by: JudgeBy,
 ) -> Result<JudgedRun, Failure> {
-    JudgedRun::new(files, by).ok_or_else(|| RunDirError::NoRun { path: path.to_owned() }.into())
+    let count = files.len();
+    let none = || match count {
+        0 | 1 => RunDirError::NoRun { path: path.to_owned() }.into(),
+        _ => RunDirError::SeveralRuns { path: path.to_owned(), count }.into(),
+    };
+    JudgedRun::new(files, by).ok_or_else(none)
 }
 
 /// Returns the page of a summary with the files that it was made of.

@@ -204,6 +204,26 @@ fn a_result_into_a_pipe_is_one_document() {
     }
 }
 
+#[test]
+fn a_directory_with_several_runs_is_said_to_hold_them() {
+    let dir = stage();
+    let words =
+        ["measure", "timer", "--for", "100ms", "--priority", "0", "--no-causes", "--out", "runs"];
+    done(dir.path(), &words);
+    for name in ["monday", "tuesday"] {
+        let to = dir.path().join(format!("both/{name}.onbeat.hlog"));
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(dir.path().join("runs/latest/timer.onbeat.hlog"), to).unwrap();
+    }
+    for words in [&["report", "both"][..], &["gate", "both", "--limit", "1s"]] {
+        let message = refused(dir.path(), words);
+        assert!(
+            message.contains("both holds 2 run files of different runs; name one"),
+            "{message}"
+        );
+    }
+}
+
 // ---- refused runs
 
 #[test]

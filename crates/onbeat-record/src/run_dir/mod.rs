@@ -104,6 +104,14 @@ pub enum RunDirError {
         /// The directory.
         path: PathBuf,
     },
+    /// Its run files are of different runs.
+    #[error("{path} holds {count} run files of different runs; name one of them")]
+    SeveralRuns {
+        /// The directory.
+        path: PathBuf,
+        /// Number of its run files.
+        count: usize,
+    },
     /// The run that is meant where none is named is not there yet.
     #[error("there is no {path} yet; `onbeat bench` measures a run, or name one")]
     NoneYet {
