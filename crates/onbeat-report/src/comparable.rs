@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::bootstrap::{LEAST_RUNS, LEAST_STRETCHES};
 use super::cell::CellSummary;
 use super::digest::{Compared, Digest, WANDERS};
+use super::load_events;
 use super::order_statistics::ASSUMPTION;
 use super::statistics::{LEAST_ABOVE, Share};
 use super::units::{Letters, count, listed, time_ns};
@@ -54,6 +55,8 @@ pub fn warnings(runs: &[Digest], cells: &[Compared]) -> Vec<String> {
         for cell in &run.summary.cells {
             warnings.extend(unsupported_p99(run, cell));
         }
+        let of_loads = load_events::cautions(&run.summary.cells);
+        warnings.extend(of_loads.into_iter().map(|caution| format!("{}: {caution}", run.name)));
     }
 
     let ratios = || cells.iter().flat_map(|cell| &cell.runs).flat_map(|figures| &figures.ratios);

@@ -7,6 +7,7 @@ use super::cell::CellSummary;
 use super::compare::{Digest, Ratio, without_interval};
 use super::digest::WANDERS;
 use super::events::{self, AlarmVerdict};
+use super::load_events;
 use super::order_statistics::ASSUMPTION;
 use super::statistics::Share;
 use super::summary::Summary;
@@ -166,7 +167,17 @@ pub fn baseline_checks(
         let series = base.map_or(baseline.series, |base| in_common(baseline.series, [cell, base]));
         let ratio = base
             .and_then(|base| run.ratio_to(baseline.run, (cell, base), (series, baseline.share)));
-        let (outcome, sentence) = judged(ratio.as_ref(), baseline);
+        let (mut outcome, mut sentence) = judged(ratio.as_ref(), baseline);
+        // Under a load that died a run is better than it is, and so is a baseline.
+        let died = match outcome {
+            Outcome::Pass => load_events::died(cell),
+            Outcome::Fail => base.and_then(load_events::died),
+            Outcome::Inconclusive => None,
+        };
+        if let Some(note) = died {
+            outcome = Outcome::Inconclusive;
+            sentence = format!("{sentence}; undecided, because {note}");
+        }
         let name = format!(
             "{} {} at most x {} of {}",
             baseline.share.label(),

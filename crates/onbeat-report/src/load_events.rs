@@ -28,6 +28,13 @@ pub(super) fn notes<'e>(
     })
 }
 
+/// The note of a part that died and was not started again.
+pub(super) fn died(cell: &CellSummary) -> Option<&str> {
+    let begins = format!("{DIED}{} died ", cell.load);
+    let mut notes = cell.notes.iter().map(String::as_str);
+    notes.find(|note| note.starts_with(&begins) && !note.ends_with(RESTARTED))
+}
+
 /// The notes of all cells, the first one of each load: a load is started once for each turn.
 pub(super) fn cautions(cells: &[CellSummary]) -> Vec<String> {
     let mut loads: Vec<&str> = cells.iter().map(|cell| cell.load.as_str()).collect();

@@ -2,8 +2,10 @@
 
 use crate::report_days::{Day, MS, Noise, drawn};
 use onbeat::record::{RunFile, Series};
-use onbeat_report::Summary;
 use onbeat_report::compare::{Comparison, Digest, SHARES};
+use onbeat_report::gate::{Baseline, baseline_checks};
+use onbeat_report::statistics::Share;
+use onbeat_report::{CellSummary, Outcome, Summary};
 
 /// Some seconds of a loop, every latency multiplied by a factor; levels of the seconds differ a
 /// little, as those of a machine do.
@@ -48,6 +50,36 @@ fn runs_of_the_same_are_said_to_differ_in_at_most_five_of_a_hundred_pairs() {
     let alarms = (10_000..10_000 + pairs).filter(differ).count();
     println!("{alarms} of {pairs} pairs of the same are said to differ");
     assert!(alarms as u64 * 20 <= pairs, "{alarms} of {pairs}");
+}
+
+#[test]
+fn under_a_load_that_died_a_run_is_not_held_against_another() {
+    let (before, after) = (run(1, 1.0), run(2, 1.0));
+    for (times, alone, of_run, of_base) in [
+        (1.2, Outcome::Pass, Outcome::Inconclusive, Outcome::Pass),
+        (0.5, Outcome::Fail, Outcome::Fail, Outcome::Inconclusive),
+    ] {
+        for (dies, expected) in
+            [([false; 2], alone), ([false, true], of_run), ([true, false], of_base)]
+        {
+            let mut digests = [digest("before", 0, &before), digest("after", 1, &after)];
+            for (digest, _) in digests.iter_mut().zip(dies).filter(|(_, dies)| *dies) {
+                let cell = &mut digest.summary.cells[0];
+                let note = format!("a part of the load {} died after 1.0 s: killed", cell.load);
+                cell.notes.push(note);
+            }
+            let [base, run] = &digests;
+            let (series, share) = (Series::WakeupLatency, Share::from_percent(50.0));
+            let baseline = Baseline { run: base, series, share, no_worse_than: times };
+            let cells: Vec<&CellSummary> = run.summary.cells.iter().collect();
+            let checks = baseline_checks(run, &cells, &baseline);
+            assert_eq!(checks[0].outcome, expected, "{dies:?}: {}", checks[0].sentence);
+
+            let warnings = Comparison::new(&digests).warnings;
+            let named = warnings.iter().filter(|words| words.contains("died after 1.0 s")).count();
+            assert_eq!(named, dies.iter().filter(|dies| **dies).count(), "{warnings:?}");
+        }
+    }
 }
 
 #[test]
