@@ -16,8 +16,8 @@ const LOOP_NAME: &str = "onbeat-loop";
 struct ThreadSnapshot {
     tid: i32,
     name: String,
-    /// `SCHED_FIFO` priority; 0 for other policies.
-    fifo: u32,
+    /// `SCHED_FIFO` or `SCHED_RR` priority; 0 for other policies.
+    priority: u32,
     /// The CPU that it last ran on.
     cpu: u32,
     /// The CPUs that it may run on.
@@ -26,7 +26,7 @@ struct ThreadSnapshot {
 
 impl InjectionTarget {
     /// Finds the loop of a running process: the thread named `onbeat-loop`, or else the one with
-    /// the highest `SCHED_FIFO` priority. Its CPU is `cpu` if given, or else the one that it is
+    /// the highest real-time priority. Its CPU is `cpu` if given, or else the one that it is
     /// bound to or last ran on.
     ///
     /// # Errors
@@ -46,14 +46,14 @@ impl InjectionTarget {
         })?;
         let bound = if let [only] = chosen.allowed[..] { only } else { chosen.cpu };
 
-        Ok(Self { pid, tid: chosen.tid, cpu: cpu.unwrap_or(bound), priority: chosen.fifo })
+        Ok(Self { pid, tid: chosen.tid, cpu: cpu.unwrap_or(bound), priority: chosen.priority })
     }
 }
 
 fn chosen(threads: &[ThreadSnapshot]) -> Option<&ThreadSnapshot> {
     let named = threads.iter().find(|thread| thread.name == LOOP_NAME);
     named.or_else(|| {
-        threads.iter().filter(|thread| thread.fifo > 0).max_by_key(|thread| thread.fifo)
+        threads.iter().filter(|thread| thread.priority > 0).max_by_key(|thread| thread.priority)
     })
 }
 
@@ -69,13 +69,14 @@ fn parsed(stat: &str, status: &str) -> Option<ThreadSnapshot> {
     let (tid, rest) = stat.split_once(" (")?;
     let (name, rest) = rest.rsplit_once(") ")?;
     let field = |number: usize| rest.split_ascii_whitespace().nth(number - 3)?.parse::<u32>().ok();
-    let is_fifo = field(41)? == libc::SCHED_FIFO.unsigned_abs();
+    let policies = [libc::SCHED_FIFO, libc::SCHED_RR].map(i32::unsigned_abs);
+    let is_real_time = policies.contains(&field(41)?);
     let allowed =
         status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default();
     Some(ThreadSnapshot {
         tid: tid.parse().ok()?,
         name: name.to_owned(),
-        fifo: if is_fifo { field(40)? } else { 0 },
+        priority: if is_real_time { field(40)? } else { 0 },
         cpu: field(39)?,
         allowed: cpu_list(allowed.trim()),
     })
@@ -85,8 +86,8 @@ fn parsed(stat: &str, status: &str) -> Option<ThreadSnapshot> {
 mod tests {
     use super::*;
 
-    fn seen(tid: i32, name: &str, fifo: u32) -> ThreadSnapshot {
-        ThreadSnapshot { tid, name: name.to_owned(), fifo, cpu: 0, allowed: vec![0, 1] }
+    fn seen(tid: i32, name: &str, priority: u32) -> ThreadSnapshot {
+        ThreadSnapshot { tid, name: name.to_owned(), priority, cpu: 0, allowed: vec![0, 1] }
     }
 
     #[test]
@@ -95,7 +96,11 @@ mod tests {
         let stat = format!("77 (a) (b) S {zeros}1 80 1 0 0");
         let thread = parsed(&stat, "Name:\tx\nCpus_allowed_list:\t1\n");
         let expected = ThreadSnapshot { cpu: 1, allowed: vec![1], ..seen(77, "a) (b", 80) };
-        assert_eq!(thread, Some(expected));
+        assert_eq!(thread, Some(expected.clone()));
+        let round_robin = parsed(&stat.replace(" 80 1 ", " 80 2 "), "Cpus_allowed_list:\t1\n");
+        assert_eq!(round_robin, Some(expected.clone()), "SCHED_RR");
+        let ordinary = parsed(&stat.replace(" 80 1 ", " 0 0 "), "Cpus_allowed_list:\t1\n");
+        assert_eq!(ordinary, Some(ThreadSnapshot { priority: 0, ..expected }));
     }
 
     #[test]

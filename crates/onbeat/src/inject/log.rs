@@ -248,6 +248,7 @@ impl fmt::Display for Detail {
             Self::Woken { state, exit_ns } => {
                 write!(f, "idle state {state}, exit latency {exit_ns} ns")
             }
+            Self::Overran { releases: 1 } => f.write_str("1 release passed"),
             Self::Overran { releases } => write!(f, "{releases} releases passed"),
             Self::Polled { descriptors } => write!(f, "poll of {descriptors} descriptors"),
             Self::Held { held_ns, kept_off_ns: 0 } => {

@@ -40,7 +40,7 @@ pub struct InjectionTarget {
     pub tid: i32,
     /// The CPU it is bound to.
     pub cpu: u32,
-    /// `SCHED_FIFO` priority; 0 for an ordinary thread.
+    /// `SCHED_FIFO` or `SCHED_RR` priority; 0 for an ordinary thread.
     pub priority: u32,
 }
 

@@ -188,11 +188,9 @@ fn felt_words(felt: &Felt) -> String {
     let words: Vec<String> =
         causes.map(|cause| format!("{} {}", cause.words(), time_ns(cause.ns, letters()))).collect();
 
-    format!(
-        "cycle {} began {late} late and worked {worked}: {}",
-        met.sample.index,
-        words.join(", ")
-    )
+    let words =
+        if words.is_empty() { "no cause was recorded".to_owned() } else { words.join(", ") };
+    format!("cycle {} began {late} late and worked {worked}: {words}", met.sample.index)
 }
 
 fn named(felt: &Felt) -> Option<CauseKind> {
