@@ -1,5 +1,6 @@
 //! The kinds of grants by name, for code that decides by them.
 
+use rustix::fs::StatVfsMountFlags;
 use rustix::thread::{CapabilitySet, capability_is_in_bounding_set};
 use serde::{Deserialize, Serialize};
 
@@ -99,7 +100,15 @@ pub(super) fn to_grant() -> String {
         .lines()
         .any(|line| line.strip_prefix("NoNewPrivs:").is_some_and(|flag| flag.trim() == "1"));
     let missing = |capability| !capability_is_in_bounding_set(capability).unwrap_or(true);
-    to_grant_where(is_barred || wanted.iter().any(|(capability, _)| missing(*capability)))
+    let is_barred = is_barred || wanted.iter().any(|(capability, _)| missing(*capability));
+    to_grant_where(is_barred, is_on_nosuid())
+}
+
+/// Whether the file system of this program is mounted so that capabilities of its files do not count
+/// (mount(8), `nosuid`).
+fn is_on_nosuid() -> bool {
+    let of_program = rustix::fs::statvfs("/proc/self/exe");
+    of_program.is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::NOSUID))
 }
 
 /// Whether this process is in another user namespace than the first, as in a rootless container: for
@@ -114,13 +123,23 @@ fn has_all_users(map: &str) -> bool {
     map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
-fn to_grant_where(is_barred: bool) -> String {
+fn to_grant_where(is_barred: bool, is_on_nosuid: bool) -> String {
     if is_barred {
         return "start the container with --cap-add=SYS_NICE --cap-add=IPC_LOCK, or the service with \
                 AmbientCapabilities=CAP_SYS_NICE CAP_IPC_LOCK    # capabilities on the file do not count here"
             .to_owned();
     }
-    format!("sudo setcap cap_sys_nice,cap_ipc_lock+ep {}", super::this_program())
+    let program = super::this_program();
+    if is_on_nosuid {
+        let path = std::env::current_exe().unwrap_or_default();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let installed = super::shell_word(&format!("/usr/local/bin/{name}"));
+        return format!(
+            "sudo install {program} /usr/local/bin && sudo setcap cap_sys_nice,cap_ipc_lock+ep {installed}    \
+             # its capabilities do not count where it is, on a file system mounted nosuid"
+        );
+    }
+    format!("sudo setcap cap_sys_nice,cap_ipc_lock+ep {program}")
 }
 
 #[cfg(test)]
@@ -138,8 +157,11 @@ mod tests {
 
     #[test]
     fn setcap_is_not_advised_where_the_bounding_set_lacks_the_capability() {
-        assert!(to_grant_where(false).starts_with("sudo setcap cap_sys_nice,cap_ipc_lock+ep "));
-        let barred = to_grant_where(true);
+        let plain = to_grant_where(false, false);
+        assert!(plain.starts_with("sudo setcap cap_sys_nice,cap_ipc_lock+ep "), "{plain}");
+        let nosuid = to_grant_where(false, true);
+        assert!(nosuid.contains("setcap cap_sys_nice,cap_ipc_lock+ep /usr/local/bin/"), "{nosuid}");
+        let barred = to_grant_where(true, true);
         assert!(barred.contains("--cap-add=SYS_NICE") && !barred.contains("setcap"), "{barred}");
     }
 
