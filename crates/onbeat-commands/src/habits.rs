@@ -10,10 +10,10 @@ use onbeat::probe::description::Defaults;
 use crate::units::time_ns;
 
 /// Options of cyclictest that have a value; `a` and `t` may have one.
-const WITH_VALUE: [char; 6] = ['p', 'i', 'D', 'l', 'h', 'd'];
+const WITH_VALUE: [char; 9] = ['p', 'i', 'D', 'l', 'h', 'd', 'H', 'b', 'c'];
 const MAY_HAVE_VALUE: [char; 2] = ['a', 't'];
-const WITHOUT: [char; 4] = ['S', 'm', 'q', 'n'];
-const LONG: [(&str, char); 12] = [
+const WITHOUT: [char; 7] = ['S', 'm', 'q', 'n', 'N', 'M', 'v'];
+const LONG: [(&str, char); 18] = [
     ("smp", 'S'),
     ("affinity", 'a'),
     ("threads", 't'),
@@ -26,6 +26,12 @@ const LONG: [(&str, char); 12] = [
     ("histogram", 'h'),
     ("distance", 'd'),
     ("nanosleep", 'n'),
+    ("histofall", 'H'),
+    ("breaktrace", 'b'),
+    ("clock", 'c'),
+    ("nsecs", 'N'),
+    ("refresh_on_max", 'M'),
+    ("verbose", 'v'),
 ];
 
 /// A command line in onbeat's words.
@@ -124,6 +130,15 @@ impl Habits {
                     value.unwrap_or("0")
                 ));
             }
+            if let ("json", Some(file)) = (name, value) {
+                return Err(format!(
+                    "--json={file} of cyclictest names a file; --json here prints the object: --json > {file}"
+                ));
+            }
+            if let ("policy", Some(policy)) = (name, value) {
+                self.is_any = true;
+                return self.set_policy(policy).map(|()| true);
+            }
             let Some((_, letter)) = LONG.iter().find(|(known, _)| *known == name) else {
                 return Ok(false);
             };
@@ -205,15 +220,54 @@ impl Habits {
             'i' => self.interval_us = Some(number("an interval in microseconds")?),
             'l' => self.loops = Some(number("a number of cycles")?),
             'D' => self.duration = Some(duration(value.unwrap_or_default())?),
+            _ => return self.set_output(letter, value),
+        }
+        Ok(())
+    }
+
+    /// Options that say what is printed or traced, and of which clock.
+    fn set_output(&mut self, letter: char, value: Option<&str>) -> Result<(), String> {
+        let us = value.unwrap_or("US");
+        match letter {
+            'N' => self.note("-N: times have their unit anyway"),
+            'M' => self.note("-M: --screen shows the figures while it runs"),
+            'c' if us == "0" => self.note("-c 0: the clock is CLOCK_MONOTONIC anyway"),
+            'c' => {
+                return Err(format!(
+                    "-c {us} of cyclictest chooses another clock; onbeat's loops use CLOCK_MONOTONIC: leave it out"
+                ));
+            }
+            'b' => {
+                return Err(format!(
+                    "-b {us} of cyclictest stops at the first latency over {us} us; onbeat keeps what happened around each and goes on: \
+                     --spikes-over {us}us, or --limit {us}us for a verdict"
+                ));
+            }
+            'v' => {
+                return Err(
+                    "-v of cyclictest prints every sample; onbeat writes their distribution, second by second: leave it out \
+                     (`onbeat export --csv` prints it; --verbose prints all conclusions)"
+                        .to_owned(),
+                );
+            }
             _ => {
                 return Err(format!(
-                    "-h {0} of cyclictest asks for a histogram up to {0} us; onbeat records the whole distribution anyway: leave it out \
-                     (the page draws it, `onbeat export --hgrm` writes it; -h is help here)",
-                    value.unwrap_or("US")
+                    "-{letter} {us} of cyclictest asks for a histogram up to {us} us; onbeat records the whole distribution anyway: leave \
+                     it out (the page draws it, `onbeat export --hgrm` writes it; -h is help here)"
                 ));
             }
         }
         Ok(())
+    }
+
+    fn set_policy(&mut self, policy: &str) -> Result<(), String> {
+        if policy.eq_ignore_ascii_case("fifo") {
+            self.note("--policy=fifo: a priority above 0 is one of SCHED_FIFO anyway");
+            return Ok(());
+        }
+        Err(format!(
+            "--policy={policy} of cyclictest; onbeat's loops run under SCHED_FIFO, or with --priority 0 under SCHED_OTHER"
+        ))
     }
 
     fn note(&mut self, words: &'static str) {
@@ -233,6 +287,10 @@ impl Habits {
         }
         if let Some(us) = self.interval_us {
             add("--period", format!("{us}us"));
+        }
+        let has_own_time = own.iter().any(|word| word == "--for" || word.starts_with("--for="));
+        if has_own_time && (self.duration.is_some() || self.loops.is_some()) {
+            return Err("-D and -l say how long, as --for does; leave one of them out".to_owned());
         }
         match (&self.duration, self.loops) {
             (Some(_), Some(_)) => {
@@ -371,6 +429,7 @@ mod tests {
                 "measure timer --priority=80 --cpus all --period 200us",
             ),
             ("--color never measure -p 1", "--color never measure timer --priority 1"),
+            ("measure -NM -p 80 -c 0 --policy=fifo", "measure timer --priority 80"),
         ] {
             assert_eq!(of(&format!("onbeat {typed}")).as_deref(), Ok(own), "{typed}");
         }
@@ -402,6 +461,14 @@ mod tests {
             ("-p high", "from 0 to 99"),
             ("-t2 -a 0-3", "--cpus 0-1"),
             ("-d 500", "leave it out"),
+            ("-Smp90 -H 400", "-h is help here"),
+            ("--breaktrace=150", "--spikes-over 150us, or --limit 150us"),
+            ("-b 150", "--limit 150us"),
+            ("-c1", "CLOCK_MONOTONIC"),
+            ("-v", "export --csv"),
+            ("-q --json=ct.json", "--json > ct.json"),
+            ("--policy=rr", "--priority 0"),
+            ("-l 100 --for 1s", "leave one of them out"),
         ] {
             let refused = of(&format!("onbeat measure timer {typed}"));
             assert!(
