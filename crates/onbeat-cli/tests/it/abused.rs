@@ -201,6 +201,8 @@ fn a_result_into_a_pipe_is_one_document() {
             assert_eq!(text.matches("<?xml").count(), 1, "{to} {run}: {text}");
             assert!(text.contains(&format!("errors=\"{errors}\"")), "{to} {run}: {text}");
         }
+        let both = ["gate", "run", "--limit", "1s", "--at", "99", "--json", "--junit", to];
+        assert!(refused(dir.path(), &both).contains("both write to standard output"));
     }
 }
 

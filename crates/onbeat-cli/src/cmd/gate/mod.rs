@@ -34,6 +34,9 @@ pub(crate) fn run(options: &GateOptions) -> Result<ExitVerdict, Failure> {
         .chain(&options.baseline)
         .try_for_each(|run| check_not_own_file(run, &options.junit))?;
     let junit = Results::begin(options.junit.as_deref())?;
+    if options.json && junit.is_on_standard_output() {
+        return Err(Common::TwoDocuments.into());
+    }
     match judged(options) {
         Ok((gate, elapsed_s)) => {
             junit.end(&gate, elapsed_s)?;

@@ -16,10 +16,18 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 /// The metrics cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MetricsFailure {
-    #[error(
-        "cannot listen on {address} for --metrics: {source}; name another port, or 0 for a free one"
-    )]
+    #[error("cannot listen on {address} for the metrics: {source}; {}", remedy(.source))]
     Listen { address: SocketAddr, source: io::Error },
+}
+
+fn remedy(source: &io::Error) -> &'static str {
+    match source.kind() {
+        ErrorKind::AddrNotAvailable => {
+            "name an address of this machine, or 0.0.0.0 for all of them"
+        }
+        ErrorKind::PermissionDenied => "name a port from 1024 on, which takes no root",
+        _ => "name another port, or 0 for a free one",
+    }
 }
 
 /// Longest request.
@@ -129,6 +137,16 @@ fn answer_to(head: &str) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_of_another_machine_is_not_answered_with_another_port() {
+        // TEST-NET-1 (RFC 5737) is no machine's.
+        let why = MetricsServer::open("192.0.2.1:0".parse().unwrap()).err().unwrap().to_string();
+        assert!(why.contains("192.0.2.1:0") && why.contains("an address of this machine"), "{why}");
+        let taken = MetricsServer::open("127.0.0.1:0".parse().unwrap()).unwrap();
+        let why = MetricsServer::open(taken.address()).err().unwrap().to_string();
+        assert!(why.contains("name another port"), "{why}");
+    }
 
     #[test]
     fn only_requests_of_the_metrics_are_answered() {
