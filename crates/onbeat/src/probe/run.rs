@@ -37,6 +37,8 @@ use onbeat_record::{
 /// What the ring holds, in nanoseconds of cycles: the recorder is an ordinary thread and may wait
 /// long under load.
 const RING_NS: u64 = 16_000_000_000;
+/// At most one in so many releases of a block warms up.
+const WARMUP_ONE_OF: u64 = 10;
 
 /// One uninterrupted part of a run.
 #[derive(Clone, Copy, Debug)]
@@ -341,7 +343,9 @@ impl Run {
         let earliest = Monotonic.now().plus_ns(LEAD_NS + body.lead_in_ns());
         let first_release = setting.phase.first_release(earliest, setting.period_ns, self.tick);
         self.recorder.plan_block(block.releases);
-        self.recorder.begin_block(block.index, first_release, block.load, setting.warmup)?;
+        // Of a short block of a slow loop most would warm up, and only its late releases would count.
+        let warmup = setting.warmup.min(block.releases / WARMUP_ONE_OF);
+        self.recorder.begin_block(block.index, first_release, block.load, warmup)?;
         let plan = plan(setting, first_release, block.releases);
         let mut ring = ring(&mut self.slots);
         let (mut hot, cold) = split(&mut ring);

@@ -44,7 +44,7 @@ pub struct Setting {
     pub phase: Phase,
     /// Priority, CPU and memory of the loop's thread.
     pub thread: ThreadRequest,
-    /// Cycles at the start of a block that are in no series.
+    /// Cycles at the start of a block that are in no series, at most a tenth of it.
     pub warmup: u64,
     /// Length of interval histograms, in nanoseconds.
     pub interval_ns: u64,

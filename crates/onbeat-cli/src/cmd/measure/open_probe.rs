@@ -3,13 +3,11 @@
 use onbeat::bench::run_tuning::RunTuning;
 use onbeat::probe::description::Parts;
 use onbeat::probe::{RunError, Setting};
-use onbeat_report::units::counted;
 
 use super::options::Measure;
 use crate::cmd::Failure;
 use crate::cmd::looping::{ThreadChoice, setting};
 use crate::options::LoopArguments;
-use crate::term::{Tone, advise, columns, wrapped};
 
 /// Returns the setting of a probe's loop by the options; a tuning decides about the loop's thread
 /// and its wait.
@@ -42,18 +40,9 @@ pub(crate) fn open_probe(
     measure: &Measure,
     mut setting: Setting,
 ) -> Result<(Setting, Parts), Failure> {
-    let Measure { probe, options, given } = measure;
+    let Measure { probe, given, .. } = measure;
     setting.admit()?;
     let parts = (probe.open)(&mut setting, given).map_err(RunError::from)?;
-    let releases = releases(options.duration, &options.looping);
-    if releases <= setting.warmup {
-        let words = format!(
-            "--for has {}, and of the first {} only late and skipped ones are in the figures: use a longer --for",
-            counted(releases, "release"),
-            setting.warmup
-        );
-        advise(Tone::Careful, &wrapped(&words, columns()));
-    }
     Ok((setting, parts))
 }
 
