@@ -56,6 +56,12 @@ pub fn time_ns(ns: u64, letters: Letters) -> String {
 
 /// A duration as people say it: `5 min 18 s`, `15.0 s`, `70 ms`. Above a minute in two units, below
 /// a second with three digits.
+///
+/// ```
+/// use onbeat_figures::units::spoken;
+///
+/// assert_eq!([spoken(318.0), spoken(115_243_740.0)], ["5 min 18 s", "32,012 h 9 min"]);
+/// ```
 #[must_use]
 pub fn spoken(seconds: f64) -> String {
     if seconds < 59.95 {
@@ -72,7 +78,7 @@ pub fn spoken(seconds: f64) -> String {
         .iter()
         .filter(|(n, _)| *n > 0)
         .take(2)
-        .map(|(n, unit)| format!("{n} {unit}"))
+        .map(|(n, unit)| format!("{} {unit}", count(*n)))
         .collect();
     parts_shown.join(" ")
 }

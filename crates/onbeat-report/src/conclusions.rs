@@ -66,7 +66,9 @@ pub fn sections(summary: &Summary) -> Vec<Section> {
         chosen
             .into_iter()
             .flat_map(|(cell, all)| {
-                words(all).into_iter().map(|w| named(w, cell)).collect::<Vec<_>>()
+                // A run without samples has nothing to conclude from.
+                let words = words(all).into_iter().filter(|words| !words.is_empty());
+                words.map(|words| named(words, cell)).collect::<Vec<_>>()
             })
             .collect()
     };
