@@ -228,10 +228,13 @@ fn a_load_is_given_a_directory_that_it_can_write() {
 #[test]
 fn a_load_whose_part_died_did_not_run() {
     let dir = tempfile::tempdir().unwrap();
-    let output = ended(dir.path(), &["load", "cpu=1%+run:exit 3", "--for", "1s"]);
+    let words = ["load", "cpu=1%+run:exit 3", "--for", "1s"];
+    let output = ended(dir.path(), &words);
     let said = stderr_of(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("load part run died: exit status: 3"), "{said}");
+    let sentence = "onbeat: the load cpu=1%+run:exit 3 did not run to its end: run died";
+    assert!(said.lines().any(|line| line == sentence), "{said}");
 }
 
 #[test]

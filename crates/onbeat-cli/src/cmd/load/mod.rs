@@ -96,7 +96,10 @@ fn alone(options: &LoadOptions) -> Result<ExitVerdict, Failure> {
         say(Tone::Plain, &part.to_string());
     }
 
-    // A part that died has been named: what was asked for did not run.
-    let is_whole = report.parts.iter().all(|part| part.alive);
-    Ok(if is_whole { ExitVerdict::Pass } else { ExitVerdict::CouldNotRun })
+    let died = report.parts.iter().filter(|part| !part.alive);
+    let died: Vec<&str> = died.map(|part| part.part.as_str()).collect();
+    if died.is_empty() {
+        return Ok(ExitVerdict::Pass);
+    }
+    Err(LoadsFailure::Died { load: options.load.clone(), parts: died.join(", ") }.into())
 }
