@@ -1,6 +1,6 @@
 //! Options of `onbeat bench`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum, ValueHint};
@@ -108,7 +108,7 @@ pub(crate) struct BenchOptions {
     #[arg(long, default_value_t = 1, value_name = "N", requires = "with")]
     pub(crate) devices: u64,
     /// Robot file for --with bus or chain (docs/robot.md) [default: humanoid]
-    #[arg(value_name = "FILE", requires = "with")]
+    #[arg(value_name = "FILE", requires = "with", value_parser = robot_file)]
     #[arg(add = ArgValueCompleter::new(complete::robot_files))]
     pub(crate) file: Option<String>,
     /// Network interface with the devices [default: simulated devices]
@@ -180,6 +180,15 @@ pub(crate) struct BenchOptions {
     pub(crate) beside_view: BesideOptions,
     #[command(flatten)]
     pub(crate) screen: ScreenOptions,
+}
+
+/// A robot's file, or the name of the one that ships with onbeat; a time that was meant for `--for` is neither.
+fn robot_file(text: &str) -> Result<String, String> {
+    let is_time = time_ns(text).is_ok_and(|ns| ns > 0);
+    if is_time && !Path::new(text).exists() {
+        return Err(format!("the file of a robot stands here; a time is typed as --for {text}"));
+    }
+    Ok(text.to_owned())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
