@@ -92,7 +92,9 @@ pub enum RunningError {
         why: std::io::Error,
     },
     /// The load was silent for too long, and was killed.
-    #[error("the load was silent for {seconds} s and was killed ({killed} processes)")]
+    #[error(
+        "the load was silent for {seconds} s, as one that is too heavy for this machine, and was killed (processes: {killed})"
+    )]
     Silent {
         /// Time waited, in seconds.
         seconds: u64,
@@ -100,7 +102,7 @@ pub enum RunningError {
         killed: usize,
     },
     /// The carrier ended without a report, and its remaining processes were killed.
-    #[error("the load's process ended without a report; {killed} remaining processes were killed")]
+    #[error("the load's process ended without a report; remaining processes killed: {killed}")]
     Lost {
         /// Number of killed processes.
         killed: usize,
