@@ -271,6 +271,10 @@ fn a_bench_none_of_whose_cells_is_permitted_could_not_run() {
         return;
     };
     let message = stderr_of(&output);
+    if ["setpriv: ", "env: ", "prlimit: "].iter().any(|tool| message.starts_with(tool)) {
+        println!("skipped: the right cannot be given up here: {message}");
+        return;
+    }
 
     assert_eq!(output.status.code(), Some(2), "{message}");
     let sentence = "onbeat: no cell is permitted to run; P, PS: real-time priority (SCHED_FIFO 98)";
