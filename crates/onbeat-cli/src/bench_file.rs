@@ -160,6 +160,12 @@ impl SettingsFile<'_> {
                 let values: Option<Vec<String>> = values.iter().map(scalar).collect();
                 let values = values.ok_or_else(|| format!("{place}: {key} is a list of words"))?;
                 match (arg.get_value_delimiter(), arg.get_action()) {
+                    (Some(delimiter), _) if values.iter().any(|one| one.contains(delimiter)) => {
+                        Err(format!(
+                            "{place}: a value of {key} cannot hold a \"{delimiter}\", which separates them on a command line; \
+                             put the command of run: into a script"
+                        ))
+                    }
                     (Some(delimiter), _) => Ok(vec![option(&values.join(&delimiter.to_string()))]),
                     (None, ArgAction::Append) => Ok(values.iter().map(|one| option(one)).collect()),
                     _ => Err(format!("{place}: {key} has one value, not a list")),
@@ -246,6 +252,10 @@ mod tests {
         assert!(refused("\n[bench]\nfor = 1\n").starts_with("b.toml, line 2: \"bench\" is not"));
         assert_eq!(refused("json = 1"), "b.toml, line 1: json is true or false");
         assert_eq!(refused("for = [1, 2]"), "b.toml, line 1: for has one value, not a list");
+        assert!(
+            refused("\nloads = [\"idle\", \"run:taskset -c 0,1 make\"]\n")
+                .starts_with("b.toml, line 2: a value of loads cannot hold a \",\"")
+        );
         assert_eq!(
             refused("resume = true"),
             "b.toml, line 1: resume is for the command line alone"
