@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use onbeat::probe::Interruptions;
+use onbeat_host::process::ignores_hangup;
 use rustix::process::{getpid, setpriority_process};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
@@ -135,8 +136,12 @@ fn go_first() {
 /// ends the process at once, with a message when changes are left, which the next start undoes.
 pub fn watch(on_usr1: OnUsr1) -> Result<Arc<Interruptions>, SignalError> {
     let interruptions = Arc::new(Interruptions::default());
-    let mut signals =
-        Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCONT, SIGUSR1]).map_err(SignalError::Watch)?;
+    let mut caught = vec![SIGINT, SIGTERM, SIGCONT, SIGUSR1];
+    // What nohup(1) has started goes on when its terminal is gone.
+    if !ignores_hangup() {
+        caught.push(SIGHUP);
+    }
+    let mut signals = Signals::new(caught).map_err(SignalError::Watch)?;
     let seen = Arc::clone(&interruptions);
     let listen = move || {
         // It waits almost always, and must run soon when a signal comes.

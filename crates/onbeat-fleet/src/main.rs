@@ -189,7 +189,9 @@ fn advise(line: &str) {
 /// Returns a flag that is set by Ctrl-C and SIGTERM; the second one ends the process.
 fn interruption() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    // What nohup(1) has started goes on when its terminal is gone.
+    let hangup = (!onbeat_host::process::ignores_hangup()).then_some(SIGHUP);
+    for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
         let armed = Arc::clone(&stop);
         signal_hook::flag::register_conditional_shutdown(signal, 130, armed)
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))

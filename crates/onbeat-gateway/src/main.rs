@@ -48,7 +48,9 @@ fn run() -> Result<(), GatewayError> {
         _ => return Err(GatewayError::NoOrder),
     };
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    // What nohup(1) has started goes on when its terminal is gone.
+    let hangup = (!onbeat_host::process::ignores_hangup()).then_some(SIGHUP);
+    for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
         signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(GatewayError::Signals)?;
     }
 

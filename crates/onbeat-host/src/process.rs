@@ -16,6 +16,20 @@ pub const MARK: &str = "ONBEAT_LOAD";
 /// Maximum time for killed processes to end.
 pub const KILL_TIME: Duration = Duration::from_secs(5);
 
+/// Whether this process ignores SIGHUP, as one that nohup(1) has started: the end of its terminal is
+/// not to end it. Asked before it catches the signal.
+#[must_use]
+pub fn ignores_hangup() -> bool {
+    fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores(&status, Signal::HUP))
+}
+
+/// Reads the set of ignored signals of a `/proc/PID/status` (proc(5)).
+fn ignores(status: &str, signal: Signal) -> bool {
+    let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let set = set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0);
+    (set >> (signal.as_raw() - 1)) & 1 == 1
+}
+
 /// Contents of `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
@@ -200,6 +214,14 @@ mod tests {
         let stat = Stat { pid: 12, state: 'S', parent: 3, group: 4, session: 5, start_ticks: 9876 };
         assert_eq!(Stat::parse(line), Some(stat));
         assert_eq!(Stat::parse("12 (cut of"), None);
+    }
+
+    #[test]
+    fn a_signal_is_ignored_where_its_bit_is_set() {
+        let status = "Name:\tonbeat\nSigBlk:\t0000000000000001\nSigIgn:\t0000000000001000\n";
+        assert!(ignores(status, Signal::PIPE) && !ignores(status, Signal::HUP));
+        assert!(ignores("SigIgn:\t0000000000000001\n", Signal::HUP));
+        assert!(!ignores("Name:\tonbeat\n", Signal::HUP));
     }
 
     #[test]

@@ -226,6 +226,31 @@ fn a_directory_with_several_runs_is_said_to_hold_them() {
     }
 }
 
+// ---- a terminal that goes
+
+#[test]
+fn what_nohup_started_goes_on_when_its_terminal_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    // As nohup(1), without its file of output.
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_onbeat")]);
+    command.args(["measure", "timer", "--for", "2s", "--priority", "0", "--no-causes"]);
+    command.args(["--out", "runs"]).current_dir(dir.path());
+    command.env("ONBEAT_STATE_DIR", dir.path().join("state"));
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let latest = dir.path().join("runs/latest");
+    let until = Instant::now() + Duration::from_secs(60);
+    while fs::read_link(&latest).is_err() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    assert!(child.wait().unwrap().success());
+    let text = fs::read_to_string(latest.join("timer.onbeat.hlog")).unwrap();
+    assert!(text.contains("\"reason\":\"complete\""), "{text}");
+}
+
 // ---- refused runs
 
 #[test]
