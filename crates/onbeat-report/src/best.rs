@@ -77,7 +77,11 @@ pub fn overall(
         };
     };
     let mut sentence = match limit {
-        Some(limit) => judged(&ranking, loads, limit),
+        Some(limit) => {
+            let all_ran = cells.iter().all(|cell| cell.permitted);
+            let any = if all_ran { "any tuning" } else { "any permitted tuning" };
+            judged(&ranking, loads, limit, any)
+        }
         None => compared(&ranking),
     };
 
@@ -101,8 +105,8 @@ fn names(ranking: &Ranking<'_>, places: &[usize]) -> Vec<String> {
     places.iter().map(|&place| ranking.candidates[place].tuning.to_owned()).collect()
 }
 
-/// The sentence of a bench with a limit.
-fn judged(ranking: &Ranking<'_>, loads: &[String], limit: Limit) -> String {
+/// The sentence of a bench with a limit; `any` names all that were tried.
+fn judged(ranking: &Ranking<'_>, loads: &[String], limit: Limit, any: &str) -> String {
     let winner = &ranking.candidates[ranking.winner];
     let tuning = winner.tuning;
     let limit_words = limit_in_words(limit);
@@ -147,7 +151,7 @@ fn judged(ranking: &Ranking<'_>, loads: &[String], limit: Limit) -> String {
             if alone {
                 format!("{missed} with {tuning}; {place}: {}", detail(cell))
             } else {
-                format!("{missed} with any tuning; {tuning} (the best), {place}: {}", detail(cell))
+                format!("{missed} with {any}; {tuning} (the best), {place}: {}", detail(cell))
             }
         }
     };

@@ -130,7 +130,10 @@ fn verdict(summary: &Summary) -> ClosingLine {
                 best.as_ref().map_or(String::new(), |best| format!(" with {}", best.tuning))
             }
             Outcome::Inconclusive => String::new(),
-            Outcome::Fail => " with any tuning".to_owned(),
+            Outcome::Fail if summary.cells.iter().all(|cell| cell.permitted) => {
+                " with any tuning".to_owned()
+            }
+            Outcome::Fail => " with any permitted tuning".to_owned(),
         }
     } else {
         String::new()

@@ -360,6 +360,19 @@ fn when_every_tuning_is_broken_the_best_one_is_named_with_where_it_broke() {
 }
 
 #[test]
+fn a_failure_is_one_of_the_tunings_that_were_permitted() {
+    let mut asked = bench_file(&["none", "M", "PMC"], &["idle"], Some(limit(99.0)));
+    let refused = CellNotPermitted { cell: cell("PMC", "idle"), why_not: "no root".to_owned() };
+    let files = ["none", "M"].map(|tuning| run_with_late(tuning, "idle", 4_000, 20));
+    asked.bench.as_mut().unwrap().not_permitted.push(refused);
+    let summary = Summary::of_bench(&asked, &files);
+    let sentence = &summary.verdict.sentence;
+    assert!(sentence.contains(" with any permitted tuning; "), "{sentence}");
+    let first = &closing::of(&summary)[0].text;
+    assert!(first.starts_with("FAIL with any permitted tuning: fewer than 99 % "), "{first}");
+}
+
+#[test]
 fn a_tuning_that_was_not_permitted_under_a_load_cannot_hold() {
     let mut asked = bench_file(&["P"], &["idle", "paper"], Some(limit(99.0)));
     let why_not = "needs root; run with sudo".to_owned();
