@@ -140,7 +140,9 @@ pub(super) fn measured(
     {
         return resumed(found, options, interruptions);
     }
-    say_which_cpu(options, plan);
+    if !options.quiet && !options.output.json {
+        say_which_cpu(options, plan);
+    }
 
     let dir = NewRunDir::create(&options.output.out)?;
     let planned = resume::plan_file(kind, options, plan);
