@@ -13,7 +13,7 @@ use crate::units::time_ns;
 const WITH_VALUE: [char; 9] = ['p', 'i', 'D', 'l', 'h', 'd', 'H', 'b', 'c'];
 const MAY_HAVE_VALUE: [char; 2] = ['a', 't'];
 const WITHOUT: [char; 7] = ['S', 'm', 'q', 'n', 'N', 'M', 'v'];
-const LONG: [(&str, char); 17] = [
+const LONG: [(&str, char); 16] = [
     ("smp", 'S'),
     ("affinity", 'a'),
     ("threads", 't'),
@@ -28,7 +28,6 @@ const LONG: [(&str, char); 17] = [
     ("nanosleep", 'n'),
     ("histofall", 'H'),
     ("breaktrace", 'b'),
-    ("clock", 'c'),
     ("nsecs", 'N'),
     ("refresh_on_max", 'M'),
 ];
@@ -486,6 +485,7 @@ mod tests {
     fn what_is_onbeat_s_own_stays_as_it_is() {
         for typed in [
             "measure timer --for 10s --period 1ms --cpu 1 --verbose --json",
+            "measure rtt --clock eth0",
             "measure timer -h",
             "measure -h",
             "measure timer --help",
