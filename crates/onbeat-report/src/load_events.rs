@@ -1,6 +1,7 @@
 //! What happened to the parts of a load, and what a verdict under it is worth.
 
 use super::cell::CellSummary;
+use super::events::AlarmVerdict;
 use super::verdict::Outcome;
 use onbeat_record::{LoadEvent, LoadEventKind};
 
@@ -52,6 +53,18 @@ pub(super) fn cautions(cells: &[CellSummary]) -> Vec<String> {
 pub(super) fn weaken_cell(cell: &mut CellSummary, events: &[LoadEvent]) {
     if let Some(verdict) = &mut cell.verdict {
         weaken((&mut verdict.outcome, &mut verdict.sentence), events, &cell.load);
+    }
+}
+
+/// The same of the alarms of bus and robot, by the notes of their cell.
+pub(super) fn weaken_alarms(alarms: AlarmVerdict, cell: &CellSummary) -> AlarmVerdict {
+    match died(cell) {
+        Some(note) if alarms.outcome == Outcome::Pass => AlarmVerdict {
+            outcome: Outcome::Inconclusive,
+            sentence: format!("{}; no PASS, because {note}", alarms.sentence),
+            ..alarms
+        },
+        _ => alarms,
     }
 }
 

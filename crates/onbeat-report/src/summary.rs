@@ -216,7 +216,8 @@ impl Summary {
         self.most_alarms = most;
         let Some(most) = most else { return self };
         for cell in self.cells.iter_mut().filter(|cell| cell.file.is_some()) {
-            cell.alarms = Some(events::judge(cell.events.as_deref(), most));
+            let alarms = events::judge(cell.events.as_deref(), most);
+            cell.alarms = Some(load_events::weaken_alarms(alarms, cell));
         }
 
         let worst = self.most_alarming();

@@ -314,6 +314,11 @@ fn under_a_load_that_died_no_limit_passes() {
     let before = outcome(&asked);
     asked.loads = vec![died("")];
     assert_eq!((before, outcome(&asked)), (Outcome::Pass, Outcome::Inconclusive));
+
+    let alarms = |asked: &RunFile| Summary::of_bench(asked, &files).with_most_alarms(Some(0));
+    assert_eq!(alarms(&asked).outcome(), Some(Outcome::Inconclusive));
+    asked.loads.clear();
+    assert_eq!(alarms(&asked).outcome(), Some(Outcome::Pass));
 }
 
 #[test]
