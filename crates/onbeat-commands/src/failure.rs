@@ -58,9 +58,7 @@ pub enum Common {
         "bench splits no wake-ups: its recorder and the loops of its cells are in different processes; split those of one cell: {command}"
     )]
     NoSplit { command: String },
-    #[error(
-        "--json and --junit both write to standard output; name a file for --junit, or leave out --json"
-    )]
+    #[error("one result alone can be written to standard output; name a file for the other")]
     TwoDocuments,
     #[error("no run was given; give one or several run directories")]
     NoRunNamed,

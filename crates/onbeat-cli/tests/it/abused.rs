@@ -201,8 +201,6 @@ fn a_result_into_a_pipe_is_one_document() {
             assert_eq!(text.matches("<?xml").count(), 1, "{to} {run}: {text}");
             assert!(text.contains(&format!("errors=\"{errors}\"")), "{to} {run}: {text}");
         }
-        let both = ["gate", "run", "--limit", "1s", "--at", "99", "--json", "--junit", to];
-        assert!(refused(dir.path(), &both).contains("both write to standard output"));
     }
 }
 
@@ -222,6 +220,36 @@ fn a_directory_with_several_runs_is_said_to_hold_them() {
         assert!(
             message.contains("both holds 2 run files of different runs; name one"),
             "{message}"
+        );
+    }
+}
+
+#[test]
+fn two_results_on_standard_output_are_refused_and_a_page_stands_there_alone() {
+    let dir = stage();
+    for words in [
+        &["gate", "run", "--limit", "1s", "--at", "99", "--json", "--junit", "-"][..],
+        &["export", "run", "--csv", "-", "--json", "-"],
+        &["report", "run", "--html", "-", "--markdown", "-"],
+    ] {
+        let message = refused(dir.path(), words);
+        assert!(
+            message.contains("one result alone can be written to standard output"),
+            "{message}"
+        );
+    }
+    for words in [
+        &["report", "run", "--html", "-"][..],
+        &["report", "run", "--html", "-", "--json"],
+        &["compare", "run", "run", "--html", "-"],
+    ] {
+        let output = ended(dir.path(), words);
+        let page = String::from_utf8(output.stdout).unwrap();
+        let end = page.trim_end().get(page.trim_end().len() - 7..);
+        assert_eq!(
+            (page.starts_with("<!doctype html>"), end),
+            (true, Some("</html>")),
+            "{words:?}"
         );
     }
 }

@@ -61,9 +61,11 @@ pub(crate) fn run(options: &CompareOptions) -> Result<ExitVerdict, Failure> {
         write_page(to, options, &digests, &printed, texts)?;
     }
 
-    if options.json {
+    // A page on standard output stands there alone.
+    let is_taken = options.html.as_deref().is_some_and(whole::is_standard_output);
+    if options.json && !is_taken {
         say(Tone::Plain, &serde_json::to_string(&printed)?);
-    } else {
+    } else if !is_taken {
         print(&comparison, &digests, options);
     }
 

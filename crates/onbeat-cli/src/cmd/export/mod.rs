@@ -10,7 +10,7 @@ use onbeat::record::run_dir::{check_not_own_file, read_cells};
 use onbeat_report::spikes;
 
 use super::failure::spike::pasted;
-use super::{ExitVerdict, Failure, show, whole};
+use super::{Common, ExitVerdict, Failure, show, whole};
 use crate::cmd::export::options::ExportOptions;
 use crate::term::{Tone, advise, letters, say};
 
@@ -32,6 +32,10 @@ pub(crate) fn run(options: &ExportOptions) -> Result<ExitVerdict, Failure> {
         &options.ftrace,
     ];
     check_not_own_file(&options.run, files.into_iter().flatten())?;
+    let taken = files.into_iter().flatten().filter(|to| whole::is_standard_output(to)).count();
+    if taken + usize::from(options.list) > 1 {
+        return Err(Common::TwoDocuments.into());
+    }
     if options.formats.any() {
         formats::write(&options.run, &options.formats)?;
     }

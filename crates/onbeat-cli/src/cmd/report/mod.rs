@@ -8,7 +8,7 @@ use onbeat_report::markdown::markdown;
 use onbeat_report::picture::picture;
 
 use super::looping::{asked, verdict};
-use super::{ExitVerdict, Failure, run_clock, runs, show, whole};
+use super::{Common, ExitVerdict, Failure, run_clock, runs, show, whole};
 use crate::cmd::report::options::ReportOptions;
 
 pub(crate) fn run(options: &ReportOptions) -> Result<ExitVerdict, Failure> {
@@ -19,8 +19,13 @@ pub(crate) fn run(options: &ReportOptions) -> Result<ExitVerdict, Failure> {
         return Ok(verdict(opened.summary.outcome()));
     }
 
-    for to in [&options.html, &options.markdown, &options.png] {
+    let files = [&options.html, &options.markdown, &options.png];
+    for to in files {
         check_not_own_file(&options.run, to)?;
+    }
+    let taken = files.into_iter().flatten().filter(|to| whole::is_standard_output(to)).count();
+    if taken > 1 {
+        return Err(Common::TwoDocuments.into());
     }
     let mut kept = runs::reported(
         &options.run,
@@ -45,11 +50,7 @@ pub(crate) fn run(options: &ReportOptions) -> Result<ExitVerdict, Failure> {
         whole::write(to, &picture(&judged.summary, &judged.runs)?)?;
     }
     // What goes to standard output goes there alone.
-    let is_taken = [&options.markdown, &options.png]
-        .into_iter()
-        .flatten()
-        .any(|to| whole::is_standard_output(to));
-    if is_taken {
+    if taken > 0 {
         kept.write_page(options.html.as_deref())?;
         return Ok(verdict(kept.summary.outcome()));
     }
