@@ -47,7 +47,13 @@ for file in /usr/bin/onbeat-gateway /usr/bin/onbeat-camera /usr/bin/onbeat-fleet
 done
 dpkg-query -W -f 'Package: ${Package} ${Version}\nDepends: ${Depends}\nRecommends: ${Recommends}\nSize: ${Installed-Size} KiB\n' onbeat
 
+# What undoes settings that hold after each boot stays until the package is purged.
+mkdir -p /var/lib/onbeat
+echo '{}' >/var/lib/onbeat/persisted.json
 apt-get remove -y -qq onbeat >/try/said 2>&1 || { cat /try/said; fail "the package does not uninstall"; }
+[ -e /var/lib/onbeat/persisted.json ] || fail "the record of persisted settings went with the package"
+grep -q 'tune persist --remove' /try/said || { cat /try/said; fail "the removal does not name the settings that stay"; }
+apt-get purge -y -qq onbeat >/try/said 2>&1 || { cat /try/said; fail "the package cannot be purged"; }
 files >/try/after
 diff /try/before /try/after || fail "the package left these files behind"
 
