@@ -128,10 +128,8 @@ fn running_line(files: &EtcFiles) -> Option<String> {
 fn unit(apply: &ApplyAtBoot) -> String {
     let mut text = format!("{HEAD}\n");
     // systemd reads % as a specifier, and a blank as the end of a word.
-    let mut program = apply.program.replace('%', "%%");
-    if program.contains(' ') {
-        program = format!("\"{program}\"");
-    }
+    let path = apply.program.replace('%', "%%");
+    let program = if path.contains(' ') { format!("\"{path}\"") } else { path.clone() };
     let _ = write!(
         text,
         "[Unit]
@@ -139,6 +137,7 @@ Description=Tunings of onbeat
 After=local-fs.target systemd-modules-load.service systemd-sysctl.service systemd-tmpfiles-setup.service
 After=systemd-udev-settle.service tuned.service irqbalance.service network-pre.target
 ConditionPathExists={PLAN}
+ConditionFileIsExecutable={path}
 
 [Service]
 Type=oneshot

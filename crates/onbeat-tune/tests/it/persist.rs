@@ -266,6 +266,9 @@ fn a_program_whose_path_has_blanks_is_one_word_of_its_unit() {
     let program = "\"/opt/Müllers tools 5%%/onbeat\"";
     assert!(unit.contains(&format!("ExecStart={program} tune apply --yes /etc/onbeat/")), "{unit}");
     assert!(unit.contains(&format!("ExecStop={program} tune undo\n")), "{unit}");
+    // A unit whose program was removed is passed over, and has not failed.
+    let condition = "ConditionFileIsExecutable=/opt/Müllers tools 5%%/onbeat\n";
+    assert!(unit.contains(condition), "{unit}");
 }
 
 #[test]
