@@ -285,10 +285,13 @@ fn words_in(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Lines of at most `width` characters, those after the first indented.
+/// Lines of at most `width` characters, those after the first indented; a text that begins with
+/// blanks keeps them in all of its lines.
 fn wrapped(text: &str, width: usize, indent: &str) -> String {
-    let mut lines = words_in(text, width - length(indent)).into_iter();
+    let words = text.trim_start_matches(' ');
+    let own = " ".repeat(text.len() - words.len());
+    let mut lines = words_in(words, width.saturating_sub(own.len() + length(indent))).into_iter();
     let first = lines.next().unwrap_or_default();
-    let rest: String = lines.map(|line| format!("{indent}{line}\n")).collect();
-    format!("{first}\n{rest}")
+    let rest: String = lines.map(|line| format!("{own}{indent}{line}\n")).collect();
+    format!("{own}{first}\n{rest}")
 }

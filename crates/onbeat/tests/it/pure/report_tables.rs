@@ -257,6 +257,8 @@ fn the_ladder_lists_what_was_not_granted_and_what_would_grant_it() {
     is_within(&text, 80);
     assert!(text.contains("\nSCHED_FIFO 98: RLIMIT_RTPRIO is 0\n"), "{text}");
     assert!(text.contains("\n  to grant it: sudo setcap cap_sys_nice+ep ./onbeat\n"), "{text}");
+    // A line that is folded is as far to the right as one that is not.
+    assert!(text.contains("\n  effect: other threads of the same CPU run first, which is late by their\n    whole slice of 4 ms\n"), "{text}");
 }
 
 #[test]
