@@ -155,9 +155,8 @@ fn label(thread: u32, several: bool) -> String {
 fn of_json(text: &str, lines_before: usize) -> Result<Vec<Stream>, Error> {
     // A prompt may follow.
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let file = Results::deserialize(&mut deserializer).map_err(|why| {
-        Error::line(FORMAT, lines_before + why.line().max(1), why.to_string())
-    })?;
+    let file = Results::deserialize(&mut deserializer)
+        .map_err(|why| Error::line(FORMAT, lines_before + why.line().max(1), why.to_string()))?;
     let is_relative = file.version < FIRST_ABSOLUTE && file.file_version == 0;
     let fact =
         |key: &str| file.sysinfo.get(key).and_then(|value| value.as_str()).map(str::to_owned);

@@ -149,7 +149,8 @@ fn stream(rows: &[Row], all: Moments, series: Series) -> Stream {
         figures_only: [series].into(),
         missing: vec![
             "the distribution: a row has count, minimum, mean and maximum of a second".to_owned(),
-            "the machine and the start: the log does not hold them in a form that is read".to_owned(),
+            "the machine and the start: the log does not hold them in a form that is read"
+                .to_owned(),
         ],
         ..Stream::default()
     };

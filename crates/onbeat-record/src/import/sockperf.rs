@@ -152,7 +152,9 @@ impl Server {
             ..Stream::default()
         };
         if !self.is_round_trip {
-            stream.remarks.push("latency is half of a round trip, as sockperf states it".to_owned());
+            stream
+                .remarks
+                .push("latency is half of a round trip, as sockperf states it".to_owned());
         }
         if self.dropped > 0 {
             let dropped = self.dropped;

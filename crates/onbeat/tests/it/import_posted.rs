@@ -614,7 +614,11 @@ fn what_holds_less_than_another_output_of_its_tool_is_named() {
     let wakeup = "# tracer: wakeup_rt\n#\n# wakeup_rt latency trace v1.1.5 on 3.8.0-test+\n# latency: 5 us, #4/4, CPU#3 | (M:preempt VP:0, KP:0, SP:0 HP:0 #P:4)\n  <idle>-0       3d..3    5us :      0:120:R ==> [003]  2389: 94:R sleep\n";
     assert!(refused(wakeup).contains("the longest latency alone"), "{}", refused(wakeup));
     let runqlat = "Tracing run queue latency... Hit Ctrl-C to end.\n^C\n     usecs               : count     distribution\n         0 -> 1          : 233      |***********                             |\n";
-    assert!(refused(runqlat).starts_with("it is what a tool of bcc prints"), "{}", refused(runqlat));
+    assert!(
+        refused(runqlat).starts_with("it is what a tool of bcc prints"),
+        "{}",
+        refused(runqlat)
+    );
     let rate = "average rate: 10.003\n\tmin: 0.095s max: 0.105s std dev: 0.00159s window: 12\n";
     assert!(refused(rate).starts_with("it is what ros2 topic hz prints"), "{}", refused(rate));
 }
