@@ -11,8 +11,10 @@ import {
   type Histogram,
 } from './histogram.ts';
 import { joinMoments, type Moments, type RunFile } from './hlog.ts';
+import { isFiguresOnly } from './model.ts';
 import type { CellSummary, SeriesFigures, Summary } from './summary.ts';
 import { ns, type Ns } from './units.ts';
+import { inOrder } from './words.ts';
 
 export { joinMoments };
 
@@ -47,33 +49,59 @@ export function figuresOf(histogram: Histogram, exact: Moments | null): SeriesFi
   };
 }
 
+/** Without what the source does not carry: percentiles of figures alone, and support past the end of its histogram. */
+function carried(figures: SeriesFigures, tag: string, file: RunFile): SeriesFigures {
+  if (isFiguresOnly(file, tag)) return { ...figures, low: figures.low.slice(-1), percentiles: [] };
+  const beyond = file.imported?.resolution?.[tag]?.beyond;
+  if (!beyond?.count) return figures;
+  const isWithin = (value: Ns): boolean => value < beyond.from_ns;
+  return {
+    ...figures,
+    low: figures.low.map((low) => ({
+      ...low,
+      supported: low.q === 100 || (low.supported && isWithin(low.max_ns)),
+    })),
+    percentiles: figures.percentiles.map((one) => ({
+      ...one,
+      supported: one.supported && isWithin(one.value_ns),
+    })),
+  };
+}
+
 function cellOf(file: RunFile): CellSummary {
   const series: Record<string, SeriesFigures> = {};
   for (const [tag, lines] of file.series) {
     const histogram = merge(lines.map((line) => line.histogram()).filter((h) => h !== null));
     if (histogram === null || histogram.total === 0) continue;
     const moments = file.intervals.map((note) => note.series?.[tag]).filter((m) => m !== undefined);
-    series[tag] = figuresOf(histogram, moments.length > 0 ? moments.reduce(joinMoments) : null);
+    const exact = moments.length > 0 ? moments.reduce(joinMoments) : null;
+    series[tag] = carried(figuresOf(histogram, exact), tag, file);
   }
   const sum = (of: (note: RunFile['intervals'][number]) => number): number =>
     file.intervals.reduce((s, note) => s + of(note), 0);
   const cycles = file.end?.cycles ?? sum((note) => note.cycles);
   const skipped = file.end?.skipped ?? sum((note) => note.skipped);
+  const spikes = sum((note) => note.spikes ?? 0) || file.spikes.length;
+  // Another tool counts samples, and says nothing of releases, misses and spikes.
+  const other = file.imported ?? (file.run === null ? { format: 'HdrHistogram log' } : null);
+  const counted = (n: number): number | null => (other === null ? n : null);
+  const samples = inOrder(Object.keys(series)).map((tag) => series[tag]!.count)[0] ?? 0;
   return {
     tuning: file.run?.cell?.tuning ?? '',
     load: file.run?.cell?.load ?? file.blocks[0]?.load ?? '',
     file: file.name,
     permitted: true,
     why_not: null,
-    complete: file.end !== null || file.run === null,
+    complete: file.end !== null || (other !== null && !file.imported?.is_closed_by_a_line),
     blocks: file.blocks.length,
-    slots: file.end?.slots ?? cycles + skipped,
-    cycles,
-    skipped,
-    overruns: sum((note) => note.overruns),
-    deadline_misses: sum((note) => note.deadline_misses),
+    slots: other === null ? (file.end?.slots ?? cycles + skipped) : samples,
+    cycles: other === null ? cycles : samples,
+    skipped: counted(skipped),
+    overruns: counted(sum((note) => note.overruns)),
+    deadline_misses: counted(sum((note) => note.deadline_misses)),
     lost: file.end?.lost ?? sum((note) => note.lost),
-    spike_count: sum((note) => note.spikes ?? 0) || file.spikes.length,
+    spike_count: counted(spikes),
+    import: other,
     series,
     verdict: null,
     spikes: [...file.spikes].sort((a, b) => b.wakeup_latency_ns - a.wakeup_latency_ns),

@@ -131,6 +131,16 @@ export interface Resolution {
   step_ns: Ns;
   doubles_from?: number;
   upper_ends_ns?: Ns[];
+  /** Samples past the end of its histogram. */
+  beyond?: { from_ns: Ns; count: number };
+}
+/** The origin of a run that another tool recorded. */
+export interface ImportNote {
+  format: string;
+  resolution?: Record<string, Resolution>;
+  /** Series with count, extremes and mean only. */
+  figures_only?: string[];
+  is_closed_by_a_line?: boolean;
 }
 /** Something that happened on the bus, or to the robot on it; an alarm says that something is wrong. */
 export interface EventNote {
@@ -236,8 +246,7 @@ export interface RunFile {
   end: EndNote | null;
   bench: Record<string, unknown> | null;
   problems: string[];
-  /** By series; empty unless the run was imported. */
-  resolution: Readonly<Record<string, Resolution>>;
+  imported: ImportNote | null;
 }
 
 /** Everything a text holds: run files, and the summary when there is one. */
@@ -267,7 +276,7 @@ const newFile = (name: string): RunFile => ({
   end: null,
   bench: null,
   problems: [],
-  resolution: {},
+  imported: null,
 });
 
 const NOTE = '#[onbeat: ';
@@ -332,7 +341,7 @@ function applyNote(file: RunFile, note: Record<string, unknown>): void {
         file.run = value as RunNote;
         break;
       case 'import':
-        file.resolution = (value as { resolution?: Record<string, Resolution> }).resolution ?? {};
+        file.imported = value as ImportNote;
         break;
       case 'block': {
         const block = value as { index: number; t: Sec; load: string };

@@ -110,6 +110,10 @@ export function placed(
   return result;
 }
 
+/** Whether the source of a recording states count, extremes and mean of a series alone: its lines hold no distribution. */
+export const isFiguresOnly = (file: RunFile, tag: string): boolean =>
+  file.imported?.figures_only?.includes(tag) ?? false;
+
 const merged = new WeakMap<RunFile, Map<string, Histogram | null>>();
 
 /** The series' samples of all intervals that touch the range, as one histogram; null when there are none. */
@@ -120,7 +124,7 @@ export function histogramOf(
   clock: Clock,
   range: Range,
 ): Histogram | null {
-  if (cell.file === null) return null;
+  if (cell.file === null || isFiguresOnly(cell.file, tag)) return null;
   const known = merged.get(cell.file) ?? new Map<string, Histogram | null>();
   merged.set(cell.file, known);
   if (range === null && known.has(tag)) return known.get(tag)!;

@@ -279,6 +279,12 @@ impl RunFile {
         Distribution::merged(self.entries.iter().filter(of_block).map(|entry| &entry.counts))
     }
 
+    /// Whether count, extremes and mean are all that is known of a series, so that its distribution is none.
+    #[must_use]
+    pub fn is_figures_only(&self, series: Series) -> bool {
+        self.import.as_ref().is_some_and(|import| import.figures_only.contains(&series))
+    }
+
     /// What the CPUs did around a spike, when the file keeps it.
     #[must_use]
     pub fn window_of(&self, spike: &SpikeNote) -> Option<&WindowNote> {

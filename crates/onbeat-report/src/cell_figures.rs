@@ -7,7 +7,7 @@ use super::chain_cycles::ChainCycles;
 use super::events::BusEvents;
 use super::file_facts::last_second;
 use super::probe_figures::{self, BySecond};
-use super::statistics::Statistics;
+use super::statistics::{Share, Statistics};
 use super::units::{Letters, count, listed, spoken, time_ns};
 use super::verdict::{self, Judging};
 use super::{
@@ -31,11 +31,12 @@ pub(super) fn of_file(cell: Cell, run: &RunFile, judging: Option<Judging>) -> Ce
         .collect();
     if let Some(import) = &run.import {
         import_notes::mark_beyond(&mut series, import);
-        // Count, extremes and mean are all that the source states: a percentile made of them would be
-        // an invention.
+        // Count, extremes and mean are all that the source states: a percentile made of them, or a mean
+        // of the lowest, would be an invention.
         for only in &import.figures_only {
             if let Some(of) = series.get_mut(only) {
                 of.percentiles.clear();
+                of.low.retain(|low| Share::ALL.is(low.q));
             }
         }
     }

@@ -250,9 +250,8 @@ fn is_plain(file: &RunFile, series: Series) -> bool {
 /// Of a source that counted into one histogram. Of one that states extremes and mean alone nothing is
 /// known between them.
 fn ranks(file: &RunFile, series: Series, shares: &[Share]) -> BTreeMap<Share, Ranked> {
-    let Some(import) = &file.import else { return BTreeMap::new() };
     let counts = file.distribution(series);
-    if counts.count() == 0 || import.figures_only.contains(&series) {
+    if file.import.is_none() || counts.count() == 0 || file.is_figures_only(series) {
         return BTreeMap::new();
     }
 

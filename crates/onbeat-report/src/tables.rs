@@ -158,15 +158,18 @@ fn figures(cell: &CellSummary, (series, unit): (Series, TableUnit)) -> Vec<Entry
         None => Entry::from(NO_FIGURE),
     };
 
-    // A spread of 0 between different extremes means that the source does not state one.
-    let is_unknown = of.sd_ns == 0.0 && of.max_ns > of.min_ns;
-    let sd = if is_unknown { Entry::from(NO_FIGURE) } else { plain(of.sd_ns) };
+    let sd = if has_no_spread(of) { Entry::from(NO_FIGURE) } else { plain(of.sd_ns) };
     let mut entries = vec![plain(of.min_ns as f64), plain(of.mean_ns), plain(of.max_ns as f64), sd];
     entries.extend([Share::P50, Share::P99, Share::P99_9, Share::P99_99].map(percentile));
     let counted =
         |n: Option<u64>| Entry::from(n.map_or_else(|| NO_FIGURE.to_owned(), |n| unit.whole(n)));
     entries.extend([cell.deadline_misses, cell.skipped].map(counted));
     entries
+}
+
+/// A spread of 0 between different extremes means that the source does not state one.
+fn has_no_spread(of: &Statistics) -> bool {
+    of.sd_ns == 0.0 && of.max_ns > of.min_ns
 }
 
 /// The paper's table for a load: statistics over the lowest 99 to 100 % of a series, a column per
@@ -189,7 +192,9 @@ pub fn full(summary: &Summary, load: &str, series: Series, letters: Letters) -> 
     };
 
     let mut rows = vec![row("", "min", &|of| Some(unit.fitted(of.min_ns as f64, 6).into()))];
-    for share in Share::LOW {
+    let figures = || cells.iter().filter_map(|cell| cell.series.get(&series));
+    let is_known = |share: &Share| figures().any(|of| of.low(*share).is_some());
+    for share in Share::LOW.into_iter().filter(is_known) {
         let label = format!("{}%", share.percent());
         let low = |figure: fn(&Low) -> f64| {
             move |of: &Statistics| {
@@ -200,7 +205,9 @@ pub fn full(summary: &Summary, load: &str, series: Series, letters: Letters) -> 
 
         rows.push(row(&label, "max", &low(|low| low.max_ns as f64)));
         rows.push(row("", "avg", &low(|low| low.mean_ns)));
-        rows.push(row("", "SD", &low(|low| low.sd_ns)));
+        let sd = low(|low| low.sd_ns);
+        let is_stated = |of: &Statistics| share != Share::ALL || !has_no_spread(of);
+        rows.push(row("", "SD", &|of| sd(of).filter(|_| is_stated(of))));
     }
 
     rows.push(row("jitter", "", &|of| Some(unit.fitted(of.jitter_ns as f64, 6).into())));

@@ -1,6 +1,6 @@
 // The four charts of the page, bound to the reader's choices.
 import { choice, h } from '../dom.ts';
-import type { Range, Report } from '../model.ts';
+import { isFiguresOnly, type Range, type Report } from '../model.ts';
 import type { Change, Scale, Store } from '../state.ts';
 import { sec } from '../units.ts';
 import type { First } from '../focus.ts';
@@ -49,7 +49,8 @@ const FIRST_HEIGHT = { narrow: 190, wide: 400 } as const;
 
 /** The chart that stands first: percentiles of the whole run, whatever is chosen below. */
 export function firstChart(store: Store, cells: () => readonly First[]): Chart | null {
-  const shown = (): First[] => cells().filter(({ cell }) => cell.file !== null);
+  const shown = (): First[] =>
+    cells().filter(({ cell: { file }, tag }) => file !== null && !isFiguresOnly(file, tag));
   const tag = shown()[0]?.tag;
   if (tag === undefined) return null;
   const isNarrow = innerWidth <= 640;

@@ -22,7 +22,7 @@ import { binned, evenEdges, growingEdges, type Bins, type Grain } from './bins.t
 import type { Drawing } from './frame.ts';
 import { clipped, limitMark, logSplits, marker } from './marks.ts';
 import type { Figures } from './save.ts';
-import { font } from './text.ts';
+import { font, noSamples } from './text.ts';
 
 /** A histogram under a name, with its style. */
 export interface Curve {
@@ -124,7 +124,7 @@ function planned(
   const wanted = Math.max(60, Math.min(260, (width - 90) / 4));
   const grain = grainOf(
     histograms,
-    curves.map(({ cell }) => cell.file?.resolution[tag]),
+    curves.map(({ cell }) => cell.file?.imported?.resolution?.[tag]),
   );
   const edges = (isLog ? growingEdges : evenEdges)(from, to, wanted, grain);
   const bins = histograms.map((histogram) => binned(histogram, edges));
@@ -155,7 +155,10 @@ export function distribution(
     return histogram === null ? [] : [{ cell, style: seriesStyle(slot), histogram }];
   });
   if (curves.length === 0)
-    return `No selected cell has samples of ${seriesWord(state.tag).name.toLowerCase()} in this time range.`;
+    return noSamples(
+      store.selected().map(({ cell }) => cell),
+      state.tag,
+    );
   return drawnCurves(
     { curves, tag: state.tag, scale: state.scale, limit: report.summary.limit },
     zoom,

@@ -10,6 +10,7 @@ import { seriesWord } from '../words.ts';
 import type { Drawing } from './frame.ts';
 import { clipped, limitMark, logRange, logSplits, marker, timeAxis } from './marks.ts';
 import type { Figures } from './save.ts';
+import { noSamples } from './text.ts';
 
 const STEPS = 48;
 const asPercent = (x: number): number => 100 * (1 - 1 / x);
@@ -91,7 +92,10 @@ export function percentiles(
     return histogram === null ? [] : [{ cell, style: seriesStyle(slot), histogram }];
   });
   if (curves.length === 0)
-    return `No selected cell has samples of ${word.name.toLowerCase()} in this time range.`;
+    return noSamples(
+      of.cells.map(({ cell }) => cell),
+      of.tag,
+    );
   const grid = percentileGrid(curves.map(({ histogram }) => histogram.total));
   const parts = curves.map(({ histogram }) => percentileCurve(histogram, grid));
   const stepped = uPlot.paths.stepped!({ align: -1 });

@@ -53,7 +53,7 @@ interface Plane {
 
 function plane(all: readonly Measured[], tag: string, limit: Ns | null): Plane {
   const histograms = all.map(({ histogram }) => histogram);
-  const files = all.map(({ file }) => file?.resolution[tag]);
+  const files = all.map(({ file }) => file?.imported?.resolution?.[tag]);
   const from = ns(Math.max(1, Math.min(...histograms.map(minimum)) * 0.9));
   const largest = Math.max(...histograms.map(maximum));
   // A limit far beyond all values would leave the panels empty.

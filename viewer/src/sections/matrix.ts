@@ -32,6 +32,10 @@ const QS = [99, 99.9, 99.99, 99.999, 100];
 const lowOf = (figures: SeriesFigures, q: number): Low | undefined =>
   figures.low.find((low) => Math.abs(low.q - q) < 1e-9);
 
+/** A spread of 0 between different extremes means that the source does not state one. */
+const hasNoSpread = ({ sd_ns: sd, min_ns: min, max_ns: max }: SeriesFigures): boolean =>
+  sd === 0 && max > min;
+
 function rows(): Row[] {
   const list: Row[] = [
     {
@@ -60,7 +64,8 @@ function rows(): Row[] {
       span: 3,
       of: (figures) => {
         const low = lowOf(figures, q);
-        return low ? { value: pick(low), supported: low.supported || q === 100 } : null;
+        if (low === undefined || (kind === 'sd' && q === 100 && hasNoSpread(figures))) return null;
+        return { value: pick(low), supported: low.supported || q === 100 };
       },
     });
     list.push(
@@ -92,8 +97,7 @@ const PERCENTILES: readonly Row[] = [
   plain('min', 'value', false, (f) => certain(f.min_ns), true),
   plain('avg', 'value', true, (f) => certain(f.mean_ns)),
   plain('max', 'value', false, (f) => certain(f.max_ns)),
-  // A spread of 0 between different extremes means that the source does not state one.
-  plain('SD', 'sd', true, (f) => (f.sd_ns === 0 && f.max_ns > f.min_ns ? null : certain(f.sd_ns))),
+  plain('SD', 'sd', true, (f) => (hasNoSpread(f) ? null : certain(f.sd_ns))),
   { ...percentile(50), first: true },
   percentile(99),
   percentile(99.9),

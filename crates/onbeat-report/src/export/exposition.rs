@@ -136,9 +136,6 @@ struct Labelled<'r> {
 }
 
 impl Labelled<'_> {
-    fn has_figures_only(&self, series: Series) -> bool {
-        self.run.import.as_ref().is_some_and(|import| import.figures_only.contains(&series))
-    }
 
     fn point(&self, more: &[(&'static str, String)], value: PointValue) -> Point {
         Point { labels: self.labels.iter().chain(more).cloned().collect(), value }
@@ -173,7 +170,7 @@ fn labelled(runs: &[RunFile]) -> Vec<Labelled<'_>> {
 }
 
 fn histograms(runs: &[Labelled<'_>], series: Series) -> Family {
-    let points = runs.iter().filter(|of| !of.has_figures_only(series)).filter_map(|labelled| {
+    let points = runs.iter().filter(|of| !of.run.is_figures_only(series)).filter_map(|labelled| {
         let run = labelled.run;
         let samples = run.distribution(series);
         let (first, last) = (*samples.buckets().first()?, *samples.buckets().last()?);
@@ -207,7 +204,7 @@ const FIGURES: [(&str, &str, Figure); 4] = [
 /// What is known of a series without a distribution.
 fn figures(runs: &[Labelled<'_>], series: Series) -> impl Iterator<Item = Family> {
     FIGURES.into_iter().map(move |(name, words, figure)| {
-        let only = runs.iter().filter(|of| of.has_figures_only(series));
+        let only = runs.iter().filter(|of| of.run.is_figures_only(series));
         let points = only.map(|of| of.point(&[], figure(&of.run.moments(series)))).collect();
         Family {
             stem: format!("{}_{name}", series.tag()),

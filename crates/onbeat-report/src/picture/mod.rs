@@ -41,7 +41,7 @@ const CURVES: [(Ink, Option<(f32, f32)>); MOST_CELLS] = [
 #[derive(Debug, thiserror::Error)]
 pub enum PictureError {
     /// There is nothing to draw.
-    #[error("no cell of the run has samples, so there is no chart to draw")]
+    #[error("no cell of the run has a distribution, so there is no chart to draw")]
     NoSamples,
     /// The letters that it brings cannot be read.
     #[error("the font of the picture cannot be read: {0}")]
@@ -89,7 +89,7 @@ fn shown<'s>(summary: &'s Summary, runs: &[RunFile]) -> Option<(Series, Vec<Show
             let of_run = cell_of(run);
             runs.len() == 1 || of_run == cell.cell()
         })?;
-        let figures = cell.series.get(&series)?;
+        let figures = cell.series.get(&series).filter(|_| !run.is_figures_only(series))?;
         let curve = curve(&run.distribution(series), figures.max_ns)?;
         let is_run = summary.cells.len() == 1;
         let name = if is_run { capital(series.words()) } else { cell.tuning.clone() };

@@ -152,8 +152,11 @@ fn json_without_a_histogram_is_figures_and_a_missing_priority_is_said() {
     let of = streams(bytes_of("ct-nohist.json"));
     assert_eq!(figures(&of[0], Series::WakeupLatency), (1990, 17_000, 4_827_000, 47_450.0));
     assert!(of[0].figures_only.contains(&Series::WakeupLatency) && of[0].remarks.is_empty());
-    // A percentile of what has no distribution would be an invention.
-    assert!(cell(&of[0]).series[&Series::WakeupLatency].percentiles.is_empty());
+    // A percentile of what has no distribution would be an invention, and so would the lowest 99 %.
+    let cell_of = cell(&of[0]);
+    let stated = &cell_of.series[&Series::WakeupLatency];
+    assert!(stated.percentiles.is_empty());
+    assert_eq!(stated.low.iter().map(|low| low.q).collect::<Vec<_>>(), [100.0]);
 
     let of = streams(bytes_of("ct-noprio.json"));
     assert_eq!(figures(&of[0], Series::WakeupLatency), (1907, 56_000, 11_963_000, 149_990.0));

@@ -20,6 +20,9 @@ use crate::term::{Tone, advise};
 /// Percentile text is in milliseconds, as HdrHistogram's own tools print it.
 const HGRM_UNIT_NS: f64 = 1e6;
 
+/// Why a series has no percentiles.
+const FIGURES_ONLY: &str = "the source states count, extremes and mean only";
+
 pub(crate) fn write(run: &Path, formats: &ExportFormats) -> Result<(), Failure> {
     let JudgedRun { summary, mut runs, other_cpus } = runs::judged(run, None)?;
     runs.extend(other_cpus);
@@ -57,16 +60,11 @@ fn percentiles(dir: &Path, files: &[RunFile]) -> Result<(), Failure> {
     for file in files {
         for series in Series::ALL {
             let distribution = file.distribution(series);
-            let import = file.import.as_ref();
-            if import.is_some_and(|import| import.figures_only.contains(&series)) {
-                let cell = export::cell(file);
-                let words = format!(
-                    "no percentiles of {}: the source states count, minimum, mean and maximum only",
-                    cell.tuning
-                );
-                advise(Tone::Faint, &words);
+            let name = file_name(&export::cell(file), series);
+            if file.is_figures_only(series) {
+                advise(Tone::Faint, &format!("not exported: {name}: {FIGURES_ONLY}"));
             } else if distribution.count() > 0 {
-                let to = dir.join(file_name(&export::cell(file), series));
+                let to = dir.join(name);
                 into(&to, Name::Chosen, |to| {
                     hgrm::write(&distribution, &file.moments(series), HGRM_UNIT_NS, to)
                 })?;
