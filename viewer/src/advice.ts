@@ -142,7 +142,9 @@ function hasCpu(list: string, cpu: number | null): boolean {
 /** The situation of a run, from what its file says of the machine, of what was granted and of how the loop was timed. */
 export function situationOf(run: RunNote | null): Situation {
   if (run === null) return NOTHING_KNOWN;
-  const { host = {}, grants = [], timing = {} } = run;
+  const { host = {}, grants = [] } = run;
+  // Imported runs, and the file of a whole bench, have none.
+  const timing = run.timing ?? {};
   const granted = (what: string): boolean =>
     grants.some((grant) => grant.granted && grant.what.startsWith(what));
   const refused = (what: string): boolean =>

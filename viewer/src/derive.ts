@@ -11,7 +11,7 @@ import {
   type Histogram,
 } from './histogram.ts';
 import { joinMoments, type Moments, type RunFile } from './hlog.ts';
-import { isFiguresOnly } from './model.ts';
+import { isFiguresOnly, stated } from './model.ts';
 import type { CellSummary, SeriesFigures, Summary } from './summary.ts';
 import { ns, type Ns } from './units.ts';
 import { inOrder } from './words.ts';
@@ -23,8 +23,9 @@ export const PERCENTILES = [50, 90, 99, 99.9, 99.99, 99.999] as const;
 
 /** A series' figures from its histogram, with exact moments where the run file kept them. */
 export function figuresOf(histogram: Histogram, exact: Moments | null): SeriesFigures {
-  const low = LOW_QS.map((q) => lowest(histogram, q));
-  const values = valuesAt(histogram, PERCENTILES);
+  const known = exact?.n === histogram.total ? { ...histogram, exact } : histogram;
+  const low = LOW_QS.map((q) => lowest(known, q));
+  const values = valuesAt(known, PERCENTILES);
   const all = low[low.length - 1]!;
   if (exact !== null && exact.n === histogram.total) {
     all.max_ns = exact.max_ns;
@@ -71,8 +72,9 @@ function carried(figures: SeriesFigures, tag: string, file: RunFile): SeriesFigu
 function cellOf(file: RunFile): CellSummary {
   const series: Record<string, SeriesFigures> = {};
   for (const [tag, lines] of file.series) {
-    const histogram = merge(lines.map((line) => line.histogram()).filter((h) => h !== null));
-    if (histogram === null || histogram.total === 0) continue;
+    const all = merge(lines.map((line) => line.histogram()).filter((h) => h !== null));
+    if (all === null || all.total === 0) continue;
+    const histogram = stated(all, file, tag);
     const moments = file.intervals.map((note) => note.series?.[tag]).filter((m) => m !== undefined);
     const exact = moments.length > 0 ? moments.reduce(joinMoments) : null;
     series[tag] = carried(figuresOf(histogram, exact), tag, file);
@@ -116,22 +118,24 @@ export function deriveSummary(files: readonly RunFile[]): Summary {
   const recorded = files.filter((file) => file.series.size > 0);
   const first = recorded.find((file) => file.run !== null) ?? recorded[0];
   const cells = recorded.map(cellOf);
-  const period = first?.run?.timing?.period_ns;
+  const period = first?.run?.timing?.period_ns ?? first?.imported?.period_ns;
   const starts = recorded
     .map((file) => file.run?.started_unix_s ?? file.startUnix)
     .filter((start) => start > 0);
-  const ends = recorded.map(
-    (file) =>
-      (file.run?.started_unix_s ?? file.startUnix) +
-      (file.blocks[file.blocks.length - 1]?.end ?? 0),
-  );
   const started = starts.length > 0 ? Math.min(...starts) : 0;
+  const lengths = recorded.map((file) => file.blocks[file.blocks.length - 1]?.end ?? 0);
+  // Cells of a bench have one zero of time; logs of other tools may be years apart.
+  const isBench = recorded.every((file) => file.run?.cell && file.imported === null);
+  const ends = recorded.map(
+    (file, i) =>
+      lengths[i]! + (isBench ? (file.run?.started_unix_s ?? file.startUnix) - started : 0),
+  );
   return {
     schema: cells.length > 1 ? 'onbeat.bench/1' : 'onbeat.measure/1',
     version: first?.run?.version ?? '',
     command: first?.run?.command ?? [],
     started_unix_s: started,
-    elapsed_s: ends.length > 0 ? Math.max(...ends) - started : 0,
+    elapsed_s: Math.max(0, ...ends),
     host: first?.run?.host ?? {},
     ladder: first?.run?.grants ?? [],
     limit: null,

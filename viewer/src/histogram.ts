@@ -20,6 +20,10 @@ export interface Histogram {
   readonly index: Int32Array;
   readonly count: Float64Array;
   readonly total: number;
+  /** Extremes of its samples, where they are known more exactly than by their buckets. */
+  readonly exact?: { readonly min_ns: Ns; readonly max_ns: Ns };
+  /** Upper end of the cell of a source that counted more coarsely, by the middle of a bucket that stands for it. */
+  readonly top?: (middle: Ns) => Ns;
 }
 
 /** The scale that HdrHistogram derives from its lowest value and its significant digits. */
@@ -198,7 +202,7 @@ export const rankOf = (p: number, total: number): number =>
 export const isSupported = (p: number, total: number): boolean =>
   p >= 100 || total - rankOf(p, total) >= 10;
 
-/** Value at each of the ascending percentiles `ps`, as HdrHistogram gives it: the top of the bucket. */
+/** Value at each of the ascending percentiles `ps`, as HdrHistogram gives it: the top of the bucket, never above the largest. */
 export function valuesAt(histogram: Histogram, ps: readonly number[]): Ns[] {
   const result: Ns[] = [];
   let seen = 0;
@@ -206,7 +210,9 @@ export function valuesAt(histogram: Histogram, ps: readonly number[]): Ns[] {
   for (const p of ps) {
     const rank = rankOf(p, histogram.total);
     while (seen < rank && i + 1 < histogram.index.length) seen += histogram.count[++i]!;
-    result.push(i < 0 ? ns(NaN) : highAt(histogram.scale, histogram.index[i]!));
+    if (i < 0) result.push(ns(NaN));
+    else if (rank >= histogram.total) result.push(maximum(histogram));
+    else result.push(ns(Math.min(endAt(histogram, histogram.index[i]!), maximum(histogram))));
   }
   return result;
 }
@@ -241,7 +247,7 @@ export function lowest(histogram: Histogram, q: number): Low {
     q,
     count: seen,
     supported: isSupported(q, histogram.total),
-    max_ns: top < 0 ? ns(NaN) : highAt(histogram.scale, top),
+    max_ns: ns(top < 0 ? NaN : Math.min(endAt(histogram, top), maximum(histogram))),
     mean_ns: ns(seen > 0 ? mean : NaN),
     sd_ns: ns(seen > 0 ? Math.sqrt(m2 / seen) : NaN),
   };
@@ -249,7 +255,9 @@ export function lowest(histogram: Histogram, q: number): Low {
 
 /** Smallest value that any sample can have had. */
 export const minimum = (h: Histogram): Ns =>
-  h.index.length === 0 ? ns(NaN) : lowAt(h.scale, h.index[0]!);
+  h.exact?.min_ns ?? (h.index.length === 0 ? ns(NaN) : lowAt(h.scale, h.index[0]!));
 /** Largest value that any sample can have had. */
 export const maximum = (h: Histogram): Ns =>
-  h.index.length === 0 ? ns(NaN) : highAt(h.scale, h.index[h.index.length - 1]!);
+  h.exact?.max_ns ?? (h.index.length === 0 ? ns(NaN) : endAt(h, h.index[h.index.length - 1]!));
+const endAt = (h: Histogram, index: number): Ns =>
+  ns(Math.max(highAt(h.scale, index), h.top?.(midAt(h.scale, index)) ?? 0));

@@ -22,7 +22,7 @@ export interface RunNote {
   started_unix_s?: number;
   host?: Record<string, string | number>;
   cell?: { tuning: string; load: string } | null;
-  timing?: Record<string, string | number | null>;
+  timing?: Record<string, string | number | null> | null;
   grants?: Grant[];
   /** Tunings that were not as wanted when the run began, the most harmful first; of a bench in its own file alone. */
   findings?: Finding[];
@@ -132,11 +132,12 @@ export interface Resolution {
   doubles_from?: number;
   upper_ends_ns?: Ns[];
   /** Samples past the end of its histogram. */
-  beyond?: { from_ns: Ns; count: number };
+  beyond?: { from_ns: Ns; to_ns: Ns; count: number };
 }
 /** The origin of a run that another tool recorded. */
 export interface ImportNote {
   format: string;
+  period_ns?: Ns | null;
   resolution?: Record<string, Resolution>;
   /** Series with count, extremes and mean only. */
   figures_only?: string[];
@@ -166,6 +167,19 @@ export interface EndNote {
   cycles: number;
   skipped: number;
   lost: number;
+}
+
+/** Upper end of the cell of a source's histogram that a value was counted in. */
+export function cellEnd(
+  { step_ns: step, doubles_from: doubles, upper_ends_ns: ends, beyond }: Resolution,
+  value: Ns,
+): Ns {
+  if (beyond?.count && value >= beyond.from_ns) return beyond.to_ns;
+  if (ends?.length) return ends.find((end) => end >= value) ?? value;
+  const steps = value / step;
+  const width =
+    doubles && steps >= doubles ? step * 2 ** (Math.floor(Math.log2(steps / doubles)) + 1) : step;
+  return ns((Math.floor(value / width) + 1) * width - 1);
 }
 
 /** Joins the exact moments of intervals (Chan, Golub and LeVeque 1979). */

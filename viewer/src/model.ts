@@ -1,6 +1,6 @@
 // What the page draws from: cells (a tuning under a load, or one file), each with its figures and its recording.
 import { merge, type Histogram } from './histogram.ts';
-import type { Block, Line, RunFile } from './hlog.ts';
+import { cellEnd, type Block, type Line, type RunFile } from './hlog.ts';
 import type { CellSummary, Summary } from './summary.ts';
 import { ns, sec, type Ns, type Sec } from './units.ts';
 
@@ -114,6 +114,12 @@ export function placed(
 export const isFiguresOnly = (file: RunFile, tag: string): boolean =>
   file.imported?.figures_only?.includes(tag) ?? false;
 
+/** The same samples in the cells in which their source counted them. */
+export function stated(histogram: Histogram, file: RunFile, tag: string): Histogram {
+  const resolution = file.imported?.resolution?.[tag];
+  return resolution ? { ...histogram, top: (middle) => cellEnd(resolution, middle) } : histogram;
+}
+
 const merged = new WeakMap<RunFile, Map<string, Histogram | null>>();
 
 /** The series' samples of all intervals that touch the range, as one histogram; null when there are none. */
@@ -132,9 +138,12 @@ export function histogramOf(
     .map(({ line }) => line.histogram())
     .filter((h) => h !== null);
   const result = merge(parts);
-  const answer = result !== null && result.total > 0 ? result : null;
-  if (range === null) known.set(tag, answer);
-  return answer;
+  const answer = result !== null && result.total > 0 ? stated(result, cell.file, tag) : null;
+  if (range !== null) return answer;
+  const of = cell.figures.series[tag];
+  const whole = answer !== null && of?.count === answer.total ? { ...answer, exact: of } : answer;
+  known.set(tag, whole);
+  return whole;
 }
 
 /** Where the recording of these cells begins and ends on the clock. */

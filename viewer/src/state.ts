@@ -86,9 +86,13 @@ export function firstState(report: Report): State {
   const limit = summary.limit?.on;
   const about =
     summary.sweep?.series ?? cells.find((cell) => cell.figures.about)?.figures.about?.[0];
+  // Of files that have different series, the one of most.
+  const holders = (tag: string): number =>
+    cells.filter(({ figures }) => figures.series[tag]).length;
+  const most = [...tags].sort((a, b) => holders(b) - holders(a))[0];
   const tag =
     [limit, about].find((one) => one !== undefined && tags.includes(one)) ??
-    tags[0] ??
+    most ??
     'release_latency';
   let picks: Cell[] = shown.slice(0, STYLES);
   if (summary.sweep) {

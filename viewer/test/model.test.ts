@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { holesInWords, joined, stepPoints } from '../src/charts/maxima.ts';
 import { clockTick, logRange, logSplits } from '../src/charts/marks.ts';
 import { deriveSummary } from '../src/derive.ts';
-import { readText } from '../src/hlog.ts';
+import { valuesAt } from '../src/histogram.ts';
+import { cellEnd, readText, type Resolution } from '../src/hlog.ts';
 import { zoomKey } from '../src/keys.ts';
 import { buildReport, extent, histogramOf, peaks, placed, type Peak } from '../src/model.ts';
 import { reading } from '../src/sections/effects.ts';
@@ -13,6 +14,7 @@ import { knownSpikes } from '../src/sections/spikes.ts';
 import { firstState } from '../src/state.ts';
 import { contrast, shade, textOn } from '../src/theme.ts';
 import { duration, held, human, ns, sec, usCell } from '../src/units.ts';
+import { Recorder } from './encode.ts';
 import { bench, hour, runFile } from './fixture.ts';
 
 const text = bench(2, 3);
@@ -206,7 +208,67 @@ test('logs of other tools are read: no tag, absolute stamps, Windows line ends',
   } = readText(`#[StartTime: 1763712000.000 (seconds since epoch)]\r\n${line}\r\n`, 'other.hlog');
   assert.equal(file!.series.get('untagged')![0]!.t, 0.5);
   assert.ok(file!.series.get('untagged')![0]!.histogram()!.total > 0);
-  assert.equal(deriveSummary([file!]).cells.length, 1);
+  const derived = deriveSummary([file!]);
+  const [cell] = derived.cells;
+  assert.equal(cell!.slots, cell!.series['untagged']!.count, 'samples, not releases');
+  assert.deepEqual(
+    [cell!.skipped, cell!.overruns, cell!.deadline_misses, cell!.spike_count],
+    [null, null, null, null],
+    'what the tool does not count is not 0',
+  );
+  assert.deepEqual(collectNotes(buildReport(derived, [file!])), []);
+});
+
+/** An imported run as `onbeat import` writes it: a line of 4,000 values of 10,500 ns and 9 of 20,000 ns. */
+const importedRun = (note: Record<string, unknown>): string => {
+  const values = new Recorder(3);
+  for (let i = 0; i < 4000; i++) values.record(10_500);
+  for (let i = 0; i < 9; i++) values.record(20_000);
+  const moments = { n: 4009, min_ns: 10_000, max_ns: 20_000, mean_ns: 10_100, m2: 1e9 };
+  return [
+    '#[onbeat: {"run":{"schema":"onbeat.run/1","probe":"cyclictest","timing":null,"grants":[]}}]',
+    `#[onbeat: {"import":${JSON.stringify({ format: 'cyclictest', period_ns: 1e6, ...note })}}]`,
+    `Tag=wakeup_latency,0.000,0.000,0.020,${values.base64()}`,
+    `#[onbeat: {"interval":${JSON.stringify({ t: 0, length: 0, block: 0, cycles: 4009, series: { wakeup_latency: moments } })}}]`,
+    '',
+  ].join('\n');
+};
+
+test('an imported run that is dropped has the figures of its source, and nothing that the source does not count', () => {
+  const resolution = {
+    wakeup_latency: { step_ns: 1000, beyond: { from_ns: 19_000, to_ns: 20_000, count: 9 } },
+  };
+  const { files } = readText(importedRun({ resolution }), 'ct.onbeat.hlog');
+  const derived = deriveSummary(files);
+  const { series, skipped, slots, complete } = derived.cells[0]!;
+  assert.deepEqual([skipped, slots, complete, derived.period_ns], [null, 4009, true, 1e6]);
+  const { percentiles } = series['wakeup_latency']!;
+  const at = (p: number): unknown => percentiles.find((one) => one.p === p);
+  assert.deepEqual(at(50), { p: 50, value_ns: 10_999, supported: true }, 'the end of its cell');
+  assert.deepEqual(at(99.9), { p: 99.9, value_ns: 20_000, supported: false });
+  const dropped = buildReport(derived, files);
+  const drawn = histogramOf(dropped, dropped.cells[0]!, 'wakeup_latency', 'own', null)!;
+  assert.deepEqual(valuesAt(drawn, [50, 100]), [10_999, 20_000], 'the curve is the table’s');
+});
+
+test('a source that states figures alone has no percentiles and nothing to draw', () => {
+  const { files } = readText(
+    importedRun({ figures_only: ['wakeup_latency'], resolution: {} }),
+    'ct.onbeat.hlog',
+  );
+  const derived = deriveSummary(files);
+  const { percentiles, low } = derived.cells[0]!.series['wakeup_latency']!;
+  assert.deepEqual([percentiles, low.map(({ q }) => q)], [[], [100]]);
+  const dropped = buildReport(derived, files);
+  assert.equal(histogramOf(dropped, dropped.cells[0]!, 'wakeup_latency', 'own', null), null);
+});
+
+test('cells of a source’s histogram end where they do in the source', () => {
+  const ends = (of: Partial<Resolution>, ...values: number[]): number[] =>
+    values.map((value) => cellEnd({ step_ns: ns(1000), ...of }, ns(value)));
+  assert.deepEqual(ends({}, 0, 500, 1500), [999, 999, 1999]);
+  assert.deepEqual(ends({ doubles_from: 4 }, 3500, 4500, 9000), [3999, 5999, 11_999]);
+  assert.deepEqual(ends({ upper_ends_ns: [ns(10), ns(500)] }, 7, 10, 11, 600), [10, 10, 500, 600]);
 });
 
 test('joining steps keeps every peak', () => {

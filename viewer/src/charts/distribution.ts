@@ -195,7 +195,7 @@ export function drawnCurves(
       ...(curves.length <= 2 ? { fill: `${style.color}1f`, fillTo: FLOOR } : {}),
     })),
     full: [
-      Math.min(...curves.map(({ histogram }) => minimum(histogram))) / 1020,
+      Math.max(1, Math.min(...curves.map(({ histogram }) => minimum(histogram)))) / 1020,
       (Math.max(...curves.map(({ histogram }) => maximum(histogram))) * 1.02) / 1000,
     ],
     log: isLog,

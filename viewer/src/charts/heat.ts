@@ -110,7 +110,9 @@ export function heatMap(
   const word = seriesWord(state.tag);
   const cell = store.cell(state.heat);
   if (cell === undefined) return 'No cell is selected.';
-  const intervals = placed(report, cell, state.tag, state.clock, state.range);
+  const intervals = placed(report, cell, state.tag, state.clock, state.range).filter(
+    ({ from, to }) => to > from,
+  );
   if (intervals.length === 0)
     return `${cell.name} has no recording of ${word.name.toLowerCase()} in this time range.`;
   const ends = intervals

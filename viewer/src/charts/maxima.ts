@@ -290,7 +290,8 @@ export function maxima(
       ...joined(peaks(report, cell, state.tag, state.clock), (width - 90) / 4, [min, max]),
     }))
     .filter(({ steps }) => steps.length > 0);
-  if (curves.length === 0) return `No selected cell has a recording of ${word.name.toLowerCase()}.`;
+  if (curves.length === 0)
+    return `No selected cell has a recording of ${word.name.toLowerCase()} over time.`;
   const cells = curves.map(({ cell }) => cell);
   const ps = [...(state.bands.p99 ? [99] : []), ...(state.bands.p50 ? [50] : [])];
   const tables: Points[] = curves.map(({ steps }) => stepPoints(steps));
@@ -406,9 +407,9 @@ const explained = (...sentences: string[]): HTMLElement | null => {
   return said === '' ? null : h('p', { class: 'readout' }, said);
 };
 
-/** Length in ns of the longest step of several curves. */
+/** Length in seconds of the longest step of several curves. */
 const widest = (curves: readonly { steps: readonly Peak[] }[]): number =>
-  Math.max(...curves.map(({ steps }) => steps[0]!.to - steps[0]!.from));
+  Math.max(...curves.map(({ steps }) => reduceMax(steps.map(({ from, to }) => to - from))));
 
 function stepAt(steps: readonly Peak[], t: number): Peak | undefined {
   let [lo, hi] = [0, steps.length - 1];

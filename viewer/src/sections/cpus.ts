@@ -312,7 +312,9 @@ function cpusOf(report: Report, tag: string): Measured[] {
 function cpusOfCell(report: Report, cell: Cell, tag: string): Measured[] {
   return (cell.figures.cpus ?? []).flatMap((loop): Measured[] => {
     const file = report.files.find(({ name }) => name === loop.file) ?? null;
-    const histogram = histogramOf(report, { ...cell, file }, tag, 'own', null);
+    const series = loop.figures ? { [tag]: loop.figures } : {};
+    const own = { ...cell, file, figures: { ...cell.figures, series } };
+    const histogram = histogramOf(report, own, tag, 'own', null);
     if (histogram === null || loop.figures === undefined) return [];
     return [
       {

@@ -39,7 +39,8 @@ function facts(report: Report): [string, string][] {
     report.cells.reduce((s, cell) => s + of(cell.figures), 0);
   const list: [string, string][] = [
     ['Started', when(summary.started_unix_s)],
-    ['Elapsed', duration(sec(summary.elapsed_s))],
+    // A source without times has no length.
+    ['Elapsed', summary.elapsed_s > 0 ? duration(sec(summary.elapsed_s)) : 'unknown'],
   ];
   if (summary.period_ns > 0) list.push(['Period', human(summary.period_ns)]);
   if (summary.limit)
@@ -179,6 +180,8 @@ export function verdictSection(
   ).split('; ');
   // Without a limit the loop's own deadline judges, in the terminal's words.
   const headline = deadline ? byDefault(deadline, report) : clause;
+  // Names of runs keep their letters.
+  const isName = summary.tunings.some((name) => headline.startsWith(`${name}: `));
   const derived = report.cells.length === 1 ? (report.cells[0]!.figures.derived ?? []) : [];
   const bases = report.cells
     .filter((cell) => verdict?.outcome && cell.tuning === (best?.tuning ?? cell.tuning))
@@ -213,7 +216,7 @@ export function verdictSection(
         h(
           'h1',
           { id: 'verdict-title' },
-          ...prose(held(summary.comparison ? headline : asHeadline(headline))),
+          ...prose(held(summary.comparison || isName ? headline : asHeadline(headline))),
         ),
         ...grounds.slice(0, 1).map(ground),
       ),
