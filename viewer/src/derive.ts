@@ -2,7 +2,7 @@
 import { situationOf } from './advice.ts';
 import { countsOfFile } from './causes.ts';
 import {
-  isSupported,
+  isCarried,
   lowest,
   maximum,
   merge,
@@ -45,26 +45,7 @@ export function figuresOf(histogram: Histogram, exact: Moments | null): SeriesFi
     percentiles: PERCENTILES.map((p, i) => ({
       p,
       value_ns: values[i]!,
-      supported: isSupported(p, histogram.total),
-    })),
-  };
-}
-
-/** Without what the source does not carry: percentiles of figures alone, and support past the end of its histogram. */
-function carried(figures: SeriesFigures, tag: string, file: RunFile): SeriesFigures {
-  if (isFiguresOnly(file, tag)) return { ...figures, low: figures.low.slice(-1), percentiles: [] };
-  const beyond = file.imported?.resolution?.[tag]?.beyond;
-  if (!beyond?.count) return figures;
-  const isWithin = (value: Ns): boolean => value < beyond.from_ns;
-  return {
-    ...figures,
-    low: figures.low.map((low) => ({
-      ...low,
-      supported: low.q === 100 || (low.supported && isWithin(low.max_ns)),
-    })),
-    percentiles: figures.percentiles.map((one) => ({
-      ...one,
-      supported: one.supported && isWithin(one.value_ns),
+      supported: isCarried(histogram, p, values[i]!),
     })),
   };
 }
@@ -77,7 +58,11 @@ function cellOf(file: RunFile): CellSummary {
     const histogram = stated(all, file, tag);
     const moments = file.intervals.map((note) => note.series?.[tag]).filter((m) => m !== undefined);
     const exact = moments.length > 0 ? moments.reduce(joinMoments) : null;
-    series[tag] = carried(figuresOf(histogram, exact), tag, file);
+    const figures = figuresOf(histogram, exact);
+    // A percentile of figures alone would be an invention.
+    series[tag] = isFiguresOnly(file, tag)
+      ? { ...figures, low: figures.low.slice(-1), percentiles: [] }
+      : figures;
   }
   const sum = (of: (note: RunFile['intervals'][number]) => number): number =>
     file.intervals.reduce((s, note) => s + of(note), 0);

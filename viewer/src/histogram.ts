@@ -24,6 +24,8 @@ export interface Histogram {
   readonly exact?: { readonly min_ns: Ns; readonly max_ns: Ns };
   /** Upper end of the cell of a source that counted more coarsely, by the middle of a bucket that stands for it. */
   readonly top?: (middle: Ns) => Ns;
+  /** From here on the source only counted: a value is the largest that its sample can have had. */
+  readonly open_ns?: Ns;
 }
 
 /** The scale that HdrHistogram derives from its lowest value and its significant digits. */
@@ -202,6 +204,10 @@ export const rankOf = (p: number, total: number): number =>
 export const isSupported = (p: number, total: number): boolean =>
   p >= 100 || total - rankOf(p, total) >= 10;
 
+/** Whether a figure of these samples is one: enough of them are beyond it, and the source says how large they were. */
+export const isCarried = ({ total, open_ns: open }: Histogram, p: number, value: Ns): boolean =>
+  isSupported(p, total) && (p >= 100 || value < (open ?? Infinity));
+
 /** Value at each of the ascending percentiles `ps`, as HdrHistogram gives it: the top of the bucket, never above the largest. */
 export function valuesAt(histogram: Histogram, ps: readonly number[]): Ns[] {
   const result: Ns[] = [];
@@ -243,11 +249,12 @@ export function lowest(histogram: Histogram, q: number): Low {
     seen += n;
     top = histogram.index[i]!;
   }
+  const max = ns(top < 0 ? NaN : Math.min(endAt(histogram, top), maximum(histogram)));
   return {
     q,
     count: seen,
-    supported: isSupported(q, histogram.total),
-    max_ns: ns(top < 0 ? NaN : Math.min(endAt(histogram, top), maximum(histogram))),
+    supported: isCarried(histogram, q, max),
+    max_ns: max,
     mean_ns: ns(seen > 0 ? mean : NaN),
     sd_ns: ns(seen > 0 ? Math.sqrt(m2 / seen) : NaN),
   };

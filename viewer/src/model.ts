@@ -117,7 +117,10 @@ export const isFiguresOnly = (file: RunFile, tag: string): boolean =>
 /** The same samples in the cells in which their source counted them. */
 export function stated(histogram: Histogram, file: RunFile, tag: string): Histogram {
   const resolution = file.imported?.resolution?.[tag];
-  return resolution ? { ...histogram, top: (middle) => cellEnd(resolution, middle) } : histogram;
+  if (resolution === undefined) return histogram;
+  const { beyond } = resolution;
+  const top = (middle: Ns): Ns => cellEnd(resolution, middle);
+  return { ...histogram, top, ...(beyond?.count ? { open_ns: beyond.from_ns } : {}) };
 }
 
 const merged = new WeakMap<RunFile, Map<string, Histogram | null>>();

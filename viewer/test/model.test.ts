@@ -6,12 +6,22 @@ import { deriveSummary } from '../src/derive.ts';
 import { valuesAt } from '../src/histogram.ts';
 import { cellEnd, readText, type Resolution } from '../src/hlog.ts';
 import { zoomKey } from '../src/keys.ts';
-import { buildReport, extent, histogramOf, peaks, placed, type Peak } from '../src/model.ts';
+import {
+  buildReport,
+  extent,
+  histogramOf,
+  peaks,
+  placed,
+  type Cell,
+  type Peak,
+} from '../src/model.ts';
+import { alarmsInWords, onlyCounted } from '../src/sections/events.ts';
 import { reading } from '../src/sections/effects.ts';
 import { weight } from '../src/sections/matrix.ts';
 import { collectNotes, folded } from '../src/sections/notes.ts';
 import { knownSpikes } from '../src/sections/spikes.ts';
 import { firstState } from '../src/state.ts';
+import type { CellSummary } from '../src/summary.ts';
 import { contrast, shade, textOn } from '../src/theme.ts';
 import { duration, held, human, ns, sec, usCell } from '../src/units.ts';
 import { Recorder } from './encode.ts';
@@ -125,6 +135,19 @@ test('a spike that stands in summary and recording is listed once', () => {
   const spikes = knownSpikes(c);
   assert.ok(spikes.length >= c.file!.spikes.length);
   assert.equal(new Set(spikes.map(({ block, index }) => `${block}/${index}`)).size, spikes.length);
+});
+
+test('events that were lost or only counted are said, where there is no other', () => {
+  const of = (events: CellSummary['events']): Pick<Cell, 'figures' | 'file'> => ({
+    figures: { ...cell('P', 'idle').figures, ...(events ? { events } : {}) },
+    file: null,
+  });
+  const none = { alarms: {}, others: {}, lost: 0, left_out: 0, incidents: [], listed: [] };
+  const lost = of({ ...none, lost: 12 });
+  const lead = 'No alarms, and 12 events of unknown kind lost before the recorder; 0 allowed.';
+  assert.equal(alarmsInWords([lost], 0), lead);
+  assert.equal(onlyCounted(of({ ...none, alarms: { frame_late: 1002 } })), 1002);
+  assert.equal(alarmsInWords([of(undefined)], undefined), 'No alarms.');
 });
 
 test('a file that ends anywhere is read up to its last whole line', () => {

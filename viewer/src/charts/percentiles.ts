@@ -1,11 +1,11 @@
 // Percentiles on the 1/(1-p) axis: every decade to the right is one more nine.
 import uPlot from 'uplot';
-import { isSupported, maximum, rankOf, valuesAt, type Histogram } from '../histogram.ts';
+import { isCarried, rankOf, valuesAt, type Histogram } from '../histogram.ts';
 import { histogramOf } from '../model.ts';
 import type { Cell, Clock, Range } from '../model.ts';
 import type { Store } from '../state.ts';
 import { seriesStyle } from '../theme.ts';
-import { human, ns, percent, toUs } from '../units.ts';
+import { fromUs, human, ns, percent, toUs, type Ns } from '../units.ts';
 import { seriesWord } from '../words.ts';
 import type { Drawing } from './frame.ts';
 import { clipped, limitMark, logRange, logSplits, marker, timeAxis } from './marks.ts';
@@ -36,7 +36,8 @@ export function percentileCurve(
   ).map(toUs);
   let border = -1;
   const solid = grid.map((x, i) => {
-    if (x > histogram.total * 1.0000001 || !isSupported(asPercent(x), histogram.total)) return null;
+    const isKnown = isCarried(histogram, asPercent(x), fromUs(values[i]!));
+    if (x > histogram.total * 1.0000001 || !isKnown) return null;
     border = i;
     return values[i]!;
   });
@@ -64,7 +65,7 @@ export function figures(
       Number(share.toPrecision(12)),
       values[i]!,
       histogram.total - rankOf(share, histogram.total),
-      String(isSupported(share, histogram.total)),
+      String(isCarried(histogram, share, values[i]!)),
     ]);
   });
   return { head: ['cell', 'percentile_percent', 'value_ns', 'samples_above', 'supported'], rows };
@@ -168,11 +169,10 @@ export function percentiles(
       head: ['percentile', ...curves.map(({ cell }) => cell.name)],
       rows: [50, 90, 99, 99.9, 99.99, 99.999, 100].map((p) => [
         percent(p),
-        ...curves.map(({ histogram }) =>
-          p === 100
-            ? human(maximum(histogram))
-            : human(valuesAt(histogram, [p])[0]!) + (isSupported(p, histogram.total) ? '' : '°'),
-        ),
+        ...curves.map(({ histogram }) => {
+          const [value] = valuesAt(histogram, [p]) as [Ns];
+          return human(value) + (isCarried(histogram, p, value) ? '' : '°');
+        }),
       ]),
     },
   };
