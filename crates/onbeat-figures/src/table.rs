@@ -103,9 +103,9 @@ pub struct Table {
 const NARROWEST: usize = 12;
 
 impl Table {
-    /// As text, no line longer than `width` characters as long as no single word is: gaps become
+    /// As text, no line wider than `width` as long as no single word of a column of words is: gaps become
     /// narrower first, then words are broken into lines, then columns of figures go on in a second
-    /// table below.
+    /// table below. Names of rows take half of the width at most, where figures do not fit beside them.
     #[must_use]
     pub fn to_text(&self, width: usize) -> String {
         let mut text = wrapped(&self.title, width, "");
@@ -151,12 +151,27 @@ impl Table {
 
     fn widths(&self) -> Vec<usize> {
         let widest =
-            |i: usize| self.rows.iter().map(|row| length(&row.entries[i].text)).max().unwrap_or(0);
+            |i: usize| self.rows.iter().map(|row| width_of(&row.entries[i].text)).max().unwrap_or(0);
         self.columns
             .iter()
             .enumerate()
-            .map(|(i, column)| widest(i).max(length(&column.header)))
+            .map(|(i, column)| widest(i).max(width_of(&column.header)))
             .collect()
+    }
+
+    /// Widths of the columns, those of names as far as a table of this width has room for them.
+    fn widths_in(&self, width: usize) -> Vec<usize> {
+        let mut widths = self.widths();
+        let all: Vec<usize> = (0..widths.len()).collect();
+        if self.has_figures() && total(&widths, &all, 1) > width {
+            let most = (width / 2).max(NARROWEST);
+            widths.iter_mut().take(self.labels()).for_each(|label| *label = (*label).min(most));
+        }
+        widths
+    }
+
+    fn has_figures(&self) -> bool {
+        self.columns.iter().any(|column| column.align == Align::Right)
     }
 
     /// How many columns name a row.
@@ -166,11 +181,10 @@ impl Table {
 
     /// Which columns stand beside each other, the labels in every part.
     fn parts(&self, width: usize) -> Vec<Vec<usize>> {
-        let widths = self.widths();
+        let widths = self.widths_in(width);
         let all: Vec<usize> = (0..self.columns.len()).collect();
         let labels = self.labels();
-        let is_all_words = self.columns.iter().all(|column| column.align == Align::Left);
-        if is_all_words || total(&widths, &all, 1) <= width {
+        if !self.has_figures() || total(&widths, &all, 1) <= width {
             return vec![all];
         }
 
@@ -193,11 +207,11 @@ impl Table {
     fn longest_word(&self, column: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.entries.get(column));
         let words = cells.flat_map(|entry| entry.text.split(' '));
-        words.map(length).max().unwrap_or(0)
+        words.map(width_of).max().unwrap_or(0)
     }
 
     fn lay_out(&self, columns: &[usize], width: usize, text: &mut String) {
-        let mut widths = self.widths();
+        let mut widths = self.widths_in(width);
         let gap = if total(&widths, columns, 2) <= width { 2 } else { 1 };
         let longest: Vec<usize> = (0..widths.len()).map(|i| self.longest_word(i)).collect();
         while total(&widths, columns, gap) > width {
@@ -214,10 +228,18 @@ impl Table {
         }
 
         let heads: Vec<String> = self.columns.iter().map(|column| column.header.clone()).collect();
+        let names = if self.has_figures() { self.labels() } else { 0 };
+        let lines = |i: usize, text: &str| -> Vec<String> {
+            let lines = words_in(text, widths[i]);
+            match i < names {
+                true => lines.iter().flat_map(|line| cut(line, widths[i])).collect(),
+                false => lines,
+            }
+        };
         let line = |texts: &[String], text: &mut String| {
             let cells: Vec<(Align, usize, Vec<String>)> = columns
                 .iter()
-                .map(|&i| (self.columns[i].align, widths[i], words_in(&texts[i], widths[i])))
+                .map(|&i| (self.columns[i].align, widths[i], lines(i, &texts[i])))
                 .collect();
             push_row(&cells, gap, text);
         };
@@ -243,7 +265,7 @@ fn push_row(cells: &[(Align, usize, Vec<String>)], gap: usize, text: &mut String
             }
 
             let cell = lines.get(i).map_or("", String::as_str);
-            let blank = " ".repeat(width.saturating_sub(length(cell)));
+            let blank = " ".repeat(width.saturating_sub(width_of(cell)));
             match align {
                 Align::Left => line.extend([cell, &blank]),
                 Align::Right => line.extend([blank.as_str(), cell]),
@@ -259,13 +281,54 @@ fn total(widths: &[usize], columns: &[usize], gap: usize) -> usize {
     columns.iter().map(|&i| widths[i]).sum::<usize>() + gap * columns.len().saturating_sub(1)
 }
 
-fn length(text: &str) -> usize {
-    text.chars().count()
+/// Columns that a text takes in a terminal.
+///
+/// ```
+/// assert_eq!(onbeat_figures::table::width_of("µs 延迟"), 7);
+/// ```
+#[must_use]
+pub fn width_of(text: &str) -> usize {
+    text.chars().map(columns_of).sum()
 }
 
-/// A text broken at its spaces into lines of at most `width` characters; a longer word stays whole.
+/// Two for characters of East Asian scripts and for pictures, none for marks on the one before, by Unicode's blocks.
+const fn columns_of(character: char) -> usize {
+    match character {
+        '\u{300}'..='\u{36f}' | '\u{200b}'..='\u{200f}' | '\u{fe00}'..='\u{fe0f}' => 0,
+        '\u{1100}'..='\u{115f}'
+        | '\u{2e80}'..='\u{303e}'
+        | '\u{3041}'..='\u{a4cf}'
+        | '\u{ac00}'..='\u{d7a3}'
+        | '\u{f900}'..='\u{faff}'
+        | '\u{fe30}'..='\u{fe6f}'
+        | '\u{ff00}'..='\u{ff60}'
+        | '\u{ffe0}'..='\u{ffe6}'
+        | '\u{1f300}'..='\u{1f64f}'
+        | '\u{1f680}'..='\u{1f6ff}'
+        | '\u{1f900}'..='\u{1f9ff}'
+        | '\u{20000}'..='\u{3fffd}' => 2,
+        _ => 1,
+    }
+}
+
+/// A line in pieces of at most `width` columns.
+fn cut(line: &str, width: usize) -> Vec<String> {
+    let mut pieces = vec![String::new()];
+    for character in line.chars() {
+        let last = pieces.len() - 1;
+        if width_of(&pieces[last]) + columns_of(character) > width && !pieces[last].is_empty() {
+            pieces.push(String::from(character));
+        } else {
+            pieces[last].push(character);
+        }
+    }
+
+    pieces
+}
+
+/// A text broken at its spaces into lines of at most `width` columns; a longer word stays whole.
 fn words_in(text: &str, width: usize) -> Vec<String> {
-    if length(text) <= width {
+    if width_of(text) <= width {
         return vec![text.to_owned()];
     }
 
@@ -274,7 +337,7 @@ fn words_in(text: &str, width: usize) -> Vec<String> {
         let last = lines.len() - 1;
         if lines[last].is_empty() {
             lines[last].push_str(word);
-        } else if length(&lines[last]) + 1 + length(word) <= width {
+        } else if width_of(&lines[last]) + 1 + width_of(word) <= width {
             lines[last].push(' ');
             lines[last].push_str(word);
         } else {
@@ -285,12 +348,12 @@ fn words_in(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Lines of at most `width` characters, those after the first indented; a text that begins with
+/// Lines of at most `width` columns, those after the first indented; a text that begins with
 /// blanks keeps them in all of its lines.
 fn wrapped(text: &str, width: usize, indent: &str) -> String {
     let words = text.trim_start_matches(' ');
     let own = " ".repeat(text.len() - words.len());
-    let mut lines = words_in(words, width.saturating_sub(own.len() + length(indent))).into_iter();
+    let mut lines = words_in(words, width.saturating_sub(own.len() + width_of(indent))).into_iter();
     let first = lines.next().unwrap_or_default();
     let rest: String = lines.map(|line| format!("{own}{indent}{line}\n")).collect();
     format!("{own}{first}\n{rest}")

@@ -6,7 +6,7 @@ use super::cell::CellSummary;
 use super::cell_figures;
 use super::file_facts::{cell_of, last_second};
 use super::summary::Summary;
-use super::units::{Letters, counted, time_ns};
+use super::units::{Letters, capital, counted, time_ns};
 use super::verdict::{Limit, Outcome, limit_in_words, missed_in_words};
 use onbeat_record::RunFile;
 
@@ -87,7 +87,15 @@ fn judged(cells: &[CellSummary], limit: Limit) -> String {
     format!("{}: {sentence}", verdict.outcome.words())
 }
 
-/// `wake-up latency at most 1.2 ms in 1,999 samples of ct.json thread 0`.
+/// A clause as a headline: with a capital, unless it begins with the name of a stream.
+pub(super) fn as_headline(summary: &Summary, clause: &str) -> String {
+    let begins = |cell: &CellSummary| {
+        clause.strip_prefix(cell.tuning.as_str()).is_some_and(|rest| rest.starts_with(": "))
+    };
+    if summary.cells.iter().any(begins) { clause.to_owned() } else { capital(clause) }
+}
+
+/// `ct thread 0: wake-up latency at most 1.2 ms in 1,999 samples`.
 fn worst_in_words(cells: &[CellSummary]) -> String {
     let figures = cells.iter().filter_map(|cell| Some((cell, cell.main()?)));
     let worst = figures.max_by_key(|(_, (_, of))| of.max_ns);

@@ -8,7 +8,7 @@ use super::by_load;
 use super::causes::{Causes, merged, one_in_words};
 use super::cell::CellSummary;
 use super::closing;
-use super::imported::UNKNOWN;
+use super::imported::{UNKNOWN, as_headline};
 use super::remedies::remedy;
 use super::sentences::cautions;
 use super::spikes;
@@ -101,7 +101,8 @@ fn headline(summary: &Summary) -> String {
     let deadline = summary.verdict.deadline.as_ref();
     let outcome = summary.outcome().or(deadline.map(|deadline| deadline.outcome));
     let head = closing::verdict_of(summary);
-    let mut text = format!("### {}{}\n\n", sign(outcome), prose(&capital(&unicode(&head))));
+    let title = as_headline(summary, &unicode(&head));
+    let mut text = format!("### {}{}\n\n", sign(outcome), prose(&title));
     let sentence = &summary.verdict.sentence;
     let rest = sentence.split_once("; ").map_or(sentence.as_str(), |(_, rest)| rest);
     let grounds = [
@@ -268,5 +269,10 @@ fn source(summary: &Summary) -> String {
     };
     let facts = ["processor", "kernel"].iter().filter_map(|fact| summary.host.fact(fact));
     let host: String = facts.map(|fact| format!("{} · ", escaped(fact))).collect();
-    format!("{command}{host}{} · onbeat {}\n", spoken(summary.elapsed_s), escaped(&summary.version))
+    // A source without times has no length.
+    let elapsed = match summary.elapsed_s > 0.0 {
+        true => format!("{} · ", spoken(summary.elapsed_s)),
+        false => String::new(),
+    };
+    format!("{command}{host}{elapsed}onbeat {}\n", escaped(&summary.version))
 }

@@ -6,6 +6,7 @@ mod output;
 use std::io::Write;
 
 use anstyle::{AnsiColor, Style};
+use onbeat_figures::table::width_of;
 use onbeat_figures::units::Letters;
 
 pub use output::{finish, is_read, print_json, put, say};
@@ -132,7 +133,7 @@ fn broken(text: &str, width: usize, unicode: bool) -> String {
     let mut lines = vec![String::new()];
     for word in words {
         let fits = lines.last().is_some_and(|line| {
-            line.is_empty() || line.chars().count() + 1 + word.chars().count() <= width
+            line.is_empty() || width_of(line) + 1 + width_of(&word) <= width
         });
         if !fits {
             lines.push(String::new());

@@ -7,7 +7,7 @@ mod curve;
 use super::cell::CellSummary;
 use super::closing;
 use super::file_facts::cell_of;
-use super::imported::UNKNOWN;
+use super::imported::{UNKNOWN, as_headline};
 use super::summary::Summary;
 use super::units::{Letters, capital, spoken, time_ns, under};
 use super::verdict::Outcome;
@@ -133,7 +133,7 @@ fn head(canvas: &mut Canvas, summary: &Summary) {
         sentence.strip_prefix(&format!("{}: ", outcome.words())).unwrap_or(&sentence)
     });
     let clause = answer.replace(" us", " µs");
-    let clause = capital(&clause);
+    let clause = as_headline(summary, &clause);
     let most = WIDTH as f32 - 2.0 * MARGIN;
     let sizes = [30.0, 26.0, 22.0, 18.0, 14.0, 11.0];
     let fits =
@@ -345,7 +345,8 @@ fn foot(canvas: &mut Canvas, summary: &Summary) {
     let host = ["processor", "kernel"].iter().filter_map(|fact| summary.host.fact(fact));
     let mut words: Vec<String> = vec![format!("onbeat {}", summary.version)];
     words.extend(host.map(ToOwned::to_owned));
-    words.push(spoken(summary.elapsed_s));
+    // A source without times has no length.
+    words.extend((summary.elapsed_s > 0.0).then(|| spoken(summary.elapsed_s)));
     let letter = plain(13.0, MUTED);
     let most = WIDTH as f32 - 2.0 * MARGIN;
     // Of what does not fit in a line, the last parts have none.

@@ -205,6 +205,36 @@ fn where_only_some_tunings_support_a_row_their_figures_carry_the_sign() {
 }
 
 #[test]
+fn a_long_name_is_cut_and_wide_characters_take_two_columns() {
+    let of = |name: &str| Table {
+        title: "latency".to_owned(),
+        columns: vec![
+            Column::words("run"),
+            Column::figures("min"),
+            Column::figures("avg"),
+            Column::figures("max"),
+        ],
+        rows: vec![Row {
+            entries: vec![name.into(), "3.77".into(), "22.7".into(), "124".into()],
+            begins_group: false,
+        }],
+        legend: Vec::new(),
+    };
+    let name = "results_of_the_nightly_job_with_a_name_that_is_longer_than_a_terminal_is_wide";
+    let text = of(name).to_text(80);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[2], format!("{}  3.77  22.7  124", &name[..40]));
+    assert_eq!(lines[3], &name[40..]);
+
+    let text = of(&"延迟".repeat(20)).to_text(80);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[2], format!("{}  3.77  22.7  124", "延迟".repeat(10)));
+    assert_eq!(lines.len(), 4, "{text}");
+    let fits = of("延迟").to_text(80);
+    assert!(fits.contains("\nrun    min   avg  max\n延迟  3.77  22.7  124\n"), "{fits}");
+}
+
+#[test]
 fn markdown_has_a_rule_under_its_heads_and_as_many_cells_in_every_row() {
     let markdown =
         tables::full(&paper(None), "paper", Series::ReleaseLatency, Letters::Ascii).to_markdown();
