@@ -33,7 +33,7 @@ export function percentileCurve(
   const values = valuesAt(
     histogram,
     grid.map((x) => (last(x) ? 100 : asPercent(x))),
-  ).map(toUs);
+  ).map((value) => toUs(ns(Math.max(1, value))));
   let border = -1;
   const solid = grid.map((x, i) => {
     const isKnown = isCarried(histogram, asPercent(x), fromUs(values[i]!));
@@ -107,7 +107,8 @@ export function percentiles(
   const limit = limitMark(report.summary.limit, of.tag, 'y');
   const all = parts.flatMap(({ solid, hollow }) => [...solid, ...hollow]).filter((v) => v !== null);
   const range = logRange(
-    Math.min(...all, limit?.us ?? Infinity),
+    // A curve that does not rise is above the axis, not on it.
+    Math.min(Math.min(...all) * 0.95, limit?.us ?? Infinity),
     Math.max(Math.max(...all) * 1.4, (limit?.us ?? 0) * 1.2),
   );
   const full: [number, number] = [1, grid[grid.length - 1]! * 1.15];
