@@ -42,16 +42,30 @@ export function human(value: Ns): string {
 }
 
 /** A value in microseconds for an axis tick, in the unit that keeps it short: "50 µs", "1 ms". */
-export function tick(us: number): string {
+export function tick(us: number, digits = 4): string {
   if (us <= 0) return '0';
-  if (us >= 1e6) return `${trim(us / 1e6)} s`;
-  if (us >= 1e3) return `${trim(us / 1e3)} ms`;
-  if (us >= 0.999) return `${trim(us)} µs`;
-  return `${trim(us * 1e3)} ns`;
+  if (us >= 1e6) return `${trim(us / 1e6, digits)} s`;
+  if (us >= 1e3) return `${trim(us / 1e3, digits)} ms`;
+  if (us >= 0.999) return `${trim(us, digits)} µs`;
+  return `${trim(us * 1e3, digits)} ns`;
 }
 
-const trim = (value: number): string =>
-  value.toLocaleString('en-US', { maximumSignificantDigits: 4 });
+/** The ticks of an axis in microseconds, with as many digits as tell neighbours apart; where there is no tick, nothing. */
+export function ticks(at: readonly (number | null)[]): string[] {
+  const all = at.filter((us) => us !== null);
+  const gaps = all.slice(1).map((us, i) => us - all[i]!);
+  const digits = digitsFor(Math.max(...all), Math.min(...gaps));
+  return at.map((us) => (us === null ? '' : tick(us, digits)));
+}
+
+/** Digits that tell values up to `most` apart that have a distance of `step`. */
+export function digitsFor(most: number, step: number): number {
+  const digits = Math.ceil(Math.log10(most / step)) + 1;
+  return Number.isFinite(digits) ? Math.min(12, Math.max(4, digits)) : 4;
+}
+
+const trim = (value: number, digits = 4): string =>
+  value.toLocaleString('en-US', { maximumSignificantDigits: digits });
 
 /** A length of time in words a reader takes in at a glance: "9.5 s", "12 min 05 s", "3 h 20 min". */
 export function duration(seconds: Sec): string {

@@ -23,7 +23,7 @@ import { knownSpikes } from '../src/sections/spikes.ts';
 import { firstState } from '../src/state.ts';
 import type { CellSummary } from '../src/summary.ts';
 import { contrast, shade, textOn } from '../src/theme.ts';
-import { duration, held, human, ns, sec, usCell } from '../src/units.ts';
+import { duration, held, human, ns, sec, ticks, usCell } from '../src/units.ts';
 import { Recorder } from './encode.ts';
 import { bench, hour, runFile } from './fixture.ts';
 
@@ -292,6 +292,12 @@ test('cells of a source’s histogram end where they do in the source', () => {
   assert.deepEqual(ends({}, 0, 500, 1500), [999, 999, 1999]);
   assert.deepEqual(ends({ doubles_from: 4 }, 3500, 4500, 9000), [3999, 5999, 11_999]);
   assert.deepEqual(ends({ upper_ends_ns: [ns(10), ns(500)] }, 7, 10, 11, 600), [10, 10, 500, 600]);
+});
+
+test('ticks of an axis have as many digits as tell them apart', () => {
+  assert.deepEqual(ticks([999.9, 1000, 1000.1, null]), ['999.9 µs', '1 ms', '1.0001 ms', '']);
+  assert.deepEqual(ticks([1, 10, 100_000]), ['1 µs', '10 µs', '100 ms']);
+  assert.deepEqual(ticks([50]), ['50 µs']);
 });
 
 test('joining steps keeps every peak', () => {

@@ -16,7 +16,7 @@ import { histogramOf, type Cell } from '../model.ts';
 import type { Scale, Store } from '../state.ts';
 import type { Limit } from '../summary.ts';
 import { ink, seriesStyle, type SeriesStyle } from '../theme.ts';
-import { count, human, ns, tick, toUs, type Ns } from '../units.ts';
+import { count, human, ns, ticks, toUs, type Ns } from '../units.ts';
 import { seriesWord } from '../words.ts';
 import { binned, evenEdges, growingEdges, type Bins, type Grain } from './bins.ts';
 import type { Drawing } from './frame.ts';
@@ -208,7 +208,7 @@ export function drawnCurves(
     },
     y: { distr: 3, range: () => [FLOOR, top] },
     xAxis: {
-      values: (_u, splits) => splits.map((v) => (v === null ? '' : tick(v))),
+      values: (_u, splits) => ticks(splits),
       space: 70,
       filter: (_u, splits) =>
         splits.map((v) => (v > ends[1] || v < ends[0] ? null : v)) as number[],

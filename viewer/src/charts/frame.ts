@@ -225,9 +225,14 @@ export class Chart {
         wordsWidth,
       );
     };
+    const room: uPlot.Axis.Size = (_u, words) =>
+      Math.max(
+        width < NARROW ? 56 : 64,
+        Math.ceil(Math.max(...(words ?? []).map((word) => wordsWidth(String(word ?? ''))))) + 14,
+      );
     return [
       { ...axis, size: 32, gap: 6, label: d.titles.x, ...d.xAxis, values: spaced },
-      { ...axis, size: width < NARROW ? 56 : 64, gap: 6, label: d.titles.y, ...d.yAxis },
+      { ...axis, size: room, gap: 6, label: d.titles.y, ...d.yAxis },
     ];
   }
 

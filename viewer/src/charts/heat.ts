@@ -5,11 +5,12 @@ import { highAt, lowAt, midAt, valuesAt } from '../histogram.ts';
 import { extent, placed, type Cell, type Placed } from '../model.ts';
 import type { Store } from '../state.ts';
 import { cividis, theme } from '../theme.ts';
-import { count, human, moment, ns, sec, tick } from '../units.ts';
+import { count, human, moment, ns, sec, tick, ticks } from '../units.ts';
 import { seriesWord } from '../words.ts';
 import type { Drawing } from './frame.ts';
 import { clockAxis, clockTitle, limitMark, logRange, timeAxis } from './marks.ts';
 import type { Figures } from './save.ts';
+import { evenMarks } from './small.ts';
 
 /** Counts by column (interval) and row (log latency). */
 export interface HeatCells {
@@ -157,7 +158,8 @@ export function heatMap(
       ...(narrow
         ? {
             splits: (_u: uPlot, _i: number, lo: number, hi: number) =>
-              [0, 1, 2, 3, 4].map((i) => Number((lo * (hi / lo) ** (i / 4)).toPrecision(3))),
+              evenMarks(lo, hi, 5, tick).map(({ at }) => at),
+            values: (_u: uPlot, splits: number[]) => ticks(splits),
           }
         : {}),
       grid: { show: false },

@@ -4,7 +4,8 @@ import type { Clock } from '../model.ts';
 import type { Limit } from '../summary.ts';
 import type { Marker } from '../theme.ts';
 import { ink } from '../theme.ts';
-import { human, tick } from '../units.ts';
+import { human, tick, ticks } from '../units.ts';
+import { evenMarks } from './small.ts';
 import { font } from './text.ts';
 
 /** Round stops on a log axis: decades, with 2 and 5 between when there are few. */
@@ -29,9 +30,31 @@ export function logSplits(min: number, max: number, most = 9): number[] {
 /** The y axis of a time, logarithmic, in µs. */
 export const timeAxis = (): uPlot.Axis => ({
   splits: (_u, _i, min, max) => logSplits(min, max),
-  values: (_u, splits) => splits.map(tick),
+  values: (_u, splits) => ticks(splits),
   filter: (_u, splits) => splits,
 });
+
+/** Values that differ by less than this factor have an axis as narrow as they are. */
+const NARROW = 1.3;
+
+/** The logarithmic axis of times from `low` to `high` µs with some room, and where it begins and ends. */
+export function timeScale(
+  low: number,
+  high: number,
+  room: { below: number; above: number },
+): { range: [number, number]; axis: uPlot.Axis } {
+  if (high / low >= NARROW)
+    return { range: logRange(low * room.below, high * room.above), axis: timeAxis() };
+  // Half a nanosecond at least: nothing is known more finely.
+  const beside = Math.max((high - low) * 0.3, low * 0.002, 0.0005);
+  return {
+    range: [low - beside, high + beside],
+    axis: {
+      ...timeAxis(),
+      splits: (_u, _i, min, max) => evenMarks(min, max, 4, tick).map(({ at }) => at),
+    },
+  };
+}
 
 const CLOCK_STEPS = [
   0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900,

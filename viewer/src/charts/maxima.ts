@@ -10,7 +10,7 @@ import { ink, seriesStyle } from '../theme.ts';
 import { duration, human, moment, ns, sec, toUs, type Sec } from '../units.ts';
 import { seriesWord } from '../words.ts';
 import type { Drawing } from './frame.ts';
-import { clipped, clockAxis, clockTitle, limitMark, logRange, marker, timeAxis } from './marks.ts';
+import { clipped, clockAxis, clockTitle, limitMark, marker, timeScale } from './marks.ts';
 import type { Figures } from './save.ts';
 
 type Points = [number[], (number | null)[]];
@@ -321,9 +321,10 @@ export function maxima(
     ys.filter((y, i) => y !== null && xs[i]! >= min - 1 && xs[i]! <= max + 1),
   ) as number[];
   const bounds = seen.length > 0 ? seen : [1, 10];
-  const range = logRange(
-    Math.min(reduceMin(bounds), limit?.us ?? Infinity) * 0.9,
-    Math.max(reduceMax(bounds), limit?.us ?? 0) * 1.1,
+  const { range, axis } = timeScale(
+    Math.min(reduceMin(bounds), limit?.us ?? Infinity),
+    Math.max(reduceMax(bounds), limit?.us ?? 0),
+    { below: 0.9, above: 1.1 },
   );
   return {
     data,
@@ -337,7 +338,7 @@ export function maxima(
     x: { range: () => [min, max] },
     y: { distr: 3, range: () => range },
     xAxis: clockAxis(),
-    yAxis: timeAxis(),
+    yAxis: axis,
     drawUnder: (u) => drawContext(u, store, cells),
     draw: (u) => {
       clipped(u, (ctx) =>

@@ -8,7 +8,7 @@ import { seriesStyle } from '../theme.ts';
 import { fromUs, human, ns, percent, toUs, type Ns } from '../units.ts';
 import { seriesWord } from '../words.ts';
 import type { Drawing } from './frame.ts';
-import { clipped, limitMark, logRange, logSplits, marker, timeAxis } from './marks.ts';
+import { clipped, limitMark, logSplits, marker, timeScale } from './marks.ts';
 import type { Figures } from './save.ts';
 import { noSamples } from './text.ts';
 
@@ -106,12 +106,12 @@ export function percentiles(
   ]);
   const limit = limitMark(report.summary.limit, of.tag, 'y');
   const all = parts.flatMap(({ solid, hollow }) => [...solid, ...hollow]).filter((v) => v !== null);
-  const range = logRange(
-    // A curve that does not rise is above the axis, not on it.
-    Math.min(Math.min(...all) * 0.95, limit?.us ?? Infinity),
-    Math.max(Math.max(...all) * 1.4, (limit?.us ?? 0) * 1.2),
+  const { range, axis } = timeScale(
+    Math.min(...all, limit?.us ?? Infinity),
+    Math.max(...all, limit?.us ?? 0),
+    { below: 0.95, above: 1.4 },
   );
-  const full: [number, number] = [1, grid[grid.length - 1]! * 1.15];
+  const full: [number, number] = [1, Math.max(2, grid[grid.length - 1]! * 1.15)];
   const [min, max] = zoom ?? full;
   return {
     data: [grid, ...parts.flatMap(({ solid, hollow }) => [solid, hollow])] as uPlot.AlignedData,
@@ -129,14 +129,15 @@ export function percentiles(
       values: (_u, splits) => splits.map(nines),
       filter: (_u, splits) => splits,
     },
-    yAxis: timeAxis(),
+    yAxis: axis,
     draw: (u) => {
       clipped(u, (ctx) =>
         parts.forEach(({ solid, hollow }, n) =>
           grid.forEach((x, i) => {
-            const whole = Math.abs(Math.log10(x) % 1) < 1e-9 || x === curves[n]!.histogram.total;
+            const isLast = x === curves[n]!.histogram.total;
+            const whole = (Math.abs(Math.log10(x) % 1) < 1e-9 && x > 1) || isLast;
             const value = solid[i] ?? hollow[i];
-            if (!whole || x === 1 || value === null || value === undefined) return;
+            if (!whole || value === null || value === undefined) return;
             const { style } = curves[n]!;
             // The last mark is the largest value: an observation, hence filled.
             marker(
@@ -146,7 +147,7 @@ export function percentiles(
               u.valToPos(value, 'y', true),
               4 * devicePixelRatio,
               style.color,
-              solid[i] === null && x !== curves[n]!.histogram.total,
+              solid[i] === null && !isLast,
             );
           }),
         ),

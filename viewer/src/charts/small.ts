@@ -5,6 +5,7 @@ import { FIT } from '../print.ts';
 import { inRows } from './legend.ts';
 import { apart, type LimitMark } from './marks.ts';
 import { fileName, saveCsv, saveSvg, type Figures } from './save.ts';
+import { digitsFor } from '../units.ts';
 import { wordsWidth } from './text.ts';
 
 /** A stretch of an axis and where its marks stand. */
@@ -264,7 +265,7 @@ export function evenMarks(
   from: number,
   to: number,
   wanted: number,
-  label: (value: number) => string,
+  label: (value: number, digits: number) => string,
 ): { at: number; label: string }[] {
   const aim = (to - from) / wanted;
   const power = 10 ** Math.floor(Math.log10(aim));
@@ -276,11 +277,12 @@ function stepped(
   from: number,
   to: number,
   step: number,
-  label: (value: number) => string,
+  label: (value: number, digits: number) => string,
 ): { at: number; label: string }[] {
   const first = Math.ceil(from / step);
+  const digits = digitsFor(to, step);
   return Array.from({ length: Math.max(0, Math.floor(to / step) - first + 1) }, (_, i) => ({
     at: (first + i) * step,
-    label: label((first + i) * step),
+    label: label((first + i) * step, digits),
   }));
 }
