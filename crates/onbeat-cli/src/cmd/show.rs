@@ -212,7 +212,9 @@ fn full_tables(summary: &Summary) {
         }
 
         // A second view, beside that of all releases.
-        table(&tables::by_tuning_of(summary, load, Series::WakeupLatency, letters()));
+        if summary.cells.iter().any(|cell| cell.series.contains_key(&Series::ReleaseLatency)) {
+            table(&tables::by_tuning_of(summary, load, Series::WakeupLatency, letters()));
+        }
     }
     short_tables(summary);
 }

@@ -2,6 +2,7 @@
 
 use clap::Command;
 use clap::builder::StyledStr;
+use onbeat_figures::table::width_of;
 
 /// Lines are never folded to fewer columns than this.
 pub const NARROWEST: usize = 40;
@@ -63,7 +64,24 @@ fn prose(line: &str, width: usize) -> String {
     let (head, words) = hang.zip(second).map_or(("", text), |(_, second)| text.split_at(second));
     let begin = format!("{}{head}", &line[..indent]);
 
-    filled(&begin, words.split_whitespace(), &" ".repeat(hang.unwrap_or(indent)), ("", width))
+    let words = held(words);
+    let words = words.iter().map(String::as_str);
+    filled(&begin, words, &" ".repeat(hang.unwrap_or(indent)), ("", width))
+}
+
+/// Words, each number with its unit.
+fn held(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match words.last_mut().filter(|before| super::is_unit_of(before, word)) {
+            Some(number) => {
+                number.push(' ');
+                number.push_str(word);
+            }
+            None => words.push(word.to_owned()),
+        }
+    }
+    words
 }
 
 fn pasted(line: &str, width: usize) -> String {
@@ -137,7 +155,7 @@ fn visible(text: &str) -> usize {
             (false, '\x1b') => is_escaped = true,
             (true, 'm') => is_escaped = false,
             (true, _) => {}
-            (false, _) => columns += 1,
+            (false, _) => columns += width_of(letter.encode_utf8(&mut [0; 4])),
         }
     }
 
@@ -153,6 +171,7 @@ mod tests {
         assert_eq!(lines("      one two three", 14), "      one two\n      three");
         assert_eq!(lines("  2  could not run", 15), "  2  could not\n     run");
         assert_eq!(lines("short", 14), "short");
+        assert_eq!(lines("cause    worst 636 µs", 19), "cause    worst\n         636 µs");
     }
 
     #[test]
@@ -164,6 +183,7 @@ mod tests {
     #[test]
     fn colours_have_no_width() {
         assert_eq!(visible("\x1b[1mExamples\x1b[0m"), 8);
+        assert_eq!(visible("延迟 µs"), 7);
         assert_eq!(lines("\x1b[1mone\x1b[0m two", 7), "\x1b[1mone\x1b[0m two");
     }
 }

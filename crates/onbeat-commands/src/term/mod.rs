@@ -108,19 +108,23 @@ pub fn wrapped(text: &str, width: usize) -> String {
 }
 
 /// Units that stay on the line of their number.
-const UNITS: [&str; 12] =
-    ["s", "ms", "us", "ns", "min", "h", "%", "KiB", "MiB", "Hz", "kHz", "times"];
+const UNITS: [&str; 13] =
+    ["s", "ms", "us", "µs", "ns", "min", "h", "%", "KiB", "MiB", "Hz", "kHz", "times"];
+
+/// Whether `word` is the unit, or the unit and a mark behind it, of the number before it.
+fn is_unit_of(before: &str, word: &str) -> bool {
+    let bare = word.trim_end_matches(|c: char| c.is_ascii_punctuation() && c != '%');
+    before.ends_with(|c: char| c.is_ascii_digit()) && UNITS.contains(&bare)
+}
 
 fn broken(text: &str, width: usize, unicode: bool) -> String {
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
-        let bare = word.trim_end_matches(|c: char| c.is_ascii_punctuation() && c != '%');
-        match words.last_mut().filter(|before| {
-            before.ends_with(|c: char| c.is_ascii_digit()) && UNITS.contains(&bare)
-        }) {
+        match words.last_mut().filter(|before| is_unit_of(before, word)) {
             Some(number) => {
                 number.push(' ');
-                number.push_str(&if unicode && bare == "us" {
+                let is_micro = word.starts_with("us");
+                number.push_str(&if unicode && is_micro {
                     word.replacen('u', "µ", 1)
                 } else {
                     word.to_owned()
