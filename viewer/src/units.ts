@@ -34,11 +34,12 @@ export function usCell(value: Ns, averaged: boolean): string {
 /** A time with the unit that reads best: "3.2 µs", "1.07 ms", "2.5 s". */
 export function human(value: Ns): string {
   const abs = Math.abs(value);
-  if (abs < 1000) return `${grouped(value, 0)} ns`;
+  // A figure that would be rounded to 1,000 of one unit is shown in the next.
+  if (abs < 999.5) return `${grouped(value, 0)} ns`;
   const [scaled, unit] =
-    abs < 1e6 ? [value / 1e3, 'µs'] : abs < 1e9 ? [value / 1e6, 'ms'] : [value / 1e9, 's'];
+    abs < 999.5e3 ? [value / 1e3, 'µs'] : abs < 999.5e6 ? [value / 1e6, 'ms'] : [value / 1e9, 's'];
   const size = Math.abs(scaled);
-  return `${grouped(scaled, size < 10 ? 2 : size < 100 ? 1 : 0)} ${unit}`;
+  return `${grouped(scaled, size < 9.995 ? 2 : size < 99.95 ? 1 : 0)} ${unit}`;
 }
 
 /** A value in microseconds for an axis tick, in the unit that keeps it short: "50 µs", "1 ms". */

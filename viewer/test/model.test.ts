@@ -20,6 +20,7 @@ import { reading } from '../src/sections/effects.ts';
 import { weight } from '../src/sections/matrix.ts';
 import { collectNotes, folded } from '../src/sections/notes.ts';
 import { knownSpikes } from '../src/sections/spikes.ts';
+import { firstClause } from '../src/sections/verdict.ts';
 import { firstState } from '../src/state.ts';
 import type { CellSummary } from '../src/summary.ts';
 import { contrast, shade, textOn } from '../src/theme.ts';
@@ -294,6 +295,14 @@ test('cells of a source’s histogram end where they do in the source', () => {
   assert.deepEqual(ends({ upper_ends_ns: [ns(10), ns(500)] }, 7, 10, 11, 600), [10, 10, 500, 600]);
 });
 
+test('a headline ends at the first semicolon outside of parentheses', () => {
+  assert.deepEqual(firstClause('a differs (x; y) from b; so (z)'), [
+    'a differs (x; y) from b',
+    'so (z)',
+  ]);
+  assert.deepEqual(firstClause('it holds (for now'), ['it holds (for now', '']);
+});
+
 test('ticks of an axis have as many digits as tell them apart', () => {
   assert.deepEqual(ticks([999.9, 1000, 1000.1, null]), ['999.9 µs', '1 ms', '1.0001 ms', '']);
   assert.deepEqual(ticks([1, 10, 100_000]), ['1 µs', '10 µs', '100 ms']);
@@ -358,6 +367,11 @@ test('times are written with the unit and the digits that read well', () => {
   assert.deepEqual(
     [640, 1234, 15_500, 250_000, 1_070_000, 2_500_000_000].map((v) => human(ns(v))),
     ['640 ns', '1.23 µs', '15.5 µs', '250 µs', '1.07 ms', '2.50 s'],
+  );
+  // A figure that would be rounded to 1,000 of one unit is shown in the next.
+  assert.deepEqual(
+    [999.6, 9_996, 99_960, 999_600, 999_700_000].map((v) => human(ns(v))),
+    ['1.00 µs', '10.0 µs', '100 µs', '1.00 ms', '1.00 s'],
   );
   assert.deepEqual(
     [usCell(ns(1_004_300), false), usCell(ns(1_002_110), true), usCell(ns(346_148_000), false)],

@@ -70,6 +70,18 @@ function facts(report: Report): [string, string][] {
 export const asHeadline = (clause: string): string =>
   /^[a-z]+(?=[\s,:;])/.test(clause) ? clause[0]!.toUpperCase() + clause.slice(1) : clause;
 
+/** The first clause of a sentence and what follows; a semicolon in parentheses ends none. */
+export function firstClause(sentence: string): [clause: string, rest: string] {
+  let depth = 0;
+  for (let i = 0; i < sentence.length; i++) {
+    if (sentence[i] === '(') depth++;
+    if (sentence[i] === ')') depth = Math.max(0, depth - 1);
+    if (depth === 0 && sentence.startsWith('; ', i))
+      return [sentence.slice(0, i), sentence.slice(i + 2)];
+  }
+  return [sentence, ''];
+}
+
 /** Samples of the series that a cell is about. */
 const samplesOf = (figures: CellSummary): number => {
   const about = figures.about?.[0];
@@ -175,9 +187,9 @@ export function verdictSection(
   // The badge above says the outcome.
   const answer = title.replace(/^(PASS|FAIL|INCONCLUSIVE): /, '');
   const deadline = verdict?.deadline;
-  const [clause = '', ...rest] = (
-    summary.comparison ? answer.replace(/\bx (?=\d)/g, '×\u00a0') : answer
-  ).split('; ');
+  const [clause, rest] = firstClause(
+    summary.comparison ? answer.replace(/\bx (?=\d)/g, '×\u00a0') : answer,
+  );
   // Without a limit the loop's own deadline judges, in the terminal's words.
   const headline = deadline ? byDefault(deadline, report) : clause;
   // Names of runs keep their letters.
@@ -191,7 +203,7 @@ export function verdictSection(
     .slice(0, 1);
   const grounds = [
     ...(deadline ? [deadline.sentence, answer] : []),
-    ...(!deadline && rest.length > 0 ? [rest.join('; ')] : []),
+    ...(!deadline && rest !== '' ? [rest] : []),
     ...derived,
     ...basis,
   ];
