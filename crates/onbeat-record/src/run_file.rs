@@ -56,7 +56,7 @@ pub enum RunFileError {
     /// It is not a run file.
     #[error(
         "{path} is not an onbeat run file: line {line} should be `#[onbeat: {{\"run\":...}}]`, the note every run \
-         file begins with; see docs/format.md"
+         file begins with (docs/format.md); onbeat import reads files of other tools"
     )]
     Foreign {
         /// Which file.
