@@ -158,6 +158,8 @@ export class Chart {
     this.subject.textContent = ` ${this.of()}`;
     const drawing = this.make(this.zoom, width);
     this.buttons.hidden = typeof drawing === 'string';
+    // A sentence has no cursor to move.
+    this.plot.tabIndex = typeof drawing === 'string' ? -1 : 0;
     if (typeof drawing === 'string') {
       this.drawing = null;
       this.plot.append(h('p', { class: 'empty' }, drawing));

@@ -155,14 +155,19 @@ export function percentiles(
     },
     describe: (index) => {
       const x = grid[index]!;
-      const values = parts.flatMap(({ solid, hollow }, n) => {
-        const value = solid[index] ?? hollow[index];
-        return value === null || value === undefined
-          ? []
-          : [
-              `${curves[n]!.cell.name} ${human(ns(value * 1000))}${solid[index] === null ? '°' : ''}`,
-            ];
+      const isLast = (n: number): boolean => x === curves[n]!.histogram.total;
+      const drawn = curves.flatMap(({ cell: { name } }, n) => {
+        const value = parts[n]!.solid[index] ?? parts[n]!.hollow[index];
+        if (value === null || value === undefined) return [];
+        // The end of a curve is its largest value: an observation, at no percentile.
+        const mark = parts[n]!.solid[index] === null && !isLast(n) ? '°' : '';
+        return [{ n, words: `${human(ns(value * 1000))}${mark}`, name }];
       });
+      if (drawn.every(({ n }) => isLast(n)))
+        return `largest: ${drawn.map(({ name, words }) => `${name} ${words}`).join(' · ')}`;
+      const values = drawn.map(
+        ({ n, name, words }) => `${name} ${isLast(n) ? 'largest ' : ''}${words}`,
+      );
       return `at ${percent(Number(asPercent(x).toPrecision(7)))}: ${values.join(' · ')}`;
     },
     figures: () => figures(curves, grid),
