@@ -70,7 +70,7 @@ const trim = (value: number, digits = 4): string =>
 
 /** A length of time in words a reader takes in at a glance: "9.5 s", "12 min 05 s", "3 h 20 min". */
 export function duration(seconds: Sec): string {
-  if (seconds < 60) return `${trim(Math.round(seconds * 10) / 10)} s`;
+  if (seconds < 59.95) return `${trim(Math.round(seconds * 10) / 10)} s`;
   const total = Math.round(seconds);
   const [h, m, s] = [Math.floor(total / 3600), Math.floor((total % 3600) / 60), total % 60];
   if (h > 0) return m === 0 ? `${h} h` : `${h} h ${String(m).padStart(2, '0')} min`;
@@ -79,14 +79,12 @@ export function duration(seconds: Sec): string {
 
 /** A point of time on an axis or in a list: seconds with enough digits to find it again. */
 export function moment(seconds: Sec): string {
-  if (seconds >= 3600) {
-    const h = Math.floor(seconds / 3600);
-    const m = Math.floor((seconds % 3600) / 60);
-    return `${h}:${String(m).padStart(2, '0')}:${(seconds % 60).toFixed(1).padStart(4, '0')}`;
-  }
-  if (seconds >= 60)
-    return `${Math.floor(seconds / 60)}:${(seconds % 60).toFixed(1).padStart(4, '0')}`;
-  return `${grouped(seconds, seconds < 10 ? 2 : 1)} s`;
+  // Rounded first, so that no minute has sixty seconds.
+  const tenths = Math.round(seconds * 10);
+  if (tenths < 600) return `${grouped(seconds, seconds < 9.995 ? 2 : 1)} s`;
+  const [h, m] = [Math.floor(tenths / 36_000), Math.floor((tenths % 36_000) / 600)];
+  const rest = ((tenths % 600) / 10).toFixed(1).padStart(4, '0');
+  return h > 0 ? `${h}:${String(m).padStart(2, '0')}:${rest}` : `${m}:${rest}`;
 }
 
 /** The same sentence with its numbers held to their units and signs where lines break, and the page's letters for microseconds. */

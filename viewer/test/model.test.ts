@@ -24,7 +24,7 @@ import { firstClause } from '../src/sections/verdict.ts';
 import { firstState } from '../src/state.ts';
 import type { CellSummary } from '../src/summary.ts';
 import { contrast, shade, textOn } from '../src/theme.ts';
-import { duration, held, human, ns, sec, ticks, usCell } from '../src/units.ts';
+import { duration, held, human, moment, ns, sec, ticks, usCell } from '../src/units.ts';
 import { Recorder } from './encode.ts';
 import { bench, hour, runFile } from './fixture.ts';
 
@@ -378,8 +378,12 @@ test('times are written with the unit and the digits that read well', () => {
     ['1,004.3', '1,002.11', '346,148'],
   );
   assert.deepEqual(
-    [9.5, 60, 725, 3600, 12_000].map((s) => duration(sec(s))),
-    ['9.5 s', '1 min', '12 min 05 s', '1 h', '3 h 20 min'],
+    [9.5, 59.97, 60, 725, 3600, 12_000].map((s) => duration(sec(s))),
+    ['9.5 s', '1 min', '1 min', '12 min 05 s', '1 h', '3 h 20 min'],
+  );
+  assert.deepEqual(
+    [0.297, 9.997, 59.97, 119.97, 3599.96, 7384.25].map((s) => moment(sec(s))),
+    ['0.30 s', '10.0 s', '1:00.0', '2:00.0', '1:00:00.0', '2:03:04.3'],
   );
   assert.equal(
     held('within 100 µs at 99.9 % of 5 sheep'),
