@@ -160,6 +160,7 @@ export class Chart {
     this.buttons.hidden = typeof drawing === 'string';
     // A sentence has no cursor to move.
     this.plot.tabIndex = typeof drawing === 'string' ? -1 : 0;
+    this.plot.style.minHeight = typeof drawing === 'string' ? '' : `${this.height}px`;
     if (typeof drawing === 'string') {
       this.drawing = null;
       this.plot.append(h('p', { class: 'empty' }, drawing));

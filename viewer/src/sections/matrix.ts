@@ -192,21 +192,25 @@ const counted = (of: number | null): string => (of === null ? '–' : count(of))
 const someClass = (name: string, of: number | null): string | null =>
   (of ?? 0) > 0 && !['releases', 'samples', 'worst CPU'].includes(name) ? 'some' : null;
 
+/** Names longer than this take several lines. */
+const LONG = 24;
+
 function columnHead(cell: Cell, store: Store): HTMLTableCellElement {
   const { figures } = cell;
   const label = figures.tuning === 'none' ? 'none' : figures.tuning || cell.name;
+  const column = label.length > LONG ? 'column long' : 'column';
   if (!figures.permitted || cell.file === null)
     return h(
       'th',
       { scope: 'col', title: tuningWords(figures.tuning) },
-      h('span', { class: 'column' }, label),
+      h('span', { class: column }, label),
     );
   const slot = store.slotOf(cell.key);
   const button = h(
     'button',
     {
       type: 'button',
-      class: 'column',
+      class: column,
       'aria-pressed': String(slot >= 0),
       title: `${tuningWords(figures.tuning)}: show or hide in the charts`,
       'data-cell': cell.key,
