@@ -26,7 +26,7 @@ export interface Row {
   count: number;
   min_ns: number;
   mean_ns: number;
-  sd_ns: number;
+  sd_ns: number | null;
   max_ns: number;
   jitter_ns: number;
   tail_ratio: number | null;

@@ -4,6 +4,7 @@ import { createRequire } from 'node:module';
 import { after, before, describe, test } from 'node:test';
 import type { Browser } from 'playwright-core';
 import { beside, rowsOf, type Comparison, type Row } from '../src/comparison.ts';
+import { FIGURES } from '../src/sections/compared.ts';
 import { CHROMIUM, launch, NO_CHROMIUM, pages, settled } from './browser.ts';
 import { compared, comparison, row } from './compared.ts';
 import { filled } from './fixture.ts';
@@ -18,6 +19,15 @@ test('each run but the first has its ratios to the first, series by series', () 
     [['tuesday', 3]],
   );
   assert.deepEqual(beside(comparison, 'execution_time'), []);
+});
+
+test('what a source does not state is a dash, and no end of the page', () => {
+  const stated = row(0, 'idle', { sd_ns: null, tail_ratio: null, overruns: null, skipped: null });
+  const words = Object.fromEntries(FIGURES.map(([name, of]) => [name, of(stated)]));
+  assert.deepEqual(
+    [words['SD'], words['tail'], words['overruns'], words['skipped']],
+    ['–', '–', '–', '–'],
+  );
 });
 
 test('rows are named by run, and by load and tuning only where these distinguish them', () => {

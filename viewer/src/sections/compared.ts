@@ -114,11 +114,12 @@ function unsupported(all: readonly Ratio[], bounds: [number, number]): HTMLEleme
   );
 }
 
-const FIGURES: readonly [string, (row: Row) => string][] = [
+/** The figures of a run and how they are written; what a source does not state is a dash. */
+export const FIGURES: readonly [string, (row: Row) => string][] = [
   ['samples', (row) => count(row.count)],
   ['min', (row) => human(ns(row.min_ns))],
   ['avg', (row) => human(ns(row.mean_ns))],
-  ['SD', (row) => human(ns(row.sd_ns))],
+  ['SD', (row) => (row.sd_ns === null ? '–' : human(ns(row.sd_ns)))],
   ['max', (row) => human(ns(row.max_ns))],
   ['jitter', (row) => human(ns(row.jitter_ns))],
   ['overruns', (row) => (row.overruns === null ? '–' : count(row.overruns))],
@@ -236,7 +237,7 @@ export function comparedSection(store: Store): { element: HTMLElement; redraw: (
             h(
               'p',
               { class: 'lead' },
-              `No two runs have samples of ${seriesWord(store.state.tag).name.toLowerCase()}.`,
+              `No percentile of ${seriesWord(store.state.tag).name.toLowerCase()} is in two runs (see the limits below).`,
             ),
           ]),
     );
