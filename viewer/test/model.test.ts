@@ -300,6 +300,10 @@ test('a headline ends at the first semicolon outside of parentheses', () => {
     'a differs (x; y) from b',
     'so (z)',
   ]);
+  assert.deepEqual(firstClause('2 alarms, 0 allowed: a.b at 0.4 s. p99.9 of it; more'), [
+    '2 alarms, 0 allowed: a.b at 0.4 s',
+    'p99.9 of it; more',
+  ]);
   assert.deepEqual(firstClause('it holds (for now'), ['it holds (for now', '']);
 });
 

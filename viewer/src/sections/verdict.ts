@@ -70,13 +70,13 @@ function facts(report: Report): [string, string][] {
 export const asHeadline = (clause: string): string =>
   /^[a-z]+(?=[\s,:;])/.test(clause) ? clause[0]!.toUpperCase() + clause.slice(1) : clause;
 
-/** The first clause of a sentence and what follows; a semicolon in parentheses ends none. */
+/** The first clause of a sentence, or of several, and what follows; nothing in parentheses ends it. */
 export function firstClause(sentence: string): [clause: string, rest: string] {
   let depth = 0;
   for (let i = 0; i < sentence.length; i++) {
     if (sentence[i] === '(') depth++;
     if (sentence[i] === ')') depth = Math.max(0, depth - 1);
-    if (depth === 0 && sentence.startsWith('; ', i))
+    if (depth === 0 && /^[;.] /.test(sentence.slice(i, i + 2)))
       return [sentence.slice(0, i), sentence.slice(i + 2)];
   }
   return [sentence, ''];
@@ -186,7 +186,8 @@ export function verdictSection(
   // The first clause is the headline; the grounds follow it.
   // The badge above says the outcome.
   const answer = title.replace(/^(PASS|FAIL|INCONCLUSIVE): /, '');
-  const deadline = verdict?.deadline;
+  // A limit on alarms is a limit: the loop's own deadline decides nothing beside it.
+  const deadline = verdict?.outcome ? undefined : verdict?.deadline;
   const [clause, rest] = firstClause(
     summary.comparison ? answer.replace(/\bx (?=\d)/g, '×\u00a0') : answer,
   );
