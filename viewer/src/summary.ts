@@ -202,6 +202,8 @@ export interface SweepStep {
 export interface Sweep {
   series: string;
   allowed_jitter_ns: Ns;
+  /** Whether that is the paper's value, because none was requested. */
+  is_default?: boolean;
   steps: SweepStep[];
   sentence: string;
 }

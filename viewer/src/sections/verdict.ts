@@ -3,7 +3,7 @@ import { h, prose } from '../dom.ts';
 import { firstRows, type First } from '../focus.ts';
 import type { Report } from '../model.ts';
 import { shellWord } from '../shell.ts';
-import type { CellSummary, DeadlineVerdict, Outcome } from '../summary.ts';
+import type { CellSummary, DeadlineVerdict, Outcome, Sweep } from '../summary.ts';
 import { count, duration, held, human, sec } from '../units.ts';
 import { loadPhrase, seriesWord, tuningWords, UNSUPPORTED } from '../words.ts';
 import { swatch } from './picker.ts';
@@ -169,6 +169,18 @@ function byDefault({ outcome, words }: DeadlineVerdict, { summary }: Report): st
   return `${outcome === 'FAIL' ? 'fewer than ' : ''}${words}${who} (no --limit given)`;
 }
 
+/** A sweep by its jitter, as the terminal's first line has it. */
+function bySweep({ allowed_jitter_ns: most, is_default: isDefault, steps }: Sweep): {
+  outcome: Outcome;
+  words: string;
+} {
+  const allowed = steps.filter((step) => step.is_allowed).length;
+  return {
+    outcome: allowed === steps.length ? 'PASS' : 'FAIL',
+    words: `jitter within ${human(most)} at ${allowed} of ${steps.length} loads${isDefault ? ' (default)' : ''}`,
+  };
+}
+
 export function verdictSection(
   report: Report,
   cells: readonly First[],
@@ -192,7 +204,8 @@ export function verdictSection(
     summary.comparison ? answer.replace(/\bx (?=\d)/g, '×\u00a0') : answer,
   );
   // Without a limit the loop's own deadline judges, in the terminal's words.
-  const headline = deadline ? byDefault(deadline, report) : clause;
+  const swept = verdict?.outcome || deadline || !summary.sweep ? null : bySweep(summary.sweep);
+  const headline = swept?.words ?? (deadline ? byDefault(deadline, report) : clause);
   // Names of runs keep their letters.
   const isName = summary.tunings.some((name) => headline.startsWith(`${name}: `));
   const derived = report.cells.length === 1 ? (report.cells[0]!.figures.derived ?? []) : [];
@@ -203,14 +216,14 @@ export function verdictSection(
     .filter((words) => words !== '')
     .slice(0, 1);
   const grounds = [
-    ...(deadline ? [deadline.sentence, answer] : []),
-    ...(!deadline && rest !== '' ? [rest] : []),
+    ...(deadline ? [deadline.sentence] : []),
+    ...(deadline || swept ? [answer] : rest === '' ? [] : [rest]),
     ...derived,
     ...basis,
   ];
   const ground = (words: string): HTMLElement =>
     h('p', { class: 'ground' }, ...prose(held(asHeadline(words))));
-  const shown = verdict?.outcome ?? deadline?.outcome;
+  const shown = verdict?.outcome ?? deadline?.outcome ?? swept?.outcome;
   const single = report.kind === 'single' ? report.cells[0]?.figures.verdict : null;
   return h(
     'section',
