@@ -150,8 +150,9 @@ impl Table {
     }
 
     fn widths(&self) -> Vec<usize> {
-        let widest =
-            |i: usize| self.rows.iter().map(|row| width_of(&row.entries[i].text)).max().unwrap_or(0);
+        let widest = |i: usize| {
+            self.rows.iter().map(|row| width_of(&row.entries[i].text)).max().unwrap_or(0)
+        };
         self.columns
             .iter()
             .enumerate()

@@ -136,9 +136,9 @@ fn broken(text: &str, width: usize, unicode: bool) -> String {
 
     let mut lines = vec![String::new()];
     for word in words {
-        let fits = lines.last().is_some_and(|line| {
-            line.is_empty() || width_of(line) + 1 + width_of(&word) <= width
-        });
+        let fits = lines
+            .last()
+            .is_some_and(|line| line.is_empty() || width_of(line) + 1 + width_of(&word) <= width);
         if !fits {
             lines.push(String::new());
         }

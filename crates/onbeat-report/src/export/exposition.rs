@@ -136,7 +136,6 @@ struct Labelled<'r> {
 }
 
 impl Labelled<'_> {
-
     fn point(&self, more: &[(&'static str, String)], value: PointValue) -> Point {
         Point { labels: self.labels.iter().chain(more).cloned().collect(), value }
     }
