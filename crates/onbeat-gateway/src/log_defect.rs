@@ -62,18 +62,6 @@ pub enum LogDefect {
         /// The one in its head.
         stated: u32,
     },
-    /// A record of a kind that is not read here, and whose content may have been messages.
-    #[error(
-        "the record at byte {at} is of kind {kind:#04x}, which is none {place}; it was passed over"
-    )]
-    Kind {
-        /// Offset of the record, or of its chunk.
-        at: u64,
-        /// The kind.
-        kind: u8,
-        /// The kinds that are read there.
-        place: &'static str,
-    },
     /// Bytes that are no record of their format.
     #[error("bytes {at} to {end} are no {what}")]
     Strange {
@@ -239,7 +227,6 @@ impl LogDefect {
                 | Self::BeyondChunk { .. }
                 | Self::Inflated { .. }
                 | Self::Checksum { .. }
-                | Self::Kind { .. }
                 | Self::Strange { .. }
                 | Self::Record { .. }
                 | Self::Conflict { .. }

@@ -25,8 +25,6 @@ const MESSAGE: u8 = 5;
 const CHUNK: u8 = 6;
 const STATISTICS: u8 = 11;
 const DATA_END: u8 = 15;
-/// From here on a kind is an application's own; those between are for later versions of the format.
-const PRIVATE: u8 = 0x80;
 
 /// Bytes before a record's content, of a chunk's content before the name of its compression, and of a
 /// message's before its data.
@@ -87,8 +85,6 @@ pub(super) struct LogMessages<R> {
     schemas: HashMap<u16, Arc<LogSchema>>,
     channels: HashMap<u16, Arc<LogRecordChannel>>,
     definition_bytes: u64,
-    /// Whether the last defect was a record that is passed over: the next one follows it.
-    is_passed_over: bool,
     /// Messages so far; `None` once some are known to be damaged.
     found: Option<u64>,
     /// Messages that the file states.
@@ -183,7 +179,6 @@ impl<R: Read + Seek> LogMessages<R> {
             schemas: HashMap::new(),
             channels: HashMap::new(),
             definition_bytes: 0,
-            is_passed_over: false,
             found: Some(0),
             stated: None,
         }
@@ -254,7 +249,7 @@ impl<R: Read + Seek> LogMessages<R> {
                     return Err(LogDefect::NotClosed);
                 }
                 self.state = ReadState::Ended;
-                // A record whose kind was damaged may be one that is passed over.
+                // A record whose kind was damaged is one of a later version of the format: passed over.
                 if let Some((stated, read)) = self.stated.zip(self.found)
                     && stated > read
                 {
@@ -270,11 +265,6 @@ impl<R: Read + Seek> LogMessages<R> {
                     self.state = ReadState::Summary;
                 }
                 self.skip(bytes)?;
-                // Zeros are bytes that were never written: where they end, a record is looked for.
-                if kind > DATA_END && kind < PRIVATE {
-                    self.is_passed_over = true;
-                    return Err(LogDefect::Kind { at, kind, place: "that MCAP defines" });
-                }
             }
         }
         Ok(None)
@@ -404,10 +394,7 @@ impl<R: Read + Seek> LogMessages<R> {
                 self.found = self.found.map(|found| found + 1);
                 return Ok(Some(message));
             }
-            _ => {
-                self.is_passed_over = true;
-                return Err(LogDefect::Kind { at, kind, place: "of those in a chunk" });
-            }
+            _ => {}
         }
         Ok(None)
     }
@@ -456,12 +443,8 @@ impl<R: Read + Seek> LogMessages<R> {
 impl<R: Read + Seek> LogMessages<R> {
     /// Goes on after a defect: with the next sound record. Returns false where there is none.
     pub(super) fn resume(&mut self) -> bool {
-        self.found = None;
-        if std::mem::take(&mut self.is_passed_over) {
-            self.state = ReadState::Data;
-            return true;
-        }
         let is_open = self.chunk.take().is_some();
+        self.found = None;
         if self.at < MAGIC.len() as u64 || self.left() == 0 && !is_open {
             return false;
         }

@@ -11,8 +11,6 @@ MAGIC = b"\x89MCAP0\r\n"
 _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _INDEX, _STATISTICS, _NOTE, _END = 2, 3, 4, 5, 6, 7, 0x0B, 0x0C, 0x0F
 #: Kinds of records from which a damaged file is read on.
 _KINDS = frozenset(range(1, 16))
-#: From here on a kind is an application's own; those between are for later versions of the format.
-_PRIVATE = 0x80
 #: Bytes of a record before its content: kind and length.
 _HEAD = 9
 #: A message before its payload.
@@ -77,10 +75,8 @@ class McapReader:
             return len(self._data)
         elif kind == 0:
             raise _Damage("a record of kind 0 is not one of MCAP")
-        elif kind in _KINDS or kind >= _PRIVATE:
-            self._define(kind, content)
         else:
-            self._passed_over(kind, f"the record at byte {at}", "that MCAP defines")
+            self._define(kind, content)
         return after
 
     def _scan(self, chunk: np.ndarray, of: int) -> None:
@@ -91,10 +87,7 @@ class McapReader:
                 if kind == _MESSAGE:
                     at = self._messages(chunk, at)
                     continue
-                if kind in (_SCHEMA, _CHANNEL):
-                    self._define(kind, content)
-                else:
-                    self._passed_over(kind, f"a record of the chunk at byte {of}", "of those in a chunk")
+                self._define(kind, content)
                 at += _HEAD + len(content)
         except _Damage as why:
             raise _Damage(f"in the chunk at byte {of}, {why}") from None
@@ -187,10 +180,6 @@ class McapReader:
                     self._log.damaged[topic] = self._log.damaged.get(topic, 0) + missing
                 if not self._log.damage and self._is_closed:
                     self._damaged(f"{missing} of {stated} messages of {topic} are missing", missing)
-
-    def _passed_over(self, kind: int, what: str, place: str) -> None:
-        """Names a record whose content may have been messages."""
-        self._damaged(f"{what} is of kind {kind:#04x}, which is none {place}; it was passed over", 0)
 
     def _damaged(self, why: str, at: int) -> None:
         if not self._skips:

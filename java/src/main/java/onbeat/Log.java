@@ -28,7 +28,6 @@ public final class Log {
     private static final int SCHEMA = 0x03;
     private static final int CHANNEL = 0x04;
     private static final int MESSAGE = 0x05;
-    private static final int LAST_KIND = 0x0f;
     private static final int CHUNK = 0x06;
     private static final int STATISTICS = 0x0b;
     private static final int NOTE = 0x0c;
@@ -328,8 +327,6 @@ public final class Log {
         if (kind == 0) return "a record of kind 0 is not one of MCAP";
         if (!isRead) {
             file.seek(at + HEAD + length);
-            // Kinds from 0x80 on are an application's own; those between are for later versions of the format.
-            if (kind > LAST_KIND && kind < 0x80) damaged(passedOver(kind, "the record", at, "that MCAP defines"));
             return "";
         }
         if (length > MOST_BYTES) throw wrong("has a record of " + length + " bytes; at most " + MOST_BYTES + " are read");
@@ -342,11 +339,6 @@ public final class Log {
             String said = why.getMessage();
             return "the record at byte " + at + " is not valid" + (said == null ? "" : ": " + said);
         }
-    }
-
-    /** Names a record whose content may have been messages. */
-    private static String passedOver(int kind, String what, long at, String place) {
-        return String.format("%s at byte %d is of kind 0x%02x, which is none %s; it was passed over", what, at, kind, place);
     }
 
     /** Goes to the next record from which on records follow one another. */
@@ -525,11 +517,7 @@ public final class Log {
             int content = at + HEAD;
             if (length < 0 || length > end - content) throw new EOFException("a record is longer than its chunk");
             int kind = records.get(at) & 0xff;
-            if (kind == SCHEMA || kind == CHANNEL || kind == MESSAGE) {
-                take(kind, records, content, (int) length, place);
-            } else {
-                damaged(passedOver(kind, "a record of the chunk", place, "of those in a chunk"));
-            }
+            if (kind != CHUNK) take(kind, records, content, (int) length, place);
             at = content + (int) length;
         }
     }
