@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import onbeat
-from mcap.writer import CompressionType, Writer
+from mcap.writer import CompressionType, IndexType, Writer
 from rosbags.rosbag2 import StoragePlugin
 from rosbags.rosbag2 import Writer as Bag
 from rosbags.typesys import Stores, get_typestore
@@ -197,6 +197,22 @@ def damaged():
     assert len(gateway("list", path)["damage"]) == 1
 
 
+def misplaced():
+    """The kind of the last chunk but one is changed in a file that states nowhere how many it has."""
+    for name, kind in (("index", 7), ("footer", 2), ("own", 0x86)):
+        how = dict(chunk_size=1, compression=CompressionType.NONE, index_types=IndexType.NONE, use_statistics=False)
+        path = ros2(f"misplaced_{name}", "/f", [float64(n) for n in range(200)], **how)
+        whole = bytearray(path.read_bytes())
+        data = bytes(whole).index(bytes(STORE.serialize_cdr(float64(198), FLOAT)))
+        place = bytes(whole).rindex(b"\6", 0, data - 60)
+        assert whole[place + 2 : place + 9] == bytes(7), place
+        whole[place] = kind
+        path.write_bytes(whole)
+        log = opened(path, {"/f": 199}, damaged="skip")
+        assert len(log.damage) == 1 and f"byte {place} is" in log.damage[0], log.damage
+        assert len(gateway("list", path)["damage"]) == 1
+
+
 def bags():
     """In both formats of ROS 2, one without definitions as those of Humble, and a log of LCM."""
     for plugin in StoragePlugin:
@@ -231,6 +247,6 @@ def bags():
     assert log["EXAMPLE"].payload(3) == b"\3\3\3"
 
 
-for check in (encodings, wide, lists, twice, damaged, bags):
+for check in (encodings, wide, lists, twice, damaged, misplaced, bags):
     check()
 print(json.dumps(counts))

@@ -167,6 +167,14 @@ pub enum LogDefect {
     /// Too many channels.
     #[error("it has more than {most} channels", most = MOST_CHANNELS)]
     Channels,
+    /// A record of a kind that does not belong where it is.
+    #[error("the record at byte {at} is of kind {kind}, which does not belong there; it was passed over")]
+    Kind {
+        /// Offset of the record, or of its chunk.
+        at: u64,
+        /// Its kind.
+        kind: u8,
+    },
     /// A record contradicts its own length.
     #[error("the record at byte {at} is not valid")]
     Record {
@@ -229,6 +237,7 @@ impl LogDefect {
                 | Self::Checksum { .. }
                 | Self::Strange { .. }
                 | Self::Record { .. }
+                | Self::Kind { .. }
                 | Self::Conflict { .. }
                 | Self::Unknown { .. }
                 | Self::NoTopic { .. }

@@ -9,7 +9,7 @@
 //!
 //! Absent on purpose: writing, and indexes, which repeat what the records say.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Cursor, ErrorKind, Read, Seek, SeekFrom};
 use std::sync::Arc;
 
@@ -18,12 +18,16 @@ use super::log_defect::{LogDefect, MOST_CHANNELS};
 /// First and last bytes of a file.
 const MAGIC: [u8; 8] = *b"\x89MCAP0\r\n";
 /// Kinds of records.
+const HEADER: u8 = 1;
 const FOOTER: u8 = 2;
 const SCHEMA: u8 = 3;
 const CHANNEL: u8 = 4;
 const MESSAGE: u8 = 5;
 const CHUNK: u8 = 6;
+const MESSAGE_INDEX: u8 = 7;
+const ATTACHMENT: u8 = 9;
 const STATISTICS: u8 = 11;
+const METADATA: u8 = 12;
 const DATA_END: u8 = 15;
 
 /// Bytes before a record's content, of a chunk's content before the name of its compression, and of a
@@ -31,6 +35,9 @@ const DATA_END: u8 = 15;
 const RECORD_HEAD: usize = 9;
 const CHUNK_HEAD: u64 = 40;
 const MESSAGE_HEAD: usize = 22;
+/// Bytes of a message index before its entries, and of each of them.
+const INDEX_HEAD: u64 = 6;
+const INDEX_ENTRY: u64 = 16;
 /// Bytes that one compressed byte of LZ4 can stand for, and what a frame can have beside them.
 const LZ4_RATIO: u64 = 255;
 const LZ4_MORE: u64 = 1 << 16;
@@ -89,6 +96,10 @@ pub(super) struct LogMessages<R> {
     found: Option<u64>,
     /// Messages that the file states.
     stated: Option<u64>,
+    /// Kinds of records that were passed over where they do not belong; each is said once.
+    misplaced: HashSet<u8>,
+    /// Whether the last defect was such a record of the open chunk.
+    is_passed_over: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,6 +192,8 @@ impl<R: Read + Seek> LogMessages<R> {
             definition_bytes: 0,
             found: Some(0),
             stated: None,
+            misplaced: HashSet::new(),
+            is_passed_over: false,
         }
     }
 
@@ -245,11 +258,17 @@ impl<R: Read + Seek> LogMessages<R> {
             }
             (FOOTER, _) => {
                 self.skip(bytes)?;
-                if self.bytes_of_file(MAGIC.len() as u64, at).ok().as_deref() != Some(&MAGIC[..]) {
-                    return Err(LogDefect::NotClosed);
+                let magic = self.bytes_of_file(MAGIC.len() as u64, at);
+                if magic.map_err(|_| LogDefect::NotClosed)? != MAGIC {
+                    // A chunk may have become one.
+                    let is_last = self.left() == 0;
+                    return Err(if is_last {
+                        LogDefect::NotClosed
+                    } else {
+                        LogDefect::Record { at }
+                    });
                 }
                 self.state = ReadState::Ended;
-                // A record whose kind was damaged is one of a later version of the format: passed over.
                 if let Some((stated, read)) = self.stated.zip(self.found)
                     && stated > read
                 {
@@ -260,14 +279,35 @@ impl<R: Read + Seek> LogMessages<R> {
                 self.check_length(at, bytes)?;
                 self.stated = Fields(&self.bytes_of_file(bytes, at)?).long();
             }
+            (_, ReadState::Data) if kind != DATA_END => self.pass_over(at, kind, bytes)?,
             _ => {
-                if kind == DATA_END {
-                    self.state = ReadState::Summary;
-                }
+                self.state = ReadState::Summary;
                 self.skip(bytes)?;
             }
         }
         Ok(None)
+    }
+
+    /// Passes over a record without messages. One that does not belong among them may have had some before it was damaged.
+    fn pass_over(&mut self, at: u64, kind: u8, bytes: u64) -> Result<(), LogDefect> {
+        let belongs = match kind {
+            HEADER => at == MAGIC.len() as u64,
+            ATTACHMENT | METADATA => true,
+            MESSAGE_INDEX if bytes >= INDEX_HEAD => {
+                let head = self.bytes_of_file(INDEX_HEAD, at)?;
+                let mut fields = Fields(&head);
+                let entries = fields.short().and_then(|_| fields.word());
+                // A later version may add a field.
+                let more = entries.and_then(|it| (bytes - INDEX_HEAD).checked_sub(it.into()));
+                more.is_some_and(|more| more < INDEX_ENTRY)
+            }
+            _ => false,
+        };
+        self.skip(self.begun_end - self.at)?;
+        if belongs || !self.misplaced.insert(kind) {
+            return Ok(());
+        }
+        Err(LogDefect::Kind { at, kind })
     }
 
     fn skip(&mut self, bytes: u64) -> Result<(), LogDefect> {
@@ -305,7 +345,16 @@ impl<R: Read + Seek> LogMessages<R> {
         let (left, stated, compression, compressed) = head.ok_or(LogDefect::Record { at })?;
         let begin = content.len() - fields.0.len();
         let stored = usize::try_from(compressed).ok().filter(|bytes| *bytes <= fields.0.len());
-        content.truncate(begin + stored.ok_or(LogDefect::Record { at })?);
+        let end = begin + stored.ok_or(LogDefect::Record { at })?;
+        // A later version may add fields; what is no record behind the chunk has its length damaged.
+        if end < content.len() {
+            let is_sound = self.is_sound(self.begun_end)?;
+            self.source.seek(SeekFrom::Start(self.at))?;
+            if !is_sound {
+                return Err(LogDefect::Record { at });
+            }
+        }
+        content.truncate(end);
         let records = content.split_off(begin);
 
         let most = match compression.as_str() {
@@ -354,6 +403,13 @@ impl<R: Read + Seek> LogMessages<R> {
         }
         chunk.left -= bytes;
         let content = exactly(&mut chunk.records, bytes)?.ok_or(LogDefect::Record { at })?;
+        if !matches!(kind, SCHEMA | CHANNEL | MESSAGE) {
+            if !self.misplaced.insert(kind) {
+                return Ok(None);
+            }
+            self.is_passed_over = true;
+            return Err(LogDefect::Kind { at, kind });
+        }
         Ok(Some((at, kind, content)))
     }
 
@@ -443,8 +499,12 @@ impl<R: Read + Seek> LogMessages<R> {
 impl<R: Read + Seek> LogMessages<R> {
     /// Goes on after a defect: with the next sound record. Returns false where there is none.
     pub(super) fn resume(&mut self) -> bool {
-        let is_open = self.chunk.take().is_some();
         self.found = None;
+        if std::mem::take(&mut self.is_passed_over) {
+            self.state = ReadState::Data;
+            return true;
+        }
+        let is_open = self.chunk.take().is_some();
         if self.at < MAGIC.len() as u64 || self.left() == 0 && !is_open {
             return false;
         }

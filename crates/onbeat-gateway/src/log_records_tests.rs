@@ -55,9 +55,9 @@ fn a_complete_file_has_its_messages_in_chunks_and_outside() {
     }
 }
 
-/// The kind of a record decides what it is; one that MCAP does not define yet is passed over.
+/// The kind of a record decides what it is; one that does not belong there is passed over, and said, with and without statistics.
 #[test]
-fn a_message_whose_kind_is_damaged_is_missed_by_the_statistics() {
+fn a_message_whose_kind_is_damaged_is_missed() {
     let mut strange = message(b"two");
     strange[0] ^= 0x10;
     let stated = |messages: u64| record(STATISTICS, &messages.to_le_bytes());
@@ -67,9 +67,49 @@ fn a_message_whose_kind_is_damaged_is_missed_by_the_statistics() {
         check_log(&[&MAGIC[..], &records, &end, &MAGIC].concat(), MOST)
     };
     assert!(of(2, message(b"two")).defect.is_none());
-    assert!(of(1, strange.clone()).defect.is_none(), "nothing says that a record was lost");
-    let why = of(2, strange).defect.unwrap().to_string();
-    assert_eq!(why, "its statistics state 2 messages, and 1 were found");
+    assert_eq!(of(3, message(b"two")).defect.unwrap().to_string(), "its statistics state 3 messages, and 2 were found");
+    // One of a later version, a header, a message index and the index of a chunk.
+    for kind in [strange[0], HEADER, MESSAGE_INDEX, 8] {
+        strange[0] = kind;
+        let why = of(1, strange.clone()).defect.unwrap().to_string();
+        let place = 8 + channel().len() + message(b"one").len();
+        assert!(why.starts_with(&format!("the record at byte {place} is of kind {kind}, ")), "{why}");
+        let inside = [message(b"one"), strange.clone(), message(b"three")].concat();
+        let log = file(&[channel(), chunk(inside.len() as u64, "", &inside)]);
+        assert_eq!(all_of(&log), (2, 1), "kind {kind}");
+    }
+}
+
+/// Numbers of messages and of defects, reading on behind each.
+fn all_of(log: &[u8]) -> (usize, usize) {
+    let mut messages = LogMessages::new(Cursor::new(log), log.len() as u64, MOST);
+    let (mut read, mut defects) = (0, 0);
+    while let Some(next) = messages.next() {
+        if next.is_ok() {
+            read += 1;
+        } else {
+            defects += 1;
+            if !messages.resume() {
+                break;
+            }
+        }
+    }
+    (read, defects)
+}
+
+#[test]
+fn a_chunk_whose_kind_or_length_is_damaged_does_not_hide_those_behind_it() {
+    let one = |data: &[u8]| {
+        let inside = message(data);
+        chunk(inside.len() as u64, "", &inside)
+    };
+    let index = record(MESSAGE_INDEX, &[1, 0, 0, 0, 0, 0]);
+    for (place, kind) in [(0, FOOTER), (0, MESSAGE_INDEX), (0, 14), (0, 0x46), (1, 200)] {
+        let mut second = one(b"two");
+        second[place] = kind;
+        let log = file(&[channel(), one(b"one"), index.clone(), second, one(b"three"), one(b"four"), index.clone()]);
+        assert_eq!(all_of(&log), (3, 1), "byte {place} is {kind}");
+    }
 }
 
 #[test]

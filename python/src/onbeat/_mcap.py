@@ -8,7 +8,8 @@ import numpy as np
 from ._raw import LogError, RawChannel, RawLog, Schema
 
 MAGIC = b"\x89MCAP0\r\n"
-_FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _INDEX, _STATISTICS, _NOTE, _END = 2, 3, 4, 5, 6, 7, 0x0B, 0x0C, 0x0F
+_HEADER, _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _INDEX, _ATTACHMENT = 1, 2, 3, 4, 5, 6, 7, 9
+_STATISTICS, _NOTE, _END = 0x0B, 0x0C, 0x0F
 #: Kinds of records from which a damaged file is read on.
 _KINDS = frozenset(range(1, 16))
 #: Bytes of a record before its content: kind and length.
@@ -38,7 +39,9 @@ class McapReader:
         #: Messages read of each channel, wanted or not, and said to be there by what the file has at its end.
         self._read: dict[int, int] = {}
         self._stated: dict[int, int] | None = None
-        self._is_chunked = False
+        self._is_chunked = self._is_behind = False
+        #: Kinds of records that were passed over where they do not belong; each is said once.
+        self._misplaced: set[int] = set()
         self._log = RawLog(path)
         self._is_closed = len(data) >= 2 * len(MAGIC) and data[-len(MAGIC) :].tobytes() == MAGIC
 
@@ -52,6 +55,8 @@ class McapReader:
                     self._log.cut = f"the file ends within the record at byte {at}: its writer was killed, or it was not copied whole"
                     break
                 at = self._resume(at, str(why))
+        if not (self._log.is_complete or self._log.cut or self._log.damage):
+            self._log.cut = "the file was not closed: its writer was killed, or it was not copied whole"
         self._log.is_complete = self._log.is_complete and not self._log.cut
         self._compare()
         self._log.channels = list(self._channels.values())
@@ -71,13 +76,28 @@ class McapReader:
             # A log without chunks is one chunk.
             return self._messages(self._data, at)
         elif kind == _FOOTER:
-            self._footer(content, after)
+            self._footer(content, at, after)
             return len(self._data)
         elif kind == 0:
             raise _Damage("a record of kind 0 is not one of MCAP")
         else:
+            if not self._is_behind and not _belongs(kind, content, at):
+                self._pass_over(kind, at)
+            self._is_behind |= kind == _END
             self._define(kind, content)
         return after
+
+    def _pass_over(self, kind: int, at: int) -> None:
+        """Says that a record is not one that belongs among messages: it may have been one before it was damaged."""
+        if kind in self._misplaced:
+            return
+        self._misplaced.add(kind)
+        why = f"the record at byte {at} is of kind {kind}, which does not belong there; it was passed over"
+        if kind in _KINDS:
+            self._damaged(why, at)
+        else:
+            # Records of a program's own, or of a later version, are permitted.
+            self._log.damage.append(why)
 
     def _scan(self, chunk: np.ndarray, of: int) -> None:
         at = 0
@@ -87,7 +107,10 @@ class McapReader:
                 if kind == _MESSAGE:
                     at = self._messages(chunk, at)
                     continue
-                self._define(kind, content)
+                if kind in (_SCHEMA, _CHANNEL):
+                    self._define(kind, content)
+                else:
+                    self._pass_over(kind, of)
                 at += _HEAD + len(content)
         except _Damage as why:
             raise _Damage(f"in the chunk at byte {of}, {why}") from None
@@ -160,8 +183,10 @@ class McapReader:
             if found != stated:
                 self._damaged(f"the checksum of the messages is {found:08x}, and {stated:08x} was written: some byte has changed", 0)
 
-    def _footer(self, content: np.ndarray, after: int) -> None:
+    def _footer(self, content: np.ndarray, at: int, after: int) -> None:
         self._log.is_complete = self._data[after : after + len(MAGIC)].tobytes() == MAGIC
+        if not self._log.is_complete and after + len(MAGIC) < len(self._data):
+            raise _Damage(f"the record at byte {at} is one that ends a file, and {len(self._data) - after} bytes are behind it")
         begin, stated = int.from_bytes(content[:8].tobytes(), "little"), int.from_bytes(content[16:20].tobytes(), "little")
         end = after - 4
         if stated and 0 < begin < end and zlib.crc32(memoryview(np.ascontiguousarray(self._data[begin:end]))) != stated:
@@ -218,6 +243,9 @@ class McapReader:
         data = content[texts.at + 8 :]
         if stored > len(data):
             raise _Damage(f"the chunk at byte {at} has {len(data)} bytes, and claims {stored}")
+        # A later version may add fields; what is no record behind the chunk has its length damaged.
+        if stored < len(data) and not _is_sound(self._data, at + _HEAD + len(content)):
+            raise _Damage(f"the chunk at byte {at} has {len(data)} bytes, and needs {stored}")
         whole = decompressed(self._path, compression, data[:stored], size, at)
         if stated:
             found = zlib.crc32(memoryview(np.ascontiguousarray(whole)))
@@ -316,6 +344,14 @@ def _record(data: np.ndarray, at: int) -> tuple[int, np.ndarray]:
     if end > len(data):
         raise _Damage(f"the record at byte {at} claims {end - at - _HEAD} bytes, and {len(data) - at - _HEAD} are left")
     return int(data[at]), data[at + _HEAD : end]
+
+
+def _belongs(kind: int, content: np.ndarray, at: int) -> bool:
+    """Returns whether a record outside of chunks can be among messages."""
+    if kind == _INDEX:
+        # A later version may add a field.
+        return len(content) >= 6 and 0 <= len(content) - 6 - int.from_bytes(content[2:6].tobytes(), "little") < 16
+    return kind in (_SCHEMA, _CHANNEL, _ATTACHMENT, _NOTE, _END) or kind == _HEADER and at == len(MAGIC)
 
 
 def _is_sound(data: np.ndarray, at: int, depth: int = 2) -> bool:

@@ -10,9 +10,11 @@ import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.zip.CRC32;
 
 /**
@@ -24,11 +26,14 @@ import java.util.zip.CRC32;
 public final class Log {
     private static final String SQLITE = "SQLite format 3\0";
     private static final byte[] MAGIC = {(byte) 0x89, 'M', 'C', 'A', 'P', '0', '\r', '\n'};
+    private static final int HEADER = 0x01;
     private static final int FOOTER = 0x02;
     private static final int SCHEMA = 0x03;
     private static final int CHANNEL = 0x04;
     private static final int MESSAGE = 0x05;
     private static final int CHUNK = 0x06;
+    private static final int INDEX = 0x07;
+    private static final int ATTACHMENT = 0x09;
     private static final int STATISTICS = 0x0b;
     private static final int NOTE = 0x0c;
     private static final int DATA_END = 0x0f;
@@ -39,6 +44,7 @@ public final class Log {
     /** Most channels of a file, and most damaged places that are named. */
     private static final int MOST_CHANNELS = 4096;
     private static final int MOST_NAMED = 20;
+    private static final String NOT_CLOSED = "the file was not closed: its writer was killed, or it was not copied whole";
     /** Bytes of a record before its content, and of a message before its payload. */
     private static final int HEAD = 9;
     private static final int MESSAGE_HEAD = 22;
@@ -60,6 +66,9 @@ public final class Log {
     private final List<String> account = new ArrayList<>();
     private boolean isComplete;
     private boolean isChunked;
+    /** Whether the messages are over, and kinds of records that were passed over before where they do not belong. */
+    private boolean isBehind;
+    private final Set<Integer> misplaced = new HashSet<>();
     /** Before the numbers of the channels of a file: a bag may have several. */
     private int base;
 
@@ -189,6 +198,9 @@ public final class Log {
             // Numbers of channels and definitions are those of one file.
             base += 1 << 16;
             schemas.clear();
+            misplaced.clear();
+            isBehind = false;
+            isChunked = false;
         }
         isComplete = isWhole;
         if (!bag.hasMetadata) note("", "damaged", 0, "the folder has no metadata.yaml: its recorder was killed, or it was not copied whole");
@@ -285,7 +297,7 @@ public final class Log {
             if (at + HEAD > end) {
                 why = "the file ends within the record at byte " + at;
                 if (at >= end || !isClosed) {
-                    note("", "damaged", 0, "the file was not closed: its writer was killed, or it was not copied whole");
+                    note("", "damaged", 0, NOT_CLOSED);
                     return;
                 }
             } else {
@@ -299,11 +311,15 @@ public final class Log {
                     }
                 } else {
                     int kind = head[0] & 0xff;
+                    long left = end - at - HEAD - length;
                     if (kind == FOOTER) {
-                        isComplete = isClosed;
-                        return;
+                        isComplete = isMagic(file, at + HEAD + length, end);
+                        if (!isComplete && left <= MAGIC.length) note("", "damaged", 0, NOT_CLOSED);
+                        if (isComplete || left <= MAGIC.length) return;
                     }
-                    why = record(file, kind, length, at);
+                    why = kind == FOOTER
+                            ? "the record at byte " + at + " is one that ends a file, and " + left + " bytes are behind it"
+                            : record(file, kind, length, at);
                 }
             }
             if (!why.isEmpty()) {
@@ -314,17 +330,23 @@ public final class Log {
     }
 
     private static boolean isClosed(RandomAccessFile file, long end) throws IOException {
-        if (end < 2 * MAGIC.length) return false;
-        byte[] last = new byte[MAGIC.length];
-        file.seek(end - last.length);
-        file.readFully(last);
-        return java.util.Arrays.equals(last, MAGIC);
+        return end >= 2 * MAGIC.length && isMagic(file, end - MAGIC.length, end);
+    }
+
+    private static boolean isMagic(RandomAccessFile file, long at, long end) throws IOException {
+        if (at + MAGIC.length > end) return false;
+        byte[] found = new byte[MAGIC.length];
+        file.seek(at);
+        file.readFully(found);
+        return java.util.Arrays.equals(found, MAGIC);
     }
 
     /** Takes a record of the file; returns why it is damaged, or nothing. */
     private String record(RandomAccessFile file, int kind, long length, long at) throws IOException {
         boolean isRead = kind == SCHEMA || kind == CHANNEL || kind == MESSAGE || kind == CHUNK || kind == NOTE || kind == STATISTICS;
         if (kind == 0) return "a record of kind 0 is not one of MCAP";
+        if (!isBehind && !belongs(file, kind, length, at)) passOver(kind, at);
+        isBehind |= kind == DATA_END;
         if (!isRead) {
             file.seek(at + HEAD + length);
             return "";
@@ -332,13 +354,42 @@ public final class Log {
         if (length > MOST_BYTES) throw wrong("has a record of " + length + " bytes; at most " + MOST_BYTES + " are read");
         byte[] content = new byte[(int) length];
         file.readFully(content);
+        ByteBuffer data = ByteBuffer.wrap(content).order(ByteOrder.LITTLE_ENDIAN);
         try {
-            take(kind, ByteBuffer.wrap(content).order(ByteOrder.LITTLE_ENDIAN), 0, content.length, at);
+            // A later version may add fields; what is no record behind the chunk has its length damaged.
+            long behind = at + HEAD + length;
+            if (kind == CHUNK && data.getLong(32 + data.getInt(28)) < length - 40 - data.getInt(28) && !isSound(file, behind, file.length())) {
+                return "the record at byte " + at + " is longer than its chunk";
+            }
+            file.seek(behind);
+            take(kind, data, 0, content.length, at);
             return "";
         } catch (EOFException | BufferUnderflowException | IllegalArgumentException | IndexOutOfBoundsException why) {
             String said = why.getMessage();
             return "the record at byte " + at + " is not valid" + (said == null ? "" : ": " + said);
         }
+    }
+
+    /** Returns whether a record outside of chunks can be among messages. */
+    private static boolean belongs(RandomAccessFile file, int kind, long length, long at) throws IOException {
+        if (kind == INDEX && length >= 6) {
+            byte[] head = new byte[6];
+            file.readFully(head);
+            // A later version may add a field.
+            long more = length - 6 - (ByteBuffer.wrap(head).order(ByteOrder.LITTLE_ENDIAN).getInt(2) & 0xffffffffL);
+            return more >= 0 && more < 16;
+        }
+        boolean isOfMessages = kind >= SCHEMA && kind <= CHUNK;
+        return isOfMessages || kind == ATTACHMENT || kind == NOTE || kind == DATA_END || kind == HEADER && at == MAGIC.length;
+    }
+
+    /** Says that a record does not belong among messages: it may have been one before it was damaged. */
+    private void passOver(int kind, long at) {
+        if (!misplaced.add(kind)) return;
+        String why = "the record at byte " + at + " is of kind " + kind + ", which does not belong there; it was passed over";
+        // Records of a program's own, or of a later version, are permitted.
+        if (kind > DATA_END) damage.add(why);
+        else damaged(why);
     }
 
     /** Goes to the next record from which on records follow one another. */
@@ -517,7 +568,8 @@ public final class Log {
             int content = at + HEAD;
             if (length < 0 || length > end - content) throw new EOFException("a record is longer than its chunk");
             int kind = records.get(at) & 0xff;
-            if (kind != CHUNK) take(kind, records, content, (int) length, place);
+            if (kind >= SCHEMA && kind <= MESSAGE) take(kind, records, content, (int) length, place);
+            else passOver(kind, place);
             at = content + (int) length;
         }
     }
