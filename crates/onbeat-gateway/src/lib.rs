@@ -34,6 +34,7 @@ mod log_formats;
 mod log_pictures;
 mod log_reader;
 mod log_records;
+mod log_sqlite;
 mod log_writer;
 mod network_encoding;
 mod play_target;

@@ -75,6 +75,24 @@ pub enum LogDefect {
     /// The database of a bag of ROS 2 is not one.
     #[error("SQLite says: {0}")]
     Database(String),
+    /// The database of a bag of ROS 2 was cut.
+    #[error("the file has {pages} of the {stated} pages of its database: it was not copied whole, or its recorder was killed")]
+    Pages {
+        /// Whole pages of the file.
+        pages: u64,
+        /// Pages that it states.
+        stated: u64,
+    },
+    /// Rows of a bag of ROS 2 are damaged.
+    #[error("rows {from} to {to} of messages cannot be read: SQLite says: {why}")]
+    Rows {
+        /// Number of the first one.
+        from: i64,
+        /// Number of the last one.
+        to: i64,
+        /// What is wrong with the first one.
+        why: String,
+    },
     /// A row of a bag of ROS 2 has a topic that the bag does not have.
     #[error("row {row} of messages has topic {topic}, which the bag does not define")]
     NoTopic {
@@ -241,6 +259,7 @@ impl LogDefect {
                 | Self::Conflict { .. }
                 | Self::Unknown { .. }
                 | Self::NoTopic { .. }
+                | Self::Rows { .. }
                 | Self::Unpacked { .. }
                 | Self::Message { .. }
                 | Self::NoMetadata

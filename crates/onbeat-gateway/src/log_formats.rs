@@ -4,18 +4,17 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use onbeat_host::foreign;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 
 use super::error::GatewayError;
 use super::log_defect::{LogDefect, MOST_CHANNELS};
 use super::log_folder::FolderMessages;
 use super::log_records::{Fields, LogMessage, LogMessages, LogRecordChannel, LogSchema, exactly};
+use super::log_sqlite::SqliteRows;
 
 /// First bytes of each format.
 const SQLITE: &[u8] = b"SQLite format 3\0";
@@ -27,8 +26,6 @@ const MOST_UNPACKED: u64 = 64 << 30;
 /// Bytes of an event of LCM before its channel, and the longest name of one.
 const LCM_HEAD: usize = 28;
 const LCM_NAME: u32 = 1024;
-/// Rows that are taken from a database at a time.
-const ROWS: i64 = 256;
 
 /// The messages of a log, in its order.
 pub(super) struct FormatMessages {
@@ -106,7 +103,7 @@ impl FormatMessages {
         match &mut self.format {
             Format::Mcap(messages) => messages.resume(),
             Format::Lcm(events) => !events.is_over,
-            Format::Sqlite(rows) => !rows.is_over,
+            Format::Sqlite(rows) => rows.resume(),
             Format::Folder(messages) => messages.resume(),
             Format::Rosbag(records) => !records.is_over,
         }
@@ -288,7 +285,7 @@ impl Iterator for LcmEvents {
     }
 }
 
-fn new_channel(
+pub(super) fn new_channel(
     id: usize,
     topic: &str,
     encoding: &str,
@@ -496,206 +493,12 @@ fn rosbag_header(bytes: &[u8]) -> Option<HashMap<String, Vec<u8>>> {
     Some(found)
 }
 
-/// Rows of the database of a bag of ROS 2, as they were written.
-pub(super) struct SqliteRows {
-    database: rusqlite::Connection,
-    /// Keeps the path in /proc that the database is opened by.
-    _file: File,
-    channels: HashMap<i64, Arc<LogRecordChannel>>,
-    waiting: VecDeque<Result<LogMessage, LogDefect>>,
-    last: i64,
-    is_over: bool,
-}
-
-/// A name of a file without one, for as long as this lives.
-struct TemporaryName(PathBuf);
-
-impl TemporaryName {
-    fn new(file: &str) -> io::Result<Self> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("onbeat-{}-{number}.db3", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        rustix::fs::linkat(CWD, file, CWD, &path, AtFlags::SYMLINK_FOLLOW)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for TemporaryName {
-    fn drop(&mut self) {
-        // Nothing to be done about one that somebody else has removed.
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-#[allow(clippy::needless_pass_by_value)] // What `map_err` hands over.
-fn sqlite_says(why: rusqlite::Error) -> LogDefect {
-    LogDefect::Database(why.to_string().replace('\n', " "))
-}
-
-impl SqliteRows {
-    /// Opens a database; with the path, records that wait in its journal are not passed over.
-    fn open(file: File, path: Option<&Path>) -> Result<Self, LogDefect> {
-        let has_journal = path.is_some_and(|path| {
-            let mut journal = path.as_os_str().to_owned();
-            journal.push("-wal");
-            std::fs::metadata(&journal).is_ok_and(|it| it.len() > 0)
-        });
-        if has_journal {
-            let why = "its newest records are still in its -wal file; `sqlite3 FILE 'pragma wal_checkpoint(truncate)'` merges them";
-            return Err(LogDefect::Database(why.to_owned()));
-        }
-        let flags =
-            rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_URI;
-        // By the descriptor: the file that was checked, whatever the path means by now.
-        let mut name = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let named = match path {
-            Some(_) => None,
-            // SQLite looks for the name of what it opens; that of what was unpacked is gone once it is open.
-            None => Some(TemporaryName::new(&name)?),
-        };
-        if let Some(named) = &named {
-            name = named.0.display().to_string();
-        }
-        let name = format!("file:{name}?immutable=1");
-        let database = rusqlite::Connection::open_with_flags(name, flags).map_err(sqlite_says)?;
-        let channels = channels_of(&database).map_err(sqlite_says)?;
-        drop(named);
-        let channels = channels?;
-        Ok(Self {
-            database,
-            _file: file,
-            channels,
-            waiting: VecDeque::new(),
-            last: i64::MIN,
-            is_over: false,
-        })
-    }
-
-    fn fill(&mut self) -> Result<(), LogDefect> {
-        let mut query = self
-            .database
-            .prepare_cached(
-                "select id, topic_id, timestamp, data from messages where id > ?1 order by id limit ?2",
-            )
-            .map_err(sqlite_says)?;
-        let mut rows = query.query((self.last, ROWS)).map_err(sqlite_says)?;
-        while let Some(row) = rows.next().map_err(sqlite_says)? {
-            let (id, topic, at): (i64, i64, i64) = (
-                row.get(0).map_err(sqlite_says)?,
-                row.get(1).map_err(sqlite_says)?,
-                row.get(2).map_err(sqlite_says)?,
-            );
-            let data: Vec<u8> = row.get(3).map_err(sqlite_says)?;
-            self.last = id;
-            let log_time = u64::try_from(at).unwrap_or(0);
-            let message = self.channels.get(&topic).map(|channel| LogMessage {
-                channel: Arc::clone(channel),
-                sequence: 0,
-                log_time,
-                publish_time: log_time,
-                data,
-            });
-            self.waiting.push_back(message.ok_or(LogDefect::NoTopic { row: id, topic }));
-        }
-        Ok(())
-    }
-}
-
-impl Iterator for SqliteRows {
-    type Item = Result<LogMessage, LogDefect>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.waiting.is_empty() && !self.is_over {
-            if let Err(why) = self.fill() {
-                // The rows before the damaged one are sound.
-                self.waiting.push_back(Err(why));
-                self.is_over = true;
-            }
-            self.is_over |= self.waiting.is_empty();
-        }
-        self.waiting.pop_front()
-    }
-}
-
-type Channels = HashMap<i64, Arc<LogRecordChannel>>;
-
-fn channels_of(database: &rusqlite::Connection) -> rusqlite::Result<Result<Channels, LogDefect>> {
-    let table =
-        "select count(*) from sqlite_master where type = 'table' and name = 'message_definitions'";
-    let has_definitions = database.query_row(table, [], |row| row.get::<_, i64>(0))? > 0;
-    let mut definitions: HashMap<String, (String, String)> = HashMap::new();
-    if has_definitions {
-        let mut query = database.prepare(
-            "select topic_type, encoding, encoded_message_definition from message_definitions",
-        )?;
-        let rows = query.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
-        definitions = rows.collect::<rusqlite::Result<_>>()?;
-    }
-
-    let mut query = database.prepare("select * from topics")?;
-    let rows = query.query_map([], |row| {
-        Ok((
-            row.get::<_, i64>("id")?,
-            row.get::<_, String>("name")?,
-            row.get::<_, String>("type")?,
-            row.get::<_, String>("serialization_format")?,
-            texts_of(row),
-        ))
-    })?;
-    let mut channels = HashMap::new();
-    for row in rows {
-        let (id, topic, name, encoding, texts) = row?;
-        let (schema_encoding, text) = definitions.get(&name).cloned().unwrap_or_default();
-        let schema = LogSchema { name, encoding: schema_encoding, definition: text.into_bytes() };
-        match new_channel(channels.len(), &topic, &encoding, Some(schema), texts) {
-            Ok(channel) => channels.insert(id, channel),
-            Err(why) => return Ok(Err(why)),
-        };
-    }
-    Ok(Ok(channels))
-}
-
-/// What the player of ROS 2 looks for in a channel of MCAP, from columns that not every version has.
-fn texts_of(topic: &rusqlite::Row<'_>) -> BTreeMap<String, String> {
-    let column = |name: &str| topic.get::<_, String>(name).ok().filter(|text| !text.is_empty());
-    let columns = [
-        ("offered_qos_profiles", "offered_qos_profiles"),
-        ("type_description_hash", "topic_type_hash"),
-    ];
-    columns.into_iter().filter_map(|(from, to)| Some((to.to_owned(), column(from)?))).collect()
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::super::log_reader::LogContent;
     use super::*;
-
-    #[test]
-    fn a_topic_of_a_bag_keeps_its_quality_of_service() {
-        let folder = tempfile::tempdir().unwrap();
-        for (column, value, wanted) in [
-            ("", "", None),
-            (", offered_qos_profiles text", ", ''", None),
-            (", offered_qos_profiles text", ", '- durability: 1'", Some("- durability: 1")),
-        ] {
-            let path = folder.path().join(format!("{}.db3", value.len()));
-            let database = rusqlite::Connection::open(&path).unwrap();
-            let rows = format!(
-                "create table topics(id integer, name text, type text, serialization_format text{column});
-                 create table messages(id integer, topic_id integer, timestamp integer, data blob);
-                 insert into topics values(1, '/tf', 'a/msg/B', 'cdr'{value});
-                 insert into messages values(1, 1, 5, x'00');"
-            );
-            database.execute_batch(&rows).unwrap();
-            drop(database);
-            let message = FormatMessages::open(&path, 1 << 20).unwrap().next().unwrap().unwrap();
-            let found = message.channel.texts.get("offered_qos_profiles");
-            assert_eq!(found.map(String::as_str), wanted);
-        }
-    }
 
     fn part(bytes: &[u8]) -> Vec<u8> {
         [&(bytes.len() as u32).to_le_bytes()[..], bytes].concat()

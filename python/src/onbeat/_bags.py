@@ -1,6 +1,8 @@
 """Reads bags of ROS 2 (SQLite, and the folder around all of them), bags of ROS 1, and logs of LCM."""
 
+import os
 import re
+import shutil
 import sqlite3
 import struct
 import tempfile
@@ -172,36 +174,152 @@ def unpacked(path: Path, read: Callable[[Path], RawLog]) -> RawLog:
 
 
 def sqlite(path: Path, wanted: set[str] | None, skips: bool) -> RawLog:
-    """Reads the database of a ROS 2 bag."""
-    log = _Collected(path, wanted, skips)
-    file = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+    """Reads the database of a ROS 2 bag. What a killed recorder has left in a journal is put in, or taken back, in a copy."""
+    file = path.resolve()
+    left = [of for of in (file.with_name(file.name + end) for end in ("-wal", "-journal")) if _is_left(of)]
+    reader = _Sqlite(path, wanted, skips)
+    cut, whole = _missing_pages(file)
+    if not left and file.stat().st_size == whole:
+        return reader.read(file, cut)
+    with tempfile.TemporaryDirectory() as place:
+        before = {of: (of.stat().st_size, of.stat().st_mtime_ns) for of in [file, *left]}
+        for of in before:
+            shutil.copyfile(of, Path(place) / of.name)
+        if any(of.stat().st_size != size or of.stat().st_mtime_ns != at for of, (size, at) in before.items()):
+            raise LogError(f"{path} is being recorded; load it when the recorder has ended")
+        copy = Path(place) / file.name
+        if left:
+            merged = sqlite3.connect(copy)
+            try:
+                merged.execute("pragma journal_mode=delete")
+            except sqlite3.DatabaseError as why:
+                raise LogError(f"{path} is damaged: its {left[0].name} cannot be merged: SQLite says: {why}") from None
+            finally:
+                merged.close()
+        cut, whole = _missing_pages(copy)
+        os.truncate(copy, whole)
+        return reader.read(copy, cut)
+
+
+def _is_left(journal: Path) -> bool:
+    """The first byte of a journal that is over is 0."""
     try:
-        file.execute("pragma trusted_schema=off")
+        with journal.open("rb") as file:
+            return file.read(1) not in (b"", b"\0")
+    except FileNotFoundError:
+        return False
+
+
+def _missing_pages(path: Path) -> tuple[str, int]:
+    """Whether a database states more pages than it has, and the bytes of whole ones: SQLite would fill the last one with zeros."""
+    with path.open("rb") as file:
+        head = file.read(100).ljust(100, b"\0")
+    size, bytes_ = int.from_bytes(head[16:18], "big"), path.stat().st_size
+    size = 1 << 16 if size == 1 else max(size, 512)
+    pages, stated = bytes_ // size, int.from_bytes(head[28:32], "big")
+    # Writers of old left the number as it was, and did not count this change.
+    if stated <= pages or head[24:28] != head[92:96]:
+        return "", bytes_
+    why = f"the file has {pages} of the {stated} pages of its database: it was not copied whole, or its recorder was killed"
+    return why, pages * size
+
+
+class _Sqlite:
+    def __init__(self, path: Path, wanted: set[str] | None, skips: bool):
+        self._path, self._log = path, _Collected(path, wanted, skips)
+        self._topics: dict[int, RawChannel] = {}
+
+    def read(self, path: Path, cut: str) -> RawLog:
+        file = sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)
+        try:
+            file.execute("pragma trusted_schema=off")
+            if cut:
+                # SQLite reads no database that has fewer pages than it states, unless it is to be mended.
+                file.execute("pragma writable_schema=on")
+            self._define(file)
+            self._log.log.cut = self._rows(file, cut) or cut
+            self._log.log.is_complete = not (self._log.log.cut or self._log.log.damage)
+        except sqlite3.DatabaseError as why:
+            self._log.damaged(f"SQLite says: {why}")
+        finally:
+            file.close()
+        return self._log.log
+
+    def _define(self, file: sqlite3.Connection) -> None:
         tables = {name for (name,) in file.execute("select name from sqlite_master where type='table'")}
         if not {"topics", "messages"} <= tables:
-            raise LogError(f"{path} is a database of SQLite, and not a ROS 2 bag: it has no tables topics and messages")
+            raise LogError(f"{self._path} is a database of SQLite, and not a ROS 2 bag: it has no tables topics and messages")
         schemas = {}
         if "message_definitions" in tables:
             rows = file.execute("select topic_type, encoding, encoded_message_definition from message_definitions")
             schemas = {name: Schema(name, encoding, text.encode()) for name, encoding, text in rows if text is not None}
-        columns = file.execute("select id, name, type, serialization_format from topics")
-        topics = {}
-        for id_, name, kind, encoding in columns:
+        for id_, name, kind, encoding in file.execute("select id, name, type, serialization_format from topics"):
             schema = schemas.get(kind, Schema(kind, "", b""))
-            topics[id_] = log.channel(id_, lambda n=name, e=encoding, s=schema: RawChannel(n, e, s, {}))
-        for id_, at_ns, data in file.execute("select topic_id, timestamp, data from messages order by timestamp, id"):
-            if id_ not in topics:
-                make = lambda i=id_: RawChannel(f"(topic {i})", "", Schema("", "", b""), {}, "the bag does not define its topic")  # noqa: E731
-                topics[id_] = log.channel(id_, make)
-            if topics[id_].is_wanted:
-                payload = data if isinstance(data, bytes) else str(data or "").encode()
-                topics[id_].add(max(int(at_ns), 0), len(topics[id_].payloads) & 0xFFFFFFFF, payload)
-        log.log.is_complete = True
-    except sqlite3.DatabaseError as why:
-        log.damaged(f"SQLite says: {why}")
-    finally:
-        file.close()
-    return log.log
+            self._topics[id_] = self._log.channel(id_, lambda n=name, e=encoding, s=schema: RawChannel(n, e, s, {}))
+
+    def _rows(self, file: sqlite3.Connection, cut: str) -> str:
+        """Takes all rows in the order of their numbers; returns why they end early."""
+        at = -(1 << 63)
+        while True:
+            try:
+                for id_, topic, at_ns, data in file.execute(f"{_SELECT} order by id", (at,)):
+                    if id_ < at:
+                        raise sqlite3.DatabaseError(f"row {id_} is behind row {at - 1}")
+                    self._take(id_, topic, at_ns, data)
+                    at = id_ + 1
+                return ""
+            except sqlite3.DatabaseError as error:
+                at = damaged = max(at, 0)
+                row = _row(file, at)
+                if row and row[0] >= at:
+                    # Python has read one ahead.
+                    self._take(*row)
+                    at = row[0] + 1
+                    continue
+                at = _sound_row(file, damaged)
+                if at is None:
+                    return cut or f"rows from {damaged} on cannot be read: SQLite says: {error}"
+                why = f"rows {damaged} to {at - 1} of messages cannot be read: SQLite says: {error}"
+                if cut:
+                    self._log.log.damage.append(why)
+                else:
+                    self._log.damaged(why)
+
+    def _take(self, id_: int, topic: object, at_ns: object, data: object) -> None:
+        if not isinstance(topic, int) or not isinstance(at_ns, int):
+            raise sqlite3.DatabaseError(f"row {id_} has no topic or no time")
+        of = self._topics.get(topic)
+        if of is None:
+            make = lambda: RawChannel(f"(topic {topic})", "", Schema("", "", b""), {}, "the bag does not define its topic")  # noqa: E731
+            of = self._topics[topic] = self._log.channel(topic, make)
+        if of.is_wanted:
+            payload = data if isinstance(data, bytes) else str(data or "").encode()
+            of.add(max(at_ns, 0), len(of.payloads) & 0xFFFFFFFF, payload)
+
+
+_SELECT = "select id, topic_id, timestamp, data from messages where id >= ?"
+
+
+def _row(file: sqlite3.Connection, at: int) -> tuple | None:
+    """The first row from a number on: None if it cannot be read, empty without one."""
+    try:
+        row = file.execute(f"{_SELECT} order by id limit 1", (at,)).fetchone()
+        return () if row is None else row if isinstance(row[1], int) and isinstance(row[2], int) else None
+    except sqlite3.DatabaseError:
+        return None
+
+
+def _sound_row(file: sqlite3.Connection, damaged: int) -> int | None:
+    """The first row behind damaged ones. Those of a page are consecutive: it is found by doubling and by halves."""
+    steps = [damaged + (1 << bit) for bit in range(62)]
+    sound = next((bit for bit, at in enumerate(steps) if _row(file, at) is not None), None)
+    if sound is None:
+        return None
+    low, high = steps[sound - 1] if sound else damaged, steps[sound]
+    while high - low > 1:
+        at = (low + high) // 2
+        low, high = (at, high) if _row(file, at) is None else (low, at)
+    return high
 
 
 class _Short(Exception):

@@ -231,9 +231,9 @@ public final class Log {
 
     /** Reads the database of a bag of ROS 2. */
     private void rows(File path) throws IOException {
-        File journal = new File(path.getPath() + "-wal");
-        if (journal.length() > 0) {
-            throw wrong("has its newest records in the file beside it that ends in -wal; `sqlite3 FILE 'pragma wal_checkpoint(truncate)'` puts them in");
+        for (String end : new String[] {"-wal", "-journal"}) {
+            if (!LogFiles.isJournal(new File(path.getCanonicalPath() + end))) continue;
+            throw wrong("has a " + end + " file beside it, which its recorder has left; `onbeat message convert " + path + " OUT.mcap` reads both");
         }
         try (SqliteTables database = new SqliteTables(path)) {
             if (!database.has("topics") || !database.has("messages")) {
@@ -255,7 +255,7 @@ public final class Log {
                 topics.put(number, channel);
                 put(base + topics.size() - 1, channel);
             });
-            database.rows("messages", (number, of) -> {
+            List<String> lost = database.rows("messages", (number, of) -> {
                 Object topic = of.get("topic_id");
                 Object data = of.get("data");
                 LogChannel channel = topics.get(topic);
@@ -268,7 +268,12 @@ public final class Log {
                 long at = of.get("timestamp") instanceof Long ? (Long) of.get("timestamp") : 0;
                 channel.add(ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN), 0, bytes.length, channel.rows(), at);
             });
-            isComplete = true;
+            isComplete = database.cut.isEmpty() && lost.isEmpty();
+            for (String why : lost) {
+                if (database.cut.isEmpty()) damaged(why);
+                else note("", "damaged", 0, why);
+            }
+            if (!database.cut.isEmpty()) note("", "damaged", 0, database.cut);
         }
     }
 

@@ -103,6 +103,14 @@ final class LogFiles {
         return first == ZSTD;
     }
 
+    /** Returns whether a file is a journal of SQLite that is not over: the first byte of one that is over is 0. */
+    static boolean isJournal(File file) throws IOException {
+        if (!file.isFile()) return false;
+        try (InputStream in = Files.newInputStream(file.toPath())) {
+            return in.read() > 0;
+        }
+    }
+
     /** Unpacks a file into a temporary one, which the caller deletes. */
     static File unpacked(File packed) throws IOException {
         Path file = Files.createTempFile("onbeat", ".log");

@@ -3,6 +3,7 @@ package onbeat;
 import java.io.File;
 import java.io.IOException;
 import java.io.RandomAccessFile;
+import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
@@ -17,7 +18,7 @@ import java.util.Map;
  * its libraries for Java are native.
  *
  * <p>Rows come in the order of their numbers. What another program has written since into a journal beside the file is not read.
- * Pages and lengths are a stranger's: none is believed.
+ * Pages and lengths are a stranger's: none is believed. Rows that are damaged, or of a file that was cut, are passed over.
  */
 final class SqliteTables implements AutoCloseable {
     /** Takes the columns of a row by their names: {@code Long}, {@code Double}, {@code byte[]} or null; and its number. */
@@ -42,6 +43,12 @@ final class SqliteTables implements AutoCloseable {
     private final Map<String, Object[]> tables = new HashMap<>();
     /** Pages that may still be read: a table that leads back to itself would never end. */
     private long left;
+    /** The row before the next one, why those behind it cannot be read, and a sentence for each place of such rows. */
+    private long last;
+    private String why = "";
+    private final List<String> damage = new ArrayList<>();
+    /** Why the file is not complete; empty if it is. */
+    final String cut;
 
     SqliteTables(File path) throws IOException {
         file = new RandomAccessFile(path, "r");
@@ -54,21 +61,28 @@ final class SqliteTables implements AutoCloseable {
         letters = LETTERS[Math.max(0, Math.min(of.getInt(56), 3))];
         if (pageBytes < 512 || usable < 480) throw new IOException("the database is damaged: its pages have " + pageBytes + " bytes");
         pages = file.length() / pageBytes;
+        long stated = of.getInt(28) & 0xffffffffL;
+        // Writers of old left the number as it was, and did not count this change.
+        cut = stated <= pages || of.getInt(24) != of.getInt(92)
+                ? ""
+                : "the file has " + pages + " of the " + stated + " pages of its database: it was not copied whole, or its recorder was killed";
         rows(1, "type,name,tbl_name,rootpage,sql".split(","), (number, columns) -> {
             if ("table".equals(text(columns.get("type"))) && columns.get("rootpage") instanceof Long) {
                 tables.put(text(columns.get("name")), new Object[] {columns.get("rootpage"), text(columns.get("sql"))});
             }
         });
+        if (tables.isEmpty() && !damage.isEmpty()) throw new IOException(damage.get(0));
     }
 
     boolean has(String table) {
         return tables.containsKey(table);
     }
 
-    /** Hands over all rows of a table. */
-    void rows(String table, Row to) throws IOException {
+    /** Hands over all rows of a table; returns a sentence for each place of rows that cannot be read. */
+    List<String> rows(String table, Row to) throws IOException {
         Object[] of = tables.get(table);
         rows((Long) of[0], columnsOf((String) of[1]), to);
+        return new ArrayList<>(damage);
     }
 
     /** Decodes a text; null is empty. */
@@ -101,7 +115,24 @@ final class SqliteTables implements AutoCloseable {
 
     private void rows(long root, String[] names, Row to) throws IOException {
         left = 2 * pages + 16;
-        page(root, names, to, 0);
+        last = 0;
+        why = "";
+        damage.clear();
+        table(root, names, to, 0);
+        if (!why.isEmpty()) damage.add("rows from " + (last + 1) + " on cannot be read: " + why);
+    }
+
+    /** Hands over the rows of a page and of those below it, as far as they can be read. */
+    private void table(long number, String[] names, Row to, int depth) throws IOException {
+        try {
+            page(number, names, to, depth);
+        } catch (IOException | BufferUnderflowException | IllegalArgumentException | IndexOutOfBoundsException wrong) {
+            note(wrong);
+        }
+    }
+
+    private void note(Exception wrong) {
+        if (why.isEmpty()) why = wrong instanceof IOException ? wrong.getMessage() : "the database is damaged: a row contradicts its own length";
     }
 
     private ByteBuffer page(long number) throws IOException {
@@ -123,10 +154,17 @@ final class SqliteTables implements AutoCloseable {
         int places = head + (kind == LEAF ? 8 : 12);
         for (int i = 0; i < cells; i++) {
             page.position(page.getShort(places + 2 * i) & 0xffff);
-            if (kind == LEAF) row(page, names, to);
-            else page(page.getInt() & 0xffffffffL, names, to, depth + 1);
+            if (kind == INTERIOR) {
+                table(page.getInt() & 0xffffffffL, names, to, depth + 1);
+                continue;
+            }
+            try {
+                row(page, names, to);
+            } catch (IOException | BufferUnderflowException | IllegalArgumentException | IndexOutOfBoundsException wrong) {
+                note(wrong);
+            }
         }
-        if (kind == INTERIOR) page(page.getInt(head + 8) & 0xffffffffL, names, to, depth + 1);
+        if (kind == INTERIOR) table(page.getInt(head + 8) & 0xffffffffL, names, to, depth + 1);
     }
 
     private void row(ByteBuffer page, String[] names, Row to) throws IOException {
@@ -147,6 +185,10 @@ final class SqliteTables implements AutoCloseable {
             // A key that is the number of the row is stored as nothing.
             if (i < names.length) columns.put(names[i], value);
         }
+        if (number <= last && last > 0) throw new IOException("row " + number + " is behind row " + last);
+        if (!why.isEmpty()) damage.add("rows " + (last + 1) + " to " + (number - 1) + " cannot be read: " + why);
+        why = "";
+        last = number;
         to.take(number, columns);
     }
 
