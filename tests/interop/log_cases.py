@@ -197,6 +197,33 @@ def damaged():
     assert len(gateway("list", path)["damage"]) == 1
 
 
+def orders():
+    """Computers of both byte orders publish to a topic; each record says its own."""
+    path = folder / "orders.mcap"
+    with path.open("wb") as file:
+        writer = Writer(file)
+        writer.start("ros2")
+        of = writer.register_channel("/f", "cdr", writer.register_schema(FLOAT, "ros2msg", b"float64 data\n"))
+        for n in range(20):
+            data = struct.pack("<xBxxd", 1, n / 2) if n % 3 else struct.pack(">xxxxd", n / 2)
+            writer.add_message(of, log_time=n, publish_time=n, data=data)
+        writer.finish()
+    log = opened(path, {"/f": 20})
+    assert log["/f"]["data"].tolist() == [n / 2 for n in range(20)], log["/f"]["data"]
+    assert log["/f"].message(0) == {"data": 0.0} and log["/f"].message(6) == {"data": 3.0}
+
+
+def inserted():
+    """A byte too many in a chunk that is not compressed: what is before it counts once."""
+    path = ros2("inserted", "/f", [float64(n) for n in range(200)], compression=CompressionType.NONE, enable_crcs=False)
+    whole = bytearray(path.read_bytes())
+    place = bytes(whole).index(bytes(STORE.serialize_cdr(float64(100), FLOAT)))
+    whole[place + 12 : place + 12] = b"\xff"
+    path.write_bytes(whole)
+    log = opened(path, {"/f": 101}, damaged="skip")
+    assert log["/f"]["data"].tolist() == [n / 2 for n in range(101)], log["/f"]["data"]
+
+
 def misplaced():
     """The kind of the last chunk but one is changed in a file that states nowhere how many it has."""
     for name, kind in (("index", 7), ("footer", 2), ("own", 0x86)):
@@ -284,6 +311,6 @@ def crashed(bag):
     assert "pages of its database" in gateway("list", cut)["cut"]
 
 
-for check in (encodings, wide, lists, twice, damaged, misplaced, bags):
+for check in (encodings, wide, lists, twice, damaged, orders, inserted, misplaced, bags):
     check()
 print(json.dumps(counts))

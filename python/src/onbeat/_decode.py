@@ -67,39 +67,53 @@ class Records:
         self._wide = 2
 
     def columns(self, payloads) -> tuple[dict[str, Column], np.ndarray, str]:
-        encoding, good, why = self._encoding(payloads)
-        if encoding is None:
+        groups, good, why = self._groups(payloads)
+        if not groups:
             return {}, good, why
-        found, complete, left = self._by(encoding, payloads)
-        if not self._is_ros1 and self._has_wide() and not (complete & (left < 8)).all():
-            # Fast CDR 1, of ROS 2 before Jazzy, has four bytes for a letter.
-            other = _columns.Encoding(**(vars(encoding) | {"wide": 4}))
-            again, also, remains = self._by(other, payloads)
-            if (also & (remains < 8)).sum() > (complete & (left < 8)).sum():
-                found, complete, encoding = again, also, other
-        self._wide = encoding.wide
-        return found, good & complete, why or "its bytes end within a field"
+        found = []
+        for encoding, rows in groups:
+            begins, ends = payloads.begins[rows], payloads.ends[rows]
+            columns, complete, left = self._by(encoding, payloads, begins, ends)
+            if not self._is_ros1 and self._has_wide() and not (complete & (left < 8)).all():
+                # Fast CDR 1, of ROS 2 before Jazzy, has four bytes for a letter.
+                other = _columns.Encoding(**(vars(encoding) | {"wide": 4}))
+                again, also, remains = self._by(other, payloads, begins, ends)
+                if (also & (remains < 8)).sum() > (complete & (left < 8)).sum():
+                    columns, complete, encoding = again, also, other
+            self._wide = max(self._wide, encoding.wide)
+            good[rows] &= complete
+            found.append(columns)
+        if len(found) == 1:
+            return found[0], good, why or "its bytes end within a field"
+        order = np.argsort(np.concatenate([rows for _, rows in groups]), kind="stable")
+        whole = {name: Column.joined([of[name] for of in found]).take(order) for name in found[0]}
+        return whole, good, why or "its bytes end within a field"
 
-    def _by(self, encoding: _columns.Encoding, payloads):
-        decode = _columns.Decoder(self.types, payloads.data, encoding)
-        return decode.columns(self.name, payloads.begins, payloads.ends)
+    def _by(self, encoding: _columns.Encoding, payloads, begins: np.ndarray, ends: np.ndarray):
+        return _columns.Decoder(self.types, payloads.data, encoding).columns(self.name, begins, ends)
 
-    def _encoding(self, payloads) -> tuple[_columns.Encoding | None, np.ndarray, str]:
-        """The encoding of most records, and which records have it."""
+    def _groups(self, payloads) -> tuple[list[tuple[_columns.Encoding, np.ndarray]], np.ndarray, str]:
+        """The encodings of the records, each with the rows that have it, and which records have one: each says its own."""
         count = len(payloads)
         if self._is_ros1 or not count:
-            return (_columns.ROS1 if self._is_ros1 else _columns.cdr(b"\0\1\0\0")), np.ones(count, bool), ""
+            encoding = _columns.ROS1 if self._is_ros1 else _columns.cdr(b"\0\1\0\0")
+            return [(encoding, np.arange(count))], np.ones(count, bool), ""
         good = payloads.ends - payloads.begins >= 4
         at = np.where(good, payloads.begins, 0)
         heads = payloads.data[at].astype("u2") << 8 | payloads.data[np.minimum(at + 1, len(payloads.data) - 1)]
         kinds, counts = np.unique(heads[good], return_counts=True)
         if not len(kinds):
-            return None, good, "its records are shorter than the header of CDR"
-        usual = int(kinds[np.argmax(counts)])
-        encoding = _columns.cdr(bytes([usual >> 8, usual & 255, 0, 0]))
-        if encoding is None:
-            return None, np.zeros(count, bool), f"its records begin with {usual >> 8:02x} {usual & 255:02x}, an encoding that is not read"
-        return encoding, good & (heads == usual), "some begin as another encoding than the others" if len(kinds) > 1 else ""
+            return [], good, "its records are shorter than the header of CDR"
+        usual = kinds[np.argmax(counts)]
+        encodings = {kind: _columns.cdr(bytes([int(kind) >> 8, int(kind) & 255, 0, 0])) for kind in kinds}
+        known = [kind for kind in kinds if encodings[kind] is not None]
+        if not known:
+            return [], np.zeros(count, bool), f"its records begin with {usual >> 8:02x} {usual & 255:02x}, an encoding that is not read"
+        good &= np.isin(heads, known)
+        # What has none is read as most are, and left out.
+        most = max(known, key=lambda kind: counts[kinds == kind][0])
+        heads = np.where(good, heads, most)
+        return [(encodings[kind], np.flatnonzero(heads == kind)) for kind in known], good, "" if good.all() else "it does not begin as CDR"
 
     def _has_wide(self) -> bool:
         return any(field.kind == "wstring" for fields in self.types.values() for field in fields)

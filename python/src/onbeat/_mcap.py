@@ -42,6 +42,8 @@ class McapReader:
         self._is_chunked = self._is_behind = False
         #: Kinds of records that were passed over where they do not belong; each is said once.
         self._misplaced: set[int] = set()
+        #: Up to where a chunk that is not compressed was read when it was found damaged.
+        self._scanned = 0
         self._log = RawLog(path)
         self._is_closed = len(data) >= 2 * len(MAGIC) and data[-len(MAGIC) :].tobytes() == MAGIC
 
@@ -52,9 +54,13 @@ class McapReader:
                 at = self._record_at(at)
             except _Damage as why:
                 if not self._is_closed and self._runs_out(at):
-                    self._log.cut = f"the file ends within the record at byte {at}: its writer was killed, or it was not copied whole"
-                    break
-                at = self._resume(at, str(why))
+                    cut = f"the file ends within the record at byte {at}: its writer was killed, or it was not copied whole"
+                    self._log.cut = self._log.cut or cut
+                    # A chunk that is not compressed has whole records; and it may be the length that is damaged.
+                    is_packed = bool(self._data[at] == _CHUNK and self._data[at + _HEAD + 28 : at + _HEAD + 32].any())
+                    at = len(self._data) if is_packed else self._next_sound(at)
+                else:
+                    at = self._resume(at, str(why))
         if not (self._log.is_complete or self._log.cut or self._log.damage):
             self._log.cut = "the file was not closed: its writer was killed, or it was not copied whole"
         self._log.is_complete = self._log.is_complete and not self._log.cut
@@ -107,12 +113,16 @@ class McapReader:
                 if kind == _MESSAGE:
                     at = self._messages(chunk, at)
                     continue
+                if kind == 0:
+                    raise _Damage("a record of kind 0 is not one of MCAP")
                 if kind in (_SCHEMA, _CHANNEL):
                     self._define(kind, content)
                 else:
                     self._pass_over(kind, of)
                 at += _HEAD + len(content)
         except _Damage as why:
+            place = chunk.__array_interface__["data"][0] - self._data.__array_interface__["data"][0] + at
+            self._scanned = place if of < place < len(self._data) else 0
             raise _Damage(f"in the chunk at byte {of}, {why}") from None
 
     def _messages(self, data: np.ndarray, at: int) -> int:
@@ -207,7 +217,8 @@ class McapReader:
                     self._damaged(f"{missing} of {stated} messages of {topic} are missing", missing)
 
     def _damaged(self, why: str, at: int) -> None:
-        if not self._skips:
+        # What is behind the place where a file was cut is more than it promises.
+        if not (self._skips or self._log.cut):
             raise LogError(f"{self._path} is damaged: {why}; `damaged='skip'` loads the rest, and counts")
         self._log.damage.append(why)
 
@@ -217,6 +228,10 @@ class McapReader:
         whole = at + _HEAD + _length(self._data, at) if at + _HEAD <= len(self._data) else len(self._data)
         if whole <= len(self._data) and _is_sound(self._data, whole):
             return whole
+        return self._next_sound(max(at, self._scanned))
+
+    def _next_sound(self, at: int) -> int:
+        """Where the next record begins from which on records follow one another."""
         kinds = (_CHUNK, _INDEX, _END, _FOOTER, _SCHEMA, _CHANNEL) if self._is_chunked else tuple(_KINDS)
         window = 1 << 20
         for begin in range(at + 1, len(self._data), window):

@@ -369,7 +369,7 @@ def _fast(decoder, payloads: _Payloads) -> np.ndarray | None:
         layout = Layout(decoder.types, decoder.name, rows[0, head:].tobytes())
     except (TypeMismatch, ValueError):
         return None
-    if not layout.fits(rows[:, head:]).all() or layout.end > rows.shape[1] - head:
+    if (rows[:, head : head + 2] != (0, 1)).any() or not layout.fits(rows[:, head:]).all() or layout.end > rows.shape[1] - head:
         return None
     fields = layout.dtype.fields or {}
     dtype = np.dtype(

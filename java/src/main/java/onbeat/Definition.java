@@ -52,9 +52,12 @@ final class Definition {
 
     private static final Pattern NEXT_TYPE = Pattern.compile("(?m)^={3,}[ \\t]*\\r?\\nMSG: *(.+)(?:\\n|\\z)");
     private static final Pattern FIELD =
-            Pattern.compile("\\s*([\\w/]+)(?:<=\\d+)?(\\[[^\\]]*\\])?\\s+([A-Za-z]\\w*)\\b(?!\\s*=).*");
+            Pattern.compile("([\\w/]+)(?:<=\\d+)?(\\[[^\\]]*\\])?\\s+([A-Za-z]\\w*)\\b.*");
+    private static final Pattern CONSTANT = Pattern.compile("[\\w/]+(?:<=\\d+)?\\s+[A-Za-z]\\w*\\s*=");
 
     private final Map<String, List<Field>> types = new HashMap<>();
+    /** Why types cannot be used: others of the text can. */
+    private final Map<String, String> wrong = new HashMap<>();
     final String name;
 
     /** Parses the text of a schema: the type {@code name}, then those that it uses. */
@@ -64,14 +67,24 @@ final class Definition {
         int begin = 0;
         Matcher next = NEXT_TYPE.matcher(text);
         while (next.find()) {
-            types.put(of, fields(of, text.substring(begin, next.start())));
+            add(of, text.substring(begin, next.start()));
             of = fullName(next.group(1).trim(), name);
             begin = next.end();
         }
-        types.put(of, fields(of, text.substring(begin)));
+        add(of, text.substring(begin));
         // A definition may use them without defining them: readers of MCAP know them.
         for (String time : new String[] {"builtin_interfaces/msg/Time", "builtin_interfaces/msg/Duration"}) {
             if (!types.containsKey(time)) types.put(time, fields(time, "int32 sec\nuint32 nanosec\n"));
+        }
+    }
+
+    private void add(String of, String text) {
+        types.remove(of);
+        wrong.remove(of);
+        try {
+            types.put(of, fields(of, text));
+        } catch (OnbeatException why) {
+            wrong.put(of, why.sentence());
         }
     }
 
@@ -140,6 +153,7 @@ final class Definition {
     List<Field> fields(String of) {
         List<Field> fields = types.get(of);
         if (fields == null) {
+            if (wrong.containsKey(of)) throw new OnbeatException(OnbeatException.TYPE, wrong.get(of));
             throw new OnbeatException(OnbeatException.TYPE, "the type " + of + " is not defined in the channel's schema");
         }
         return fields;
@@ -147,6 +161,7 @@ final class Definition {
 
     /** Throws for a type that is used and not defined. */
     void check() {
+        fields(name);
         for (List<Field> fields : types.values()) {
             for (Field field : fields) {
                 if (!field.isPlain()) fields(field.kind);
@@ -156,17 +171,23 @@ final class Definition {
 
     private static List<Field> fields(String of, String text) {
         List<Field> fields = new ArrayList<>();
+        int number = 0;
         for (String line : text.split("\n")) {
-            Matcher match = FIELD.matcher(line);
-            if (!match.matches()) continue;
+            number++;
+            String code = line.split("#", 2)[0].trim();
+            if (code.isEmpty() || CONSTANT.matcher(code).lookingAt()) continue;
+            Matcher match = FIELD.matcher(code);
+            if (!match.matches()) {
+                throw new OnbeatException(OnbeatException.TYPE, of + ", line " + number + ": `" + code + "` is not a field");
+            }
             String kind = match.group(1);
             String several = match.group(2);
             boolean isPlain = SIZES.containsKey(kind) || kind.equals("string") || kind.equals("wstring");
             if (!isPlain) kind = fullName(kind, of);
             int count = Field.SINGLE;
             if (several != null) {
-                String number = several.substring(1, several.length() - 1);
-                count = number.matches("\\d+") ? Integer.parseInt(number) : Field.SEQUENCE;
+                String many = several.substring(1, several.length() - 1).trim();
+                count = many.matches("\\d{1,9}") ? Integer.parseInt(many) : Field.SEQUENCE;
             }
             fields.add(new Field(match.group(3), kind, count));
         }

@@ -66,6 +66,10 @@ public final class Log {
     private final List<String> account = new ArrayList<>();
     private boolean isComplete;
     private boolean isChunked;
+    /** Up to where a chunk that is not compressed was read when it was found damaged. */
+    private long scanned;
+    /** Whether the file ends within a record: what is read behind that place is more than it promises. */
+    private boolean isCut;
     /** Whether the messages are over, and kinds of records that were passed over before where they do not belong. */
     private boolean isBehind;
     private final Set<Integer> misplaced = new HashSet<>();
@@ -142,7 +146,7 @@ public final class Log {
     }
 
     private void damaged(String why) {
-        if (!skips) throw wrong("is damaged: " + why + "; onbeat.load (file, 'damaged', 'skip') loads the rest, and counts");
+        if (!skips && !isCut) throw wrong("is damaged: " + why + "; onbeat.load (file, 'damaged', 'skip') loads the rest, and counts");
         if (damage.size() < MOST_NAMED) damage.add(why);
     }
 
@@ -192,7 +196,7 @@ public final class Log {
                 damaged(part.getName() + ": " + (why.getMessage() == null ? "a record contradicts its own length" : why.getMessage()));
             } catch (OnbeatException why) {
                 if (!skips || bag.files.size() == 1) throw why;
-                damaged(part.getName() + ": " + why.getMessage());
+                damaged(part.getName() + ": " + why.sentence());
             }
             isWhole &= isComplete;
             // Numbers of channels and definitions are those of one file.
@@ -201,6 +205,8 @@ public final class Log {
             misplaced.clear();
             isBehind = false;
             isChunked = false;
+            isCut = false;
+            scanned = 0;
         }
         isComplete = isWhole;
         if (!bag.hasMetadata) note("", "damaged", 0, "the folder has no metadata.yaml: its recorder was killed, or it was not copied whole");
@@ -302,7 +308,7 @@ public final class Log {
             if (at + HEAD > end) {
                 why = "the file ends within the record at byte " + at;
                 if (at >= end || !isClosed) {
-                    note("", "damaged", 0, NOT_CLOSED);
+                    if (!isCut) note("", "damaged", 0, NOT_CLOSED);
                     return;
                 }
             } else {
@@ -311,8 +317,13 @@ public final class Log {
                 if (length < 0 || length > end - at - HEAD) {
                     why = "the record at byte " + at + " claims " + Long.toUnsignedString(length) + " bytes, and " + (end - at - HEAD) + " are left";
                     if (!isClosed) {
-                        note("", "damaged", 0, "the file ends within the record at byte " + at + ": its writer was killed, or it was not copied whole");
-                        return;
+                        if (!isCut) note("", "damaged", 0, "the file ends within the record at byte " + at + ": its writer was killed, or it was not copied whole");
+                        isCut = true;
+                        // A chunk that is not compressed has whole records; and it may be the length that is damaged.
+                        boolean isPacked = head[0] == CHUNK && isPacked(file, at, end);
+                        if (isPacked) return;
+                        search(file, at, end);
+                        continue;
                     }
                 } else {
                     int kind = head[0] & 0xff;
@@ -411,6 +422,16 @@ public final class Log {
                 return;
             }
         }
+        search(file, Math.max(from, scanned), end);
+    }
+
+    private static boolean isPacked(RandomAccessFile file, long chunk, long end) throws IOException {
+        if (chunk + HEAD + 32 > end) return false;
+        file.seek(chunk + HEAD + 28);
+        return file.readInt() != 0;
+    }
+
+    private void search(RandomAccessFile file, long from, long end) throws IOException {
         byte[] window = new byte[1 << 16];
         for (long begin = from + 1; begin + HEAD <= end; begin += window.length - HEAD + 1) {
             file.seek(begin);
@@ -453,24 +474,20 @@ public final class Log {
         Map<String, LogChannel> known = new HashMap<>();
         while (at < end) {
             file.seek(at);
-            boolean isCut = at + LCM_HEAD > end;
-            if (!isCut) file.readFully(head);
+            boolean isShort = at + LCM_HEAD > end;
+            if (!isShort) file.readFully(head);
             ByteBuffer event = ByteBuffer.wrap(head);
             long name = event.getInt(20);
             long length = event.getInt(24);
-            boolean isEvent = !isCut && event.getInt(0) == LCM && name >= 0 && name <= LCM_NAME && length >= 0 && length <= MOST_BYTES;
-            isCut |= isEvent && at + LCM_HEAD + name + length > end;
-            if (isCut) {
+            boolean isEvent = !isShort && event.getInt(0) == LCM && name >= 0 && name <= LCM_NAME && length >= 0 && length <= MOST_BYTES;
+            boolean isLong = isEvent && at + LCM_HEAD + name + length > end;
+            long next = isShort ? end : isEvent && !isLong ? at : nextEvent(file, at + 1, end);
+            if (isShort || isLong && next == end) {
                 isComplete = false;
                 note("", "damaged", 0, "the file ends within the event at byte " + at);
                 return;
             }
-            if (!isEvent) {
-                long next = at + 1;
-                for (; next + 4 <= end; next++) {
-                    file.seek(next);
-                    if (file.readInt() == LCM) break;
-                }
+            if (!isEvent || isLong) {
                 damaged("bytes " + at + " to " + next + " are not an event of LCM");
                 at = next;
                 continue;
@@ -489,6 +506,21 @@ public final class Log {
             channel.add(ByteBuffer.wrap(content), (int) name, (int) length, (int) event.getLong(4), event.getLong(12) * 1000);
             at += LCM_HEAD + name + length;
         }
+    }
+
+    /** Where the next event of LCM begins. */
+    private static long nextEvent(RandomAccessFile file, long from, long end) throws IOException {
+        byte[] window = new byte[1 << 16];
+        for (long begin = from; begin + 4 <= end; begin += window.length - 3) {
+            file.seek(begin);
+            int bytes = (int) Math.min(window.length, end - begin);
+            file.readFully(window, 0, bytes);
+            ByteBuffer words = ByteBuffer.wrap(window);
+            for (int i = 0; i + 4 <= bytes; i++) {
+                if (words.getInt(i) == LCM) return begin + i;
+            }
+        }
+        return end;
     }
 
     /** Takes the record whose content is in {@code data} at {@code at}. */
@@ -552,7 +584,7 @@ public final class Log {
                 whole = isLz4 ? Lz4.decompressed(data.array(), begin, (int) size) : Zstd.decompressed(data.array(), begin, (int) stored, (int) size);
             } catch (OnbeatException wrong) {
                 if (!isLz4) throw wrong;
-                throw new IllegalArgumentException(wrong.getMessage());
+                throw new IllegalArgumentException(wrong.sentence());
             }
             records = ByteBuffer.wrap(whole).order(ByteOrder.LITTLE_ENDIAN);
             begin = 0;
@@ -568,11 +600,13 @@ public final class Log {
 
         int at = begin;
         while (at < end) {
+            scanned = compression.isEmpty() ? place + HEAD + at : 0;
             if (at + HEAD > end) throw new EOFException("a chunk ends within a record");
             long length = records.getLong(at + 1);
             int content = at + HEAD;
             if (length < 0 || length > end - content) throw new EOFException("a record is longer than its chunk");
             int kind = records.get(at) & 0xff;
+            if (kind == 0) throw new EOFException("a record of kind 0 is not one of MCAP");
             if (kind >= SCHEMA && kind <= MESSAGE) take(kind, records, content, (int) length, place);
             else passOver(kind, place);
             at = content + (int) length;
@@ -619,7 +653,7 @@ public final class Log {
                 why = "the encoding " + (encoding.isEmpty() ? "(none)" : encoding) + " with " + of + " is not decoded here";
             }
         } catch (OnbeatException wrong) {
-            why = wrong.getMessage();
+            why = wrong.sentence();
         }
         return new LogChannel(topic, type, encoding, definition, texts, why);
     }

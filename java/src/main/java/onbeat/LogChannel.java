@@ -98,7 +98,7 @@ public final class LogChannel {
             columns = new Columns(definition, isRos1);
             if (definition.hasWide() && !isRos1) columns.findWide(this);
         } catch (OnbeatException wrong) {
-            why = wrong.getMessage();
+            why = wrong.sentence();
             return packed;
         }
         String reason = packed;

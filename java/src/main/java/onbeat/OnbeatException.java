@@ -38,10 +38,17 @@ public final class OnbeatException extends RuntimeException {
     public static final String GATEWAY = "onbeat:network";
 
     private final String identifier;
+    private final String sentence;
 
     OnbeatException(String identifier, String sentence) {
         super(identifier + ": " + sentence);
         this.identifier = identifier;
+        this.sentence = sentence;
+    }
+
+    /** Returns the message without the identifier. */
+    String sentence() {
+        return sentence;
     }
 
     /** Returns the identifier, one of the constants of this class. */
