@@ -70,7 +70,7 @@ pub enum GatewayError {
         source: io::Error,
     },
     /// Not one message of a log can be read.
-    #[error("cannot read {path}: {source}; a log is an MCAP file, a log of LCM, or a bag of ROS")]
+    #[error("cannot read {path}: {source}")]
     Read {
         /// The file.
         path: PathBuf,

@@ -9,7 +9,7 @@ pub(super) const MOST_CHANNELS: usize = 4096;
 #[derive(Debug, thiserror::Error)]
 pub enum LogDefect {
     /// Not an MCAP file.
-    #[error("it does not begin as an MCAP file")]
+    #[error("it does not begin as a log: a log is an MCAP file, a log of LCM, or a bag of ROS")]
     NotMcap,
     /// The file ends within a record.
     #[error("the file ends within the record at byte {at}")]
@@ -52,6 +52,14 @@ pub enum LogDefect {
         /// Length of its compressed bytes.
         compressed: u64,
     },
+    /// The compressed bytes of a chunk are not valid.
+    #[error("the chunk at byte {at} cannot be decompressed: {why}")]
+    Packed {
+        /// Offset of the chunk.
+        at: u64,
+        /// What is wrong.
+        why: String,
+    },
     /// A chunk is not what its writer wrote.
     #[error("the chunk at byte {at} has the checksum {found:08x}, and {stated:08x} was written")]
     Checksum {
@@ -75,8 +83,15 @@ pub enum LogDefect {
     /// The database of a bag of ROS 2 is not one.
     #[error("SQLite says: {0}")]
     Database(String),
+    /// A database of another program.
+    #[error(
+        "it is a database of SQLite, and not a bag of ROS 2: it has no tables topics and messages"
+    )]
+    NoTables,
     /// The database of a bag of ROS 2 was cut.
-    #[error("the file has {pages} of the {stated} pages of its database: it was not copied whole, or its recorder was killed")]
+    #[error(
+        "the file has {pages} of the {stated} pages of its database: it was not copied whole, or its recorder was killed"
+    )]
     Pages {
         /// Whole pages of the file.
         pages: u64,
@@ -186,7 +201,9 @@ pub enum LogDefect {
     #[error("it has more than {most} channels", most = MOST_CHANNELS)]
     Channels,
     /// A record of a kind that does not belong where it is.
-    #[error("the record at byte {at} is of kind {kind}, which does not belong there; it was passed over")]
+    #[error(
+        "the record at byte {at} is of kind {kind}, which does not belong there; it was passed over"
+    )]
     Kind {
         /// Offset of the record, or of its chunk.
         at: u64,
@@ -209,7 +226,7 @@ pub enum LogDefect {
     },
     /// A message or channel refers to what is not in the file.
     #[error(
-        "the record at byte {at} refers to {what} {id}, which the file does not have before it"
+        "the record at byte {at} refers to {what} {id}, which the file does not have before it: its records are left out"
     )]
     Unknown {
         /// `channel` or `definition`.
@@ -252,6 +269,7 @@ impl LogDefect {
             Self::BeyondFile { .. }
                 | Self::BeyondChunk { .. }
                 | Self::Inflated { .. }
+                | Self::Packed { .. }
                 | Self::Checksum { .. }
                 | Self::Strange { .. }
                 | Self::Record { .. }

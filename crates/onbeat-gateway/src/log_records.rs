@@ -98,7 +98,9 @@ pub(super) struct LogMessages<R> {
     stated: Option<u64>,
     /// Kinds of records that were passed over where they do not belong; each is said once.
     misplaced: HashSet<u8>,
-    /// Whether the last defect was such a record of the open chunk.
+    /// Channels that messages have and the file does not define; each is said once.
+    undefined: HashSet<u16>,
+    /// Whether the last defect was a record of the open chunk, behind which the chunk goes on.
     is_passed_over: bool,
 }
 
@@ -132,9 +134,10 @@ impl ChunkBytes {
         let stored = Cursor::new(stored);
         Ok(match compression {
             "" => Self::Plain(stored),
-            "lz4" => Self::Lz4(Box::new(lz4::Decoder::new(stored)?)),
+            "lz4" => Self::Lz4(Box::new(lz4::Decoder::new(stored).map_err(not_packed(at))?)),
             "zstd" => {
-                let decoder = ZstdDecoder::new(stored).map_err(|_| LogDefect::Record { at })?;
+                let decoder = ZstdDecoder::new(stored)
+                    .map_err(|why| LogDefect::Packed { at, why: why.to_string() })?;
                 Self::Zstd(Box::new(decoder))
             }
             name => {
@@ -151,7 +154,7 @@ impl ChunkBytes {
         let mut left = bytes;
         while left > 0 {
             let most = usize::try_from(left).unwrap_or(piece.len()).min(piece.len());
-            match self.read(&mut piece[..most])? {
+            match self.read(&mut piece[..most]).map_err(not_packed(at))? {
                 0 => return Err(LogDefect::Record { at }),
                 read => {
                     hash.update(&piece[..read]);
@@ -193,6 +196,7 @@ impl<R: Read + Seek> LogMessages<R> {
             found: Some(0),
             stated: None,
             misplaced: HashSet::new(),
+            undefined: HashSet::new(),
             is_passed_over: false,
         }
     }
@@ -212,7 +216,10 @@ impl<R: Read + Seek> LogMessages<R> {
                 }
                 continue;
             };
-            if let Some(message) = self.take(at, kind, content)? {
+            let taken = self.take(at, kind, content);
+            // Records behind it in the chunk can be sound.
+            self.is_passed_over = taken.is_err() && self.chunk.is_some();
+            if let Some(message) = taken? {
                 return Ok(Some(message));
             }
         }
@@ -391,7 +398,7 @@ impl<R: Read + Seek> LogMessages<R> {
         if chunk.left < RECORD_HEAD as u64 {
             return Err(LogDefect::Record { at });
         }
-        let head = exactly(&mut chunk.records, RECORD_HEAD as u64)?;
+        let head = exactly(&mut chunk.records, RECORD_HEAD as u64).map_err(not_packed(at))?;
         let head = head.ok_or(LogDefect::Record { at })?;
         let (kind, bytes) = kind_and_length(&head).ok_or(LogDefect::Record { at })?;
         chunk.left -= RECORD_HEAD as u64;
@@ -402,7 +409,8 @@ impl<R: Read + Seek> LogMessages<R> {
             return Err(LogDefect::TooLong { at, bytes, most });
         }
         chunk.left -= bytes;
-        let content = exactly(&mut chunk.records, bytes)?.ok_or(LogDefect::Record { at })?;
+        let content = exactly(&mut chunk.records, bytes).map_err(not_packed(at))?;
+        let content = content.ok_or(LogDefect::Record { at })?;
         if !matches!(kind, SCHEMA | CHANNEL | MESSAGE) {
             if !self.misplaced.insert(kind) {
                 return Ok(None);
@@ -446,7 +454,13 @@ impl<R: Read + Seek> LogMessages<R> {
                 }
             }
             MESSAGE => {
-                let message = self.message(at, content)?;
+                let message = match self.message(at, content) {
+                    // Said at the first one.
+                    Err(LogDefect::Unknown { id, .. }) if !self.undefined.insert(id) => {
+                        return Ok(None);
+                    }
+                    message => message?,
+                };
                 self.found = self.found.map(|found| found + 1);
                 return Ok(Some(message));
             }
@@ -601,6 +615,10 @@ pub(super) fn exactly(source: &mut impl Read, bytes: u64) -> io::Result<Option<V
         Err(why) if why.kind() == ErrorKind::UnexpectedEof => Ok(None),
         Err(why) => Err(why),
     }
+}
+
+fn not_packed(at: u64) -> impl Fn(io::Error) -> LogDefect {
+    move |why| LogDefect::Packed { at, why: why.to_string() }
 }
 
 fn kind_and_length(head: &[u8]) -> Option<(u8, u64)> {

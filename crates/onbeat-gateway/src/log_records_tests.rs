@@ -67,13 +67,15 @@ fn a_message_whose_kind_is_damaged_is_missed() {
         check_log(&[&MAGIC[..], &records, &end, &MAGIC].concat(), MOST)
     };
     assert!(of(2, message(b"two")).defect.is_none());
-    assert_eq!(of(3, message(b"two")).defect.unwrap().to_string(), "its statistics state 3 messages, and 2 were found");
+    let why = of(3, message(b"two")).defect.unwrap().to_string();
+    assert_eq!(why, "its statistics state 3 messages, and 2 were found");
     // One of a later version, a header, a message index and the index of a chunk.
     for kind in [strange[0], HEADER, MESSAGE_INDEX, 8] {
         strange[0] = kind;
         let why = of(1, strange.clone()).defect.unwrap().to_string();
         let place = 8 + channel().len() + message(b"one").len();
-        assert!(why.starts_with(&format!("the record at byte {place} is of kind {kind}, ")), "{why}");
+        let wanted = format!("the record at byte {place} is of kind {kind}, ");
+        assert!(why.starts_with(&wanted), "{why}");
         let inside = [message(b"one"), strange.clone(), message(b"three")].concat();
         let log = file(&[channel(), chunk(inside.len() as u64, "", &inside)]);
         assert_eq!(all_of(&log), (2, 1), "kind {kind}");
@@ -97,6 +99,17 @@ fn all_of(log: &[u8]) -> (usize, usize) {
     (read, defects)
 }
 
+/// A damaged chunk had the definition of channel 2; the chunks behind it have other channels too.
+#[test]
+fn messages_of_a_channel_without_definition_do_not_hide_the_others() {
+    let mut strange = message(b"two");
+    strange[RECORD_HEAD] = 2;
+    let inside = [message(b"one"), strange, message(b"three")].concat();
+    let one = chunk(inside.len() as u64, "lz4", &lz4_of(&inside));
+    let log = file(&[&[channel()][..], &vec![one; 200]].concat());
+    assert_eq!(all_of(&log), (400, 1));
+}
+
 #[test]
 fn a_chunk_whose_kind_or_length_is_damaged_does_not_hide_those_behind_it() {
     let one = |data: &[u8]| {
@@ -107,7 +120,15 @@ fn a_chunk_whose_kind_or_length_is_damaged_does_not_hide_those_behind_it() {
     for (place, kind) in [(0, FOOTER), (0, MESSAGE_INDEX), (0, 14), (0, 0x46), (1, 200)] {
         let mut second = one(b"two");
         second[place] = kind;
-        let log = file(&[channel(), one(b"one"), index.clone(), second, one(b"three"), one(b"four"), index.clone()]);
+        let log = file(&[
+            channel(),
+            one(b"one"),
+            index.clone(),
+            second,
+            one(b"three"),
+            one(b"four"),
+            index.clone(),
+        ]);
         assert_eq!(all_of(&log), (3, 1), "byte {place} is {kind}");
     }
 }

@@ -299,9 +299,14 @@ fn missing_pages(file: &File) -> io::Result<(Option<LogDefect>, u64)> {
 }
 
 fn channels_of(database: &rusqlite::Connection) -> rusqlite::Result<Result<Channels, LogDefect>> {
-    let table =
-        "select count(*) from sqlite_master where type = 'table' and name = 'message_definitions'";
-    let has_definitions = database.query_row(table, [], |row| row.get::<_, i64>(0))? > 0;
+    let table = "select count(*) from sqlite_master where type = 'table' and name = ?1";
+    let has = |name: &str| {
+        database.query_row(table, [name], |row| row.get::<_, i64>(0)).map(|count| count > 0)
+    };
+    if !has("topics")? || !has("messages")? {
+        return Ok(Err(LogDefect::NoTables));
+    }
+    let has_definitions = has("message_definitions")?;
     let mut definitions: HashMap<String, (String, String)> = HashMap::new();
     if has_definitions {
         let mut query = database.prepare(
