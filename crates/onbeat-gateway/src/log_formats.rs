@@ -1,7 +1,7 @@
 //! The messages of a log in whatever format it is: MCAP, a log of LCM, a bag of ROS 1, or a bag of ROS 2 in SQLite; a file
 //! that was compressed as a whole by zstd, or a folder of them.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -23,6 +23,10 @@ const LCM: &[u8] = b"\xed\xa1\xda\x01";
 const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 /// Most bytes of a file that was compressed as a whole.
 const MOST_UNPACKED: u64 = 64 << 30;
+/// The field of a record's header that says what it is, most bytes of the header before it, and of a header that is looked for.
+const ROSBAG_OP: &[u8] = b"\x04\0\0\0op=";
+const ROSBAG_BEFORE_OP: usize = 128;
+const ROSBAG_HEADER: usize = 1 << 12;
 /// Bytes of an event of LCM before its channel, and the longest name of one.
 const LCM_HEAD: usize = 28;
 const LCM_NAME: u32 = 1024;
@@ -105,7 +109,7 @@ impl FormatMessages {
             Format::Lcm(events) => !events.is_over,
             Format::Sqlite(rows) => rows.resume(),
             Format::Folder(messages) => messages.resume(),
-            Format::Rosbag(records) => !records.is_over,
+            Format::Rosbag(records) => records.resume(),
         }
     }
 }
@@ -310,7 +314,10 @@ pub(super) struct RosbagRecords {
     most_memory: u64,
     channels: HashMap<u32, Arc<LogRecordChannel>>,
     waiting: VecDeque<LogMessage>,
-    /// Whether the last record outside of chunks was read to its end: another one follows it.
+    /// Connections that messages have and the bag does not define; each is said once.
+    undefined: HashSet<u32>,
+    /// Where the last record outside of chunks begins, and whether it was read to its end: another one follows it.
+    begun: u64,
     is_whole: bool,
     is_over: bool,
 }
@@ -324,8 +331,85 @@ impl RosbagRecords {
         let at = ROSBAG.len() as u64;
         source.seek(SeekFrom::Start(at))?;
         let (channels, waiting) = (HashMap::new(), VecDeque::new());
-        let (is_whole, is_over) = (false, false);
-        Ok(Self { source, at, bytes, most_memory, channels, waiting, is_whole, is_over })
+        let (undefined, begun, is_whole, is_over) = (HashSet::new(), at, true, false);
+        Ok(Self {
+            source,
+            at,
+            bytes,
+            most_memory,
+            channels,
+            waiting,
+            undefined,
+            begun,
+            is_whole,
+            is_over,
+        })
+    }
+
+    /// Goes on after a defect; returns false where no record follows.
+    fn resume(&mut self) -> bool {
+        if !self.is_whole {
+            match self.next_record() {
+                Ok(Some(at)) if self.source.seek(SeekFrom::Start(at)).is_ok() => {
+                    self.at = at;
+                    self.is_whole = true;
+                }
+                _ => self.is_over = true,
+            }
+        }
+        !self.is_over
+    }
+
+    /// Finds the next chunk, index or connection behind a damaged record.
+    fn next_record(&mut self) -> io::Result<Option<u64>> {
+        let mut window = vec![0; 1 << 20];
+        let mut begin = self.begun + 1;
+        loop {
+            let here = usize::try_from(self.bytes.saturating_sub(begin)).unwrap_or(window.len());
+            let here = here.min(window.len());
+            self.source.seek(SeekFrom::Start(begin))?;
+            self.source.read_exact(&mut window[..here])?;
+            let left = self.bytes - begin;
+            for (place, _) in window[..here]
+                .windows(ROSBAG_OP.len() + 1)
+                .enumerate()
+                .filter(|(_, it)| it.starts_with(ROSBAG_OP) && (4..=7).contains(&it[it.len() - 1]))
+            {
+                // Fields of the header can be before its `op`.
+                let starts = place.saturating_sub(ROSBAG_BEFORE_OP)..place.saturating_sub(3);
+                let is_record =
+                    |at: &usize| is_rosbag_record(&window[*at..here], left - *at as u64);
+                if let Some(at) = starts.rev().find(is_record) {
+                    return Ok(Some(begin + at as u64));
+                }
+            }
+            if here < window.len() {
+                return Ok(None);
+            }
+            begin += (here - ROSBAG_HEADER) as u64;
+        }
+    }
+
+    /// Takes the connections of the index at the end: the chunk that defines them may be damaged.
+    fn read_index(&mut self, begin: u64) -> Result<(), LogDefect> {
+        let back = self.at;
+        if begin <= back || begin >= self.bytes {
+            return Ok(());
+        }
+        self.source.seek(SeekFrom::Start(begin))?;
+        self.at = begin;
+        while self.at < self.bytes {
+            let at = self.at;
+            let (Ok(header), Ok(content)) = (self.part(at), self.part(at)) else { break };
+            let Some(header) = rosbag_header(&header) else { break };
+            let is_connection = header.get("op").is_some_and(|op| op[..] == [7]);
+            if !is_connection || self.take(at, &header, content).is_err() {
+                break;
+            }
+        }
+        self.source.seek(SeekFrom::Start(back))?;
+        self.at = back;
+        Ok(())
     }
 
     /// Reads a part that has its length before it.
@@ -350,6 +434,7 @@ impl RosbagRecords {
                 return Ok(None);
             }
             self.is_whole = false;
+            self.begun = at;
             let header = self.part(at)?;
             let content = self.part(at)?;
             self.is_whole = true;
@@ -357,12 +442,21 @@ impl RosbagRecords {
             match header.get("op").and_then(|op| op.first()) {
                 Some(5) => {
                     let records = self.unpacked(at, &header, content)?;
-                    let mut rest = Fields(&records);
+                    let (mut rest, mut failed) = (Fields(&records), None);
                     while !rest.0.is_empty() {
-                        let (header, content) =
-                            rosbag_record(&mut rest).ok_or(LogDefect::Record { at })?;
-                        self.take(at, &header, content)?;
+                        let Some((header, content)) = rosbag_record(&mut rest) else {
+                            failed = Some(LogDefect::Record { at });
+                            break;
+                        };
+                        failed = failed.or(self.take(at, &header, content).err());
                     }
+                    if let Some(why) = failed {
+                        return Err(why);
+                    }
+                }
+                Some(3) => {
+                    let index = header.get("index_pos").and_then(|it| Fields(it).long());
+                    self.read_index(index.unwrap_or(0))?;
                 }
                 _ => self.take(at, &header, content)?,
             }
@@ -435,8 +529,10 @@ impl RosbagRecords {
                 let time = header.get("time").map_or(&[][..], Vec::as_slice);
                 let mut time = Fields(time);
                 let (seconds, ns) = time.word().zip(time.word()).ok_or(LogDefect::Record { at })?;
-                let unknown = LogDefect::Unknown { what: "connection", id: id as u16, at };
-                let channel = Arc::clone(self.channels.get(&id).ok_or(unknown)?);
+                let Some(channel) = self.channels.get(&id).cloned() else {
+                    let unknown = LogDefect::Unknown { what: "connection", id: id as u16, at };
+                    return if self.undefined.insert(id) { Err(unknown) } else { Ok(()) };
+                };
                 let log_time = u64::from(seconds) * 1_000_000_000 + u64::from(ns);
                 self.waiting.push_back(LogMessage {
                     channel,
@@ -456,17 +552,24 @@ impl Iterator for RosbagRecords {
     type Item = Result<LogMessage, LogDefect>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.is_over {
+        // Behind a damaged record only `resume` goes on.
+        if self.is_over || !self.is_whole {
             return None;
         }
         let next = self.read().transpose();
-        self.is_over = match &next {
-            Some(Ok(_)) => false,
-            Some(Err(_)) => !self.is_whole,
-            None => true,
-        };
+        self.is_over = next.is_none();
         next
     }
+}
+
+/// Returns whether bytes begin as a record, of which this many are left in the file.
+fn is_rosbag_record(bytes: &[u8], left: u64) -> bool {
+    let mut rest = Fields(bytes);
+    let header = rosbag_part(&mut rest).and_then(rosbag_header);
+    let length = rest.word().map(u64::from);
+    let is_complete = header.is_some_and(|header| header.contains_key("op"));
+    let head = (bytes.len() - rest.0.len()) as u64;
+    is_complete && length.is_some_and(|length| head + length <= left)
 }
 
 fn rosbag_part<'r>(rest: &mut Fields<'r>) -> Option<&'r [u8]> {
@@ -557,6 +660,47 @@ mod tests {
             assert_eq!((content.messages, content.damage.len()), (messages, damage));
             assert_eq!(content.cut.is_empty(), !is_cut, "{}", content.cut);
             assert_eq!(content.in_order().unwrap().count() as u64, messages);
+        }
+    }
+
+    #[test]
+    fn a_byte_too_many_in_a_bag_hides_nothing_behind_its_record() {
+        let message = |second: u8| {
+            let time = [&b"time="[..], &[second, 0, 0, 0, 0, 0, 0, 0]].concat();
+            record(&[b"conn=\0\0\0\0", b"op=\x02", &time], &[second])
+        };
+        let connection = record(
+            &[b"conn=\0\0\0\0", b"op=\x07", b"topic=/map"],
+            &fields(&[b"type=a/B"]),
+        );
+        let chunk = |records: &[Vec<u8>]| {
+            record(&[b"compression=none", b"op=\x05", b"size=\0\0\0\0"], &records.concat())
+        };
+        // The definition is in the chunk that is damaged, and again in the index.
+        let first = chunk(&[connection.clone(), message(1), message(2)]);
+        let second = chunk(&[message(3), message(4)]);
+        let header = |index: usize| {
+            let index = [&b"index_pos="[..], &(index as u64).to_le_bytes()].concat();
+            record(&[b"chunk_count=\x02\0\0\0", &index, b"op=\x03"], &[b' '; 20])
+        };
+        let begin = ROSBAG.len() + header(0).len();
+        let index = begin + first.len() + second.len() + 1;
+        let bag = |place: usize| {
+            let head = header(index);
+            let parts = [ROSBAG, &head, &first, &second, &connection];
+            let mut whole = parts.concat();
+            whole.insert(begin + place, 0xff);
+            whole
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("map.bag");
+        // In the length of the first chunk's header, in its connection, and in its last message.
+        for (place, wanted) in [(1, 2), (70, 2), (first.len() - 3, 3)] {
+            std::fs::write(&path, bag(place)).unwrap();
+            let content = LogContent::from_file(&path, 1 << 20).unwrap();
+            assert!(content.messages >= wanted, "{place}: {:?}", content.damage);
+            assert!(!content.damage.is_empty() && content.cut.is_empty(), "{}", content.cut);
+            assert_eq!(content.in_order().unwrap().count() as u64, content.messages);
         }
     }
 

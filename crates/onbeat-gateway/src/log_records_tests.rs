@@ -106,7 +106,7 @@ fn messages_of_a_channel_without_definition_do_not_hide_the_others() {
     strange[RECORD_HEAD] = 2;
     let inside = [message(b"one"), strange, message(b"three")].concat();
     let one = chunk(inside.len() as u64, "lz4", &lz4_of(&inside));
-    let log = file(&[&[channel()][..], &vec![one; 200]].concat());
+    let log = file(&[vec![channel()], vec![one; 200]].concat());
     assert_eq!(all_of(&log), (400, 1));
 }
 

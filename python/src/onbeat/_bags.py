@@ -43,6 +43,14 @@ class _Collected:
             self.log.channels.append(found)
         return found
 
+    def define(self, of: RawChannel, topic: str, encoding: str, schema: Schema, texts: dict[str, str]) -> None:
+        """Defines a channel whose records came first."""
+        count = self.log.damaged.pop(of.topic, 0)
+        if count:
+            self.log.damaged[topic] = self.log.damaged.get(topic, 0) + count
+        of.topic, of.encoding, of.schema, of.texts, of.why = topic, encoding, schema, texts, ""
+        of.is_wanted = self._wanted is None or topic in self._wanted
+
     def damaged(self, why: str) -> None:
         if not self._skips:
             raise LogError(f"{self.log.path} is damaged: {why}; `damaged='skip'` loads the rest, and counts")
@@ -448,12 +456,15 @@ class _Rosbag:
             name = about.get("type", b"").decode(errors="replace")
             schema = Schema(name, "ros1msg", about.get("message_definition", b""))
             texts = {key: about[key].decode(errors="replace") for key in ("callerid", "latching") if key in about}
-            self._connections[id_] = self._log.channel(id_, lambda: RawChannel(topic, "ros1", schema, texts))
+            of = self._connections[id_] = self._log.channel(id_, lambda: RawChannel(topic, "ros1", schema, texts))
+            if of.why:
+                # Its definition was damaged, and is repeated at the end.
+                self._log.define(of, topic, "ros1", schema, texts)
         elif fields.get("op") == b"\x02":
             seconds, ns = struct.unpack("<II", fields.get("time", b"").ljust(8, b"\0")[:8])
             make = lambda: RawChannel(f"(connection {id_})", "", Schema("", "", b""), {}, "the bag does not define it")  # noqa: E731
             of = self._connections.get(id_) or self._log.channel(id_, make)
-            if of.is_wanted:
+            if of.is_wanted or of.why:
                 of.add(seconds * 1_000_000_000 + ns, len(of.payloads) & 0xFFFFFFFF, content)
 
 
