@@ -125,6 +125,7 @@ def encodings():
     log = opened(other("json", "json", ("X", "jsonschema", b"{}"), b'{"a": 1, "b": {"c": "d"}}'), both)
     assert log["/other"]["a"].tolist() == [1] * 10 and log["/other"].message(3) == {"a": 1, "b": {"c": "d"}}
     assert log["/f"]["data"].tolist() == [n / 2 for n in range(10)]
+    assert gateway("convert", folder / "json.mcap", out=str(folder / "json.copy"))["not_copied"] == 2
     log = opened(other("no_schema", "json", None, b'{"a": 1}'), both)
     assert log["/other"]["a"].tolist() == [1] * 10
     log = opened(other("protobuf", "protobuf", ("X", "protobuf", b"\x08\x01"), b"\x08\x02"), both, ["/other"])

@@ -103,6 +103,8 @@ pub struct ConvertAccount {
     pub records: u64,
     /// Messages of LCM that are of none of the given types, and were copied as bytes.
     pub not_decoded: u64,
+    /// Attachments and records of metadata, which were not copied.
+    pub not_copied: u64,
     /// Size of the file, in bytes.
     pub bytes: u64,
     /// As in [`ListedLog::cut`].
@@ -138,8 +140,9 @@ pub fn convert(
         }
     }
     let not_decoded = copy.not_decoded;
-    let (cut, damage) = (content.cut, content.damage);
-    Ok(ConvertAccount { records, not_decoded, bytes: copy.log.finish()?, cut, damage })
+    let (not_copied, cut, damage) = (content.others, content.cut, content.damage);
+    let bytes = copy.log.finish()?;
+    Ok(ConvertAccount { records, not_decoded, not_copied, bytes, cut, damage })
 }
 
 /// The profile that all channels keep (MCAP format registry); empty for none.

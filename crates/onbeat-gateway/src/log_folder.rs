@@ -106,6 +106,8 @@ pub(super) struct FolderMessages {
     is_damaged: bool,
     stated: Option<u64>,
     read: u64,
+    /// Of the files that were read to their end.
+    others: u64,
 }
 
 impl FolderMessages {
@@ -163,7 +165,13 @@ impl FolderMessages {
             is_damaged: false,
             stated: metadata.records,
             read: 0,
+            others: 0,
         })
+    }
+
+    /// As [`FormatMessages::others`].
+    pub(super) const fn others(&self) -> u64 {
+        self.others
     }
 
     /// Goes on after a defect, in the same file or in the next one.
@@ -207,7 +215,10 @@ impl FolderMessages {
                     return Ok(Some(LogMessage { channel, ..message }));
                 }
                 Some(Err(why)) => return Err(self.defect(why)),
-                None => self.current = None,
+                None => {
+                    self.others += file.others();
+                    self.current = None;
+                }
             }
         }
     }

@@ -99,6 +99,15 @@ impl FormatMessages {
         Ok(Self { format, most_memory, is_in_message: false, noticed })
     }
 
+    /// Returns the number of attachments and records of metadata that were passed over so far.
+    pub(super) fn others(&self) -> u64 {
+        match &self.format {
+            Format::Mcap(messages) => messages.others(),
+            Format::Folder(messages) => messages.others(),
+            Format::Lcm(_) | Format::Rosbag(_) | Format::Sqlite(_) => 0,
+        }
+    }
+
     /// Goes on after a defect; returns false where nothing sound follows.
     pub(super) fn resume(&mut self) -> bool {
         if std::mem::take(&mut self.is_in_message) {

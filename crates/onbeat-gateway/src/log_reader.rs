@@ -77,6 +77,8 @@ pub(super) struct LogContent {
     pub(super) last_ns: u64,
     /// The longest time by which a message is earlier than one that stands before it, in ns.
     disorder_ns: u64,
+    /// Attachments and records of metadata.
+    pub(super) others: u64,
     /// Why the file ends early; empty if it is complete.
     pub(super) cut: String,
     /// Damaged places, behind which reading went on.
@@ -110,6 +112,7 @@ impl LogContent {
                 None => break,
             }
         }
+        content.others = messages.others();
         content.first_ns = content.first_ns.min(content.last_ns);
         Ok(content)
     }

@@ -96,6 +96,8 @@ pub(super) struct LogMessages<R> {
     found: Option<u64>,
     /// Messages that the file states.
     stated: Option<u64>,
+    /// Attachments and records of metadata, which are passed over.
+    others: u64,
     /// Kinds of records that were passed over where they do not belong; each is said once.
     misplaced: HashSet<u8>,
     /// Channels that messages have and the file does not define; each is said once.
@@ -195,10 +197,16 @@ impl<R: Read + Seek> LogMessages<R> {
             definition_bytes: 0,
             found: Some(0),
             stated: None,
+            others: 0,
             misplaced: HashSet::new(),
             undefined: HashSet::new(),
             is_passed_over: false,
         }
+    }
+
+    /// Returns the number of attachments and records of metadata so far.
+    pub(super) const fn others(&self) -> u64 {
+        self.others
     }
 
     fn next_message(&mut self) -> Result<Option<LogMessage>, LogDefect> {
@@ -310,6 +318,7 @@ impl<R: Read + Seek> LogMessages<R> {
             }
             _ => false,
         };
+        self.others += u64::from(matches!(kind, ATTACHMENT | METADATA));
         self.skip(self.begun_end - self.at)?;
         if belongs || !self.misplaced.insert(kind) {
             return Ok(());

@@ -148,11 +148,15 @@ pub(in crate::cmd) fn convert(options: &ConvertOptions) -> Result<ExitVerdict, F
         None | Some(0) => String::new(),
         Some(_) => format!("; {} of LCM as bytes, of no type in --file", number("not_decoded")),
     };
+    let left = match account["not_copied"].as_u64() {
+        None | Some(0) => String::new(),
+        Some(_) => {
+            format!("; {} attachments and metadata records not copied", number("not_copied"))
+        }
+    };
     let (records, bytes) = (number("records"), number("bytes"));
-    say(
-        Tone::Plain,
-        &format!("log {}: {records} records{strange}; {bytes} bytes", options.out.display()),
-    );
+    let out = options.out.display();
+    say(Tone::Plain, &format!("log {out}: {records} records{strange}{left}; {bytes} bytes"));
     Ok(ExitVerdict::Pass)
 }
 
