@@ -113,7 +113,8 @@ function s = matrices (channel, name, lost)
     end
     values = column (channel, fields{i});
     if strcmp (char (channel.encoding ()), 'json') && isempty (char (channel.why ()))
-      s.json = cellfun (@jsondecode, values, 'UniformOutput', false);
+      % A text that this decoder does not take stays one.
+      s.json = cellfun (@jsondecode, values, 'UniformOutput', false, 'ErrorHandler', @(why, text) text);
       s = json_columns (s);
     elseif strcmp (fields{i}, 'payload') && ~isempty (char (channel.why ()))
       s.payload = cellfun (@uint8, values, 'UniformOutput', false);

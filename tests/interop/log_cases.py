@@ -139,6 +139,23 @@ def encodings():
     assert log["/other"]["data"].tolist() == [1.5] * 10
 
 
+def broken_json():
+    """A text that is not JSON is left out and counted, and hides no other."""
+    path = folder / "broken_json.mcap"
+    with path.open("wb") as file:
+        writer = Writer(file)
+        writer.start("")
+        of = writer.register_channel("/other", "json", 0)
+        for n in range(10):
+            writer.add_message(of, log_time=n, publish_time=n, data=b'{"a": 1' + (b"}" if n != 3 else b"d}"))
+        writer.finish()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        log = onbeat.load(path, damaged="skip")
+    assert log["/other"]["a"].tolist() == [1] * 9 and log.account["/other"]["damaged"] == 1 and len(caught) == 1
+    counts[path.name] = {"/other": 9}
+
+
 def wide():
     """Fast CDR 2 has two bytes for a unit of UTF-16, Fast CDR 1 four."""
     for name, unit, order in (("wide_2", "<H", b"\0\1\0\0"), ("wide_4", "<I", b"\0\1\0\0"), ("wide_4_big", ">I", b"\0\0\0\0")):
@@ -312,6 +329,6 @@ def crashed(bag):
     assert "pages of its database" in gateway("list", cut)["cut"]
 
 
-for check in (encodings, wide, lists, twice, damaged, orders, inserted, misplaced, bags):
+for check in (encodings, broken_json, wide, lists, twice, damaged, orders, inserted, misplaced, bags):
     check()
 print(json.dumps(counts))

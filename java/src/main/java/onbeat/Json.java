@@ -4,10 +4,12 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.regex.Pattern;
 
 /** What a robot says of itself, in JSON: maps, lists, strings, doubles, booleans and null. */
 final class Json {
-    private static final int MOST_DEPTH = 32;
+    private static final int MOST_DEPTH = 512;
+    private static final Pattern NUMBER = Pattern.compile("-?(0|[1-9]\\d*)(\\.\\d+)?([eE][+-]?\\d+)?|NaN|-?Infinity");
 
     private final String text;
     private int at;
@@ -23,6 +25,16 @@ final class Json {
         json.blanks();
         if (json.at < text.length()) throw json.wrong();
         return value;
+    }
+
+    /** Returns why a text is not JSON; nothing if it is. */
+    static String defect(String text) {
+        try {
+            parse(text);
+            return "";
+        } catch (IllegalArgumentException why) {
+            return why.getMessage();
+        }
     }
 
     @SuppressWarnings("unchecked")
@@ -87,6 +99,7 @@ final class Json {
         expect('"');
         StringBuilder content = new StringBuilder();
         for (char letter = take(); letter != '"'; letter = take()) {
+            if (letter < ' ') throw wrong();
             content.append(letter == '\\' ? escaped() : letter);
         }
         return content.toString();
@@ -96,7 +109,8 @@ final class Json {
         char letter = take();
         int known = "bfnrt".indexOf(letter);
         if (known >= 0) return "\b\f\n\r\t".charAt(known);
-        if (letter != 'u') return letter;
+        if ("\"\\/".indexOf(letter) >= 0) return letter;
+        if (letter != 'u') throw wrong();
         if (at + 4 > text.length()) throw wrong();
         at += 4;
         return (char) Integer.parseInt(text.substring(at - 4, at), 16);
@@ -114,6 +128,7 @@ final class Json {
             case "null":
                 return null;
             default:
+                if (!NUMBER.matcher(word).matches()) throw wrong();
                 return Double.valueOf(word);
         }
     }

@@ -90,6 +90,7 @@ public final class LogChannel {
     String finish(boolean skips) {
         String packed = unpack();
         sort();
+        if (isJson()) return sound(packed, "JSON", (chunk, at, length) -> Json.defect(new String(bytesOf(chunk, at, length), StandardCharsets.UTF_8)));
         if (definition == null || rows == 0) return packed;
         boolean isRos1 = encoding.equals("ros1");
         try {
@@ -101,17 +102,27 @@ public final class LogChannel {
             why = wrong.sentence();
             return packed;
         }
+        return sound(packed, "a " + type, columns::add);
+    }
+
+    /** Says what is wrong with a record; nothing if it is sound. */
+    private interface Check {
+        String of(ByteBuffer chunk, int at, int length);
+    }
+
+    /** Keeps the records that are sound; returns why others are not. */
+    private String sound(String packed, String what, Check check) {
         String reason = packed;
         int kept = 0;
         for (int i = 0; i < rows; i++) {
-            String bad = columns.add(chunks.get(chunkOf[i]), places[i], lengths[i]);
+            String bad = check.of(chunks.get(chunkOf[i]), places[i], lengths[i]);
             if (bad.isEmpty()) {
                 keep(kept++, i);
             } else if (reason.isEmpty()) {
-                reason = "record " + (i + 1) + " of " + rows + " of " + topic + " is not a " + type + ": " + bad;
+                reason = "record " + (i + 1) + " of " + rows + " of " + topic + " is not " + what + ": " + bad;
             }
         }
-        if (kept == 0) {
+        if (kept == 0 && rows > 0) {
             why = reason;
             columns = null;
             return "";
@@ -367,6 +378,10 @@ public final class LogChannel {
             at += layout.part(field).at;
             length = Math.max(layout.part(field).count, 0);
         }
+        return bytesOf(data, at, length);
+    }
+
+    private static byte[] bytesOf(ByteBuffer data, int at, int length) {
         byte[] bytes = new byte[length];
         System.arraycopy(data.array(), data.arrayOffset() + at, bytes, 0, length);
         return bytes;
