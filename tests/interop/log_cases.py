@@ -134,7 +134,9 @@ def encodings():
     assert log["/other"]["payload"][0] == b"\0\1\2\3"
     log = opened(other("ros1", "ros1", ("std_msgs/Float64", "ros1msg", b"float64 data\n"), struct.pack("<d", 1.5)), both)
     assert log["/other"]["data"].tolist() == [1.5] * 10
-    idl = b"=" * 80 + b"\nIDL: std_msgs/msg/Float64\nmodule std_msgs { module msg { struct Float64 { double data; }; }; };\n"
+    # With an address in a comment, as rosidl carries it over.
+    note = b'@verbatim (language="comment", text="see https://wiki.ros.org" "\\n" "/* all */")'
+    idl = b"=" * 80 + b"\nIDL: std_msgs/msg/Float64\nmodule std_msgs { module msg { " + note + b" struct Float64 { double data; }; }; };\n"
     log = opened(other("idl", "cdr", (FLOAT, "ros2idl", idl), b"\0\1\0\0" + struct.pack("<d", 1.5)), both)
     assert log["/other"]["data"].tolist() == [1.5] * 10
 

@@ -25,14 +25,18 @@ _NUMBERS = {
     "float": "float32",
     "double": "float64",
 }
-_WORD = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])\'|[A-Za-z_]\w*|::|0[xX][0-9a-fA-F]+|\d[\w.+]*|\S')
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|^\s*#[^\n]*", re.DOTALL | re.MULTILINE)
+#: A comment, or in a group a word: a text can have what begins a comment elsewhere, such as an address.
+_WORD = re.compile(
+    r'//[^\n]*|/\*.*?\*/|^[ \t]*#[^\n]*'
+    r'|("(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])\'|[A-Za-z_]\w*|::|0[xX][0-9a-fA-F]+|\d[\w.+]*|\S)',
+    re.DOTALL | re.MULTILINE,
+)
 
 
 def parse(text: str) -> dict[str, list[Field]]:
     """Returns the fields of all structures, by names such as `std_msgs/msg/Float64`."""
     text = re.sub(r"^={3,}[ \t]*$|^IDL:.*$", "", text, flags=re.MULTILINE)
-    return _Parser(_WORD.findall(_COMMENT.sub(" ", text))).types()
+    return _Parser([word for word in _WORD.findall(text) if word]).types()
 
 
 class _Parser:
@@ -124,7 +128,10 @@ class _Parser:
     def _enumerators(self) -> None:
         number = 0
         while self._peek() not in ("}", ""):
-            self._annotations()
+            for it in self._annotations():
+                # `@value(3)` or `@value(value=3)`; those that follow count on.
+                if re.fullmatch(r"value\((value=)?-?\w+\)", it):
+                    number = int(re.split(r"[(=]", it)[-1].rstrip(")"), 0)
             word = self._next()
             if word != ",":
                 self._constants[word] = number
