@@ -136,7 +136,8 @@ def encodings():
     assert log["/other"]["data"].tolist() == [1.5] * 10
     # With an address in a comment, as rosidl carries it over.
     note = b'@verbatim (language="comment", text="see https://wiki.ros.org" "\\n" "/* all */")'
-    idl = b"=" * 80 + b"\nIDL: std_msgs/msg/Float64\nmodule std_msgs { module msg { " + note + b" struct Float64 { double data; }; }; };\n"
+    idl = b"=" * 80 + b"\nIDL: std_msgs/msg/Float64\nmodule std_msgs { module msg { " + note
+    idl += b" struct Float64 { double data; }; }; };\n"
     log = opened(other("idl", "cdr", (FLOAT, "ros2idl", idl), b"\0\1\0\0" + struct.pack("<d", 1.5)), both)
     assert log["/other"]["data"].tolist() == [1.5] * 10
 
@@ -297,7 +298,7 @@ def bags():
 
 
 def crashed(bag):
-    """As a killed recorder, or half a copy, leaves them: the newest rows in a WAL, half a change and its undoing in a journal, a cut file."""
+    """As a killed recorder leaves them: the newest rows in a WAL, half a change and its undoing in a journal; and a cut file."""
     for mode, end, wanted in (("wal", "-wal", 2030), ("delete", "-journal", 30)):
         path, work = folder / f"crashed_{mode}.db3", folder / f"work_{mode}.db3"
         shutil.copy(bag, work)

@@ -485,7 +485,8 @@ def lcm(path: Path, data: np.ndarray, wanted: set[str] | None, skips: bool) -> R
             number, at_us, name, size = struct.unpack(">QQII", head[4:])
             end = at + 28 + name + size
             sound = name <= 1024 and size <= _MOST_CHUNK and end <= len(data)
-            if not sound and end > len(data) and name <= 1024 and size <= _MOST_CHUNK and _find(bytes_, LCM, at + 1) == len(data):
+            is_long = end > len(data) and name <= 1024 and size <= _MOST_CHUNK
+            if is_long and _find(bytes_, LCM, at + 1) == len(data):
                 log.log.is_complete = False
                 log.log.cut = f"the file ends within the event at byte {at}"
                 break

@@ -108,12 +108,14 @@ class Records:
         encodings = {kind: _columns.cdr(bytes([int(kind) >> 8, int(kind) & 255, 0, 0])) for kind in kinds}
         known = [kind for kind in kinds if encodings[kind] is not None]
         if not known:
-            return [], np.zeros(count, bool), f"its records begin with {usual >> 8:02x} {usual & 255:02x}, an encoding that is not read"
+            why = f"its records begin with {usual >> 8:02x} {usual & 255:02x}, an encoding that is not read"
+            return [], np.zeros(count, bool), why
         good &= np.isin(heads, known)
         # What has none is read as most are, and left out.
         most = max(known, key=lambda kind: counts[kinds == kind][0])
         heads = np.where(good, heads, most)
-        return [(encodings[kind], np.flatnonzero(heads == kind)) for kind in known], good, "" if good.all() else "it does not begin as CDR"
+        groups = [(encodings[kind], np.flatnonzero(heads == kind)) for kind in known]
+        return groups, good, "" if good.all() else "it does not begin as CDR"
 
     def _has_wide(self) -> bool:
         return any(field.kind == "wstring" for fields in self.types.values() for field in fields)

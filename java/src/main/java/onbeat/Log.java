@@ -317,7 +317,8 @@ public final class Log {
                 if (length < 0 || length > end - at - HEAD) {
                     why = "the record at byte " + at + " claims " + Long.toUnsignedString(length) + " bytes, and " + (end - at - HEAD) + " are left";
                     if (!isClosed) {
-                        if (!isCut) note("", "damaged", 0, "the file ends within the record at byte " + at + ": its writer was killed, or it was not copied whole");
+                        String cut = "the file ends within the record at byte " + at + ": its writer was killed, or it was not copied whole";
+                        if (!isCut) note("", "damaged", 0, cut);
                         isCut = true;
                         // A chunk that is not compressed has whole records; and it may be the length that is damaged.
                         boolean isPacked = head[0] == CHUNK && isPacked(file, at, end);
