@@ -20,7 +20,7 @@ function [log, account] = load (file, varargin)
   % reason; a warning, onbeat:log:account, says the same. A damaged log is an error unless 'damaged' is 'skip'. Identifiers of
   % errors: onbeat:java:no_jar, onbeat:log, onbeat:type.
   [wanted, skips, types] = options (varargin);
-  [mcap, is_made] = as_mcap (file);
+  [mcap, is_made, defects] = as_mcap (file, skips);
   log = struct ();
   try
     reader = javaMethod ('open', 'onbeat.Log', mcap, skips, types);
@@ -41,7 +41,8 @@ function [log, account] = load (file, varargin)
       channel = reader.channel (names{i});
       log.(free_word (log, names{i})) = matrices (channel, names{i}, reader.lost (names{i}));
     end
-    account = accounted (char (reader.account ()), file);
+    lines = [defects, {char(reader.account ())}];
+    account = accounted (strjoin (lines(~cellfun (@isempty, lines)), char (10)), file);
   catch why
     if is_made && exist (mcap, 'file')
       delete (mcap);
@@ -72,19 +73,42 @@ function [wanted, skips, types] = options (given)
   end
 end
 
-function [mcap, is_made] = as_mcap (file)
-  % Bags of ROS 1 need bzip2, which the program has.
+function [mcap, is_made, defects] = as_mcap (file, skips)
+  % Bags of ROS 1 need bzip2, which the program has. Defects are lines as in the account of the reader.
   mcap = file;
   is_made = false;
+  defects = {};
   if isempty (regexp (file, '\.bag$', 'once')) || exist (file, 'dir')
     return;
   end
   mcap = [tempname() '.mcap'];
-  [status, said] = system (['onbeat message convert "' file '" "' mcap '" 2>&1']);
+  [status, said] = system (['onbeat message convert --json ' quoted(file) ' ' quoted(mcap) ' 2>&1']);
   if status ~= 0
     error ('onbeat:log', 'the program onbeat has not converted %s: %s', file, strtrim (said));
   end
   is_made = true;
+  about = jsondecode (said);
+  damage = {};
+  if iscell (about.damage)
+    damage = reshape (about.damage, 1, []);
+  end
+  if ~skips && ~isempty (damage)
+    delete (mcap);
+    error ('onbeat:log', '%s is damaged: %s; onbeat.load (file, ''damaged'', ''skip'') loads the rest, and counts', file, damage{1});
+  end
+  if ~isempty (about.cut)
+    damage{end + 1} = about.cut;
+  end
+  defects = cellfun (@(why) sprintf ('\tdamaged\t0\t%s', why), damage, 'UniformOutput', false);
+end
+
+function word = quoted (path)
+  % A word of the shell, whatever is in it.
+  if ispc ()
+    word = ['"' path '"'];
+  else
+    word = ['''' strrep(path, '''', '''\''''') ''''];
+  end
 end
 
 function word = free_word (s, name)

@@ -52,6 +52,11 @@ pub(crate) fn trials() -> Vec<Trial> {
             octave_agrees,
         ),
         trial(
+            "logs_open_elsewhere::octave_counts_the_damage_of_a_bag_of_ros_1",
+            octave_and_onbeat,
+            octave_counts_damage,
+        ),
+        trial(
             "logs_open_elsewhere::a_recording_has_every_record_and_counts_every_loss",
             Python::equip,
             losses_are_counted,
@@ -84,6 +89,10 @@ fn python_and_octave() -> Result<(Python, Octave), String> {
     // Zstd in Java is in a jar.
     equipment::jars()?;
     Ok((Python::equip()?, Octave::equip()?))
+}
+
+fn octave_and_onbeat() -> Result<(Octave, PathBuf), String> {
+    Ok((Octave::equip()?, onbeat()?))
 }
 
 fn python_and_onbeat() -> Result<(Python, PathBuf), String> {
@@ -362,6 +371,51 @@ fn logs_of_people_open((python, octave): &(Python, Octave)) {
     counts.sort_unstable();
     assert_eq!(found, counts);
     assert_eq!(last, "types 217.5\nhä🤖\n131313 onbeat:log");
+}
+
+fn part(bytes: &[u8]) -> Vec<u8> {
+    [&(bytes.len() as u32).to_le_bytes()[..], bytes].concat()
+}
+
+/// A record of a bag of ROS 1.
+fn bag_record(head: &[&[u8]], content: &[u8]) -> Vec<u8> {
+    let head: Vec<u8> = head.iter().flat_map(|it| part(it)).collect();
+    [part(&head), part(content)].concat()
+}
+
+/// The program `onbeat` makes an MCAP file of it, and says what is damaged; the name is none that a shell leaves alone.
+fn octave_counts_damage((octave, onbeat): &(Octave, PathBuf)) {
+    let message = |second: u8| {
+        let time = [&b"time="[..], &[second, 0, 0, 0, 0, 0, 0, 0]].concat();
+        let head: [&[u8]; 3] = [b"op=\x02", b"conn=\0\0\0\0", &time];
+        bag_record(&head, &f64::from(second).to_le_bytes())
+    };
+    let about = [part(b"type=std_msgs/Float64"), part(b"message_definition=float64 data\n")];
+    let damaged = bag_record(
+        &[b"op=\x05", b"compression=bz2", b"size=\x09\0\0\0"],
+        b"BZh9 and nothing of it",
+    );
+    let bag = [
+        b"#ROSBAG V2.0\n".to_vec(),
+        bag_record(&[b"op=\x07", b"conn=\0\0\0\0", b"topic=/f"], &about.concat()),
+        message(1),
+        damaged,
+        message(2),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("it's $one.bag");
+    std::fs::write(&path, bag.concat()).unwrap();
+    let found = octave.eval(&format!(
+        "setenv ('PATH', ['{}:' getenv('PATH')]);
+         warning ('off', 'onbeat:log:account');
+         file = '{}';
+         try, onbeat.load (file); catch why, printf ('%s\\n', why.identifier); end
+         [log, account] = onbeat.load (file, 'damaged', 'skip');
+         printf ('%d %d %s', log.f.data, account.what);",
+        onbeat.parent().unwrap().display(),
+        path.display().to_string().replace('\'', "''"),
+    ));
+    assert_eq!(found, "onbeat:log\n1 2 damaged");
 }
 
 fn octave_agrees((python, octave): &(Python, Octave)) {

@@ -13,7 +13,9 @@ use rustix::fs::{Mode, OFlags};
 use super::error::GatewayError;
 use super::log_defect::{LogDefect, MOST_CHANNELS};
 use super::log_folder::FolderMessages;
-use super::log_records::{Fields, LogMessage, LogMessages, LogRecordChannel, LogSchema, exactly};
+use super::log_records::{
+    Fields, LogMessage, LogMessages, LogRecordChannel, LogSchema, exactly, not_packed,
+};
 use super::log_sqlite::SqliteRows;
 
 /// First bytes of each format.
@@ -487,15 +489,18 @@ impl RosbagRecords {
         let name = header.get("compression").map_or(&b"none"[..], Vec::as_slice);
         let whole = match name {
             b"none" => return Ok(content),
-            b"lz4" => exactly(&mut lz4::Decoder::new(&content[..])?, bytes)?,
-            b"bz2" => exactly(&mut bzip2::read::BzDecoder::new(&content[..]), bytes)?,
+            b"lz4" => {
+                let decoder = lz4::Decoder::new(&content[..]);
+                exactly(&mut decoder.map_err(not_packed(at))?, bytes)
+            }
+            b"bz2" => exactly(&mut bzip2::read::BzDecoder::new(&content[..]), bytes),
             other => {
                 let name = String::from_utf8_lossy(other);
                 let name = name.chars().take(32).filter(|it| !it.is_control()).collect();
                 return Err(LogDefect::Compression { at, name });
             }
         };
-        whole.ok_or(LogDefect::Record { at })
+        whole.map_err(not_packed(at))?.ok_or(LogDefect::Record { at })
     }
 
     fn take(

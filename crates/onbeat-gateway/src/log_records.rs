@@ -626,7 +626,8 @@ pub(super) fn exactly(source: &mut impl Read, bytes: u64) -> io::Result<Option<V
     }
 }
 
-fn not_packed(at: u64) -> impl Fn(io::Error) -> LogDefect {
+/// Says of compressed bytes at a place what is wrong with them.
+pub(super) fn not_packed(at: u64) -> impl Fn(io::Error) -> LogDefect {
     move |why| LogDefect::Packed { at, why: why.to_string() }
 }
 
