@@ -683,10 +683,8 @@ mod tests {
             let time = [&b"time="[..], &[second, 0, 0, 0, 0, 0, 0, 0]].concat();
             record(&[b"conn=\0\0\0\0", b"op=\x02", &time], &[second])
         };
-        let connection = record(
-            &[b"conn=\0\0\0\0", b"op=\x07", b"topic=/map"],
-            &fields(&[b"type=a/B"]),
-        );
+        let connection =
+            record(&[b"conn=\0\0\0\0", b"op=\x07", b"topic=/map"], &fields(&[b"type=a/B"]));
         let chunk = |records: &[Vec<u8>]| {
             record(&[b"compression=none", b"op=\x05", b"size=\0\0\0\0"], &records.concat())
         };
