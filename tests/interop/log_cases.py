@@ -16,11 +16,13 @@ from pathlib import Path
 import numpy as np
 import onbeat
 from mcap.writer import CompressionType, IndexType, Writer
+from rosbags.rosbag1 import Writer as Bag1
 from rosbags.rosbag2 import StoragePlugin
 from rosbags.rosbag2 import Writer as Bag
 from rosbags.typesys import Stores, get_typestore
 
 STORE = get_typestore(Stores.ROS2_JAZZY)
+STORE1 = get_typestore(Stores.ROS1_NOETIC)
 FLOAT = "std_msgs/msg/Float64"
 folder, program = Path(sys.argv[1]), sys.argv[2]
 counts = {}
@@ -286,6 +288,21 @@ def bags():
     assert log["/f"]["data"].tolist() == [n / 2 for n in range(30)]
 
     crashed(folder / "bag_sqlite3" / "bag_sqlite3.db3")
+
+    path = folder / "cut.bag"
+    with Bag1(path) as bag:
+        of = bag.add_connection("/f", FLOAT, typestore=STORE1)
+        bag.chunk_threshold = 1000
+        for n in range(200):
+            bag.write(of, n, STORE1.serialize_ros1(float64(n), FLOAT))
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        log = onbeat.load(path)
+    records = len(log["/f"])
+    assert 20 < records < 150 and not log.is_complete and len(caught) == 1, f"{records} {caught}"
+    account = gateway("list", path)
+    assert account["channels"][0]["records"] == records and account["cut"], account
 
     import lcm
 

@@ -382,12 +382,12 @@ class _Rosbag:
             except _Short as why:
                 log.is_complete = False
                 after = self._next(at)
-                if after == len(self._data) and self._stated == 0:
-                    log.cut = f"{why}: its writer was killed"
+                if after == len(self._data):
+                    log.cut = f"{why}: its writer was killed, or it was not copied whole"
                 else:
                     self._log.damaged(str(why))
                 at = after
-        if self._stated and self._chunks != self._stated and not log.damage:
+        if self._stated and self._chunks != self._stated and not (log.damage or log.cut):
             self._log.damaged(f"{self._chunks} of {self._stated} chunks were found")
         return log
 
@@ -395,12 +395,14 @@ class _Rosbag:
         """Where the next chunk or index begins after a damaged record."""
         for window in range(at + 1, len(self._data), 1 << 24):
             piece = self._data[window : window + (1 << 24) + 64].tobytes()
-            for found in re.finditer(rb"(?s)....(?=(?:.{4}[a-z_]+=.{0,24}?)*?\x04\0\0\0op=[\x04\x05\x06\x07])", piece):
-                try:
-                    if "op" in _rosbag_record(self._data, window + found.start())[0]:
-                        return window + found.start()
-                except _Short:
-                    continue
+            for found in re.finditer(rb"\x04\0\0\0op=[\x04-\x07]", piece):
+                # Fields of the header can be before its `op`.
+                for place in range(found.start() - 4, max(found.start() - 128, -1), -1):
+                    try:
+                        if "op" in _rosbag_record(self._data, window + place)[0]:
+                            return window + place
+                    except _Short:
+                        continue
         return len(self._data)
 
     def _take(self, fields: dict[str, bytes], begin: int, end: int, at: int) -> None:
