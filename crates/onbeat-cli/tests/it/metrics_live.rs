@@ -279,7 +279,7 @@ fn an_address_that_is_taken_is_one_sentence_and_nothing_is_measured() {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains(&format!("cannot listen on {address} for --metrics")), "{said}");
+    assert!(said.contains(&format!("cannot listen on {address} for the metrics")), "{said}");
     assert!(!directory.path().join("onbeat-runs").exists());
 }
 

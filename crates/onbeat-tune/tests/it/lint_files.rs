@@ -332,7 +332,7 @@ fn a_section_has_its_own_settings_and_a_limit_is_a_number() {
 fn a_unit_that_refuses_real_time_policies_to_its_program_is_harmful() {
     let text = "[Service]\nRestrictRealtime=yes\nSystemCallFilter=@system-service\nSystemCallFilter=~@privileged @resources\n\
                 SystemCallFilter=~@memlock:EPERM\nLimitNICE=-20\nLimitNICE=41\nNice=-21\nLimitMEMLOCK=infinity:infinity\n\
-                CPUSchedulingPolicy=FIFO\n";
+                CPUSchedulingPolicy=FIFO\nCPUSchedulingPriority=80\n";
     let report = report(text);
     for (piece, expected) in [
         ("RestrictRealtime=yes", Harmful),

@@ -7,7 +7,7 @@ use onbeat::load::{Load, RunningError};
 pub(crate) enum LoadsFailure {
     #[error("load {load}: {source}")]
     Run { load: Load, source: RunningError },
-    #[error("the load {load} did not run to its end: {parts} died")]
+    #[error("the load {load} did not run to its end: {parts}")]
     Died { load: Load, parts: String },
     #[error("the load {load} is listed twice; list each load once in --loads")]
     LoadTwice { load: Load },

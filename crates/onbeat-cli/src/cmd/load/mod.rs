@@ -8,7 +8,10 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use onbeat::load::{Load, Options, RunningLoad, check_directory, misses_the_disk, serve};
+use onbeat::load::{
+    Load, LoadNotice, LoadNoticeKind, LoadStopReason, Options, RunningLoad, check_directory,
+    misses_the_disk, serve,
+};
 
 use super::Common;
 use super::carrier::carrier_of;
@@ -79,27 +82,40 @@ fn alone(options: &LoadOptions) -> Result<ExitVerdict, Failure> {
     let myself = std::env::current_exe().map_err(Common::OwnProgram)?;
     let carrier = carrier_of(&myself, &options.load, options.dir.as_deref());
     let mut running = RunningLoad::start(carrier).map_err(failed)?;
+    let mut died = Vec::new();
     let ends =
         (options.duration > 0).then(|| Instant::now() + Duration::from_nanos(options.duration));
 
     while !interruptions.stop.load(Ordering::Relaxed) && ends.is_none_or(|end| Instant::now() < end)
     {
-        for event in running.events() {
-            let tone = if event.matters() { Tone::Careful } else { Tone::Plain };
-            advise(tone, &wrapped(&event.to_string(), 80));
-        }
+        died.extend(running.events().iter().filter_map(told));
         std::thread::sleep(LOOK_EVERY);
     }
 
-    let (report, _) = running.stop().map_err(failed)?;
+    let (report, last) = running.stop().map_err(failed)?;
+    died.extend(last.iter().filter_map(told));
     for part in &report.parts {
         say(Tone::Plain, &part.to_string());
     }
 
-    let died = report.parts.iter().filter(|part| !part.alive);
-    let died: Vec<&str> = died.map(|part| part.part.as_str()).collect();
-    if died.is_empty() {
+    if report.parts.iter().all(|part| part.alive) {
         return Ok(ExitVerdict::Pass);
     }
-    Err(LoadsFailure::Died { load: options.load.clone(), parts: died.join(", ") }.into())
+    if died.is_empty() {
+        let dead = report.parts.iter().filter(|part| !part.alive);
+        died.extend(dead.map(|part| format!("{} died", part.part)));
+    }
+    Err(LoadsFailure::Died { load: options.load.clone(), parts: died.join("; ") }.into())
+}
+
+/// Prints an event; returns which part died and why, if that is what happened.
+fn told(event: &LoadNotice) -> Option<String> {
+    if !matches!(event.what, LoadNoticeKind::Stopped { why: LoadStopReason::Asked }) {
+        let tone = if event.matters() { Tone::Careful } else { Tone::Plain };
+        advise(tone, &wrapped(&event.to_string(), 80));
+    }
+    match &event.what {
+        LoadNoticeKind::PartDied { part, status } => Some(format!("{part} died: {status}")),
+        _ => None,
+    }
 }
