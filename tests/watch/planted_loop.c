@@ -1,6 +1,6 @@
 /* A control loop that knows nothing of onbeat and has defects on request, for the tests of `onbeat watch`:
  *
- *     planted_loop causes EACH SEED    cycles of 5 ms; after four seconds every 30th waits for something,
+ *     planted_loop causes EACH SEED    cycles of 5 ms; after four seconds every 50th waits for something,
  *                                      EACH times for each of the kinds below, in random order
  *     planted_loop FINDING             a loop of 2 ms with one defect, until it is ended
  *     planted_loop latency ALL LAST    a sound loop of 1 ms for ALL cycles
@@ -403,7 +403,7 @@ static void prepare_causes(void)
 
 static int causes(int each, unsigned seed)
 {
-	const int64_t period = 5 * MS, before = 800, every = 30;
+	const int64_t period = 5 * MS, before = 800, every = 50;
 	int plants = each * KINDS;
 	enum kind *order = calloc(plants, sizeof *order);
 	int64_t *waited = calloc(plants, sizeof *waited);

@@ -78,7 +78,7 @@ pub use noise::NoiseSource;
 pub use path_stack::KernelStack;
 pub use split::{SplitRecorder, WakeUpParts, WakeUpSplit, WakeUpSplitter};
 pub use stream::{EventStream, PathStream, StreamEvent, StreamSetting};
-pub use tracefs::{TraceError, Tracefs};
+pub use tracefs::{InstanceGuard, TraceError, Tracefs, guard_instances_by};
 pub use window::Window;
 
 /// Removes flight recorders left by killed onbeat processes and returns their number; 0 if tracing

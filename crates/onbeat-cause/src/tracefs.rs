@@ -3,14 +3,16 @@
 //! If no tracefs is mounted, one is mounted for this process alone: a detached mount, accessed
 //! through its descriptor and gone with it (fsopen(2), fsmount(2), Linux 5.2). An instance has its
 //! own buffers, events and filters; the user's tracing is not touched. Its name contains process
-//! number and start time of its owner, so that the next start can remove instances of killed
-//! processes.
+//! number and start time of its owner, so that a guard ([`guard_instances_by`]), or the next start,
+//! can remove instances of killed processes.
 
+use std::any::Any;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
@@ -85,6 +87,17 @@ impl TraceError {
             }
         }
     }
+}
+
+/// What removes instances of this process when it is killed, as long as it is held.
+pub type InstanceGuard = Arc<dyn Any + Send + Sync>;
+
+static START_GUARD: OnceLock<fn() -> Option<InstanceGuard>> = OnceLock::new();
+
+/// Has every later instance of this process guarded by what `start` returns: it is started before
+/// the instance is made, and dropped after the instance was removed. The first call counts.
+pub fn guard_instances_by(start: fn() -> Option<InstanceGuard>) {
+    let _ = START_GUARD.set(start);
 }
 
 /// A mounted tracefs.
@@ -164,9 +177,10 @@ impl Tracefs {
         let start = start_ticks(pid).unwrap_or(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = self.path("instances").join(format!("{PREFIX}{pid}-{start}-{count}"));
+        let guard = START_GUARD.get().and_then(|start| start());
         fs::create_dir(&path).map_err(|why| TraceError::at(&path, why))?;
 
-        Ok(Instance { path })
+        Ok(Instance { path, _guard: guard })
     }
 
     /// Returns the names of all instances, including the user's.
@@ -187,7 +201,9 @@ impl Tracefs {
     pub fn remove_leftovers(&self) -> Result<Vec<String>, TraceError> {
         let path = self.path("instances");
         let dead = self.instances()?.into_iter().filter(|name| owner_is_dead(name));
-        Ok(dead.filter(|name| Instance { path: path.join(name) }.remove().is_ok()).collect())
+        let removed =
+            |name: &String| Instance { path: path.join(name), _guard: None }.remove().is_ok();
+        Ok(dead.filter(removed).collect())
     }
 }
 
@@ -195,6 +211,7 @@ impl Tracefs {
 #[derive(Debug)]
 pub struct Instance {
     path: PathBuf,
+    _guard: Option<InstanceGuard>,
 }
 
 impl Instance {

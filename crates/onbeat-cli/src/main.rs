@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         return status;
     }
 
+    onbeat::cause::guard_instances_by(cmd::repair::guard_of_recorders);
     completion::answer();
     // Where the system refuses it, a truncated ring ends this process, as it ends others.
     let _ = onbeat_control::truncation::install();

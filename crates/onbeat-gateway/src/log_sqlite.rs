@@ -418,8 +418,8 @@ mod tests {
             std::fs::write(&path, &whole[..whole.len() * parts / 10]).unwrap();
             let found = content(&path);
             let about = 2000 * parts as u64 / 10;
-            // Pages of other tables are before those of the messages.
-            let is_about = (about - 200..=about).contains(&found.messages);
+            // Pages of other tables are before those of the messages, and rows with large numbers are longer.
+            let is_about = (about - 200..=about + 20).contains(&found.messages);
             assert!(is_about, "{parts}: {}", found.messages);
             assert!(found.cut.contains("pages of its database"), "{}", found.cut);
         }

@@ -36,6 +36,7 @@ use rustix::process::{Pid, PidfdFlags};
 use rustix::thread::CpuSet;
 
 use crate::error::TuneError;
+use crate::host_files::HostFiles;
 use crate::journal::{self, DirectoryLock};
 use crate::live_host::LiveHost;
 use crate::scheduling::Scheduling;
@@ -134,6 +135,30 @@ impl Guard {
         let until = Instant::now() + END;
         while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < until {
             thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+/// The guard of what a process makes for itself and has in no journal, such as its flight recorder:
+/// what the program undoes ([`answer`]) finds it. Dropped, it ends without doing anything.
+#[derive(Debug)]
+pub struct ObjectGuard(Option<Guard>);
+
+impl ObjectGuard {
+    /// Starts the guard; `None` where this program does not answer as one, or where it cannot be
+    /// started: then the next start finds what was left.
+    #[must_use]
+    pub fn start(directory: &Path) -> Option<Self> {
+        let host = LiveHost::new();
+        let owner = tasks::task(&host, host.own_pid())?.id;
+        Guard::start(owner, directory).ok().flatten().map(|guard| Self(Some(guard)))
+    }
+}
+
+impl Drop for ObjectGuard {
+    fn drop(&mut self) {
+        if let Some(guard) = self.0.take() {
+            guard.dismiss();
         }
     }
 }

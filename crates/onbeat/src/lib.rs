@@ -63,6 +63,7 @@ pub mod campaign;
 mod control_loop;
 pub mod inject;
 pub mod load;
+mod near_word;
 pub mod probe;
 
 pub use control_loop::{Cycle, CycleResult, Flow, Loop, LoopError, LoopReport, Period, run};

@@ -1,9 +1,12 @@
 //! `onbeat repair`: undoes changes left by an interrupted onbeat.
 
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use onbeat::cause::InstanceGuard;
 use onbeat_control::{FoundChannels, RingError, remove_leftovers};
 use onbeat_host::process::kill_session;
+use onbeat_tune::guard::ObjectGuard;
 use onbeat_tune::{LiveHost, UndoMode};
 
 use super::tune::record::kept_sentence;
@@ -66,6 +69,18 @@ pub(crate) fn repair_first() -> Result<(), Failure> {
 /// and the next start reports it.
 pub(crate) fn by_guard(directory: &Path) {
     let _ = restore_in(directory, UndoMode::Careful);
+}
+
+/// Starts the guard of the flight recorders of this process, or returns the one that all of them share.
+pub(crate) fn guard_of_recorders() -> Option<InstanceGuard> {
+    static SHARED: Mutex<Weak<ObjectGuard>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(guard) = shared.upgrade() {
+        return Some(guard);
+    }
+    let guard = Arc::new(ObjectGuard::start(&journal_directory())?);
+    *shared = Arc::downgrade(&guard);
+    Some(guard)
 }
 
 /// Undoes the changes. While another onbeat runs, its changes are its own.

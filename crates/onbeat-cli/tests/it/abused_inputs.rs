@@ -233,7 +233,8 @@ fn a_load_whose_part_died_did_not_run() {
     let said = stderr_of(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("load part run died: exit status: 3"), "{said}");
-    let sentence = "onbeat: the load cpu=1%+run:exit 3 did not run to its end: run died: exit status: 3";
+    let sentence =
+        "onbeat: the load cpu=1%+run:exit 3 did not run to its end: run died: exit status: 3";
     assert!(said.lines().any(|line| line == sentence), "{said}");
 }
 

@@ -81,6 +81,7 @@ fn runs_that_wait_take_bounded_space_and_the_oldest_go_with_a_word() {
     let to = robot.dir.path().join("mnt/fleet");
     let old = robot.dir.path().join("state/runs/0");
     fs::create_dir_all(&old).unwrap();
+    write_run(&old.join("timer.onbeat.hlog"), &header("b", 1.78e9), &[100; 20]);
     fs::write(old.join("large"), vec![b'x'; 3 << 20]).unwrap();
     let output = robot.night(&to, &[("ONBEAT_FLEET_TRIES", "1"), ("ONBEAT_FLEET_MOST_MB", "2")]);
     assert!(

@@ -484,7 +484,8 @@ fn empty_slots_are_a_warning_and_filled_ones_shift_their_pdos_and_objects() {
     );
 
     let filled = described("slots = [\"csp\", \"#x99\"]", modular().as_bytes()).unwrap();
-    assert_eq!(filled.warnings(), Vec::<String>::new());
+    let axes = "device \"TWO\" has 2 axes (controlwords 0x6040, 0x6840); a robot moves the first, the others get no power";
+    assert_eq!(filled.warnings(), [axes]);
     assert_eq!(lengths_in_op(&filled), (8, 0));
     let layout = Layout::from_description(&filled).unwrap();
     let mapped: Vec<(u16, usize)> =

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::load::{did_you_mean, nearest};
+use crate::near_word::{did_you_mean, nearest};
 use onbeat_cause::CauseKind;
 
 /// A fault: a cause of lateness that can be injected.

@@ -7,6 +7,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::near_word::did_you_mean;
+
 /// A load: nothing, or one or more different parts that run at the same time.
 ///
 /// Serialised as the text that users type.
@@ -179,11 +181,6 @@ pub enum LoadError {
         /// What was typed.
         typed: String,
     },
-}
-
-/// ` (did you mean disk?)`, where a known word is near.
-pub(crate) fn did_you_mean(nearest: Option<&str>) -> String {
-    nearest.map_or_else(String::new, |name| format!(" (did you mean {name}?)"))
 }
 
 impl LoadError {

@@ -410,5 +410,5 @@ fn every_fault_has_a_word_that_parses_and_a_sentence() {
     }
 
     let unknown = "lightning".parse::<Fault>().unwrap_err().to_string();
-    assert!(unknown.contains("lightning") && unknown.contains("stop_signal"), "{unknown}");
+    assert!(unknown.contains("lightning") && unknown.contains("stop-signal"), "{unknown}");
 }

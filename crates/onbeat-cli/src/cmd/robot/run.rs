@@ -51,15 +51,8 @@ pub(super) fn run(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
     }
 
     let file = RobotFile::read(&options.file, options.looping.period)?;
-    let of_real = options.interface.as_ref().map(|_| {
-        let increments = file.description.assumed_increments();
-        increments.into_iter().chain(file.layout.without_mode())
-    });
     let of_period = file.layout.other_interpolation(options.looping.period);
-    let further = of_real.into_iter().flatten().chain(of_period);
-    for warning in file.description.warnings().into_iter().chain(further) {
-        advise(Tone::Careful, &wrapped(&warning, 80));
-    }
+    warn(file.description.warnings().into_iter().chain(of_period));
     let of_file = || TrajectoryWord::of_robot(&file.robot).map_err(AssemblyError::Word);
     let word = options.trajectory.clone().map_or_else(of_file, Ok)?;
     let name = view::shared_name(options);
@@ -102,6 +95,12 @@ pub(super) fn run(options: &RobotRunOptions) -> Result<ExitVerdict, Failure> {
     Ok(verdict)
 }
 
+fn warn(sentences: impl Iterator<Item = String>) {
+    for sentence in sentences {
+        advise(Tone::Careful, &wrapped(&sentence, 80));
+    }
+}
+
 /// Moves the joints, simulated or behind a network interface.
 fn move_joints(
     options: &RobotRunOptions,
@@ -111,6 +110,9 @@ fn move_joints(
     match &options.interface {
         Some(name) => {
             let packets = Packets::open_by(name, options.wire.unwrap_or_default())?;
+            // What simulated drives have of themselves, and real ones may not.
+            let increments = file.description.assumed_increments();
+            warn(increments.into_iter().chain(file.layout.without_mode()));
             let over = Grant::given("wire", packets.words());
             if packets.is_fallback() {
                 let words = format!("frames on {name} pass {}", packets.words());
