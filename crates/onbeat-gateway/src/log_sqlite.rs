@@ -206,7 +206,7 @@ type Named = (Option<File>, TemporaryFolder);
 fn linked(file: &File) -> Result<Named, LogDefect> {
     let folder = TemporaryFolder::new()?;
     let own = format!("/proc/self/fd/{}", file.as_raw_fd());
-    rustix::fs::linkat(CWD, &own, CWD, &folder.bag(), AtFlags::SYMLINK_FOLLOW)
+    rustix::fs::linkat(CWD, &own, CWD, folder.bag(), AtFlags::SYMLINK_FOLLOW)
         .map_err(io::Error::from)?;
     Ok((None, folder))
 }

@@ -331,7 +331,7 @@ mod tests {
         let (short, bad) = (step(100.0, 62.0, 50_000), step(50.0, 50.0, 250_000));
         for (steps, missing, outcome) in [
             (&[good.clone(), busy][..], &[][..], Outcome::Pass),
-            (&[good.clone()], &["cpu=50%", "cpu"], Outcome::Inconclusive),
+            (std::slice::from_ref(&good), &["cpu=50%", "cpu"], Outcome::Inconclusive),
             (&[good.clone(), short.clone()], &[], Outcome::Inconclusive),
             (&[short, bad], &["cpu"], Outcome::Fail),
             (&[], &["idle"], Outcome::Inconclusive),
