@@ -56,5 +56,7 @@ if [ "$what" = all ]; then
     put 644 share/completions/onbeat.fish share/fish/vendor_completions.d
 fi
 # The loader finds a library of /usr/local by its cache alone.
-if [ -z "${DESTDIR:-}" ] && [ "$(id -u)" = 0 ] && command -v ldconfig >/dev/null 2>&1; then ldconfig; fi
+case $to in
+/usr | /usr/local) [ "$(id -u)" != 0 ] || ! command -v ldconfig >/dev/null 2>&1 || ldconfig ;;
+esac
 echo "installed below $to"
