@@ -4,7 +4,7 @@
     python3 tests/runner/run.py [NAME ...]
 
 With names, only modules whose name contains one of them. The output of each is printed when it has ended; the last lines name
-the tests that were skipped, with their reasons, and the modules that failed. Exit status 1 when one has.
+the tests that were skipped, with their reasons, and the modules that failed, with what their tests said. Exit status 1 when one has.
 """
 
 import os
@@ -23,7 +23,7 @@ def main():
     signal.signal(signal.SIGINT, signal.default_int_handler)
     words = sys.argv[1:]
     tests = [test for test in lanes.built() if not words or any(word in test.name for word in words)]
-    failed = []
+    failed = {}
     skipped = []
     printing = threading.Lock()
 
@@ -33,7 +33,7 @@ def main():
             print(f"\n     Running {name}, {seconds:.1f} s{'' if passed else ': FAILED'}\n{shown.rstrip()}", flush=True)
             skipped.extend(f"{name}, {skip}" for skip in skips(output))
             if not passed:
-                failed.append(name)
+                failed[name] = why_failed(output)
 
     def take(test):
         started = time.time()
@@ -52,14 +52,35 @@ def main():
         print(f"  {skip}")
     count = len(tests) + (not words)
     print(f"\ntest modules: {count - len(failed)} passed, {len(failed)} failed")
-    for name in sorted(failed):
+    for name, why in sorted(failed.items()):
         print(f"  FAILED {name}")
+        print("".join(f"    {line}\n" for line in why), end="")
     sys.exit(1 if failed else 0)
 
 
 def without_successes(output):
     """The output without what tests that pass have printed, such as the panics that they provoke."""
     return re.sub(r"^successes:\n.*?(?=^test result: )", "", output, flags=re.DOTALL | re.MULTILINE)
+
+
+LINES_OF_A_FAILURE = 30
+LETTERS_OF_A_LINE = 500
+
+
+def why_failed(output):
+    """
+    What the tests that failed have said, shortened: of a long run often only the last lines are kept.
+
+    >>> why_failed("test a ... FAILED\\n\\nfailures:\\n\\n---- a stdout ----\\npanicked at b.rs:1:\\nleft: 1\\n\\n\\nfailures:\\n    a\\n\\ntest result: FAILED")
+    ['---- a stdout ----', 'panicked at b.rs:1:', 'left: 1']
+    >>> why_failed("killed\\n")
+    ['killed']
+    """
+    parts = re.split(r"^failures:\n", output, flags=re.MULTILINE)
+    told = parts[-2] if len(parts) > 2 else output
+    lines = [line[:LETTERS_OF_A_LINE] for line in told.splitlines() if line.strip()]
+    half = LINES_OF_A_FAILURE // 2
+    return lines if len(lines) <= LINES_OF_A_FAILURE else [*lines[:half], f"[{len(lines) - 2 * half} lines]", *lines[-half:]]
 
 
 IGNORED = re.compile(r"test (?:\[skipped: (?P<kind>.*?)\] +)?(?P<name>.+?) +\.\.\. ignored(?:, (?P<built_in>.*)| \((?P<mimic>.*)\))?")

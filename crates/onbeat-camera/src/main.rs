@@ -12,19 +12,19 @@ mod small_pictures;
 mod watch;
 
 use std::cell::RefCell;
-use std::io::{self, BufRead, Read, Write, stderr, stdout};
+use std::io::{self, BufRead, Read};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use onbeat_camera::camera::{CameraAccount, CameraError, CameraSettings, News, run};
 use onbeat_camera::compressed::TOPIC;
 use onbeat_camera::source::{Address, SourceError};
 use onbeat_control::frames::{FrameError, PixelLayout};
+use onbeat_host::program::{advise, asked_to_end_once, say, survive_file_limit, unwritten};
 use recorder::Log;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat camera run test:1920x1080@30 --name left
@@ -122,7 +122,7 @@ enum Failure {
     #[error(transparent)]
     Source(#[from] SourceError),
     #[error("cannot write to standard output: {0}; the result is incomplete")]
-    Output(String),
+    Output(&'static io::Error),
     #[error("cannot watch for Ctrl-C: {0}")]
     Signals(std::io::Error),
     #[error("{0}")]
@@ -130,8 +130,7 @@ enum Failure {
 }
 
 fn main() -> ExitCode {
-    // A write beyond the limit of a file's size (ulimit -f) fails with a reason, and does not end this process.
-    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+    survive_file_limit();
     // Where the system refuses it, a truncated ring ends this process, as it ends others.
     let _ = onbeat_control::truncation::install();
     let cli = Cli::parse();
@@ -151,42 +150,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Why a line of results could not be written.
-static UNWRITTEN: OnceLock<io::Error> = OnceLock::new();
-
-/// Prints a line of results. A reader that has gone is no reason to end: a camera has others.
-fn say(line: &str) {
-    let mut out = stdout().lock();
-    let written = writeln!(out, "{line}").and_then(|()| out.flush());
-    if let Err(why) = written
-        && why.kind() != io::ErrorKind::BrokenPipe
-    {
-        let _ = UNWRITTEN.set(why);
-    }
-}
-
-/// Whether all results were written; a reader that has gone wants no more.
+/// Whether all results were written.
 fn all_written() -> Result<(), Failure> {
-    UNWRITTEN.get().map_or(Ok(()), |why| Err(Failure::Output(why.to_string())))
+    unwritten().map_or(Ok(()), |why| Err(Failure::Output(why)))
 }
 
-/// Prints a sentence for people.
-fn advise(line: &str) {
-    let _ = writeln!(stderr().lock(), "{line}");
-}
-
-/// Returns a flag that is set by Ctrl-C and SIGTERM; the second one ends the process.
 fn interruption() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    // What nohup(1) has started goes on when its terminal is gone.
-    let hangup = (!onbeat_host::process::ignores_hangup()).then_some(SIGHUP);
-    for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
-        let armed = Arc::clone(&stop);
-        signal_hook::flag::register_conditional_shutdown(signal, 130, armed)
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .map_err(Failure::Signals)?;
-    }
-    Ok(stop)
+    asked_to_end_once().map_err(Failure::Signals)
 }
 
 fn run_camera(options: &RunOptions) -> Result<(), Failure> {

@@ -15,7 +15,6 @@ mod term;
 mod worth;
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::FromArgMatches;
 
@@ -25,8 +24,7 @@ use cli::{Cli, Colour, Command};
 use cmd::{ExitVerdict, Failure};
 
 fn main() -> ExitCode {
-    // A write beyond the limit of a file's size (ulimit -f) fails with a reason, and does not end this process.
-    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+    onbeat_host::program::survive_file_limit();
     // Before anything else: a guard has to stay small.
     let words = std::env::args_os().skip(1);
     if let Some(status) = onbeat_tune::guard::answer(words, cmd::repair::by_guard) {

@@ -8,18 +8,18 @@
 mod adding;
 mod questions;
 
-use std::io::{self, Write, stderr, stdout};
+use std::io::{self, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
 
 use clap::{Args, Parser, Subcommand};
 use onbeat_fleet::buckets::{self, BucketsError};
 use onbeat_fleet::pack;
 use onbeat_fleet::rows::RowsError;
 use onbeat_fleet::store::{DataSet, StoreError};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use onbeat_host::program::{advise, asked_to_end_once, say, survive_file_limit, unwritten};
 
 const EXAMPLES: &str = "\x1b[1mExamples\x1b[0m
   onbeat fleet add onbeat-runs/latest --to /srv/fleet
@@ -100,7 +100,7 @@ enum Failure {
     #[error(transparent)]
     Buckets(#[from] BucketsError),
     #[error("cannot write to standard output: {0}; the result is incomplete")]
-    Output(String),
+    Output(&'static io::Error),
     #[error("cannot watch for Ctrl-C: {0}")]
     Signals(std::io::Error),
     #[error(
@@ -116,8 +116,7 @@ enum Failure {
 }
 
 fn main() -> ExitCode {
-    // A write beyond the limit of a file's size (ulimit -f) fails with a reason, and does not end this process.
-    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+    survive_file_limit();
     match run(Cli::parse().command).and_then(|()| all_written()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
@@ -162,40 +161,11 @@ fn pack_all(options: &PackOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Why a line of results could not be written.
-static UNWRITTEN: OnceLock<io::Error> = OnceLock::new();
-
-/// Prints a line of results.
-fn say(line: &str) {
-    let mut out = stdout().lock();
-    let written = writeln!(out, "{line}").and_then(|()| out.flush());
-    if let Err(why) = written
-        && why.kind() != io::ErrorKind::BrokenPipe
-    {
-        let _ = UNWRITTEN.set(why);
-    }
-}
-
-/// Whether all results were written; a reader that has gone wants no more.
+/// Whether all results were written.
 fn all_written() -> Result<(), Failure> {
-    UNWRITTEN.get().map_or(Ok(()), |why| Err(Failure::Output(why.to_string())))
+    unwritten().map_or(Ok(()), |why| Err(Failure::Output(why)))
 }
 
-/// Prints a sentence for people.
-fn advise(line: &str) {
-    let _ = writeln!(stderr().lock(), "{line}");
-}
-
-/// Returns a flag that is set by Ctrl-C and SIGTERM; the second one ends the process.
 fn interruption() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    // What nohup(1) has started goes on when its terminal is gone.
-    let hangup = (!onbeat_host::process::ignores_hangup()).then_some(SIGHUP);
-    for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
-        let armed = Arc::clone(&stop);
-        signal_hook::flag::register_conditional_shutdown(signal, 130, armed)
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
-            .map_err(Failure::Signals)?;
-    }
-    Ok(stop)
+    asked_to_end_once().map_err(Failure::Signals)
 }

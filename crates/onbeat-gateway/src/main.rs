@@ -10,20 +10,18 @@
 // Not a published library: a name that says all needs no sentence beside it.
 #![allow(missing_docs)]
 
-use std::io::{BufWriter, Write, stderr, stdout};
+use std::io::{BufWriter, Write, stdout};
 use std::net::SocketAddr;
 use std::os::unix::process::parent_id;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use onbeat_gateway::{
     ConvertOrder, GatewayError, LogRecording, PicturesOrder, PlayStart, command, convert,
     create_key, list, pictures, play, receive, send,
 };
-use onbeat_host::rights;
+use onbeat_host::{program, rights};
 use serde_json::{Value, json};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 fn main() -> ExitCode {
     let Err(why) = run() else { return ExitCode::SUCCESS };
@@ -33,8 +31,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), GatewayError> {
-    // A write beyond the limit of a file's size (ulimit -f) fails with a reason, and does not end this process.
-    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+    program::survive_file_limit();
     // Where the system refuses it, a truncated ring ends this process, as it ends others.
     let _ = onbeat_control::truncation::install();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -47,13 +44,7 @@ fn run() -> Result<(), GatewayError> {
         [verb, order, user] => (verb, order, Some(user.as_str())),
         _ => return Err(GatewayError::NoOrder),
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    // What nohup(1) has started goes on when its terminal is gone.
-    let hangup = (!onbeat_host::process::ignores_hangup()).then_some(SIGHUP);
-    for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(GatewayError::Signals)?;
-    }
-
+    let stop = program::asked_to_end().map_err(GatewayError::Signals)?;
     if let Err(why) = rights::forbid_programs() {
         warn(&format!("system calls are not filtered: {why}"));
     }
@@ -147,8 +138,7 @@ fn drop_capabilities() -> Result<(), GatewayError> {
 }
 
 fn warn(sentence: &str) {
-    // Nobody may be reading.
-    let _ = writeln!(stderr().lock(), "onbeat-gateway: {sentence}");
+    program::advise(&format!("onbeat-gateway: {sentence}"));
 }
 
 fn answer(line: &Value) -> Result<(), GatewayError> {

@@ -71,7 +71,7 @@ pub enum RobotError {
     },
     /// A limit of the drive is in its outputs, and no start-up value says what it is.
     #[error(
-        "drive \"{joint}\" has its limit {object} ({name}) in its outputs, which every cycle writes; give it a start-up value of {bits} bits, which is then written (docs/segment.md), or do not map it: it would be 0"
+        "drive \"{joint}\" has its limit {object} ({name}) in its outputs and no start-up value: every cycle would write 0. Give it a start-up value of {bits} bits (docs/segment.md), or do not map it"
     )]
     LimitWithoutValue {
         /// Name of the drive.

@@ -8,13 +8,13 @@ mod companion;
 mod polling;
 mod shared;
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex};
 
 use onbeat_rt::Sample;
 use onbeat_rt::ring::{Ring, Slot, split};
 
-use self::companion::NoiseCompanion;
+use self::companion::{NoiseCompanion, PollingEnds};
 use self::polling::{PollRecord, PollingBody, Totals, median_step_ns};
 use super::description::{Defaults, Description, Parts};
 use super::error::ProbeError;
@@ -88,6 +88,7 @@ fn open(setting: &mut Setting, given: &Given) -> Result<Parts, ProbeError> {
     let ring = Box::leak(Box::new(Ring::over(slots.leak()).expect("a power of two")));
     let (records, taken) = split(ring);
     let tid = Arc::new(AtomicU32::new(0));
+    let ended = Arc::new(Mutex::new(Totals::default()));
     let window_ns = setting.period_ns.saturating_mul(busy) / 10_000;
 
     let account = NoiseAccount {
@@ -105,9 +106,14 @@ fn open(setting: &mut Setting, given: &Given) -> Result<Parts, ProbeError> {
             window_ns,
             tid: Arc::clone(&tid),
             totals: Totals::default(),
+            ended: Arc::clone(&ended),
         }),
         figures: Box::new(LargestGaps),
-        companion: Box::new(NoiseCompanion::new(account, taken, tid, raised)),
+        companion: Box::new(NoiseCompanion::new(
+            account,
+            PollingEnds { taken, tid, ended },
+            raised,
+        )),
     })
 }
 

@@ -1,7 +1,7 @@
 //! Beside the polling thread: takes its gaps and names what took the CPU.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -31,11 +31,20 @@ struct WaitingGap {
     to: Instant,
 }
 
+/// What comes from the polling thread.
+pub(super) struct PollingEnds {
+    /// Its gaps and windows, as far as the ring had room for them.
+    pub(super) taken: Consumer<'static, PollRecord>,
+    /// Its number, once it runs.
+    pub(super) tid: Arc<AtomicU32>,
+    /// All of its windows and gaps, once it has ended.
+    pub(super) ended: Arc<Mutex<Totals>>,
+}
+
 /// Names the gaps of a polling thread.
 pub(super) struct NoiseCompanion {
     account: NoiseAccount,
-    taken: Consumer<'static, PollRecord>,
-    tid: Arc<AtomicU32>,
+    polling: PollingEnds,
     followed: u32,
     flight: Option<SharedRecorder>,
     counters: CpuCounters,
@@ -52,15 +61,13 @@ pub(super) struct NoiseCompanion {
 impl NoiseCompanion {
     pub(super) fn new(
         account: NoiseAccount,
-        taken: Consumer<'static, PollRecord>,
-        tid: Arc<AtomicU32>,
+        polling: PollingEnds,
         raised_from_ns: Option<u64>,
     ) -> Self {
         let counters = CpuCounters::of(account.cpu);
         Self {
             account: NoiseAccount { is_guest: counters.is_in_guest(), ..account },
-            taken,
-            tid,
+            polling,
             followed: 0,
             flight: None,
             counters,
@@ -73,7 +80,7 @@ impl NoiseCompanion {
     }
 
     fn follow(&mut self) {
-        let tid = self.tid.load(Ordering::Acquire);
+        let tid = self.polling.tid.load(Ordering::Acquire);
         if tid == self.followed {
             return;
         }
@@ -85,7 +92,7 @@ impl NoiseCompanion {
 
     /// Takes what the polling thread has reported.
     fn take(&mut self, recorder: &mut Recorder) {
-        while let Some(record) = self.taken.pop() {
+        while let Some(record) = self.polling.taken.pop() {
             match record {
                 PollRecord::Gap { from, to } => {
                     recorder.count(Series::Gap, to.ns_since(from));
@@ -93,15 +100,17 @@ impl NoiseCompanion {
                     self.taken_gaps += 1;
                     self.waiting.push(WaitingGap { from, to });
                 }
-                PollRecord::Window(Totals { windows, ns, gaps, gaps_ns }) => {
-                    self.account.windows = windows;
-                    self.account.window_ns = ns;
-                    self.account.polled_ns = ns - gaps_ns;
-                    self.account.gaps = gaps;
-                    self.account.gaps_ns = gaps_ns;
-                }
+                PollRecord::Window(totals) => self.put(totals),
             }
         }
+    }
+
+    const fn put(&mut self, Totals { windows, ns, gaps, gaps_ns }: Totals) {
+        self.account.windows = windows;
+        self.account.window_ns = ns;
+        self.account.polled_ns = ns - gaps_ns;
+        self.account.gaps = gaps;
+        self.account.gaps_ns = gaps_ns;
     }
 
     /// Names the gaps that ended before `until`, some at once.
@@ -195,6 +204,11 @@ impl Companion for NoiseCompanion {
     fn after_block(&mut self, recorder: &mut Recorder) {
         thread::sleep(COMPLETE_AFTER);
         self.take(recorder);
+        let ended = *self.polling.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        // A thread that did not run to its end has left none.
+        if ended.windows > self.account.windows {
+            self.put(ended);
+        }
         self.name(Monotonic.now());
         self.account_for_lost();
         self.account.sources.sort_by_key(|count| std::cmp::Reverse(count.ns));

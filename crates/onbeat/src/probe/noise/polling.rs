@@ -1,7 +1,7 @@
 //! The thread that polls the clock.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use onbeat_rt::sys::Monotonic;
 use onbeat_rt::{Clock, Cycle, Flow, Instant, Outcome, Plan, Producer, Sample, Task};
@@ -35,6 +35,8 @@ pub(super) struct PollingBody {
     /// The number of the polling thread, for the recorder.
     pub(super) tid: Arc<AtomicU32>,
     pub(super) totals: Totals,
+    /// The totals when the polling has ended: the ring may have no room for the last ones.
+    pub(super) ended: Arc<Mutex<Totals>>,
 }
 
 impl Body for PollingBody {
@@ -49,7 +51,9 @@ impl Body for PollingBody {
             totals: &mut self.totals,
             stop,
         };
-        onbeat_rt::cycle::run(&Monotonic, plan, &mut polling, hot, stop)
+        let outcome = onbeat_rt::cycle::run(&Monotonic, plan, &mut polling, hot, stop);
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = self.totals;
+        outcome
     }
 }
 
@@ -98,4 +102,57 @@ pub(super) fn median_step_ns() -> u64 {
     };
     let mut steps: Vec<u64> = (0..READINGS).map(step).collect();
     *steps.select_nth_unstable(READINGS / 2).1
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use onbeat_rt::ring::{Ring, Slot, split};
+    use onbeat_rt::{OnOverrun, Wait};
+
+    use super::*;
+
+    #[test]
+    fn windows_and_gaps_that_the_ring_has_no_room_for_are_in_the_totals_of_the_end() {
+        let slots = Box::leak(Box::new([Slot::empty(), Slot::empty()]));
+        let ring = Ring::over(slots).unwrap();
+        let (records, mut taken) = split(Box::leak(Box::new(ring)));
+        let mut samples = [Slot::empty(), Slot::empty()];
+        let mut samples = Ring::over(&mut samples).unwrap();
+        let (mut hot, _) = split(&mut samples);
+        let ended = Arc::default();
+        let mut body = PollingBody {
+            records,
+            threshold_ns: 0,
+            window_ns: u64::from(u32::MAX),
+            tid: Arc::default(),
+            totals: Totals::default(),
+            ended: Arc::clone(&ended),
+        };
+        let plan = Plan {
+            period_ns: 2 * body.window_ns,
+            first_release: Monotonic.now(),
+            deadline_ns: 2 * body.window_ns,
+            releases: 1,
+            wait: Wait::Sleep,
+            on_overrun: OnOverrun::SkipKeepPhase,
+        };
+        let stop = AtomicBool::new(false);
+        thread::scope(|threads| {
+            threads.spawn(|| body.run(&plan, &mut hot, &stop));
+            while taken.lost() < 10 {
+                thread::yield_now();
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+
+        let queued: Vec<PollRecord> = std::iter::from_fn(|| taken.pop()).collect();
+        let gaps_alone = queued.iter().all(|record| matches!(record, PollRecord::Gap { .. }));
+        assert!(queued.len() == 2 && gaps_alone, "the window found no room: {queued:?}");
+        let totals = *ended.lock().unwrap();
+        assert_eq!(totals.windows, 1);
+        assert!(totals.gaps >= 12, "{totals:?}");
+        assert_eq!(totals.gaps_ns, totals.ns, "each step is a gap");
+    }
 }
