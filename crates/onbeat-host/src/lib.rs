@@ -5,7 +5,7 @@
 //! [`machine`] is the fingerprint that stands beside every result; [`power`] says who keeps CPUs and devices awake,
 //! [`idle`] how CPUs rested and how fast they ran during a run.
 //! [`bpf`] is the door to bpf(2); [`thread`] asks for policy, CPU and locked memory of a loop's thread; [`user`] says whose a process is.
-//! [`process`] finds and ends all that a load has started. [`program`] is what each program does with its output and with Ctrl-C. [`rights`] gives up what a thread that reads from a network does not need.
+//! [`process`] finds and ends all that a load has started. With the feature `program` there is what programs do with their output and with Ctrl-C. [`rights`] gives up what a thread that reads from a network does not need.
 //!
 //! ```
 //! use onbeat_host::foreign::Opening;
@@ -20,6 +20,7 @@ pub mod idle;
 pub mod machine;
 pub mod power;
 pub mod process;
+#[cfg(feature = "program")]
 pub mod program;
 pub mod rights;
 pub mod runtime_dir;
