@@ -31,7 +31,6 @@ mod job;
 mod kernel;
 mod leftover;
 mod libvirt;
-mod lint;
 mod machine;
 mod matrix;
 mod own;
@@ -67,7 +66,6 @@ pub use kernel::{
     downloadable_kernels, list_kernels,
 };
 pub use leftover::EndedGuest;
-pub use lint::{OptionVerdict, verdicts_by_option};
 pub use machine::{GuestMemory, RealTimeMachine, free_huge_pages};
 pub use matrix::{
     CellFigures, ClockChoice, Experiment, KernelChoice, LabCell, LabGuest, LabResults, Laboratory,

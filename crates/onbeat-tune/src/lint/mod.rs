@@ -18,6 +18,7 @@
 //! | `shell_words` | words of a shell script with their positions |
 //! | `qemu`, `qemu_command`, `qemu_memory` | command lines of QEMU |
 //! | [`qemu_line`] | the options that a script would start QEMU with |
+//! | `by_option` | the findings by option of QEMU |
 //! | `libvirt`, `libvirt_cpus` | domain definitions of libvirt |
 //!
 //! The corrected text keeps what the author wrote as far as it has an effect. What does nothing is
@@ -41,6 +42,7 @@
 //! Absent on purpose: reading files, running anything, and any judgement that the text does not
 //! prove.
 
+mod by_option;
 mod config_files;
 mod containers;
 mod correction;
@@ -63,6 +65,7 @@ mod subject;
 mod vocabulary;
 mod yaml;
 
+pub use by_option::{OptionVerdict, verdicts_by_option};
 pub use finding::{LintCounts, LintFinding, LintReport, LintVerdict};
 pub use vocabulary::LintSubject;
 

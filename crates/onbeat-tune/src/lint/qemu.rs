@@ -23,9 +23,8 @@ pub(super) fn judge_script(draft: &mut Draft<'_>) -> Result<(), LintError> {
 
 /// Judges arguments alone, perhaps with the program in front.
 pub(super) fn judge_arguments(draft: &mut Draft<'_>) -> Result<(), LintError> {
-    let words = shell_words::arguments(draft.text())?;
-    let starts_with_program = words.first().is_some_and(|word| !word.text.starts_with('-'));
-    judge_command(draft, &QemuCommand::new(&words, starts_with_program.then_some(0)));
+    let command = qemu_command::of_arguments(draft.text())?;
+    judge_command(draft, &command);
     Ok(())
 }
 

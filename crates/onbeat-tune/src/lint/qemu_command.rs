@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use serde_json::{Map, Value};
 
+use super::LintError;
 use super::shell_words::{self, ShellCommand, ShellWord};
 
 /// Options that take no argument.
@@ -240,17 +241,28 @@ pub(super) fn find(script: &str) -> Option<QemuCommand> {
     })
 }
 
-/// A size as QEMU reads it, in MiB: `2048`, `2G`, `4096M`.
-pub(super) fn mebibytes(text: &str) -> Option<u64> {
+/// Returns the command of arguments alone, perhaps with the program in front.
+pub(super) fn of_arguments(text: &str) -> Result<QemuCommand, LintError> {
+    let words = shell_words::arguments(text)?;
+    let starts_with_program = words.first().is_some_and(|word| !word.text.starts_with('-'));
+    Ok(QemuCommand::new(&words, starts_with_program.then_some(0)))
+}
+
+/// A size as `-m` of QEMU reads it, in MiB: `2048`, `2G`, `4096M`; `None` for anything else.
+#[must_use]
+pub fn mebibytes(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let number: u64 = digits.parse().ok()?;
-    match text[digits.len()..].to_ascii_uppercase().as_str() {
-        "" | "M" | "MB" | "MIB" => Some(number),
-        "G" | "GB" | "GIB" => number.checked_mul(1024),
-        "T" => number.checked_mul(1024 * 1024),
-        "K" => Some(number / 1024),
-        _ => None,
-    }
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let number: f64 = is_number.then(|| digits.parse().ok())??;
+    let mib = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "B" => number / f64::from(1 << 20),
+        "K" => number / 1024.0,
+        "" | "M" | "MB" | "MIB" => number,
+        "G" | "GB" | "GIB" => number * 1024.0,
+        "T" => number * f64::from(1 << 20),
+        _ => return None,
+    };
+    Some(mib as u64)
 }
 
 #[cfg(test)]
@@ -303,8 +315,8 @@ mod tests {
     #[test]
     fn sizes_are_in_mebibytes_without_a_unit() {
         assert_eq!(
-            [mebibytes("2048"), mebibytes("4G"), mebibytes("x")],
-            [Some(2048), Some(4096), None]
+            ["2048", "4G", "1.5G", "1024K", "x", "-1G", "1.2.3"].map(mebibytes),
+            [Some(2048), Some(4096), Some(1536), Some(1), None, None, None]
         );
     }
 }

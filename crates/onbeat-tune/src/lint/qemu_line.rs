@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 
 use super::correction::line_and_column;
 use super::qemu_command::QemuCommand;
+pub use super::qemu_command::mebibytes;
 use super::shell_words::{self, ShellWord};
 use super::{LintError, qemu_command};
 

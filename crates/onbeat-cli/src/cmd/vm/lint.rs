@@ -1,8 +1,7 @@
 //! `onbeat vm lint`: verdicts on each option of a script that starts QEMU, or on a definition of
 //! libvirt, and a corrected version.
 
-use onbeat_lab::vm::{OptionVerdict, verdicts_by_option};
-use onbeat_tune::lint::{LintError, LintSubject};
+use onbeat_tune::lint::{LintError, LintSubject, OptionVerdict, verdicts_by_option};
 
 use super::study_options::VmLintOptions;
 use crate::cmd::lint_report::{JudgedFile, LintForm};
