@@ -153,7 +153,11 @@ impl DataSet {
         }
         let names = names_in(root)?;
         if names.iter().any(|name| !name.starts_with(TEMPORARY) && name != "lost+found") {
-            return Err(StoreError::Other { path: root.to_owned() });
+            // Another writer may have made the data set since.
+            return Self::open(root).map_err(|why| match why {
+                StoreError::Missing { path } => StoreError::Other { path },
+                why => why,
+            });
         }
 
         let marker = root.join(MARKER);
