@@ -22,6 +22,7 @@ fn onbeat(directory: &Path, line: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_onbeat"))
         .args(line)
         .env("ONBEAT_STATE_DIR", directory.join("state"))
+        .env("ONBEAT_RUNTIME_DIR", directory)
         .env("LC_ALL", "C.UTF-8")
         .current_dir(directory)
         .output()
