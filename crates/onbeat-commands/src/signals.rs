@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -41,6 +41,9 @@ const REFUSED: &str = "SIGUSR1 prints the summary so far in `onbeat measure` onl
 const LEFT_CHANGED: &str = "ended at once; its guard undoes the changes to this machine now. `onbeat repair` reports whether some are left";
 /// Time that an orderly end may take after the first stop signal where it may be cut off.
 const ORDERLY: Duration = Duration::from_millis(1_500);
+/// Times pass in pieces of this length: a stop of all CPUs of a virtual machine, however long, takes
+/// one of them, and no command is cut off that had no time to end.
+const PIECE: Duration = Duration::from_millis(50);
 /// Nice value of what has to end beside its own load.
 const FIRST: i32 = -20;
 /// Time limit for the last message: a blocked terminal must not keep the process from ending, and a
@@ -103,7 +106,7 @@ impl Drop for EndOf {
 /// Ends the process if it has not ended in order soon after a stop signal, or says what it waits for.
 fn end_soon(signal: i32) {
     let end = move || {
-        thread::sleep(ORDERLY);
+        (0..pieces(ORDERLY)).for_each(|_| thread::sleep(PIECE));
         let most = Duration::from_millis(200);
         match End::now() {
             End::Prompt(waits_for) => {
@@ -187,5 +190,13 @@ fn say_within(most: Duration, words: String) {
         let _ = done.send(());
     });
 
-    let _ = said.recv_timeout(most);
+    for _ in 0..pieces(most) {
+        if said.recv_timeout(PIECE) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+    }
+}
+
+const fn pieces(time: Duration) -> u128 {
+    time.as_millis() / PIECE.as_millis()
 }
