@@ -41,7 +41,7 @@ const REFUSED: &str = "SIGUSR1 prints the summary so far in `onbeat measure` onl
 const LEFT_CHANGED: &str = "ended at once; its guard undoes the changes to this machine now. `onbeat repair` reports whether some are left";
 /// Time that an orderly end may take after the first stop signal where it may be cut off.
 const ORDERLY: Duration = Duration::from_millis(1_500);
-/// Times pass in pieces of this length: a stop of all CPUs of a virtual machine, however long, takes
+/// Times pass in pieces of this length: a stop of all CPUs of a virtual machine, however long, is
 /// one of them, and no command is cut off that had no time to end.
 const PIECE: Duration = Duration::from_millis(50);
 /// Nice value of what has to end beside its own load.

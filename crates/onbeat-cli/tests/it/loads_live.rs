@@ -1,7 +1,7 @@
 //! One probe under several loads in turns: shares to the release, killed and resumed, ended by
 //! Ctrl-C, read as a bench.
 
-use crate::outputs::stderr_of;
+use crate::outputs::{stderr_of, was_cut_off};
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -266,21 +266,29 @@ fn ctrl_c_ends_all_loads_with_what_is_there_and_sigusr1_shows_them_before() {
     signal(&run, Signal::INT);
     let ended = run.wait_with_output().unwrap();
     let said = stderr_of(&ended);
+    let is_cut = was_cut_off(ended.status, &said);
 
     assert!(said.contains("by load"), "the summary so far, of all loads: {said}");
-    let summary: Value =
-        serde_json::from_slice(&ended.stdout).expect("one JSON object and nothing else");
-    assert_eq!(summary["cells"].as_array().unwrap().len(), 2);
+    if !is_cut {
+        let summary: Value =
+            serde_json::from_slice(&ended.stdout).expect("one JSON object and nothing else");
+        assert_eq!(summary["cells"].as_array().unwrap().len(), 2);
+    }
     nothing_is_left_alive(out);
     let before = runs(out);
-    let bench = bench(out);
-    let unfinished = before.values().filter(|run| run.end.clone().unwrap().slots < 4_000);
+    let unfinished = before.values().filter(|run| run.account().slots < 4_000);
+    assert!(unfinished.clone().count() > 0);
+    // What was cut off may have no closing line.
+    let was_asked = |run: &RunFile| {
+        run.end.as_ref().map_or(is_cut, |end| end.reason == EndReason::Asked)
+    };
+    assert!(was_asked(&bench(out)) && unfinished.clone().all(was_asked), "{said}");
 
-    assert!(unfinished.clone().count() > 0 && bench.end.unwrap().reason == EndReason::Asked);
-    assert!(unfinished.clone().all(|run| run.end.clone().unwrap().reason == EndReason::Asked));
     let whole = measure(out, &words).output().unwrap();
     let said = stderr_of(&whole);
-    assert!(whole.status.success() && said.contains("which was ended early; left: "), "{said}");
+    let was_resumed = said.contains("which was ended early; left: ")
+        || is_cut && said.contains("which was cut off; left: ");
+    assert!(whole.status.success() && was_resumed, "{said}");
     let runs = runs(out);
     ["idle", "cpu=20%"].into_iter().for_each(|load| has_its_share(&runs[load], 4_000));
 }
@@ -289,7 +297,7 @@ fn ctrl_c_ends_all_loads_with_what_is_there_and_sigusr1_shows_them_before() {
 fn a_sweep_that_was_killed_goes_on_with_the_steps_that_are_left() {
     let out = tempfile::tempdir().unwrap();
     let out = out.path();
-    let words = ["--load-sweep", "0..20/10", "--for", "6s", "--resume"];
+    let words = ["--load-sweep", "0..20/10", "--for", "9s", "--resume"];
     let mut killed = measure(out, &words).spawn().unwrap();
     wait_until("a second step with an interval", || {
         runs(out).get("cpu=10%").is_some_and(|run| !run.intervals.is_empty())
@@ -308,7 +316,7 @@ fn a_sweep_that_was_killed_goes_on_with_the_steps_that_are_left() {
         begun,
         "the step that was under way is there"
     );
-    let was_whole = runs(out)["cpu=10%"].account().slots >= 2_000;
+    let was_whole = runs(out)["cpu=10%"].account().slots >= 3_000;
     let whole = measure(out, &words).output().unwrap();
     let said = stderr_of(&whole);
     assert!(whole.status.success() && said.contains("resuming"), "{said}");
@@ -323,7 +331,7 @@ fn a_sweep_that_was_killed_goes_on_with_the_steps_that_are_left() {
     };
     assert!(steps.iter().all(is_known), "{steps:?}");
     let runs = runs(out);
-    loads.iter().for_each(|load| has_its_share(&runs[*load], 2_000));
+    loads.iter().for_each(|load| has_its_share(&runs[*load], 3_000));
 
     assert_eq!(directories(out), 1);
 }

@@ -149,8 +149,7 @@ fn another_kernel_is_refused_and_a_living_run_too() {
     let file = out.path().join("latest/timer.onbeat.hlog");
     let text = fs::read_to_string(&file).unwrap();
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
-    let of_other =
-        text.replacen(&format!("\"kernel\":\"{kernel}\""), "\"kernel\":\"2.6.18\"", 1);
+    let of_other = text.replacen(&format!("\"kernel\":\"{kernel}\""), "\"kernel\":\"2.6.18\"", 1);
     fs::write(&file, &of_other).unwrap();
     let other = measure(out.path(), &["--for", LONG, "--resume"]).output().unwrap();
     let said = String::from_utf8_lossy(&other.stderr);

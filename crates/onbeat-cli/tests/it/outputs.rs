@@ -15,8 +15,8 @@ pub fn stdout_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a stop signal has cut a command off, which said so: on a machine that leaves it no time to
-/// end in order, or whose disk takes longer for the closing lines. Its run files are as far as they go.
+/// Whether a stop signal has cut a command off, which said so: on a machine that leaves it no time
+/// to end in order, or whose disk takes longer for the closing lines. Its run files are readable.
 pub fn was_cut_off(status: ExitStatus, said: &str) -> bool {
     status.code().is_none() && said.contains("ends without it, and what was recorded is kept")
 }
