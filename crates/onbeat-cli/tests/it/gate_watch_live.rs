@@ -1,6 +1,7 @@
 //! `gate --watch` beside a run that is being measured: it ends at the look that decides, when the run
 //! ends or is killed, and soon after Ctrl-C; the run goes on.
 
+use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -57,6 +58,29 @@ impl Drop for Running {
 }
 
 const GATE: &str = "gate runs/latest --watch";
+
+fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "never {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Waits until the run has recorded something, and until Ctrl-C does not simply end the gate.
+fn wait_until_followed(gate: &Child, directory: &Path) {
+    let file = directory.join("runs/latest/timer.onbeat.hlog");
+    let text = || fs::read_to_string(&file).unwrap_or_default();
+    wait_until("an interval", || text().contains("#[onbeat: {\"interval\""));
+    // A bit for each signal, from the first on (proc_pid_status(5)).
+    let is_caught = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", gate.id())).ok()?;
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
+        let caught = u64::from_str_radix(caught.trim(), 16).ok()?;
+        Some(caught & (1 << (Signal::INT.as_raw() - 1)) != 0)
+    };
+    wait_until("a gate that catches Ctrl-C", || is_caught() == Some(true));
+}
 
 fn measured(seconds: &str, directory: &Path) -> Running {
     let line = format!("measure timer --no-causes --priority 0 --for {seconds} --out runs");
@@ -118,7 +142,8 @@ fn a_killed_run_ends_its_gate_with_what_was_recorded() {
     let directory = tempfile::tempdir().unwrap();
     let run = measured(LONG, directory.path());
     let mut gate = onbeat(&format!("{GATE} --limit 10s --at 99.99"), directory.path());
-    std::thread::sleep(Duration::from_secs(3));
+    wait_until_followed(&gate, directory.path());
+    std::thread::sleep(Duration::from_secs(1));
     assert_eq!(gate.try_wait().unwrap(), None, "it follows");
     run.signal(Signal::KILL);
     let gate = gate.wait_with_output().unwrap();
@@ -131,7 +156,8 @@ fn ctrl_c_ends_the_gate_and_not_the_run() {
     let directory = tempfile::tempdir().unwrap();
     let mut run = measured(LONG, directory.path());
     let mut gate = Running(onbeat(&format!("{GATE} --limit 10s --at 99.99"), directory.path()));
-    std::thread::sleep(Duration::from_secs(2));
+    wait_until_followed(&gate.0, directory.path());
+    std::thread::sleep(Duration::from_secs(1));
     assert!(gate.goes_on(), "it follows");
     gate.signal(Signal::INT);
     let sent = Instant::now();
