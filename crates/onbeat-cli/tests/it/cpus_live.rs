@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use onbeat::host::online_cpus;
-use onbeat::record::{EndReason, PARTS_OF_WAKE_UP, RunFile, RunOrder};
+use onbeat::record::{EndReason, Interval, PARTS_OF_WAKE_UP, RunFile, RunOrder};
 use onbeat_host::thread::may_run_on;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -218,17 +218,20 @@ fn a_limit_has_to_be_held_by_every_cpu_and_gate_and_compare_read_the_run() {
 #[test]
 fn wake_ups_are_split_on_every_cpu_at_once() {
     let out = tempfile::tempdir().unwrap();
-    let words = ["timer", "--cpus", "all", "--split", "--for", "1s", "--json"];
+    let words = ["timer", "--cpus", "all", "--split", "--for", "3s", "--json"];
     json_of(&measure(out.path(), &words).output().unwrap());
     for (name, run) in runs(&latest(out.path())) {
         if let Some(why) = run.remarks.iter().find(|remark| remark.contains("are not split")) {
             println!("skipped: {why}");
             return;
         }
-        let cycles = run.end.as_ref().expect(&name).cycles;
+        let sum = |of: fn(&Interval) -> u64| run.intervals.iter().map(of).sum::<u64>();
+        let split = sum(|interval| interval.cycles) - sum(|interval| interval.unsplit);
         let parts = PARTS_OF_WAKE_UP.map(|part| run.distribution(part).count());
-        assert!(parts.iter().all(|of| *of == parts[0] && *of <= cycles), "{name}: {parts:?}");
-        assert!(2 * parts[0] > cycles, "{name}: {parts:?} of {cycles} cycles");
+        assert_eq!(parts, [split; 3], "{name}: each cycle that is not counted as unsplit is split");
+        // A loop is followed once its recorder has had a CPU, and a stall before it may take long.
+        let mostly_split = run.intervals.iter().filter(|of| 2 * of.unsplit < of.cycles);
+        assert!(mostly_split.count() > 0, "{name}: {parts:?} of {:?}", run.end);
     }
 }
 
