@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use onbeat::probe::Interruptions;
 use onbeat::record::{RunFile, run_dir};
-use onbeat::thread::{run_as_ordinary, stay_off_cpu};
+use onbeat::thread::{Usage, run_as_ordinary, stay_off_cpu};
 use onbeat_report::export::exposition::{Family, families};
 use onbeat_report::export::otlp::OfRun;
 
@@ -30,7 +30,8 @@ use server::MetricsServer;
 
 /// Time between two readings of the run files, at least.
 const EVERY: Duration = Duration::from_secs(1);
-/// The files are read again after so many times what it took: at most a hundredth of a CPU.
+/// The files are read again after so many times the CPU time that it took: at most a hundredth of a
+/// CPU. Waiting for one or for the disk takes none, and does not make a run disappear for minutes.
 const TIMES_READING: u32 = 100;
 /// For so long the figures of an ended run are served, or a collector is tried: a scrape a quarter of a minute finds them.
 const LAST_FOR: Duration = Duration::from_secs(15);
@@ -73,12 +74,12 @@ fn serve(path: &Path, server: &MetricsServer, interruptions: &Interruptions) {
     {
         let goes_on = run_dir::goes_on(path);
         if Instant::now() >= next_reading && ends.is_none() {
-            let began = Instant::now();
+            let before = Usage::of_this_thread();
             // A file that is just being begun has its figures the next time.
             if let Some(read) = Figures::read(path, goes_on) {
                 newest = read;
             }
-            next_reading = Instant::now() + EVERY.max(began.elapsed() * TIMES_READING);
+            next_reading = Instant::now() + EVERY.max(cpu_time_since(before) * TIMES_READING);
         }
         if !goes_on && ends.is_none() {
             newest = Figures::read(path, false).unwrap_or(newest);
@@ -95,9 +96,9 @@ fn push_all(path: &Path, to: &CollectorUrl, interruptions: &Interruptions) {
     let mut next = Instant::now();
     while !stops() && run_dir::goes_on(path) {
         if Instant::now() >= next {
-            let began = Instant::now();
+            let before = Usage::of_this_thread();
             let read = Figures::read(path, true);
-            let reading = began.elapsed();
+            let reading = cpu_time_since(before);
             if let Some(Figures { families, of }) = read.filter(|read| !read.is_empty()) {
                 pusher.push(&families, &of);
             }
@@ -110,6 +111,10 @@ fn push_all(path: &Path, to: &CollectorUrl, interruptions: &Interruptions) {
     while !pusher.push(&families, &of) && !stops() && Instant::now() < ends {
         sleep(EVERY);
     }
+}
+
+fn cpu_time_since(before: Usage) -> Duration {
+    Duration::from_nanos(Usage::of_this_thread().since(before).cpu_ns)
 }
 
 /// What a run's files hold.
