@@ -256,6 +256,8 @@ impl Supervision<'_> {
     fn watch(&mut self, stop: &AtomicBool) -> LoadStopReason {
         loop {
             if stop.load(Ordering::Relaxed) {
+                // What has died since the last look has done so by itself.
+                self.look();
                 return LoadStopReason::Asked;
             }
 
@@ -264,6 +266,7 @@ impl Supervision<'_> {
                 return LoadStopReason::ParentGone;
             }
             if is_closed {
+                self.look();
                 return LoadStopReason::Asked;
             }
 
@@ -272,8 +275,7 @@ impl Supervision<'_> {
             }
 
             self.wait();
-            self.reap(true);
-            self.read_thread_messages();
+            self.look();
             for member in &mut self.members {
                 if let PartState::Program(program) = &mut member.state {
                     program.listen();
@@ -281,6 +283,12 @@ impl Supervision<'_> {
                 }
             }
         }
+    }
+
+    /// Reports what has happened to the parts, and runs repeated programs again.
+    fn look(&mut self) {
+        self.reap(true);
+        self.read_thread_messages();
     }
 
     /// Waits for an event of a program or of the starter, at most for [`LOOK`].
