@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use onbeat::probe::Interruptions;
 use onbeat::record::run_dir::{self, StoredRun};
 use onbeat::record::{LimitNote, RunFile};
+use onbeat::thread::Usage;
 use onbeat_report::gate::{Check, Gate, limit_checks};
 use onbeat_report::units::{cell_name, spoken};
 use onbeat_report::verdict::looks;
@@ -25,8 +26,8 @@ use crate::term::{ProgressLine, Tone, advise, columns, wrapped};
 
 /// Time between two readings of the run's files, at least.
 const EVERY: Duration = Duration::from_secs(1);
-/// A run is read again after so many times what reading it took: a long one on a machine that
-/// measures must not be read all the time.
+/// A run is read again after so many times the CPU time that judging it took: a long one on a
+/// machine that measures must not be read all the time. A wait for the CPU takes none.
 const TIMES_READING: u32 = 30;
 /// Time between two questions whether to stop.
 const STEP: Duration = Duration::from_millis(100);
@@ -112,7 +113,7 @@ impl Watch<'_> {
 
         let mut stored = first;
         loop {
-            let began = Instant::now();
+            let before = Usage::of_this_thread();
             let goes_on = goes_on(&stored.files);
             let summary = self.judged(stored, count)?;
             let is_due = left.is_due(summary.elapsed_s);
@@ -121,7 +122,10 @@ impl Watch<'_> {
             let end = match (goes_on, is_decided) {
                 (false, _) => Err(End::RunEnded),
                 (true, true) => Err(End::Decided),
-                (true, false) => next(began.elapsed())?.ok_or(End::Asked),
+                (true, false) => {
+                    let took_ns = Usage::of_this_thread().since(before).cpu_ns;
+                    next(Duration::from_nanos(took_ns))?.ok_or(End::Asked)
+                }
             };
             match end {
                 Ok(reading) => stored = reading,
