@@ -73,7 +73,8 @@ fn every_loop_has_its_cpu_and_those_of_a_cell_run_at_the_same_time() {
     let Some(cpus) = several_cpus() else { return };
     let _alone = without_another_shield();
     let out = tempfile::tempdir().unwrap();
-    let words = ["--cpus", "all", "--tunings", "none,PC", "--loads", "idle", "--for", "7s"];
+    // Blocks longer than most stalls, also where the preparation has taken some of their time.
+    let words = ["--cpus", "all", "--tunings", "none,PC", "--loads", "idle", "--for", "14s"];
     let ran = bench(out.path(), &words).output().unwrap();
     let said = stderr_of(&ran);
     assert!(

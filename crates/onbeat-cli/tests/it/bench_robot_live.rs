@@ -70,7 +70,8 @@ fn bench(dir: &Path) -> String {
     }
     let mut command = onbeat_in(dir, "onbeat");
     command.args(["bench", "--with", "bus", "six drives.toml", "--tunings", tunings]);
-    command.args(["--loads", "idle,paper", "--for", "14s", "--limit", "1ms", "--at", "90"]);
+    // What the preparation takes on a slow machine is taken from the blocks, where the robot moves.
+    command.args(["--loads", "idle,paper", "--for", "26s", "--limit", "1ms", "--at", "90"]);
     let output = command.args(["--no-causes", "--quiet"]).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("report   "), "{said}{}", String::from_utf8_lossy(&output.stderr));

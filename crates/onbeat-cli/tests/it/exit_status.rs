@@ -6,8 +6,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// No machine serves half of its releases ten seconds late: PASS.
-const PASSES: &str = "--limit 10s --at 50";
+/// No machine serves most of its releases ten seconds late: PASS, from 641 of them on. A bench
+/// whose preparation takes all of its time has four of the shortest blocks, 760 without warm-up.
+const PASSES: &str = "--limit 10s --at 40";
 /// None of them is served within a nanosecond: FAIL.
 const FAILS: &str = "--limit 1ns --at 99";
 /// A second of a kilohertz with none late shows nothing of one in ten thousand: INCONCLUSIVE.
