@@ -6,6 +6,7 @@ use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,6 +14,14 @@ use rustix::process::{Pid, Signal, kill_process};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What the commands would run for: many times the patience.
 const ENDLESS: &str = "3h";
+
+/// Programs that take every CPU are for one test alone: beside them the bus of a robot of another
+/// one has no answer in time, and its run ends before its signal.
+static CPUS: Mutex<()> = Mutex::new(());
+
+fn without_others() -> MutexGuard<'static, ()> {
+    CPUS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Processes that take all the time they get, before ordinary programs where that is permitted.
 struct Hogs(Vec<Child>);
@@ -100,6 +109,7 @@ fn ends(line: &str, signal: Signal) {
 
 #[test]
 fn a_stop_signal_ends_every_command_that_waits() {
+    let _alone = without_others();
     let [unshielded, changing] = waiting_commands();
     for signal in [Signal::INT, Signal::TERM] {
         std::thread::scope(|scope| {
@@ -115,6 +125,7 @@ fn a_stop_signal_ends_every_command_that_waits() {
 
 #[test]
 fn a_stop_signal_ends_a_bench_beside_programs_that_take_every_cpu() {
+    let _alone = without_others();
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let _hogs = Hogs::start(4 * cpus);
     let directory = tempfile::tempdir().unwrap();
@@ -125,6 +136,7 @@ fn a_stop_signal_ends_a_bench_beside_programs_that_take_every_cpu() {
 
 #[test]
 fn what_a_second_signal_leaves_behind_is_said_with_the_way_back() {
+    let _alone = without_others();
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("state");
     let out = dir.path().join("runs");
