@@ -279,8 +279,13 @@ fn open_socket(address: SocketAddr) -> io::Result<UdpSocket> {
 
 fn prepare(socket: &UdpSocket) -> io::Result<()> {
     socket.set_nonblocking(true)?;
-    // As large as this user may have it: a burst waits here until the thread runs.
+    make_room(socket);
+    Ok(())
+}
+
+/// Makes a socket's receive buffer as large as this user may have it: a burst waits there until the
+/// thread runs.
+pub(crate) fn make_room(socket: &UdpSocket) {
     let _ = rustix::net::sockopt::set_socket_recv_buffer_size_force(socket, BUFFER_BYTES)
         .or_else(|_| rustix::net::sockopt::set_socket_recv_buffer_size(socket, BUFFER_BYTES));
-    Ok(())
 }

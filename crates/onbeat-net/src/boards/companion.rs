@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use onbeat_rt::Flow;
 
@@ -23,10 +23,12 @@ use onbeat_record::{BoardAccount, ClockReading, Note, Recorder, Series};
 
 /// Exchanges of this time are fitted together.
 const FIT_NS: u64 = 1_000_000_000;
-/// The end of a block waits for reports until none has come for so long; a lost edge counts with it.
-const LOST_AFTER: Duration = Duration::from_secs(1);
-/// How often it looks for them.
+/// The end of a block looks for reports after each of these pauses, until it has found none so many
+/// times. Looks are counted, not time: a machine that stood still has looked once.
 const PAUSE: Duration = Duration::from_millis(5);
+const LOOKS: u32 = 200;
+/// A lost edge counts with it.
+const LOST_AFTER: Duration = PAUSE.saturating_mul(LOOKS);
 /// Packets that ask whether the board is there, and how long each waits.
 const TRIES: u64 = 5;
 const ANSWER_WITHIN: Duration = Duration::from_millis(200);
@@ -227,16 +229,14 @@ impl Companion for EdgeTripCompanion {
     }
 
     fn after_block(&mut self, recorder: &mut Recorder) {
-        let mut until = Instant::now() + LOST_AFTER;
         self.count(recorder);
-        while !self.is_complete() && Instant::now() < until {
+        let mut looks = 0;
+        while !self.is_complete() && looks < LOOKS {
             let returned = self.account.returned;
             thread::sleep(PAUSE);
             self.count(recorder);
             // A board that is behind reports on.
-            if self.account.returned > returned {
-                until = Instant::now() + LOST_AFTER;
-            }
+            looks = if self.account.returned > returned { 0 } else { looks + 1 };
         }
 
         if !self.waiting.is_empty() {

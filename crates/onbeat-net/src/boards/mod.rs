@@ -27,6 +27,7 @@ use self::companion::EdgeTripCompanion;
 use self::output_board::MOST_DELAY_NS;
 use self::sender::{EdgeSender, EdgeTrip, SentEdges};
 use super::address::is_local;
+use super::device::make_room;
 use super::rtt::targets::any_address;
 use onbeat::probe::description::{OnEdges, Parts};
 use onbeat::probe::ports::{Generator, PortAddress};
@@ -116,6 +117,7 @@ pub fn open(setting: &mut Setting, route: &EdgeRoute<'_>) -> Result<Parts, Probe
     let (edges, generator) = Generator::feeding(route.input, route.stimulus, setting)?;
     let socket = UdpSocket::bind(any_address(board.is_ipv4())).map_err(BoardsError::Socket)?;
     socket.set_nonblocking(true).map_err(BoardsError::Socket)?;
+    make_room(&socket);
     let cold_socket = socket.try_clone().map_err(BoardsError::Socket)?;
     let trip = EdgeTrip {
         session: fastrand::u32(1..),

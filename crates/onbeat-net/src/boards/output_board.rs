@@ -10,6 +10,7 @@ use onbeat_rt::sys::{Monotonic, Port};
 use onbeat_rt::{Clock, Instant};
 
 use crate::address::{AddressRange, bind_remedy};
+use crate::device::make_room;
 use crate::packet::{
     self, EdgeCommand, EdgeReport, HEADER_BYTES, PacketBody, PacketKind, WireHeader,
 };
@@ -90,6 +91,7 @@ impl OutputBoard {
         let bind = |source| BoardError::Bind { address, source };
         let socket = UdpSocket::bind(address).map_err(bind)?;
         socket.set_nonblocking(true).map_err(bind)?;
+        make_room(&socket);
         let (output, mut reader) = PortCompanion::for_output(&options.output)?;
         reader.start()?;
         let counts = BoardCounts::default();
