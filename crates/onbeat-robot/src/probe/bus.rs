@@ -417,6 +417,8 @@ impl Companion for AfterBus {
 
     fn after_block(&mut self, recorder: &mut Recorder) {
         let mut rig = self.rig.lock().unwrap_or_else(PoisonError::into_inner);
+        // What was passed on last makes room for what the loop could not pass on any more.
+        self.event_receiver.record(recorder);
         rig.event_sender.iter_mut().for_each(EventSender::flush);
         self.event_receiver.record(recorder);
         rig.cell.iter_mut().for_each(|cell| cell.write_note(recorder));
