@@ -421,6 +421,7 @@ impl Companion for AfterBus {
         self.event_receiver.record(recorder);
         rig.event_sender.iter_mut().for_each(EventSender::flush);
         self.event_receiver.record(recorder);
+        self.windows.iter_mut().for_each(|windows| windows.record(recorder));
         rig.cell.iter_mut().for_each(|cell| cell.write_note(recorder));
         self.windows.iter_mut().for_each(|windows| windows.end_block(recorder));
     }
