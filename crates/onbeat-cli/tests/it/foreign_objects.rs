@@ -4,6 +4,7 @@
 use crate::equipment;
 
 use std::fs::{self, File, Permissions};
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileExt, PermissionsExt, chown, symlink};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt;
@@ -271,23 +272,29 @@ fn a_robot_lives_on_when_its_ring_is_truncated_and_it_and_its_reader_report_it()
     for options in [&[][..], &["--lockdown"]] {
         let stage = Stage::new();
         let robot = ["robot", "run", "humanoid", "--trajectory", "gait", "--name", "walker"];
-        let thread = ["--period", "5ms", "--priority", "0", "--no-causes", "--for", "6s"];
+        let thread = ["--period", "5ms", "--priority", "0", "--no-causes", "--for", "10s"];
         let words = [&robot[..], &thread, options].concat();
         let mut robot = stage.onbeat(&words);
         let robot = robot.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let ring = stage.ring("walker:cycle");
         let began = Instant::now();
-        while !ring.exists() && began.elapsed() < Duration::from_secs(30) {
+        while !ring.exists() && began.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(10));
         }
         let words = ["message", "echo", "walker/cycle", "--fields", "cycle"];
         let mut echo = stage.onbeat(&words);
-        let echo = echo.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        // Long enough for the reader to open it; it opens the channel before it waits for anything.
-        std::thread::sleep(Duration::from_secs(1));
+        let mut echo = echo.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // With its first record the reader has the ring open.
+        let mut records = BufReader::new(echo.stdout.take().unwrap());
+        let mut first = String::new();
+        records.read_line(&mut first).unwrap();
+        assert!(first.contains("cycle"), "\"{first}\": {:?}", echo.wait_with_output());
+        // A pipe that is full would stop the reader.
+        let rest = std::thread::spawn(move || records.lines().count());
         File::options().write(true).open(&ring).unwrap().set_len(4096).unwrap();
 
         let echo = echo.wait_with_output().unwrap();
+        rest.join().unwrap();
         let said = errors(&echo);
         assert_eq!(echo.status.code(), Some(2), "{said}");
         assert!(said.contains("the ring of walker/cycle was truncated"), "{said}");
