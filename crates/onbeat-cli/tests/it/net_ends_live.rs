@@ -14,25 +14,28 @@ const DEVICES: u64 = 20;
 const ENDS: &str = r#"
 echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6
 echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6
-unshare --net sleep 60 &
+unshare --net sleep 300 &
 other=$!
 until [ "$(readlink /proc/$other/ns/net)" != "$(readlink /proc/$$/ns/net)" ]; do sleep 0.02; done
-ip link add near type veth peer name far netns $other
+ip link add near address 02:00:00:00:00:01 type veth peer name far address 02:00:00:00:00:02 netns $other
 ip address add 10.79.0.1/24 dev near
 ip link set near up
 far="nsenter --net=/proc/$other/ns/net"
 $far ip address add 10.79.0.2/24 dev far
 $far ip link set far up
+# Five seconds after its first answer, the far end would ask who the near one is, and the queue could drop the reply.
+ip neighbour replace 10.79.0.2 lladdr 02:00:00:00:00:02 dev near nud permanent
+$far ip neighbour replace 10.79.0.1 lladdr 02:00:00:00:00:01 dev far nud permanent
 more=
 [ "$1" != queue ] && more='--silent 3=20..40'
 [ "$1" = kernel ] && more="$more --in-kernel far"
-$far "$0" net device --bind 10.79.0.2 --allow 10.79.0.0/24 --count 20 --for 60s $more >"$2/device" 2>&1 &
+$far "$0" net device --bind 10.79.0.2 --allow 10.79.0.0/24 --count 20 --for 300s $more >"$2/device" 2>&1 &
 device=$!
 until grep -q answer "$2/device" || ! kill -0 $device; do sleep 0.02; done
 if [ "$1" = queue ]; then
     tc qdisc add dev near root tbf rate 1mbit burst 600 limit 1200 || exit 77
 fi
-"$0" measure rtt --to 10.79.0.2 --devices 20 --period 20ms --lost-after 1s --for 3s --priority 0 --no-causes \
+"$0" measure rtt --to 10.79.0.2 --devices 20 --period 20ms --lost-after 2s --for 3s --priority 0 --no-causes \
     --on-overrun catch-up=1000 \
     --json --out "$2" || exit
 [ "$1" = kernel ] || exit 0
@@ -43,7 +46,7 @@ kill -INT $device
 wait $device
 tail -n 1 "$2/device" >"$2/outcome"
 $far ip -details link show far | grep -q xdp && exit 80
-$far "$0" net device --bind 10.79.0.2 --allow 10.79.0.0/24 --in-kernel far --for 60s >"$2/device" 2>&1 &
+$far "$0" net device --bind 10.79.0.2 --allow 10.79.0.0/24 --in-kernel far --for 300s >"$2/device" 2>&1 &
 device=$!
 until grep -q answers "$2/device" || ! kill -0 $device; do sleep 0.02; done
 kill -KILL $device
@@ -141,7 +144,8 @@ fn the_kernel_answers_as_a_device_and_leaves_the_rest_to_the_sockets() {
     let [answered, by_kernel, silent] = numbers[..] else { panic!("{outcome}") };
     assert_eq!((answered, silent), (by_kernel, 20), "no thread answered: {outcome}");
     let of_run = ["answered", "late", "strays"].iter().map(|fate| sum(&packets, fate)).sum::<u64>();
-    assert!((of_run..=of_run + 3 * DEVICES).contains(&by_kernel), "{outcome}{packets}");
+    // Five times each at most.
+    assert!((of_run..=of_run + 5 * DEVICES).contains(&by_kernel), "{outcome}{packets}");
     let device_time = said.find("device ").map(|at| &said[at..at + 20]);
     assert!(device_time.is_some(), "the parts of a round trip: {said}");
 }
