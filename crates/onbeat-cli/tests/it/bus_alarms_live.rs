@@ -7,7 +7,8 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 /// The left knee loses its power and stays without it: however the machine treats the loop, it sees
-/// that. The watchdog is wide, so that nothing else happens to a device when the loop is held up.
+/// that. The watchdog is wide, so that nothing else happens to a device when the loop is held up. The
+/// time is of the segment's first frame: by then the bus is up and the drives have their power.
 const TWO: &str = r#"
 [segment]
 name = "two joints"
@@ -20,7 +21,7 @@ names = ["right knee", "left knee"]
 [[faults]]
 kind = "power-off"
 device = "left knee"
-at_ms = 1500
+at_ms = 5000
 "#;
 
 struct Place(tempfile::TempDir);
@@ -56,7 +57,7 @@ impl Place {
             "--wire",
             "socket",
             "--for",
-            "5s",
+            "8s",
             "--period",
             "5ms",
         ];
@@ -110,7 +111,7 @@ fn a_robot_whose_drive_fails_names_the_safe_stop_in_its_run_file() {
     let file = place.file();
     let runs = place.runs();
     let robot =
-        ["robot", "run", text(&file), "--trajectory", "hold", "--for", "5s", "--period", "5ms"];
+        ["robot", "run", text(&file), "--trajectory", "hold", "--for", "8s", "--period", "5ms"];
     let own = [
         "--priority",
         "0",
