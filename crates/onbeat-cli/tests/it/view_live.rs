@@ -73,7 +73,8 @@ fn followed(port: u16) -> (String, Vec<Value>) {
 #[test]
 fn a_browser_gets_every_line_of_the_run_and_the_figures_of_the_report() {
     let directory = tempfile::tempdir().unwrap();
-    let line = ["measure", "timer", "--for", "4s", "--priority", "0", "--out", "runs", "--view"];
+    // A program that starts beside the run shows it, and is asked five times before its end.
+    let line = ["measure", "timer", "--for", "8s", "--priority", "0", "--out", "runs", "--view"];
     let mut child = onbeat(directory.path(), &line).spawn().unwrap();
     let (port, mut rest) = port_of(&mut child);
     // A pipe that is full would stop the command.
