@@ -3,6 +3,7 @@
 
 use std::f64::consts::TAU;
 use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -190,26 +191,23 @@ fn a_goal_of_another_process_moves_a_joint_and_a_killed_commander_leads_to_a_saf
             .contains("has no joint \"nose\" that follows goals; it has ")
     );
 
-    let mut other = robot.bend_by_another(0.5);
-    let refused = loop {
+    let (refused, commander) = loop {
+        let mut other = robot.bend_by_another(0.5);
         let output = robot.goal(&["left knee=0.1"]);
-        if other.try_wait().unwrap().is_none() {
-            break error_of(&output);
+        let _ = other.kill();
+        // Otherwise a safe stop has ended the other one, before the goal or after it.
+        if other.wait().unwrap().signal() == Some(Signal::KILL.as_raw()) {
+            break (error_of(&output), other.id());
         }
-        // A safe stop ended the other one before this goal was given.
-        other = robot.bend_by_another(0.5);
     };
 
     assert!(
         refused.contains(&format!(
-            "another process commands the joints of bus \"{}\": process {} (onbeat)",
-            robot.name,
-            other.id()
+            "another process commands the joints of bus \"{}\": process {commander} (onbeat)",
+            robot.name
         )),
         "{refused}"
     );
-    other.kill().unwrap();
-    other.wait().unwrap();
     robot.until("drives lose their power", |robot| !robot.is_enabled());
     let stopped = error_of(&robot.goal(&["left knee=0.1"]));
 
@@ -224,7 +222,6 @@ fn a_goal_of_another_process_moves_a_joint_and_a_killed_commander_leads_to_a_saf
         "{state}"
     );
     // A busy machine may have stopped the robot before its commander died.
-    let commander = other.id();
     robot.until("a safe stop and a dead commander are reported", |robot| {
         let events = robot.client.events(1).events;
         let of_kind = |kind| events.iter().find(|(_, event)| event.kind == kind);
