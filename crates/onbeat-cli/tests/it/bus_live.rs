@@ -42,9 +42,12 @@ impl Bus {
     }
 
     fn asked(&self, words: &[&str]) -> Output {
+        // A loaded machine may stop for seconds, and the bus and its devices with it.
+        let is_request = words[0] == "sdo";
         Command::new(env!("CARGO_BIN_EXE_onbeat"))
             .arg("bus")
             .args(words)
+            .args(is_request.then_some(["--timeout", "60s"]).into_iter().flatten())
             .args(["--name", &self.name])
             // The log of writes.
             .env("ONBEAT_STATE_DIR", std::env::temp_dir().join(&self.name))

@@ -58,9 +58,12 @@ fn bus(name: &str) -> BusSide {
 }
 
 fn ask(name: &str, words: &[&str]) -> Output {
+    // A loaded machine may stop for seconds, and who answers with it.
+    let is_request = ["sdo", "register", "rescan"].contains(&words[0]);
     Command::new(env!("CARGO_BIN_EXE_onbeat"))
         .arg("bus")
         .args(words)
+        .args(is_request.then_some(["--timeout", "60s"]).into_iter().flatten())
         .args(["--name", name])
         .env("ONBEAT_STATE_DIR", state_of(name))
         .stdin(Stdio::null())
