@@ -29,7 +29,7 @@ use super::failure::segment::SegmentFailure;
 use super::repair::repair_first;
 use super::{ExitVerdict, Failure, typed};
 use crate::signals;
-use crate::signals::OnUsr1;
+use crate::signals::{EndOf, OnUsr1};
 use crate::state::journal_directory;
 use crate::term::{Tone, advise, counted, say, wrapped};
 use options::{Segment, SegmentRunOptions};
@@ -54,6 +54,8 @@ fn run_segment(options: &SegmentRunOptions) -> Result<ExitVerdict, Failure> {
     let mut link = link_of(options)?;
     let interruptions = signals::watch(OnUsr1::Refuse)?;
     let place = SegmentWire::prepare(options, link.segment().is_ring())?;
+    // Unlike a run file, a log of faults and a capture lose what has not been written.
+    let _end = EndOf::orderly("the end of its files and the removal of its interfaces");
     let (report, mut capture) = match outlets(options, &link, &interruptions) {
         Ok(outlets) => outlets,
         Err(why) => {
