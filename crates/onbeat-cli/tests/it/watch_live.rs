@@ -443,7 +443,7 @@ fn what_is_changed_of_a_program_while_it_is_measured_is_in_the_run_live() {
     let running = Running(python);
     let dir = tempfile::tempdir().unwrap();
     let mut watch = Command::new(env!("CARGO_BIN_EXE_onbeat"))
-        .args(["watch", &running.pid(), "--for", "3s"])
+        .args(["watch", &running.pid(), "--for", "8s"])
         .current_dir(dir.path())
         .env("ONBEAT_STATE_DIR", dir.path().join("state"))
         .stdout(Stdio::null())

@@ -394,7 +394,11 @@ fn each_of_two_threads_has_the_causes_of_its_own_spikes_live() {
         for (kind, of) in run.intervals.iter().flat_map(|interval| &interval.causes) {
             *counted.entry(*kind).or_default() += of.spikes;
         }
-        let most = counted.iter().max_by_key(|(_, spikes)| **spikes).map(|(kind, _)| *kind);
+        // Behind a stop of the machine, a loop that catches up has more late cycles than are planted.
+        let own = counted
+            .iter()
+            .filter(|(kind, _)| **kind == CauseKind::OwnOverrun || OF_CYCLES.contains(kind));
+        let most = own.max_by_key(|(_, spikes)| **spikes).map(|(kind, _)| *kind);
         assert_eq!(most, Some(planted), "{name}: {counted:?}");
     }
 }
