@@ -29,8 +29,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 const LOOKS: u32 = 200;
 /// A lost edge counts with it.
 const LOST_AFTER: Duration = PAUSE.saturating_mul(LOOKS);
-/// Packets that ask whether the board is there, and how long each waits.
-const TRIES: u64 = 5;
+/// Packets that ask whether the board is there, and how long each waits: three seconds in all, of
+/// which a busy board may stand still for some.
+const TRIES: u64 = 15;
 const ANSWER_WITHIN: Duration = Duration::from_millis(200);
 /// How long the run waits for the first reading of `ptp4l`, which finds its time transmitter within seconds.
 const PTP_WITHIN: Duration = Duration::from_secs(10);
