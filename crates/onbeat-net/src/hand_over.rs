@@ -58,6 +58,11 @@ impl<T> HandOverSender<T> {
         }
         self.waiting.is_empty()
     }
+
+    /// Returns what nobody has taken in time, for its owner to count; it does not wait any more.
+    pub fn give_up(&mut self) -> std::vec::Drain<'_, T> {
+        self.waiting.drain(..)
+    }
 }
 
 impl<T> HandOverReceiver<T> {
@@ -101,5 +106,18 @@ mod tests {
         assert!(sender.flush());
         assert_eq!(receiver.take(), [1, 2]);
         assert_eq!(sender.put(4), Ok(()));
+    }
+
+    #[test]
+    fn what_is_given_up_is_not_passed_on() {
+        let (mut sender, mut receiver) = hand_over(2);
+        assert_eq!(sender.put(1), Ok(()));
+        assert!(sender.flush());
+        assert_eq!(sender.put(2), Ok(()));
+        assert!(!sender.flush());
+        assert!(sender.give_up().eq([2]));
+        assert!(sender.flush());
+        assert_eq!(receiver.take(), [1]);
+        assert_eq!(receiver.take(), [0; 0]);
     }
 }

@@ -70,6 +70,13 @@ pub(super) struct SocketCounters {
     pub(super) refusal: AtomicU64,
 }
 
+impl SocketCounters {
+    fn leave_out(&self, fate: &PacketFate) {
+        let packets = fate.device.map_or(self.devices.len(), |_| 1);
+        add(&self.unrecorded, packets as u64);
+    }
+}
+
 pub(super) fn add(counter: &AtomicU64, n: u64) {
     counter.fetch_add(n, Ordering::Relaxed);
 }
@@ -103,15 +110,21 @@ pub(super) fn fate_channel(devices: usize, per_second: u64) -> (FateSender, Fate
 
 impl FateSender {
     pub(super) fn put(&mut self, fate: PacketFate) {
-        if self.queue.put(fate).is_err() {
-            let packets = fate.device.map_or(self.counters.devices.len(), |_| 1);
-            add(&self.counters.unrecorded, packets as u64);
+        if let Err(fate) = self.queue.put(fate) {
+            self.counters.leave_out(&fate);
         }
     }
 
     /// Passes on what is waiting. Returns whether nothing waits any more.
     pub(super) fn flush(&mut self) -> bool {
         self.queue.flush()
+    }
+
+    /// Counts what the recorder has not taken in time as not recorded.
+    pub(super) fn give_up(&mut self) {
+        for fate in self.queue.give_up() {
+            self.counters.leave_out(&fate);
+        }
     }
 }
 

@@ -316,6 +316,7 @@ impl RoundTripTask {
         while !self.fates.flush() && Monotonic.now().ns_since(until.max(begun)) < LAST_FATES_NS {
             let _ = Monotonic.sleep_for(PAUSE_NS);
         }
+        self.fates.give_up();
     }
 }
 

@@ -160,6 +160,8 @@ impl Body for PictureBody {
         while !self.0.sender.flush() && Monotonic.now().ns_since(ended) < LAST_PICTURES_NS {
             let _ = Monotonic.sleep_for(PAUSE_NS);
         }
+        let left = self.0.sender.give_up().count() as u64;
+        self.0.unrecorded.fetch_add(left, Ordering::Relaxed);
         outcome
     }
 }
