@@ -7,8 +7,8 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 /// The left knee loses its power and stays without it: however the machine treats the loop, it sees
-/// that. The watchdog is wide, so that nothing else happens to a device when the loop is held up. The
-/// time is of the segment's first frame: by then the bus is up and the drives have their power.
+/// that. The watchdog is wide, so that nothing else happens to a device when the loop is held up.
+/// The time is of the segment's first frame: by then the bus is up and the drives have their power.
 const TWO: &str = r#"
 [segment]
 name = "two joints"

@@ -24,8 +24,8 @@ fn presence(live: &LiveSegment) -> Vec<String> {
     of_group.map(|device| device["presence"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// Waits until both devices of the group are so. While the bus itself stands still, all of its devices
-/// are lost.
+/// Waits until both devices of the group are so. While the bus itself stands still, all of its
+/// devices are lost.
 fn until_both_are(live: &LiveSegment, wanted: &str) {
     let began = std::time::Instant::now();
     while presence(live) != [wanted, wanted] {

@@ -95,8 +95,8 @@ impl Place {
             .collect()
     }
 
-    /// A reader knows of an outage by the clock, the bus after some cycles of its own: after a stall
-    /// of the bus its event comes later than the state.
+    /// A reader knows of an outage by the clock, the bus after some cycles of its own: after a
+    /// stall of the bus its event comes later than the state.
     fn until_event(&self, kind: &str) {
         let began = Instant::now();
         while !self.kinds().iter().any(|one| one == kind) {

@@ -132,7 +132,8 @@ fn ip(words: &[&str]) {
 }
 
 /// Events of devices that must not happen: a cut is no trouble of a device. That answers came is
-/// shown by [`LiveSegment::until_answered`]: ten cycles without one are also a stall of the segment.
+/// shown by [`LiveSegment::until_answered`]: ten cycles without one are also a stall of the
+/// segment.
 fn troubles(ring: &LiveSegment) -> Vec<String> {
     let kinds = ["device_lost", "state_changed", "devices_left_op", "wrong_device"];
     let kind = |event: &Value| event["event"]["kind"].as_str().unwrap_or_default().to_owned();

@@ -180,8 +180,8 @@ fn tshark_decodes_the_packets_of_a_run_as_they_pass() {
     }
     assert!(kinds(2) > 0, "{decoded}");
     assert!(packets.iter().all(|packet| packet[1] == 0 && packet[4] == 123), "{decoded}");
-    // The packets before the run have session 0, the others one number. An answer from before it may
-    // pass after its first packet.
+    // The packets before the run have session 0, the others one number. An answer from before it
+    // may pass after its first packet.
     let sessions: std::collections::BTreeSet<u64> =
         packets.iter().map(|packet| packet[3]).collect();
     assert_eq!((sessions.len(), sessions.first(), packets[0][3]), (2, Some(&0), 0), "{sessions:?}");

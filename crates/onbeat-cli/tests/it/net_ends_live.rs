@@ -23,7 +23,8 @@ ip link set near up
 far="nsenter --net=/proc/$other/ns/net"
 $far ip address add 10.79.0.2/24 dev far
 $far ip link set far up
-# Five seconds after its first answer, the far end would ask who the near one is, and the queue could drop the reply.
+# Five seconds after its first answer, the far end would ask who the near one is, and the queue
+# could drop the reply.
 ip neighbour replace 10.79.0.2 lladdr 02:00:00:00:00:02 dev near nud permanent
 $far ip neighbour replace 10.79.0.1 lladdr 02:00:00:00:00:01 dev far nud permanent
 more=

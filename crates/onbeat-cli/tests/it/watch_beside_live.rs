@@ -10,7 +10,8 @@ use serde_json::Value;
 
 /// Programs that note each cycle with its time.
 const WITH_STAMPS: [&str; 4] = ["C absolute", "C realtime", "C timerfd", "C relative"];
-/// Part of some seconds for which the machine may stop; neither half nor twice the periods are within.
+/// Part of some seconds for which the machine may stop; neither half nor twice the periods are
+/// within.
 const PTP_STOPPED: f64 = 0.4;
 /// Programs that nobody here wrote, and a loop in Python.
 const OF_OTHERS: [&str; 4] = ["cyclictest", "Python asyncio", "jackd", "ptp4l"];
@@ -95,8 +96,8 @@ fn programs_of_others_have_the_cycles_and_periods_that_they_say_live() {
             "Python asyncio" => {
                 assert!(own - at_once - few <= seen && seen <= own + few, "{line}");
             }
-            // It says a count before and one after, of a longer time: stops of the machine may be in
-            // one of both alone.
+            // It says a count before and one after, of a longer time: stops of the machine may be
+            // in one of both alone.
             "ptp4l" => assert!((own - seen).abs() <= PTP_STOPPED * own + 1.0, "{line}"),
             _ => assert!((own - seen).abs() <= few, "{line}"),
         }

@@ -117,8 +117,8 @@ fn the_loop_is_found_and_every_release_is_accounted_for_live() {
         let timing = run.header.timing.as_ref().unwrap();
         assert_eq!(timing.period_ns, 2_000_000, "{kind}: {printed}");
         assert_eq!(timing.priority, 80, "{kind}");
-        // 2,500, neither half nor twice of it. Releases of a stop of the machine that lasts beyond the
-        // end are not seen: one of 1.8 s has place.
+        // 2,500, neither half nor twice of it. Releases of a stop of the machine that lasts beyond
+        // the end are not seen: one of 1.8 s has place.
         assert!((1_600..2_600).contains(&account.slots), "{kind}: {account:?}");
         assert_eq!(
             run.moments(Series::ReleaseLatency).n,

@@ -394,7 +394,8 @@ fn each_of_two_threads_has_the_causes_of_its_own_spikes_live() {
         for (kind, of) in run.intervals.iter().flat_map(|interval| &interval.causes) {
             *counted.entry(*kind).or_default() += of.spikes;
         }
-        // Behind a stop of the machine, a loop that catches up has more late cycles than are planted.
+        // Behind a stop of the machine, a loop that catches up has more late cycles than are
+        // planted.
         let own = counted
             .iter()
             .filter(|(kind, _)| **kind == CauseKind::OwnOverrun || OF_CYCLES.contains(kind));

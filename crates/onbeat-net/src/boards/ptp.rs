@@ -26,8 +26,8 @@ const READ_ONLY: &str = "ro";
 const READ_ONLY_OPTION: &str = "--uds_ro_address";
 /// Announcements, four a second, that a transmitter awaits before it begins.
 const AWAITED: &str = "2";
-/// Those that a receiver may miss, three seconds as [`FRESH`]: a busy machine may hold up either end
-/// for more than a second.
+/// Those that a receiver may miss, three seconds as [`FRESH`]: a busy machine may hold up either
+/// end for more than a second.
 const MISSED: &str = "12";
 /// Its option "masterOnly".
 const TRANSMITTER_ONLY: &str = "--masterOnly";
