@@ -79,10 +79,18 @@ fn every_cycle_since_the_start_is_in_the_events_of_a_browser() {
     let mut last = hello["total"]["last"].as_u64().unwrap();
     let mut cycles = hello["total"]["cycles"].as_u64().unwrap();
 
-    // It reads all the while: where the rounds take long, their events are more than a socket
-    // holds, and at its end the view does not wait for a browser.
-    let reading = std::thread::spawn(move || cycles_until_end(events, |_| ()));
+    // It reads all the while, and has read all rounds but the last when the view ends: at its end
+    // the view waits for no browser, so that what it has not read must fit into a socket.
+    let (on_event, seen) = channel();
+    let reading = std::thread::spawn(move || {
+        cycles_until_end(events, |last| {
+            let _ = on_event.send(last);
+        })
+    });
     for round in 0..20 {
+        if round == 19 {
+            until_seen(&seen, shown.next - 1);
+        }
         (0..50).for_each(|_| shown.publish(0.25, 1_000 + round));
         sleep(Duration::from_millis(5));
     }
@@ -144,6 +152,11 @@ fn median(mut durations: Vec<Duration>) -> Duration {
     durations[durations.len() / 2]
 }
 
+/// Waits until a browser has seen this cycle.
+fn until_seen(seen: &Receiver<u64>, last: u64) {
+    while seen.recv_timeout(PATIENCE).expect("the view shows what is published") < last {}
+}
+
 /// Publishes 25 cycles as often as this, with the knee at `actual_rad` in the last one, and returns
 /// what publishing took. A browser that reads has `seen` each round before the next, so each is an
 /// event at least, however slow the view is.
@@ -162,8 +175,7 @@ fn publish_rounds(
             took.push(began.elapsed());
         }
 
-        let last = shown.next - 1;
-        while seen.recv_timeout(PATIENCE).expect("the view shows what is published") < last {}
+        until_seen(seen, shown.next - 1);
     }
     took
 }
@@ -194,9 +206,16 @@ fn a_browser_that_stops_reading_gets_longer_events_and_slows_nobody() {
         let (name, event) = next_event(&mut stalled).unwrap();
         late.extend((name == "cycles").then_some(event));
     }
-    let stalled = std::thread::spawn(move || cycles_until_end(stalled, |_| ()));
+    let (on_late_event, seen_late) = channel();
+    let stalled = std::thread::spawn(move || {
+        cycles_until_end(stalled, |last| {
+            let _ = on_late_event.send(last);
+        })
+    });
     publish_rounds(&mut shown, &seen, 5, 0.25);
     let last = shown.next - 1;
+    // At its end the view waits for nobody: what a browser has not read by then may be lost.
+    until_seen(&seen_late, last);
     let account = shown.view.finish();
     let reading = reading.join().unwrap();
     late.extend(stalled.join().unwrap());
