@@ -160,6 +160,7 @@ impl Body for PictureBody {
         while !self.0.sender.flush() && Monotonic.now().ns_since(ended) < LAST_PICTURES_NS {
             let _ = Monotonic.sleep_for(PAUSE_NS);
         }
+        // A recorder that waits for its disk for so long does not take them any more.
         let left = self.0.sender.give_up().count() as u64;
         self.0.unrecorded.fetch_add(left, Ordering::Relaxed);
         outcome
@@ -213,13 +214,16 @@ struct PictureCompanion {
 
 impl PictureCompanion {
     fn record(&mut self, recorder: &mut Recorder) {
-        let begun = self.begun.swap(0, Ordering::Acquire);
+        let Self { pictures, begun, count, dropped, watched, .. } = self;
+        // In this order: the loop says that a block begins before it passes on the first picture.
+        let pictures = pictures.take();
+        let begun = begun.swap(0, Ordering::Acquire);
         if begun > 0 {
-            self.count.begin(begun);
-            self.dropped.begun = self.watched.dropped();
+            count.begin(begun);
+            dropped.begun = watched.dropped();
         }
-        for picture in self.pictures.take() {
-            self.count.picture(*picture, |counted| count_one(recorder, counted));
+        for picture in pictures {
+            count.picture(*picture, |counted| count_one(recorder, counted));
         }
     }
 }
