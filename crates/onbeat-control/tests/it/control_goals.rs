@@ -149,6 +149,8 @@ fn a_second_commander_is_refused_with_the_first_ones_process() {
         "the last goal again, with the flag of leaving"
     );
     assert_eq!(goals.positions().count(), JOINTS);
+    // It waits a second at most for the thread that serves the bus.
+    bus.cold_side().tend();
     publish(&mut bus, 2);
 
     assert_eq!(Other::with(module_path!(), &format!("try {name}")).next_line(), "true");

@@ -84,6 +84,8 @@ fn an_owner_that_leaves_is_reported_and_its_outputs_end() {
     owner.write(&pattern(3)).unwrap();
     assert_eq!(exchange(&mut bus, 1), pattern(3));
     drop(owner);
+    // It waits a second at most for the thread that serves the bus.
+    bus.cold_side().tend();
 
     assert_eq!(exchange(&mut bus, 2), [0; BYTES]);
     let _again = client.claim().unwrap();
