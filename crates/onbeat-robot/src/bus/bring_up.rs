@@ -315,6 +315,7 @@ fn with_main_device<W: Wire, T>(
         pdu: Duration::from_secs(10),
         eeprom: Duration::from_secs(2),
         mailbox_echo: Duration::from_secs(2),
+        mailbox_response: Duration::from_secs(2),
         ..Timeouts::default()
     };
     let config = MainDeviceConfig { dc_static_sync_iterations: 0, ..MainDeviceConfig::default() };
