@@ -307,11 +307,14 @@ impl<'w, 's, W: Wire> Pump<'w, 's, W> {
         // One slow EEPROM must not slow down all others: it is read by itself from here on.
         let slow = waiting.clone();
         while !waiting.is_empty() {
-            if self.exchange.wire.now() >= began.plus_ns(STUCK_AFTER_NS) {
-                return Err(self.unready(waiting[0], Unready::EepromBusy));
-            }
+            // Before the look: where this process was stopped for so long, it has not seen what the
+            // EEPROMs did meanwhile.
+            let is_over = self.exchange.wire.now() >= began.plus_ns(STUCK_AFTER_NS);
             self.exchange.wait(SLOW_EVERY);
             self.look(word_address, &mut waiting, (&mut frame[..], &mut reply[..]))?;
+            if is_over && !waiting.is_empty() {
+                return Err(self.unready(waiting[0], Unready::EepromBusy));
+            }
         }
 
         // The first read of each EEPROM tells whether it holds anything.

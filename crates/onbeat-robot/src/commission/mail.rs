@@ -110,6 +110,8 @@ impl<W: Wire> Line<'_, W> {
         let until = began.plus_ns(REPLY_WITHIN_NS);
         let mut looks = 0;
         loop {
+            // Before the look: this process may be stopped between both.
+            let is_over = self.exchange.wire.now() >= until;
             if let Some(mail) = self.take_mail(place, boxes)? {
                 let length = usize::from(word(&mail, 0)).min(mail.len() - HEADER);
                 let body = &mail[HEADER..HEADER + length];
@@ -123,7 +125,7 @@ impl<W: Wire> Line<'_, W> {
                     _ => {}
                 }
             } else {
-                if self.exchange.wire.now() >= until {
+                if is_over {
                     return Err(CommissionError::Mute { place, ms: REPLY_WITHIN_NS / 1_000_000 });
                 }
                 looks += 1;

@@ -191,11 +191,13 @@ impl<W: Wire> Line<'_, W> {
     fn await_eeprom(&mut self, place: u16) -> Result<u16, CommissionError> {
         let until = self.exchange.wire.now().plus_ns(BUSY_WITHIN_NS);
         loop {
+            // Before the look: this process may be stopped between both.
+            let is_over = self.exchange.wire.now() >= until;
             let status = self.word(place, SII_CONTROL)?;
             if status & SII_BUSY == 0 {
                 return Ok(status);
             }
-            if self.exchange.wire.now() >= until {
+            if is_over {
                 return Err(CommissionError::Eeprom { place, status });
             }
             self.exchange.wait(LOOK_EVERY);

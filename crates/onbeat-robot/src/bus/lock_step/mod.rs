@@ -229,6 +229,8 @@ impl LockStep {
         let within_ns = if is_safeop { SAFEOP_WITHIN_NS } else { PREOP_WITHIN_NS };
         let until = exchange.wire.now().plus_ns(within_ns);
         for reads in 0.. {
+            // Before the look: this process may be stopped between both.
+            let is_over = exchange.wire.now() >= until;
             let (missing, refused) = self.read_states(exchange)?;
             // A refusal does not get better by waiting.
             if refused.is_some() {
@@ -238,7 +240,7 @@ impl LockStep {
                 self.awaited.clear();
                 return Ok(None);
             }
-            if exchange.wire.now() >= until {
+            if is_over {
                 return Ok(missing);
             }
 
