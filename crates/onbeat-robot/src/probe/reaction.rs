@@ -420,17 +420,10 @@ struct ReactionCounter {
     in_block: Arc<AtomicBool>,
 }
 
-impl Companion for ReactionCounter {
-    fn start(&mut self) -> Result<(), ProbeError> {
-        self.inner.start()
-    }
-
-    fn look(&mut self, recorder: &mut Recorder) -> Flow {
-        self.in_block.store(true, Ordering::Relaxed);
-        if let Some(note) = self.note.take() {
-            // A run file that cannot be written ends the run by itself.
-            let _ = recorder.writer().note(&Note::Chain(Box::new(note)));
-        }
+impl ReactionCounter {
+    /// Counts what the pins have reported; returns how many reactions that were.
+    fn count_results(&mut self, recorder: &mut Recorder) -> usize {
+        let mut count = 0;
         loop {
             match self.results.try_recv() {
                 Ok(Reaction::Followed(ns)) => {
@@ -442,19 +435,39 @@ impl Companion for ReactionCounter {
                     self.measured.given_up += 1;
                     recorder.count(Series::Chain, ns);
                 }
-                Err(std::sync::mpsc::TryRecvError::Empty) => break,
+                Err(std::sync::mpsc::TryRecvError::Empty) => return count,
                 Err(std::sync::mpsc::TryRecvError::Disconnected) => {
                     self.is_over = true;
-                    break;
+                    return count;
                 }
             }
+            count += 1;
         }
+    }
+}
 
+impl Companion for ReactionCounter {
+    fn start(&mut self) -> Result<(), ProbeError> {
+        self.inner.start()
+    }
+
+    fn look(&mut self, recorder: &mut Recorder) -> Flow {
+        self.in_block.store(true, Ordering::Relaxed);
+        if let Some(note) = self.note.take() {
+            // A run file that cannot be written ends the run by itself.
+            let _ = recorder.writer().note(&Note::Chain(Box::new(note)));
+        }
+        self.count_results(recorder);
         if self.is_over { Flow::Stop } else { self.inner.look(recorder) }
     }
 
     fn after_block(&mut self, recorder: &mut Recorder) {
         self.in_block.store(false, Ordering::Relaxed);
+        // Those since the last look, after which the disk may have kept this thread for long.
+        if self.count_results(recorder) > 0 {
+            // A file that cannot be written ends the run by itself.
+            let _ = recorder.write_out();
+        }
         self.inner.after_block(recorder);
     }
 
