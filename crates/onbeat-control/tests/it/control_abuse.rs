@@ -109,6 +109,15 @@ fn bus(settings: impl Into<ImageSettings>) -> (String, BusSide) {
     (name, bus)
 }
 
+/// Ends a thread also where an assertion fails beside it: a scope waits for its threads.
+struct Ends<'f>(&'f AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Runs cycles in another thread while `abuse` runs; then a client must see the newest one.
 fn while_the_bus_runs(bus: &mut BusSide, name: &str, abuse: impl FnOnce()) {
     let is_over = AtomicBool::new(false);
@@ -124,10 +133,11 @@ fn while_the_bus_runs(bus: &mut BusSide, name: &str, abuse: impl FnOnce()) {
                 }
             }
         });
+        let ends = Ends(&is_over);
         abuse();
         let before = last.load(Ordering::Relaxed);
         until("cycles go on", || last.load(Ordering::Relaxed) > before);
-        is_over.store(true, Ordering::Relaxed);
+        drop(ends);
         runs.join().unwrap();
     });
     exchange(bus, 7);

@@ -77,6 +77,15 @@ fn publish(writer: &mut FrameWriter, stop: &AtomicBool, published: &AtomicU64) {
     }
 }
 
+/// Ends a thread also where an assertion fails beside it: a scope waits for its threads.
+struct Ends<'f>(&'f AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn every_picture_that_was_due_is_in_the_series_and_the_parts_are_of_those_that_came() {
     let name = name("due");
@@ -85,9 +94,9 @@ fn every_picture_that_was_due_is_in_the_series_and_the_parts_are_of_those_that_c
     let path = folder.path().join("camera.onbeat.hlog");
     let (stop, published) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|threads| {
+        let _ends = Ends(&stop);
         threads.spawn(|| publish(&mut writer, &stop, &published));
         measure(opened(&name), &path, RELEASES);
-        stop.store(true, Ordering::Relaxed);
     });
 
     let file = RunFile::read(&path).unwrap();

@@ -76,6 +76,15 @@ fn flood(port: u16, is_on: &AtomicBool, stop: &AtomicBool) -> u64 {
     sent
 }
 
+/// Ends threads also where an assertion fails beside them: a scope waits for its threads.
+struct Ends<'f>(&'f AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn connections_that_never_stop_sending_take_no_events_from_others() {
     /// Turns with the attackers and turns without, each this long.
@@ -90,6 +99,7 @@ fn connections_that_never_stop_sending_take_no_events_from_others() {
         (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
 
     let (with, without, sent) = thread::scope(|threads| {
+        let _ends = [&stop, &is_done].map(Ends);
         threads.spawn(|| publishing(&mut shown, &is_done));
         let mut browsers = Vec::new();
         for (mut events, seen) in following.into_iter().zip(&seen) {
