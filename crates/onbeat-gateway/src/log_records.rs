@@ -84,6 +84,8 @@ pub(super) struct LogMessages<R> {
     /// Where the last record outside of chunks began, and where it ends by its own length.
     begun: u64,
     begun_end: u64,
+    /// Where the record is behind which there are no messages.
+    data_end: u64,
     /// Whether a chunk was met: messages outside of chunks are then parts of a damaged one.
     has_chunks: bool,
     most_memory: u64,
@@ -188,6 +190,7 @@ impl<R: Read + Seek> LogMessages<R> {
             at: 0,
             begun: 0,
             begun_end: 0,
+            data_end: 0,
             has_chunks: false,
             most_memory,
             chunk: None,
@@ -264,6 +267,9 @@ impl<R: Read + Seek> LogMessages<R> {
         }
         self.begun_end = self.at + bytes;
         self.has_chunks |= kind == CHUNK;
+        if (kind, self.state) == (CHUNK, ReadState::Summary) {
+            return Err(self.go_back_to(at));
+        }
 
         match (kind, self.state) {
             (CHUNK, ReadState::Data) => self.open_chunk(at, bytes)?,
@@ -296,11 +302,24 @@ impl<R: Read + Seek> LogMessages<R> {
             }
             (_, ReadState::Data) if kind != DATA_END => self.pass_over(at, kind, bytes)?,
             _ => {
+                if self.state == ReadState::Data {
+                    self.data_end = at;
+                }
                 self.state = ReadState::Summary;
                 self.skip(bytes)?;
             }
         }
         Ok(None)
+    }
+
+    /// Goes back to a chunk behind the end of messages, which was another record before it was damaged; returns that defect.
+    fn go_back_to(&mut self, at: u64) -> LogDefect {
+        if let Err(why) = self.source.seek(SeekFrom::Start(at)) {
+            return why.into();
+        }
+        self.at = at;
+        self.is_passed_over = true;
+        LogDefect::Kind { at: self.data_end, kind: DATA_END }
     }
 
     /// Passes over a record without messages. One that does not belong among them may have had some before it was damaged.

@@ -134,6 +134,22 @@ fn a_chunk_whose_kind_or_length_is_damaged_does_not_hide_those_behind_it() {
 }
 
 #[test]
+fn an_index_that_has_become_the_end_of_messages_does_not_hide_the_chunks_behind_it() {
+    let one = |data: &[u8]| {
+        let inside = message(data);
+        chunk(inside.len() as u64, "", &inside)
+    };
+    let mut index = record(MESSAGE_INDEX, &[1, 0, 0, 0, 0, 0]);
+    index[0] = DATA_END;
+    let begin = [channel(), one(b"one")];
+    let place = MAGIC.len() + begin.concat().len();
+    let log = file(&[begin.concat(), index, one(b"two"), one(b"three")]);
+    assert_eq!(all_of(&log), (3, 1));
+    let why = check_log(&log, MOST).defect.unwrap().to_string();
+    assert!(why.starts_with(&format!("the record at byte {place} is of kind 15, ")), "{why}");
+}
+
+#[test]
 fn a_record_that_claims_more_than_the_file_has_takes_no_memory() {
     for bytes in LENGTHS {
         for kind in [0, CHANNEL, MESSAGE, CHUNK, FOOTER, DATA_END, 0x80] {
