@@ -337,6 +337,7 @@ def damaged(path, wanted, how, dice):
 
 
 def main(seed, count, folder):
+    print(f"seed {seed}", file=sys.stderr)
     dice = random.Random(seed)
     names = types_of(STORE)
     # Times are no messages of ROS 1.
