@@ -48,7 +48,10 @@ extern "C" fn hold_this_thread(_: libc::c_int) {
 fn gaps(is_over: &AtomicBool) -> Vec<(u64, u64)> {
     println!("\n> {}", rustix::thread::gettid().as_raw_nonzero());
     let (mut gaps, mut last) = (Vec::new(), Monotonic.now());
-    while !is_over.load(Ordering::Relaxed) {
+    // Once more after the end: a stop may come between a reading of the clock and the look at it.
+    let mut ends = false;
+    while !ends {
+        ends = is_over.load(Ordering::Relaxed);
         std::thread::sleep(Duration::from_millis(1));
         let now = Monotonic.now();
         if now.ns_since(last) > FOR_NS / 2 {

@@ -142,14 +142,19 @@ fn a_stopped_process_is_in_state_t_and_runs_again_after_the_time_live() {
     comes_true("continued", || target.state() == 'S');
     drop(injector);
 
-    let injector =
-        Injector::start(InjectionPlan { count: 2, ..plan(Fault::StopSignal, target.pid()) })
-            .unwrap();
-    comes_true("finished", || injector.is_finished());
-    let log = injector.stop();
+    // An injector gives up if it is too late too often on a busy machine: its log has fewer then.
+    let two = || InjectionPlan { count: 2, ..plan(Fault::StopSignal, target.pid()) };
+    let mut injected = Vec::new();
+    comes_true("two stops", || {
+        let injector = Injector::start(two()).unwrap();
+        comes_true("finished", || injector.is_finished());
+        let log = injector.stop();
+        assert!(log.injected.len() == 2 || log.missed > 2, "{log:?}");
+        injected.extend(log.injected);
+        injected.len() >= 2
+    });
 
-    assert_eq!(log.injected.len(), 2);
-    for entry in &log.injected {
+    for entry in &injected {
         assert_eq!(entry.detail, Detail::Stopped { pid: u64::from(target.pid().unsigned_abs()) });
         assert!(entry.ns >= 300 * MS, "{entry:?}");
     }
@@ -329,6 +334,8 @@ fn a_process_runs_again_when_the_whole_injector_is_killed_live() {
     comes_true("continued", || target.state() == 'S');
     // An actor that did not hold its target at that moment may do so once more before it ends.
     comes_true("its processes have ended", || injecting_into(&target).is_empty());
+    // Continued last by that actor, the target may still wait for a CPU.
+    comes_true("continued once more", || target.state() == 'S');
     stays_true("running", || target.state() == 'S');
 }
 
