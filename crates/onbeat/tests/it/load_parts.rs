@@ -4,10 +4,10 @@ use crate::load_carrier;
 
 use std::time::Duration;
 
-use load_carrier::{LARGEST_FILE, alone, carrier, did, part_of, run_for, until};
+use load_carrier::{LARGEST_FILE, alone, carrier, did, let_work, part_of, run_for, until};
 use onbeat::load::{LoadNotice, LoadNoticeKind, LoadStopReason, PartWork, RunningLoad};
 
-/// Long enough for every part to do some work, even if the hypervisor steals the CPUs for a second.
+/// Long enough for every part to do some work.
 const SOME_TIME: Duration = Duration::from_millis(1_500);
 
 fn reached_share(load: &str) -> f64 {
@@ -114,7 +114,7 @@ fn the_papers_load_goes_on_without_its_programs_and_names_their_packages() {
     let mut command = carrier("paper", directory.path());
     command.env("PATH", "/nowhere");
     let mut running = RunningLoad::start(command).unwrap();
-    std::thread::sleep(SOME_TIME);
+    let_work(SOME_TIME);
     let events = running.events();
     let (report, _) = running.stop().unwrap();
 

@@ -83,6 +83,17 @@ fn the_process_that_starts_a_carrier() {
     assert!(running.identity().is_some());
 }
 
+/// Lets this much time pass, in pieces: what a stop of the machine adds to one of them is no time
+/// in which the load could work.
+pub(crate) fn let_work(time: Duration) {
+    const PIECE: Duration = Duration::from_millis(10);
+    let mut left = time;
+    while !left.is_zero() {
+        std::thread::sleep(PIECE.min(left));
+        left = left.saturating_sub(PIECE);
+    }
+}
+
 /// Runs a load for `time`.
 pub(crate) fn run_for(
     load: &str,
@@ -90,7 +101,7 @@ pub(crate) fn run_for(
     time: Duration,
 ) -> (LoadReport, Vec<LoadNotice>) {
     let mut running = RunningLoad::start(carrier(load, directory)).unwrap();
-    std::thread::sleep(time);
+    let_work(time);
     let mut events = running.events();
     let (report, later) = running.stop().unwrap();
     events.extend(later);
