@@ -32,13 +32,16 @@ pub(super) struct Drain<'d> {
 }
 
 impl Drain<'_> {
-    /// Drains until the loop has `finished`; calls `watch` after each look.
+    /// Drains until the loop has `finished`; calls `watch` after each look. There is one at least,
+    /// however soon the loop finishes.
     pub(super) fn until(
         &mut self,
         finished: impl Fn() -> bool,
         watch: &mut dyn FnMut(&mut Recorder),
     ) -> Result<(), RunError> {
-        while !finished() {
+        let mut has_looked = false;
+        while !has_looked || !finished() {
+            has_looked = true;
             thread::sleep(if self.asking.knows_the_loop() {
                 DRAIN_EVERY
             } else {
