@@ -19,6 +19,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Silence that is reported, and silence after which the source is opened again.
 const SILENT: Duration = Duration::from_secs(1);
 const LOST: Duration = Duration::from_secs(3);
+/// The same for the first picture of a file: its decoder is a program that is read from the disk first, and ends by itself.
+const FILE_LOST: Duration = Duration::from_secs(30);
 /// Pause between two attempts to open a source.
 const REOPEN_EVERY: Duration = Duration::from_millis(300);
 /// Distance of two checks of the ring's file.
@@ -209,11 +211,11 @@ impl<'s> Running<'s> {
             let captured = source.next(LOOK_EVERY)?;
             let Some(captured) = captured else {
                 let silent = self.last_picture.max(opened).elapsed();
-                // A source of a picture every ten seconds is not silent after one.
-                let lost = LOST.max(period * 3);
                 // A decoder of a file is a process that begins; what ails it is said once, when it ends.
                 let begins = self.account.published == 0 && self.is_file();
-                let reported = if begins { LOST } else { SILENT };
+                let (reported, lost) = if begins { (FILE_LOST, FILE_LOST) } else { (SILENT, LOST) };
+                // A source of a picture every ten seconds is not silent after one.
+                let lost = lost.max(period * 3);
                 if silent >= reported.max(period * 3) {
                     let why = SourceError::Silent {
                         place: description.address.clone(),
