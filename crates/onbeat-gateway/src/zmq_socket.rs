@@ -344,6 +344,8 @@ impl ZmqSubscriber {
 mod tests {
     use super::*;
 
+    const PATIENCE: Duration = Duration::from_secs(60);
+
     /// A publisher on a free port of the loopback.
     fn publisher(most_memory: usize) -> (ZmqPublisher, SocketAddr) {
         let publisher = ZmqPublisher::bind("tcp://127.0.0.1:0", most_memory).unwrap();
@@ -353,7 +355,7 @@ mod tests {
 
     fn poll_until(publisher: &mut ZmqPublisher, is_done: impl Fn(&ZmqPublisher) -> bool) {
         let began = Instant::now();
-        while !is_done(publisher) && began.elapsed() < Duration::from_secs(10) {
+        while !is_done(publisher) && began.elapsed() < PATIENCE {
             publisher.poll();
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -414,7 +416,7 @@ mod tests {
                 publisher.subscribers.iter().map(|of| of.connection.waiting_bytes()).sum();
             assert!(waiting <= most_memory);
             let began = Instant::now();
-            while received <= number && began.elapsed() < Duration::from_secs(10) {
+            while received <= number && began.elapsed() < PATIENCE {
                 publisher.poll();
                 while reader.fill().unwrap() {}
                 while let Some(message) = reader.decoder.next_message().unwrap() {
