@@ -19,6 +19,9 @@ use super::transport_message::NumberedRecord;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// Messages between two looks where none is waited for.
 const IN_A_TURN: u64 = 256;
+/// Turns in a row after which peers that have not read are not waited for any more: one may be that of a
+/// machine that stopped for a second.
+const MOST_UNREAD_TURNS: u32 = 3;
 /// Longest time from the first message to one that is played.
 const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// Most channels that are played at a time.
@@ -149,7 +152,7 @@ pub fn play(
         rate: order.rate,
         is_stopped,
         turn: 0,
-        peers_read: true,
+        unread_turns: 0,
         latest_ns: 0,
         numbers_of_all: NumbersOfAll::default(),
     };
@@ -157,7 +160,11 @@ pub fn play(
         let mut places = vec![None; content.channels.len()];
         (0..).zip(&selected).for_each(|(number, it)| places[it.place] = Some(number));
         player.play(&content, &places, limit(order.for_ns))?;
-        player.target.empty()?;
+        for _ in 0..MOST_UNREAD_TURNS {
+            if player.target.empty()? || (player.is_stopped)() {
+                break;
+            }
+        }
     }
     Ok(player.account())
 }
@@ -299,8 +306,8 @@ struct Player<S> {
     rate: f64,
     is_stopped: S,
     turn: u64,
-    /// Whether peers have always read within a second what waited for them.
-    peers_read: bool,
+    /// Turns in a row after which peers had not read within a second what waited for them.
+    unread_turns: u32,
     latest_ns: u64,
     numbers_of_all: NumbersOfAll,
 }
@@ -353,8 +360,9 @@ impl<S: Fn() -> bool> Player<S> {
         self.turn += 1;
         if self.turn.is_multiple_of(IN_A_TURN) {
             // Without a pace, peers that read set it.
-            if self.rate == 0.0 && self.peers_read {
-                self.peers_read = self.target.empty()?;
+            if self.rate == 0.0 && self.unread_turns < MOST_UNREAD_TURNS {
+                let is_read = self.target.empty()?;
+                self.unread_turns = if is_read { 0 } else { self.unread_turns + 1 };
             }
             self.target.poll()?;
             if (self.is_stopped)() {
