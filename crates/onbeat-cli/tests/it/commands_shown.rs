@@ -12,7 +12,7 @@ use std::thread;
 use serde::Deserialize;
 
 use super::tables::copy;
-use super::watch_live::foreign_loop;
+use super::watch_live::{copy_program, foreign_loop};
 
 /// Pages at once, unless the long commands are run: some of these take a CPU from all others.
 const SIDE_BY_SIDE: usize = 3;
@@ -177,7 +177,7 @@ impl Workplace {
             return Err("watching a program of this priority needs root".to_owned());
         }
         let built = foreign_loop().ok_or("there is no C compiler `cc`")?;
-        fs::copy(built, &program).unwrap();
+        copy_program(built, &program);
         let mut start = Command::new(program);
         start.args(["absolute", "1000", "600000", "80"]).stdout(Stdio::null());
         self.programs.push(start.spawn().unwrap());

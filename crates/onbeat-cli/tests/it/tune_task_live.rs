@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use onbeat::cause::Tracefs;
 
-use super::watch_live::{Running, foreign_loop, text};
+use super::watch_live::{Running, copy_program, foreign_loop, text};
 
 fn onbeat(dir: &Path, words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_onbeat"))
@@ -30,10 +30,7 @@ fn started(dir: &Path, name: &str) -> Option<Running> {
         return None;
     };
     let program = dir.join(name);
-    // By a process of its own: what this one has open for writing cannot be run, and a child that
-    // another test has just forked holds it open until it runs its own program.
-    let copied = Command::new("cp").arg(built).arg(&program).status().unwrap();
-    assert!(copied.success(), "cp ended with {copied}");
+    copy_program(built, &program);
     let child = Command::new(program)
         .args(["absolute", "4000", "60000"])
         .stdout(Stdio::null())

@@ -30,6 +30,13 @@ pub(crate) fn foreign_loop() -> Option<&'static Path> {
     BUILT.get_or_init(build).as_deref()
 }
 
+/// Copies a program that is to be started, by a process of its own: what another test is just
+/// starting has the files that this one has open, and what is open for writing cannot be executed
+/// (ETXTBSY).
+pub(crate) fn copy_program(built: &Path, to: &Path) {
+    assert!(Command::new("cp").args([built, to]).status().unwrap().success());
+}
+
 macro_rules! program_or_skip {
     () => {
         match (skipped(), foreign_loop()) {
