@@ -346,6 +346,7 @@ impl Recorder {
             std::mem::replace(&mut self.before_is_excluded, is_excluded) || lost > 0;
         let before = self.before.replace(*sample).filter(|_| !begins_no_period);
         self.account.cycles += 1;
+        self.account.skipped += sample.skipped;
 
         self.excluded.count(sample, self.recording.period_ns);
         self.tally.join_lost(first_lost, lost);
@@ -482,7 +483,8 @@ impl Recorder {
         // The distance to the next block is no distance on one grid.
         self.tally.part_outages();
         self.account.slots += outcome.slots;
-        self.account.skipped += outcome.skipped;
+        // Those that were skipped before a lost sample are among the lost ones.
+        self.account.skipped += outcome.skipped_at_end;
         self.flush(outcome.last_end)?;
 
         for (exclusion, samples) in self.excluded.all() {

@@ -279,9 +279,8 @@ fn ctrl_c_ends_all_loads_with_what_is_there_and_sigusr1_shows_them_before() {
     let unfinished = before.values().filter(|run| run.account().slots < 4_000);
     assert!(unfinished.clone().count() > 0);
     // What was cut off may have no closing line.
-    let was_asked = |run: &RunFile| {
-        run.end.as_ref().map_or(is_cut, |end| end.reason == EndReason::Asked)
-    };
+    let was_asked =
+        |run: &RunFile| run.end.as_ref().map_or(is_cut, |end| end.reason == EndReason::Asked);
     assert!(was_asked(&bench(out)) && unfinished.clone().all(was_asked), "{said}");
 
     let whole = measure(out, &words).output().unwrap();

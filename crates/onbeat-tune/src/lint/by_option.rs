@@ -147,8 +147,7 @@ mod tests {
         let report = lint(script, LintSubject::QemuScript).expect("a report");
         let all = verdicts_by_option(script, &report);
         let texts: Vec<&str> = all.iter().map(|one| one.text.as_str()).collect();
-        let expected =
-            ["taskset -c 2", "-accel kvm", "-net nic", "-m 2G", "-append \"$LINE\""];
+        let expected = ["taskset -c 2", "-accel kvm", "-net nic", "-m 2G", "-append \"$LINE\""];
         assert_eq!(texts, expected);
         assert!(!all[4].findings.is_empty(), "{report:?}");
     }

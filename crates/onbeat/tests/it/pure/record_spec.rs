@@ -145,6 +145,17 @@ fn a_lost_sample_is_counted_and_makes_no_false_period() {
 }
 
 #[test]
+fn releases_skipped_before_a_lost_sample_are_counted_once() {
+    in_a_file(|path| {
+        let samples = [sample(0, 0, 10_000), sample(9, 2, 10_000)];
+        // Of the releases 1 to 6 three more were skipped, and the samples of three lost.
+        let account = record(path, &samples, &outcome(11, 5, 1), 0);
+        assert_eq!((account.cycles, account.skipped, account.lost), (2, 3, 6));
+        assert_eq!(account.slots, account.cycles + account.skipped + account.lost);
+    });
+}
+
+#[test]
 fn a_stall_that_is_a_rule_of_the_scheduler_is_written_beside_its_spike() {
     in_a_file(|path| {
         let mut recorder = recorder(path, SECOND_NS);
