@@ -217,12 +217,20 @@ fn is_qemu(word: &str) -> bool {
         || name == "qemu_bin"
 }
 
+/// Whether a word is an option of QEMU whose argument may be what QEMU is called: `-accel kvm`.
+fn is_named(word: &ShellWord) -> bool {
+    matches!(word.text.as_str(), "-accel" | "--accel" | "-name" | "--name")
+}
+
 /// Returns the first command of a script that starts QEMU, with the options that the script keeps in
 /// arrays and variables; `None` also for a script that cannot be split.
 pub(super) fn find(script: &str) -> Option<QemuCommand> {
     let commands = shell_words::commands(script).ok()?;
     commands.iter().enumerate().find_map(|(at, words)| {
-        let program = words.iter().position(|word| is_qemu(&word.text))?;
+        let program = (0..words.len()).find(|place| {
+            let after_option = place.checked_sub(1).is_some_and(|before| is_named(&words[before]));
+            is_qemu(&words[*place].text) && !after_option
+        })?;
         let before = &commands[..at];
         let mut all = words[..=program].to_vec();
         all.extend(shell_words::spliced(&words[program + 1..], before));

@@ -159,7 +159,7 @@ impl Day {
         recorder.watch(&self.watches);
         recorder.begin_block(0, origin, "idle", 0).unwrap();
         let slots = self.seconds * SECOND / self.period_ns;
-        let (mut index, mut cycles, mut skipped) = (0, 0, 0);
+        let (mut index, mut cycles, mut skipped, mut served) = (0, 0, 0, 0);
         while index < slots {
             let release = origin.plus_ns(index * self.period_ns);
             let wakeup_latency_ns = latency_ns((index * self.period_ns) as f64 / 1e9, cycles);
@@ -175,6 +175,7 @@ impl Day {
 
             recorder.sample(&sample, None).unwrap();
             cycles += 1;
+            served = index + 1;
             skipped = self
                 .skips
                 .filter(|(_, every)| cycles % every == 0)
@@ -188,7 +189,7 @@ impl Day {
             slots,
             cycles,
             skipped: slots - cycles,
-            skipped_at_end: 0,
+            skipped_at_end: slots - served,
             last_end,
         };
         recorder.end_block(&outcome).unwrap();
