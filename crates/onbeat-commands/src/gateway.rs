@@ -17,9 +17,11 @@ use crate::Common;
 use crate::Failure;
 use crate::failure::gateway::GatewayFailure;
 use crate::failure::gateway::PROGRAM;
+use crate::signals::EndOf;
 
-/// Longest time that a gateway may take to end after it was asked to, before it is killed.
-const END: Duration = Duration::from_millis(1_500);
+/// Longest time that a gateway may take to end after it was asked to, before it is killed: a log is on
+/// the disk before its account is given, and a disk may take seconds.
+const END: Duration = Duration::from_secs(20);
 /// Interval between two looks at Ctrl-C and at the end of the gateway.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -112,6 +114,7 @@ impl Gateway {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
             && matches!(self.child.try_wait(), Ok(None))
         {
+            let _end = EndOf::orderly("its gateway, which brings the last records to the disk");
             let _ = kill_process(pid, Signal::INT);
             let asked = Instant::now();
             if !self.has_answer(|| asked.elapsed() > END) {

@@ -23,8 +23,9 @@ const LOOK_EVERY: Duration = Duration::from_micros(500);
 const IN_A_TURN: u64 = 256;
 /// Interval between two checks of the writers.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
-/// Time limit for peers to read the rest.
-const EMPTY_WITHIN: Duration = Duration::from_secs(1);
+/// Looks at what waits for peers before it is given up: about a second. They are counted, because a
+/// machine that stood still for a second has looked once.
+const LAST_LOOKS: u32 = 1_800;
 /// Memory of a ring that receives, in bytes; it keeps at least 64 messages.
 const RING_BYTES: usize = 8 << 20;
 const FEWEST_RECORDS: usize = 64;
@@ -224,8 +225,10 @@ fn account_of(reader: &RingReader, end: String) -> ChannelAccount {
 
 /// Gives peers a second to read what waits for them.
 pub(super) fn empty(outlet: &mut Outlet) -> Result<(), GatewayError> {
-    let began = Instant::now();
-    while outlet.has_waiting() && began.elapsed() < EMPTY_WITHIN {
+    for _ in 0..LAST_LOOKS {
+        if !outlet.has_waiting() {
+            break;
+        }
         outlet.poll()?;
         sleep(LOOK_EVERY);
     }

@@ -90,14 +90,14 @@ pub(crate) fn restore(mode: UndoMode) -> Result<Undone, Failure> {
 
 fn restore_in(directory: &Path, mode: UndoMode) -> Result<Undone, Failure> {
     let host = LiveHost::killing_sessions_by(kill_session);
+    // They are nobody's, whatever hinders the journals' repair.
+    let recorders = onbeat::cause::remove_leftovers();
     let repaired = onbeat_tune::repair::repair_as(directory, &host, mode)?;
     let finished: Vec<_> = repaired
         .iter()
         .filter(|one| !matches!(one.ending, onbeat_tune::repair::Ending::InUse { .. }))
         .collect();
     let mut sentences: Vec<String> = finished.iter().flat_map(|one| one.sentences()).collect();
-    let recorders = onbeat::cause::remove_leftovers();
-
     if recorders > 0 {
         let noun = if recorders == 1 { "flight recorder" } else { "flight recorders" };
         sentences.push(format!("removed {recorders} {noun} that a killed onbeat had left"));

@@ -60,7 +60,11 @@ pub(crate) struct DirectoryLock(File);
 impl Drop for DirectoryLock {
     /// Closing the file would not do: a process that another thread is just forking shares the
     /// descriptor until it executes its program, and would hold the lock until then.
+    ///
+    /// The name is removed first: until the next holder has written its own, others would take this
+    /// one for the holder.
     fn drop(&mut self) {
+        let _ = self.0.set_len(0);
         let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
     }
 }
