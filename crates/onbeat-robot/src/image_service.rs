@@ -208,24 +208,7 @@ impl CycleService {
         let mut image = self.image.lock().unwrap_or_else(PoisonError::into_inner);
         for _ in 0..EVENTS_PER_CYCLE {
             let Some(event) = bus.next_event() else { break };
-            if event.device != NO_DEVICE {
-                publish_device(&image, bus, usize::from(event.device));
-            }
-
-            match event.kind {
-                EventKind::StateChanged => image.count(Counter::StateChanges, 1),
-                // One event stands for all of them, and the state of each is published now: it
-                // would otherwise come device by device, one a cycle.
-                EventKind::DevicesLeftOp => {
-                    image.count(Counter::StateChanges, event.old.into());
-                    let devices = 0..bus.layout().devices.len();
-                    devices.for_each(|place| publish_device(&image, bus, place));
-                }
-                EventKind::BusRestarted => image.count(Counter::Restarts, 1),
-                _ => {}
-            }
-
-            image.push(&event);
+            publish_event(&mut image, bus, &event);
             keep(event);
         }
 
@@ -278,6 +261,15 @@ impl CycleService {
         self.carry_transfers(bus);
     }
 
+    /// Publishes the events that the last cycle of a loop has left for another one.
+    pub fn after_last_cycle<W: Wire>(&mut self, bus: &mut Bus<W>, mut keep: impl FnMut(Event)) {
+        let mut image = self.image.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(event) = bus.next_event() {
+            publish_event(&mut image, bus, &event);
+            keep(event);
+        }
+    }
+
     fn carry_transfers<W: Wire>(&self, bus: &mut Bus<W>) {
         if let Ok(mut wanted) = self.transfers.wanted.try_lock()
             && let Some(transfer) = wanted.take()
@@ -294,6 +286,28 @@ impl CycleService {
             *ended = bus.ended_transfer();
         }
     }
+}
+
+/// Publishes an event, and before it the states that it is about.
+fn publish_event<W: Wire>(image: &mut BusSide, bus: &Bus<W>, event: &Event) {
+    if event.device != NO_DEVICE {
+        publish_device(image, bus, usize::from(event.device));
+    }
+
+    match event.kind {
+        EventKind::StateChanged => image.count(Counter::StateChanges, 1),
+        // One event stands for all of them, and the state of each is published now: it would
+        // otherwise come device by device, one a cycle.
+        EventKind::DevicesLeftOp => {
+            image.count(Counter::StateChanges, event.old.into());
+            let devices = 0..bus.layout().devices.len();
+            devices.for_each(|place| publish_device(image, bus, place));
+        }
+        EventKind::BusRestarted => image.count(Counter::Restarts, 1),
+        _ => {}
+    }
+
+    image.push(event);
 }
 
 /// Publishes state and errors of a device.

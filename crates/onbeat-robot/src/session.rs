@@ -345,6 +345,7 @@ impl<W: Wire + Send, C: Clock + Sync> Session<'_, W, C> {
         if let Some(load) = &mut load {
             load.stop(run.recorder(), &mut |words| observer.load(&words));
         }
+        body.task.publish_rest();
         follower.look(clock.now(), run.recorder(), observer);
         // Taken from the task, which has ended: the ring may have been full.
         if let Some(end) = body.task.snapshot() {

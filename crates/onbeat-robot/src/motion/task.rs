@@ -210,6 +210,19 @@ impl<'r, W: Wire> RobotTask<'r, W> {
         snapshot
     }
 
+    /// Publishes the events that the last cycle has left for another one, after the loop has ended.
+    pub fn publish_rest(&mut self) {
+        let Self { bus, outlets, serving, .. } = self;
+        // A full ring counts what it drops.
+        let mut keep = |event| {
+            outlets.bus.push(event);
+        };
+        match serving {
+            Some(serving) => serving.after_last_cycle(bus, keep),
+            None => std::iter::from_fn(|| bus.next_event()).for_each(&mut keep),
+        }
+    }
+
     /// Returns the bus, after the loop has ended.
     pub fn into_bus(self) -> Bus<W> {
         self.bus

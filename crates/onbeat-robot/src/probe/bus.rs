@@ -35,6 +35,7 @@ use onbeat::probe::description::{self, Body, Companion, Defaults, Given, Parts, 
 use onbeat::probe::timer::work;
 use onbeat::record::{Figures, Note, Recorder, Remark, Series};
 use onbeat_control::{Counter, Image, ImageSettings, Sharing, group_id};
+use onbeat_ethercat::event::Event;
 use onbeat_ethercat::layout::Layout;
 use onbeat_ethercat::step::{BusCycle, Controller};
 use onbeat_segment::{Description, Link};
@@ -289,6 +290,7 @@ impl Body for OnBus {
         let is_up = cell::lead_in(&mut rig, plan, stop);
         let mut cycles = Cycles { rig: &mut rig, reference: None, is_up };
         let outcome = onbeat_rt::cycle::run(&Monotonic, plan, &mut cycles, hot, stop);
+        cycles.publish_rest();
 
         cell::lead_out(&mut rig, plan);
         outcome
@@ -330,12 +332,7 @@ impl Cycles<'_> {
         let Rig { bus, controller, serving, event_sender, cell, .. } = &mut *self.rig;
         let records = self.is_up || cell.is_none();
         let controller = in_charge(controller, cell);
-        let mut keep = |event| {
-            event_sender
-                .iter_mut()
-                .filter(|_| records)
-                .for_each(|event_sender| event_sender.put(event));
-        };
+        let mut keep = |event| record(event_sender, records, event);
         match serving {
             Some(serving) => {
                 let took_ns = Monotonic.now().ns_since(cycle.start);
@@ -353,6 +350,24 @@ impl Cycles<'_> {
         event_sender.iter_mut().for_each(EventSender::flush);
         self.is_up |= bus_cycle.in_op == bus_cycle.devices;
     }
+
+    /// Passes on the events that the last cycle has left for another one.
+    fn publish_rest(&mut self) {
+        let Rig { bus, serving, event_sender, cell, .. } = &mut *self.rig;
+        let records = self.is_up || cell.is_none();
+        let mut keep = |event| record(event_sender, records, event);
+        match serving {
+            Some(serving) => serving.after_last_cycle(bus, &mut keep),
+            None => std::iter::from_fn(|| bus.next_event()).for_each(&mut keep),
+        }
+
+        event_sender.iter_mut().for_each(EventSender::flush);
+    }
+}
+
+/// Passes an event to the recorder, if it is to be recorded.
+fn record(event_sender: &mut Option<EventSender>, records: bool, event: Event) {
+    event_sender.iter_mut().filter(|_| records).for_each(|sender| sender.put(event));
 }
 
 impl Task for Cycles<'_> {

@@ -6,7 +6,7 @@ use crate::bus_world;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use bus_world::{MS, OPTIONS, World, clock, two_that_stop};
+use bus_world::{Idle, MS, OPTIONS, World, clock, two_that_stop};
 use onbeat_control::{Client, Image, ImageSettings, Snapshot, Timed};
 use onbeat_ethercat::event::{Event, EventKind};
 use onbeat_ethercat::layout::Layout;
@@ -20,6 +20,7 @@ use onbeat_robot::motion::{
 use onbeat_rt::ring::Ring;
 use onbeat_rt::time::{Clock, Instant};
 use onbeat_rt::{Cycle, Flow, OnOverrun, Plan, Sample, Slot, Task, Wait, cycle, split};
+use onbeat_segment::{Fault, Segment};
 
 fn name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -212,6 +213,42 @@ fn every_exchange_of_a_bus_with_an_owner_is_counted() {
         let exchange = stats.times(Timed::Exchange);
         assert_eq!((exchange.count(), exchange.max_ns() > 0), (cycles, true));
     }
+}
+
+/// One cycle passes on a few events only, so that it does not take long.
+#[test]
+fn the_events_that_a_cycle_leaves_for_the_next_one_are_published_after_the_last() {
+    let name = name();
+    let clock = clock();
+    let mut world = World::humanoid(&clock);
+    let layout = Layout::from_toml(Segment::HUMANOID).unwrap();
+    let image = Image::create(&name, &layout, ImageSettings::default()).unwrap();
+    let (_controller, mut serving, _attending) = serve(image, None);
+    let client = Client::open(&name).unwrap();
+    let knee = world.device("left knee");
+    let mut release = clock.now();
+    let mut last = BusCycle::default();
+    for _ in 0..12 {
+        world.inject(Fault::PowerOff { device: knee }, Some(100 * MS), 1.0);
+        for _ in 0..500 {
+            release = release.plus_ns(MS);
+            let _ = clock.sleep_until(release);
+            // Not by the world, which takes the events after each cycle.
+            last = world.bus.cycle(release, MS, &mut Idle);
+        }
+    }
+
+    let mut kept = Vec::new();
+    let times = CycleTimes { wakeup_latency_ns: 1, execution_time_ns: 1 };
+    serving.after_cycle(&mut world.bus, &last, times, |event| kept.push(event));
+    let of_the_cycle = kept.len();
+    serving.after_last_cycle(&mut world.bus, |event| kept.push(event));
+    assert!(kept.len() > of_the_cycle, "{of_the_cycle} of {}", kept.len());
+    assert_eq!(world.bus.next_event(), None);
+    let published: Vec<Event> =
+        client.events(1).events.into_iter().map(|(_, event)| event).collect();
+    // The image keeps the newest ones.
+    assert!(published.len() > of_the_cycle && kept.ends_with(&published), "{published:?}");
 }
 
 #[test]
