@@ -24,9 +24,9 @@ use onbeat_host::thread::ThreadRequest;
 
 /// Interval at which a companion checks whether the loop has got the lock.
 const LOOK: Duration = Duration::from_micros(200);
-/// Maximum time to wait for a companion before the loop starts. In this time an ordinary thread
-/// gets the CPU even beside a busy real-time thread.
-const READY_WITHIN: Duration = Duration::from_secs(5);
+/// Maximum time to wait for a companion before the loop starts. Beside a busy thread with a higher
+/// priority one with a low priority gets its CPU only when that thread pauses.
+const READY_WITHIN: Duration = Duration::from_secs(30);
 
 /// State shared by the loop and the lock's holder.
 #[derive(Debug, Default)]

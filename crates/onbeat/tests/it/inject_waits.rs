@@ -38,8 +38,7 @@ impl Task for UntilOver<'_> {
 /// Runs a loop with `fault` and returns its log and its samples; `None`, with the reason printed,
 /// if that is not possible.
 fn run(fault: Fault, placebo: bool) -> Option<(Vec<Injected>, Vec<Sample>)> {
-    let first_release = Monotonic.now().plus_ns(20 * MS);
-    let grid = ReleaseGrid { first_release, period_ns: MS, spin_ns: 0 };
+    let grid = ReleaseGrid { first_release: Monotonic.now(), period_ns: MS, spin_ns: 0 };
     let target = InjectionTarget { pid: 0, tid: 0, cpu: 0, priority: 0 };
     let every_ns = fault.least_every_ns().max(DOSE_NS + 15 * MS);
     let plan = InjectionPlan { fault, every_ns, for_ns: DOSE_NS, count: COUNT, target, grid };
@@ -59,11 +58,12 @@ fn run(fault: Fault, placebo: bool) -> Option<(Vec<Injected>, Vec<Sample>)> {
     let mut ring = Ring::over(&mut slots).unwrap();
     let (mut hot, mut cold) = split(&mut ring);
     let stop = AtomicBool::new(false);
+    // The task ends the loop. A preparation may take seconds, and a stop in the loop as long.
     let plan = cycle::Plan {
         period_ns: MS,
-        first_release,
+        first_release: Monotonic.now().plus_ns(20 * MS),
         deadline_ns: MS,
-        releases: 4000,
+        releases: 60_000,
         wait: Wait::Sleep,
         on_overrun: OnOverrun::SkipKeepPhase,
     };
