@@ -2,7 +2,7 @@
 
 use crate::check_tree;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -105,9 +105,24 @@ fn the_same_machine_gives_the_same_bytes() {
     assert_eq!(first, again);
 }
 
-/// Settings that change while the test runs are left out: others use the machine too.
+/// Settings that change while the test runs are left out: others use the machine too. One that has
+/// changed just for the time of the capture is another one in the next capture.
 #[test]
 fn this_machine_is_found_elsewhere_as_it_is_here() {
+    let mut wrong = differences_in_a_capture();
+    for _ in 0..9 {
+        if wrong.is_empty() {
+            return;
+        }
+        let again = differences_in_a_capture();
+        wrong.retain(|id, _| again.contains_key(id));
+    }
+    assert!(wrong.is_empty(), "in each of ten captures: {wrong:#?}");
+}
+
+/// Captures this machine; returns the findings in it that are not those here, although these did not
+/// change meanwhile.
+fn differences_in_a_capture() -> BTreeMap<String, String> {
     let setup = LoopSetup::on("0".parse().unwrap());
     let before: Vec<_> = check(&HostTree::live(), &setup).iter().map(essence).collect();
     let (_, archive) = captured(&HostTree::live());
@@ -117,12 +132,12 @@ fn this_machine_is_found_elsewhere_as_it_is_here() {
     let constant: Vec<_> =
         before.iter().zip(&after).zip(&elsewhere).filter(|((b, a), _)| b == a).collect();
     println!("{} of {} findings did not change meanwhile", constant.len(), before.len());
-    for ((here, _), there) in constant {
-        // A capture has no process whose capabilities could be shown.
-        if here.0 != "env.caps" {
-            assert_eq!(here, there);
-        }
-    }
+    // A capture has no process whose capabilities could be shown.
+    let different = constant.into_iter().filter(|((here, _), there)| here != there);
+    different
+        .filter(|((here, _), _)| here.0 != "env.caps")
+        .map(|((here, _), there)| (here.0.clone(), format!("here {here:?}, there {there:?}")))
+        .collect()
 }
 
 #[test]
